@@ -1,0 +1,66 @@
+/**
+ * The Lambdas' environment variables: set by `lib/`, read and checked once at cold start. Names are the settings' own
+ * where a setting is passed on as it is.
+ */
+import { z } from 'zod';
+import { PermanentError } from './errors.ts';
+
+const flag = z.enum(['true', 'false']).transform((value) => value === 'true');
+const json = <T extends z.ZodType>(schema: T) =>
+  z
+    .string()
+    .transform((text, context) => {
+      try {
+        return JSON.parse(text) as unknown;
+      } catch {
+        context.addIssue({ code: 'custom', message: `not JSON: ${text.slice(0, 80)}` });
+        return z.NEVER;
+      }
+    })
+    .pipe(schema);
+
+const environmentSchema = z.object({
+  WORK_BUCKET: z.string().min(1),
+  SAGEMAKER_ENDPOINT_NAME: z.string().min(1),
+  DATA_CAPTURE_S3_BUCKET: z.string().min(1),
+  /** Always ends with `/`. */
+  DATA_CAPTURE_S3_PREFIX: z.string(),
+  MLFLOW_TRACKING_URI: z.string().min(1),
+  MLFLOW_EXPERIMENT_NAME: z.string().min(1),
+  MLFLOW_SECRET_ARN: z.string().optional(),
+  SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: z.string().optional(),
+  /** Without the `bedrock:/`. */
+  BEDROCK_MODEL_ID: z.string().min(1),
+  /** Inference parameters of the judge. */
+  MLFLOW_EVALUATION_MODEL_PARAM: json(z.record(z.string(), z.unknown())).default({}),
+  EVALUATION_SAMPLE_RATE: z.coerce.number().min(0).max(1).default(1),
+  JUDGE_CALLS: z.enum(['together', 'separate']).default('together'),
+  /** Further guidelines, plain sentences by name. */
+  JUDGE_GUIDELINES: json(z.record(z.string(), z.string())).default({}),
+  BEDROCK_GUARDRAIL_ID: z.string().optional(),
+  BEDROCK_GUARDRAIL_VERSION: z.string().optional(),
+  /** US dollars a day (UTC); 0 switches the budget off. */
+  EVALUATION_BUDGET_USD: z.coerce.number().min(0).default(20),
+  /** DynamoDB table of the budget's reservations. */
+  BUDGET_TABLE: z.string().optional(),
+  CSV_HEADER: flag.default(false),
+  FEATURE_NAMES: json(z.array(z.string())).default([]),
+  /** Lines longer than this are quarantined by reference. 72 MiB: a 25 MB payload as base64 on both sides is 67 MB. */
+  MAX_LINE_BYTES: z.coerce
+    .number()
+    .int()
+    .positive()
+    .default(72 * 1024 * 1024),
+});
+
+export type LambdaEnvironment = z.infer<typeof environmentSchema>;
+
+/** @throws PermanentError `InvalidEnvironment` naming every wrong or missing variable. */
+export function readEnvironment(variables: NodeJS.ProcessEnv = process.env): LambdaEnvironment {
+  // A setting left empty is a setting not made.
+  const given = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
+  const result = environmentSchema.safeParse(given);
+  if (result.success) return result.data;
+  const wrong = result.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; ');
+  throw new PermanentError('InvalidEnvironment', `The function's environment is not valid: ${wrong}`);
+}

@@ -1,0 +1,360 @@
+/**
+ * What the parts of the pipeline say to each other: the execution's input, the state that travels through the
+ * state machine, the manifest, the receipts, and the keys of the work bucket.
+ *
+ * Both `lib/` (infrastructure) and `lambda/` (what runs) import this file; it imports neither the CDK nor an SDK.
+ */
+import { z } from 'zod';
+
+// ---------------------------------------------------------------------------------------------- execution input
+
+/** An ISO 8601 instant with an offset, e.g. `2026-11-20T09:00:00Z`. */
+const instant = z.iso.datetime({ offset: true });
+
+/** Switches that every kind of execution input may carry. */
+const runOptionFields = {
+  /** `false`: log the traces only. Default `true`. */
+  evaluate: z.boolean().optional(),
+  /** `true`: judge anew what already has a verdict, and override the older verdict. Default `false`. */
+  reevaluate: z.boolean().optional(),
+  /** Share of the traces that is judged, 0 to 1. Default: the stack's `EVALUATION_SAMPLE_RATE`. */
+  sampleRate: z.number().min(0).max(1).optional(),
+  /** `true`: plan, count and estimate the cost; write no trace and ask no judge. Default `false`. */
+  dryRun: z.boolean().optional(),
+  /** Most that this run may spend on the judge, in US dollars, within the daily budget. Default: no limit of its own. */
+  budgetUsd: z.number().positive().optional(),
+  /** `batch`: judge by Bedrock batch inference at half the price (for backfills). Default `converse`. */
+  judge: z.enum(['converse', 'batch']).optional(),
+};
+
+/** The EventBridge "Object Created" event, or the same written by hand. The key is raw, not URL-encoded. */
+export const objectInputSchema = z.looseObject({
+  detail: z.looseObject({
+    bucket: z.looseObject({ name: z.string().min(1) }),
+    object: z.looseObject({ key: z.string().min(1) }),
+  }),
+  ...runOptionFields,
+});
+
+/** All captures under a prefix within a time window; `from` is inclusive, `to` exclusive. */
+export const backfillInputSchema = z.strictObject({
+  bucket: z.string().min(1),
+  prefix: z.string(),
+  from: instant.optional(),
+  to: instant.optional(),
+  ...runOptionFields,
+});
+
+export const RETRY_WHAT = ['failed', 'quarantined', 'held'] as const;
+export type RetryWhat = (typeof RETRY_WHAT)[number];
+
+/** What an earlier run left undone. */
+export const retryInputSchema = z.strictObject({
+  retry: z.strictObject({ run: z.string().min(1), what: z.enum(RETRY_WHAT) }),
+  ...runOptionFields,
+});
+
+export type ObjectInput = z.infer<typeof objectInputSchema>;
+export type BackfillInput = z.infer<typeof backfillInputSchema>;
+export type RetryInput = z.infer<typeof retryInputSchema>;
+export type ExecutionInput = ObjectInput | BackfillInput | RetryInput;
+
+/** The options of a run with every default filled in; they travel to every chunk. */
+export interface RunOptions {
+  evaluate: boolean;
+  reevaluate: boolean;
+  sampleRate: number;
+  dryRun: boolean;
+  judge: 'converse' | 'batch';
+  budgetUsd?: number;
+  /** Backfill window as epoch milliseconds, `from` inclusive, `to` exclusive. */
+  window?: { fromMs?: number; toMs?: number };
+}
+
+// ------------------------------------------------------------------------------------------------------- manifest
+
+/** One line of the manifest: a run of capture lines that one child of the Map handles. */
+export interface ManifestLine {
+  bucket: string;
+  key: string;
+  versionId?: string;
+  /** Without the quotes that S3 puts around it. Passed as `If-Match` on every read. */
+  etag: string;
+  /** First byte, inclusive. */
+  start: number;
+  /** Last byte, inclusive. */
+  end: number;
+  /** Physical number of the first line in the file, from 1; blank lines count. */
+  firstLine: number;
+  /** Non-blank lines in the range. */
+  lines: number;
+  /** Ordinal of the chunk within the run, from 0. */
+  chunk: number;
+  experimentId: string;
+  /** S3's LastModified of the object, epoch milliseconds: the last resort for a record without a time. */
+  objectTimeMs: number;
+}
+
+export const manifestLineSchema: z.ZodType<ManifestLine> = z.object({
+  bucket: z.string().min(1),
+  key: z.string().min(1),
+  versionId: z.string().optional(),
+  etag: z.string().min(1),
+  start: z.number().int().min(0),
+  end: z.number().int().min(0),
+  firstLine: z.number().int().min(1),
+  lines: z.number().int().min(0),
+  chunk: z.number().int().min(0),
+  experimentId: z.string().min(1),
+  objectTimeMs: z.number(),
+});
+
+// ---------------------------------------------------------------------------------------- state machine payloads
+
+/** What the state machine hands to PlanCaptures, for the first part and for each further one. */
+export interface PlanRequest {
+  input: unknown;
+  run: { name: string; arn: string; startTime: string };
+  /** Number of this part, from 0. */
+  part: number;
+  /** First chunk ordinal of this part. */
+  nextChunk: number;
+  /** Where the part before stopped; `null` for the first part. Opaque to the state machine. */
+  cursor: string | null;
+}
+
+/** What PlanCaptures returns. `outcome` decides where the state machine goes. */
+export interface PlanResult {
+  /** `planned`: run the Map over the manifest; `empty`: nothing to run in this part; `duplicate`, `dryRun`: summarise. */
+  outcome: 'planned' | 'empty' | 'duplicate' | 'dryRun';
+  part: number;
+  nextPart: number;
+  nextChunk: number;
+  manifest: { bucket: string; key: string };
+  options: RunOptions;
+  /** More parts follow. */
+  more: boolean;
+  cursor: string | null;
+}
+
+/** What the Map hands to LogTraces and EvaluateTraces for one chunk. */
+export interface ChunkRequest {
+  run: string;
+  chunk: ManifestLine;
+  options: RunOptions;
+  /** Step Functions' retry count of this state, from 0. */
+  attempt: number;
+}
+
+export const chunkRequestSchema: z.ZodType<ChunkRequest> = z.object({
+  run: z.string().min(1),
+  chunk: manifestLineSchema,
+  attempt: z.number().int().min(0),
+  options: z.object({
+    evaluate: z.boolean(),
+    reevaluate: z.boolean(),
+    sampleRate: z.number().min(0).max(1),
+    dryRun: z.boolean(),
+    judge: z.enum(['converse', 'batch']),
+    budgetUsd: z.number().positive().optional(),
+    window: z.object({ fromMs: z.number().optional(), toMs: z.number().optional() }).optional(),
+  }),
+});
+
+/** What the state machine hands to SummarizeRun. `error` is there when planning or the Map itself failed. */
+export interface SummarizeRequest {
+  run: { name: string; arn: string; startTime: string };
+  error?: { Error: string; Cause: string };
+}
+
+/** What SummarizeRun returns: the state machine fails with `error` and `cause` when `ok` is false. */
+export interface SummarizeResult {
+  ok: boolean;
+  error: string;
+  cause: string;
+  summary: { bucket: string; key: string };
+}
+
+// ------------------------------------------------------------------------------------------------------- receipts
+
+export interface NamedError {
+  name: string;
+  message: string;
+}
+
+/** Counts of one LogTraces attempt over one chunk. */
+export interface LogCounts {
+  /** Non-blank lines read. Always `traced + quarantined + outsideWindow`. */
+  lines: number;
+  /** Lines whose trace is in MLflow: `written + alreadyThere + duplicateLine`. */
+  traced: number;
+  written: number;
+  alreadyThere: number;
+  /** Lines identical to an earlier line of the same chunk; they share its trace. */
+  duplicateLine: number;
+  quarantined: number;
+  outsideWindow: number;
+}
+
+export interface LogReceipt {
+  step: 'log';
+  run: string;
+  chunk: number;
+  attempt: number;
+  requestId: string;
+  startedAt: string;
+  endedAt: string;
+  ok: boolean;
+  error?: NamedError;
+  counts: LogCounts;
+  /** Quarantined lines by the reason's name. */
+  quarantineReasons: Record<string, number>;
+}
+
+/** Why a scorer gave no new verdict on a trace, and how often it did give one: the terms of the second equation. */
+export interface VerdictCounts {
+  newVerdicts: number;
+  alreadyThere: number;
+  duplicateLine: number;
+  evaluationOff: number;
+  notSampled: number;
+  notJudgeable: number;
+  heldByBudget: number;
+  /** Verdicts that could not be had: `failedRecorded` are error assessments in MLflow, the rest is nowhere. */
+  failed: number;
+}
+
+export const VERDICT_TERMS = [
+  'newVerdicts',
+  'alreadyThere',
+  'duplicateLine',
+  'evaluationOff',
+  'notSampled',
+  'notJudgeable',
+  'heldByBudget',
+  'failed',
+] as const satisfies readonly (keyof VerdictCounts)[];
+
+export interface JudgeSpend {
+  calls: number;
+  inputTokens: number;
+  outputTokens: number;
+  /** US dollars; `null` when the judge's price is not known. */
+  usd: number | null;
+}
+
+export interface EvaluateReceipt {
+  step: 'evaluate';
+  run: string;
+  chunk: number;
+  attempt: number;
+  requestId: string;
+  startedAt: string;
+  endedAt: string;
+  ok: boolean;
+  error?: NamedError;
+  /** Number of scorers in force; `traced × scorers` is the sum of `counts`. */
+  scorers: number;
+  traced: number;
+  counts: VerdictCounts;
+  /** Part of `counts.failed` that is recorded in MLflow as error assessments. */
+  failedRecorded: number;
+  /** `notJudgeable` and `notSampled` by reason, e.g. `errorReply`, `noResponse`, `traceMissing`. */
+  reasons: Record<string, number>;
+  /** New verdicts by scorer and value, for the summary: `{safety: {yes: 12, no: 1}}`. Numbers are summed up as `count`, `sum`. */
+  verdicts: Record<string, Record<string, number>>;
+  spend: JudgeSpend;
+}
+
+export type Receipt = LogReceipt | EvaluateReceipt;
+
+/** What PlanCaptures leaves for SummarizeRun, one object per part. */
+export interface PlanReceipt {
+  part: number;
+  outcome: PlanResult['outcome'];
+  /** Execution this one duplicates, when `outcome` is `duplicate`. */
+  duplicateOf?: string;
+  /** Objects looked at in this part. */
+  objects: number;
+  chunks: number;
+  /** Non-blank lines planned. */
+  lines: number;
+  bytes: number;
+  scorers: number;
+  more: boolean;
+  options: RunOptions;
+  input: unknown;
+  estimate?: CostEstimate;
+}
+
+/** A dry run's forecast of the judge's bill. */
+export interface CostEstimate {
+  captures: number;
+  judgedCaptures: number;
+  judgeCalls: number;
+  inputTokens: number;
+  outputTokens: number;
+  /** `null` when the judge's price is not known. */
+  usd: number | null;
+  model: string;
+  /** How the figures were come by, in a sentence. */
+  basis: string;
+}
+
+// ---------------------------------------------------------------------------------------------------- work bucket
+
+/** Chunk ordinals are padded so that listing a prefix gives them in order: room for 10^8 chunks. */
+const CHUNK_DIGITS = 8;
+const pad = (n: number): string => String(n).padStart(CHUNK_DIGITS, '0');
+
+/** Keys in the work bucket. */
+export const workKeys = {
+  runPrefix: (run: string) => `runs/${run}/`,
+  manifest: (run: string, part: number) => `runs/${run}/manifest/${pad(part)}.jsonl`,
+  manifestPrefix: (run: string) => `runs/${run}/manifest/`,
+  plan: (run: string, part: number) => `runs/${run}/plan/${pad(part)}.json`,
+  planPrefix: (run: string) => `runs/${run}/plan/`,
+  receiptPrefix: (run: string) => `runs/${run}/receipts/`,
+  receipt: (run: string, chunk: number, step: Receipt['step'], attempt: number, requestId: string) =>
+    `runs/${run}/receipts/${pad(chunk)}/${step}-${String(attempt).padStart(3, '0')}-${requestId}.json`,
+  mapResultPrefix: (run: string) => `runs/${run}/map`,
+  summary: (run: string) => `runs/${run}/summary.json`,
+  quarantine: (run: string, chunk: number) => `quarantine/${run}/${pad(chunk)}.jsonl`,
+  quarantinePrefix: (run: string) => `quarantine/${run}/`,
+  claim: (digest: string) => `claims/${digest}.json`,
+};
+
+/** One line of a quarantine object: a line that is not a capture record, its place and why. */
+export interface QuarantineEntry {
+  bucket: string;
+  key: string;
+  versionId?: string;
+  etag: string;
+  line: number;
+  start: number;
+  end: number;
+  reason: NamedError;
+  /** The line's bytes, base64; absent when the line is over the size bound and kept by reference only. */
+  base64?: string;
+  quarantinedAt: string;
+}
+
+// ----------------------------------------------------------------------------------------------------- AWS names
+
+/** Names of the deployed resources, as people type them. */
+export const resourceNames = (prefix: string) => ({
+  stack: `SageMakerInferenceMonitoringStack-${prefix}`,
+  processingRole: `sagemaker-data-capture-processing-${prefix}`,
+  planner: `sagemaker-data-capture-planner-${prefix}`,
+  processor: `sagemaker-data-capture-processor-${prefix}`,
+  evaluator: `sagemaker-data-capture-evaluator-${prefix}`,
+  summarizer: `sagemaker-data-capture-summarizer-${prefix}`,
+  stateMachine: `sagemaker-data-capture-monitoring-${prefix}`,
+  rule: `sagemaker-s3-event-rule-${prefix}`,
+  stateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-monitoring-${prefix}`,
+  replayStateMachine: `sagemaker-data-capture-replay-${prefix}`,
+  metricNamespace: 'SageMakerInferenceMonitor',
+});
+
+/** Default judge model; the sample's Sonnet 4 has left Bedrock. */
+export const DEFAULT_JUDGE_MODEL = 'global.anthropic.claude-sonnet-4-6';

@@ -1,0 +1,70 @@
+/** What the judge takes and gives. */
+import type { Capture } from '../capture/types.ts';
+import type { AssessmentValue } from '../mlflow/types.ts';
+
+/** The values a scorer may answer. */
+export type ScorerValues =
+  | { kind: 'yes-no' }
+  | { kind: 'categories'; values: readonly string[] }
+  | { kind: 'number'; min: number; max: number }
+  | { kind: 'boolean' };
+
+export type ScorerNeed = 'request' | 'reply' | 'system-prompt' | 'tools';
+
+/** A scorer asked of the LLM judge. */
+export interface JudgeScorer {
+  kind: 'judge';
+  name: string;
+  /** A changed question is another version. */
+  version: string;
+  /** What is asked, in words the judge reads. */
+  question: string;
+  values: ScorerValues;
+  needs: readonly ScorerNeed[];
+  /** Share of the traces it judges, 0 to 1, within the run's sample; default 1. */
+  sampleRate?: number;
+}
+
+/** A scorer computed from the capture, without a model. */
+export interface CodeScorer {
+  kind: 'code';
+  name: string;
+  version: string;
+  /** What it measures and what it does not. */
+  description: string;
+  /** `undefined`: it does not apply to this capture, for the reason given. */
+  score(capture: Capture): { value: AssessmentValue; rationale?: string } | { notJudgeable: string };
+}
+
+export type Scorer = JudgeScorer | CodeScorer;
+
+/** One scorer's outcome on one capture. */
+export type Verdict =
+  | { scorer: string; outcome: 'verdict'; value: AssessmentValue; rationale: string; usage: VerdictUsage }
+  | { scorer: string; outcome: 'error'; error: { code: string; message: string }; usage: VerdictUsage };
+
+/** The scorer's share of the tokens and the money of the calls that answered it. */
+export interface VerdictUsage {
+  inputTokens: number;
+  outputTokens: number;
+  /** `null`: the model's price is not known. */
+  usd: number | null;
+}
+
+export interface JudgeResult {
+  verdicts: Verdict[];
+  /** All that was spent on this capture, failed attempts included. */
+  spend: { calls: number; inputTokens: number; outputTokens: number; usd: number | null };
+}
+
+/** The port through which the pipeline sees the judge; Bedrock Converse, an OpenAI-compatible URL and a SageMaker endpoint implement it. */
+export interface Judge {
+  /** As recorded on assessments, e.g. `bedrock:/global.anthropic.claude-sonnet-4-6`. */
+  readonly sourceId: string;
+  /**
+   * Asks all the scorers of one capture. A scorer without an answer comes back as an `error` verdict; throttling and
+   * outages that outlast the retries are thrown as `JudgeThrottled` / `JudgeUnavailable` (retryable, nothing recorded),
+   * with what was spent in `spend` of the error.
+   */
+  judge(capture: Capture, scorers: readonly JudgeScorer[], signal?: AbortSignal): Promise<JudgeResult>;
+}
