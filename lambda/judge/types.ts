@@ -23,6 +23,17 @@ export interface JudgeScorer {
   needs: readonly ScorerNeed[];
   /** Share of the traces it judges, 0 to 1, within the run's sample; default 1. */
   sampleRate?: number;
+  /** Decided cases shown to the judge; they are part of the question, so they change the version. */
+  examples?: readonly ScorerExample[];
+}
+
+/** A case that a person has decided. */
+export interface ScorerExample {
+  /** What the user said; absent where the scorer looks at the reply alone. */
+  request?: string;
+  reply: string;
+  value: AssessmentValue;
+  rationale: string;
 }
 
 /** A scorer computed from the capture, without a model. */
