@@ -1,0 +1,69 @@
+import { countWords } from '../../../lambda/judge/code-scorers/counts.ts';
+import { codeScorers } from '../../../lambda/judge/code-scorers.ts';
+import { chatCapture, errorCapture, tabularCapture, textCapture } from '../../helpers/captures.ts';
+
+const scorer = (name: string) => {
+  const found = codeScorers.find((candidate) => candidate.name === name);
+  if (found === undefined) throw new Error(`no code scorer ${name}`);
+  return found;
+};
+
+test('names are unique, and each scorer says what it does not measure', () => {
+  expect(new Set(codeScorers.map(({ name }) => name)).size).toBe(codeScorers.length);
+  for (const { description, version } of codeScorers) {
+    expect(description).toMatch(/\bnot\b/);
+    expect(version).toMatch(/^\d+$/);
+  }
+});
+
+describe('response_words', () => {
+  test.each([
+    ['', 0],
+    ['one', 1],
+    ['  two   words\n', 2],
+    ["It's a state-of-the-art reply — truly.", 6],
+    ['今日は天気がいい', 5],
+    ['ภาษาไทยไม่มีเว้นวรรค', 5],
+    ['GPT は速い', 3],
+  ])('%p has %d', (text, words) => expect(countWords(text)).toBe(words));
+
+  test('counts all choices, and text parts of multi-part content', () => {
+    const capture = chatCapture('Hi', [
+      { role: 'assistant', content: 'one two' },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'text', text: 'three four' },
+          { type: 'image_url', image_url: { url: 'x y' } },
+        ],
+      },
+    ]);
+    expect(scorer('response_words').score(capture)).toEqual({ value: 4 });
+  });
+
+  test('a reply of tool calls alone has none, a missing reply is not judgeable', () => {
+    const call = { type: 'function' as const, function: { name: 'f', arguments: '{}' } };
+    expect(
+      scorer('response_words').score(chatCapture('Hi', [{ role: 'assistant', content: null, tool_calls: [call] }])),
+    ).toEqual({ value: 0 });
+    expect(scorer('response_words').score(chatCapture('Hi', undefined))).toEqual({ notJudgeable: 'noResponse' });
+  });
+
+  test('runs on error replies and plain text, not on tables', () => {
+    expect(scorer('response_words').score(errorCapture('upstream timed out'))).toEqual({ value: 3 });
+    expect(scorer('response_words').score(textCapture('a', 'b c'))).toEqual({ value: 2 });
+    expect(scorer('response_words').score(tabularCapture())).toEqual({ notJudgeable: 'notText' });
+  });
+});
+
+test('response_length counts code points', () => {
+  expect(scorer('response_length').score(chatCapture('Hi', 'naïve 👍'))).toEqual({ value: 7 });
+});
+
+test('output_tokens is what the endpoint reported, and nothing where it reported nothing', () => {
+  const { score } = scorer('output_tokens');
+  expect(score(chatCapture('Hi', 'Hello', { usage: { outputTokens: 7 } }))).toEqual({ value: 7 });
+  expect(score(chatCapture('Hi', 'Hello', { usage: { outputTokens: 0 } }))).toEqual({ value: 0 });
+  expect(score(chatCapture('Hi', 'Hello', { usage: { inputTokens: 3 } }))).toEqual({ notJudgeable: 'noUsage' });
+  expect(score(chatCapture('Hi', 'Hello'))).toEqual({ notJudgeable: 'noUsage' });
+});
