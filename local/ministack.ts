@@ -1,0 +1,235 @@
+/** MiniStack, the emulated AWS, on a loopback port. */
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { get as getHttp } from 'node:http';
+import { get as getHttps } from 'node:https';
+import { delimiter, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { freePort } from './free-port.ts';
+import { type GuardedProcess, startGuarded } from './guarded-process.ts';
+import { projectPath } from './project-root.ts';
+import type { Log, PythonEnvironment } from './python-environment.ts';
+import { defaultPythonEnvironment } from './python-presets.ts';
+
+export const EMULATED_ACCOUNT = '000000000000';
+export const EMULATED_REGION = 'us-east-1';
+
+export interface MiniStackOptions {
+  log?: Log;
+  port?: number;
+  /**
+   * Further environment variables of the emulator. Its Lambdas inherit them: `AWS_ENDPOINT_URL_BEDROCK_RUNTIME` and
+   * `AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME` point their SDK clients at stand-ins.
+   */
+  env?: Record<string, string>;
+  /**
+   * Serve over TLS and hold every Lambda to its role's policies, as AWS does. Default `false`: every call is allowed.
+   */
+  enforcePolicies?: boolean;
+}
+
+export interface MiniStack {
+  url: string;
+  account: string;
+  region: string;
+  /** Variables for AWS clients (SDK, CDK CLI, AWS CLI, boto3): the endpoint, dummy keys, the region, the account. */
+  env: Record<string, string>;
+  /** Certificate that clients in a running process must trust, as PEM; with `enforcePolicies` only. */
+  ca?: string;
+  pid: number;
+  logTail(lines?: number): string;
+  /** Ends the emulator with its Lambdas and deletes what they left on disk. Safe to call again. */
+  stop(): Promise<void>;
+}
+
+/** It takes 0.5 s on an idle machine; the rest is for a busy one that imports Python files for the first time. */
+const START_LIMIT_MS = 60_000;
+const HEALTH_POLL_MS = 100;
+const HEALTH_TIMEOUT_MS = 2_000;
+const HEALTH_PATH = '/_ministack/health';
+
+/** Any machine has room for as many Lambda processes as the state machine runs at once, twice over. */
+const LAMBDA_CONCURRENCY = 100;
+
+/**
+ * Variables of the caller's shell that the emulated side may see. All others, above all `AWS_*` with a person's own
+ * credentials and proxies that would catch loopback requests, stay out.
+ */
+const PASSED_ON = ['HOME', 'LANG', 'LC_ALL', 'PATH', 'TZ', 'USER', 'SYSTEMROOT'];
+
+/** What the emulated side and its clients get of this process's environment. */
+export function cleanEnvironment(): Record<string, string> {
+  const kept = PASSED_ON.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]));
+  const env = Object.fromEntries(kept) as Record<string, string>;
+  // The Lambdas run on whatever `node` is first on the PATH: it must be the project's own.
+  return { ...env, PATH: [projectNodeFolder(), env.PATH ?? ''].join(delimiter) };
+}
+
+function projectNodeFolder(): string {
+  const folder = projectPath('node_modules', 'node', 'bin');
+  return existsSync(join(folder, 'node')) ? folder : dirname(process.execPath);
+}
+
+/**
+ * Starts MiniStack and waits until it answers.
+ *
+ * @throws Error with the end of its log when it ends or does not answer in time
+ */
+export async function startMiniStack(options: MiniStackOptions = {}): Promise<MiniStack> {
+  const python = await defaultPythonEnvironment(options.log);
+  const directory = ownFolder();
+  let server: GuardedProcess | undefined;
+  const stop = async () => {
+    await server?.stop();
+    rmSync(directory, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  };
+  try {
+    const tls = options.enforcePolicies ? await makeCertificate(python, directory) : undefined;
+    const port = await freePort(options.port);
+    const url = `${tls ? 'https' : 'http'}://127.0.0.1:${port}`;
+    const env = clientEnvironment(url, directory, tls?.certificate);
+    server = startGuarded(python.python, [projectPath('local', 'ministack_wrapper.py')], {
+      logFile: join(directory, 'ministack.log'),
+      cwd: directory,
+      env: serverEnvironment({ port, directory, env, tls, more: options.env }),
+    });
+    const ca = tls && readFileSync(tls.certificate, 'utf8');
+    await untilHealthy(server, url, ca);
+    const running = server;
+    return {
+      url,
+      account: EMULATED_ACCOUNT,
+      region: EMULATED_REGION,
+      env,
+      ...(ca ? { ca } : {}),
+      pid: running.pid,
+      logTail: (lines) => running.logTail(lines),
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+interface Tls {
+  certificate: string;
+  key: string;
+}
+
+async function makeCertificate(python: PythonEnvironment, directory: string): Promise<Tls> {
+  const tls = { certificate: join(directory, 'loopback.crt'), key: join(directory, 'loopback.key') };
+  await promisify(execFile)(python.python, [projectPath('local', 'loopback_certificate.py'), tls.certificate, tls.key]);
+  return tls;
+}
+
+function clientEnvironment(url: string, directory: string, certificate?: string): Record<string, string> {
+  return {
+    AWS_ENDPOINT_URL: url,
+    AWS_ACCESS_KEY_ID: 'test',
+    AWS_SECRET_ACCESS_KEY: 'test',
+    AWS_REGION: EMULATED_REGION,
+    AWS_DEFAULT_REGION: EMULATED_REGION,
+    CDK_DEFAULT_ACCOUNT: EMULATED_ACCOUNT,
+    CDK_DEFAULT_REGION: EMULATED_REGION,
+    // A profile of the person's must not be read in the keys' stead, nor a cloud machine's own role.
+    AWS_CONFIG_FILE: join(directory, 'no-aws-config'),
+    AWS_SHARED_CREDENTIALS_FILE: join(directory, 'no-aws-credentials'),
+    AWS_EC2_METADATA_DISABLED: 'true',
+    ...(certificate
+      ? {
+          NODE_EXTRA_CA_CERTS: certificate,
+          AWS_CA_BUNDLE: certificate,
+          REQUESTS_CA_BUNDLE: certificate,
+          SSL_CERT_FILE: certificate,
+        }
+      : {}),
+  };
+}
+
+function serverEnvironment(parts: {
+  port: number;
+  directory: string;
+  env: Record<string, string>;
+  tls?: Tls;
+  more?: Record<string, string>;
+}): Record<string, string> {
+  const temporary = join(parts.directory, 'tmp');
+  mkdirSync(temporary);
+  return {
+    ...cleanEnvironment(),
+    ...parts.env,
+    GATEWAY_PORT: String(parts.port),
+    BIND_HOST: '127.0.0.1',
+    MINISTACK_HOST: '127.0.0.1',
+    MINISTACK_REGION: EMULATED_REGION,
+    MINISTACK_ACCOUNT_ID: EMULATED_ACCOUNT,
+    LAMBDA_ACCOUNT_CONCURRENCY: String(LAMBDA_CONCURRENCY),
+    LOG_LEVEL: 'WARNING',
+    PYTHONDONTWRITEBYTECODE: '1',
+    // Each Lambda process unpacks its code here.
+    TMPDIR: temporary,
+    // `autoDeleteObjects` of the CDK requires an SDK client that its bundle does not hold.
+    NODE_PATH: projectPath('node_modules'),
+    ...(parts.tls
+      ? { USE_SSL: '1', AUTH: 'true', MINISTACK_SSL_CERT: parts.tls.certificate, MINISTACK_SSL_KEY: parts.tls.key }
+      : {}),
+    ...parts.more,
+  };
+}
+
+async function untilHealthy(server: GuardedProcess, url: string, ca?: string): Promise<void> {
+  const deadline = Date.now() + START_LIMIT_MS;
+  for (;;) {
+    if (await isHealthy(url, ca)) return;
+    const ended = server.ended();
+    if (ended !== undefined || Date.now() > deadline) {
+      throw new Error(
+        [
+          'MiniStack, the emulated AWS, did not start',
+          `got: ${ended ?? `no answer in ${START_LIMIT_MS / 1000} s`}`,
+          `expected: 200 from ${url}${HEALTH_PATH}`,
+          `end of its log:\n${server.logTail()}`,
+        ].join('; '),
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, HEALTH_POLL_MS));
+  }
+}
+
+/** Not by `fetch`, which cannot be told of a certificate that came into being after this process started. */
+function isHealthy(url: string, ca?: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const get = ca ? getHttps : getHttp;
+    const request = get(`${url}${HEALTH_PATH}`, { ca, agent: false, timeout: HEALTH_TIMEOUT_MS }, (response) => {
+      response.resume();
+      resolve(response.statusCode === 200);
+    });
+    request.on('timeout', () => request.destroy());
+    // Not listening yet.
+    request.on('error', () => resolve(false));
+  });
+}
+
+const FOLDER_PREFIX = 'ministack-';
+
+/** A folder named after this process; folders of processes that were killed before they could clean up go. */
+function ownFolder(): string {
+  const parent = projectPath('.local');
+  mkdirSync(parent, { recursive: true });
+  for (const name of readdirSync(parent)) {
+    const owner = new RegExp(`^${FOLDER_PREFIX}(\\d+)-`).exec(name)?.[1];
+    if (owner && !isAlive(Number(owner))) rmSync(join(parent, name), { recursive: true, force: true });
+  }
+  return mkdtempSync(join(parent, `${FOLDER_PREFIX}${process.pid}-`));
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // EPERM: it is there and another user's.
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

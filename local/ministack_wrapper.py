@@ -1,0 +1,135 @@
+"""Starts MiniStack, the emulated AWS, with the names of Lambda errors put back.
+
+AWS tells Step Functions a failed function's error by the name that the function gave it, and a Retry or a Catch
+matches on that name. MiniStack reports every error of a Node function as `Runtime.HandlerError` and a throttled
+invocation as `Lambda.Unknown`, so a Retry by name never fires. Three places are changed, each checked first: where
+MiniStack is not as this file expects it, it is not started at all, because a run without these names proves nothing.
+
+1. The script that its Node workers run sends the error's name and stack along, inside the message.
+2. `lambda_svc._execute_function_warm` takes them out again and answers as the Node runtime of Lambda does:
+   {"errorType", "errorMessage", "trace"}.
+3. `stepfunctions._call_lambda` names a throttle `Lambda.TooManyRequestsException`.
+"""
+
+import functools
+import importlib.metadata
+import json
+import re
+import sys
+
+KNOWN_VERSION = "1.5.33"
+
+# Unit separators around JSON: they occur in no error message and survive JSON lines.
+MARK = "\x1f"
+MARKED = re.compile(MARK + "(.*?)" + MARK, re.DOTALL)
+
+# What the Node workers answer on an error, and what becomes of it: invocation (asynchronous and synchronous), init.
+NODE_REPLIES = [
+    ("error: String(err.message || err), trace:", "error: _named(err), trace:"),
+    ("error: e.message, trace: e.stack", "error: _named(e), trace: e.stack"),
+    ("error: e.message\n", "error: _named(e)\n"),
+]
+
+# As Lambda's own Node runtime describes an error; what is thrown may be any value.
+NODE_PRELUDE = r"""
+function _named(thrown) {
+  const isError = thrown instanceof Error || Object.prototype.toString.call(thrown) === "[object Error]";
+  const facts = isError
+    ? { errorType: String(thrown.name || "Error"), trace: String(thrown.stack || "").split("\n") }
+    : { errorType: typeof thrown, trace: [] };
+  const message = isError ? String(thrown.message) : String(thrown);
+  return "\u001f" + JSON.stringify(facts) + "\u001f" + message;
+}
+"""
+
+# Lambda's name for a runtime that ended without an answer: killed, out of memory, process.exit.
+DIED = "Worker process died"
+
+
+def give_up(what):
+    version = importlib.metadata.version("ministack")
+    sys.exit(
+        f"MiniStack {version} is not as local/ministack_wrapper.py expects it: {what}; "
+        f"expected: ministack=={KNOWN_VERSION}. Pin that version in local/python-presets.ts, or adapt the wrapper."
+    )
+
+
+def replace_once(text, old, new):
+    if text.count(old) != 1:
+        give_up(f"{old!r} occurs {text.count(old)} times in the script of its Node workers")
+    return text.replace(old, new)
+
+
+def name_errors_in_node(lambda_runtime):
+    script = lambda_runtime._NODEJS_WORKER_SCRIPT
+    for old, new in NODE_REPLIES:
+        script = replace_once(script, old, new)
+    lambda_runtime._NODEJS_WORKER_SCRIPT = NODE_PRELUDE + script
+
+
+def take_out_names(result):
+    """Makes the error body of an invocation what Lambda would have sent."""
+    body = result.get("body") if result.get("error") else None
+    if not isinstance(body, dict) or "errorMessage" not in body:
+        return result
+    message = body["errorMessage"]
+    found = MARKED.search(message)
+    if found:
+        facts = json.loads(found.group(1))
+        body = {"errorType": facts["errorType"], "errorMessage": message[found.end() :], "trace": facts["trace"]}
+    elif message == DIED:
+        body = {"errorType": "Runtime.ExitError", "errorMessage": "Runtime exited without providing a reason"}
+    result = {**result, "body": body}
+    if result.get("log"):
+        result["log"] = MARKED.sub("", result["log"])
+    return result
+
+
+def name_errors_in_lambda(lambda_svc):
+    execute = lambda_svc._execute_function_warm
+
+    @functools.wraps(execute)
+    def execute_and_name(*args, **kwargs):
+        return take_out_names(execute(*args, **kwargs))
+
+    lambda_svc._execute_function_warm = execute_and_name
+
+
+def name_throttles_in_step_functions(stepfunctions):
+    call = stepfunctions._call_lambda
+
+    @functools.wraps(call)
+    def call_and_name(func_ref, event):
+        try:
+            return call(func_ref, event)
+        except stepfunctions._ExecutionError as error:
+            if error.error == "Lambda.Unknown" and "TooManyRequestsException" in error.cause:
+                raise stepfunctions._ExecutionError("Lambda.TooManyRequestsException", error.cause) from error
+            raise
+
+    stepfunctions._call_lambda = call_and_name
+
+
+def main():
+    from ministack.core import lambda_runtime
+    from ministack.services import lambda_svc, stepfunctions
+
+    for module, name in (
+        (lambda_runtime, "_NODEJS_WORKER_SCRIPT"),
+        (lambda_svc, "_execute_function_warm"),
+        (stepfunctions, "_call_lambda"),
+        (stepfunctions, "_ExecutionError"),
+    ):
+        if not hasattr(module, name):
+            give_up(f"{module.__name__} has no {name}")
+    name_errors_in_node(lambda_runtime)
+    name_errors_in_lambda(lambda_svc)
+    name_throttles_in_step_functions(stepfunctions)
+
+    from ministack.app import main as serve
+
+    serve()
+
+
+if __name__ == "__main__":
+    main()
