@@ -1,0 +1,94 @@
+/** A server as a child process that never outlives this one. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+export interface GuardedProcess {
+  pid: number;
+  /** Resolves with a description such as `exit code 1` when the process has ended. */
+  exited: Promise<string>;
+  /** Its description when the process has ended, else `undefined`. */
+  ended(): string | undefined;
+  logTail(lines?: number): string;
+  /** Ends the process and everything it started. Safe to call again. */
+  stop(): Promise<void>;
+}
+
+/** What a server gets to end by itself after SIGTERM before it is killed. */
+const GRACE_MS = 4_000;
+
+/**
+ * Becomes the command (`exec`), after leaving a watcher behind that kills the process group when standard input ends.
+ * That pipe's other end is ours alone, so it ends when we die, even by SIGKILL.
+ */
+const GUARD = 'exec 3<&0; (read -r _ <&3; kill -KILL 0) 2>/dev/null & exec 3<&-; exec "$@" </dev/null';
+
+/**
+ * Starts a command in a process group of its own, its output going to `logFile`. The group ends when `stop` is called
+ * and when this process ends in whatever way (Ctrl-C, a crash, SIGKILL).
+ */
+export function startGuarded(
+  command: string,
+  args: readonly string[],
+  options: { logFile: string; env?: NodeJS.ProcessEnv; cwd?: string },
+): GuardedProcess {
+  mkdirSync(dirname(options.logFile), { recursive: true });
+  const log = openSync(options.logFile, 'w');
+  let child: ChildProcess;
+  try {
+    child = spawn('/bin/sh', ['-c', GUARD, 'sh', command, ...args], {
+      stdio: ['pipe', log, log],
+      env: options.env,
+      cwd: options.cwd,
+      detached: true,
+    });
+  } finally {
+    closeSync(log);
+  }
+  const pid = child.pid;
+  if (pid === undefined) throw new Error(`${command} could not be started: /bin/sh is missing`);
+  // The server's life must not keep ours going.
+  child.unref();
+  const { stdin } = child;
+  if (stdin && 'unref' in stdin) (stdin as unknown as { unref(): void }).unref();
+
+  let description: string | undefined;
+  const exited = new Promise<string>((resolve) => {
+    child.once('exit', (code, signal) => {
+      description = signal ?? `exit code ${code}`;
+      // Closing the pipe makes the watcher end whatever the process left behind.
+      stdin?.destroy();
+      resolve(description);
+    });
+  });
+  stdin?.on('error', () => {});
+
+  const logTail = (lines = 20) => {
+    const text = readFileSync(options.logFile, 'utf8').trimEnd();
+    return text.split('\n').slice(-lines).join('\n');
+  };
+
+  const stop = async () => {
+    if (description === undefined) {
+      child.ref();
+      signalGroup(pid, 'SIGTERM');
+      const timer = setTimeout(() => signalGroup(pid, 'SIGKILL'), GRACE_MS);
+      await exited;
+      clearTimeout(timer);
+    }
+    // What the process started may outlive it: the group goes as a whole.
+    signalGroup(pid, 'SIGKILL');
+  };
+
+  return { pid, exited, ended: () => description, logTail, stop };
+}
+
+function signalGroup(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-pid, signal);
+  } catch (error) {
+    // ESRCH: nobody is left in the group; EPERM: on macOS, only zombies are.
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ESRCH' && code !== 'EPERM') throw error;
+  }
+}

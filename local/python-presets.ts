@@ -1,0 +1,66 @@
+/** The Python environments this project uses, by pins. `node local/lock-python.ts` pins what these need. */
+import {
+  ensurePythonEnvironment,
+  type Log,
+  type PythonEnvironment,
+  type PythonEnvironmentSpec,
+} from './python-environment.ts';
+
+/** MLflow of the default environment. 3.18.0 cannot be installed: its `mlflow-skinny` was never published. */
+export const DEFAULT_MLFLOW_VERSION = '3.17.2';
+
+/** What SageMaker's managed MLflow runs. */
+export const MANAGED_MLFLOW_VERSION = '3.10.1';
+
+/** MLflow versions that are tested beside the default. */
+export const OTHER_MLFLOW_VERSIONS = ['3.4.0', '3.9.0', MANAGED_MLFLOW_VERSION, '3.13.0'] as const;
+
+/** MiniStack runs the CDK's bucket notification resource, which imports boto3; MLflow needs it for s3:// artifacts. */
+const BOTO3 = { boto3: '1.43.106' };
+
+type LockedSpec = Required<PythonEnvironmentSpec> & {
+  /** Bounds on what the packages need, where the newest does not work; only `lock-python.ts` uses them. */
+  bounds: string[];
+};
+
+const locked = (name: string, packages: Record<string, string>, bounds: string[] = []): LockedSpec => ({
+  name,
+  packages,
+  lockFile: `local/python/${name}.txt`,
+  bounds,
+});
+
+/** Emulated AWS and the MLflow server of `npm start` and of the tests. */
+const DEFAULT_ENVIRONMENT = locked('default', { mlflow: DEFAULT_MLFLOW_VERSION, ministack: '1.5.33', ...BOTO3 });
+
+const MLFLOW_ENVIRONMENTS = new Map(
+  OTHER_MLFLOW_VERSIONS.map((version) => [
+    version as string,
+    // 3.4.0 imports a class that SQLAlchemy 2.1 has dropped.
+    locked(`mlflow-${version}`, { mlflow: version, ...BOTO3 }, version === '3.4.0' ? ['sqlalchemy<2.1'] : []),
+  ]),
+).set(DEFAULT_MLFLOW_VERSION, DEFAULT_ENVIRONMENT);
+
+/** AWS's own Python client of SageMaker-managed MLflow, for the test that compares our double with it. */
+const SAGEMAKER_PLUGIN_ENVIRONMENT = locked('sagemaker-mlflow', {
+  mlflow: MANAGED_MLFLOW_VERSION,
+  'sagemaker-mlflow': '0.5.0',
+  ...BOTO3,
+});
+
+export const LOCKED_ENVIRONMENTS: LockedSpec[] = [...MLFLOW_ENVIRONMENTS.values(), SAGEMAKER_PLUGIN_ENVIRONMENT];
+
+export const defaultPythonEnvironment = (log?: Log): Promise<PythonEnvironment> =>
+  ensurePythonEnvironment({ ...DEFAULT_ENVIRONMENT, log });
+
+export const sagemakerPluginEnvironment = (log?: Log): Promise<PythonEnvironment> =>
+  ensurePythonEnvironment({ ...SAGEMAKER_PLUGIN_ENVIRONMENT, log });
+
+/** The environment that holds this MLflow version; the default one for the default version. */
+export function mlflowEnvironment(version: string = DEFAULT_MLFLOW_VERSION, log?: Log): Promise<PythonEnvironment> {
+  const spec = MLFLOW_ENVIRONMENTS.get(version) ?? {
+    name: `mlflow-${version}`,
+    packages: { mlflow: version, ...BOTO3 },
+  };
+  return ensurePythonEnvironment({ ...spec, log });
+}
