@@ -1,0 +1,111 @@
+/** The stand-in's answer to a prompt: an object, its text, and the ways in which it can be spoilt. */
+import type { AnswerFault } from './behaviour.ts';
+import { type ReadPrompt, readPrompt } from './prompt-reader.ts';
+import { verdictByRule } from './rules.ts';
+
+export interface Answer {
+  /** What a tool call carries. */
+  object: Record<string, unknown>;
+  /** What a text answer says. */
+  text: string;
+  /** Bedrock's stop reason. */
+  stopReason: string;
+}
+
+const NO_QUESTION = 'Stand-in judge: no question was recognised in this prompt.';
+
+function answerObject(prompt: ReadPrompt): Record<string, unknown> {
+  const verdicts = prompt.asked.map((asked) => [asked.name, verdictByRule(asked, prompt.exchange)] as const);
+  if (prompt.form === 'result') {
+    const [, verdict] = verdicts[0] ?? [];
+    return verdict === undefined ? {} : { rationale: verdict.rationale, result: verdict.value };
+  }
+  // Asked for its rationale first, a model writes it first.
+  return Object.fromEntries(verdicts.map(([name, { rationale, value }]) => [name, { rationale, value }]));
+}
+
+const mapValues = (object: Record<string, unknown>, change: (value: unknown) => unknown): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(object).map(([key, entry]) =>
+      entry !== null && typeof entry === 'object' && 'value' in entry
+        ? [key, { ...entry, value: change((entry as { value: unknown }).value) }]
+        : [key, key === 'result' ? change(entry) : entry],
+    ),
+  );
+
+const GERMAN: Record<string, string> = { yes: 'ja', no: 'nein', coherent: 'kohärent', incoherent: 'inkohärent' };
+
+function spoil({ object, text, stopReason }: Answer, fault: AnswerFault): Answer {
+  const of = (changed: Record<string, unknown>): Answer => ({
+    object: changed,
+    text: JSON.stringify(changed),
+    stopReason,
+  });
+  switch (fault) {
+    case 'fenced':
+      return {
+        object,
+        text: `Here is my assessment.\n\n\`\`\`json\n${JSON.stringify(object, null, 2)}\n\`\`\`\nI hope this helps.`,
+        stopReason,
+      };
+    case 'sloppy-json':
+      return { object, text: `${text.replaceAll('"', "'").slice(0, -1)}, // done\n}`, stopReason };
+    case 'prose':
+      return {
+        object: {},
+        text: 'The reply reads well and I see no problem with it, so my verdict is positive throughout.',
+        stopReason,
+      };
+    case 'nonsense':
+      return { object: { '%%': [[]] }, text: '%%[[ }{ 7 <|im_end|> ]]', stopReason };
+    case 'missing-keys':
+      return of(Object.fromEntries(Object.entries(object).filter((_, index) => index % 2 === 0)));
+    case 'wrong-value':
+      return of(mapValues(object, () => 'maybe'));
+    case 'wrong-language':
+      return of(mapValues(object, (value) => GERMAN[String(value)] ?? `sozusagen ${String(value)}`));
+    case 'empty':
+      return { object: {}, text: '', stopReason };
+    case 'cut': {
+      const kept = Object.entries(object).slice(0, Math.floor((Object.keys(object).length * 2) / 3));
+      return {
+        object: Object.fromEntries(kept),
+        text: text.slice(0, Math.floor((text.length * 2) / 3)),
+        stopReason: 'max_tokens',
+      };
+    }
+    case 'malformed':
+      return { object: {}, text: '', stopReason: 'malformed_model_output' };
+    case 'guardrail':
+      return { object: {}, text: 'Sorry, the model cannot answer this question.', stopReason: 'guardrail_intervened' };
+    case 'content-filtered':
+      return { object: {}, text: '', stopReason: 'content_filtered' };
+    case 'context-exceeded':
+      return { object: {}, text: '', stopReason: 'model_context_window_exceeded' };
+  }
+}
+
+export interface Answered {
+  answer: Answer;
+  /** Names of the questions that were recognised. */
+  asked: string[];
+}
+
+/**
+ * @param maxTokens the request's bound on the answer: an answer that is longer is cut, as a model's would be.
+ */
+export function answerTo(system: string, user: string, fault: AnswerFault | undefined, maxTokens = Infinity): Answered {
+  const prompt = readPrompt(system, user);
+  const object = prompt === undefined ? {} : answerObject(prompt);
+  const good: Answer = {
+    object,
+    text: prompt === undefined ? NO_QUESTION : JSON.stringify(object),
+    stopReason: 'end_turn',
+  };
+  const spoilt = fault === undefined ? good : spoil(good, fault);
+  const answer = tokensOf(spoilt.text) > maxTokens ? spoil(spoilt, 'cut') : spoilt;
+  return { answer, asked: prompt?.asked.map(({ name }) => name) ?? [] };
+}
+
+/** Plausible, not exact: four characters a token. */
+export const tokensOf = (text: string): number => Math.ceil(text.length / 4);

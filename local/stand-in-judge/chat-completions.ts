@@ -1,0 +1,108 @@
+/** OpenAI's chat completions, which self-hosted judges speak too, behind a URL or a SageMaker endpoint. */
+import { answerTo, tokensOf } from './answer.ts';
+import type { AnswerFault, ModelBehaviour } from './behaviour.ts';
+import type { HttpAnswer, ModelCall } from './converse.ts';
+
+/** The parts of a chat completion request that the stand-in reads. */
+interface ChatBody {
+  model?: string;
+  messages?: { role: string; content: string | { type?: string; text?: string }[] }[];
+  max_tokens?: number;
+  max_completion_tokens?: number;
+  temperature?: number;
+  response_format?: { type?: string; json_schema?: unknown };
+  tools?: { function?: { name?: string } }[];
+  tool_choice?: { function?: { name?: string } } | string;
+}
+
+const json = (status: number, body: unknown): HttpAnswer => ({
+  status,
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify(body),
+});
+
+/** An error as OpenAI-compatible servers write it. */
+export const chatError = (status: number, code: string, message: string): HttpAnswer =>
+  json(status, {
+    error: { message, type: status === 429 ? 'rate_limit_error' : 'invalid_request_error', param: null, code },
+  });
+
+function refusal(body: ChatBody, model: ModelBehaviour): HttpAnswer | undefined {
+  if (model.state === 'denied') return chatError(401, 'invalid_api_key', 'Incorrect API key provided.');
+  if (model.state !== 'active')
+    return chatError(
+      404,
+      'model_not_found',
+      `The model \`${body.model}\` does not exist or you do not have access to it.`,
+    );
+  if (model.jsonSchema === 'rejected' && body.response_format)
+    return chatError(
+      400,
+      'unsupported_value',
+      "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
+    );
+  if (model.forcedTool === 'rejected' && body.tool_choice)
+    return chatError(
+      400,
+      'unsupported_value',
+      "Unsupported value: 'tool_choice' does not support a named function with this model.",
+    );
+  if (model.temperature === 'rejected' && body.temperature !== undefined)
+    return chatError(
+      400,
+      'unsupported_value',
+      "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported.",
+    );
+  return undefined;
+}
+
+const textOf = (body: ChatBody, roles: readonly string[]): string =>
+  (body.messages ?? [])
+    .filter(({ role }) => roles.includes(role))
+    .map(({ content }) => (typeof content === 'string' ? content : content.map((part) => part.text ?? '').join('\n')))
+    .join('\n');
+
+const FINISH: Record<string, string> = {
+  max_tokens: 'length',
+  content_filtered: 'content_filter',
+  guardrail_intervened: 'content_filter',
+};
+
+/** Answers one chat completion request, by rule. */
+export function chatCompletion(body: ChatBody, model: ModelBehaviour, fault: AnswerFault | undefined): ModelCall {
+  const refused = refusal(body, model);
+  if (refused !== undefined) return { asked: [], answer: refused };
+  const system = textOf(body, ['system', 'developer']);
+  const user = textOf(body, ['user']);
+  const inputTokens = tokensOf(`${system}\n${user}${JSON.stringify(body.response_format ?? body.tools ?? '')}`);
+  if (model.maxInputTokens !== undefined && inputTokens > model.maxInputTokens) {
+    const message = `This model's maximum context length is ${model.maxInputTokens} tokens. However, your messages resulted in ${inputTokens} tokens.`;
+    return { asked: [], answer: chatError(400, 'context_length_exceeded', message) };
+  }
+  const { answer, asked } = answerTo(system, user, fault, body.max_tokens ?? body.max_completion_tokens);
+  const tool = typeof body.tool_choice === 'object' ? body.tool_choice.function?.name : undefined;
+  const useTool = tool !== undefined && model.forcedTool !== 'ignored';
+  const spoken =
+    model.jsonSchema === 'ignored' && body.response_format ? answerTo(system, user, 'fenced').answer.text : answer.text;
+  const toolCall = {
+    id: 'call_standin',
+    type: 'function',
+    function: { name: tool, arguments: fault === 'cut' ? answer.text : JSON.stringify(answer.object) },
+  };
+  const message = useTool
+    ? { role: 'assistant', content: null, tool_calls: [toolCall] }
+    : { role: 'assistant', content: spoken };
+  const outputTokens = tokensOf(JSON.stringify(message));
+  return {
+    asked,
+    usage: { inputTokens, outputTokens },
+    answer: json(200, {
+      id: 'chatcmpl-standin',
+      object: 'chat.completion',
+      created: Math.floor(Date.now() / 1000),
+      model: body.model ?? 'stand-in',
+      choices: [{ index: 0, message, finish_reason: FINISH[answer.stopReason] ?? (useTool ? 'tool_calls' : 'stop') }],
+      usage: { prompt_tokens: inputTokens, completion_tokens: outputTokens, total_tokens: inputTokens + outputTokens },
+    }),
+  };
+}

@@ -1,0 +1,201 @@
+/** Bedrock's Converse operation over HTTP: what it takes, what it answers, how it refuses. */
+import { answerTo, tokensOf } from './answer.ts';
+import type { AnswerFault, ModelBehaviour } from './behaviour.ts';
+
+export interface HttpAnswer {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+}
+
+export interface ModelCall {
+  /** Names of the questions that were recognised; empty when the call was refused. */
+  asked: string[];
+  usage?: { inputTokens: number; outputTokens: number };
+  answer: HttpAnswer;
+}
+
+/** An error as the service writes it: the type in a header, the message in the body. */
+export function serviceError(
+  status: number,
+  type: string,
+  message: string,
+  headers: Record<string, string> = {},
+): HttpAnswer {
+  return {
+    status,
+    headers: { 'content-type': 'application/json', 'x-amzn-errortype': type, ...headers },
+    body: JSON.stringify({ message }),
+  };
+}
+
+interface Block {
+  text?: string;
+  guardContent?: { text?: { text?: string } };
+  cachePoint?: unknown;
+}
+
+/** The parts of a ConverseRequest that the stand-in reads. */
+interface ConverseBody {
+  system?: Block[];
+  messages?: { role: string; content: Block[] }[];
+  inferenceConfig?: { maxTokens?: number; temperature?: number; topP?: number };
+  toolConfig?: {
+    tools?: { toolSpec?: { name?: string; inputSchema?: unknown } }[];
+    toolChoice?: { tool?: { name?: string }; any?: unknown };
+  };
+  outputConfig?: { textFormat?: { type?: string; structure?: unknown } };
+}
+
+const textOf = (blocks: Block[] | undefined): string =>
+  (blocks ?? []).map((block) => block.text ?? block.guardContent?.text?.text ?? '').join('\n');
+
+const invalid = (message: string): HttpAnswer => serviceError(400, 'ValidationException', message);
+
+/** The answer of a model that cannot be called at all. */
+function unavailable(model: ModelBehaviour): HttpAnswer | undefined {
+  switch (model.state) {
+    case 'ended':
+      return serviceError(
+        404,
+        'ResourceNotFoundException',
+        'This model version has reached the end of its life. Please refer to the AWS documentation for more details.',
+      );
+    case 'legacy':
+      return serviceError(
+        404,
+        'ResourceNotFoundException',
+        'Access denied. This Model is marked by provider as Legacy and you have not been actively using the model in the last 30 days. Please upgrade to an active model on Amazon Bedrock',
+      );
+    case 'missing':
+      return serviceError(
+        404,
+        'ResourceNotFoundException',
+        'Could not resolve the foundation model from the provided model identifier.',
+      );
+    case 'denied':
+      return serviceError(
+        403,
+        'AccessDeniedException',
+        "You don't have access to the model with the specified model ID.",
+      );
+    case 'invalid':
+      return invalid('The provided model identifier is invalid.');
+    case 'active':
+      return undefined;
+  }
+}
+
+function refusal(body: ConverseBody, model: ModelBehaviour): HttpAnswer | undefined {
+  const { inferenceConfig, outputConfig, toolConfig, system } = body;
+  if ((body.messages?.length ?? 0) === 0)
+    return invalid(
+      'A conversation must start with a user message. Try again with a conversation that starts with a user message.',
+    );
+  if (model.jsonSchema === 'rejected' && outputConfig?.textFormat)
+    return invalid('The model returned the following errors: output_config.format: Extra inputs are not permitted');
+  if (model.forcedTool === 'rejected' && toolConfig?.toolChoice)
+    return invalid(
+      "This model doesn't support the toolConfig.toolChoice.tool field. Remove toolConfig.toolChoice.tool and try again.",
+    );
+  if (model.temperature === 'rejected' && inferenceConfig?.temperature !== undefined)
+    return invalid('The model returned the following errors: `temperature` is deprecated for this model.');
+  if (model.systemPrompt === 'rejected' && (system?.length ?? 0) > 0)
+    return invalid(
+      "This model doesn't support system messages. Try again without the system message or use a model that supports system messages.",
+    );
+  const cached = [...(system ?? []), ...(body.messages ?? []).flatMap(({ content }) => content)].some(
+    (block) => block.cachePoint,
+  );
+  if (model.caching === 'rejected' && cached)
+    return invalid(
+      'You invoked an unsupported model or your request did not allow prompt caching. See the documentation for more information.',
+    );
+  return undefined;
+}
+
+/** Prompt prefixes seen before a cache point, as a real cache would hold them. */
+export type PrefixCache = Map<string, number>;
+
+/** Models cache prefixes from 1,024 tokens on (most of them), for five minutes. */
+const MIN_CACHED_TOKENS = 1024;
+const CACHE_MS = 5 * 60 * 1000;
+
+function cacheUsage(
+  body: ConverseBody,
+  modelId: string,
+  cache: PrefixCache,
+  now: number,
+): { read: number; write: number } {
+  const point = body.system?.findIndex((block) => block.cachePoint) ?? -1;
+  if (point < 0) return { read: 0, write: 0 };
+  const prefix = JSON.stringify([modelId, body.toolConfig, body.system?.slice(0, point)]);
+  const tokens = tokensOf(prefix);
+  if (tokens < MIN_CACHED_TOKENS) return { read: 0, write: 0 };
+  const seen = cache.get(prefix);
+  cache.set(prefix, now);
+  return seen !== undefined && now - seen < CACHE_MS ? { read: tokens, write: 0 } : { read: 0, write: tokens };
+}
+
+const inputText = ({ system, messages, toolConfig, outputConfig }: ConverseBody): string =>
+  [
+    textOf(system),
+    ...(messages ?? []).map(({ content }) => textOf(content)),
+    toolConfig ? JSON.stringify(toolConfig.tools) : '',
+    outputConfig?.textFormat ? JSON.stringify(outputConfig.textFormat.structure) : '',
+  ].join('\n');
+
+/** Answers one Converse request, by rule. */
+export function converse(
+  modelId: string,
+  body: ConverseBody,
+  model: ModelBehaviour,
+  fault: AnswerFault | undefined,
+  cache: PrefixCache,
+  startedAt: number,
+): ModelCall {
+  const refused = unavailable(model) ?? refusal(body, model);
+  if (refused !== undefined) return { asked: [], answer: refused };
+  const total = tokensOf(inputText(body));
+  if (model.maxInputTokens !== undefined && total > model.maxInputTokens) {
+    return { asked: [], answer: invalid('Input is too long for requested model.') };
+  }
+  const user = textOf(body.messages?.findLast(({ role }) => role === 'user')?.content);
+  const { answer, asked } = answerTo(textOf(body.system), user, fault, body.inferenceConfig?.maxTokens);
+  const tool =
+    body.toolConfig?.toolChoice?.tool?.name ??
+    (body.toolConfig?.toolChoice?.any ? body.toolConfig.tools?.[0]?.toolSpec?.name : undefined);
+  const useTool = tool !== undefined && model.forcedTool !== 'ignored' && answer.stopReason !== 'guardrail_intervened';
+  // A model that takes no notice of the schema says the same in its own way.
+  const text =
+    model.jsonSchema === 'ignored' && body.outputConfig?.textFormat
+      ? answerTo(textOf(body.system), user, 'fenced').answer.text
+      : answer.text;
+  const content = useTool
+    ? [{ toolUse: { toolUseId: 'tooluse_standin', name: tool, input: answer.object } }]
+    : text === ''
+      ? []
+      : [{ text }];
+  const { read, write } = cacheUsage(body, modelId, cache, startedAt);
+  const outputTokens = tokensOf(JSON.stringify(content));
+  const usage = {
+    inputTokens: total - Math.min(total, read + write),
+    outputTokens,
+    totalTokens: total + outputTokens,
+    ...(read + write > 0 ? { cacheReadInputTokens: read, cacheWriteInputTokens: write } : {}),
+  };
+  return {
+    asked,
+    usage: { inputTokens: total, outputTokens },
+    answer: {
+      status: 200,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        output: { message: { role: 'assistant', content } },
+        stopReason: useTool && answer.stopReason === 'end_turn' ? 'tool_use' : answer.stopReason,
+        usage,
+        metrics: { latencyMs: Date.now() - startedAt },
+      }),
+    },
+  };
+}

@@ -1,0 +1,68 @@
+/** Passes a Converse request on to the real Bedrock, signed with the credentials of the person who started us. */
+import { createHash, createHmac, type Hash, type Hmac } from 'node:crypto';
+import { defaultProvider } from '@aws-sdk/credential-provider-node';
+import { SignatureV4 } from '@smithy/signature-v4';
+import type { SourceData } from '@smithy/types';
+import type { HttpAnswer } from './converse.ts';
+
+/** SHA-256 in the form that the signer asks for. */
+class Sha256 {
+  private hash: Hash | Hmac;
+  private readonly secret: SourceData | undefined;
+
+  constructor(secret?: SourceData) {
+    this.secret = secret;
+    this.hash = Sha256.start(secret);
+  }
+
+  private static start(secret: SourceData | undefined): Hash | Hmac {
+    return secret === undefined ? createHash('sha256') : createHmac('sha256', Buffer.from(secret as Uint8Array));
+  }
+
+  update(data: SourceData): void {
+    this.hash.update(typeof data === 'string' ? data : Buffer.from(data as Uint8Array));
+  }
+
+  digest(): Promise<Uint8Array> {
+    return Promise.resolve(this.hash.digest());
+  }
+
+  reset(): void {
+    this.hash = Sha256.start(this.secret);
+  }
+}
+
+export interface ForwardTarget {
+  region: string;
+  /** In place of the region's own address. */
+  endpoint?: string;
+}
+
+export type Forwarder = (path: string, body: string) => Promise<HttpAnswer>;
+
+/** Headers of the answer that the SDK looks at. */
+const PASSED_HEADERS = ['content-type', 'x-amzn-errortype', 'x-amzn-requestid', 'retry-after'];
+
+export function createForwarder({ region, endpoint }: ForwardTarget): Forwarder {
+  const base = new URL(endpoint ?? `https://bedrock-runtime.${region}.amazonaws.com`);
+  const signer = new SignatureV4({ credentials: defaultProvider(), region, service: 'bedrock', sha256: Sha256 });
+  return async (path, body) => {
+    const signed = await signer.sign({
+      method: 'POST',
+      protocol: base.protocol,
+      hostname: base.hostname,
+      ...(base.port === '' ? {} : { port: Number(base.port) }),
+      path,
+      query: {},
+      headers: { host: base.host, 'content-type': 'application/json' },
+      body,
+    });
+    const { host: _, ...headers } = signed.headers;
+    const response = await fetch(new URL(path, base), { method: 'POST', headers, body });
+    const passed = PASSED_HEADERS.flatMap((name) => {
+      const value = response.headers.get(name);
+      return value === null ? [] : [[name, value] as const];
+    });
+    return { status: response.status, headers: Object.fromEntries(passed), body: await response.text() };
+  };
+}

@@ -1,0 +1,47 @@
+/** Bedrock's GetFoundationModel and GetInferenceProfile, as far as a model's life goes. */
+import type { ModelBehaviour } from './behaviour.ts';
+import { type HttpAnswer, serviceError } from './converse.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+const ok = (body: unknown): HttpAnswer => ({
+  status: 200,
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify(body),
+});
+
+export function foundationModel(modelId: string, model: ModelBehaviour): HttpAnswer {
+  if (model.state === 'denied')
+    return serviceError(403, 'AccessDeniedException', 'User is not authorized to perform: bedrock:GetFoundationModel');
+  if (model.state === 'invalid')
+    return serviceError(400, 'ValidationException', 'The provided model identifier is invalid.');
+  if (model.state === 'missing') return serviceError(404, 'ResourceNotFoundException', 'The model was not found.');
+  const now = Date.now();
+  const lifecycle = {
+    active: { status: 'ACTIVE' },
+    legacy: { status: 'LEGACY', endOfLifeTime: new Date(now + 60 * DAY_MS).toISOString() },
+    ended: { status: 'LEGACY', endOfLifeTime: new Date(now - DAY_MS).toISOString() },
+  }[model.state];
+  return ok({
+    modelDetails: {
+      modelArn: `arn:aws:bedrock:us-east-1::foundation-model/${modelId}`,
+      modelId,
+      modelName: 'Stand-in',
+      providerName: 'Stand-in',
+      modelLifecycle: lifecycle,
+    },
+  });
+}
+
+/** A cross-region profile of the model whose id follows the first dot. */
+export function inferenceProfile(profileId: string): HttpAnswer {
+  const modelId = profileId.replace(/^[a-z-]+\./, '');
+  return ok({
+    inferenceProfileId: profileId,
+    inferenceProfileArn: `arn:aws:bedrock:us-east-1:000000000000:inference-profile/${profileId}`,
+    inferenceProfileName: profileId,
+    models: [{ modelArn: `arn:aws:bedrock:us-east-1::foundation-model/${modelId}` }],
+    status: 'ACTIVE',
+    type: 'SYSTEM_DEFINED',
+  });
+}

@@ -1,0 +1,146 @@
+/**
+ * Reads a judge's prompt as a model would: which questions are asked, and what exchange they are asked about. It knows
+ * this project's prompts and those of MLflow's own judges, by their text alone.
+ */
+
+export type AllowedValues =
+  | { kind: 'strings'; values: string[] }
+  | { kind: 'boolean' }
+  | { kind: 'number'; min: number; max: number };
+
+export interface AskedQuestion {
+  name: string;
+  question: string;
+  allowed: AllowedValues;
+}
+
+export interface ReadExchange {
+  systemPrompt: string;
+  /** What the user said last. */
+  request: string;
+  reply: string;
+  toolCalls: { name: string; arguments: string }[];
+  tools: string;
+}
+
+export interface ReadPrompt {
+  /** `verdicts`: an object by question, each with `rationale` and `value`; `result`: MLflow's `rationale` and `result`. */
+  form: 'verdicts' | 'result';
+  asked: AskedQuestion[];
+  exchange: ReadExchange;
+}
+
+const YES_NO: AllowedValues = { kind: 'strings', values: ['yes', 'no'] };
+const emptyExchange = (): ReadExchange => ({ systemPrompt: '', request: '', reply: '', toolCalls: [], tools: '' });
+
+function readAllowed(words: string): AllowedValues {
+  if (words === 'true or false') return { kind: 'boolean' };
+  const range = /^a number from (-?[\d.]+) to (-?[\d.]+)$/.exec(words);
+  if (range) return { kind: 'number', min: Number(range[1]), max: Number(range[2]) };
+  return { kind: 'strings', values: [...words.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, value]) => value ?? '') };
+}
+
+const splitCall = (text: string): { name: string; arguments: string } => {
+  const space = text.indexOf(' ');
+  return space < 0 ? { name: text, arguments: '' } : { name: text.slice(0, space), arguments: text.slice(space + 1) };
+};
+
+/** The sections of this project's fenced record, by the code announced before it. */
+function readRecord(user: string): ReadExchange | undefined {
+  const fence = /^#([0-9a-f]{8,}) BEGIN$/m.exec(user)?.[1];
+  if (fence === undefined) return undefined;
+  const start = user.indexOf(`#${fence} BEGIN`);
+  const end = user.lastIndexOf(`#${fence} END`);
+  const exchange = emptyExchange();
+  const replies: string[] = [];
+  const sections = user
+    .slice(start, end)
+    .split(new RegExp(`^#${fence} `, 'm'))
+    .slice(2);
+  for (const section of sections) {
+    const newline = section.indexOf('\n');
+    const heading = newline < 0 ? section : section.slice(0, newline);
+    const text = newline < 0 ? '' : section.slice(newline + 1).replace(/\n$/, '');
+    if (heading === 'system prompt') exchange.systemPrompt = text;
+    else if (heading === 'user') exchange.request = text;
+    else if (heading === 'tools on offer') exchange.tools = text;
+    else if (/^REPLY.* calls tool$/.test(heading)) exchange.toolCalls.push(splitCall(text));
+    else if (heading.startsWith('REPLY')) replies.push(text);
+  }
+  return { ...exchange, reply: replies.join('\n') };
+}
+
+function readQuestions(system: string): AskedQuestion[] {
+  const start = system.indexOf('\nThe questions\n');
+  return [...system.slice(start).matchAll(/^([A-Za-z][\w-]*) \((.+?)\): (.*)$/gm)].map(
+    ([, name, allowed, question]) => ({
+      name: name ?? '',
+      question: question ?? '',
+      allowed: readAllowed(allowed ?? ''),
+    }),
+  );
+}
+
+const tag = (text: string, name: string): string | undefined =>
+  new RegExp(`<${name}>([\\s\\S]*)</${name}>`).exec(text)?.[1];
+
+/** MLflow's judges ask one question a request, in one of a few wordings. */
+function readMlflow(system: string, user: string): ReadPrompt | undefined {
+  const all = `${system}\n${user}`;
+  const one = (name: string, question: string, exchange: Partial<ReadExchange>, allowed = YES_NO): ReadPrompt => ({
+    form: 'result',
+    asked: [{ name, question, allowed }],
+    exchange: { ...emptyExchange(), ...exchange },
+  });
+  const guidelines = tag(all, 'guidelines');
+  if (guidelines !== undefined) {
+    const sentence = guidelines.replaceAll(/<\/?guideline>/g, ' ').trim();
+    return one('guideline', sentence, { request: tag(all, 'request') ?? '', reply: tag(all, 'response') ?? '' });
+  }
+  if (/content safety classifier/i.test(all)) return one('safety', '', { reply: tag(all, 'text') ?? '' });
+  const calls = tag(all, 'actual_tool_calls') ?? tag(all, 'tools_called');
+  if (calls !== undefined) {
+    const toolCalls = [...calls.matchAll(/Tool Call \d+: (\S+)[\s\S]*?Arguments: (.*)/g)].map(([, name, args]) => ({
+      name: name ?? '',
+      arguments: (args ?? '').replaceAll("'", '"'),
+    }));
+    return one('tool_call_correctness', '', {
+      request: tag(all, 'request') ?? '',
+      toolCalls,
+      tools: tag(all, 'available_tools') ?? '',
+    });
+  }
+  const answer = tag(all, 'answer');
+  if (answer !== undefined) {
+    const name = /explicit (user )?requests?/i.test(all) ? 'completeness' : 'relevance_to_query';
+    return one(name, '', { request: tag(all, 'question') ?? '', reply: answer });
+  }
+  if (/expert judge/i.test(system) || /evaluat/i.test(system)) {
+    const field = (name: string): string | undefined =>
+      new RegExp(`(?:^|\\n)${name}: ([\\s\\S]*?)(?=\\n(?:inputs|outputs|expectations|conversation): |$)`).exec(
+        user,
+      )?.[1];
+    const exchange = { request: field('inputs') ?? '', reply: field('outputs') ?? user };
+    if (/somewhat coherent/i.test(all)) {
+      const values = ['coherent', 'somewhat coherent', 'incoherent'];
+      return one('coherence', system, exchange, { kind: 'strings', values });
+    }
+    if (/fluency/i.test(all)) return one('fluency', system, exchange);
+    if (/explicit (user )?requests?/i.test(all)) return one('completeness', system, exchange);
+    return one('guideline', system, exchange);
+  }
+  return undefined;
+}
+
+/** @returns `undefined` when the prompt asks nothing that the stand-in knows how to judge. */
+export function readPrompt(system: string, user: string): ReadPrompt | undefined {
+  // A model without system prompts is told everything in the user turn.
+  const exchange = readRecord(user);
+  if (exchange !== undefined) {
+    const questions = readQuestions(
+      system.includes('\nThe questions\n') ? system : user.slice(0, user.indexOf('\nThe code of this record')),
+    );
+    return { form: 'verdicts', asked: questions, exchange };
+  }
+  return readMlflow(system, user);
+}
