@@ -1,8 +1,18 @@
 /** MiniStack, the emulated AWS, on a loopback port. */
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import { get as getHttp } from 'node:http';
 import { get as getHttps } from 'node:https';
+import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from './free-port.ts';
@@ -77,11 +87,12 @@ function projectNodeFolder(): string {
  */
 export async function startMiniStack(options: MiniStackOptions = {}): Promise<MiniStack> {
   const python = await defaultPythonEnvironment(options.log);
-  const directory = ownFolder();
+  const folder = makeFolder();
+  const directory = folder.path;
   let server: GuardedProcess | undefined;
   const stop = async () => {
     await server?.stop();
-    rmSync(directory, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    removeFolder(directory);
   };
   try {
     const tls = options.enforcePolicies ? await makeCertificate(python, directory) : undefined;
@@ -91,7 +102,7 @@ export async function startMiniStack(options: MiniStackOptions = {}): Promise<Mi
     server = startGuarded(python.python, [projectPath('local', 'ministack_wrapper.py')], {
       logFile: join(directory, 'ministack.log'),
       cwd: directory,
-      env: serverEnvironment({ port, directory, env, tls, more: options.env }),
+      env: serverEnvironment({ port, temporary: folder.temporary, env, tls, more: options.env }),
     });
     const ca = tls && readFileSync(tls.certificate, 'utf8');
     await untilHealthy(server, url, ca);
@@ -149,13 +160,11 @@ function clientEnvironment(url: string, directory: string, certificate?: string)
 
 function serverEnvironment(parts: {
   port: number;
-  directory: string;
+  temporary: string;
   env: Record<string, string>;
   tls?: Tls;
   more?: Record<string, string>;
 }): Record<string, string> {
-  const temporary = join(parts.directory, 'tmp');
-  mkdirSync(temporary);
   return {
     ...cleanEnvironment(),
     ...parts.env,
@@ -167,8 +176,9 @@ function serverEnvironment(parts: {
     LAMBDA_ACCOUNT_CONCURRENCY: String(LAMBDA_CONCURRENCY),
     LOG_LEVEL: 'WARNING',
     PYTHONDONTWRITEBYTECODE: '1',
-    // Each Lambda process unpacks its code here.
-    TMPDIR: temporary,
+    TMPDIR: parts.temporary,
+    STATE_DIR: join(parts.temporary, 'state'),
+    S3_DATA_DIR: join(parts.temporary, 's3'),
     // `autoDeleteObjects` of the CDK requires an SDK client that its bundle does not hold.
     NODE_PATH: projectPath('node_modules'),
     ...(parts.tls
@@ -213,15 +223,38 @@ function isHealthy(url: string, ca?: string): Promise<boolean> {
 
 const FOLDER_PREFIX = 'ministack-';
 
+/** Link in the emulator's folder to the one for its temporary files. */
+const TEMPORARY = 'tmp';
+
+interface Folder {
+  /** Log and certificate, under `.local/` of the project. */
+  path: string;
+  /**
+   * Where the Lambdas' code is unpacked: outside the project, whose `node_modules` would otherwise make up for what a
+   * bundle lacks.
+   */
+  temporary: string;
+}
+
 /** A folder named after this process; folders of processes that were killed before they could clean up go. */
-function ownFolder(): string {
+function makeFolder(): Folder {
   const parent = projectPath('.local');
   mkdirSync(parent, { recursive: true });
   for (const name of readdirSync(parent)) {
     const owner = new RegExp(`^${FOLDER_PREFIX}(\\d+)-`).exec(name)?.[1];
-    if (owner && !isAlive(Number(owner))) rmSync(join(parent, name), { recursive: true, force: true });
+    if (owner && !isAlive(Number(owner))) removeFolder(join(parent, name));
   }
-  return mkdtempSync(join(parent, `${FOLDER_PREFIX}${process.pid}-`));
+  const path = mkdtempSync(join(parent, `${FOLDER_PREFIX}${process.pid}-`));
+  const temporary = mkdtempSync(join(realpathSync(tmpdir()), FOLDER_PREFIX));
+  symlinkSync(temporary, join(path, TEMPORARY));
+  return { path, temporary };
+}
+
+function removeFolder(path: string): void {
+  const retry = { recursive: true, force: true, maxRetries: 5, retryDelay: 100 };
+  const link = join(path, TEMPORARY);
+  if (existsSync(link)) rmSync(realpathSync(link), retry);
+  rmSync(path, retry);
 }
 
 function isAlive(pid: number): boolean {

@@ -1,0 +1,48 @@
+/** One line of progress, rewritten in place on a terminal, repeated when it changes elsewhere. */
+
+export interface Progress {
+  /** Shows the state of the work under way. */
+  show(text: string): void;
+  /** Prints a line that stays. */
+  log(line: string): void;
+  /** Takes the line of progress away. */
+  end(): void;
+}
+
+/** Without a terminal a line is repeated at most this often, so that a log stays readable. */
+const PLAIN_EVERY_MS = 5_000;
+
+const CLEAR_LINE = '\r\u001b[2K';
+
+/** @param output where it is shown; `isTTY` decides how */
+export function startProgress(output: NodeJS.WriteStream): Progress {
+  let shown = '';
+  let shownAt = 0;
+  const terminal = output.isTTY === true;
+  const cut = (text: string) => text.slice(0, Math.max(20, (output.columns ?? 80) - 1));
+  const clear = () => {
+    if (terminal && shown) output.write(CLEAR_LINE);
+    shown = '';
+  };
+  return {
+    show(text) {
+      if (text === shown) return;
+      if (terminal) output.write(`${CLEAR_LINE}${cut(text)}`);
+      else if (Date.now() - shownAt >= PLAIN_EVERY_MS) {
+        output.write(`${text}\n`);
+        shownAt = Date.now();
+      }
+      shown = text;
+    },
+    log(line) {
+      const under = shown;
+      clear();
+      output.write(`${line}\n`);
+      if (terminal && under) {
+        output.write(cut(under));
+        shown = under;
+      }
+    },
+    end: clear,
+  };
+}

@@ -1,0 +1,41 @@
+import { type CloudFormationClient, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
+import { resourceNames } from '../lambda/contract.ts';
+
+export interface StackOutputs {
+  stateMachineArn: string;
+  processorArn: string;
+  captureBucket: string;
+  /** Every output by its name. */
+  all: Record<string, string>;
+}
+
+/**
+ * The outputs of a deployed stack.
+ *
+ * @throws Error that says what to do when the stack is missing or not deployed as a whole
+ */
+export async function readStackOutputs(client: CloudFormationClient, prefix: string): Promise<StackOutputs> {
+  const name = resourceNames(prefix).stack;
+  const reply = await client.send(new DescribeStacksCommand({ StackName: name })).catch((error: Error) => {
+    if (!/does not exist/.test(error.message)) throw error;
+    throw new Error(
+      `The stack is not deployed; got: no stack ${name} in this account and region; expected: it was deployed with STACK_PREFIX=${prefix}`,
+      { cause: error },
+    );
+  });
+  const outputs = reply.Stacks?.[0]?.Outputs ?? [];
+  const all = Object.fromEntries(outputs.map((output) => [output.OutputKey ?? '', output.OutputValue ?? '']));
+  const need = (output: string): string => {
+    const value = all[output];
+    if (value) return value;
+    throw new Error(
+      `The stack ${name} has no output ${output}; got: ${Object.keys(all).join(', ') || 'none'} in state ${reply.Stacks?.[0]?.StackStatus}; expected: a finished deployment of this version`,
+    );
+  };
+  return {
+    stateMachineArn: need('StateMachineArn'),
+    processorArn: need('ProcessorLambdaArn'),
+    captureBucket: need('DataCaptureBucketName'),
+    all,
+  };
+}

@@ -1,0 +1,183 @@
+/**
+ * The emulated AWS tells Step Functions the error names that AWS does: without them a Retry by name never fires, and no
+ * other test here would notice.
+ */
+import { existsSync, readdirSync } from 'node:fs';
+import {
+  CreateStackCommand,
+  DescribeStacksCommand,
+  waitUntilStackCreateComplete,
+} from '@aws-sdk/client-cloudformation';
+import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
+import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
+import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
+import { projectPath } from '../../local/project-root.ts';
+
+/** Function body → the error that AWS would report for it. */
+const CASES: Record<string, { code: string; timeout?: number; error: string; message: string }> = {
+  Named: {
+    code: 'exports.handler = async () => { const e = new Error("slow down"); e.name = "JudgeThrottled"; throw e; };',
+    error: 'JudgeThrottled',
+    message: 'slow down',
+  },
+  Thrown: {
+    code: 'exports.handler = () => { throw new RangeError("too far"); };',
+    error: 'RangeError',
+    message: 'too far',
+  },
+  NotAnError: { code: 'exports.handler = async () => { throw "text"; };', error: 'string', message: 'text' },
+  Init: {
+    code: 'const e = new Error("BUCKET is missing"); e.name = "EnvironmentInvalid"; throw e;',
+    error: 'EnvironmentInvalid',
+    message: 'BUCKET is missing',
+  },
+  Exits: {
+    code: 'exports.handler = async () => process.exit(1);',
+    error: 'Runtime.ExitError',
+    message: 'Runtime exited without providing a reason',
+  },
+  Slow: {
+    code: 'exports.handler = () => new Promise((resolve) => setTimeout(resolve, 60000));',
+    timeout: 1,
+    error: 'Sandbox.Timedout',
+    message: 'Task timed out after 1.00 seconds',
+  },
+  Throttled: {
+    code: 'exports.handler = async () => 1;',
+    error: 'Lambda.TooManyRequestsException',
+    message: 'Rate Exceeded',
+  },
+};
+
+const template = {
+  Resources: {
+    Role: {
+      Type: 'AWS::IAM::Role',
+      Properties: {
+        AssumeRolePolicyDocument: {
+          Version: '2012-10-17',
+          Statement: [
+            {
+              Effect: 'Allow',
+              Principal: { Service: ['lambda.amazonaws.com', 'states.amazonaws.com'] },
+              Action: 'sts:AssumeRole',
+            },
+          ],
+        },
+      },
+    },
+    ...Object.fromEntries(
+      Object.entries(CASES).flatMap(([name, { code, timeout }]) => [
+        [
+          `${name}Function`,
+          {
+            Type: 'AWS::Lambda::Function',
+            Properties: {
+              Runtime: 'nodejs24.x',
+              Handler: 'index.handler',
+              Role: { 'Fn::GetAtt': ['Role', 'Arn'] },
+              Timeout: timeout ?? 10,
+              FunctionName: name,
+              Code: { ZipFile: code },
+            },
+          },
+        ],
+        [
+          `${name}Machine`,
+          {
+            Type: 'AWS::StepFunctions::StateMachine',
+            Properties: {
+              RoleArn: { 'Fn::GetAtt': ['Role', 'Arn'] },
+              Definition: {
+                StartAt: 'Call',
+                States: {
+                  Call: {
+                    Type: 'Task',
+                    Resource: 'arn:aws:states:::lambda:invoke',
+                    Parameters: { FunctionName: { 'Fn::GetAtt': [`${name}Function`, 'Arn'] }, Payload: {} },
+                    // The name is right when a Retry that lists it, and it alone, is seen to fire.
+                    Retry: [{ ErrorEquals: [CASES[name]?.error], IntervalSeconds: 1, MaxAttempts: 1 }],
+                    End: true,
+                  },
+                },
+              },
+            },
+          },
+        ],
+      ]),
+    ),
+  },
+  Outputs: Object.fromEntries(Object.keys(CASES).map((name) => [name, { Value: { Ref: `${name}Machine` } }])),
+};
+
+describe('error names in the emulated AWS', () => {
+  let ministack: MiniStack;
+  let clients: AwsClients;
+  let machines: Record<string, string>;
+
+  beforeAll(async () => {
+    ministack = await startMiniStack({ env: { SFN_WAIT_SCALE: '0.1' } });
+    clients = emulatedClients(ministack);
+    await clients.cloudFormation.send(
+      new CreateStackCommand({
+        StackName: 'errors',
+        TemplateBody: JSON.stringify(template),
+        Capabilities: ['CAPABILITY_IAM'],
+      }),
+    );
+    await waitUntilStackCreateComplete(
+      { client: clients.cloudFormation, maxWaitTime: 60, minDelay: 1, maxDelay: 1 },
+      { StackName: 'errors' },
+    );
+    const { Stacks } = await clients.cloudFormation.send(new DescribeStacksCommand({ StackName: 'errors' }));
+    await allowNoInvocation('Throttled');
+    machines = Object.fromEntries((Stacks?.[0]?.Outputs ?? []).map((o) => [o.OutputKey ?? '', o.OutputValue ?? '']));
+  }, 120_000);
+
+  afterAll(async () => {
+    destroyClients(clients);
+    await ministack.stop();
+  });
+
+  test.each(Object.keys(CASES))(
+    '%s',
+    async (name) => {
+      const { error, message } = CASES[name] as (typeof CASES)[string];
+      const { executionArn } = await clients.sfn.send(new StartExecutionCommand({ stateMachineArn: machines[name] }));
+      const outcome = await ended(executionArn ?? '');
+      expect(outcome.status).toBe('FAILED');
+      expect(outcome.error).toBe(error);
+      expect(outcome.cause).toContain(message);
+      // A person reads the cause: nothing of how the name travelled may be left in it.
+      expect(outcome.cause).not.toMatch(/\\u001f/);
+    },
+    30_000,
+  );
+
+  /** CloudFormation's ReservedConcurrentExecutions is not heeded by the emulator, the API's is. */
+  async function allowNoInvocation(name: string): Promise<void> {
+    const reply = await fetch(`${ministack.url}/2017-10-31/functions/${name}/concurrency`, {
+      method: 'PUT',
+      headers: { authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/lambda/aws4_request' },
+      body: JSON.stringify({ ReservedConcurrentExecutions: 0 }),
+    });
+    expect(reply.status).toBe(200);
+  }
+
+  async function ended(executionArn: string) {
+    for (;;) {
+      const facts = await clients.sfn.send(new DescribeExecutionCommand({ executionArn }));
+      if (facts.status !== 'RUNNING') return facts;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+});
+
+test('a stopped emulator leaves neither a process nor a file', async () => {
+  const emulator = await startMiniStack();
+  expect(() => process.kill(emulator.pid, 0)).not.toThrow();
+  await emulator.stop();
+  expect(() => process.kill(emulator.pid, 0)).toThrow('ESRCH');
+  const left = existsSync(projectPath('.local')) ? readdirSync(projectPath('.local')) : [];
+  expect(left.filter((name) => name.startsWith(`ministack-${process.pid}-`))).toEqual([]);
+}, 60_000);
