@@ -1,16 +1,20 @@
+const toCommonJs = [
+  '@swc/jest',
+  {
+    jsc: { target: 'es2024', parser: { syntax: 'typescript' } },
+    module: { type: 'commonjs', importInterop: 'swc' },
+  },
+];
+
+/** Packages that are published as ES modules alone, which jest cannot load as they are. */
+const esmOnly = '(?:franc|trigram-utils|n-gram|collapse-white-space|get-port)/';
+
 /** One jest project per level of test; a level is chosen with --selectProjects. */
 const common = {
   rootDir: import.meta.dirname,
   testEnvironment: 'node',
-  transform: {
-    '^.+\\.ts$': [
-      '@swc/jest',
-      {
-        jsc: { target: 'es2024', parser: { syntax: 'typescript' } },
-        module: { type: 'commonjs', importInterop: 'swc' },
-      },
-    ],
-  },
+  transform: { '^.+\\.ts$': toCommonJs, [`/node_modules/${esmOnly}.+\\.js$`]: toCommonJs },
+  transformIgnorePatterns: [`/node_modules/(?!${esmOnly})`],
   modulePathIgnorePatterns: ['<rootDir>/cdk.out', '<rootDir>/.local', '<rootDir>/.venvs'],
 };
 

@@ -1,10 +1,6 @@
 /** Scorers that count: words, tokens, characters. */
 import type { CodeScorer } from '../types.ts';
-import { replyTexts } from './text.ts';
-
-/** Scripts written without spaces between words: there a run of letters is many words. */
-const UNSPACED =
-  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
+import { replyTexts, UNSPACED_SCRIPT } from './text.ts';
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: 'word' });
 
@@ -13,7 +9,7 @@ export function countWords(text: string): number {
   let words = 0;
   for (const piece of text.split(/\s+/)) {
     if (piece === '') continue;
-    if (!UNSPACED.test(piece)) {
+    if (!UNSPACED_SCRIPT.test(piece)) {
       words += 1;
       continue;
     }

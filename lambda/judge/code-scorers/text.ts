@@ -4,6 +4,10 @@ import type { Capture, ChatMessage } from '../../capture/types.ts';
 /** Formats whose payload is itself a text, where no conversation was found in it. */
 const TEXT_PAYLOAD_FORMATS = new Set(['text', 'json', 'jsonlines', 'error']);
 
+/** Scripts written without spaces between words: there a run of letters is many words. */
+export const UNSPACED_SCRIPT =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
+
 /** The text of a message: a string, or the text parts of a multi-part list; images and audio have none. */
 export function messageText(message: ChatMessage): string {
   if (typeof message.content === 'string') return message.content;

@@ -1,0 +1,129 @@
+import { findLoop } from '../../../lambda/judge/code-scorers/repetition.ts';
+import { codeScorers } from '../../../lambda/judge/code-scorers.ts';
+import { chatCapture, errorCapture, textCapture } from '../../helpers/captures.ts';
+
+const scorer = (name: string) => codeScorers.find((candidate) => candidate.name === name) as (typeof codeScorers)[0];
+
+describe('valid_json', () => {
+  const { score } = scorer('valid_json');
+  const asked = (reply: string) => score(chatCapture('List two colours', reply, { jsonRequested: true }));
+
+  test.each(['{"a":1}', ' [1, 2]\n', '"text"', 'null'])('%p parses', (reply) =>
+    expect(asked(reply)).toMatchObject({ value: true }),
+  );
+  test.each([
+    ['{"a":1', 'ends before the JSON does'],
+    ['{"a":1,}', 'breaks at character 7'],
+    ["{'a':1}", 'breaks at character 1'],
+    ['Sure! {"a":1}', 'not JSON'],
+    ['```json\n{"a":1}\n```', 'Markdown code fence'],
+    ['', 'empty'],
+  ])('%p does not', (reply, why) =>
+    expect(asked(reply)).toEqual({ value: false, rationale: expect.stringContaining(why) }),
+  );
+
+  test.each([
+    'Respond only with JSON.',
+    'Extract the name and the date as JSON.',
+    'Please return the result as a JSON object with the keys a and b.',
+    'Summarise this. Your answer must be valid JSON.',
+    'You are an API.\nOutput JSON only, no prose',
+    'Give me a single JSON array of all the cities',
+  ])('%p asks for JSON', (prompt) => expect(score(chatCapture(prompt, 'no'))).toMatchObject({ value: false }));
+
+  test.each([
+    'How do I return JSON from a Flask view?',
+    'Write a Python function that returns JSON.',
+    'What is JSON?',
+    'Answer in plain words, not JSON.',
+    'Write a JSON parser in Rust.',
+    'Do not return JSON.',
+    'Explain what { "a": 1 } means',
+  ])('%p does not', (prompt) => expect(score(chatCapture(prompt, 'no'))).toEqual({ notJudgeable: 'jsonNotRequested' }));
+
+  test('the system prompt may ask for it, an earlier turn of the user no longer does', () => {
+    const messages = (system: string, first: string) => [
+      { role: 'system', content: system },
+      { role: 'user', content: first },
+      { role: 'assistant', content: '{}' },
+      { role: 'user', content: 'Thanks, and in words?' },
+    ];
+    expect(score(chatCapture(messages('Always answer in JSON.', 'Hi'), 'Hello'))).toMatchObject({ value: false });
+    expect(score(chatCapture(messages('Be kind.', 'Respond in JSON: hi'), 'Hello'))).toEqual({
+      notJudgeable: 'jsonNotRequested',
+    });
+  });
+
+  test('one bad choice is enough; tool calls alone and errors are not judged', () => {
+    const choices = ['{}', '{'].map((content) => ({ role: 'assistant', content }));
+    expect(score(chatCapture('x', choices, { jsonRequested: true }))).toMatchObject({ value: false });
+    const call = { type: 'function' as const, function: { name: 'f', arguments: '{}' } };
+    const callOnly = [{ role: 'assistant', content: null, tool_calls: [call] }];
+    expect(score(chatCapture('x', callOnly, { jsonRequested: true }))).toEqual({ notJudgeable: 'noReplyText' });
+    const failed = errorCapture('boom');
+    if (failed.conversation) failed.conversation.jsonRequested = true;
+    expect(score(failed)).toEqual({ notJudgeable: 'errorReply' });
+  });
+
+  test('the rationale does not quote the reply', () => {
+    expect(JSON.stringify(asked('{"secret": hunter2}'))).not.toContain('hunter2');
+  });
+});
+
+describe('repeated_text', () => {
+  const { score } = scorer('repeated_text');
+  test.each([
+    ['a word', `The answer is ${'very '.repeat(9)}good.`],
+    ['a phrase', `Well, ${'I am not sure about that, '.repeat(5)}`],
+    [
+      'a paragraph',
+      `${'First you open the box, then you take out the parts and lay them side by side.\n\n'.repeat(4)}`,
+    ],
+    [
+      'a sentence between others',
+      'a b c d e'
+        .split(' ')
+        .map((w) => `Please note that this is important. It is ${w}.`)
+        .join(' '),
+    ],
+    ['Chinese', `答案是${'我不知道'.repeat(6)}`],
+  ])('%s in a loop', (_, text) => expect(score(textCapture('x', text))).toMatchObject({ value: true }));
+
+  test.each([
+    ['prose', 'The cat sat on the mat. The dog sat on the rug. The bird sat on the branch, and the fish swam.'],
+    ['a laugh', 'Ha ha ha ha, that is a good one.'],
+    ['a table', `| a | b |\n| --- | --- |\n${'| 0 | 0 |\n'.repeat(20)}`],
+    [
+      'a numbered list',
+      Array.from({ length: 12 }, (_, i) => `${i + 1}. Step ${i + 1} of ${'abcdefghijkl'[i]}`).join('\n'),
+    ],
+    ['code', `\`\`\`html\n${'</div>\n'.repeat(12)}\`\`\``],
+    ['nothing', ''],
+  ])('%s is none', (_, text) => expect(score(textCapture('x', text))).toEqual({ value: false }));
+
+  test('names the unit and how often it came', () => {
+    expect(findLoop(`Start. ${'over and out '.repeat(7)}`)).toEqual({ unit: 'over and out', times: 7 });
+  });
+
+  test('errors are not judged', () => {
+    expect(score(errorCapture('fail '.repeat(20)))).toEqual({ notJudgeable: 'errorReply' });
+  });
+});
+
+describe('cut_off', () => {
+  const { score } = scorer('cut_off');
+  const ended = (...finishReasons: string[]) => score(chatCapture('x', 'y', { finishReasons }));
+  test.each(['length', 'max_tokens', 'MAX_TOKENS', 'model_length'])('%s is', (reason) =>
+    expect(ended(reason)).toMatchObject({ value: true }),
+  );
+  test.each(['stop', 'tool_calls', 'end_turn', 'eos_token', 'content_filter'])('%s is not', (reason) =>
+    expect(ended(reason)).toEqual({ value: false }),
+  );
+  test('one of several choices is enough', () => {
+    expect(ended('stop', 'length')).toEqual({ value: true, rationale: '1 of 2 choices ended by the limit: length' });
+  });
+  test('without a reason, or with an error, it is not judgeable', () => {
+    expect(ended()).toEqual({ notJudgeable: 'noFinishReason' });
+    expect(score(errorCapture('x'))).toEqual({ notJudgeable: 'errorReply' });
+  });
+});
