@@ -255,6 +255,7 @@ export interface EvaluateReceipt {
   error?: NamedError;
   /** Number of scorers in force; `traced × scorers` is the sum of `counts`. */
   scorers: number;
+  /** Lines with a trace in the chunk, as this step read them. */
   traced: number;
   counts: VerdictCounts;
   /** Part of `counts.failed` that is recorded in MLflow as error assessments. */
@@ -337,6 +338,9 @@ export interface QuarantineEntry {
   /** The line's bytes, base64; absent when the line is over the size bound and kept by reference only. */
   base64?: string;
   quarantinedAt: string;
+  /** What a retry of the line needs. */
+  experimentId: string;
+  objectTimeMs: number;
 }
 
 // ----------------------------------------------------------------------------------------------------- AWS names
@@ -353,8 +357,13 @@ export const resourceNames = (prefix: string) => ({
   rule: `sagemaker-s3-event-rule-${prefix}`,
   stateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-monitoring-${prefix}`,
   replayStateMachine: `sagemaker-data-capture-replay-${prefix}`,
-  metricNamespace: 'SageMakerInferenceMonitor',
 });
+
+/** CloudWatch metrics that SummarizeRun publishes, with the dimension `StackPrefix`. */
+export const RESOURCE_METRICS = {
+  namespace: 'SageMakerInferenceMonitor',
+  dimension: 'StackPrefix',
+} as const;
 
 /** Default judge model; the sample's Sonnet 4 has left Bedrock. */
 export const DEFAULT_JUDGE_MODEL = 'global.anthropic.claude-sonnet-4-6';

@@ -20,6 +20,7 @@ const json = <T extends z.ZodType>(schema: T) =>
     .pipe(schema);
 
 const environmentSchema = z.object({
+  STACK_PREFIX: z.string().min(1),
   WORK_BUCKET: z.string().min(1),
   SAGEMAKER_ENDPOINT_NAME: z.string().min(1),
   DATA_CAPTURE_S3_BUCKET: z.string().min(1),

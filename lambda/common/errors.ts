@@ -67,3 +67,7 @@ export const RETRYABLE_ERRORS = [
 export type RetryableErrorName = (typeof RETRYABLE_ERRORS)[number];
 
 export const isRetryable = (error: unknown): error is RetryableError => error instanceof RetryableError;
+
+/** An error as receipts and summaries record it. */
+export const toNamedError = (error: unknown): { name: string; message: string } =>
+  error instanceof Error ? { name: error.name, message: error.message } : { name: 'Unknown', message: String(error) };

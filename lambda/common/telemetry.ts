@@ -1,0 +1,33 @@
+/** Structured logs and metrics of the functions, by AWS Lambda Powertools. */
+import { Logger } from '@aws-lambda-powertools/logger';
+import { Metrics } from '@aws-lambda-powertools/metrics';
+import type { Context } from 'aws-lambda';
+import { RESOURCE_METRICS } from '../contract.ts';
+
+export const logger = new Logger();
+
+/** Metrics of this stack; `StackPrefix` tells the stacks of one account apart. */
+export function createMetrics(stackPrefix: string): Metrics {
+  return new Metrics({ namespace: RESOURCE_METRICS.namespace, defaultDimensions: { StackPrefix: stackPrefix } });
+}
+
+/**
+ * A handler that logs what it was asked, what came of it, and every failure with its name, facts and cause before it
+ * is thrown on to Step Functions. Captured payloads are never part of a request: pointers only.
+ */
+export function logged<Request, Result>(
+  handle: (request: Request, context: Context) => Promise<Result>,
+): (request: Request, context: Context) => Promise<Result> {
+  return async (request, context) => {
+    logger.addContext(context);
+    const startedAt = Date.now();
+    try {
+      const result = await handle(request, context);
+      logger.info('done', { request, result, milliseconds: Date.now() - startedAt } as never);
+      return result;
+    } catch (error) {
+      logger.error('failed', { request, milliseconds: Date.now() - startedAt, error: error as Error } as never);
+      throw error;
+    }
+  };
+}

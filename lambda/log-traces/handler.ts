@@ -1,0 +1,31 @@
+/** LogTraces: one chunk of capture lines → traces in MLflow. Invoked directly, a whole capture file. */
+import type { Context } from 'aws-lambda';
+import { readEnvironment } from '../common/environment.ts';
+import { createS3Client, Storage } from '../common/storage.ts';
+import { logged } from '../common/telemetry.ts';
+import type { LogCounts, LogReceipt } from '../contract.ts';
+import { connectMlflow } from '../mlflow/connect.ts';
+import { forEachChunkOf, parseInvocation } from '../run/invocation.ts';
+import { logChunk, sumLogCounts } from '../run/log-chunk.ts';
+
+const environment = readEnvironment();
+const storage = new Storage(createS3Client());
+const mlflow = connectMlflow(environment, storage.s3);
+
+export const handler = logged<unknown, LogCounts>(async (event, context: Context) => {
+  const invocation = parseInvocation(event);
+  const deps = {
+    storage,
+    store: await mlflow(),
+    environment,
+    requestId: context.awsRequestId,
+    remainingMs: () => context.getRemainingTimeInMillis(),
+  };
+  if (invocation.kind === 'chunk') return (await logChunk(invocation.request, deps)).counts;
+  const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+  const receipts: LogReceipt[] = [];
+  await forEachChunkOf(invocation.files, deps, experiment.id, async (request) => {
+    receipts.push(await logChunk(request, deps));
+  });
+  return sumLogCounts(receipts);
+});

@@ -1,0 +1,41 @@
+/** What planning needs, made once per cold start. */
+import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws-sdk/client-sfn';
+import type { LambdaEnvironment } from '../common/environment.ts';
+import { RetryableError } from '../common/errors.ts';
+import { createS3Client, Storage } from '../common/storage.ts';
+import { assertJudgeAffordable, createCostEstimator } from '../judge/estimate.ts';
+import { scorersFor } from '../judge/scorers.ts';
+import { connectMlflow } from '../mlflow/connect.ts';
+import type { PlannerDependencies } from '../run/planner.ts';
+
+export function plannerDependencies(environment: LambdaEnvironment): Omit<PlannerDependencies, 'remainingMs'> {
+  const storage = new Storage(createS3Client());
+  const stepFunctions = new SFNClient({});
+  const mlflow = connectMlflow(environment, storage.s3);
+  const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
+  return {
+    storage,
+    environment,
+    scorers: scorers.length,
+    store: { resolveExperiment: async (name) => (await mlflow()).resolveExperiment(name) },
+    assertJudgeAffordable: (options) => assertJudgeAffordable(environment, options),
+    createEstimator: (options) => createCostEstimator(environment, scorers, options),
+    isRunning: (executionArn) => isRunning(stepFunctions, executionArn),
+  };
+}
+
+async function isRunning(client: SFNClient, executionArn: string): Promise<boolean> {
+  try {
+    const { status } = await client.send(new DescribeExecutionCommand({ executionArn }));
+    return status === 'RUNNING' || status === 'PENDING_REDRIVE';
+  } catch (error) {
+    // Step Functions forgets executions after 90 days: then it is surely not running.
+    if (error instanceof ExecutionDoesNotExist) return false;
+    throw new RetryableError(
+      'StorageUnavailable',
+      'Step Functions did not tell an execution’s state',
+      { where: executionArn },
+      error,
+    );
+  }
+}

@@ -1,0 +1,83 @@
+/** Verdicts as the assessments that MLflow keeps. */
+import type { Capture } from '../capture/types.ts';
+import type { CodeScorer, JudgeScorer, Verdict } from '../judge/types.ts';
+import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
+import { assessmentIdOf } from '../trace/ids.ts';
+import { RUN_METADATA } from './pending-verdicts.ts';
+
+export interface VerdictContext {
+  traceId: string;
+  run: string;
+  /** Older verdicts that new ones override, by scorer name. */
+  overrides: ReadonlyMap<string, StoredAssessment>;
+}
+
+/** Metadata keys as MLflow's own judges name them. */
+const SCORER_NAME = 'mlflow.assessment.scorerName';
+const SCORER_VERSION = 'mlflow.assessment.scorerVersion';
+const JUDGE_COST = 'mlflow.assessment.judgeCost';
+const JUDGE_INPUT_TOKENS = 'mlflow.assessment.judgeInputTokens';
+const JUDGE_OUTPUT_TOKENS = 'mlflow.assessment.judgeOutputTokens';
+
+function common(scorer: { name: string; version: string }, sourceId: string, context: VerdictContext) {
+  const overridden = context.overrides.get(scorer.name);
+  // A new verdict beside an older one of the same scorer and model needs an id of its own; the run tells them apart.
+  const version = overridden === undefined ? scorer.version : `${scorer.version}\n${context.run}`;
+  return {
+    assessmentId: assessmentIdOf(context.traceId, scorer.name, version, sourceId),
+    traceId: context.traceId,
+    name: scorer.name,
+    sourceId,
+    createTimeMs: Date.now(),
+    metadata: { [SCORER_NAME]: scorer.name, [SCORER_VERSION]: scorer.version, [RUN_METADATA]: context.run },
+    ...(overridden === undefined ? {} : { overrides: overridden.assessmentId }),
+  };
+}
+
+/** A code scorer that throws has a defect of its own: an error assessment says so, and the others go on. */
+export function codeAssessment(
+  scorer: CodeScorer,
+  capture: Capture,
+  context: VerdictContext,
+): NewAssessment | { notJudgeable: string } {
+  const fields = { ...common(scorer, `code:/${scorer.name}`, context), sourceType: 'CODE' as const };
+  try {
+    const scored = scorer.score(capture);
+    if ('notJudgeable' in scored) return scored;
+    return {
+      ...fields,
+      value: scored.value,
+      ...(scored.rationale === undefined ? {} : { rationale: scored.rationale }),
+    };
+  } catch (error) {
+    return {
+      ...fields,
+      error: { code: 'SCORER_FAILED', message: error instanceof Error ? error.message : String(error) },
+    };
+  }
+}
+
+export function verdictAssessment(
+  scorer: JudgeScorer,
+  verdict: Verdict,
+  sourceId: string,
+  context: VerdictContext,
+): NewAssessment {
+  const { inputTokens, outputTokens, usd } = verdict.usage;
+  const fields = common(scorer, sourceId, context);
+  const metadata = {
+    ...fields.metadata,
+    [JUDGE_INPUT_TOKENS]: String(inputTokens),
+    [JUDGE_OUTPUT_TOKENS]: String(outputTokens),
+    // An unknown price is shown as unknown by its absence, never as 0.
+    ...(usd === null ? {} : { [JUDGE_COST]: String(usd) }),
+  };
+  return {
+    ...fields,
+    metadata,
+    sourceType: 'LLM_JUDGE',
+    ...(verdict.outcome === 'verdict'
+      ? { value: verdict.value, rationale: verdict.rationale }
+      : { error: verdict.error }),
+  };
+}

@@ -1,0 +1,11 @@
+/**
+ * How much one child of the Map handles.
+ *
+ * Lines: one judge call answers all scorers of a capture in some 10 s, and a Lambda keeps some 16 calls under way, so
+ * 500 lines are 500 / 16 × 10 s = 313 s, well within the 15 minutes of a Lambda even when half the calls are throttled.
+ *
+ * Bytes: decoding holds the raw line, its text, the parsed payload and the serialised trace, about six times the line.
+ * 8 MiB × 6 = 48 MiB beside the 100 MiB that Node and the SDK need. A single line over the bound is a chunk of its own:
+ * 40 MB × 6 = 240 MB still fits a function of 1 GB.
+ */
+export const CHUNK_BOUNDS = { maxLines: 500, maxBytes: 8 * 1024 * 1024 };

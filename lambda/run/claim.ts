@@ -1,0 +1,49 @@
+/**
+ * Tells two executions of the same object at the same time apart. EventBridge delivers at least once; the second
+ * execution ends as a duplicate of the first while that one runs.
+ */
+import { createHash } from 'node:crypto';
+import type { ObjectFacts, Storage } from '../common/storage.ts';
+import { workKeys } from '../contract.ts';
+
+export interface RunIdentity {
+  name: string;
+  arn: string;
+}
+
+/** Whether an execution is still under way; a name that Step Functions does not know is not. */
+export type IsRunning = (executionArn: string) => Promise<boolean>;
+
+/** Each round lost means that another execution took the claim in between; five in a row would be five such executions. */
+const CLAIM_ROUNDS = 5;
+
+/**
+ * Claims (bucket, key, version, etag) for this run.
+ *
+ * @returns the identity of the run that holds it, when that one is still running; `undefined` when this run has it.
+ */
+export async function claimObject(
+  storage: Storage,
+  workBucket: string,
+  object: ObjectFacts,
+  run: RunIdentity,
+  isRunning: IsRunning,
+): Promise<RunIdentity | undefined> {
+  const identity = [object.bucket, object.key, object.versionId ?? '', object.etag].join('\n');
+  const key = workKeys.claim(createHash('sha256').update(identity).digest('hex'));
+  const claim = { name: run.name, arn: run.arn, object: `s3://${object.bucket}/${object.key}`, etag: object.etag };
+  let holder: RunIdentity | undefined;
+  for (let round = 0; round < CLAIM_ROUNDS; round += 1) {
+    const stored = await storage.getText(workBucket, key);
+    if (stored === undefined) {
+      if (await storage.putJsonIf(workBucket, key, claim)) return undefined;
+      continue;
+    }
+    holder = JSON.parse(stored.text) as RunIdentity;
+    // A retried PlanCaptures finds its own claim.
+    if (holder.arn === run.arn) return undefined;
+    if (await isRunning(holder.arn)) return { name: holder.name, arn: holder.arn };
+    if (await storage.putJsonIf(workBucket, key, claim, stored.etag)) return undefined;
+  }
+  return holder;
+}

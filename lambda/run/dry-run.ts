@@ -1,0 +1,26 @@
+/** Forecasts the judge's bill from the captures themselves, without asking it anything. */
+import type { Capture } from '../capture/types.ts';
+import type { LambdaEnvironment } from '../common/environment.ts';
+import type { Storage } from '../common/storage.ts';
+import type { CostEstimate, RunOptions } from '../contract.ts';
+import { readChunk } from './chunk-reader.ts';
+import type { UnnumberedChunk } from './retry-source.ts';
+
+/** Sums up what judging the captures would cost; made anew for each part. */
+export interface CostEstimator {
+  add(capture: Capture, traceId: string): void;
+  result(): CostEstimate;
+}
+
+/** Adds every capture of a chunk that would be traced, each distinct line once. */
+export async function estimateRange(
+  storage: Storage,
+  chunk: UnnumberedChunk,
+  environment: LambdaEnvironment,
+  options: RunOptions,
+  estimator: CostEstimator,
+): Promise<void> {
+  for await (const line of readChunk(storage, chunk, environment, options.window)) {
+    if (line.kind === 'capture' && !line.duplicate) estimator.add(line.capture, line.traceId);
+  }
+}

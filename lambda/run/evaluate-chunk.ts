@@ -1,0 +1,267 @@
+/** Has the judge and the code scorers assess the traces of one chunk. */
+import type { Capture } from '../capture/types.ts';
+import type { LambdaEnvironment } from '../common/environment.ts';
+import { RetryableError, toNamedError } from '../common/errors.ts';
+import type { Storage } from '../common/storage.ts';
+import {
+  type ChunkRequest,
+  type EvaluateReceipt,
+  type JudgeSpend,
+  VERDICT_TERMS,
+  type VerdictCounts,
+} from '../contract.ts';
+import type { Judge, JudgeScorer, Scorer } from '../judge/types.ts';
+import type { NewAssessment, StoredTrace, TraceStore } from '../mlflow/types.ts';
+import { codeAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
+import { readChunk } from './chunk-reader.ts';
+import { type AlwaysRule, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
+import { addSpend, emptySpend, emptyVerdictCounts, writeReceipt } from './receipts.ts';
+
+/** Reserves money before a judge call; see `lambda/judge/budget.ts`. */
+export interface SpendingLimit {
+  /** @returns `held` when the cap leaves no room for `maxUsd`. */
+  reserve(maxUsd: number): Promise<{ settle(actualUsd: number): Promise<void> } | 'held'>;
+  /** Gives back what was reserved and not used. */
+  close(): Promise<void>;
+}
+
+export interface EvaluateDependencies {
+  storage: Storage;
+  store: Pick<TraceStore, 'getTraces' | 'writeAssessments'>;
+  judge: Judge;
+  scorers: readonly Scorer[];
+  environment: LambdaEnvironment;
+  always: AlwaysRule;
+  /** Absent when no budget is set. */
+  limit?: SpendingLimit;
+  requestId: string;
+  /** Milliseconds until the Lambda is ended. */
+  remainingMs(): number;
+}
+
+/**
+ * Captures under way at once. The judge's own limiter decides how many calls are really made; this many keep it busy
+ * while others write their verdicts to MLflow.
+ */
+const CAPTURES_AT_ONCE = 48;
+
+/** Kept back to write the verdicts of the calls under way, and the receipt. */
+const FINISH_RESERVE_MS = 45_000;
+
+interface Work {
+  traceId: string;
+  capture: Capture;
+  stored: StoredTrace;
+  pending: PendingVerdicts;
+}
+
+/**
+ * Assesses the chunk's traces and leaves a receipt whether it succeeds or not.
+ *
+ * @throws whatever stopped the chunk, by name, after the receipt is written. What was answered by then is in MLflow and
+ *   is not asked again by the next attempt.
+ */
+export async function evaluateChunk(request: ChunkRequest, deps: EvaluateDependencies): Promise<EvaluateReceipt> {
+  const chunk = new EvaluateChunk(request, deps);
+  let failure: unknown;
+  try {
+    await chunk.run();
+  } catch (error) {
+    failure = error;
+  }
+  await deps.limit?.close().catch((error: unknown) => {
+    // A reservation that is not given back expires by itself; the chunk's own failure is what matters.
+    failure ??= error;
+  });
+  const receipt = chunk.receipt(failure);
+  await writeReceipt(deps.storage, deps.environment.WORK_BUCKET, receipt);
+  if (failure !== undefined) throw failure;
+  return receipt;
+}
+
+class EvaluateChunk {
+  readonly #request: ChunkRequest;
+  readonly #deps: EvaluateDependencies;
+  readonly #startedAt = new Date().toISOString();
+  readonly #counts = emptyVerdictCounts();
+  readonly #reasons: Record<string, number> = {};
+  readonly #verdicts: Record<string, Record<string, number>> = {};
+  readonly #spend = emptySpend();
+  #traced = 0;
+  #failedRecorded = 0;
+  /** The first failure that ends the chunk; captures under way finish, no further one starts. */
+  #stop: unknown;
+
+  constructor(request: ChunkRequest, deps: EvaluateDependencies) {
+    this.#request = request;
+    this.#deps = deps;
+  }
+
+  async run(): Promise<void> {
+    const work = await this.#plan();
+    const signal = AbortSignal.timeout(Math.max(1, this.#deps.remainingMs() - FINISH_RESERVE_MS));
+    const next = work[Symbol.iterator]();
+    const worker = async (): Promise<void> => {
+      for (let item = next.next(); !item.done && this.#stop === undefined; item = next.next()) {
+        if (signal.aborted) {
+          this.#stop ??= this.#outOfTime();
+          return;
+        }
+        try {
+          await this.#assess(item.value, signal);
+        } catch (error) {
+          this.#addSpend(spendOf(error));
+          this.#stop ??= signal.aborted ? this.#outOfTime(error) : error;
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(CAPTURES_AT_ONCE, work.length) }, worker));
+    if (this.#stop !== undefined) throw this.#stop;
+  }
+
+  #outOfTime(cause?: unknown): RetryableError {
+    const facts = { where: `chunk ${this.#request.chunk.chunk} of run ${this.#request.run}` };
+    return new RetryableError('ChunkOutOfTime', 'The chunk needs longer than this Lambda has', facts, cause);
+  }
+
+  /** Reads the chunk's captures and settles all that needs no judge. */
+  async #plan(): Promise<Work[]> {
+    const { storage, store, environment, scorers, always } = this.#deps;
+    const { chunk, options, run } = this.#request;
+    const captures: { traceId: string; capture: Capture }[] = [];
+    for await (const line of readChunk(storage, chunk, environment, options.window)) {
+      if (line.kind !== 'capture') continue;
+      this.#traced += 1;
+      if (line.duplicate) this.#counts.duplicateLine += scorers.length;
+      else captures.push({ traceId: line.traceId, capture: line.capture });
+    }
+    const ids = captures.map(({ traceId }) => traceId);
+    const stored = await store.getTraces(chunk.experimentId, ids);
+    const work: Work[] = [];
+    for (const { traceId, capture } of captures) {
+      const trace = stored.get(traceId);
+      const pending = pendingVerdicts(traceId, capture, trace, scorers, options, run, always);
+      for (const [term, count] of Object.entries(pending.settled)) this.#counts[term as 'failed'] += count;
+      for (const reason of pending.reasons) this.#addReason(reason);
+      if (trace !== undefined && pending.judge.length + pending.code.length > 0) {
+        work.push({ traceId, capture, stored: trace, pending });
+      }
+    }
+    return work;
+  }
+
+  async #assess({ traceId, capture, stored, pending }: Work, signal: AbortSignal): Promise<void> {
+    const { store, judge } = this.#deps;
+    const context: VerdictContext = { traceId, run: this.#request.run, overrides: pending.overrides };
+    const assessments: NewAssessment[] = [];
+    for (const scorer of pending.code) {
+      const scored = codeAssessment(scorer, capture, context);
+      if ('notJudgeable' in scored) {
+        this.#counts.notJudgeable += 1;
+        this.#addReason(scored.notJudgeable);
+      } else {
+        assessments.push(scored);
+      }
+    }
+    if (pending.judge.length > 0) {
+      const result = await this.#ask(capture, pending.judge, signal);
+      if (result === 'held') {
+        this.#counts.heldByBudget += pending.judge.length;
+      } else {
+        this.#addSpend(result.spend);
+        const byName = new Map(pending.judge.map((scorer) => [scorer.name, scorer]));
+        for (const verdict of result.verdicts) {
+          const scorer = byName.get(verdict.scorer);
+          if (scorer !== undefined) assessments.push(verdictAssessment(scorer, verdict, judge.sourceId, context));
+        }
+      }
+    }
+    if (assessments.length === 0) return;
+    await store.writeAssessments(stored, assessments);
+    for (const assessment of assessments) this.#count(assessment);
+  }
+
+  async #ask(capture: Capture, scorers: readonly JudgeScorer[], signal: AbortSignal) {
+    const { judge, limit } = this.#deps;
+    if (limit === undefined) return judge.judge(capture, scorers, signal);
+    const reservation = await limit.reserve(judge.maxCostUsd(capture, scorers) ?? 0);
+    if (reservation === 'held') return 'held' as const;
+    try {
+      const result = await judge.judge(capture, scorers, signal);
+      await reservation.settle(result.spend.usd ?? 0);
+      return result;
+    } catch (error) {
+      await reservation.settle(spendOf(error)?.usd ?? 0);
+      throw error;
+    }
+  }
+
+  #count(assessment: NewAssessment): void {
+    if (assessment.error !== undefined) {
+      this.#counts.failed += 1;
+      this.#failedRecorded += 1;
+      return;
+    }
+    this.#counts.newVerdicts += 1;
+    const values = this.#verdicts[assessment.name] ?? {};
+    this.#verdicts[assessment.name] = values;
+    const add = (name: string, amount: number): void => {
+      values[name] = (values[name] ?? 0) + amount;
+    };
+    if (typeof assessment.value === 'number') {
+      add('count', 1);
+      add('sum', assessment.value);
+    } else {
+      add(String(assessment.value), 1);
+    }
+  }
+
+  #addReason(reason: string): void {
+    this.#reasons[reason] = (this.#reasons[reason] ?? 0) + 1;
+  }
+
+  #addSpend(spend: JudgeSpend | undefined): void {
+    if (spend === undefined) return;
+    addSpend(this.#spend, spend);
+  }
+
+  receipt(failure: unknown): EvaluateReceipt {
+    const { run, chunk, attempt } = this.#request;
+    return {
+      step: 'evaluate',
+      run,
+      chunk: chunk.chunk,
+      attempt,
+      requestId: this.#deps.requestId,
+      startedAt: this.#startedAt,
+      endedAt: new Date().toISOString(),
+      ok: failure === undefined,
+      ...(failure === undefined ? {} : { error: toNamedError(failure) }),
+      scorers: this.#deps.scorers.length,
+      traced: this.#traced,
+      counts: this.#counts,
+      failedRecorded: this.#failedRecorded,
+      reasons: this.#reasons,
+      verdicts: this.#verdicts,
+      spend: this.#spend,
+    };
+  }
+}
+
+/** What a failed judge call has cost all the same; judge errors carry it. */
+function spendOf(error: unknown): JudgeSpend | undefined {
+  return error instanceof Error && 'spend' in error ? (error.spend as JudgeSpend) : undefined;
+}
+
+/** What a whole file's chunks came to, for a direct invocation and for the child execution's output. */
+export function sumEvaluations(
+  receipts: readonly EvaluateReceipt[],
+): VerdictCounts & { failedRecorded: number; spend: JudgeSpend } {
+  const total = { ...emptyVerdictCounts(), failedRecorded: 0, spend: emptySpend() };
+  for (const { counts, failedRecorded, spend } of receipts) {
+    for (const term of VERDICT_TERMS) total[term] += counts[term];
+    total.failedRecorded += failedRecorded;
+    addSpend(total.spend, spend);
+  }
+  return total;
+}

@@ -1,0 +1,238 @@
+/** Logs one chunk of capture lines as traces; what is no capture record goes to quarantine with its reason. */
+import type { LinePlace } from '../capture/types.ts';
+import type { LambdaEnvironment } from '../common/environment.ts';
+import { PermanentError, toNamedError } from '../common/errors.ts';
+import type { Storage } from '../common/storage.ts';
+import {
+  type ChunkRequest,
+  type LogCounts,
+  type LogReceipt,
+  type NamedError,
+  type QuarantineEntry,
+  workKeys,
+} from '../contract.ts';
+import type { Experiment, TraceStore } from '../mlflow/types.ts';
+import { buildTrace } from '../trace/build.ts';
+import type { TraceRecord } from '../trace/types.ts';
+import { readChunk } from './chunk-reader.ts';
+import { writeReceipt } from './receipts.ts';
+
+export interface LogDependencies {
+  storage: Storage;
+  store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces'>;
+  environment: LambdaEnvironment;
+  requestId: string;
+}
+
+/** Traces held before they are written: a batch of raw lines of this size is some six times that as traces. */
+const BATCH_BYTES = 8 * 1024 * 1024;
+/** Enough for several OTLP requests of 100 traces to be under way at once. */
+const BATCH_LINES = 500;
+
+interface Pending {
+  trace: TraceRecord;
+  place: LinePlace;
+  bytes: Buffer;
+}
+
+/**
+ * Reads the chunk, writes the traces that are absent, and leaves a receipt whether it succeeds or not.
+ *
+ * @throws whatever stopped the chunk, by name, after the receipt is written.
+ */
+export async function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<LogReceipt> {
+  const chunk = new LogChunk(request, deps);
+  let failure: unknown;
+  try {
+    await chunk.run();
+  } catch (error) {
+    failure = error;
+  }
+  const receipt = chunk.receipt(failure);
+  await writeReceipt(deps.storage, deps.environment.WORK_BUCKET, receipt);
+  if (failure !== undefined) throw failure;
+  return receipt;
+}
+
+class LogChunk {
+  readonly #request: ChunkRequest;
+  readonly #deps: LogDependencies;
+  readonly #startedAt = new Date().toISOString();
+  readonly #counts: LogCounts = {
+    lines: 0,
+    traced: 0,
+    written: 0,
+    alreadyThere: 0,
+    duplicateLine: 0,
+    quarantined: 0,
+    outsideWindow: 0,
+  };
+  readonly #quarantine: QuarantineEntry[] = [];
+  #pending: Pending[] = [];
+  #pendingBytes = 0;
+  #experiment: Experiment | undefined;
+  /** Further lines identical to an earlier one, by trace id. */
+  readonly #duplicates = new Map<string, { place: LinePlace; bytes: Buffer }[]>();
+
+  /** Traces that MLflow refused for what they are; their twins share their fate. */
+  readonly #refused = new Map<string, NamedError>();
+
+  constructor(request: ChunkRequest, deps: LogDependencies) {
+    this.#request = request;
+    this.#deps = deps;
+  }
+
+  async run(): Promise<void> {
+    const { storage, environment } = this.#deps;
+    const { chunk, options } = this.#request;
+    for await (const line of readChunk(storage, chunk, environment, options.window)) {
+      this.#counts.lines += 1;
+      if (line.kind === 'outsideWindow') {
+        this.#counts.outsideWindow += 1;
+      } else if (line.kind === 'quarantine') {
+        this.#addToQuarantine(line.place, line.reason, line.bytes);
+      } else if (line.duplicate) {
+        const place = { place: line.raw.place, bytes: line.raw.bytes };
+        this.#duplicates.set(line.traceId, [...(this.#duplicates.get(line.traceId) ?? []), place]);
+      } else {
+        const trace = buildTrace(line.capture, line.raw, {
+          experimentId: chunk.experimentId,
+          endpointName: environment.SAGEMAKER_ENDPOINT_NAME,
+          capturePrefix: environment.DATA_CAPTURE_S3_PREFIX,
+        });
+        await this.#add({ trace, place: line.raw.place, bytes: line.raw.bytes });
+      }
+    }
+    await this.#flush();
+    this.#countDuplicates();
+    await this.#writeQuarantine();
+    if (this.#counts.lines !== chunk.lines) {
+      throw new PermanentError('LineCountMismatch', 'The chunk has not the number of lines that was planned', {
+        got: `${this.#counts.lines} lines`,
+        expected: `${chunk.lines} lines`,
+        where: `s3://${chunk.bucket}/${chunk.key}, bytes ${chunk.start}-${chunk.end}`,
+      });
+    }
+  }
+
+  async #add(pending: Pending): Promise<void> {
+    this.#pending.push(pending);
+    this.#pendingBytes += pending.bytes.length;
+    if (this.#pending.length >= BATCH_LINES || this.#pendingBytes >= BATCH_BYTES) await this.#flush();
+  }
+
+  /** Reads which of the traces exist, writes the others. */
+  async #flush(): Promise<void> {
+    const batch = this.#pending;
+    this.#pending = [];
+    this.#pendingBytes = 0;
+    if (batch.length === 0) return;
+    const { store } = this.#deps;
+    const { experimentId } = this.#request.chunk;
+    const [existing, experiment] = await Promise.all([
+      store.getTraces(
+        experimentId,
+        batch.map(({ trace }) => trace.traceId),
+      ),
+      this.#experiment ?? store.getExperiment(experimentId),
+    ]);
+    this.#experiment = experiment;
+    const absent = batch.filter(({ trace }) => !existing.has(trace.traceId));
+    const result = await store.writeTraces(
+      experiment,
+      absent.map(({ trace }) => trace),
+    );
+    const refused = new Map(result.refused.map(({ traceId, reason }) => [traceId, reason]));
+    for (const { trace, place, bytes } of absent) {
+      const reason = refused.get(trace.traceId);
+      if (reason === undefined) continue;
+      this.#addToQuarantine(place, reason, bytes);
+      this.#refused.set(trace.traceId, reason);
+    }
+    this.#counts.written += result.written.length;
+    this.#counts.alreadyThere += batch.length - absent.length + result.alreadyThere.length;
+    this.#counts.traced += batch.length - refused.size;
+  }
+
+  #countDuplicates(): void {
+    for (const [traceId, twins] of this.#duplicates) {
+      const reason = this.#refused.get(traceId);
+      for (const { place, bytes } of twins) {
+        if (reason !== undefined) {
+          this.#addToQuarantine(place, reason, bytes);
+        } else {
+          this.#counts.traced += 1;
+          this.#counts.duplicateLine += 1;
+        }
+      }
+    }
+  }
+
+  #addToQuarantine(place: LinePlace, reason: NamedError, bytes?: Buffer): void {
+    const { objectTimeMs, ...where } = place;
+    this.#counts.quarantined += 1;
+    this.#quarantine.push({
+      ...where,
+      reason,
+      ...(bytes === undefined ? {} : { base64: bytes.toString('base64') }),
+      quarantinedAt: new Date().toISOString(),
+      experimentId: this.#request.chunk.experimentId,
+      objectTimeMs,
+    });
+  }
+
+  /** One object a chunk: a later attempt of the same chunk finds the same lines and writes the same object. */
+  async #writeQuarantine(): Promise<void> {
+    if (this.#quarantine.length === 0) return;
+    const { storage, environment } = this.#deps;
+    const { run, chunk } = this.#request;
+    const body = this.#quarantine
+      .toSorted((a, b) => a.start - b.start)
+      .map((entry) => `${JSON.stringify(entry)}\n`)
+      .join('');
+    await storage.putText(
+      environment.WORK_BUCKET,
+      workKeys.quarantine(run, chunk.chunk),
+      body,
+      'application/jsonlines',
+    );
+  }
+
+  receipt(failure: unknown): LogReceipt {
+    const { run, chunk, attempt } = this.#request;
+    const quarantineReasons: Record<string, number> = {};
+    for (const { reason } of this.#quarantine) {
+      quarantineReasons[reason.name] = (quarantineReasons[reason.name] ?? 0) + 1;
+    }
+    return {
+      step: 'log',
+      run,
+      chunk: chunk.chunk,
+      attempt,
+      requestId: this.#deps.requestId,
+      startedAt: this.#startedAt,
+      endedAt: new Date().toISOString(),
+      ok: failure === undefined,
+      ...(failure === undefined ? {} : { error: toNamedError(failure) }),
+      counts: this.#counts,
+      quarantineReasons,
+    };
+  }
+}
+
+/** What a whole file's chunks came to, for a direct invocation. */
+export function sumLogCounts(receipts: readonly LogReceipt[]): LogCounts {
+  const total: LogCounts = {
+    lines: 0,
+    traced: 0,
+    written: 0,
+    alreadyThere: 0,
+    duplicateLine: 0,
+    quarantined: 0,
+    outsideWindow: 0,
+  };
+  for (const { counts } of receipts) {
+    for (const name of Object.keys(total) as (keyof LogCounts)[]) total[name] += counts[name];
+  }
+  return total;
+}

@@ -1,0 +1,78 @@
+/** Which scorers a trace still needs, and why it does not need the others: the terms of the second equation. */
+import type { Capture } from '../capture/types.ts';
+import type { RunOptions, VerdictCounts } from '../contract.ts';
+import { applicability } from '../judge/applicability.ts';
+import type { CodeScorer, JudgeScorer, Scorer } from '../judge/types.ts';
+import type { StoredAssessment, StoredTrace } from '../mlflow/types.ts';
+import { inSample } from '../trace/ids.ts';
+
+/** Assessment metadata: the run that gave the verdict, so that a retry of a re-evaluation asks nothing twice. */
+export const RUN_METADATA = 'monitoring.run';
+
+export interface PendingVerdicts {
+  judge: JudgeScorer[];
+  code: CodeScorer[];
+  /** Terms of the scorers that are not pending. */
+  settled: Partial<VerdictCounts>;
+  /** Reasons behind `notJudgeable` and `notSampled`. */
+  reasons: string[];
+  /** Older verdicts that new ones override, by scorer name. */
+  overrides: Map<string, StoredAssessment>;
+}
+
+/** Whether a trace is judged although the sample leaves it out; the name of the rule that says so. */
+export type AlwaysRule = (capture: Capture) => string | undefined;
+
+/**
+ * @param stored the trace as MLflow has it; `undefined` when it is missing (a person deleted it): it is never made again here.
+ */
+export function pendingVerdicts(
+  traceId: string,
+  capture: Capture,
+  stored: StoredTrace | undefined,
+  scorers: readonly Scorer[],
+  options: Pick<RunOptions, 'reevaluate' | 'sampleRate'>,
+  run: string,
+  always: AlwaysRule,
+): PendingVerdicts {
+  const pending: PendingVerdicts = { judge: [], code: [], settled: {}, reasons: [], overrides: new Map() };
+  const settle = (term: keyof VerdictCounts, reason?: string): void => {
+    pending.settled[term] = (pending.settled[term] ?? 0) + 1;
+    if (reason !== undefined) pending.reasons.push(reason);
+  };
+  const sampled = inSample(traceId, options.sampleRate) || always(capture) !== undefined;
+  for (const scorer of scorers) {
+    if (stored === undefined) {
+      settle('notJudgeable', 'traceMissing');
+      continue;
+    }
+    const previous = previousVerdict(stored, scorer.name);
+    if (previous === 'person') {
+      settle('alreadyThere');
+      continue;
+    }
+    if (previous !== undefined) {
+      if (!options.reevaluate || previous.metadata[RUN_METADATA] === run) {
+        settle('alreadyThere');
+        continue;
+      }
+      pending.overrides.set(scorer.name, previous);
+    }
+    if (scorer.kind === 'code') {
+      pending.code.push(scorer);
+      continue;
+    }
+    const applies = applicability(capture, scorer);
+    if ('notJudgeable' in applies) settle('notJudgeable', applies.notJudgeable);
+    else if (!sampled || !inSample(traceId, scorer.sampleRate ?? 1, scorer.name)) settle('notSampled', 'notSampled');
+    else pending.judge.push(scorer);
+  }
+  return pending;
+}
+
+/** The verdict in force on a trace; `person` when somebody has assessed or overridden it, which no judge may change. */
+function previousVerdict(stored: StoredTrace, name: string): StoredAssessment | 'person' | undefined {
+  const ofScorer = stored.assessments.filter((assessment) => assessment.name === name);
+  if (ofScorer.some(({ sourceType }) => sourceType === 'HUMAN')) return 'person';
+  return ofScorer.find(({ valid, value, errorCode }) => valid && value !== undefined && errorCode === undefined);
+}

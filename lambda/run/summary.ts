@@ -1,0 +1,262 @@
+/** Adds up a run from its plan and its receipts: the two equations, the money, and what failed. */
+import type { Storage } from '../common/storage.ts';
+import {
+  type CostEstimate,
+  type EvaluateReceipt,
+  type JudgeSpend,
+  type LogCounts,
+  type ManifestLine,
+  type NamedError,
+  type PlanReceipt,
+  VERDICT_TERMS,
+  type VerdictCounts,
+} from '../contract.ts';
+import {
+  addSpend,
+  type ChunkState,
+  emptySpend,
+  emptyVerdictCounts,
+  foldReceipt,
+  readManifest,
+  readPlanReceipts,
+  readReceipts,
+  verdictTotal,
+} from './receipts.ts';
+
+export type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun';
+
+export interface FailedChunk {
+  chunk: number;
+  step: 'log' | 'evaluate';
+  bucket: string;
+  key: string;
+  start: number;
+  end: number;
+  firstLine: number;
+  lines: number;
+  error: NamedError;
+}
+
+export interface RunSummary {
+  run: string;
+  status: RunStatus;
+  startedAt: string;
+  endedAt: string;
+  input: unknown;
+  options: PlanReceipt['options'] | null;
+  duplicateOf?: string;
+  objects: number;
+  bytes: number;
+  chunks: { planned: number; logged: number; evaluated: number; failed: number };
+  /** `planned = traced + quarantined + outsideWindow + lost`; the run fails unless `lost` is 0. */
+  lines: { planned: number; lost: number } & Omit<LogCounts, 'lines'>;
+  /** `expected` is the sum of the other terms. Of `failed`, `failedRecorded` are error assessments; `lost` are nowhere. */
+  verdicts: { expected: number; scorers: number; failedRecorded: number; lost: number } & VerdictCounts;
+  reasons: Record<string, number>;
+  verdictsByScorer: Record<string, Record<string, number>>;
+  quarantineReasons: Record<string, number>;
+  spend: JudgeSpend;
+  estimate?: CostEstimate;
+  /** The first of the chunks that failed; all of them are in the receipts. */
+  failedChunks: FailedChunk[];
+  /** What stopped planning or the Map itself. */
+  error?: NamedError;
+  /** Whether the two equations hold without a remainder. */
+  equations: { lines: boolean; verdicts: boolean };
+}
+
+/** Failed chunks named in the summary; a person reads a few, the receipts hold all. */
+const MAX_FAILED_CHUNKS = 100;
+
+/** Reads everything a run has left in the work bucket. */
+export async function summarizeRun(
+  storage: Storage,
+  workBucket: string,
+  run: { name: string; startTime: string },
+  error?: NamedError,
+): Promise<RunSummary> {
+  const summary = new SummaryBuilder(run, error);
+  for await (const plan of readPlanReceipts(storage, workBucket, run.name)) summary.addPlan(plan);
+  const states = new Map<number, ChunkState>();
+  for await (const receipt of readReceipts(storage, workBucket, run.name)) {
+    const state = states.get(receipt.chunk) ?? {};
+    states.set(receipt.chunk, state);
+    foldReceipt(state, receipt);
+    if (receipt.step === 'evaluate') summary.addSpend(receipt.spend);
+  }
+  for await (const chunk of readManifest(storage, workBucket, run.name)) {
+    summary.addChunk(chunk, states.get(chunk.chunk) ?? {});
+  }
+  return summary.build();
+}
+
+export class SummaryBuilder {
+  readonly #summary: RunSummary;
+  #planComplete = false;
+
+  constructor(run: { name: string; startTime: string }, error?: NamedError) {
+    this.#summary = {
+      run: run.name,
+      status: 'succeeded',
+      startedAt: run.startTime,
+      endedAt: '',
+      input: null,
+      options: null,
+      objects: 0,
+      bytes: 0,
+      chunks: { planned: 0, logged: 0, evaluated: 0, failed: 0 },
+      lines: {
+        planned: 0,
+        traced: 0,
+        written: 0,
+        alreadyThere: 0,
+        duplicateLine: 0,
+        quarantined: 0,
+        outsideWindow: 0,
+        lost: 0,
+      },
+      verdicts: { expected: 0, scorers: 0, ...emptyVerdictCounts(), failedRecorded: 0, lost: 0 },
+      reasons: {},
+      verdictsByScorer: {},
+      quarantineReasons: {},
+      spend: emptySpend(),
+      failedChunks: [],
+      ...(error === undefined ? {} : { error }),
+      equations: { lines: false, verdicts: false },
+    };
+  }
+
+  addPlan(plan: PlanReceipt): void {
+    const summary = this.#summary;
+    summary.input = plan.input;
+    summary.options = plan.options;
+    summary.objects += plan.objects;
+    summary.bytes += plan.bytes;
+    summary.chunks.planned += plan.chunks;
+    summary.lines.planned += plan.lines;
+    summary.verdicts.scorers = plan.scorers;
+    this.#planComplete = !plan.more;
+    if (plan.outcome === 'duplicate' || plan.outcome === 'dryRun') summary.status = plan.outcome;
+    if (plan.duplicateOf !== undefined) summary.duplicateOf = plan.duplicateOf;
+    if (plan.estimate !== undefined) summary.estimate = addEstimates(summary.estimate, plan.estimate);
+  }
+
+  addSpend(spend: JudgeSpend): void {
+    addSpend(this.#summary.spend, spend);
+  }
+
+  addChunk(chunk: ManifestLine, state: ChunkState): void {
+    const { lines, chunks, quarantineReasons } = this.#summary;
+    if (state.log === undefined) {
+      lines.lost += chunk.lines;
+      chunks.failed += 1;
+      this.#fail(chunk, 'log', state.logError?.error);
+      return;
+    }
+    chunks.logged += 1;
+    const { lines: counted, ...terms } = state.log.counts;
+    for (const name of Object.keys(terms) as (keyof typeof terms)[]) lines[name] += terms[name];
+    // A chunk that counts otherwise than it was planned has lost the difference.
+    lines.lost += Math.max(0, chunk.lines - counted);
+    addCounts(quarantineReasons, state.log.quarantineReasons);
+    this.#addVerdicts(chunk, state, terms.traced);
+  }
+
+  #addVerdicts(chunk: ManifestLine, state: ChunkState, traced: number): void {
+    const { verdicts, chunks, options } = this.#summary;
+    const expected = traced * verdicts.scorers;
+    verdicts.expected += expected;
+    if (options?.evaluate === false) {
+      verdicts.evaluationOff += expected;
+      return;
+    }
+    // Without a successful attempt, what the last one did is counted, and the rest of the chunk is lost.
+    const receipt = state.evaluate ?? state.evaluateError;
+    if (state.evaluate === undefined) {
+      chunks.failed += 1;
+      this.#fail(chunk, 'evaluate', state.evaluateError?.error);
+    } else {
+      chunks.evaluated += 1;
+    }
+    if (receipt !== undefined) this.#addReceipt(receipt);
+    const missing = Math.max(0, expected - (receipt === undefined ? 0 : verdictTotal(receipt.counts)));
+    verdicts.failed += missing;
+    verdicts.lost += missing;
+  }
+
+  #addReceipt(receipt: EvaluateReceipt): void {
+    const { verdicts, verdictsByScorer, reasons } = this.#summary;
+    for (const term of VERDICT_TERMS) verdicts[term] += receipt.counts[term];
+    verdicts.failedRecorded += receipt.failedRecorded;
+    addCounts(reasons, receipt.reasons);
+    for (const [scorer, values] of Object.entries(receipt.verdicts)) {
+      verdictsByScorer[scorer] ??= {};
+      addCounts(verdictsByScorer[scorer], values);
+    }
+  }
+
+  #fail(chunk: ManifestLine, step: FailedChunk['step'], error: NamedError | undefined): void {
+    const { failedChunks } = this.#summary;
+    if (failedChunks.length >= MAX_FAILED_CHUNKS) return;
+    const { chunk: ordinal, bucket, key, start, end, firstLine, lines } = chunk;
+    const unknown = {
+      name: 'NoReceipt',
+      message: `The ${step} step left no receipt: it timed out, was killed or never began`,
+    };
+    failedChunks.push({ chunk: ordinal, step, bucket, key, start, end, firstLine, lines, error: error ?? unknown });
+  }
+
+  build(): RunSummary {
+    const summary = this.#summary;
+    summary.endedAt = new Date().toISOString();
+    const { lines, verdicts } = summary;
+    if (summary.status === 'succeeded') {
+      summary.equations = {
+        lines: lines.planned === lines.traced + lines.quarantined + lines.outsideWindow,
+        verdicts: verdicts.expected === verdictTotal(verdicts),
+      };
+      const isWhole = summary.equations.lines && summary.equations.verdicts && this.#planComplete;
+      if (!isWhole || lines.lost > 0 || verdicts.lost > 0) summary.status = 'failed';
+    } else {
+      summary.equations = { lines: true, verdicts: true };
+    }
+    if (summary.error !== undefined) summary.status = 'failed';
+    return summary;
+  }
+}
+
+function addCounts(total: Record<string, number>, more: Record<string, number>): void {
+  for (const [name, count] of Object.entries(more)) total[name] = (total[name] ?? 0) + count;
+}
+
+function addEstimates(total: CostEstimate | undefined, more: CostEstimate): CostEstimate {
+  if (total === undefined) return more;
+  return {
+    ...more,
+    captures: total.captures + more.captures,
+    judgedCaptures: total.judgedCaptures + more.judgedCaptures,
+    judgeCalls: total.judgeCalls + more.judgeCalls,
+    inputTokens: total.inputTokens + more.inputTokens,
+    outputTokens: total.outputTokens + more.outputTokens,
+    usd: total.usd === null || more.usd === null ? null : total.usd + more.usd,
+  };
+}
+
+/** The run's failure in words for the execution's cause: what is missing, and what to start next. */
+export function describeFailure(summary: RunSummary): { error: string; cause: string } {
+  const { lines, verdicts, chunks, failedChunks, run } = summary;
+  if (summary.error !== undefined && chunks.planned === 0) {
+    return { error: summary.error.name, cause: summary.error.message };
+  }
+  const facts = [
+    ...(summary.error === undefined ? [] : [`${summary.error.name}: ${summary.error.message}`]),
+    `${lines.lost} of ${lines.planned} lines and ${verdicts.lost} of ${verdicts.expected} verdicts are missing`,
+    `${chunks.failed} of ${chunks.planned} chunks failed`,
+    ...failedChunks
+      .slice(0, 3)
+      .map(({ chunk, step, error }) => `chunk ${chunk} (${step}): ${error.name}: ${error.message}`),
+    `retry with {"retry":{"run":"${run}","what":"failed"}}`,
+  ];
+  // Step Functions keeps 32,768 characters of a cause.
+  return { error: summary.error?.name ?? 'RunIncomplete', cause: facts.join('. ').slice(0, 30_000) };
+}

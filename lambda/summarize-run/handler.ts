@@ -1,0 +1,50 @@
+/** SummarizeRun: the receipts of a run → summary.json, metrics, and whether the execution has to fail. */
+import { MetricUnit } from '@aws-lambda-powertools/metrics';
+import { readEnvironment } from '../common/environment.ts';
+import { createS3Client, Storage } from '../common/storage.ts';
+import { createMetrics, logged, logger } from '../common/telemetry.ts';
+import { type SummarizeRequest, type SummarizeResult, workKeys } from '../contract.ts';
+import { describeFailure, type RunSummary, summarizeRun } from '../run/summary.ts';
+
+const environment = readEnvironment();
+const storage = new Storage(createS3Client());
+const metrics = createMetrics(environment.STACK_PREFIX);
+
+export const handler = logged<SummarizeRequest, SummarizeResult>(async ({ run, error }) => {
+  const bucket = environment.WORK_BUCKET;
+  const failure = error === undefined ? undefined : { name: error.Error, message: causeOf(error.Cause) };
+  const summary = await summarizeRun(storage, bucket, run, failure);
+  const key = workKeys.summary(run.name);
+  await storage.putText(bucket, key, JSON.stringify(summary, null, 2));
+  publish(summary);
+  const ok = summary.status !== 'failed';
+  const { error: name, cause } = ok ? { error: '', cause: '' } : describeFailure(summary);
+  if (!ok) logger.error('run failed', { summary } as never);
+  return { ok, error: name, cause, summary: { bucket, key } };
+});
+
+/** A Lambda's failure reaches Step Functions as JSON with its message inside; a service's own as plain text. */
+function causeOf(cause: string): string {
+  try {
+    const parsed = JSON.parse(cause) as { errorMessage?: unknown };
+    return typeof parsed.errorMessage === 'string' ? parsed.errorMessage : cause;
+  } catch {
+    return cause;
+  }
+}
+
+function publish({ status, lines, verdicts, spend }: RunSummary): void {
+  const counts = {
+    TracedLines: lines.traced,
+    QuarantinedLines: lines.quarantined,
+    LostLines: lines.lost,
+    NewVerdicts: verdicts.newVerdicts,
+    FailedVerdicts: verdicts.failed,
+    HeldVerdicts: verdicts.heldByBudget,
+    LostVerdicts: verdicts.lost,
+    RunsFailed: status === 'failed' ? 1 : 0,
+  };
+  for (const [name, value] of Object.entries(counts)) metrics.addMetric(name, MetricUnit.Count, value);
+  if (spend.usd !== null) metrics.addMetric('JudgeUsd', MetricUnit.NoUnit, spend.usd);
+  metrics.publishStoredMetrics();
+}
