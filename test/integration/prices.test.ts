@@ -1,0 +1,71 @@
+/** The price table beside MLflow's own: its catalogue, rate by rate, and what its Python computes for whole calls. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { priceCall, resolveModel } from '../../lambda/judge/prices.ts';
+import { projectPath } from '../../local/project-root.ts';
+import { defaultPythonEnvironment } from '../../local/python-presets.ts';
+import { buildTable, compareTables, type PriceTable, readCatalogue, TABLE_FILE } from '../../local/refresh-prices.ts';
+
+/** Making the Python environment, where it is missing, takes a minute or two. */
+const ENVIRONMENT_TIMEOUT_MS = 240_000;
+/** Models whose price is compared at least, and how far it may be off. */
+const MIN_MODELS = 30;
+const TOLERANCE = 0.01;
+
+const usage = {
+  inputTokens: 12_345,
+  outputTokens: 678,
+  cacheReadInputTokens: 4_000,
+  cacheWriteInputTokens: 1_500,
+};
+
+/** MLflow counts cached tokens into the prompt's; Bedrock Converse does not. */
+const COST_OF_CALLS = `
+import json, sys
+from mlflow.utils.providers import cost_per_token
+usage = json.load(sys.stdin)
+total = usage["inputTokens"] + usage["cacheReadInputTokens"] + usage["cacheWriteInputTokens"]
+def cost(model):
+    found = cost_per_token(model, total, usage["outputTokens"], "bedrock",
+        cache_read_input_tokens=usage["cacheReadInputTokens"], cache_creation_input_tokens=usage["cacheWriteInputTokens"])
+    return None if found is None else sum(found)
+print(json.dumps({model: cost(model) for model in usage["models"]}))
+`;
+
+let python: string;
+let table: PriceTable;
+
+beforeAll(async () => {
+  ({ python } = await defaultPythonEnvironment());
+  table = JSON.parse(readFileSync(projectPath(TABLE_FILE), 'utf8')) as PriceTable;
+}, ENVIRONMENT_TIMEOUT_MS);
+
+test('every rate of the catalogue is in the table, within 1%', () => {
+  expect(compareTables(table, buildTable(readCatalogue(python)), TOLERANCE)).toEqual([]);
+});
+
+test('calls cost what MLflow computes for them, models, profiles and all', () => {
+  const ids = Object.entries(table.models).flatMap(([model, rows]) =>
+    Object.keys(rows)
+      // A region is not part of an id that Bedrock takes; it is compared in the test before.
+      .filter((place) => !/-\d$/.test(place))
+      .map((place) => (place === '' ? model : `${place}.${model}`)),
+  );
+  const output = execFileSync(python, ['-c', COST_OF_CALLS], {
+    input: JSON.stringify({ ...usage, models: ids }),
+    encoding: 'utf8',
+    // Without this MLflow asks the internet for a newer catalogue.
+    env: { ...process.env, MLFLOW_MODEL_CATALOG_URI: '' },
+  });
+  const theirs = JSON.parse(output) as Record<string, number | null>;
+  const compared = ids.filter((id) => typeof theirs[id] === 'number' && (theirs[id] as number) > 0);
+  const off = compared.filter((id) => {
+    const ours = priceCall(id, usage);
+    return ours === null || Math.abs(ours - (theirs[id] as number)) > TOLERANCE * (theirs[id] as number);
+  });
+  expect(off).toEqual([]);
+  expect(new Set(compared.map((id) => resolveModel(id)?.model)).size).toBeGreaterThanOrEqual(MIN_MODELS);
+  console.info(
+    `${compared.length} ids of ${new Set(compared.map((id) => resolveModel(id)?.model)).size} models compared`,
+  );
+});
