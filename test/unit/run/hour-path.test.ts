@@ -1,0 +1,26 @@
+import { formatHour, hourPathOf } from '../../../lambda/run/hour-path.ts';
+
+describe('hour folders', () => {
+  test('what Data Capture writes', () => {
+    expect(hourPathOf('my-endpoint/AllTraffic/2026/11/20/10/00-00-000-a.jsonl')).toEqual({
+      base: 'my-endpoint/AllTraffic/',
+      startMs: Date.UTC(2026, 10, 20, 10),
+    });
+    expect(hourPathOf('2026/11/20/10/a.jsonl')).toEqual({ base: '', startMs: Date.UTC(2026, 10, 20, 10) });
+  });
+
+  test.each([
+    'a.jsonl',
+    'e/2026/13/20/10/a.jsonl',
+    'e/2026/02/30/10/a.jsonl',
+    'e/2026/11/20/24/a.jsonl',
+    'e/2026/11/20/a.jsonl',
+    'x2026/11/20/10/a.jsonl',
+  ])('%s has none', (key) => {
+    expect(hourPathOf(key)).toBeUndefined();
+  });
+
+  test('formatting is the inverse', () => {
+    expect(formatHour(Date.UTC(2026, 0, 2, 3, 59, 59))).toBe('2026/01/02/03');
+  });
+});

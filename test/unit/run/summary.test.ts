@@ -1,0 +1,144 @@
+import type { EvaluateReceipt, LogReceipt, ManifestLine, PlanReceipt } from '../../../lambda/contract.ts';
+import { type ChunkState, emptyVerdictCounts, foldReceipt } from '../../../lambda/run/receipts.ts';
+import { describeFailure, SummaryBuilder } from '../../../lambda/run/summary.ts';
+
+const run = { name: 'run-1', startTime: '2026-11-20T10:00:00Z' };
+const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
+
+const plan = (more: Partial<PlanReceipt> = {}): PlanReceipt => ({
+  part: 0,
+  outcome: 'planned',
+  objects: 1,
+  chunks: 1,
+  lines: 10,
+  bytes: 1000,
+  scorers: 3,
+  more: false,
+  options,
+  input: {},
+  ...more,
+});
+
+const chunk = (ordinal = 0): ManifestLine => ({
+  bucket: 'captures',
+  key: 'e/a.jsonl',
+  etag: 'x',
+  start: 0,
+  end: 999,
+  firstLine: 1,
+  lines: 10,
+  chunk: ordinal,
+  experimentId: '1',
+  objectTimeMs: 0,
+});
+
+const common = { run: 'run-1', chunk: 0, attempt: 0, requestId: 'q', startedAt: '1', endedAt: '2', ok: true };
+
+const log = (more: Partial<LogReceipt> = {}): LogReceipt => ({
+  ...common,
+  step: 'log',
+  counts: { lines: 10, traced: 8, written: 6, alreadyThere: 1, duplicateLine: 1, quarantined: 2, outsideWindow: 0 },
+  quarantineReasons: { NotJson: 2 },
+  ...more,
+});
+
+const evaluate = (more: Partial<EvaluateReceipt> = {}): EvaluateReceipt => ({
+  ...common,
+  step: 'evaluate',
+  scorers: 3,
+  traced: 8,
+  counts: { ...emptyVerdictCounts(), newVerdicts: 20, duplicateLine: 3, failed: 1 },
+  failedRecorded: 1,
+  reasons: {},
+  verdicts: { safety: { yes: 7, no: 1 } },
+  spend: { calls: 8, inputTokens: 100, outputTokens: 10, usd: 0.5 },
+  ...more,
+});
+
+const summarize = (
+  plans: PlanReceipt[],
+  receipts: (LogReceipt | EvaluateReceipt)[],
+  error?: { name: string; message: string },
+) => {
+  const builder = new SummaryBuilder(run, error);
+  for (const receipt of plans) builder.addPlan(receipt);
+  const state: ChunkState = {};
+  for (const receipt of receipts) {
+    foldReceipt(state, receipt);
+    if (receipt.step === 'evaluate') builder.addSpend(receipt.spend);
+  }
+  if (plans.some(({ chunks }) => chunks > 0)) builder.addChunk(chunk(), state);
+  return builder.build();
+};
+
+describe('the summary of a run', () => {
+  test('a run with quarantined lines and recorded error verdicts has succeeded, and its equations hold', () => {
+    const summary = summarize([plan()], [log(), evaluate()]);
+    expect(summary.status).toBe('succeeded');
+    expect(summary.equations).toEqual({ lines: true, verdicts: true });
+    expect(summary.lines).toMatchObject({ planned: 10, traced: 8, quarantined: 2, lost: 0 });
+    expect(summary.verdicts).toMatchObject({ expected: 24, newVerdicts: 20, failed: 1, failedRecorded: 1, lost: 0 });
+    expect(summary.quarantineReasons).toEqual({ NotJson: 2 });
+  });
+
+  test('counts come from the last successful attempt, money from all of them', () => {
+    const failedAttempt = evaluate({ ok: false, error: { name: 'JudgeThrottled', message: 'slow' } });
+    const summary = summarize([plan()], [evaluate({ attempt: 1 }), failedAttempt, log()]);
+    expect(summary.verdicts.newVerdicts).toBe(20);
+    expect(summary.spend).toEqual({ calls: 16, inputTokens: 200, outputTokens: 20, usd: 1 });
+  });
+
+  test('a chunk without a log receipt loses its lines and fails the run', () => {
+    const summary = summarize([plan()], []);
+    expect(summary.status).toBe('failed');
+    expect(summary.lines.lost).toBe(10);
+    expect(summary.failedChunks[0]).toMatchObject({ step: 'log', error: { name: 'NoReceipt' } });
+    expect(describeFailure(summary).error).toBe('RunIncomplete');
+    expect(describeFailure(summary).cause).toContain('{"retry":{"run":"run-1","what":"failed"}}');
+  });
+
+  test('a chunk whose evaluation failed counts what was answered, and loses the rest', () => {
+    const half = evaluate({ ok: false, counts: { ...emptyVerdictCounts(), newVerdicts: 9 }, failedRecorded: 0 });
+    const summary = summarize([plan()], [log(), half]);
+    expect(summary.status).toBe('failed');
+    expect(summary.verdicts).toMatchObject({ expected: 24, newVerdicts: 9, failed: 15, lost: 15 });
+    expect(summary.equations.verdicts).toBe(true);
+  });
+
+  test('evaluation switched off is a term of its own', () => {
+    const summary = summarize([plan({ options: { ...options, evaluate: false } })], [log()]);
+    expect(summary.status).toBe('succeeded');
+    expect(summary.verdicts).toMatchObject({ expected: 24, evaluationOff: 24, lost: 0 });
+  });
+
+  test('a chunk that was read with fewer lines than planned fails the run', () => {
+    const short = log({ counts: { ...log().counts, lines: 9, traced: 7 } });
+    expect(summarize([plan()], [short, evaluate()]).status).toBe('failed');
+  });
+
+  test('a plan that ended before its last part fails the run', () => {
+    expect(summarize([plan({ more: true })], [log(), evaluate()]).status).toBe('failed');
+  });
+
+  test('an error of planning is the run’s error', () => {
+    const summary = summarize([], [], { name: 'CaptureMissing', message: 'gone' });
+    expect(summary.status).toBe('failed');
+    expect(describeFailure(summary)).toEqual({ error: 'CaptureMissing', cause: 'gone' });
+  });
+
+  test('an unknown price makes the sum unknown, not 0', () => {
+    const spend = { calls: 1, inputTokens: 1, outputTokens: 1, usd: null };
+    expect(summarize([plan()], [log(), evaluate({ spend })]).spend.usd).toBeNull();
+  });
+
+  test('an empty file is a success with zeros', () => {
+    const summary = summarize([plan({ outcome: 'empty', chunks: 0, lines: 0, bytes: 0 })], []);
+    expect(summary.status).toBe('succeeded');
+    expect(summary.lines.planned).toBe(0);
+  });
+
+  test('a duplicate names the run it duplicates', () => {
+    const summary = summarize([plan({ outcome: 'duplicate', duplicateOf: 'run-0', chunks: 0, lines: 0 })], []);
+    expect(summary).toMatchObject({ status: 'duplicate', duplicateOf: 'run-0' });
+  });
+});
