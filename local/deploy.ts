@@ -1,6 +1,6 @@
 /** The CDK CLI against the emulated AWS: bootstrap, synth and deploy, each with a time limit. */
 import { join } from 'node:path';
-import { startGuarded } from './guarded-process.ts';
+import { type GuardedProcess, startGuarded } from './guarded-process.ts';
 import { cleanEnvironment, type MiniStack } from './ministack.ts';
 import { projectPath } from './project-root.ts';
 import type { Log } from './python-environment.ts';
@@ -16,6 +16,8 @@ export interface DeployTarget {
   /** Settings of the stack, as they stand in `.env.example`. */
   settings: Record<string, string>;
   log?: Log;
+  /** Ends the CDK at once. */
+  signal?: AbortSignal;
 }
 
 /** Makes what the CDK needs in an account: the bucket for assets and the roles it deploys with. */
@@ -73,13 +75,9 @@ async function cdk(
       },
     },
   );
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<string>((resolve) => {
-    timer = setTimeout(() => resolve(`no end after ${CDK_LIMIT_MS / 1000} s`), CDK_LIMIT_MS);
-  });
-  const end = await Promise.race([child.exited, late]);
-  clearTimeout(timer);
+  const end = await endOf(child, target.signal);
   await child.stop();
+  target.signal?.throwIfAborted();
   if (end !== 'exit code 0') {
     throw new Error(
       [
@@ -92,4 +90,18 @@ async function cdk(
     );
   }
   target.log?.(`cdk ${step}: ${((Date.now() - started) / 1000).toFixed(1)} s`);
+}
+
+function endOf(child: GuardedProcess, signal?: AbortSignal): Promise<string> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(`no end after ${CDK_LIMIT_MS / 1000} s`), CDK_LIMIT_MS);
+    const aborted = () => resolve('it was called off');
+    if (signal?.aborted) aborted();
+    signal?.addEventListener('abort', aborted, { once: true });
+    void child.exited.then((end) => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', aborted);
+      resolve(end);
+    });
+  });
 }

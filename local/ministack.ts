@@ -1,15 +1,6 @@
 /** MiniStack, the emulated AWS, on a loopback port. */
 import { execFile } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  symlinkSync,
-} from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, realpathSync, symlinkSync } from 'node:fs';
 import { get as getHttp } from 'node:http';
 import { get as getHttps } from 'node:https';
 import { tmpdir } from 'node:os';
@@ -17,6 +8,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from './free-port.ts';
 import { type GuardedProcess, startGuarded } from './guarded-process.ts';
+import { makeOwnFolder, removeFolder } from './own-folder.ts';
 import { projectPath } from './project-root.ts';
 import type { Log, PythonEnvironment } from './python-environment.ts';
 import { defaultPythonEnvironment } from './python-presets.ts';
@@ -92,7 +84,7 @@ export async function startMiniStack(options: MiniStackOptions = {}): Promise<Mi
   let server: GuardedProcess | undefined;
   const stop = async () => {
     await server?.stop();
-    removeFolder(directory);
+    removeWithTemporary(directory);
   };
   try {
     const tls = options.enforcePolicies ? await makeCertificate(python, directory) : undefined;
@@ -221,8 +213,6 @@ function isHealthy(url: string, ca?: string): Promise<boolean> {
   });
 }
 
-const FOLDER_PREFIX = 'ministack-';
-
 /** Link in the emulator's folder to the one for its temporary files. */
 const TEMPORARY = 'tmp';
 
@@ -236,33 +226,15 @@ interface Folder {
   temporary: string;
 }
 
-/** A folder named after this process; folders of processes that were killed before they could clean up go. */
 function makeFolder(): Folder {
-  const parent = projectPath('.local');
-  mkdirSync(parent, { recursive: true });
-  for (const name of readdirSync(parent)) {
-    const owner = new RegExp(`^${FOLDER_PREFIX}(\\d+)-`).exec(name)?.[1];
-    if (owner && !isAlive(Number(owner))) removeFolder(join(parent, name));
-  }
-  const path = mkdtempSync(join(parent, `${FOLDER_PREFIX}${process.pid}-`));
-  const temporary = mkdtempSync(join(realpathSync(tmpdir()), FOLDER_PREFIX));
+  const path = makeOwnFolder('ministack', removeWithTemporary);
+  const temporary = mkdtempSync(join(realpathSync(tmpdir()), 'ministack-'));
   symlinkSync(temporary, join(path, TEMPORARY));
   return { path, temporary };
 }
 
-function removeFolder(path: string): void {
-  const retry = { recursive: true, force: true, maxRetries: 5, retryDelay: 100 };
+function removeWithTemporary(path: string): void {
   const link = join(path, TEMPORARY);
-  if (existsSync(link)) rmSync(realpathSync(link), retry);
-  rmSync(path, retry);
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // EPERM: it is there and another user's.
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
+  if (existsSync(link)) removeFolder(realpathSync(link));
+  removeFolder(path);
 }

@@ -5,6 +5,8 @@ export interface StackOutputs {
   stateMachineArn: string;
   processorArn: string;
   captureBucket: string;
+  /** Manifests, receipts, quarantine and summaries. */
+  workBucket: string;
   /** Every output by its name. */
   all: Record<string, string>;
 }
@@ -36,6 +38,7 @@ export async function readStackOutputs(client: CloudFormationClient, prefix: str
     stateMachineArn: need('StateMachineArn'),
     processorArn: need('ProcessorLambdaArn'),
     captureBucket: need('DataCaptureBucketName'),
+    workBucket: need('WorkBucketName'),
     all,
   };
 }

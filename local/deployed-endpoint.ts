@@ -1,0 +1,50 @@
+import { availableParallelism } from 'node:os';
+import type { EndpointCaptures } from './capture-files.ts';
+import type { LocalEnvironment } from './environment.ts';
+import type { StackOutputs } from './stack-outputs.ts';
+
+/** An endpoint's captures and the stack that watches them. */
+export interface DeployedEndpoint extends EndpointCaptures {
+  prefix: string;
+  outputs: StackOutputs;
+}
+
+/** Stack of the first endpoint; those of further ones are numbered. */
+const PREFIX = 'local';
+
+/** Chunks that one run has in the works at a time: a Lambda is a process of some 100 MB that keeps a core busy. */
+const CHUNKS_AT_ONCE = Math.max(4, availableParallelism());
+
+/** Each stack takes some 15 s; who has more endpoints wants to choose. */
+const MAX_ENDPOINTS = 8;
+
+/**
+ * Deploys one stack for each endpoint, as on AWS, where a stack watches one endpoint.
+ *
+ * @throws Error naming the endpoints when there are too many
+ */
+export async function deployEndpoints(
+  environment: LocalEnvironment,
+  endpoints: readonly EndpointCaptures[],
+  onProgress: (text: string) => void,
+): Promise<DeployedEndpoint[]> {
+  if (endpoints.length > MAX_ENDPOINTS) {
+    throw new Error(
+      `Captures of too many endpoints; got: ${endpoints.length} (${endpoints.map((one) => one.endpoint).join(', ')}); expected: ${MAX_ENDPOINTS} at most, a stack each. Give the folder of one endpoint, or one name for all with --endpoint`,
+    );
+  }
+  const deployed: DeployedEndpoint[] = [];
+  for (const [index, captures] of endpoints.entries()) {
+    const prefix = index === 0 ? PREFIX : `${PREFIX}-${index + 1}`;
+    onProgress(`Deploying the stack of ${captures.endpoint} to the emulated AWS …`);
+    const outputs = await environment.deployStack({
+      STACK_PREFIX: prefix,
+      SAGEMAKER_ENDPOINT_NAME: captures.endpoint,
+      DATA_CAPTURE_S3_PREFIX: `${captures.endpoint}/`,
+      MLFLOW_EXPERIMENT_NAME: captures.endpoint,
+      MAX_CONCURRENCY: String(CHUNKS_AT_ONCE),
+    });
+    deployed.push({ ...captures, prefix, outputs });
+  }
+  return deployed;
+}

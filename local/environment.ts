@@ -1,0 +1,155 @@
+/**
+ * The embedded environment: emulated AWS, a real MLflow server and the stand-in judge, and the CDK stack deployed to it.
+ * `npm start` and the tests of the deployed path both run on it.
+ */
+import { join } from 'node:path';
+import { CreateBucketCommand } from '@aws-sdk/client-s3';
+import { type AwsClients, destroyClients, emulatedClients } from './aws-clients.ts';
+import { bootstrap, deploy, synthesize } from './deploy.ts';
+import { freePort } from './free-port.ts';
+import { type MiniStack, startMiniStack } from './ministack.ts';
+import { type MlflowServer, startMlflowServer } from './mlflow-server.ts';
+import { makeOwnFolder, removeFolder } from './own-folder.ts';
+import type { Log } from './python-environment.ts';
+import { defaultPythonEnvironment } from './python-presets.ts';
+import { readStackOutputs, type StackOutputs } from './stack-outputs.ts';
+import { type StandInJudge, type StandInOptions, startStandInJudge } from './stand-in-judge/server.ts';
+
+export interface EnvironmentOptions {
+  log?: Log;
+  /** Ports on 127.0.0.1; a free one where left out. */
+  awsPort?: number;
+  mlflowPort?: number;
+  judgePort?: number;
+  /** Folder for MLflow's database and artifacts; one that goes with the environment where left out. */
+  mlflowDirectory?: string;
+  judge?: Omit<StandInOptions, 'port'>;
+  /** Hold the Lambdas to their roles' policies. */
+  enforcePolicies?: boolean;
+  /** Further variables of the emulator and its Lambdas. */
+  awsEnv?: Record<string, string>;
+}
+
+export interface LocalEnvironment {
+  ministack: MiniStack;
+  clients: AwsClients;
+  judge: StandInJudge;
+  mlflowUrl: string;
+  /** Resolves when MLflow answers, which takes longer than all else. */
+  mlflow: Promise<MlflowServer>;
+  /** Folder for what this environment writes; goes with it. */
+  directory: string;
+  /** Deploys the stack with these settings on top of the environment's own; makes the capture bucket if it is missing. */
+  deployStack(settings: StackSettings): Promise<StackOutputs>;
+  stop(): Promise<void>;
+}
+
+/** Settings by the names of `.env.example`. */
+export interface StackSettings extends Record<string, string> {
+  STACK_PREFIX: string;
+  SAGEMAKER_ENDPOINT_NAME: string;
+}
+
+export const CAPTURE_BUCKET = 'sagemaker-captures';
+
+/**
+ * Starts all parts at once and waits for the emulated AWS and the judge; MLflow and the CDK's bootstrap go on in the
+ * background and are waited for where they are needed.
+ *
+ * @throws Error that says what to do: a port in use, no usable Python, a server that does not start
+ */
+export async function startEnvironment(options: EnvironmentOptions = {}): Promise<LocalEnvironment> {
+  const log = options.log ?? (() => {});
+  await defaultPythonEnvironment(log);
+  const [awsPort, mlflowPort, judgePort] = await freePorts(options);
+  const directory = makeOwnFolder('environment');
+  const started: { stop(): Promise<void> }[] = [];
+  const stopping = new AbortController();
+  const stop = async () => {
+    stopping.abort(new Error('The environment was stopped'));
+    await Promise.allSettled(started.map((part) => part.stop()));
+    removeFolder(directory);
+  };
+  const running = <T extends { stop(): Promise<void> }>(part: T): T => {
+    started.push(part);
+    return part;
+  };
+  try {
+    const judge = await startStandInJudge({ ...options.judge, port: judgePort });
+    running({ stop: () => judge.close() });
+    const mlflow = startMlflowServer({
+      port: mlflowPort,
+      directory: options.mlflowDirectory ?? join(directory, 'mlflow'),
+      log,
+    });
+    running({ stop: async () => (await mlflow).stop() });
+    // Awaited where MLflow is needed; until then a failure is nobody's unhandled rejection.
+    mlflow.catch(() => {});
+    const ministack = running(
+      await startMiniStack({
+        port: awsPort,
+        log,
+        enforcePolicies: options.enforcePolicies,
+        env: { AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url, AWS_ENDPOINT_URL_BEDROCK: judge.url, ...options.awsEnv },
+      }),
+    );
+    const clients = emulatedClients(ministack);
+    running({ stop: async () => destroyClients(clients) });
+    const bootstrapped = bootstrap({ ministack, directory, log, signal: stopping.signal });
+    bootstrapped.catch(() => {});
+    const mlflowUrl = `http://127.0.0.1:${mlflowPort}`;
+    return {
+      ministack,
+      clients,
+      judge,
+      mlflow,
+      mlflowUrl,
+      directory,
+      stop,
+      async deployStack(settings) {
+        const target = {
+          ministack,
+          directory,
+          log,
+          signal: stopping.signal,
+          settings: completeSettings(settings, mlflowUrl),
+        };
+        const [assembly] = await Promise.all([
+          synthesize(target),
+          makeBucket(clients, target.settings.DATA_CAPTURE_S3_BUCKET ?? ''),
+          bootstrapped,
+        ]);
+        await deploy(target, assembly);
+        return readStackOutputs(clients.cloudFormation, settings.STACK_PREFIX);
+      },
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function completeSettings(settings: StackSettings, mlflowUrl: string): Record<string, string> {
+  return {
+    MLFLOW_TRACKING_URI: mlflowUrl,
+    DATA_CAPTURE_S3_BUCKET: CAPTURE_BUCKET,
+    ...settings,
+  };
+}
+
+/** One after the other: two searches at a time could find the same port. */
+async function freePorts(options: EnvironmentOptions): Promise<[number, number, number]> {
+  const aws = await freePort(options.awsPort, '--port');
+  const mlflow = await freePort(options.mlflowPort, '--mlflow-port');
+  const judge = await freePort(options.judgePort, '--judge-port');
+  return [aws, mlflow, judge];
+}
+
+async function makeBucket(clients: AwsClients, bucket: string): Promise<void> {
+  try {
+    await clients.s3.send(new CreateBucketCommand({ Bucket: bucket }));
+  } catch (error) {
+    // A second stack may watch the same bucket.
+    if ((error as Error).name !== 'BucketAlreadyOwnedByYou') throw error;
+  }
+}

@@ -1,0 +1,80 @@
+/** The command line of `npm start`. */
+import { parseArgs } from 'node:util';
+
+export interface StartOptions {
+  /** A `.jsonl` file or a folder; the examples where left out. */
+  captures?: string;
+  endpoint?: string;
+  bedrock: boolean;
+  region?: string;
+  exit: boolean;
+  awsPort?: number;
+  mlflowPort?: number;
+  judgePort?: number;
+  keep?: string;
+  help: boolean;
+}
+
+export const START_HELP = `Usage: npm start -- [captures] [options]
+
+Runs the whole pipeline on this machine: emulated AWS (MiniStack), a real MLflow server and a stand-in judge. Deploys
+the stack, puts the captures into the bucket, follows the executions, prints a summary and stays up until Ctrl-C.
+
+  captures              a .jsonl file of SageMaker Data Capture, or a folder that holds some (default: examples/captures).
+                        Files in SageMaker's layout (<endpoint>/<variant>/yyyy/mm/dd/hh/) keep it; others go under
+                        <endpoint>/AllTraffic/ and the hour of their first record. Each endpoint gets a stack of its own
+  --endpoint NAME       the endpoint of all these files
+  --bedrock             judge with the real model: the stand-in passes on to Bedrock, with your own AWS credentials.
+                        This costs money
+  --region REGION       region of Bedrock (default: AWS_REGION, AWS_DEFAULT_REGION, else us-east-1)
+  --exit                end after the summary; the exit code is 1 when a run failed
+  --port PORT           port of the emulated AWS (default: a free one)
+  --mlflow-port PORT    port of the MLflow page (default: a free one)
+  --judge-port PORT     port of the stand-in judge (default: a free one)
+  --keep FOLDER         keep MLflow's database and artifacts in this folder (default: they go with Ctrl-C)
+  --help                this text`;
+
+const MAX_PORT = 65_535;
+
+/** @throws Error naming the option, what was got and what is allowed */
+export function parseStartOptions(args: readonly string[]): StartOptions {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      endpoint: { type: 'string' },
+      bedrock: { type: 'boolean', default: false },
+      region: { type: 'string' },
+      exit: { type: 'boolean', default: false },
+      port: { type: 'string' },
+      'mlflow-port': { type: 'string' },
+      'judge-port': { type: 'string' },
+      keep: { type: 'string' },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (positionals.length > 1) {
+    throw new Error(
+      `Too many paths; got: ${positionals.join(', ')}; expected: one file or folder. See npm start -- --help`,
+    );
+  }
+  return {
+    captures: positionals[0],
+    endpoint: values.endpoint,
+    bedrock: values.bedrock,
+    region: values.region,
+    exit: values.exit,
+    awsPort: port('--port', values.port),
+    mlflowPort: port('--mlflow-port', values['mlflow-port']),
+    judgePort: port('--judge-port', values['judge-port']),
+    keep: values.keep,
+    help: values.help,
+  };
+}
+
+function port(option: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const number = Number(text);
+  if (Number.isInteger(number) && number > 0 && number <= MAX_PORT) return number;
+  throw new Error(`${option} is not a port; got: ${text}; expected: a whole number from 1 to ${MAX_PORT}`);
+}

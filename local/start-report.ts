@@ -1,0 +1,92 @@
+/** What `npm start` prints when the executions have ended. */
+import type { RunSummary } from '../lambda/run/summary.ts';
+import type { DeployedEndpoint } from './deployed-endpoint.ts';
+import type { LocalEnvironment } from './environment.ts';
+import type { Run } from './process-files.ts';
+import { addUp, totalLines, verdictLines } from './summary-report.ts';
+
+export interface Report {
+  environment: LocalEnvironment;
+  deployed: readonly DeployedEndpoint[];
+  runs: readonly Run[];
+  summaries: ReadonlyMap<string, RunSummary>;
+  /** The judge was the real model. */
+  realJudge: boolean;
+  experiments: readonly { name: string; id: string }[];
+  seconds: number;
+}
+
+/** Runs named with their error; the rest is counted. */
+const MAX_FAILURES_SHOWN = 5;
+/** Characters of an error's cause: what it is, without a stack. */
+const MAX_CAUSE_CHARS = 600;
+
+export function reportLines(report: Report): string[] {
+  const totals = addUp([...report.summaries.values()]);
+  return [
+    '',
+    '── Summary ──',
+    ...totalLines(totals),
+    `seconds: ${report.seconds.toFixed(1)}`,
+    '',
+    ...costNote(report),
+    ...failureLines(report),
+    ...verdictSection(report, verdictLines(totals)),
+    '── MLflow ──',
+    ...report.experiments.map(
+      ({ id, name }) => `${report.environment.mlflowUrl}/#/experiments/${id}/traces  (${name})`,
+    ),
+    '',
+    '── For AWS tools ──',
+    ...exportLines(report),
+  ];
+}
+
+function costNote({ realJudge }: Report): string[] {
+  return realJudge
+    ? []
+    : ["cost_usd is what the stand-in's tokens would have cost with the real model; nothing was paid.", ''];
+}
+
+function verdictSection({ realJudge }: Report, lines: string[]): string[] {
+  if (lines.length === 0) return [];
+  const source = realJudge ? 'the real model' : "a stand-in's rules, not a model's judgement; --bedrock asks the model";
+  return [`── Verdicts (${source}) ──`, ...lines, ''];
+}
+
+function failureLines({ runs, summaries }: Report): string[] {
+  const failed = runs.filter((run) => run.status !== 'SUCCEEDED');
+  if (failed.length === 0) return [];
+  const shown = failed
+    .slice(0, MAX_FAILURES_SHOWN)
+    .flatMap((run) => [
+      `${run.key}: ${run.status} ${run.error ?? ''}`,
+      `  ${(run.cause ?? 'no cause given').slice(0, MAX_CAUSE_CHARS)}`,
+      ...(summaries.has(run.name) ? [] : ['  It ended before it wrote its summary.json.']),
+    ]);
+  const more = failed.length - MAX_FAILURES_SHOWN;
+  return ['── Failed runs ──', ...shown, ...(more > 0 ? [`and ${more} more`] : []), ''];
+}
+
+/** A person's own profile would win over the dummy keys in some tools, so it is unset. */
+function exportLines({ environment, deployed }: Report): string[] {
+  const { ministack, mlflowUrl } = environment;
+  const [first] = deployed;
+  const { AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_DEFAULT_REGION } = ministack.env;
+  const variables = {
+    AWS_ENDPOINT_URL,
+    AWS_ACCESS_KEY_ID,
+    AWS_SECRET_ACCESS_KEY,
+    AWS_REGION,
+    AWS_DEFAULT_REGION,
+    MLFLOW_TRACKING_URI: mlflowUrl,
+    STACK_PREFIX: first?.prefix,
+    CAPTURE_BUCKET: first?.outputs.captureBucket,
+    STATE_MACHINE_ARN: first?.outputs.stateMachineArn,
+  };
+  return [
+    'unset AWS_PROFILE AWS_SESSION_TOKEN',
+    ...Object.entries(variables).map(([name, value]) => `export ${name}=${value}`),
+    ...deployed.slice(1).map(({ endpoint, prefix }) => `# ${endpoint} has a stack of its own: STACK_PREFIX=${prefix}`),
+  ];
+}

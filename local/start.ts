@@ -1,0 +1,134 @@
+/** `npm start`: the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
+import { availableParallelism } from 'node:os';
+import { resolve } from 'node:path';
+import { defaultProvider } from '@aws-sdk/credential-provider-node';
+import { findCaptures } from './capture-files.ts';
+import { type DeployedEndpoint, deployEndpoints } from './deployed-endpoint.ts';
+import { type LocalEnvironment, startEnvironment } from './environment.ts';
+import { experimentId } from './mlflow-pages.ts';
+import { type FileProgress, processFiles, type Run } from './process-files.ts';
+import { type Progress, startProgress } from './progress.ts';
+import { projectPath } from './project-root.ts';
+import { readRunSummaries } from './run-summaries.ts';
+import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
+import { reportLines } from './start-report.ts';
+import { Stopped, stopOnSignals } from './stop-signals.ts';
+
+/** Files that are in the works at a time, each a run with its own Lambda processes. */
+const FILES_AT_ONCE = Math.max(2, Math.floor(availableParallelism() / 2));
+
+async function main(options: StartOptions): Promise<number> {
+  const startedAt = Date.now();
+  const stopping = stopOnSignals();
+  const progress = startProgress(process.stderr);
+  const endpoints = await findCaptures(options.captures ?? projectPath('examples', 'captures'), options.endpoint);
+  const forward = options.bedrock ? await bedrockTarget(options) : undefined;
+  progress.show('Starting the emulated AWS, MLflow and the judge …');
+  const environment = await startEnvironment({
+    log: progress.log,
+    awsPort: options.awsPort,
+    mlflowPort: options.mlflowPort,
+    judgePort: options.judgePort,
+    ...(options.keep ? { mlflowDirectory: resolve(options.keep) } : {}),
+    judge: forward ? { forward } : {},
+  });
+  const work = async (): Promise<boolean> => {
+    const deployed = await deployEndpoints(environment, endpoints, progress.show);
+    await environment.mlflow;
+    const failed = await processAll(environment, deployed, {
+      progress,
+      signal: stopping.signal,
+      startedAt,
+      realJudge: forward !== undefined,
+    });
+    return failed;
+  };
+  try {
+    const failed = await Promise.race([work(), stopping.stopped.then(() => Promise.reject(new Stopped()))]);
+    if (options.exit) return failed ? 1 : 0;
+    console.log('\nAll of it stays up until Ctrl-C.');
+    await stopping.stopped;
+    return 0;
+  } finally {
+    progress.end();
+    await environment.stop();
+  }
+}
+
+interface Work {
+  progress: Progress;
+  signal: AbortSignal;
+  startedAt: number;
+  realJudge: boolean;
+}
+
+/** @returns whether a run failed */
+async function processAll(environment: LocalEnvironment, deployed: DeployedEndpoint[], work: Work): Promise<boolean> {
+  const { clients } = environment;
+  const runs: Run[] = [];
+  const summaries: Awaited<ReturnType<typeof readRunSummaries>> = new Map();
+  const experiments: { name: string; id: string }[] = [];
+  for (const { endpoint, files, outputs } of deployed) {
+    const own = await processFiles({
+      clients,
+      captureBucket: outputs.captureBucket,
+      stateMachineArn: outputs.stateMachineArn,
+      files,
+      atOnce: FILES_AT_ONCE,
+      signal: work.signal,
+      onProgress: (state) => work.progress.show(progressText(endpoint, state, work.startedAt)),
+    });
+    runs.push(...own);
+    for (const [name, summary] of await readRunSummaries(clients, outputs.workBucket, own)) {
+      summaries.set(name, summary);
+    }
+    const id = await experimentId(environment.mlflowUrl, endpoint);
+    if (id) experiments.push({ name: endpoint, id });
+  }
+  work.progress.end();
+  const seconds = (Date.now() - work.startedAt) / 1000;
+  const { realJudge } = work;
+  for (const line of reportLines({ environment, deployed, runs, summaries, realJudge, experiments, seconds })) {
+    console.log(line);
+  }
+  return runs.some((run) => run.status !== 'SUCCEEDED');
+}
+
+function progressText(endpoint: string, { files, done, runs }: FileProgress, startedAt: number): string {
+  const count = (status: string) => runs.filter((run) => run.status === status).length;
+  const failed = runs.length - count('RUNNING') - count('SUCCEEDED');
+  const seconds = Math.round((Date.now() - startedAt) / 1000);
+  return `${endpoint}: ${done} of ${files} files done, ${count('RUNNING')} running, ${failed} failed (${seconds} s)`;
+}
+
+const DEFAULT_BEDROCK_REGION = 'us-east-1';
+
+/** @throws Error when there are no credentials to pass on with */
+async function bedrockTarget({ region }: StartOptions): Promise<{ region: string }> {
+  try {
+    await defaultProvider()();
+  } catch (error) {
+    throw new Error(
+      `--bedrock needs AWS credentials; got: ${(error as Error).message}; expected: credentials that may call Bedrock's Converse, by AWS_ACCESS_KEY_ID, AWS_PROFILE or aws sso login. Without --bedrock the stand-in's rules judge`,
+      { cause: error },
+    );
+  }
+  return { region: region ?? process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION ?? DEFAULT_BEDROCK_REGION };
+}
+
+async function run(): Promise<number> {
+  try {
+    const options = parseStartOptions(process.argv.slice(2));
+    if (options.help) {
+      console.log(START_HELP);
+      return 0;
+    }
+    return await main(options);
+  } catch (error) {
+    if (error instanceof Stopped) return 0;
+    console.error(`\n${error instanceof Error ? error.message.replaceAll('; ', '\n  ') : error}`);
+    return 1;
+  }
+}
+
+process.exit(await run());
