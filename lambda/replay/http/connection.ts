@@ -1,0 +1,214 @@
+import { connect as connectTcp, type Socket } from 'node:net';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
+import type { Exchange, ExchangeError } from './exchange.ts';
+import { ResponseParser } from './response-parser.ts';
+
+/** Where connections go. */
+export interface Origin {
+  tls: boolean;
+  /** Name for the Host header and for TLS. */
+  hostname: string;
+  port: number;
+}
+
+/** What a connection tells the pool. */
+export interface ConnectionOwner {
+  /** Opened, and nothing to send on it. */
+  onIdle(connection: Connection): void;
+  onClosed(connection: Connection): void;
+  /** Could not be opened, with nothing waiting for it. */
+  onConnectFailed(connection: Connection, error: Error): void;
+  /** TLS session for the next connection, so that it need not negotiate anew. */
+  tlsSession: Buffer | undefined;
+}
+
+/**
+ * All connections read into one buffer: reads are handled one after the other, and whatever is kept is copied.
+ * 64 KiB is the most that libuv reads at once.
+ */
+const READ_BUFFER = Buffer.allocUnsafeSlow(64 * 1024);
+
+/** AIPerf's names for the failures of a connection, by Node's code. */
+const ERROR_TYPES: Record<string, string> = {
+  ECONNREFUSED: 'ConnectionRefusedError',
+  ECONNRESET: 'ConnectionResetError',
+  EPIPE: 'BrokenPipeError',
+  ETIMEDOUT: 'ConnectionTimeoutError',
+  ENOTFOUND: 'DNSError',
+  EMFILE: 'TooManyOpenFiles',
+};
+
+export function describeSocketError(error: NodeJS.ErrnoException): ExchangeError {
+  return { type: ERROR_TYPES[error.code ?? ''] ?? error.code ?? error.name, message: error.message };
+}
+
+/** One keep-alive connection, carrying one request at a time. It never sends a request twice. */
+export class Connection {
+  readonly #socket: Socket;
+  readonly #owner: ConnectionOwner;
+  readonly #parser = new ResponseParser();
+  #openedAt = Number.NaN;
+  #current: Exchange | undefined;
+  #ended = false;
+  /** Its place among the pool's idle ones; -1 when it is not there. */
+  idleIndex = -1;
+  /** When it became idle, ms of `performance.now()`. */
+  idleSince = Number.NaN;
+  closed = false;
+
+  constructor(origin: Origin, address: string, owner: ConnectionOwner, first?: Exchange) {
+    this.#owner = owner;
+    this.#current = first;
+    if (first) {
+      first.connectStartAt = performance.now();
+      first.connection = this;
+    }
+    this.#socket = origin.tls ? this.#openTls(origin, address) : this.#openTcp(origin, address);
+    this.#socket.on('error', (error) => this.#fail(describeSocketError(error), error));
+    this.#socket.on('end', () => this.#serverEnded());
+    this.#socket.on('close', () => this.#serverEnded());
+  }
+
+  get opening(): boolean {
+    return !this.closed && Number.isNaN(this.#openedAt);
+  }
+
+  /** Seconds that the server said it keeps an idle connection. */
+  get keepAliveSeconds(): number | undefined {
+    return this.#parser.keepAliveSeconds;
+  }
+
+  /** Sends a request: at once on an open connection, else as soon as it is open. */
+  send(exchange: Exchange): void {
+    this.#current = exchange;
+    exchange.connection = this;
+    if (this.opening) exchange.connectStartAt = performance.now();
+    else this.#write(exchange);
+  }
+
+  /** Closes at once; the request on it, if any, must have been finished before. */
+  destroy(): void {
+    this.#current = undefined;
+    this.#close();
+  }
+
+  #openTcp(origin: Origin, address: string): Socket {
+    const socket = connectTcp({
+      host: address,
+      port: origin.port,
+      noDelay: true,
+      onread: {
+        buffer: READ_BUFFER,
+        callback: (bytes, buffer) => {
+          this.#read(buffer as Buffer, bytes);
+          return true;
+        },
+      },
+    });
+    socket.once('connect', () => this.#opened());
+    return socket;
+  }
+
+  #openTls(origin: Origin, address: string): TLSSocket {
+    const socket = connectTls({
+      host: address,
+      port: origin.port,
+      servername: origin.hostname,
+      ALPNProtocols: ['http/1.1'],
+      session: this.#owner.tlsSession,
+    });
+    socket.setNoDelay(true);
+    socket.on('session', (session) => {
+      this.#owner.tlsSession = session;
+    });
+    socket.once('secureConnect', () => this.#opened());
+    socket.on('data', (data: Buffer) => this.#read(data, data.length));
+    return socket;
+  }
+
+  #opened(): void {
+    this.#openedAt = performance.now();
+    const waiting = this.#current;
+    if (!waiting) {
+      this.#becomeIdle();
+    } else if (waiting.done) {
+      this.destroy();
+    } else {
+      waiting.connectEndAt = this.#openedAt;
+      this.#write(waiting);
+    }
+  }
+
+  #write(exchange: Exchange): void {
+    this.#parser.reset();
+    exchange.reused = Number.isNaN(exchange.connectStartAt);
+    exchange.sendStartAt = performance.now();
+    this.#socket.write(exchange.wire);
+    if (this.#socket.writableLength === 0) {
+      exchange.sendEndAt = performance.now();
+    } else {
+      // The kernel did not take all of it at once: an empty write is called back after what is before it.
+      this.#socket.write('', () => {
+        if (!exchange.done) exchange.sendEndAt = performance.now();
+      });
+    }
+  }
+
+  #read(buffer: Buffer, bytes: number): void {
+    const now = performance.now();
+    const exchange = this.#current;
+    if (!exchange || Number.isNaN(this.#openedAt)) {
+      // A reply that nobody asked for: whatever it is (a 408, an announcement), the connection cannot be trusted.
+      if (!this.closed) this.#close();
+      return;
+    }
+    exchange.received(bytes, now);
+    try {
+      this.#parser.feed(buffer, bytes, exchange);
+    } catch (error) {
+      this.#fail({ type: 'BadResponse', message: (error as Error).message });
+      return;
+    }
+    if (exchange.done) this.#exchangeDone();
+  }
+
+  #exchangeDone(): void {
+    this.#current = undefined;
+    if (this.closed) return;
+    if (this.#ended || !this.#parser.keepAlive || this.#socket.writableLength > 0) this.#close();
+    else this.#becomeIdle();
+  }
+
+  #becomeIdle(): void {
+    this.idleSince = performance.now();
+    this.#owner.onIdle(this);
+  }
+
+  #serverEnded(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    const exchange = this.#current;
+    if (exchange && this.#parser.end(exchange)) this.#exchangeDone();
+    else
+      this.#fail({
+        type: 'ServerDisconnectedError',
+        message: 'The server closed the connection before its reply was complete',
+      });
+  }
+
+  #fail(error: ExchangeError, cause?: Error): void {
+    const exchange = this.#current;
+    const opening = this.opening;
+    this.#current = undefined;
+    this.#close();
+    if (exchange) exchange.finish(performance.now(), error);
+    else if (opening && cause) this.#owner.onConnectFailed(this, cause);
+  }
+
+  #close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.#socket.destroy();
+    this.#owner.onClosed(this);
+  }
+}

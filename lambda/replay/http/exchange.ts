@@ -1,0 +1,125 @@
+import type { ResponseSink } from './response-parser.ts';
+
+/** Why a request has no complete reply. `code` and `type` are as AIPerf records them. */
+export interface ExchangeError {
+  /** HTTP status; 499 for a cancelled request; absent when there was no status. */
+  code?: number;
+  type: string;
+  message: string;
+}
+
+/** Largest reply that is kept for reading its content; of a larger one only the size is known. 32 MiB is above SageMaker's 25 MB. */
+const MAX_KEPT_BYTES = 32 * 1024 * 1024;
+
+/** Receives the body of a streamed reply piece by piece; `at` is when the piece came (ms on the monotonic clock). */
+export interface BodyReader {
+  piece(bytes: Buffer, at: number): void;
+}
+
+/**
+ * One request on the wire and what was measured of it. All times are milliseconds of `performance.now()`; NaN is
+ * "did not happen".
+ */
+export class Exchange implements ResponseSink {
+  /** Head and body as they go on the wire. */
+  readonly wire: Buffer;
+  readonly #onDone: (exchange: Exchange) => void;
+  /** Set for a reply that is read as it comes, from its headers on. */
+  readonly #openReader: ((status: number, headers: Map<string, string>) => BodyReader | undefined) | undefined;
+
+  /** What carries it. */
+  connection: { destroy(): void } | undefined;
+  /** Handed to the connection pool. */
+  startedAt = Number.NaN;
+  /** The connection it went out on was opened for it. */
+  connectStartAt = Number.NaN;
+  connectEndAt = Number.NaN;
+  dnsMs = 0;
+  reused = false;
+  sendStartAt = Number.NaN;
+  sendEndAt = Number.NaN;
+  /** Headers of the reply. */
+  headAt = Number.NaN;
+  firstByteAt = Number.NaN;
+  lastByteAt = Number.NaN;
+  endAt = Number.NaN;
+
+  status = 0;
+  reason = '';
+  headers: Map<string, string> = new Map();
+  bytesReceived = 0;
+  bodyBytes = 0;
+  chunksReceived = 0;
+  reader: BodyReader | undefined;
+  #kept: Buffer[] = [];
+  error: ExchangeError | undefined;
+  done = false;
+
+  constructor(
+    wire: Buffer,
+    onDone: (exchange: Exchange) => void,
+    openReader?: (status: number, headers: Map<string, string>) => BodyReader | undefined,
+  ) {
+    this.wire = wire;
+    this.#onDone = onDone;
+    this.#openReader = openReader;
+  }
+
+  /** The reply's body; empty when it was read as it came, or is too large to be kept. */
+  get body(): Buffer {
+    return this.#kept.length === 1 ? (this.#kept[0] as Buffer) : Buffer.concat(this.#kept);
+  }
+
+  /** Bytes came in, before they are parsed. */
+  received(bytes: number, at: number): void {
+    if (Number.isNaN(this.firstByteAt)) this.firstByteAt = at;
+    this.lastByteAt = at;
+    this.bytesReceived += bytes;
+    this.chunksReceived++;
+  }
+
+  onHead(status: number, headers: Map<string, string>, reason: string): void {
+    this.headAt = this.lastByteAt;
+    this.status = status;
+    this.reason = reason;
+    this.headers = headers;
+    this.reader = this.#openReader?.(status, headers);
+  }
+
+  onBody(buffer: Buffer, start: number, end: number): void {
+    this.bodyBytes += end - start;
+    if (this.reader) {
+      this.reader.piece(buffer.subarray(start, end), this.lastByteAt);
+    } else if (this.bodyBytes <= MAX_KEPT_BYTES) {
+      this.#kept.push(Buffer.from(buffer.subarray(start, end)));
+    } else {
+      this.#kept = [];
+    }
+  }
+
+  onEnd(): void {
+    this.finish(this.lastByteAt);
+  }
+
+  /** Gives the request up: the connection goes with it, since its reply may still come. */
+  abort(error: ExchangeError): void {
+    this.finish(performance.now(), error);
+    this.connection?.destroy();
+  }
+
+  /** Ends the exchange once; later calls change nothing. */
+  finish(at: number, error?: ExchangeError): void {
+    if (this.done) return;
+    this.done = true;
+    this.endAt = at;
+    this.error = error;
+    this.#onDone(this);
+  }
+
+  /** Lets go of the reply's bytes once they are read. */
+  release(): void {
+    this.connection = undefined;
+    this.#kept = [];
+    this.reader = undefined;
+  }
+}

@@ -1,0 +1,223 @@
+/** From what happened on the wire to the metrics of the request. */
+import type { Exchange, ExchangeError } from '../http/exchange.ts';
+import { contentOfJson, type ReplyContent } from '../reply/content.ts';
+import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
+import type { PreparedRequest, TokenSource } from '../request/prepared.ts';
+import { estimateTextTokens } from '../request/tokens.ts';
+import { DISTRIBUTION_METRICS, type RequestMetric } from './metrics.ts';
+
+/** Bytes of an error reply that are kept as its message. */
+const MAX_ERROR_MESSAGE = 4096;
+
+export type MetricValues = Partial<Record<RequestMetric, number>>;
+
+export interface Measured {
+  request: PreparedRequest;
+  exchange: Exchange;
+  /** Moment it should have been sent, ms of `performance.now()`; without a schedule the moment it was. */
+  scheduledAt: number;
+  /** Moment from which only the client itself could delay it: the scheduled one, or later when the cap had no room. */
+  roomAt: number;
+  content: ReplyContent;
+  /** There when it failed. */
+  error?: ExchangeError;
+  cancelled: boolean;
+  metrics: MetricValues;
+  /** Gaps between the pieces of a stream, ms. */
+  gaps?: number[];
+  inputSource?: TokenSource;
+  outputSource?: TokenSource;
+}
+
+export type Objectives = ReadonlyMap<RequestMetric, number>;
+
+export const INVALID_REPLY = 'InvalidInferenceResultError';
+export const CANCELLED_TYPE = 'RequestCancellationError';
+
+/** Types that a stream may come as besides server-sent events, when one was asked for. */
+const STREAM_TYPES = /^(application\/(jsonlines|x-jsonlines|x-ndjson|octet-stream)|text\/plain)/;
+
+/** Opens the reader for a reply that is streamed; others are kept whole. */
+export function openReader(
+  status: number,
+  headers: Map<string, string>,
+  streaming: boolean,
+): StreamReader | SageMakerStreamReader | undefined {
+  if (status >= 300) return undefined;
+  const type = headers.get('content-type') ?? '';
+  if (type.startsWith('application/vnd.amazon.eventstream')) return new SageMakerStreamReader();
+  return type.startsWith('text/event-stream') || (streaming && STREAM_TYPES.test(type))
+    ? new StreamReader()
+    : undefined;
+}
+
+const isJsonType = (headers: Map<string, string>): boolean => /\bjson\b/.test(headers.get('content-type') ?? '');
+
+function wholeContent(exchange: Exchange): { content: ReplyContent; problem?: string } {
+  const text = exchange.body.toString('utf8');
+  try {
+    return { content: contentOfJson(JSON.parse(text)) };
+  } catch {
+    const type = exchange.headers.get('content-type');
+    if (isJsonType(exchange.headers))
+      return { content: { text: '' }, problem: `the reply is not the ${type} that it says it is` };
+    return { content: { text: type?.startsWith('text/') ? text : '' } };
+  }
+}
+
+/** The error that a complete reply stands for, if it does. */
+function replyError(exchange: Exchange, content: ReplyContent, problem: string | undefined): ExchangeError | undefined {
+  const { status, headers } = exchange;
+  if (status < 200 || status >= 300) {
+    const aws = headers.get('x-amzn-errortype')?.split(':')[0];
+    const message = exchange.body.subarray(0, MAX_ERROR_MESSAGE).toString('utf8');
+    return { code: status, type: aws ?? (exchange.reason || `HTTP ${status}`), message: message || exchange.reason };
+  }
+  if (content.error) {
+    const { code, type, message } = content.error;
+    return {
+      ...(code === undefined ? {} : { code }),
+      type: type ?? 'ErrorReply',
+      message: message.slice(0, MAX_ERROR_MESSAGE),
+    };
+  }
+  return problem === undefined ? undefined : { type: INVALID_REPLY, message: `Invalid inference result: ${problem}` };
+}
+
+/** Reads the reply and computes the request's metrics. */
+export function measure(
+  request: PreparedRequest,
+  exchange: Exchange,
+  scheduledAt: number,
+  roomAt: number,
+  objectives: Objectives,
+): Measured {
+  const { reader } = exchange;
+  const stream =
+    reader instanceof SageMakerStreamReader ? reader.inner : reader instanceof StreamReader ? reader : undefined;
+  let content: ReplyContent = { text: '' };
+  let problem: string | undefined;
+  if (reader instanceof SageMakerStreamReader || reader instanceof StreamReader) {
+    content = reader.end();
+    problem = stream?.problem ?? (stream?.contentAt.length === 0 ? 'the stream held no content' : undefined);
+  } else if (!exchange.error && exchange.status < 300) {
+    ({ content, problem } = wholeContent(exchange));
+  }
+  const error = exchange.error ?? replyError(exchange, content, problem);
+  const measured: Measured = {
+    request,
+    exchange,
+    scheduledAt,
+    roomAt,
+    content,
+    error,
+    cancelled: error?.type === CANCELLED_TYPE,
+    metrics: {},
+  };
+  if (!error) fillMetrics(measured, stream, objectives);
+  return measured;
+}
+
+function fillMetrics(measured: Measured, stream: StreamReader | undefined, objectives: Objectives): void {
+  const { exchange, metrics } = measured;
+  const { startedAt } = exchange;
+  const lastContentAt = stream?.contentAt.at(-1) ?? exchange.endAt;
+  const latency = lastContentAt - startedAt;
+  metrics.request_latency = latency;
+  const output = fillTokens(measured, stream);
+  if (output !== undefined && latency > 0) metrics.e2e_output_token_throughput = (output * 1000) / latency;
+  if (stream) fillStream(measured, stream, output);
+  fillHttp(metrics, exchange);
+  if (objectives.size > 0) metrics.good_request_count = meets(metrics, objectives) ? 1 : 0;
+}
+
+/** @returns the output's length in tokens, when the reply has one. */
+function fillTokens(measured: Measured, stream: StreamReader | undefined): number | undefined {
+  const { metrics, content, request } = measured;
+  const { usage } = content;
+  if (usage?.input !== undefined) {
+    metrics.input_sequence_length = usage.input;
+    metrics.usage_prompt_tokens = usage.input;
+    measured.inputSource = 'server';
+  } else if (request.inputTokens) {
+    metrics.input_sequence_length = request.inputTokens.count;
+    measured.inputSource = request.inputTokens.source;
+  }
+  if (usage?.total !== undefined) metrics.usage_total_tokens = usage.total;
+  let output: number | undefined;
+  if (usage?.output !== undefined) {
+    output = usage.output;
+    metrics.usage_completion_tokens = output;
+    measured.outputSource = 'server';
+  } else if (stream) {
+    output = stream.contentAt.length;
+    measured.outputSource = 'chunks';
+  } else if (content.text !== '' && request.inputTokens) {
+    output = estimateTextTokens(content.text);
+    measured.outputSource = 'estimate';
+  }
+  if (output === undefined) return undefined;
+  metrics.output_sequence_length = output;
+  metrics.output_token_count = output;
+  return output;
+}
+
+function fillStream(measured: Measured, stream: StreamReader, output: number | undefined): void {
+  const { metrics, exchange } = measured;
+  const { contentAt } = stream;
+  const first = contentAt[0] ?? exchange.endAt;
+  const last = contentAt.at(-1) ?? first;
+  const untilFirst = first - exchange.startedAt;
+  metrics.time_to_first_token = untilFirst;
+  metrics.decode_duration = last - first;
+  if (!Number.isNaN(stream.firstOutputAt))
+    metrics.time_to_first_output_token = stream.firstOutputAt - exchange.startedAt;
+  const input = metrics.input_sequence_length;
+  if (input !== undefined && untilFirst > 0) metrics.prefill_throughput_per_user = (input * 1000) / untilFirst;
+  if (contentAt.length < 2) return;
+  metrics.time_to_second_token = (contentAt[1] ?? first) - first;
+  measured.gaps = contentAt.slice(1).map((at, i) => at - (contentAt[i] ?? at));
+  if (output === undefined || output < 2) return;
+  const perToken = (last - first) / (output - 1);
+  metrics.inter_token_latency = perToken;
+  if (perToken > 0) metrics.output_token_throughput_per_user = 1000 / perToken;
+}
+
+const BYTES_PER_KB = 1024;
+
+function fillHttp(metrics: MetricValues, exchange: Exchange): void {
+  const { startedAt, sendStartAt, firstByteAt, lastByteAt, reused } = exchange;
+  // A reply may begin before the kernel has taken the whole of a large request.
+  const sendEndAt = Number.isNaN(exchange.sendEndAt) ? firstByteAt : Math.min(exchange.sendEndAt, firstByteAt);
+  const sending = sendEndAt - sendStartAt;
+  const waiting = firstByteAt - sendEndAt;
+  const receiving = exchange.chunksReceived > 1 ? lastByteAt - firstByteAt : 0;
+  const blocked = reused ? 0 : exchange.connectStartAt - startedAt;
+  const connecting = reused ? 0 : exchange.connectEndAt - exchange.connectStartAt;
+  const overhead = blocked + exchange.dnsMs + connecting;
+  const duration = sending + waiting + receiving;
+  metrics.http_req_blocked = blocked;
+  metrics.http_req_dns_lookup = exchange.dnsMs;
+  metrics.http_req_connecting = connecting;
+  metrics.http_req_sending = sending;
+  metrics.http_req_waiting = waiting;
+  metrics.http_req_receiving = receiving;
+  metrics.http_req_duration = duration;
+  metrics.http_req_connection_overhead = overhead;
+  metrics.http_req_total = overhead + duration;
+  metrics.http_req_data_sent = exchange.wire.length / BYTES_PER_KB;
+  metrics.http_req_data_received = exchange.bytesReceived / BYTES_PER_KB;
+  metrics.http_req_chunks_sent = 1;
+  metrics.http_req_chunks_received = exchange.chunksReceived;
+  metrics.http_req_connection_reused = reused ? 1 : 0;
+}
+
+/** Whether a request meets every objective; one that lacks a metric does not. */
+function meets(metrics: MetricValues, objectives: Objectives): boolean {
+  for (const [tag, threshold] of objectives) {
+    const value = metrics[tag];
+    if (value === undefined) return false;
+    if (DISTRIBUTION_METRICS[tag].largerIsBetter ? value < threshold : value > threshold) return false;
+  }
+  return true;
+}

@@ -1,0 +1,149 @@
+/** What a run amounts to: distributions and counts, mergeable over workers and shards. */
+import type { ExchangeError } from '../http/exchange.ts';
+import { Distribution, type DistributionJson } from './distribution.ts';
+import type { Measured } from './measure.ts';
+import { DISTRIBUTION_METRICS, type DistributionMetric, REQUEST_METRICS, type RequestMetric } from './metrics.ts';
+
+/** Different errors that are told apart; the rest is counted under `OtherErrors`, so that unique messages cannot fill the memory. */
+const MAX_ERROR_KINDS = 200;
+
+export interface ErrorCount {
+  error: ExchangeError;
+  count: number;
+}
+
+export interface RunStatsJson {
+  distributions: Partial<Record<DistributionMetric, DistributionJson>>;
+  succeeded: number;
+  failed: number;
+  cancelled: number;
+  good: number;
+  withObjectives: boolean;
+  errors: ErrorCount[];
+  statuses: Record<string, number>;
+  /** First request's start and last reply's end, epoch ms; `null` while there is none. */
+  firstStartMs: number | null;
+  lastEndMs: number | null;
+}
+
+const METRIC_TAGS = Object.keys(REQUEST_METRICS) as RequestMetric[];
+
+export class RunStats {
+  readonly distributions = new Map<DistributionMetric, Distribution>();
+  readonly errors = new Map<string, ErrorCount>();
+  readonly statuses = new Map<string, number>();
+  readonly #sparse: boolean;
+  succeeded = 0;
+  /** Cancelled ones are among the failed, as AIPerf counts them. */
+  failed = 0;
+  cancelled = 0;
+  good = 0;
+  withObjectives = false;
+  firstStartMs = Number.POSITIVE_INFINITY;
+  lastEndMs = Number.NEGATIVE_INFINITY;
+
+  /** @param sparse for the many small ones of time slices */
+  constructor(sparse = false) {
+    this.#sparse = sparse;
+  }
+
+  get completed(): number {
+    return this.succeeded + this.failed;
+  }
+
+  distribution(metric: DistributionMetric): Distribution {
+    let distribution = this.distributions.get(metric);
+    if (!distribution) {
+      distribution = new Distribution(DISTRIBUTION_METRICS[metric].scale, this.#sparse);
+      this.distributions.set(metric, distribution);
+    }
+    return distribution;
+  }
+
+  /** @param epochMs turns a time of `performance.now()` into epoch milliseconds */
+  add(measured: Measured, epochMs: (at: number) => number): void {
+    const { exchange, metrics, error, request } = measured;
+    this.firstStartMs = Math.min(this.firstStartMs, epochMs(exchange.startedAt));
+    this.lastEndMs = Math.max(this.lastEndMs, epochMs(exchange.endAt));
+    this.distribution('credit_to_start_latency').add(exchange.startedAt - measured.scheduledAt);
+    this.distribution('replay_client_lag').add(exchange.startedAt - measured.roomAt);
+    this.distribution('effective_latency').add(exchange.endAt - measured.scheduledAt);
+    const status = String(error?.code ?? (exchange.status || error?.type));
+    this.statuses.set(status, (this.statuses.get(status) ?? 0) + 1);
+    if (error) {
+      this.failed++;
+      if (measured.cancelled) this.cancelled++;
+      if (request.inputTokens) this.distribution('error_isl').add(request.inputTokens.count);
+      this.#countError(error);
+      return;
+    }
+    this.succeeded++;
+    for (const tag of METRIC_TAGS) {
+      const value = metrics[tag];
+      if (value !== undefined) this.distribution(tag).add(value);
+    }
+    if (metrics.good_request_count !== undefined) {
+      this.withObjectives = true;
+      this.good += metrics.good_request_count;
+    }
+    if (measured.gaps) for (const gap of measured.gaps) this.distribution('inter_chunk_latency').add(gap);
+  }
+
+  #countError(error: ExchangeError, count = 1): void {
+    let key = `${error.code ?? ''}|${error.type}|${error.message}`;
+    let kept = error;
+    if (!this.errors.has(key) && this.errors.size >= MAX_ERROR_KINDS) {
+      kept = { type: 'OtherErrors', message: `errors beyond the first ${MAX_ERROR_KINDS} kinds` };
+      key = kept.type;
+    }
+    const known = this.errors.get(key);
+    if (known) known.count += count;
+    else this.errors.set(key, { error: kept, count });
+  }
+
+  merge(other: RunStats): void {
+    for (const [metric, distribution] of other.distributions) this.distribution(metric).merge(distribution);
+    this.succeeded += other.succeeded;
+    this.failed += other.failed;
+    this.cancelled += other.cancelled;
+    this.good += other.good;
+    this.withObjectives ||= other.withObjectives;
+    for (const { error, count } of other.errors.values()) this.#countError(error, count);
+    for (const [status, count] of other.statuses) this.statuses.set(status, (this.statuses.get(status) ?? 0) + count);
+    this.firstStartMs = Math.min(this.firstStartMs, other.firstStartMs);
+    this.lastEndMs = Math.max(this.lastEndMs, other.lastEndMs);
+  }
+
+  toJSON(): RunStatsJson {
+    return {
+      distributions: Object.fromEntries([...this.distributions].map(([metric, d]) => [metric, d.toJSON()])),
+      succeeded: this.succeeded,
+      failed: this.failed,
+      cancelled: this.cancelled,
+      good: this.good,
+      withObjectives: this.withObjectives,
+      errors: [...this.errors.values()],
+      statuses: Object.fromEntries(this.statuses),
+      firstStartMs: Number.isFinite(this.firstStartMs) ? this.firstStartMs : null,
+      lastEndMs: Number.isFinite(this.lastEndMs) ? this.lastEndMs : null,
+    };
+  }
+
+  static fromJSON(json: RunStatsJson): RunStats {
+    const stats = new RunStats();
+    for (const [metric, distribution] of Object.entries(json.distributions)) {
+      const tag = metric as DistributionMetric;
+      stats.distributions.set(tag, Distribution.fromJSON(distribution, DISTRIBUTION_METRICS[tag].scale));
+    }
+    stats.succeeded = json.succeeded;
+    stats.failed = json.failed;
+    stats.cancelled = json.cancelled;
+    stats.good = json.good;
+    stats.withObjectives = json.withObjectives;
+    for (const { error, count } of json.errors) stats.#countError(error, count);
+    for (const [status, count] of Object.entries(json.statuses)) stats.statuses.set(status, count);
+    stats.firstStartMs = json.firstStartMs ?? Number.POSITIVE_INFINITY;
+    stats.lastEndMs = json.lastEndMs ?? Number.NEGATIVE_INFINITY;
+    return stats;
+  }
+}

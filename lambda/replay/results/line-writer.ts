@@ -1,0 +1,55 @@
+import { createWriteStream, type WriteStream } from 'node:fs';
+
+/** Lines are handed to the file in pieces of about this size: a write for each would cost more than the line. */
+const FLUSH_CHARACTERS = 64 * 1024;
+/** A line is in the file after this at the latest, for those who follow it. */
+const FLUSH_MS = 500;
+
+/** Appends lines to a file, in batches. */
+export class LineWriter {
+  readonly path: string;
+  readonly #stream: WriteStream;
+  #pending = '';
+  #timer: NodeJS.Timeout | undefined;
+  #error: Error | undefined;
+  lines = 0;
+
+  constructor(path: string) {
+    this.path = path;
+    this.#stream = createWriteStream(path);
+    this.#stream.on('error', (error) => {
+      this.#error ??= error;
+    });
+  }
+
+  /** @param line without its line ending */
+  write(line: string): void {
+    this.lines++;
+    this.#pending += `${line}\n`;
+    if (this.#pending.length >= FLUSH_CHARACTERS) this.flush();
+    else this.#timer ??= setTimeout(() => this.flush(), FLUSH_MS);
+  }
+
+  /** Bytes that the disk has not taken yet. */
+  get backlog(): number {
+    return this.#stream.writableLength;
+  }
+
+  flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#pending === '') return;
+    this.#stream.write(this.#pending);
+    this.#pending = '';
+  }
+
+  /** @throws the first error of the file, such as a full disk: results that were not written are not passed over. */
+  async close(): Promise<void> {
+    this.flush();
+    await new Promise<void>((resolve) => {
+      this.#stream.once('close', resolve);
+      this.#stream.end();
+    });
+    if (this.#error) throw this.#error;
+  }
+}

@@ -1,0 +1,42 @@
+import { MAX_LINE_BYTES, scanLines } from './lines.ts';
+import { peekLine } from './peek.ts';
+import { SortedIndex } from './sorted-index.ts';
+import type { OnSkipped, SourceFile } from './types.ts';
+
+export interface IndexOptions {
+  /** A record without a readable time cannot be scheduled and is skipped; else it follows the record before it. */
+  needsTime: boolean;
+  /** Captured times to keep, epoch ms; `fromMs` inclusive, `toMs` exclusive. */
+  fromMs?: number;
+  toMs?: number;
+  onSkipped: OnSkipped;
+  /** Entries held in memory at a time. */
+  runEntries?: number;
+}
+
+/** Finds every record of the files and sorts them by captured time, then file and line. Memory is constant. */
+export async function indexCaptures(files: readonly SourceFile[], options: IndexOptions): Promise<SortedIndex> {
+  const index = new SortedIndex(options.runEntries);
+  const from = options.fromMs ?? Number.NEGATIVE_INFINITY;
+  const to = options.toMs ?? Number.POSITIVE_INFINITY;
+  for (const [ordinal, file] of files.entries()) {
+    let lastMs = 0;
+    for await (const { bytes, line, start, length } of scanLines(file.path)) {
+      if (bytes === undefined) {
+        const message = `The line has ${length} bytes; expected: ${MAX_LINE_BYTES} at most`;
+        options.onSkipped({ file: file.name, line, reason: 'LineTooLong', message });
+        continue;
+      }
+      const peek = peekLine(bytes, options.needsTime);
+      if (peek.kind === 'skipped') {
+        options.onSkipped({ file: file.name, line, reason: peek.reason, message: peek.message });
+        continue;
+      }
+      const timeMs = Number.isNaN(peek.timeMs) ? lastMs : peek.timeMs;
+      lastMs = timeMs;
+      if (timeMs >= from && timeMs < to) await index.add({ timeMs, file: ordinal, line, start, length });
+    }
+  }
+  await index.seal();
+  return index;
+}

@@ -1,0 +1,36 @@
+/** Where captured requests come from. */
+
+/** A capture file that can be read from the local disk: the user's own, or the spooled copy of an S3 object. */
+export interface SourceFile {
+  /** Path to read. */
+  path: string;
+  /** What people know it by, and what records are sorted by: the path as given, or the S3 key. */
+  name: string;
+  /** There for S3 objects. */
+  bucket?: string;
+  size: number;
+}
+
+/** Where one record is and when it was captured: all that is held of it until its time comes near. */
+export interface IndexEntry {
+  /** Captured time, epoch ms. */
+  timeMs: number;
+  /** Ordinal of the file in the list of files. */
+  file: number;
+  /** Physical line number, from 1. */
+  line: number;
+  /** Byte range without the line ending. */
+  start: number;
+  length: number;
+}
+
+/** A line that is not replayed, and why. */
+export interface SkippedLine {
+  file: string;
+  line: number;
+  /** Short and stable, counted in the summary: `NotJson`, `NoRequest`, `UnknownEncoding`, … */
+  reason: string;
+  message: string;
+}
+
+export type OnSkipped = (skipped: SkippedLine) => void;

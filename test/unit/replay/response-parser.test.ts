@@ -1,0 +1,135 @@
+import fc from 'fast-check';
+import { BadResponse, ResponseParser } from '../../../lambda/replay/http/response-parser.ts';
+
+interface Read {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+  ended: boolean;
+  keepAlive: boolean;
+}
+
+/** Feeds `wire` cut at the given places and returns what was read. */
+function read(wire: string, cuts: number[] = [], closes = false): Read {
+  const bytes = Buffer.from(wire, 'latin1');
+  const parser = new ResponseParser();
+  const result: Read = { status: 0, headers: {}, body: '', ended: false, keepAlive: false };
+  const sink = {
+    onHead: (status: number, headers: Map<string, string>) => {
+      result.status = status;
+      result.headers = Object.fromEntries(headers);
+    },
+    onBody: (buffer: Buffer, start: number, end: number) => {
+      result.body += buffer.toString("latin1", start, end);
+    },
+    onEnd: () => {
+      result.ended = true;
+    },
+  };
+  const places = [...new Set([0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length])].sort((a, b) => a - b);
+  // Every piece comes in the same large buffer, with old bytes behind it, as the socket's shared read buffer does.
+  const shared = Buffer.alloc(bytes.length + 64, 'HTTP/1.1 ');
+  for (let i = 1; i < places.length; i++) {
+    const length = bytes.copy(shared, 0, places[i - 1], places[i]);
+    parser.feed(shared, length, sink);
+  }
+  if (closes) parser.end(sink);
+  result.keepAlive = parser.keepAlive;
+  return result;
+}
+
+const CHUNKED =
+  'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\n' +
+  '5\r\nhello\r\n1a;name=value\r\nabcdefghijklmnopqrstuvwxyz\r\n0\r\nX-Trailer: kept out\r\n\r\n';
+const PLAIN =
+  'HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\nConnection: close\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\nsorry';
+
+describe('a response', () => {
+  test('with a length', () => {
+    const result = read(PLAIN);
+    expect(result).toMatchObject({ status: 404, body: 'sorry', ended: true, keepAlive: false });
+    expect(result.headers).toEqual({ 'content-length': '5', connection: 'close', 'set-cookie': 'a=1, b=2' });
+  });
+
+  test('in chunks, with an extension and a trailer', () => {
+    const result = read(CHUNKED);
+    expect(result).toMatchObject({
+      status: 200,
+      body: 'helloabcdefghijklmnopqrstuvwxyz',
+      ended: true,
+      keepAlive: true,
+    });
+  });
+
+  test.each([PLAIN, CHUNKED])('is read the same however it is cut', (wire) => {
+    const whole = read(wire);
+    fc.assert(
+      fc.property(fc.array(fc.nat(), { maxLength: 12 }), (cuts) => {
+        expect(read(wire, cuts)).toEqual(whole);
+      }),
+    );
+    expect(
+      read(
+        wire,
+        [...wire].map((_, i) => i),
+      ),
+    ).toEqual(whole);
+  });
+
+  test('after an interim response', () => {
+    expect(
+      read(`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n${PLAIN}`, [30, 50]),
+    ).toMatchObject({
+      status: 404,
+      body: 'sorry',
+      ended: true,
+    });
+  });
+
+  test('without a body', () => {
+    expect(read('HTTP/1.1 204 No Content\r\n\r\n')).toMatchObject({
+      status: 204,
+      body: '',
+      ended: true,
+      keepAlive: true,
+    });
+    expect(read('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')).toMatchObject({ ended: true, keepAlive: true });
+  });
+
+  test('delimited by the end of the connection', () => {
+    const wire = 'HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nall of it';
+    expect(read(wire)).toMatchObject({ body: 'all of it', ended: false });
+    expect(read(wire, [3, 60], true)).toMatchObject({ body: 'all of it', ended: true, keepAlive: false });
+  });
+
+  test('cut off in its body is not complete', () => {
+    expect(read(PLAIN.slice(0, -2), [], true)).toMatchObject({ body: 'sor', ended: false });
+    expect(read(CHUNKED.slice(0, -2), [], true)).toMatchObject({ ended: false });
+  });
+
+  test('HTTP/1.0 keeps the connection only when it says so', () => {
+    expect(read('HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n').keepAlive).toBe(false);
+    expect(read('HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 0\r\n\r\n').keepAlive).toBe(true);
+  });
+
+  test.each([
+    ['another protocol', 'SSH-2.0-OpenSSH_9.2\r\n\r\n'],
+    ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello'],
+    ['a length in words', 'HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nhello'],
+    ['a wrong chunk size', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n'],
+    ['a chunk that is too long', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n'],
+    ['bytes after the end', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokmore'],
+    ['endless headers', `HTTP/1.1 200 OK\r\n${'X-A: b\r\n'.repeat(20_000)}`],
+    ['an endless line', `HTTP/1.1 200 ${'x'.repeat(200_000)}`],
+    ['switched protocols', 'HTTP/1.1 101 Switching Protocols\r\n\r\n'],
+  ])('with %s is refused', (_, wire) => {
+    expect(() => read(wire)).toThrow(BadResponse);
+  });
+
+  test('the server’s keep-alive time is noted', () => {
+    const parser = new ResponseParser();
+    const wire = Buffer.from('HTTP/1.1 204 No Content\r\nKeep-Alive: timeout=5, max=100\r\n\r\n');
+    parser.feed(wire, wire.length, { onHead: () => {}, onBody: () => {}, onEnd: () => {} });
+    expect(parser.keepAliveSeconds).toBe(5);
+  });
+});
