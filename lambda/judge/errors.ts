@@ -1,0 +1,109 @@
+/** Errors of the judge: of a single call (ours to deal with), and of a capture's judging (for the caller). */
+import { type ErrorFacts, PermanentError, RetryableError, type RetryableErrorName } from '../common/errors.ts';
+import type { JudgeResult, Verdict } from './types.ts';
+
+/** What a model may not support; each is done without once it has been refused. */
+export type Feature = 'json-schema' | 'tool' | 'temperature' | 'system' | 'cache' | 'max-tokens-name';
+
+export type CallFailureKind =
+  /** Too many calls; to be tried again later. */
+  | 'throttled'
+  /** The service failed, or could not be reached; to be tried again. */
+  | 'unavailable'
+  /** The model does not know a feature that was used. */
+  | 'unsupported'
+  /** The prompt is longer than the model takes. */
+  | 'too-long'
+  /** This request is refused, for a reason that may lie in it. */
+  | 'rejected'
+  /** No request would be taken: no access, no such model, the model's life is over. */
+  | 'refused'
+  /** The credentials have run out; a fresh start has new ones. */
+  | 'expired'
+  /** The caller gave up. */
+  | 'aborted';
+
+/** One call that ended without an answer. Refused and failed calls cost no tokens. */
+export class CallFailure extends Error {
+  readonly kind: CallFailureKind;
+  readonly feature: Feature | undefined;
+  readonly retryAfterMs: number | undefined;
+  readonly status: number | undefined;
+
+  constructor(
+    kind: CallFailureKind,
+    message: string,
+    details: {
+      feature?: Feature;
+      retryAfterMs?: number | undefined;
+      status?: number | undefined;
+      cause?: unknown;
+    } = {},
+  ) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.name = 'JudgeCallFailure';
+    this.kind = kind;
+    this.feature = details.feature;
+    this.retryAfterMs = details.retryAfterMs;
+    this.status = details.status;
+  }
+}
+
+export type JudgeSpendOfCapture = JudgeResult['spend'];
+
+/**
+ * The judging of a capture was broken off and can be taken up later. `verdicts` were paid for and are valid: write
+ * them before failing, and they will not be asked for again. `spend` is all that was spent on the capture.
+ */
+export class JudgeInterrupted extends RetryableError {
+  readonly spend: JudgeSpendOfCapture;
+  readonly verdicts: readonly Verdict[];
+
+  constructor(
+    name: RetryableErrorName,
+    message: string,
+    facts: ErrorFacts,
+    state: {
+      spend: JudgeSpendOfCapture;
+      verdicts: readonly Verdict[];
+      cause?: unknown;
+      retryAfterMs?: number | undefined;
+    },
+  ) {
+    super(name, message, facts, state.cause, state.retryAfterMs);
+    this.spend = state.spend;
+    this.verdicts = state.verdicts;
+  }
+}
+
+/**
+ * No capture can be judged with these settings: the run must stop and say so, not write an error on every trace.
+ */
+export class JudgeRefused extends PermanentError {
+  readonly spend: JudgeSpendOfCapture;
+  readonly verdicts: readonly Verdict[];
+
+  constructor(
+    message: string,
+    facts: ErrorFacts,
+    state: { spend: JudgeSpendOfCapture; verdicts: readonly Verdict[]; cause?: unknown },
+  ) {
+    super('JudgeRefused', message, facts, state.cause);
+    this.spend = state.spend;
+    this.verdicts = state.verdicts;
+  }
+}
+
+/** Codes of error verdicts, as they are written into `feedback.error`. */
+export const VERDICT_ERRORS = {
+  cut: 'JudgeReplyCut',
+  unreadable: 'JudgeReplyUnreadable',
+  missing: 'JudgeScorerMissing',
+  value: 'JudgeValueNotAllowed',
+  guardrail: 'JudgeGuardrailIntervened',
+  filtered: 'JudgeContentFiltered',
+  tooLong: 'JudgeInputTooLong',
+  rejected: 'JudgeInputRejected',
+} as const;
+
+export type VerdictErrorCode = (typeof VERDICT_ERRORS)[keyof typeof VERDICT_ERRORS];

@@ -1,0 +1,142 @@
+/**
+ * How many calls are made at the same time: as many as the service takes. The limit grows while calls succeed, first
+ * quickly, then slowly, and shrinks by how large a part of the last calls was throttled, so that a few refusals cost
+ * little and a flood of them halves it.
+ */
+
+export interface LimiterOptions {
+  /** Never more than this at once. */
+  max?: number;
+  min?: number;
+  start?: number;
+  now?: () => number;
+}
+
+/**
+ * At 300 ms a call 32 at once are 100 calls a second from one Lambda, beyond most accounts' quotas; and 32 captures of
+ * 100 KB in flight are 3 MB.
+ */
+export const DEFAULT_MAX_CONCURRENCY = 32;
+const MIN_CONCURRENCY = 2;
+/** From 8 the limit doubles with every round of successful calls: 16 after one, 32 after two. */
+const START_CONCURRENCY = 8;
+/** Growth of the limit in a round of calls without throttling, once throttling has been met. */
+const STEP = 2;
+/** A round in which all calls were throttled halves the limit; one in which a tenth was takes a twentieth off. */
+const DECREASE = 0.5;
+
+export type CallOutcome = 'answered' | 'throttled' | 'other';
+/** To be called once, when the call is over. */
+export type Release = (outcome: CallOutcome) => void;
+
+interface Waiter {
+  resolve: (release: Release) => void;
+  reject: (reason: unknown) => void;
+  signal: AbortSignal | undefined;
+  onAbort: () => void;
+}
+
+export class AdaptiveLimiter {
+  private readonly max: number;
+  private readonly min: number;
+  private readonly now: () => number;
+  private current: number;
+  private inFlight = 0;
+  private waiting: Waiter[] = [];
+  /** Doubling goes on until the first throttling. */
+  private doubling = true;
+  /** The round under way: as many calls as the limit is high. */
+  private round = { calls: 0, throttled: 0 };
+  private pausedUntil = 0;
+  private pauseTimer: NodeJS.Timeout | undefined;
+
+  constructor({
+    max = DEFAULT_MAX_CONCURRENCY,
+    min = MIN_CONCURRENCY,
+    start = START_CONCURRENCY,
+    now = Date.now,
+  }: LimiterOptions = {}) {
+    this.max = max;
+    this.min = Math.min(min, max);
+    this.now = now;
+    this.current = Math.min(start, max);
+  }
+
+  /** Calls that may run at once, now. */
+  get limit(): number {
+    return Math.floor(this.current);
+  }
+
+  get active(): number {
+    return this.inFlight;
+  }
+
+  /** Starts no call before `ms` have passed: what the service asked for with `Retry-After`. */
+  pause(ms: number): void {
+    this.pausedUntil = Math.max(this.pausedUntil, this.now() + ms);
+  }
+
+  /** Waits for a place. @throws the signal's reason when it is aborted first */
+  acquire(signal?: AbortSignal): Promise<Release> {
+    signal?.throwIfAborted();
+    return new Promise<Release>((resolve, reject) => {
+      const waiter: Waiter = {
+        resolve,
+        reject,
+        signal,
+        onAbort: () => {
+          this.waiting = this.waiting.filter((other) => other !== waiter);
+          reject(signal?.reason);
+        },
+      };
+      signal?.addEventListener('abort', waiter.onAbort, { once: true });
+      this.waiting.push(waiter);
+      this.admit();
+    });
+  }
+
+  private admit(): void {
+    const pause = this.pausedUntil - this.now();
+    if (pause > 0) {
+      this.pauseTimer ??= setTimeout(() => {
+        this.pauseTimer = undefined;
+        this.admit();
+      }, pause);
+      return;
+    }
+    while (this.inFlight < this.limit) {
+      const waiter = this.waiting.shift();
+      if (waiter === undefined) return;
+      waiter.signal?.removeEventListener('abort', waiter.onAbort);
+      this.inFlight += 1;
+      waiter.resolve(this.releaseOnce());
+    }
+  }
+
+  private releaseOnce(): Release {
+    let released = false;
+    return (outcome) => {
+      if (released) return;
+      released = true;
+      this.inFlight -= 1;
+      if (outcome !== 'other') this.learn(outcome);
+      this.admit();
+    };
+  }
+
+  private learn(outcome: 'answered' | 'throttled'): void {
+    this.round.calls += 1;
+    if (outcome === 'throttled') {
+      this.round.throttled += 1;
+      this.doubling = false;
+    } else if (this.doubling) {
+      this.current = Math.min(this.max, this.current + 1);
+    }
+    if (this.round.calls < this.limit) return;
+    const share = this.round.throttled / this.round.calls;
+    this.round = { calls: 0, throttled: 0 };
+    if (this.doubling) return;
+    const next = this.current * (1 - share * DECREASE) + STEP * (1 - share);
+    this.current = Math.max(this.min, Math.min(this.max, next));
+  }
+}
