@@ -119,7 +119,7 @@ export interface PlanRequest {
   part: number;
   /** First chunk ordinal of this part. */
   nextChunk: number;
-  /** Where the part before stopped; `null` for the first part. Opaque to the state machine. */
+  /** Where the part before stopped; `null` or empty for the first part. Opaque to the state machine. */
   cursor: string | null;
 }
 
@@ -349,6 +349,9 @@ export interface QuarantineEntry {
 export const resourceNames = (prefix: string) => ({
   stack: `SageMakerInferenceMonitoringStack-${prefix}`,
   processingRole: `sagemaker-data-capture-processing-${prefix}`,
+  plannerRole: `sagemaker-data-capture-planning-${prefix}`,
+  evaluatorRole: `sagemaker-data-capture-evaluation-${prefix}`,
+  summarizerRole: `sagemaker-data-capture-summary-${prefix}`,
   planner: `sagemaker-data-capture-planner-${prefix}`,
   processor: `sagemaker-data-capture-processor-${prefix}`,
   evaluator: `sagemaker-data-capture-evaluator-${prefix}`,
@@ -367,3 +370,11 @@ export const RESOURCE_METRICS = {
 
 /** Default judge model; the sample's Sonnet 4 has left Bedrock. */
 export const DEFAULT_JUDGE_MODEL = 'global.anthropic.claude-sonnet-4-6';
+
+/** Keys of the DynamoDB table that holds the judge's budget; both attributes are named in the table's definition. */
+export const budgetTable = {
+  /** String: `day#2026-11-20` or `run#<execution name>`. */
+  partitionKey: 'scope',
+  /** Time to live, epoch seconds. */
+  ttlAttribute: 'ttl',
+} as const;

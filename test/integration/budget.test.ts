@@ -1,0 +1,254 @@
+/** The judge's budget against DynamoDB's wire protocol, with real processes that race and die. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { CreateTableCommand, DynamoDBClient, GetItemCommand } from '@aws-sdk/client-dynamodb';
+import { budgetTable } from '../../lambda/contract.ts';
+import { LEASE_MS } from '../../lambda/judge/budget/account.ts';
+import { type BudgetOptions, createBudget, dayScope, readSpending, runScope } from '../../lambda/judge/budget.ts';
+import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
+import { projectPath } from '../../local/project-root.ts';
+
+/** A minute for the emulator to start, and more where its Python environment must be made first. */
+const START_TIMEOUT_MS = 240_000;
+const RACERS = 8;
+const CALL_MAX_NANOS = 20_000_000;
+
+let ministack: MiniStack;
+let client: DynamoDBClient;
+let table: string;
+let requests = 0;
+
+beforeAll(async () => {
+  ministack = await startMiniStack();
+  client = new DynamoDBClient({
+    endpoint: ministack.url,
+    region: ministack.region,
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+  });
+  client.middlewareStack.add(
+    (next) => (args) => {
+      requests += 1;
+      return next(args);
+    },
+    { step: 'finalizeRequest' },
+  );
+}, START_TIMEOUT_MS);
+
+beforeEach(async () => {
+  table = `budget-${randomUUID()}`;
+  await client.send(
+    new CreateTableCommand({
+      TableName: table,
+      BillingMode: 'PAY_PER_REQUEST',
+      AttributeDefinitions: [{ AttributeName: budgetTable.partitionKey, AttributeType: 'S' }],
+      KeySchema: [{ AttributeName: budgetTable.partitionKey, KeyType: 'HASH' }],
+    }),
+  );
+});
+
+afterAll(async () => {
+  client?.destroy();
+  await ministack?.stop();
+});
+
+const noon = Date.UTC(2026, 10, 20, 12);
+const budget = (options: Partial<BudgetOptions> = {}) =>
+  createBudget({ client, table, dailyUsd: 1, run: 'a-run', now: () => noon, ...options });
+const spending = (scope = dayScope(noon)) => readSpending({ client, table }, scope);
+const item = async (scope: string) =>
+  (await client.send(new GetItemCommand({ TableName: table, Key: { [budgetTable.partitionKey]: { S: scope } } }))).Item;
+
+async function reserved(from: ReturnType<typeof budget>, usd: number) {
+  const reservation = await from.reserve(usd);
+  if (reservation === 'held') throw new Error('held');
+  return reservation;
+}
+
+interface Racer {
+  child: ChildProcess;
+  /** The next line it prints. */
+  line(): Promise<string>;
+  ended: Promise<number | null>;
+}
+
+function startRacer(...args: string[]): Racer {
+  const script = projectPath('test', 'helpers', 'budget-racer.ts');
+  const child = spawn(process.execPath, [script, ministack.url, table, ...args], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const lines = createInterface({ input: child.stdout as Readable })[Symbol.asyncIterator]();
+  const ended = new Promise<number | null>((resolve) => child.on('close', (code) => resolve(code)));
+  return { child, line: async () => String((await lines.next()).value), ended };
+}
+
+/** Runs processes that start at the same moment. @returns what each paid, in nanodollars */
+async function race(...args: string[]): Promise<number[]> {
+  const racers = Array.from({ length: RACERS }, () => startRacer(...args));
+  for (const racer of racers) expect(await racer.line()).toBe('ready');
+  for (const { child } of racers) child.stdin?.write('go\n');
+  const results = await Promise.all(racers.map(({ line }) => line()));
+  expect(await Promise.all(racers.map(({ ended }) => ended))).toEqual(racers.map(() => 0));
+  return results.map((text) => (JSON.parse(text) as { paidNanos: number }).paidNanos);
+}
+
+const total = (amounts: number[]): number => amounts.reduce((sum, amount) => sum + amount, 0);
+
+test('eight processes race for one dollar: none of it is overspent, next to none is left', async () => {
+  const started = Date.now();
+  const amounts = await race('race', '1', 'none', '6');
+  const paid = total(amounts);
+  console.info(`paid ${paid / 1e9} of 1 dollar: ${amounts.map((nanos) => (nanos / 1e9).toFixed(3)).join(' + ')}`);
+  expect(paid).toBeLessThanOrEqual(1e9);
+  expect(paid).toBeGreaterThan(1e9 - RACERS * CALL_MAX_NANOS);
+  // The table agrees with what the processes know, and everything on lease was given back.
+  const scope = dayScope(started);
+  const { spentUsd, committedUsd } = await spending(scope);
+  expect(Math.round(spentUsd * 1e9)).toBe(paid);
+  expect(Math.round(committedUsd * 1e9)).toBe(paid);
+  expect(Object.keys((await item(scope)) ?? {}).filter((name) => name.startsWith('lease#'))).toEqual([]);
+}, 120_000);
+
+test('eight processes under a daily and a run cap keep both', async () => {
+  const started = Date.now();
+  const paid = total(await race('small-run', '5', '0.5', '4'));
+  expect(paid).toBeLessThanOrEqual(0.5e9);
+  expect(paid).toBeGreaterThan(0.5e9 - RACERS * CALL_MAX_NANOS);
+  for (const scope of [dayScope(started), runScope('small-run')]) {
+    const { spentUsd, committedUsd } = await spending(scope);
+    expect([Math.round(spentUsd * 1e9), Math.round(committedUsd * 1e9)]).toEqual([paid, paid]);
+  }
+}, 120_000);
+
+test('what a killed process had reserved comes free when its lease has run out, not before', async () => {
+  const racer = startRacer('dies', '0', '0.02', '1', 'hang');
+  expect(await racer.line()).toBe('ready');
+  racer.child.stdin?.write('go\n');
+  expect(await racer.line()).toBe('reserved');
+  racer.child.kill('SIGKILL');
+  await racer.ended;
+  const cap = { dailyUsd: 0, runUsd: 0.02, run: 'dies' };
+  expect(await budget({ ...cap, now: Date.now }).reserve(0.02)).toBe('held');
+  const survivor = budget({ ...cap, now: () => Date.now() + LEASE_MS });
+  await (await reserved(survivor, 0.02)).settle(0.015);
+  await survivor.close();
+  expect(await spending(runScope('dies'))).toEqual({ spentUsd: 0.015, committedUsd: 0.015 });
+}, 60_000);
+
+test('a call is reserved at its maximum and booked at what it cost', async () => {
+  const one = budget();
+  const reservation = await reserved(one, 0.4);
+  expect((await spending()).committedUsd).toBeGreaterThanOrEqual(0.4);
+  await reservation.settle(0.1);
+  await one.close();
+  expect(await spending()).toEqual({ spentUsd: 0.1, committedUsd: 0.1 });
+});
+
+test('calls that wait for those under way get what these give back', async () => {
+  const one = budget({ dailyUsd: 0.1 });
+  const first = await reserved(one, 0.1);
+  const second = one.reserve(0.06);
+  await first.settle(0.03);
+  expect(await second).not.toBe('held');
+  const third = one.reserve(0.06);
+  const held = await Promise.race([third, new Promise((resolve) => setTimeout(() => resolve('waits'), 200))]);
+  expect(held).toBe('waits');
+  await ((await second) as { settle(usd: number): Promise<void> }).settle(0.06);
+  expect(await third).toBe('held');
+  await one.close();
+  expect((await spending()).spentUsd).toBeCloseTo(0.09, 9);
+});
+
+test('plenty of money costs few requests', async () => {
+  const one = budget({ dailyUsd: 1000 });
+  requests = 0;
+  for (let call = 0; call < 200; call += 1) await (await reserved(one, 0.02)).settle(0.005);
+  await one.close();
+  // 200 calls of 0.005 need one dollar; the lease is 64 × 0.02 = 1.28: one read, one lease, one end.
+  expect(requests).toBeLessThanOrEqual(6);
+  expect((await spending()).spentUsd).toBeCloseTo(1, 9);
+});
+
+test('a call that cost more than its maximum is booked in full', async () => {
+  const one = budget({ dailyUsd: 0.1 });
+  await (await reserved(one, 0.1)).settle(0.13);
+  expect(await one.reserve(0.01)).toBe('held');
+  await one.close();
+  expect(await spending()).toEqual({ spentUsd: 0.13, committedUsd: 0.13 });
+});
+
+test('what is under way when the budget is closed is booked at its maximum, once', async () => {
+  const one = budget();
+  const reservation = await reserved(one, 0.2);
+  await one.close();
+  await reservation.settle(0.05);
+  expect(await spending()).toEqual({ spentUsd: 0.2, committedUsd: 0.2 });
+});
+
+test('midnight starts a new day; what was reserved before it is booked on the old one', async () => {
+  let now = Date.UTC(2026, 10, 20, 23, 59, 59);
+  const one = budget({ dailyUsd: 0.1, now: () => now });
+  const before = await reserved(one, 0.1);
+  now = Date.UTC(2026, 10, 21, 0, 0, 1);
+  await (await reserved(one, 0.1)).settle(0.07);
+  await before.settle(0.05);
+  await one.close();
+  expect((await spending('day#2026-11-20')).spentUsd).toBe(0.05);
+  expect((await spending('day#2026-11-21')).spentUsd).toBe(0.07);
+});
+
+test('a process that stood still past its lease books what it paid, and goes on', async () => {
+  let now = noon;
+  const slow = budget({ dailyUsd: 0.1, now: () => now });
+  const reservation = await reserved(slow, 0.08);
+  now += LEASE_MS + 1;
+  const other = budget({ dailyUsd: 0.1, now: () => now });
+  await (await reserved(other, 0.06)).settle(0.02);
+  await other.close();
+  await reservation.settle(0.05);
+  await (await reserved(slow, 0.02)).settle(0.01);
+  expect(await slow.reserve(0.05)).toBe('held');
+  await slow.close();
+  const { spentUsd, committedUsd } = await spending();
+  expect([spentUsd, committedUsd].map((usd) => Math.round(usd * 1e9))).toEqual([80_000_000, 80_000_000]);
+});
+
+test('a write whose reply was lost is not made twice', async () => {
+  const one = budget();
+  let sent = 0;
+  // The SDK sends a request again when the connection breaks after the server has acted on it.
+  client.middlewareStack.add(
+    (next) => async (args) => {
+      const result = await next(args);
+      sent += 1;
+      if (sent === 2 || sent === 4)
+        throw Object.assign(new Error('socket hang up'), { name: 'TimeoutError', code: 'ECONNRESET' });
+      return result;
+    },
+    { step: 'deserialize', name: 'loseReplies', priority: 'low' },
+  );
+  try {
+    await (await reserved(one, 0.3)).settle(0.1);
+    await one.close();
+  } finally {
+    client.middlewareStack.remove('loseReplies');
+  }
+  expect(sent).toBeGreaterThanOrEqual(4);
+  expect(await spending()).toEqual({ spentUsd: 0.1, committedUsd: 0.1 });
+});
+
+test('a cap of 0 means none, and nothing is asked', async () => {
+  requests = 0;
+  const one = budget({ dailyUsd: 0 });
+  await (await reserved(one, 1e6)).settle(5);
+  await one.close();
+  expect(requests).toBe(0);
+});
+
+test('a missing table is a named error', async () => {
+  await expect(budget({ table: 'not-there' }).reserve(0.1)).rejects.toMatchObject({
+    name: 'BudgetRefused',
+    message: expect.stringContaining('table not-there'),
+  });
+});
