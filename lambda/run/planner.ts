@@ -125,7 +125,8 @@ class Part {
   ): Promise<{ units: AsyncIterable<PlannedUnit> } | { duplicateOf: string }> {
     const { storage, environment, isRunning } = this.#deps;
     const scope = { bucket: environment.DATA_CAPTURE_S3_BUCKET, prefix: environment.DATA_CAPTURE_S3_PREFIX };
-    const { run, cursor } = this.#request;
+    const { run } = this.#request;
+    const cursor = this.#request.cursor || undefined;
     const limits = {
       maxLineBytes: environment.MAX_LINE_BYTES,
       deadlineMs: () => this.#deps.remainingMs() - FINISH_RESERVE_MS,
@@ -138,7 +139,7 @@ class Part {
     }
     if (parsed.kind === 'backfill') {
       const input: BackfillInput = parsed.input;
-      const objects = backfillObjects(storage, scope, input, this.#options.window, cursor ?? undefined);
+      const objects = backfillObjects(storage, scope, input, this.#options.window, cursor);
       return { units: unitsOfObjects(storage, objects, limits) };
     }
     const chunks = retryChunks(storage, environment.WORK_BUCKET, parsed.input, this.#options);

@@ -12,7 +12,8 @@ const metrics = createMetrics(environment.STACK_PREFIX);
 
 export const handler = logged<SummarizeRequest, SummarizeResult>(async ({ run, error }) => {
   const bucket = environment.WORK_BUCKET;
-  const failure = error === undefined ? undefined : { name: error.Error, message: causeOf(error.Cause) };
+  // The state machine starts with an empty error.
+  const failure = !error?.Error ? undefined : { name: error.Error, message: causeOf(error.Cause) };
   const summary = await summarizeRun(storage, bucket, run, failure);
   const key = workKeys.summary(run.name);
   await storage.putText(bucket, key, JSON.stringify(summary, null, 2));

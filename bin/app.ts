@@ -1,0 +1,29 @@
+/** The CDK app: one stack, named by STACK_PREFIX. */
+import { App, Validations } from 'aws-cdk-lib';
+import { resourceNames } from '../lambda/contract.ts';
+import { MonitoringStack } from '../lib/monitoring-stack.ts';
+import { readSettings } from '../lib/settings.ts';
+
+const { CDK_DEFAULT_ACCOUNT: account, CDK_DEFAULT_REGION: region } = process.env;
+
+try {
+  const { settings, unknown } = readSettings();
+  const app = new App();
+  const stack = new MonitoringStack(app, resourceNames(settings.STACK_PREFIX).stack, {
+    settings,
+    env: { ...(account ? { account } : {}), ...(region ? { region } : {}) },
+    tags: { 'sagemaker-inference-monitor': settings.STACK_PREFIX },
+  });
+  for (const name of unknown) {
+    Validations.of(stack).addWarning(
+      'UnknownSetting',
+      `.env sets ${name}, which is no setting of this stack; see .env.example`,
+    );
+  }
+  app.synth();
+} catch (error) {
+  if (!(error instanceof Error) || error.name !== 'InvalidSettings') throw error;
+  // The list of settings is what a person needs; a stack trace would hide it.
+  console.error(error.message);
+  process.exitCode = 1;
+}

@@ -1,0 +1,231 @@
+/**
+ * The state machine: PlanCaptures → a Distributed Map over the manifest → SummarizeRun, in parts where a backfill is long.
+ *
+ * JSONPath throughout, and the state stays small: no result of a child and no payload ever enters it.
+ */
+import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import type { IFunction } from 'aws-cdk-lib/aws-lambda';
+import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import {
+  Choice,
+  Condition,
+  DefinitionBody,
+  DistributedMap,
+  Fail,
+  type IChainable,
+  JitterType,
+  JsonPath,
+  LogLevel,
+  Pass,
+  ResultWriterV2,
+  type RetryProps,
+  S3JsonLItemReader,
+  StateMachine,
+  StateMachineType,
+  Succeed,
+  TaskInput,
+  Timeout,
+} from 'aws-cdk-lib/aws-stepfunctions';
+import { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
+import { Construct } from 'constructs';
+import { RETRYABLE_ERRORS } from '../lambda/common/errors.ts';
+import { resourceNames } from '../lambda/contract.ts';
+import { acknowledge } from './acknowledge.ts';
+import type { Settings } from './settings.ts';
+
+/** What Lambda itself may answer under load; the CDK's own default leaves the throttling out. */
+const LAMBDA_SERVICE_ERRORS = [
+  'Lambda.TooManyRequestsException',
+  'Lambda.ServiceException',
+  'Lambda.AWSLambdaException',
+  'Lambda.SdkClientException',
+];
+
+/** A function that was ended: by its time limit, out of memory, or with its host. */
+const LAMBDA_ENDED_ERRORS = ['Sandbox.Timedout', 'States.Timeout', 'Runtime.ExitError', 'Lambda.Unknown'];
+
+/** 2, 4, 8, 16, 32, 60 s at most: two minutes for MLflow to restart or S3 to recover. */
+const TRANSIENT_RETRY: RetryProps = {
+  errors: [...RETRYABLE_ERRORS, ...LAMBDA_SERVICE_ERRORS],
+  interval: Duration.seconds(2),
+  backoffRate: 2,
+  maxAttempts: 6,
+  maxDelay: Duration.seconds(60),
+  jitterStrategy: JitterType.FULL,
+};
+
+/** 5, 10, 20 … 300 s at most, eight times: some 20 minutes for a throttled judge, whose quota is by the minute. */
+const JUDGE_RETRY: RetryProps = {
+  ...TRANSIENT_RETRY,
+  interval: Duration.seconds(5),
+  maxAttempts: 8,
+  maxDelay: Duration.seconds(300),
+};
+
+/** What ended a function once may be the host's; what ends it three times is the chunk's own. */
+const ENDED_RETRY: RetryProps = {
+  errors: LAMBDA_ENDED_ERRORS,
+  interval: Duration.seconds(2),
+  backoffRate: 2,
+  maxAttempts: 2,
+  jitterStrategy: JitterType.FULL,
+};
+
+export interface MonitoringStateMachineProps {
+  settings: Settings;
+  workBucket: IBucket;
+  planner: IFunction;
+  processor: IFunction;
+  evaluator: IFunction;
+  summarizer: IFunction;
+}
+
+export class MonitoringStateMachine extends Construct {
+  readonly stateMachine: StateMachine;
+
+  constructor(scope: Construct, id: string, props: MonitoringStateMachineProps) {
+    super(scope, id);
+    const names = resourceNames(props.settings.STACK_PREFIX);
+    this.stateMachine = new StateMachine(this, 'StateMachine', {
+      stateMachineName: names.stateMachine,
+      stateMachineType: StateMachineType.STANDARD,
+      comment: 'Capture lines to traces and verdicts in MLflow',
+      definitionBody: DefinitionBody.fromChainable(this.#definition(props)),
+      logs: {
+        destination: new LogGroup(this, 'Logs', {
+          logGroupName: names.stateMachineLogGroup,
+          retention: props.settings.LOG_RETENTION_DAYS,
+          removalPolicy: RemovalPolicy.DESTROY,
+        }),
+        // Pointers and counts only pass through the state, so that its data may be logged.
+        includeExecutionData: true,
+        level: LogLevel.ALL,
+      },
+    });
+    acknowledge(this.stateMachine, {
+      'AwsSolutions-SF2':
+        'Receipts, summary and logs tell what happened; X-Ray would be paid for every chunk of a backfill.',
+    });
+  }
+
+  #definition(props: MonitoringStateMachineProps): IChainable {
+    const start = new Pass(this, 'Start', {
+      comment: 'Whatever the input is, planning reads it from the execution itself',
+      parameters: { plan: { nextPart: 0, nextChunk: 0, cursor: '' }, error: { Error: '', Cause: '' } },
+    });
+    const plan = new LambdaInvoke(this, 'PlanCaptures', {
+      lambdaFunction: props.planner,
+      comment: 'The input to byte ranges of capture lines, as a manifest; one part of a long backfill at a time',
+      payload: TaskInput.fromObject({
+        'input.$': '$$.Execution.Input',
+        run: RUN,
+        'part.$': '$.plan.nextPart',
+        'nextChunk.$': '$.plan.nextChunk',
+        'cursor.$': '$.plan.cursor',
+      }),
+      payloadResponseOnly: true,
+      retryOnServiceExceptions: false,
+      resultPath: '$.plan',
+    })
+      .addRetry(TRANSIENT_RETRY)
+      .addRetry(ENDED_RETRY);
+
+    const summarize = new LambdaInvoke(this, 'SummarizeRun', {
+      lambdaFunction: props.summarizer,
+      comment: 'The receipts of all chunks to summary.json and metrics',
+      payload: TaskInput.fromObject({ run: RUN, 'error.$': '$.error' }),
+      payloadResponseOnly: true,
+      retryOnServiceExceptions: false,
+      resultPath: '$.result',
+    })
+      .addRetry(TRANSIENT_RETRY)
+      .addRetry(ENDED_RETRY);
+
+    const map = this.#map(props);
+    // The state machine ends in one place: whatever stops planning or the Map is summarised, then fails the execution.
+    plan.addCatch(summarize, { resultPath: '$.error' });
+    map.addCatch(summarize, { resultPath: '$.error' });
+
+    const more = new Choice(this, 'MoreParts', { comment: 'A long backfill is planned and run in parts' })
+      .when(Condition.booleanEquals('$.plan.more', true), plan)
+      .otherwise(summarize);
+    map.next(more);
+    const planned = new Choice(this, 'AnythingPlanned')
+      .when(Condition.stringEquals('$.plan.outcome', 'planned'), map)
+      .otherwise(more);
+    const outcome = new Choice(this, 'NothingMissing')
+      .when(Condition.booleanEquals('$.result.ok', true), new Succeed(this, 'RunSucceeded', { outputPath: '$.result' }))
+      .otherwise(new Fail(this, 'RunFailed', { errorPath: '$.result.error', causePath: '$.result.cause' }));
+    summarize.next(outcome);
+    plan.next(planned);
+    return start.next(plan);
+  }
+
+  #map(props: MonitoringStateMachineProps): DistributedMap {
+    const map = new DistributedMap(this, 'ForEachChunk', {
+      comment: 'One child execution per chunk of capture lines',
+      mapExecutionType: StateMachineType.STANDARD,
+      maxConcurrency: props.settings.MAX_CONCURRENCY,
+      // One bad chunk neither stops the others nor hides: SummarizeRun finds that its receipt is missing.
+      toleratedFailurePercentage: 100,
+      itemReader: new S3JsonLItemReader({ bucket: props.workBucket, key: JsonPath.stringAt('$.plan.manifest.key') }),
+      itemSelector: {
+        'run.$': '$$.Execution.Name',
+        'chunk.$': '$$.Map.Item.Value',
+        'options.$': '$.plan.options',
+      },
+      resultWriterV2: new ResultWriterV2({
+        bucket: props.workBucket,
+        prefix: JsonPath.format('runs/{}/map', JsonPath.stringAt('$$.Execution.Name')),
+      }),
+      resultPath: JsonPath.DISCARD,
+    });
+    return map.itemProcessor(this.#chunk(props));
+  }
+
+  #chunk(props: MonitoringStateMachineProps): IChainable {
+    const payload = TaskInput.fromObject({
+      'run.$': '$.run',
+      'chunk.$': '$.chunk',
+      'options.$': '$.options',
+      'attempt.$': '$$.State.RetryCount',
+    });
+    // Longer than the function's own limit, so that the function's is the one that is seen.
+    const taskTimeout = Timeout.duration(Duration.seconds(props.settings.LAMBDA_TIMEOUT_SECONDS + 60));
+    const log = new LambdaInvoke(this, 'LogTraces', {
+      lambdaFunction: props.processor,
+      comment: 'Capture lines to traces; what is no capture record to quarantine',
+      payload,
+      payloadResponseOnly: true,
+      retryOnServiceExceptions: false,
+      taskTimeout,
+      resultPath: '$.logged',
+    })
+      .addRetry(TRANSIENT_RETRY)
+      .addRetry(ENDED_RETRY);
+    const evaluate = new LambdaInvoke(this, 'EvaluateTraces', {
+      lambdaFunction: props.evaluator,
+      comment: 'The judge and the code scorers to assessments',
+      payload,
+      payloadResponseOnly: true,
+      retryOnServiceExceptions: false,
+      taskTimeout,
+      resultPath: '$.evaluated',
+    })
+      .addRetry(JUDGE_RETRY)
+      .addRetry(ENDED_RETRY);
+    const done = new Succeed(this, 'ChunkDone');
+    return log.next(
+      new Choice(this, 'EvaluationWanted')
+        .when(Condition.booleanEquals('$.options.evaluate', true), evaluate.next(done))
+        .otherwise(done),
+    );
+  }
+}
+
+const RUN = {
+  'name.$': '$$.Execution.Name',
+  'arn.$': '$$.Execution.Id',
+  'startTime.$': '$$.Execution.StartTime',
+};

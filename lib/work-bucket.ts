@@ -1,0 +1,38 @@
+/** The bucket for what the pipeline itself writes: nothing in it can start the pipeline. */
+import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
+import { Construct } from 'constructs';
+import { acknowledge } from './acknowledge.ts';
+
+/** Receipts and summaries: a quarter, so that a retry of last month's run is possible. */
+const RUNS_DAYS = 90;
+/** A claim matters while its execution runs, a year at most by Step Functions; weeks are ample. */
+const CLAIMS_DAYS = 14;
+/** What could not be understood: a year to fix it and put it back. */
+const QUARANTINE_DAYS = 365;
+
+export class WorkBucket extends Construct {
+  readonly bucket: Bucket;
+
+  constructor(scope: Construct, id: string) {
+    super(scope, id);
+    this.bucket = new Bucket(this, 'Bucket', {
+      encryption: BucketEncryption.S3_MANAGED,
+      enforceSSL: true,
+      minimumTLSVersion: 1.2,
+      blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
+      // Quarantined lines exist nowhere else once the capture bucket forgets them: a deleted stack must not take them along.
+      removalPolicy: RemovalPolicy.RETAIN,
+      lifecycleRules: [
+        { id: 'runs', prefix: 'runs/', expiration: Duration.days(RUNS_DAYS) },
+        { id: 'claims', prefix: 'claims/', expiration: Duration.days(CLAIMS_DAYS) },
+        { id: 'quarantine', prefix: 'quarantine/', expiration: Duration.days(QUARANTINE_DAYS) },
+        { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(1) },
+      ],
+    });
+    acknowledge(this.bucket, {
+      'AwsSolutions-S1':
+        'Access logs of a work bucket would be a second bucket to secure; CloudTrail data events can be switched on where they are wanted.',
+    });
+  }
+}

@@ -1,0 +1,258 @@
+/** Planning against a real S3 wire: which files, which byte ranges, in parts, and who holds the claim. */
+import { CreateBucketCommand, GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { readEnvironment } from '../../lambda/common/environment.ts';
+import { Storage } from '../../lambda/common/storage.ts';
+import type { ManifestLine, PlanRequest, PlanResult } from '../../lambda/contract.ts';
+import { type PlannerDependencies, planCaptures } from '../../lambda/run/planner.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
+import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
+
+const CAPTURES = 'captures';
+const WORK = 'work';
+const line = (second: number, text = 'hello') =>
+  JSON.stringify({
+    captureData: {
+      endpointInput: {
+        observedContentType: 'application/json',
+        mode: 'INPUT',
+        data: `{"inputs":"${text}"}`,
+        encoding: 'JSON',
+      },
+    },
+    eventMetadata: {
+      eventId: `e${second}`,
+      inferenceTime: new Date(Date.UTC(2026, 10, 20, 10, 0, second)).toISOString(),
+    },
+    eventVersion: '0',
+  });
+
+let ministack: MiniStack;
+let clients: AwsClients;
+let s3: S3Client;
+let dependencies: PlannerDependencies;
+const running = new Set<string>();
+
+beforeAll(async () => {
+  ministack = await startMiniStack();
+  clients = emulatedClients(ministack);
+  s3 = clients.s3;
+  for (const Bucket of [CAPTURES, WORK]) await s3.send(new CreateBucketCommand({ Bucket }));
+  dependencies = {
+    storage: new Storage(s3),
+    environment: readEnvironment({
+      STACK_PREFIX: 'test',
+      WORK_BUCKET: WORK,
+      SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
+      DATA_CAPTURE_S3_BUCKET: CAPTURES,
+      DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
+      MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
+      MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
+      BEDROCK_MODEL_ID: 'm',
+    }),
+    store: { resolveExperiment: async (name) => ({ id: '7', name, artifactLocation: 'mlflow-artifacts:/7' }) },
+    isRunning: async (arn) => running.has(arn),
+    scorers: 11,
+    assertJudgeAffordable: () => undefined,
+    createEstimator: () => {
+      const estimate = {
+        captures: 0,
+        judgedCaptures: 0,
+        judgeCalls: 0,
+        inputTokens: 0,
+        outputTokens: 0,
+        usd: 0,
+        model: 'm',
+        basis: 'counted',
+      };
+      return {
+        add: () => {
+          estimate.captures += 1;
+        },
+        result: () => estimate,
+      };
+    },
+    remainingMs: () => 900_000,
+  };
+}, 120_000);
+
+afterAll(async () => {
+  if (clients) destroyClients(clients);
+  await ministack?.stop();
+});
+
+const put = (Key: string, Body: string) => s3.send(new PutObjectCommand({ Bucket: CAPTURES, Key, Body }));
+
+const request = (name: string, input: unknown, more: Partial<PlanRequest> = {}): PlanRequest => ({
+  input,
+  run: { name, arn: `arn:${name}`, startTime: '2026-11-20T12:00:00Z' },
+  part: 0,
+  nextChunk: 0,
+  cursor: null,
+  ...more,
+});
+
+const event = (key: string) => ({ detail: { bucket: { name: CAPTURES }, object: { key } } });
+
+async function manifestOf(result: PlanResult): Promise<ManifestLine[]> {
+  const reply = await s3.send(new GetObjectCommand({ Bucket: result.manifest.bucket, Key: result.manifest.key }));
+  const text = (await reply.Body?.transformToString()) ?? '';
+  return text
+    .split('\n')
+    .filter(Boolean)
+    .map((entry) => JSON.parse(entry) as ManifestLine);
+}
+
+const plannedKeys = async (result: PlanResult) => (await manifestOf(result)).map(({ key }) => key);
+
+describe('one object', () => {
+  test('becomes byte ranges that give its lines back', async () => {
+    const key = 'my-endpoint/AllTraffic/2026/11/20/10/many lines+ü.jsonl';
+    const body = `${Array.from({ length: 1201 }, (_, n) => line(n)).join('\n')}\n\n`;
+    await put(key, body);
+    const result = await planCaptures(request('many', event(key)), dependencies);
+    expect(result).toMatchObject({ outcome: 'planned', more: false, cursor: null, nextChunk: 3 });
+    const chunks = await manifestOf(result);
+    expect(chunks.map(({ lines, firstLine, chunk }) => [lines, firstLine, chunk])).toEqual([
+      [500, 1, 0],
+      [500, 501, 1],
+      [201, 1001, 2],
+    ]);
+    const bytes = Buffer.from(body);
+    const read = chunks.map(({ start, end }) => bytes.subarray(start, end + 1).toString()).join('');
+    expect(read.trimEnd()).toBe(body.trimEnd());
+    expect(new Set(chunks.map(({ experimentId }) => experimentId))).toEqual(new Set(['7']));
+  });
+
+  test('an empty file is planned as nothing', async () => {
+    await put('my-endpoint/empty.jsonl', '');
+    const result = await planCaptures(request('empty', event('my-endpoint/empty.jsonl')), dependencies);
+    expect(result.outcome).toBe('empty');
+  });
+
+  test.each([
+    ['my-endpoint/missing.jsonl', 'CaptureMissing'],
+    ['my-endpoint/notes.txt', 'NotACaptureFile'],
+    ['my-endpoint-v2/a.jsonl', 'OutsideCaptureScope'],
+  ])('%s fails as %s', async (key, name) => {
+    await expect(planCaptures(request(name, event(key)), dependencies)).rejects.toMatchObject({ name });
+  });
+
+  test('a second execution at the same time is a duplicate of the first, a later one is not', async () => {
+    const key = 'my-endpoint/twice.jsonl';
+    await put(key, line(1));
+    running.add('arn:first');
+    const plan = (name: string) => planCaptures(request(name, event(key)), dependencies);
+    expect((await plan('first')).outcome).toBe('planned');
+    expect((await plan('second')).outcome).toBe('duplicate');
+    // A Lambda that Step Functions retries finds its own claim.
+    expect((await plan('first')).outcome).toBe('planned');
+    running.delete('arn:first');
+    expect((await plan('third')).outcome).toBe('planned');
+    running.add('arn:third');
+    // Another content under the same key is another object.
+    await put(key, line(2));
+    expect((await plan('fourth')).outcome).toBe('planned');
+    running.clear();
+  });
+
+  test('of many executions at once exactly one plans', async () => {
+    await put('my-endpoint/race.jsonl', line(1));
+    const names = Array.from({ length: 8 }, (_, n) => `race-${n}`);
+    for (const name of names) running.add(`arn:${name}`);
+    const outcomes = await Promise.all(
+      names.map(
+        async (name) => (await planCaptures(request(name, event('my-endpoint/race.jsonl')), dependencies)).outcome,
+      ),
+    );
+    expect(outcomes.filter((outcome) => outcome === 'planned')).toHaveLength(1);
+    running.clear();
+  });
+
+  test('a dry run counts and writes no manifest', async () => {
+    await put('my-endpoint/dry.jsonl', `${line(1)}\n${line(2)}\n${line(2)}\nnot json\n`);
+    const input = { ...event('my-endpoint/dry.jsonl'), dryRun: true };
+    const result = await planCaptures(request('dry', input), dependencies);
+    expect(result.outcome).toBe('dryRun');
+    const plan = await dependencies.storage.getJson(WORK, 'runs/dry/plan/00000000.json');
+    expect(plan).toMatchObject({ lines: 4, chunks: 1, estimate: { captures: 2 } });
+    await expect(manifestOf(result)).rejects.toMatchObject({ name: 'NoSuchKey' });
+  });
+});
+
+describe('a backfill', () => {
+  const hours = ['08', '09', '10', '11', '12', '13'];
+  const keyOf = (variant: string, hour: string) => `my-endpoint/back/${variant}/2026/11/20/${hour}/f.jsonl`;
+
+  beforeAll(async () => {
+    for (const variant of ['A', 'B']) for (const hour of hours) await put(keyOf(variant, hour), line(1));
+    await put('my-endpoint/back/loose.jsonl', line(1));
+    await put('my-endpoint/back/readme.txt', 'no capture');
+  });
+
+  const input = { bucket: CAPTURES, prefix: 'my-endpoint/back' };
+
+  test('reads all of a prefix', async () => {
+    const result = await planCaptures(request('all', input), dependencies);
+    expect(await plannedKeys(result)).toHaveLength(13);
+  });
+
+  test('is pruned by the hour folders, an hour wider than the window', async () => {
+    const window = { from: '2026-11-20T10:00:00Z', to: '2026-11-20T11:00:00Z' };
+    const result = await planCaptures(request('window', { ...input, ...window }), dependencies);
+    expect(await plannedKeys(result)).toEqual([
+      ...['09', '10', '11'].map((hour) => keyOf('A', hour)),
+      ...['09', '10', '11'].map((hour) => keyOf('B', hour)),
+      'my-endpoint/back/loose.jsonl',
+    ]);
+    expect(result.options.window).toEqual({ fromMs: Date.UTC(2026, 10, 20, 10), toMs: Date.UTC(2026, 10, 20, 11) });
+  });
+
+  test('goes on in parts, each within one Lambda’s time', async () => {
+    const keys: string[] = [];
+    let cursor: string | null = null;
+    let nextChunk = 0;
+    let part = 0;
+    do {
+      // Time for one object a part.
+      let left = 900_000;
+      const remainingMs = () => {
+        left -= 200_000;
+        return Math.max(left, 40_000 - (left < 0 ? 20_000 : 0));
+      };
+      const result: PlanResult = await planCaptures(request('parts', input, { part, nextChunk, cursor }), {
+        ...dependencies,
+        remainingMs,
+      });
+      const manifest = await manifestOf(result);
+      expect(manifest.map(({ chunk }) => chunk)).toEqual(manifest.map((_, n) => nextChunk + n));
+      keys.push(...manifest.map(({ key }) => key));
+      ({ cursor, nextChunk } = result);
+      expect(result.more).toBe(cursor !== null);
+      part += 1;
+    } while (cursor !== null);
+    expect(part).toBeGreaterThan(1);
+    expect(keys).toHaveLength(13);
+    expect(new Set(keys).size).toBe(13);
+  });
+
+  test('of another bucket or prefix is refused', async () => {
+    for (const other of [
+      { ...input, bucket: 'other' },
+      { ...input, prefix: 'my-endpoint-v2' },
+    ]) {
+      await expect(planCaptures(request('other', other), dependencies)).rejects.toMatchObject({
+        name: 'OutsideCaptureScope',
+      });
+    }
+  });
+
+  test('of a prefix without files succeeds with nothing', async () => {
+    const result = await planCaptures(request('none', { ...input, prefix: 'my-endpoint/nothing' }), dependencies);
+    expect(result.outcome).toBe('empty');
+  });
+});
+
+test('a retry of a run that left nothing is refused by name', async () => {
+  const input = { retry: { run: 'never-was', what: 'failed' } };
+  await expect(planCaptures(request('retry', input), dependencies)).rejects.toMatchObject({ name: 'RunUnknown' });
+});
