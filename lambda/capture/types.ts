@@ -51,6 +51,8 @@ export interface Payload {
   bytes: number;
   /** Why the payload could not be decoded as it announced itself, in words; `undefined` when all was well. */
   problem?: string;
+  /** The text says what `value` cannot (duplicate keys, a stream's events): both are worth keeping. */
+  keepText?: boolean;
 }
 
 export interface ToolCall {
@@ -117,12 +119,18 @@ export interface Capture {
   capturedInferenceTime?: string;
   eventVersion?: string;
   format: CaptureFormat;
+  /** The wire format within `format`, e.g. `openai-chat`, `anthropic-messages`, `tgi`; absent when none was recognised. */
+  wireFormat?: string;
+  /** The reply was a stream of events, put together. */
+  streamed?: boolean;
   request?: Payload;
   response?: Payload;
   /** There for text formats only. */
   conversation?: Conversation;
   /** There for tabular formats only, at least one entry. */
   inferences?: Inference[];
+  /** How many inferences the call carried; more than `inferences` holds when there are too many for a span each. */
+  inferenceCount?: number;
   /** The numbers of inputs and outputs differ. */
   inferenceMismatch?: { inputs: number; outputs: number };
   /** There when the reply is an error. */
@@ -133,6 +141,8 @@ export interface Capture {
   userId?: string;
   /** SageMaker custom attributes and `metadata.*` of the payload. */
   attributes: Record<string, string>;
+  /** Fields of the record that Data Capture is not known to write, as they are. */
+  extraFields?: Record<string, unknown>;
   /** Replay run that caused this capture, when it carries one. */
   replayRun?: string;
   /** Things a reader should know, in words: a fallback taken, a payload that did not parse. */

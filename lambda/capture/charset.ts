@@ -1,0 +1,105 @@
+/** Bytes to text, in the character set they were written in. */
+import { TextDecoder } from 'node:util';
+
+export type DecodedText = { text: string; charset: string; note?: string } | { binary: true };
+
+const decoderOf = (charset: string): TextDecoder | undefined => {
+  try {
+    return new TextDecoder(charset, { fatal: true });
+  } catch {
+    return undefined;
+  }
+};
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+const decodeWith = (decoder: TextDecoder, bytes: Uint8Array): string | undefined => {
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    return undefined;
+  }
+};
+
+/** A byte order mark speaks louder than a content type. */
+function charsetOfMark(bytes: Uint8Array): string | undefined {
+  if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le';
+  if (bytes[0] === 0xfe && bytes[1] === 0xff) return 'utf-16be';
+  return undefined;
+}
+
+/** `utf-16` without a mark: where the zero bytes of Latin letters and punctuation are, tells the order. */
+function utf16Order(bytes: Uint8Array): string {
+  let even = 0;
+  let odd = 0;
+  for (let at = 0; at + 1 < Math.min(bytes.length, 512); at += 2) {
+    if (bytes[at] === 0) even += 1;
+    if (bytes[at + 1] === 0) odd += 1;
+  }
+  return even > odd ? 'utf-16be' : 'utf-16le';
+}
+
+/** Share of control characters from which on a text is none. */
+const MAX_CONTROL_SHARE = 0.1;
+/** Characters looked at. */
+const CONTROL_SAMPLE = 4096;
+
+/** Control characters other than white space, in a share that no text has. A few are let pass: models do emit them. */
+function looksBinary(text: string): boolean {
+  const sample = text.length > CONTROL_SAMPLE ? text.slice(0, CONTROL_SAMPLE) : text;
+  let control = 0;
+  for (let at = 0; at < sample.length; at += 1) {
+    const code = sample.charCodeAt(at);
+    if ((code < 0x20 && !(code >= 0x09 && code <= 0x0d) && code !== 0x1b) || code === 0x7f) control += 1;
+  }
+  return control > sample.length * MAX_CONTROL_SHARE;
+}
+
+/** UTF-8 that was broken off within its last character: at most three bytes of it are there. */
+function withoutCutCharacter(bytes: Uint8Array): string | undefined {
+  for (let cut = 1; cut <= 3 && cut < bytes.length; cut += 1) {
+    const last = bytes[bytes.length - cut] as number;
+    // The lead byte of a character that is longer than what follows; what is before it must be whole.
+    if (last >= 0xc2 && last <= 0xf4) return decodeWith(utf8, bytes.subarray(0, bytes.length - cut));
+    if (last < 0x80 || last > 0xbf) return undefined;
+  }
+  return undefined;
+}
+
+/**
+ * @param charset of the content type, if it names one.
+ * @param isText the content type says that this is text: then bytes that are not UTF-8 are read as Latin-1 rather
+ *   than called binary, and a note says so.
+ */
+export function decodeText(bytes: Uint8Array, charset: string | undefined, isText: boolean): DecodedText {
+  const mark = charsetOfMark(bytes);
+  const wanted = mark ?? (charset === 'utf-16' || charset === 'utf16' ? utf16Order(bytes) : charset);
+  const notes: string[] = [];
+  if (wanted !== undefined) {
+    const decoder = decoderOf(wanted);
+    if (decoder === undefined) notes.push(`unknown charset “${charset?.slice(0, 40)}”`);
+    else {
+      const text = decodeWith(decoder, bytes);
+      if (text !== undefined && !looksBinary(text)) return { text, charset: decoder.encoding };
+      notes.push(`the bytes are not valid ${decoder.encoding}`);
+    }
+  }
+  const text = decodeWith(utf8, bytes);
+  if (text !== undefined && !looksBinary(text)) {
+    if (notes.length > 0) notes.push('read as UTF-8');
+    return { text, charset: 'utf-8', ...(notes.length > 0 ? { note: notes.join(', ') } : {}) };
+  }
+  if (isText && text === undefined) {
+    const cut = withoutCutCharacter(bytes);
+    if (cut !== undefined) {
+      notes.push('the bytes end in the midst of a character');
+      return { text: cut, charset: 'utf-8', note: notes.join(', ') };
+    }
+    const latin = Buffer.from(bytes).toString('latin1');
+    if (!looksBinary(latin)) {
+      notes.push('not valid UTF-8, read as Latin-1');
+      return { text: latin, charset: 'latin1', note: notes.join(', ') };
+    }
+  }
+  return { binary: true };
+}

@@ -1,0 +1,53 @@
+/** What an observed content type says about a payload. */
+
+export interface ContentType {
+  /** Lower case, without parameters; `undefined` when missing, null or empty. */
+  media: string | undefined;
+  charset: string | undefined;
+  /** What the media type announces; `undefined` where it leaves that open. */
+  announces: 'json' | 'csv' | 'jsonlines' | 'event-stream' | 'text' | 'binary' | undefined;
+}
+
+const JSON_LINES = new Set([
+  'application/jsonlines',
+  'application/jsonl',
+  'application/x-jsonlines',
+  'application/x-ndjson',
+  'application/ndjson',
+  'application/jsonlines+json',
+  'text/jsonlines',
+]);
+
+const BINARY =
+  /^(?:image|audio|video|font|model)\/|^application\/(?:x-image|x-npy|x-npz|x-recordio(?:-protobuf)?|x-protobuf|protobuf|vnd\.google\.protobuf|x-parquet|vnd\.apache\.parquet|x-avro|avro|zip|gzip|x-tar|pdf|x-python-pickle|x-pickle|x-rio|vnd\.amazon\.eventstream|vnd\.sagemaker\..*binary.*)$/;
+
+function announced(media: string): ContentType['announces'] {
+  if (media === 'text/event-stream') return 'event-stream';
+  if (JSON_LINES.has(media)) return 'jsonlines';
+  if (media === 'text/csv' || media === 'application/csv' || media === 'text/x-csv') return 'csv';
+  if (/^(?:application|text)\/(?:json|x-json|.+\+json)$/.test(media)) return 'json';
+  // SVG is an image, and text all the same.
+  if (media === 'image/svg+xml') return 'text';
+  if (BINARY.test(media)) return 'binary';
+  if (media.startsWith('text/') || media === 'application/xml' || media.endsWith('+xml')) return 'text';
+  return undefined;
+}
+
+/** @param observed `observedContentType` as captured, e.g. `text/csv; charset=utf-8`; anything but a string is none. */
+export function parseContentType(observed: unknown): ContentType {
+  if (typeof observed !== 'string' || observed.trim() === '') {
+    return { media: undefined, charset: undefined, announces: undefined };
+  }
+  const [first = '', ...parameters] = observed.split(';');
+  const media = first.trim().toLowerCase();
+  let charset: string | undefined;
+  for (const parameter of parameters) {
+    const [name = '', value = ''] = parameter.split('=');
+    if (name.trim().toLowerCase() === 'charset')
+      charset = value
+        .trim()
+        .replace(/^["']|["']$/g, '')
+        .toLowerCase();
+  }
+  return { media: media === '' ? undefined : media, charset: charset || undefined, announces: announced(media) };
+}

@@ -1,0 +1,104 @@
+/** A line of a capture file → what was captured. */
+import { type Envelope, openEnvelope } from './envelope.ts';
+import { identityOf } from './identity.ts';
+import { inferenceTimeOf } from './inference-time.ts';
+import { interpret } from './interpret.ts';
+import { asText, isObject } from './json.ts';
+import { decodePayload } from './payload.ts';
+import type { Capture, DecodedLine, DecodeOptions, Payload, RawLine } from './types.ts';
+
+/**
+ * Decodes one line. Whatever its bytes are, the answer is a capture or a reason to quarantine; it never throws. Only
+ * what is no capture record is quarantined: a payload that cannot be understood is kept as it was captured.
+ */
+export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLine {
+  const opened = openEnvelope(raw.bytes);
+  if ('reason' in opened) return { kind: 'quarantine', reason: opened.reason };
+  try {
+    return { kind: 'capture', capture: captureOf(opened.envelope, raw, options) };
+  } catch (error) {
+    // A payload beyond what can be taken apart, or a fault of our own: the record is kept all the same.
+    return { kind: 'capture', capture: undecodedCapture(opened.envelope, raw, error) };
+  }
+}
+
+function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions): Capture {
+  const { captureData } = envelope;
+  const notes: string[] = [];
+  const facts = factsOf(envelope, raw, notes);
+  const request = decodePayload('request', captureData.endpointInput, notes);
+  const response = decodePayload('reply', captureData.endpointOutput, notes);
+  if (request?.problem !== undefined) notes.push(`request: ${request.problem}`);
+  if (response?.problem !== undefined) notes.push(`reply: ${response.problem}`);
+  const meaning = interpret(request, response, facts.inferenceId, options, notes);
+  return {
+    ...facts,
+    ...meaning,
+    ...(request === undefined ? {} : { request }),
+    ...identityOf(envelope.record, envelope.eventMetadata, request?.kind === 'json' ? request.value : undefined),
+    notes,
+  };
+}
+
+type Facts = Pick<
+  Capture,
+  | 'eventId'
+  | 'capturedInferenceId'
+  | 'inferenceId'
+  | 'inferenceTimeMs'
+  | 'timeSource'
+  | 'capturedInferenceTime'
+  | 'eventVersion'
+  | 'extraFields'
+>;
+
+function factsOf({ record, eventMetadata, extraFields }: Envelope, raw: RawLine, notes: string[]): Facts {
+  const eventId = asText(eventMetadata.eventId);
+  const capturedInferenceId = asText(eventMetadata.inferenceId);
+  const inferenceId = capturedInferenceId ?? eventId;
+  const eventVersion = asText(record.eventVersion);
+  if (eventId === undefined) notes.push('no eventId was captured');
+  if (eventVersion !== undefined && eventVersion !== '0') {
+    notes.push(`eventVersion “${eventVersion.slice(0, 40)}” is not known; read as version 0`);
+  }
+  return {
+    ...(eventId === undefined ? {} : { eventId }),
+    ...(capturedInferenceId === undefined ? {} : { capturedInferenceId }),
+    ...(inferenceId === undefined ? {} : { inferenceId }),
+    ...inferenceTimeOf(eventMetadata.inferenceTime, raw.place, notes),
+    ...(eventVersion === undefined ? {} : { eventVersion }),
+    ...(extraFields === undefined ? {} : { extraFields }),
+  };
+}
+
+/** The payloads as they were captured, when taking them apart failed. */
+function undecodedCapture(envelope: Envelope, raw: RawLine, error: unknown): Capture {
+  const notes: string[] = [];
+  const facts = factsOf(envelope, raw, notes);
+  const why = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  notes.push(`the payloads could not be taken apart (${why.slice(0, 200)}) and are kept as captured`);
+  const keep = (side: unknown): Payload | undefined => {
+    if (side === undefined || side === null) return undefined;
+    const { data, observedContentType, encoding } = isObject(side) ? side : {};
+    const text = typeof data === 'string' ? data : '';
+    return {
+      contentType: typeof observedContentType === 'string' ? observedContentType : null,
+      encoding: typeof encoding === 'string' ? encoding : '',
+      kind: 'raw',
+      value: text,
+      text,
+      bytes: Buffer.byteLength(text),
+      problem: 'could not be taken apart',
+    };
+  };
+  const request = keep(envelope.captureData.endpointInput);
+  const response = keep(envelope.captureData.endpointOutput);
+  return {
+    ...facts,
+    format: 'text',
+    ...(request === undefined ? {} : { request }),
+    ...(response === undefined ? {} : { response }),
+    attributes: {},
+    notes,
+  };
+}

@@ -1,0 +1,101 @@
+/** The record around the payloads: what makes a line a capture record, and what is wrong with one that is none. */
+import { isObject, type JsonObject } from './json.ts';
+import type { QuarantineReason } from './types.ts';
+
+export interface Envelope {
+  record: JsonObject;
+  captureData: JsonObject;
+  /** `{}` when the record has none. */
+  eventMetadata: JsonObject;
+  /** Fields that Data Capture is not known to write. */
+  extraFields?: JsonObject;
+}
+
+/** Characters of a bad line that a reason quotes. */
+const QUOTED_CHARS = 80;
+const quote = (text: string): string => {
+  const shown = text.trim().slice(0, QUOTED_CHARS);
+  return `“${shown}${text.trim().length > QUOTED_CHARS ? '…' : ''}”`;
+};
+
+const KNOWN = { record: ['captureData', 'eventMetadata', 'eventVersion'], data: ['endpointInput', 'endpointOutput'] };
+const KNOWN_METADATA = [
+  'eventId',
+  'inferenceId',
+  'inferenceTime',
+  'customAttributes',
+  'CustomAttributes',
+  'invocationSource',
+];
+
+const bad = (name: string, message: string): { reason: QuarantineReason } => ({ reason: { name, message } });
+
+/** @param bytes of the line. Never throws. */
+export function openEnvelope(bytes: Buffer): { envelope: Envelope } | { reason: QuarantineReason } {
+  let text: string;
+  try {
+    text = bytes.toString('utf8');
+  } catch {
+    // V8's longest string is 512 MB.
+    return bad('LineTooLong', `the line has ${bytes.length} bytes, more than can be read as one text`);
+  }
+  if (text.charCodeAt(0) === 0xfeff) text = text.slice(1);
+  let record: unknown;
+  try {
+    record = JSON.parse(text);
+  } catch (error) {
+    return bad('NotJson', describeBadJson(text, error));
+  }
+  if (!isObject(record)) {
+    const what = Array.isArray(record) ? 'a list' : record === null ? 'null' : `a ${typeof record}`;
+    return bad(
+      'NotACaptureRecord',
+      `the line is JSON, but ${what} where a capture record (an object with captureData) is expected: ${quote(text)}`,
+    );
+  }
+  const { captureData, eventMetadata } = record;
+  if (!isObject(captureData)) return bad('NotACaptureRecord', describeForeign(record, captureData));
+  const metadata = isObject(eventMetadata) ? eventMetadata : {};
+  const extraFields = extrasOf(record, captureData, metadata);
+  return {
+    envelope: { record, captureData, eventMetadata: metadata, ...(extraFields === undefined ? {} : { extraFields }) },
+  };
+}
+
+function describeBadJson(text: string, error: unknown): string {
+  const trimmed = text.trim();
+  if (trimmed.includes('\u0000'))
+    return `the line is not JSON: it holds NUL bytes, as a damaged file does: ${quote(trimmed.replaceAll('\u0000', '␀'))}`;
+  if (trimmed.startsWith('{') && !trimmed.endsWith('}')) {
+    return `the line is cut off: it begins as a JSON object but does not end as one: ${quote(text)}`;
+  }
+  const detail =
+    error instanceof Error ? error.message.replace(/,? ?"[\s\S]*$/, '').slice(0, 120) : 'it does not parse';
+  return `the line is not JSON (${detail}): ${quote(text)}`;
+}
+
+function describeForeign(record: JsonObject, captureData: unknown): string {
+  const fields = Object.keys(record).slice(0, 8).join(', ');
+  if ('groundTruthData' in record) return 'the line is a ground truth record (groundTruthData), not a capture';
+  if (captureData !== undefined) {
+    const what = Array.isArray(captureData) ? 'a list' : captureData === null ? 'null' : `a ${typeof captureData}`;
+    return `captureData is ${what} where an object with endpointInput and endpointOutput is expected`;
+  }
+  return `the line is a JSON object without captureData; ${fields === '' ? 'it is empty' : `its fields are: ${fields}`}`;
+}
+
+/** What is not known is kept: under its own name, or under that of the object it was in. */
+function extrasOf(record: JsonObject, captureData: JsonObject, metadata: JsonObject): JsonObject | undefined {
+  const unknown = (fields: JsonObject, known: readonly string[]): [string, unknown][] =>
+    Object.entries(fields).filter(([name]) => !known.includes(name));
+  const top = unknown(record, KNOWN.record);
+  // Metadata that is no object is kept as it is.
+  if ('eventMetadata' in record && !isObject(record.eventMetadata) && record.eventMetadata !== null) {
+    top.push(['eventMetadata', record.eventMetadata]);
+  }
+  const data = unknown(captureData, KNOWN.data);
+  const meta = unknown(metadata, KNOWN_METADATA);
+  if (data.length > 0) top.push(['captureData', Object.fromEntries(data)]);
+  if (meta.length > 0) top.push(['eventMetadata', Object.fromEntries(meta)]);
+  return top.length > 0 ? Object.fromEntries(top) : undefined;
+}

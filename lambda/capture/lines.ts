@@ -1,0 +1,292 @@
+/**
+ * Lines of a capture file, read as a stream: for the planner as chunks (byte ranges, no bytes kept), for the
+ * processor as the lines themselves. Both stand on one scanner, so that they agree on what a line is:
+ *
+ * - a line ends with LF; carriage returns before it belong to the line ending;
+ * - a byte order mark at the very start of the file belongs to no line;
+ * - a line of white space alone is blank: it is numbered, and otherwise skipped.
+ */
+import { RetryableError } from '../common/errors.ts';
+import type { LinePlace, RawLine } from './types.ts';
+
+const LF = 0x0a;
+const CR = 0x0d;
+const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
+
+/** Space, and tab to carriage return. */
+const isWhite = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
+
+// -------------------------------------------------------------------------------------------------------- scanner
+
+/** A line that is not blank. Offsets are those of the file. */
+interface ScannedLine {
+  /** Physical number, from 1. */
+  number: number;
+  /** First byte. */
+  start: number;
+  /** Behind the last byte, line ending not included. */
+  contentEnd: number;
+  /** Behind the last byte, line ending included. */
+  end: number;
+}
+
+/** Finds the lines in consecutive pieces of a file; keeps a few numbers, no bytes. */
+class LineScanner {
+  /** Offset of the next piece. */
+  #offset: number;
+  #number: number;
+  #lineStart: number;
+  #blank = true;
+  /** Carriage returns at the end of what has been seen of the line. */
+  #returns = 0;
+
+  constructor(offset: number, firstLine: number) {
+    this.#offset = offset;
+    this.#lineStart = offset;
+    this.#number = firstLine;
+  }
+
+  get offset(): number {
+    return this.#offset;
+  }
+
+  /** Start of the line that has not ended yet. */
+  get lineStart(): number {
+    return this.#lineStart;
+  }
+
+  /** Calls `onLine` for every line that ends in this piece and is not blank. */
+  scan(piece: Buffer, onLine: (line: ScannedLine) => void): void {
+    let from = 0;
+    for (;;) {
+      const found = piece.indexOf(LF, from);
+      const to = found === -1 ? piece.length : found;
+      this.#look(piece, from, to);
+      if (found === -1) break;
+      this.#endLine(this.#offset + found + 1, this.#offset + found, onLine);
+      from = found + 1;
+    }
+    this.#offset += piece.length;
+  }
+
+  /** Calls `onLine` for a last line without a line feed. */
+  finish(onLine: (line: ScannedLine) => void): void {
+    if (this.#offset > this.#lineStart) this.#endLine(this.#offset, this.#offset, onLine);
+  }
+
+  /** Takes note of the part of the current line that lies in `piece[from, to)`. */
+  #look(piece: Buffer, from: number, to: number): void {
+    if (from === to) return;
+    for (let at = from; this.#blank && at < to; at += 1) this.#blank = isWhite(piece[at] as number);
+    let last = to;
+    while (last > from && piece[last - 1] === CR) last -= 1;
+    this.#returns = last === from ? this.#returns + (to - from) : to - last;
+  }
+
+  #endLine(end: number, lineFeed: number, onLine: (line: ScannedLine) => void): void {
+    if (!this.#blank) {
+      onLine({ number: this.#number, start: this.#lineStart, contentEnd: lineFeed - this.#returns, end });
+    }
+    this.#number += 1;
+    this.#lineStart = end;
+    this.#blank = true;
+    this.#returns = 0;
+  }
+}
+
+interface Piece {
+  bytes: Buffer;
+  offset: number;
+}
+
+/** The stream's pieces with their offsets; a byte order mark at offset 0 is left out, however it is cut up. */
+async function* piecesOf(stream: AsyncIterable<Uint8Array>, start: number): AsyncGenerator<Piece> {
+  let offset = start;
+  /** What may turn out to be a byte order mark; `undefined` once that is settled. */
+  let head: Buffer | undefined = start === 0 ? Buffer.alloc(0) : undefined;
+  for await (const data of stream) {
+    if (data.byteLength === 0) continue;
+    let bytes = Buffer.isBuffer(data) ? data : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+    if (head !== undefined) {
+      bytes = head.length === 0 ? bytes : Buffer.concat([head, bytes]);
+      if (bytes.length < BOM.length && bytes.equals(BOM.subarray(0, bytes.length))) {
+        head = bytes;
+        continue;
+      }
+      head = undefined;
+      if (bytes.subarray(0, BOM.length).equals(BOM)) {
+        bytes = bytes.subarray(BOM.length);
+        offset = BOM.length;
+      }
+    }
+    yield { bytes, offset };
+    offset += bytes.length;
+  }
+  if (head !== undefined && head.length > 0) yield { bytes: head, offset };
+}
+
+// --------------------------------------------------------------------------------------------------------- chunks
+
+export interface ChunkBounds {
+  /** Most non-blank lines of a chunk. */
+  maxLines: number;
+  /** Most bytes of a chunk; a longer line is a chunk of its own. */
+  maxBytes: number;
+}
+
+/** A run of whole lines. It begins and ends with a line that is not blank; chunks do not overlap. */
+export interface LineChunk {
+  /** First byte, inclusive. */
+  start: number;
+  /** Last byte, inclusive; the line ending of the last line belongs to it. */
+  end: number;
+  /** Physical number of the first line, from 1. */
+  firstLine: number;
+  /** Non-blank lines. */
+  lines: number;
+  /** `end - start + 1`. */
+  bytes: number;
+}
+
+/** Where reading begins, when it is not at the file's start. */
+export interface ScanStart {
+  offset: number;
+  firstLine: number;
+}
+
+/**
+ * Cuts a file into chunks. Memory is that of one piece of the stream, whatever the length of the file or of its lines.
+ * A file without a line that is not blank has no chunk.
+ */
+export async function* scanChunks(
+  stream: AsyncIterable<Uint8Array>,
+  bounds: ChunkBounds,
+  from: ScanStart = { offset: 0, firstLine: 1 },
+): AsyncGenerator<LineChunk> {
+  let ready: LineChunk[] = [];
+  let open: LineChunk | undefined;
+  const onLine = (line: ScannedLine): void => {
+    const fits =
+      open !== undefined && open.lines < bounds.maxLines && line.end - open.start <= bounds.maxBytes ? open : undefined;
+    if (fits !== undefined) {
+      fits.lines += 1;
+      fits.end = line.end - 1;
+      fits.bytes = line.end - fits.start;
+      return;
+    }
+    if (open !== undefined) ready.push(open);
+    open = { start: line.start, end: line.end - 1, firstLine: line.number, lines: 1, bytes: line.end - line.start };
+  };
+
+  let scanner: LineScanner | undefined;
+  for await (const piece of piecesOf(stream, from.offset)) {
+    scanner ??= new LineScanner(piece.offset, from.firstLine);
+    scanner.scan(piece.bytes, onLine);
+    if (ready.length === 0) continue;
+    yield* ready;
+    ready = [];
+  }
+  scanner?.finish(onLine);
+  yield* ready;
+  if (open !== undefined) yield open;
+}
+
+// ---------------------------------------------------------------------------------------------------------- lines
+
+/** The object and where in it the stream begins; a `ManifestLine` is one. */
+export interface LineSource {
+  bucket: string;
+  key: string;
+  versionId?: string;
+  etag: string;
+  /** Offset of the stream's first byte. */
+  start: number;
+  /** Offset of the stream's last byte. When given, a stream that ends early is an error. */
+  end?: number;
+  /** Physical number of the first line, from 1. */
+  firstLine: number;
+  objectTimeMs: number;
+}
+
+/** A line that is not blank; one over the bound is named by its place only. */
+export type LineRead = { kind: 'line'; raw: RawLine } | { kind: 'tooLong'; place: LinePlace };
+
+/**
+ * The lines of a stream that are not blank, in order. A line over `maxLineBytes` (its ending not counted) is reported
+ * without ever being held in memory.
+ *
+ * @throws RetryableError `StorageUnavailable` when the stream ends before `source.end`.
+ */
+export async function* readLines(
+  stream: AsyncIterable<Uint8Array>,
+  source: LineSource,
+  options: { maxLineBytes: number },
+): AsyncGenerator<LineRead> {
+  /** Pieces of the line that began before the current piece; `undefined` once it is over the bound. */
+  let held: Buffer[] | undefined = [];
+  let heldFrom = source.start;
+  let heldBytes = 0;
+  let piece: Piece = { bytes: Buffer.alloc(0), offset: source.start };
+  let ready: LineRead[] = [];
+
+  const onLine = (line: ScannedLine): void => {
+    const place: LinePlace = {
+      bucket: source.bucket,
+      key: source.key,
+      ...(source.versionId === undefined ? {} : { versionId: source.versionId }),
+      etag: source.etag,
+      line: line.number,
+      start: line.start,
+      end: line.contentEnd - 1,
+      objectTimeMs: source.objectTimeMs,
+    };
+    const length = line.contentEnd - line.start;
+    const isWhole = line.start >= piece.offset;
+    if (length > options.maxLineBytes || (!isWhole && held === undefined)) {
+      ready.push({ kind: 'tooLong', place });
+    } else if (isWhole) {
+      const bytes = piece.bytes.subarray(line.start - piece.offset, line.contentEnd - piece.offset);
+      ready.push({ kind: 'line', raw: { bytes, place } });
+    } else {
+      const tail = piece.bytes.subarray(0, Math.max(0, line.contentEnd - piece.offset));
+      // Cut to length: carriage returns may have been held before the line feed came.
+      const bytes = Buffer.concat([...(held ?? []), tail], Math.max(length, 0));
+      ready.push({ kind: 'line', raw: { bytes, place } });
+    }
+  };
+
+  let scanner: LineScanner | undefined;
+  let read = source.start;
+  for await (piece of piecesOf(stream, source.start)) {
+    scanner ??= new LineScanner(piece.offset, source.firstLine);
+    scanner.scan(piece.bytes, onLine);
+    read = scanner.offset;
+    if (scanner.lineStart !== heldFrom) {
+      held = [];
+      heldBytes = 0;
+      heldFrom = scanner.lineStart;
+    }
+    const rest = piece.bytes.subarray(Math.max(0, scanner.lineStart - piece.offset));
+    heldBytes += rest.length;
+    if (heldBytes > options.maxLineBytes + MAX_ENDING_BYTES) held = undefined;
+    else if (rest.length > 0) held?.push(rest);
+    yield* ready;
+    ready = [];
+  }
+  assertComplete(source, read);
+  piece = { bytes: Buffer.alloc(0), offset: read };
+  scanner?.finish(onLine);
+  yield* ready;
+}
+
+/** A line of exactly the allowed length may be followed by this much of a line ending before the line feed is seen. */
+const MAX_ENDING_BYTES = 1024;
+
+function assertComplete(source: LineSource, read: number): void {
+  if (source.end === undefined || read > source.end) return;
+  throw new RetryableError('StorageUnavailable', 'The capture file’s stream ended early', {
+    got: `${read - source.start} bytes`,
+    expected: `${source.end - source.start + 1} bytes`,
+    where: `s3://${source.bucket}/${source.key}, bytes ${source.start}-${source.end}`,
+  });
+}

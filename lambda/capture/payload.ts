@@ -1,0 +1,172 @@
+/** One side of a capture: what `data` holds, as far as its bytes, its encoding and its content type tell. */
+import { createHash } from 'node:crypto';
+import { decodeText } from './charset.ts';
+import { type ContentType, parseContentType } from './content-type.ts';
+import { looksLikeNumericCsv, parseCsv } from './csv.ts';
+import { isObject, parseJson, toJson } from './json.ts';
+import { parseJsonLines } from './json-lines.ts';
+import { assembleStream } from './stream/assemble.ts';
+import { looksLikeEventStream, parseEventStream } from './stream/events.ts';
+import type { Payload } from './types.ts';
+
+/** A summary in place of bytes; they stay in S3. */
+export interface BinarySummary {
+  binary: true;
+  contentType: string | null;
+  bytes: number;
+  sha256: string;
+}
+
+/** What all steps of decoding one side share. */
+interface Context {
+  side: 'request' | 'reply';
+  announced: { contentType: string | null; encoding: string };
+  type: ContentType;
+  /** Collects what a reader should know. */
+  notes: string[];
+}
+
+/**
+ * @param captured `endpointInput` or `endpointOutput`; anything but an object is kept as it is.
+ * @param notes collects what a reader should know.
+ * @returns `undefined` when the side was not captured. Never throws.
+ */
+export function decodePayload(side: Context['side'], captured: unknown, notes: string[]): Payload | undefined {
+  if (captured === undefined || captured === null) return undefined;
+  const fields = isObject(captured) ? captured : {};
+  const observed = fields.observedContentType;
+  const encoding = typeof fields.encoding === 'string' ? fields.encoding : '';
+  const context: Context = {
+    side,
+    announced: { contentType: typeof observed === 'string' ? observed : null, encoding },
+    type: parseContentType(observed),
+    notes,
+  };
+  if (!isObject(captured)) return undecodable(context, captured, 'captured as something other than an object');
+  const { data } = captured;
+  if (data === undefined || data === null) return { ...context.announced, kind: 'empty', value: null, bytes: 0 };
+  // Not what Data Capture writes, but clear enough: a document in place of its text.
+  if (typeof data !== 'string') return fromDocument(context, data);
+  switch (encoding.toUpperCase()) {
+    case 'BASE64':
+      return fromBase64(context, data);
+    case 'JSON':
+    case 'CSV':
+    case '':
+      return fromText(context, data, Buffer.byteLength(data));
+    default: {
+      const known = 'known are JSON, CSV and BASE64';
+      return undecodable(context, data, `encoded as “${encoding.slice(0, 40)}”, which is not known; ${known}`);
+    }
+  }
+}
+
+function undecodable({ announced }: Context, captured: unknown, problem: string): Payload {
+  const text = typeof captured === 'string' ? captured : (toJson(captured) ?? 'nested too deep to be written out');
+  return { ...announced, kind: 'raw', value: text, text, bytes: Buffer.byteLength(text), problem };
+}
+
+function fromDocument(context: Context, data: unknown): Payload {
+  const text = toJson(data);
+  if (text === undefined) return undecodable(context, data, 'nested too deep to be written out');
+  return fromText(context, text, Buffer.byteLength(text));
+}
+
+// --------------------------------------------------------------------------------------------------------- base64
+
+/** Not in either alphabet of base64, nor padding, nor a line break. */
+const NOT_BASE64 = /[^A-Za-z0-9+/_=\s-]/;
+
+/** @returns `undefined` when the text is not base64; Node's own decoder would skip over what is not. */
+export function decodeBase64(data: string): Buffer | undefined {
+  if (NOT_BASE64.test(data)) return undefined;
+  const dense = /\s/.test(data) ? data.replace(/\s+/g, '') : data;
+  const firstPad = dense.indexOf('=');
+  const digits = firstPad === -1 ? dense.length : firstPad;
+  const isPadded = /^={0,2}$/.test(dense.slice(digits, digits + 3));
+  return isPadded && digits % 4 !== 1 ? Buffer.from(dense, 'base64') : undefined;
+}
+
+function fromBase64(context: Context, data: string): Payload {
+  const { announced, type, notes } = context;
+  const bytes = decodeBase64(data);
+  if (bytes === undefined) return undecodable(context, data, 'announced as BASE64 but not valid base64');
+  if (bytes.length === 0) return { ...announced, kind: 'empty', value: null, bytes: 0 };
+  if (type.announces === 'binary') return binary(context, bytes);
+  const decoded = decodeText(bytes, type.charset, type.announces !== undefined);
+  if ('binary' in decoded) return binary(context, bytes);
+  if (decoded.note !== undefined) notes.push(`${nameOf(context)}: ${decoded.note}`);
+  return fromText(context, decoded.text, bytes.length);
+}
+
+function binary({ announced, type }: Context, bytes: Buffer): Payload {
+  const value: BinarySummary = {
+    binary: true,
+    contentType: announced.contentType,
+    bytes: bytes.length,
+    sha256: createHash('sha256').update(bytes).digest('hex'),
+  };
+  const isSurprise = type.announces !== undefined && type.announces !== 'binary';
+  const problem = isSurprise ? { problem: `announced as ${type.media} but the bytes are no text` } : {};
+  return { ...announced, kind: 'binary', value, bytes: bytes.length, ...problem };
+}
+
+// ----------------------------------------------------------------------------------------------------------- text
+
+const nameOf = ({ side }: Context): string => (side === 'request' ? 'request' : 'reply');
+
+/** A text payload before it is known what it holds. */
+type TextPayload = Pick<Payload, 'contentType' | 'encoding' | 'bytes'> & { text: string };
+
+/** The kind that is announced is tried first, then what the text itself looks like. */
+function fromText(context: Context, data: string, bytes: number): Payload {
+  const { announced, type } = context;
+  const text = data.charCodeAt(0) === 0xfeff ? data.slice(1) : data;
+  const base: TextPayload = { ...announced, bytes, text };
+  if (text.trim() === '') return { ...base, kind: 'empty', value: null };
+
+  const announces = type.announces ?? (announced.encoding.toUpperCase() === 'CSV' ? 'csv' : undefined);
+  if (announces === 'text') return { ...base, kind: 'text', value: text };
+  if (announces === 'csv') return fromCsv(base);
+  if (announces === 'event-stream' && looksLikeEventStream(text)) return fromEvents(context, base);
+  if (announces === 'jsonlines') {
+    const lines = parseJsonLines(text, true, context.notes);
+    if (lines !== undefined) return fromLines(context, base, lines);
+  }
+  const parsed = parseJson(text);
+  if (parsed.ok) {
+    context.notes.push(...parsed.notes.map((note) => `${nameOf(context)}: ${note}`));
+    return { ...base, kind: 'json', value: parsed.value, ...(parsed.duplicateKeys ? { keepText: true } : {}) };
+  }
+  if (looksLikeEventStream(text)) return fromEvents(context, base);
+  const lines = parseJsonLines(text, false, context.notes);
+  if (lines !== undefined) return fromLines(context, base, lines);
+  if (announces === undefined && looksLikeNumericCsv(text)) return fromCsv(base);
+  const isAnnounced = announces !== undefined || announced.encoding.toUpperCase() === 'JSON';
+  const problem = `announced as ${type.media ?? announced.encoding}, but ${parsed.problem}`;
+  return { ...base, kind: 'text', value: text, ...(isAnnounced ? { problem } : {}) };
+}
+
+function fromCsv(base: TextPayload): Payload {
+  const table = parseCsv(base.text);
+  if ('rows' in table) return { ...base, kind: 'csv', value: table.rows };
+  return { ...base, kind: 'text', value: base.text, problem: `announced as CSV, but ${table.problem}` };
+}
+
+function fromEvents({ notes }: Context, base: TextPayload): Payload {
+  const stream = parseEventStream(base.text);
+  const assembled = assembleStream(stream, 'events');
+  if (stream.broken > 0) notes.push(`${stream.broken} of the stream’s events could not be read`);
+  if (assembled !== undefined) notes.push(...assembled.notes);
+  const value = assembled?.value ?? stream.events.map((event) => event.data);
+  return { ...base, kind: 'event-stream', value, keepText: true };
+}
+
+function fromLines({ side, notes }: Context, base: TextPayload, lines: unknown[]): Payload {
+  // A streamed reply may also come as one JSON document a line: LMI and Ollama send it so.
+  const stream = { events: lines.map((data) => ({ data })), done: false, broken: 0 };
+  const assembled = side === 'reply' ? assembleStream(stream, 'lines') : undefined;
+  if (assembled === undefined) return { ...base, kind: 'jsonlines', value: lines };
+  notes.push(...assembled.notes);
+  return { ...base, kind: 'event-stream', value: assembled.value, keepText: true };
+}

@@ -1,0 +1,226 @@
+/** Messages of any vendor in the OpenAI form; what is in that form already is passed on as the same object. */
+import { isObject, type JsonObject, toJson } from '../json.ts';
+import type { ChatMessage, ToolCall } from '../types.ts';
+
+/** Roles as vendors call them; those of OpenAI stand for themselves. */
+const ROLES: Record<string, string> = {
+  model: 'assistant',
+  bot: 'assistant',
+  ai: 'assistant',
+  chatbot: 'assistant',
+  gpt: 'assistant',
+  human: 'user',
+};
+
+export function roleOf(value: unknown, fallback: string): string {
+  if (typeof value !== 'string' || value.trim() === '') return fallback;
+  const lower = value.trim().toLowerCase();
+  return (Object.hasOwn(ROLES, lower) ? ROLES[lower] : undefined) ?? lower;
+}
+
+/** Kinds of content part that the OpenAI form has. */
+const OPENAI_PARTS = new Set(['text', 'image_url', 'input_audio', 'input_text', 'output_text', 'file', 'refusal']);
+
+const argumentsOf = (input: unknown): string => (typeof input === 'string' ? input : (toJson(input ?? {}) ?? '{}'));
+
+const toolCall = (id: unknown, name: unknown, input: unknown): ToolCall => ({
+  ...(typeof id === 'string' ? { id } : {}),
+  type: 'function',
+  function: { name: typeof name === 'string' ? name : '', arguments: argumentsOf(input) },
+});
+
+/** What a list of content blocks amounts to. */
+interface Blocks {
+  parts: unknown[];
+  calls: ToolCall[];
+  results: ChatMessage[];
+  reasoning: string[];
+}
+
+const mediaOf = (format: unknown, kind: string): string => (typeof format === 'string' ? `${kind}/${format}` : kind);
+
+const imagePart = (url: string): JsonObject => ({ type: 'image_url', image_url: { url } });
+
+function imageOf(block: JsonObject): JsonObject | undefined {
+  const source = isObject(block.source) ? block.source : undefined;
+  if (source !== undefined && typeof source.data === 'string') {
+    return imagePart(
+      `data:${typeof source.media_type === 'string' ? source.media_type : 'image'};base64,${source.data}`,
+    );
+  }
+  if (source !== undefined && typeof source.url === 'string') return imagePart(source.url);
+  // Bedrock: {image: {format, source: {bytes}}}; Gemini: {inlineData: {mimeType, data}}.
+  const image = isObject(block.image) ? block.image : undefined;
+  if (image !== undefined && isObject(image.source) && typeof image.source.bytes === 'string') {
+    return imagePart(`data:${mediaOf(image.format, 'image')};base64,${image.source.bytes}`);
+  }
+  const inline = isObject(block.inlineData)
+    ? block.inlineData
+    : isObject(block.inline_data)
+      ? block.inline_data
+      : undefined;
+  if (inline !== undefined && typeof inline.data === 'string') {
+    const media = inline.mimeType ?? inline.mime_type;
+    return imagePart(`data:${typeof media === 'string' ? media : 'image'};base64,${inline.data}`);
+  }
+  return undefined;
+}
+
+/** Text of a tool's result, whatever it is wrapped in. */
+function resultText(content: unknown): string {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return toJson(content ?? '') ?? '';
+  return content
+    .map((part) =>
+      isObject(part) && typeof part.text === 'string'
+        ? part.text
+        : (toJson(isObject(part) ? (part.json ?? part) : part) ?? ''),
+    )
+    .join('\n');
+}
+
+const toolResult = (id: unknown, content: unknown): ChatMessage => ({
+  role: 'tool',
+  ...(typeof id === 'string' ? { tool_call_id: id } : {}),
+  content: resultText(content),
+});
+
+function addBlock(blocks: Blocks, block: unknown): void {
+  if (typeof block === 'string') {
+    blocks.parts.push({ type: 'text', text: block });
+    return;
+  }
+  if (!isObject(block)) {
+    blocks.parts.push({ type: 'text', text: toJson(block) ?? '' });
+    return;
+  }
+  const { type } = block;
+  if (type === 'tool_use') blocks.calls.push(toolCall(block.id, block.name, block.input));
+  else if (isObject(block.toolUse)) {
+    blocks.calls.push(toolCall(block.toolUse.toolUseId, block.toolUse.name, block.toolUse.input));
+  } else if (isObject(block.functionCall)) {
+    blocks.calls.push(toolCall(block.functionCall.id, block.functionCall.name, block.functionCall.args));
+  } else if (type === 'tool_result') blocks.results.push(toolResult(block.tool_use_id, block.content));
+  else if (isObject(block.toolResult)) {
+    blocks.results.push(toolResult(block.toolResult.toolUseId, block.toolResult.content));
+  } else if (isObject(block.functionResponse)) {
+    blocks.results.push(
+      toolResult(block.functionResponse.id ?? block.functionResponse.name, block.functionResponse.response),
+    );
+  } else if (type === 'thinking' && typeof block.thinking === 'string') blocks.reasoning.push(block.thinking);
+  else if (isObject(block.reasoningContent)) {
+    const { reasoningText } = block.reasoningContent;
+    if (isObject(reasoningText) && typeof reasoningText.text === 'string') blocks.reasoning.push(reasoningText.text);
+  } else if (block.thought === true && typeof block.text === 'string') blocks.reasoning.push(block.text);
+  else if (typeof type === 'string' && OPENAI_PARTS.has(type)) blocks.parts.push(block);
+  else if (typeof block.text === 'string') blocks.parts.push({ type: 'text', text: block.text });
+  else blocks.parts.push(imageOf(block) ?? block);
+}
+
+const isTextPart = (part: unknown): part is { type: 'text'; text: string } =>
+  isObject(part) && part.type === 'text' && typeof part.text === 'string';
+
+/** Whether a message is in the OpenAI form as it is. */
+function isOpenAi(message: JsonObject): boolean {
+  const { content } = message;
+  if (typeof message.role !== 'string' || message.role !== roleOf(message.role, '')) return false;
+  if (content === null || typeof content === 'string') return true;
+  if (content === undefined) return Array.isArray(message.tool_calls) || isObject(message.function_call);
+  return (
+    Array.isArray(content) &&
+    content.every((part) => isObject(part) && typeof part.type === 'string' && OPENAI_PARTS.has(part.type))
+  );
+}
+
+/**
+ * One vendor message as OpenAI messages: several when it holds tool results, which are messages of their own there.
+ *
+ * @param fallbackRole when the message names none.
+ */
+export function chatMessages(value: unknown, fallbackRole: string): ChatMessage[] {
+  if (!isObject(value)) {
+    return [{ role: fallbackRole, content: typeof value === 'string' ? value : (toJson(value) ?? '') }];
+  }
+  if (isOpenAi(value)) return [value as unknown as ChatMessage];
+  const role = roleOf(value.role ?? value.author ?? value.from ?? value.type, fallbackRole);
+  const content = value.content ?? value.parts ?? value.text ?? value.message ?? value.value;
+  const blocks: Blocks = { parts: [], calls: [], results: [], reasoning: [] };
+  if (Array.isArray(content)) for (const block of content) addBlock(blocks, block);
+  else if (content !== undefined && content !== null) addBlock(blocks, content);
+
+  const messages: ChatMessage[] = [...blocks.results];
+  const carried = Object.fromEntries(
+    ['name', 'tool_call_id'].flatMap((name) => (typeof value[name] === 'string' ? [[name, value[name]]] : [])),
+  );
+  const calls = [...blocks.calls, ...(Array.isArray(value.tool_calls) ? value.tool_calls.map(anyToolCall) : [])];
+  if (blocks.parts.length > 0 || calls.length > 0 || blocks.reasoning.length > 0 || messages.length === 0) {
+    messages.push({
+      role,
+      ...carried,
+      content: contentOf(blocks.parts, calls.length > 0),
+      ...(blocks.reasoning.length > 0 ? { reasoning: blocks.reasoning.join('\n\n') } : {}),
+      ...(calls.length > 0 ? { tool_calls: calls } : {}),
+    });
+  }
+  return messages;
+}
+
+/** Texts alone are one string; anything beside them makes it a list of parts. */
+function contentOf(parts: unknown[], hasCalls: boolean): ChatMessage['content'] {
+  if (parts.length === 0) return hasCalls ? null : '';
+  return parts.every(isTextPart) ? parts.map((part) => part.text).join('\n\n') : parts;
+}
+
+/** A tool call in OpenAI's form, or in a flat one such as Ollama's (arguments as an object) and Cohere's. */
+function anyToolCall(call: unknown): ToolCall {
+  if (!isObject(call)) return toolCall(undefined, '', call);
+  const inner = isObject(call.function) ? call.function : call;
+  return toolCall(call.id, inner.name, inner.arguments ?? inner.parameters ?? inner.input);
+}
+
+/** A vendor's list of messages in the OpenAI form. */
+export const allMessages = (list: unknown[]): ChatMessage[] => list.flatMap((message) => chatMessages(message, 'user'));
+
+/** Whether a value is a list of messages: objects that each have a role, or an author, and something said. */
+export const isMessageList = (value: unknown): value is JsonObject[] =>
+  Array.isArray(value) &&
+  value.length > 0 &&
+  value.every(
+    (item) =>
+      isObject(item) &&
+      typeof (item.role ?? item.from) === 'string' &&
+      ['content', 'parts', 'tool_calls', 'message', 'text', 'value', 'function_call'].some((name) => name in item),
+  );
+
+/** A tool in OpenAI's form, from Anthropic's, Bedrock's, Gemini's or Cohere's. */
+export function openAiTools(value: unknown): unknown[] | undefined {
+  if (!Array.isArray(value) || value.length === 0) return undefined;
+  return value.flatMap((tool) => {
+    if (!isObject(tool) || isObject(tool.function)) return [tool];
+    const declarations = tool.functionDeclarations ?? tool.function_declarations;
+    if (Array.isArray(declarations)) return declarations.map(functionTool);
+    return isObject(tool.toolSpec) ? [functionTool(tool.toolSpec)] : [functionTool(tool)];
+  });
+}
+
+function functionTool(spec: unknown): unknown {
+  if (!isObject(spec) || typeof spec.name !== 'string') return spec;
+  const schema = isObject(spec.inputSchema) ? (spec.inputSchema.json ?? spec.inputSchema) : undefined;
+  const parameters = spec.parameters ?? spec.input_schema ?? schema ?? spec.parameter_definitions;
+  return {
+    type: 'function',
+    function: {
+      name: spec.name,
+      ...(typeof spec.description === 'string' ? { description: spec.description } : {}),
+      ...(parameters === undefined ? {} : { parameters }),
+    },
+  };
+}
+
+/** The fields of an object but those named. */
+export const without = (value: JsonObject, ...names: string[]): JsonObject =>
+  Object.fromEntries(Object.entries(value).filter(([name]) => !names.includes(name)));
+
+/** Finish reasons that are said, in order. */
+export const textsOf = (values: unknown[]): string[] =>
+  values.filter((value): value is string => typeof value === 'string');
