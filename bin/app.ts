@@ -7,7 +7,8 @@ import { readSettings } from '../lib/settings.ts';
 const { CDK_DEFAULT_ACCOUNT: account, CDK_DEFAULT_REGION: region } = process.env;
 
 try {
-  const { settings, unknown } = readSettings();
+  // As dotenv's own tools name another file than .env.
+  const { settings, unknown } = readSettings(process.env, process.env.DOTENV_CONFIG_PATH);
   const app = new App();
   const stack = new MonitoringStack(app, resourceNames(settings.STACK_PREFIX).stack, {
     settings,

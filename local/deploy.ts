@@ -67,6 +67,8 @@ async function cdk(
         ...cleanEnvironment(),
         ...target.ministack.env,
         ...target.settings,
+        // The person's .env names resources on AWS.
+        DOTENV_CONFIG_PATH: join(target.directory, 'no-dotenv'),
         // The CLI's caches of accounts and connections must not mix with a person's own.
         CDK_HOME: join(target.directory, 'cdk-home'),
         // Nothing of a local run is reported to anybody.

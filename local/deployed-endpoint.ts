@@ -21,11 +21,13 @@ const MAX_ENDPOINTS = 8;
 /**
  * Deploys one stack for each endpoint, as on AWS, where a stack watches one endpoint.
  *
+ * @param settings further settings of each stack
  * @throws Error naming the endpoints when there are too many
  */
 export async function deployEndpoints(
   environment: LocalEnvironment,
   endpoints: readonly EndpointCaptures[],
+  settings: Record<string, string>,
   onProgress: (text: string) => void,
 ): Promise<DeployedEndpoint[]> {
   if (endpoints.length > MAX_ENDPOINTS) {
@@ -38,6 +40,7 @@ export async function deployEndpoints(
     const prefix = index === 0 ? PREFIX : `${PREFIX}-${index + 1}`;
     onProgress(`Deploying the stack of ${captures.endpoint} to the emulated AWS …`);
     const outputs = await environment.deployStack({
+      ...settings,
       STACK_PREFIX: prefix,
       SAGEMAKER_ENDPOINT_NAME: captures.endpoint,
       DATA_CAPTURE_S3_PREFIX: `${captures.endpoint}/`,

@@ -6,13 +6,14 @@ import { findCaptures } from './capture-files.ts';
 import { type DeployedEndpoint, deployEndpoints } from './deployed-endpoint.ts';
 import { type LocalEnvironment, startEnvironment } from './environment.ts';
 import { experimentId } from './mlflow-pages.ts';
+import { personSettings } from './person-settings.ts';
 import { type FileProgress, processFiles, type Run } from './process-files.ts';
 import { type Progress, startProgress } from './progress.ts';
 import { projectPath } from './project-root.ts';
 import { readRunSummaries } from './run-summaries.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
 import { reportLines } from './start-report.ts';
-import { Stopped, stopOnSignals } from './stop-signals.ts';
+import { INTERRUPTED, Stopped, stopOnSignals } from './stop-signals.ts';
 
 /** Files that are in the works at a time, each a run with its own Lambda processes. */
 const FILES_AT_ONCE = Math.max(2, Math.floor(availableParallelism() / 2));
@@ -33,7 +34,12 @@ async function main(options: StartOptions): Promise<number> {
     judge: forward ? { forward } : {},
   });
   const work = async (): Promise<boolean> => {
-    const deployed = await deployEndpoints(environment, endpoints, progress.show);
+    const deployed = await deployEndpoints(
+      environment,
+      endpoints,
+      personSettings(forward !== undefined),
+      progress.show,
+    );
     await environment.mlflow;
     const failed = await processAll(environment, deployed, {
       progress,
@@ -125,7 +131,7 @@ async function run(): Promise<number> {
     }
     return await main(options);
   } catch (error) {
-    if (error instanceof Stopped) return 0;
+    if (error instanceof Stopped) return INTERRUPTED;
     console.error(`\n${error instanceof Error ? error.message.replaceAll('; ', '\n  ') : error}`);
     return 1;
   }

@@ -10,7 +10,7 @@ export interface Stopping {
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** Exit code of a program that was interrupted: 128 + SIGINT's number. */
-const INTERRUPTED = 130;
+export const INTERRUPTED = 130;
 
 /** Catches the first signal; the second ends this process at once. */
 export function stopOnSignals(): Stopping {

@@ -1,0 +1,224 @@
+/** What a test does to a deployed stack: puts files, starts executions, waits, reads what they left. */
+import { execFileSync } from 'node:child_process';
+import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
+import {
+  DescribeExecutionCommand,
+  GetExecutionHistoryCommand,
+  type HistoryEvent,
+  ListExecutionsCommand,
+  ListMapRunsCommand,
+  StartExecutionCommand,
+} from '@aws-sdk/client-sfn';
+import { type Receipt, resourceNames, workKeys } from '../../lambda/contract.ts';
+import type { RunSummary } from '../../lambda/run/summary.ts';
+import type { LocalEnvironment } from '../../local/environment.ts';
+import { readRunSummaries } from '../../local/run-summaries.ts';
+import type { StackOutputs } from '../../local/stack-outputs.ts';
+
+export interface Outcome {
+  name: string;
+  arn: string;
+  status: string;
+  error?: string;
+  cause?: string;
+  output?: unknown;
+  summary?: RunSummary;
+}
+
+const POLL_MS = 150;
+/** An execution in the emulator takes a second or two; retries and a busy machine are allowed for. */
+const LIMIT_MS = 120_000;
+
+export class DeployedPipeline {
+  readonly environment: LocalEnvironment;
+  readonly prefix: string;
+  readonly outputs: StackOutputs;
+
+  constructor(environment: LocalEnvironment, prefix: string, outputs: StackOutputs) {
+    this.environment = environment;
+    this.prefix = prefix;
+    this.outputs = outputs;
+  }
+
+  async put(key: string, lines: readonly string[]): Promise<void> {
+    await this.environment.clients.s3.send(
+      new PutObjectCommand({
+        Bucket: this.outputs.captureBucket,
+        Key: key,
+        Body: lines.map((line) => `${line}\n`).join(''),
+      }),
+    );
+  }
+
+  /** The executions that the rule started for an object, ended or not. */
+  async executionsOf(key: string): Promise<Outcome[]> {
+    const { sfn } = this.environment.clients;
+    const reply = await sfn.send(new ListExecutionsCommand({ stateMachineArn: this.outputs.stateMachineArn }));
+    const found: Outcome[] = [];
+    for (const { executionArn } of reply.executions ?? []) {
+      const facts = await sfn.send(new DescribeExecutionCommand({ executionArn }));
+      const input = JSON.parse(facts.input ?? '{}') as { detail?: { object?: { key?: string } }; source?: string };
+      if (input.source === 'aws.s3' && input.detail?.object?.key === key) {
+        found.push({ name: facts.name ?? '', arn: executionArn ?? '', status: facts.status ?? '' });
+      }
+    }
+    return found;
+  }
+
+  /** Puts a file and waits for the one more execution that the rule starts for it. */
+  async process(key: string, lines: readonly string[]): Promise<Outcome> {
+    const before = new Set((await this.executionsOf(key)).map((one) => one.arn));
+    await this.put(key, lines);
+    const started = await this.until(`an execution for ${key}`, async () =>
+      (await this.executionsOf(key)).find((one) => !before.has(one.arn)),
+    );
+    return this.ended(started.arn);
+  }
+
+  async start(input: unknown): Promise<string> {
+    const { executionArn } = await this.environment.clients.sfn.send(
+      new StartExecutionCommand({ stateMachineArn: this.outputs.stateMachineArn, input: JSON.stringify(input) }),
+    );
+    return executionArn ?? '';
+  }
+
+  async run(input: unknown): Promise<Outcome> {
+    return this.ended(await this.start(input));
+  }
+
+  /** The same input as the rule's, by hand. */
+  event(key: string, more: object = {}): object {
+    return { detail: { bucket: { name: this.outputs.captureBucket }, object: { key } }, ...more };
+  }
+
+  async ended(arn: string): Promise<Outcome> {
+    const { sfn } = this.environment.clients;
+    const facts = await this.until(`the end of ${arn}`, async () => {
+      const state = await sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
+      return state.status === 'RUNNING' ? undefined : state;
+    });
+    const name = facts.name ?? '';
+    const summaries = await readRunSummaries(this.environment.clients, this.outputs.workBucket, [{ name }]);
+    return {
+      name,
+      arn,
+      status: facts.status ?? '',
+      error: facts.error,
+      cause: facts.cause,
+      output: facts.output === undefined ? undefined : JSON.parse(facts.output),
+      summary: summaries.get(name),
+    };
+  }
+
+  /** Errors of the tasks in a run's chunks, in the order in which they came up, retried or not. */
+  async chunkErrors(arn: string): Promise<string[]> {
+    const { sfn } = this.environment.clients;
+    const { mapRuns } = await sfn.send(new ListMapRunsCommand({ executionArn: arn }));
+    const errors: string[] = [];
+    for (const { mapRunArn } of mapRuns ?? []) {
+      const { executions } = await sfn.send(new ListExecutionsCommand({ mapRunArn }));
+      for (const { executionArn } of executions ?? []) {
+        errors.push(...taskErrors(await this.history(executionArn ?? '')));
+      }
+    }
+    return errors;
+  }
+
+  async history(arn: string): Promise<HistoryEvent[]> {
+    const events: HistoryEvent[] = [];
+    let nextToken: string | undefined;
+    do {
+      const page = await this.environment.clients.sfn.send(
+        new GetExecutionHistoryCommand({ executionArn: arn, nextToken, maxResults: 1000 }),
+      );
+      events.push(...(page.events ?? []));
+      nextToken = page.nextToken;
+    } while (nextToken);
+    return events;
+  }
+
+  /** The receipts of a run, as they lie in the work bucket. */
+  async receipts(run: string): Promise<Receipt[]> {
+    const { s3 } = this.environment.clients;
+    const Bucket = this.outputs.workBucket;
+    const list = await s3.send(new ListObjectsV2Command({ Bucket, Prefix: workKeys.receiptPrefix(run) }));
+    return Promise.all(
+      (list.Contents ?? []).map(async ({ Key }) => {
+        const object = await s3.send(new GetObjectCommand({ Bucket, Key }));
+        return JSON.parse((await object.Body?.transformToString()) ?? '') as Receipt;
+      }),
+    );
+  }
+
+  /** Invokes a function as `aws lambda invoke` does. */
+  async invoke(which: 'processor' | 'evaluator', payload: unknown): Promise<{ error?: string; payload: unknown }> {
+    const reply = await this.lambdaApi('POST', `2015-03-31/functions/${this.functionName(which)}/invocations`, payload);
+    return { error: reply.headers.get('x-amz-function-error') ?? undefined, payload: await reply.json() };
+  }
+
+  /** Most invocations of a function that run at a time; 0 throttles every one, `null` takes the limit away. */
+  async limitConcurrency(which: 'processor' | 'evaluator', limit: number | null): Promise<void> {
+    const path = `2017-10-31/functions/${this.functionName(which)}/concurrency`;
+    await (limit === null
+      ? this.lambdaApi('DELETE', path)
+      : this.lambdaApi('PUT', path, { ReservedConcurrentExecutions: limit }));
+  }
+
+  /** Time limit of a function, in seconds. */
+  async setTimeout(which: 'processor' | 'evaluator', seconds: number): Promise<void> {
+    await this.lambdaApi('PUT', `2015-03-31/functions/${this.functionName(which)}/configuration`, { Timeout: seconds });
+  }
+
+  /** Switches the rule off, so that a test can put a file and start the execution itself. */
+  async disableRule(): Promise<void> {
+    const reply = await fetch(this.environment.ministack.url, {
+      method: 'POST',
+      headers: {
+        authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/events/aws4_request',
+        'content-type': 'application/x-amz-json-1.1',
+        'x-amz-target': 'AWSEvents.DisableRule',
+      },
+      body: JSON.stringify({ Name: resourceNames(this.prefix).rule }),
+    });
+    if (!reply.ok) throw new Error(`DisableRule: HTTP ${reply.status} ${await reply.text()}`);
+  }
+
+  /** Id of a process that the emulator runs this function in, if there is one. */
+  processOf(which: 'processor' | 'evaluator'): number | undefined {
+    const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,args='], { encoding: 'utf8' }).split('\n');
+    const own = rows.map((row) => /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(row) ?? []);
+    const found = own.find(
+      ([, , parent, args]) =>
+        Number(parent) === this.environment.ministack.pid &&
+        args?.includes(`/ministack-lambda-${this.functionName(which)}-`),
+    );
+    return found && Number(found[1]);
+  }
+
+  functionName(which: 'processor' | 'evaluator'): string {
+    return resourceNames(this.prefix)[which];
+  }
+
+  private async lambdaApi(method: string, path: string, body?: unknown): Promise<Response> {
+    const reply = await fetch(`${this.environment.ministack.url}/${path}`, {
+      method,
+      headers: { authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/lambda/aws4_request' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    if (!reply.ok) throw new Error(`${method} ${path}: HTTP ${reply.status} ${await reply.text()}`);
+    return reply;
+  }
+
+  async until<T>(what: string, look: () => Promise<T | undefined>, limitMs = LIMIT_MS): Promise<T> {
+    const deadline = Date.now() + limitMs;
+    for (;;) {
+      const found = await look();
+      if (found !== undefined) return found;
+      if (Date.now() > deadline) throw new Error(`Waited ${limitMs / 1000} s in vain for ${what}`);
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  }
+}
+
+const taskErrors = (events: readonly HistoryEvent[]): string[] =>
+  events.flatMap((event) => event.taskFailedEventDetails?.error ?? []);

@@ -1,0 +1,431 @@
+/**
+ * The deployed path: the CDK stack on emulated AWS, with a real MLflow server. A file is put, the rule starts the state
+ * machine, the functions run; what came of it is counted by a Python reader of S3 and MLflow that shares no code with
+ * the product.
+ */
+import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
+import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
+import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
+import { type Comparison, type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
+
+const ENDPOINT = 'garden-endpoint';
+const HOUR = `${ENDPOINT}/AllTraffic/2026/11/20/10`;
+/** Tokens of one chat line, as its reply tells them. */
+const CHAT_TOKENS = 42;
+/** Starting, bootstrapping and deploying takes half a minute on two cores; other tests may keep them busy. */
+const SETUP_LIMIT_MS = 300_000;
+const TEST_LIMIT_MS = 120_000;
+
+/** Scorers that only a model can answer, of the default set. */
+const JUDGED = [
+  'safety',
+  'relevance_to_query',
+  'fluency',
+  'professional_tone',
+  'follows_objective',
+  'no_harmful_advice',
+  'coherence',
+];
+
+jest.setTimeout(TEST_LIMIT_MS);
+
+let environment: LocalEnvironment;
+let pipeline: DeployedPipeline;
+let reader: DeployedReader;
+
+const settings = (prefix: string, endpoint: string) => ({
+  STACK_PREFIX: prefix,
+  SAGEMAKER_ENDPOINT_NAME: endpoint,
+  MAX_CONCURRENCY: '3',
+});
+
+async function deployed(prefix: string, endpoint: string): Promise<DeployedPipeline> {
+  return new DeployedPipeline(environment, prefix, await environment.deployStack(settings(prefix, endpoint)));
+}
+
+beforeAll(async () => {
+  // Waits between retries are cut to a twentieth: what is tested is that they are made.
+  environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.05' } });
+  pipeline = await deployed('first', ENDPOINT);
+  await environment.mlflow;
+  reader = await startDeployedReader(environment.ministack.env, environment.mlflowUrl);
+}, SETUP_LIMIT_MS);
+
+afterAll(async () => {
+  reader?.stop();
+  await environment?.stop();
+});
+
+afterEach(() => {
+  environment.judge.behave({});
+});
+
+const compare = (keys: string[], endpoint = ENDPOINT): Promise<Comparison> =>
+  reader.compare(pipeline.outputs.captureBucket, endpoint, keys);
+
+/** Compares what belongs to these keys; traces of other tests' files are none of them. */
+async function expectComplete(keys: string[], endpoint = ENDPOINT): Promise<Comparison> {
+  const found = await compare(keys, endpoint);
+  expect(found.missing).toEqual([]);
+  expect(found.wrong).toEqual({});
+  expect(found.traced).toBe(found.records);
+  return found;
+}
+
+function expectAccountedFor({ summary }: Outcome): void {
+  expect(summary?.equations).toEqual({ lines: true, verdicts: true });
+  expect(summary?.lines.lost).toBe(0);
+  expect(summary?.verdicts.lost).toBe(0);
+}
+
+describe('a capture file that is put into the bucket', () => {
+  const key = `${HOUR}/mixed.jsonl`;
+  const lines = mixedLines('mixed');
+  let outcome: Outcome;
+  let before: Comparison;
+
+  beforeAll(async () => {
+    outcome = await pipeline.process(key, lines);
+    before = await compare([key]);
+  }, TEST_LIMIT_MS);
+
+  test('is processed by the execution that the rule starts', () => {
+    expect(outcome).toMatchObject({ status: 'SUCCEEDED' });
+    expectAccountedFor(outcome);
+  });
+
+  test('is in MLflow, every record with its content, tags, state and time', async () => {
+    const found = await expectComplete([key]);
+    expect(found).toMatchObject({ lines: 6, notRecords: 1, records: 5, states: { OK: 4, ERROR: 1 } });
+    expect(outcome.summary?.lines).toMatchObject({ planned: 6, traced: 5, quarantined: 1 });
+  });
+
+  test('has the verdicts of every default scorer on what can be judged, and of code alone on the rest', () => {
+    const sets = Object.values(before.assessments).map((assessments) => ({
+      judged: assessments.filter((one) => one.source.startsWith('LLM_JUDGE ')).map((one) => one.name),
+      coded: assessments.filter((one) => one.source.startsWith('CODE ')).map((one) => one.name),
+    }));
+    const withJudge = sets.filter(({ judged }) => judged.length > 0);
+    // Two chats and a text generation; not the table and not the error reply.
+    expect(withJudge).toHaveLength(3);
+    const chats = withJudge.filter(({ judged }) => judged.includes('follows_objective'));
+    expect(chats.length).toBeGreaterThanOrEqual(2);
+    for (const { judged, coded } of chats) {
+      expect([...judged].sort()).toEqual([...JUDGED].sort());
+      expect(coded).toEqual(expect.arrayContaining(['response_words', 'output_tokens']));
+    }
+    const all = Object.values(before.assessments).flat();
+    for (const { value, error, valid } of all) {
+      expect({ error, valid }).toEqual({ error: null, valid: true });
+      expect(value).not.toBeNull();
+    }
+    expect(outcome.summary?.verdicts.newVerdicts).toBe(all.length);
+  });
+
+  test('put again, under the same and under another key, doubles nothing and asks no judge', async () => {
+    environment.judge.forget();
+    const copy = `${HOUR}/copy-of-mixed.jsonl`;
+    const again = await pipeline.process(key, lines);
+    const copied = await pipeline.process(copy, lines);
+    for (const one of [again, copied]) {
+      expect(one.status).toBe('SUCCEEDED');
+      expectAccountedFor(one);
+      expect(one.summary?.lines).toMatchObject({ written: 0, alreadyThere: 5 });
+      expect(one.summary?.verdicts).toMatchObject({ newVerdicts: 0, failed: 0 });
+      expect(one.summary?.spend).toMatchObject({ calls: 0, usd: 0 });
+    }
+    expect(environment.judge.counts.calls).toBe(0);
+    const after = await compare([key]);
+    expect(after.totalTokens).toBe(before.totalTokens);
+    expect(after.totalTokens).toBe(2 * CHAT_TOKENS);
+    expect(after.assessments).toEqual(before.assessments);
+  });
+});
+
+describe('a second stack beside the first', () => {
+  // The first one's prefix is the beginning of this one's, but for the slash.
+  const endpoint = `${ENDPOINT}-2`;
+  const hour = (of: number) => `${endpoint}/AllTraffic/2026/11/20/${String(of).padStart(2, '0')}`;
+  let second: DeployedPipeline;
+
+  const expectTraced = async (keys: string[]) => expectComplete(keys, endpoint);
+  /** Puts files that no rule sees. */
+  async function stage(files: Record<string, string[]>): Promise<string[]> {
+    for (const [key, lines] of Object.entries(files)) await second.put(key, lines);
+    return Object.keys(files);
+  }
+
+  beforeAll(async () => {
+    second = await deployed('second', endpoint);
+  }, SETUP_LIMIT_MS);
+
+  test('each processes the captures of its own endpoint', async () => {
+    const key = `${hour(10)}/own.jsonl`;
+    const outcome = await second.process(key, [chatLine('own')]);
+    expect(outcome.status).toBe('SUCCEEDED');
+    expect(await pipeline.executionsOf(key)).toEqual([]);
+    await expectTraced([key]);
+    await second.disableRule();
+  });
+
+  describe('started by hand', () => {
+    test('evaluate: false logs the traces only; the next run judges them', async () => {
+      const key = `${hour(1)}/unjudged.jsonl`;
+      await stage({ [key]: [chatLine('unjudged')] });
+      environment.judge.forget();
+      const first = await second.run(second.event(key, { evaluate: false }));
+      expect(first.status).toBe('SUCCEEDED');
+      expectAccountedFor(first);
+      expect(first.summary?.verdicts.newVerdicts).toBe(0);
+      expect(environment.judge.counts.calls).toBe(0);
+      expect(Object.values((await expectTraced([key])).assessments)).toEqual([[]]);
+
+      const next = await second.run(second.event(key));
+      expect(next.summary?.lines.alreadyThere).toBe(1);
+      expect(next.summary?.verdicts.newVerdicts).toBeGreaterThanOrEqual(JUDGED.length);
+    });
+
+    test('a sample rate of 0 has the judge see nothing', async () => {
+      const key = `${hour(1)}/unsampled.jsonl`;
+      await stage({ [key]: [chatLine('unsampled')] });
+      environment.judge.forget();
+      const outcome = await second.run(second.event(key, { sampleRate: 0 }));
+      expect(outcome.status).toBe('SUCCEEDED');
+      expectAccountedFor(outcome);
+      expect(outcome.summary?.verdicts.notSampled).toBeGreaterThanOrEqual(JUDGED.length);
+      expect(environment.judge.counts.calls).toBe(0);
+    });
+
+    test('reevaluate: true judges anew and overrides', async () => {
+      const key = `${hour(1)}/again.jsonl`;
+      await stage({ [key]: [chatLine('again')] });
+      await second.run(second.event(key));
+      const once = Object.values((await expectTraced([key])).assessments)[0] ?? [];
+      const outcome = await second.run(second.event(key, { reevaluate: true }));
+      expect(outcome.status).toBe('SUCCEEDED');
+      const twice = Object.values((await expectTraced([key])).assessments)[0] ?? [];
+      const valid = twice.filter((one) => one.valid);
+      expect(valid.map((one) => one.name).sort()).toEqual(once.map((one) => one.name).sort());
+      expect(twice.length).toBeGreaterThan(once.length);
+    });
+
+    test('a dry run counts and estimates, writes no trace and asks no judge', async () => {
+      const keys = await stage({ [`${hour(2)}/dry.jsonl`]: [chatLine('dry-1'), chatLine('dry-2')] });
+      environment.judge.forget();
+      const outcome = await second.run(second.event(keys[0] ?? '', { dryRun: true }));
+      expect(outcome.status).toBe('SUCCEEDED');
+      expect(outcome.summary).toMatchObject({ status: 'dryRun', estimate: { captures: 2, judgedCaptures: 2 } });
+      expect(outcome.summary?.estimate?.usd).toBeGreaterThan(0);
+      expect(environment.judge.counts.calls).toBe(0);
+      expect((await compare(keys, endpoint)).missing).toHaveLength(2);
+    });
+
+    test('a backfill takes the window: from inclusive, to exclusive, by the time of each record', async () => {
+      const keys = await stage({
+        [`${hour(5)}/a.jsonl`]: [chatLine('bf-1', '2026-11-20T05:59:59Z'), chatLine('bf-2', '2026-11-20T06:00:00Z')],
+        [`${hour(6)}/b.jsonl`]: [chatLine('bf-3', '2026-11-20T06:30:00Z')],
+        [`${hour(7)}/c.jsonl`]: [chatLine('bf-4', '2026-11-20T07:00:00Z')],
+      });
+      const outcome = await second.run({
+        bucket: second.outputs.captureBucket,
+        prefix: `${endpoint}/`,
+        from: '2026-11-20T06:00:00Z',
+        to: '2026-11-20T07:00:00Z',
+        evaluate: false,
+      });
+      expect(outcome.status).toBe('SUCCEEDED');
+      expectAccountedFor(outcome);
+      expect(outcome.summary?.lines).toMatchObject({ traced: 2, written: 2, outsideWindow: 2 });
+      expect((await compare(keys, endpoint)).traced).toBe(2);
+    });
+
+    test('two at once on the same object: the second ends as a duplicate of the first', async () => {
+      const key = `${hour(3)}/once.jsonl`;
+      await stage({ [key]: [chatLine('once')] });
+      environment.judge.behave({ delayMs: 3_000 });
+      environment.judge.forget();
+      const first = await second.start(second.event(key));
+      await second.until('the first to ask the judge', async () => environment.judge.counts.calls || undefined);
+      const outcome = await second.run(second.event(key));
+      expect(outcome.status).toBe('SUCCEEDED');
+      const original = await second.ended(first);
+      expect(outcome.summary).toMatchObject({ status: 'duplicate', duplicateOf: original.name });
+      expect(original).toMatchObject({ status: 'SUCCEEDED', summary: { status: 'succeeded' } });
+      expect((await expectTraced([key])).totalTokens).toBe(CHAT_TOKENS);
+    });
+
+    test('an empty file succeeds with zeros', async () => {
+      const key = `${hour(3)}/empty.jsonl`;
+      await stage({ [key]: [] });
+      const outcome = await second.run(second.event(key));
+      expect(outcome.status).toBe('SUCCEEDED');
+      expectAccountedFor(outcome);
+      expect(outcome.summary?.lines.planned).toBe(0);
+    });
+
+    test('a file of nothing but broken lines succeeds, with all of them in quarantine', async () => {
+      const key = `${hour(3)}/broken.jsonl`;
+      await stage({ [key]: ['no json', '{"captureData":'] });
+      const outcome = await second.run(second.event(key));
+      expect(outcome.status).toBe('SUCCEEDED');
+      expectAccountedFor(outcome);
+      expect(outcome.summary?.lines).toMatchObject({ planned: 2, traced: 0, quarantined: 2 });
+
+      const retry = await second.run({ retry: { run: outcome.name, what: 'quarantined' } });
+      expect(retry.status).toBe('SUCCEEDED');
+      expect(retry.summary?.lines).toMatchObject({ planned: 2, quarantined: 2 });
+    });
+
+    test.each([
+      ['a file that is missing', () => second.event(`${hour(1)}/missing.jsonl`), 'CaptureMissing'],
+      ['a key that is no capture file', () => second.event(`${hour(1)}/notes.txt`), 'NotACaptureFile'],
+      ['a key of another endpoint', () => second.event(`${HOUR}/mixed.jsonl`), 'OutsideCaptureScope'],
+      ['an input of no known shape', () => ({ file: 'x' }), 'InvalidInput'],
+      ['an unknown option', () => second.event(`${hour(1)}/unjudged.jsonl`, { sampleRate: 2 }), 'InvalidInput'],
+      [
+        'a window that ends before it begins',
+        () => backfill('2026-11-20T07:00:00Z', '2026-11-20T06:00:00Z'),
+        'InvalidInput',
+      ],
+      ['a retry of an unknown run', () => ({ retry: { run: 'nobody', what: 'failed' } }), /Run|Missing/],
+    ])('%s fails with a named error that says what is allowed', async (_, input, error) => {
+      const outcome = await second.run(input());
+      expect(outcome.status).toBe('FAILED');
+      expect(outcome.error).toEqual(error instanceof RegExp ? expect.stringMatching(error) : error);
+      expect(outcome.cause).toMatch(/expected: /);
+    });
+
+    const backfill = (from: string, to: string) => ({
+      bucket: second.outputs.captureBucket,
+      prefix: `${endpoint}/`,
+      from,
+      to,
+    });
+  });
+
+  describe('when something fails', () => {
+    test('a judge that throttles is asked again by the state machine, and nothing is lost', async () => {
+      const key = `${hour(4)}/throttled.jsonl`;
+      await stage({ [key]: [chatLine('throttled')] });
+      environment.judge.behave({ throttleShare: 1 });
+      environment.judge.forget();
+      const arn = await second.start(second.event(key));
+      await second.until('a chunk to fail', async () =>
+        (await second.chunkErrors(arn)).length > 0 ? true : undefined,
+      );
+      environment.judge.behave({});
+      const outcome = await second.ended(arn);
+      expect(outcome.status).toBe('SUCCEEDED');
+      expectAccountedFor(outcome);
+      expect(await second.chunkErrors(arn)).toEqual(expect.arrayContaining(['JudgeThrottled']));
+      expect(outcome.summary?.verdicts).toMatchObject({ failed: 0 });
+    });
+
+    test('a throttled function is invoked again', async () => {
+      const key = `${hour(4)}/busy.jsonl`;
+      await stage({ [key]: [chatLine('busy')] });
+      await second.limitConcurrency('processor', 0);
+      const arn = await second.start(second.event(key));
+      await second.until('a throttle', async () => ((await second.chunkErrors(arn)).length > 0 ? true : undefined));
+      await second.limitConcurrency('processor', null);
+      const outcome = await second.ended(arn);
+      expect(outcome.status).toBe('SUCCEEDED');
+      expectAccountedFor(outcome);
+      expect(new Set(await second.chunkErrors(arn))).toEqual(new Set(['Lambda.TooManyRequestsException']));
+      await expectTraced([key]);
+    });
+
+    test('a function that times out is invoked again, and no judge is paid twice for what it had written', async () => {
+      const key = `${hour(4)}/late.jsonl`;
+      await stage({ [key]: [chatLine('late')] });
+      environment.judge.behave({ delayMs: 8_000 });
+      await second.setTimeout('evaluator', 3);
+      const arn = await second.start(second.event(key));
+      await second.until('a timeout', async () => ((await second.chunkErrors(arn)).length > 0 ? true : undefined));
+      await second.setTimeout('evaluator', 120);
+      environment.judge.behave({});
+      const outcome = await second.ended(arn);
+      expect(await second.chunkErrors(arn)).toContain('Sandbox.Timedout');
+      expect(outcome.status).toBe('SUCCEEDED');
+      expectAccountedFor(outcome);
+      const assessments = Object.values((await expectTraced([key])).assessments)[0] ?? [];
+      const names = assessments.map((one) => one.name);
+      expect(new Set(names).size).toBe(names.length);
+    });
+
+    test('a file that changes under the run fails it by name, and the next run takes the new one', async () => {
+      const key = `${hour(4)}/changing.jsonl`;
+      await stage({ [key]: [chatLine('old')] });
+      await second.limitConcurrency('processor', 0);
+      const arn = await second.start(second.event(key));
+      await second.until('the chunk to begin', async () =>
+        (await second.chunkErrors(arn)).length > 0 ? true : undefined,
+      );
+      await stage({ [key]: [chatLine('new')] });
+      await second.limitConcurrency('processor', null);
+      const outcome = await second.ended(arn);
+      expect(outcome.status).toBe('FAILED');
+      expect(await second.chunkErrors(arn)).toContain('CaptureChanged');
+      expect(outcome.cause).toContain('CaptureChanged');
+      expect(outcome.summary?.lines).toMatchObject({ planned: 1, lost: 1 });
+
+      const next = await second.run(second.event(key));
+      expect(next.status).toBe('SUCCEEDED');
+      await expectTraced([key]);
+    });
+
+    test('a function killed in mid-chunk is invoked again, and nothing is doubled', async () => {
+      const key = `${hour(8)}/killed.jsonl`;
+      const lines = Array.from({ length: 3_000 }, (_, n) => chatLine(`killed-${n}`));
+      await stage({ [key]: lines });
+      const arn = await second.start(second.event(key, { evaluate: false }));
+      const pid = await second.until('the processor to run', async () => second.processOf('processor'));
+      // In the middle: some traces are written, some are not.
+      await second.until('some traces', async () => ((await compare([key], endpoint)).traced > 0 ? true : undefined));
+      process.kill(pid, 'SIGKILL');
+      const outcome = await second.ended(arn);
+      expect(outcome.status).toBe('SUCCEEDED');
+      expectAccountedFor(outcome);
+      expect((await expectTraced([key])).totalTokens).toBe(lines.length * CHAT_TOKENS);
+    });
+
+    test('what a failed run left undone is done by its retry', async () => {
+      const key = `${hour(9)}/undone.jsonl`;
+      await stage({ [key]: [chatLine('undone')] });
+      environment.judge.behave({ throttleShare: 1 });
+      const failed = await second.run(second.event(key));
+      expect(failed).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
+      expect(failed.cause).toContain(`{"retry":{"run":"${failed.name}","what":"failed"}}`);
+      expect(failed.summary?.verdicts.lost).toBeGreaterThanOrEqual(JUDGED.length);
+
+      environment.judge.behave({});
+      const retry = await second.run({ retry: { run: failed.name, what: 'failed' } });
+      expect(retry.status).toBe('SUCCEEDED');
+      expectAccountedFor(retry);
+      const [assessments = []] = Object.values((await expectTraced([key])).assessments);
+      expect(assessments.map((one) => one.name)).toEqual(expect.arrayContaining(JUDGED));
+      expect(assessments.filter((one) => one.error !== null)).toEqual([]);
+    });
+  });
+
+  describe('the functions by themselves', () => {
+    test('log and evaluate one file and return counts', async () => {
+      const key = `${hour(11)}/direct+ü.jsonl`;
+      await stage({ [key]: [chatLine('direct')] });
+      const file = { bucket: second.outputs.captureBucket, key };
+      expect(await second.invoke('processor', file)).toMatchObject({ payload: { lines: 1, traced: 1, written: 1 } });
+      const evaluated = await second.invoke('evaluator', file);
+      expect(evaluated.error).toBeUndefined();
+      expect(JSON.stringify(evaluated.payload)).toMatch(/"newVerdicts":[1-9]/);
+
+      // As S3's own notifications write a key.
+      const encoded = key.replaceAll('+', '%2B').replaceAll('ü', '%C3%BC');
+      const notification = { Records: [{ s3: { bucket: { name: file.bucket }, object: { key: encoded } } }] };
+      expect(await second.invoke('processor', notification)).toMatchObject({ payload: { traced: 1, alreadyThere: 1 } });
+    });
+
+    test('refuse other input by name', async () => {
+      expect(await second.invoke('processor', { key: 'x' })).toMatchObject({ payload: { errorType: 'InvalidInput' } });
+    });
+  });
+});
