@@ -3,6 +3,7 @@
  * where a setting is passed on as it is.
  */
 import { z } from 'zod';
+import { priceOverridesSchema } from '../judge/price-overrides.ts';
 import { PermanentError } from './errors.ts';
 
 const flag = z.enum(['true', 'false']).transform((value) => value === 'true');
@@ -42,6 +43,8 @@ const environmentSchema = z.object({
   BEDROCK_GUARDRAIL_VERSION: z.string().optional(),
   /** US dollars a day (UTC); 0 switches the budget off. */
   EVALUATION_BUDGET_USD: z.coerce.number().min(0).default(20),
+  /** Prices of judges that the price table does not know, see `lambda/judge/price-overrides.ts`. */
+  JUDGE_PRICES: json(priceOverridesSchema).default({}),
   /** DynamoDB table of the budget's reservations. */
   BUDGET_TABLE: z.string().optional(),
   CSV_HEADER: flag.default(false),

@@ -5,17 +5,9 @@
  * an installed MLflow's catalogue and renews it. Not in the table: the surcharge that some models have for prompts of
  * over 200,000 tokens, which the bound on the judge's prompt keeps out of reach, and the 1-hour prompt cache.
  */
-import { z } from 'zod';
 import { PermanentError } from '../common/errors.ts';
+import { overrideOf, type PriceOverrides, type Rates, withoutScheme } from './price-overrides.ts';
 import table from './price-table.json' with { type: 'json' };
-
-/** US dollars per million tokens. A rate that is absent is the input rate. */
-export interface Rates {
-  input: number;
-  output: number;
-  cacheRead?: number | undefined;
-  cacheWrite?: number | undefined;
-}
 
 /** Tokens of one call as Bedrock Converse counts them: `inputTokens` is without the cached ones. */
 export interface CallUsage {
@@ -24,21 +16,6 @@ export interface CallUsage {
   cacheReadInputTokens?: number | undefined;
   cacheWriteInputTokens?: number | undefined;
 }
-
-const ratesSchema = z.strictObject({
-  input: z.number().min(0),
-  output: z.number().min(0),
-  cacheRead: z.number().min(0).optional(),
-  cacheWrite: z.number().min(0).optional(),
-});
-
-/**
- * Prices that the user states (`JUDGE_PRICES`), by model id or ARN as configured: rates of their own in US dollars per
- * million tokens, or the id of the model whose price applies (for an application inference profile, a provisioned or
- * an imported model, a judge outside Bedrock).
- */
-export const priceOverridesSchema = z.record(z.string(), z.union([z.string().min(1), ratesSchema]));
-export type PriceOverrides = z.infer<typeof priceOverridesSchema>;
 
 export interface PriceOptions {
   /** Region that is called, e.g. `eu-west-1`; an ARN's own region wins. */
@@ -79,7 +56,7 @@ export interface PricedModel {
  * @returns `undefined` where the name does not tell the model: application profiles, provisioned and imported models.
  */
 export function resolveModel(id: string): PricedModel | undefined {
-  let name = id.trim().replace(/^bedrock:?\/+/, '');
+  let name = withoutScheme(id);
   let region: string | undefined;
   const arn = /^arn:aws[a-z-]*:bedrock:([a-z0-9-]*):\d*:(foundation-model|inference-profile)\/(.+)$/.exec(name);
   if (arn !== null) {
@@ -122,7 +99,7 @@ function tableRow({ model, profile, region }: PricedModel): TableRow | undefined
 
 /** @returns on-demand rates in US dollars per million tokens, `null` when they are not known. */
 export function ratesOf(modelId: string, options: PriceOptions = {}): Rates | null {
-  const override = options.overrides?.[modelId] ?? options.overrides?.[modelId.replace(/^bedrock:?\/+/, '')];
+  const override = overrideOf(modelId, options.overrides);
   if (override !== undefined && typeof override !== 'string') return override;
   const priced = resolveModel(override ?? modelId);
   if (priced === undefined) return null;

@@ -1,0 +1,149 @@
+import { answerSchema } from '../../../lambda/judge/answer-schema.ts';
+import { askSize } from '../../../lambda/judge/ask-size.ts';
+import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
+import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../../lambda/judge/estimate.ts';
+import { priceCall } from '../../../lambda/judge/prices.ts';
+import { buildPrompt, userText } from '../../../lambda/judge/prompt.ts';
+import { scorersFor } from '../../../lambda/judge/scorers.ts';
+import { inSample } from '../../../lambda/trace/ids.ts';
+import { chatCapture, errorCapture, tabularCapture } from '../../helpers/captures.ts';
+
+const settings: Parameters<typeof assertJudgeAffordable>[0] = {
+  BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6',
+  EVALUATION_BUDGET_USD: 20,
+  JUDGE_CALLS: 'together',
+  JUDGE_PRICES: {},
+  MLFLOW_EVALUATION_MODEL_PARAM: {},
+};
+const converse = { judge: 'converse' as const, sampleRate: 1 };
+const scorers = scorersFor();
+const reply = 'Parcels within Europe take three to five working days. '.repeat(20);
+const captures = Array.from({ length: 50 }, (_, index) => ({
+  traceId: `tr-${String(index).padStart(32, '0')}`,
+  capture: chatCapture(
+    [
+      { role: 'system', content: 'You work for a parcel service.' },
+      { role: 'user', content: `How long does parcel number ${index} take?` },
+    ],
+    reply,
+  ),
+}));
+
+const estimateOf = (
+  overrides: Partial<typeof settings> = {},
+  options: Partial<{ judge: 'converse' | 'batch'; sampleRate: number }> = {},
+  always?: () => string | undefined,
+) => {
+  const estimator = createCostEstimator({ ...settings, ...overrides }, scorers, { ...converse, ...options }, always);
+  for (const { capture, traceId } of captures) estimator.add(capture, traceId);
+  return estimator.result();
+};
+
+test('sizes the requests as they would be sent', () => {
+  const { inputTokens, outputTokens, judgeCalls, judgedCaptures, captures: seen, usd } = estimateOf();
+  expect([seen, judgedCaptures, judgeCalls]).toEqual([50, 50, 50]);
+  const asked = defaultJudgeScorers.filter(({ name }) => name !== 'tool_call_correctness');
+  const schema = JSON.stringify(answerSchema(asked)).length;
+  const characters = captures.reduce((sum, { capture }) => {
+    const prompt = buildPrompt(capture, asked, 'json-schema');
+    return sum + schema + prompt.system.length + userText(prompt).length;
+  }, 0);
+  expect(inputTokens).toBeGreaterThan(characters / 4);
+  expect(inputTokens).toBeLessThan((characters / 4) * 1.1);
+  expect(usd).toBeCloseTo(priceCall(settings.BEDROCK_MODEL_ID, { inputTokens, outputTokens }) as number, 10);
+});
+
+test('asking one by one costs several times as much', () => {
+  const together = estimateOf();
+  const separate = estimateOf({ JUDGE_CALLS: 'separate' });
+  expect(separate.judgeCalls).toBe(50 * 9);
+  expect(together.inputTokens / separate.inputTokens).toBeLessThan(0.35);
+});
+
+test('a sample costs its share, and what a rule always judges is in it', () => {
+  const sampled = captures.filter(({ traceId }) => inSample(traceId, 0.2)).length;
+  expect(sampled).toBeGreaterThan(0);
+  expect(estimateOf({}, { sampleRate: 0.2 })).toMatchObject({ captures: 50, judgedCaptures: sampled });
+  expect(estimateOf({}, { sampleRate: 0.2 }, () => 'all')).toMatchObject({ judgedCaptures: 50 });
+});
+
+test('batch inference is estimated at half', () => {
+  expect(estimateOf({}, { judge: 'batch' }).usd).toBeCloseTo((estimateOf().usd as number) / 2, 10);
+});
+
+test('errors and tables are captures, but nothing is asked of them', () => {
+  const estimator = createCostEstimator(settings, scorers, converse);
+  estimator.add(errorCapture('boom'), 'tr-1');
+  estimator.add(tabularCapture(), 'tr-2');
+  expect(estimator.result()).toMatchObject({ captures: 2, judgedCaptures: 0, judgeCalls: 0, inputTokens: 0, usd: 0 });
+});
+
+test('an unknown price is null, and said', () => {
+  const { usd, basis, inputTokens } = estimateOf({ BEDROCK_MODEL_ID: 'vendor.new-model' });
+  expect(usd).toBeNull();
+  expect(inputTokens).toBeGreaterThan(0);
+  expect(basis).toContain('the price of vendor.new-model is not known');
+});
+
+test('from sizes alone it is within a factor of two', () => {
+  const lines = captures.map(({ capture }) =>
+    JSON.stringify({
+      captureData: {
+        endpointInput: {
+          observedContentType: 'application/json',
+          mode: 'INPUT',
+          encoding: 'JSON',
+          data: capture.request?.text,
+        },
+        endpointOutput: {
+          observedContentType: 'application/json',
+          mode: 'OUTPUT',
+          encoding: 'JSON',
+          data: JSON.stringify({
+            id: 'chatcmpl-1',
+            object: 'chat.completion',
+            created: 1,
+            model: 'm',
+            choices: [{ index: 0, message: { role: 'assistant', content: reply }, finish_reason: 'stop' }],
+            usage: { prompt_tokens: 30, completion_tokens: 220, total_tokens: 250 },
+          }),
+        },
+      },
+      eventMetadata: { eventId: '6f7a1c1e-6d3a-4c39-9a55-3a8c9a1f0a11', inferenceTime: '2026-11-20T09:00:00Z' },
+      eventVersion: '0',
+    }),
+  );
+  const bytes = lines.reduce((sum, line) => sum + Buffer.byteLength(line), 0);
+  const rough = estimateFromSizes(settings, scorers, converse, { captures: 50, bytes });
+  const exact = estimateOf();
+  expect(rough.judgeCalls).toBe(exact.judgeCalls);
+  expect((rough.usd as number) / (exact.usd as number)).toBeGreaterThan(0.5);
+  expect((rough.usd as number) / (exact.usd as number)).toBeLessThan(2);
+  expect(estimateFromSizes(settings, scorers, converse, { captures: 0, bytes: 0 })).toMatchObject({
+    usd: 0,
+    judgeCalls: 0,
+  });
+});
+
+test('the longest exchange is estimated at the bound that the prompt keeps', () => {
+  const long = chatCapture('Write me a book.', 'word '.repeat(2_000_000));
+  const { inputTokens } = askSize(long, defaultJudgeScorers);
+  expect(inputTokens).toBeLessThan(30_000);
+});
+
+describe('assertJudgeAffordable', () => {
+  const unknown = { ...settings, BEDROCK_MODEL_ID: 'sagemaker:/my-judge' };
+  test('refuses an unknown price under a daily or a run budget', () => {
+    expect(() => assertJudgeAffordable(unknown, { judge: 'converse' })).toThrow(
+      expect.objectContaining({ name: 'JudgePriceUnknown' }),
+    );
+    expect(() =>
+      assertJudgeAffordable({ ...unknown, EVALUATION_BUDGET_USD: 0 }, { judge: 'converse', budgetUsd: 1 }),
+    ).toThrow(expect.objectContaining({ name: 'JudgePriceUnknown' }));
+  });
+  test('lets it run without a budget, or with a stated price', () => {
+    expect(() => assertJudgeAffordable({ ...unknown, EVALUATION_BUDGET_USD: 0 }, { judge: 'converse' })).not.toThrow();
+    const stated = { ...unknown, JUDGE_PRICES: { 'sagemaker:/my-judge': { input: 0.2, output: 0.4 } } };
+    expect(() => assertJudgeAffordable(stated, { judge: 'converse' })).not.toThrow();
+  });
+});
