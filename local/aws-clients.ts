@@ -1,6 +1,7 @@
 /** The AWS clients that the local commands use. */
 import { Agent } from 'node:https';
 import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
+import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
@@ -10,6 +11,7 @@ export interface AwsClients {
   s3: S3Client;
   sfn: SFNClient;
   cloudFormation: CloudFormationClient;
+  lambda: LambdaClient;
 }
 
 /** Clients of the emulated AWS. Their configuration is complete, so that nothing of the caller's shell or profile is used. */
@@ -30,6 +32,7 @@ export function emulatedClients(ministack: Pick<MiniStack, 'url' | 'region' | 'c
     s3: new S3Client({ ...config, forcePathStyle: true }),
     sfn: new SFNClient(config),
     cloudFormation: new CloudFormationClient(config),
+    lambda: new LambdaClient(config),
   };
 }
 
@@ -37,11 +40,17 @@ export function emulatedClients(ministack: Pick<MiniStack, 'url' | 'region' | 'c
 export function environmentClients(): AwsClients {
   // An emulator answers on an address of its own, which has no subdomains for buckets.
   const s3 = new S3Client(process.env.AWS_ENDPOINT_URL ? { forcePathStyle: true } : {});
-  return { s3, sfn: new SFNClient({}), cloudFormation: new CloudFormationClient({}) };
+  return {
+    s3,
+    sfn: new SFNClient({}),
+    cloudFormation: new CloudFormationClient({}),
+    lambda: new LambdaClient({}),
+  };
 }
 
 export function destroyClients(clients: AwsClients): void {
   clients.s3.destroy();
   clients.sfn.destroy();
   clients.cloudFormation.destroy();
+  clients.lambda.destroy();
 }

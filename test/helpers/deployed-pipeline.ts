@@ -1,5 +1,11 @@
 /** What a test does to a deployed stack: puts files, starts executions, waits, reads what they left. */
 import { execFileSync } from 'node:child_process';
+import {
+  DeleteFunctionConcurrencyCommand,
+  InvokeCommand,
+  PutFunctionConcurrencyCommand,
+  UpdateFunctionConfigurationCommand,
+} from '@aws-sdk/client-lambda';
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import {
   DescribeExecutionCommand,
@@ -152,21 +158,26 @@ export class DeployedPipeline {
 
   /** Invokes a function as `aws lambda invoke` does. */
   async invoke(which: 'processor' | 'evaluator', payload: unknown): Promise<{ error?: string; payload: unknown }> {
-    const reply = await this.lambdaApi('POST', `2015-03-31/functions/${this.functionName(which)}/invocations`, payload);
-    return { error: reply.headers.get('x-amz-function-error') ?? undefined, payload: await reply.json() };
+    const reply = await this.environment.clients.lambda.send(
+      new InvokeCommand({ FunctionName: this.functionName(which), Payload: Buffer.from(JSON.stringify(payload)) }),
+    );
+    return { error: reply.FunctionError, payload: JSON.parse(reply.Payload?.transformToString() ?? 'null') };
   }
 
   /** Most invocations of a function that run at a time; 0 throttles every one, `null` takes the limit away. */
   async limitConcurrency(which: 'processor' | 'evaluator', limit: number | null): Promise<void> {
-    const path = `2017-10-31/functions/${this.functionName(which)}/concurrency`;
+    const { lambda } = this.environment.clients;
+    const FunctionName = this.functionName(which);
     await (limit === null
-      ? this.lambdaApi('DELETE', path)
-      : this.lambdaApi('PUT', path, { ReservedConcurrentExecutions: limit }));
+      ? lambda.send(new DeleteFunctionConcurrencyCommand({ FunctionName }))
+      : lambda.send(new PutFunctionConcurrencyCommand({ FunctionName, ReservedConcurrentExecutions: limit })));
   }
 
   /** Time limit of a function, in seconds. */
   async setTimeout(which: 'processor' | 'evaluator', seconds: number): Promise<void> {
-    await this.lambdaApi('PUT', `2015-03-31/functions/${this.functionName(which)}/configuration`, { Timeout: seconds });
+    await this.environment.clients.lambda.send(
+      new UpdateFunctionConfigurationCommand({ FunctionName: this.functionName(which), Timeout: seconds }),
+    );
   }
 
   /** Switches the rule off, so that a test can put a file and start the execution itself. */
@@ -197,16 +208,6 @@ export class DeployedPipeline {
 
   functionName(which: 'processor' | 'evaluator'): string {
     return resourceNames(this.prefix)[which];
-  }
-
-  private async lambdaApi(method: string, path: string, body?: unknown): Promise<Response> {
-    const reply = await fetch(`${this.environment.ministack.url}/${path}`, {
-      method,
-      headers: { authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/lambda/aws4_request' },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    if (!reply.ok) throw new Error(`${method} ${path}: HTTP ${reply.status} ${await reply.text()}`);
-    return reply;
   }
 
   async until<T>(what: string, look: () => Promise<T | undefined>, limitMs = LIMIT_MS): Promise<T> {

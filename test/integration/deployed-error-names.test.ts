@@ -8,6 +8,7 @@ import {
   DescribeStacksCommand,
   waitUntilStackCreateComplete,
 } from '@aws-sdk/client-cloudformation';
+import { PutFunctionConcurrencyCommand } from '@aws-sdk/client-lambda';
 import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
@@ -156,12 +157,8 @@ describe('error names in the emulated AWS', () => {
 
   /** CloudFormation's ReservedConcurrentExecutions is not heeded by the emulator, the API's is. */
   async function allowNoInvocation(name: string): Promise<void> {
-    const reply = await fetch(`${ministack.url}/2017-10-31/functions/${name}/concurrency`, {
-      method: 'PUT',
-      headers: { authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/lambda/aws4_request' },
-      body: JSON.stringify({ ReservedConcurrentExecutions: 0 }),
-    });
-    expect(reply.status).toBe(200);
+    const none = new PutFunctionConcurrencyCommand({ FunctionName: name, ReservedConcurrentExecutions: 0 });
+    await clients.lambda.send(none);
   }
 
   async function ended(executionArn: string) {

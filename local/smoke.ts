@@ -1,0 +1,101 @@
+/**
+ * `npm run smoke`: one capture through a deployed stack, on AWS as in the emulator, by STACK_PREFIX and the AWS
+ * environment alone. Says what it found at each step; the exit code is 1 when something is missing.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { parse } from 'dotenv';
+import { destroyClients, environmentClients } from './aws-clients.ts';
+import { startProgress } from './progress.ts';
+import { projectPath } from './project-root.ts';
+import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture, summaryOf } from './smoke-steps.ts';
+import { readStackOutputs } from './stack-outputs.ts';
+
+const HELP = `Usage: npm run smoke -- [--prefix STACK_PREFIX] [--keep]
+
+Puts one capture into the bucket that a deployed stack watches and follows it: the object, the execution that the rule
+starts, the run's summary, the trace in MLflow and its verdicts. Needs AWS credentials, or the variables that npm start
+prints. One judgement is paid for.
+
+  --prefix PREFIX   the stack's STACK_PREFIX (default: from the environment or .env)
+  --keep            leave the capture in the bucket (default: it is removed; its trace stays)`;
+
+let missing = 0;
+
+function report(ok: boolean, step: string, found: string): void {
+  if (!ok) missing += 1;
+  console.log(`${ok ? 'ok     ' : 'MISSING'}  ${step.padEnd(10)}  ${found}`);
+}
+
+function prefixOf(option: string | undefined): string {
+  const file = projectPath('.env');
+  const dotenv = existsSync(file) ? parse(readFileSync(file)) : {};
+  const prefix = option ?? process.env.STACK_PREFIX ?? dotenv.STACK_PREFIX;
+  if (prefix) return prefix;
+  throw new Error('STACK_PREFIX is missing; got: nothing; expected: it in the environment or .env, or --prefix');
+}
+
+async function smoke(prefix: string, keep: boolean): Promise<void> {
+  const clients = environmentClients();
+  const progress = startProgress(process.stderr);
+  try {
+    const outputs = await readStackOutputs(clients.cloudFormation, prefix);
+    const environment = await deployedEnvironment(clients, outputs);
+    report(true, 'stack', `${outputs.stateMachineArn}, writes to ${environment.MLFLOW_TRACKING_URI}`);
+
+    const capture = smokeCapture(environment);
+    try {
+      const run = await putAndFollow(clients, outputs, capture, progress.show);
+      progress.end();
+      report(true, 'object', `s3://${outputs.captureBucket}/${capture.key}`);
+      const failure = run.status === 'SUCCEEDED' ? '' : ` ${run.error}: ${run.cause}`;
+      report(run.status === 'SUCCEEDED', 'execution', `${run.name} ${run.status}${failure}`);
+
+      const summary = await summaryOf(clients, outputs, run);
+      const { lines, verdicts, spend } = summary ?? {};
+      report(
+        lines?.traced === 1 && verdicts?.lost === 0,
+        'summary',
+        summary
+          ? `${lines?.traced} of ${lines?.planned} lines traced, ${verdicts?.newVerdicts} verdicts, ${verdicts?.failed} failed, ${spend?.usd === null ? 'cost unknown' : `$${spend?.usd.toFixed(4)}`}`
+          : 'the run left no summary.json',
+      );
+
+      const trace = await findTrace(clients, environment, capture);
+      report(trace.state === 'OK', 'trace', `${trace.traceId} in ${trace.experiment}: ${trace.state ?? 'not there'}`);
+      const given = trace.assessments.filter((one) => one.valid && one.errorCode === undefined);
+      const failed = trace.assessments.filter((one) => one.errorCode !== undefined);
+      const expected = (verdicts?.newVerdicts ?? 0) + (verdicts?.failed ?? 0);
+      report(
+        given.length > 0 && failed.length === 0 && given.length >= expected,
+        'verdicts',
+        [
+          ...given.map((one) => `${one.name}=${one.value}`),
+          ...failed.map((one) => `${one.name} failed: ${one.errorCode}`),
+        ].join(', ') || 'none',
+      );
+    } finally {
+      progress.end();
+      if (!keep) await removeCapture(clients, outputs, capture);
+    }
+  } finally {
+    destroyClients(clients);
+  }
+}
+
+try {
+  const { values } = parseArgs({
+    options: {
+      prefix: { type: 'string' },
+      keep: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) console.log(HELP);
+  else await smoke(prefixOf(values.prefix), values.keep);
+} catch (error) {
+  missing += 1;
+  console.error(error instanceof Error ? error.message.replaceAll('; ', '\n  ') : error);
+}
+console.log(missing === 0 ? '' : '\nThe smoke test failed.');
+process.exitCode = missing === 0 ? 0 : 1;
