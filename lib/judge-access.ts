@@ -18,6 +18,10 @@ export function judgeStatements(stack: Stack, settings: Settings): PolicyStateme
     const arn = `arn:${stack.partition}:bedrock:${stack.region}:${stack.account}:guardrail/${guardrail}`;
     statements.push(new PolicyStatement({ actions: ['bedrock:ApplyGuardrail'], resources: [arn] }));
   }
+  if (settings.JUDGE_SECRET_ARN !== undefined) {
+    const resources = [settings.JUDGE_SECRET_ARN];
+    statements.push(new PolicyStatement({ actions: ['secretsmanager:GetSecretValue'], resources }));
+  }
   return statements;
 }
 

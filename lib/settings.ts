@@ -6,6 +6,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { parse as parseDotenv } from 'dotenv';
 import { z } from 'zod';
 import { DEFAULT_JUDGE_MODEL } from '../lambda/contract.ts';
+import { alwaysRulesSchema } from '../lambda/judge/always-rules.ts';
+import { priceOverridesSchema } from '../lambda/judge/price-overrides.ts';
 
 /** A role name has 64 characters at most, and the longest name around the prefix has 34. */
 const MAX_PREFIX = 30;
@@ -101,12 +103,21 @@ const settingsSchema = z.object({
     .number('US dollars a day, 0 for no limit')
     .min(0, 'US dollars a day, 0 for no limit')
     .default(20),
+  EVALUATION_ALWAYS: jsonText(
+    alwaysRulesSchema,
+    'JSON list of rules, such as [{"name":"long replies","replyTokensOver":800}]',
+  ).default('[]'),
+  JUDGE_BASE_URL: z.string().regex(HTTP_URL, 'an http(s) URL').optional(),
+  JUDGE_SECRET_ARN: z
+    .string()
+    .regex(/^arn:aws[\w-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:.+$/, 'the ARN of a Secrets Manager secret')
+    .optional(),
   JUDGE_CALLS: z.enum(['together', 'separate'], 'together or separate').default('together'),
   JUDGE_GUIDELINES: jsonText(
     z.record(z.string().regex(/^[\w-]{1,64}$/), z.string().min(1)),
     'JSON of guidelines by name, such as {"no_legal_advice":"The reply gives no legal advice."}',
   ).default('{}'),
-  JUDGE_PRICES: jsonText(z.record(z.string(), z.unknown()), 'JSON of prices by model id').default('{}'),
+  JUDGE_PRICES: jsonText(priceOverridesSchema, 'JSON of prices by model id, see docs/judging.md').default('{}'),
   BEDROCK_GUARDRAIL_ID: z
     .string()
     .regex(/^[a-z0-9]+$/, 'a guardrail id')

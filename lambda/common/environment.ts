@@ -3,6 +3,7 @@
  * where a setting is passed on as it is.
  */
 import { z } from 'zod';
+import { alwaysRulesSchema } from '../judge/always-rules.ts';
 import { priceOverridesSchema } from '../judge/price-overrides.ts';
 import { PermanentError } from './errors.ts';
 
@@ -39,6 +40,12 @@ const environmentSchema = z.object({
   JUDGE_CALLS: z.enum(['together', 'separate']).default('together'),
   /** Further guidelines, plain sentences by name. */
   JUDGE_GUIDELINES: json(z.record(z.string(), z.string())).default({}),
+  /** Rules of what is judged although the sample leaves it out, see `lambda/judge/always-rules.ts`. */
+  EVALUATION_ALWAYS: json(alwaysRulesSchema).default([]),
+  /** Address of an OpenAI-compatible judge. */
+  JUDGE_BASE_URL: z.string().optional(),
+  /** Secret with the key of a judge outside AWS. */
+  JUDGE_SECRET_ARN: z.string().optional(),
   BEDROCK_GUARDRAIL_ID: z.string().optional(),
   BEDROCK_GUARDRAIL_VERSION: z.string().optional(),
   /** US dollars a day (UTC); 0 switches the budget off. */

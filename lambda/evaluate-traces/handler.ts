@@ -3,16 +3,17 @@ import type { Context } from 'aws-lambda';
 import { readEnvironment } from '../common/environment.ts';
 import { createS3Client, Storage } from '../common/storage.ts';
 import { logged } from '../common/telemetry.ts';
-import type { EvaluateReceipt } from '../contract.ts';
+import type { ChunkRequest, EvaluateReceipt } from '../contract.ts';
 import { connectMlflow } from '../mlflow/connect.ts';
 import { evaluateChunk, sumEvaluations } from '../run/evaluate-chunk.ts';
 import { forEachChunkOf, parseInvocation } from '../run/invocation.ts';
-import { connectJudge } from './judge.ts';
+import { connectBudget, connectJudge } from './judge.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const mlflow = connectMlflow(environment, storage.s3);
 const judging = connectJudge(environment);
+const budget = connectBudget(environment);
 
 export const handler = logged<unknown, ReturnType<typeof sumEvaluations>>(async (event, context: Context) => {
   const invocation = parseInvocation(event);
@@ -23,9 +24,10 @@ export const handler = logged<unknown, ReturnType<typeof sumEvaluations>>(async 
     requestId: context.awsRequestId,
     remainingMs: () => context.getRemainingTimeInMillis(),
   };
-  const evaluate = (request: Parameters<typeof evaluateChunk>[0]) => {
-    const limit = judging.limit(request.run, request.options.budgetUsd);
-    return evaluateChunk(request, { ...deps, ...judging.scoring, ...(limit === undefined ? {} : { limit }) });
+  const scoring = await judging();
+  const evaluate = (request: ChunkRequest) => {
+    const limit = budget(request.run, request.options.budgetUsd);
+    return evaluateChunk(request, { ...deps, ...scoring, ...(limit === undefined ? {} : { limit }) });
   };
   const receipts: EvaluateReceipt[] = [];
   if (invocation.kind === 'chunk') {

@@ -1,4 +1,5 @@
 /** Has the judge and the code scorers assess the traces of one chunk. */
+import { capturePathOf } from '../capture/inference-time.ts';
 import type { Capture } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { RetryableError, toNamedError } from '../common/errors.ts';
@@ -127,6 +128,7 @@ class EvaluateChunk {
   /** Reads the chunk's captures and settles all that needs no judge. */
   async #plan(): Promise<Work[]> {
     const { storage, store, environment, scorers, always } = this.#deps;
+    const { variant } = capturePathOf(this.#request.chunk.key);
     const { chunk, options, run } = this.#request;
     const captures: { traceId: string; capture: Capture }[] = [];
     for await (const line of readChunk(storage, chunk, environment, options.window)) {
@@ -140,7 +142,8 @@ class EvaluateChunk {
     const work: Work[] = [];
     for (const { traceId, capture } of captures) {
       const trace = stored.get(traceId);
-      const pending = pendingVerdicts(traceId, capture, trace, scorers, options, run, always);
+      const isAlways = always(capture, { variant }) !== undefined;
+      const pending = pendingVerdicts(traceId, capture, trace, scorers, options, run, isAlways);
       for (const [term, count] of Object.entries(pending.settled)) this.#counts[term as 'failed'] += count;
       for (const reason of pending.reasons) this.#addReason(reason);
       if (trace !== undefined && pending.judge.length + pending.code.length > 0) {

@@ -98,7 +98,6 @@ class LogChunk {
         const trace = buildTrace(line.capture, line.raw, {
           experimentId: chunk.experimentId,
           endpointName: environment.SAGEMAKER_ENDPOINT_NAME,
-          capturePrefix: environment.DATA_CAPTURE_S3_PREFIX,
         });
         await this.#add({ trace, place: line.raw.place, bytes: line.raw.bytes });
       }

@@ -21,9 +21,10 @@ export interface PendingVerdicts {
 }
 
 /** Whether a trace is judged although the sample leaves it out; the name of the rule that says so. */
-export type AlwaysRule = (capture: Capture) => string | undefined;
+export type AlwaysRule = (capture: Capture, context: { variant?: string | undefined }) => string | undefined;
 
 /**
+ * @param always a rule says that this capture is judged whatever the sample says
  * @param stored the trace as MLflow has it; `undefined` when it is missing (a person deleted it): it is never made again here.
  */
 export function pendingVerdicts(
@@ -33,14 +34,14 @@ export function pendingVerdicts(
   scorers: readonly Scorer[],
   options: Pick<RunOptions, 'reevaluate' | 'sampleRate'>,
   run: string,
-  always: AlwaysRule,
+  always: boolean,
 ): PendingVerdicts {
   const pending: PendingVerdicts = { judge: [], code: [], settled: {}, reasons: [], overrides: new Map() };
   const settle = (term: keyof VerdictCounts, reason?: string): void => {
     pending.settled[term] = (pending.settled[term] ?? 0) + 1;
     if (reason !== undefined) pending.reasons.push(reason);
   };
-  const sampled = inSample(traceId, options.sampleRate) || always(capture) !== undefined;
+  const sampled = inSample(traceId, options.sampleRate) || always;
   for (const scorer of scorers) {
     if (stored === undefined) {
       settle('notJudgeable', 'traceMissing');
