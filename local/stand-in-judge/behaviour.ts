@@ -56,6 +56,7 @@ export const behaviourSchema = z.strictObject({
   /** Share of the calls that end with `errorStatus`. */
   errorShare: share.default(0),
   errorStatus: z.number().int().min(400).max(599).default(503),
+  errorType: z.string().default('ServiceUnavailableException'),
   /** Share of the calls whose connection is cut. */
   dropShare: share.default(0),
   /** Share of the calls whose answer is `fault`. */

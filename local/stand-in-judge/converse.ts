@@ -36,7 +36,7 @@ interface Block {
 }
 
 /** The parts of a ConverseRequest that the stand-in reads. */
-interface ConverseBody {
+export interface ConverseBody {
   system?: Block[];
   messages?: { role: string; content: Block[] }[];
   inferenceConfig?: { maxTokens?: number; temperature?: number; topP?: number };

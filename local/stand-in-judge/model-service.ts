@@ -1,0 +1,188 @@
+/** The stand-in's model service behind its HTTP side: meets each call as the behaviour says, answers it, counts it. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fromConverse, toConverse } from './anthropic-messages.ts';
+import {
+  type AnswerFault,
+  type Behaviour,
+  type BehaviourInput,
+  behaviourSchema,
+  modelBehaviour,
+  pseudoRandom,
+  rateGate,
+} from './behaviour.ts';
+import { chatCompletion, chatError } from './chat-completions.ts';
+import { converse, type HttpAnswer, type ModelCall, type PrefixCache, serviceError } from './converse.ts';
+import type { Forwarder } from './forward.ts';
+
+/** `converse` and `invoke` are Bedrock's, `chat` is OpenAI's. */
+export type Operation = 'converse' | 'invoke' | 'chat';
+
+/** A call to a model as it came in. */
+export interface IncomingCall {
+  operation: Operation;
+  protocol: 'h2' | 'http/1.1';
+  path: string;
+  modelId: string;
+  headers: Record<string, string>;
+  text: string;
+  body: object;
+}
+
+/** One call to a model, as it came in and as it was answered. */
+export interface RecordedCall extends Omit<IncomingCall, 'text'> {
+  at: number;
+  /** 0: the connection was cut. */
+  status: number;
+  answer: unknown;
+  /** Names of the questions that were recognised. */
+  asked: string[];
+  inputTokens: number;
+  outputTokens: number;
+}
+
+export interface Counts {
+  calls: number;
+  answered: number;
+  throttled: number;
+  refused: number;
+  failed: number;
+  inputTokens: number;
+  outputTokens: number;
+  /** Most calls that were being answered at the same time. */
+  maxInFlight: number;
+}
+
+const zeroCounts = (): Counts => ({
+  calls: 0,
+  answered: 0,
+  throttled: 0,
+  refused: 0,
+  failed: 0,
+  inputTokens: 0,
+  outputTokens: 0,
+  maxInFlight: 0,
+});
+
+export interface ModelServiceOptions {
+  behaviour?: BehaviourInput | undefined;
+  /** Calls kept in `recorded`; counts go on without end. */
+  keepCalls: number;
+  forwarder?: Forwarder | undefined;
+}
+
+export class ModelService {
+  counts = zeroCounts();
+  recorded: RecordedCall[] = [];
+  behaviour: Behaviour = behaviourSchema.parse({});
+  private random: () => number = pseudoRandom(0);
+  private rate: (() => boolean) | undefined;
+  private faultyLeft = Infinity;
+  private inFlight = 0;
+  private readonly cache: PrefixCache = new Map();
+  private readonly keepCalls: number;
+  private readonly forwarder: Forwarder | undefined;
+
+  constructor({ behaviour = {}, keepCalls, forwarder }: ModelServiceOptions) {
+    this.keepCalls = keepCalls;
+    this.forwarder = forwarder;
+    this.behave(behaviour);
+  }
+
+  /** Behaves so from now on; what is left out goes back to its default. */
+  behave(input: BehaviourInput): void {
+    this.behaviour = behaviourSchema.parse(input);
+    this.random = pseudoRandom(this.behaviour.seed);
+    this.rate = this.behaviour.callsPerSecond === undefined ? undefined : rateGate(this.behaviour.callsPerSecond);
+    this.faultyLeft = this.behaviour.faultyCalls ?? Infinity;
+  }
+
+  /** Forgets what was counted and kept. */
+  forget(): void {
+    this.counts = zeroCounts();
+    this.recorded = [];
+    this.cache.clear();
+  }
+
+  /** @returns `drop`: cut the connection */
+  async call(call: IncomingCall): Promise<HttpAnswer | 'drop'> {
+    const startedAt = Date.now();
+    this.counts.calls += 1;
+    this.inFlight += 1;
+    this.counts.maxInFlight = Math.max(this.counts.maxInFlight, this.inFlight);
+    try {
+      const { fault, met } = this.draw(call.operation);
+      const result = met === undefined ? await this.answer(call, fault, startedAt) : met;
+      this.count(call, result, startedAt);
+      return result === 'drop' ? result : result.answer;
+    } finally {
+      this.inFlight -= 1;
+    }
+  }
+
+  /** The draws are made in a fixed order for every call, so that one share does not shift another's draws. */
+  private draw(operation: Operation): { fault?: AnswerFault | undefined; met?: ModelCall | 'drop' } {
+    const { behaviour } = this;
+    const [throttle, error, drop, spoil] = [this.random(), this.random(), this.random(), this.random()];
+    const faulty = this.faultyLeft > 0;
+    this.faultyLeft -= 1;
+    if (!faulty) return {};
+    const tooMany = behaviour.maxInFlight !== undefined && this.inFlight > behaviour.maxInFlight;
+    const tooFast = this.rate !== undefined && !this.rate();
+    if (tooMany || tooFast || throttle < behaviour.throttleShare) return { met: this.throttled(operation) };
+    if (error < behaviour.errorShare) return { met: this.failed(operation) };
+    if (drop < behaviour.dropShare) return { met: 'drop' };
+    return { fault: spoil < behaviour.faultShare ? behaviour.fault : undefined };
+  }
+
+  private throttled(operation: Operation): ModelCall {
+    const { retryAfterSeconds } = this.behaviour;
+    const answer =
+      operation === 'chat'
+        ? chatError(429, 'rate_limit_exceeded', 'Rate limit reached.')
+        : serviceError(429, 'ThrottlingException', 'Too many requests, please wait before trying again.');
+    if (retryAfterSeconds !== undefined) answer.headers['retry-after'] = String(retryAfterSeconds);
+    return { asked: [], answer };
+  }
+
+  private failed(operation: Operation): ModelCall {
+    const { errorStatus, errorType } = this.behaviour;
+    const message = 'The stand-in was told to fail.';
+    const answer =
+      operation === 'chat'
+        ? chatError(errorStatus, 'server_error', message)
+        : serviceError(errorStatus, errorType, message);
+    return { asked: [], answer };
+  }
+
+  private async answer(call: IncomingCall, fault: AnswerFault | undefined, startedAt: number): Promise<ModelCall> {
+    const { operation, modelId, body } = call;
+    if (this.forwarder !== undefined && operation !== 'chat') {
+      return { asked: [], answer: await this.forwarder(call.path, call.text) };
+    }
+    if (this.behaviour.delayMs > 0) await sleep(this.behaviour.delayMs);
+    const model = modelBehaviour(this.behaviour, modelId);
+    if (operation === 'chat') return chatCompletion(body, model, fault);
+    if (operation === 'converse') return converse(modelId, body, model, fault, this.cache, startedAt);
+    return fromConverse(converse(modelId, toConverse(body), model, fault, this.cache, startedAt), modelId);
+  }
+
+  private count({ text: _, ...call }: IncomingCall, result: ModelCall | 'drop', at: number): void {
+    const { counts } = this;
+    const status = result === 'drop' ? 0 : result.answer.status;
+    const { inputTokens, outputTokens } = (result === 'drop' ? undefined : result.usage) ?? {
+      inputTokens: 0,
+      outputTokens: 0,
+    };
+    if (status === 200) counts.answered += 1;
+    else if (status === 429) counts.throttled += 1;
+    else if (status >= 400 && status < 500) counts.refused += 1;
+    else counts.failed += 1;
+    counts.inputTokens += inputTokens;
+    counts.outputTokens += outputTokens;
+    if (this.keepCalls === 0) return;
+    if (this.recorded.length >= this.keepCalls) this.recorded.shift();
+    const answer = result === 'drop' ? null : (JSON.parse(result.answer.body || 'null') as unknown);
+    const asked = result === 'drop' ? [] : result.asked;
+    this.recorded.push({ ...call, at, status, answer, asked, inputTokens, outputTokens });
+  }
+}
