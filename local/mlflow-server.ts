@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import getPort from 'get-port';
+import { freePort } from './free-port.ts';
 import { startGuarded } from './guarded-process.ts';
 import { type Log, withBinOnPath } from './python-environment.ts';
 import { mlflowEnvironment } from './python-presets.ts';
@@ -46,7 +46,7 @@ export async function startMlflowServer(options: MlflowServerOptions = {}): Prom
   const ownDirectory = options.directory === undefined;
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), 'mlflow-server-'));
   mkdirSync(directory, { recursive: true });
-  const port = options.port ?? (await getPort({ host: '127.0.0.1' }));
+  const port = await freePort(options.port);
   const url = `http://127.0.0.1:${port}`;
   const logFile = join(directory, 'mlflow-server.log');
 

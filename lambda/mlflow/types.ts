@@ -45,6 +45,14 @@ export interface StoredTrace {
   traceId: string;
   state: string;
   assessments: StoredAssessment[];
+  /** What posting the trace again must repeat, because MLflow would erase it otherwise; as MLflow writes it. */
+  info?: {
+    experimentId: string;
+    requestTime: string;
+    executionDuration?: string;
+    clientRequestId?: string;
+    tagKeys: string[];
+  };
 }
 
 /** What became of each trace handed to `writeTraces`. */
@@ -54,6 +62,14 @@ export interface WriteTracesResult {
   alreadyThere: string[];
   /** Refused by MLflow for what they are, found by halving the batch; everything else was written. */
   refused: { traceId: string; reason: { name: string; message: string } }[];
+}
+
+/** Ids of assessments, by what became of them. */
+export interface WriteAssessmentsResult {
+  written: string[];
+  alreadyThere: string[];
+  /** The trace is gone (a person deleted it while it was judged): nothing was written, and the trace is not made again. */
+  traceMissing?: true;
 }
 
 /** The port through which the pipeline sees MLflow; `lambda/mlflow/client.ts` implements it. */
@@ -75,8 +91,5 @@ export interface TraceStore {
    * Writes the verdicts of one trace. `existing` are the assessments read before: what is valid there is never sent
    * again; an error assessment of the same scorer is replaced by a verdict.
    */
-  writeAssessments(
-    trace: StoredTrace,
-    assessments: readonly NewAssessment[],
-  ): Promise<{ written: string[]; alreadyThere: string[] }>;
+  writeAssessments(trace: StoredTrace, assessments: readonly NewAssessment[]): Promise<WriteAssessmentsResult>;
 }

@@ -1,0 +1,54 @@
+/** Where `traces.json` of a trace is put: through the tracking server, or straight to S3. */
+import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { PermanentError } from '../common/errors.ts';
+import { namedStorageError } from '../common/storage.ts';
+import type { MlflowRest } from './rest.ts';
+import { withRetries } from './retry.ts';
+import type { Experiment } from './types.ts';
+
+/** Puts the spans of one trace; putting them again changes nothing. */
+export type PutSpans = (traceId: string, body: Uint8Array) => Promise<void>;
+
+const FILE = 'artifacts/traces.json';
+
+/** @throws PermanentError `MlflowArtifactStoreUnsupported`, `MlflowS3ClientMissing` */
+export function artifactStore(rest: MlflowRest, experiment: Experiment, s3: S3Client | undefined): PutSpans {
+  const location = experiment.artifactLocation.replace(/\/+$/, '');
+  const url = URL.canParse(location) ? new URL(location) : undefined;
+  if (url?.protocol === 'mlflow-artifacts:') {
+    const root = `/api/2.0/mlflow-artifacts/artifacts${url.pathname.startsWith('/') ? '' : '/'}${url.pathname}`;
+    return async (traceId, body) => {
+      const path = `${root}/traces/${traceId}/${FILE}`;
+      const call = { method: 'PUT', path, bytes: body, contentType: 'application/json' } as const;
+      await withRetries(rest.retry, () => rest.bytes(call));
+    };
+  }
+  if (url?.protocol === 's3:') {
+    if (s3 === undefined) {
+      const facts = { got: location, expected: 'an S3 client given to the MLflow client' };
+      throw new PermanentError('MlflowS3ClientMissing', 'The spans of this experiment are kept in S3', facts);
+    }
+    const root = decodeURIComponent(url.pathname).replace(/^\/+/, '');
+    return (traceId, body) => putToS3(s3, url.hostname, `${root ? `${root}/` : ''}traces/${traceId}/${FILE}`, body);
+  }
+  throw new PermanentError(
+    'MlflowArtifactStoreUnsupported',
+    'The experiment’s artifacts are where nothing can be put',
+    {
+      got: location,
+      expected: 'mlflow-artifacts:/… (a server that serves artifacts) or s3://…',
+      where: `experiment "${experiment.name}" (id ${experiment.id})`,
+    },
+  );
+}
+
+async function putToS3(s3: S3Client, bucket: string, key: string, body: Uint8Array): Promise<void> {
+  try {
+    await s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body, ContentType: 'application/json' }));
+  } catch (error) {
+    const named = namedStorageError(error, `s3://${bucket}/${key}`);
+    if (named.name !== 'StorageAccessDenied') throw named;
+    const facts = { expected: 's3:PutObject on it: set MLFLOW_ARTIFACT_BUCKET', where: `s3://${bucket}/${key}` };
+    throw new PermanentError('MlflowArtifactAccessDenied', 'MLflow’s artifact bucket denied access', facts, error);
+  }
+}

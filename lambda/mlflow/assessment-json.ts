@@ -1,0 +1,52 @@
+/** Assessments as REST takes them. */
+import { cut, MAX_METADATA_CHARS, MAX_NAME_CHARS, MAX_RATIONALE_CHARS } from './limits.ts';
+import type { NewAssessment } from './types.ts';
+
+const feedback = ({ value, error }: NewAssessment): Record<string, unknown> =>
+  error === undefined
+    ? { value: typeof value === 'string' ? cut(value, MAX_RATIONALE_CHARS) : value }
+    : {
+        error: {
+          error_code: cut(error.code, MAX_NAME_CHARS),
+          error_message: cut(error.message, MAX_RATIONALE_CHARS),
+        },
+      };
+
+const metadata = (assessment: NewAssessment): Record<string, string> =>
+  Object.fromEntries(Object.entries(assessment.metadata).map(([key, value]) => [key, cut(value, MAX_METADATA_CHARS)]));
+
+const rationale = ({ rationale: text }: NewAssessment): { rationale?: string } =>
+  text === undefined ? {} : { rationale: cut(text, MAX_RATIONALE_CHARS) };
+
+/** A new assessment. */
+export function assessmentJson(assessment: NewAssessment): Record<string, unknown> {
+  const time = new Date(assessment.createTimeMs).toISOString();
+  return {
+    assessment_id: assessment.assessmentId,
+    trace_id: assessment.traceId,
+    assessment_name: cut(assessment.name, MAX_NAME_CHARS),
+    source: { source_type: assessment.sourceType, source_id: cut(assessment.sourceId, MAX_NAME_CHARS) },
+    create_time: time,
+    last_update_time: time,
+    feedback: feedback(assessment),
+    ...rationale(assessment),
+    metadata: metadata(assessment),
+    ...(assessment.overrides === undefined ? {} : { overrides: assessment.overrides }),
+    valid: true,
+  };
+}
+
+/** What turns the error assessment of the same id into a verdict. */
+export function assessmentUpdateJson(assessment: NewAssessment): Record<string, unknown> {
+  return {
+    assessment: {
+      assessment_id: assessment.assessmentId,
+      trace_id: assessment.traceId,
+      feedback: feedback(assessment),
+      rationale: '',
+      ...rationale(assessment),
+      metadata: metadata(assessment),
+    },
+    update_mask: 'feedback,rationale,metadata',
+  };
+}

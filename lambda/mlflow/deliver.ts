@@ -1,0 +1,131 @@
+/** Writes so that nothing is lost and nothing doubled: reads again after an unknown outcome, and finds what is refused by halving. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { PermanentError, type RetryableError } from '../common/errors.ts';
+import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
+import { type RetryPolicy, waitAfter } from './retry.ts';
+import type { WriteTracesResult } from './types.ts';
+
+/** A batch that the server fails on (500), or that breaks the connection, is sent this often before it is halved. */
+const SENDS_BEFORE_HALVING = 3;
+
+/**
+ * A server that fails on this many traces one after the other, each alone, is ill: the faulty ones of a healthy server
+ * are few. It bounds what halving costs in an outage: some 20 batches of 3 sends, about 15 s.
+ */
+const FAILED_IN_A_ROW_IS_AN_OUTAGE = 10;
+
+/**
+ * That this many traces are refused and not one is taken is a fault between us and the server, not of the traces: it
+ * fails the chunk. Fewer may be what they seem.
+ */
+const REFUSED_IS_A_FAULT = 20;
+
+export interface Delivery<T extends { traceId: string }> {
+  retry: RetryPolicy;
+  /** Writes the whole batch or nothing of it. */
+  send(batch: readonly T[]): Promise<void>;
+  /** Those of the traces that exist. */
+  existing(traceIds: string[]): Promise<ReadonlySet<string>>;
+  /** Throws when the refusal is not about the traces, e.g. because the experiment is deleted. */
+  checkRefusal(error: MlflowRefusedError): Promise<void>;
+  /** Told of a batch that was refused as too large. */
+  tooLarge?(batch: readonly T[]): void;
+}
+
+/** Collects what became of the traces over many batches. */
+export class Deliveries<T extends { traceId: string }> {
+  readonly #delivery: Delivery<T>;
+  readonly #result: WriteTracesResult = { written: [], alreadyThere: [], refused: [] };
+  /** Traces that the server failed on, each alone and more than once. */
+  readonly #failedOn: { traceId: string; error: RetryableError }[] = [];
+  #failedInARow = 0;
+
+  constructor(delivery: Delivery<T>) {
+    this.#delivery = delivery;
+  }
+
+  /** @throws what must stop the writing: an outage, denied access, a deleted experiment, a missing route */
+  async deliver(batch: readonly T[]): Promise<void> {
+    let rest = batch;
+    let unknown = false;
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        if (unknown) rest = await this.#absent(rest);
+        if (rest.length > 0) await this.#delivery.send(rest);
+        this.#failedInARow = 0;
+        this.#result.written.push(...rest.map(({ traceId }) => traceId));
+        return;
+      } catch (error) {
+        if (error instanceof MlflowRefusedError) return this.#refused(rest, error);
+        if (!(error instanceof MlflowRetryableError)) throw error;
+        unknown ||= error.outcome === 'unknown';
+        if (attempt + 1 >= SENDS_BEFORE_HALVING && mayBeTheContent(error)) return this.#failed(rest, error);
+        const wait = waitAfter(this.#delivery.retry, attempt, error);
+        if (wait === undefined) throw error;
+        await sleep(wait);
+      }
+    }
+  }
+
+  /**
+   * @throws MlflowUnavailable when the server failed on traces and took none: then nothing says that they are at fault
+   */
+  result(): WriteTracesResult {
+    const { written, alreadyThere, refused } = this.#result;
+    const taken = written.length + alreadyThere.length;
+    const [failed] = this.#failedOn;
+    if (failed && taken === 0) throw failed.error;
+    for (const { traceId, error } of this.#failedOn) {
+      refused.push({ traceId, reason: { name: 'MlflowFailsOnTrace', message: error.message } });
+    }
+    if (taken === 0 && refused.length >= REFUSED_IS_A_FAULT) {
+      throw new PermanentError('MlflowRefusesAll', 'MLflow refused every trace', {
+        got: `${refused.length} traces refused; the first: ${refused[0]?.reason.message}`,
+        expected: 'some of them to be taken',
+      });
+    }
+    return this.#result;
+  }
+
+  /** After an unknown outcome: what is there was written by us (or by a twin of this run), the rest is to be sent. */
+  async #absent(batch: readonly T[]): Promise<readonly T[]> {
+    const existing = await this.#delivery.existing(batch.map(({ traceId }) => traceId));
+    this.#result.written.push(...existing);
+    return batch.filter(({ traceId }) => !existing.has(traceId));
+  }
+
+  async #refused(batch: readonly T[], error: MlflowRefusedError): Promise<void> {
+    if (error.routeMissing) throw error;
+    if (error.status === 413) this.#delivery.tooLarge?.(batch);
+    else await this.#delivery.checkRefusal(error);
+    const [only, ...others] = batch;
+    if (only === undefined) return;
+    if (others.length > 0) return this.#halves(batch);
+    // A trace that another run has written meanwhile may be refused, and is there.
+    const existing = await this.#delivery.existing([only.traceId]);
+    if (existing.has(only.traceId)) this.#result.alreadyThere.push(only.traceId);
+    else this.#result.refused.push({ traceId: only.traceId, reason: { name: error.name, message: error.message } });
+  }
+
+  async #failed(batch: readonly T[], error: MlflowRetryableError): Promise<void> {
+    const absent = error.outcome === 'unknown' ? await this.#absent(batch) : batch;
+    const [only, ...others] = absent;
+    if (others.length > 0) return this.#halves(absent);
+    if (only === undefined) return;
+    this.#failedOn.push({ traceId: only.traceId, error });
+    this.#failedInARow += 1;
+    if (this.#failedInARow >= FAILED_IN_A_ROW_IS_AN_OUTAGE) throw error;
+  }
+
+  async #halves(batch: readonly T[]): Promise<void> {
+    const middle = Math.ceil(batch.length / 2);
+    await this.deliver(batch.slice(0, middle));
+    await this.deliver(batch.slice(middle));
+  }
+}
+
+/**
+ * MLflow answers 500 to what its database driver cannot encode, and gateways cut the connection of a body that is too
+ * large while it is being sent: either may be the fault of one trace. Other failures are the server's.
+ */
+const mayBeTheContent = (error: MlflowRetryableError): boolean => error.status === 500 || error.whileSending;

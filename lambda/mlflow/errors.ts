@@ -1,0 +1,53 @@
+/** How failures of MLflow calls are named. */
+import { PermanentError, RetryableError, type RetryableErrorName } from '../common/errors.ts';
+
+/**
+ * What is known about a call that failed: `none`, the server has done nothing (it refused, or was never reached), or
+ * `unknown`, it may have done the work all the same: whoever wrote must read before writing again.
+ */
+export type Outcome = 'none' | 'unknown';
+
+/** A failed call that may succeed when it is made again. */
+export class MlflowRetryableError extends RetryableError {
+  readonly outcome: Outcome;
+  readonly status: number | undefined;
+  /** The connection broke before the whole body was sent: some servers refuse a body that is too large in this way. */
+  readonly whileSending: boolean;
+
+  constructor(
+    name: RetryableErrorName,
+    message: string,
+    details: {
+      where: string;
+      got?: unknown;
+      outcome: Outcome;
+      status?: number;
+      whileSending?: boolean;
+      retryAfterMs?: number;
+      cause?: unknown;
+    },
+  ) {
+    super(name, message, { got: details.got, where: details.where }, details.cause, details.retryAfterMs);
+    this.outcome = details.outcome;
+    this.status = details.status;
+    this.whileSending = details.whileSending ?? false;
+  }
+}
+
+/** A call that MLflow answered with a 4xx (or 501): the same call would be answered so again. */
+export class MlflowRefusedError extends PermanentError {
+  readonly status: number;
+  /** MLflow's own code, e.g. `RESOURCE_DOES_NOT_EXIST`; `undefined` when the reply is not MLflow's. */
+  readonly errorCode: string | undefined;
+
+  constructor(message: string, details: { where: string; got: unknown; status: number; errorCode?: string }) {
+    super('MlflowRefused', message, { got: details.got, where: details.where });
+    this.status = details.status;
+    this.errorCode = details.errorCode;
+  }
+
+  /** The server does not know this route (another version, or a gateway that does not pass it on). */
+  get routeMissing(): boolean {
+    return this.status === 405 || this.status === 501 || (this.status === 404 && this.errorCode === undefined);
+  }
+}

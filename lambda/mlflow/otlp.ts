@@ -1,0 +1,94 @@
+/** Traces as an OTLP protobuf request. */
+import type { Attributes, AttributeValue, HrTime } from '@opentelemetry/api';
+import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
+import type { SpanRecord, TraceRecord } from '../trace/types.ts';
+import { cut, MAX_TAG_CHARS, storableJson } from './limits.ts';
+import { otelTraceId, sessionOf, spanAttributes, traceTags, userOf } from './span-attributes.ts';
+
+type ReadableSpan = Parameters<typeof ProtobufTraceSerializer.serializeRequest>[0][number];
+
+/** A trace ready to be put into a request. */
+export interface OtlpTrace {
+  traceId: string;
+  spans: ReadableSpan[];
+  /** Of its texts, as UTF-16 units: about the bytes of the request. */
+  size: number;
+}
+
+const STATUS_CODES = { OK: 1, ERROR: 2 } as const;
+/** Of OpenTelemetry's SpanKind. */
+const INTERNAL = 0;
+const SAMPLED = 1;
+
+/** Resource attributes would become tags of every trace. */
+const RESOURCE = { attributes: {} } as ReadableSpan['resource'];
+const SCOPE = { name: 'sagemaker-inference-monitor' };
+
+const hrTime = (ms: number): HrTime => {
+  const seconds = Math.floor(ms / 1000);
+  return [seconds, Math.round((ms - seconds * 1000) * 1e6)];
+};
+
+/**
+ * MLflow reads a text that is a JSON object, array or string as what it stands for, and every other text as itself:
+ * numbers and booleans therefore go as such, all else as JSON, a text that happens to be JSON included.
+ */
+const attributeValue = (value: unknown): AttributeValue =>
+  typeof value === 'number' || typeof value === 'boolean' ? value : storableJson(value);
+
+function rootAttributes(trace: TraceRecord): Record<string, string | undefined> {
+  const attributes: Record<string, string | undefined> = { 'session.id': sessionOf(trace), 'user.id': userOf(trace) };
+  for (const [key, value] of Object.entries(traceTags(trace))) attributes[`mlflow.traceTag.${key}`] = value;
+  return attributes;
+}
+
+export function otlpTrace(trace: TraceRecord): OtlpTrace {
+  const traceId = otelTraceId(trace.traceId);
+  let size = 0;
+  const spans = trace.spans.map((span) => {
+    const attributes: Attributes = {};
+    const own = spanAttributes(trace, span);
+    const all = span.parentSpanId === undefined ? { ...own, ...rootAttributes(trace) } : own;
+    for (const [key, value] of Object.entries(all)) {
+      if (value === undefined || value === null) continue;
+      const written = attributeValue(value);
+      attributes[key] = written;
+      size += key.length + String(written).length;
+    }
+    return readableSpan(traceId, span, attributes);
+  });
+  return { traceId: trace.traceId, spans, size };
+}
+
+function readableSpan(traceId: string, span: SpanRecord, attributes: Attributes): ReadableSpan {
+  const context = (spanId: string) => ({ traceId, spanId, traceFlags: SAMPLED });
+  const own = context(span.spanId);
+  return {
+    name: cut(span.name, MAX_TAG_CHARS),
+    kind: INTERNAL,
+    spanContext: () => own,
+    ...(span.parentSpanId === undefined ? {} : { parentSpanContext: context(span.parentSpanId) }),
+    startTime: hrTime(span.startTimeMs),
+    endTime: hrTime(span.endTimeMs),
+    status: {
+      code: STATUS_CODES[span.status.code],
+      ...(span.status.message === undefined ? {} : { message: cut(span.status.message, MAX_TAG_CHARS) }),
+    },
+    attributes,
+    links: [],
+    events: [],
+    duration: [0, 0],
+    ended: true,
+    resource: RESOURCE,
+    instrumentationScope: SCOPE,
+    droppedAttributesCount: 0,
+    droppedEventsCount: 0,
+    droppedLinksCount: 0,
+  };
+}
+
+export function otlpRequest(traces: readonly OtlpTrace[]): Uint8Array {
+  const bytes = ProtobufTraceSerializer.serializeRequest(traces.flatMap(({ spans }) => spans));
+  if (bytes === undefined) throw new Error('The OTLP serializer gave no bytes');
+  return bytes;
+}

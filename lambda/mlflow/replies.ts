@@ -1,0 +1,54 @@
+/** The parts of MLflow's replies that this client looks at. */
+import { z } from 'zod';
+
+export const experimentReply = z.object({
+  experiment: z.object({
+    experiment_id: z.string(),
+    name: z.string(),
+    artifact_location: z.string().default(''),
+    lifecycle_stage: z.string().default('active'),
+  }),
+});
+
+export const createdExperimentReply = z.object({ experiment_id: z.string() });
+
+const assessment = z.object({
+  assessment_id: z.string().default(''),
+  assessment_name: z.string().default(''),
+  source: z.object({ source_type: z.string().default(''), source_id: z.string().default('') }).default({
+    source_type: '',
+    source_id: '',
+  }),
+  feedback: z
+    .object({
+      value: z.unknown().optional(),
+      error: z.object({ error_code: z.string().default('UNKNOWN') }).optional(),
+    })
+    .optional(),
+  expectation: z.object({ value: z.unknown().optional() }).optional(),
+  metadata: z.record(z.string(), z.string()).default({}),
+  overrides: z.string().optional(),
+  // Left out where nothing has overridden the assessment.
+  valid: z.boolean().default(true),
+});
+
+const traceInfo = z.object({
+  trace_id: z.string(),
+  client_request_id: z.string().optional(),
+  trace_location: z
+    .object({ mlflow_experiment: z.object({ experiment_id: z.string() }).optional() })
+    .default({ mlflow_experiment: undefined }),
+  request_time: z.string(),
+  execution_duration: z.string().optional(),
+  state: z.string().default('STATE_UNSPECIFIED'),
+  tags: z.record(z.string(), z.string()).default({}),
+  assessments: z.array(assessment).default([]),
+});
+
+export type AssessmentReply = z.infer<typeof assessment>;
+export type TraceInfoReply = z.infer<typeof traceInfo>;
+
+export const traceInfosReply = z.object({ trace_infos: z.array(traceInfo).default([]) });
+export const searchReply = z.object({ traces: z.array(traceInfo).default([]), next_page_token: z.string().optional() });
+export const startedTraceReply = z.object({ trace: z.object({ trace_info: traceInfo }) });
+export const anyReply = z.unknown();

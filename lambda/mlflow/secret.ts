@@ -1,0 +1,60 @@
+/** Reads the user and password, or the token, of a plain tracking server from Secrets Manager. */
+import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { z } from 'zod';
+import { PermanentError, RetryableError } from '../common/errors.ts';
+import type { MlflowSecret } from './auth.ts';
+
+/** Keys in lower case, or as MLflow's environment variables are called. */
+const secretSchema = z
+  .object({
+    username: z.string().min(1).optional(),
+    password: z.string().min(1).optional(),
+    token: z.string().min(1).optional(),
+    MLFLOW_TRACKING_USERNAME: z.string().min(1).optional(),
+    MLFLOW_TRACKING_PASSWORD: z.string().min(1).optional(),
+    MLFLOW_TRACKING_TOKEN: z.string().min(1).optional(),
+  })
+  .transform((keys): MlflowSecret | undefined => {
+    const username = keys.username ?? keys.MLFLOW_TRACKING_USERNAME;
+    const password = keys.password ?? keys.MLFLOW_TRACKING_PASSWORD;
+    // As MLflow's own client: user and password win over a token.
+    if (username !== undefined && password !== undefined) return { username, password };
+    const token = keys.token ?? keys.MLFLOW_TRACKING_TOKEN;
+    return token === undefined ? undefined : { token };
+  });
+
+/** @throws PermanentError `MlflowSecretInvalid`; the message names the keys found, never their values */
+export function parseMlflowSecret(text: string, where: string): MlflowSecret {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    json = undefined;
+  }
+  const parsed = secretSchema.safeParse(json);
+  if (parsed.success && parsed.data) return parsed.data;
+  const isObject = typeof json === 'object' && json !== null && !Array.isArray(json);
+  throw new PermanentError('MlflowSecretInvalid', 'The MLflow secret does not hold what is needed', {
+    got: isObject ? `a JSON object with the keys ${Object.keys(json as object).join(', ')}` : 'no JSON object',
+    expected:
+      '{"username": …, "password": …} or {"token": …}; MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD and MLFLOW_TRACKING_TOKEN are understood too',
+    where,
+  });
+}
+
+/** @throws PermanentError `MlflowSecretUnreadable` when it is missing or access to it is denied */
+export async function loadMlflowSecret(client: SecretsManagerClient, secretArn: string): Promise<MlflowSecret> {
+  let text: string | undefined;
+  try {
+    text = (await client.send(new GetSecretValueCommand({ SecretId: secretArn }))).SecretString;
+  } catch (error) {
+    const { name, message, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
+    const facts = { got: `${name}: ${message}`, where: secretArn };
+    const status = $metadata?.httpStatusCode;
+    if (status !== undefined && status >= 400 && status < 500 && !/Throttl|TooManyRequests|ExpiredToken/.test(name)) {
+      throw new PermanentError('MlflowSecretUnreadable', 'The MLflow secret could not be read', facts, error);
+    }
+    throw new RetryableError('MlflowUnavailable', 'The MLflow secret could not be read', facts, error);
+  }
+  return parseMlflowSecret(text ?? '', secretArn);
+}

@@ -1,0 +1,59 @@
+/** A trace as REST takes it: its facts, and its spans as the file `traces.json`. */
+import type { SpanRecord, TraceRecord } from '../trace/types.ts';
+import { cut, cutIdentifier, MAX_CLIENT_ID_CHARS, MAX_PREVIEW_CHARS, MAX_TAG_CHARS, storableJson } from './limits.ts';
+import { otelTraceId, sessionOf, spanAttributes, traceTags, userOf } from './span-attributes.ts';
+
+const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64');
+
+/** Nanoseconds do not fit a JavaScript number: they are put together as digits. */
+const nanoseconds = (ms: number): string => `${BigInt(Math.round(ms * 1000))}000`;
+
+function span(trace: TraceRecord, record: SpanRecord): string {
+  const attributes: Record<string, string> = { 'mlflow.traceRequestId': JSON.stringify(trace.traceId) };
+  for (const [key, value] of Object.entries(spanAttributes(trace, record))) attributes[key] = storableJson(value);
+  const { parentSpanId, status } = record;
+  const fields: [string, string][] = [
+    ['trace_id', JSON.stringify(base64(otelTraceId(trace.traceId)))],
+    ['span_id', JSON.stringify(base64(record.spanId))],
+    ['parent_span_id', parentSpanId === undefined ? 'null' : JSON.stringify(base64(parentSpanId))],
+    ['name', JSON.stringify(cut(record.name, MAX_TAG_CHARS))],
+    ['start_time_unix_nano', nanoseconds(record.startTimeMs)],
+    ['end_time_unix_nano', nanoseconds(record.endTimeMs)],
+    ['events', '[]'],
+    [
+      'status',
+      JSON.stringify({ code: `STATUS_CODE_${status.code}`, message: cut(status.message ?? '', MAX_TAG_CHARS) }),
+    ],
+    ['attributes', JSON.stringify(attributes)],
+  ];
+  return `{${fields.map(([key, value]) => `"${key}":${value}`).join(',')}}`;
+}
+
+/** The file `traces.json`. */
+export const spansFile = (trace: TraceRecord): Buffer =>
+  Buffer.from(`{"spans":[${trace.spans.map((record) => span(trace, record)).join(',')}]}`);
+
+/** MLflow computes nothing from spans that come as a file: what it would compute is given here. */
+export function traceInfo(experimentId: string, trace: TraceRecord): Record<string, unknown> {
+  const session = sessionOf(trace);
+  const user = userOf(trace);
+  return {
+    trace_id: trace.traceId,
+    ...(trace.clientRequestId === undefined
+      ? {}
+      : { client_request_id: cutIdentifier(trace.clientRequestId, MAX_CLIENT_ID_CHARS) }),
+    trace_location: { type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experimentId } },
+    request_time: new Date(trace.startTimeMs).toISOString(),
+    execution_duration: `${((trace.endTimeMs - trace.startTimeMs) / 1000).toFixed(3)}s`,
+    state: trace.state,
+    request_preview: cut(trace.requestPreview, MAX_PREVIEW_CHARS),
+    response_preview: cut(trace.responsePreview, MAX_PREVIEW_CHARS),
+    trace_metadata: {
+      'mlflow.trace_schema.version': '3',
+      ...(trace.tokenUsage ? { 'mlflow.trace.tokenUsage': JSON.stringify(trace.tokenUsage) } : {}),
+      ...(session === undefined ? {} : { 'mlflow.trace.session': session }),
+      ...(user === undefined ? {} : { 'mlflow.trace.user': user }),
+    },
+    tags: traceTags(trace),
+  };
+}

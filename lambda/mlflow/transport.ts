@@ -1,0 +1,99 @@
+/** HTTP with kept connections and one time limit from the first byte sent to the last one received. */
+import http from 'node:http';
+import https from 'node:https';
+
+export interface TransportRequest {
+  method: string;
+  url: URL;
+  headers: Record<string, string>;
+  body?: Uint8Array;
+  timeoutMs: number;
+}
+
+export interface TransportReply {
+  status: number;
+  headers: http.IncomingHttpHeaders;
+  body: Buffer;
+}
+
+/** No reply came, or not all of it. */
+export class NoReplyError extends Error {
+  /** The server may have received the request. */
+  readonly sent: boolean;
+  /** The connection broke before the whole request was written. */
+  readonly whileSending: boolean;
+  readonly code: string | undefined;
+
+  constructor(message: string, details: { sent: boolean; whileSending: boolean; cause?: unknown }) {
+    super(message, { cause: details.cause });
+    this.name = 'NoReplyError';
+    this.sent = details.sent;
+    this.whileSending = details.whileSending;
+    this.code = (details.cause as NodeJS.ErrnoException | undefined)?.code;
+  }
+}
+
+export interface Transport {
+  send(request: TransportRequest): Promise<TransportReply>;
+  close(): void;
+}
+
+/**
+ * Idle connections are closed before the server does it: uvicorn, which MLflow runs on, closes them after 5 s, and a
+ * request written at that moment has an unknown outcome.
+ */
+const IDLE_MS = 3_000;
+
+/** 100 traces with their assessments are under 1 MB. */
+const LARGEST_REPLY_BYTES = 64 * 1024 * 1024;
+
+export function createTransport(): Transport {
+  const options = { keepAlive: true, timeout: IDLE_MS, scheduling: 'lifo' as const };
+  const agents = { 'http:': new http.Agent(options), 'https:': new https.Agent(options) };
+  return {
+    send: (request) => send(request, agents[request.url.protocol as keyof typeof agents]),
+    close: () => {
+      for (const agent of Object.values(agents)) agent.destroy();
+    },
+  };
+}
+
+function send(request: TransportRequest, agent: http.Agent): Promise<TransportReply> {
+  const { url, method, body } = request;
+  const { request: open } = url.protocol === 'https:' ? https : http;
+  return new Promise((resolve, reject) => {
+    let connected = false;
+    let written = false;
+    const headers = { ...request.headers, 'content-length': String(body?.length ?? 0) };
+    const call = open(url, { method, agent, headers });
+    const timer = setTimeout(
+      () => call.destroy(new Error(`no complete reply within ${request.timeoutMs} ms`)),
+      request.timeoutMs,
+    );
+    const fail = (error: Error) => {
+      clearTimeout(timer);
+      reject(new NoReplyError(error.message, { sent: connected, whileSending: connected && !written, cause: error }));
+    };
+    call.once('socket', (socket) => {
+      if (call.reusedSocket) connected = true;
+      else socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => (connected = true));
+    });
+    call.once('finish', () => (written = true));
+    call.on('error', fail);
+    call.once('response', (response) => {
+      const chunks: Buffer[] = [];
+      let size = 0;
+      response.on('data', (chunk: Buffer) => {
+        size += chunk.length;
+        if (size > LARGEST_REPLY_BYTES) call.destroy(new Error(`the reply is over ${LARGEST_REPLY_BYTES} bytes`));
+        else chunks.push(chunk);
+      });
+      response.on('error', fail);
+      response.once('end', () => {
+        clearTimeout(timer);
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) });
+      });
+    });
+    call.end(body);
+  });
+}

@@ -1,0 +1,167 @@
+/** Writes traces, by OTLP where the server can take it, else as a file of spans and a REST call each. */
+import type { S3Client } from '@aws-sdk/client-s3';
+import type { TraceRecord } from '../trace/types.ts';
+import { artifactStore } from './artifact-store.ts';
+import type { Capabilities, CapabilityProbe } from './capabilities.ts';
+import { Deliveries, type Delivery } from './deliver.ts';
+import { MlflowRefusedError } from './errors.ts';
+import { getExperiment } from './experiments.ts';
+import { type OtlpTrace, otlpRequest, otlpTrace } from './otlp.ts';
+import { readTraces } from './read-traces.ts';
+import { anyReply } from './replies.ts';
+import type { MlflowRest } from './rest.ts';
+import { spansFile, traceInfo } from './trace-json.ts';
+import type { Experiment, WriteTracesResult } from './types.ts';
+
+/** MLflow's time per trace is the same from some 50 traces a request on; fewer lose less when one is refused. */
+const TRACES_A_REQUEST = 100;
+/** About 4 MB: two requests under way, their texts and their bytes, are 4 × 4 = 16 MB. A larger trace goes alone. */
+const SIZE_A_REQUEST = 4 * 1024 * 1024;
+/** One request is sent while the next is put together; more only queue up in a server with one worker. */
+const OTLP_AT_ONCE = 2;
+/** A trace is a wait for the artifact store and one for the server: four keep both busy. */
+const REST_AT_ONCE = 4;
+
+export interface TraceWriterOptions {
+  rest: MlflowRest;
+  probe: CapabilityProbe;
+  s3?: S3Client;
+}
+
+export class TraceWriter {
+  readonly #options: TraceWriterOptions;
+  /** Lowered for good when a gateway refuses a request as too large. */
+  #sizeARequest = SIZE_A_REQUEST;
+
+  constructor(options: TraceWriterOptions) {
+    this.#options = options;
+  }
+
+  async write(experiment: Experiment, given: readonly TraceRecord[]): Promise<WriteTracesResult> {
+    const traces = [...new Map(given.map((trace) => [trace.traceId, trace])).values()];
+    if (traces.length === 0) return { written: [], alreadyThere: [], refused: [] };
+    const can = await this.#options.probe.get();
+    const byOtlp = traces.filter((trace) => goesByOtlp(can, trace));
+    const byRest = traces.filter((trace) => !goesByOtlp(can, trace));
+    const results = [await this.#byRest(experiment, byRest)];
+    try {
+      results.push(await this.#byOtlp(experiment, byOtlp));
+    } catch (error) {
+      if (!(error instanceof MlflowRefusedError && error.routeMissing)) throw error;
+      await this.#options.probe.lacks('otlp');
+      // The first requests may have been taken, by one of several servers behind the same name.
+      const existing = await this.#existing(experiment, byOtlp);
+      const absent = byOtlp.filter(({ traceId }) => !existing.has(traceId));
+      results.push({ written: [...existing], alreadyThere: [], refused: [] }, await this.#byRest(experiment, absent));
+    }
+    return {
+      written: results.flatMap(({ written }) => written),
+      alreadyThere: results.flatMap(({ alreadyThere }) => alreadyThere),
+      refused: results.flatMap(({ refused }) => refused),
+    };
+  }
+
+  async #existing(experiment: Experiment, traces: readonly { traceId: string }[]): Promise<Set<string>> {
+    const ids = traces.map(({ traceId }) => traceId);
+    const { rest, probe } = this.#options;
+    return new Set((await readTraces(rest, probe, experiment.id, ids)).keys());
+  }
+
+  #delivery<T extends { traceId: string }>(
+    experiment: Experiment,
+    parts: Pick<Delivery<T>, 'send' | 'tooLarge'>,
+  ): Delivery<T> {
+    const { rest } = this.#options;
+    return {
+      ...parts,
+      retry: rest.retry,
+      existing: (traceIds) =>
+        this.#existing(
+          experiment,
+          traceIds.map((traceId) => ({ traceId })),
+        ),
+      checkRefusal: async () => {
+        await getExperiment(rest, experiment.id);
+      },
+    };
+  }
+
+  async #byOtlp(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult> {
+    const deliveries = new Deliveries(
+      this.#delivery<OtlpTrace>(experiment, {
+        send: async (batch) => {
+          await this.#options.rest.bytes({
+            method: 'POST',
+            path: '/v1/traces',
+            bytes: otlpRequest(batch),
+            contentType: 'application/x-protobuf',
+            headers: { 'x-mlflow-experiment-id': experiment.id },
+          });
+        },
+        tooLarge: (batch) => {
+          const size = batch.reduce((sum, trace) => sum + trace.size, 0);
+          this.#sizeARequest = Math.min(this.#sizeARequest, size / 2);
+        },
+      }),
+    );
+    await atOnce(OTLP_AT_ONCE, this.#batches(traces), (batch) => deliveries.deliver(batch));
+    return deliveries.result();
+  }
+
+  /** Batches are made when they are asked for, so that only those under way are in memory. */
+  *#batches(traces: readonly TraceRecord[]): Generator<OtlpTrace[]> {
+    let batch: OtlpTrace[] = [];
+    let size = 0;
+    for (const record of traces) {
+      const trace = otlpTrace(record);
+      const full = batch.length >= TRACES_A_REQUEST || size + trace.size > this.#sizeARequest;
+      if (full && batch.length > 0) {
+        yield batch;
+        batch = [];
+        size = 0;
+      }
+      batch.push(trace);
+      size += trace.size;
+    }
+    if (batch.length > 0) yield batch;
+  }
+
+  /** The file first: a trace that is seen then never lacks its spans. */
+  async #byRest(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult> {
+    if (traces.length === 0) return { written: [], alreadyThere: [], refused: [] };
+    const { rest, s3 } = this.#options;
+    const putSpans = artifactStore(rest, experiment, s3);
+    const deliveries = new Deliveries(
+      this.#delivery<TraceRecord>(experiment, {
+        send: async (batch) => {
+          for (const trace of batch) {
+            await putSpans(trace.traceId, spansFile(trace));
+            const json = { trace: { trace_info: traceInfo(experiment.id, trace) } };
+            await rest.once({ method: 'POST', path: '/api/3.0/mlflow/traces', json }, anyReply);
+          }
+        },
+      }),
+    );
+    await atOnce(REST_AT_ONCE, traces.values(), (trace) => deliveries.deliver([trace]));
+    return deliveries.result();
+  }
+}
+
+const goesByOtlp = (can: Capabilities, trace: TraceRecord): boolean =>
+  can.otlp && !(can.otlpQuotesSession && (trace.sessionId !== undefined || trace.userId !== undefined));
+
+/** Works through the items, `limit` at a time. After a failure no further one is begun, and those begun are awaited. */
+async function atOnce<T>(limit: number, items: Iterator<T>, work: (item: T) => Promise<void>): Promise<void> {
+  let failure: { error: unknown } | undefined;
+  const worker = async () => {
+    for (let item = items.next(); !item.done && failure === undefined; item = items.next()) {
+      try {
+        await work(item.value);
+      } catch (error) {
+        failure ??= { error };
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: limit }, worker));
+  if (failure) throw failure.error;
+}

@@ -1,0 +1,74 @@
+/** Traces and assessments as the pipeline hands them to the MLflow client. */
+import { createHash } from 'node:crypto';
+import type { NewAssessment } from '../../lambda/mlflow/types.ts';
+import type { TraceRecord } from '../../lambda/trace/types.ts';
+
+const hex = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+/** A chat record with all that a trace may carry. The same `experimentId` and `name` give the same ids. */
+export function chatTrace(experimentId: string, name: string, changes: Partial<TraceRecord> = {}): TraceRecord {
+  const digest = hex(`${experimentId}\n${name}`);
+  const startTimeMs = changes.startTimeMs ?? Date.parse('2026-11-20T09:15:00Z');
+  const messages = [
+    { role: 'system', content: 'You answer questions about bicycles.' },
+    { role: 'user', content: `How do I fix a flat tyre? (${name})` },
+  ];
+  const reply = { role: 'assistant', content: `Take the wheel off, lever the tyre, patch the tube. (${name})` };
+  return {
+    traceId: `tr-${digest.slice(0, 32)}`,
+    name: 'bicycle-endpoint',
+    startTimeMs,
+    endTimeMs: startTimeMs,
+    state: 'OK',
+    clientRequestId: `inference-${name}`,
+    requestPreview: messages[1]?.content ?? '',
+    responsePreview: reply.content,
+    tags: {
+      sagemaker_endpoint_name: 'bicycle-endpoint',
+      sagemaker_variant_name: 'AllTraffic',
+      event_id: `event-${name}`,
+      inference_id: `inference-${name}`,
+      inference_time: '2026-11-20T09:15:00Z',
+      status_code: '200',
+      s3_bucket_name: 'captures',
+      s3_file_key: 'bicycle-endpoint/AllTraffic/2026/11/20/09/part 1+2.jsonl',
+      capture_format: 'chat',
+    },
+    tokenUsage: { input_tokens: 21, output_tokens: 17, total_tokens: 38 },
+    model: 'bicycle-model',
+    spans: [
+      {
+        spanId: digest.slice(32, 48),
+        name: 'bicycle-endpoint',
+        spanType: 'CHAT_MODEL',
+        startTimeMs,
+        endTimeMs: startTimeMs,
+        inputs: { messages, max_tokens: 200 },
+        outputs: { choices: [{ index: 0, message: reply, finish_reason: 'stop' }] },
+        attributes: { 'mlflow.message.format': 'openai', 'capture.latency_known': false },
+        status: { code: 'OK' },
+      },
+    ],
+    ...changes,
+  };
+}
+
+/** A verdict of a judge; the same trace, name and `version` give the same id. */
+export function verdict(
+  traceId: string,
+  name: string,
+  changes: Partial<NewAssessment> & { version?: string } = {},
+): NewAssessment {
+  const { version = '1', ...rest } = changes;
+  return {
+    assessmentId: `a-${hex(`${traceId}\n${name}\n${version}`).slice(0, 32)}`,
+    traceId,
+    name,
+    sourceType: 'LLM_JUDGE',
+    sourceId: 'bedrock:/judge-model',
+    ...(rest.error === undefined ? { value: 'yes', rationale: `Because of ${name}.` } : {}),
+    metadata: { 'mlflow.assessment.scorerName': name, 'mlflow.assessment.judgeCost': '0.0012' },
+    createTimeMs: Date.parse('2026-11-20T10:00:00Z'),
+    ...rest,
+  };
+}

@@ -1,0 +1,142 @@
+"""Reads and changes MLflow with its own Python client, one JSON command a line on standard input, one answer a line.
+
+It shares no code with the product: what it finds is what users of MLflow find.
+"""
+
+import json
+import sys
+import warnings
+
+import mlflow
+from mlflow.entities import AssessmentSource, Feedback
+
+warnings.filterwarnings("ignore")
+
+
+def trace_to_json(trace):
+    info = trace.info
+    return {
+        "traceId": info.trace_id,
+        "state": str(getattr(info.state, "value", info.state)),
+        "requestTimeMs": info.request_time,
+        "executionDurationMs": info.execution_duration,
+        "clientRequestId": info.client_request_id,
+        "requestPreview": info.request_preview,
+        "responsePreview": info.response_preview,
+        "tags": dict(info.tags),
+        "metadata": dict(info.trace_metadata),
+        "tokenUsage": info.token_usage,
+        "assessments": [assessment_to_json(a) for a in info.assessments],
+        "spans": [
+            {
+                "spanId": span.span_id,
+                "parentId": span.parent_id,
+                "name": span.name,
+                "type": span.span_type,
+                "status": str(span.status.status_code.value),
+                "statusMessage": span.status.description,
+                "inputs": span.inputs,
+                "outputs": span.outputs,
+                "attributes": span.attributes,
+                "startNs": str(span.start_time_ns),
+                "endNs": str(span.end_time_ns),
+            }
+            for span in (trace.data.spans if trace.data else [])
+        ],
+    }
+
+
+def assessment_to_json(assessment):
+    feedback = getattr(assessment, "feedback", None)
+    error = feedback.error if feedback else None
+    return {
+        "assessmentId": assessment.assessment_id,
+        "name": assessment.name,
+        "sourceType": assessment.source.source_type,
+        "sourceId": assessment.source.source_id,
+        "value": feedback.value if feedback else None,
+        "error": {"code": error.error_code, "message": error.error_message} if error else None,
+        "rationale": assessment.rationale,
+        "metadata": assessment.metadata or {},
+        "overrides": assessment.overrides,
+        "valid": assessment.valid,
+        "createTimeMs": assessment.create_time_ms,
+    }
+
+
+def search(command):
+    arguments = {
+        "filter_string": command.get("filter"),
+        "max_results": 500,
+        "return_type": "list",
+    }
+    ids = [command["experimentId"]]
+    try:
+        found = mlflow.search_traces(locations=ids, **arguments)
+    except TypeError:
+        found = mlflow.search_traces(experiment_ids=ids, **arguments)
+    return [trace_to_json(trace) for trace in found]
+
+
+def feedback(command):
+    source = AssessmentSource(source_type="HUMAN", source_id="person@example.com")
+    return mlflow.log_feedback(
+        trace_id=command["traceId"], name=command["name"], value=command["value"], source=source
+    ).assessment_id
+
+
+def override(command):
+    source = AssessmentSource(source_type="HUMAN", source_id="person@example.com")
+    return mlflow.override_feedback(
+        trace_id=command["traceId"],
+        assessment_id=command["assessmentId"],
+        value=command["value"],
+        source=source,
+    ).assessment_id
+
+
+def log_trace(command):
+    """A trace made by MLflow itself, as its documentation shows it."""
+    mlflow.set_experiment(experiment_id=command["experimentId"])
+    with mlflow.start_span(name=command["name"]) as span:
+        span.set_inputs(command["inputs"])
+        span.set_outputs(command["outputs"])
+    mlflow.flush_trace_async_logging()
+    return span.trace_id
+
+
+def client():
+    return mlflow.MlflowClient()
+
+
+COMMANDS = {
+    "search": search,
+    "get": lambda c: trace_to_json(mlflow.get_trace(c["traceId"])),
+    "feedback": feedback,
+    "override": override,
+    "log_trace": log_trace,
+    "delete_traces": lambda c: client().delete_traces(c["experimentId"], trace_ids=c["traceIds"]),
+    "create_experiment": lambda c: mlflow.create_experiment(c["name"]),
+    "experiment": lambda c: mlflow.get_experiment_by_name(c["name"]).experiment_id,
+    "delete_experiment": lambda c: client().delete_experiment(c["experimentId"]),
+    "restore_experiment": lambda c: client().restore_experiment(c["experimentId"]),
+    "version": lambda c: mlflow.__version__,
+}
+
+
+def main():
+    answers = sys.stdout
+    # Whatever MLflow prints must not get between the answers.
+    sys.stdout = sys.stderr
+    mlflow.set_tracking_uri(sys.argv[1])
+    for line in sys.stdin:
+        command = json.loads(line)
+        try:
+            answer = {"result": COMMANDS[command["do"]](command)}
+        except Exception as error:  # noqa: BLE001 the caller decides
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(answer, default=str) + "\n")
+        answers.flush()
+
+
+main()
