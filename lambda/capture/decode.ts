@@ -24,7 +24,7 @@ export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLi
 
 function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions): Capture {
   const { captureData } = envelope;
-  const notes: string[] = [];
+  const notes = [...envelope.notes];
   const facts = factsOf(envelope, raw, notes);
   const request = decodePayload('request', captureData.endpointInput, notes);
   const response = decodePayload('reply', captureData.endpointOutput, notes);
@@ -73,7 +73,7 @@ function factsOf({ record, eventMetadata, extraFields }: Envelope, raw: RawLine,
 
 /** The payloads as they were captured, when taking them apart failed. */
 function undecodedCapture(envelope: Envelope, raw: RawLine, error: unknown): Capture {
-  const notes: string[] = [];
+  const notes = [...envelope.notes];
   const facts = factsOf(envelope, raw, notes);
   const why = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   notes.push(`the payloads could not be taken apart (${why.slice(0, 200)}) and are kept as captured`);

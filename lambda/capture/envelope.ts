@@ -1,5 +1,5 @@
 /** The record around the payloads: what makes a line a capture record, and what is wrong with one that is none. */
-import { isObject, type JsonObject } from './json.ts';
+import { isObject, type JsonObject, parseJson } from './json.ts';
 import type { QuarantineReason } from './types.ts';
 
 export interface Envelope {
@@ -9,6 +9,8 @@ export interface Envelope {
   eventMetadata: JsonObject;
   /** Fields that Data Capture is not known to write. */
   extraFields?: JsonObject;
+  /** What is odd about the record itself. */
+  notes: string[];
 }
 
 /** Characters of a bad line that a reason quotes. */
@@ -39,13 +41,9 @@ export function openEnvelope(bytes: Buffer): { envelope: Envelope } | { reason: 
     // V8's longest string is 512 MB.
     return bad('LineTooLong', `the line has ${bytes.length} bytes, more than can be read as one text`);
   }
-  if (text.charCodeAt(0) === 0xfeff) text = text.slice(1);
-  let record: unknown;
-  try {
-    record = JSON.parse(text);
-  } catch (error) {
-    return bad('NotJson', describeBadJson(text, error));
-  }
+  const parsed = parseJson(text, { anyDepth: true });
+  if (!parsed.ok) return bad('NotJson', describeBadJson(text, parsed.problem));
+  const record = parsed.value;
   if (!isObject(record)) {
     const what = Array.isArray(record) ? 'a list' : record === null ? 'null' : `a ${typeof record}`;
     return bad(
@@ -58,20 +56,24 @@ export function openEnvelope(bytes: Buffer): { envelope: Envelope } | { reason: 
   const metadata = isObject(eventMetadata) ? eventMetadata : {};
   const extraFields = extrasOf(record, captureData, metadata);
   return {
-    envelope: { record, captureData, eventMetadata: metadata, ...(extraFields === undefined ? {} : { extraFields }) },
+    envelope: {
+      record,
+      captureData,
+      eventMetadata: metadata,
+      notes: parsed.notes,
+      ...(extraFields === undefined ? {} : { extraFields }),
+    },
   };
 }
 
-function describeBadJson(text: string, error: unknown): string {
+function describeBadJson(text: string, problem: string): string {
   const trimmed = text.trim();
   if (trimmed.includes('\u0000'))
     return `the line is not JSON: it holds NUL bytes, as a damaged file does: ${quote(trimmed.replaceAll('\u0000', '␀'))}`;
   if (trimmed.startsWith('{') && !trimmed.endsWith('}')) {
     return `the line is cut off: it begins as a JSON object but does not end as one: ${quote(text)}`;
   }
-  const detail =
-    error instanceof Error ? error.message.replace(/,? ?"[\s\S]*$/, '').slice(0, 120) : 'it does not parse';
-  return `the line is not JSON (${detail}): ${quote(text)}`;
+  return `the line cannot be read: ${problem}: ${quote(text)}`;
 }
 
 function describeForeign(record: JsonObject, captureData: unknown): string {

@@ -158,6 +158,10 @@ function fromEvents({ notes }: Context, base: TextPayload): Payload {
   const assembled = assembleStream(stream, 'events');
   if (stream.broken > 0) notes.push(`${stream.broken} of the stream’s events could not be read`);
   if (assembled !== undefined) notes.push(...assembled.notes);
+  if (stream.events.length === 0) {
+    notes.push('the stream holds no event that could be read');
+    return { ...base, kind: 'empty', value: null, keepText: true };
+  }
   const value = assembled?.value ?? stream.events.map((event) => event.data);
   return { ...base, kind: 'event-stream', value, keepText: true };
 }

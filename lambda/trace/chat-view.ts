@@ -108,7 +108,7 @@ export function viewMessage(message: ChatMessage, isReply: boolean): ChatMessage
   const legacy = isObject(message.function_call) ? [{ function: message.function_call }] : undefined;
   const calls = Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : legacy;
   if (calls !== undefined && (calls === legacy || !calls.every(isViewableCall))) set('tool_calls', calls.map(viewCall));
-  else if (message.tool_calls !== undefined && !Array.isArray(message.tool_calls)) {
+  else if (message.tool_calls != null && !Array.isArray(message.tool_calls)) {
     delete view.tool_calls;
     changed = true;
   }

@@ -1,7 +1,7 @@
 /** Anthropic's messages, and its older text completions. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { allMessages, chatMessages, openAiTools, textsOf, without } from './messages.ts';
+import { allMessages, chatMessages, openAiTools, replyMessages, textsOf, without } from './messages.ts';
 import type { WireFormat } from './types.ts';
 
 /** Kinds of content block that no other vendor has. */
@@ -45,7 +45,7 @@ export const anthropic: WireFormat = {
     return {
       wire: 'anthropic-messages',
       format: 'messages',
-      replies: chatMessages({ role: value.role ?? 'assistant', content: value.content }, 'assistant'),
+      replies: replyMessages(value.role, value.content),
       finishReasons: textsOf([value.stop_reason]),
     };
   },

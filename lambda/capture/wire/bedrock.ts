@@ -1,7 +1,7 @@
 /** Bedrock's Converse, and what its models take and give when they are invoked directly (Titan, Llama, Mistral, Nova). */
 import { isObject, type JsonObject } from '../json.ts';
 import { systemMessages } from './anthropic.ts';
-import { allMessages, chatMessages, openAiTools, textsOf, without } from './messages.ts';
+import { allMessages, openAiTools, replyMessages, textsOf, without } from './messages.ts';
 import { userMessages } from './openai.ts';
 import type { WireFormat } from './types.ts';
 
@@ -43,7 +43,7 @@ export const converse: WireFormat = {
     return {
       wire: 'bedrock-converse',
       format: 'messages',
-      replies: chatMessages(value.output.message, 'assistant'),
+      replies: replyMessages(value.output.message.role, value.output.message.content),
       finishReasons: textsOf([value.stopReason]),
     };
   },

@@ -120,10 +120,17 @@ function addBlock(blocks: Blocks, block: unknown): void {
 const isTextPart = (part: unknown): part is { type: 'text'; text: string } =>
   isObject(part) && part.type === 'text' && typeof part.text === 'string';
 
+const isToolCall = (call: unknown): boolean =>
+  isObject(call) &&
+  isObject(call.function) &&
+  typeof call.function.name === 'string' &&
+  typeof call.function.arguments === 'string';
+
 /** Whether a message is in the OpenAI form as it is. */
 function isOpenAi(message: JsonObject): boolean {
   const { content } = message;
   if (typeof message.role !== 'string' || message.role !== roleOf(message.role, '')) return false;
+  if (Array.isArray(message.tool_calls) && !message.tool_calls.every(isToolCall)) return false;
   if (content === null || typeof content === 'string') return true;
   if (content === undefined) return Array.isArray(message.tool_calls) || isObject(message.function_call);
   return (
@@ -157,7 +164,7 @@ export function chatMessages(value: unknown, fallbackRole: string): ChatMessage[
     messages.push({
       role,
       ...carried,
-      content: contentOf(blocks.parts, calls.length > 0),
+      content: contentOf(blocks.parts, calls.length > 0, role),
       ...(blocks.reasoning.length > 0 ? { reasoning: blocks.reasoning.join('\n\n') } : {}),
       ...(calls.length > 0 ? { tool_calls: calls } : {}),
     });
@@ -165,11 +172,16 @@ export function chatMessages(value: unknown, fallbackRole: string): ChatMessage[
   return messages;
 }
 
-/** Texts alone are one string; anything beside them makes it a list of parts. */
-function contentOf(parts: unknown[], hasCalls: boolean): ChatMessage['content'] {
+/** Texts alone are one string: pieces of one answer when the model wrote them, else paragraphs. */
+function contentOf(parts: unknown[], hasCalls: boolean, role: string): ChatMessage['content'] {
   if (parts.length === 0) return hasCalls ? null : '';
-  return parts.every(isTextPart) ? parts.map((part) => part.text).join('\n\n') : parts;
+  if (!parts.every(isTextPart)) return parts;
+  return parts.map((part) => part.text).join(role === 'assistant' ? '' : '\n\n');
 }
+
+/** A reply's content blocks as OpenAI messages: texts become one string, also where OpenAI's parts would be allowed. */
+export const replyMessages = (role: unknown, blocks: unknown): ChatMessage[] =>
+  chatMessages({ role: roleOf(role, 'assistant'), parts: blocks }, 'assistant');
 
 /** A tool call in OpenAI's form, or in a flat one such as Ollama's (arguments as an object) and Cohere's. */
 function anyToolCall(call: unknown): ToolCall {

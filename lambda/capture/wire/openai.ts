@@ -158,6 +158,7 @@ function itemMessages(item: unknown): ChatMessage[] {
     case 'function_call':
     case 'custom_tool_call': {
       const call = {
+        type: 'function',
         id: item.call_id ?? item.id,
         function: { name: item.name, arguments: item.arguments ?? item.input },
       };

@@ -1,7 +1,7 @@
 /** Gemini, Cohere, AI21 and Ollama, and servers with a form of their own. */
 import { isObject, type JsonObject } from '../json.ts';
 import { systemMessages } from './anthropic.ts';
-import { allMessages, chatMessages, isMessageList, openAiTools, textsOf, without } from './messages.ts';
+import { allMessages, chatMessages, isMessageList, openAiTools, replyMessages, textsOf, without } from './messages.ts';
 import { batchOf, flattened, promptsOf, userMessages } from './openai.ts';
 import type { Reply, WireFormat } from './types.ts';
 
@@ -73,7 +73,10 @@ export const cohere: WireFormat = {
   reply(value) {
     if (!isObject(value)) return undefined;
     if (isObject(value.message) && typeof value.message.role === 'string' && !('done' in value)) {
-      return replyOf('cohere', 'messages', chatMessages(value.message, 'assistant'), [value.finish_reason]);
+      const { content } = value.message;
+      const hasBlocks = Array.isArray(content) && !Array.isArray(value.message.tool_calls);
+      const messages = hasBlocks ? replyMessages('assistant', content) : chatMessages(value.message, 'assistant');
+      return replyOf('cohere', 'messages', messages, [value.finish_reason]);
     }
     if (
       typeof value.text === 'string' &&
