@@ -34,7 +34,7 @@ export function reportLines(report: Report): string[] {
     ...verdictSection(report, verdictLines(totals)),
     '── MLflow ──',
     ...report.experiments.map(
-      ({ id, name }) => `${report.environment.mlflowUrl}/#/experiments/${id}/traces  (${name})`,
+      ({ id, name }) => `${report.environment.mlflowUrl}/#/experiments/${id}/traces?startTimeLabel=ALL  (${name})`,
     ),
     '',
     '── For AWS tools ──',
