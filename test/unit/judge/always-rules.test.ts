@@ -1,0 +1,59 @@
+import { createAlwaysRule } from '../../../lambda/judge/always-rules.ts';
+import type { CodeScorer } from '../../../lambda/judge/types.ts';
+import { chatCapture } from './captures.ts';
+
+const words: CodeScorer = {
+  kind: 'code',
+  name: 'words',
+  version: '1',
+  description: 'Words of the reply.',
+  score: ({ conversation }) => ({ value: String(conversation?.replies[0]?.content).split(' ').length }),
+};
+const ruleOf = (rules: unknown) => createAlwaysRule(rules, [words]);
+
+test('without rules nothing is judged beyond the sample', () => {
+  expect(ruleOf([])(chatCapture())).toBeUndefined();
+  expect(ruleOf(undefined)(chatCapture())).toBeUndefined();
+});
+
+test('long replies, by the tokens that the endpoint counted, else by an estimate', () => {
+  const rule = ruleOf([{ name: 'long', replyTokensOver: 100 }]);
+  expect(rule(chatCapture({ reply: 'word '.repeat(200) }))).toBe('long');
+  expect(rule(chatCapture())).toBeUndefined();
+  expect(rule({ ...chatCapture(), usage: { outputTokens: 101 } })).toBe('long');
+  expect(rule({ ...chatCapture(), usage: { outputTokens: 100 } })).toBeUndefined();
+});
+
+test('a variant, and what a code scorer flags', () => {
+  const rule = ruleOf([
+    { name: 'challenger', variant: 'B' },
+    { name: 'terse', flaggedBy: { scorer: 'words', under: 3 } },
+  ]);
+  expect(rule(chatCapture(), { variant: 'B' })).toBe('challenger');
+  expect(rule(chatCapture(), { variant: 'A' })).toBeUndefined();
+  expect(rule(chatCapture({ reply: 'In Bern.' }))).toBe('terse');
+});
+
+test('the conditions of one rule hold together', () => {
+  const rule = ruleOf([{ name: 'both', variant: 'B', flaggedBy: { scorer: 'words', is: 2 } }]);
+  expect(rule(chatCapture({ reply: 'In Bern.' }), { variant: 'B' })).toBe('both');
+  expect(rule(chatCapture(), { variant: 'B' })).toBeUndefined();
+  expect(rule(chatCapture({ reply: 'In Bern.' }), { variant: 'A' })).toBeUndefined();
+});
+
+test('errors are never judged', () => {
+  const rule = ruleOf([{ name: 'all', replyTokensOver: 0 }]);
+  expect(rule({ ...chatCapture(), error: { message: 'x' } })).toBeUndefined();
+});
+
+test.each([
+  ['no list', { name: 'x' }, /list/],
+  ['no condition', [{ name: 'x' }], /needs a condition/],
+  ['an unknown scorer', [{ name: 'x', flaggedBy: { scorer: 'wrods', over: 1 } }], /no code scorer wrods/],
+  ['a flag without a comparison', [{ name: 'x', flaggedBy: { scorer: 'words' } }], /one of is, over, under/],
+  ['an unknown field', [{ name: 'x', variants: 'B' }], /variants/],
+])('%s is refused', (_, rules, message) => {
+  expect(() => ruleOf(rules)).toThrow(
+    expect.objectContaining({ name: 'InvalidAlwaysRules', message: expect.stringMatching(message) }),
+  );
+});

@@ -1,0 +1,87 @@
+import type { Capture } from '../../../lambda/capture/types.ts';
+import { applicability, exchangeOf } from '../../../lambda/judge/applicability.ts';
+import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
+import type { ScorerNeed } from '../../../lambda/judge/types.ts';
+import { chatCapture, plainCapture, textPayload, toolCallCapture } from './captures.ts';
+
+const of = (capture: Capture, ...needs: ScorerNeed[]) => applicability(capture, { needs });
+const judged = { judge: true };
+
+test('a chat with request and reply is judged by all but the tool scorer', () => {
+  const applied = defaultJudgeScorers.map((scorer) => [scorer.name, applicability(chatCapture(), scorer)]);
+  const { tool_call_correctness: tools, ...others } = Object.fromEntries(applied);
+  expect(tools).toEqual({ notJudgeable: 'noToolCalls' });
+  expect(Object.values(others)).toEqual(Array(9).fill(judged));
+});
+
+test('a reply of tool calls alone is judged by the tool scorer alone', () => {
+  const applied = defaultJudgeScorers.filter((scorer) => 'judge' in applicability(toolCallCapture(), scorer));
+  expect(applied.map(({ name }) => name)).toEqual(['tool_call_correctness']);
+  expect(of(toolCallCapture(), 'reply')).toEqual({ notJudgeable: 'noReplyText' });
+});
+
+test.each<[string, Capture, ScorerNeed[], string]>([
+  ['an error reply', { ...chatCapture(), error: { statusCode: 424, message: 'x' } }, ['reply'], 'errorReply'],
+  ['no response', { ...chatCapture({ replies: [] }), response: undefined as never }, ['reply'], 'noResponse'],
+  ['an empty response', { ...chatCapture(), response: { ...textPayload(''), kind: 'empty' } }, ['reply'], 'noResponse'],
+  ['a conversation without a reply', chatCapture({ replies: [] }), ['reply'], 'noResponse'],
+  ['a reply of white space', chatCapture({ reply: '  \n' }), ['reply'], 'noReplyText'],
+  ['no request', chatCapture({ messages: [] }), ['request', 'reply'], 'noRequest'],
+  [
+    'a system prompt and no message',
+    chatCapture({ messages: [{ role: 'system', content: 'x' }] }),
+    ['request'],
+    'noRequest',
+  ],
+  [
+    'no system prompt',
+    chatCapture({ messages: [{ role: 'user', content: 'x' }] }),
+    ['system-prompt'],
+    'noSystemPrompt',
+  ],
+  ['a vector', plainCapture({ format: 'embedding', response: textPayload('[1,2]', [1, 2]) }), ['reply'], 'notText'],
+  [
+    'bytes',
+    plainCapture({ format: 'binary', response: { ...textPayload('x'), kind: 'binary' } }),
+    ['reply'],
+    'notText',
+  ],
+  [
+    'JSON without language',
+    plainCapture({ format: 'json', response: textPayload('{"score":0.3}', { score: 0.3, label: 'spam' }) }),
+    ['reply'],
+    'notText',
+  ],
+])('%s is not judgeable', (_, capture, needs, reason) => {
+  expect(of(capture, ...needs)).toEqual({ notJudgeable: reason });
+});
+
+test('what was captured of the reply alone is judged by what needs no request', () => {
+  const capture = chatCapture({ messages: [] });
+  expect(of(capture, 'reply')).toEqual(judged);
+});
+
+test('plain text, and a JSON document whose reply holds language, are read as an exchange', () => {
+  const text = plainCapture({
+    format: 'text',
+    request: textPayload('Where is it?'),
+    response: textPayload('In Bern.'),
+  });
+  expect(of(text, 'request', 'reply')).toEqual(judged);
+  expect(exchangeOf(text)).toEqual({
+    messages: [{ role: 'user', content: 'Where is it?' }],
+    replies: [{ role: 'assistant', content: 'In Bern.' }],
+    tools: [],
+  });
+  const json = plainCapture({
+    format: 'json',
+    request: textPayload('{"q":"Where is it?"}', { q: 'Where is it?' }),
+    response: textPayload('{"a":{"text":"It is in Bern."}}', { a: { text: 'It is in Bern.' } }),
+  });
+  expect(of(json, 'request', 'reply')).toEqual(judged);
+});
+
+test('a call in the older function form is a tool call', () => {
+  const reply = { role: 'assistant', content: null, function_call: { name: 'track', arguments: '{}' } };
+  expect(of(chatCapture({ replies: [reply] }), 'tools')).toEqual(judged);
+});

@@ -1,0 +1,83 @@
+/** Captures made for the judge's tests. */
+import type { Capture, ChatMessage, Payload } from '../../../lambda/capture/types.ts';
+
+const payload = (value: unknown): Payload => ({
+  contentType: 'application/json',
+  encoding: 'JSON',
+  kind: 'json',
+  value,
+  text: JSON.stringify(value),
+  bytes: JSON.stringify(value).length,
+});
+
+export interface ChatParts {
+  system?: string;
+  user?: string;
+  reply?: string | null;
+  messages?: ChatMessage[];
+  replies?: ChatMessage[];
+  tools?: unknown[];
+}
+
+/** A chat about parcels, unless told otherwise. */
+export function chatCapture(parts: ChatParts = {}): Capture {
+  const {
+    system = 'You answer questions about parcel delivery.',
+    user = 'Where is my parcel 8841?',
+    reply = 'Your parcel 8841 is at the depot in Bern and will be delivered tomorrow.',
+  } = parts;
+  const messages = parts.messages ?? [
+    { role: 'system', content: system },
+    { role: 'user', content: user },
+  ];
+  const replies = parts.replies ?? [{ role: 'assistant', content: reply }];
+  return {
+    inferenceTimeMs: Date.parse('2026-11-20T10:00:00Z'),
+    timeSource: 'inferenceTime',
+    format: 'chat',
+    request: payload({ messages }),
+    response: payload({ choices: replies.map((message) => ({ message })) }),
+    conversation: {
+      messages,
+      replies,
+      ...(parts.tools === undefined ? {} : { tools: parts.tools }),
+      parameters: {},
+      jsonRequested: false,
+      finishReasons: ['stop'],
+    },
+    attributes: {},
+    notes: [],
+  };
+}
+
+/** A capture without a conversation. */
+export function plainCapture(fields: Partial<Capture> & Pick<Capture, 'format'>): Capture {
+  return { inferenceTimeMs: 0, timeSource: 'inferenceTime', attributes: {}, notes: [], ...fields };
+}
+
+export const textPayload = (text: string, value: unknown = text): Payload => ({
+  contentType: 'text/plain',
+  encoding: 'CSV',
+  kind: 'text',
+  value,
+  text,
+  bytes: text.length,
+});
+
+export const TRACK_TOOL = {
+  type: 'function',
+  function: { name: 'track', parameters: { type: 'object', properties: { parcel: { type: 'string' } } } },
+};
+
+/** A reply of one tool call and no words. */
+export const toolCallCapture = (name = 'track', args = '{"parcel":"8841"}'): Capture =>
+  chatCapture({
+    tools: [TRACK_TOOL],
+    replies: [
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: 'c1', type: 'function', function: { name, arguments: args } }],
+      },
+    ],
+  });

@@ -1,0 +1,128 @@
+import { readAwsFailure } from '../../../lambda/judge/bedrock-failures.ts';
+import { readChatFailure } from '../../../lambda/judge/chat.ts';
+
+const aws = (name: string, status: number | undefined, message = name, headers: Record<string, string> = {}) =>
+  Object.assign(new Error(message), { name, $metadata: { httpStatusCode: status }, $response: { headers } });
+
+describe('errors of the AWS SDK', () => {
+  test.each([
+    ['ThrottlingException', 429, 'Too many requests', 'throttled', undefined],
+    ['ServiceQuotaExceededException', 400, 'quota', 'throttled', undefined],
+    ['ModelNotReadyException', 429, 'not ready', 'throttled', undefined],
+    ['SomethingNew', 429, 'slow down', 'throttled', undefined],
+    ['ServiceUnavailableException', 503, 'x', 'unavailable', undefined],
+    ['InternalServerException', 500, 'x', 'unavailable', undefined],
+    ['ModelTimeoutException', 408, 'x', 'unavailable', undefined],
+    ['ModelErrorException', 424, 'x', 'unavailable', undefined],
+    ['TimeoutError', undefined, 'Stream timed out', 'unavailable', undefined],
+    ['Error', undefined, 'connect ECONNREFUSED', 'unavailable', undefined],
+    [
+      'AccessDeniedException',
+      403,
+      "You don't have access to the model with the specified model ID.",
+      'refused',
+      undefined,
+    ],
+    ['ResourceNotFoundException', 404, 'This model version has reached the end of its life.', 'refused', undefined],
+    [
+      'UnrecognizedClientException',
+      403,
+      'The security token included in the request is invalid.',
+      'refused',
+      undefined,
+    ],
+    ['ExpiredTokenException', 403, 'The security token included in the request is expired', 'expired', undefined],
+    ['ValidationException', 400, 'The provided model identifier is invalid.', 'refused', undefined],
+    [
+      'ValidationException',
+      400,
+      'Invocation of model ID x with on-demand throughput isn’t supported.',
+      'refused',
+      undefined,
+    ],
+    ['ValidationException', 400, 'Operation not allowed', 'refused', undefined],
+    [
+      'ValidationException',
+      400,
+      'The guardrail identifier or version provided in the request does not exist: guardrail was not found',
+      'refused',
+      undefined,
+    ],
+    ['ValidationException', 400, 'Input is too long for requested model.', 'too-long', undefined],
+    ['ValidationException', 400, 'prompt is too long: 210000 tokens > 200000 maximum', 'too-long', undefined],
+    [
+      'ValidationException',
+      400,
+      'The model returned the following errors: output_config.format: Extra inputs are not permitted',
+      'unsupported',
+      'json-schema',
+    ],
+    [
+      'ValidationException',
+      400,
+      "This model doesn't support the toolConfig.toolChoice.tool field.",
+      'unsupported',
+      'tool',
+    ],
+    ['ValidationException', 400, "This model doesn't support tool use.", 'unsupported', 'tool'],
+    [
+      'ValidationException',
+      400,
+      'Thinking may not be enabled when tool_choice forces tool use.',
+      'unsupported',
+      'tool',
+    ],
+    [
+      'ValidationException',
+      400,
+      'The model returned the following errors: `temperature` is deprecated for this model.',
+      'unsupported',
+      'temperature',
+    ],
+    ['ValidationException', 400, "This model doesn't support system messages.", 'unsupported', 'system'],
+    [
+      'ValidationException',
+      400,
+      'You invoked an unsupported model or your request did not allow prompt caching.',
+      'unsupported',
+      'cache',
+    ],
+    ['ValidationException', 400, 'The text field in the ContentBlock object is blank.', 'rejected', undefined],
+  ])('%s %s %s is %s', (name, status, message, kind, feature) => {
+    const failure = readAwsFailure(aws(name, status, message));
+    expect([failure.kind, failure.feature]).toEqual([kind, feature]);
+    expect(failure.message).toContain(message);
+  });
+
+  test('Retry-After is read, and an aborted signal wins', () => {
+    expect(readAwsFailure(aws('ThrottlingException', 429, 'x', { 'retry-after': '3' })).retryAfterMs).toBe(3000);
+    expect(readAwsFailure(aws('AbortError', undefined), AbortSignal.abort()).kind).toBe('aborted');
+  });
+});
+
+describe('errors of a chat completion server', () => {
+  test.each([
+    [429, '{"error":{"code":"rate_limit_exceeded"}}', 'throttled', undefined],
+    [429, '{"error":{"code":"insufficient_quota"}}', 'refused', undefined],
+    [401, '{"error":{"message":"Incorrect API key"}}', 'refused', undefined],
+    [404, '{"error":{"code":"model_not_found"}}', 'refused', undefined],
+    [400, '{"message":"The model `x` does not exist."}', 'refused', undefined],
+    [503, 'upstream', 'unavailable', undefined],
+    [400, "This model's maximum context length is 8192 tokens.", 'too-long', undefined],
+    [413, 'Payload Too Large', 'too-long', undefined],
+    [
+      400,
+      "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+      'unsupported',
+      'max-tokens-name',
+    ],
+    [400, "Unsupported value: 'temperature' does not support 0 with this model.", 'unsupported', 'temperature'],
+    [400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported", 'unsupported', 'json-schema'],
+    [400, '"auto" tool choice requires --enable-auto-tool-choice', 'unsupported', 'tool'],
+    [400, 'System role not supported', 'unsupported', 'system'],
+    [422, 'Unprocessable', 'rejected', undefined],
+  ])('%s %s is %s', (status, text, kind, feature) => {
+    const failure = readChatFailure(status, text, undefined);
+    expect([failure.kind, failure.feature]).toEqual([kind, feature]);
+  });
+});

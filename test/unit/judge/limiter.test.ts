@@ -1,0 +1,87 @@
+import { setTimeout as sleep, setImmediate as tick } from 'node:timers/promises';
+import { AdaptiveLimiter, type CallOutcome, type LimiterOptions } from '../../../lambda/judge/limiter.ts';
+
+/** Runs so many calls against a service; `outcome` says how each ends, by how many are being served beside it. */
+async function run(limiter: AdaptiveLimiter, calls: number, outcome: (served: number) => CallOutcome): Promise<number> {
+  let served = 0;
+  let most = 0;
+  await Promise.all(
+    Array.from({ length: calls }, async () => {
+      const release = await limiter.acquire();
+      most = Math.max(most, limiter.active);
+      served += 1;
+      const end = outcome(served);
+      // A refusal comes at once, an answer takes its time.
+      for (let ticks = end === 'throttled' ? 1 : 4; ticks > 0; ticks -= 1) await tick();
+      served -= 1;
+      release(end);
+    }),
+  );
+  return most;
+}
+
+const answered = (): CallOutcome => 'answered';
+const throttled = (): CallOutcome => 'throttled';
+const limiter = (options: LimiterOptions = {}) => new AdaptiveLimiter(options);
+
+test('grows quickly to its bound while calls are answered, and never above', async () => {
+  const subject = limiter({ max: 32, start: 8 });
+  expect(subject.limit).toBe(8);
+  const most = await run(subject, 200, answered);
+  expect(subject.limit).toBe(32);
+  expect(most).toBe(32);
+  expect(subject.active).toBe(0);
+});
+
+test('shrinks to its least under a flood of throttling, and recovers when it is over', async () => {
+  const subject = limiter({ max: 32, start: 32, min: 2 });
+  await run(subject, 200, throttled);
+  expect(subject.limit).toBe(2);
+  await run(subject, 600, answered);
+  expect(subject.limit).toBe(32);
+});
+
+test('loses little to a few refusals', async () => {
+  const subject = limiter({ max: 32, start: 32 });
+  let call = 0;
+  await run(subject, 320, () => (call++ % 32 === 0 ? 'throttled' : 'answered'));
+  expect(subject.limit).toBeGreaterThanOrEqual(30);
+});
+
+test('settles near what a service takes at once', async () => {
+  const CAPACITY = 12;
+  const subject = limiter({ max: 32, start: 8 });
+  await run(subject, 1000, (served) => (served > CAPACITY ? 'throttled' : 'answered'));
+  expect(subject.limit).toBeGreaterThanOrEqual(8);
+  expect(subject.limit).toBeLessThanOrEqual(CAPACITY + 4);
+});
+
+test('other failures teach it nothing', async () => {
+  const subject = limiter({ start: 8 });
+  await run(subject, 50, () => 'other');
+  expect(subject.limit).toBe(8);
+});
+
+test('after Retry-After no call starts before its time', async () => {
+  const subject = limiter({ start: 4 });
+  subject.pause(80);
+  const before = performance.now();
+  (await subject.acquire())('answered');
+  expect(performance.now() - before).toBeGreaterThanOrEqual(75);
+});
+
+test('a waiting call that is aborted leaves the queue, and the others go on', async () => {
+  const subject = limiter({ max: 1, start: 1, min: 1 });
+  const release = await subject.acquire();
+  const abort = new AbortController();
+  const gone = subject.acquire(abort.signal);
+  const next = subject.acquire();
+  abort.abort(new Error('enough'));
+  await expect(gone).rejects.toThrow('enough');
+  release('answered');
+  release('answered');
+  (await next)('answered');
+  await sleep(1);
+  expect(subject.active).toBe(0);
+  await expect(async () => subject.acquire(abort.signal)).rejects.toThrow('enough');
+});

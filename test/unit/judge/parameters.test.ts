@@ -1,0 +1,36 @@
+import { readParameters, thinkingTokens } from '../../../lambda/judge/parameters.ts';
+
+test('verdicts do not vary unless they are told to', () => {
+  expect(readParameters()).toMatchObject({ temperature: 0, topP: undefined, maxTokens: undefined, other: {} });
+  expect(readParameters({ temperature: 0.7 }).temperature).toBe(0.7);
+});
+
+test('temperature is not sent beside top_p, nor to a model that thinks', () => {
+  expect(readParameters({ top_p: 0.9 })).toMatchObject({ temperature: undefined, topP: 0.9 });
+  expect(readParameters({ thinking: { type: 'enabled', budget_tokens: 2000 } }).temperature).toBeUndefined();
+  expect(readParameters({ reasoning_effort: 'low' }).temperature).toBeUndefined();
+  expect(readParameters({ thinking: { type: 'disabled' } }).temperature).toBe(0);
+});
+
+test('what it thinks with comes on top of the answer', () => {
+  expect(thinkingTokens(readParameters({ thinking: { type: 'enabled', budget_tokens: 2000 } }))).toBe(2000);
+  expect(thinkingTokens(readParameters({}))).toBe(0);
+});
+
+test('other spellings are known, other parameters are passed on', () => {
+  expect(readParameters({ maxTokens: 900, topP: 0.5, stop_sequences: ['END'], top_k: 40 })).toMatchObject({
+    maxTokens: 900,
+    topP: 0.5,
+    stop: ['END'],
+    other: { top_k: 40 },
+  });
+});
+
+test('wrong parameters are refused by name', () => {
+  expect(() => readParameters({ temperature: 'low', max_tokens: -1 })).toThrow(
+    expect.objectContaining({
+      name: 'InvalidModelParameters',
+      message: expect.stringMatching(/temperature: .*max_tokens: .*MLFLOW_EVALUATION_MODEL_PARAM/s),
+    }),
+  );
+});

@@ -1,0 +1,86 @@
+import { answerSchema } from '../../../lambda/judge/answer-schema.ts';
+import { applicability } from '../../../lambda/judge/applicability.ts';
+import { askSize } from '../../../lambda/judge/ask-size.ts';
+import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
+import { buildPrompt, RUNGS, systemPrompt, userText } from '../../../lambda/judge/prompt.ts';
+import type { JudgeScorer } from '../../../lambda/judge/types.ts';
+import { chatCapture } from './captures.ts';
+
+const asked = defaultJudgeScorers.filter((scorer) => 'judge' in applicability(chatCapture(), scorer));
+const rating: JudgeScorer = {
+  kind: 'judge',
+  name: 'rating',
+  version: '1',
+  question: 'How good is it?',
+  values: { kind: 'number', min: 1, max: 5 },
+  needs: ['reply'],
+};
+
+test('the beginning of the prompt is the same for every capture, so that it can be cached', () => {
+  const one = buildPrompt(chatCapture(), asked, 'json-schema');
+  const other = buildPrompt(chatCapture({ user: 'Something else?' }), asked, 'json-schema');
+  expect(other.system).toBe(one.system);
+  expect(one.system).not.toContain(one.fence);
+  expect(other.fence).not.toBe(one.fence);
+});
+
+test('every question and its values are in the instructions, on every rung', () => {
+  for (const rung of RUNGS) {
+    const system = systemPrompt([...asked, rating], rung);
+    for (const { question } of asked) expect(system).toContain(question);
+    expect(system).toContain('coherence ("coherent" or "somewhat coherent" or "incoherent"): ');
+    expect(system).toContain('rating (a number from 1 to 5): ');
+  }
+});
+
+test('captured text stands in the record alone', () => {
+  const marker = 'ZEBRA-7731';
+  const prompt = buildPrompt(chatCapture({ system: marker, user: marker, reply: marker }), asked, 'prompt');
+  const outside = `${prompt.system}${prompt.user.before}${prompt.user.after}`;
+  expect(outside).not.toContain(marker);
+  expect(prompt.user.record.split(marker)).toHaveLength(4);
+  expect(userText(prompt)).toBe(`${prompt.user.before}\n${prompt.user.record}\n${prompt.user.after}`);
+});
+
+test('the schema asks for the rationale before the value, and allows the listed values only', () => {
+  const schema = answerSchema([...asked, rating]) as {
+    required: string[];
+    properties: Record<
+      string,
+      { required: string[]; properties: Record<string, unknown>; additionalProperties: boolean }
+    >;
+  };
+  expect(schema.required).toEqual([...asked, rating].map(({ name }) => name));
+  for (const entry of Object.values(schema.properties)) {
+    expect(Object.keys(entry.properties)).toEqual(['rationale', 'value']);
+    expect(entry).toMatchObject({ required: ['rationale', 'value'], additionalProperties: false });
+  }
+  expect(schema.properties.coherence?.properties.value).toEqual({
+    type: 'string',
+    enum: ['coherent', 'somewhat coherent', 'incoherent'],
+  });
+  // Models refuse `minimum` and `maximum` in a schema that they are held to.
+  expect(schema.properties.rating?.properties.value).toEqual({ type: 'number' });
+});
+
+test('examples of a scorer follow its question', () => {
+  const example = { request: 'Is it there?', reply: 'No idea.', value: 2, rationale: 'It does not help.' };
+  const system = systemPrompt([{ ...rating, examples: [example] }], 'json-schema');
+  expect(system).toContain(
+    'How good is it?\nExample: {"request":"Is it there?","reply":"No idea.","rationale":"It does not help.","value":2}',
+  );
+});
+
+test('a correction tells what was wrong with an earlier answer', () => {
+  const { user } = buildPrompt(chatCapture(), asked, 'prompt', { correction: 'safety was not answered' });
+  expect(user.after).toMatch(/^An earlier answer could not be used: safety was not answered\. Answer/);
+});
+
+test('asking together takes at most 0.35 of the input of asking one by one, even for a short exchange', () => {
+  const together = askSize(chatCapture(), asked, { calls: 'together' });
+  const separate = askSize(chatCapture(), asked, { calls: 'separate' });
+  expect(together.calls).toBe(1);
+  expect(separate.calls).toBe(asked.length);
+  expect(together.inputTokens / separate.inputTokens).toBeLessThan(0.35);
+  expect(together.maxOutputTokens).toBeLessThan(1500);
+});

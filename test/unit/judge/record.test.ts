@@ -1,0 +1,193 @@
+import fc from 'fast-check';
+import { exchangeOf } from '../../../lambda/judge/applicability.ts';
+import { cutMiddle, divideBound } from '../../../lambda/judge/cut.ts';
+import { fencedRecord, makeFence } from '../../../lambda/judge/record.ts';
+import { estimateTokens } from '../../../lambda/judge/tokens.ts';
+import { type ChatParts, chatCapture, toolCallCapture } from './captures.ts';
+
+const recordOf = (parts: ChatParts, maxTokens = 10_000) => {
+  const exchange = exchangeOf(chatCapture(parts));
+  if (exchange === undefined) throw new Error('no exchange');
+  return fencedRecord(exchange, maxTokens);
+};
+
+describe('the fence', () => {
+  test('is another one for every request', () => {
+    const fences = new Set(Array.from({ length: 100 }, () => recordOf({}).fence));
+    expect(fences.size).toBe(100);
+  });
+
+  test('is drawn again while a text holds it, in whatever case', () => {
+    const draws = ['aaaaaaaaaaaa', 'bbbbbbbbbbbb', 'cccccccccccc'].map((hex) => Buffer.from(hex, 'hex'));
+    const fence = makeFence(['x AAAAAAAAAAAA', 'bbbbbbbbbbbb'], () => draws.shift() ?? Buffer.alloc(6));
+    expect(fence).toBe('cccccccccccc');
+  });
+
+  test('no captured text can open a line with it, whatever it holds', () => {
+    const text = fc.string({ unit: 'binary', maxLength: 200 });
+    const role = fc.oneof(
+      fc.constantFrom('user', 'assistant', 'tool', 'system', 'END', '__proto__', 'toString'),
+      fc.string(),
+    );
+    const message = fc.record({
+      role,
+      content: fc.oneof(text, fc.constant(null), fc.array(fc.record({ type: text, text }))),
+    });
+    fc.assert(
+      fc.property(fc.array(message, { maxLength: 6 }), text, fc.array(text), (messages, reply, tools) => {
+        const { fence, text: record } = recordOf({ messages: messages as never, reply: `${reply}x`, tools });
+        const ours = record.split('\n').filter((line) => line.toLowerCase().includes(fence));
+        expect(ours[0]).toBe(`#${fence} BEGIN`);
+        expect(ours.at(-1)).toBe(`#${fence} END`);
+        for (const line of ours.slice(1, -1)) {
+          expect(line).toMatch(
+            /^#[0-9a-f]{12} (system prompt|user|assistant|tool result|other role|tools on offer|the request was not captured|REPLY)( calls tool)?$/,
+          );
+        }
+      }),
+    );
+  });
+});
+
+test('the parts of an exchange stand under headings of their own', () => {
+  const { fence, text } = recordOf({
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Hello' },
+      { role: 'assistant', content: 'Hi!' },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'What is this?' },
+          { type: 'image_url', image_url: { url: 'data:' } },
+        ],
+      },
+    ],
+    replies: [
+      { role: 'assistant', content: 'A cat.' },
+      { role: 'assistant', content: 'A dog.' },
+    ],
+  });
+  expect(text.replaceAll(fence, 'F')).toBe(
+    [
+      '#F BEGIN',
+      '#F system prompt',
+      'Be brief.',
+      '#F user',
+      'Hello',
+      '#F assistant',
+      'Hi!',
+      '#F user',
+      'What is this?',
+      '(image_url that is not text)',
+      '#F REPLY 1 of 2',
+      'A cat.',
+      '#F REPLY 2 of 2',
+      'A dog.',
+      '#F END',
+    ].join('\n'),
+  );
+});
+
+test('tool calls show the tool and its arguments, and what was on offer', () => {
+  const exchange = exchangeOf(toolCallCapture());
+  const { fence, text } = fencedRecord(exchange as never, 1000);
+  const record = text.replaceAll(fence, 'F');
+  expect(record).toContain('#F REPLY calls tool\ntrack {"parcel":"8841"}\n#F END');
+  expect(record).toContain('#F tools on offer\n[{"type":"function","function":{"name":"track"');
+});
+
+describe('long texts', () => {
+  const long = (word: string, words: number): string =>
+    Array.from({ length: words }, (_, i) => `${word}${i}`).join(' ');
+
+  test('are cut in the middle with a mark that says how much is missing', () => {
+    const text = long('w', 5000);
+    const cut = cutMiddle(text, 500);
+    const [head = '', mark = '', tail = ''] = cut.split('\n');
+    expect(text.startsWith(head)).toBe(true);
+    expect(text.endsWith(tail)).toBe(true);
+    expect(Number(/\[… (\d+) characters left out here …\]/.exec(mark)?.[1])).toBe(
+      text.length - head.length - tail.length,
+    );
+    expect(estimateTokens(cut)).toBeLessThanOrEqual(520);
+    expect(estimateTokens(cut)).toBeGreaterThan(450);
+  });
+
+  test('keep within the bound all together, and no character is halved', () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: fc.constantFrom('a', 'é', '漢', '😀', ' '), minLength: 200, maxLength: 4000 }),
+        fc.string({ unit: fc.constantFrom('a', 'é', '漢', '😀', ' '), maxLength: 4000 }),
+        fc.integer({ min: 300, max: 2000 }),
+        (reply, user, bound) => {
+          const { text } = recordOf({ reply: `${reply}x`, user }, bound);
+          // Headings and marks come on top: some 10 tokens a section.
+          expect(estimateTokens(text)).toBeLessThanOrEqual(bound + 150);
+          expect(text.isWellFormed()).toBe(true);
+        },
+      ),
+    );
+  });
+
+  test('a short reply stays whole beside a huge request, and the other way round', () => {
+    const short = 'The parcel is in Bern.';
+    expect(recordOf({ reply: short, user: long('q', 50_000) }, 2000).text).toContain(short);
+    const whole = recordOf({ user: short, reply: long('r', 50_000) }, 2000).text;
+    expect(whole).toContain(short);
+    expect(whole).toContain('characters left out here');
+  });
+
+  test('of a long conversation the beginning and the end are shown', () => {
+    const messages = Array.from({ length: 500 }, (_, i) => ({
+      role: i % 2 ? 'assistant' : 'user',
+      content: `turn ${i}.`,
+    }));
+    const { text } = recordOf({ messages });
+    expect(text).toContain('turn 0.');
+    expect(text).toContain('turn 499.');
+    expect(text).not.toContain('turn 250.');
+    expect(text).toMatch(/ \d+ messages left out here\n/);
+  });
+});
+
+test('a bound is divided by weight, and what one does not need goes to the others', () => {
+  expect(
+    divideBound(
+      [
+        { tokens: 10, weight: 1 },
+        { tokens: 20, weight: 1 },
+      ],
+      100,
+    ),
+  ).toEqual([10, 20]);
+  expect(
+    divideBound(
+      [
+        { tokens: 10, weight: 1 },
+        { tokens: 500, weight: 1 },
+      ],
+      100,
+    ),
+  ).toEqual([10, 90]);
+  expect(
+    divideBound(
+      [
+        { tokens: 500, weight: 3 },
+        { tokens: 500, weight: 1 },
+      ],
+      100,
+    ),
+  ).toEqual([75, 25]);
+  fc.assert(
+    fc.property(
+      fc.array(fc.record({ tokens: fc.nat(1000), weight: fc.integer({ min: 1, max: 9 }) })),
+      fc.nat(5000),
+      (shares, bound) => {
+        const granted = divideBound(shares, bound);
+        expect(granted.reduce((a, b) => a + b, 0)).toBeLessThanOrEqual(bound);
+        for (const [index, tokens] of granted.entries()) expect(tokens).toBeLessThanOrEqual(shares[index]?.tokens ?? 0);
+      },
+    ),
+  );
+});

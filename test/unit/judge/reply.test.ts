@@ -1,0 +1,175 @@
+import fc from 'fast-check';
+import { correctionOf, problemOf, readReply } from '../../../lambda/judge/reply.ts';
+import type { Told } from '../../../lambda/judge/transport.ts';
+import type { JudgeScorer, ScorerValues } from '../../../lambda/judge/types.ts';
+import { readValue } from '../../../lambda/judge/values.ts';
+
+const scorer = (name: string, values: ScorerValues = { kind: 'yes-no' }): JudgeScorer => ({
+  kind: 'judge',
+  name,
+  version: '1',
+  question: '?',
+  values,
+  needs: ['reply'],
+});
+const SCORERS = [scorer('safety'), scorer('professional_tone')];
+const told = (text: string, fields: Partial<Told> = {}): Told => ({
+  text,
+  stop: 'end',
+  stopReason: 'end_turn',
+  usage: { inputTokens: 1, outputTokens: 1 },
+  ...fields,
+});
+const entry = (value: unknown, rationale = 'Because.') => ({ rationale, value });
+const GOOD = { safety: entry('yes'), professional_tone: entry('no') };
+
+const read = (text: string, fields: Partial<Told> = {}, scorers = SCORERS) => {
+  const result = readReply(told(text, fields), scorers);
+  if (!result.readable) return result.problem;
+  return Object.fromEntries(
+    [...result.byScorer].map(([name, reading]) => [name, reading.kind === 'verdict' ? reading.value : reading.kind]),
+  );
+};
+const both = { safety: 'yes', professional_tone: 'no' };
+
+describe('an answer is read however it is dressed', () => {
+  const json = JSON.stringify(GOOD);
+  test.each([
+    ['JSON', json],
+    ['JSON on many lines', JSON.stringify(GOOD, null, 2)],
+    ['in a Markdown fence with talk around it', `Sure!\n\`\`\`json\n${json}\n\`\`\`\nAnything else? {}`],
+    ['after thinking aloud', `<think>{"safety": {"value": "no", "rationale": "draft"}}</think>${json}`],
+    ['with single quotes, a comment and a trailing comma', `${json.replaceAll('"', "'").slice(0, -1)}, // done\n}`],
+    ['with a brace in a rationale', JSON.stringify({ ...GOOD, safety: entry('yes', 'It says "}{".') })],
+    ['in a wrapper', JSON.stringify({ verdicts: GOOD })],
+    [
+      'as a list',
+      JSON.stringify([
+        { name: 'safety', ...entry('yes') },
+        { question: 'professional_tone', ...entry('no') },
+      ]),
+    ],
+    [
+      'with other spelling of the names',
+      JSON.stringify({ Safety: entry('Yes.'), 'Professional Tone': entry('**no**') }),
+    ],
+    [
+      'with MLflow-like fields',
+      JSON.stringify({ safety: { rationale: 'r', result: 'yes' }, professional_tone: entry('no') }),
+    ],
+    ['said twice in the same words', `${json}\n${json}`],
+    ['with more than was asked', JSON.stringify({ ...GOOD, fluency: entry('yes') })],
+  ])('%s', (_, text) => {
+    expect(read(text)).toEqual(both);
+  });
+
+  test('in a tool call', () => {
+    expect(read('', { object: GOOD })).toEqual(both);
+  });
+
+  test('a single question may be answered without its name', () => {
+    expect(read(JSON.stringify(entry('yes')), {}, [scorer('safety')])).toEqual({ safety: 'yes' });
+  });
+});
+
+describe('what is no answer is not taken for one', () => {
+  test.each([
+    ['nothing', '', 'it was empty'],
+    ['prose', 'The reply is safe: yes.', 'it held no JSON object with the questions in it'],
+    ['noise', '%%[[ }{ 7 <|im_end|> ]]', 'it held no JSON object with the questions in it'],
+    ['an empty object', '{}', 'it held no JSON object with the questions in it'],
+    ['another object', '{"a":{"value":"yes"}}', 'it held no JSON object with the questions in it'],
+    [
+      'a quotation of the record beside the verdict',
+      `The user wrote {"safety":{"rationale":"x","value":"yes"}}, but ${JSON.stringify({ safety: entry('no') })}`,
+      'it held several different answers',
+    ],
+  ])('%s', (_, text, problem) => {
+    expect(read(text)).toBe(problem);
+  });
+
+  test('missing and wrong entries are told from good ones', () => {
+    expect(read(JSON.stringify({ safety: entry('maybe') }))).toEqual({ safety: 'value', professional_tone: 'missing' });
+    expect(read(JSON.stringify({ safety: 'yes', professional_tone: null }))).toEqual({
+      safety: 'bare',
+      professional_tone: 'missing',
+    });
+    expect(read(JSON.stringify({ safety: { value: 'yes' }, professional_tone: { rationale: 'x' } }))).toEqual({
+      safety: 'bare',
+      professional_tone: 'missing',
+    });
+  });
+
+  test('the last entry of a cut answer is asked again, those before it are kept', () => {
+    const text = JSON.stringify(GOOD);
+    const cut = { stop: 'cut' as const, stopReason: 'max_tokens' };
+    expect(read(text.slice(0, -12), cut)).toEqual({ safety: 'yes', professional_tone: 'missing' });
+    expect(read(text, cut)).toEqual({ safety: 'yes', professional_tone: 'missing' });
+    expect(read('', { ...cut, object: { safety: entry('yes') } })).toEqual({
+      safety: 'missing',
+      professional_tone: 'missing',
+    });
+  });
+
+  test('whatever text comes, nothing is thrown and no value is made up', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          fc.json(),
+          fc.string({ unit: fc.constantFrom('{', '}', '"', 'safety', ':', 'yes', ',', "'") }),
+        ),
+        (text) => {
+          const result = readReply(told(text), SCORERS);
+          if (!result.readable) return;
+          for (const reading of result.byScorer.values()) {
+            if (reading.kind === 'verdict') expect(['yes', 'no']).toContain(reading.value);
+          }
+        },
+      ),
+    );
+  });
+});
+
+describe('values', () => {
+  const yesNo: ScorerValues = { kind: 'yes-no' };
+  const coherence: ScorerValues = { kind: 'categories', values: ['coherent', 'somewhat coherent', 'incoherent'] };
+  const rating: ScorerValues = { kind: 'number', min: 1, max: 5 };
+  test.each<[ScorerValues, unknown, unknown]>([
+    [yesNo, 'Yes.', 'yes'],
+    [yesNo, ' **NO** ', 'no'],
+    [yesNo, '"yes"', 'yes'],
+    [yesNo, true, 'yes'],
+    [yesNo, 'yes, mostly', undefined],
+    [yesNo, 'ja', undefined],
+    [yesNo, 'sí', undefined],
+    [yesNo, 1, undefined],
+    [yesNo, 'not', undefined],
+    [yesNo, null, undefined],
+    [coherence, 'Somewhat_Coherent', 'somewhat coherent'],
+    [coherence, 'SOMEWHAT-COHERENT.', 'somewhat coherent'],
+    [coherence, 'coher', undefined],
+    [coherence, 'kohärent', undefined],
+    [rating, 4, 4],
+    [rating, '4', 4],
+    [rating, '4.5', 4.5],
+    [rating, 0, undefined],
+    [rating, '4/5', undefined],
+    [rating, 'four', undefined],
+    [rating, Number.NaN, undefined],
+    [rating, true, undefined],
+    [{ kind: 'boolean' }, 'True', true],
+    [{ kind: 'boolean' }, 'no', false],
+    [{ kind: 'boolean' }, 0, undefined],
+  ])('%j: %j is %j', (values, given, value) => {
+    expect(readValue(values, given)).toBe(value);
+  });
+});
+
+test("what is told to the judge does not repeat the judge's own words", () => {
+  const reading = { kind: 'value', got: 'ignore the fence', chars: 1 } as const;
+  expect(problemOf(scorer('safety'), reading)).toBe(
+    'safety had the value "ignore the fence", it must be "yes" or "no"',
+  );
+  expect(correctionOf(scorer('safety'), reading)).toBe('the value of safety must be "yes" or "no"');
+});

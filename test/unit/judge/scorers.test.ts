@@ -1,0 +1,149 @@
+import { createHash } from 'node:crypto';
+import { codeScorers } from '../../../lambda/judge/code-scorers.ts';
+import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
+import {
+  checkScorers,
+  guidelineScorer,
+  isAllowedValue,
+  isJudgeScorer,
+  scorersFor,
+  withExamples,
+} from '../../../lambda/judge/scorers.ts';
+import type { JudgeScorer, Scorer } from '../../../lambda/judge/types.ts';
+
+const scorer = (fields: Partial<JudgeScorer> = {}): JudgeScorer => ({
+  kind: 'judge',
+  name: 'brevity',
+  version: '1',
+  question: 'Is the reply short?',
+  values: { kind: 'yes-no' },
+  needs: ['reply'],
+  ...fields,
+});
+
+/**
+ * Digests of the questions that have been asked under each version. When a question changes, raise its version and add
+ * a line; never change one.
+ */
+const QUESTIONS: Record<string, string> = {
+  'safety@1': 'a7a060d51ca2',
+  'relevance_to_query@1': 'c57363e3c43c',
+  'fluency@1': 'c2d65d4f1831',
+  'coherence@1': '4371691ee1a3',
+  'professional_tone@1': '570af4e22250',
+  'follows_objective@1': '18a1e5ed22e8',
+  'no_harmful_advice@1': '7b91bc352521',
+  'completeness@1': '57ae3ec2841f',
+  'refusal@1': '27f899de2cf0',
+  'tool_call_correctness@1': 'd85e4a5da38c',
+};
+
+const faultsOf = (scorers: readonly unknown[]): string => {
+  try {
+    checkScorers(scorers as Scorer[]);
+  } catch (error) {
+    expect(error).toMatchObject({ name: 'InvalidScorers' });
+    return (error as Error).message;
+  }
+  throw new Error('the set was taken for valid');
+};
+
+test('the default set has the names and values of the judges that people know', () => {
+  const values = Object.fromEntries(defaultJudgeScorers.map(({ name, values }) => [name, values]));
+  const yesNo = { kind: 'yes-no' };
+  expect(values).toEqual({
+    safety: yesNo,
+    relevance_to_query: yesNo,
+    fluency: yesNo,
+    coherence: { kind: 'categories', values: ['coherent', 'somewhat coherent', 'incoherent'] },
+    professional_tone: yesNo,
+    follows_objective: yesNo,
+    no_harmful_advice: yesNo,
+    completeness: yesNo,
+    refusal: yesNo,
+    tool_call_correctness: yesNo,
+  });
+});
+
+test('a changed question is another version', () => {
+  for (const { name, version, question, values } of defaultJudgeScorers) {
+    const digest = createHash('sha256').update(JSON.stringify({ question, values })).digest('hex').slice(0, 12);
+    expect(`${name}@${version} ${digest}`).toBe(`${name}@${version} ${QUESTIONS[`${name}@${version}`]}`);
+  }
+});
+
+test('all scorers in force: the judge scorers, then the code scorers', () => {
+  const names = scorersFor().map(({ name }) => name);
+  expect(names).toEqual([...defaultJudgeScorers, ...codeScorers].map(({ name }) => name));
+});
+
+test('guidelines are plain sentences; one with the name of a default scorer takes its place', () => {
+  const set = scorersFor({
+    guidelines: { professional_tone: 'Address the customer formally.', sign_off: 'End with our name.' },
+  });
+  const judges = set.filter(isJudgeScorer);
+  expect(judges).toHaveLength(defaultJudgeScorers.length + 1);
+  const tone = judges.filter(({ name }) => name === 'professional_tone');
+  expect(tone).toHaveLength(1);
+  expect(tone[0]?.question).toContain('Address the customer formally.');
+  expect(tone[0]?.values).toEqual({ kind: 'yes-no' });
+  expect(judges.at(-1)).toMatchObject({ name: 'sign_off', needs: ['reply'] });
+});
+
+test("a guideline's version follows from its words", () => {
+  expect(guidelineScorer('a', 'Be brief.').version).toBe(guidelineScorer('b', 'Be brief.').version);
+  expect(guidelineScorer('a', 'Be brief.').version).not.toBe(guidelineScorer('a', 'Be brief!').version);
+});
+
+test('examples change the version, and no examples change nothing', () => {
+  const example = { reply: 'Ok.', value: 'yes', rationale: 'One word.' };
+  expect(withExamples(scorer(), [])).toEqual(scorer());
+  const one = withExamples(scorer(), [example]);
+  expect(one.version).toMatch(/^1\+ex-[0-9a-f]{8}$/);
+  expect(withExamples(scorer(), [{ ...example, reply: 'Fine.' }]).version).not.toBe(one.version);
+  const set = scorersFor({ judgeScorers: [scorer()], codeScorers: [], examples: { brevity: [example] } });
+  expect(set[0]).toEqual(one);
+});
+
+describe('a wrong set is refused with what is wrong where', () => {
+  test.each([
+    ['a name that is no property name', [scorer({ name: 'is it brief' })], /is it brief\.name: a letter/],
+    ['a name used twice', [scorer(), scorer()], /brevity\.name: brevity is there twice/],
+    ['no question', [scorer({ question: '  ' })], /brevity\.question/],
+    ['one category', [scorer({ values: { kind: 'categories', values: ['a'] } })], /brevity\.values\.values/],
+    [
+      'categories that differ in case',
+      [scorer({ values: { kind: 'categories', values: ['Good', 'good'] } })],
+      /differ in more than case/,
+    ],
+    ['an empty range', [scorer({ values: { kind: 'number', min: 5, max: 5 } })], /min must be less than max/],
+    ['no need', [scorer({ needs: [] })], /brevity\.needs/],
+    ['a rate over 1', [scorer({ sampleRate: 1.5 })], /brevity\.sampleRate/],
+    ['an unknown field', [{ ...scorer(), verison: '2' }], /verison/],
+    [
+      'an example with a value that is not allowed',
+      [scorer({ examples: [{ reply: 'x', value: 'maybe', rationale: 'y' }] })],
+      /brevity\.examples\.0\.value: "maybe"/,
+    ],
+    [
+      'a code scorer without a function',
+      [{ kind: 'code', name: 'x', version: '1', description: 'd' }],
+      /x\.score: a function/,
+    ],
+  ])('%s', (_, set, message) => {
+    expect(faultsOf(set)).toMatch(message);
+  });
+
+  test('all faults are told at once', () => {
+    const message = faultsOf([scorer({ name: '1' }), scorer({ question: '' })]);
+    expect(message).toContain('1.name');
+    expect(message).toContain('brevity.question');
+  });
+});
+
+test('allowed values are exact', () => {
+  expect(isAllowedValue({ kind: 'yes-no' }, 'Yes')).toBe(false);
+  expect(isAllowedValue({ kind: 'number', min: 1, max: 5 }, 5)).toBe(true);
+  expect(isAllowedValue({ kind: 'number', min: 1, max: 5 }, 5.1)).toBe(false);
+  expect(isAllowedValue({ kind: 'boolean' }, 'true')).toBe(false);
+});

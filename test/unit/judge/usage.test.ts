@@ -1,0 +1,55 @@
+import fc from 'fast-check';
+import { addAmounts, divideCall, divideWhole, noAmount, usageOf } from '../../../lambda/judge/usage.ts';
+
+const sum = (numbers: number[]): number => numbers.reduce((a, b) => a + b, 0);
+
+test('a whole number is divided without loss', () => {
+  expect(divideWhole(10, [1, 1, 1])).toEqual([4, 3, 3]);
+  expect(divideWhole(10, [0, 0])).toEqual([5, 5]);
+  expect(divideWhole(0, [1, 2])).toEqual([0, 0]);
+  fc.assert(
+    fc.property(fc.nat(1e9), fc.array(fc.nat(1000), { minLength: 1, maxLength: 20 }), (total, weights) => {
+      const parts = divideWhole(total, weights);
+      expect(sum(parts)).toBe(total);
+      for (const part of parts) expect(part).toBeGreaterThanOrEqual(0);
+    }),
+  );
+});
+
+test("the scorers' parts of a call sum to the call, tokens and money", () => {
+  const tokens = fc.nat(200_000);
+  fc.assert(
+    fc.property(
+      tokens,
+      tokens,
+      tokens,
+      fc.array(fc.nat(2000), { minLength: 1, maxLength: 15 }),
+      fc.double({ min: 0, max: 1e-4, noNaN: true }),
+      (inputTokens, outputTokens, cacheReadInputTokens, chars, rate) => {
+        const price = (usage: { inputTokens: number; outputTokens: number; cacheReadInputTokens?: number }) =>
+          usage.inputTokens * rate + usage.outputTokens * 5 * rate + (usage.cacheReadInputTokens ?? 0) * 0.1 * rate;
+        const usage = { inputTokens, outputTokens, cacheReadInputTokens };
+        const parts = divideCall(usage, price, chars);
+        const total = usageOf(parts.reduce(addAmounts, noAmount()));
+        expect(total.inputTokens).toBe(inputTokens + cacheReadInputTokens);
+        expect(total.outputTokens).toBe(outputTokens);
+        expect(total.usd).toBe(Math.round(price(usage) * 1e12) / 1e12);
+      },
+    ),
+  );
+});
+
+test('the longer answer bears more of the output; the input is shared equally', () => {
+  const price = ({ inputTokens, outputTokens }: { inputTokens: number; outputTokens: number }) =>
+    inputTokens * 1e-6 + outputTokens * 5e-6;
+  const [short, long] = divideCall({ inputTokens: 100, outputTokens: 40 }, price, [10, 30]).map(usageOf);
+  expect(short).toEqual({ inputTokens: 50, outputTokens: 10, usd: 0.0001 });
+  expect(long).toEqual({ inputTokens: 50, outputTokens: 30, usd: 0.0002 });
+});
+
+test('an unknown price stays unknown', () => {
+  const [part] = divideCall({ inputTokens: 10, outputTokens: 5 }, () => null, [1]).map(usageOf);
+  expect(part).toEqual({ inputTokens: 10, outputTokens: 5, usd: null });
+  const known = { inputTokens: 1, outputTokens: 1, units: 5 };
+  expect(usageOf(addAmounts(known, { ...known, units: null })).usd).toBeNull();
+});
