@@ -47,7 +47,17 @@ const isMessage = (value: unknown): value is Message => typeof value === 'object
 /** Puts requests, given in the order of their capture, into conversations. */
 export class SessionLinker {
   readonly #ends = new Map<string, Turn>();
-  #sessions = 0;
+  #sessions: number;
+
+  /** @param first ordinal of its first conversation */
+  constructor(first = 0) {
+    this.#sessions = first;
+  }
+
+  /** Ordinal of the next conversation. */
+  get next(): number {
+    return this.#sessions;
+  }
 
   /**
    * @param messages `messages` of the request; without them the request is a conversation of its own.

@@ -20,7 +20,7 @@ function read(wire: string, cuts: number[] = [], closes = false): Read {
       result.headers = Object.fromEntries(headers);
     },
     onBody: (buffer: Buffer, start: number, end: number) => {
-      result.body += buffer.toString("latin1", start, end);
+      result.body += buffer.toString('latin1', start, end);
     },
     onEnd: () => {
       result.ended = true;

@@ -1,0 +1,29 @@
+/** Seeded random numbers: the same seed gives the same replay. Not for secrets. */
+
+/** Mulberry32: 32 bits of state, enough for schedules and samples. */
+export class Random {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0;
+  }
+
+  /** In [0, 1). */
+  next(): number {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
+    let t = this.#state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  }
+
+  /** A whole number in [0, below). */
+  below(below: number): number {
+    return Math.floor(this.next() * below);
+  }
+
+  /** Time to the next arrival of a Poisson process. */
+  exponential(mean: number): number {
+    return -Math.log(1 - this.next()) * mean;
+  }
+}

@@ -1,0 +1,140 @@
+import { randomUUID } from 'node:crypto';
+import type { Random } from '../random.ts';
+import { contentOfJson, type ReplyContent } from '../reply/content.ts';
+import { StreamReader } from '../reply/stream-reader.ts';
+import type { RecordReader } from '../source/record-reader.ts';
+import type { OnSkipped, SourceFile } from '../source/types.ts';
+import type { Target } from '../target/target.ts';
+import type { ScheduledEntry } from '../timing.ts';
+import { type CapturedSide, literalRequest, type Overrides, payloadBytes } from './literal.ts';
+import type { CapturedReply, PreparedRequest } from './prepared.ts';
+import { SessionLinker } from './sessions.ts';
+import { estimateInputTokens } from './tokens.ts';
+
+export interface PreparerOptions {
+  run: string;
+  files: readonly SourceFile[];
+  reader: RecordReader;
+  target: Target;
+  overrides: Overrides;
+  /** Percentage of the requests that are given up, and after how long. */
+  cancellation?: { percent: number; afterMs: number };
+  random: Random;
+  /** Keep the captured replies, to compare with. */
+  keepCaptured: boolean;
+  onSkipped: OnSkipped;
+}
+
+/** Turns places in capture files into requests that are ready to go. */
+export class Preparer {
+  readonly #options: PreparerOptions;
+  #linker = new SessionLinker();
+  #pass = 0;
+  #ordinal = 0;
+
+  constructor(options: PreparerOptions) {
+    this.#options = options;
+  }
+
+  /** @returns `undefined` for a record that cannot be sent: it is reported. */
+  async prepare(scheduled: ScheduledEntry, phase: PreparedRequest['phase']): Promise<PreparedRequest | undefined> {
+    const { entry, pass } = scheduled;
+    const { files, reader, overrides, target, run } = this.#options;
+    const bytes = reader.read(entry);
+    const literal = literalRequest(Buffer.isBuffer(bytes) ? bytes : await bytes, overrides);
+    const file = files[entry.file] as SourceFile;
+    if (literal.kind === 'skipped') {
+      this.#options.onSkipped({ file: file.name, line: entry.line, reason: literal.reason, message: literal.message });
+      return undefined;
+    }
+    const { request } = literal;
+    if (pass !== this.#pass) {
+      // The captures begin anew: so do their conversations.
+      this.#pass = pass;
+      this.#linker = new SessionLinker(this.#linker.next);
+    }
+    const captured = this.#captured(request.capturedReply, request.json?.messages !== undefined);
+    const eventId = typeof request.metadata.eventId === 'string' ? request.metadata.eventId : undefined;
+    const eventKey = eventId ?? `${file.name}:${entry.line}`;
+    const turn = this.#linker.link(request.json?.messages, replyMessage(captured?.content), () =>
+      pass === 0 ? eventKey : `${eventKey}#${pass}`,
+    );
+    const requestId = randomUUID();
+    const encoded = target.encode(request, { run, eventKey, pass, requestId, turn });
+    const { wire, bodyAt, inferenceId } = encoded instanceof Promise ? await encoded : encoded;
+    return {
+      ordinal: this.#ordinal++,
+      pass,
+      dueMs: scheduled.dueMs,
+      phase,
+      wire,
+      bodyAt,
+      contentType: request.contentType,
+      streaming: request.streaming,
+      cancelAfterMs: this.#cancelAfter(phase),
+      turn,
+      requestId,
+      correlationId: turn.conversationId,
+      eventId,
+      capturedInferenceId: typeof request.metadata.inferenceId === 'string' ? request.metadata.inferenceId : undefined,
+      inferenceId,
+      file: file.name,
+      bucket: file.bucket,
+      line: entry.line,
+      capturedMs: entry.timeMs,
+      inputTokens: inputTokens(request.json, captured?.content),
+      captured: this.#options.keepCaptured ? captured : undefined,
+    };
+  }
+
+  #cancelAfter(phase: PreparedRequest['phase']): number | undefined {
+    const { cancellation, random } = this.#options;
+    if (!cancellation || phase === 'warmup') return undefined;
+    return random.next() * 100 < cancellation.percent ? cancellation.afterMs : undefined;
+  }
+
+  /** The captured reply is read when something needs it: the comparison, or a chat whose next turn may follow. */
+  #captured(side: CapturedSide | undefined, chat: boolean): CapturedReply | undefined {
+    if (!side || (!chat && !this.#options.keepCaptured)) return undefined;
+    const bytes = payloadBytes(side);
+    const contentType = typeof side.observedContentType === 'string' ? side.observedContentType : null;
+    if (typeof bytes === 'string') return { contentType, content: { text: '' } };
+    return { contentType, bytes, content: capturedContent(bytes, contentType) };
+  }
+}
+
+/** What a captured reply says. */
+export function capturedContent(bytes: Buffer, contentType: string | null): ReplyContent {
+  if (contentType?.startsWith('text/event-stream')) {
+    const reader = new StreamReader();
+    reader.piece(bytes, 0);
+    return reader.end();
+  }
+  const text = bytes.toString('utf8');
+  // A container's failure is captured without a content type.
+  const failed = contentType === null;
+  try {
+    const value: unknown = JSON.parse(text);
+    const content = contentOfJson(value);
+    if (!failed || content.error) return content;
+    const { code, message } = value as { code?: unknown; message?: unknown };
+    const status = typeof code === 'number' ? code : undefined;
+    return { text: '', error: { code: status, message: typeof message === 'string' ? message : text } };
+  } catch {
+    return failed ? { text: '', error: { message: text } } : { text: contentType?.startsWith('text/') ? text : '' };
+  }
+}
+
+const replyMessage = (content: ReplyContent | undefined): { content: string; tool_calls?: unknown[] } | undefined =>
+  content && !content.error && (content.text !== '' || content.toolCalls)
+    ? { content: content.text, ...(content.toolCalls ? { tool_calls: content.toolCalls } : {}) }
+    : undefined;
+
+function inputTokens(
+  json: Record<string, unknown> | undefined,
+  captured: ReplyContent | undefined,
+): PreparedRequest['inputTokens'] {
+  if (captured?.usage?.input !== undefined) return { count: captured.usage.input, source: 'captured' };
+  const estimate = estimateInputTokens(json);
+  return estimate === undefined ? undefined : { count: estimate, source: 'estimate' };
+}

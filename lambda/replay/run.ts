@@ -1,0 +1,280 @@
+/**
+ * One replay, from the sorted captures to the last reply. It knows nothing of files of results, of terminals or of
+ * Lambdas: what happened to each request is handed to `onMeasured`.
+ */
+import { RunClock } from './clock.ts';
+import { ConnectionPool, type Resolve } from './http/pool.ts';
+import { CANCELLED_TYPE, type Measured, measure, type Objectives } from './measure/measure.ts';
+import { Random } from './random.ts';
+import type { Overrides } from './request/literal.ts';
+import type { PreparedRequest } from './request/prepared.ts';
+import { Preparer } from './request/preparer.ts';
+import { type Completion, Dispatcher } from './send/dispatcher.ts';
+import { Pace, SlicedQueue } from './send/slices.ts';
+import { Warmer } from './send/warmer.ts';
+import { RecordReader } from './source/record-reader.ts';
+import type { OnSkipped, SourceFile } from './source/types.ts';
+import type { Target } from './target/target.ts';
+import { type EntrySource, type ScheduledEntry, type ScheduleOptions, schedule } from './timing.ts';
+
+export interface ReplayPlan {
+  run: string;
+  files: readonly SourceFile[];
+  index: EntrySource;
+  target: Target;
+  schedule: ScheduleOptions;
+  overrides: Overrides;
+  /** Requests under way at most: the number kept under way where the timing is a concurrency, else a cap. */
+  maxConcurrency: number;
+  timeoutMs: number;
+  /** Requests sent before the clock starts, and not counted. */
+  warmup: number;
+  cancellation?: { percent: number; afterMs: number };
+  objectives: Objectives;
+  keepCaptured: boolean;
+  onSkipped: OnSkipped;
+  /** Called as each request comes to its end. */
+  onMeasured(measured: Measured, clock: RunClock): void;
+  /** Called as each request is prepared, in the order of the schedule. */
+  onPrepared?(request: PreparedRequest): void;
+  onStarted?(progress: Progress): void;
+  /** Common start for several processes; default: as soon as all is ready. */
+  startAtEpochMs?: number;
+  resolve?: Resolve;
+}
+
+/** Live figures of a run. */
+export interface Progress {
+  clock: RunClock;
+  /** Start of the clock, a time of `performance.now()`. */
+  startAt: number;
+  sent(): number;
+  inFlight(): number;
+  waiting(): number;
+}
+
+export interface ReplayOutcome {
+  clock: RunClock;
+  startAt: number;
+  sent: number;
+  /** Prepared or not, requests of the schedule that were not sent because the run was stopped. */
+  unsent: number;
+  stopped: boolean;
+  maxConnections: number;
+  warmFailures: number;
+}
+
+/** Prepared requests wait in memory up to this: a burst of 2,500, or 8 MiB of large ones. */
+const MAX_WAITING = 2_560;
+const MAX_WAITING_BYTES = 8 * 1024 * 1024;
+/** Requests are prepared, and signed, this long before their time at most; a signature is good for five minutes. */
+const PREPARE_AHEAD_MS = 5_000;
+/** Before the clock starts, this much of the schedule is ready; without a schedule, this many requests. */
+const READY_MS = 300;
+const READY_REQUESTS = 512;
+/** Between readiness and the first request, so that the first ones are not late. */
+const START_MARGIN_MS = 2;
+const WARMUP_CONCURRENCY = 8;
+/** A full queue is looked at again after this. */
+const FULL_WAIT_MS = 5;
+
+/** @throws PermanentError `TargetUnreachable` before anything is sent */
+export async function runReplay(plan: ReplayPlan, signal?: AbortSignal): Promise<ReplayOutcome> {
+  const clock = new RunClock();
+  const reader = new RecordReader(plan.files);
+  const pool = new ConnectionPool(plan.target.origin, plan.resolve);
+  const random = new Random(plan.schedule.seed);
+  const preparer = new Preparer({ ...plan, reader, random });
+  try {
+    await pool.open();
+    if (plan.warmup > 0) await warmUp(plan, pool, clock, reader);
+    return await replay(plan, pool, clock, preparer, signal);
+  } finally {
+    pool.close();
+    await reader.close();
+  }
+}
+
+async function replay(
+  plan: ReplayPlan,
+  pool: ConnectionPool,
+  clock: RunClock,
+  preparer: Preparer,
+  signal: AbortSignal | undefined,
+): Promise<ReplayOutcome> {
+  let startAt = Number.POSITIVE_INFINITY;
+  const finished = new SlicedQueue<Completion>(
+    (done) => {
+      const { request, exchange, scheduledAt, roomAt } = done;
+      const measured = measure(request, exchange, scheduledAt, roomAt, plan.objectives);
+      if (!measured.error) warmer.observe(exchange.endAt - exchange.startedAt);
+      plan.onMeasured(measured, clock);
+      exchange.release();
+    },
+    () => dispatcher.tick(),
+  );
+  const dispatcher = new Dispatcher({
+    pool,
+    maxConcurrency: plan.maxConcurrency,
+    timeoutMs: plan.timeoutMs,
+    onDone: (done) => finished.push(done),
+  });
+  const warmer = new Warmer(pool, dispatcher, plan.maxConcurrency);
+  const elapsed = (): number => performance.now() - startAt;
+  const feeding = new Feeder(plan, preparer, dispatcher, () => (startAt === Number.POSITIVE_INFINITY ? 0 : elapsed()));
+
+  const fed = feeding.run();
+  // What goes wrong while feeding is thrown where it is awaited below.
+  fed.catch(() => {});
+  await feeding.ready;
+  const closedLoop = plan.schedule.timing.kind === 'concurrency';
+  await warmer.beforeStart(closedLoop ? Math.min(plan.maxConcurrency, dispatcher.queue.length) : undefined);
+
+  startAt = plan.startAtEpochMs === undefined ? clock.now() + START_MARGIN_MS : clock.at(plan.startAtEpochMs);
+  let stopped = false;
+  const stop = (): void => {
+    stopped = true;
+    feeding.stop();
+    feeding.unsent += dispatcher.stop({ code: 499, type: CANCELLED_TYPE, message: 'The replay was stopped' });
+  };
+  if (signal?.aborted) stop();
+  else signal?.addEventListener('abort', stop, { once: true });
+  warmer.start(elapsed);
+  dispatcher.start(startAt);
+  plan.onStarted?.({
+    clock,
+    startAt,
+    sent: () => dispatcher.sent,
+    inFlight: () => dispatcher.inFlight,
+    waiting: () => dispatcher.queue.length,
+  });
+  try {
+    await fed;
+    dispatcher.close();
+    await dispatcher.drained();
+    await finished.drained();
+  } catch (error) {
+    dispatcher.stop({ code: 499, type: CANCELLED_TYPE, message: 'The replay failed' });
+    throw error;
+  } finally {
+    warmer.stop();
+    signal?.removeEventListener('abort', stop);
+  }
+  return {
+    clock,
+    startAt,
+    sent: dispatcher.sent,
+    unsent: feeding.unsent,
+    stopped,
+    maxConnections: pool.maxOpen,
+    warmFailures: pool.warmFailures,
+  };
+}
+
+/** Prepares requests ahead of their time, as far as memory allows. */
+class Feeder {
+  readonly #plan: ReplayPlan;
+  readonly #preparer: Preparer;
+  readonly #dispatcher: Dispatcher;
+  readonly #elapsedMs: () => number;
+  readonly ready: Promise<void>;
+  #isReady: () => void = () => {};
+  #failed: (error: unknown) => void = () => {};
+  #stopped = false;
+  unsent = 0;
+
+  constructor(plan: ReplayPlan, preparer: Preparer, dispatcher: Dispatcher, elapsedMs: () => number) {
+    this.#plan = plan;
+    this.#preparer = preparer;
+    this.#dispatcher = dispatcher;
+    this.#elapsedMs = elapsedMs;
+    this.ready = new Promise((resolve, reject) => {
+      this.#isReady = resolve;
+      this.#failed = reject;
+    });
+  }
+
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  async run(): Promise<void> {
+    try {
+      const pace = new Pace();
+      for await (const batch of schedule(this.#plan.index, this.#plan.schedule)) {
+        for (const scheduled of batch) {
+          await this.#room(scheduled);
+          if (this.#stopped) {
+            this.unsent++;
+            continue;
+          }
+          const request = await this.#preparer.prepare(scheduled, 'profiling');
+          if (request) {
+            this.#plan.onPrepared?.(request);
+            this.#dispatcher.push(request);
+          }
+          if (pace.due) {
+            this.#dispatcher.tick();
+            await pace.rest();
+          }
+        }
+      }
+      this.#isReady();
+    } catch (error) {
+      this.#failed(error);
+      throw error;
+    }
+  }
+
+  /** Waits while enough is ready. */
+  async #room(scheduled: ScheduledEntry): Promise<void> {
+    const { queue } = this.#dispatcher;
+    const enough = Number.isNaN(scheduled.dueMs)
+      ? queue.length >= Math.max(READY_REQUESTS, Math.min(this.#plan.maxConcurrency, MAX_WAITING))
+      : scheduled.dueMs > READY_MS;
+    if (enough) this.#isReady();
+    while (
+      !this.#stopped &&
+      (queue.length >= MAX_WAITING ||
+        queue.bytes >= MAX_WAITING_BYTES ||
+        scheduled.dueMs - this.#elapsedMs() > PREPARE_AHEAD_MS)
+    ) {
+      this.#isReady();
+      await new Promise((resolve) => setTimeout(resolve, FULL_WAIT_MS));
+    }
+  }
+}
+
+/** Sends the first requests ahead of the clock, so that the target is warm; their results are not counted. */
+async function warmUp(plan: ReplayPlan, pool: ConnectionPool, clock: RunClock, reader: RecordReader): Promise<void> {
+  const preparer = new Preparer({
+    ...plan,
+    run: `${plan.run}-warmup`,
+    reader,
+    random: new Random(plan.schedule.seed),
+    onSkipped: () => {},
+  });
+  const dispatcher = new Dispatcher({
+    pool,
+    maxConcurrency: Math.min(plan.maxConcurrency, WARMUP_CONCURRENCY),
+    timeoutMs: plan.timeoutMs,
+    onDone: ({ request, exchange, scheduledAt, roomAt }) => {
+      plan.onMeasured(measure(request, exchange, scheduledAt, roomAt, plan.objectives), clock);
+      exchange.release();
+    },
+  });
+  dispatcher.start(performance.now());
+  let left = plan.warmup;
+  for await (const batch of schedule(plan.index, {
+    ...plan.schedule,
+    timing: { kind: 'concurrency' },
+    count: plan.warmup,
+  })) {
+    for (const scheduled of batch) {
+      const request = await preparer.prepare(scheduled, 'warmup');
+      if (request && left-- > 0) dispatcher.push(request);
+    }
+  }
+  dispatcher.close();
+  await dispatcher.drained();
+}

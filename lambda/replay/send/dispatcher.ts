@@ -1,0 +1,196 @@
+import { Exchange, type ExchangeError } from '../http/exchange.ts';
+import type { ConnectionPool } from '../http/pool.ts';
+import { CANCELLED_TYPE, openReader } from '../measure/measure.ts';
+import type { PreparedRequest } from '../request/prepared.ts';
+import { RequestQueue } from './request-queue.ts';
+
+/** A timer may fire this late: Node's timers count whole milliseconds. The rest of the wait is spent turning over the event loop. */
+const TIMER_SLACK_MS = 1.2;
+/** Share of the time that may be spent so: at a thousand sends a second it would be all of it, and the target may be on this machine. */
+const SPIN_SHARE = 0.1;
+const MAX_SPIN_CREDIT_MS = 10;
+/** After this many sends in a row replies are read, or their time of arrival would be that of the last send. */
+const SENDS_IN_A_ROW = 128;
+const TIMEOUT_CHECK_MS = 50;
+/** The longest wait that a timer takes. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+export interface Completion {
+  request: PreparedRequest;
+  exchange: Exchange;
+  /** Times of `performance.now()`. */
+  scheduledAt: number;
+  /** When the schedule and the cap on concurrency would have let it go. */
+  roomAt: number;
+}
+
+export interface DispatcherOptions {
+  pool: ConnectionPool;
+  /** Requests under way at most. */
+  maxConcurrency: number;
+  timeoutMs: number;
+  onDone(completion: Completion): void;
+}
+
+/** Sends each request at its moment, or as soon as the cap lets it. */
+export class Dispatcher {
+  readonly #options: DispatcherOptions;
+  readonly queue = new RequestQueue();
+  /** Oldest first. */
+  readonly #inFlight = new Set<Exchange>();
+  #startAt = Number.POSITIVE_INFINITY;
+  #started = false;
+  #closed = false;
+  #timer: NodeJS.Timeout | undefined;
+  #immediate: NodeJS.Immediate | undefined;
+  #timeoutCheck: NodeJS.Timeout | undefined;
+  /** Since when there has been room under the cap. */
+  #roomSince = Number.NEGATIVE_INFINITY;
+  #spinCredit = MAX_SPIN_CREDIT_MS;
+  #lastTick = 0;
+  #spinning = false;
+  #finish: (() => void) | undefined;
+  sent = 0;
+
+  constructor(options: DispatcherOptions) {
+    this.#options = options;
+  }
+
+  get inFlight(): number {
+    return this.#inFlight.size;
+  }
+
+  /** Starts the clock: requests due 0 ms after it go at `at` (a time of `performance.now()`). */
+  start(at: number): void {
+    this.#startAt = at;
+    this.#started = true;
+    this.#lastTick = performance.now();
+    this.#timeoutCheck = setInterval(() => this.#checkTimeouts(), TIMEOUT_CHECK_MS);
+    this.tick();
+  }
+
+  /** Requests are given in the order of their time. */
+  push(request: PreparedRequest): void {
+    this.queue.push(request);
+    if (this.#started && this.queue.length === 1) this.#arm();
+  }
+
+  /** No more requests will come. */
+  close(): void {
+    this.#closed = true;
+    if (this.#started) this.#arm();
+  }
+
+  /** Resolves when every request that was given has been sent and has come to its end. */
+  drained(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#finish = resolve;
+      this.#arm();
+    });
+  }
+
+  /** Stops: what waits is dropped, what is under way is given up. Returns the number that was dropped. */
+  stop(error: ExchangeError): number {
+    const dropped = this.queue.length;
+    this.queue.clear();
+    this.#closed = true;
+    for (const exchange of [...this.#inFlight]) exchange.abort(error);
+    this.#arm();
+    return dropped;
+  }
+
+  /** Milliseconds until the next request is due; negative when it is late, infinite when none waits. */
+  slack(now: number): number {
+    const next = this.queue.peek();
+    if (!next || !this.#started) return Number.POSITIVE_INFINITY;
+    if (this.#inFlight.size >= this.#options.maxConcurrency) return Number.POSITIVE_INFINITY;
+    return Number.isNaN(next.dueMs) ? 0 : this.#startAt + next.dueMs - now;
+  }
+
+  /** Sends what is due. */
+  tick(): void {
+    if (!this.#started) return;
+    let now = performance.now();
+    this.#payForSpin(now);
+    for (let inARow = 0; inARow < SENDS_IN_A_ROW; inARow++) {
+      if (this.slack(now) > 0) break;
+      const request = this.queue.shift();
+      if (!request) break;
+      this.#send(request, now);
+      now = performance.now();
+    }
+    this.#arm();
+  }
+
+  #send(request: PreparedRequest, now: number): void {
+    const scheduled = !Number.isNaN(request.dueMs);
+    const dueAt = scheduled ? this.#startAt + request.dueMs : now;
+    const roomAt = scheduled ? Math.max(dueAt, this.#roomSince) : now;
+    const exchange = new Exchange(
+      request.wire,
+      (done) => {
+        if (this.#inFlight.size === this.#options.maxConcurrency) this.#roomSince = performance.now();
+        this.#inFlight.delete(done);
+        this.#options.onDone({ request, exchange: done, scheduledAt: scheduled ? dueAt : done.startedAt, roomAt });
+        if (!this.#immediate && !this.#timer) this.#arm();
+      },
+      (status, headers) => openReader(status, headers, request.streaming),
+    );
+    this.#inFlight.add(exchange);
+    this.sent++;
+    if (request.cancelAfterMs !== undefined) this.#cancelLater(exchange, request.cancelAfterMs);
+    this.#options.pool.send(exchange);
+  }
+
+  #cancelLater(exchange: Exchange, afterMs: number): void {
+    setTimeout(() => {
+      const message = `Request cancelled ${(afterMs / 1000).toFixed(3)}s after being sent`;
+      if (!exchange.done) exchange.abort({ code: 499, type: CANCELLED_TYPE, message });
+    }, afterMs);
+  }
+
+  #checkTimeouts(): void {
+    const now = performance.now();
+    for (const exchange of this.#inFlight) {
+      if (now - exchange.startedAt < this.#options.timeoutMs) return;
+      exchange.abort({ type: 'TimeoutError', message: `No complete reply within ${this.#options.timeoutMs / 1000} s` });
+    }
+  }
+
+  #payForSpin(now: number): void {
+    const elapsed = now - this.#lastTick;
+    this.#lastTick = now;
+    this.#spinCredit += this.#spinning ? -elapsed : elapsed * SPIN_SHARE;
+    this.#spinCredit = Math.min(this.#spinCredit, MAX_SPIN_CREDIT_MS);
+    this.#spinning = false;
+  }
+
+  /** Sees to it that `tick` is called at the right time. */
+  #arm(): void {
+    if (!this.#started) return;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#immediate) return;
+    const wait = this.slack(performance.now());
+    if (wait === Number.POSITIVE_INFINITY) {
+      if (this.#closed && this.queue.length === 0 && this.#inFlight.size === 0) this.#end();
+      return;
+    }
+    if (wait > TIMER_SLACK_MS + 1) {
+      this.#timer = setTimeout(() => this.tick(), Math.min(MAX_TIMER_MS, wait - TIMER_SLACK_MS));
+    } else if (wait > 0 && this.#spinCredit <= 0) {
+      this.#timer = setTimeout(() => this.tick(), 1);
+    } else {
+      this.#spinning = wait > 0;
+      this.#immediate = setImmediate(() => {
+        this.#immediate = undefined;
+        this.tick();
+      });
+    }
+  }
+
+  #end(): void {
+    clearInterval(this.#timeoutCheck);
+    this.#finish?.();
+  }
+}

@@ -1,0 +1,62 @@
+import type { PreparedRequest } from '../request/prepared.ts';
+
+/** Prepared requests in the order of their time; taking one off the front costs nothing. */
+export class RequestQueue {
+  #items: PreparedRequest[] = [];
+  #head = 0;
+  /** Bytes of the requests that wait. */
+  bytes = 0;
+
+  get length(): number {
+    return this.#items.length - this.#head;
+  }
+
+  push(request: PreparedRequest): void {
+    this.#items.push(request);
+    this.bytes += request.wire.length;
+  }
+
+  peek(): PreparedRequest | undefined {
+    return this.#items[this.#head];
+  }
+
+  shift(): PreparedRequest | undefined {
+    const request = this.#items[this.#head];
+    if (!request) return undefined;
+    // The place is emptied so that what was sent can be freed.
+    this.#items[this.#head++] = undefined as unknown as PreparedRequest;
+    this.bytes -= request.wire.length;
+    if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
+    return request;
+  }
+
+  clear(): void {
+    this.#items = [];
+    this.#head = 0;
+    this.bytes = 0;
+  }
+
+  /** The last request's time. */
+  get lastDueMs(): number | undefined {
+    return this.#items.at(-1)?.dueMs;
+  }
+
+  /**
+   * Most requests that are due within any `windowMs`, of those due before `untilMs`: how many connections will be busy at
+   * once when a reply takes that long.
+   */
+  peak(windowMs: number, untilMs: number): number {
+    let most = 0;
+    let from = this.#head;
+    for (let to = this.#head; to < this.#items.length; to++) {
+      const due = this.#items[to]?.dueMs ?? 0;
+      if (due > untilMs) break;
+      while (due - (this.#items[from]?.dueMs ?? 0) > windowMs) from++;
+      most = Math.max(most, to - from + 1);
+    }
+    return most;
+  }
+}

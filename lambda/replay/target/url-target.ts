@@ -1,0 +1,92 @@
+import { PermanentError } from '../../common/errors.ts';
+import type { LiteralRequest } from '../request/literal.ts';
+import {
+  type Encoded,
+  headerSafe,
+  hostHeader,
+  httpRequest,
+  originOf,
+  type RequestIdentity,
+  type Target,
+  USER_AGENT,
+} from './target.ts';
+
+/** Path for a captured request when the URL names only the server. */
+function pathFor(json: Record<string, unknown> | undefined): string {
+  if (json?.messages !== undefined) return '/v1/chat/completions';
+  if (json?.prompt !== undefined) return '/v1/completions';
+  if (json?.input !== undefined) return '/v1/embeddings';
+  return '/invocations';
+}
+
+/** Headers that a captured request or the replay itself sets. */
+const RESERVED = new Set([
+  'host',
+  'content-length',
+  'transfer-encoding',
+  'connection',
+  'x-request-id',
+  'x-correlation-id',
+]);
+
+/** @throws PermanentError `InvalidHeader` */
+export function checkHeaders(headers: Record<string, string>): [string, string][] {
+  return Object.entries(headers).map(([name, value]) => {
+    const problem = RESERVED.has(name.toLowerCase())
+      ? 'the replay sets this header itself'
+      : !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)
+        ? 'not a header name'
+        : headerSafe(value) !== value
+          ? 'its value holds characters that a header cannot'
+          : undefined;
+    // The value may be a secret: it is not shown.
+    if (problem) throw new PermanentError('InvalidHeader', `A header cannot be sent: ${problem}`, { got: name });
+    return [name, value];
+  });
+}
+
+/** An OpenAI-compatible server, a container's `/invocations`, or any other URL that takes the captured bodies. */
+export class UrlTarget implements Target {
+  readonly origin;
+  readonly description;
+  readonly #path: string | undefined;
+  readonly #headers: [string, string][];
+  readonly #host: string;
+  readonly #named: Set<string>;
+
+  /**
+   * @param url with a path: all requests go there; without one: each to the path of its form.
+   * @throws PermanentError `InvalidTarget`, `InvalidHeader`
+   */
+  constructor(url: string, headers: Record<string, string> = {}) {
+    const parsed = URL.canParse(url) ? new URL(url) : undefined;
+    if (!parsed || !/^https?:$/.test(parsed.protocol)) {
+      const expected = 'http://host:port[/path] or https://…';
+      throw new PermanentError('InvalidTarget', 'The target is not a URL', { got: url, expected });
+    }
+    if (parsed.username || parsed.password) {
+      const expected = 'credentials in a header (--headers-file or --headers-secret)';
+      throw new PermanentError('InvalidTarget', 'The target’s URL holds credentials', { got: parsed.host, expected });
+    }
+    this.origin = originOf(parsed);
+    this.#host = hostHeader(this.origin);
+    const path = parsed.pathname + parsed.search;
+    this.#path = path === '/' ? undefined : path;
+    this.#headers = checkHeaders(headers);
+    this.#named = new Set(this.#headers.map(([name]) => name.toLowerCase()));
+    this.description = { kind: 'url', url: `${parsed.origin}${this.#path ?? ''}` };
+  }
+
+  encode(request: LiteralRequest, identity: RequestIdentity): Encoded {
+    const own: [string, string][] = [
+      ['Host', this.#host],
+      ['User-Agent', USER_AGENT],
+      ['Accept', request.streaming ? 'text/event-stream' : '*/*'],
+      ['Content-Type', request.contentType],
+      ['X-Request-ID', identity.requestId],
+      ['X-Correlation-ID', headerSafe(identity.turn.conversationId)],
+    ];
+    const headers = [...own.filter(([name]) => !this.#named.has(name.toLowerCase())), ...this.#headers];
+    return httpRequest('POST', this.#path ?? pathFor(request.json), headers, request.body);
+  }
+}

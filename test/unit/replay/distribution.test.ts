@@ -1,0 +1,112 @@
+import fc from 'fast-check';
+import * as library from 'hdr-histogram-js';
+import { Distribution } from '../../../lambda/replay/measure/distribution.ts';
+import { HdrHistogram, indexOf } from '../../../lambda/replay/measure/hdr.ts';
+
+const value = fc.oneof(fc.nat(5000), fc.integer({ min: 0, max: 2 ** 31 }), fc.maxSafeNat());
+
+/** The value at a percentile of the sorted values themselves. */
+const exact = (values: number[], percent: number): number => {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil((percent / 100) * sorted.length) - 1)] ?? 0;
+};
+
+describe('the histogram', () => {
+  test('keeps three digits of any value', () => {
+    fc.assert(
+      fc.property(
+        fc.array(value, { minLength: 1 }),
+        fc.integer({ min: 1, max: 100 }),
+        fc.boolean(),
+        (values, percent, sparse) => {
+          const histogram = new HdrHistogram(sparse);
+          for (const one of values) histogram.record(one);
+          const truth = exact(values, percent);
+          expect(Math.abs(histogram.valueAt(percent) - truth)).toBeLessThanOrEqual(Math.max(0.5, truth / 1000));
+        },
+      ),
+    );
+  });
+
+  test('buckets rise with their values', () => {
+    fc.assert(fc.property(value, value, (a, b) => (a <= b ? indexOf(a) <= indexOf(b) : indexOf(a) >= indexOf(b))));
+  });
+
+  test('is read by HdrHistogram’s own decoder', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 0, max: 2 ** 40 }), { minLength: 1 }), (values) => {
+        const ours = new HdrHistogram();
+        for (const one of values) ours.record(one);
+        const theirs = library.decodeFromCompressedBase64(ours.encode());
+        expect(theirs.totalCount).toBe(values.length);
+        for (const percent of [1, 50, 99, 100]) {
+          const got = theirs.getValueAtPercentile(percent);
+          expect(Math.abs(got - ours.valueAt(percent))).toBeLessThanOrEqual(Math.max(1, got / 1000));
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  test('reads what HdrHistogram’s own encoder wrote', () => {
+    const theirs = library.build({ numberOfSignificantValueDigits: 3 });
+    for (let i = 1; i <= 1000; i++) theirs.recordValue(i * 37);
+    const ours = HdrHistogram.decode(library.encodeIntoCompressedBase64(theirs));
+    expect(ours.count).toBe(1000);
+    expect(Math.abs(ours.valueAt(50) - 18_500)).toBeLessThanOrEqual(18.5);
+  });
+
+  test('refuses another text', () => {
+    expect(() => HdrHistogram.decode(Buffer.alloc(16).toString('base64'))).toThrow('not a compressed V2');
+  });
+});
+
+describe('a distribution', () => {
+  const of = (values: number[]): Distribution => {
+    const distribution = new Distribution(1000);
+    for (const one of values) distribution.add(one);
+    return distribution;
+  };
+  const latency = fc.double({ min: 0, max: 1e6, noNaN: true });
+
+  test('merged over parts, through JSON, is that of the whole', () => {
+    fc.assert(
+      fc.property(fc.array(latency, { minLength: 1 }), fc.array(latency, { minLength: 1 }), (a, b) => {
+        const merged = of(a);
+        merged.merge(Distribution.fromJSON(JSON.parse(JSON.stringify(of(b))), 1000));
+        const whole = of([...a, ...b]).summary();
+        const summary = merged.summary();
+        for (const key of ['p1', 'p50', 'p99', 'min', 'max', 'count'] as const)
+          expect(summary?.[key]).toBe(whole?.[key]);
+        for (const key of ['avg', 'std', 'sum'] as const)
+          expect(summary?.[key]).toBeCloseTo(whole?.[key] ?? Number.NaN, 3);
+      }),
+    );
+  });
+
+  test('says exact figures where they are cheap', () => {
+    const summary = of([10, 20, 30, 40]).summary();
+    expect(summary).toMatchObject({ avg: 25, min: 10, max: 40, count: 4, sum: 100 });
+    expect(summary?.std).toBeCloseTo(Math.sqrt(125), 10);
+  });
+
+  test('is undefined while it is empty', () => {
+    expect(of([]).summary()).toBeUndefined();
+  });
+
+  test('counts failed requests as infinitely slow', () => {
+    const distribution = of(Array.from({ length: 80 }, (_, i) => i + 1));
+    expect(distribution.percentileWithFailed(75, 20)).toBeCloseTo(75, 0);
+    expect(distribution.percentileWithFailed(90, 20)).toBeUndefined();
+  });
+
+  test('its chart buckets hold every value', () => {
+    fc.assert(
+      fc.property(fc.array(latency, { minLength: 1 }), fc.integer({ min: 1, max: 60 }), (values, most) => {
+        const buckets = of(values).buckets(most);
+        expect(buckets.reduce((sum, [, , count]) => sum + count, 0)).toBe(values.length);
+        expect(buckets.length).toBeLessThanOrEqual(most);
+      }),
+    );
+  });
+});
