@@ -14,7 +14,10 @@ const MAX_WHOLE_DIGITS = 15;
 export function cellOf(text: string): Cell {
   const trimmed = text.trim();
   if (!NUMBER.test(trimmed)) return text;
-  const digits = trimmed.replace(/[eE].*$/, '').replace(/[^0-9]/g, '').length;
+  const digits = trimmed
+    .replace(/[eE].*$/, '')
+    .replace(/[^0-9]/g, '')
+    .replace(/^0+/, '').length;
   const isWhole = !/[.eE]/.test(trimmed);
   if (digits > (isWhole ? MAX_WHOLE_DIGITS : MAX_DOUBLE_DIGITS)) return text;
   const number = Number(trimmed);

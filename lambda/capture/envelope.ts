@@ -13,6 +13,12 @@ export interface Envelope {
   notes: string[];
 }
 
+/**
+ * A record is three levels deep, and may hold fields that are not known. A level takes some 100 bytes: ten thousand
+ * are 1 MB, where a hostile line of 30 MB has 15 million levels and takes a function's memory away.
+ */
+const MAX_RECORD_DEPTH = 10_000;
+
 /** Characters of a bad line that a reason quotes. */
 const QUOTED_CHARS = 80;
 const quote = (text: string): string => {
@@ -41,8 +47,8 @@ export function openEnvelope(bytes: Buffer): { envelope: Envelope } | { reason: 
     // V8's longest string is 512 MB.
     return bad('LineTooLong', `the line has ${bytes.length} bytes, more than can be read as one text`);
   }
-  const parsed = parseJson(text, { anyDepth: true });
-  if (!parsed.ok) return bad('NotJson', describeBadJson(text, parsed.problem));
+  const parsed = parseJson(text, MAX_RECORD_DEPTH);
+  if (!parsed.ok) return bad(parsed.tooDeep ? 'NestedTooDeep' : 'NotJson', describeBadJson(text, parsed));
   const record = parsed.value;
   if (!isObject(record)) {
     const what = Array.isArray(record) ? 'a list' : record === null ? 'null' : `a ${typeof record}`;
@@ -66,7 +72,8 @@ export function openEnvelope(bytes: Buffer): { envelope: Envelope } | { reason: 
   };
 }
 
-function describeBadJson(text: string, problem: string): string {
+function describeBadJson(text: string, { problem, tooDeep }: { problem: string; tooDeep: boolean }): string {
+  if (tooDeep) return `the line cannot be read: ${problem}`;
   const trimmed = text.trim();
   if (trimmed.includes('\u0000'))
     return `the line is not JSON: it holds NUL bytes, as a damaged file does: ${quote(trimmed.replaceAll('\u0000', '␀'))}`;

@@ -16,7 +16,7 @@ export const MAX_JSON_DEPTH = 200;
 
 export type ParsedJson =
   | { ok: true; value: unknown; notes: string[]; duplicateKeys: boolean }
-  | { ok: false; problem: string };
+  | { ok: false; problem: string; tooDeep: boolean };
 
 /** What one pass over the characters can tell. */
 interface Census {
@@ -109,15 +109,15 @@ function countKeys(value: unknown): number {
 /**
  * Parses a document's text; never throws.
  *
- * @param options.anyDepth takes a document apart however deep it is nested; its numbers are then those of `JSON.parse`.
+ * @param maxDepth deepest nesting that is taken apart. Beyond `MAX_JSON_DEPTH` numbers are those of `JSON.parse`.
  */
-export function parseJson(text: string, options: { anyDepth?: boolean } = {}): ParsedJson {
+export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): ParsedJson {
   const source = text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
   const census = takeCensus(source);
   const isDeep = census.depth > MAX_JSON_DEPTH;
-  if (isDeep && !options.anyDepth) {
-    const problem = `it is nested ${census.depth} levels deep, and ${MAX_JSON_DEPTH} are taken apart`;
-    return { ok: false, problem };
+  if (census.depth > maxDepth) {
+    const problem = `it is nested ${census.depth} levels deep, and ${maxDepth} are taken apart`;
+    return { ok: false, problem, tooDeep: true };
   }
   const notes: string[] = [];
   const parse = (json: string): unknown =>
@@ -127,11 +127,11 @@ export function parseJson(text: string, options: { anyDepth?: boolean } = {}): P
     value = parse(source);
   } catch (error) {
     const repaired = withQuotedNonNumbers(source);
-    if (repaired === undefined) return { ok: false, problem: describeSyntaxError(error) };
+    if (repaired === undefined) return { ok: false, problem: describeSyntaxError(error), tooDeep: false };
     try {
       value = parse(repaired);
     } catch {
-      return { ok: false, problem: describeSyntaxError(error) };
+      return { ok: false, problem: describeSyntaxError(error), tooDeep: false };
     }
     notes.push('NaN and Infinity, which JSON does not have, are kept as text');
   }
