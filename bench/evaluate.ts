@@ -1,0 +1,84 @@
+/** Captures judged a second: the evaluator's bundle beside mlflow.genai.evaluate, with a judge that takes 300 ms. */
+import { DEFAULT_JUDGE_MODEL } from '../lambda/contract.ts';
+import type { Log } from '../local/python-environment.ts';
+import { DEFAULT_MLFLOW_VERSION } from '../local/python-presets.ts';
+import { PEER_LITELLM, PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
+import { chatFile } from './support/records.ts';
+import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
+
+const RECORDS = 500;
+const ROUNDS = 3;
+const JUDGE_MS = 300;
+
+export async function run(log: Log): Promise<BenchResult> {
+  const stack = await startBenchStack(log, { judgeMs: JUDGE_MS });
+  try {
+    const ours: SideReport[] = [];
+    const peer: SideReport[] = [];
+    const calls = { ours: 0, peer: 0 };
+    for (let n = 0; n < ROUNDS; n += 1) {
+      const key = await stack.put(`round-${n}`, chatFile(RECORDS, n * RECORDS));
+      // Both sides judge traces that our processor has logged, each in an experiment of its own.
+      for (const experiment of [`ours-${n}`, `peer-${n}`]) await stack.ours('log-traces', experiment, key);
+
+      let before = stack.judge.counts.calls;
+      ours.push(await stack.ours('evaluate-traces', `ours-${n}`, key));
+      calls.ours += stack.judge.counts.calls - before;
+      const own = await stack.readBack(`ours-${n}`);
+      log(`round ${n + 1}: ours ${rate(ours.at(-1))} captures/s, ${own.assessments} assessments`);
+
+      before = stack.judge.counts.calls;
+      peer.push(await stack.python('evaluate.py', [`peer-${n}`, `bedrock:/${DEFAULT_JUDGE_MODEL}`]));
+      calls.peer += stack.judge.counts.calls - before;
+      const others = await stack.readBack(`peer-${n}`);
+      log(
+        `round ${n + 1}: peer ${rate(peer.at(-1))} captures/s, ${others.assessments} assessments, ${others.errors} errors`,
+      );
+      for (const [side, found] of [
+        ['ours', own],
+        ['peer', others],
+      ] as const) {
+        if (found.traces < RECORDS || found.assessments < RECORDS * 12 || found.errors > 0) {
+          throw new Error(
+            `${side} is not complete; got: ${JSON.stringify(found)}; expected: ${RECORDS} traces with 12 verdicts each and no error`,
+          );
+        }
+      }
+    }
+    const rates = (reports: SideReport[]): number[] => reports.map(rate);
+    const rss = (reports: SideReport[]): number => Math.max(...reports.map(({ maxRssMb }) => maxRssMb));
+    const ratio = median(rates(ours)) / median(rates(peer));
+    return {
+      name: 'evaluate',
+      ratio: round(ratio),
+      ours: {
+        'captures/s': median(rates(ours)),
+        rounds: rates(ours),
+        'peak MB': round(rss(ours)),
+        'judge calls a capture': calls.ours / ROUNDS / RECORDS,
+      },
+      peer: {
+        'captures/s': median(rates(peer)),
+        rounds: rates(peer),
+        'peak MB': round(rss(peer)),
+        'judge calls a capture': calls.peer / ROUNDS / RECORDS,
+      },
+      machine: machine(),
+      versions: {
+        node: process.version,
+        'MLflow server': DEFAULT_MLFLOW_VERSION,
+        'MLflow client of the peer': PEER_MLFLOW,
+        litellm: PEER_LITELLM,
+      },
+      checks: [atLeast('ratio of captures a second', ratio, 10), atMost('peak memory, MB', rss(ours), 150)],
+      notes: [
+        `the judge takes ${JUDGE_MS} ms to answer`,
+        'imports are not counted on either side; both sides were read back complete in every round',
+      ],
+    };
+  } finally {
+    await stack.stop();
+  }
+}
+
+const rate = (report: SideReport | undefined): number => round(RECORDS / (report?.seconds ?? Number.NaN), 1);

@@ -1,0 +1,76 @@
+/** Traces a second: the processor's bundle beside MLflow's Python client, each writing the same records and tags. */
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Log } from '../local/python-environment.ts';
+import { DEFAULT_MLFLOW_VERSION } from '../local/python-presets.ts';
+import { PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
+import { chatFile } from './support/records.ts';
+import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
+
+export interface IngestPlan {
+  name: string;
+  records: number;
+  rounds: number;
+  /** The ratio that the product is held to. */
+  target: number;
+  mlflowVersion?: string;
+}
+
+/** The peer takes some 200 s for each round of 5,000; three rounds tell the machine's drift from a difference. */
+export const run = (log: Log): Promise<BenchResult> =>
+  ingest(log, { name: 'ingest', records: 5000, rounds: 3, target: 20 });
+
+export async function ingest(log: Log, plan: IngestPlan): Promise<BenchResult> {
+  const stack = await startBenchStack(log, plan.mlflowVersion ? { mlflowVersion: plan.mlflowVersion } : {});
+  try {
+    const ours: SideReport[] = [];
+    const peer: SideReport[] = [];
+    for (let n = 0; n < plan.rounds; n += 1) {
+      // Records of its own for each round and side: nothing is there already.
+      const name = `round-${n}`;
+      const key = await stack.put(name, chatFile(plan.records, n * plan.records));
+      const file = join(stack.directory, `${name}.jsonl`);
+      const check = async (experiment: string): Promise<void> => {
+        const found = await stack.readBack(experiment);
+        if (found.traces !== plan.records || found.whole !== plan.records) {
+          throw new Error(
+            `${experiment} is not complete; got: ${JSON.stringify(found)}; expected: ${plan.records} traces with all tags`,
+          );
+        }
+      };
+      ours.push(await stack.ours('log-traces', `ours-${n}`, key));
+      await check(`ours-${n}`);
+      log(`round ${n + 1}: ours ${rate(plan, ours.at(-1))} records/s`);
+      peer.push(await stack.python('ingest.py', [`peer-${n}`, file, 'bench-captures', key]));
+      await check(`peer-${n}`);
+      log(`round ${n + 1}: peer ${rate(plan, peer.at(-1))} records/s`);
+    }
+    const rates = (reports: SideReport[]): number[] => reports.map((report) => rate(plan, report));
+    const rss = (reports: SideReport[]): number => Math.max(...reports.map(({ maxRssMb }) => maxRssMb));
+    const ratio = median(rates(ours)) / median(rates(peer));
+    return {
+      name: plan.name,
+      ratio: round(ratio),
+      ours: {
+        'records/s': median(rates(ours)),
+        rounds: rates(ours),
+        'peak MB': round(rss(ours)),
+        'bundle KB': round(statSync(stack.bundle('log-traces')).size / 1000),
+      },
+      peer: { 'records/s': median(rates(peer)), rounds: rates(peer), 'peak MB': round(rss(peer)) },
+      machine: machine(),
+      versions: {
+        node: process.version,
+        'MLflow server': plan.mlflowVersion ?? DEFAULT_MLFLOW_VERSION,
+        'MLflow client of the peer': PEER_MLFLOW,
+      },
+      checks: [atLeast('ratio of records a second', ratio, plan.target), atMost('peak memory, MB', rss(ours), 120)],
+      notes: ['imports are not counted on either side; both sides were read back complete in every round'],
+    };
+  } finally {
+    await stack.stop();
+  }
+}
+
+const rate = (plan: IngestPlan, report: SideReport | undefined): number =>
+  round(plan.records / (report?.seconds ?? Number.NaN), 1);

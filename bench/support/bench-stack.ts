@@ -1,0 +1,208 @@
+/** What both sides of a benchmark run against: a real MLflow server, S3, the stand-in judge, and our real bundles. */
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
+import { functionEnvironment } from '../../lib/function-environment.ts';
+import { parseSettings } from '../../lib/settings.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
+import { synthesize } from '../../local/deploy.ts';
+import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
+import { projectPath } from '../../local/project-root.ts';
+import { ensurePythonEnvironment, type Log, type PythonEnvironment } from '../../local/python-environment.ts';
+import { defaultPythonEnvironment } from '../../local/python-presets.ts';
+import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+
+export const PEER_MLFLOW = '3.9.0';
+export const PEER_LITELLM = '1.81.0';
+
+export type Handler = 'plan-captures' | 'log-traces' | 'evaluate-traces' | 'summarize-run';
+
+/** Logical ids of the functions in the template begin so. */
+const CONSTRUCTS: Record<Handler, string> = {
+  'plan-captures': 'PlanCaptures',
+  'log-traces': 'LogTraces',
+  'evaluate-traces': 'EvaluateTraces',
+  'summarize-run': 'SummarizeRun',
+};
+
+export const ENDPOINT = 'bench-endpoint';
+const CAPTURES = 'bench-captures';
+const WORK = 'bench-work';
+
+/** What a side printed of its work. */
+export interface SideReport {
+  /** Process start to the imports' end. */
+  importSeconds: number;
+  /** The work alone. */
+  seconds: number;
+  /** Peak resident memory of the whole process, MB (10^6 bytes). */
+  maxRssMb: number;
+  result: Record<string, unknown>;
+  /** Whole life of the process as its parent saw it. */
+  wallSeconds: number;
+}
+
+export class BenchStack {
+  readonly mlflow: MlflowServer;
+  readonly judge: StandInJudge;
+  readonly peer: PythonEnvironment;
+  readonly directory: string;
+  readonly #ministack: MiniStack;
+  readonly #clients: AwsClients;
+  readonly #bundles: Map<Handler, string>;
+  readonly #reader: PythonEnvironment;
+
+  constructor(parts: {
+    mlflow: MlflowServer;
+    judge: StandInJudge;
+    peer: PythonEnvironment;
+    reader: PythonEnvironment;
+    directory: string;
+    ministack: MiniStack;
+    clients: AwsClients;
+    bundles: Map<Handler, string>;
+  }) {
+    this.mlflow = parts.mlflow;
+    this.judge = parts.judge;
+    this.peer = parts.peer;
+    this.#reader = parts.reader;
+    this.directory = parts.directory;
+    this.#ministack = parts.ministack;
+    this.#clients = parts.clients;
+    this.#bundles = parts.bundles;
+  }
+
+  bundle(handler: Handler): string {
+    return this.#bundles.get(handler) ?? '';
+  }
+
+  /** @returns the key of a capture file in the bucket. */
+  async put(name: string, body: string): Promise<string> {
+    const key = `${ENDPOINT}/AllTraffic/2026/11/20/10/${name}.jsonl`;
+    await this.#clients.s3.send(new PutObjectCommand({ Bucket: CAPTURES, Key: key, Body: body }));
+    writeFileSync(join(this.directory, `${name}.jsonl`), body);
+    return key;
+  }
+
+  /** Runs the deployed bundle of a handler on a whole capture file, in a process of its own. */
+  async ours(handler: Handler, experiment: string, key: string): Promise<SideReport> {
+    const event = JSON.stringify({ bucket: CAPTURES, key });
+    const args = [projectPath('bench', 'support', 'invoke.ts'), this.bundle(handler), event];
+    return runSide(process.execPath, args, this.handlerEnvironment(experiment));
+  }
+
+  /** The environment that the stack gives its functions. */
+  handlerEnvironment(experiment: string): Record<string, string> {
+    const settings = parseSettings({
+      STACK_PREFIX: 'bench',
+      MLFLOW_TRACKING_URI: this.mlflow.url,
+      SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
+      DATA_CAPTURE_S3_BUCKET: CAPTURES,
+      MLFLOW_EXPERIMENT_NAME: experiment,
+      // The peer keeps no budget either.
+      EVALUATION_BUDGET_USD: '0',
+    });
+    return {
+      PATH: process.env.PATH ?? '',
+      ...this.#ministack.env,
+      ...functionEnvironment(settings, WORK, 'bench-budget'),
+      AWS_ENDPOINT_URL_BEDROCK_RUNTIME: this.judge.url,
+      POWERTOOLS_LOG_LEVEL: 'WARN',
+    };
+  }
+
+  /** Runs the peer's script with the peer's Python. */
+  async python(script: string, args: readonly string[], more: Record<string, string> = {}): Promise<SideReport> {
+    const env = {
+      PATH: `${this.peer.bin}:${process.env.PATH ?? ''}`,
+      ...this.#ministack.env,
+      MLFLOW_TRACKING_URI: this.mlflow.url,
+      AWS_BEDROCK_RUNTIME_ENDPOINT: this.judge.url,
+      // litellm looks for its tokenizer on the web unless it is told of the one it brings.
+      LITELLM_LOCAL_MODEL_COST_MAP: 'True',
+      MLFLOW_DISABLE_TELEMETRY: 'true',
+      ...more,
+    };
+    return runSide(this.peer.python, [projectPath('bench', 'peer', script), ...args], env);
+  }
+
+  /** Counts what an experiment holds, with MLflow's own newest client. */
+  async readBack(experiment: string): Promise<{ traces: number; whole: number; assessments: number; errors: number }> {
+    const script = projectPath('bench', 'support', 'read_back.py');
+    const { stdout } = await promisify(execFile)(this.#reader.python, [script, this.mlflow.url, experiment], {
+      env: { PATH: process.env.PATH ?? '', MLFLOW_DISABLE_TELEMETRY: 'true' },
+      maxBuffer: 2 ** 26,
+    });
+    return JSON.parse(stdout) as { traces: number; whole: number; assessments: number; errors: number };
+  }
+
+  async stop(): Promise<void> {
+    destroyClients(this.#clients);
+    await Promise.all([this.mlflow.stop(), this.judge.close(), this.#ministack.stop()]);
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+async function runSide(command: string, args: string[], env: Record<string, string>): Promise<SideReport> {
+  const startedAt = performance.now();
+  const { stdout } = await promisify(execFile)(command, args, { env, maxBuffer: 2 ** 26 });
+  const wallSeconds = (performance.now() - startedAt) / 1000;
+  const last = stdout.trimEnd().split('\n').at(-1) ?? '';
+  return { ...(JSON.parse(last) as Omit<SideReport, 'wallSeconds'>), wallSeconds };
+}
+
+export interface BenchStackOptions {
+  mlflowVersion?: string;
+  /** How long the judge takes to answer, milliseconds. */
+  judgeMs?: number;
+}
+
+export async function startBenchStack(log: Log, options: BenchStackOptions = {}): Promise<BenchStack> {
+  mkdirSync(projectPath('.local'), { recursive: true });
+  const directory = mkdtempSync(projectPath('.local', 'bench-'));
+  const reader = await defaultPythonEnvironment(log);
+  const peer = await ensurePythonEnvironment({
+    name: 'bench-peer',
+    packages: { mlflow: PEER_MLFLOW, litellm: PEER_LITELLM, boto3: '1.43.106' },
+    log,
+  });
+  log('starting MLflow, the emulated S3 and the stand-in judge');
+  const [ministack, mlflow, judge] = await Promise.all([
+    startMiniStack({ log }),
+    startMlflowServer({ log, ...(options.mlflowVersion ? { version: options.mlflowVersion } : {}) }),
+    startStandInJudge({ behaviour: { delayMs: options.judgeMs ?? 0 }, keepCalls: 0 }),
+  ]);
+  const clients = emulatedClients(ministack);
+  for (const Bucket of [CAPTURES, WORK]) await clients.s3.send(new CreateBucketCommand({ Bucket }));
+  const bundles = await bundle(ministack, directory, log);
+  return new BenchStack({ mlflow, judge, peer, reader, directory, ministack, clients, bundles });
+}
+
+/** The bundles that `cdk deploy` would upload. */
+async function bundle(ministack: MiniStack, directory: string, log: Log): Promise<Map<Handler, string>> {
+  const settings = {
+    STACK_PREFIX: 'bench',
+    MLFLOW_TRACKING_URI: 'http://127.0.0.1:5000',
+    SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
+    DATA_CAPTURE_S3_BUCKET: CAPTURES,
+  };
+  const assembly = await synthesize({ ministack, directory, settings, log });
+  const file = join(assembly, 'SageMakerInferenceMonitoringStack-bench.template.json');
+  const template = JSON.parse(readFileSync(file, 'utf8')) as {
+    Resources: Record<string, { Type: string; Metadata?: Record<string, string> }>;
+  };
+  const found = new Map<Handler, string>();
+  for (const [handler, construct] of Object.entries(CONSTRUCTS)) {
+    const entry = Object.entries(template.Resources).find(
+      ([id, { Type }]) => Type === 'AWS::Lambda::Function' && id.startsWith(`${construct}Function`),
+    );
+    const asset = entry?.[1].Metadata?.['aws:asset:path'];
+    if (asset === undefined)
+      throw new Error(`The template has no bundle of ${handler}; got: ${entry?.[0] ?? 'no function'}`);
+    found.set(handler as Handler, join(assembly, asset, 'index.mjs'));
+  }
+  return found;
+}
