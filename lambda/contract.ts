@@ -4,7 +4,7 @@
  *
  * Both `lib/` (infrastructure) and `lambda/` (what runs) import this file; it imports neither the CDK nor an SDK.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 
 // ---------------------------------------------------------------------------------------------- execution input
 

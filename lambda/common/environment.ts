@@ -2,7 +2,7 @@
  * The Lambdas' environment variables: set by `lib/`, read and checked once at cold start. Names are the settings' own
  * where a setting is passed on as it is.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { alwaysRulesSchema } from '../judge/always-rules.ts';
 import { priceOverridesSchema } from '../judge/price-overrides.ts';
 import { PermanentError } from './errors.ts';

@@ -7,7 +7,7 @@
  *
  * The conditions of one rule hold together, any rule is enough.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Capture } from '../capture/types.ts';
 import { PermanentError } from '../common/errors.ts';
 import { replyTexts } from './code-scorers/text.ts';

@@ -1,5 +1,5 @@
 /** OpenAI's chat completions as a way to a judge: the request and the answer, whatever carries them. */
-import { z } from 'zod';
+import * as z from 'zod';
 import type { JsonSchema } from './answer-schema.ts';
 import { CallFailure, type CallFailureKind, type Feature } from './errors.ts';
 import type { JudgeParameters } from './parameters.ts';

@@ -1,5 +1,5 @@
 /** The judge's inference parameters, from the settings (`MLFLOW_EVALUATION_MODEL_PARAM`). */
-import { z } from 'zod';
+import * as z from 'zod';
 import { PermanentError } from '../common/errors.ts';
 
 const knownSchema = z.object({

@@ -1,5 +1,5 @@
 /** Prices that the user states, for judges whose price the table cannot know. */
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** US dollars per million tokens. A cache rate that is absent is the input rate. */
 export interface Rates {

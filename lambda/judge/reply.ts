@@ -1,6 +1,6 @@
 /** Reading a judge's reply: the verdicts it holds, and for each scorer without one what is wrong. */
 import { jsonrepair } from 'jsonrepair';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import { describeValues } from './scorers.ts';
 import type { Told } from './transport.ts';

@@ -2,7 +2,7 @@
  * The scorers in force: the default set, guidelines from the settings, and the code scorers, checked as one.
  */
 import { createHash } from 'node:crypto';
-import { z } from 'zod';
+import * as z from 'zod';
 import { PermanentError } from '../common/errors.ts';
 import { codeScorers } from './code-scorers.ts';
 import { defaultJudgeScorers } from './default-scorers.ts';

@@ -1,5 +1,5 @@
 /** The parts of MLflow's replies that this client looks at. */
-import { z } from 'zod';
+import * as z from 'zod';
 
 export const experimentReply = z.object({
   experiment: z.object({

@@ -1,6 +1,6 @@
 /** Reads the user and password, or the token, of a plain tracking server from Secrets Manager. */
 import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { z } from 'zod';
+import * as z from 'zod';
 import { PermanentError, RetryableError } from '../common/errors.ts';
 import type { MlflowSecret } from './auth.ts';
 

@@ -1,5 +1,5 @@
 /** Direct invocations of the processor and the evaluator: a whole capture file, without the state machine. */
-import { z } from 'zod';
+import * as z from 'zod';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { PermanentError, RetryableError } from '../common/errors.ts';
 import type { Storage } from '../common/storage.ts';
