@@ -6,9 +6,15 @@ import { RESOURCE_METRICS } from '../contract.ts';
 
 export const logger = new Logger();
 
-/** Metrics of this stack; `StackPrefix` tells the stacks of one account apart. */
+/**
+ * Metrics of this stack; `StackPrefix` tells the stacks of one account apart. It is the only dimension: Powertools adds
+ * `service` by itself, and a metric with one dimension more is another metric, which no alarm of the stack watches.
+ */
 export function createMetrics(stackPrefix: string): Metrics {
-  return new Metrics({ namespace: RESOURCE_METRICS.namespace, defaultDimensions: { StackPrefix: stackPrefix } });
+  const metrics = new Metrics({ namespace: RESOURCE_METRICS.namespace });
+  metrics.clearDefaultDimensions();
+  metrics.setDefaultDimensions({ [RESOURCE_METRICS.dimension]: stackPrefix });
+  return metrics;
 }
 
 /**
