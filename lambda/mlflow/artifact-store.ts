@@ -14,22 +14,23 @@ const FILE = 'artifacts/traces.json';
 /** @throws PermanentError `MlflowArtifactStoreUnsupported`, `MlflowS3ClientMissing` */
 export function artifactStore(rest: MlflowRest, experiment: Experiment, s3: S3Client | undefined): PutSpans {
   const location = experiment.artifactLocation.replace(/\/+$/, '');
-  const url = URL.canParse(location) ? new URL(location) : undefined;
-  if (url?.protocol === 'mlflow-artifacts:') {
-    const root = `/api/2.0/mlflow-artifacts/artifacts${url.pathname.startsWith('/') ? '' : '/'}${url.pathname}`;
+  const served = /^mlflow-artifacts:(?:\/\/[^/]*)?\/*(.*)$/.exec(location);
+  if (served) {
+    const root = ['/api/2.0/mlflow-artifacts/artifacts', served[1]].filter(Boolean).join('/');
     return async (traceId, body) => {
       const path = `${root}/traces/${traceId}/${FILE}`;
       const call = { method: 'PUT', path, bytes: body, contentType: 'application/json' } as const;
       await withRetries(rest.retry, () => rest.bytes(call));
     };
   }
-  if (url?.protocol === 's3:') {
+  const inS3 = /^s3:\/\/([^/]+)\/*(.*)$/.exec(location);
+  if (inS3) {
     if (s3 === undefined) {
       const facts = { got: location, expected: 'an S3 client given to the MLflow client' };
       throw new PermanentError('MlflowS3ClientMissing', 'The spans of this experiment are kept in S3', facts);
     }
-    const root = decodeURIComponent(url.pathname).replace(/^\/+/, '');
-    return (traceId, body) => putToS3(s3, url.hostname, `${root ? `${root}/` : ''}traces/${traceId}/${FILE}`, body);
+    const [, bucket = '', root = ''] = inS3;
+    return (traceId, body) => putToS3(s3, bucket, `${root ? `${root}/` : ''}traces/${traceId}/${FILE}`, body);
   }
   throw new PermanentError(
     'MlflowArtifactStoreUnsupported',

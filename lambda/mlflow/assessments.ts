@@ -8,10 +8,18 @@ import { type AssessmentPlan, planAssessments } from './plan-assessments.ts';
 import { anyReply, startedTraceReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 import { waitAfter } from './retry.ts';
+import { Slots } from './slots.ts';
 import type { NewAssessment, StoredTrace, WriteAssessmentsResult } from './types.ts';
 
 /** One assessment is cheaper, and safer, as a request of its own than with the whole trace. */
 const FEWEST_TO_EMBED = 2;
+
+/**
+ * A judge has many captures under way; the server must not have as many writes. MLflow's database pool has 15
+ * connections, and SQLite one writer: with 48 posts at once, 100 traces took 94 s and ended in errors of the pool.
+ * Ten Lambdas with 2 each are just above the pool, and a post takes some 15 ms: 2 of them are over 100 traces a second.
+ */
+const WRITES_AT_ONCE = 2;
 
 /** The trace came back as a shell, because it was deleted between our read and our post; the shell is deleted again. */
 class TraceGone extends Error {}
@@ -23,6 +31,7 @@ export class AssessmentWriter {
   readonly #rest: MlflowRest;
   readonly #probe: CapabilityProbe;
   readonly #fresh: FreshReads;
+  readonly #slots = new Slots(WRITES_AT_ONCE);
 
   constructor(rest: MlflowRest, probe: CapabilityProbe) {
     this.#rest = rest;
@@ -42,7 +51,8 @@ export class AssessmentWriter {
         if (stale) known = await this.#fresh.read(trace.info?.experimentId ?? '', trace.traceId);
         if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true };
         const { alreadyThere, ...plan } = planAssessments(known, assessments);
-        const written = await this.#writePlan(known, plan, sent);
+        const whole = known;
+        const written = await this.#slots.run(() => this.#writePlan(whole, plan, sent));
         written.push(...alreadyThere.filter((id) => sent.has(id) && isStored(known, id)));
         return { written, alreadyThere: alreadyThere.filter((id) => !written.includes(id)) };
       } catch (error) {

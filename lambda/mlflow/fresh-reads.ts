@@ -2,9 +2,13 @@
 import type { CapabilityProbe } from './capabilities.ts';
 import { readTraces } from './read-traces.ts';
 import type { MlflowRest } from './rest.ts';
+import { Slots } from './slots.ts';
 import type { StoredTrace } from './types.ts';
 
-/** Reads that are asked for within this time go in one request. It is little beside a judge's answer, seconds away. */
+/**
+ * Reads that are asked for within this time go in one request, and those that are asked for while it is under way go in
+ * the next one. It is little beside a judge's answer, seconds away.
+ */
 const GATHER_MS = 5;
 
 interface Waiting {
@@ -17,6 +21,7 @@ export class FreshReads {
   readonly #rest: MlflowRest;
   readonly #probe: CapabilityProbe;
   readonly #waiting = new Map<string, Waiting[]>();
+  readonly #slot = new Slots(1);
 
   constructor(rest: MlflowRest, probe: CapabilityProbe) {
     this.#rest = rest;
@@ -33,7 +38,7 @@ export class FreshReads {
         return;
       }
       this.#waiting.set(experimentId, [waiting]);
-      setTimeout(() => this.#readAll(experimentId), GATHER_MS);
+      setTimeout(() => this.#slot.run(() => this.#readAll(experimentId)), GATHER_MS);
     });
   }
 

@@ -131,6 +131,10 @@ export class MlflowRest {
       const target = `HTTP ${status} to ${reply.headers.location ?? 'nowhere'}`;
       return new PermanentError('MlflowBadReply', 'MLflow redirected the request', { got: target, expected, where });
     }
+    if (DATABASE_BUSY.test(text)) {
+      const details = { got, where, status, outcome: 'unknown' as const, retryAfterMs };
+      return new MlflowRetryableError('MlflowUnavailable', 'MLflow’s database is too busy', details);
+    }
     // 501 is the server's final word, all other 5xx and these two may pass.
     if ((status >= 500 && status !== 501) || status === 408 || status === 425) {
       const details = { got, where, status, outcome: 'unknown' as const, retryAfterMs };
@@ -141,6 +145,10 @@ export class MlflowRest {
     return new MlflowRefusedError('MLflow refused the request', details);
   }
 }
+
+/** MLflow passes on what its database layer says, as a 400 like any other. */
+const DATABASE_BUSY =
+  /QueuePool limit|database is locked|deadlock detected|Lock wait timeout|too many (?:clients|connections)/i;
 
 /** Seconds or an HTTP date, as milliseconds from now. */
 function parseRetryAfter(header: string | undefined): number | undefined {

@@ -38,12 +38,14 @@ export class TraceWriter {
   }
 
   async write(experiment: Experiment, given: readonly TraceRecord[]): Promise<WriteTracesResult> {
-    const traces = [...new Map(given.map((trace) => [trace.traceId, trace])).values()];
-    if (traces.length === 0) return { written: [], alreadyThere: [], refused: [] };
+    const all = [...new Map(given.map((trace) => [trace.traceId, trace])).values()];
+    const traces = all.filter(hasStorableTime);
+    const refused = all.filter((trace) => !hasStorableTime(trace)).map(timeRefusal);
+    if (traces.length === 0) return { written: [], alreadyThere: [], refused };
     const can = await this.#options.probe.get();
     const byOtlp = traces.filter((trace) => goesByOtlp(can, trace));
     const byRest = traces.filter((trace) => !goesByOtlp(can, trace));
-    const results = [await this.#byRest(experiment, byRest)];
+    const results = [{ written: [], alreadyThere: [], refused }, await this.#byRest(experiment, byRest)];
     try {
       results.push(await this.#byOtlp(experiment, byOtlp));
     } catch (error) {
@@ -149,6 +151,20 @@ export class TraceWriter {
 
 const goesByOtlp = (can: Capabilities, trace: TraceRecord): boolean =>
   can.otlp && !(can.otlpQuotesSession && (trace.sessionId !== undefined || trace.userId !== undefined));
+
+/** Times are stored as nanoseconds in 64 bits with a sign: until 2262-04-11. */
+const LAST_TIME_MS = Number(2n ** 63n / 1_000_000n) - 1;
+
+const hasStorableTime = (trace: TraceRecord): boolean =>
+  [trace, ...trace.spans].every(({ startTimeMs, endTimeMs }) => startTimeMs >= 0 && endTimeMs <= LAST_TIME_MS);
+
+const timeRefusal = (trace: TraceRecord): WriteTracesResult['refused'][number] => ({
+  traceId: trace.traceId,
+  reason: {
+    name: 'MlflowTimeOutOfRange',
+    message: `MLflow cannot store the time; got: ${trace.startTimeMs} to ${trace.endTimeMs} ms; expected: between 1970 and 2262`,
+  },
+});
 
 /** Works through the items, `limit` at a time. After a failure no further one is begun, and those begun are awaited. */
 async function atOnce<T>(limit: number, items: Iterator<T>, work: (item: T) => Promise<void>): Promise<void> {

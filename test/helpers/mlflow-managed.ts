@@ -1,0 +1,62 @@
+/** SageMaker-managed MLflow as near as it can be had here: emulated S3, a real MLflow server of its version, the double. */
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
+import { MANAGED_MLFLOW_VERSION } from '../../local/python-presets.ts';
+import { type SageMakerMlflowDouble, startSageMakerMlflowDouble } from '../../local/sagemaker-mlflow-double.ts';
+
+export const MANAGED_CREDENTIALS = {
+  accessKeyId: 'AKIDEXAMPLE',
+  secretAccessKey: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY',
+  sessionToken: 'example-session-token',
+};
+
+export const MANAGED_ARNS = {
+  server: 'arn:aws:sagemaker:eu-central-1:123456789012:mlflow-tracking-server/monitoring',
+  app: 'arn:aws:sagemaker:us-east-1:123456789012:mlflow-app/app-ABC123DEF456',
+};
+
+export interface ManagedMlflow {
+  miniStack: MiniStack;
+  server: MlflowServer;
+  bucket: string;
+  s3: S3Client;
+  doubleOf(arn: string, options?: { hidesVersion?: boolean }): Promise<SageMakerMlflowDouble>;
+  /** Variables for Python clients that read the artifacts from the emulated S3. */
+  pythonEnv: Record<string, string>;
+  stop(): Promise<void>;
+}
+
+export async function startManagedMlflow(version: string = MANAGED_MLFLOW_VERSION): Promise<ManagedMlflow> {
+  const miniStack = await startMiniStack();
+  const bucket = 'mlflow-artifacts-bucket';
+  const s3 = new S3Client({
+    endpoint: miniStack.url,
+    region: miniStack.region,
+    forcePathStyle: true,
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+  });
+  await s3.send(new CreateBucketCommand({ Bucket: bucket }));
+  const pythonEnv = { ...miniStack.env, MLFLOW_S3_ENDPOINT_URL: miniStack.url };
+  const server = await startMlflowServer({ version, artifactRoot: `s3://${bucket}/tracking server`, env: pythonEnv });
+  const doubles: SageMakerMlflowDouble[] = [];
+  return {
+    miniStack,
+    server,
+    bucket,
+    s3,
+    pythonEnv,
+    doubleOf: async (arn, options = {}) => {
+      const credentials = MANAGED_CREDENTIALS;
+      const double = await startSageMakerMlflowDouble({ upstream: server.url, arn, credentials, ...options });
+      doubles.push(double);
+      return double;
+    },
+    stop: async () => {
+      await Promise.all(doubles.map((double) => double.stop()));
+      s3.destroy();
+      await server.stop();
+      await miniStack.stop();
+    },
+  };
+}

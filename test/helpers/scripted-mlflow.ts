@@ -1,0 +1,78 @@
+/**
+ * As much of MLflow's wire as the tests of faults need: it takes traces by OTLP and by REST, counts how often it has
+ * taken each, and tells which it has. All else, and everything that goes wrong, is up to the test's rule.
+ */
+import type { Behaviour, MisbehavingServer, SeenRequest } from './misbehaving-server.ts';
+import { startMisbehavingServer } from './misbehaving-server.ts';
+
+export interface ScriptedMlflow extends MisbehavingServer {
+  /** How often each trace was taken. */
+  taken: Map<string, number>;
+  /** The traces of a request, of those that the test has announced with `expect`. */
+  tracesOf(request: SeenRequest): string[];
+  expect(traceIds: string[]): void;
+  /** Requests to a path, so far. */
+  to(path: string): SeenRequest[];
+  /** What goes wrong, asked before a request has its effect. */
+  fault(fault: (request: SeenRequest, ordinal: number) => Behaviour | undefined): void;
+  /** Gives the request its effect, and the answer that belongs to it. */
+  take(request: SeenRequest): Behaviour;
+}
+
+const json = (value: unknown, status = 200): Behaviour => ({ kind: 'reply', status, body: JSON.stringify(value) });
+
+export async function startScriptedMlflow(
+  options: { version?: string; artifactLocation?: string } = {},
+): Promise<ScriptedMlflow> {
+  const server = await startMisbehavingServer();
+  const taken = new Map<string, number>();
+  let expected: { id: string; bytes: Buffer }[] = [];
+  let fault: (request: SeenRequest, ordinal: number) => Behaviour | undefined = () => undefined;
+
+  const tracesOf = ({ body }: SeenRequest) =>
+    expected.filter(({ id, bytes }) => body.includes(bytes) || body.includes(id)).map(({ id }) => id);
+  const takeTraces = (request: SeenRequest) => {
+    for (const id of tracesOf(request)) taken.set(id, (taken.get(id) ?? 0) + 1);
+  };
+  const info = (id: string) => ({ trace_id: id, request_time: '2026-11-20T09:15:00Z', state: 'OK' });
+
+  const take = (request: SeenRequest): Behaviour => {
+    const path = request.path.split('?')[0] ?? '';
+    if (path === '/version') return { kind: 'reply', status: 200, body: options.version ?? '3.17.2' };
+    if (path === '/v1/traces') {
+      takeTraces(request);
+      return { kind: 'reply', status: 200 };
+    }
+    if (path === '/api/3.0/mlflow/traces') {
+      takeTraces(request);
+      return json({});
+    }
+    if (path.endsWith('/batchGetInfos')) {
+      const { trace_ids: ids } = JSON.parse(request.body.toString()) as { trace_ids: string[] };
+      return json({ trace_infos: ids.filter((id) => taken.has(id)).map(info) });
+    }
+    if (path.endsWith('/traces/search')) {
+      const { filter } = JSON.parse(request.body.toString()) as { filter: string };
+      return json({ traces: [...taken.keys()].filter((id) => filter.includes(id)).map(info) });
+    }
+    if (path.includes('/experiments/get')) {
+      const artifactLocation = options.artifactLocation ?? 'mlflow-artifacts:/7';
+      return json({ experiment: { experiment_id: '7', name: 'e', artifact_location: artifactLocation } });
+    }
+    return json({});
+  };
+
+  server.rule((request, ordinal) => fault(request, ordinal) ?? take(request));
+  return Object.assign(server, {
+    taken,
+    tracesOf,
+    take,
+    expect: (ids: string[]) => {
+      expected = ids.map((id) => ({ id, bytes: Buffer.from(id.replace('tr-', ''), 'hex') }));
+    },
+    to: (path: string) => server.requests.filter((request) => request.path.split('?')[0] === path),
+    fault: (next: typeof fault) => {
+      fault = next;
+    },
+  });
+}

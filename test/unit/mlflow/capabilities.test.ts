@@ -1,0 +1,20 @@
+import { capabilitiesOf } from '../../../lambda/mlflow/capabilities.ts';
+
+test.each([
+  ['3.4.0', { otlp: false, batchRead: false, mergesTraces: false }],
+  ['3.10.1', { otlp: false, batchRead: false, mergesTraces: false }],
+  ['3.11.1', { otlp: false, batchRead: true, mergesTraces: false }],
+  ['3.13.0', { otlp: true, otlpQuotesSession: true, batchRead: true, mergesTraces: true }],
+  ['3.17.2', { otlp: true, otlpQuotesSession: false, batchRead: true, mergesTraces: true }],
+  ['4.0.0rc1', { otlp: true, otlpQuotesSession: false, batchRead: true, mergesTraces: true }],
+])('version %s', (version, expected) => {
+  expect(capabilitiesOf(version)).toMatchObject({ version, ...expected });
+});
+
+test('of an unknown version the oldest ways are used', () => {
+  expect(capabilitiesOf(undefined)).toMatchObject({ otlp: false, batchRead: false, mergesTraces: false });
+});
+
+test('a server before 3.0 is refused', () => {
+  expect(() => capabilitiesOf('2.22.4')).toThrow(expect.objectContaining({ name: 'MlflowTooOld' }));
+});

@@ -1,0 +1,76 @@
+import fc from 'fast-check';
+import { cut, cutIdentifier, storable, storableJson, tagKey } from '../../../lambda/mlflow/limits.ts';
+
+/** Any UTF-16 units, lone surrogates and NUL included. */
+const anyUnits = fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code)) });
+
+describe('cutting', () => {
+  test('a text within the limit stays as it is', () => {
+    expect(cut('short', 10)).toBe('short');
+    expect(cut('x'.repeat(1000), 1000)).toHaveLength(1000);
+  });
+
+  test('a longer one ends with a visible mark, within the limit', () => {
+    expect(cut('x'.repeat(1001), 1000)).toBe(`${'x'.repeat(993)}… [cut]`);
+  });
+
+  test('a surrogate pair is not halved', () => {
+    const text = `${'x'.repeat(992)}😀${'y'.repeat(100)}`;
+    expect(cut(text, 1000)).toBe(`${'x'.repeat(992)}… [cut]`);
+  });
+
+  test('identifiers that differ at their end stay different', () => {
+    const [one, other] = [`${'s'.repeat(300)}1`, `${'s'.repeat(300)}2`].map((id) => cutIdentifier(id));
+    expect(one).not.toBe(other);
+    expect(one).toHaveLength(250);
+    expect(one).toMatch(/^s{232}…#[0-9a-f]{16}$/);
+    expect(cutIdentifier('session-1')).toBe('session-1');
+  });
+
+  test('whatever is given fits and can be encoded', () => {
+    fc.assert(
+      fc.property(anyUnits, fc.integer({ min: 30, max: 80 }), (text, limit) => {
+        for (const result of [cut(text, limit), cutIdentifier(text, limit)]) {
+          expect(result.length).toBeLessThanOrEqual(limit);
+          expect(result.isWellFormed()).toBe(true);
+          expect(result).not.toContain('\0');
+        }
+      }),
+    );
+  });
+});
+
+describe('what databases cannot take', () => {
+  test('NUL and lone surrogates are replaced in texts', () => {
+    expect(storable('a\0b\ud800c')).toBe('a\ufffdb\ufffdc');
+    expect(storable('😀')).toBe('😀');
+  });
+
+  test('lone surrogates are replaced in JSON, texts that look like their escape are not', () => {
+    expect(storableJson({ a: '\ud800', b: '😀' })).toBe('{"a":"\ufffd","b":"😀"}');
+    expect(storableJson('\\ud800')).toBe(JSON.stringify('\\ud800'));
+    expect(storableJson('\\\\\ud800')).toBe('"\\\\\\\\\ufffd"');
+  });
+
+  test('JSON can be encoded, and stays the same value where it could be before', () => {
+    const anyJson = fc.jsonValue({ stringUnit: anyUnits.map((text) => text.slice(0, 1) || 'x') });
+    fc.assert(
+      fc.property(anyJson, (value) => {
+        const json = storableJson(value);
+        expect(json.isWellFormed()).toBe(true);
+        expect(() => JSON.parse(json)).not.toThrow();
+        const before = JSON.stringify(value);
+        if (!/\\ud[89a-f]/.test(before)) expect(json).toBe(before);
+      }),
+    );
+  });
+
+  test('nothing is null', () => {
+    expect(storableJson(undefined)).toBe('null');
+  });
+
+  test('tag names are made of what MLflow allows', () => {
+    expect(tagKey('metadata.team/eu: 1')).toBe('metadata.team/eu: 1');
+    expect(tagKey('a"b\nc')).toBe('a_b_c');
+  });
+});

@@ -1,0 +1,267 @@
+import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../../lambda/mlflow/client.ts';
+import { freePort } from '../../../local/free-port.ts';
+import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
+import { type ScriptedMlflow, startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
+
+const FAST = { baseMs: 5, capMs: 20 };
+let server: ScriptedMlflow;
+let clients: MlflowClient[];
+
+beforeEach(async () => {
+  server = await startScriptedMlflow();
+  clients = [];
+});
+afterEach(async () => {
+  for (const client of clients) client.close();
+  await server.stop();
+});
+
+function connect(options: Partial<MlflowClientOptions> = {}): MlflowClient {
+  const client = createMlflowClient({ trackingUri: server.url, retry: FAST, ...options });
+  clients.push(client);
+  return client;
+}
+
+/** Answers the first requests so, the later ones as they should be. */
+const first = (...statuses: number[]) =>
+  server.fault((_request, ordinal) => {
+    const status = statuses[ordinal];
+    return status === undefined ? undefined : { kind: 'reply', status };
+  });
+
+describe('what may pass is tried again', () => {
+  test.each([500, 502, 503, 504, 408, 429])('%i', async (status) => {
+    first(status, status);
+    await expect(connect().getExperiment('7')).resolves.toMatchObject({ id: '7' });
+    expect(server.requests).toHaveLength(3);
+  });
+
+  test('a cut connection', async () => {
+    server.fault((_request, ordinal) => (ordinal < 2 ? { kind: 'cut' } : undefined));
+    await expect(connect().getExperiment('7')).resolves.toMatchObject({ id: '7' });
+  });
+
+  test('a body that does not end', async () => {
+    server.fault((_request, ordinal) => (ordinal < 1 ? { kind: 'slowBody' } : undefined));
+    await expect(connect({ timeoutMs: 150 }).getExperiment('7')).resolves.toMatchObject({ id: '7' });
+  });
+
+  test('as often as the policy says', async () => {
+    server.fault(() => ({ kind: 'reply', status: 502, body: 'bad gateway' }));
+    await expect(connect({ retry: { ...FAST, attempts: 4 } }).getExperiment('7')).rejects.toMatchObject({
+      name: 'MlflowUnavailable',
+      message: expect.stringContaining('HTTP 502 bad gateway'),
+    });
+    expect(server.requests).toHaveLength(4);
+  });
+
+  test('a server that is not there', async () => {
+    const trackingUri = `http://127.0.0.1:${await freePort()}`;
+    await expect(connect({ trackingUri, retry: { ...FAST, attempts: 2 } }).getExperiment('7')).rejects.toMatchObject({
+      name: 'MlflowUnavailable',
+      message: expect.stringContaining('ECONNREFUSED'),
+    });
+  });
+});
+
+describe('Retry-After', () => {
+  const throttle = (after: string) =>
+    server.fault((_request, ordinal) =>
+      ordinal === 0 ? { kind: 'reply', status: 429, headers: { 'retry-after': after } } : undefined,
+    );
+
+  test('is waited for', async () => {
+    throttle('1');
+    const started = performance.now();
+    await connect().getExperiment('7');
+    expect(performance.now() - started).toBeGreaterThanOrEqual(990);
+  });
+
+  test('may be a date', async () => {
+    throttle(new Date(Date.now() + 2_000).toUTCString());
+    const started = performance.now();
+    await connect().getExperiment('7');
+    // The date has whole seconds: of two seconds at least one is left.
+    expect(performance.now() - started).toBeGreaterThanOrEqual(990);
+  });
+
+  test('that is too long is the caller’s to wait for', async () => {
+    throttle('120');
+    await expect(connect().getExperiment('7')).rejects.toMatchObject({
+      name: 'MlflowThrottled',
+      retryAfterMs: 120_000,
+    });
+    expect(server.requests).toHaveLength(1);
+  });
+});
+
+describe('what would be the same again is not tried again', () => {
+  const refuse = (status: number, body: string, headers = {}) =>
+    server.fault(() => ({ kind: 'reply', status, body, headers }));
+
+  test.each([401, 403])('%i is denied access, with what to check', async (status) => {
+    refuse(status, 'no');
+    await expect(connect().getExperiment('7')).rejects.toMatchObject({
+      name: 'MlflowAccessDenied',
+      message: expect.stringContaining('MLFLOW_SECRET_ARN'),
+    });
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test('400', async () => {
+    refuse(400, '{"error_code":"INVALID_PARAMETER_VALUE","message":"Bad id"}');
+    await expect(connect().getExperiment('x')).rejects.toMatchObject({
+      name: 'MlflowRefused',
+      errorCode: 'INVALID_PARAMETER_VALUE',
+      message: expect.stringContaining('Bad id'),
+    });
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test('a page that is not MLflow’s', async () => {
+    refuse(200, '<html>Sign in</html>');
+    await expect(connect().getExperiment('7')).rejects.toMatchObject({ name: 'MlflowBadReply' });
+    refuse(200, '{"hello":"world"}');
+    await expect(connect().getExperiment('7')).rejects.toMatchObject({ name: 'MlflowBadReply' });
+    refuse(302, '', { location: 'https://login.example.com' });
+    await expect(connect().getExperiment('7')).rejects.toMatchObject({
+      name: 'MlflowBadReply',
+      message: expect.stringContaining('https://login.example.com'),
+    });
+    expect(server.requests).toHaveLength(3);
+  });
+});
+
+describe('connections', () => {
+  test('are kept', async () => {
+    const client = connect();
+    for (let n = 0; n < 20; n += 1) await client.getExperiment('7');
+    expect(server.connections()).toBe(1);
+  });
+
+  test('that the server has closed meanwhile are opened anew', async () => {
+    const client = connect();
+    await client.getExperiment('7');
+    server.fault((request) => {
+      const answer = server.take(request);
+      return answer.kind === 'reply' ? { ...answer, headers: { connection: 'close' } } : answer;
+    });
+    await client.getExperiment('7');
+    await client.getExperiment('7');
+    expect(server.connections()).toBe(2);
+  });
+});
+
+describe('the address', () => {
+  test('may have a path', async () => {
+    await connect({ trackingUri: `${server.url}/team/` }).getExperiment('7');
+    expect(server.requests[0]?.path).toBe('/team/api/2.0/mlflow/experiments/get?experiment_id=7');
+  });
+
+  test('spaces in a query are %20', async () => {
+    await connect().resolveExperiment('a b+c');
+    expect(server.requests[0]?.path).toMatch(/\?experiment_name=a%20b%2Bc$/);
+  });
+});
+
+describe('credentials', () => {
+  test('a URL’s secret is sent', async () => {
+    await connect({ secret: { token: 't' } }).getExperiment('7');
+    expect(server.requests[0]?.headers.authorization).toBe('Bearer t');
+  });
+
+  const managed = (retry = FAST) => {
+    const asked: boolean[] = [];
+    const client = connect({
+      trackingUri: MANAGED_ARNS.server,
+      customEndpoint: server.url,
+      retry,
+      credentials: async (options) => {
+        asked.push(options?.forceRefresh === true);
+        return MANAGED_CREDENTIALS;
+      },
+    });
+    return { client, asked };
+  };
+  const expired = {
+    kind: 'reply',
+    status: 403,
+    headers: { 'x-amzn-errortype': 'ExpiredTokenException' },
+    body: '{"message":"The security token included in the request is expired"}',
+  } as const;
+
+  test('that have expired are asked for anew', async () => {
+    server.fault((_request, ordinal) => (ordinal === 0 ? expired : undefined));
+    const { client, asked } = managed();
+    await client.getExperiment('7');
+    expect(asked).toEqual([false, true]);
+  });
+
+  test('that stay expired have a name that is retried', async () => {
+    server.fault(() => expired);
+    const { client } = managed({ ...FAST, attempts: 2 } as typeof FAST);
+    await expect(client.getExperiment('7')).rejects.toMatchObject({ name: 'CredentialsExpired' });
+  });
+
+  test('an ARN without credentials is refused at once', () => {
+    expect(() => createMlflowClient({ trackingUri: MANAGED_ARNS.app })).toThrow(
+      expect.objectContaining({ name: 'MlflowCredentialsMissing' }),
+    );
+  });
+});
+
+describe('what the server can do', () => {
+  test('is asked once, also by many at once', async () => {
+    const client = connect();
+    await Promise.all([client.capabilities(), client.capabilities()]);
+    await client.capabilities();
+    expect(server.to('/version')).toHaveLength(1);
+  });
+
+  test('is asked again after it could not be had', async () => {
+    const client = connect({ retry: { ...FAST, attempts: 1 } });
+    first(503);
+    await expect(client.capabilities()).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+    await expect(client.capabilities()).resolves.toMatchObject({ version: '3.17.2' });
+  });
+
+  test.each([
+    ['404', { kind: 'reply', status: 404 } as const],
+    ['a page', { kind: 'reply', status: 200, body: '<html></html>' } as const],
+  ])('an answer of %s means the oldest ways', async (_name, answer) => {
+    server.fault(() => answer);
+    await expect(connect().capabilities()).resolves.toMatchObject({ version: undefined, otlp: false });
+  });
+});
+
+describe('experiments', () => {
+  const reply = (status: number, value: unknown) => ({ kind: 'reply', status, body: JSON.stringify(value) }) as const;
+  const experiment = (stage: string) => ({
+    experiment: { experiment_id: '7', name: 'e', artifact_location: '', lifecycle_stage: stage },
+  });
+  const missing = reply(404, { error_code: 'RESOURCE_DOES_NOT_EXIST', message: 'no' });
+
+  test('one that another makes at the same time is found', async () => {
+    let looks = 0;
+    server.fault(({ path }) => {
+      if (path.includes('get-by-name')) return looks++ === 0 ? missing : reply(200, experiment('active'));
+      return reply(400, { error_code: 'RESOURCE_ALREADY_EXISTS', message: 'taken' });
+    });
+    await expect(connect().resolveExperiment('e')).resolves.toMatchObject({ id: '7' });
+  });
+
+  test('a deleted one is named, with how to restore it', async () => {
+    server.fault(() => reply(200, experiment('deleted')));
+    for (const call of [connect().resolveExperiment('e'), connect().getExperiment('7')]) {
+      await expect(call).rejects.toMatchObject({
+        name: 'MlflowExperimentDeleted',
+        message: expect.stringContaining('mlflow experiments restore --experiment-id 7'),
+      });
+    }
+  });
+
+  test('a missing one is named', async () => {
+    server.fault(() => missing);
+    await expect(connect().getExperiment('8')).rejects.toMatchObject({ name: 'MlflowExperimentMissing' });
+  });
+});

@@ -1,0 +1,51 @@
+import { parseTrackingUri } from '../../../lambda/mlflow/tracking-uri.ts';
+import { MANAGED_ARNS } from '../../helpers/mlflow-managed.ts';
+
+test('a tracking server’s ARN', () => {
+  expect(parseTrackingUri(MANAGED_ARNS.server)).toMatchObject({
+    kind: 'mlflow-tracking-server',
+    baseUrl: new URL('https://eu-central-1.experiments.sagemaker.aws'),
+    region: 'eu-central-1',
+    signingService: 'sagemaker-mlflow',
+    arnHeader: 'x-mlflow-sm-tracking-server-arn',
+  });
+});
+
+test('an app’s ARN', () => {
+  expect(parseTrackingUri(MANAGED_ARNS.app)).toMatchObject({
+    kind: 'mlflow-app',
+    baseUrl: new URL('https://mlflow.sagemaker.us-east-1.app.aws'),
+    region: 'us-east-1',
+    signingService: 'sagemaker',
+    arnHeader: 'x-sm-mlflow-app-arn',
+  });
+});
+
+test('a custom endpoint replaces the address only', () => {
+  const target = parseTrackingUri(MANAGED_ARNS.app, 'https://mlflow.example.com');
+  expect(target).toMatchObject({ baseUrl: new URL('https://mlflow.example.com'), region: 'us-east-1' });
+});
+
+test('a URL, with a path', () => {
+  expect(parseTrackingUri('https://mlflow.example.com/team')).toEqual({
+    kind: 'url',
+    baseUrl: new URL('https://mlflow.example.com/team'),
+  });
+});
+
+test.each([
+  'databricks',
+  'sqlite:///mlflow.db',
+  'file:///tmp/x',
+  '',
+  'arn:aws:sagemaker:eu-central-1:123456789012:endpoint/x',
+  'arn:aws:s3:eu-central-1:123456789012:mlflow-app/x',
+])('%s is refused', (uri) => {
+  expect(() => parseTrackingUri(uri)).toThrow(expect.objectContaining({ name: 'MlflowTrackingUriInvalid' }));
+});
+
+test('a password in a URL is refused and not repeated', () => {
+  const refusal = () => parseTrackingUri('https://user:hunter2@mlflow.example.com');
+  expect(refusal).toThrow(/secret/);
+  expect(refusal).not.toThrow(/hunter2/);
+});

@@ -1,0 +1,333 @@
+import fc from 'fast-check';
+import { createMlflowClient, type MlflowClient } from '../../../lambda/mlflow/client.ts';
+import type { TraceRecord } from '../../../lambda/trace/types.ts';
+import { chatTrace } from '../../helpers/mlflow-traces.ts';
+import { type ScriptedMlflow, startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
+
+const FAST = { baseMs: 2, capMs: 5 };
+const OTLP = '/v1/traces';
+const REST = '/api/3.0/mlflow/traces';
+const experiment = { id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' };
+
+let server: ScriptedMlflow;
+let client: MlflowClient;
+
+async function start(version?: string): Promise<void> {
+  server = await startScriptedMlflow(version === undefined ? {} : { version });
+  client = createMlflowClient({ trackingUri: server.url, retry: FAST, timeoutMs: 5_000 });
+}
+afterEach(async () => {
+  client.close();
+  await server.stop();
+});
+
+const traces = (count: number, changes?: (n: number) => Partial<TraceRecord>): TraceRecord[] =>
+  Array.from({ length: count }, (_, n) => chatTrace('7', `record ${n}`, changes?.(n)));
+const ids = (records: readonly { traceId: string }[]) => records.map(({ traceId }) => traceId).sort();
+
+/** Writes the traces and checks that all but the refused were taken exactly once. */
+async function write(records: TraceRecord[]) {
+  server.expect(ids(records));
+  const result = await client.writeTraces(experiment, records);
+  const refused = result.refused.map(({ traceId }) => traceId);
+  const rest = ids(records).filter((id) => !refused.includes(id));
+  expect([...result.written, ...result.alreadyThere].sort()).toEqual(rest);
+  expect([...server.taken.keys()].sort()).toEqual(rest);
+  expect([...server.taken.values()].every((times) => times === 1)).toBe(true);
+  return result;
+}
+
+/** A trace whose request is some 1,000,000 bytes. */
+const large = (): Partial<TraceRecord> => {
+  const [span] = chatTrace('7', 'x').spans;
+  return { spans: span ? [{ ...span, inputs: { text: 'x'.repeat(1_000_000) } }] : [] };
+};
+
+describe('batches', () => {
+  beforeEach(() => start());
+
+  test('of 100 traces, each in one request', async () => {
+    await write(traces(250));
+    expect(server.to(OTLP).map((request) => server.tracesOf(request).length)).toEqual([100, 100, 50]);
+    expect(server.to(OTLP).every(({ headers }) => headers['x-mlflow-experiment-id'] === '7')).toBe(true);
+  });
+
+  test('of few large traces', async () => {
+    await write(traces(10, large));
+    expect(server.to(OTLP).length).toBeGreaterThanOrEqual(3);
+    for (const { body } of server.to(OTLP)) expect(body.length).toBeLessThan(4.5 * 1024 * 1024);
+  });
+
+  test('a trace larger than a batch goes alone', async () => {
+    const [span] = chatTrace('7', 'x').spans;
+    const huge = chatTrace('7', 'huge', { spans: span ? [{ ...span, inputs: 'x'.repeat(12_000_000) }] : [] });
+    await write([...traces(3), huge]);
+    expect(server.to(OTLP).map((request) => server.tracesOf(request).length)).toEqual([3, 1]);
+  });
+
+  test('the same trace given twice is sent once', async () => {
+    const [one] = traces(1);
+    server.expect([one?.traceId ?? '']);
+    await expect(client.writeTraces(experiment, one ? [one, one] : [])).resolves.toMatchObject({
+      written: [one?.traceId],
+    });
+    expect(server.to(OTLP)).toHaveLength(1);
+  });
+
+  test('nothing to write asks nothing', async () => {
+    await expect(client.writeTraces(experiment, [])).resolves.toEqual({ written: [], alreadyThere: [], refused: [] });
+    expect(server.requests).toHaveLength(0);
+  });
+
+  test('a time that MLflow cannot store is refused, and the others written', async () => {
+    const records = traces(3, (n) => (n === 1 ? { startTimeMs: 1e16, endTimeMs: 1e16 } : {}));
+    const { refused } = await write(records);
+    expect(refused).toEqual([
+      { traceId: records[1]?.traceId, reason: expect.objectContaining({ name: 'MlflowTimeOutOfRange' }) },
+    ]);
+  });
+});
+
+describe('a request that is too large', () => {
+  beforeEach(() => start());
+
+  test('is halved, and later ones are smaller from the start', async () => {
+    const limit = 20_000;
+    server.fault(({ path, body }) =>
+      path === OTLP && body.length > limit ? { kind: 'reply', status: 413, body: 'too large' } : undefined,
+    );
+    await write(traces(200));
+    const refused = server.to(OTLP).filter(({ body }) => body.length > limit).length;
+    expect(refused).toBeGreaterThan(0);
+    server.taken.clear();
+    await write(traces(200));
+    expect(server.to(OTLP).filter(({ body }) => body.length > limit)).toHaveLength(refused);
+  });
+
+  test('is halved where the gateway cuts the connection instead of answering', async () => {
+    server.cutWhileSending((bytes, path) => path === OTLP && bytes > 2_500_000);
+    await write(traces(8, large));
+  });
+
+  test('is refused when it is a single trace', async () => {
+    server.fault(({ path, body }) =>
+      path === OTLP && body.length > 500_000 ? { kind: 'reply', status: 413 } : undefined,
+    );
+    const records = [...traces(3), chatTrace('7', 'large', large())];
+    const { refused } = await write(records);
+    expect(refused).toEqual([
+      { traceId: records[3]?.traceId, reason: { name: 'MlflowRefused', message: expect.stringContaining('413') } },
+    ]);
+  });
+});
+
+describe.each([
+  ['OTLP', OTLP, '3.17.2'],
+  ['REST', REST, '3.10.1'],
+])('by %s', (_name, path, version) => {
+  beforeEach(() => start(version));
+  const posts = () => server.to(path);
+  const records = traces(12);
+  const poison = records[7]?.traceId ?? '';
+  const isPoisoned = (body: Buffer) =>
+    body.includes(poison) || body.includes(Buffer.from(poison.replace('tr-', ''), 'hex'));
+
+  test.each([400, 422])('a trace that is refused with %i is found, and the others written once', async (status) => {
+    server.fault((request) =>
+      request.path === path && isPoisoned(request.body) ? { kind: 'reply', status, body: 'cannot convert' } : undefined,
+    );
+    const { refused } = await write(records);
+    expect(refused).toEqual([
+      { traceId: poison, reason: { name: 'MlflowRefused', message: expect.stringContaining('cannot convert') } },
+    ]);
+  });
+
+  test('a trace that the server fails on is found, and the others written once', async () => {
+    server.fault((request) =>
+      request.path === path && isPoisoned(request.body) ? { kind: 'reply', status: 500, body: 'oops' } : undefined,
+    );
+    const { refused } = await write(records);
+    expect(refused).toEqual([
+      { traceId: poison, reason: { name: 'MlflowFailsOnTrace', message: expect.stringContaining('oops') } },
+    ]);
+  });
+
+  test('a refused trace that has come to exist meanwhile is there already', async () => {
+    server.expect(ids(records));
+    server.fault((request) => {
+      if (request.path !== path || !isPoisoned(request.body)) return undefined;
+      server.taken.set(poison, 1);
+      return { kind: 'reply', status: 400, body: 'UNIQUE constraint failed' };
+    });
+    const result = await client.writeTraces(experiment, records);
+    expect(result.alreadyThere).toEqual([poison]);
+    expect(result.refused).toEqual([]);
+  });
+
+  test.each([429, 503])('%i is waited out, and nothing sent twice', async (status) => {
+    let times = 0;
+    server.fault((request) => (request.path === path && times++ < 3 ? { kind: 'reply', status } : undefined));
+    await write(records);
+  });
+
+  test('after a cut connection it reads, and sends only what is absent', async () => {
+    let times = 0;
+    server.expect(ids(records));
+    server.fault((request) => {
+      if (request.path !== path || times++ >= 2) return undefined;
+      server.take(request);
+      return { kind: 'cut' };
+    });
+    await write(records);
+  });
+
+  test('after an answer that does not come it reads, and sends only what is absent', async () => {
+    client.close();
+    client = createMlflowClient({ trackingUri: server.url, retry: FAST, timeoutMs: 200 });
+    let times = 0;
+    server.fault((request) => {
+      if (request.path !== path || times++ >= 2) return undefined;
+      server.take(request);
+      return { kind: 'slowBody' };
+    });
+    await write(records);
+  });
+
+  test('an outage is an error, not a heap of refusals', async () => {
+    server.expect(ids(records));
+    server.fault((request) => (request.path === path ? { kind: 'reply', status: 500, body: 'disk full' } : undefined));
+    await expect(client.writeTraces(experiment, traces(100))).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+    expect(posts().length).toBeLessThan(100);
+  });
+
+  test('a server that refuses everything is an error too', async () => {
+    server.fault((request) => (request.path === path ? { kind: 'reply', status: 400, body: 'no' } : undefined));
+    await expect(client.writeTraces(experiment, traces(30))).rejects.toMatchObject({ name: 'MlflowRefusesAll' });
+  });
+
+  test('denied access stops at once', async () => {
+    server.fault((request) => (request.path === path ? { kind: 'reply', status: 403 } : undefined));
+    await expect(client.writeTraces(experiment, records)).rejects.toMatchObject({ name: 'MlflowAccessDenied' });
+    expect(posts().length).toBeLessThanOrEqual(4);
+  });
+
+  test('a deleted experiment is named', async () => {
+    server.fault((request) => {
+      if (request.path === path) return { kind: 'reply', status: 400, body: '{"error_code":"INVALID_STATE"}' };
+      if (!request.path.includes('/experiments/get')) return undefined;
+      const deleted = { experiment: { experiment_id: '7', name: 'e', lifecycle_stage: 'deleted' } };
+      return { kind: 'reply', status: 200, body: JSON.stringify(deleted) };
+    });
+    await expect(client.writeTraces(experiment, records)).rejects.toMatchObject({ name: 'MlflowExperimentDeleted' });
+  });
+});
+
+describe.each([
+  ['OTLP', OTLP, '3.17.2'],
+  ['REST', REST, '3.10.1'],
+])('by %s, whatever goes wrong and whenever', (_name, path, version) => {
+  beforeEach(() => start(version));
+
+  const mishaps = [
+    'none',
+    'none',
+    'throttle',
+    'down',
+    'cut',
+    'takenThenCut',
+    'takenThenFails',
+    'takenThenDown',
+  ] as const;
+
+  test('every trace is written once', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.constantFrom(...mishaps), { maxLength: 40 }), async (script) => {
+        server.taken.clear();
+        const left = [...script];
+        server.fault((request) => {
+          if (request.path !== path) return undefined;
+          const mishap = left.shift() ?? 'none';
+          if (mishap.startsWith('taken')) server.take(request);
+          if (mishap === 'throttle') return { kind: 'reply', status: 429 };
+          if (mishap === 'takenThenFails') return { kind: 'reply', status: 500 };
+          if (mishap === 'down' || mishap === 'takenThenDown') return { kind: 'reply', status: 502 };
+          return mishap === 'none' ? undefined : { kind: 'cut' };
+        });
+        client.close();
+        client = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 0, capMs: 1, attempts: 50 } });
+        const { refused } = await write(traces(9));
+        expect(refused).toEqual([]);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe('the way', () => {
+  test('without OTLP the file of spans comes before the trace', async () => {
+    await start('3.10.1');
+    const records = traces(6);
+    await write(records);
+    expect(server.to(OTLP)).toHaveLength(0);
+    for (const { traceId } of records) {
+      const steps = server.requests.filter(({ path, body }) => path.includes(traceId) || body.includes(traceId));
+      expect(steps.map(({ method, path }) => `${method} ${path}`)).toEqual([
+        `PUT /api/2.0/mlflow-artifacts/artifacts/7/traces/${traceId}/artifacts/traces.json`,
+        `POST ${REST}`,
+      ]);
+    }
+  });
+
+  test.each([404, 405, 501])('%i for OTLP leads to the other one, which is remembered', async (status) => {
+    await start();
+    server.fault((request) =>
+      request.path === OTLP ? { kind: 'reply', status, body: '{"detail":"Not Found"}' } : undefined,
+    );
+    await write(traces(5));
+    expect(server.to(OTLP)).toHaveLength(1);
+    expect(server.to('/version')).toHaveLength(2);
+    server.taken.clear();
+    await write(traces(5));
+    expect(server.to(OTLP)).toHaveLength(1);
+  });
+
+  test('a trace with a session goes by REST where OTLP would put quotes around it', async () => {
+    await start('3.13.0');
+    await write(traces(4, (n) => (n === 2 ? { sessionId: 'session' } : {})));
+    expect(server.to(OTLP).flatMap((request) => server.tracesOf(request))).toHaveLength(3);
+    expect(server.to(REST)).toHaveLength(1);
+  });
+
+  test('an artifact store that nothing can be put into is named', async () => {
+    await start('3.10.1');
+    const elsewhere = { ...experiment, artifactLocation: 'gs://bucket/7' };
+    await expect(client.writeTraces(elsewhere, traces(1))).rejects.toMatchObject({
+      name: 'MlflowArtifactStoreUnsupported',
+      message: expect.stringContaining('gs://bucket/7'),
+    });
+    const inS3 = { ...experiment, artifactLocation: 's3://bucket/7' };
+    await expect(client.writeTraces(inS3, traces(1))).rejects.toMatchObject({ name: 'MlflowS3ClientMissing' });
+  });
+});
+
+describe('reading', () => {
+  beforeEach(() => start());
+
+  test('any number of ids, in requests of 100', async () => {
+    const records = traces(250);
+    await write(records);
+    const found = await client.getTraces('7', [...ids(records), 'tr-0', ...ids(records)]);
+    expect([...found.keys()].sort()).toEqual(ids(records));
+    expect(server.requests.filter(({ path }) => path.endsWith('batchGetInfos'))).toHaveLength(3);
+  });
+
+  test('by search where batchGetInfos is not known', async () => {
+    const records = traces(3);
+    await write(records);
+    server.fault(({ path }) => (path.endsWith('batchGetInfos') ? { kind: 'reply', status: 405 } : undefined));
+    for (let times = 0; times < 2; times += 1) {
+      expect([...(await client.getTraces('7', ids(records))).keys()].sort()).toEqual(ids(records));
+    }
+    expect(server.requests.filter(({ path }) => path.endsWith('batchGetInfos'))).toHaveLength(1);
+  });
+});
