@@ -1,8 +1,10 @@
 /**
  * Examples shown to the judge, by scorer name: cases that people have decided, mostly taken from disagreements between
- * the judge and a person. A scorer with examples has another version (see `withExamples`), so that verdicts given
- * with and without them can be told apart.
+ * the judge and a person (`inference-monitor calibrate --add-examples` writes them to the JSON file; it may be edited by
+ * hand). A scorer with examples has another version (see `withExamples`), so that verdicts given with and without them can
+ * be told apart. `scorers.ts` checks them when they are loaded.
  */
+import examples from './scorer-examples.json' with { type: 'json' };
 import type { ScorerExample } from './types.ts';
 
-export const scorerExamples: Readonly<Record<string, readonly ScorerExample[]>> = {};
+export const scorerExamples: Readonly<Record<string, readonly ScorerExample[]>> = examples;

@@ -1,0 +1,160 @@
+/** Figures of agreement between two raters, each with a 95% interval. `null` stands for a figure that is not defined. */
+
+/** A figure and its 95% confidence interval. */
+export interface Estimate {
+  value: number;
+  low: number;
+  high: number;
+}
+
+/** A share, with what it is a share of. */
+export interface Share extends Estimate {
+  hits: number;
+  of: number;
+}
+
+/** 97.5% quantile of the normal distribution: 95% lie within. */
+const Z = 1.959963984540054;
+
+/** Wilson's score interval: it holds for few items and for shares near 0 and 1, where others leave the range. */
+export function share(hits: number, of: number): Share | null {
+  if (of === 0) return null;
+  const value = hits / of;
+  const z2 = Z * Z;
+  const centre = (value + z2 / (2 * of)) / (1 + z2 / of);
+  const half = (Z / (1 + z2 / of)) * Math.sqrt((value * (1 - value)) / of + z2 / (4 * of * of));
+  // All and nothing are bounds that rounding would miss by a hair.
+  return { value, low: hits === 0 ? 0 : centre - half, high: hits === of ? 1 : centre + half, hits, of };
+}
+
+/** Rows are what people said, columns what the judge said, in the order of `values`. */
+export interface Confusion {
+  values: string[];
+  counts: number[][];
+}
+
+export function confusion(values: readonly string[], pairs: readonly { label: string; verdict: string }[]): Confusion {
+  const index = new Map(values.map((value, position) => [value, position]));
+  const counts = values.map(() => values.map(() => 0));
+  for (const { label, verdict } of pairs) {
+    const row = counts[index.get(label) ?? -1];
+    const column = index.get(verdict) ?? -1;
+    if (row?.[column] === undefined) throw new Error(`A value that is not in the table: ${label} or ${verdict}`);
+    row[column] += 1;
+  }
+  return { values: [...values], counts };
+}
+
+export type KappaWeights = 'none' | 'linear' | 'quadratic';
+
+const weightOf = (weights: KappaWeights, row: number, column: number, size: number): number => {
+  if (weights === 'none') return row === column ? 1 : 0;
+  const distance = Math.abs(row - column) / (size - 1);
+  return 1 - (weights === 'linear' ? distance : distance * distance);
+};
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
+
+/**
+ * Cohen's kappa: agreement beyond what the two raters' own frequencies give by chance, 1 at most. With weights, a miss by
+ * one step of ordered values counts less than one by two. The interval is by the large-sample variance of Fleiss, Cohen
+ * and Everitt (1969).
+ *
+ * @returns `null` when both raters gave one and the same value throughout: chance agreement is then complete
+ */
+export function cohensKappa({ values, counts }: Confusion, weights: KappaWeights = 'none'): Estimate | null {
+  const n = sum(counts.map(sum));
+  if (n === 0) return null;
+  const size = values.length;
+  const p = counts.map((row) => row.map((count) => count / n));
+  const rows = p.map(sum);
+  const columns = values.map((_, column) => sum(p.map((row) => row[column] ?? 0)));
+  const cells = p.flatMap((row, i) => row.map((share, j) => ({ share, i, j, w: weightOf(weights, i, j, size) })));
+  const observed = sum(cells.map(({ share, w }) => share * w));
+  const expected = sum(cells.map(({ i, j, w }) => w * (rows[i] ?? 0) * (columns[j] ?? 0)));
+  if (1 - expected < 1e-12) return null;
+  const kappa = (observed - expected) / (1 - expected);
+  const rowWeights = values.map((_, i) => sum(columns.map((share, j) => share * weightOf(weights, i, j, size))));
+  const columnWeights = values.map((_, j) => sum(rows.map((share, i) => share * weightOf(weights, i, j, size))));
+  const spread = sum(
+    cells.map(
+      ({ share, i, j, w }) => share * (w - ((rowWeights[i] ?? 0) + (columnWeights[j] ?? 0)) * (1 - kappa)) ** 2,
+    ),
+  );
+  const variance = Math.max(0, spread - (kappa - expected * (1 - kappa)) ** 2) / (n * (1 - expected) ** 2);
+  const half = Z * Math.sqrt(variance);
+  return { value: kappa, low: Math.max(-1, kappa - half), high: Math.min(1, kappa + half) };
+}
+
+export interface ClassFigures {
+  value: string;
+  /** How often people gave it. */
+  support: number;
+  /** Of what people gave this value, the share that the judge did (recall). */
+  sensitivity: Share | null;
+  /** Of what people gave another value, the share that the judge gave another one. */
+  specificity: Share | null;
+  /** Of what the judge gave this value, the share that people did. */
+  precision: Share | null;
+  f1: number | null;
+}
+
+/** Each value against all others. */
+export function classFigures({ values, counts }: Confusion): ClassFigures[] {
+  const n = sum(counts.map(sum));
+  return values.map((value, i) => {
+    const both = counts[i]?.[i] ?? 0;
+    const support = sum(counts[i] ?? []);
+    const given = sum(counts.map((row) => row[i] ?? 0));
+    return {
+      value,
+      support,
+      sensitivity: share(both, support),
+      specificity: share(n - support - given + both, n - support),
+      precision: share(both, given),
+      f1: support + given === 0 ? null : (2 * both) / (support + given),
+    };
+  });
+}
+
+/** How far numbers of one rater are from the other's. */
+export interface NumberFigures {
+  meanLabel: number;
+  meanVerdict: number;
+  /** Mean distance, regardless of the sign. */
+  meanAbsoluteError: number;
+  /** Pearson's correlation. */
+  correlation: number | null;
+}
+
+export function numberFigures(pairs: readonly { label: number; verdict: number }[]): NumberFigures | null {
+  const n = pairs.length;
+  if (n === 0) return null;
+  const meanLabel = sum(pairs.map(({ label }) => label)) / n;
+  const meanVerdict = sum(pairs.map(({ verdict }) => verdict)) / n;
+  const meanAbsoluteError = sum(pairs.map(({ label, verdict }) => Math.abs(label - verdict))) / n;
+  const covariance = sum(pairs.map(({ label, verdict }) => (label - meanLabel) * (verdict - meanVerdict)));
+  const spread = Math.sqrt(
+    sum(pairs.map(({ label }) => (label - meanLabel) ** 2)) *
+      sum(pairs.map(({ verdict }) => (verdict - meanVerdict) ** 2)),
+  );
+  return { meanLabel, meanVerdict, meanAbsoluteError, correlation: spread === 0 ? null : covariance / spread };
+}
+
+/**
+ * McNemar's exact test: the probability, if nothing had changed, that items which were right in only one of two runs
+ * divide at least as unevenly as they did. Two-sided.
+ */
+export function mcnemar(onlyBefore: number, onlyNow: number): number {
+  const n = onlyBefore + onlyNow;
+  if (n === 0) return 1;
+  const few = Math.min(onlyBefore, onlyNow);
+  // Sum of binomial probabilities, by their logarithms: n may be thousands.
+  let logCoefficient = 0;
+  let tail = 0;
+  for (let k = 0; k <= few; k += 1) {
+    if (k > 0) logCoefficient += Math.log(n - k + 1) - Math.log(k);
+    tail += Math.exp(logCoefficient - n * Math.LN2);
+  }
+  return Math.min(1, 2 * tail);
+}

@@ -1,0 +1,89 @@
+import {
+  classFigures,
+  cohensKappa,
+  confusion,
+  mcnemar,
+  numberFigures,
+  share,
+} from '../../../lambda/judge/calibration/statistics.ts';
+
+const table = (...counts: number[][]) => ({ values: counts.map((_, index) => `v${index}`), counts });
+
+describe('share', () => {
+  test('has Wilson’s interval', () => {
+    // 15 of 20: by hand, centre 0.7097, half 0.1784.
+    const { low, high } = share(15, 20) as { low: number; high: number };
+    expect(low).toBeCloseTo(0.5313, 4);
+    expect(high).toBeCloseTo(0.8881, 4);
+  });
+  test('stays within 0 and 1, and is not certain of all or nothing', () => {
+    expect(share(0, 10)).toMatchObject({ value: 0, low: 0 });
+    expect(share(0, 10)?.high).toBeCloseTo(0.2775, 4);
+    expect(share(10, 10)).toMatchObject({ value: 1, high: 1 });
+    expect(share(10, 10)?.low).toBeCloseTo(0.7225, 4);
+  });
+  test('of nothing is not defined', () => expect(share(0, 0)).toBeNull());
+});
+
+describe("Cohen's kappa", () => {
+  test('of a textbook table', () => {
+    // 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: observed 0.7, by chance 0.5.
+    expect(cohensKappa(table([20, 5], [10, 15]))?.value).toBeCloseTo(0.4, 12);
+  });
+  test('is 1 for full agreement, 0 for chance, below 0 for less', () => {
+    expect(cohensKappa(table([30, 0], [0, 10]))).toEqual({ value: 1, low: 1, high: 1 });
+    expect(cohensKappa(table([16, 4], [4, 1]))?.value).toBeCloseTo(0, 12);
+    expect(cohensKappa(table([0, 10], [10, 0]))?.value).toBeCloseTo(-1, 12);
+  });
+  test('is not defined where both gave one value, or nothing is there', () => {
+    expect(cohensKappa(table([12, 0], [0, 0]))).toBeNull();
+    expect(cohensKappa(table([0, 0], [0, 0]))).toBeNull();
+  });
+  test('with weights a near miss counts less than a far one', () => {
+    const near = table([10, 5, 0], [0, 10, 0], [0, 0, 10]);
+    const far = table([10, 0, 5], [0, 10, 0], [0, 0, 10]);
+    for (const weights of ['linear', 'quadratic'] as const) {
+      expect(cohensKappa(near, weights)?.value).toBeGreaterThan(cohensKappa(far, weights)?.value as number);
+    }
+    expect(cohensKappa(near)?.value).toBeCloseTo(cohensKappa(far)?.value as number, 1);
+  });
+});
+
+test('the confusion table has people in rows, the judge in columns', () => {
+  const pairs = [
+    { label: 'yes', verdict: 'yes' },
+    { label: 'yes', verdict: 'no' },
+    { label: 'yes', verdict: 'no' },
+    { label: 'no', verdict: 'no' },
+  ];
+  expect(confusion(['yes', 'no'], pairs).counts).toEqual([
+    [1, 2],
+    [0, 1],
+  ]);
+  expect(() => confusion(['yes'], pairs)).toThrow('not in the table');
+});
+
+test('figures of each value', () => {
+  const [yes] = classFigures(table([8, 2], [3, 7]));
+  expect(yes?.sensitivity?.value).toBeCloseTo(0.8, 12);
+  expect(yes?.specificity?.value).toBeCloseTo(0.7, 12);
+  expect(yes?.precision?.value).toBeCloseTo(8 / 11, 12);
+  expect(yes?.f1).toBeCloseTo(16 / 21, 12);
+});
+
+test('figures of numbers', () => {
+  const pairs = [1, 2, 3, 4].map((label) => ({ label, verdict: label + 1 }));
+  expect(numberFigures(pairs)).toMatchObject({ meanLabel: 2.5, meanVerdict: 3.5, meanAbsoluteError: 1 });
+  expect(numberFigures(pairs)?.correlation).toBeCloseTo(1, 12);
+  expect(numberFigures([{ label: 1, verdict: 1 }])?.correlation).toBeNull();
+});
+
+test("McNemar's exact test", () => {
+  expect(mcnemar(0, 0)).toBe(1);
+  expect(mcnemar(3, 3)).toBe(1);
+  // 2 × 0.5^8 × (1 + 8)
+  expect(mcnemar(1, 7)).toBeCloseTo(0.0703125, 12);
+  expect(mcnemar(0, 6)).toBeCloseTo(0.03125, 12);
+  expect(mcnemar(2000, 2000)).toBeCloseTo(1, 6);
+  expect(mcnemar(100, 2000)).toBeLessThan(1e-100);
+});

@@ -1,0 +1,371 @@
+import { applicability } from '../../../lambda/judge/applicability.ts';
+import { readAnchors } from '../../../lambda/judge/calibration/anchors.ts';
+import { askAll, captureOf, givenPairs, mostUsd } from '../../../lambda/judge/calibration/ask.ts';
+import { baselineOf, compareWithBaseline, parseBaseline } from '../../../lambda/judge/calibration/drift.ts';
+import { addExamples } from '../../../lambda/judge/calibration/examples.ts';
+import { parseLabels, readLabel } from '../../../lambda/judge/calibration/labels-file.ts';
+import { calibrationPage } from '../../../lambda/judge/calibration/page.ts';
+import { calibrationReport } from '../../../lambda/judge/calibration/report.ts';
+import { terminalReport } from '../../../lambda/judge/calibration/table.ts';
+import type { LabelledItem, Pair } from '../../../lambda/judge/calibration/types.ts';
+import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
+import { isJudgeScorer, scorersFor } from '../../../lambda/judge/scorers.ts';
+import type { Judge, JudgeScorer } from '../../../lambda/judge/types.ts';
+import { projectRoot } from '../../../local/project-root.ts';
+
+const scorers = scorersFor().filter(isJudgeScorer);
+const line = (fields: object) =>
+  JSON.stringify({ request: 'Hi', reply: 'Hello', scorer: 'safety', label: 'yes', ...fields });
+const parse = (...lines: string[]) => parseLabels(lines.join('\n'), 'labels.jsonl', scorers);
+
+/** A judge in the same process: what it is asked is recorded, its answers come from a function. */
+class ScriptedJudge implements Judge {
+  readonly sourceId = 'test:/scripted';
+  readonly asked: string[][] = [];
+  readonly #answer: (reply: string, scorer: JudgeScorer) => string | undefined;
+  readonly #usd: number;
+  constructor(answer: (reply: string, scorer: JudgeScorer) => string | undefined, usd = 0.01) {
+    this.#answer = answer;
+    this.#usd = usd;
+  }
+  maxCostUsd(): number {
+    return this.#usd;
+  }
+  async judge(capture: ReturnType<typeof captureOf>, asked: readonly JudgeScorer[]) {
+    this.asked.push(asked.map(({ name }) => name));
+    const reply = String(capture.conversation?.replies[0]?.content);
+    const usage = { inputTokens: 10, outputTokens: 5, usd: this.#usd / asked.length };
+    return {
+      spend: { calls: 1, inputTokens: 10, outputTokens: 5, usd: this.#usd },
+      verdicts: asked.map((scorer) => {
+        const value = this.#answer(reply, scorer);
+        return value === undefined
+          ? { scorer: scorer.name, outcome: 'error' as const, error: { code: 'NO_ANSWER', message: 'left out' }, usage }
+          : { scorer: scorer.name, outcome: 'verdict' as const, value, rationale: `saw ${reply}`, usage };
+      }),
+    };
+  }
+}
+
+describe('labels', () => {
+  test('text, messages, tools and reasons are read', () => {
+    const [plain, chat] = parse(
+      line({ system: 'Be brief.', reason: 'harmless', id: 7 }),
+      line({
+        request: [
+          { role: 'user', content: 'a' },
+          { role: 'assistant', content: 'b' },
+          { role: 'user', content: 'c' },
+        ],
+        reply: { role: 'assistant', content: null, tool_calls: [] },
+        tools: [{}],
+        scorer: 'coherence',
+        label: 'Somewhat Coherent',
+      }),
+    );
+    expect(plain).toMatchObject({ id: '7', label: 'yes', labelRationale: 'harmless' });
+    expect(plain?.messages.map(({ role }) => role)).toEqual(['system', 'user']);
+    expect(chat).toMatchObject({ label: 'somewhat coherent', tools: [{}] });
+    expect(chat?.messages).toHaveLength(3);
+  });
+
+  test.each([true, 1, '1', 'Yes', 'TRUE', 'pass'])('%p is yes', (label) =>
+    expect(readLabel({ kind: 'yes-no' }, label)).toBe('yes'),
+  );
+  test.each([false, 0, 'NO', 'fail'])('%p is no', (label) => expect(readLabel({ kind: 'yes-no' }, label)).toBe('no'));
+
+  test('every wrong line is named', () => {
+    expect(() =>
+      parse('{', line({ scorer: 'sefety' }), line({ label: 'maybe' }), '', line({ reply: undefined }), line({})),
+    ).toThrow(
+      expect.objectContaining({
+        name: 'InvalidLabels',
+        message: expect.stringMatching(
+          /line 1: not JSON.*line 2: there is no scorer sefety.*line 3: label "maybe".*line 5: reply/s,
+        ),
+      }),
+    );
+    expect(() => parse('')).toThrow('no line');
+  });
+
+  test('the same line twice is two labels', () => {
+    const items = parse(line({}), line({}));
+    expect(new Set(items.map(({ id }) => id)).size).toBe(2);
+  });
+});
+
+describe('asking', () => {
+  const items = parse(
+    line({ id: 'a' }),
+    line({ id: 'b', scorer: 'refusal', label: 'no' }),
+    line({ id: 'c', reply: 'Other', scorer: 'refusal', label: 'yes' }),
+    line({ id: 'd', scorer: 'tool_call_correctness', label: 'yes' }),
+  );
+
+  test('one call an exchange, with all scorers that apply, as production asks', async () => {
+    const judge = new ScriptedJudge((_, { name, values }) =>
+      values.kind === 'categories' ? values.values[0] : name === 'refusal' ? 'no' : 'yes',
+    );
+    const { pairs, unanswered, spend } = await askAll(items, { judge, scorers, ask: 'production' });
+    expect(judge.asked).toHaveLength(2);
+    expect(judge.asked[0]).toHaveLength(9);
+    expect(pairs.map(({ id, agrees }) => [id, agrees])).toEqual([
+      ['a', true],
+      ['b', true],
+      ['c', false],
+    ]);
+    expect(unanswered).toEqual([expect.objectContaining({ id: 'd', reason: 'noToolCalls' })]);
+    expect(spend).toMatchObject({ calls: 2, inputTokens: 20, usd: 0.02 });
+    expect(pairs[0]?.judge).toBe('test:/scripted version 1');
+  });
+
+  test('or only with the labelled ones', async () => {
+    const judge = new ScriptedJudge(() => 'yes');
+    await askAll(items, { judge, scorers, ask: 'labelled' });
+    expect(judge.asked.map((names) => names.toSorted())).toEqual([['refusal', 'safety'], ['refusal']]);
+  });
+
+  test('what the judge leaves out is no verdict', async () => {
+    const judge = new ScriptedJudge(() => undefined);
+    const { pairs, unanswered } = await askAll(items.slice(0, 1), { judge, scorers, ask: 'labelled' });
+    expect(pairs).toEqual([]);
+    expect(unanswered).toEqual([{ id: 'a', scorer: 'safety', reason: 'NO_ANSWER', message: 'left out' }]);
+  });
+
+  test('a budget holds back what it has no room for', async () => {
+    const many = parse(...Array.from({ length: 10 }, (_, index) => line({ id: `i${index}`, reply: `r${index}` })));
+    const judge = new ScriptedJudge(() => 'yes', 0.3);
+    expect(mostUsd(many, { judge, scorers, ask: 'labelled' })).toBeCloseTo(3, 9);
+    const { pairs, unanswered, spend } = await askAll(many, { judge, scorers, ask: 'labelled', budgetUsd: 1 });
+    expect(spend.usd).toBeLessThanOrEqual(1);
+    expect([pairs.length, unanswered.length]).toEqual([3, 7]);
+    expect(unanswered[0]?.reason).toBe('held');
+  });
+
+  test('what the judge is shown as an example is left out', async () => {
+    const examples = { safety: [{ request: 'Hi', reply: 'Hello', value: 'yes', rationale: 'harmless' }] };
+    const judge = new ScriptedJudge(() => 'yes');
+    const withExamples = scorersFor({ examples }).filter(isJudgeScorer);
+    const { pairs, unanswered } = await askAll(items.slice(0, 2), { judge, scorers: withExamples, ask: 'labelled' });
+    expect(pairs.map(({ id }) => id)).toEqual(['b']);
+    expect(unanswered).toEqual([expect.objectContaining({ id: 'a', reason: 'shownAsExample' })]);
+  });
+
+  test('verdicts in the file are compared as they are', () => {
+    const pairs = givenPairs(parse(line({ verdict: false, rationale: 'rude', judge: 'gpt' }), line({})));
+    expect(pairs).toEqual([
+      expect.objectContaining({ verdict: 'no', agrees: false, verdictRationale: 'rude', judge: 'gpt' }),
+    ]);
+  });
+});
+
+const pair = (id: string, label: string, verdict: string, extra: Partial<Pair> = {}): Pair => ({
+  id,
+  scorer: 'safety',
+  label,
+  verdict,
+  agrees: label === verdict,
+  judge: 'j',
+  request: `request ${id}`,
+  reply: `reply ${id}`,
+  ...extra,
+});
+const report = (pairs: Pair[]) =>
+  calibrationReport({ source: { kind: 'labels', where: 'labels.jsonl' }, scorers, pairs, unanswered: [] });
+const fourty = Array.from({ length: 40 }, (_, i) =>
+  pair(`p${i}`, i % 2 ? 'yes' : 'no', i % 5 === 0 ? 'yes' : i % 2 ? 'yes' : 'no'),
+);
+
+describe('report', () => {
+  test('TPR is about the first value, TNR about the others', () => {
+    const [safety] = report(fourty).scorers;
+    // Of 20 no, the 4 divisible by ten are called yes; all 20 yes are.
+    expect(safety).toMatchObject({ n: 40, positive: 'yes', tpr: { hits: 20, of: 20 }, tnr: { hits: 16, of: 20 } });
+    expect(safety?.confusion?.counts).toEqual([
+      [20, 0],
+      [4, 16],
+    ]);
+    expect(safety?.kappa?.value).toBeCloseTo(0.8, 12);
+    expect(safety?.notes).toEqual([]);
+  });
+
+  test('ordered categories have a weighted kappa, numbers distances, scorers of others are guessed', () => {
+    const coherence = ['coherent', 'somewhat coherent', 'incoherent'].map((value) =>
+      pair(value, value, 'coherent', { scorer: 'coherence', agrees: value === 'coherent' }),
+    );
+    const stars = [1, 2, 5].map((value) => ({
+      ...pair(`s${value}`, '', ''),
+      scorer: 'stars',
+      label: value,
+      verdict: 3,
+      agrees: false,
+    }));
+    const { scorers: reports } = report([...coherence, ...stars]);
+    expect(reports.map(({ name }) => name)).toEqual(['coherence', 'stars']);
+    expect(reports[0]).toMatchObject({ positive: 'coherent', n: 3, kappa: { value: 0 }, weightedKappa: { value: 0 } });
+    expect(reports[1]).toMatchObject({
+      values: { kind: 'number', min: 1, max: 5 },
+      tpr: null,
+      numbers: { meanVerdict: 3 },
+    });
+    expect(reports[1]?.numbers?.meanAbsoluteError).toBeCloseTo(5 / 3, 12);
+  });
+
+  test('says when figures mean little', () => {
+    expect(report([pair('a', 'yes', 'yes')]).scorers[0]?.notes.join()).toMatch(/fewer than 30.*kappa is not defined/);
+    const constant = report(fourty.map((p) => ({ ...p, verdict: 'yes', agrees: p.label === 'yes' })));
+    expect(constant.scorers[0]?.notes).toEqual(['the judge gave one value throughout: it does not tell good from bad']);
+  });
+
+  test('in the terminal: figures, confusion and both reasons', () => {
+    const text = terminalReport(
+      report([...fourty, pair('x', 'no', 'yes', { labelRationale: 'it insults', verdictRationale: 'all is well' })]),
+    );
+    expect(text).toMatch(/safety +41 +87\.8% \(\d+\.\d–\d+\.\d\)/);
+    expect(text).toContain('people   no: it insults');
+    expect(text).toContain('judge    yes: all is well');
+  });
+});
+
+describe('page', () => {
+  const hostile = '</span><script>alert(1)</script><img src=x onerror=alert(1)>"\'&';
+  const page = calibrationPage(
+    report([
+      ...fourty,
+      pair(hostile, 'no', 'yes', {
+        request: hostile,
+        reply: hostile,
+        labelRationale: hostile,
+        verdictRationale: hostile,
+        judge: hostile,
+      }),
+    ]),
+  );
+  test('captured text cannot become markup', () => {
+    expect(page).not.toContain('<script');
+    expect(page).not.toContain('<img');
+    expect(page).toContain('&lt;script&gt;alert(1)&lt;/script&gt;');
+  });
+  test('needs nothing else', () => {
+    expect(page).toContain("default-src 'none'");
+    expect(page.replace(/xmlns(:xlink)?="http:\/\/www\.w3\.org[^"]*"/g, '')).not.toMatch(
+      /<[^>]*\s(src|href|xlink:href|on\w+)=|https?:\/\/|@import|url\(/,
+    );
+    expect(page.match(/<svg/g)).toHaveLength(2);
+    expect(page).toMatch(/<figure role="img" aria-label="[^"]+">/);
+  });
+  test('has every disagreement with both reasons', () => {
+    expect(page.match(/class="case"/g)).toHaveLength(5);
+  });
+  test('can be drawn without a single verdict', () => {
+    expect(calibrationPage(report([]))).toContain('No label has a verdict beside it.');
+  });
+});
+
+describe('drift', () => {
+  const now = (pairs: Pair[]) => report(pairs);
+  const baseline = parseBaseline(JSON.stringify(baselineOf(report(fourty))), 'b.json');
+
+  test('none', () => {
+    expect(compareWithBaseline(now(fourty), baseline)).toMatchObject({
+      verdict: 'none',
+      items: 40,
+      pValue: 1,
+      changed: [],
+    });
+  });
+  test('a few changes are not more than chance', () => {
+    const changed = fourty.map((p, i) => (i === 1 ? { ...p, verdict: 'no', agrees: false } : p));
+    expect(compareWithBaseline(now(changed), baseline)).toMatchObject({
+      verdict: 'changed',
+      changed: [{ id: 'p1', before: 'yes', now: 'no' }],
+    });
+  });
+  test('a judge that calls all good has drifted', () => {
+    const lenient = fourty.map((p) => ({ ...p, verdict: 'yes', agrees: p.label === 'yes' }));
+    const drift = compareWithBaseline(now(lenient), baseline);
+    expect(drift).toMatchObject({ verdict: 'drifted', agreementBefore: { hits: 36 }, agreementNow: { hits: 20 } });
+    expect(drift.pValue).toBeLessThan(0.001);
+  });
+  test('items that are in one of them only are counted', () => {
+    expect(compareWithBaseline(now([...fourty.slice(5), pair('new', 'yes', 'yes')]), baseline)).toMatchObject({
+      items: 35,
+      onlyInBaseline: 5,
+      onlyNow: 1,
+    });
+  });
+  test('another file is refused', () => {
+    expect(() => parseBaseline('{}', 'b.json')).toThrow(expect.objectContaining({ name: 'InvalidBaseline' }));
+  });
+});
+
+describe('examples', () => {
+  const wrong = (id: string, label: string, extra: Partial<Pair> = {}) =>
+    pair(id, label, label === 'yes' ? 'no' : 'yes', { labelRationale: `because ${id}`, ...extra });
+
+  test('are taken from corrected disagreements with a reason, the labels in turn, short ones first', () => {
+    const { added, examples } = addExamples({}, [
+      wrong('long', 'no', { reply: 'x'.repeat(500) }),
+      wrong('short', 'no'),
+      wrong('other', 'yes'),
+      pair('without a reason', 'no', 'yes'),
+      pair('agreed', 'yes', 'yes', { labelRationale: 'fine' }),
+      wrong('too long', 'no', { reply: 'x'.repeat(5000) }),
+      wrong('cut by MLflow', 'yes', { reply: 'x'.repeat(1000), traceId: 'tr-1' }),
+    ]);
+    expect(added.safety?.map(({ value, rationale }) => [value, rationale])).toEqual([
+      ['no', 'because short'],
+      ['yes', 'because other'],
+      ['no', 'because long'],
+    ]);
+    expect(examples).toEqual(added);
+  });
+
+  test('old ones stay, the same is not added twice, and the scorer has another version', () => {
+    const old = { safety: [{ request: 'request a', reply: 'reply a', value: 'no', rationale: 'old' }] };
+    const { added, examples } = addExamples(old, [wrong('a', 'no'), wrong('b', 'yes')], 3);
+    expect(added.safety).toHaveLength(1);
+    expect(examples.safety?.map(({ rationale }) => rationale)).toEqual(['old', 'because b']);
+    const version = (with_: typeof examples) =>
+      scorersFor({ examples: with_ }).find(({ name }) => name === 'safety')?.version;
+    expect(version(examples)).not.toBe(version(old));
+    expect(version({})).toBe('1');
+  });
+});
+
+describe('anchor set', () => {
+  const anchors = readAnchors(projectRoot(), scorers) as (LabelledItem & { pair?: string })[];
+  const failing = ({ scorer, label }: LabelledItem) =>
+    scorer === 'coherence' ? label !== 'coherent' : scorer === 'refusal' ? label === 'yes' : label === 'no';
+
+  test('has at least 60 items over all judge scorers, half of them failing, each with its reason', () => {
+    expect(anchors.length).toBeGreaterThanOrEqual(60);
+    expect(new Set(anchors.map(({ scorer }) => scorer))).toEqual(new Set(defaultJudgeScorers.map(({ name }) => name)));
+    expect(anchors.filter(failing)).toHaveLength(anchors.length / 2);
+    expect(anchors.every(({ labelRationale }) => (labelRationale?.length ?? 0) > 20)).toBe(true);
+    expect(new Set(anchors.map(({ id }) => id)).size).toBe(anchors.length);
+  });
+
+  test.each(defaultJudgeScorers.map(({ name }) => name))('%s has three pairs whose label flips', (name) => {
+    const own = anchors.filter(({ scorer }) => scorer === name);
+    const pairs = ['1', '2', '3'].map((number) =>
+      ['a', 'b'].map((side) => own.find(({ id }) => id === `${name}-${number}${side}`) as LabelledItem),
+    ) as [LabelledItem, LabelledItem][];
+    for (const [a, b] of pairs) {
+      expect(a.label).not.toBe(b.label);
+      // One thing is changed: the two are otherwise the same, on one side even word for word.
+      const same = [
+        JSON.stringify(a.messages) === JSON.stringify(b.messages),
+        JSON.stringify(a.reply) === JSON.stringify(b.reply),
+      ];
+      expect(same.filter(Boolean)).toHaveLength(1);
+    }
+  });
+
+  test('every item can be judged by its scorer', () => {
+    for (const item of anchors) {
+      const scorer = scorers.find(({ name }) => name === item.scorer) as JudgeScorer;
+      expect([item.id, applicability(captureOf(item), scorer)]).toEqual([item.id, { judge: true }]);
+    }
+  });
+});
