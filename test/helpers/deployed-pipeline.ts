@@ -18,6 +18,7 @@ import {
 import { type Receipt, resourceNames, workKeys } from '../../lambda/contract.ts';
 import type { RunSummary } from '../../lambda/run/summary.ts';
 import type { LocalEnvironment } from '../../local/environment.ts';
+import { experimentId } from '../../local/mlflow-pages.ts';
 import { readRunSummaries } from '../../local/run-summaries.ts';
 import type { StackOutputs } from '../../local/stack-outputs.ts';
 
@@ -51,7 +52,8 @@ export class DeployedPipeline {
       new PutObjectCommand({
         Bucket: this.outputs.captureBucket,
         Key: key,
-        Body: lines.map((line) => `${line}\n`).join(''),
+        // A Buffer: of an empty text the SDK says that its length is unknown.
+        Body: Buffer.from(lines.map((line) => `${line}\n`).join('')),
       }),
     );
   }
@@ -192,6 +194,26 @@ export class DeployedPipeline {
       body: JSON.stringify({ Name: resourceNames(this.prefix).rule }),
     });
     if (!reply.ok) throw new Error(`DisableRule: HTTP ${reply.status} ${await reply.text()}`);
+  }
+
+  /** Whether MLflow has a trace of this object; asked of its REST API, which is quicker than the Python reader. */
+  async hasTracesOf(key: string, experiment: string): Promise<boolean> {
+    const reply = await fetch(`${this.environment.mlflowUrl}/api/3.0/mlflow/traces/search`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        locations: [
+          {
+            type: 'MLFLOW_EXPERIMENT',
+            mlflow_experiment: { experiment_id: await experimentId(this.environment.mlflowUrl, experiment) },
+          },
+        ],
+        filter: `tag.s3_file_key = '${key}'`,
+        max_results: 1,
+      }),
+    });
+    if (!reply.ok) throw new Error(`traces/search: HTTP ${reply.status} ${await reply.text()}`);
+    return ((await reply.json()) as { traces?: unknown[] }).traces?.length === 1;
   }
 
   /** Id of a process that the emulator runs this function in, if there is one. */
