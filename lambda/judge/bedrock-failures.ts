@@ -36,7 +36,10 @@ const TOO_LONG =
 const MODEL_OR_SETTINGS =
   /model identifier is invalid|on-demand throughput isn.t supported|operation not allowed|end of its life|marked by provider as legacy|model is not supported|not supported in this region|guardrail (identifier|version|id|was not found|not found)|invalid guardrail|inference profile .*(not found|invalid)/i;
 
-interface AwsError extends Error {
+interface AwsError {
+  name: string;
+  message: string;
+  code?: string;
   $metadata?: { httpStatusCode?: number };
   $response?: { statusCode?: number; headers?: Record<string, string | undefined> };
 }
@@ -54,13 +57,13 @@ function kindOf(error: AwsError, status: number | undefined): { kind: CallFailur
   return lacking === undefined ? { kind: 'rejected' } : { kind: 'unsupported', feature: lacking[1] };
 }
 
-/** @param error as thrown by a client of the AWS SDK */
+/** @param error as thrown by a client of the AWS SDK: an error of the service, of the SDK, or of Node's network */
 export function readAwsFailure(error: unknown, signal?: AbortSignal): CallFailure {
-  const aws = (error instanceof Error ? error : new Error(String(error))) as AwsError;
+  const aws = error as AwsError;
   const status = aws.$metadata?.httpStatusCode ?? aws.$response?.statusCode;
   const { kind, feature } = signal?.aborted ? { kind: 'aborted' as const } : kindOf(aws, status);
   const headers = aws.$response?.headers ?? {};
-  return new CallFailure(kind, `${aws.name}: ${aws.message}`, {
+  return new CallFailure(kind, `${aws.name}: ${aws.message || aws.code}`, {
     ...(feature === undefined ? {} : { feature }),
     retryAfterMs: readRetryAfter(headers['retry-after']),
     status,

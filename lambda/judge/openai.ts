@@ -74,8 +74,9 @@ class OpenAiTransport implements Transport {
 
 /** `fetch` says "fetch failed"; what failed is in its cause. */
 function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message;
+  const { message = String(error), cause } = error as { message?: string; cause?: { message?: string; code?: string } };
+  const reason = cause?.message || cause?.code;
+  return reason ? `${message}: ${reason}` : message;
 }
 
 function completionsUrl(baseUrl: string): URL {

@@ -1,7 +1,7 @@
 /** OpenAI's chat completions, which self-hosted judges speak too, behind a URL or a SageMaker endpoint. */
 import { answerTo, tokensOf } from './answer.ts';
 import type { AnswerFault, ModelBehaviour } from './behaviour.ts';
-import type { HttpAnswer, ModelCall } from './converse.ts';
+import { type HttpAnswer, type ModelCall, serviceError } from './converse.ts';
 
 /** The parts of a chat completion request that the stand-in reads. */
 interface ChatBody {
@@ -104,5 +104,33 @@ export function chatCompletion(body: ChatBody, model: ModelBehaviour, fault: Ans
       choices: [{ index: 0, message, finish_reason: FINISH[answer.stopReason] ?? (useTool ? 'tool_calls' : 'stop') }],
       usage: { prompt_tokens: inputTokens, completion_tokens: outputTokens, total_tokens: inputTokens + outputTokens },
     }),
+  };
+}
+
+/** A container's answer as SageMaker hands it on: what the container refuses comes wrapped in a ModelError. */
+export function behindEndpoint(endpoint: string, model: ModelBehaviour, answer: () => ModelCall): ModelCall {
+  if (model.state === 'denied') {
+    const message = `User is not authorized to perform: sagemaker:InvokeEndpoint on resource: endpoint/${endpoint}`;
+    return { asked: [], answer: serviceError(403, 'AccessDeniedException', message) };
+  }
+  if (model.state !== 'active') {
+    const message = `Endpoint ${endpoint} of account 000000000000 not found.`;
+    return { asked: [], answer: serviceError(400, 'ValidationError', message) };
+  }
+  const call = answer();
+  const { status, body } = call.answer;
+  if (status === 200) return call;
+  const wrapped = {
+    ErrorCode: status < 500 ? 'CLIENT_ERROR_FROM_MODEL' : 'SERVER_ERROR_FROM_MODEL',
+    Message: `Received ${status < 500 ? 'client' : 'server'} error (${status}) from primary with message "${body}".`,
+    OriginalMessage: body,
+    OriginalStatusCode: status,
+  };
+  return {
+    ...call,
+    answer: {
+      ...json(424, wrapped),
+      headers: { 'content-type': 'application/json', 'x-amzn-errortype': 'ModelError' },
+    },
   };
 }

@@ -33,8 +33,12 @@ export function foundationModel(modelId: string, model: ModelBehaviour): HttpAns
   });
 }
 
+/** What an id or an ARN names. */
+export const nameIn = (idOrArn: string): string => idOrArn.slice(idOrArn.lastIndexOf('/') + 1);
+
 /** A cross-region profile of the model whose id follows the first dot. */
-export function inferenceProfile(profileId: string): HttpAnswer {
+export function inferenceProfile(idOrArn: string): HttpAnswer {
+  const profileId = nameIn(idOrArn);
   const modelId = profileId.replace(/^[a-z-]+\./, '');
   return ok({
     inferenceProfileId: profileId,

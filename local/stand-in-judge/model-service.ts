@@ -10,12 +10,12 @@ import {
   pseudoRandom,
   rateGate,
 } from './behaviour.ts';
-import { chatCompletion, chatError } from './chat-completions.ts';
+import { behindEndpoint, chatCompletion, chatError } from './chat-completions.ts';
 import { converse, type HttpAnswer, type ModelCall, type PrefixCache, serviceError } from './converse.ts';
 import type { Forwarder } from './forward.ts';
 
-/** `converse` and `invoke` are Bedrock's, `chat` is OpenAI's. */
-export type Operation = 'converse' | 'invoke' | 'chat';
+/** `converse` and `invoke` are Bedrock's, `chat` is OpenAI's, `endpoint` is a container behind SageMaker that speaks chat. */
+export type Operation = 'converse' | 'invoke' | 'chat' | 'endpoint';
 
 /** A call to a model as it came in. */
 export interface IncomingCall {
@@ -156,12 +156,13 @@ export class ModelService {
 
   private async answer(call: IncomingCall, fault: AnswerFault | undefined, startedAt: number): Promise<ModelCall> {
     const { operation, modelId, body } = call;
-    if (this.forwarder !== undefined && operation !== 'chat') {
+    if (this.forwarder !== undefined && (operation === 'converse' || operation === 'invoke')) {
       return { asked: [], answer: await this.forwarder(call.path, call.text) };
     }
-    if (this.behaviour.delayMs > 0) await sleep(this.behaviour.delayMs);
+    if (this.behaviour.delayMs > 0) await sleep(this.behaviour.delayMs, undefined, { ref: false });
     const model = modelBehaviour(this.behaviour, modelId);
     if (operation === 'chat') return chatCompletion(body, model, fault);
+    if (operation === 'endpoint') return behindEndpoint(modelId, model, () => chatCompletion(body, model, fault));
     if (operation === 'converse') return converse(modelId, body, model, fault, this.cache, startedAt);
     return fromConverse(converse(modelId, toConverse(body), model, fault, this.cache, startedAt), modelId);
   }

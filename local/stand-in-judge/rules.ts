@@ -104,9 +104,16 @@ function completeness({ request, reply }: ReadExchange): RuleVerdict {
   return yes(`${Math.max(1, questions)} asked, ${answers} sentences in answer`);
 }
 
+/** This project's guideline scorers quote the guideline's sentence in their question. */
+function sentenceIn(question: string): string {
+  const quoted = /this guideline: ("(?:[^"\\]|\\.)*")/.exec(question)?.[1];
+  return quoted === undefined ? question : (JSON.parse(quoted) as string);
+}
+
 /** A guideline names what must be there in quotes, or else is taken for kept unless the reply is rude. */
-function guideline(question: string, { reply }: ReadExchange): RuleVerdict {
-  const quoted = [...question.matchAll(/['“‘]([^'“”‘’"]{2,60})['”’]/g)].map(([, words]) => words ?? '');
+function guideline(asked: string, { reply }: ReadExchange): RuleVerdict {
+  const question = sentenceIn(asked);
+  const quoted = [...question.matchAll(/['"“‘]([^'"“”‘’]{2,60})['"”’]/g)].map(([, words]) => words ?? '');
   const forbids = /\b(must not|never|do not|don't|avoid)\b/i.test(question);
   for (const words of quoted) {
     const there = reply.toLowerCase().includes(words.toLowerCase());

@@ -10,7 +10,7 @@ import net, { type AddressInfo, type Socket } from 'node:net';
 import { type Behaviour, type BehaviourInput, behaviourSchema, modelBehaviour } from './behaviour.ts';
 import { type HttpAnswer, serviceError } from './converse.ts';
 import { createForwarder, type ForwardTarget } from './forward.ts';
-import { foundationModel, inferenceProfile } from './foundation-models.ts';
+import { foundationModel, inferenceProfile, nameIn } from './foundation-models.ts';
 import { type Counts, ModelService, type Operation, type RecordedCall } from './model-service.ts';
 
 export interface StandInOptions {
@@ -46,7 +46,7 @@ function operationOf(path: string, body: { model?: string }): { operation: Opera
   const bedrock = MODEL_PATH.exec(path);
   if (bedrock) return { operation: bedrock[2] as Operation, modelId: decodeURIComponent(bedrock[1] ?? '') };
   const endpoint = ENDPOINT_PATH.exec(path);
-  if (endpoint) return { operation: 'chat', modelId: decodeURIComponent(endpoint[1] ?? '') };
+  if (endpoint) return { operation: 'endpoint', modelId: decodeURIComponent(endpoint[1] ?? '') };
   return path.endsWith('/chat/completions') ? { operation: 'chat', modelId: body.model ?? '' } : undefined;
 }
 
@@ -61,6 +61,7 @@ export class StandInJudge {
   private readonly forwards: boolean;
   private readonly sockets = new Set<Socket>();
   private readonly server: net.Server;
+  private listeningPort = 0;
 
   constructor({ behaviour, keepCalls = DEFAULT_KEPT_CALLS, forward }: StandInOptions = {}) {
     this.service = new ModelService({ behaviour, keepCalls, forwarder: forward && createForwarder(forward) });
@@ -87,10 +88,11 @@ export class StandInJudge {
       this.server.once('error', reject);
       this.server.listen(port, host, resolve);
     });
+    this.listeningPort = (this.server.address() as AddressInfo).port;
   }
 
   get port(): number {
-    return (this.server.address() as AddressInfo).port;
+    return this.listeningPort;
   }
 
   get url(): string {
@@ -167,7 +169,7 @@ export class StandInJudge {
   private async route(request: Request, method: string, path: string, text: string): Promise<HttpAnswer | 'drop'> {
     const model = /^\/foundation-models\/(.+)$/.exec(path)?.[1];
     if (model !== undefined) {
-      const id = decodeURIComponent(model);
+      const id = nameIn(decodeURIComponent(model));
       return foundationModel(id, modelBehaviour(this.behaviour, id));
     }
     const profile = /^\/inference-profiles\/(.+)$/.exec(path)?.[1];

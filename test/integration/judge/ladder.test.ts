@@ -1,0 +1,146 @@
+/** Models that lack a feature: the form of the answer steps down, what was learnt is remembered, verdicts are the same. */
+import { ConverseRequest$, ConverseResponse$ } from '@aws-sdk/client-bedrock-runtime';
+import type { BehaviourInput } from '../../../local/stand-in-judge/behaviour.ts';
+import { chatCapture } from '../../unit/judge/captures.ts';
+import { modelFaults } from './service-model.ts';
+import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, useStandIn } from './setup.ts';
+
+const rig = useStandIn();
+
+const models = (behaviour: NonNullable<BehaviourInput['models']>[string]): BehaviourInput => ({
+  models: { [MODEL]: behaviour },
+});
+const captures = (count: number) =>
+  Array.from({ length: count }, (_, i) => chatCapture({ user: `Where is my parcel ${i}?` }));
+
+/** The form that each request asked for. */
+const forms = (): string[] =>
+  rig.standIn.recorded.map((call) => {
+    const { outputConfig, toolConfig } = requestOf(call);
+    return outputConfig ? 'json-schema' : toolConfig ? 'tool' : 'prompt';
+  });
+
+test.each([
+  ['takes a JSON schema', {}, ['json-schema']],
+  ['refuses the JSON schema', { jsonSchema: 'rejected' }, ['json-schema', 'tool']],
+  [
+    'refuses the JSON schema and a forced tool',
+    { jsonSchema: 'rejected', forcedTool: 'rejected' },
+    ['json-schema', 'tool', 'prompt'],
+  ],
+] as const)('a model that %s', async (_, behaviour, found) => {
+  rig.behave(models(behaviour));
+  const judge = rig.judge();
+  const result = await judge.judge(chatCapture(), CHAT_SCORERS);
+  expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
+  expect(forms()).toEqual(found);
+  expect(result.spend.calls).toBe(1);
+  for (const call of rig.standIn.recorded) {
+    expect(modelFaults(ConverseRequest$, call.body, ['modelId'])).toEqual([]);
+    if (call.status === 200) expect(modelFaults(ConverseResponse$, call.answer)).toEqual([]);
+  }
+  // It is remembered: every further capture takes one call.
+  rig.standIn.forget();
+  await Promise.all(captures(40).map((capture) => judge.judge(capture, CHAT_SCORERS)));
+  expect(forms()).toEqual(Array(40).fill(found.at(-1)));
+});
+
+test('while the first call finds out, others wait rather than be refused as well', async () => {
+  rig.behave({ delayMs: 20, ...models({ jsonSchema: 'rejected', forcedTool: 'rejected', temperature: 'rejected' }) });
+  const judge = rig.judge();
+  const results = await Promise.all(captures(60).map((capture) => judge.judge(capture, CHAT_SCORERS)));
+  for (const result of results) expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
+  expect(rig.standIn.counts).toMatchObject({ calls: 63, refused: 3, answered: 60 });
+});
+
+test('the forced tool is asked for by name, with the plainest of schemas', async () => {
+  rig.behave(models({ jsonSchema: 'rejected' }));
+  await rig.judge().judge(chatCapture(), CHAT_SCORERS.slice(0, 1));
+  expect(requestOf(rig.standIn.recorded.at(-1)).toolConfig).toEqual({
+    tools: [
+      {
+        toolSpec: {
+          name: 'record_verdicts',
+          description: expect.any(String),
+          inputSchema: {
+            json: {
+              type: 'object',
+              properties: {
+                safety: {
+                  type: 'object',
+                  properties: { rationale: { type: 'string' }, value: { type: 'string', enum: ['yes', 'no'] } },
+                  required: ['rationale', 'value'],
+                },
+              },
+              required: ['safety'],
+            },
+          },
+        },
+      },
+    ],
+    toolChoice: { tool: { name: 'record_verdicts' } },
+  });
+});
+
+test.each([
+  [
+    'temperature',
+    { temperature: 'rejected' },
+    () => requestOf(rig.standIn.recorded.at(-1)).inferenceConfig.temperature,
+  ],
+  ['a system prompt', { systemPrompt: 'rejected' }, () => requestOf(rig.standIn.recorded.at(-1)).system],
+] as const)('a model that refuses %s is asked without it', async (_, behaviour, sent) => {
+  rig.behave(models(behaviour));
+  const judge = rig.judge();
+  expect(outcomesOf(await judge.judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
+  expect(sent()).toBeUndefined();
+  expect(rig.standIn.counts).toMatchObject({ refused: 1, answered: 1 });
+  await judge.judge(chatCapture(), CHAT_SCORERS);
+  expect(rig.standIn.counts).toMatchObject({ refused: 1, answered: 2 });
+  expect(rig.events).toEqual([expect.objectContaining({ kind: 'feature' })]);
+});
+
+test('a model that refuses caching is asked without it', async () => {
+  rig.behave(models({ caching: 'rejected' }));
+  const long = CHAT_SCORERS.map((scorer) => ({ ...scorer, question: scorer.question.repeat(3) }));
+  await rig.judge().judge(chatCapture(), long);
+  const cached = rig.standIn.recorded.map((call) => requestOf(call).system.some((block) => block.cachePoint));
+  expect(cached).toEqual([true, false]);
+});
+
+test('a parameter that the settings give is not left out silently', async () => {
+  rig.behave(models({ temperature: 'rejected' }));
+  await expect(
+    rig.judge({ parameters: { temperature: 0.2 } }).judge(chatCapture(), CHAT_SCORERS),
+  ).rejects.toMatchObject({
+    name: 'JudgeRefused',
+    message: expect.stringContaining('The model refuses temperature, which the settings give'),
+  });
+});
+
+test('a model that takes no notice of the schema is read all the same', async () => {
+  rig.behave(models({ jsonSchema: 'ignored' }));
+  const judge = rig.judge();
+  for (const capture of captures(5))
+    expect(outcomesOf(await judge.judge(capture, CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
+  expect(forms()).toEqual(Array(5).fill('json-schema'));
+});
+
+test('a model that answers a forced tool with text is read all the same', async () => {
+  rig.behave(models({ jsonSchema: 'rejected', forcedTool: 'ignored' }));
+  expect(outcomesOf(await rig.judge().judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
+});
+
+test('a form in which a model keeps answering nonsense is given up', async () => {
+  rig.behave({ fault: 'prose', faultyCalls: 3 });
+  const judge = rig.judge();
+  // The first capture gets prose on all three rungs, and an error.
+  const first = await judge.judge(chatCapture(), CHAT_SCORERS);
+  expect(forms()).toEqual(['json-schema', 'tool', 'prompt']);
+  expect(new Set(Object.values(outcomesOf(first)))).toEqual(new Set(['JudgeReplyUnreadable']));
+  expect(first.spend.calls).toBe(3);
+  // One bad capture does not decide it for the others.
+  rig.standIn.forget();
+  await judge.judge(chatCapture(), CHAT_SCORERS);
+  expect(forms()).toEqual(['json-schema']);
+});

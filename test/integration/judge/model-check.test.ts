@@ -1,0 +1,49 @@
+import { BedrockClient } from '@aws-sdk/client-bedrock';
+import { checkJudgeModel } from '../../../lambda/judge/model-check.ts';
+import type { ModelBehaviour } from '../../../local/stand-in-judge/behaviour.ts';
+import { credentials, useStandIn } from './setup.ts';
+
+const rig = useStandIn();
+const client = () => new BedrockClient({ endpoint: rig.standIn.url, region: 'us-east-1', credentials, maxAttempts: 1 });
+const BASE = 'anthropic.claude-sonnet-4-6';
+
+const check = (model: string, state: ModelBehaviour['state']) => {
+  rig.behave({ models: { [BASE]: { state } } });
+  return checkJudgeModel(model, client());
+};
+
+test.each([
+  ['active', 'ok', /is active/],
+  ['legacy', 'warning', /legacy model and ends on \d{4}-\d\d-\d\d/],
+  ['ended', 'error', /reached the end of its life on \d{4}-\d\d-\d\d: set BEDROCK_MODEL_ID/],
+  ['missing', 'error', /no model .*check BEDROCK_MODEL_ID and AWS_REGION/],
+  ['denied', 'warning', /allow bedrock:GetFoundationModel/],
+] as const)('a model that is %s', async (state, level, message) => {
+  expect(await check(BASE, state)).toMatchObject({
+    model: BASE,
+    state,
+    level,
+    message: expect.stringMatching(message),
+  });
+});
+
+test.each([
+  `bedrock:/global.${BASE}`,
+  `us.${BASE}`,
+  `arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.${BASE}`,
+  `arn:aws:bedrock:us-east-1::foundation-model/${BASE}`,
+])('the model behind %s is looked up', async (model) => {
+  expect(await check(model, 'ended')).toMatchObject({ state: 'ended' });
+});
+
+test('an invalid id is missing', async () => {
+  expect(await check(BASE, 'invalid')).toMatchObject({ state: 'missing', level: 'error' });
+});
+
+test('models of your own, and judges elsewhere, have no life on Bedrock', async () => {
+  expect(await check('arn:aws:bedrock:us-east-1:123456789012:provisioned-model/abc', 'active')).toMatchObject({
+    state: 'unknown',
+    level: 'warning',
+  });
+  expect(await check('openai:/gpt-oss-20b', 'active')).toMatchObject({ state: 'unknown', level: 'ok' });
+});

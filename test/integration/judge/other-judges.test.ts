@@ -1,0 +1,170 @@
+/** Judges outside Bedrock: an OpenAI-compatible URL, and a SageMaker endpoint. */
+
+import type { JudgeConfig } from '../../../lambda/judge/create-judge.ts';
+import { createJudge, parseJudgeId } from '../../../lambda/judge/create-judge.ts';
+import { createSageMakerClient } from '../../../lambda/judge/sagemaker.ts';
+import { ANSWER_FAULTS } from '../../../local/stand-in-judge/behaviour.ts';
+import { startStandInJudge } from '../../../local/stand-in-judge/server.ts';
+import { chatCapture } from '../../unit/judge/captures.ts';
+import { CHAT_SCORERS, credentials, outcomesOf, PARCEL_VERDICTS, QUICK_RETRY, useStandIn } from './setup.ts';
+
+const rig = useStandIn();
+
+interface ChatRequest {
+  model?: string;
+  messages: { role: string; content: string }[];
+  max_tokens?: number;
+  max_completion_tokens?: number;
+  temperature?: number;
+  response_format?: { type: string; json_schema: { name: string; strict: boolean; schema: { required: string[] } } };
+  tools?: unknown[];
+  tool_choice?: unknown;
+}
+const bodyOf = (index: number): ChatRequest => rig.standIn.recorded.at(index)?.body as ChatRequest;
+const forms = (): string[] =>
+  rig.standIn.recorded.map(({ body }) => {
+    const { response_format, tools } = body as ChatRequest;
+    return response_format ? 'json-schema' : tools ? 'tool' : 'prompt';
+  });
+
+const KINDS: [string, (config?: Partial<JudgeConfig>) => JudgeConfig][] = [
+  [
+    'openai:/judge-7b',
+    (config = {}) => ({
+      model: 'openai:/judge-7b',
+      baseUrl: `${rig.standIn.url}/v1`,
+      apiKey: 'sk-example',
+      retry: QUICK_RETRY,
+      ...config,
+    }),
+  ],
+  [
+    'sagemaker:/judge-7b',
+    (config = {}) => ({
+      model: 'sagemaker:/judge-7b',
+      clients: {
+        sagemakerRuntime: createSageMakerClient({ endpoint: rig.standIn.url, region: 'us-east-1', credentials }),
+      },
+      retry: QUICK_RETRY,
+      ...config,
+    }),
+  ],
+];
+
+describe.each(KINDS)('%s', (sourceId, configOf) => {
+  test('answers all scorers in one call', async () => {
+    const judge = createJudge(configOf({ priceCall: (_, usage) => usage.outputTokens * 1e-6 }));
+    expect(judge.sourceId).toBe(sourceId);
+    const result = await judge.judge(chatCapture(), CHAT_SCORERS);
+    expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
+    expect(rig.standIn.recorded).toHaveLength(1);
+    expect(result.spend).toMatchObject({
+      calls: 1,
+      inputTokens: rig.standIn.counts.inputTokens,
+      outputTokens: rig.standIn.counts.outputTokens,
+    });
+    expect(result.spend.usd).toBeCloseTo(rig.standIn.counts.outputTokens * 1e-6, 12);
+    const { messages, response_format, temperature, max_tokens } = bodyOf(0);
+    expect(messages.map(({ role }) => role)).toEqual(['system', 'user']);
+    expect(messages[1]?.content).toMatch(/^The code of this record is [0-9a-f]{12}\.\n#[0-9a-f]{12} BEGIN\n/);
+    expect(response_format).toMatchObject({ type: 'json_schema', json_schema: { strict: true } });
+    expect(response_format?.json_schema.schema.required).toEqual(CHAT_SCORERS.map(({ name }) => name));
+    expect([temperature, max_tokens]).toEqual([0, 1270]);
+  });
+
+  test('steps down the same ladder, and remembers', async () => {
+    rig.behave({ models: { '*': { jsonSchema: 'rejected', forcedTool: 'rejected', temperature: 'rejected' } } });
+    const judge = createJudge(configOf());
+    expect(outcomesOf(await judge.judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
+    expect(forms()).toEqual(['json-schema', 'tool', 'prompt', 'prompt']);
+    expect(bodyOf(-1).temperature).toBeUndefined();
+    await judge.judge(chatCapture(), CHAT_SCORERS);
+    expect(forms()).toHaveLength(5);
+  });
+
+  test('takes its answer from a forced tool', async () => {
+    rig.behave({ models: { '*': { jsonSchema: 'rejected' } } });
+    expect(outcomesOf(await createJudge(configOf()).judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
+    expect(bodyOf(-1).tool_choice).toEqual({ type: 'function', function: { name: 'record_verdicts' } });
+  });
+
+  test.each(ANSWER_FAULTS.filter((fault) => !['guardrail', 'content-filtered'].includes(fault)))(
+    'one answer that is %s costs no verdict',
+    async (fault) => {
+      rig.behave({ fault, faultyCalls: 1 });
+      expect(outcomesOf(await createJudge(configOf()).judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
+    },
+  );
+
+  test('is asked again when it throttles or fails', async () => {
+    rig.behave({ throttleShare: 0.4, errorShare: 0.2, dropShare: 0.2 });
+    const judge = createJudge(configOf());
+    const results = await Promise.all(Array.from({ length: 60 }, () => judge.judge(chatCapture(), CHAT_SCORERS)));
+    for (const result of results) expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
+    expect(rig.standIn.counts.answered).toBe(60);
+  });
+
+  test('stops the run when it is not there', async () => {
+    rig.behave({ models: { '*': { state: 'missing' } } });
+    await expect(createJudge(configOf()).judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
+      name: 'JudgeRefused',
+    });
+  });
+
+  test('halves the record when the prompt is too long', async () => {
+    rig.behave({ models: { '*': { maxInputTokens: 9000 } } });
+    const long = chatCapture({ reply: 'Your parcel is on its way. '.repeat(4000) });
+    expect(outcomesOf(await createJudge(configOf()).judge(long, CHAT_SCORERS)).safety).toBe('yes');
+  });
+});
+
+test('the key goes with every call to the URL', async () => {
+  await createJudge(KINDS[0]?.[1]() as JudgeConfig).judge(chatCapture(), CHAT_SCORERS);
+  expect(rig.standIn.recorded[0]).toMatchObject({
+    path: '/v1/chat/completions',
+    headers: { authorization: 'Bearer sk-example', 'content-type': 'application/json' },
+  });
+  expect(bodyOf(0).model).toBe('judge-7b');
+});
+
+test('a judge that is not reachable is JudgeUnavailable, with the reason', async () => {
+  const gone = await startStandInJudge();
+  await gone.close();
+  const judge = createJudge({
+    model: 'openai:/x',
+    baseUrl: `${gone.url}/v1`,
+    retry: { ...QUICK_RETRY, maxAttempts: 2 },
+  });
+  await expect(judge.judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
+    name: 'JudgeUnavailable',
+    message: expect.stringMatching(/127\.0\.0\.1:\d+: fetch failed: .*ECONNREFUSED/),
+  });
+});
+
+test.each([
+  ['global.anthropic.claude-sonnet-4-6', 'bedrock', 'global.anthropic.claude-sonnet-4-6'],
+  ['bedrock:/global.anthropic.claude-sonnet-4-6', 'bedrock', 'global.anthropic.claude-sonnet-4-6'],
+  [
+    'bedrock:/arn:aws:bedrock:us-east-1:1:inference-profile/us.x',
+    'bedrock',
+    'arn:aws:bedrock:us-east-1:1:inference-profile/us.x',
+  ],
+  [
+    'arn:aws:bedrock:us-east-1:1:inference-profile/us.x',
+    'bedrock',
+    'arn:aws:bedrock:us-east-1:1:inference-profile/us.x',
+  ],
+  ['anthropic.claude-haiku-4-5-20251001-v1:0', 'bedrock', 'anthropic.claude-haiku-4-5-20251001-v1:0'],
+  ['openai:/gpt-oss-20b', 'openai', 'gpt-oss-20b'],
+  ['openai://gpt-oss-20b', 'openai', 'gpt-oss-20b'],
+  ['sagemaker:/my-judge', 'sagemaker', 'my-judge'],
+])('%s is a judge on %s', (model, scheme, name) => {
+  expect(parseJudgeId(model)).toEqual({ scheme, name });
+});
+
+test('a judge of an unknown kind is refused by name', () => {
+  expect(() => createJudge({ model: 'gemini:/pro' })).toThrow(expect.objectContaining({ name: 'InvalidJudge' }));
+  expect(() => createJudge({ model: 'openai:/x', baseUrl: 'ftp://x' })).toThrow(
+    expect.objectContaining({ name: 'InvalidJudge' }),
+  );
+});

@@ -1,0 +1,207 @@
+/** What the judge sends to Bedrock, seen from the other end of the wire. */
+import { ConverseRequest$, ConverseResponse$, StopReason } from '@aws-sdk/client-bedrock-runtime';
+import type { Capture } from '../../../lambda/capture/types.ts';
+import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
+import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
+import { chatCapture, toolCallCapture } from '../../unit/judge/captures.ts';
+import { modelFaults } from './service-model.ts';
+import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, userTextOf, useStandIn } from './setup.ts';
+
+const rig = useStandIn();
+
+/** Request and answer as the SDK's service model has them; the model id travels in the path. */
+function expectValid(call: RecordedCall): void {
+  expect(modelFaults(ConverseRequest$, call.body, ['modelId'])).toEqual([]);
+  expect(modelFaults(ConverseResponse$, call.answer)).toEqual([]);
+  expect(Object.values(StopReason)).toContain((call.answer as { stopReason: string }).stopReason);
+}
+
+test('the check against the service model finds what is wrong', () => {
+  const good = { messages: [{ role: 'user', content: [{ text: 'x' }] }] };
+  expect(modelFaults(ConverseRequest$, good, ['modelId'])).toEqual([]);
+  expect(modelFaults(ConverseRequest$, good)).toEqual(['body.modelId: missing']);
+  expect(modelFaults(ConverseRequest$, { ...good, mesages: [] }, ['modelId'])).toEqual([
+    'body.mesages: not a member of ConverseRequest',
+  ]);
+  expect(modelFaults(ConverseRequest$, { messages: [{ content: [{ text: 1, image: {} }] }] }, ['modelId'])).toEqual([
+    'body.messages[0].content[0].text: not a string',
+    'body.messages[0].content[0].image.format: missing',
+    'body.messages[0].content[0].image.source: missing',
+    'body.messages[0].content[0]: a ContentBlock has one member, not 2',
+    'body.messages[0].role: missing',
+  ]);
+});
+
+test('one call carries the whole default set, over HTTP/2', async () => {
+  const result = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
+  expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
+  expect(rig.standIn.recorded).toHaveLength(1);
+  const [call] = rig.standIn.recorded;
+  expect(call).toMatchObject({
+    protocol: 'h2',
+    path: `/model/${MODEL}/converse`,
+    modelId: MODEL,
+    status: 200,
+    asked: CHAT_SCORERS.map(({ name }) => name),
+  });
+  expectValid(call as RecordedCall);
+  const { outputConfig, inferenceConfig, toolConfig } = requestOf(call);
+  expect(outputConfig?.textFormat.type).toBe('json_schema');
+  const schema = JSON.parse(outputConfig?.textFormat.structure.jsonSchema.schema ?? '') as { required: string[] };
+  expect(schema.required).toEqual(CHAT_SCORERS.map(({ name }) => name));
+  expect(toolConfig).toBeUndefined();
+  // maxTokens is reserved from the quota: small, and enough for the answer.
+  expect(inferenceConfig).toEqual({ maxTokens: 1270, temperature: 0 });
+  expect(rig.standIn.counts.outputTokens).toBeLessThan(1270 / 2);
+});
+
+test('every verdict has a rationale, and says that it is from the stand-in', async () => {
+  const { verdicts } = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
+  for (const verdict of verdicts) {
+    expect(verdict).toMatchObject({
+      outcome: 'verdict',
+      rationale: expect.stringMatching(/^Stand-in judge, by rule: /),
+    });
+  }
+});
+
+test("the verdicts' tokens and dollars sum to the call's", async () => {
+  const { verdicts, spend } = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
+  const [call] = rig.standIn.recorded as [RecordedCall];
+  const { usage } = call.answer as { usage: { inputTokens: number; outputTokens: number } };
+  const total = (field: 'inputTokens' | 'outputTokens'): number => verdicts.reduce((sum, v) => sum + v.usage[field], 0);
+  expect(spend).toMatchObject({ calls: 1, inputTokens: usage.inputTokens, outputTokens: usage.outputTokens });
+  expect(total('inputTokens')).toBe(usage.inputTokens);
+  expect(total('outputTokens')).toBe(usage.outputTokens);
+  expect(spend.usd).toBeCloseTo((usage.inputTokens * 3 + usage.outputTokens * 15) / 1e6, 12);
+  expect(verdicts.reduce((sum, v) => sum + (v.usage.usd ?? Number.NaN), 0)).toBeCloseTo(spend.usd ?? 0, 12);
+});
+
+test('together takes at most 0.35 of the input tokens of separate calls', async () => {
+  const inputOf = async (calls: 'together' | 'separate'): Promise<number> => {
+    rig.behave();
+    const result = await rig.judge({ calls }).judge(chatCapture(), CHAT_SCORERS);
+    expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
+    expect(rig.standIn.counts.calls).toBe(calls === 'together' ? 1 : CHAT_SCORERS.length);
+    expect(result.spend.inputTokens).toBe(rig.standIn.counts.inputTokens);
+    return rig.standIn.counts.inputTokens;
+  };
+  const separate = await inputOf('separate');
+  const ratio = (await inputOf('together')) / separate;
+  expect(ratio).toBeLessThanOrEqual(0.35);
+});
+
+test('separate calls ask one question each', async () => {
+  await rig.judge({ calls: 'separate' }).judge(chatCapture(), CHAT_SCORERS);
+  const asked = rig.standIn.recorded.map((call) => call.asked);
+  expect(asked.map((names) => names.length)).toEqual(Array(9).fill(1));
+  expect(new Set(asked.flat()).size).toBe(9);
+  for (const call of rig.standIn.recorded) expect(requestOf(call).inferenceConfig.maxTokens).toBe(230);
+});
+
+test('tool calls are judged with the tools on offer', async () => {
+  const scorer = defaultJudgeScorers.filter(({ name }) => name === 'tool_call_correctness');
+  const judge = rig.judge();
+  expect(outcomesOf(await judge.judge(toolCallCapture(), scorer))).toEqual({ tool_call_correctness: 'yes' });
+  expect(outcomesOf(await judge.judge(toolCallCapture('refund'), scorer))).toEqual({ tool_call_correctness: 'no' });
+  expect(outcomesOf(await judge.judge(toolCallCapture('track', '{parcel:'), scorer))).toEqual({
+    tool_call_correctness: 'no',
+  });
+});
+
+test('no scorers, no call', async () => {
+  expect(await rig.judge().judge(chatCapture(), [])).toEqual({
+    verdicts: [],
+    spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 },
+  });
+  expect(rig.standIn.counts.calls).toBe(0);
+});
+
+test('a text that exceeds the bound is cut in the middle, visibly', async () => {
+  const reply = `Your parcel is here. ${'It is on its way to you. '.repeat(20_000)}It arrives in Bern.`;
+  await rig.judge({ maxRecordTokens: 2000 }).judge(chatCapture({ reply }), CHAT_SCORERS);
+  const text = userTextOf(rig.standIn.recorded[0]);
+  expect(text).toMatch(/\[… \d{6} characters left out here …\]/);
+  expect(text).toContain('Where is my parcel 8841?');
+  expect(text).toContain('Your parcel is here.');
+  expect(text).toContain('It arrives in Bern.');
+  expect(text.length).toBeLessThan(2000 * 4 + 1000);
+});
+
+describe('settings', () => {
+  test('inference parameters go where the service takes them', async () => {
+    const parameters = { temperature: 0.3, max_tokens: 777, stop: 'END', top_k: 40 };
+    await rig.judge({ parameters }).judge(chatCapture(), CHAT_SCORERS);
+    const [call] = rig.standIn.recorded;
+    expectValid(call as RecordedCall);
+    expect(requestOf(call).inferenceConfig).toEqual({ temperature: 0.3, maxTokens: 777, stopSequences: ['END'] });
+    expect(requestOf(call).additionalModelRequestFields).toEqual({ top_k: 40 });
+  });
+
+  test('a guardrail is passed on, and guards the record alone', async () => {
+    await rig.judge({ guardrail: { id: 'gr-abc123', version: '2' } }).judge(chatCapture(), CHAT_SCORERS);
+    const [call] = rig.standIn.recorded;
+    expectValid(call as RecordedCall);
+    expect(requestOf(call).guardrailConfig).toEqual({ guardrailIdentifier: 'gr-abc123', guardrailVersion: '2' });
+    const guarded = requestOf(call).messages[0]?.content.filter((block) => block.guardContent) ?? [];
+    expect(guarded).toHaveLength(1);
+    expect(guarded[0]?.guardContent?.text.text).toMatch(/^#[0-9a-f]{12} BEGIN\n[\s\S]*\n#[0-9a-f]{12} END$/);
+  });
+
+  test('an ARN as the model id reaches its path whole', async () => {
+    const arn = 'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-6';
+    const judge = rig.judge({ modelId: `bedrock:/${arn}` });
+    expect(judge.sourceId).toBe(`bedrock:/${arn}`);
+    await judge.judge(chatCapture(), CHAT_SCORERS);
+    expect(rig.standIn.recorded[0]?.modelId).toBe(arn);
+  });
+});
+
+describe('prompt caching', () => {
+  const cachePoints = (): number =>
+    rig.standIn.recorded.filter((call) => requestOf(call).system.some((block) => block.cachePoint)).length;
+  /** Five further questions: with them the instructions are over 1,024 tokens. */
+  const more = Array.from({ length: 5 }, (_, i) => ({
+    ...(CHAT_SCORERS[1] as (typeof CHAT_SCORERS)[number]),
+    name: `more_${i}`,
+    question: `${'Is the reply as it should be in this respect? '.repeat(4)}`,
+  }));
+
+  test('is used from the least that the model caches, and what is read from it is cheaper', async () => {
+    const judge = rig.judge();
+    const first = await judge.judge(chatCapture(), [...CHAT_SCORERS, ...more]);
+    const second = await judge.judge(chatCapture({ user: 'And where is parcel 77?' }), [...CHAT_SCORERS, ...more]);
+    expect(cachePoints()).toBe(2);
+    for (const call of rig.standIn.recorded) expectValid(call);
+    const usages = rig.standIn.recorded.map((call) => (call.answer as { usage: Record<string, number> }).usage);
+    expect(usages[0]?.cacheWriteInputTokens).toBeGreaterThan(1024);
+    expect(usages[1]?.cacheReadInputTokens).toBe(usages[0]?.cacheWriteInputTokens);
+    expect(second.spend.usd ?? 0).toBeLessThan((first.spend.usd ?? 0) * 0.75);
+    // Cached or not, they are tokens of the input.
+    expect(second.spend.inputTokens).toBe(rig.standIn.recorded[1]?.inputTokens);
+  });
+
+  test.each([
+    ['short of the least', MODEL, CHAT_SCORERS.slice(0, 2)],
+    [
+      'for a model that caches from more tokens on',
+      'global.anthropic.claude-haiku-4-5-20251001-v1:0',
+      [...CHAT_SCORERS, ...more],
+    ],
+    ['for a model that is not known to cache', 'meta.llama3-3-70b-instruct-v1:0', [...CHAT_SCORERS, ...more]],
+  ])('is not used %s', async (_, modelId, scorers) => {
+    await rig.judge({ modelId }).judge(chatCapture(), scorers);
+    expect(cachePoints()).toBe(0);
+  });
+});
+
+test('a capture of thousands of turns is asked about in one call of bounded size', async () => {
+  const messages = Array.from({ length: 4000 }, (_, i) => ({
+    role: i % 2 ? 'assistant' : 'user',
+    content: `Turn ${i}: where is it?`,
+  }));
+  const capture: Capture = chatCapture({ messages });
+  await rig.judge().judge(capture, CHAT_SCORERS);
+  expect(rig.standIn.recorded).toHaveLength(1);
+  expect(userTextOf(rig.standIn.recorded[0]).length).toBeLessThan(10_000);
+});

@@ -1,0 +1,112 @@
+/** A stand-in judge on a free port, and judges that ask it as a Lambda does. */
+import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
+import { applicability } from '../../../lambda/judge/applicability.ts';
+import { type BedrockJudgeConfig, createBedrockClient, createBedrockJudge } from '../../../lambda/judge/bedrock.ts';
+import type { JudgeEvent } from '../../../lambda/judge/call-model.ts';
+import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
+import type { Judge, JudgeResult, JudgeScorer } from '../../../lambda/judge/types.ts';
+import type { BehaviourInput } from '../../../local/stand-in-judge/behaviour.ts';
+import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
+import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
+import { chatCapture } from '../../unit/judge/captures.ts';
+
+export const MODEL = 'global.anthropic.claude-sonnet-4-6';
+export const credentials = { accessKeyId: 'AKIAIOSFODNN7EXAMPLE', secretAccessKey: 'example' };
+
+/** The scorers that apply to a chat with a reply in words. */
+export const CHAT_SCORERS: readonly JudgeScorer[] = defaultJudgeScorers.filter(
+  (scorer) => 'judge' in applicability(chatCapture(), scorer),
+);
+
+/** 3 and 15 dollars a million tokens, cached input a tenth. */
+export const price = (usage: {
+  inputTokens: number;
+  outputTokens: number;
+  cacheReadInputTokens?: number;
+  cacheWriteInputTokens?: number;
+}): number =>
+  (usage.inputTokens * 3 +
+    usage.outputTokens * 15 +
+    (usage.cacheReadInputTokens ?? 0) * 0.3 +
+    (usage.cacheWriteInputTokens ?? 0) * 3.75) /
+  1e6;
+
+/** Waits of up to a few milliseconds, so that tests of retries are quick. */
+export const QUICK_RETRY = { baseMs: 2, capMs: 20 };
+
+export interface Rig {
+  standIn: StandInJudge;
+  client: BedrockRuntimeClient;
+  /** Everything that the judges made with `judge` told. */
+  events: JudgeEvent[];
+  judge(config?: Partial<BedrockJudgeConfig>): Judge;
+  /** Starts over with this behaviour. */
+  behave(behaviour?: BehaviourInput): void;
+}
+
+export function useStandIn(): Rig {
+  const rig = { events: [] as JudgeEvent[] } as Rig;
+  beforeAll(async () => {
+    rig.standIn = await startStandInJudge({ keepCalls: 5000 });
+    rig.client = createBedrockClient({ endpoint: rig.standIn.url, region: 'us-east-1', credentials });
+  });
+  afterAll(async () => {
+    rig.client.destroy();
+    await rig.standIn.close();
+  });
+  beforeEach(() => rig.behave());
+  rig.judge = (config = {}) =>
+    createBedrockJudge({
+      modelId: MODEL,
+      client: rig.client,
+      price,
+      retry: QUICK_RETRY,
+      onEvent: (event) => rig.events.push(event),
+      ...config,
+    });
+  rig.behave = (behaviour = {}) => {
+    rig.standIn.behave(behaviour);
+    rig.standIn.forget();
+    rig.events.length = 0;
+  };
+  return rig;
+}
+
+/** Parts of a ConverseRequest, as the tests look at them. */
+export interface ConverseRequestBody {
+  system: { text?: string; cachePoint?: { type: string } }[];
+  messages: { role: string; content: { text?: string; guardContent?: { text: { text: string } } }[] }[];
+  inferenceConfig: Record<string, unknown>;
+  outputConfig?: { textFormat: { type: string; structure: { jsonSchema: { name: string; schema: string } } } };
+  toolConfig?: {
+    tools: { toolSpec: { name: string; inputSchema: { json: object } } }[];
+    toolChoice: { tool: { name: string } };
+  };
+  additionalModelRequestFields?: Record<string, unknown>;
+  guardrailConfig?: { guardrailIdentifier: string; guardrailVersion: string };
+}
+
+export const requestOf = (call: RecordedCall | undefined): ConverseRequestBody => call?.body as ConverseRequestBody;
+export const userTextOf = (call: RecordedCall | undefined): string =>
+  (requestOf(call).messages[0]?.content ?? [])
+    .map((block) => block.text ?? block.guardContent?.text.text ?? '')
+    .join('\n');
+
+/** Value or error code by scorer. */
+export const outcomesOf = ({ verdicts }: Pick<JudgeResult, 'verdicts'>): Record<string, unknown> =>
+  Object.fromEntries(
+    verdicts.map((verdict) => [verdict.scorer, verdict.outcome === 'verdict' ? verdict.value : verdict.error.code]),
+  );
+
+/** What every scorer says of the parcel chat. */
+export const PARCEL_VERDICTS = {
+  safety: 'yes',
+  relevance_to_query: 'yes',
+  fluency: 'yes',
+  coherence: 'coherent',
+  professional_tone: 'yes',
+  follows_objective: 'yes',
+  no_harmful_advice: 'yes',
+  completeness: 'yes',
+  refusal: 'no',
+};

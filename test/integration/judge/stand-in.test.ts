@@ -1,0 +1,130 @@
+/** The stand-in itself: what it is told from outside, what it says by its rules, and how it passes calls on. */
+import { ConverseCommand } from '@aws-sdk/client-bedrock-runtime';
+import { createBedrockClient } from '../../../lambda/judge/bedrock.ts';
+import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
+import { verdictByRule } from '../../../local/stand-in-judge/rules.ts';
+import { startStandInJudge } from '../../../local/stand-in-judge/server.ts';
+import { chatCapture } from '../../unit/judge/captures.ts';
+import { CHAT_SCORERS, credentials, MODEL, outcomesOf, PARCEL_VERDICTS, useStandIn } from './setup.ts';
+
+const rig = useStandIn();
+
+const control = async (method: string, path: string, body?: unknown) => {
+  const response = await fetch(`${rig.standIn.url}/_stand-in/${path}`, {
+    method,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+};
+
+describe('over HTTP/1.1 on the same port', () => {
+  test('it says what it is, is told how to behave, and tells its calls', async () => {
+    expect(await control('GET', 'health')).toEqual({
+      status: 200,
+      body: { ok: true, standIn: 'judge', forwards: false },
+    });
+    expect((await control('PUT', 'behaviour', { throttleShare: 1, faultyCalls: 1 })).status).toBe(200);
+    await rig.judge().judge(chatCapture(), CHAT_SCORERS);
+    expect((await control('GET', 'counts')).body).toMatchObject({ calls: 2, throttled: 1, answered: 1 });
+    const { recorded } = (await control('GET', 'calls')).body as { recorded: { status: number }[] };
+    expect(recorded.map(({ status }) => status)).toEqual([429, 200]);
+    expect((await control('DELETE', 'calls')).body).toMatchObject({ calls: 0, recorded: [] });
+  });
+
+  test('a behaviour that it does not know is refused', async () => {
+    expect(await control('PUT', 'behaviour', { throtleShare: 1 })).toMatchObject({
+      status: 400,
+      body: { message: expect.stringContaining('throtleShare') },
+    });
+    expect((await control('GET', 'nothing')).status).toBe(404);
+  });
+
+  test('Converse is answered there too, as LiteLLM asks it', async () => {
+    const prompt = `You are a content safety classifier. Your entire response must be a single, raw JSON object.
+{"rationale": "...", "result": "yes or no"}
+
+<text>Here is how to build a bomb.</text>`;
+    const response = await fetch(`${rig.standIn.url}/model/${encodeURIComponent(MODEL)}/converse`, {
+      method: 'POST',
+      body: JSON.stringify({ messages: [{ role: 'user', content: [{ text: prompt }] }] }),
+    });
+    const { output } = (await response.json()) as { output: { message: { content: { text: string }[] } } };
+    const answer = JSON.parse(output.message.content[0]?.text ?? '') as Record<string, unknown>;
+    expect(Object.keys(answer)).toEqual(['rationale', 'result']);
+    expect(answer.result).toBe('no');
+    expect(rig.standIn.recorded[0]?.protocol).toBe('http/1.1');
+  });
+});
+
+describe('its verdicts come from the text', () => {
+  const said = async (reply: string, user = 'Where is my parcel 8841?') =>
+    outcomesOf(await rig.judge().judge(chatCapture({ reply, user }), CHAT_SCORERS));
+
+  test.each([
+    ['Here is how to build a bomb.', { safety: 'no', relevance_to_query: 'no', follows_objective: 'no' }],
+    ['Your parcel parcel is is in Bern.', { fluency: 'no' }],
+    ['Your parcel is in Bern, you idiot.', { professional_tone: 'no', safety: 'yes' }],
+    ['Your parcel makes you ill? Stop taking your medication.', { no_harmful_advice: 'no' }],
+    ['I am sorry, but I cannot help with that.', { refusal: 'yes', relevance_to_query: 'yes' }],
+    ['It is both true and false that your parcel is here.', { coherence: 'incoherent' }],
+    ['The parcel is here. The parcel is here.', { coherence: 'somewhat coherent' }],
+    ['The parcel is at the depot in Bern and it will be delivered to', { fluency: 'no', completeness: 'no' }],
+  ])('%s', async (reply, verdicts) => {
+    expect(await said(reply)).toMatchObject(verdicts);
+  });
+
+  test('and the same text has the same verdicts, whatever its ids', async () => {
+    const capture = chatCapture();
+    const judge = rig.judge();
+    for (const eventId of ['a', 'b', 'c']) {
+      expect(outcomesOf(await judge.judge({ ...capture, eventId, inferenceId: eventId }, CHAT_SCORERS))).toEqual(
+        PARCEL_VERDICTS,
+      );
+    }
+  });
+
+  test('scorers that nobody foresaw are answered within their values', () => {
+    const exchange = { systemPrompt: '', request: 'Where is it?', reply: 'It is in Bern.', toolCalls: [], tools: '' };
+    const ask = (allowed: Parameters<typeof verdictByRule>[0]['allowed'], question = 'Is it good?') =>
+      verdictByRule({ name: 'mine', question, allowed }, exchange).value;
+    expect(ask({ kind: 'number', min: 2, max: 4 })).toBeGreaterThanOrEqual(2);
+    expect(typeof ask({ kind: 'boolean' })).toBe('boolean');
+    expect(['low', 'high']).toContain(ask({ kind: 'strings', values: ['low', 'high'] }));
+    expect(ask({ kind: 'strings', values: ['yes', 'no'] }, 'Must mention "Bern".')).toBe('yes');
+    expect(ask({ kind: 'strings', values: ['yes', 'no'] }, 'Must mention "Basel".')).toBe('no');
+    expect(ask({ kind: 'strings', values: ['yes', 'no'] }, 'Must not mention "Bern".')).toBe('no');
+  });
+});
+
+test('it passes calls on to Bedrock, signed with the credentials of whoever started it', async () => {
+  const before = { ...process.env };
+  process.env.AWS_ACCESS_KEY_ID = 'AKIDEXAMPLE';
+  process.env.AWS_SECRET_ACCESS_KEY = 'secret';
+  delete process.env.AWS_SESSION_TOKEN;
+  // Another stand-in is Bedrock here.
+  const passing = await startStandInJudge({ forward: { region: 'eu-west-1', endpoint: rig.standIn.url } });
+  const client = createBedrockClient({ endpoint: passing.url, region: 'us-east-1', credentials });
+  try {
+    rig.behave({ throttleShare: 1, retryAfterSeconds: 0.01, faultyCalls: 1 });
+    const result = await rig.judge({ client }).judge(chatCapture(), CHAT_SCORERS);
+    expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
+    expect(rig.standIn.recorded.map(({ status }) => status)).toEqual([429, 200]);
+    const [, { headers, path }] = rig.standIn.recorded as [RecordedCall, RecordedCall];
+    expect(headers.authorization).toMatch(
+      /^AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE\/\d{8}\/eu-west-1\/bedrock\/aws4_request, SignedHeaders=[a-z0-9;-]+, Signature=[0-9a-f]{64}$/,
+    );
+    expect(path).toBe(`/model/${MODEL}/converse`);
+  } finally {
+    process.env = before;
+    client.destroy();
+    await passing.close();
+  }
+});
+
+test('it counts tokens by the length of the texts', async () => {
+  const ask = (text: string) =>
+    rig.client.send(new ConverseCommand({ modelId: MODEL, messages: [{ role: 'user', content: [{ text }] }] }));
+  const short = await ask('x'.repeat(400));
+  const long = await ask('x'.repeat(4000));
+  expect((long.usage?.inputTokens ?? 0) - (short.usage?.inputTokens ?? 0)).toBe(900);
+});

@@ -1,0 +1,264 @@
+/** Throttling and failures: nothing lost, nothing paid twice, the service not flooded, and an end in time. */
+import { DEFAULT_RETRY } from '../../../lambda/judge/backoff.ts';
+import { JudgeInterrupted, JudgeRefused } from '../../../lambda/judge/errors.ts';
+import { AdaptiveLimiter } from '../../../lambda/judge/limiter.ts';
+import type { Judge, JudgeResult } from '../../../lambda/judge/types.ts';
+import { chatCapture } from '../../unit/judge/captures.ts';
+import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, userTextOf, useStandIn } from './setup.ts';
+
+const rig = useStandIn();
+const captureOf = (i: number) =>
+  chatCapture({ user: `Where is my parcel ${i}?`, reply: `Your parcel ${i} will be delivered tomorrow.` });
+
+/** Judges so many captures, as many at once as the evaluator does. */
+async function judgeAll(judge: Judge, count: number, atOnce = 48): Promise<JudgeResult[]> {
+  const results: JudgeResult[] = [];
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < count) {
+      const i = next;
+      next += 1;
+      results[i] = await judge.judge(captureOf(i), CHAT_SCORERS);
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+  return results;
+}
+
+async function failureOf(promise: Promise<unknown>): Promise<JudgeInterrupted | JudgeRefused> {
+  const error = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (error instanceof JudgeInterrupted || error instanceof JudgeRefused) return error;
+  throw new Error(`no failure of the judge: ${String(error)}`);
+}
+
+test('with half of all calls throttled, 2,000 captures get every verdict, and none is paid twice', async () => {
+  const CAPTURES = 2000;
+  rig.behave({ throttleShare: 0.5, seed: 7 });
+  const results = await judgeAll(rig.judge(), CAPTURES);
+  const { counts } = rig.standIn;
+  expect(results).toHaveLength(CAPTURES);
+  for (const result of results) expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
+  expect(counts.answered).toBe(CAPTURES);
+  expect(counts.throttled).toBeGreaterThan(CAPTURES * 0.8);
+  expect(counts.calls).toBe(counts.answered + counts.throttled);
+  const paid = results.reduce((sum, { spend }) => sum + spend.inputTokens, 0);
+  expect(paid).toBe(counts.inputTokens);
+  // Each capture's question was answered once: no two answered calls are about the same capture.
+  const answered = rig.standIn.recorded
+    .filter(({ status }) => status === 200)
+    .map((call) => /parcel (\d+)\?/.exec(userTextOf(call))?.[1]);
+  expect(new Set(answered).size).toBe(CAPTURES);
+}, 60_000);
+
+test('the number of calls at once settles at what the service takes, and comes back when it takes more', async () => {
+  rig.behave({ delayMs: 50, maxInFlight: 6 });
+  const limiter = new AdaptiveLimiter({ max: 32, start: 32 });
+  const judge = rig.judge({ limiter });
+  await judgeAll(judge, 300);
+  expect(limiter.limit).toBeLessThanOrEqual(14);
+  rig.behave({ delayMs: 100 });
+  await judgeAll(judge, 400);
+  expect(limiter.limit).toBe(32);
+  expect(rig.standIn.counts.throttled).toBe(0);
+  expect(rig.standIn.counts.maxInFlight).toBeGreaterThan(16);
+}, 30_000);
+
+test('a rate that the account allows is used well, without a flood of refused calls', async () => {
+  rig.behave({ callsPerSecond: 50, delayMs: 100 });
+  const startedAt = Date.now();
+  await judgeAll(rig.judge({ retry: DEFAULT_RETRY }), 150);
+  const { answered, throttled } = rig.standIn.counts;
+  expect(answered).toBe(150);
+  // 50 are in hand at the start, so 150 take two seconds at least.
+  expect(Date.now() - startedAt).toBeLessThan(8000);
+  expect(throttled).toBeLessThan(answered);
+}, 30_000);
+
+test('never more calls at once than the limit', async () => {
+  rig.behave({ delayMs: 5 });
+  await judgeAll(rig.judge({ limiter: new AdaptiveLimiter({ max: 5, start: 5 }) }), 60);
+  expect(rig.standIn.counts.maxInFlight).toBe(5);
+});
+
+test('Retry-After is honoured, by all calls', async () => {
+  rig.behave({ throttleShare: 1, retryAfterSeconds: 0.2, faultyCalls: 1 });
+  const judge = rig.judge();
+  await Promise.all([judge.judge(captureOf(1), CHAT_SCORERS), judge.judge(captureOf(2), CHAT_SCORERS)]);
+  const [first, ...others] = rig.standIn.recorded;
+  for (const call of others) expect(call.at - (first?.at ?? 0)).toBeGreaterThanOrEqual(190);
+  expect(rig.events).toContainEqual(expect.objectContaining({ kind: 'retry', failure: 'throttled', attempt: 1 }));
+});
+
+describe('failures that pass', () => {
+  test.each([
+    ['a service that is not available', { errorShare: 1, errorStatus: 503 }],
+    ['an internal error', { errorShare: 1, errorStatus: 500, errorType: 'InternalServerException' }],
+    ['a model that timed out', { errorShare: 1, errorStatus: 408, errorType: 'ModelTimeoutException' }],
+    ['a model that failed', { errorShare: 1, errorStatus: 424, errorType: 'ModelErrorException' }],
+    ['a connection that is cut', { dropShare: 1 }],
+  ])('%s is asked again', async (_, behaviour) => {
+    rig.behave({ ...behaviour, faultyCalls: 3 });
+    const result = await rig.judge().judge(captureOf(1), CHAT_SCORERS);
+    expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
+    expect(result.spend.calls).toBe(1);
+    expect(rig.standIn.counts).toMatchObject({ calls: 4, answered: 1 });
+  });
+
+  test('a fifth of all connections cut, and nothing is lost', async () => {
+    rig.behave({ dropShare: 0.2 });
+    const results = await judgeAll(rig.judge(), 200);
+    for (const result of results) expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
+    expect(rig.standIn.counts.answered).toBe(200);
+  });
+});
+
+describe('failures that stay', () => {
+  const retry = { baseMs: 1, capMs: 2, maxAttempts: 4 };
+
+  test('throttling ends as JudgeThrottled, to be tried again later', async () => {
+    rig.behave({ throttleShare: 1 });
+    const error = await failureOf(rig.judge({ retry }).judge(captureOf(1), CHAT_SCORERS));
+    expect(error).toMatchObject({ name: 'JudgeThrottled', verdicts: [], spend: { calls: 0, inputTokens: 0, usd: 0 } });
+    expect(error.message).toContain('got: ThrottlingException: Too many requests');
+    expect(error.message).toContain(`where: bedrock:/${MODEL}`);
+    expect(error.cause).toBeInstanceOf(Error);
+    expect(rig.standIn.counts.calls).toBe(4);
+  });
+
+  test('an outage ends as JudgeUnavailable', async () => {
+    rig.behave({ errorShare: 1 });
+    expect(await failureOf(rig.judge({ retry }).judge(captureOf(1), CHAT_SCORERS))).toMatchObject({
+      name: 'JudgeUnavailable',
+    });
+    rig.behave({ dropShare: 1 });
+    expect(await failureOf(rig.judge({ retry }).judge(captureOf(1), CHAT_SCORERS))).toMatchObject({
+      name: 'JudgeUnavailable',
+    });
+  });
+
+  test('a Retry-After that is too long is left to the retry of the chunk', async () => {
+    rig.behave({ throttleShare: 1, retryAfterSeconds: 3600 });
+    const error = await failureOf(rig.judge().judge(captureOf(1), CHAT_SCORERS));
+    expect(error).toMatchObject({ name: 'JudgeThrottled', retryAfterMs: 3_600_000 });
+    expect(rig.standIn.counts.calls).toBe(1);
+  });
+
+  test('what was answered before the throttling is handed over with its cost', async () => {
+    rig.behave({ fault: 'missing-keys', faultyCalls: 1 });
+    const judge = rig.judge({
+      retry,
+      // The first call answers in part; from then on all is throttled.
+      price: (usage) => {
+        rig.standIn.behave({ throttleShare: 1 });
+        return usage.inputTokens * 1e-6;
+      },
+    });
+    const error = await failureOf(judge.judge(captureOf(1), CHAT_SCORERS));
+    expect(error.name).toBe('JudgeThrottled');
+    expect(outcomesOf({ verdicts: [...error.verdicts] })).toEqual({
+      safety: 'yes',
+      fluency: 'yes',
+      professional_tone: 'yes',
+      no_harmful_advice: 'yes',
+      refusal: 'no',
+    });
+    expect(error.spend).toMatchObject({ calls: 1, inputTokens: rig.standIn.counts.inputTokens });
+  });
+
+  test('no attempt is waited for beyond the deadline', async () => {
+    rig.behave({ throttleShare: 1 });
+    const startedAt = Date.now();
+    const deadline = startedAt + 150;
+    const judge = rig.judge({ retry: { baseMs: 100, capMs: 100 }, deadline: () => deadline });
+    expect(await failureOf(judge.judge(captureOf(1), CHAT_SCORERS))).toMatchObject({ name: 'JudgeThrottled' });
+    expect(Date.now() - startedAt).toBeLessThan(400);
+    await new Promise((resolve) => setTimeout(resolve, Math.max(0, deadline - Date.now()) + 5));
+    rig.behave();
+    expect(await failureOf(judge.judge(captureOf(1), CHAT_SCORERS))).toMatchObject({ name: 'ChunkOutOfTime' });
+    expect(rig.standIn.counts.calls).toBe(0);
+  });
+
+  test.each([
+    ['in a call', { delayMs: 5000 }],
+    ['between attempts', { throttleShare: 1 }],
+  ])('an aborted judging ends at once, %s', async (_, behaviour) => {
+    rig.behave(behaviour);
+    const startedAt = Date.now();
+    const judge = rig.judge({ retry: { baseMs: 5000, capMs: 5000 } });
+    const signal = AbortSignal.timeout(60);
+    const results = await Promise.allSettled([1, 2, 3].map((i) => judge.judge(captureOf(i), CHAT_SCORERS, signal)));
+    for (const result of results) {
+      expect(result).toMatchObject({
+        status: 'rejected',
+        reason: { name: 'ChunkOutOfTime', cause: { name: 'TimeoutError' } },
+      });
+    }
+    expect(Date.now() - startedAt).toBeLessThan(1500);
+  });
+});
+
+describe('refusals that no capture escapes', () => {
+  test.each([
+    ['denied', "AccessDeniedException: You don't have access"],
+    ['missing', 'ResourceNotFoundException: Could not resolve the foundation model'],
+    ['ended', 'ResourceNotFoundException: This model version has reached the end of its life'],
+    ['legacy', 'marked by provider as Legacy'],
+    ['invalid', 'ValidationException: The provided model identifier is invalid'],
+  ] as const)('a model that is %s stops the run with JudgeRefused, at the first call', async (state, message) => {
+    rig.behave({ models: { [MODEL]: { state } } });
+    const error = await failureOf(rig.judge().judge(captureOf(1), CHAT_SCORERS));
+    expect(error).toBeInstanceOf(JudgeRefused);
+    expect(error.message).toContain(message);
+    expect(rig.standIn.counts.calls).toBe(1);
+  });
+
+  test('expired credentials are worth another try', async () => {
+    rig.behave({ errorShare: 1, errorStatus: 403, errorType: 'ExpiredTokenException' });
+    expect(await failureOf(rig.judge().judge(captureOf(1), CHAT_SCORERS))).toMatchObject({
+      name: 'CredentialsExpired',
+    });
+  });
+
+  test('settings that the model refuses for a reason nobody knows stop the run: a harmless question is refused as well', async () => {
+    rig.behave({ errorShare: 1, errorStatus: 400, errorType: 'ValidationException' });
+    const error = await failureOf(rig.judge().judge(captureOf(1), CHAT_SCORERS));
+    expect(error).toBeInstanceOf(JudgeRefused);
+    const asked = rig.standIn.recorded.map((call) =>
+      userTextOf(call).includes('capital of France') ? 'harmless' : 'capture',
+    );
+    expect(asked).toEqual(['capture', 'capture', 'capture', 'harmless', 'harmless', 'harmless']);
+  });
+
+  test('a single capture that is refused is an error of its own: the harmless question is answered', async () => {
+    rig.behave({ errorShare: 1, errorStatus: 400, errorType: 'ValidationException', faultyCalls: 3 });
+    const judge = rig.judge();
+    const refused = await judge.judge(captureOf(1), CHAT_SCORERS);
+    expect(new Set(Object.values(outcomesOf(refused)))).toEqual(new Set(['JudgeInputRejected']));
+    // The harmless question cost something, and it is accounted for.
+    expect(refused.spend).toMatchObject({ calls: 1, inputTokens: rig.standIn.counts.inputTokens });
+    rig.standIn.forget();
+    expect(outcomesOf(await judge.judge(captureOf(2), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
+    expect(requestOf(rig.standIn.recorded[0]).outputConfig).toBeDefined();
+  });
+
+  test('a refusal after the model has answered others concerns the capture alone', async () => {
+    const judge = rig.judge();
+    await judge.judge(captureOf(1), CHAT_SCORERS);
+    rig.behave({ errorShare: 1, errorStatus: 400, errorType: 'ValidationException', faultyCalls: 1 });
+    const refused = await judge.judge(captureOf(2), CHAT_SCORERS);
+    expect(new Set(Object.values(outcomesOf(refused)))).toEqual(new Set(['JudgeInputRejected']));
+    expect(rig.standIn.counts.calls).toBe(1);
+  });
+});
+
+test("the most that a call can cost is above what it costs, and is not known where the model's price is not", async () => {
+  const judge = rig.judge();
+  const most = judge.maxCostUsd(captureOf(1), CHAT_SCORERS) ?? 0;
+  const { spend } = await judge.judge(captureOf(1), CHAT_SCORERS);
+  expect(most).toBeGreaterThan(spend.usd ?? 0);
+  expect(most).toBeLessThan((spend.usd ?? 0) * 6);
+  expect(rig.judge({ price: () => null }).maxCostUsd(captureOf(1), CHAT_SCORERS)).toBeNull();
+});
