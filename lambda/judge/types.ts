@@ -73,9 +73,15 @@ export interface Judge {
   /** As recorded on assessments, e.g. `bedrock:/global.anthropic.claude-sonnet-4-6`. */
   readonly sourceId: string;
   /**
+   * The most that one round of asking these can cost, in US dollars, before they are asked; `null` when the price is not
+   * known. What has to be asked again, because an answer could not be used, comes on top.
+   */
+  maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
+  /**
    * Asks all the scorers of one capture. A scorer without an answer comes back as an `error` verdict; throttling and
-   * outages that outlast the retries are thrown as `JudgeThrottled` / `JudgeUnavailable` (retryable, nothing recorded),
-   * with what was spent in `spend` of the error.
+   * outages that outlast the retries are thrown as `JudgeThrottled` / `JudgeUnavailable` (retryable), a judge that takes
+   * no request at all as `JudgeRefused` (permanent): errors with `spend`, all that was spent on the capture, and `verdicts`,
+   * those that were answered before; write them, and they are not asked again. Nothing else is to be recorded.
    */
   judge(capture: Capture, scorers: readonly JudgeScorer[], signal?: AbortSignal): Promise<JudgeResult>;
 }

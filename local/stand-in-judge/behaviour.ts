@@ -1,5 +1,5 @@
 /** What the stand-in can be told to do, so that tests meet what a real model service does on a bad day. */
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** Ways in which an answer can be wrong. */
 export const ANSWER_FAULTS = [
