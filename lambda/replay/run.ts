@@ -32,6 +32,8 @@ export interface ReplayPlan {
   cancellation?: { percent: number; afterMs: number };
   objectives: Objectives;
   keepCaptured: boolean;
+  /** Keep the events of streams as they came. */
+  keepRaw?: boolean;
   onSkipped: OnSkipped;
   /** Called as each request comes to its end. */
   onMeasured(measured: Measured, clock: RunClock): void;
@@ -117,6 +119,7 @@ async function replay(
     pool,
     maxConcurrency: plan.maxConcurrency,
     timeoutMs: plan.timeoutMs,
+    keepRaw: plan.keepRaw,
     onDone: (done) => finished.push(done),
   });
   const warmer = new Warmer(pool, dispatcher, plan.maxConcurrency);

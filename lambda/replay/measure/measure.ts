@@ -42,10 +42,11 @@ export function openReader(
   status: number,
   headers: Map<string, string>,
   streaming: boolean,
+  keepRaw = false,
 ): StreamReader | SageMakerStreamReader | undefined {
   if (status >= 300) return undefined;
   const type = headers.get('content-type') ?? '';
-  if (type.startsWith('application/vnd.amazon.eventstream')) return new SageMakerStreamReader();
+  if (type.startsWith('application/vnd.amazon.eventstream')) return new SageMakerStreamReader(keepRaw);
   return type.startsWith('text/event-stream') || (streaming && STREAM_TYPES.test(type))
     ? new StreamReader()
     : undefined;

@@ -19,6 +19,9 @@ export class StreamReader implements BodyReader {
   firstOutputAt = Number.NaN;
   events = 0;
   content: ReplyContent = { text: '' };
+  /** The events themselves, where they are kept. */
+  readonly raw: { at: number; data: string }[] = [];
+  readonly #keepRaw: boolean;
   /** Why the stream is broken, in words. */
   problem: string | undefined;
   #inner: Inner = 'unknown';
@@ -27,6 +30,11 @@ export class StreamReader implements BodyReader {
   #partialLine = '';
   readonly #events = new EventSourceParser((data) => this.#event(data));
   readonly #decoder = new TextDecoder();
+
+  /** @param keepRaw keep every event as it came */
+  constructor(keepRaw = false) {
+    this.#keepRaw = keepRaw;
+  }
 
   piece(bytes: Buffer, at: number): void {
     this.#at = at;
@@ -52,6 +60,7 @@ export class StreamReader implements BodyReader {
 
   #event(data: string): void {
     this.events++;
+    if (this.#keepRaw) this.raw.push({ at: this.#at, data });
     if (data.trim() === DONE) return;
     let value: unknown;
     try {
@@ -85,7 +94,7 @@ function innerFormat(bytes: Buffer): Inner {
 
 /** The same inside the frames of InvokeEndpointWithResponseStream. */
 export class SageMakerStreamReader implements BodyReader {
-  readonly inner = new StreamReader();
+  readonly inner: StreamReader;
   #at = 0;
   readonly #frames = new EventStreamParser(({ headers, payload }) => {
     if (headers[':message-type'] === 'event') {
@@ -96,6 +105,11 @@ export class SageMakerStreamReader implements BodyReader {
     const message = headers[':error-message'] ?? payload.toString('utf8');
     this.inner.content.error = { type, message };
   });
+
+  /** @param keepRaw keep every event as it came */
+  constructor(keepRaw = false) {
+    this.inner = new StreamReader(keepRaw);
+  }
 
   piece(bytes: Buffer, at: number): void {
     if (this.inner.problem) return;

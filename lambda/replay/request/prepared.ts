@@ -18,6 +18,8 @@ export interface PreparedRequest {
   /** Where the body begins in `wire`. */
   bodyAt: number;
   contentType: string;
+  /** The body is a JSON object. */
+  isJson: boolean;
   streaming: boolean;
   /** Given up this long after it was sent, to see what cancelling does to the target. */
   cancelAfterMs?: number;

@@ -70,6 +70,7 @@ export class Preparer {
       wire,
       bodyAt,
       contentType: request.contentType,
+      isJson: request.json !== undefined,
       streaming: request.streaming,
       cancelAfterMs: this.#cancelAfter(phase),
       turn,

@@ -29,6 +29,8 @@ export interface DispatcherOptions {
   /** Requests under way at most. */
   maxConcurrency: number;
   timeoutMs: number;
+  /** Keep the events of streams as they came. */
+  keepRaw?: boolean;
   onDone(completion: Completion): void;
 }
 
@@ -134,7 +136,7 @@ export class Dispatcher {
         this.#options.onDone({ request, exchange: done, scheduledAt: scheduled ? dueAt : done.startedAt, roomAt });
         if (!this.#immediate && !this.#timer) this.#arm();
       },
-      (status, headers) => openReader(status, headers, request.streaming),
+      (status, headers) => openReader(status, headers, request.streaming, this.#options.keepRaw),
     );
     this.#inFlight.add(exchange);
     this.sent++;

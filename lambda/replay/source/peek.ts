@@ -49,12 +49,24 @@ function wholeMetadata(line: Buffer): EventMetadata | { reason: string; message:
   return isObject(record.eventMetadata) ? record.eventMetadata : {};
 }
 
-/** Whether a request was itself sent by a replay, by its inference id or its custom attributes. */
-export function sentByReplay(metadata: EventMetadata): boolean {
+const REPLAY_MARK = Buffer.from(`${REPLAY_RUN_ATTRIBUTE}=`);
+
+/**
+ * Whether a request was itself sent by a replay: by its inference id, or by its custom attributes, which writers of
+ * captures put in several places. A prompt that speaks of replays is none.
+ */
+function sentByReplay(line: Buffer, metadata: EventMetadata): boolean {
   if (typeof metadata.inferenceId === 'string' && metadata.inferenceId.startsWith(REPLAY_ID_PREFIX)) return true;
-  const { customAttributes } = metadata;
-  if (customAttributes === undefined) return false;
-  return JSON.stringify(customAttributes).includes(`${REPLAY_RUN_ATTRIBUTE}=`);
+  if (!line.includes(REPLAY_MARK)) return false;
+  let record: unknown;
+  try {
+    record = JSON.parse(line.toString('utf8'));
+  } catch {
+    return false;
+  }
+  const data = isObject(record) && isObject(record.captureData) ? record.captureData : {};
+  const places = [record, metadata, data.endpointInput, data.endpointOutput].filter(isObject);
+  return places.some((place) => JSON.stringify(place.customAttributes ?? '').includes(`${REPLAY_RUN_ATTRIBUTE}=`));
 }
 
 /**
@@ -65,7 +77,7 @@ export function sentByReplay(metadata: EventMetadata): boolean {
 export function peekLine(line: Buffer, needsTime: boolean): Peek {
   const metadata = tailMetadata(line) ?? wholeMetadata(line);
   if ('reason' in metadata) return { kind: 'skipped', ...(metadata as { reason: string; message: string }) };
-  if (sentByReplay(metadata)) {
+  if (sentByReplay(line, metadata)) {
     return { kind: 'skipped', reason: 'SentByReplay', message: 'The request was sent by an earlier replay' };
   }
   const { inferenceTime } = metadata;

@@ -1,0 +1,104 @@
+/** What a person sees while a replay runs: a few lines that renew themselves on a terminal, plain lines elsewhere. */
+import type { RunStats } from '../../lambda/replay/measure/run-stats.ts';
+import type { Progress } from '../../lambda/replay/run.ts';
+
+const TERMINAL_MS = 500;
+const PLAIN_MS = 5_000;
+const BAR = 30;
+
+export interface DisplayOptions {
+  out: NodeJS.WriteStream;
+  progress: Progress;
+  stats: RunStats;
+  /** Requests in all, as far as it is known. */
+  total: number | undefined;
+  /** Length of the schedule in seconds, where there is one. */
+  seconds: number | undefined;
+}
+
+const ms = (value: number | undefined): string =>
+  value === undefined ? '–' : `${value.toFixed(value < 10 ? 1 : 0)} ms`;
+
+const clock = (seconds: number): string => {
+  const whole = Math.max(0, Math.floor(seconds));
+  return `${String(Math.floor(whole / 60)).padStart(2, '0')}:${String(whole % 60).padStart(2, '0')}`;
+};
+
+export class ReplayDisplay {
+  readonly #options: DisplayOptions;
+  readonly #terminal: boolean;
+  readonly #timer: NodeJS.Timeout;
+  #drawn = 0;
+  #lastSent = 0;
+  #lastAt: number;
+
+  constructor(options: DisplayOptions) {
+    this.#options = options;
+    this.#terminal = options.out.isTTY === true;
+    this.#lastAt = options.progress.startAt;
+    this.#timer = setInterval(() => this.#draw(), this.#terminal ? TERMINAL_MS : PLAIN_MS);
+    this.#timer.unref();
+  }
+
+  /** Takes the lines away, or says the last figures where they stay. */
+  stop(): void {
+    clearInterval(this.#timer);
+    if (this.#terminal) this.#clear();
+  }
+
+  #figures() {
+    const { progress, stats } = this.#options;
+    const now = performance.now();
+    const sent = progress.sent();
+    const rate = ((sent - this.#lastSent) * 1000) / Math.max(1, now - this.#lastAt);
+    this.#lastSent = sent;
+    this.#lastAt = now;
+    const at = (
+      metric: 'request_latency' | 'effective_latency' | 'credit_to_start_latency' | 'time_to_first_token',
+      percent: number,
+    ) => {
+      const distribution = stats.distributions.get(metric);
+      return distribution && distribution.count > 0 ? distribution.percentile(percent) : undefined;
+    };
+    return { elapsed: (now - progress.startAt) / 1000, sent, rate, inFlight: progress.inFlight(), at };
+  }
+
+  #draw(): void {
+    const { out, stats, total, seconds } = this.#options;
+    const { elapsed, sent, rate, inFlight, at } = this.#figures();
+    const { succeeded, failed, cancelled } = stats;
+    const counts = `sent ${sent}${total ? `/${total}` : ''}, ok ${succeeded}, failed ${failed}${cancelled ? ` (cancelled ${cancelled})` : ''}`;
+    const latency = `latency p50 ${ms(at('request_latency', 50))}, p95 ${ms(at('request_latency', 95))}, p99 ${ms(at('request_latency', 99))}`;
+    if (!this.#terminal) {
+      out.write(
+        `${clock(elapsed)} ${counts}, ${rate.toFixed(1)}/s, in flight ${inFlight}, ${latency}, lag p99 ${ms(at('credit_to_start_latency', 99))}\n`,
+      );
+      return;
+    }
+    const share = seconds ? elapsed / seconds : total ? sent / total : 0;
+    const filled = Math.round(BAR * Math.min(1, share));
+    const bar = `${'█'.repeat(filled)}${'░'.repeat(BAR - filled)}`;
+    const lines = [
+      `${bar} ${clock(elapsed)}${seconds ? ` / ${clock(seconds)}` : ''}  ${rate.toFixed(1)} requests/s  ${inFlight} in flight`,
+      counts,
+      `${latency}, from the scheduled moment p99 ${ms(at('effective_latency', 99))}`,
+      `schedule lag p50 ${ms(at('credit_to_start_latency', 50))}, p99 ${ms(at('credit_to_start_latency', 99))}`,
+    ];
+    const first = at('time_to_first_token', 50);
+    if (first !== undefined)
+      lines.push(`time to first token p50 ${ms(first)}, p99 ${ms(at('time_to_first_token', 99))}`);
+    const worst = [...stats.errors.values()].sort((a, b) => b.count - a.count).slice(0, 3);
+    for (const { error, count } of worst)
+      lines.push(`${count} × ${error.code ?? ''} ${error.type}: ${error.message.slice(0, 80)}`);
+    this.#clear();
+    const width = out.columns ?? 80;
+    // A line that wraps would be two when it is taken away.
+    out.write(lines.map((line) => `${line.replace(/\s+/g, ' ').slice(0, width - 1)}\n`).join(''));
+    this.#drawn = lines.length;
+  }
+
+  #clear(): void {
+    if (this.#drawn > 0) this.#options.out.write(`\x1b[${this.#drawn}A\x1b[J`);
+    this.#drawn = 0;
+  }
+}

@@ -1,0 +1,169 @@
+/** The replay command at work: source, target, run, files, and what the exit code says of it. */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import type { Storage } from '../../lambda/common/storage.ts';
+import { checkOptions, type ReplayOptions } from '../../lambda/replay/options.ts';
+import {
+  type CaptureWindow,
+  indexFor,
+  overridesOf,
+  type ReplayResult,
+  replayToDirectory,
+  scheduleOf,
+  timingOf,
+} from '../../lambda/replay/replay.ts';
+import { openSource } from '../../lambda/replay/source/open-source.ts';
+import type { SortedIndex } from '../../lambda/replay/source/sorted-index.ts';
+import type { SkippedLine, SourceFile } from '../../lambda/replay/source/types.ts';
+import { ReplayDisplay } from './replay-display.ts';
+import { type TargetFlags, targetOf } from './replay-target.ts';
+import { dryRunText, resultText } from './replay-text.ts';
+
+/** The replay ran and is a failure by its own measure; that it could not run is 2. */
+const EXIT_FAILED = 1;
+/** As the shell has it for a process that Ctrl-C ended: 128 + SIGINT. */
+const EXIT_STOPPED = 130;
+
+export interface ReplayFlags extends TargetFlags {
+  options: ReplayOptions;
+  window: CaptureWindow;
+  run?: string;
+  output?: string;
+  dryRun: boolean;
+  json: boolean;
+  raw: boolean;
+  inputs: boolean;
+  report: boolean;
+  quiet: boolean;
+}
+
+/** A name that sorts by time and is not given twice. */
+const newRunName = (): string =>
+  `replay-${new Date().toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}-${randomBytes(2).toString('hex')}`;
+
+async function openStorage(): Promise<Storage> {
+  const { createS3Client, Storage } = await import('../../lambda/common/storage.ts');
+  return new Storage(createS3Client());
+}
+
+/** Lines that are skipped before there is a directory to report them in. */
+const MAX_EARLY_SKIPPED = 10_000;
+
+export async function runReplayCommand(source: string, flags: ReplayFlags): Promise<void> {
+  checkOptions(flags.options);
+  const target = flags.dryRun ? undefined : await targetOf(flags);
+  const { files, dispose } = await openSource(source, { ...flags.window, storage: openStorage });
+  let index: SortedIndex | undefined;
+  try {
+    const skipped: SkippedLine[] = [];
+    let dropped = 0;
+    index = await indexFor(files, flags.options, flags.window, (line) => {
+      if (skipped.length < MAX_EARLY_SKIPPED) skipped.push(line);
+      else dropped++;
+    });
+    if (dropped > 0) {
+      const message = `${dropped} more lines were skipped before the replay began`;
+      skipped.push({ file: source, line: 0, reason: 'FurtherLines', message });
+    }
+    if (target) await replay(files, index, skipped, target, flags);
+    else await planOnly(files, index, skipped, flags);
+  } finally {
+    await index?.dispose();
+    await dispose();
+  }
+}
+
+async function planOnly(
+  files: readonly SourceFile[],
+  index: SortedIndex,
+  skipped: readonly SkippedLine[],
+  { options, json }: ReplayFlags,
+): Promise<void> {
+  const { dryRun } = await import('../../lambda/replay/dry-run.ts');
+  const reasons = new Map<string, number>();
+  const count = (line: SkippedLine): void => {
+    reasons.set(line.reason, (reasons.get(line.reason) ?? 0) + 1);
+  };
+  for (const line of skipped) count(line);
+  const plan = await dryRun(files, index, scheduleOf(options), overridesOf(options), count);
+  console.log(json ? JSON.stringify({ ...plan, skipped: Object.fromEntries(reasons) }) : dryRunText(plan, reasons));
+}
+
+async function replay(
+  files: readonly SourceFile[],
+  index: SortedIndex,
+  skipped: readonly SkippedLine[],
+  target: Awaited<ReturnType<typeof targetOf>>,
+  flags: ReplayFlags,
+): Promise<void> {
+  const { options } = flags;
+  const run = flags.run ?? newRunName();
+  const directory = flags.output ?? join('replays', run);
+  const timing = timingOf(options);
+  const spanSeconds = index.total > 0 ? (index.lastMs - index.firstMs) / 1000 : 0;
+  const wholeSchedule =
+    timing.kind === 'fixed' && options.startOffsetMs === undefined && options.endOffsetMs === undefined;
+  let display: ReplayDisplay | undefined;
+  const stopping = stopOnSignals();
+  let result: ReplayResult;
+  try {
+    result = await replayToDirectory({
+      run,
+      files,
+      index,
+      target,
+      options,
+      directory,
+      inputs: flags.inputs,
+      raw: flags.raw,
+      keepCaptured: false,
+      skipped,
+      signal: stopping.signal,
+      onStarted: (progress, stats) => {
+        if (flags.quiet) return;
+        display = new ReplayDisplay({
+          out: process.stderr,
+          progress,
+          stats,
+          total: Math.min(options.requestCount ?? Number.POSITIVE_INFINITY, index.total * options.repeat),
+          seconds:
+            wholeSchedule && options.requestCount === undefined
+              ? (spanSeconds * options.repeat) / options.speedup
+              : undefined,
+        });
+      },
+    });
+  } finally {
+    display?.stop();
+    stopping.dispose();
+  }
+  console.log(resultText(result, directory));
+  process.exitCode = exitCodeOf(result, options);
+}
+
+export function exitCodeOf(result: ReplayResult, options: ReplayOptions): number {
+  if (result.wasCancelled) return EXIT_STOPPED;
+  const { completed, failed, succeeded } = result.results.stats;
+  const rate = completed === 0 ? 0 : (100 * failed) / completed;
+  // A replay in which nothing succeeded is no success, whatever was allowed.
+  return rate > options.maxErrorRate || (completed > 0 && succeeded === 0) ? EXIT_FAILED : 0;
+}
+
+/** The first signal stops the replay in order, the second one ends the process. */
+function stopOnSignals(): { signal: AbortSignal; dispose(): void } {
+  const controller = new AbortController();
+  const stop = (): void => {
+    if (controller.signal.aborted) process.exit(EXIT_STOPPED);
+    process.stderr.write('\nStopping: writing what was measured. Ctrl-C again to leave at once.\n');
+    controller.abort();
+  };
+  process.on('SIGINT', stop);
+  process.on('SIGTERM', stop);
+  return {
+    signal: controller.signal,
+    dispose: () => {
+      process.off('SIGINT', stop);
+      process.off('SIGTERM', stop);
+    },
+  };
+}

@@ -1,0 +1,97 @@
+/** The target that the command line names. */
+import { readFile } from 'node:fs/promises';
+import { PermanentError } from '../../lambda/common/errors.ts';
+import type { Target } from '../../lambda/replay/target/target.ts';
+
+export interface TargetFlags {
+  url?: string;
+  endpoint?: string;
+  variant?: string;
+  inferenceComponent?: string;
+  region?: string;
+  header: string[];
+  headersFile?: string;
+  headersSecret?: string;
+}
+
+/** @throws PermanentError `InvalidTarget`, `InvalidHeader` */
+export async function targetOf(flags: TargetFlags): Promise<Target> {
+  if ((flags.url === undefined) === (flags.endpoint === undefined)) {
+    const got = flags.url === undefined ? 'none' : 'both --url and --endpoint';
+    throw new PermanentError('InvalidTarget', 'A replay has one target', { got, expected: '--url or --endpoint' });
+  }
+  if (flags.url !== undefined) {
+    const { UrlTarget } = await import('../../lambda/replay/target/url-target.ts');
+    return new UrlTarget(flags.url, await headersOf(flags));
+  }
+  const { SageMakerTarget } = await import('../../lambda/replay/target/sagemaker-target.ts');
+  const { defaultProvider } = await import('@aws-sdk/credential-provider-node');
+  const region = flags.region ?? process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION;
+  if (region === undefined) {
+    const expected = '--region, or AWS_REGION';
+    throw new PermanentError('InvalidTarget', 'The endpoint’s region is not known', { got: flags.endpoint, expected });
+  }
+  return SageMakerTarget.create({
+    endpoint: flags.endpoint ?? '',
+    region,
+    credentials: defaultProvider(),
+    variant: flags.variant,
+    inferenceComponent: flags.inferenceComponent,
+    url: process.env.AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME ?? process.env.AWS_ENDPOINT_URL,
+  });
+}
+
+/** Headers of the file, then of the secret, then of the command line; a later one of the same name wins. */
+async function headersOf(flags: TargetFlags): Promise<Record<string, string>> {
+  const headers: Record<string, string> = {};
+  if (flags.headersFile !== undefined) {
+    Object.assign(headers, parseHeaders(await readFile(flags.headersFile, 'utf8'), flags.headersFile));
+  }
+  if (flags.headersSecret !== undefined) Object.assign(headers, await secretHeaders(flags.headersSecret));
+  Object.assign(headers, parseHeaders(flags.header.join('\n'), '--header'));
+  return headers;
+}
+
+async function secretHeaders(secretId: string): Promise<Record<string, string>> {
+  const { SecretsManagerClient, GetSecretValueCommand } = await import('@aws-sdk/client-secrets-manager');
+  const client = new SecretsManagerClient({});
+  try {
+    const { SecretString } = await client.send(new GetSecretValueCommand({ SecretId: secretId }));
+    return parseHeaders(SecretString ?? '', secretId);
+  } finally {
+    client.destroy();
+  }
+}
+
+/**
+ * A JSON object of names and values, or lines of `Name: value`; empty lines and lines that begin with `#` are left out.
+ *
+ * @throws PermanentError `InvalidHeader`; the text is not shown, it may be a secret
+ */
+export function parseHeaders(text: string, where: string): Record<string, string> {
+  const expected = 'a JSON object of names and values, or lines of "Name: value"';
+  if (text.trimStart().startsWith('{')) {
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      throw new PermanentError('InvalidHeader', 'The headers are not JSON', { expected, where });
+    }
+    const entries = Object.entries(value as Record<string, unknown>);
+    if (entries.some(([, header]) => typeof header !== 'string')) {
+      throw new PermanentError('InvalidHeader', 'A header’s value is not a text', { expected, where });
+    }
+    return Object.fromEntries(entries) as Record<string, string>;
+  }
+  const headers: Record<string, string> = {};
+  for (const [i, raw] of text.split('\n').entries()) {
+    const line = raw.trim();
+    if (line === '' || line.startsWith('#')) continue;
+    const colon = line.indexOf(':');
+    if (colon <= 0) {
+      throw new PermanentError('InvalidHeader', 'A line is no header', { expected, where: `${where}, line ${i + 1}` });
+    }
+    headers[line.slice(0, colon).trim()] = line.slice(colon + 1).trim();
+  }
+  return headers;
+}

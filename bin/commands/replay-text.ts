@@ -1,0 +1,96 @@
+/** What the replay command prints: the plan of a dry run, and the figures at the end. */
+import type { DryRun } from '../../lambda/replay/dry-run.ts';
+import type { DistributionMetric } from '../../lambda/replay/measure/metrics.ts';
+import type { ReplayResult } from '../../lambda/replay/replay.ts';
+import { durationSeconds } from '../../lambda/replay/results/summary.ts';
+
+const LEVELS = '▁▂▃▄▅▆▇█';
+
+const thousands = (value: number): string => Math.round(value).toLocaleString('en-US');
+
+function sparkline(counts: readonly number[]): string {
+  const most = Math.max(...counts, 1);
+  return counts.map((count) => (count === 0 ? ' ' : LEVELS[Math.ceil((count / most) * LEVELS.length) - 1])).join('');
+}
+
+const skippedLines = (skipped: ReadonlyMap<string, number>): string[] =>
+  [...skipped].map(([reason, count]) => `  ${reason}: ${count}`);
+
+const total = (skipped: ReadonlyMap<string, number>): number =>
+  [...skipped.values()].reduce((sum, count) => sum + count, 0);
+
+export function dryRunText(plan: DryRun, skipped: ReadonlyMap<string, number>): string {
+  const estimated = (tokens: { total: number; captured: number }): string => {
+    const share = tokens.total === 0 ? 0 : Math.round((100 * tokens.captured) / tokens.total);
+    return `${thousands(tokens.total)} (${share}% as counted by the captured endpoint, the rest estimated)`;
+  };
+  const types = Object.entries(plan.contentTypes).map(([type, count]) => `  ${type}: ${count}`);
+  return [
+    `requests: ${plan.requests}`,
+    `streaming: ${plan.streaming}`,
+    `duration: ${plan.seconds.toFixed(1)} s`,
+    `requests per second: mean ${plan.meanPerSecond.toFixed(2)}, peak ${plan.peakPerSecond}`,
+    ...(plan.shape.length > 1 ? [`shape: |${sparkline(plan.shape)}|`] : []),
+    `bytes: ${thousands(plan.bodyBytes)}`,
+    `input tokens: ${estimated(plan.inputTokens)}`,
+    `output tokens: ${estimated(plan.outputTokens)}`,
+    'content types:',
+    ...types,
+    `skipped: ${total(skipped)}`,
+    ...skippedLines(skipped),
+    'Nothing was sent.',
+  ].join('\n');
+}
+
+const ROWS: readonly [DistributionMetric, string][] = [
+  ['request_latency', 'latency from sending'],
+  ['effective_latency', 'latency from schedule'],
+  ['credit_to_start_latency', 'schedule lag'],
+  ['time_to_first_token', 'time to first token'],
+  ['inter_token_latency', 'inter-token latency'],
+];
+
+export function resultText(result: ReplayResult, directory: string): string {
+  const { stats, skippedReasons } = result.results;
+  const seconds = durationSeconds(stats);
+  const perSecond = (value: number): string => (seconds === 0 ? '0' : (value / seconds).toFixed(2));
+  const lines = [
+    `sent: ${result.outcome.sent}`,
+    `succeeded: ${stats.succeeded}`,
+    `failed: ${stats.failed}`,
+    `cancelled: ${stats.cancelled}`,
+    `skipped: ${total(skippedReasons)}`,
+    ...skippedLines(skippedReasons),
+    `duration: ${seconds.toFixed(2)} s`,
+    `requests per second: ${perSecond(stats.succeeded)}`,
+  ];
+  if (result.outcome.unsent > 0) lines.push(`unsent: ${result.outcome.unsent}`);
+  const output = stats.distributions.get('output_sequence_length')?.sum;
+  if (output !== undefined) lines.push(`output tokens per second: ${perSecond(output)}`);
+  if (stats.withObjectives) lines.push(`good requests: ${stats.good} of ${stats.completed}`);
+  lines.push(
+    '',
+    `${'ms'.padEnd(24)}${['mean', 'p50', 'p90', 'p95', 'p99', 'max'].map((name) => name.padStart(10)).join('')}`,
+  );
+  for (const [metric, name] of ROWS) {
+    const summary = stats.distributions.get(metric)?.summary();
+    if (!summary) continue;
+    const { avg, p50, p90, p95, p99, max } = summary;
+    lines.push(name.padEnd(24) + [avg, p50, p90, p95, p99, max].map((value) => value.toFixed(2).padStart(10)).join(''));
+  }
+  if (stats.errors.size > 0) {
+    lines.push('', 'errors:');
+    for (const { error, count } of [...stats.errors.values()].sort((a, b) => b.count - a.count).slice(0, 10)) {
+      lines.push(
+        `  ${count} × ${error.code ?? ''} ${error.type}: ${error.message.replace(/\s+/g, ' ').slice(0, 120)}`.replace(
+          / {2,}/g,
+          ' ',
+        ),
+      );
+    }
+  }
+  if (result.bottleneck) lines.push('', `The client was the bottleneck: ${result.bottleneck}.`);
+  if (result.wasCancelled) lines.push('', 'The replay was stopped: what was measured until then is written.');
+  lines.push('', `results: ${directory}`);
+  return lines.join('\n');
+}

@@ -1,0 +1,38 @@
+#!/usr/bin/env node
+/** The command line. Each command is loaded only when it is asked for: a replay's first request should not wait for a judge. */
+import { enableCompileCache } from 'node:module';
+import { setFlagsFromString } from 'node:v8';
+import type { Command } from 'commander';
+
+const COMMANDS: Record<string, () => Promise<Command>> = {
+  replay: async () => (await import('./commands/replay.ts')).replayCommand(),
+  calibrate: async () => (await import('./commands/calibrate.ts')).calibrateCommand(),
+};
+
+/**
+ * A replay makes garbage at the rate of its requests. With V8's defaults the heap grows to hundreds of megabytes before it
+ * is collected, and the collections are long; a young generation that does not grow keeps both small.
+ */
+function keepHeapSmall(): void {
+  setFlagsFromString('--semi-space-growth-factor=1');
+  setFlagsFromString('--heap-growing-percent=30');
+}
+
+async function main(): Promise<void> {
+  // Without it every start compiles every file anew, and strips its types.
+  enableCompileCache();
+  const asked = process.argv[2] ?? '';
+  if (asked === 'replay') keepHeapSmall();
+  const { Command } = await import('commander');
+  const program = new Command('inference-monitor').description(
+    'Replays captured traffic of SageMaker endpoints, compares replays, and checks the judge.',
+  );
+  const load = COMMANDS[asked];
+  for (const command of load ? [load] : Object.values(COMMANDS)) program.addCommand(await command());
+  await program.parseAsync();
+}
+
+main().catch((error: unknown) => {
+  console.error(error instanceof Error ? `${error.name}: ${error.message}` : error);
+  process.exitCode = 2;
+});

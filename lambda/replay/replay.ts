@@ -1,0 +1,194 @@
+/** A whole replay from options to files of results, for one process. */
+import type { Measured } from './measure/measure.ts';
+import type { RunStats } from './measure/run-stats.ts';
+import { parseGoodput, parseSetting, type ReplayOptions } from './options.ts';
+import type { Overrides } from './request/literal.ts';
+import { ResultSet } from './results/result-set.ts';
+import { type Progress, type ReplayOutcome, runReplay } from './run.ts';
+import { indexCaptures } from './source/index-captures.ts';
+import type { SortedIndex } from './source/sorted-index.ts';
+import type { OnSkipped, SkippedLine, SourceFile } from './source/types.ts';
+import type { Target } from './target/target.ts';
+import type { ScheduleOptions, Timing } from './timing.ts';
+
+export const overridesOf = (options: ReplayOptions): Overrides => ({
+  model: options.model,
+  set: options.set.map(parseSetting),
+  stream: options.stream,
+});
+
+export function timingOf(options: ReplayOptions): Timing {
+  const { requestRate, concurrency } = options;
+  if (requestRate !== undefined) return { kind: 'rate', perSecond: requestRate, arrivals: options.arrivalPattern };
+  if (concurrency !== undefined) return { kind: 'concurrency' };
+  return {
+    kind: 'fixed',
+    autoOffset: options.autoOffset,
+    startOffsetMs: options.startOffsetMs,
+    endOffsetMs: options.endOffsetMs,
+    speedup: options.speedup,
+    spread: options.spreadSameSecond,
+  };
+}
+
+export const scheduleOf = (options: ReplayOptions): ScheduleOptions => ({
+  timing: timingOf(options),
+  repeat: options.repeat,
+  count: options.requestCount,
+  seed: options.randomSeed,
+});
+
+/** `--concurrency` beside `--request-rate` is a cap, as in AIPerf. */
+const maxConcurrencyOf = (options: ReplayOptions): number =>
+  Math.min(options.maxConcurrency ?? Number.POSITIVE_INFINITY, options.concurrency ?? Number.POSITIVE_INFINITY);
+
+export interface CaptureWindow {
+  fromMs?: number;
+  toMs?: number;
+}
+
+/** The index that the options need: a schedule needs every record's time. */
+export const indexFor = (
+  files: readonly SourceFile[],
+  options: ReplayOptions,
+  window: CaptureWindow,
+  onSkipped: OnSkipped,
+): Promise<SortedIndex> =>
+  indexCaptures(files, { ...window, needsTime: timingOf(options).kind === 'fixed', onSkipped });
+
+/** Steps of a minute that a slice may last. */
+const SLICE_SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600];
+/** About so many slices make a readable trend. */
+const SLICES = 60;
+
+/** Length of a time slice, by the expected length of the run. */
+export function sliceMsOf(options: ReplayOptions, spanMs: number): number {
+  if (options.sliceDuration !== undefined) return options.sliceDuration * 1000;
+  const seconds = (spanMs * options.repeat) / options.speedup / 1000 / SLICES;
+  return (SLICE_SECONDS.find((step) => step >= seconds) ?? Math.ceil(seconds / 3600) * 3600) * 1000;
+}
+
+export interface ReplayRequest {
+  run: string;
+  files: readonly SourceFile[];
+  index: SortedIndex;
+  target: Target;
+  options: ReplayOptions;
+  directory: string;
+  inputs: boolean;
+  raw: boolean;
+  keepCaptured: boolean;
+  /** Lines that were skipped while the index was made. */
+  skipped: readonly SkippedLine[];
+  onStarted?(progress: Progress, stats: RunStats): void;
+  onMeasured?(measured: Measured): void;
+  signal?: AbortSignal;
+}
+
+export interface ReplayResult {
+  outcome: ReplayOutcome;
+  results: ResultSet;
+  startMs: number;
+  endMs: number;
+  wasCancelled: boolean;
+  bottleneck: string | undefined;
+}
+
+/** @throws PermanentError `TargetUnreachable` */
+export async function replayToDirectory(request: ReplayRequest): Promise<ReplayResult> {
+  const { run, files, index, target, options, directory } = request;
+  const spanMs = index.total > 0 ? index.lastMs - index.firstMs : 0;
+  const results = await ResultSet.create({
+    directory,
+    run,
+    sliceMs: sliceMsOf(options, spanMs),
+    inputs: request.inputs,
+    raw: request.raw,
+    workerId: 'worker_0',
+  });
+  for (const line of request.skipped) results.skipped(line);
+  const scheduled = timingOf(options).kind !== 'concurrency';
+  const outcome = await runReplay(
+    {
+      run,
+      files,
+      index,
+      target,
+      schedule: scheduleOf(options),
+      overrides: overridesOf(options),
+      maxConcurrency: maxConcurrencyOf(options),
+      timeoutMs: options.timeout * 1000,
+      warmup: options.warmup,
+      ...(options.cancellationRate > 0
+        ? { cancellation: { percent: options.cancellationRate, afterMs: options.cancellationDelay * 1000 } }
+        : {}),
+      objectives: parseGoodput(options.goodput),
+      keepCaptured: request.keepCaptured,
+      keepRaw: request.raw,
+      onSkipped: (line) => results.skipped(line),
+      onPrepared: (prepared) => results.prepared(prepared),
+      onStarted: (progress) => {
+        results.started(progress.startAt);
+        request.onStarted?.(progress, results.stats);
+      },
+      onMeasured: (measured, clock) => {
+        results.measured(measured, clock);
+        request.onMeasured?.(measured);
+      },
+    },
+    request.signal,
+  );
+  const startMs = outcome.clock.epochMs(outcome.startAt);
+  const endMs = outcome.clock.epochMs(performance.now());
+  const bottleneck = scheduled ? clientBottleneck(results.stats) : undefined;
+  const wasCancelled = outcome.stopped;
+  await results.finish(
+    {
+      scheduled,
+      startMs,
+      endMs,
+      wasCancelled,
+      isComplete: !wasCancelled,
+      ...(wasCancelled ? { incompleteReason: `stopped with ${outcome.unsent} requests unsent` } : {}),
+    },
+    {
+      target: target.description,
+      options,
+      captures: {
+        files: files.length,
+        records: index.total,
+        firstMs: finite(index.firstMs),
+        lastMs: finite(index.lastMs),
+      },
+      start_ms: startMs,
+      end_ms: endMs,
+      sent: outcome.sent,
+      unsent: outcome.unsent,
+      was_cancelled: wasCancelled,
+      client_bottleneck: bottleneck ?? null,
+      connections: { max_open: outcome.maxConnections, failed_ahead: outcome.warmFailures },
+    },
+  );
+  return { outcome, results, startMs, endMs, wasCancelled, bottleneck };
+}
+
+const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);
+
+/** The client's own delay may be this part of the median latency before it is said to distort what was measured. */
+const BOTTLENECK_SHARE = 0.1;
+/** Below this nobody would see it. */
+const BOTTLENECK_MIN_MS = 10;
+
+/**
+ * Whether this process could not keep its schedule by itself, in words. Waiting for room under the concurrency cap does
+ * not count: that is the target's slowness, and it shows in the latency from the scheduled moment.
+ */
+export function clientBottleneck(stats: RunStats): string | undefined {
+  const lag = stats.distributions.get('replay_client_lag');
+  if (!lag || lag.count === 0) return undefined;
+  const latency = stats.distributions.get('request_latency')?.percentile(50) ?? 0;
+  const p99 = lag.percentile(99);
+  const allowed = Math.max(BOTTLENECK_MIN_MS, BOTTLENECK_SHARE * latency);
+  if (p99 <= allowed) return undefined;
+  return `1% of the requests went out ${p99.toFixed(1)} ms or more after their moment because this client was busy; expected: at most ${allowed.toFixed(1)} ms`;
+}

@@ -1,0 +1,47 @@
+/** `profile_export_aiperf.csv` and the rows of `profile_export_aiperf_timeslices.csv`, as AIPerf 0.13 lays them out. */
+import { PERCENTILES } from '../measure/distribution.ts';
+import type { Figures, MetricResult } from './summary.ts';
+
+const PERCENTILE_KEYS = PERCENTILES.map((percent) => `p${percent}`);
+export const STATISTICS = ['avg', 'min', 'max', 'sum', ...PERCENTILE_KEYS, 'std'] as const;
+
+const cell = (text: string): string => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+const number = (value: number | string | undefined): string => (typeof value === 'number' ? value.toFixed(2) : '');
+
+/** Counts have their name alone, everything else its unit behind it. */
+const named = (header: string, unit: string): string =>
+  unit === 'count' || unit === 'requests' ? header : `${header} (${unit})`;
+
+const hasPercentiles = (result: MetricResult): boolean => PERCENTILE_KEYS.some((key) => result[key] !== undefined);
+
+export function summaryCsv({ results, headers }: Figures): string {
+  const all = [...results].sort(([a], [b]) => (a < b ? -1 : 1));
+  const name = (tag: string, result: MetricResult): string => cell(named(headers.get(tag) ?? tag, result.unit));
+  const rows = [['Metric', ...STATISTICS].join(',')];
+  for (const [tag, result] of all) {
+    if (!hasPercentiles(result)) continue;
+    rows.push([name(tag, result), ...STATISTICS.map((statistic) => number(result[statistic]))].join(','));
+  }
+  rows.push('', 'Metric,Value');
+  for (const [tag, result] of all) {
+    if (!hasPercentiles(result)) rows.push(`${name(tag, result)},${number(result.avg)}`);
+  }
+  return `${rows.join('\n')}\n`;
+}
+
+export const TIMESLICES_HEADER = 'Timeslice,Start_NS,End_NS,Metric,Unit,Stat,Value';
+
+/** Rows of one slice: a row for every statistic of every metric. */
+export function timesliceRows(slice: number, startNs: string, endNs: string, { results, headers }: Figures): string[] {
+  const rows: string[] = [];
+  for (const [tag, result] of [...results].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    for (const statistic of STATISTICS) {
+      const value = result[statistic];
+      if (typeof value !== 'number') continue;
+      rows.push(
+        [slice, startNs, endNs, cell(headers.get(tag) ?? tag), cell(result.unit), statistic, number(value)].join(','),
+      );
+    }
+  }
+  return rows;
+}

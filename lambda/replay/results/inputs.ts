@@ -1,0 +1,123 @@
+/** `inputs.json`: the requests as they were sent, by conversation and turn, as AIPerf lays them out. */
+
+import { once } from 'node:events';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { open, rm } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+import type { PreparedRequest } from '../request/prepared.ts';
+import { LineWriter } from './line-writer.ts';
+
+/** Above this the file would be gigabytes that no reader of it can hold; the requests themselves are in the captures. */
+export const MAX_INPUTS = 1_000_000;
+
+/** A body that is no JSON object is wrapped: AIPerf's model takes objects only. */
+function payloadJson(request: PreparedRequest): string {
+  const body = request.wire.subarray(request.bodyAt);
+  const text = body.toString('utf8');
+  // Kept as it is, but on one line, since it is spooled by lines: line breaks stand between JSON's tokens only.
+  if (request.isJson) return text.replace(/[\r\n]+/g, ' ');
+  const isText = Buffer.from(text, 'utf8').equals(body);
+  return JSON.stringify({
+    content_type: request.contentType,
+    ...(isText ? { text } : { base64: body.toString('base64') }),
+  });
+}
+
+/** Spools payloads as they are prepared, and puts the turns of each conversation together at the end. */
+export class InputsFile {
+  readonly #path: string;
+  readonly #spool: LineWriter;
+  /** Conversation of each spooled line. */
+  #sessions: number[] = [];
+  #multiTurn = false;
+  skipped = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+    this.#spool = new LineWriter(`${path}.spool`);
+  }
+
+  add(request: PreparedRequest): void {
+    if (this.#sessions.length >= MAX_INPUTS) {
+      this.skipped++;
+      return;
+    }
+    this.#sessions.push(request.turn.session);
+    this.#multiTurn ||= request.turn.turnIndex > 0;
+    this.#spool.write(`${JSON.stringify(request.turn.conversationId)}\t${payloadJson(request)}`);
+  }
+
+  /** @returns whether the file was written; it is not when there were more requests than it can hold. */
+  async finish(): Promise<boolean> {
+    await this.#spool.close();
+    try {
+      if (this.skipped > 0) return false;
+      const out = createWriteStream(this.#path);
+      out.write('{"data":[');
+      if (this.#multiTurn) await this.#writeGrouped(out);
+      else await this.#writeInOrder(out);
+      out.end(']}\n');
+      await once(out, 'finish');
+      return true;
+    } finally {
+      await rm(this.#spool.path, { force: true });
+    }
+  }
+
+  async #writeInOrder(out: NodeJS.WritableStream): Promise<void> {
+    let first = true;
+    for await (const line of createInterface({
+      input: createReadStream(this.#spool.path),
+      crlfDelay: Number.POSITIVE_INFINITY,
+    })) {
+      const tab = line.indexOf('\t');
+      const written = out.write(
+        `${first ? '' : ','}{"session_id":${line.slice(0, tab)},"payloads":[${line.slice(tab + 1)}]}`,
+      );
+      first = false;
+      if (!written) await once(out, 'drain');
+    }
+  }
+
+  /** Lines of a conversation lie apart in the spool: they are read by their place. */
+  async #writeGrouped(out: NodeJS.WritableStream): Promise<void> {
+    const places = await linePlaces(this.#spool.path, this.#sessions.length);
+    const order = Uint32Array.from(this.#sessions.keys()).sort(
+      (a, b) => (this.#sessions[a] ?? 0) - (this.#sessions[b] ?? 0) || a - b,
+    );
+    const file = await open(this.#spool.path, 'r');
+    try {
+      let session = -1;
+      for (const at of order) {
+        const start = places[at] ?? 0;
+        const bytes = Buffer.alloc((places[at + 1] ?? 0) - start - 1);
+        await file.read(bytes, 0, bytes.length, start);
+        const line = bytes.toString('utf8');
+        const tab = line.indexOf('\t');
+        const own = this.#sessions[at] ?? 0;
+        const opening =
+          own === session ? ',' : `${session === -1 ? '' : ']},'}{"session_id":${line.slice(0, tab)},"payloads":[`;
+        session = own;
+        if (!out.write(opening + line.slice(tab + 1))) await once(out, 'drain');
+      }
+      if (session !== -1) out.write(']}');
+    } finally {
+      await file.close();
+    }
+  }
+}
+
+/** Offsets of the lines, and of the end of the last one. */
+async function linePlaces(path: string, lines: number): Promise<Float64Array> {
+  const places = new Float64Array(lines + 1);
+  let line = 1;
+  let at = 0;
+  for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
+    const bytes = chunk as Buffer;
+    for (let newline = bytes.indexOf(10); newline >= 0; newline = bytes.indexOf(10, newline + 1)) {
+      places[line++] = at + newline + 1;
+    }
+    at += bytes.length;
+  }
+  return places;
+}

@@ -1,0 +1,72 @@
+/** One line of `profile_export_raw.jsonl`: the request and the reply themselves. */
+
+import type { Measured } from '../measure/measure.ts';
+import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
+import { errorJson, metadataJson, type RecordContext } from './record-line.ts';
+
+/** Headers whose values are secrets, or may be. */
+const SECRET = /^(authorization|proxy-authorization|cookie|set-cookie|.*(token|secret|api-?key|password).*)$/i;
+
+const shown = (name: string, value: string): string => (SECRET.test(name) ? '<redacted>' : value);
+
+function sentHeaders(wire: Buffer, bodyAt: number): Record<string, string> {
+  const lines = wire
+    .toString('latin1', 0, bodyAt)
+    .split('\r\n')
+    .slice(1)
+    .filter((line) => line !== '');
+  return Object.fromEntries(
+    lines.map((line) => {
+      const colon = line.indexOf(':');
+      const name = line.slice(0, colon);
+      return [name, shown(name, line.slice(colon + 1).trim())];
+    }),
+  );
+}
+
+/** Text where the bytes are text, else base64 under a name that says so. */
+function replies(measured: Measured): unknown[] {
+  const { exchange } = measured;
+  const perfNs = (at: number): number => Math.round(at * 1e6);
+  const { reader } = exchange;
+  const stream = reader instanceof SageMakerStreamReader ? reader.inner : reader;
+  if (stream instanceof StreamReader) {
+    return stream.raw.map(({ at, data }) => ({ perf_ns: perfNs(at), packets: [{ name: 'data', value: data }] }));
+  }
+  const { body } = exchange;
+  if (body.length === 0) return [];
+  const text = body.toString('utf8');
+  const isText = Buffer.from(text, 'utf8').equals(body);
+  const contentType = exchange.headers.get('content-type') ?? null;
+  return [
+    isText
+      ? { perf_ns: perfNs(exchange.endAt), text, content_type: contentType }
+      : { perf_ns: perfNs(exchange.endAt), raw_bytes: body.toString('base64'), content_type: contentType },
+  ];
+}
+
+function payload(wire: Buffer, bodyAt: number): unknown {
+  const body = wire.subarray(bodyAt);
+  const text = body.toString('utf8');
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  } catch {
+    // Not JSON: wrapped below, since the field holds an object.
+  }
+  return Buffer.from(text, 'utf8').equals(body) ? { text } : { base64: body.toString('base64') };
+}
+
+export function rawLine(measured: Measured, context: RecordContext): string {
+  const { request, exchange, error } = measured;
+  const fields = {
+    start_perf_ns: Math.round(exchange.startedAt * 1e6),
+    request_headers: sentHeaders(request.wire, request.bodyAt),
+    ...(exchange.status ? { status: exchange.status } : {}),
+    response_headers: Object.fromEntries([...exchange.headers].map(([name, value]) => [name, shown(name, value)])),
+    responses: replies(measured),
+    payload: payload(request.wire, request.bodyAt),
+  };
+  const json = JSON.stringify(fields).slice(1, -1);
+  return `{"metadata":${metadataJson(measured, context)},${json}${error ? `,"error":${errorJson(error)}` : ''}}`;
+}

@@ -1,0 +1,132 @@
+/** The files of a run, written while it goes and completed at its end. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { RunClock } from '../clock.ts';
+import type { Measured } from '../measure/measure.ts';
+import { RunStats } from '../measure/run-stats.ts';
+import { ReportCollector } from '../report/collector.ts';
+import type { PreparedRequest } from '../request/prepared.ts';
+import type { SkippedLine } from '../source/types.ts';
+import { summaryCsv } from './csv.ts';
+import { InputsFile } from './inputs.ts';
+import { LineWriter } from './line-writer.ts';
+import { rawLine } from './raw-line.ts';
+import { recordLine } from './record-line.ts';
+import { figures, type SummaryFacts, summaryJson } from './summary.ts';
+import { TimeSlices } from './time-slices.ts';
+
+/** Names of the files; all but the last three are AIPerf's. */
+export const FILES = {
+  records: 'profile_export.jsonl',
+  summaryJson: 'profile_export_aiperf.json',
+  summaryCsv: 'profile_export_aiperf.csv',
+  inputs: 'inputs.json',
+  slicesJson: 'profile_export_aiperf_timeslices.json',
+  slicesCsv: 'profile_export_aiperf_timeslices.csv',
+  raw: 'profile_export_raw.jsonl',
+  /** What was asked for, what was skipped and what came of it. */
+  replay: 'replay.json',
+  skipped: 'skipped.jsonl',
+  report: 'report.html',
+} as const;
+
+export interface ResultSetOptions {
+  directory: string;
+  run: string;
+  sliceMs: number;
+  inputs: boolean;
+  raw: boolean;
+  workerId: string;
+}
+
+export class ResultSet {
+  readonly #options: ResultSetOptions;
+  readonly #records: LineWriter;
+  readonly #raw: LineWriter | undefined;
+  readonly #inputs: InputsFile | undefined;
+  #skipped: LineWriter | undefined;
+  readonly stats = new RunStats();
+  readonly warmup = new RunStats();
+  readonly slices: TimeSlices;
+  readonly report = new ReportCollector();
+  /** Lines that were not replayed, by reason. */
+  readonly skippedReasons = new Map<string, number>();
+  #startAt = 0;
+
+  private constructor(options: ResultSetOptions) {
+    this.#options = options;
+    this.slices = new TimeSlices(options.sliceMs);
+    this.#records = new LineWriter(this.#path(FILES.records));
+    this.#raw = options.raw ? new LineWriter(this.#path(FILES.raw)) : undefined;
+    this.#inputs = options.inputs ? new InputsFile(this.#path(FILES.inputs)) : undefined;
+  }
+
+  static async create(options: ResultSetOptions): Promise<ResultSet> {
+    await mkdir(options.directory, { recursive: true });
+    return new ResultSet(options);
+  }
+
+  #path(name: string): string {
+    return join(this.#options.directory, name);
+  }
+
+  /** The run's clock starts at `startAt`, a time of `performance.now()`. */
+  started(startAt: number): void {
+    this.#startAt = startAt;
+  }
+
+  prepared(request: PreparedRequest): void {
+    this.#inputs?.add(request);
+  }
+
+  skipped(line: SkippedLine): void {
+    this.skippedReasons.set(line.reason, (this.skippedReasons.get(line.reason) ?? 0) + 1);
+    this.#skipped ??= new LineWriter(this.#path(FILES.skipped));
+    this.#skipped.write(JSON.stringify(line));
+  }
+
+  measured(measured: Measured, clock: RunClock): void {
+    const epoch = (at: number): number => clock.epochMs(at);
+    if (measured.request.phase === 'warmup') {
+      this.warmup.add(measured, epoch);
+      return;
+    }
+    const context = { clock, workerId: this.#options.workerId };
+    this.stats.add(measured, epoch);
+    this.slices.add(measured, clock, this.#startAt);
+    this.report.add(measured, this.#startAt);
+    this.#records.write(recordLine(measured, context));
+    this.#raw?.write(rawLine(measured, context));
+  }
+
+  /**
+   * Completes the files.
+   *
+   * @param configuration what was asked for, for `replay.json`; without secrets
+   */
+  async finish(facts: Omit<SummaryFacts, 'warmup' | 'run'>, configuration: Record<string, unknown>): Promise<void> {
+    const complete: SummaryFacts = {
+      ...facts,
+      run: this.#options.run,
+      ...(this.warmup.completed > 0 ? { warmup: this.warmup } : {}),
+    };
+    await this.#records.close();
+    await this.#raw?.close();
+    await this.#skipped?.close();
+    const inputsWritten = await this.#inputs?.finish();
+    await writeFile(this.#path(FILES.summaryJson), `${JSON.stringify(summaryJson(this.stats, complete), null, 1)}\n`);
+    await writeFile(this.#path(FILES.summaryCsv), summaryCsv(figures(this.stats, complete)));
+    await this.slices.write(this.#path(FILES.slicesJson), this.#path(FILES.slicesCsv), facts.startMs);
+    const own = {
+      run: this.#options.run,
+      ...configuration,
+      skipped: Object.fromEntries(this.skippedReasons),
+      ...(inputsWritten === false ? { inputs_left_out: 'more requests than inputs.json can hold' } : {}),
+      statuses: Object.fromEntries(this.stats.statuses),
+      /** HdrHistogram V2, compressed, base64; values are multiplied by each metric's scale. */
+      statistics: this.stats.toJSON(),
+      report: this.report.toJSON(),
+    };
+    await writeFile(this.#path(FILES.replay), `${JSON.stringify(own)}\n`);
+  }
+}

@@ -1,0 +1,78 @@
+/** The run in slices of time, by when requests were sent. */
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import type { RunClock } from '../clock.ts';
+import type { Measured } from '../measure/measure.ts';
+import { RunStats } from '../measure/run-stats.ts';
+import { TIMESLICES_HEADER, timesliceRows } from './csv.ts';
+import { figures } from './summary.ts';
+
+/** Slices whose figures are held open; older ones are packed, about 6 KB each, and opened again for a late reply. */
+const MAX_OPEN = 8;
+const NS_PER_MS = 1_000_000n;
+
+export class TimeSlices {
+  readonly #sliceMs: number;
+  readonly #open = new Map<number, RunStats>();
+  readonly #packed = new Map<number, string>();
+
+  /** @param sliceMs length of a slice */
+  constructor(sliceMs: number) {
+    this.#sliceMs = sliceMs;
+  }
+
+  /** @param startAt start of the run's clock, a time of `performance.now()` */
+  add(measured: Measured, clock: RunClock, startAt: number): void {
+    const elapsed = measured.exchange.startedAt - startAt;
+    this.#slice(Math.max(0, Math.floor(elapsed / this.#sliceMs))).add(measured, (at) => clock.epochMs(at));
+  }
+
+  #slice(index: number): RunStats {
+    const open = this.#open.get(index);
+    if (open) return open;
+    const packed = this.#packed.get(index);
+    this.#packed.delete(index);
+    const stats = packed === undefined ? new RunStats(true) : RunStats.fromJSON(JSON.parse(packed));
+    this.#open.set(index, stats);
+    if (this.#open.size > MAX_OPEN) {
+      const oldest = Math.min(...this.#open.keys());
+      this.#packed.set(oldest, JSON.stringify(this.#open.get(oldest)));
+      this.#open.delete(oldest);
+    }
+    return stats;
+  }
+
+  /** Takes another process's slices of the same clock in. */
+  merge(slices: Record<string, ReturnType<RunStats['toJSON']>>): void {
+    for (const [index, json] of Object.entries(slices)) this.#slice(Number(index)).merge(RunStats.fromJSON(json));
+  }
+
+  toJSON(): Record<string, ReturnType<RunStats['toJSON']>> {
+    const packed = [...this.#packed].map(([index, text]) => [index, JSON.parse(text)]);
+    const open = [...this.#open].map(([index, stats]) => [index, stats.toJSON()]);
+    return Object.fromEntries([...packed, ...open]);
+  }
+
+  /** Writes both files, slice by slice; slices without a request are left out, as AIPerf leaves them out. */
+  async write(jsonPath: string, csvPath: string, startMs: number): Promise<void> {
+    const json = createWriteStream(jsonPath);
+    const csv = createWriteStream(csvPath);
+    json.write('{"timeslices":[');
+    csv.write(`${TIMESLICES_HEADER}\n`);
+    const indexes = [...this.#open.keys(), ...this.#packed.keys()].sort((a, b) => a - b);
+    const startNs = BigInt(Math.round(startMs * 1000)) * 1000n;
+    for (const [position, index] of indexes.entries()) {
+      const stats = this.#open.get(index) ?? RunStats.fromJSON(JSON.parse(this.#packed.get(index) ?? '{}'));
+      const from = startNs + BigInt(Math.round(index * this.#sliceMs)) * NS_PER_MS;
+      const to = from + BigInt(Math.round(this.#sliceMs)) * NS_PER_MS;
+      const found = figures(stats, { windowSeconds: this.#sliceMs / 1000, scheduled: false, slice: true });
+      // The slice's window is its length, not that of its own requests.
+      const body = JSON.stringify(Object.fromEntries(found.results)).slice(1);
+      json.write(`${position === 0 ? '' : ','}{"start_ns":${from},"end_ns":${to},${body}`);
+      csv.write(`${timesliceRows(position, String(from), String(to), found).join('\n')}\n`);
+    }
+    json.end(']}\n');
+    csv.end();
+    await Promise.all([once(json, 'finish'), once(csv, 'finish')]);
+  }
+}

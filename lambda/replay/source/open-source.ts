@@ -1,0 +1,100 @@
+/** Finds the captures that a replay is made of, and brings those that are in S3 to the local disk. */
+import { createWriteStream } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { PermanentError } from '../../common/errors.ts';
+import type { ObjectFacts, Storage } from '../../common/storage.ts';
+import { backfillObjects } from '../../run/capture-objects.ts';
+import { localFiles } from './files.ts';
+import type { SourceFile } from './types.ts';
+
+/** Objects that are copied at a time. */
+const COPIES = 8;
+
+export interface OpenSourceOptions {
+  /** Captured times, epoch ms: hour folders of S3 outside them are not read. */
+  fromMs?: number;
+  toMs?: number;
+  /** Called only for a source in S3. */
+  storage: () => Promise<Storage>;
+  onCopied?(object: ObjectFacts): void;
+}
+
+export interface OpenedSource {
+  files: SourceFile[];
+  /** Deletes what was copied. */
+  dispose(): Promise<void>;
+}
+
+export interface S3Location {
+  bucket: string;
+  key: string;
+}
+
+export function parseS3Location(location: string): S3Location | undefined {
+  const match = /^s3:\/\/([^/]+)\/?(.*)$/s.exec(location);
+  return match ? { bucket: match[1] ?? '', key: match[2] ?? '' } : undefined;
+}
+
+/**
+ * @param location a capture file, a directory (all `*.jsonl` below it), or `s3://bucket/prefix`
+ * @throws PermanentError `SourceMissing`, `NoCaptureFiles`, and those of the storage
+ */
+export async function openSource(location: string, options: OpenSourceOptions): Promise<OpenedSource> {
+  const s3 = parseS3Location(location);
+  if (!s3) return { files: await localFiles(location), dispose: async () => {} };
+  return copyFromS3(await options.storage(), s3, options);
+}
+
+/** Objects of a prefix, or the one object that is named whole, in the order of their keys. */
+export async function* s3Objects(
+  storage: Storage,
+  { bucket, key }: S3Location,
+  window: { fromMs?: number; toMs?: number },
+): AsyncGenerator<ObjectFacts> {
+  if (key.endsWith('.jsonl')) {
+    const facts = await storage.head(bucket, key);
+    if (facts) yield facts;
+    return;
+  }
+  yield* backfillObjects(storage, { bucket, prefix: '' }, { bucket, prefix: key }, window);
+}
+
+async function copyFromS3(storage: Storage, location: S3Location, options: OpenSourceOptions): Promise<OpenedSource> {
+  const directory = await mkdtemp(join(tmpdir(), 'replay-captures-'));
+  const dispose = (): Promise<void> => rm(directory, { recursive: true, force: true });
+  const files: SourceFile[] = [];
+  const running = new Set<Promise<void>>();
+  try {
+    for await (const object of s3Objects(storage, location, options)) {
+      const path = join(directory, `${files.length}.jsonl`);
+      files.push({ path, name: object.key, bucket: object.bucket, size: object.size });
+      const copy = copyObject(storage, object, path).then(() => {
+        running.delete(copy);
+        options.onCopied?.(object);
+      });
+      // A failed copy is thrown by the race below; without this it would also be an unhandled rejection.
+      copy.catch(() => {});
+      running.add(copy);
+      if (running.size >= COPIES) await Promise.race(running);
+    }
+    await Promise.all(running);
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
+  if (files.length === 0) {
+    await dispose();
+    throw new PermanentError('NoCaptureFiles', 'There are no capture files at that place and time', {
+      got: `s3://${location.bucket}/${location.key}`,
+      expected: 'objects that end with .jsonl',
+    });
+  }
+  return { files, dispose };
+}
+
+async function copyObject(storage: Storage, object: ObjectFacts, path: string): Promise<void> {
+  await pipeline(await storage.read(object), createWriteStream(path));
+}
