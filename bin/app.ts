@@ -8,19 +8,14 @@ const { CDK_DEFAULT_ACCOUNT: account, CDK_DEFAULT_REGION: region } = process.env
 
 try {
   // As dotenv's own tools name another file than .env.
-  const { settings, unknown } = readSettings(process.env, process.env.DOTENV_CONFIG_PATH);
+  const { settings, warnings } = readSettings(process.env, process.env.DOTENV_CONFIG_PATH);
   const app = new App();
   const stack = new MonitoringStack(app, resourceNames(settings.STACK_PREFIX).stack, {
     settings,
     env: { ...(account ? { account } : {}), ...(region ? { region } : {}) },
     tags: { 'sagemaker-inference-monitor': settings.STACK_PREFIX },
   });
-  for (const name of unknown) {
-    Validations.of(stack).addWarning(
-      'UnknownSetting',
-      `.env sets ${name}, which is no setting of this stack; see .env.example`,
-    );
-  }
+  for (const [index, text] of warnings.entries()) Validations.of(stack).addWarning(`Settings${index + 1}`, text);
   app.synth();
 } catch (error) {
   if (!(error instanceof Error) || error.name !== 'InvalidSettings') throw error;

@@ -1,0 +1,84 @@
+/** What settings must be together. */
+import type { PriceOverrides } from '../lambda/judge/price-overrides.ts';
+import { ratesOf } from '../lambda/judge/prices.ts';
+import type { CheckedSettings } from './settings-schema.ts';
+
+export interface WrongSetting {
+  name: string;
+  got: string;
+  allowed: string;
+}
+
+const isOpenAi = ({ BEDROCK_MODEL_ID: id }: CheckedSettings): boolean => id.startsWith('openai:/');
+const isBedrock = ({ BEDROCK_MODEL_ID: id }: CheckedSettings): boolean => !/^(openai|sagemaker):\//.test(id);
+
+/**
+ * Combinations with which every run would fail.
+ *
+ * @param faulty names of settings that are wrong by themselves: what depends on them cannot be told
+ */
+export function wrongTogether(settings: CheckedSettings, faulty: ReadonlySet<string>): WrongSetting[] {
+  const wrong: WrongSetting[] = [];
+  const check = (of: (keyof CheckedSettings)[], fault: () => WrongSetting | undefined): void => {
+    const found = of.some((name) => faulty.has(name)) ? undefined : fault();
+    if (found !== undefined) wrong.push(found);
+  };
+  check(['BEDROCK_GUARDRAIL_ID', 'BEDROCK_GUARDRAIL_VERSION'], () => {
+    if (settings.BEDROCK_GUARDRAIL_ID === undefined || settings.BEDROCK_GUARDRAIL_VERSION !== undefined)
+      return undefined;
+    const allowed = 'a guardrail version: a number or DRAFT, since BEDROCK_GUARDRAIL_ID is set';
+    return { name: 'BEDROCK_GUARDRAIL_VERSION', got: 'nothing', allowed };
+  });
+  check(['BEDROCK_MODEL_ID', 'JUDGE_SECRET_ARN', 'JUDGE_BASE_URL'], () => {
+    if (!isOpenAi(settings) || settings.JUDGE_SECRET_ARN !== undefined || settings.JUDGE_BASE_URL !== undefined) {
+      return undefined;
+    }
+    const allowed = `the ARN of the secret with the API key of ${settings.BEDROCK_MODEL_ID}, or JUDGE_BASE_URL of a server that needs none`;
+    return { name: 'JUDGE_SECRET_ARN', got: 'nothing', allowed };
+  });
+  check(['BEDROCK_MODEL_ID', 'JUDGE_PRICES', 'EVALUATION_BUDGET_USD'], () => {
+    const { BEDROCK_MODEL_ID: model, EVALUATION_BUDGET_USD: budget } = settings;
+    const overrides = JSON.parse(settings.JUDGE_PRICES) as PriceOverrides;
+    if (budget === 0 || ratesOf(model, { overrides }) !== null) return undefined;
+    const allowed = 'the price of that model, so that the budget can be kept; or EVALUATION_BUDGET_USD=0 (no limit)';
+    return { name: 'JUDGE_PRICES', got: `no price of ${model}`, allowed };
+  });
+  return wrong;
+}
+
+/** What works, and is most likely not what was meant: a sentence each. */
+export function doubtsAbout(settings: CheckedSettings): string[] {
+  const { MLFLOW_TRACKING_URI: uri, MLFLOW_SECRET_ARN: secret } = settings;
+  const managed = uri.startsWith('arn:');
+  const doubts: [boolean, string][] = [
+    [
+      managed && settings.MLFLOW_ARTIFACT_BUCKET === undefined,
+      'MLFLOW_ARTIFACT_BUCKET is not set: a managed MLflow keeps the spans of its traces in an S3 bucket, and without this setting the stack may not write there',
+    ],
+    [
+      managed && secret !== undefined,
+      'MLFLOW_SECRET_ARN is not used: a managed MLflow is called with the role of the function',
+    ],
+    [
+      uri.startsWith('http:') && secret !== undefined,
+      'MLFLOW_TRACKING_URI is http, not https: the secret of MLFLOW_SECRET_ARN goes over the network unencrypted',
+    ],
+    [
+      !managed && settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT !== undefined,
+      'SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT is not used: MLFLOW_TRACKING_URI is a URL already',
+    ],
+    [
+      !isOpenAi(settings) && settings.JUDGE_BASE_URL !== undefined,
+      'JUDGE_BASE_URL is not used: BEDROCK_MODEL_ID does not begin with openai:/',
+    ],
+    [
+      !isOpenAi(settings) && settings.JUDGE_SECRET_ARN !== undefined,
+      'JUDGE_SECRET_ARN is not used: BEDROCK_MODEL_ID does not begin with openai:/',
+    ],
+    [
+      !isBedrock(settings) && settings.BEDROCK_GUARDRAIL_ID !== undefined,
+      'BEDROCK_GUARDRAIL_ID is not used: the judge is not a model of Bedrock',
+    ],
+  ];
+  return doubts.filter(([applies]) => applies).map(([, text]) => text);
+}

@@ -1,0 +1,74 @@
+/** `.env.example` is what a person starts from: it must name every setting, and work when it is filled in. */
+import { readFileSync } from 'node:fs';
+import { parse as parseDotenv } from 'dotenv';
+import { readEnvironment } from '../../lambda/common/environment.ts';
+import { functionEnvironment } from '../../lib/function-environment.ts';
+import { parseSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES, type Settings } from '../../lib/settings.ts';
+
+const text = readFileSync('.env.example', 'utf8');
+const required: Record<string, string> = {
+  STACK_PREFIX: 'prod',
+  MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
+  SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
+  DATA_CAPTURE_S3_BUCKET: 'my-captures',
+};
+
+const filledIn = text.replace(/^([A-Z0-9_]+)=$/gm, (_, name: string) => `${name}=${required[name]}`);
+const uncommented = filledIn.replace(/^#(?=[A-Z0-9_]+=)/gm, '');
+
+/** A setting's paragraph: its comment, and the line that sets it. */
+function paragraphOf(name: string): string {
+  const paragraphs = text.split('\n\n').filter((paragraph) => new RegExp(`^#?${name}=`, 'm').test(paragraph));
+  expect(paragraphs).toHaveLength(1);
+  return paragraphs[0] ?? '';
+}
+
+it('names exactly all settings, the required ones first and open', () => {
+  const names = [...text.matchAll(/^#?([A-Z0-9_]+)=/gm)].map(([, name]) => name);
+  expect(names.toSorted()).toEqual(SETTING_NAMES.toSorted());
+  expect(names.slice(0, REQUIRED_SETTING_NAMES.length)).toEqual(REQUIRED_SETTING_NAMES);
+  expect(Object.keys(parseDotenv(text))).toEqual(REQUIRED_SETTING_NAMES);
+});
+
+it.each(SETTING_NAMES)('documents %s in a line or two', (name) => {
+  const comment = paragraphOf(name)
+    .split('\n')
+    .filter((line) => line.startsWith('# '));
+  expect(comment.length).toBeGreaterThanOrEqual(1);
+  expect(comment.length).toBeLessThanOrEqual(3);
+  expect(comment.join(' ').length).toBeGreaterThan(40);
+});
+
+it('a copy with the required values filled in is valid', () => {
+  expect(parseSettings(parseDotenv(filledIn))).toEqual(parseSettings(required));
+});
+
+it('every example is valid, all of them together', () => {
+  const settings = parseSettings(parseDotenv(uncommented));
+  for (const name of SETTING_NAMES) expect(settings[name as keyof Settings]).toBeDefined();
+});
+
+it('shows the default of every setting that has one', () => {
+  const defaults = parseSettings(required);
+  const examples = parseSettings(parseDotenv(uncommented));
+  for (const name of SETTING_NAMES as (keyof Settings)[]) {
+    const statesIt = /no default|Default: the endpoint's name/s.test(paragraphOf(name).replaceAll(/\n# ?/g, ' '));
+    if (statesIt || REQUIRED_SETTING_NAMES.includes(name)) continue;
+    expect({ [name]: examples[name] }).toEqual({ [name]: defaults[name] });
+  }
+});
+
+it.each([
+  ['the defaults', required],
+  ['every example', parseDotenv(uncommented)],
+])('the functions accept what the stack hands on of %s', (_, variables) => {
+  const environment = functionEnvironment(parseSettings(variables), 'work-bucket', 'budget-table');
+  const { STACK_PREFIX, BEDROCK_MODEL_ID, DATA_CAPTURE_S3_PREFIX, EVALUATION_BUDGET_USD } =
+    readEnvironment(environment);
+  expect({ STACK_PREFIX, BEDROCK_MODEL_ID, EVALUATION_BUDGET_USD }).toEqual({
+    STACK_PREFIX: 'prod',
+    BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6',
+    EVALUATION_BUDGET_USD: 20,
+  });
+  expect(DATA_CAPTURE_S3_PREFIX).toMatch(/my-endpoint\/$/);
+});

@@ -1,0 +1,353 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseSettings, REQUIRED_SETTING_NAMES, readSettings, SETTING_NAMES } from '../../lib/settings.ts';
+
+const required = {
+  STACK_PREFIX: 'prod',
+  MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
+  SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
+  DATA_CAPTURE_S3_BUCKET: 'my-captures',
+};
+const TRACKING_SERVER = 'arn:aws:sagemaker:us-east-1:123456789012:mlflow-tracking-server/main';
+const MLFLOW_APP = 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC123';
+const SECRET = 'arn:aws:secretsmanager:us-east-1:123456789012:secret:mlflow-AbCdEf';
+
+const parse = (more: Record<string, string | undefined> = {}) => parseSettings({ ...required, ...more });
+
+/** The lines of the error, without the first, which is a heading. */
+function refusal(variables: Record<string, string | undefined>): string[] {
+  try {
+    parseSettings(variables);
+  } catch (error) {
+    expect((error as Error).name).toBe('InvalidSettings');
+    return (error as Error).message.split('\n').slice(1);
+  }
+  throw new Error('The settings were accepted');
+}
+const refusalOf = (name: string, value: string): string => {
+  const lines = refusal({ ...required, [name]: value });
+  expect(lines).toHaveLength(1);
+  return lines[0] ?? '';
+};
+
+describe('the settings as a whole', () => {
+  it('takes the required ones and gives every other its default', () => {
+    expect(parse()).toEqual({
+      ...required,
+      DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
+      MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
+      BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6',
+      MLFLOW_EVALUATION_MODEL_PARAM: '{}',
+      EVALUATION_SAMPLE_RATE: 1,
+      EVALUATION_BUDGET_USD: 20,
+      EVALUATION_ALWAYS: '[]',
+      JUDGE_CALLS: 'together',
+      JUDGE_GUIDELINES: '{}',
+      JUDGE_PRICES: '{}',
+      CSV_HEADER: 'false',
+      FEATURE_NAMES: '[]',
+      MAX_LINE_BYTES: 75_497_472,
+      MAX_CONCURRENCY: 10,
+      LAMBDA_MEMORY_MB: 1024,
+      LAMBDA_TIMEOUT_SECONDS: 900,
+      LOG_RETENTION_DAYS: 30,
+      REPLAY_ENDPOINT_NAMES: [],
+    });
+  });
+
+  it('names every required setting that is missing, in one error', () => {
+    const lines = refusal({ STACK_PREFIX: '', DATA_CAPTURE_S3_BUCKET: '   ' });
+    expect(lines.map((line) => line.trim().split(':')[0])).toEqual(REQUIRED_SETTING_NAMES);
+    for (const line of lines) expect(line).toMatch(/: got nothing \(it is required\); allowed: \S/);
+  });
+
+  it('lists missing, wrong and ill-matched settings together, each with what was got and what is allowed', () => {
+    const lines = refusal({
+      ...required,
+      STACK_PREFIX: undefined,
+      EVALUATION_SAMPLE_RATE: '1,5',
+      MAX_CONCURRENCY: '0',
+      CSV_HEADER: 'yes',
+      BEDROCK_GUARDRAIL_ID: 'gr1234',
+    });
+    expect(lines).toEqual([
+      '  STACK_PREFIX: got nothing (it is required); allowed: letters, digits and "-", 30 characters at most',
+      '  EVALUATION_SAMPLE_RATE: got "1,5"; allowed: a number from 0 to 1',
+      '  CSV_HEADER: got "yes"; allowed: true or false',
+      '  MAX_CONCURRENCY: got "0"; allowed: a whole number from 1 to 10000',
+      '  BEDROCK_GUARDRAIL_VERSION: got nothing; allowed: a guardrail version: a number or DRAFT, since BEDROCK_GUARDRAIL_ID is set',
+    ]);
+  });
+
+  it('counts an empty variable as not made', () => {
+    expect(parse({ EVALUATION_SAMPLE_RATE: '', MLFLOW_EXPERIMENT_NAME: ' ', DATA_CAPTURE_S3_PREFIX: '' })).toEqual(
+      parse(),
+    );
+  });
+});
+
+describe('single settings', () => {
+  it.each([
+    ['STACK_PREFIX', 'a'.repeat(30)],
+    ['STACK_PREFIX', 'Team-2'],
+    ['MLFLOW_TRACKING_URI', TRACKING_SERVER],
+    ['MLFLOW_TRACKING_URI', MLFLOW_APP],
+    ['MLFLOW_TRACKING_URI', 'arn:aws-us-gov:sagemaker:us-gov-west-1:123456789012:mlflow-tracking-server/x'],
+    ['MLFLOW_TRACKING_URI', 'http://10.0.0.7:5000/mlflow'],
+    ['SAGEMAKER_ENDPOINT_NAME', 'A'.repeat(63)],
+    ['DATA_CAPTURE_S3_BUCKET', 'my.captures-1'],
+    ['DATA_CAPTURE_KMS_KEY_ARN', 'arn:aws:kms:us-east-1:123456789012:key/mrk-1234abcd'],
+    ['MLFLOW_SECRET_ARN', SECRET],
+    ['MLFLOW_ARTIFACT_BUCKET', 's3://bucket/deep/prefix/'],
+    ['MLFLOW_ARTIFACT_BUCKET', 'bucket'],
+    ['JUDGE_GUIDELINES', '{"safety":"Ours instead of the default."}'],
+    ['EVALUATION_ALWAYS', '[{"name":"personal data","flaggedBy":{"scorer":"pii_detected","is":true}}]'],
+    ['FEATURE_NAMES', '["age","income"]'],
+    ['BEDROCK_GUARDRAIL_VERSION', 'DRAFT'],
+    ['ALARM_EMAIL', 'on-call+ml@example.com'],
+  ])('%s may be %s', (name, value) => {
+    expect(parse({ [name]: value })).toHaveProperty(name, value);
+  });
+
+  it.each([
+    ['STACK_PREFIX', 'a'.repeat(31), /letters, digits and "-", 30 characters at most/],
+    ['STACK_PREFIX', 'my_team', /letters, digits/],
+    [
+      'MLFLOW_TRACKING_URI',
+      'mlflow.example.com',
+      /the ARN of an mlflow-app or mlflow-tracking-server, or an http\(s\) URL/,
+    ],
+    ['MLFLOW_TRACKING_URI', 'databricks', /the ARN of/],
+    ['MLFLOW_TRACKING_URI', 'arn:aws:sagemaker:us-east-1:123456789012:endpoint/x', /the ARN of an mlflow-app/],
+    ['MLFLOW_TRACKING_URI', 'file:///mlruns', /an http\(s\) URL/],
+    ['MLFLOW_TRACKING_URI', 'https://host/#/experiments/1', /without "\?" and "#"/],
+    ['SAGEMAKER_ENDPOINT_NAME', 'my_endpoint', /an endpoint name/],
+    ['SAGEMAKER_ENDPOINT_NAME', 'arn:aws:sagemaker:us-east-1:123456789012:endpoint/x', /an endpoint name/],
+    ['DATA_CAPTURE_S3_BUCKET', 's3://my-captures', /without s3:\/\//],
+    ['DATA_CAPTURE_S3_BUCKET', 'my-captures/data', /without a prefix/],
+    ['DATA_CAPTURE_S3_BUCKET', 'My-Captures', /the name of the bucket/],
+    ['DATA_CAPTURE_S3_BUCKET', 'a..b', /the name of the bucket/],
+    ['DATA_CAPTURE_S3_PREFIX', '/data', /does not begin with "\/"/],
+    ['DATA_CAPTURE_S3_PREFIX', 's3://bucket/data', /does not begin with "\/" or "s3:"/],
+    ['DATA_CAPTURE_S3_PREFIX', 'a\nb', /without control characters/],
+    ['DATA_CAPTURE_S3_PREFIX', 'é'.repeat(451), /900 bytes at most/],
+    ['DATA_CAPTURE_KMS_KEY_ARN', 'arn:aws:kms:us-east-1:123456789012:alias/mine', /not of an alias/],
+    ['MLFLOW_EXPERIMENT_NAME', 'x'.repeat(501), /500 characters at most/],
+    ['BEDROCK_MODEL_ID', 'anthropic:/claude-sonnet-4-6', /or openai:\/<model>, sagemaker:\/<endpoint>/],
+    ['BEDROCK_MODEL_ID', 'two words', /a Bedrock model id/],
+    ['MLFLOW_EVALUATION_MODEL_PARAM', '{temperature:0}', /this is not JSON/],
+    ['MLFLOW_EVALUATION_MODEL_PARAM', '{"temperature":9}', /temperature: Too big/],
+    ['MLFLOW_EVALUATION_MODEL_PARAM', '[1]', /JSON of inference parameters/],
+    ['EVALUATION_SAMPLE_RATE', '-0.1', /from 0 to 1/],
+    ['EVALUATION_SAMPLE_RATE', '10%', /from 0 to 1/],
+    ['EVALUATION_BUDGET_USD', '-1', /US dollars a day, 0 for no limit/],
+    ['EVALUATION_BUDGET_USD', 'Infinity', /US dollars a day/],
+    ['EVALUATION_BUDGET_USD', '$20', /US dollars a day/],
+    ['EVALUATION_ALWAYS', '[{"name":"nothing to go by"}]', /a rule needs a condition/],
+    [
+      'EVALUATION_ALWAYS',
+      '[{"name":"x","flaggedBy":{"scorer":"no_such","is":true}}]',
+      /there is no code scorer no_such/,
+    ],
+    ['EVALUATION_ALWAYS', '{}', /a JSON list of rules/],
+    ['JUDGE_CALLS', 'both', /together or separate/],
+    ['JUDGE_GUIDELINES', '{"1st":"Be kind."}', /1st.name: a letter, then/],
+    ['JUDGE_GUIDELINES', '{"response_words":"Be brief."}', /response_words is there twice/],
+    ['JUDGE_GUIDELINES', '["Be kind."]', /JSON of guidelines by name/],
+    ['JUDGE_PRICES', '{"m":{"input":1}}', /JSON of prices/],
+    ['JUDGE_BASE_URL', 'llm.example.com', /an http\(s\) URL/],
+    ['BEDROCK_GUARDRAIL_ID', 'arn:aws:bedrock:us-east-1:123456789012:guardrail/gr1', /a guardrail id/],
+    ['BEDROCK_GUARDRAIL_VERSION', '0', /a number or DRAFT/],
+    ['FEATURE_NAMES', 'age,income', /this is not JSON/],
+    ['FEATURE_NAMES', '[1,2]', /a JSON list of names/],
+    ['MAX_LINE_BYTES', '100', /a whole number from 1024/],
+    ['MAX_CONCURRENCY', '2.5', /a whole number from 1 to 10000/],
+    ['MAX_CONCURRENCY', '10001', /a whole number from 1 to 10000/],
+    ['LAMBDA_MEMORY_MB', '128', /from 512 to 10240/],
+    ['LAMBDA_TIMEOUT_SECONDS', '901', /from 120 to 900/],
+    ['LOG_RETENTION_DAYS', '31', /one of 1, 3, 5, 7, 14, 30, 60/],
+    ['ALARM_EMAIL', 'on-call', /an e-mail address/],
+    ['REPLAY_ENDPOINT_NAMES', 'one,two_', /endpoint names separated by commas/],
+  ])('%s may not be %s', (name, value, allowed) => {
+    const line = refusalOf(name, value);
+    expect(line).toMatch(new RegExp(`^ {2}${name}: got `));
+    expect(line.slice(line.indexOf('; allowed: '))).toMatch(allowed);
+  });
+
+  it('ends the capture prefix with one slash', () => {
+    expect(parse({ DATA_CAPTURE_S3_PREFIX: 'data/my-endpoint' }).DATA_CAPTURE_S3_PREFIX).toBe('data/my-endpoint/');
+    expect(parse({ DATA_CAPTURE_S3_PREFIX: 'data/my-endpoint/' }).DATA_CAPTURE_S3_PREFIX).toBe('data/my-endpoint/');
+  });
+
+  it.each([
+    ['bedrock:/us.amazon.nova-lite-v1:0', 'us.amazon.nova-lite-v1:0'],
+    ['bedrock://anthropic.claude-haiku-4-5-20251001-v1:0', 'anthropic.claude-haiku-4-5-20251001-v1:0'],
+    [
+      'bedrock:/arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2',
+      'arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2',
+    ],
+    [
+      'arn:aws:bedrock:us-east-1::foundation-model/amazon.nova-lite-v1:0',
+      'arn:aws:bedrock:us-east-1::foundation-model/amazon.nova-lite-v1:0',
+    ],
+    ['sagemaker:/my-judge', 'sagemaker:/my-judge'],
+  ])('reads the judge %s as %s', (given, read) => {
+    expect(parse({ BEDROCK_MODEL_ID: given, EVALUATION_BUDGET_USD: '0' }).BEDROCK_MODEL_ID).toBe(read);
+  });
+
+  it('reads numbers and lists as such', () => {
+    const { EVALUATION_SAMPLE_RATE, EVALUATION_BUDGET_USD, REPLAY_ENDPOINT_NAMES } = parse({
+      EVALUATION_SAMPLE_RATE: '0.05',
+      EVALUATION_BUDGET_USD: '0',
+      REPLAY_ENDPOINT_NAMES: ' one, two ,,three',
+    });
+    expect({ EVALUATION_SAMPLE_RATE, EVALUATION_BUDGET_USD, REPLAY_ENDPOINT_NAMES }).toEqual({
+      EVALUATION_SAMPLE_RATE: 0.05,
+      EVALUATION_BUDGET_USD: 0,
+      REPLAY_ENDPOINT_NAMES: ['one', 'two', 'three'],
+    });
+  });
+});
+
+describe('secrets', () => {
+  it.each([
+    ['MLFLOW_TRACKING_URI', 'https://bob:hunter2@mlflow.example.com', 'MLFLOW_SECRET_ARN'],
+    ['MLFLOW_TRACKING_URI', 'https://bob:hunt/er2@x@mlflow.example.com', 'MLFLOW_SECRET_ARN'],
+    ['MLFLOW_TRACKING_URI', 'https://mlflow.example.com?access_token=hunter2', 'MLFLOW_SECRET_ARN'],
+    ['SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT', 'https://hunter2@vpce.example.com', 'MLFLOW_SECRET_ARN'],
+    ['JUDGE_BASE_URL', 'https://llm.example.com/v1?api-key=hunter2', 'JUDGE_SECRET_ARN'],
+  ])('in %s are refused, and not shown: %s', (name, value, belongsIn) => {
+    const line = refusalOf(name, value);
+    expect(line).not.toMatch(/hunt|er2@/);
+    // A password with a slash makes the URL unreadable; then the form is what is named.
+    if (!value.includes('hunt/er2')) expect(line).toContain(`Secrets Manager secret and name it in ${belongsIn}`);
+  });
+
+  it.each(['MLFLOW_SECRET_ARN', 'JUDGE_SECRET_ARN'])('pasted in the place of %s are not shown', (name) => {
+    const line = refusalOf(name, 'sk-proj-hunter2');
+    expect(line).not.toContain('hunter2');
+    expect(line).toMatch(/got a text of 15 characters .*allowed: the ARN of a Secrets Manager secret/);
+  });
+
+  it('a long value is cut', () => {
+    expect(refusalOf('JUDGE_GUIDELINES', `{"a":"${'x'.repeat(5000)}`).length).toBeLessThan(400);
+  });
+});
+
+describe('settings that must match', () => {
+  it('an OpenAI judge needs a key or a server that needs none', () => {
+    const openAi = { ...required, BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', EVALUATION_BUDGET_USD: '0' };
+    expect(refusal(openAi)).toEqual([
+      expect.stringMatching(/JUDGE_SECRET_ARN: got nothing; .*API key of openai:\/gpt-5-mini/),
+    ]);
+    expect(parseSettings({ ...openAi, JUDGE_SECRET_ARN: SECRET }).JUDGE_SECRET_ARN).toBe(SECRET);
+    expect(parseSettings({ ...openAi, JUDGE_BASE_URL: 'http://vllm:8000/v1' }).JUDGE_BASE_URL).toBe(
+      'http://vllm:8000/v1',
+    );
+  });
+
+  it('a budget needs the price of the judge', () => {
+    const judge = { BEDROCK_MODEL_ID: 'sagemaker:/my-judge' };
+    expect(refusal({ ...required, ...judge })).toEqual([
+      '  JUDGE_PRICES: got no price of sagemaker:/my-judge; allowed: the price of that model, so that the budget can be kept; or EVALUATION_BUDGET_USD=0 (no limit)',
+    ]);
+    expect(parse({ ...judge, EVALUATION_BUDGET_USD: '0' }).EVALUATION_BUDGET_USD).toBe(0);
+    expect(
+      parse({ ...judge, JUDGE_PRICES: '{"sagemaker:/my-judge":{"input":0.4,"output":0.4}}' }).EVALUATION_BUDGET_USD,
+    ).toBe(20);
+  });
+
+  it('what depends on a faulty setting is not judged by its default', () => {
+    expect(refusal({ ...required, BEDROCK_MODEL_ID: 'sagemaker:/my-judge', JUDGE_PRICES: 'none' })).toEqual([
+      expect.stringMatching(/^ {2}JUDGE_PRICES: got "none"; .*this is not JSON/),
+    ]);
+  });
+});
+
+describe('.env and the environment', () => {
+  let folder: string;
+  let file: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'settings-'));
+    file = join(folder, '.env');
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  const write = (variables: Record<string, string>) =>
+    writeFileSync(
+      file,
+      Object.entries(variables)
+        .map(([name, value]) => `${name}=${value}\n`)
+        .join(''),
+    );
+
+  it('the environment wins over .env, unless it is empty', () => {
+    write({ ...required, EVALUATION_SAMPLE_RATE: '0.5', MAX_CONCURRENCY: '3' });
+    const { settings } = readSettings({ EVALUATION_SAMPLE_RATE: '0.25', MAX_CONCURRENCY: '', STACK_PREFIX: ' ' }, file);
+    expect(settings).toEqual({ ...parse(), EVALUATION_SAMPLE_RATE: 0.25, MAX_CONCURRENCY: 3 });
+  });
+
+  it('the environment alone is enough', () => {
+    expect(readSettings(required, join(folder, 'missing')).settings).toEqual(parse());
+  });
+
+  it('values may be quoted, and have comments', () => {
+    writeFileSync(
+      file,
+      `# ours\nSTACK_PREFIX="prod" # the first\nMLFLOW_TRACKING_URI='https://mlflow.example.com'\nSAGEMAKER_ENDPOINT_NAME=my-endpoint\nDATA_CAPTURE_S3_BUCKET=my-captures\nJUDGE_GUIDELINES='{"kind":"Be \\"kind\\"."}'\n`,
+    );
+    expect(readSettings({}, file).settings).toEqual({ ...parse(), JUDGE_GUIDELINES: '{"kind":"Be \\"kind\\"."}' });
+  });
+
+  it('a slip of the pen is named, with what was meant', () => {
+    write({
+      ...required,
+      EVALUATION_SAMPEL_RATE: '0.5',
+      MAX_CONCURENCY: '3',
+      JUDGE_TEMPERATURE: '1',
+      PATH_TO_MY_NOTES: 'x',
+      MLFLOW_TRACKING_PASSWORD: 'hunter2',
+    });
+    const { warnings } = readSettings({ SAGEMAKER_ENDPOINTNAME: 'x', PATH: '/bin', MLFLOW_EXPERIMENT_ID: '3' }, file);
+    expect(warnings).toEqual([
+      '.env sets EVALUATION_SAMPEL_RATE, which is no setting of this stack; is EVALUATION_SAMPLE_RATE meant?',
+      '.env sets MAX_CONCURENCY, which is no setting of this stack; is MAX_CONCURRENCY meant?',
+      '.env sets JUDGE_TEMPERATURE, which is no setting of this stack; see .env.example',
+      '.env sets MLFLOW_TRACKING_PASSWORD, which the command line reads and the stack does not; the functions need MLFLOW_SECRET_ARN',
+      'The environment sets SAGEMAKER_ENDPOINTNAME, which is no setting of this stack; is SAGEMAKER_ENDPOINT_NAME meant?',
+    ]);
+  });
+
+  it.each([
+    [{ MLFLOW_TRACKING_URI: TRACKING_SERVER }, /MLFLOW_ARTIFACT_BUCKET is not set/],
+    [
+      { MLFLOW_TRACKING_URI: MLFLOW_APP, MLFLOW_ARTIFACT_BUCKET: 'b-1', MLFLOW_SECRET_ARN: SECRET },
+      /MLFLOW_SECRET_ARN is not used/,
+    ],
+    [{ MLFLOW_TRACKING_URI: 'http://m:5000', MLFLOW_SECRET_ARN: SECRET }, /unencrypted/],
+    [{ SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: 'https://x.example.com' }, /SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT is not used/],
+    [{ JUDGE_BASE_URL: 'https://x.example.com' }, /JUDGE_BASE_URL is not used/],
+    [{ JUDGE_SECRET_ARN: SECRET }, /JUDGE_SECRET_ARN is not used/],
+    [
+      {
+        BEDROCK_MODEL_ID: 'sagemaker:/j',
+        EVALUATION_BUDGET_USD: '0',
+        BEDROCK_GUARDRAIL_ID: 'g1',
+        BEDROCK_GUARDRAIL_VERSION: '1',
+      },
+      /BEDROCK_GUARDRAIL_ID is not used/,
+    ],
+  ])('doubts %o', (more: Record<string, string>, doubt) => {
+    const { warnings } = readSettings({ ...required, ...more }, join(folder, 'missing'));
+    expect(warnings).toEqual([expect.stringMatching(doubt)]);
+  });
+
+  it('has no doubts about the required settings alone', () => {
+    expect(readSettings(required, join(folder, 'missing')).warnings).toEqual([]);
+  });
+});
+
+it('the required settings stand first', () => {
+  expect(SETTING_NAMES.slice(0, REQUIRED_SETTING_NAMES.length)).toEqual(REQUIRED_SETTING_NAMES);
+});
