@@ -6,8 +6,8 @@ import { PEER_LITELLM, PEER_MLFLOW, type SideReport, startBenchStack } from './s
 import { chatFile } from './support/records.ts';
 import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
 
-const RECORDS = 500;
-const ROUNDS = 3;
+const RECORDS = Number(process.env.BENCH_RECORDS ?? 500);
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
 const JUDGE_MS = 300;
 
 export async function run(log: Log): Promise<BenchResult> {

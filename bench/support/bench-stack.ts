@@ -1,6 +1,6 @@
 /** What both sides of a benchmark run against: a real MLflow server, S3, the stand-in judge, and our real bundles. */
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
@@ -121,8 +121,9 @@ export class BenchStack {
       ...this.#ministack.env,
       MLFLOW_TRACKING_URI: this.mlflow.url,
       AWS_BEDROCK_RUNTIME_ENDPOINT: this.judge.url,
-      // litellm looks for its tokenizer on the web unless it is told of the one it brings.
       LITELLM_LOCAL_MODEL_COST_MAP: 'True',
+      // litellm looks for its tokenizer on the web unless it is told of the one it brings.
+      TIKTOKEN_CACHE_DIR: sitePackages(this.peer, 'litellm', 'litellm_core_utils', 'tokenizers'),
       MLFLOW_DISABLE_TELEMETRY: 'true',
       ...more,
     };
@@ -144,6 +145,13 @@ export class BenchStack {
     await Promise.all([this.mlflow.stop(), this.judge.close(), this.#ministack.stop()]);
     rmSync(this.directory, { recursive: true, force: true });
   }
+}
+
+/** A path among the packages of a Python environment. */
+function sitePackages(environment: PythonEnvironment, ...path: string[]): string {
+  const lib = join(environment.bin, '..', 'lib');
+  const version = readdirSync(lib).find((name) => name.startsWith('python3'));
+  return join(lib, version ?? '', 'site-packages', ...path);
 }
 
 async function runSide(command: string, args: string[], env: Record<string, string>): Promise<SideReport> {
