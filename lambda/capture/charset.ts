@@ -80,7 +80,8 @@ export function decodeText(bytes: Uint8Array, charset: string | undefined, isTex
     if (decoder === undefined) notes.push(`unknown charset “${charset?.slice(0, 40)}”`);
     else {
       const text = decodeWith(decoder, bytes);
-      if (text !== undefined && !looksBinary(text)) return { text, charset: decoder.encoding };
+      if (text !== undefined)
+        return isText || !looksBinary(text) ? { text, charset: decoder.encoding } : { binary: true };
       notes.push(`the bytes are not valid ${decoder.encoding}`);
     }
   }

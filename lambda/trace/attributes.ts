@@ -2,34 +2,43 @@
 import type { Capture, Payload, RawLine } from '../capture/types.ts';
 import { viewTools } from './chat-view.ts';
 import type { Exchange } from './exchange.ts';
-import { cleanText, cleanValue, withinDepth } from './text.ts';
+import { CHANGES, type Storer } from './storable.ts';
 
 /** What was captured of one side, besides its content. */
 const aboutPayload = (payload: Payload | undefined): Record<string, unknown> | undefined =>
   payload === undefined
     ? undefined
     : {
-        content_type: payload.contentType === null ? null : cleanText(payload.contentType),
-        encoding: cleanText(payload.encoding),
+        content_type: payload.contentType,
+        encoding: payload.encoding,
         kind: payload.kind,
         bytes: payload.bytes,
-        ...(payload.problem === undefined ? {} : { problem: cleanText(payload.problem) }),
+        ...(payload.problem === undefined ? {} : { problem: payload.problem }),
       };
 
-/** The payload's text where its value does not say all of it. */
-const textOf = (payload: Payload | undefined, cleaned: boolean): string | undefined =>
-  payload?.text !== undefined && (payload.keepText || (cleaned && payload.kind !== 'text' && payload.kind !== 'raw'))
-    ? cleanText(payload.text)
+/** The payload's text where its value, or what could be stored of it, does not say all of it. */
+const textOf = (payload: Payload | undefined, changed: boolean): string | undefined =>
+  payload?.text !== undefined && (payload.keepText || (changed && payload.kind !== 'text' && payload.kind !== 'raw'))
+    ? payload.text
     : undefined;
 
 const orUndefined = <T>(list: T[] | undefined): T[] | undefined =>
   list !== undefined && list.length > 0 ? list : undefined;
 
-/** Attributes as JSON values; MLflow's own begin with `mlflow.`, the others with `capture.`. */
-export function rootAttributes(capture: Capture, raw: RawLine, exchange: Exchange): Record<string, unknown> {
-  const { conversation, request, response, error } = capture;
+/**
+ * Attributes as JSON values; MLflow's own begin with `mlflow.`, the others with `capture.`.
+ *
+ * @param storer has stored the span's inputs and outputs, and knows what it had to change in them.
+ */
+export function rootAttributes(
+  capture: Capture,
+  raw: RawLine,
+  exchange: Exchange,
+  storer: Storer,
+): Record<string, unknown> {
+  const { conversation, request, response } = capture;
   const { bucket, key, versionId, line, start, end } = raw.place;
-  const custom = Object.keys(capture.attributes).length > 0 ? cleanValue(capture.attributes).value : undefined;
+  const changed = storer.changes.size > 0;
   const attributes: Record<string, unknown> = {
     'mlflow.message.format': conversation === undefined ? undefined : 'openai',
     'mlflow.chat.tools': orUndefined(viewTools(conversation?.tools)),
@@ -37,30 +46,29 @@ export function rootAttributes(capture: Capture, raw: RawLine, exchange: Exchang
     'capture.wire_format': capture.wireFormat,
     'capture.streamed': capture.streamed,
     'capture.latency': 'not captured: start and end are the inference time',
-    'capture.inference_time':
-      capture.capturedInferenceTime === undefined ? undefined : cleanText(capture.capturedInferenceTime),
+    'capture.inference_time': capture.capturedInferenceTime,
     'capture.time_source': capture.timeSource,
-    'capture.event_version': capture.eventVersion === undefined ? undefined : cleanText(capture.eventVersion),
+    'capture.event_version': capture.eventVersion,
     'capture.place': { bucket, key, ...(versionId === undefined ? {} : { version_id: versionId }), line, start, end },
     'capture.request': aboutPayload(request),
     'capture.response': aboutPayload(response),
     'capture.request.original': exchange.originalRequest,
     'capture.response.original': exchange.originalResponse,
-    'capture.request.text': textOf(request, exchange.cleaned),
-    'capture.response.text': textOf(response, exchange.cleaned),
-    'capture.replaced_characters': exchange.cleaned ? 'NUL and unpaired surrogates are shown as U+FFFD' : undefined,
+    'capture.request.text': textOf(request, changed),
+    'capture.response.text': textOf(response, changed),
     'capture.finish_reasons': orUndefined(conversation?.finishReasons),
-    'capture.error':
-      error === undefined
-        ? undefined
-        : cleanValue({ ...error, status_code_captured: error.statusCode !== undefined }).value,
+    'capture.error': capture.error,
     'capture.inference_count': capture.inferenceCount,
     'capture.inference_mismatch': capture.inferenceMismatch,
-    'capture.custom_attributes': custom,
-    'capture.extra_fields': capture.extraFields === undefined ? undefined : cleanedWithinDepth(capture.extraFields),
-    'capture.notes': orUndefined(capture.notes.map(cleanText)),
+    'capture.custom_attributes': Object.keys(capture.attributes).length > 0 ? capture.attributes : undefined,
+    'capture.extra_fields': capture.extraFields,
+    'capture.notes': orUndefined(capture.notes),
   };
-  return Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined));
+  const stored: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== undefined) stored[name] = storer.store(value);
+  }
+  if (storer.changes.size > 0)
+    stored['capture.changed_for_storage'] = [...storer.changes].map((change) => CHANGES[change]);
+  return stored;
 }
-
-const cleanedWithinDepth = (value: unknown): unknown => cleanValue(withinDepth(value)).value;

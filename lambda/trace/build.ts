@@ -7,6 +7,7 @@ import { exchangeOf, spanTypeOf } from './exchange.ts';
 import { rootSpanIdOf, traceIdOf } from './ids.ts';
 import { inferenceSpans } from './inference-spans.ts';
 import { requestPreview, responsePreview } from './preview.ts';
+import { Storer } from './storable.ts';
 import { cleanText, cut } from './text.ts';
 import type { SpanRecord, TraceRecord } from './types.ts';
 
@@ -33,6 +34,9 @@ export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions
   const traceId = traceIdOf(options.experimentId, raw.bytes);
   const time = { startTimeMs: capture.inferenceTimeMs, endTimeMs: capture.inferenceTimeMs };
   const exchange = exchangeOf(capture);
+  const storer = new Storer();
+  const inputs = storer.store(exchange.inputs);
+  const outputs = storer.store(exchange.outputs);
   const status: SpanRecord['status'] =
     capture.error === undefined ? { code: 'OK' } : { code: 'ERROR', message: statusMessage(capture.error) };
   const name = cleanText(options.endpointName);
@@ -41,9 +45,9 @@ export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions
     name,
     spanType: spanTypeOf(capture),
     ...time,
-    ...(exchange.inputs === undefined ? {} : { inputs: exchange.inputs }),
-    ...(exchange.outputs === undefined ? {} : { outputs: exchange.outputs }),
-    attributes: rootAttributes(capture, raw, exchange),
+    ...(inputs === undefined ? {} : { inputs }),
+    ...(outputs === undefined ? {} : { outputs }),
+    attributes: rootAttributes(capture, raw, exchange, storer),
     status,
   };
   return {
@@ -59,7 +63,7 @@ export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions
     ...(capture.userId === undefined ? {} : { userId: fitted(capture.userId) }),
     ...tokenUsageOf(capture),
     ...(capture.model === undefined ? {} : { model: fitted(capture.model) }),
-    spans: [root, ...inferenceSpans(capture, root, traceId)],
+    spans: [root, ...inferenceSpans(capture, root, traceId, storer)],
   };
 }
 

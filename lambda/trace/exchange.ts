@@ -2,7 +2,6 @@
 import { isObject, type JsonObject } from '../capture/json.ts';
 import type { Capture, ChatMessage, Payload } from '../capture/types.ts';
 import { viewMessage } from './chat-view.ts';
-import { cleanValue, needsCleaning } from './text.ts';
 
 export interface Exchange {
   /** `undefined`: not captured. */
@@ -11,8 +10,6 @@ export interface Exchange {
   /** The captured document, where `inputs` or `outputs` show it in another form. */
   originalRequest?: unknown;
   originalResponse?: unknown;
-  /** Characters that databases refuse were replaced. */
-  cleaned: boolean;
 }
 
 const SPAN_TYPES: Partial<Record<Capture['format'], string>> = {
@@ -36,7 +33,7 @@ const isThere = (payload: Payload | undefined): payload is Payload => payload !=
 
 /** Chat payloads of OpenAI's form are shown as they are; other talk in that form, with the original beside it. */
 export function exchangeOf(capture: Capture): Exchange {
-  const exchange: Exchange = { cleaned: false };
+  const exchange: Exchange = {};
   if (isThere(capture.request)) {
     const { shown, isOriginal } = requestView(capture, capture.request);
     exchange.inputs = shown;
@@ -47,17 +44,7 @@ export function exchangeOf(capture: Capture): Exchange {
     exchange.outputs = shown;
     if (!isOriginal) exchange.originalResponse = capture.response.value;
   }
-  return [capture.request, capture.response].some(
-    (payload) => payload?.text !== undefined && needsCleaning(payload.text),
-  )
-    ? cleanedExchange(exchange)
-    : exchange;
-}
-
-function cleanedExchange(exchange: Exchange): Exchange {
-  const { cleaned: _, ...values } = exchange;
-  const { value, changed } = cleanValue(values);
-  return { ...(value as Omit<Exchange, 'cleaned'>), cleaned: changed };
+  return exchange;
 }
 
 interface View {

@@ -2,11 +2,11 @@
 import { isObject } from '../capture/json.ts';
 import type { Capture, Inference } from '../capture/types.ts';
 import { childSpanIdOf } from './ids.ts';
-import { cleanText, cleanValue } from './text.ts';
+import type { Storer } from './storable.ts';
 import type { SpanRecord } from './types.ts';
 
 /** @param root of the trace; the children take its times and its status. */
-export function inferenceSpans(capture: Capture, root: SpanRecord, traceId: string): SpanRecord[] {
+export function inferenceSpans(capture: Capture, root: SpanRecord, traceId: string, storer: Storer): SpanRecord[] {
   const isTalk = capture.conversation !== undefined;
   return (capture.inferences ?? []).map((inference) => ({
     spanId: childSpanIdOf(traceId, inference.index),
@@ -15,33 +15,35 @@ export function inferenceSpans(capture: Capture, root: SpanRecord, traceId: stri
     spanType: isTalk ? root.spanType : 'UNKNOWN',
     startTimeMs: root.startTimeMs,
     endTimeMs: root.endTimeMs,
-    ...(isTalk ? talkOf(inference) : rowOf(inference)),
+    ...stored(isTalk ? talkOf(inference) : rowOf(inference), storer),
     attributes: {
       'inference.index': inference.index,
-      ...(inference.inferenceId === '' ? {} : { 'inference.id': cleanText(inference.inferenceId) }),
+      ...(inference.inferenceId === '' ? {} : { 'inference.id': storer.text(inference.inferenceId) }),
       ...(isTalk ? { 'mlflow.message.format': 'openai' } : {}),
     },
     status: root.status,
   }));
 }
 
-function rowOf({ features, prediction }: Inference): Pick<SpanRecord, 'inputs' | 'outputs'> {
-  return {
-    ...(features === undefined ? {} : { inputs: cleanValue(features).value }),
-    ...(prediction === undefined ? {} : { outputs: cleanValue(prediction).value }),
-  };
-}
+type Values = Pick<SpanRecord, 'inputs' | 'outputs'>;
+
+const stored = ({ inputs, outputs }: Values, storer: Storer): Values => ({
+  ...(inputs === undefined ? {} : { inputs: storer.store(inputs) }),
+  ...(outputs === undefined ? {} : { outputs: storer.store(outputs) }),
+});
+
+const rowOf = ({ features, prediction }: Inference): Values => ({ inputs: features, outputs: prediction });
 
 /** One prompt of a batch, and its answer, as a conversation of their own. */
-function talkOf({ features, prediction }: Inference): Pick<SpanRecord, 'inputs' | 'outputs'> {
+function talkOf({ features, prediction }: Inference): Values {
   const prompt = isObject(features) && typeof features.prompt === 'string' ? features.prompt : '';
   const replies = Array.isArray(prediction) ? prediction : prediction === undefined ? [] : [prediction];
   const choices = replies.map((content, index) => ({
     index,
-    message: { role: 'assistant', content: typeof content === 'string' ? cleanText(content) : content },
+    message: { role: 'assistant', content: content },
   }));
   return {
-    inputs: { messages: [{ role: 'user', content: cleanText(prompt) }] },
+    inputs: { messages: [{ role: 'user', content: prompt }] },
     ...(choices.length > 0 ? { outputs: { choices } } : {}),
   };
 }

@@ -47,14 +47,14 @@ const anyBytes = fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(by
 test('any bytes give a trace or a quarantine entry', () => {
   fc.assert(
     fc.property(anyBytes, (bytes) => assertTraceable(rawLine(bytes))),
-    { numRuns: 2000 },
+    { numRuns: 1000 },
   );
 });
 
 test('any JSON gives a trace or a quarantine entry', () => {
   fc.assert(
     fc.property(fc.json(), (json) => assertTraceable(rawLine(Buffer.from(json)))),
-    { numRuns: 2000 },
+    { numRuns: 1000 },
   );
 });
 
@@ -203,7 +203,7 @@ test('any capture record gives a trace', () => {
         assertTraceable(raw, options);
       },
     ),
-    { numRuns: 2000 },
+    { numRuns: 1000 },
   );
 });
 

@@ -185,7 +185,7 @@ test('whatever the pieces, the lines are those of the file', async () => {
       });
       expect(found).toEqual(plainLines(file));
     }),
-    { numRuns: 2000 },
+    { numRuns: 1000 },
   );
 });
 
@@ -211,7 +211,7 @@ test('whatever the chunks, reading them gives the lines of the file, as many as 
       }
       expect(found).toEqual(plainLines(file));
     }),
-    { numRuns: 2000 },
+    { numRuns: 1000 },
   );
 });
 

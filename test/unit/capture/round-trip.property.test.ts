@@ -110,7 +110,7 @@ describe.each(Object.entries(WRITERS))('%s', (_name, writer) => {
         expect(capture.usage).toEqual(usageOf(talk));
         expect(capture.notes).toEqual([]);
       }),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
   });
 });
@@ -161,7 +161,7 @@ describe.each(Object.entries(STREAMS))('%s, streamed', (_name, stream) => {
         expect(capture.conversation?.messages).toEqual(messagesOf(talk));
         expect(capture.conversation?.replies).toEqual([{ role: 'assistant', content: talk.reply }]);
       }),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
   });
 });
@@ -188,7 +188,7 @@ test('prompts and completions, one or several', () => {
       }));
       expect(capture.inferences).toEqual(batch.length > 1 ? paired : undefined);
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   );
 });
 
@@ -210,7 +210,7 @@ test('plain text in any charset that has it', () => {
       expect(capture.conversation?.messages).toEqual([{ role: 'user', content: `fern: ${request}` }]);
       expect(capture.conversation?.replies).toEqual([{ role: 'assistant', content: `fern: ${reply}` }]);
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   );
 });
 
@@ -261,7 +261,7 @@ test('rows of CSV', () => {
       expect(capture.inferences).toEqual(wanted);
       expect(capture.notes).toEqual([]);
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   );
 });
 
@@ -304,7 +304,7 @@ test('instances and predictions, by position, by name, with names by setting, an
         );
       },
     ),
-    { numRuns: 300 },
+    { numRuns: 150 },
   );
 });
 
@@ -333,7 +333,7 @@ test('any document of no known form is kept as it is', () => {
       expect(capture.request?.value).toEqual({ ...request });
       expect(capture.response?.value).toEqual({ ...reply });
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   );
 });
 
@@ -352,7 +352,7 @@ test('a number is the same double as it was, and one that no double holds is wri
       if (significant.length > 17 || (isWhole && significant.length > 15))
         expect(exact(number)).toEqual(exact(literal));
     }),
-    { numRuns: 2000 },
+    { numRuns: 1000 },
   );
 });
 
