@@ -1,0 +1,134 @@
+/**
+ * Least privilege: the pipeline on an emulated AWS that holds each function to its role's policies, over TLS. It works
+ * with what the stack grants, and each grant that is taken away stops it with an error that names the refusal.
+ */
+import { Agent } from 'node:https';
+import { GetRolePolicyCommand, IAMClient, ListRolePoliciesCommand, PutRolePolicyCommand } from '@aws-sdk/client-iam';
+import { NodeHttpHandler } from '@smithy/node-http-handler';
+import { resourceNames } from '../../lambda/contract.ts';
+import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
+import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
+import { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
+import { type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
+
+const PREFIX = 'policies';
+const ENDPOINT = 'guarded-endpoint';
+const HOUR = `${ENDPOINT}/AllTraffic/2026/11/20/10`;
+const names = resourceNames(PREFIX);
+const SETUP_LIMIT_MS = 300_000;
+
+jest.setTimeout(90_000);
+
+interface Statement {
+  Action: string | string[];
+  Resource: string | string[];
+}
+
+/** Each grant that one function needs for one file, and where the run shows that it is gone. */
+const NEEDED: { role: string; grant: string; is: (statement: Statement) => boolean }[] = [
+  {
+    role: names.plannerRole,
+    grant: 'to read captures',
+    is: (one) => has(one.Action, 's3:GetObject') && has(one.Resource, 'sagemaker-captures'),
+  },
+  {
+    role: names.plannerRole,
+    grant: 'to write the manifest',
+    is: (one) => has(one.Action, 's3:PutObject') && has(one.Resource, '/runs/'),
+  },
+  {
+    role: names.processingRole,
+    grant: 'to read captures',
+    is: (one) => has(one.Action, 's3:GetObject') && has(one.Resource, 'sagemaker-captures'),
+  },
+  {
+    role: names.processingRole,
+    grant: 'to write receipts and quarantine',
+    is: (one) => has(one.Action, 's3:PutObject'),
+  },
+  {
+    role: names.evaluatorRole,
+    grant: 'to read captures',
+    is: (one) => has(one.Action, 's3:GetObject') && has(one.Resource, 'sagemaker-captures'),
+  },
+  {
+    role: names.evaluatorRole,
+    grant: 'to reserve money of the budget',
+    is: (one) => has(one.Action, 'dynamodb:UpdateItem'),
+  },
+  {
+    role: names.summarizerRole,
+    grant: 'to write the summary',
+    is: (one) => has(one.Action, 's3:PutObject'),
+  },
+];
+
+const has = (field: string | string[], part: string): boolean => [field].flat().some((one) => one.includes(part));
+
+let environment: LocalEnvironment;
+let pipeline: DeployedPipeline;
+let reader: DeployedReader;
+let iam: IAMClient;
+
+beforeAll(async () => {
+  environment = await startEnvironment({ enforcePolicies: true, awsEnv: { SFN_WAIT_SCALE: '0.01' } });
+  const outputs = await environment.deployStack({ STACK_PREFIX: PREFIX, SAGEMAKER_ENDPOINT_NAME: ENDPOINT });
+  pipeline = new DeployedPipeline(environment, PREFIX, outputs);
+  await environment.mlflow;
+  const { ministack } = environment;
+  reader = await startDeployedReader(ministack.env, environment.mlflowUrl);
+  iam = new IAMClient({
+    endpoint: ministack.url,
+    region: ministack.region,
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+    requestHandler: new NodeHttpHandler({ httpsAgent: new Agent({ ca: ministack.ca }) }),
+  });
+}, SETUP_LIMIT_MS);
+
+afterAll(async () => {
+  reader?.stop();
+  iam?.destroy();
+  await environment?.stop();
+});
+
+test('the whole path works with the policies of the stack', async () => {
+  const key = `${HOUR}/mixed.jsonl`;
+  const { status, error, cause, summary } = await pipeline.process(key, mixedLines('guarded'));
+  expect({ status, error, cause }).toEqual({ status: 'SUCCEEDED' });
+  expect(summary?.lines).toMatchObject({ planned: 6, traced: 5, quarantined: 1, lost: 0 });
+  const found = await reader.compare(pipeline.outputs.captureBucket, ENDPOINT, [key]);
+  expect(found).toMatchObject({ records: 5, traced: 5, missing: [], wrong: {} });
+  expect(summary?.verdicts.newVerdicts).toBe(Object.values(found.assessments).flat().length);
+});
+
+test.each(NEEDED)('$role needs its grant $grant', async ({ role, is }) => {
+  const restore = await takeAway(role, is);
+  try {
+    const key = `${HOUR}/${NEEDED.findIndex((one) => one.is === is)}.jsonl`;
+    const outcome = await pipeline.process(key, [chatLine(key), 'a line for the quarantine']);
+    expect(outcome.status).toBe('FAILED');
+    // A function that may not leave a receipt is told of by its task alone.
+    const errors = [outcome.error, outcome.cause, ...(await pipeline.chunkErrors(outcome.arn))];
+    expect(errors.join(' ')).toMatch(/AccessDenied|not authorized/);
+  } finally {
+    await restore();
+  }
+});
+
+/** Removes the one statement of a role's policy that is meant; the function returned puts it back. */
+async function takeAway(RoleName: string, is: (statement: Statement) => boolean): Promise<() => Promise<void>> {
+  const { PolicyNames = [] } = await iam.send(new ListRolePoliciesCommand({ RoleName }));
+  for (const PolicyName of PolicyNames) {
+    const { PolicyDocument = '' } = await iam.send(new GetRolePolicyCommand({ RoleName, PolicyName }));
+    const policy = JSON.parse(decodeURIComponent(PolicyDocument)) as { Statement: Statement[] };
+    const rest = policy.Statement.filter((statement) => !is(statement));
+    if (rest.length === policy.Statement.length) continue;
+    const put = async (Statement: Statement[]) => {
+      const document = JSON.stringify({ ...policy, Statement });
+      await iam.send(new PutRolePolicyCommand({ RoleName, PolicyName, PolicyDocument: document }));
+    };
+    await put(rest);
+    return () => put(policy.Statement);
+  }
+  throw new Error(`No policy of ${RoleName} has the statement; its policies: ${PolicyNames.join(', ')}`);
+}
