@@ -257,6 +257,8 @@ export interface EvaluateReceipt {
   scorers: number;
   /** Lines with a trace in the chunk, as this step read them. */
   traced: number;
+  /** Distinct traces that carry a verdict after this attempt, a new one or one from before. */
+  evaluatedTraces?: number;
   counts: VerdictCounts;
   /** Part of `counts.failed` that is recorded in MLflow as error assessments. */
   failedRecorded: number;

@@ -10,7 +10,7 @@ export interface Totals {
   traced: number;
   quarantined: number;
   outsideWindow: number;
-  /** Verdicts given by these runs. */
+  /** Traces that carry a verdict. */
   evaluated: number;
   /** Verdicts and lines that are nowhere, and verdicts that are recorded as errors. */
   failed: number;
@@ -40,7 +40,7 @@ export function addUp(summaries: readonly RunSummary[]): Totals {
     traced: sum((one) => one.lines.traced),
     quarantined: sum((one) => one.lines.quarantined),
     outsideWindow: sum((one) => one.lines.outsideWindow),
-    evaluated: verdicts('newVerdicts'),
+    evaluated: sum((one) => one.evaluatedTraces),
     failed: sum((one) => one.lines.lost) + verdicts('failed'),
     verdicts: {
       newVerdicts: verdicts('newVerdicts'),
@@ -78,6 +78,7 @@ export function totalLines(totals: Totals): string[] {
     `evaluated: ${totals.evaluated}`,
     `failed: ${totals.failed}`,
     `cost_usd: ${totals.cost === null ? 'unknown' : totals.cost.toFixed(4)}`,
+    `verdicts: ${totals.verdicts.newVerdicts}`,
     `judge_calls: ${totals.judgeCalls}`,
     `judge_tokens: ${totals.judgeTokens}`,
     `runs: ${totals.runs}`,

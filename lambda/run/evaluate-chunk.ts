@@ -90,6 +90,7 @@ class EvaluateChunk {
   readonly #spend = emptySpend();
   #traced = 0;
   #failedRecorded = 0;
+  readonly #evaluated = new Set<string>();
   /** The first failure that ends the chunk; captures under way finish, no further one starts. */
   #stop: unknown;
 
@@ -146,6 +147,7 @@ class EvaluateChunk {
       const pending = pendingVerdicts(traceId, capture, trace, scorers, options, run, isAlways);
       for (const [term, count] of Object.entries(pending.settled)) this.#counts[term as 'failed'] += count;
       for (const reason of pending.reasons) this.#addReason(reason);
+      if (pending.settled.alreadyThere) this.#evaluated.add(traceId);
       if (trace !== undefined && pending.judge.length + pending.code.length > 0) {
         work.push({ traceId, capture, stored: trace, pending });
       }
@@ -182,6 +184,7 @@ class EvaluateChunk {
     if (assessments.length === 0) return;
     await store.writeAssessments(stored, assessments);
     for (const assessment of assessments) this.#count(assessment);
+    if (assessments.some(({ error }) => error === undefined)) this.#evaluated.add(traceId);
   }
 
   async #ask(capture: Capture, scorers: readonly JudgeScorer[], signal: AbortSignal) {
@@ -242,6 +245,7 @@ class EvaluateChunk {
       ...(failure === undefined ? {} : { error: toNamedError(failure) }),
       scorers: this.#deps.scorers.length,
       traced: this.#traced,
+      evaluatedTraces: this.#evaluated.size,
       counts: this.#counts,
       failedRecorded: this.#failedRecorded,
       reasons: this.#reasons,

@@ -52,6 +52,8 @@ export interface RunSummary {
   lines: { planned: number; lost: number } & Omit<LogCounts, 'lines'>;
   /** `expected` is the sum of the other terms. Of `failed`, `failedRecorded` are error assessments; `lost` are nowhere. */
   verdicts: { expected: number; scorers: number; failedRecorded: number; lost: number } & VerdictCounts;
+  /** Traces that carry a verdict, a new one or one from before; a trace counts once for each chunk that has its line. */
+  evaluatedTraces: number;
   reasons: Record<string, number>;
   verdictsByScorer: Record<string, Record<string, number>>;
   quarantineReasons: Record<string, number>;
@@ -116,6 +118,7 @@ export class SummaryBuilder {
         lost: 0,
       },
       verdicts: { expected: 0, scorers: 0, ...emptyVerdictCounts(), failedRecorded: 0, lost: 0 },
+      evaluatedTraces: 0,
       reasons: {},
       verdictsByScorer: {},
       quarantineReasons: {},
@@ -188,6 +191,7 @@ export class SummaryBuilder {
     const { verdicts, verdictsByScorer, reasons } = this.#summary;
     for (const term of VERDICT_TERMS) verdicts[term] += receipt.counts[term];
     verdicts.failedRecorded += receipt.failedRecorded;
+    this.#summary.evaluatedTraces += receipt.evaluatedTraces ?? 0;
     addCounts(reasons, receipt.reasons);
     for (const [scorer, values] of Object.entries(receipt.verdicts)) {
       verdictsByScorer[scorer] ??= {};

@@ -131,6 +131,9 @@ describe('a capture file that is put into the bucket', () => {
       expect(value).not.toBeNull();
     }
     expect(outcome.summary?.verdicts.newVerdicts).toBe(all.length);
+    expect(outcome.summary?.evaluatedTraces).toBe(
+      Object.values(before.assessments).filter(({ length }) => length > 0).length,
+    );
   });
 
   test('put again, under the same and under another key, doubles nothing and asks no judge', async () => {

@@ -11,6 +11,7 @@ const first = summary((draft) => {
   draft.status = 'succeeded';
   Object.assign(draft.lines, { planned: 10, traced: 9, quarantined: 1 });
   Object.assign(draft.verdicts, { newVerdicts: 40, notJudgeable: 5, failed: 1 });
+  draft.evaluatedTraces = 9;
   draft.spend = { calls: 9, inputTokens: 1000, outputTokens: 200, usd: 0.0125 };
   draft.verdictsByScorer = { safety: { yes: 8, no: 1 }, response_words: { count: 9, sum: 94 } };
 });
@@ -18,6 +19,7 @@ const second = summary((draft) => {
   draft.status = 'failed';
   Object.assign(draft.lines, { planned: 4, traced: 3, lost: 1 });
   Object.assign(draft.verdicts, { newVerdicts: 12 });
+  draft.evaluatedTraces = 3;
   draft.spend = { calls: 3, inputTokens: 100, outputTokens: 20, usd: 0.0011 };
   draft.verdictsByScorer = { safety: { no: 3 }, response_words: { count: 1, sum: 6 } };
 });
@@ -29,9 +31,10 @@ describe('the summary of several runs', () => {
       'captured: 14',
       'traced: 12',
       'quarantined: 1',
-      'evaluated: 52',
+      'evaluated: 12',
       'failed: 2',
       'cost_usd: 0.0136',
+      'verdicts: 52',
       'judge_calls: 12',
       'judge_tokens: 1320',
       'runs: 2',
