@@ -11,7 +11,8 @@ import {
   VERDICT_TERMS,
   type VerdictCounts,
 } from '../contract.ts';
-import type { Judge, JudgeScorer, Scorer } from '../judge/types.ts';
+import { JudgeInterrupted, JudgeRefused } from '../judge/errors.ts';
+import type { Judge, JudgeResult, JudgeScorer, Scorer } from '../judge/types.ts';
 import type { NewAssessment, StoredTrace, TraceStore } from '../mlflow/types.ts';
 import { codeAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
 import { readChunk } from './chunk-reader.ts';
@@ -112,7 +113,6 @@ class EvaluateChunk {
         try {
           await this.#assess(item.value, signal);
         } catch (error) {
-          this.#addSpend(spendOf(error));
           this.#stop ??= signal.aborted ? this.#outOfTime(error) : error;
         }
       }
@@ -161,30 +161,39 @@ class EvaluateChunk {
     const assessments: NewAssessment[] = [];
     for (const scorer of pending.code) {
       const scored = codeAssessment(scorer, capture, context);
-      if ('notJudgeable' in scored) {
-        this.#counts.notJudgeable += 1;
-        this.#addReason(scored.notJudgeable);
-      } else {
-        assessments.push(scored);
-      }
+      if ('notJudgeable' in scored) this.#settle('notJudgeable', scored.notJudgeable);
+      else assessments.push(scored);
     }
+    let failure: unknown;
     if (pending.judge.length > 0) {
-      const result = await this.#ask(capture, pending.judge, signal);
-      if (result === 'held') {
+      const answered = await this.#ask(capture, pending.judge, signal).catch((error: unknown) => {
+        failure = error;
+        return answeredBefore(error);
+      });
+      if (answered === 'held') {
         this.#counts.heldByBudget += pending.judge.length;
       } else {
-        this.#addSpend(result.spend);
+        this.#addSpend(answered.spend);
         const byName = new Map(pending.judge.map((scorer) => [scorer.name, scorer]));
-        for (const verdict of result.verdicts) {
+        for (const verdict of answered.verdicts) {
           const scorer = byName.get(verdict.scorer);
           if (scorer !== undefined) assessments.push(verdictAssessment(scorer, verdict, judge.sourceId, context));
         }
       }
     }
-    if (assessments.length === 0) return;
-    await store.writeAssessments(stored, assessments);
-    for (const assessment of assessments) this.#count(assessment);
-    if (assessments.some(({ error }) => error === undefined)) this.#evaluated.add(traceId);
+    if (assessments.length > 0) {
+      const { written, traceMissing } = await store.writeAssessments(stored, assessments);
+      const news = new Set(written);
+      for (const assessment of assessments) {
+        if (traceMissing) this.#settle('notJudgeable', 'traceMissing');
+        // An error assessment that an earlier attempt has recorded is a failed verdict still.
+        else if (news.has(assessment.assessmentId) || assessment.error !== undefined) this.#count(assessment);
+        else this.#settle('alreadyThere');
+      }
+      if (!traceMissing && assessments.some(({ error }) => error === undefined)) this.#evaluated.add(traceId);
+    }
+    // What was answered before the judge failed is paid and kept; the rest is for the next attempt.
+    if (failure !== undefined) throw failure;
   }
 
   async #ask(capture: Capture, scorers: readonly JudgeScorer[], signal: AbortSignal) {
@@ -197,7 +206,7 @@ class EvaluateChunk {
       await reservation.settle(result.spend.usd ?? 0);
       return result;
     } catch (error) {
-      await reservation.settle(spendOf(error)?.usd ?? 0);
+      await reservation.settle(answeredBefore(error).spend.usd ?? 0);
       throw error;
     }
   }
@@ -222,12 +231,16 @@ class EvaluateChunk {
     }
   }
 
+  #settle(term: keyof VerdictCounts, reason?: string): void {
+    this.#counts[term] += 1;
+    if (reason !== undefined) this.#addReason(reason);
+  }
+
   #addReason(reason: string): void {
     this.#reasons[reason] = (this.#reasons[reason] ?? 0) + 1;
   }
 
-  #addSpend(spend: JudgeSpend | undefined): void {
-    if (spend === undefined) return;
+  #addSpend(spend: JudgeSpend): void {
     addSpend(this.#spend, spend);
   }
 
@@ -255,9 +268,10 @@ class EvaluateChunk {
   }
 }
 
-/** What a failed judge call has cost all the same; judge errors carry it. */
-function spendOf(error: unknown): JudgeSpend | undefined {
-  return error instanceof Error && 'spend' in error ? (error.spend as JudgeSpend) : undefined;
+/** What a judge that failed has answered and cost all the same; its errors carry it. */
+function answeredBefore(error: unknown): JudgeResult {
+  const carried = error instanceof JudgeInterrupted || error instanceof JudgeRefused ? error : undefined;
+  return { verdicts: [...(carried?.verdicts ?? [])], spend: carried?.spend ?? emptySpend() };
 }
 
 /** What a whole file's chunks came to, for a direct invocation and for the child execution's output. */
