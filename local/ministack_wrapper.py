@@ -1,14 +1,17 @@
-"""Starts MiniStack, the emulated AWS, with the names of Lambda errors put back.
+"""Starts MiniStack, the emulated AWS, with the names of Lambda errors put back and alarms on metric math accepted.
 
 AWS tells Step Functions a failed function's error by the name that the function gave it, and a Retry or a Catch
 matches on that name. MiniStack reports every error of a Node function as `Runtime.HandlerError` and a throttled
-invocation as `Lambda.Unknown`, so a Retry by name never fires. Three places are changed, each checked first: where
+invocation as `Lambda.Unknown`, so a Retry by name never fires. The places that are changed are each checked first: where
 MiniStack is not as this file expects it, it is not started at all, because a run without these names proves nothing.
 
 1. The script that its Node workers run sends the error's name and stack along, inside the message.
 2. `lambda_svc._execute_function_warm` takes them out again and answers as the Node runtime of Lambda does:
    {"errorType", "errorMessage", "trace"}.
 3. `stepfunctions._call_lambda` names a throttle `Lambda.TooManyRequestsException`.
+
+CloudFormation there refuses an alarm on metric math. Nothing emits metrics in the emulator, so that no alarm ever rings,
+and the stack is deployed as it is on AWS: such an alarm is made on the first of its metrics (4).
 """
 
 import functools
@@ -110,21 +113,38 @@ def name_throttles_in_step_functions(stepfunctions):
     stepfunctions._call_lambda = call_and_name
 
 
+def accept_metric_math(provisioners):
+    make = provisioners._cw_metric_alarm_record
+
+    @functools.wraps(make)
+    def make_on_first_metric(name, props):
+        stats = [entry["MetricStat"] for entry in props.get("Metrics") or [] if "MetricStat" in entry]
+        if stats:
+            plain = {key: value for key, value in props.items() if key != "Metrics"}
+            props = {**plain, **stats[0]["Metric"], "Statistic": stats[0]["Stat"], "Period": stats[0]["Period"]}
+        return make(name, props)
+
+    provisioners._cw_metric_alarm_record = make_on_first_metric
+
+
 def main():
     from ministack.core import lambda_runtime
     from ministack.services import lambda_svc, stepfunctions
+    from ministack.services.cloudformation import provisioners
 
     for module, name in (
         (lambda_runtime, "_NODEJS_WORKER_SCRIPT"),
         (lambda_svc, "_execute_function_warm"),
         (stepfunctions, "_call_lambda"),
         (stepfunctions, "_ExecutionError"),
+        (provisioners, "_cw_metric_alarm_record"),
     ):
         if not hasattr(module, name):
             give_up(f"{module.__name__} has no {name}")
     name_errors_in_node(lambda_runtime)
     name_errors_in_lambda(lambda_svc)
     name_throttles_in_step_functions(stepfunctions)
+    accept_metric_math(provisioners)
 
     from ministack.app import main as serve
 

@@ -1,4 +1,5 @@
 /** What `npm start` prints when the executions have ended. */
+import { resourceNames } from '../lambda/contract.ts';
 import type { RunSummary } from '../lambda/run/summary.ts';
 import type { DeployedEndpoint } from './deployed-endpoint.ts';
 import type { LocalEnvironment } from './environment.ts';
@@ -54,7 +55,7 @@ function verdictSection({ realJudge }: Report, lines: string[]): string[] {
   return [`── Verdicts (${source}) ──`, ...lines, ''];
 }
 
-function failureLines({ runs, summaries }: Report): string[] {
+function failureLines({ runs, summaries, deployed }: Report): string[] {
   const failed = runs.filter((run) => run.status !== 'SUCCEEDED');
   if (failed.length === 0) return [];
   const shown = failed
@@ -65,7 +66,17 @@ function failureLines({ runs, summaries }: Report): string[] {
       ...(summaries.has(run.name) ? [] : ['  It ended before it wrote its summary.json.']),
     ]);
   const more = failed.length - MAX_FAILURES_SHOWN;
-  return ['── Failed runs ──', ...shown, ...(more > 0 ? [`and ${more} more`] : []), ''];
+  return [
+    '── Failed runs ──',
+    ...shown,
+    ...(more > 0 ? [`and ${more} more`] : []),
+    'What the functions logged, with the variables below:',
+    ...deployed.slice(0, 1).flatMap(({ prefix }) => {
+      const { processor, evaluator } = resourceNames(prefix);
+      return [processor, evaluator].map((name) => `  aws logs tail /aws/lambda/${name} --since 1h`);
+    }),
+    '',
+  ];
 }
 
 /** A person's own profile would win over the dummy keys in some tools, so it is unset. */

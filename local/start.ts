@@ -13,14 +13,13 @@ import { projectPath } from './project-root.ts';
 import { readRunSummaries } from './run-summaries.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
 import { reportLines } from './start-report.ts';
-import { INTERRUPTED, Stopped, stopOnSignals } from './stop-signals.ts';
+import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from './stop-signals.ts';
 
 /** Files that are in the works at a time, each a run with its own Lambda processes. */
 const FILES_AT_ONCE = Math.max(2, Math.floor(availableParallelism() / 2));
 
-async function main(options: StartOptions): Promise<number> {
+async function main(options: StartOptions, stopping: Stopping): Promise<number> {
   const startedAt = Date.now();
-  const stopping = stopOnSignals();
   const progress = startProgress(process.stderr);
   const endpoints = await findCaptures(options.captures ?? projectPath('examples', 'captures'), options.endpoint);
   const forward = options.bedrock ? await bedrockTarget(options) : undefined;
@@ -123,15 +122,17 @@ async function bedrockTarget({ region }: StartOptions): Promise<{ region: string
 }
 
 async function run(): Promise<number> {
+  const stopping = stopOnSignals();
   try {
     const options = parseStartOptions(process.argv.slice(2));
     if (options.help) {
       console.log(START_HELP);
       return 0;
     }
-    return await main(options);
+    return await main(options, stopping);
   } catch (error) {
-    if (error instanceof Stopped) return INTERRUPTED;
+    // Ctrl-C reaches the commands that we have started too; what they say of it is no news.
+    if (stopping.signal.aborted) return INTERRUPTED;
     console.error(`\n${error instanceof Error ? error.message.replaceAll('; ', '\n  ') : error}`);
     return 1;
   }
