@@ -362,6 +362,7 @@ export const resourceNames = (prefix: string) => ({
   rule: `sagemaker-s3-event-rule-${prefix}`,
   stateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-monitoring-${prefix}`,
   replayStateMachine: `sagemaker-data-capture-replay-${prefix}`,
+  dashboard: `SageMakerMonitoring-${prefix}`,
 });
 
 /** CloudWatch metrics that SummarizeRun publishes, with the dimension `StackPrefix`. */
@@ -369,6 +370,20 @@ export const RESOURCE_METRICS = {
   namespace: 'SageMakerInferenceMonitor',
   dimension: 'StackPrefix',
 } as const;
+
+/** Their names; a run publishes each of them once, at its end. `JudgeUsd` is missing where the judge's price is not known. */
+export const RUN_METRICS = [
+  'TracedLines',
+  'QuarantinedLines',
+  'LostLines',
+  'NewVerdicts',
+  'FailedVerdicts',
+  'HeldVerdicts',
+  'LostVerdicts',
+  'RunsFailed',
+  'JudgeUsd',
+] as const;
+export type RunMetric = (typeof RUN_METRICS)[number];
 
 /** Default judge model; the sample's Sonnet 4 has left Bedrock. */
 export const DEFAULT_JUDGE_MODEL = 'global.anthropic.claude-sonnet-4-6';

@@ -1,6 +1,19 @@
-/** What should wake somebody up. Each alarm has a section of its name in docs/runbook.md. */
+/**
+ * What should wake somebody up. Each alarm has a section of its name in docs/runbook.md.
+ *
+ * One cause rings one alarm: what Lambda and Step Functions retry by themselves counts only when it goes on for a
+ * quarter of an hour, and what a failed run has lost is RunFailed's alone.
+ */
 import { Duration } from 'aws-cdk-lib';
-import { Alarm, ComparisonOperator, type IMetric, Metric, Stats, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
+import {
+  Alarm,
+  ComparisonOperator,
+  type IMetric,
+  MathExpression,
+  Metric,
+  Stats,
+  TreatMissingData,
+} from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { Topic } from 'aws-cdk-lib/aws-sns';
@@ -8,7 +21,8 @@ import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { RESOURCE_METRICS } from '../lambda/contract.ts';
+import { resourceNames } from '../lambda/contract.ts';
+import { runMetric, sumOf } from './metrics.ts';
 import type { Settings } from './settings.ts';
 
 export interface AlarmsProps {
@@ -19,9 +33,20 @@ export interface AlarmsProps {
 }
 
 const PERIOD = Duration.minutes(5);
+/** 15 minutes: retries of a throttled judge go on for 20, all others end within 4. */
+const SUSTAINED_PERIODS = 3;
+
+interface AlarmOptions {
+  metric: IMetric;
+  /** A sentence for the mail. */
+  what: string;
+  /** Only when it lasts. */
+  sustained?: boolean;
+}
 
 export class Alarms extends Construct {
   readonly topic: Topic;
+  readonly all: Alarm[] = [];
   readonly #prefix: string;
 
   constructor(scope: Construct, id: string, { settings, stateMachine, deadLetters, functions }: AlarmsProps) {
@@ -32,59 +57,84 @@ export class Alarms extends Construct {
       displayName: `SageMaker monitoring ${settings.STACK_PREFIX}`,
     });
     if (settings.ALARM_EMAIL !== undefined) this.topic.addSubscription(new EmailSubscription(settings.ALARM_EMAIL));
+    this.#aboutRuns(stateMachine, functions);
+    this.#aboutEvents(deadLetters);
+    this.#aboutResults();
+  }
 
+  #aboutRuns(stateMachine: IStateMachine, functions: readonly IFunction[]): void {
     const sum = { period: PERIOD, statistic: Stats.SUM };
-    this.#alarm('RunFailed', stateMachine.metricFailed(sum), 'An execution failed: lines or verdicts are missing');
-    this.#alarm('RunTimedOut', stateMachine.metricTimedOut(sum), 'An execution timed out');
-    this.#alarm('RunThrottled', stateMachine.metricThrottled(sum), 'Step Functions throttles this state machine');
-    this.#alarm(
-      'EventNotDelivered',
-      deadLetters.metricApproximateNumberOfMessagesVisible({ period: PERIOD, statistic: Stats.MAXIMUM }),
-      'A capture file did not start an execution',
-    );
+    this.#alarm('RunFailed', {
+      metric: stateMachine.metricFailed(sum),
+      what: 'An execution failed: lines or verdicts are missing',
+    });
+    this.#alarm('RunThrottled', {
+      metric: stateMachine.metricThrottled(sum),
+      what: 'Step Functions throttles this state machine',
+      sustained: true,
+    });
+    const errors = functions.map((each) => each.metricErrors(sum));
+    this.#alarm('FunctionErrors', {
+      metric: sumOf(errors, 'Errors', PERIOD),
+      what: 'Functions of the pipeline fail again and again, and are retried',
+      sustained: true,
+    });
     const throttles = functions.map((each) => each.metricThrottles(sum));
-    throttles.forEach((metric, index) => {
-      this.#alarm(
-        `FunctionThrottled${index}`,
-        metric,
-        'Lambda throttles a function of the pipeline',
-        'FunctionThrottled',
-      );
-    });
-    this.#alarm(
-      'VerdictsFailed',
-      this.#own('FailedVerdicts'),
-      'The judge could not answer; error assessments are on the traces',
-    );
-    this.#alarm(
-      'LinesQuarantined',
-      this.#own('QuarantinedLines'),
-      'Lines are no capture records, or MLflow refused them',
-    );
-    this.#alarm('VerdictsHeld', this.#own('HeldVerdicts'), 'The budget held evaluations back');
-  }
-
-  #own(metricName: string): IMetric {
-    return new Metric({
-      namespace: RESOURCE_METRICS.namespace,
-      metricName,
-      dimensionsMap: { [RESOURCE_METRICS.dimension]: this.#prefix },
-      period: PERIOD,
-      statistic: Stats.SUM,
+    this.#alarm('FunctionThrottled', {
+      metric: sumOf(throttles, 'Throttles', PERIOD),
+      what: 'Lambda throttles functions of the pipeline',
+      sustained: true,
     });
   }
 
-  #alarm(id: string, metric: IMetric, what: string, section = id): void {
+  #aboutEvents(deadLetters: IQueue): void {
+    this.#alarm('EventNotDelivered', {
+      metric: deadLetters.metricApproximateNumberOfMessagesVisible({ period: PERIOD, statistic: Stats.MAXIMUM }),
+      what: 'A capture file did not start an execution; its event is in the dead-letter queue',
+    });
+    this.#alarm('EventLost', {
+      metric: new Metric({
+        namespace: 'AWS/Events',
+        metricName: 'InvocationsFailedToBeSentToDlq',
+        dimensionsMap: { RuleName: resourceNames(this.#prefix).rule },
+        period: PERIOD,
+        statistic: Stats.SUM,
+      }),
+      what: 'A capture file did not start an execution, and its event is nowhere',
+    });
+  }
+
+  #aboutResults(): void {
+    const own = (name: Parameters<typeof runMetric>[1]) => runMetric(this.#prefix, name, PERIOD);
+    this.#alarm('VerdictsFailed', {
+      // What is lost as well has failed a run; both metrics always come together.
+      metric: new MathExpression({
+        expression: 'failed - lost',
+        usingMetrics: { failed: own('FailedVerdicts'), lost: own('LostVerdicts') },
+        label: 'Error assessments',
+        period: PERIOD,
+      }),
+      what: 'The judge could not answer; error assessments are on the traces',
+    });
+    this.#alarm('LinesQuarantined', {
+      metric: own('QuarantinedLines'),
+      what: 'Lines are no capture records, or MLflow refused them',
+    });
+    this.#alarm('VerdictsHeld', { metric: own('HeldVerdicts'), what: 'The budget held evaluations back' });
+  }
+
+  #alarm(id: string, { metric, what, sustained = false }: AlarmOptions): void {
     const alarm = new Alarm(this, id, {
       alarmName: `sagemaker-monitoring-${this.#prefix}-${id}`,
-      alarmDescription: `${what}. See the section ${section} of docs/runbook.md.`,
+      alarmDescription: `${what}. What to do: section ${id} of docs/runbook.md.`,
       metric,
       threshold: 0,
       comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
-      evaluationPeriods: 1,
+      evaluationPeriods: sustained ? SUSTAINED_PERIODS : 1,
       // Nothing happens at rest, and that is no alarm.
       treatMissingData: TreatMissingData.NOT_BREACHING,
     });
     alarm.addAlarmAction(new SnsAction(this.topic));
+    this.all.push(alarm);
   }
 }

@@ -2,12 +2,12 @@
 import { Duration } from 'aws-cdk-lib';
 import { Match, Rule } from 'aws-cdk-lib/aws-events';
 import { SfnStateMachine } from 'aws-cdk-lib/aws-events-targets';
-import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../lambda/contract.ts';
 import { acknowledge } from './acknowledge.ts';
+import { CaptureNotifications } from './capture-notifications.ts';
 import type { Settings } from './settings.ts';
 
 /** The longest that EventBridge tries, and that SQS keeps what it gave up: a fortnight to notice the alarm. */
@@ -29,9 +29,7 @@ export class CaptureRule extends Construct {
 
   constructor(scope: Construct, id: string, { settings, stateMachine }: CaptureRuleProps) {
     super(scope, id);
-    const bucket = Bucket.fromBucketName(this, 'CaptureBucket', settings.DATA_CAPTURE_S3_BUCKET);
-    // A custom resource that adds EventBridge to whatever notifications the bucket already has.
-    bucket.enableEventBridgeNotification();
+    new CaptureNotifications(this, 'Notifications', settings);
     this.deadLetters = new Queue(this, 'DeadLetters', {
       encryption: QueueEncryption.SQS_MANAGED,
       enforceSSL: true,

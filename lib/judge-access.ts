@@ -1,6 +1,7 @@
 /** Permission to ask the judge's model: the one model, through the one profile, and nothing else. */
-import type { Stack } from 'aws-cdk-lib';
-import { type IGrantable, PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { Stack } from 'aws-cdk-lib';
+import type { Role } from 'aws-cdk-lib/aws-iam';
+import { allow, type Permission } from './allow.ts';
 import type { Settings } from './settings.ts';
 
 /** Cross-region inference profiles begin with a geography, e.g. `us.`, `eu.`, `apac.`, `global.`. */
@@ -10,59 +11,74 @@ const PROFILE_ARN = /^arn:[\w-]+:bedrock:[^:]*:[^:]*:(?:application-)?inference-
 // Converse is authorised as InvokeModel.
 const INVOKE = 'bedrock:InvokeModel';
 
-/** Statements for a model id, an inference-profile id, or an ARN of either. */
-export function judgeStatements(stack: Stack, settings: Settings): PolicyStatement[] {
-  const { BEDROCK_MODEL_ID: id, BEDROCK_GUARDRAIL_ID: guardrail } = settings;
-  const statements = modelStatements(stack, id);
+/** For a model id, an inference-profile id or an ARN of either, on Bedrock; for an endpoint; for a key elsewhere. */
+export function grantJudge(role: Role, settings: Settings): void {
+  const { BEDROCK_MODEL_ID: id, BEDROCK_GUARDRAIL_ID: guardrail, JUDGE_SECRET_ARN: secret } = settings;
+  const stack = Stack.of(role);
+  for (const permission of modelPermissions(stack, id)) allow(role, permission);
   if (guardrail !== undefined) {
     const arn = `arn:${stack.partition}:bedrock:${stack.region}:${stack.account}:guardrail/${guardrail}`;
-    statements.push(new PolicyStatement({ actions: ['bedrock:ApplyGuardrail'], resources: [arn] }));
+    allow(role, { actions: ['bedrock:ApplyGuardrail'], resources: [arn] });
   }
-  if (settings.JUDGE_SECRET_ARN !== undefined) {
-    const resources = [settings.JUDGE_SECRET_ARN];
-    statements.push(new PolicyStatement({ actions: ['secretsmanager:GetSecretValue'], resources }));
-  }
-  return statements;
+  if (secret !== undefined) allow(role, { actions: ['secretsmanager:GetSecretValue'], resources: [secret] });
 }
 
-function modelStatements(stack: Stack, id: string): PolicyStatement[] {
+function modelPermissions(stack: Stack, id: string): Permission[] {
   const { partition, region, account } = stack;
-  // A judge outside Bedrock.
+  // A judge outside AWS.
   if (id.startsWith('openai:/')) return [];
   if (id.startsWith('sagemaker:/')) {
+    // As IAM spells endpoints, whatever their own case.
     const endpoint = id.replace(/^sagemaker:\/+/, '').toLowerCase();
     const arn = `arn:${partition}:sagemaker:${region}:${account}:endpoint/${endpoint}`;
-    return [new PolicyStatement({ actions: ['sagemaker:InvokeEndpoint'], resources: [arn] })];
+    return [{ actions: ['sagemaker:InvokeEndpoint'], resources: [arn] }];
   }
   const arnMatch = PROFILE_ARN.exec(id);
-  if (id.startsWith('arn:') && arnMatch === null) {
-    return [new PolicyStatement({ actions: [INVOKE], resources: [id] })];
-  }
+  if (id.startsWith('arn:') && arnMatch === null) return [{ actions: [INVOKE], resources: [id] }];
   const profile = PROFILE.exec(arnMatch?.groups?.id ?? id);
   if (arnMatch === null && profile === null) {
-    const arn = `arn:${partition}:bedrock:${region}::foundation-model/${id}`;
-    return [new PolicyStatement({ actions: [INVOKE], resources: [arn] })];
+    return [{ actions: [INVOKE], resources: [`arn:${partition}:bedrock:${region}::foundation-model/${id}`] }];
   }
   const profileArn = arnMatch ? id : `arn:${partition}:bedrock:${region}:${account}:inference-profile/${id}`;
-  // An application profile does not tell its model; the condition still ties every call to the profile.
-  const model = profile?.groups?.model ?? '*';
+  return [{ actions: [INVOKE], resources: [profileArn] }, ...throughProfile(stack, profileArn, profile?.groups)];
+}
+
+/** What a profile stands on may be invoked through that profile alone. */
+function throughProfile(
+  { partition, region, account }: Stack,
+  profileArn: string,
+  profile: Record<string, string> | undefined,
+): Permission[] {
   const conditions = { StringEquals: { 'bedrock:InferenceProfileArn': profileArn } };
-  const statements = [
-    new PolicyStatement({ actions: [INVOKE], resources: [profileArn] }),
-    // The profile routes to regions of its geography; which ones is Bedrock's to say, and changes.
-    new PolicyStatement({
+  const bound = 'calls through the one profile of the condition are allowed';
+  // An application profile tells neither its model nor the cross-region profile it may stand on.
+  const isApplication = profile === undefined;
+  const model = profile?.model ?? '*';
+  const permissions: Permission[] = [
+    {
       actions: [INVOKE],
       resources: [`arn:${partition}:bedrock:*::foundation-model/${model}`],
       conditions,
-    }),
+      why: isApplication
+        ? `An application profile does not tell its model, nor the regions it routes to; ${bound}.`
+        : `The profile routes to regions of its geography, and which ones is Bedrock's to say; ${bound}.`,
+    },
   ];
-  if (profile?.groups?.geography === 'global') {
-    const resources = [`arn:${partition}:bedrock:::foundation-model/${model}`];
-    statements.push(new PolicyStatement({ actions: [INVOKE], resources, conditions }));
+  if (isApplication || profile.geography === 'global') {
+    permissions.push({
+      actions: [INVOKE],
+      resources: [`arn:${partition}:bedrock:::foundation-model/${model}`],
+      conditions,
+      ...(isApplication ? { why: `An application profile does not tell its model; ${bound}.` } : {}),
+    });
   }
-  return statements;
-}
-
-export function grantJudge(stack: Stack, grantee: IGrantable, settings: Settings): void {
-  for (const statement of judgeStatements(stack, settings)) grantee.grantPrincipal.addToPrincipalPolicy(statement);
+  if (isApplication) {
+    permissions.push({
+      actions: [INVOKE],
+      resources: [`arn:${partition}:bedrock:${region}:${account}:inference-profile/*`],
+      conditions,
+      why: `An application profile does not tell which cross-region profile it stands on; ${bound}.`,
+    });
+  }
+  return permissions;
 }

@@ -1,28 +1,33 @@
 /** Permission to reach MLflow, by the kind of tracking URI. */
-import type { Stack } from 'aws-cdk-lib';
-import { type IGrantable, PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { Stack } from 'aws-cdk-lib';
+import type { Role } from 'aws-cdk-lib/aws-iam';
+import { allow } from './allow.ts';
+import { escapeIamPattern } from './iam-pattern.ts';
 import type { Settings } from './settings.ts';
 
-export function mlflowStatements(stack: Stack, settings: Settings): PolicyStatement[] {
-  const { MLFLOW_TRACKING_URI: uri, MLFLOW_SECRET_ARN: secret, MLFLOW_ARTIFACT_BUCKET: artifacts } = settings;
-  const statements: PolicyStatement[] = [];
+/** To call MLflow's API. */
+export function grantMlflow(role: Role, { MLFLOW_TRACKING_URI: uri, MLFLOW_SECRET_ARN: secret }: Settings): void {
   if (uri.includes(':mlflow-tracking-server/')) {
-    // The service has an action for each REST call and adds new ones with MLflow's versions; the ARN is the bound.
-    statements.push(new PolicyStatement({ actions: ['sagemaker-mlflow:*'], resources: [uri] }));
+    allow(role, {
+      actions: ['sagemaker-mlflow:*'],
+      resources: [uri],
+      why: 'The service has an action for each REST call, and new ones with each version of MLflow; the tracking server is the bound.',
+    });
   } else if (uri.includes(':mlflow-app/')) {
-    statements.push(new PolicyStatement({ actions: ['sagemaker:CallMlflowAppApi'], resources: [uri] }));
+    allow(role, { actions: ['sagemaker:CallMlflowAppApi'], resources: [uri] });
+  } else if (secret !== undefined) {
+    // A managed MLflow needs no secret: it is called with the function's own role.
+    allow(role, { actions: ['secretsmanager:GetSecretValue'], resources: [secret] });
   }
-  if (secret !== undefined) {
-    statements.push(new PolicyStatement({ actions: ['secretsmanager:GetSecretValue'], resources: [secret] }));
-  }
-  if (artifacts !== undefined) {
-    const path = artifacts.replace(/^s3:\/\//, '').replace(/\/+$/, '');
-    const resources = [`arn:${stack.partition}:s3:::${path}/*`];
-    statements.push(new PolicyStatement({ actions: ['s3:PutObject', 's3:GetObject'], resources }));
-  }
-  return statements;
 }
 
-export function grantMlflow(stack: Stack, grantee: IGrantable, settings: Settings): void {
-  for (const statement of mlflowStatements(stack, settings)) grantee.grantPrincipal.addToPrincipalPolicy(statement);
+/** To put a trace's spans where MLflow keeps artifacts, if that is a bucket. */
+export function grantArtifacts(role: Role, { MLFLOW_ARTIFACT_BUCKET: artifacts }: Settings): void {
+  if (artifacts === undefined) return;
+  const path = escapeIamPattern(artifacts.replace(/^s3:\/\//, '').replace(/\/+$/, ''));
+  allow(role, {
+    actions: ['s3:PutObject'],
+    resources: [`arn:${Stack.of(role).partition}:s3:::${path}/*`],
+    why: 'MLflow keeps the spans of each trace under the number of the experiment and the id of the trace.',
+  });
 }

@@ -1,16 +1,16 @@
 /** Everything of one environment: `SageMakerInferenceMonitoringStack-{prefix}`. */
 import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
-import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import type { Construct } from 'constructs';
 import { resourceNames } from '../lambda/contract.ts';
-import { acknowledgeStack } from './acknowledged-findings.ts';
 import { Alarms } from './alarms.ts';
+import { allow } from './allow.ts';
 import { BudgetTable } from './budget-table.ts';
 import { grantCaptureRead } from './capture-access.ts';
 import { CaptureRule } from './capture-rule.ts';
+import { MonitoringDashboard } from './dashboard.ts';
 import { functionEnvironment } from './function-environment.ts';
 import { grantJudge } from './judge-access.ts';
-import { grantMlflow } from './mlflow-access.ts';
+import { grantArtifacts, grantMlflow } from './mlflow-access.ts';
 import { MonitoringStateMachine } from './monitoring-state-machine.ts';
 import { PipelineFunction } from './pipeline-function.ts';
 import type { Settings } from './settings.ts';
@@ -65,30 +65,49 @@ export class MonitoringStack extends Stack {
     });
 
     for (const { role } of [planner, processor, evaluator]) {
-      grantCaptureRead(this, role, settings);
-      grantMlflow(this, role, settings);
+      grantCaptureRead(role, settings);
+      grantMlflow(role, settings);
     }
+    grantArtifacts(processor.role, settings);
     grantWork(workBucket, planner.role, {
-      read: ['runs/*', 'claims/*', 'quarantine/*'],
-      write: ['runs/*', 'claims/*'],
+      // A retry reads what an earlier run has left.
+      read: ['plan', 'manifest', 'receipts', 'quarantine', 'claims'],
+      write: ['plan', 'claims'],
+      upload: ['manifest'],
     });
-    grantWork(workBucket, processor.role, { write: ['runs/*', 'quarantine/*'] });
-    grantWork(workBucket, evaluator.role, { write: ['runs/*'] });
-    grantWork(workBucket, summarizer.role, { read: ['runs/*'], write: ['runs/*'] });
+    grantWork(workBucket, processor.role, { write: ['receipts', 'quarantine'] });
+    grantWork(workBucket, evaluator.role, { write: ['receipts'] });
+    grantWork(workBucket, summarizer.role, { read: ['plan', 'manifest', 'receipts'], write: ['summary'] });
     // Whether the run that holds a claim is still under way. Named by text: the state machine itself refers to the planner.
     const executions = `arn:${this.partition}:states:${this.region}:${this.account}:execution:${names.stateMachine}:*`;
-    planner.role.addToPolicy(new PolicyStatement({ actions: ['states:DescribeExecution'], resources: [executions] }));
-    grantJudge(this, evaluator.role, settings);
-    table.grantReadWriteData(evaluator.role);
+    allow(planner.role, {
+      actions: ['states:DescribeExecution'],
+      resources: [executions],
+      why: 'Executions are named when they start; these are those of this state machine.',
+    });
+    grantJudge(evaluator.role, settings);
+    allow(evaluator.role, { actions: ['dynamodb:GetItem', 'dynamodb:UpdateItem'], resources: [table.tableArn] });
 
     const { deadLetters } = new CaptureRule(this, 'Captures', { settings, stateMachine });
-    new Alarms(this, 'Alarms', {
+    const functions = {
+      plan: planner.function,
+      log: processor.function,
+      evaluate: evaluator.function,
+      summarize: summarizer.function,
+    };
+    const alarms = new Alarms(this, 'Alarms', {
       settings,
       stateMachine,
       deadLetters,
-      functions: [planner, processor, evaluator, summarizer].map((each) => each.function),
+      functions: Object.values(functions),
     });
-    acknowledgeStack(this);
+    new MonitoringDashboard(this, 'Dashboard', {
+      prefix: settings.STACK_PREFIX,
+      stateMachine,
+      deadLetters,
+      functions,
+      alarms: alarms.all,
+    });
 
     const output = (name: string, value: string, description: string) =>
       new CfnOutput(this, name, { value, description, exportName: `${name}-${settings.STACK_PREFIX}` });

@@ -30,9 +30,10 @@ import {
 import { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
 import { RETRYABLE_ERRORS } from '../lambda/common/errors.ts';
-import { resourceNames } from '../lambda/contract.ts';
+import { resourceNames, workKeys } from '../lambda/contract.ts';
 import { acknowledge } from './acknowledge.ts';
 import type { Settings } from './settings.ts';
+import { StateMachineRole } from './state-machine-role.ts';
 
 /** What Lambda itself may answer under load; the CDK's own default leaves the throttling out. */
 const LAMBDA_SERVICE_ERRORS = [
@@ -87,10 +88,17 @@ export class MonitoringStateMachine extends Construct {
   constructor(scope: Construct, id: string, props: MonitoringStateMachineProps) {
     super(scope, id);
     const names = resourceNames(props.settings.STACK_PREFIX);
+    const role = new StateMachineRole(this, 'Role', {
+      stateMachineName: names.stateMachine,
+      workBucket: props.workBucket,
+      functions: [props.planner, props.processor, props.evaluator, props.summarizer],
+    });
     this.stateMachine = new StateMachine(this, 'StateMachine', {
       stateMachineName: names.stateMachine,
       stateMachineType: StateMachineType.STANDARD,
       comment: 'Capture lines to traces and verdicts in MLflow',
+      // What the CDK grants by itself reaches the whole work bucket.
+      role: role.withoutPolicyUpdates(),
       definitionBody: DefinitionBody.fromChainable(this.#definition(props)),
       logs: {
         destination: new LogGroup(this, 'Logs', {
@@ -103,6 +111,8 @@ export class MonitoringStateMachine extends Construct {
         level: LogLevel.ALL,
       },
     });
+    // The CDK's policy for the Map would be attached to nothing; the role has its statements.
+    this.stateMachine.node.tryRemoveChild('DistributedMapPolicy');
     acknowledge(this.stateMachine, {
       'AwsSolutions-SF2':
         'Receipts, summary and logs tell what happened; X-Ray would be paid for every chunk of a backfill.',
@@ -177,7 +187,7 @@ export class MonitoringStateMachine extends Construct {
       },
       resultWriterV2: new ResultWriterV2({
         bucket: props.workBucket,
-        prefix: JsonPath.format('runs/{}/map', JsonPath.stringAt('$$.Execution.Name')),
+        prefix: JsonPath.format(workKeys.mapResultPrefix('{}'), JsonPath.stringAt('$$.Execution.Name')),
       }),
       resultPath: JsonPath.DISCARD,
     });

@@ -20,7 +20,7 @@ const MLFLOW_ARN = /^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:(mlflow-app|mlflo
 const BUCKET_NAME = /^(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 const BUCKET_WITH_PREFIX = /^(s3:\/\/)?(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/.*)?$/;
 const ENDPOINT_NAME = /^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/;
-const SECRET_ARN = /^arn:aws[\w-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+$/;
+const SECRET_ARN = /^arn:aws[\w-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+-[A-Za-z0-9]{6}$/;
 
 /** CloudWatch accepts these retention times only. */
 const RETENTION_DAYS = [
@@ -38,7 +38,9 @@ export const REQUIRED: Readonly<Record<string, string>> = {
 const endpointName = z
   .string()
   .regex(ENDPOINT_NAME, 'an endpoint name: letters, digits and "-", 63 characters at most');
-const secretArn = z.string().regex(SECRET_ARN, 'the ARN of a Secrets Manager secret');
+const secretArn = z
+  .string()
+  .regex(SECRET_ARN, 'the ARN of a Secrets Manager secret, whole, with the six characters at its end');
 const flag = z.enum(['true', 'false'], 'true or false');
 
 const trackingUri = textWithout((uri) => {

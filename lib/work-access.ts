@@ -1,15 +1,44 @@
 /** Permission for the parts of the work bucket that a function uses. */
-import { type IGrantable, PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import { workKeys } from '../lambda/contract.ts';
+import { allow } from './allow.ts';
 
-/** @param read, write key patterns under the bucket, e.g. `runs/*`. */
-export function grantWork(bucket: IBucket, grantee: IGrantable, access: { read?: string[]; write?: string[] }): void {
-  const principal = grantee.grantPrincipal;
-  const add = (actions: string[], resources: string[]): void => {
-    if (resources.length > 0) principal.addToPrincipalPolicy(new PolicyStatement({ actions, resources }));
+const ANY_RUN = '*';
+
+/** Keys of the work bucket by what they hold, as patterns of a policy. */
+export const workPatterns = {
+  manifest: `${workKeys.manifestPrefix(ANY_RUN)}*`,
+  plan: `${workKeys.planPrefix(ANY_RUN)}*`,
+  receipts: `${workKeys.receiptPrefix(ANY_RUN)}*`,
+  mapResult: `${workKeys.mapResultPrefix(ANY_RUN)}/*`,
+  summary: workKeys.summary(ANY_RUN),
+  quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,
+  claims: workKeys.claim('*'),
+};
+
+type WorkPart = keyof typeof workPatterns;
+
+/** Why a part of the bucket is as far as a policy can name an object. */
+export const WHY_WORK_PART =
+  "Objects of the stack's own work bucket are named by run, chunk and attempt; this is one kind of them.";
+
+/**
+ * @param access what is read (and listed), and what is written
+ * @param access.upload what is written in parts, by a stream whose length is not known
+ */
+export function grantWork(
+  bucket: IBucket,
+  role: Role,
+  access: { read?: WorkPart[]; write?: WorkPart[]; upload?: WorkPart[] },
+): void {
+  const add = (actions: string[], parts: WorkPart[] = []): void => {
+    const resources = parts.map((part) => bucket.arnForObjects(workPatterns[part]));
+    if (resources.length > 0) allow(role, { actions, resources, why: WHY_WORK_PART });
   };
-  const arns = (keys: string[] = []): string[] => keys.map((key) => bucket.arnForObjects(key));
-  add(['s3:GetObject'], arns(access.read));
-  add(['s3:PutObject', 's3:AbortMultipartUpload'], arns(access.write));
-  if (access.read !== undefined) add(['s3:ListBucket'], [bucket.bucketArn]);
+  add(['s3:GetObject'], access.read);
+  add(['s3:PutObject'], [...(access.write ?? []), ...(access.upload ?? [])]);
+  add(['s3:AbortMultipartUpload'], access.upload);
+  // Without it S3 answers 403 where an object is missing.
+  if (access.read !== undefined) allow(role, { actions: ['s3:ListBucket'], resources: [bucket.bucketArn] });
 }

@@ -3,7 +3,7 @@ import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { readEnvironment } from '../common/environment.ts';
 import { createS3Client, Storage } from '../common/storage.ts';
 import { createMetrics, logged, logger } from '../common/telemetry.ts';
-import { type SummarizeRequest, type SummarizeResult, workKeys } from '../contract.ts';
+import { type RunMetric, type SummarizeRequest, type SummarizeResult, workKeys } from '../contract.ts';
 import { describeFailure, type RunSummary, summarizeRun } from '../run/summary.ts';
 
 const environment = readEnvironment();
@@ -44,8 +44,8 @@ function publish({ status, lines, verdicts, spend }: RunSummary): void {
     HeldVerdicts: verdicts.heldByBudget,
     LostVerdicts: verdicts.lost,
     RunsFailed: status === 'failed' ? 1 : 0,
-  };
+  } satisfies Record<Exclude<RunMetric, 'JudgeUsd'>, number>;
   for (const [name, value] of Object.entries(counts)) metrics.addMetric(name, MetricUnit.Count, value);
-  if (spend.usd !== null) metrics.addMetric('JudgeUsd', MetricUnit.NoUnit, spend.usd);
+  if (spend.usd !== null) metrics.addMetric('JudgeUsd' satisfies RunMetric, MetricUnit.NoUnit, spend.usd);
   metrics.publishStoredMetrics();
 }

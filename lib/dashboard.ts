@@ -1,0 +1,121 @@
+/** `SageMakerMonitoring-{prefix}`: what the pipeline has done, what it cost, and what went wrong. */
+import { Duration } from 'aws-cdk-lib';
+import {
+  AlarmStatusWidget,
+  Dashboard,
+  GraphWidget,
+  type IAlarm,
+  type IMetric,
+  type IWidget,
+  PeriodOverride,
+  SingleValueWidget,
+  Stats,
+} from 'aws-cdk-lib/aws-cloudwatch';
+import type { IFunction } from 'aws-cdk-lib/aws-lambda';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
+import { Construct } from 'constructs';
+import { type RunMetric, resourceNames } from '../lambda/contract.ts';
+import { runMetric, sumOf } from './metrics.ts';
+
+const PERIOD = Duration.minutes(5);
+const DAY = Duration.days(1);
+const FULL_WIDTH = 24;
+const THIRD = FULL_WIDTH / 3;
+const HEIGHT = 6;
+
+export interface MonitoringDashboardProps {
+  prefix: string;
+  stateMachine: IStateMachine;
+  deadLetters: IQueue;
+  /** By what they do, as the graphs name them. */
+  functions: Readonly<Record<string, IFunction>>;
+  alarms: readonly IAlarm[];
+}
+
+export class MonitoringDashboard extends Construct {
+  constructor(scope: Construct, id: string, props: MonitoringDashboardProps) {
+    super(scope, id);
+    new Dashboard(this, 'Dashboard', {
+      dashboardName: resourceNames(props.prefix).dashboard,
+      defaultInterval: DAY,
+      // A day's total stays one when a week is looked at.
+      periodOverride: PeriodOverride.INHERIT,
+      widgets: [
+        [new AlarmStatusWidget({ title: 'Alarms', alarms: [...props.alarms], width: FULL_WIDTH, height: 3 })],
+        [today(props.prefix)],
+        results(props.prefix),
+        operations(props),
+      ],
+    });
+  }
+}
+
+function today(prefix: string): IWidget {
+  const total = (name: RunMetric, label: string): IMetric => runMetric(prefix, name, DAY).with({ label });
+  return new SingleValueWidget({
+    title: 'Today (UTC)',
+    width: FULL_WIDTH,
+    height: 3,
+    metrics: [
+      total('TracedLines', 'Traced lines'),
+      total('QuarantinedLines', 'Quarantined lines'),
+      total('NewVerdicts', 'Verdicts'),
+      total('FailedVerdicts', 'Failed verdicts'),
+      total('HeldVerdicts', 'Held by the budget'),
+      total('JudgeUsd', 'Judge, US dollars'),
+    ],
+  });
+}
+
+function results(prefix: string): IWidget[] {
+  const own = (name: RunMetric, label: string): IMetric => runMetric(prefix, name, PERIOD).with({ label });
+  return [
+    graph('Capture lines', [
+      own('TracedLines', 'traced'),
+      own('QuarantinedLines', 'quarantined'),
+      own('LostLines', 'lost'),
+    ]),
+    graph('Verdicts', [
+      own('NewVerdicts', 'new'),
+      own('FailedVerdicts', 'failed'),
+      own('HeldVerdicts', 'held by the budget'),
+      own('LostVerdicts', 'lost'),
+    ]),
+    graph('Judge, US dollars', [own('JudgeUsd', 'US dollars')]),
+  ];
+}
+
+function operations({ stateMachine, deadLetters, functions }: MonitoringDashboardProps): IWidget[] {
+  const sum = { period: PERIOD, statistic: Stats.SUM };
+  const all = Object.values(functions);
+  const longest = { period: PERIOD, statistic: Stats.MAXIMUM };
+  return [
+    graph('Runs', [
+      stateMachine.metricStarted({ ...sum, label: 'started' }),
+      stateMachine.metricSucceeded({ ...sum, label: 'succeeded' }),
+      stateMachine.metricFailed({ ...sum, label: 'failed' }),
+      deadLetters.metricApproximateNumberOfMessagesVisible({ ...longest, label: 'events not delivered' }),
+    ]),
+    new GraphWidget({
+      title: 'Duration, longest (ms)',
+      width: THIRD,
+      height: HEIGHT,
+      left: Object.entries(functions).map(([label, each]) => each.metricDuration({ ...longest, label })),
+      leftYAxis: { min: 0, label: 'functions', showUnits: false },
+      right: [stateMachine.metricTime({ ...longest, label: 'whole run' })],
+      rightYAxis: { min: 0, label: 'runs', showUnits: false },
+    }),
+    graph('Errors', [
+      ...Object.entries(functions).map(([label, each]) => each.metricErrors({ ...sum, label })),
+      sumOf(
+        all.map((each) => each.metricThrottles(sum)),
+        'throttles',
+        PERIOD,
+      ),
+    ]),
+  ];
+}
+
+const graph = (title: string, left: IMetric[]): GraphWidget =>
+  new GraphWidget({ title, left, width: THIRD, height: HEIGHT, leftYAxis: { min: 0, showUnits: false } });

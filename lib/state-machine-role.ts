@@ -1,0 +1,67 @@
+/** What the state machine may do: invoke its four functions, run its own Map, and use the Map's part of the work bucket. */
+import { Stack } from 'aws-cdk-lib';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IFunction } from 'aws-cdk-lib/aws-lambda';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { Construct } from 'constructs';
+import { allow } from './allow.ts';
+import { WHY_WORK_PART, workPatterns } from './work-access.ts';
+
+export interface StateMachineRoleProps {
+  stateMachineName: string;
+  workBucket: IBucket;
+  functions: readonly IFunction[];
+}
+
+export class StateMachineRole extends Role {
+  constructor(scope: Construct, id: string, { stateMachineName: name, workBucket, functions }: StateMachineRoleProps) {
+    super(scope, id, {
+      description: `Role of the state machine ${name}`,
+      assumedBy: new ServicePrincipal('states.amazonaws.com'),
+    });
+    const { partition, region, account } = Stack.of(this);
+    const states = `arn:${partition}:states:${region}:${account}`;
+    allow(this, { actions: ['lambda:InvokeFunction'], resources: functions.map((each) => each.functionArn) });
+    allow(this, {
+      actions: ['s3:GetObject'],
+      resources: [workBucket.arnForObjects(workPatterns.manifest)],
+      why: WHY_WORK_PART,
+    });
+    allow(this, {
+      // Results of many children are put together in one multipart upload.
+      actions: ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'],
+      resources: [workBucket.arnForObjects(workPatterns.mapResult)],
+      why: WHY_WORK_PART,
+    });
+    allow(this, { actions: ['states:StartExecution'], resources: [`${states}:stateMachine:${name}`] });
+    // Children of a Map run are named <state machine>/<map run>:<child>.
+    const children = `${states}:execution:${name}/*:*`;
+    allow(this, {
+      actions: ['states:DescribeExecution', 'states:StopExecution'],
+      resources: [`${states}:execution:${name}:*`, children],
+      why: 'The Map watches and stops its own children, whose names are made when it runs.',
+    });
+    allow(this, {
+      actions: ['states:RedriveExecution'],
+      resources: [children],
+      why: 'A Map that is redriven redrives its own children, whose names are made when it runs.',
+    });
+    allow(this, {
+      actions: LOG_DELIVERY,
+      resources: ['*'],
+      why: 'Deliveries of vended logs have no ARN to name.',
+    });
+  }
+}
+
+/** What a state machine needs to deliver its logs: https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html */
+const LOG_DELIVERY = [
+  'logs:CreateLogDelivery',
+  'logs:GetLogDelivery',
+  'logs:UpdateLogDelivery',
+  'logs:DeleteLogDelivery',
+  'logs:ListLogDeliveries',
+  'logs:PutResourcePolicy',
+  'logs:DescribeResourcePolicies',
+  'logs:DescribeLogGroups',
+];
