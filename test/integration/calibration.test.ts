@@ -1,0 +1,293 @@
+/** Calibration against scikit-learn, a real MLflow server, and a judge that speaks Bedrock's protocol. */
+import { execFile, execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { calibrationReport } from '../../lambda/judge/calibration/report.ts';
+import { cohensKappa, type Estimate } from '../../lambda/judge/calibration/statistics.ts';
+import type { CalibrationReport, Pair, ScorerReport } from '../../lambda/judge/calibration/types.ts';
+import type { ScorerValues } from '../../lambda/judge/types.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
+import { projectPath } from '../../local/project-root.ts';
+import {
+  DEFAULT_MLFLOW_VERSION,
+  defaultPythonEnvironment,
+  MANAGED_MLFLOW_VERSION,
+} from '../../local/python-presets.ts';
+import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
+import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+
+const run = promisify(execFile);
+/** Making the Python environment, where it is missing, takes a minute or two. */
+const START_TIMEOUT_MS = 240_000;
+
+/** Seven kinds of traces, five each. */
+const TRACES = 35;
+
+let python: string;
+let folder: string;
+
+beforeAll(async () => {
+  ({ python } = await defaultPythonEnvironment());
+  folder = mkdtempSync(join(tmpdir(), 'calibration-'));
+}, START_TIMEOUT_MS);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+interface Reference {
+  agreement: number[] | null;
+  accuracy: number;
+  confusion: number[][];
+  tpr: number[] | null;
+  tnr: number[] | null;
+  recall: number;
+  f1: number[];
+  kappa_none: [number, number] | null;
+  kappa_linear: [number, number] | null;
+  kappa_quadratic: [number, number] | null;
+}
+interface Case {
+  labels: string[];
+  verdicts: string[];
+  values: string[];
+}
+
+const reference = (cases: Case[]): Reference[] =>
+  JSON.parse(
+    execFileSync(python, [projectPath('test', 'helpers', 'agreement.py')], {
+      input: JSON.stringify(cases),
+      encoding: 'utf8',
+      maxBuffer: 1 << 26,
+    }),
+  );
+
+function near(ours: Estimate | null | undefined, theirs: number[] | null): void {
+  if (theirs === null) {
+    expect(ours ?? null).toBeNull();
+    return;
+  }
+  [ours?.value, ours?.low, ours?.high].forEach((figure, index) => {
+    expect(figure).toBeCloseTo(theirs[index] as number, 9);
+  });
+}
+
+function nearKappa(ours: Estimate | null | undefined, theirs: [number, number] | null, n: number): void {
+  if (theirs === null) {
+    expect(ours ?? null).toBeNull();
+    return;
+  }
+  const [value, error] = theirs;
+  expect(ours?.value).toBeCloseTo(value, 9);
+  // The interval is by another method than the jackknife: they agree for some hundreds of labels.
+  if (n < 300) return;
+  const half = ((ours?.high as number) - (ours?.low as number)) / 2;
+  if ((ours?.high as number) < 1 && (ours?.low as number) > -1) {
+    expect(half / 1.96).toBeGreaterThan(error * 0.9);
+    expect(half / 1.96).toBeLessThan(error * 1.1);
+  }
+}
+
+/** Every figure of a scorer's report against scikit-learn's. */
+function compare(report: ScorerReport, theirs: Reference): void {
+  near(report.agreement, theirs.agreement);
+  expect(report.agreement?.value).toBeCloseTo(theirs.accuracy, 12);
+  expect(report.confusion?.counts).toEqual(theirs.confusion);
+  near(report.tpr, theirs.tpr);
+  near(report.tnr, theirs.tnr);
+  if (report.tpr !== null) expect(report.tpr.value).toBeCloseTo(theirs.recall, 12);
+  report.classes.forEach(({ f1 }, index) => {
+    expect(f1 ?? 0).toBeCloseTo(theirs.f1[index] as number, 12);
+  });
+  nearKappa(report.kappa, theirs.kappa_none, report.n);
+  if (report.weightedKappa !== null) nearKappa(report.weightedKappa, theirs.kappa_linear, report.n);
+}
+
+test('all figures are scikit-learn’s', () => {
+  const random = pseudoRandom(7);
+  const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
+  const sets: { values: string[]; scorer: ScorerValues; n: number; accuracy: number }[] = [];
+  for (const n of [20, 300, 2000]) {
+    for (const accuracy of [0.05, 0.5, 0.8, 0.97]) {
+      sets.push({ values: ['yes', 'no'], scorer: { kind: 'yes-no' }, n, accuracy });
+      const categories = ['coherent', 'somewhat coherent', 'incoherent'];
+      sets.push({ values: categories, scorer: { kind: 'categories', values: categories }, n, accuracy });
+    }
+  }
+  const cases: Case[] = [];
+  const reports: ScorerReport[] = [];
+  for (const { values, scorer, n, accuracy } of sets) {
+    const pairs: Pair[] = Array.from({ length: n }, (_, index) => {
+      // Skewed, as real labels are.
+      const label = random() < 0.6 ? (values[0] as string) : pick(values);
+      const verdict = random() < accuracy ? label : pick(values.filter((value) => value !== label));
+      return { id: String(index), scorer: 's', label, verdict, agrees: label === verdict, request: '', reply: '' };
+    });
+    cases.push({
+      labels: pairs.map(({ label }) => String(label)),
+      verdicts: pairs.map(({ verdict }) => String(verdict)),
+      values,
+    });
+    const { scorers } = calibrationReport({
+      source: { kind: 'labels', where: '' },
+      scorers: [{ name: 's', version: '1', values: scorer }],
+      pairs,
+      unanswered: [],
+    });
+    reports.push(scorers[0] as ScorerReport);
+  }
+  const theirs = reference(cases);
+  reports.forEach((report, index) => {
+    compare(report, theirs[index] as Reference);
+    if (report.confusion !== null)
+      nearKappa(cohensKappa(report.confusion, 'quadratic'), (theirs[index] as Reference).kappa_quadratic, report.n);
+  });
+});
+
+/** @returns the report that the command wrote */
+async function calibrate(
+  args: string[],
+  env: Record<string, string>,
+): Promise<{ report: CalibrationReport; stdout: string; stderr: string }> {
+  const json = join(folder, 'report.json');
+  const page = join(folder, 'report.html');
+  const script = projectPath('test', 'helpers', 'calibrate.ts');
+  // A .env of the person who runs the tests has no say here.
+  const clean = { PATH: process.env.PATH ?? '', DOTENV_CONFIG_PATH: join(folder, 'none'), ...env };
+  const { stdout, stderr } = await run(process.execPath, [script, ...args, '--json', json, '--html', page], {
+    env: clean,
+    cwd: projectPath(),
+  });
+  expect(readFileSync(page, 'utf8')).toContain('<h1>Judge calibration</h1>');
+  return { report: JSON.parse(readFileSync(json, 'utf8')) as CalibrationReport, stdout, stderr };
+}
+
+const referenceOf = (report: ScorerReport, pairs: readonly Pair[]): Reference => {
+  const own = pairs.filter(({ scorer }) => scorer === report.name);
+  const values = report.confusion?.values ?? [];
+  return reference([
+    { labels: own.map(({ label }) => String(label)), verdicts: own.map(({ verdict }) => String(verdict)), values },
+  ])[0] as Reference;
+};
+
+describe.each([DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION])(
+  'people and judge on the same traces, MLflow %s',
+  (version) => {
+    let mlflow: MlflowServer;
+    beforeAll(async () => {
+      mlflow = await startMlflowServer({ version });
+    }, START_TIMEOUT_MS);
+    afterAll(() => mlflow?.stop());
+
+    test('labels, overrides, majorities and ties are read as MLflow’s client wrote them', async () => {
+      const { stdout } = await run(
+        python,
+        [projectPath('test', 'helpers', 'assessed_traces.py'), mlflow.url, 'my-endpoint', String(TRACES), '3'],
+        {
+          timeout: 150_000,
+          maxBuffer: 1 << 26,
+        },
+      );
+      const made = JSON.parse(stdout.trim().split('\n').at(-1) as string) as {
+        traces: number;
+        pairs: Record<string, [string | boolean, string | boolean][]>;
+      };
+      expect(made.traces).toBe(TRACES);
+      const { report, stdout: text } = await calibrate(['--experiment', 'my-endpoint'], {
+        MLFLOW_TRACKING_URI: mlflow.url,
+      });
+      expect(report.source).toEqual({ kind: 'mlflow', where: `experiment my-endpoint (${TRACES} traces)` });
+      expect(new Set(report.scorers.map(({ name }) => name))).toEqual(new Set(Object.keys(made.pairs)));
+      for (const scorer of report.scorers) {
+        const own = report.pairs.filter(({ scorer: name }) => name === scorer.name);
+        const expected = made.pairs[scorer.name] ?? [];
+        const sorted = (list: unknown[][]) => list.map(String).sort();
+        expect(sorted(own.map(({ label, verdict }) => [label, verdict]))).toEqual(sorted(expected));
+        // Every seventh trace has two people of different opinions.
+        expect(scorer.unanswered).toEqual({ peopleDisagree: TRACES / 7 });
+        compare(scorer, referenceOf(scorer, report.pairs));
+      }
+      const corrected = report.pairs.find(({ labelRationale }) => labelRationale?.startsWith('corrected'));
+      expect(corrected).toMatchObject({ verdictRationale: 'by the judge', traceId: expect.stringMatching(/^tr-/) });
+      expect(corrected?.request).toContain('question');
+      expect(Object.keys(report.judges)).toEqual(['bedrock:/test-judge version 1']);
+      expect(text).toContain("Cohen's κ");
+    }, 180_000);
+
+    test('an experiment that is not there is not made', async () => {
+      // Asked for twice: looking for it must not make it.
+      for (let times = 0; times < 2; times += 1) {
+        const asked = calibrate(['--experiment', 'another'], { MLFLOW_TRACKING_URI: mlflow.url });
+        await expect(asked).rejects.toMatchObject({ stderr: expect.stringContaining('MlflowExperimentMissing') });
+      }
+    }, 30_000);
+  },
+);
+
+describe('a judge that is asked', () => {
+  let judge: StandInJudge;
+  let env: Record<string, string>;
+  beforeAll(async () => {
+    judge = await startStandInJudge();
+    env = {
+      AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
+      AWS_REGION: 'us-east-1',
+      AWS_ACCESS_KEY_ID: 'test',
+      AWS_SECRET_ACCESS_KEY: 'test',
+    };
+  });
+  afterAll(() => judge?.close());
+
+  test('about a labels file: one call an exchange, figures as scikit-learn has them', async () => {
+    const file = join(folder, 'labels.jsonl');
+    const replies = [
+      'Parcels take three to five days.',
+      'You idiot, parcels take as long as they take.',
+      'I cannot help with that.',
+      'Parcels parcels parcels parcels take take days days.',
+      'The weather is nice.',
+    ];
+    const lines = Array.from({ length: 60 }, (_, index) => {
+      const scorer = ['professional_tone', 'refusal', 'fluency'][index % 3];
+      const reply = `${replies[index % 5]} (${Math.floor(index / 15)})`;
+      return JSON.stringify({
+        request: 'How long do parcels take?',
+        reply,
+        scorer,
+        label: index % 4 === 0 ? 'no' : 'yes',
+        reason: `case ${index}`,
+      });
+    });
+    writeFileSync(file, `${lines.join('\n')}\n`);
+    const { report, stderr } = await calibrate(['--labels', file], env);
+    expect(stderr).toContain('dollars at most');
+    // 5 replies × 4 numbers: 20 exchanges, 3 labels each.
+    expect(report.spend?.calls).toBe(20);
+    expect(report.spend?.usd).toBeGreaterThan(0);
+    expect(report.pairs).toHaveLength(60);
+    for (const scorer of report.scorers) compare(scorer, referenceOf(scorer, report.pairs));
+  }, 60_000);
+
+  test('about the anchor set: the same judge has not drifted, another one has', async () => {
+    const baseline = join(folder, 'baseline.json');
+    const first = await calibrate(['--anchors', '--save-baseline', baseline], env);
+    expect(first.report.overall.n).toBe(80);
+    const second = await calibrate(['--anchors', '--baseline', baseline], env);
+    expect(second.report.drift).toMatchObject({ verdict: 'none', items: 80, changed: [] });
+    const kept = JSON.parse(readFileSync(baseline, 'utf8')) as CalibrationReport;
+    const opposite = kept.pairs.map((pair) => ({ ...pair, verdict: pair.label }));
+    writeFileSync(baseline, JSON.stringify({ ...kept, pairs: opposite }));
+    await expect(calibrate(['--anchors', '--baseline', baseline], env)).rejects.toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('the judge has drifted'),
+    });
+  }, 60_000);
+
+  test('within its budget, and not at all where the price is not known', async () => {
+    const { report } = await calibrate(['--anchors', '--budget-usd', '0.2'], env);
+    expect(report.spend?.usd).toBeLessThanOrEqual(0.2);
+    expect(report.unanswered.filter(({ reason }) => reason === 'held').length).toBeGreaterThan(0);
+    await expect(calibrate(['--anchors', '--model', 'vendor.new-model'], env)).rejects.toMatchObject({
+      stderr: expect.stringContaining('JudgePriceUnknown'),
+    });
+  }, 60_000);
+});
