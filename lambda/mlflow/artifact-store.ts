@@ -3,7 +3,6 @@ import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { PermanentError } from '../common/errors.ts';
 import { namedStorageError } from '../common/storage.ts';
 import type { MlflowRest } from './rest.ts';
-import { withRetries } from './retry.ts';
 import type { Experiment } from './types.ts';
 
 /** Puts the spans of one trace; putting them again changes nothing. */
@@ -20,7 +19,8 @@ export function artifactStore(rest: MlflowRest, experiment: Experiment, s3: S3Cl
     return async (traceId, body) => {
       const path = `${root}/traces/${traceId}/${FILE}`;
       const call = { method: 'PUT', path, bytes: body, contentType: 'application/json' } as const;
-      await withRetries(rest.retry, () => rest.bytes(call));
+      // Once: whoever writes a trace repeats the file and the trace together.
+      await rest.bytes(call);
     };
   }
   const inS3 = /^s3:\/\/([^/]+)\/*(.*)$/.exec(location);

@@ -9,8 +9,6 @@ export interface Capabilities {
   version: string | undefined;
   /** Many traces in one OTLP request, with tags and session. */
   otlp: boolean;
-  /** OTLP puts quotes around session and user: such traces go the other way. */
-  otlpQuotesSession: boolean;
   /** `batchGetInfos`; else search. */
   batchRead: boolean;
   /** Posting a trace that exists merges what is sent, assessments included. */
@@ -19,9 +17,13 @@ export interface Capabilities {
 
 const OLDEST = [3, 0];
 const BATCH_READ_SINCE = [3, 11];
-/** Before 3.13, `/v1/traces` drops tags and posting a trace that has assessments fails. */
-const OTLP_SINCE = [3, 13];
-const OTLP_SESSION_SINCE = [3, 14];
+/** Before, posting a trace that has assessments fails. */
+const MERGING_SINCE = [3, 13];
+/**
+ * Before 3.13, `/v1/traces` drops tags. 3.13 gives all traces of a request the tags of the last one, and puts quotes
+ * around sessions.
+ */
+const OTLP_SINCE = [3, 14];
 
 const atLeast = (version: number[], since: number[]): boolean => {
   const [major = 0, minor = 0] = version;
@@ -41,9 +43,8 @@ export function capabilitiesOf(version: string | undefined): Capabilities {
   return {
     version,
     otlp: atLeast(numbers, OTLP_SINCE),
-    otlpQuotesSession: !atLeast(numbers, OTLP_SESSION_SINCE),
     batchRead: atLeast(numbers, BATCH_READ_SINCE),
-    mergesTraces: atLeast(numbers, OTLP_SINCE),
+    mergesTraces: atLeast(numbers, MERGING_SINCE),
   };
 }
 

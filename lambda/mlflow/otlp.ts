@@ -3,7 +3,7 @@ import type { Attributes, AttributeValue, HrTime } from '@opentelemetry/api';
 import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
 import type { SpanRecord, TraceRecord } from '../trace/types.ts';
 import { cut, MAX_TAG_CHARS, storableJson } from './limits.ts';
-import { otelTraceId, sessionOf, spanAttributes, traceTags, userOf } from './span-attributes.ts';
+import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf } from './span-attributes.ts';
 
 type ReadableSpan = Parameters<typeof ProtobufTraceSerializer.serializeRequest>[0][number];
 
@@ -55,7 +55,7 @@ export function otlpTrace(trace: TraceRecord): OtlpTrace {
       attributes[key] = written;
       size += key.length + String(written).length;
     }
-    return readableSpan(traceId, span, attributes);
+    return readableSpan(traceId, { ...span, status: spanStatus(trace, span) }, attributes);
   });
   return { traceId: trace.traceId, spans, size };
 }

@@ -32,3 +32,7 @@ export const userOf = (trace: TraceRecord): string | undefined =>
 
 /** `tr-` + 32 hex digits → the 32 digits, which are the id of OpenTelemetry. */
 export const otelTraceId = (traceId: string): string => traceId.replace(/^tr-/, '');
+
+/** MLflow takes the state of a trace that comes by OTLP from its root span: the two agree. */
+export const spanStatus = (trace: TraceRecord, span: SpanRecord): SpanRecord['status'] =>
+  span.parentSpanId === undefined && trace.state === 'ERROR' ? { ...span.status, code: 'ERROR' } : span.status;

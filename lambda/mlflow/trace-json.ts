@@ -1,7 +1,7 @@
 /** A trace as REST takes it: its facts, and its spans as the file `traces.json`. */
 import type { SpanRecord, TraceRecord } from '../trace/types.ts';
 import { cut, cutIdentifier, MAX_CLIENT_ID_CHARS, MAX_PREVIEW_CHARS, MAX_TAG_CHARS, storableJson } from './limits.ts';
-import { otelTraceId, sessionOf, spanAttributes, traceTags, userOf } from './span-attributes.ts';
+import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf } from './span-attributes.ts';
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64');
 
@@ -11,7 +11,8 @@ const nanoseconds = (ms: number): string => `${BigInt(Math.round(ms * 1000))}000
 function span(trace: TraceRecord, record: SpanRecord): string {
   const attributes: Record<string, string> = { 'mlflow.traceRequestId': JSON.stringify(trace.traceId) };
   for (const [key, value] of Object.entries(spanAttributes(trace, record))) attributes[key] = storableJson(value);
-  const { parentSpanId, status } = record;
+  const { parentSpanId } = record;
+  const status = spanStatus(trace, record);
   const fields: [string, string][] = [
     ['trace_id', JSON.stringify(base64(otelTraceId(trace.traceId)))],
     ['span_id', JSON.stringify(base64(record.spanId))],

@@ -2,7 +2,7 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { TraceRecord } from '../trace/types.ts';
 import { artifactStore } from './artifact-store.ts';
-import type { Capabilities, CapabilityProbe } from './capabilities.ts';
+import type { CapabilityProbe } from './capabilities.ts';
 import { Deliveries, type Delivery } from './deliver.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { getExperiment } from './experiments.ts';
@@ -42,24 +42,26 @@ export class TraceWriter {
     const traces = all.filter(hasStorableTime);
     const refused = all.filter((trace) => !hasStorableTime(trace)).map(timeRefusal);
     if (traces.length === 0) return { written: [], alreadyThere: [], refused };
-    const can = await this.#options.probe.get();
-    const byOtlp = traces.filter((trace) => goesByOtlp(can, trace));
-    const byRest = traces.filter((trace) => !goesByOtlp(can, trace));
-    const results = [{ written: [], alreadyThere: [], refused }, await this.#byRest(experiment, byRest)];
-    try {
-      results.push(await this.#byOtlp(experiment, byOtlp));
-    } catch (error) {
-      if (!(error instanceof MlflowRefusedError && error.routeMissing)) throw error;
-      await this.#options.probe.lacks('otlp');
-      // The first requests may have been taken, by one of several servers behind the same name.
-      const existing = await this.#existing(experiment, byOtlp);
-      const absent = byOtlp.filter(({ traceId }) => !existing.has(traceId));
-      results.push({ written: [...existing], alreadyThere: [], refused: [] }, await this.#byRest(experiment, absent));
+    const results: WriteTracesResult[] = [{ written: [], alreadyThere: [], refused }];
+    if ((await this.#options.probe.get()).otlp) {
+      try {
+        results.push(await this.#byOtlp(experiment, traces));
+      } catch (error) {
+        if (!(error instanceof MlflowRefusedError && error.routeMissing)) throw error;
+        await this.#options.probe.lacks('otlp');
+        // The first requests may have been taken, by one of several servers behind the same name.
+        const existing = await this.#existing(experiment, traces);
+        const absent = traces.filter(({ traceId }) => !existing.has(traceId));
+        results.push({ written: [...existing], alreadyThere: [], refused: [] });
+        results.push(await this.#byRest(experiment, absent));
+      }
+    } else {
+      results.push(await this.#byRest(experiment, traces));
     }
     return {
-      written: results.flatMap(({ written }) => written),
-      alreadyThere: results.flatMap(({ alreadyThere }) => alreadyThere),
-      refused: results.flatMap(({ refused }) => refused),
+      written: results.flatMap((result) => result.written),
+      alreadyThere: results.flatMap((result) => result.alreadyThere),
+      refused: results.flatMap((result) => result.refused),
     };
   }
 
@@ -148,9 +150,6 @@ export class TraceWriter {
     return deliveries.result();
   }
 }
-
-const goesByOtlp = (can: Capabilities, trace: TraceRecord): boolean =>
-  can.otlp && !(can.otlpQuotesSession && (trace.sessionId !== undefined || trace.userId !== undefined));
 
 /** Times are stored as nanoseconds in 64 bits with a sign: until 2262-04-11. */
 const LAST_TIME_MS = Number(2n ** 63n / 1_000_000n) - 1;

@@ -26,7 +26,7 @@ export type Behaviour =
   /** Starts an answer and never ends it. */
   | { kind: 'slowBody'; body?: string }
   /** Does something first. */
-  | { kind: 'after'; work: () => Promise<void>; then: Behaviour };
+  | { kind: 'after'; work: () => Promise<void>; next: Behaviour };
 
 export type Rule = (request: SeenRequest, ordinal: number) => Behaviour | undefined;
 
@@ -61,7 +61,7 @@ export async function startMisbehavingServer(
     switch (behaviour.kind) {
       case 'after':
         await behaviour.work();
-        return behave(behaviour.then, seen, response);
+        return behave(behaviour.next, seen, response);
       case 'reply':
         response.writeHead(behaviour.status, { 'content-type': 'application/json', ...behaviour.headers });
         response.end(behaviour.body ?? '');

@@ -21,7 +21,7 @@ export interface ManagedMlflow {
   server: MlflowServer;
   bucket: string;
   s3: S3Client;
-  doubleOf(arn: string, options?: { hidesVersion?: boolean }): Promise<SageMakerMlflowDouble>;
+  doubleOf(arn: string, options?: { hidesVersion?: boolean; upstream?: string }): Promise<SageMakerMlflowDouble>;
   /** Variables for Python clients that read the artifacts from the emulated S3. */
   pythonEnv: Record<string, string>;
   stop(): Promise<void>;

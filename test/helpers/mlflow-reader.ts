@@ -49,6 +49,8 @@ export interface ReadTrace {
 
 export interface MlflowReader {
   search(experimentId: string, filter?: string): Promise<ReadTrace[]>;
+  /** Ids of the traces that a filter finds, in order. */
+  find(experimentId: string, filter: string): Promise<string[]>;
   /** Any command of `mlflow_reader.py`. */
   do<T>(command: { do: string; [argument: string]: unknown }): Promise<T>;
   close(): Promise<void>;
@@ -92,6 +94,7 @@ export function startMlflowReader(
   return {
     do: run,
     search: (experimentId, filter) => run<ReadTrace[]>({ do: 'search', experimentId, filter }),
+    find: (experimentId, filter) => run<string[]>({ do: 'find', experimentId, filter }),
     close: async () => {
       stdin.end();
       await exited;

@@ -9,6 +9,7 @@ const hex = (text: string): string => createHash('sha256').update(text).digest('
 export function chatTrace(experimentId: string, name: string, changes: Partial<TraceRecord> = {}): TraceRecord {
   const digest = hex(`${experimentId}\n${name}`);
   const startTimeMs = changes.startTimeMs ?? Date.parse('2026-11-20T09:15:00Z');
+  const endTimeMs = changes.endTimeMs ?? startTimeMs;
   const messages = [
     { role: 'system', content: 'You answer questions about bicycles.' },
     { role: 'user', content: `How do I fix a flat tyre? (${name})` },
@@ -18,7 +19,7 @@ export function chatTrace(experimentId: string, name: string, changes: Partial<T
     traceId: `tr-${digest.slice(0, 32)}`,
     name: 'bicycle-endpoint',
     startTimeMs,
-    endTimeMs: startTimeMs,
+    endTimeMs,
     state: 'OK',
     clientRequestId: `inference-${name}`,
     requestPreview: messages[1]?.content ?? '',
@@ -42,7 +43,7 @@ export function chatTrace(experimentId: string, name: string, changes: Partial<T
         name: 'bicycle-endpoint',
         spanType: 'CHAT_MODEL',
         startTimeMs,
-        endTimeMs: startTimeMs,
+        endTimeMs,
         inputs: { messages, max_tokens: 200 },
         outputs: { choices: [{ index: 0, message: reply, finish_reason: 'stop' }] },
         attributes: { 'mlflow.message.format': 'openai', 'capture.latency_known': false },

@@ -78,6 +78,17 @@ def search(command):
     return [trace_to_json(trace) for trace in found]
 
 
+def find(command):
+    """Ids only: the spans are not fetched."""
+    ids = [command["experimentId"]]
+    arguments = {"filter_string": command["filter"], "max_results": 500, "include_spans": False}
+    try:
+        found = client().search_traces(locations=ids, **arguments)
+    except TypeError:
+        found = client().search_traces(experiment_ids=ids, **arguments)
+    return sorted(trace.info.trace_id for trace in found)
+
+
 def feedback(command):
     source = AssessmentSource(source_type="HUMAN", source_id="person@example.com")
     return mlflow.log_feedback(
@@ -111,6 +122,7 @@ def client():
 
 COMMANDS = {
     "search": search,
+    "find": find,
     "get": lambda c: trace_to_json(mlflow.get_trace(c["traceId"])),
     "feedback": feedback,
     "override": override,

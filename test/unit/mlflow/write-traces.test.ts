@@ -291,13 +291,6 @@ describe('the way', () => {
     expect(server.to(OTLP)).toHaveLength(1);
   });
 
-  test('a trace with a session goes by REST where OTLP would put quotes around it', async () => {
-    await start('3.13.0');
-    await write(traces(4, (n) => (n === 2 ? { sessionId: 'session' } : {})));
-    expect(server.to(OTLP).flatMap((request) => server.tracesOf(request))).toHaveLength(3);
-    expect(server.to(REST)).toHaveLength(1);
-  });
-
   test('an artifact store that nothing can be put into is named', async () => {
     await start('3.10.1');
     const elsewhere = { ...experiment, artifactLocation: 'gs://bucket/7' };

@@ -1,0 +1,42 @@
+/** A plain MLflow server of a version, with what the tests of it need. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createMlflowClient } from '../../lambda/mlflow/client.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
+import { mlflowEnvironment } from '../../local/python-presets.ts';
+import { startMisbehavingServer } from './misbehaving-server.ts';
+import { startMlflowReader } from './mlflow-reader.ts';
+import type { SuiteSetup } from './mlflow-suite.ts';
+
+const RETRY = { baseMs: 20, capMs: 200 };
+
+/** What a first start may take: making a Python environment, with downloads. */
+export const START_LIMIT_MS = 300_000;
+
+export async function startPlainMlflow(
+  version?: string,
+): Promise<SuiteSetup & { server: MlflowServer; stop(): Promise<void> }> {
+  // A folder of its own, so that a test may stop the server and start it again on what it has stored.
+  const directory = mkdtempSync(join(tmpdir(), 'mlflow-test-'));
+  const server = await startMlflowServer({ directory, ...(version === undefined ? {} : { version }) });
+  const proxy = await startMisbehavingServer({ upstream: server.url });
+  const client = createMlflowClient({ trackingUri: server.url, retry: RETRY });
+  const faulty = { client: createMlflowClient({ trackingUri: proxy.url, retry: RETRY }), proxy };
+  const reader = startMlflowReader(await mlflowEnvironment(version), server.url);
+  return {
+    server,
+    client,
+    faulty,
+    reader,
+    version: server.version,
+    stop: async () => {
+      client.close();
+      faulty.client.close();
+      await reader.close();
+      await proxy.stop();
+      await server.stop();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}

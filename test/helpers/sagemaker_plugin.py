@@ -1,0 +1,42 @@
+"""AWS's own Python client of SageMaker-managed MLflow (`sagemaker-mlflow`), unmodified, as a user uses it.
+
+Logs a run and a trace, reads the trace and another one back, and prints what it found as JSON.
+"""
+
+import json
+import sys
+import warnings
+
+import mlflow
+
+warnings.filterwarnings("ignore")
+
+
+def main():
+    arn, experiment, other_trace_id = sys.argv[1:]
+    mlflow.set_tracking_uri(arn)
+    experiment_id = mlflow.set_experiment(experiment).experiment_id
+    with mlflow.start_run() as run:
+        mlflow.log_metric("accuracy", 0.9)
+        mlflow.log_text("hello", "notes/greeting file.txt")
+    with mlflow.start_span(name="asked by the plugin") as span:
+        span.set_inputs({"question": "Is it real?"})
+        span.set_outputs({"answer": "As near as can be."})
+    mlflow.flush_trace_async_logging()
+    trace = mlflow.get_trace(span.trace_id)
+    print(
+        json.dumps({
+            "experimentId": experiment_id,
+            "metric": mlflow.get_run(run.info.run_id).data.metrics["accuracy"],
+            "text": mlflow.artifacts.load_text(
+                f"{run.info.artifact_uri}/notes/greeting file.txt"
+            ),
+            "traceId": span.trace_id,
+            "inputs": trace.data.spans[0].inputs,
+            "outputs": trace.data.spans[0].outputs,
+            "otherInputs": mlflow.get_trace(other_trace_id).data.spans[0].inputs,
+        })
+    )
+
+
+main()

@@ -1,0 +1,212 @@
+/** SageMaker-managed MLflow, doubled: signed requests, no OTLP, spans straight to S3. */
+import { execFile } from 'node:child_process';
+import { request } from 'node:http';
+import { promisify } from 'node:util';
+import { ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { createMlflowClient, type MlflowClient } from '../../lambda/mlflow/client.ts';
+import { sigV4Authorizer } from '../../lambda/mlflow/sigv4.ts';
+import { parseTrackingUri, type SageMakerTarget } from '../../lambda/mlflow/tracking-uri.ts';
+import { projectPath } from '../../local/project-root.ts';
+import { mlflowEnvironment, sagemakerPluginEnvironment } from '../../local/python-presets.ts';
+import type { SageMakerMlflowDouble } from '../../local/sagemaker-mlflow-double.ts';
+import { type MisbehavingServer, startMisbehavingServer } from '../helpers/misbehaving-server.ts';
+import {
+  MANAGED_ARNS,
+  MANAGED_CREDENTIALS,
+  type ManagedMlflow,
+  startManagedMlflow,
+} from '../helpers/mlflow-managed.ts';
+import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
+import { type MlflowReader, startMlflowReader } from '../helpers/mlflow-reader.ts';
+import { testMlflow } from '../helpers/mlflow-suite.ts';
+import { chatTrace } from '../helpers/mlflow-traces.ts';
+
+let managed: ManagedMlflow;
+let doubles: { server: SageMakerMlflowDouble; app: SageMakerMlflowDouble };
+let reader: MlflowReader;
+let proxy: MisbehavingServer;
+const clients: MlflowClient[] = [];
+let suite: { client: MlflowClient; faulty: { client: MlflowClient; proxy: MisbehavingServer } };
+
+function connect(double: SageMakerMlflowDouble, endpoint = double.url): MlflowClient {
+  const client = createMlflowClient({
+    trackingUri: double.arn,
+    customEndpoint: endpoint,
+    credentials: async () => MANAGED_CREDENTIALS,
+    s3: managed.s3,
+    retry: { baseMs: 20, capMs: 200 },
+  });
+  clients.push(client);
+  return client;
+}
+
+beforeAll(async () => {
+  managed = await startManagedMlflow();
+  doubles = { server: await managed.doubleOf(MANAGED_ARNS.server), app: await managed.doubleOf(MANAGED_ARNS.app) };
+  reader = startMlflowReader(await mlflowEnvironment(managed.server.version), managed.server.url, managed.pythonEnv);
+  // In front of the MLflow server, behind the signatures: a proxy before the double would change the signed host.
+  proxy = await startMisbehavingServer({ upstream: managed.server.url });
+  const behindProxy = await managed.doubleOf(MANAGED_ARNS.server, { upstream: proxy.url });
+  suite = { client: connect(doubles.server), faulty: { client: connect(behindProxy), proxy } };
+}, START_LIMIT_MS);
+
+afterAll(async () => {
+  for (const client of clients) client.close();
+  await reader?.close();
+  await proxy?.stop();
+  await managed?.stop();
+});
+
+jest.setTimeout(60_000);
+
+describe('through the double of a tracking server', () => {
+  testMlflow(() => ({ ...suite, reader, version: managed.server.version }));
+
+  test('spans are in the bucket of the artifacts', async () => {
+    const experiment = await suite.client.resolveExperiment('in the bucket');
+    expect(experiment.artifactLocation).toBe(`s3://${managed.bucket}/tracking server/${experiment.id}`);
+    const trace = chatTrace(experiment.id, 'a');
+    await suite.client.writeTraces(experiment, [trace]);
+    const prefix = `tracking server/${experiment.id}/traces/${trace.traceId}/`;
+    const listed = await managed.s3.send(new ListObjectsV2Command({ Bucket: managed.bucket, Prefix: prefix }));
+    expect(listed.Contents?.map(({ Key }) => Key)).toEqual([`${prefix}artifacts/traces.json`]);
+  });
+});
+
+describe('the double of an app', () => {
+  test('is written to and read', async () => {
+    const client = connect(doubles.app);
+    const experiment = await client.resolveExperiment('app + experiment');
+    const trace = chatTrace(experiment.id, 'a');
+    expect(await client.writeTraces(experiment, [trace])).toMatchObject({ written: [trace.traceId] });
+    expect([...(await client.getTraces(experiment.id, [trace.traceId])).keys()]).toEqual([trace.traceId]);
+  });
+
+  test('is written to the oldest way when it does not tell its version', async () => {
+    const client = connect(await managed.doubleOf(MANAGED_ARNS.app, { hidesVersion: true }));
+    const experiment = await client.resolveExperiment('no version');
+    const trace = chatTrace(experiment.id, 'a');
+    expect(await client.writeTraces(experiment, [trace])).toMatchObject({ written: [trace.traceId] });
+    expect(await client.capabilities()).toMatchObject({ version: undefined, otlp: false });
+  });
+});
+
+describe('AWS’s own Python client', () => {
+  async function runPlugin(double: SageMakerMlflowDouble, traceId: string) {
+    const python = await sagemakerPluginEnvironment();
+    const script = projectPath('test', 'helpers', 'sagemaker_plugin.py');
+    const env = {
+      ...process.env,
+      ...managed.pythonEnv,
+      AWS_ACCESS_KEY_ID: MANAGED_CREDENTIALS.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: MANAGED_CREDENTIALS.secretAccessKey,
+      AWS_SESSION_TOKEN: MANAGED_CREDENTIALS.sessionToken,
+      SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: double.url,
+    };
+    const given = [script, double.arn, `plugin ${double.arn}`, traceId];
+    const { stdout } = await promisify(execFile)(python.python, given, { env });
+    return JSON.parse(stdout.trim().split('\n').at(-1) ?? '');
+  }
+
+  test('works through the doubles of both kinds, reads what we write, and is read by us', async () => {
+    const experiment = await suite.client.resolveExperiment('for the plugin');
+    const trace = chatTrace(experiment.id, 'a');
+    await suite.client.writeTraces(experiment, [trace]);
+    const both = [doubles.server, doubles.app];
+    const found = await Promise.all(both.map((double) => runPlugin(double, trace.traceId)));
+    for (const [n, double] of both.entries()) {
+      expect(found[n]).toMatchObject({
+        metric: 0.9,
+        text: 'hello',
+        inputs: { question: 'Is it real?' },
+        outputs: { answer: 'As near as can be.' },
+        otherInputs: trace.spans[0]?.inputs,
+      });
+      const { experimentId, traceId } = found[n];
+      expect((await connect(double).getTraces(experimentId, [traceId])).get(traceId)).toMatchObject({ state: 'OK' });
+      expect(double.requests.filter(({ status }) => status === 403)).toEqual([]);
+    }
+  });
+});
+
+describe('what the double refuses', () => {
+  const target = () =>
+    parseTrackingUri(doubles.server.arn, doubles.server.url) as SageMakerTarget & { kind: 'mlflow-tracking-server' };
+
+  /** Sends what is given, with the headers of a signed request, and tells the status. */
+  async function send(changes: {
+    body?: string;
+    path?: string;
+    header?: [string, string | undefined];
+    arn?: string;
+  }): Promise<number> {
+    const body = '{"max_results":1,"locations":[]}';
+    const path = '/api/3.0/mlflow/traces/search';
+    const url = new URL(path, doubles.server.url);
+    const signed = { ...target(), arn: changes.arn ?? doubles.server.arn };
+    const authorizer = sigV4Authorizer(signed, async () => MANAGED_CREDENTIALS);
+    const headers: Record<string, string | undefined> = await authorizer.authorize({
+      method: 'POST',
+      url,
+      headers: { 'content-type': 'application/json' },
+      body: Buffer.from(body),
+    });
+    if (changes.header) headers[changes.header[0]] = changes.header[1];
+    const given = Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== undefined));
+    return new Promise((resolve, reject) => {
+      const call = request(new URL(changes.path ?? path, url), { method: 'POST', headers: given }, (reply) => {
+        reply.resume();
+        resolve(reply.statusCode ?? 0);
+      });
+      call.on('error', reject);
+      call.end(changes.body ?? body);
+    });
+  }
+
+  test('nothing of an unchanged request', async () => {
+    expect(await send({})).toBe(200);
+  });
+
+  test('one changed byte of the body, the path, the date or the ARN', async () => {
+    expect(await send({ body: '{"max_results":2,"locations":[]}' })).toBe(403);
+    expect(await send({ path: '/api/3.0/mlflow/traces/searcH' })).toBe(403);
+    expect(await send({ header: ['x-amz-date', '20261120T000000Z'] })).toBe(403);
+    expect(await send({ header: ['x-mlflow-sm-tracking-server-arn', `${doubles.server.arn}x`] })).toBe(403);
+    expect(await send({ header: ['authorization', undefined] })).toBe(403);
+  });
+
+  test('another server’s ARN, though well signed', async () => {
+    expect(await send({ arn: `${doubles.server.arn}x` })).toBe(400);
+  });
+
+  test('the signature of the other kind', async () => {
+    const mixed = createMlflowClient({
+      trackingUri: MANAGED_ARNS.app,
+      customEndpoint: doubles.server.url,
+      credentials: async () => MANAGED_CREDENTIALS,
+    });
+    clients.push(mixed);
+    await expect(mixed.resolveExperiment('any')).rejects.toMatchObject({ name: 'MlflowAccessDenied' });
+  });
+
+  test('expired credentials, until they are renewed', async () => {
+    const double = await managed.doubleOf(MANAGED_ARNS.server);
+    const renewed = { ...MANAGED_CREDENTIALS, sessionToken: 'renewed-token' };
+    let current = MANAGED_CREDENTIALS;
+    const client = createMlflowClient({
+      trackingUri: double.arn,
+      customEndpoint: double.url,
+      credentials: async (options) => {
+        if (options?.forceRefresh) {
+          double.setCredentials(renewed);
+          current = renewed;
+        }
+        return current;
+      },
+    });
+    clients.push(client);
+    double.expire();
+    await expect(client.resolveExperiment('renewed')).resolves.toMatchObject({ name: 'renewed' });
+    expect(double.requests[0]?.status).toBe(403);
+  });
+});
