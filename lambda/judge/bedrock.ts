@@ -153,16 +153,21 @@ export class BedrockTransport implements Transport {
     };
   }
 
-  private isWorthCaching(system: string, { toolConfig }: Pick<ConverseCommandInput, 'toolConfig'>): boolean {
+  /**
+   * What comes before the cache point: the instructions, the tool, and the schema, which the service puts into words of
+   * its own beside them. A cache point that turns out to come too early does nothing.
+   */
+  private isWorthCaching(system: string, form: ReturnType<typeof answerConfig>): boolean {
     if (!Number.isFinite(this.cacheFrom)) return false;
-    const prefix = toolConfig === undefined ? system : `${system}${JSON.stringify(toolConfig)}`;
+    const prefix = `${system}${JSON.stringify(form)}`;
     const known = this.prefixTokens.get(prefix) ?? estimateTokens(prefix);
     this.prefixTokens.set(prefix, known);
     return known >= this.cacheFrom;
   }
 }
 
-function readOutput({ output, stopReason, usage }: ConverseCommandOutput): Told {
+/** A Converse reply in the judge's own terms. */
+export function readOutput({ output, stopReason, usage }: ConverseCommandOutput): Told {
   const content = output?.message?.content ?? [];
   const tool = content.find((block) => block.toolUse?.name === ANSWER_NAME)?.toolUse;
   return {
@@ -181,7 +186,7 @@ function readOutput({ output, stopReason, usage }: ConverseCommandOutput): Told 
 }
 
 /**
- * A client made for judging: one HTTP/2 connection carries all calls (the SDK's default opens a connection a call),
+ * A client made for judging: calls share an HTTP/2 connection or two (by default the SDK opens one a call),
  * and no retries of its own, since those would hide throttling from the limiter.
  */
 export function createBedrockClient(config: BedrockRuntimeClientConfig = {}): BedrockRuntimeClient {
@@ -205,7 +210,8 @@ export interface BedrockJudgeConfig extends JudgeOptions {
   guardrail?: Guardrail | undefined;
 }
 
-export function createBedrockJudge(config: BedrockJudgeConfig): Judge {
+/** The transport to the model and the options of the judge over it, for a judge and for batch inference alike. */
+export function bedrockParts(config: BedrockJudgeConfig): { transport: BedrockTransport; options: JudgeOptions } {
   const { modelId, client = createBedrockClient(), parameters: given, guardrail, ...options } = config;
   const parameters = readParameters(given);
   const transport = new BedrockTransport({
@@ -214,9 +220,14 @@ export function createBedrockJudge(config: BedrockJudgeConfig): Judge {
     parameters,
     guardrail,
   });
-  return createJudgeOver(transport, {
+  const bounds = {
     thinkingTokens: thinkingTokens(parameters),
     ...(parameters.maxTokens === undefined ? {} : { maxTokens: parameters.maxTokens }),
-    ...options,
-  });
+  };
+  return { transport, options: { ...bounds, ...options } };
+}
+
+export function createBedrockJudge(config: BedrockJudgeConfig): Judge {
+  const { transport, options } = bedrockParts(config);
+  return createJudgeOver(transport, options);
 }

@@ -34,7 +34,8 @@ const modelBehaviourSchema = z.strictObject({
   forcedTool: z.enum(['accepted', 'rejected', 'ignored']).default('accepted'),
   temperature: z.enum(['accepted', 'rejected']).default('accepted'),
   systemPrompt: z.enum(['accepted', 'rejected']).default('accepted'),
-  caching: z.enum(['accepted', 'rejected']).default('accepted'),
+  /** `counted`: cached tokens are counted as such, as on Bedrock; `ignored`: as on a model that caches nothing. */
+  caching: z.enum(['ignored', 'counted', 'rejected']).default('ignored'),
   /** `denied`: no access; `invalid`: no such identifier; `ended`: past its life. */
   state: z.enum(['active', 'legacy', 'ended', 'missing', 'denied', 'invalid']).default('active'),
   /** A request of more is refused as too long. */

@@ -11,7 +11,7 @@ export interface HttpAnswer {
 export interface ModelCall {
   /** Names of the questions that were recognised; empty when the call was refused. */
   asked: string[];
-  usage?: { inputTokens: number; outputTokens: number };
+  usage?: { inputTokens: number; outputTokens: number } | undefined;
   answer: HttpAnswer;
 }
 
@@ -129,7 +129,7 @@ function cacheUsage(
 ): { read: number; write: number } {
   const point = body.system?.findIndex((block) => block.cachePoint) ?? -1;
   if (point < 0) return { read: 0, write: 0 };
-  const prefix = JSON.stringify([modelId, body.toolConfig, body.system?.slice(0, point)]);
+  const prefix = JSON.stringify([modelId, body.toolConfig, body.outputConfig, body.system?.slice(0, point)]);
   const tokens = tokensOf(prefix);
   if (tokens < MIN_CACHED_TOKENS) return { read: 0, write: 0 };
   const seen = cache.get(prefix);
@@ -176,7 +176,8 @@ export function converse(
     : text === ''
       ? []
       : [{ text }];
-  const { read, write } = cacheUsage(body, modelId, cache, startedAt);
+  const { read, write } =
+    model.caching === 'counted' ? cacheUsage(body, modelId, cache, startedAt) : { read: 0, write: 0 };
   const outputTokens = tokensOf(JSON.stringify(content));
   const usage = {
     inputTokens: total - Math.min(total, read + write),

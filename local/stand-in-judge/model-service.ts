@@ -63,6 +63,21 @@ const zeroCounts = (): Counts => ({
   maxInFlight: 0,
 });
 
+/** Tokens that the real service counted. */
+function usageIn({ status, body }: HttpAnswer): { inputTokens: number; outputTokens: number } | undefined {
+  if (status !== 200) return undefined;
+  const { usage } = JSON.parse(body) as {
+    usage?: {
+      inputTokens?: number;
+      outputTokens?: number;
+      cacheReadInputTokens?: number;
+      cacheWriteInputTokens?: number;
+    };
+  };
+  const { inputTokens = 0, outputTokens = 0, cacheReadInputTokens = 0, cacheWriteInputTokens = 0 } = usage ?? {};
+  return { inputTokens: inputTokens + cacheReadInputTokens + cacheWriteInputTokens, outputTokens };
+}
+
 export interface ModelServiceOptions {
   behaviour?: BehaviourInput | undefined;
   /** Calls kept in `recorded`; counts go on without end. */
@@ -157,7 +172,8 @@ export class ModelService {
   private async answer(call: IncomingCall, fault: AnswerFault | undefined, startedAt: number): Promise<ModelCall> {
     const { operation, modelId, body } = call;
     if (this.forwarder !== undefined && (operation === 'converse' || operation === 'invoke')) {
-      return { asked: [], answer: await this.forwarder(call.path, call.text) };
+      const answer = await this.forwarder(call.path, call.text);
+      return { asked: [], usage: usageIn(answer), answer };
     }
     if (this.behaviour.delayMs > 0) await sleep(this.behaviour.delayMs, undefined, { ref: false });
     const model = modelBehaviour(this.behaviour, modelId);

@@ -62,6 +62,8 @@ export class StandInJudge {
   private readonly sockets = new Set<Socket>();
   private readonly server: net.Server;
   private listeningPort = 0;
+  /** Connections taken since the start. */
+  connections = 0;
 
   constructor({ behaviour, keepCalls = DEFAULT_KEPT_CALLS, forward }: StandInOptions = {}) {
     this.service = new ModelService({ behaviour, keepCalls, forwarder: forward && createForwarder(forward) });
@@ -71,6 +73,7 @@ export class StandInJudge {
     const h2 = http2.createServer(handle);
     this.server = net.createServer((socket) => {
       this.sockets.add(socket);
+      this.connections += 1;
       socket.once('close', () => this.sockets.delete(socket));
       socket.on('error', () => socket.destroy());
       socket.once('data', (first: Buffer) => {

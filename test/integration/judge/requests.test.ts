@@ -1,11 +1,21 @@
 /** What the judge sends to Bedrock, seen from the other end of the wire. */
 import { ConverseRequest$, ConverseResponse$, StopReason } from '@aws-sdk/client-bedrock-runtime';
 import type { Capture } from '../../../lambda/capture/types.ts';
+import { createBedrockClient } from '../../../lambda/judge/bedrock.ts';
 import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
 import { chatCapture, toolCallCapture } from '../../unit/judge/captures.ts';
 import { modelFaults } from './service-model.ts';
-import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, userTextOf, useStandIn } from './setup.ts';
+import {
+  CHAT_SCORERS,
+  credentials,
+  MODEL,
+  outcomesOf,
+  PARCEL_VERDICTS,
+  requestOf,
+  userTextOf,
+  useStandIn,
+} from './setup.ts';
 
 const rig = useStandIn();
 
@@ -157,20 +167,25 @@ describe('settings', () => {
   });
 });
 
+test('60 calls share a connection or two', async () => {
+  rig.behave({ delayMs: 20 });
+  const client = createBedrockClient({ endpoint: rig.standIn.url, region: 'us-east-1', credentials });
+  const judge = rig.judge({ client });
+  const before = rig.standIn.connections;
+  await Promise.all(Array.from({ length: 60 }, () => judge.judge(chatCapture(), CHAT_SCORERS)));
+  expect(rig.standIn.counts.maxInFlight).toBeGreaterThan(4);
+  expect(rig.standIn.connections - before).toBeLessThanOrEqual(2);
+  client.destroy();
+});
+
 describe('prompt caching', () => {
+  beforeEach(() => rig.behave({ models: { '*': { caching: 'counted' } } }));
   const cachePoints = (): number =>
     rig.standIn.recorded.filter((call) => requestOf(call).system.some((block) => block.cachePoint)).length;
-  /** Five further questions: with them the instructions are over 1,024 tokens. */
-  const more = Array.from({ length: 5 }, (_, i) => ({
-    ...(CHAT_SCORERS[1] as (typeof CHAT_SCORERS)[number]),
-    name: `more_${i}`,
-    question: `${'Is the reply as it should be in this respect? '.repeat(4)}`,
-  }));
-
   test('is used from the least that the model caches, and what is read from it is cheaper', async () => {
     const judge = rig.judge();
-    const first = await judge.judge(chatCapture(), [...CHAT_SCORERS, ...more]);
-    const second = await judge.judge(chatCapture({ user: 'And where is parcel 77?' }), [...CHAT_SCORERS, ...more]);
+    const first = await judge.judge(chatCapture(), CHAT_SCORERS);
+    const second = await judge.judge(chatCapture({ user: 'And where is parcel 77?' }), CHAT_SCORERS);
     expect(cachePoints()).toBe(2);
     for (const call of rig.standIn.recorded) expectValid(call);
     const usages = rig.standIn.recorded.map((call) => (call.answer as { usage: Record<string, number> }).usage);
@@ -183,12 +198,8 @@ describe('prompt caching', () => {
 
   test.each([
     ['short of the least', MODEL, CHAT_SCORERS.slice(0, 2)],
-    [
-      'for a model that caches from more tokens on',
-      'global.anthropic.claude-haiku-4-5-20251001-v1:0',
-      [...CHAT_SCORERS, ...more],
-    ],
-    ['for a model that is not known to cache', 'meta.llama3-3-70b-instruct-v1:0', [...CHAT_SCORERS, ...more]],
+    ['for a model that caches from more tokens on', 'global.anthropic.claude-haiku-4-5-20251001-v1:0', CHAT_SCORERS],
+    ['for a model that is not known to cache', 'meta.llama3-3-70b-instruct-v1:0', CHAT_SCORERS],
   ])('is not used %s', async (_, modelId, scorers) => {
     await rig.judge({ modelId }).judge(chatCapture(), scorers);
     expect(cachePoints()).toBe(0);

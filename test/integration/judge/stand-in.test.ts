@@ -114,6 +114,8 @@ test('it passes calls on to Bedrock, signed with the credentials of whoever star
       /^AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE\/\d{8}\/eu-west-1\/bedrock\/aws4_request, SignedHeaders=[a-z0-9;-]+, Signature=[0-9a-f]{64}$/,
     );
     expect(path).toBe(`/model/${MODEL}/converse`);
+    // What the service counted is counted here too.
+    expect(passing.counts).toMatchObject({ answered: 1, throttled: 1, inputTokens: rig.standIn.counts.inputTokens });
   } finally {
     process.env = before;
     client.destroy();
