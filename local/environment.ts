@@ -85,6 +85,10 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
     running({ stop: async () => (await mlflow).stop() });
     // Awaited where MLflow is needed; until then a failure is nobody's unhandled rejection.
     mlflow.catch(() => {});
+    void mlflow.then(
+      ({ url, version }) => log(`MLflow ${version}: ${url}`),
+      () => {},
+    );
     const ministack = running(
       await startMiniStack({
         port: awsPort,
@@ -93,8 +97,11 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
         env: { AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url, AWS_ENDPOINT_URL_BEDROCK: judge.url, ...options.awsEnv },
       }),
     );
+    log(`emulated AWS: ${ministack.url}`);
+    log(`${options.judge?.forward ? 'judge, passing on to Bedrock' : 'stand-in judge'}: ${judge.url}`);
     const clients = emulatedClients(ministack);
     running({ stop: async () => destroyClients(clients) });
+    judge.batch.useStorage(clients.s3);
     const bootstrapped = bootstrap({ ministack, directory, log, signal: stopping.signal });
     bootstrapped.catch(() => {});
     const mlflowUrl = `http://127.0.0.1:${mlflowPort}`;

@@ -12,6 +12,8 @@ export interface Progress {
 /** Without a terminal a line is repeated at most this often, so that a log stays readable. */
 const PLAIN_EVERY_MS = 5_000;
 
+const DEFAULT_COLUMNS = 80;
+
 const CLEAR_LINE = '\r\u001b[2K';
 
 /** @param output where it is shown; `isTTY` decides how */
@@ -19,7 +21,8 @@ export function startProgress(output: NodeJS.WriteStream): Progress {
   let shown = '';
   let shownAt = 0;
   const terminal = output.isTTY === true;
-  const cut = (text: string) => text.slice(0, Math.max(20, (output.columns ?? 80) - 1));
+  // Some terminals say 0.
+  const cut = (text: string) => text.slice(0, (output.columns || DEFAULT_COLUMNS) - 1);
   const clear = () => {
     if (terminal && shown) output.write(CLEAR_LINE);
     shown = '';
@@ -45,4 +48,12 @@ export function startProgress(output: NodeJS.WriteStream): Progress {
     },
     end: clear,
   };
+}
+
+const BAR_WIDTH = 20;
+
+/** `████████░░░░░░░░░░░░ 4/10` */
+export function bar(done: number, total: number): string {
+  const filled = total === 0 ? BAR_WIDTH : Math.floor((done / total) * BAR_WIDTH);
+  return `${'█'.repeat(filled)}${'░'.repeat(BAR_WIDTH - filled)} ${done}/${total}`;
 }

@@ -8,9 +8,10 @@ import { type LocalEnvironment, startEnvironment } from './environment.ts';
 import { experimentId } from './mlflow-pages.ts';
 import { personSettings } from './person-settings.ts';
 import { type FileProgress, processFiles, type Run } from './process-files.ts';
-import { type Progress, startProgress } from './progress.ts';
+import { bar, type Progress, startProgress } from './progress.ts';
 import { projectPath } from './project-root.ts';
 import { readRunSummaries } from './run-summaries.ts';
+import type { ForwardTarget } from './stand-in-judge/forward.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
 import { reportLines } from './start-report.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from './stop-signals.ts';
@@ -39,6 +40,7 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
       personSettings(forward !== undefined),
       progress.show,
     );
+    progress.show('Waiting for MLflow …');
     await environment.mlflow;
     const failed = await processAll(environment, deployed, {
       progress,
@@ -103,13 +105,13 @@ function progressText(endpoint: string, { files, done, runs }: FileProgress, sta
   const count = (status: string) => runs.filter((run) => run.status === status).length;
   const failed = runs.length - count('RUNNING') - count('SUCCEEDED');
   const seconds = Math.round((Date.now() - startedAt) / 1000);
-  return `${endpoint}: ${done} of ${files} files done, ${count('RUNNING')} running, ${failed} failed (${seconds} s)`;
+  return `${endpoint} ${bar(done, files)} files, ${count('RUNNING')} running, ${failed} failed, ${seconds} s`;
 }
 
 const DEFAULT_BEDROCK_REGION = 'us-east-1';
 
 /** @throws Error when there are no credentials to pass on with */
-async function bedrockTarget({ region }: StartOptions): Promise<{ region: string }> {
+async function bedrockTarget({ region }: StartOptions): Promise<ForwardTarget> {
   try {
     await defaultProvider()();
   } catch (error) {
@@ -118,7 +120,12 @@ async function bedrockTarget({ region }: StartOptions): Promise<{ region: string
       { cause: error },
     );
   }
-  return { region: region ?? process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION ?? DEFAULT_BEDROCK_REGION };
+  // A VPC endpoint, a proxy: as the SDK itself is told of it.
+  const endpoint = process.env.AWS_ENDPOINT_URL_BEDROCK_RUNTIME;
+  return {
+    region: region ?? process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION ?? DEFAULT_BEDROCK_REGION,
+    ...(endpoint ? { endpoint } : {}),
+  };
 }
 
 async function run(): Promise<number> {

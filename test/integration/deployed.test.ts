@@ -400,7 +400,7 @@ describe('a second stack beside the first', () => {
 
     test('a function killed in mid-chunk is invoked again, and nothing is doubled', async () => {
       const key = `${hour(8)}/killed.jsonl`;
-      const lines = Array.from({ length: 1_500 }, (_, n) => chatLine(`killed-${n}`));
+      const lines = Array.from({ length: 800 }, (_, n) => chatLine(`killed-${n}`));
       await stage({ [key]: lines });
       const arn = await second.start(second.event(key, { evaluate: false }));
       const pid = await second.until('the processor to run', async () => second.processOf('processor'));

@@ -1,0 +1,180 @@
+/** `npm start` and `npm run smoke` as a person runs them: as commands, with nothing but what they print. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { cleanEnvironment } from '../../local/ministack.ts';
+import { projectPath } from '../../local/project-root.ts';
+import { mixedLines } from '../helpers/deployed-captures.ts';
+import { startDeployedReader } from '../helpers/deployed-reader.ts';
+
+/** Half a minute on two cores; other tests may keep them busy. */
+const START_LIMIT_MS = 300_000;
+
+interface Command {
+  process: ChildProcess;
+  /** What it has written so far. */
+  output: () => string;
+  code: Promise<number | null>;
+}
+
+/** A shell of a person who works with AWS: none of this may reach the emulated side. */
+const PERSONS_SHELL = {
+  AWS_PROFILE: 'production',
+  AWS_ACCESS_KEY_ID: 'AKIAEXAMPLE',
+  AWS_SECRET_ACCESS_KEY: 'secret',
+  AWS_REGION: 'eu-central-1',
+  AWS_ENDPOINT_URL_S3: 'http://127.0.0.1:9',
+  AWS_USE_FIPS_ENDPOINT: 'true',
+  MLFLOW_TRACKING_URI: 'http://127.0.0.1:9',
+  STACK_PREFIX: 'production',
+};
+
+function command(script: string, args: string[], env: Record<string, string>): Command {
+  const child = spawn(process.execPath, [projectPath('local', script), ...args], {
+    cwd: projectPath(),
+    env: { ...cleanEnvironment(), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let text = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (data: Buffer) => {
+      text += data.toString();
+    });
+  }
+  return {
+    process: child,
+    output: () => text,
+    code: new Promise((resolve) => child.once('close', resolve)),
+  };
+}
+
+describe('npm start', () => {
+  let folder: string;
+  let start: Command;
+  let variables: Record<string, string>;
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'start-'));
+    const hour = join(folder, 'downloads', 'weather-llm', 'blue', '2026', '11', '20', '10');
+    mkdirSync(hour, { recursive: true });
+    writeFileSync(join(hour, 'a.jsonl'), mixedLines('start-a').join('\n'));
+    writeFileSync(join(hour, 'b.jsonl'), mixedLines('start-b').join('\n'));
+    start = command('start.ts', [folder], PERSONS_SHELL);
+    await new Promise<void>((resolve, reject) => {
+      const timer = setInterval(() => {
+        if (start.output().includes('until Ctrl-C')) resolve();
+      }, 200);
+      void start.code.then((code) => reject(new Error(`npm start ended with ${code}:\n${start.output()}`)));
+      void start.code.finally(() => clearInterval(timer));
+    });
+    const exports = [...start.output().matchAll(/^export (\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]);
+    variables = Object.fromEntries(exports);
+  }, START_LIMIT_MS);
+
+  afterAll(() => {
+    start.process.kill('SIGKILL');
+    rmSync(folder, { recursive: true });
+  });
+
+  test('prints what came of the captures, as it is in MLflow', async () => {
+    const numbers = Object.fromEntries(
+      [...start.output().matchAll(/^(\w+): ([\d.]+)$/gm)].map(([, name, value]) => [name, Number(value)]),
+    );
+    const reader = await startDeployedReader(variables, variables.MLFLOW_TRACKING_URI ?? '');
+    const found = await reader.compare(variables.CAPTURE_BUCKET ?? '', 'weather-llm');
+    reader.stop();
+    expect(found).toMatchObject({ lines: 12, records: 10, traced: 10, missing: [], extra: [], wrong: {} });
+    const assessed = Object.values(found.assessments);
+    expect(numbers).toMatchObject({
+      captured: 12,
+      traced: 10,
+      quarantined: 2,
+      failed: 0,
+      evaluated: assessed.filter(({ length }) => length > 0).length,
+      verdicts: assessed.flat().length,
+      runs: 2,
+    });
+    expect(numbers.cost_usd).toBeGreaterThan(0);
+  });
+
+  test('says that the verdicts are a stand-in’s', () => {
+    expect(start.output()).toMatch(/Verdicts \(a stand-in's rules, not a model's judgement/);
+    expect(start.output()).toMatch(/^ {2}safety +yes \d+/m);
+  });
+
+  test('gives the address of the MLflow page', async () => {
+    const address = /^(http:\S+)\/#\/experiments\/(\d+)\/traces\S* {2}\(weather-llm\)$/m.exec(start.output());
+    const page = await fetch(address?.[1] ?? 'about:blank');
+    expect(page.status).toBe(200);
+    expect(await page.text()).toContain('MLflow');
+  });
+
+  test('npm run smoke finds every step, with the printed variables', async () => {
+    const smoke = command('smoke.ts', [], variables);
+    const code = await smoke.code;
+    expect(smoke.output().match(/^(ok|MISSING) +\w+/gm)).toEqual(
+      ['stack', 'object', 'execution', 'summary', 'trace', 'verdicts'].map((step) => `ok       ${step}`),
+    );
+    expect(code).toBe(0);
+  }, 60_000);
+
+  test('npm run smoke fails where the stack is not', async () => {
+    const smoke = command('smoke.ts', ['--prefix', 'nowhere'], variables);
+    expect(await smoke.code).toBe(1);
+    expect(smoke.output()).toContain('no stack SageMakerInferenceMonitoringStack-nowhere');
+  }, 60_000);
+
+  test('after Ctrl-C nothing is left running or on disk', async () => {
+    const own = `-${start.process.pid}-`;
+    const traces = () => [
+      ...execFileSync('ps', ['-A', '-o', 'args='], { encoding: 'utf8' })
+        .split('\n')
+        .filter((args) => args.includes(`environment${own}`) || args.includes(`ministack${own}`)),
+      ...readdirSync(projectPath('.local')).filter((name) => name.includes(own)),
+    ];
+    expect(traces()).not.toEqual([]);
+    start.process.kill('SIGINT');
+    expect(await start.code).toBe(0);
+    expect(traces()).toEqual([]);
+    for (const url of [variables.AWS_ENDPOINT_URL, variables.MLFLOW_TRACKING_URI]) {
+      await expect(fetch(url ?? '')).rejects.toThrow('fetch failed');
+    }
+  }, 30_000);
+});
+
+describe('npm start says what to do', () => {
+  test('when a port is in use', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'start-'));
+    writeFileSync(join(folder, 'a.jsonl'), '{}\n');
+    const taken = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => taken.once('listening', resolve));
+    const { port } = taken.address() as { port: number };
+    const start = command('start.ts', [folder, '--mlflow-port', String(port)], {});
+    expect(await start.code).toBe(1);
+    expect(start.output()).toMatch(new RegExp(`Port ${port} is in use[^]*Give another one with --mlflow-port`));
+    taken.close();
+    rmSync(folder, { recursive: true });
+  }, 60_000);
+
+  test('when there are no captures', async () => {
+    const start = command('start.ts', [projectPath('lib')], {});
+    expect(await start.code).toBe(1);
+    expect(start.output()).toMatch(/holds no file that ends in \.jsonl/);
+  }, 60_000);
+
+  test('when --bedrock has no credentials', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'start-'));
+    writeFileSync(join(folder, 'a.jsonl'), '{}\n');
+    const nowhere = join(folder, 'none');
+    const start = command('start.ts', [folder, '--bedrock'], {
+      AWS_CONFIG_FILE: nowhere,
+      AWS_SHARED_CREDENTIALS_FILE: nowhere,
+      AWS_EC2_METADATA_DISABLED: 'true',
+    });
+    expect(await start.code).toBe(1);
+    expect(start.output()).toMatch(/--bedrock needs AWS credentials/);
+    rmSync(folder, { recursive: true });
+  }, 60_000);
+});
