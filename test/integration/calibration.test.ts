@@ -22,8 +22,8 @@ const run = promisify(execFile);
 /** Making the Python environment, where it is missing, takes a minute or two. */
 const START_TIMEOUT_MS = 240_000;
 
-/** Seven kinds of traces, five each. */
-const TRACES = 35;
+/** Seven kinds of traces, three each. */
+const TRACES = 21;
 
 let python: string;
 let folder: string;
@@ -150,13 +150,17 @@ async function calibrate(
 ): Promise<{ report: CalibrationReport; stdout: string; stderr: string }> {
   const json = join(folder, 'report.json');
   const page = join(folder, 'report.html');
-  const script = projectPath('test', 'helpers', 'calibrate.ts');
+  const script = projectPath('bin', 'inference-monitor.ts');
   // A .env of the person who runs the tests has no say here.
   const clean = { PATH: process.env.PATH ?? '', DOTENV_CONFIG_PATH: join(folder, 'none'), ...env };
-  const { stdout, stderr } = await run(process.execPath, [script, ...args, '--json', json, '--html', page], {
-    env: clean,
-    cwd: projectPath(),
-  });
+  const { stdout, stderr } = await run(
+    process.execPath,
+    [script, 'calibrate', ...args, '--json', json, '--html', page],
+    {
+      env: clean,
+      cwd: projectPath(),
+    },
+  );
   expect(readFileSync(page, 'utf8')).toContain('<h1>Judge calibration</h1>');
   return { report: JSON.parse(readFileSync(json, 'utf8')) as CalibrationReport, stdout, stderr };
 }
