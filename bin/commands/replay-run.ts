@@ -1,5 +1,6 @@
 /** The replay command at work: source, target, run, files, and what the exit code says of it. */
 import { randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Storage } from '../../lambda/common/storage.ts';
 import { checkOptions, type ReplayOptions } from '../../lambda/replay/options.ts';
@@ -12,6 +13,7 @@ import {
   scheduleOf,
   timingOf,
 } from '../../lambda/replay/replay.ts';
+import { FILES } from '../../lambda/replay/results/result-set.ts';
 import { openSource } from '../../lambda/replay/source/open-source.ts';
 import type { SortedIndex } from '../../lambda/replay/source/sorted-index.ts';
 import type { SkippedLine, SourceFile } from '../../lambda/replay/source/types.ts';
@@ -137,8 +139,32 @@ async function replay(
     display?.stop();
     stopping.dispose();
   }
+  if (flags.report) await writeReport(result, run, target.description, timing.kind !== 'concurrency', directory);
   console.log(resultText(result, directory));
   process.exitCode = exitCodeOf(result, options);
+}
+
+async function writeReport(
+  result: ReplayResult,
+  run: string,
+  target: Record<string, string>,
+  scheduled: boolean,
+  directory: string,
+): Promise<void> {
+  // The charting library is loaded when the run is over: it is larger than all the rest.
+  const { replayReport } = await import('../../lambda/replay/report/replay-report.ts');
+  const { results, outcome, startMs, wasCancelled, bottleneck } = result;
+  const page = replayReport(results.stats, results.report, {
+    run,
+    target,
+    startMs,
+    scheduled,
+    wasCancelled,
+    unsent: outcome.unsent,
+    bottleneck,
+    skipped: results.skippedReasons,
+  });
+  await writeFile(join(directory, FILES.report), page);
 }
 
 export function exitCodeOf(result: ReplayResult, options: ReplayOptions): number {

@@ -19,6 +19,7 @@ export interface RunStatsJson {
   cancelled: number;
   good: number;
   withObjectives: boolean;
+  busyMs: number;
   errors: ErrorCount[];
   statuses: Record<string, number>;
   /** First request's start and last reply's end, epoch ms; `null` while there is none. */
@@ -39,6 +40,8 @@ export class RunStats {
   cancelled = 0;
   good = 0;
   withObjectives = false;
+  /** Time that all requests together were under way. */
+  busyMs = 0;
   firstStartMs = Number.POSITIVE_INFINITY;
   lastEndMs = Number.NEGATIVE_INFINITY;
 
@@ -67,7 +70,7 @@ export class RunStats {
     this.lastEndMs = Math.max(this.lastEndMs, epochMs(exchange.endAt));
     this.distribution('credit_to_start_latency').add(exchange.startedAt - measured.scheduledAt);
     this.distribution('replay_client_lag').add(exchange.startedAt - measured.roomAt);
-    this.distribution('effective_latency').add(exchange.endAt - measured.scheduledAt);
+    this.busyMs += exchange.endAt - exchange.startedAt;
     const status = String(error?.code ?? (exchange.status || error?.type));
     this.statuses.set(status, (this.statuses.get(status) ?? 0) + 1);
     if (error) {
@@ -78,6 +81,8 @@ export class RunStats {
       return;
     }
     this.succeeded++;
+    // Of those that were answered, as the latency from sending is: a refusal after 2 ms is no fast reply.
+    this.distribution('effective_latency').add(exchange.endAt - measured.scheduledAt);
     for (const tag of METRIC_TAGS) {
       const value = metrics[tag];
       if (value !== undefined) this.distribution(tag).add(value);
@@ -108,6 +113,7 @@ export class RunStats {
     this.cancelled += other.cancelled;
     this.good += other.good;
     this.withObjectives ||= other.withObjectives;
+    this.busyMs += other.busyMs;
     for (const { error, count } of other.errors.values()) this.#countError(error, count);
     for (const [status, count] of other.statuses) this.statuses.set(status, (this.statuses.get(status) ?? 0) + count);
     this.firstStartMs = Math.min(this.firstStartMs, other.firstStartMs);
@@ -122,6 +128,7 @@ export class RunStats {
       cancelled: this.cancelled,
       good: this.good,
       withObjectives: this.withObjectives,
+      busyMs: this.busyMs,
       errors: [...this.errors.values()],
       statuses: Object.fromEntries(this.statuses),
       firstStartMs: Number.isFinite(this.firstStartMs) ? this.firstStartMs : null,
@@ -140,6 +147,7 @@ export class RunStats {
     stats.cancelled = json.cancelled;
     stats.good = json.good;
     stats.withObjectives = json.withObjectives;
+    stats.busyMs = json.busyMs;
     for (const { error, count } of json.errors) stats.#countError(error, count);
     for (const [status, count] of Object.entries(json.statuses)) stats.statuses.set(status, count);
     stats.firstStartMs = json.firstStartMs ?? Number.POSITIVE_INFINITY;

@@ -92,8 +92,7 @@ export function figures(stats: RunStats, options: FigureOptions): Figures {
     single('good_request_fraction', 'GoodRequestFraction', 'ratio', stats.good / Math.max(1, stats.completed));
   }
   // Little's law: the mean number under way is the time spent under way over the time.
-  const busyMs = (sum('effective_latency') ?? 0) - (sum('credit_to_start_latency') ?? 0);
-  perSecond('effective_concurrency', 'Effective Concurrency', 'requests', busyMs / 1000);
+  perSecond('effective_concurrency', 'Effective Concurrency', 'requests', stats.busyMs / 1000);
   if (stats.failed > 0) addAdjusted(stats, results, headers);
   if (options.scheduled && !options.slice) addSchedule(stats, single);
   return { results, headers };

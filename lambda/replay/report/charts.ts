@@ -1,0 +1,201 @@
+/** The charts of a replay, as SVG texts. */
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import type { EChartsOption, EChartsType } from 'echarts';
+import type { Distribution } from '../measure/distribution.ts';
+import type { ReportCollector } from './collector.ts';
+
+const WIDTH = 960;
+const HEIGHT = 300;
+const BARS = 60;
+/** Readable on a light and on a dark page. */
+const INK = '#808890';
+const GRID = '#80889040';
+const BLUE = '#3b82d6';
+const ORANGE = '#e08a1e';
+const GREEN = '#2f9e6b';
+const RED = '#d6453d';
+const PURPLE = '#8a63c9';
+
+interface ECharts {
+  init(element: null, theme: null, options: object): EChartsType;
+}
+
+let loaded: ECharts | undefined;
+
+/** The library's one-file build: loading its hundreds of modules one by one takes five times the time and the memory. */
+function echarts(): ECharts {
+  loaded ??= createRequire(join(process.cwd(), 'package.json'))('echarts/dist/echarts.min.js') as ECharts;
+  return loaded;
+}
+
+function svg(option: EChartsOption, title: string): string {
+  const chart = echarts().init(null, null, { renderer: 'svg', ssr: true, width: WIDTH, height: HEIGHT });
+  chart.setOption({ animation: false, textStyle: { fontFamily: 'system-ui, sans-serif', color: INK }, ...option });
+  const text = chart.renderToSVGString();
+  chart.dispose();
+  return text.replace('<svg ', `<svg role="img" aria-label="${title}" `);
+}
+
+const axis = (name: string, type: 'value' | 'log' = 'value') => ({
+  type,
+  name,
+  nameTextStyle: { color: INK },
+  axisLabel: { color: INK },
+  axisLine: { show: true, lineStyle: { color: GRID } },
+  splitLine: { lineStyle: { color: GRID } },
+});
+const base = {
+  grid: { left: 70, right: 30, top: 40, bottom: 40 },
+  legend: { top: 4, itemGap: 28, textStyle: { color: INK } },
+};
+const seconds = { ...axis('s'), nameLocation: 'end' as const, min: 0 };
+const line = (name: string, color: string, data: [number, number][], extra = {}) => ({
+  type: 'line' as const,
+  name,
+  data,
+  showSymbol: false,
+  lineStyle: { color, width: 2 },
+  itemStyle: { color },
+  ...extra,
+});
+
+/** One value a bucket, at the bucket's middle. */
+function series(
+  report: ReportCollector,
+  value: (bucket: import('./collector.ts').TimeBucket) => number | undefined,
+): [number, number][] {
+  const points: [number, number][] = [];
+  for (const [index, bucket] of [...report.buckets].sort(([a], [b]) => a - b)) {
+    const found = value(bucket);
+    if (found !== undefined) points.push([((index + 0.5) * report.bucketMs) / 1000, found]);
+  }
+  return points;
+}
+
+/** The same with the buckets in which nothing happened as zero. */
+function filledSeries(
+  report: ReportCollector,
+  value: (bucket: import('./collector.ts').TimeBucket) => number,
+): [number, number][] {
+  const last = Math.max(-1, ...report.buckets.keys());
+  return Array.from({ length: last + 1 }, (_, index): [number, number] => {
+    const bucket = report.buckets.get(index);
+    return [((index + 0.5) * report.bucketMs) / 1000, bucket ? value(bucket) : 0];
+  });
+}
+
+/** Values that differ more than tenfold are read on a logarithmic axis. */
+const wide = (values: readonly number[]): boolean => {
+  const positive = values.filter((value) => value > 0);
+  return positive.length > 0 && Math.max(...positive) / Math.min(...positive) > 10;
+};
+
+export function latencyOverTime(report: ReportCollector): string {
+  const ok = report.points.map(([at, ms]): [number, number] => [at, Math.max(ms, 0.01)]);
+  const failed = report.errorPoints.map(([at, ms]): [number, number] => [at, Math.max(ms, 0.01)]);
+  const type = wide([...ok, ...failed].map(([, ms]) => ms)) ? 'log' : 'value';
+  const percentile = (percent: number) =>
+    series(report, ({ latency }) => (latency.count > 0 ? Math.max(0.01, latency.percentile(percent)) : undefined));
+  const option: EChartsOption = {
+    ...base,
+    xAxis: seconds,
+    yAxis: axis('ms', type),
+    series: [
+      {
+        type: 'scatter',
+        name: 'request',
+        data: ok,
+        large: true,
+        largeThreshold: 1,
+        symbolSize: 3,
+        itemStyle: { color: `${BLUE}a0` },
+        z: 4,
+      },
+      line('p50', GREEN, percentile(50)),
+      line('p95', ORANGE, percentile(95)),
+      {
+        type: 'scatter',
+        name: 'failed',
+        data: failed,
+        symbol: 'path://M0,0L8,8M8,0L0,8',
+        symbolSize: 7,
+        itemStyle: { color: 'none', borderColor: RED, borderWidth: 1.5 },
+        z: 5,
+      },
+    ],
+  };
+  return svg(option, 'Latency of requests over time');
+}
+
+export interface NamedDistribution {
+  name: string;
+  distribution: Distribution | undefined;
+}
+
+export function distributions(named: readonly NamedDistribution[], title: string): string {
+  const colors = [BLUE, ORANGE, PURPLE, GREEN];
+  const shown = named.filter((one) => one.distribution !== undefined && one.distribution.count > 0);
+  const bounds = shown.flatMap(({ distribution }) => [distribution?.min ?? 0, distribution?.max ?? 0]);
+  const option: EChartsOption = {
+    ...base,
+    xAxis: { ...axis('ms', wide(bounds) ? 'log' : 'value'), scale: true },
+    yAxis: axis('requests'),
+    series: shown.map(({ name, distribution }, i) => {
+      const color = colors[i % colors.length] ?? BLUE;
+      // A step from each bucket's beginning to its end; between buckets the line is at zero.
+      const steps: [number, number][] = [];
+      for (const [from, to, count] of distribution?.buckets(BARS) ?? []) {
+        if (steps.at(-1)?.[0] === from) steps.pop();
+        else steps.push([from, 0]);
+        steps.push([from, count], [to, count], [to, 0]);
+      }
+      return line(name, color, steps, { areaStyle: { color: `${color}30` } });
+    }),
+  };
+  return svg(option, title);
+}
+
+export function throughput(report: ReportCollector): string {
+  const perSecond = (count: number): number => (count * 1000) / report.bucketMs;
+  const option: EChartsOption = {
+    ...base,
+    xAxis: seconds,
+    yAxis: axis('requests/s'),
+    series: [
+      line(
+        'sent',
+        BLUE,
+        filledSeries(report, ({ sent }) => perSecond(sent)),
+      ),
+      line(
+        'completed',
+        GREEN,
+        filledSeries(report, ({ completed, failed }) => perSecond(completed - failed)),
+      ),
+      line(
+        'failed',
+        RED,
+        filledSeries(report, ({ failed }) => perSecond(failed)),
+      ),
+    ],
+  };
+  return svg(option, 'Throughput over time');
+}
+
+export function scheduleLag(report: ReportCollector): string {
+  const option: EChartsOption = {
+    ...base,
+    xAxis: seconds,
+    yAxis: axis('ms'),
+    series: [
+      line(
+        'greatest lag',
+        PURPLE,
+        series(report, ({ sent, maxLag }) => (sent > 0 ? maxLag : undefined)),
+        { areaStyle: { color: `${PURPLE}30` } },
+      ),
+    ],
+  };
+  return svg(option, 'Schedule lag over time');
+}

@@ -1,0 +1,59 @@
+/** The frame of a report: one HTML page that needs nothing but itself. */
+
+export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
+
+const STYLE = `
+:root { color-scheme: light dark; --ink: #1d2329; --soft: #5d6771; --line: #d8dde2; --page: #ffffff; --card: #f6f8fa; --bad: #b3261e; --good: #1a7f4b; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e8ec; --soft: #9aa5af; --line: #3a434c; --page: #14181c; --card: #1d2329; --bad: #ff8a80; --good: #62d59a; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1040px; padding: 24px 20px 64px; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 36px 0 8px; }
+p { margin: 4px 0 8px; } .soft { color: var(--soft); } .bad { color: var(--bad); } .good { color: var(--good); }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(128px, 1fr)); gap: 10px; margin: 18px 0; }
+.tile { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 10px 12px; }
+.tile b { display: block; font-size: 18px; font-variant-numeric: tabular-nums; } .tile span { color: var(--soft); font-size: 13px; }
+.warn { border: 1px solid var(--bad); border-radius: 8px; padding: 10px 12px; color: var(--bad); }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: 13px; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: 5px 8px; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--soft); font-weight: 600; } td.n, th.n { text-align: right; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 6px 0; padding: 8px; background: var(--card); border-radius: 6px; font-size: 12px; max-height: 320px; overflow-y: auto; }
+summary { cursor: pointer; color: var(--soft); } details { display: inline-block; margin-right: 14px; vertical-align: top; } details[open] { display: block; } svg { width: 100%; height: auto; display: block; }
+`;
+
+/** @param body HTML of the page's inside */
+export function htmlPage(title: string, body: string): string {
+  // Nothing may be loaded from anywhere, whatever a captured text says.
+  const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<title>${escapeHtml(title)}</title><style>${STYLE}</style></head>
+<body>${body}</body></html>
+`;
+}
+
+export interface Column<T> {
+  name: string;
+  numeric?: boolean;
+  /** HTML of the cell. */
+  cell(row: T): string;
+}
+
+export function table<T>(columns: readonly Column<T>[], rows: readonly T[]): string {
+  const kind = (column: Column<T>): string => (column.numeric ? ' class="n"' : '');
+  const head = columns.map((column) => `<th${kind(column)}>${escapeHtml(column.name)}</th>`).join('');
+  const body = rows.map(
+    (row) => `<tr>${columns.map((column) => `<td${kind(column)}>${column.cell(row)}</td>`).join('')}</tr>`,
+  );
+  return `<div class="wide"><table><thead><tr>${head}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`;
+}
+
+export const tiles = (values: readonly [name: string, value: string][]): string =>
+  `<div class="tiles">${values.map(([name, value]) => `<div class="tile"><b>${escapeHtml(value)}</b><span>${escapeHtml(name)}</span></div>`).join('')}</div>`;
+
+export const section = (title: string, html: string, note = ''): string =>
+  `<section><h2>${escapeHtml(title)}</h2>${note === '' ? '' : `<p class="soft">${escapeHtml(note)}</p>`}${html}</section>`;
+
+export const folded = (summary: string, text: string): string =>
+  text === '' ? '' : `<details><summary>${escapeHtml(summary)}</summary><pre>${escapeHtml(text)}</pre></details>`;
