@@ -15,12 +15,17 @@ const INVOKE = 'bedrock:InvokeModel';
 export function grantJudge(role: Role, settings: Settings): void {
   const { BEDROCK_MODEL_ID: id, BEDROCK_GUARDRAIL_ID: guardrail, JUDGE_SECRET_ARN: secret } = settings;
   const stack = Stack.of(role);
-  for (const permission of modelPermissions(stack, id)) allow(role, permission);
+  grantModel(role, id);
   if (guardrail !== undefined) {
     const arn = `arn:${stack.partition}:bedrock:${stack.region}:${stack.account}:guardrail/${guardrail}`;
     allow(role, { actions: ['bedrock:ApplyGuardrail'], resources: [arn] });
   }
   if (secret !== undefined) allow(role, { actions: ['secretsmanager:GetSecretValue'], resources: [secret] });
+}
+
+/** The model alone: what a batch job needs of it. */
+export function grantModel(role: Role, id: string): void {
+  for (const permission of modelPermissions(Stack.of(role), id)) allow(role, permission);
 }
 
 function modelPermissions(stack: Stack, id: string): Permission[] {
@@ -45,7 +50,7 @@ function modelPermissions(stack: Stack, id: string): Permission[] {
 
 /** What a profile stands on may be invoked through that profile alone. */
 function throughProfile(
-  { partition, region, account }: Stack,
+  { partition }: Stack,
   profileArn: string,
   profile: Record<string, string> | undefined,
 ): Permission[] {
@@ -75,7 +80,7 @@ function throughProfile(
   if (isApplication) {
     permissions.push({
       actions: [INVOKE],
-      resources: [`arn:${partition}:bedrock:${region}:${account}:inference-profile/*`],
+      resources: [profileArn.replace(/:application-inference-profile\/.*$/, ':inference-profile/*')],
       conditions,
       why: `An application profile does not tell which cross-region profile it stands on; ${bound}.`,
     });

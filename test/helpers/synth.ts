@@ -13,15 +13,19 @@ export const REQUIRED_SETTINGS = {
   DATA_CAPTURE_S3_BUCKET: 'captures',
 };
 
+export const ACCOUNT = '123456789012';
+export const REGION = 'eu-west-1';
+
 /** An app whose context is the project's own, plus what keeps esbuild out of template tests. */
-export function testApp(): App {
+export function testApp(props: { outdir?: string; bundle?: boolean } = {}): App {
   const { context } = JSON.parse(readFileSync('cdk.json', 'utf8')) as { context: Record<string, unknown> };
-  return new App({ context: { ...context, 'aws:cdk:bundling-stacks': [] } });
+  const { bundle = false, ...appProps } = props;
+  return new App({ ...appProps, context: { ...context, ...(bundle ? {} : { 'aws:cdk:bundling-stacks': [] }) } });
 }
 
 export function testStack(more: Record<string, string> = {}, app = testApp()): MonitoringStack {
   const settings = parseSettings({ ...REQUIRED_SETTINGS, ...more });
-  const env = { account: '123456789012', region: 'eu-west-1' };
+  const env = { account: ACCOUNT, region: REGION };
   return new MonitoringStack(app, resourceNames(settings.STACK_PREFIX).stack, { settings, env });
 }
 
@@ -31,24 +35,101 @@ export interface Resource {
   Type: string;
   Properties: Record<string, unknown>;
   DeletionPolicy?: string;
+  UpdateReplacePolicy?: string;
+  DependsOn?: string[];
 }
 
-/** The state machine's definition as ASL: references of the template put in as their logical ids. */
+export const resourcesOf = (template: Template): Record<string, Resource> =>
+  template.toJSON().Resources as Record<string, Resource>;
+
+/** The resources of a type, by their logical ids without the hash. */
+export function resourcesOfType(template: Template, type: string): Record<string, Resource> {
+  const all = Object.entries(resourcesOf(template)).filter(([, { Type }]) => Type === type);
+  return Object.fromEntries(all.map(([id, resource]) => [withoutHash(id), resource]));
+}
+
+/** The one resource of a type. */
+export function onlyResource(template: Template, type: string): Resource {
+  const all = Object.values(resourcesOfType(template, type));
+  if (all.length !== 1 || all[0] === undefined) throw new Error(`${all.length} resources of type ${type}`);
+  return all[0];
+}
+
+/** The CDK ends logical ids with a hash of the construct's path. */
+const withoutHash = (id: string): string => id.replace(/[0-9A-F]{8}$/, '');
+
+/** The state machine's definition as ASL: references of the template put in as what they may be once deployed. */
 export function definitionOf(template: Template): Record<string, unknown> {
-  const machines = template.findResources('AWS::StepFunctions::StateMachine');
-  const properties = Object.values(machines)[0]?.Properties as { DefinitionString: unknown };
-  return JSON.parse(flatten(properties.DefinitionString)) as Record<string, unknown>;
+  const { DefinitionString: text } = onlyResource(template, 'AWS::StepFunctions::StateMachine').Properties;
+  const lambdaArn = (id: string): string => `arn:aws:lambda:${REGION}:${ACCOUNT}:function:${id}`;
+  return JSON.parse(flatten(text, lambdaArn)) as Record<string, unknown>;
 }
 
-/** An intrinsic function as a text in which every reference is the logical id that it names. */
-export function flatten(value: unknown): string {
+/**
+ * An intrinsic function as a text in which every reference is `<logical id>` or `<logical id.attribute>`, without hashes.
+ *
+ * @param arnOf how to write the ARN of a resource instead
+ */
+export function flatten(value: unknown, arnOf: (id: string) => string = (id) => `<${id}.Arn>`): string {
   if (typeof value === 'string') return value;
   const [[name, argument] = []] = Object.entries(value as Record<string, unknown>);
   if (name === 'Fn::Join') {
     const [separator, parts] = argument as [string, unknown[]];
-    return parts.map(flatten).join(separator);
+    return parts.map((part) => flatten(part, arnOf)).join(separator);
   }
-  if (name === 'Ref') return String(argument);
-  if (name === 'Fn::GetAtt') return `arn:aws:of:${(argument as string[])[0]}`;
+  if (name === 'Ref')
+    return argument === 'AWS::Partition'
+      ? 'aws'
+      : argument === 'AWS::URLSuffix'
+        ? 'amazonaws.com'
+        : `<${withoutHash(String(argument))}>`;
+  if (name === 'Fn::GetAtt') {
+    const [id = '', attribute = ''] = argument as string[];
+    return attribute === 'Arn' ? arnOf(withoutHash(id)) : `<${withoutHash(id)}.${attribute}>`;
+  }
   throw new Error(`No flat form of ${JSON.stringify(value)}`);
+}
+
+/** Anything of a template with its intrinsic functions flattened. */
+export function flattened(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(flattened);
+  if (typeof value !== 'object' || value === null) return value;
+  const names = Object.keys(value);
+  if (names.length === 1 && /^(Ref|Fn::.*)$/.test(names[0] ?? '')) return flatten(value);
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, flattened(part)]));
+}
+
+/** A statement of a policy: actions, resources and, where there is one, its condition. */
+export type Line = [actions: string[], resources: string[], condition?: unknown];
+
+interface Statement {
+  Effect: string;
+  Action: string | string[];
+  Resource: unknown;
+  Condition?: unknown;
+}
+
+const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : [value]);
+
+/** Every inline policy by the role it is attached to (by its logical id without the hash), line by line. */
+export function policiesOf(template: Template): Record<string, Line[]> {
+  const found: Record<string, Line[]> = {};
+  for (const { Properties } of Object.values(resourcesOfType(template, 'AWS::IAM::Policy'))) {
+    const { PolicyDocument, Roles } = flattened(Properties) as {
+      PolicyDocument: { Statement: Statement[] };
+      Roles: string[];
+    };
+    for (const role of Roles) {
+      found[role.slice(1, -1)] ??= [];
+      found[role.slice(1, -1)]?.push(
+        ...PolicyDocument.Statement.map(({ Effect, Action, Resource, Condition }): Line => {
+          if (Effect !== 'Allow') throw new Error(`Not only permissions: ${Effect}`);
+          const actions = list(Action) as string[];
+          const resources = list(Resource) as string[];
+          return Condition === undefined ? [actions, resources] : [actions, resources, Condition];
+        }),
+      );
+    }
+  }
+  return found;
 }

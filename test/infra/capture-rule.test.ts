@@ -1,0 +1,168 @@
+/** Which objects start the state machine, and what becomes of an event that cannot. */
+import { escapeWildcard } from '../../lib/capture-rule.ts';
+import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
+
+interface Pattern {
+  source: string[];
+  'detail-type': string[];
+  detail: { bucket: { name: string[] }; object: { key: { wildcard: string }[] } };
+}
+
+const patternOf = (settings: Record<string, string> = {}): Pattern =>
+  onlyResource(templateOf(settings), 'AWS::Events::Rule').Properties.EventPattern as Pattern;
+
+/** EventBridge's wildcards: `*` is any characters, `\*` and `\\` are the characters themselves; all else is literal. */
+function matchesWildcard(pattern: string, text: string): boolean {
+  const parts = pattern.match(/\\[\s\S]|\*|[^\\*]+|\\$/g) ?? [];
+  const source = parts.map((part) => {
+    if (part === '*') return '[\\s\\S]*';
+    if (part.startsWith('\\') && part !== '\\*' && part !== '\\\\')
+      throw new Error(`Not allowed in a wildcard: ${part}`);
+    const literal = part.startsWith('\\') ? part.slice(1) : part;
+    return literal.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  });
+  return new RegExp(`^${source.join('')}$`).test(text);
+}
+
+/** Whether the rule starts an execution for an event of S3, as EventBridge decides it. */
+function starts(pattern: Pattern, bucket: string, key: string, type = 'Object Created'): boolean {
+  // The entries of one array are alternatives; the fields must all match.
+  return (
+    pattern.source.includes('aws.s3') &&
+    pattern['detail-type'].includes(type) &&
+    pattern.detail.bucket.name.includes(bucket) &&
+    pattern.detail.object.key.some(({ wildcard }) => matchesWildcard(wildcard, key))
+  );
+}
+
+describe('the pattern', () => {
+  it('is exactly this', () => {
+    expect(patternOf()).toEqual({
+      source: ['aws.s3'],
+      'detail-type': ['Object Created'],
+      detail: { bucket: { name: ['captures'] }, object: { key: [{ wildcard: 'my-endpoint/*.jsonl' }] } },
+    });
+  });
+
+  it.each([
+    ['my-endpoint/AllTraffic/2026/11/20/09/05-12-345-abc.jsonl', true],
+    ['my-endpoint/x.jsonl', true],
+    // Raw, as EventBridge delivers keys.
+    ['my-endpoint/All Traffic/2026+11/ü.jsonl', true],
+    ['my-endpoint-v2/AllTraffic/2026/11/20/09/a.jsonl', false],
+    ['other/my-endpoint/AllTraffic/a.jsonl', false],
+    ['my-endpoint/AllTraffic/2026/11/20/09/a.jsonl.tmp', false],
+    ['my-endpoint/AllTraffic/2026/11/20/09/a.json', false],
+    ['my-endpointXAllTraffic/a.jsonl', false],
+    ['my-endpoint', false],
+  ])('%s: %s', (key, expected) => {
+    expect(starts(patternOf(), 'captures', key)).toBe(expected);
+  });
+
+  it('is for this bucket, and for objects that appear', () => {
+    const key = 'my-endpoint/AllTraffic/a.jsonl';
+    expect(starts(patternOf(), 'captures', key)).toBe(true);
+    expect(starts(patternOf(), 'captures-2', key)).toBe(false);
+    expect(starts(patternOf(), 'captures', key, 'Object Deleted')).toBe(false);
+  });
+
+  it.each([
+    ['data*capture', 'data*capture/a.jsonl', 'dataXcapture/a.jsonl'],
+    ['back\\slash', 'back\\slash/a.jsonl', 'backslash/a.jsonl'],
+    ['both\\*', 'both\\*/a.jsonl', 'both\\anything/a.jsonl'],
+    ['a**b', 'a**b/a.jsonl', 'aXXb/a.jsonl'],
+    ['dots.and+plus?', 'dots.and+plus?/a.jsonl', 'dotsXandplus/a.jsonl'],
+    ['a$b(c)', 'a$b(c)/a.jsonl', 'abc/a.jsonl'],
+  ])('the prefix %s is taken literally', (prefix, own, other) => {
+    const pattern = patternOf({ DATA_CAPTURE_S3_PREFIX: prefix });
+    expect(starts(pattern, 'captures', own)).toBe(true);
+    expect(starts(pattern, 'captures', other)).toBe(false);
+  });
+
+  it('escapes what a wildcard gives a meaning, and no more', () => {
+    expect(escapeWildcard('a*b\\c/d.e?f')).toBe('a\\*b\\\\c/d.e?f');
+  });
+
+  it('two wildcards never follow one another, which EventBridge refuses', () => {
+    expect(patternOf({ DATA_CAPTURE_S3_PREFIX: 'data*' }).detail.object.key).toEqual([{ wildcard: 'data\\*/*.jsonl' }]);
+  });
+});
+
+describe('the target', () => {
+  const template = templateOf();
+
+  it('is the state machine, tried for a day, with a dead-letter queue', () => {
+    expect(flattened(onlyResource(template, 'AWS::Events::Rule').Properties)).toMatchObject({
+      Name: 'sagemaker-s3-event-rule-test',
+      State: 'ENABLED',
+      Targets: [
+        {
+          Arn: '<MonitoringStateMachine>',
+          RoleArn: '<MonitoringStateMachineEventsRole.Arn>',
+          DeadLetterConfig: { Arn: '<CapturesDeadLetters.Arn>' },
+          RetryPolicy: { MaximumEventAgeInSeconds: 86_400, MaximumRetryAttempts: 185 },
+        },
+      ],
+    });
+  });
+
+  it('hands the whole event on', () => {
+    const [target] = onlyResource(template, 'AWS::Events::Rule').Properties.Targets as object[];
+    for (const name of ['Input', 'InputPath', 'InputTransformer']) expect(target).not.toHaveProperty(name);
+  });
+
+  it('the queue is encrypted, takes TLS only, and keeps events for a fortnight', () => {
+    expect(onlyResource(template, 'AWS::SQS::Queue').Properties).toEqual({
+      MessageRetentionPeriod: 14 * 86_400,
+      SqsManagedSseEnabled: true,
+    });
+    const [policy] = Object.values(resourcesOfType(template, 'AWS::SQS::QueuePolicy'));
+    expect(flattened(policy?.Properties.PolicyDocument)).toMatchObject({
+      Statement: expect.arrayContaining([
+        {
+          Effect: 'Deny',
+          Principal: { AWS: '*' },
+          Action: 'sqs:*',
+          Resource: '<CapturesDeadLetters.Arn>',
+          Condition: { Bool: { 'aws:SecureTransport': 'false' } },
+        },
+      ]),
+    });
+  });
+});
+
+describe('the notifications of the existing bucket', () => {
+  const template = templateOf({ LOG_RETENTION_DAYS: '90' });
+
+  it('EventBridge is added to those that are there', () => {
+    expect(flattened(onlyResource(template, 'Custom::S3BucketNotifications').Properties)).toEqual({
+      ServiceToken: expect.stringMatching(/^<BucketNotificationsHandler.*\.Arn>$/),
+      BucketName: 'captures',
+      NotificationConfiguration: { EventBridgeConfiguration: {} },
+      // Not the stack's own bucket: what others have configured stays.
+      Managed: false,
+      SkipDestinationValidation: true,
+    });
+  });
+
+  it('by a function with a role and a log group of the stack', () => {
+    const functions = Object.entries(resourcesOfType(template, 'AWS::Lambda::Function'));
+    const [, handler] = functions.find(([id]) => id.startsWith('BucketNotificationsHandler')) ?? [];
+    expect(flattened(handler?.Properties)).toMatchObject({
+      Role: '<CapturesNotificationsRole.Arn>',
+      LoggingConfig: { LogGroup: '<CapturesNotificationsLogs>' },
+    });
+    // Without its policy it fails, and the deployment with it.
+    expect(handler?.DependsOn).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^CapturesNotificationsRoleDefaultPolicy/)]),
+    );
+    const groups = resourcesOfType(template, 'AWS::Logs::LogGroup');
+    expect(groups.CapturesNotificationsLogs?.Properties).toEqual({ RetentionInDays: 90 });
+  });
+
+  it('the bucket itself is not the template’s', () => {
+    const buckets = Object.values(resourcesOfType(template, 'AWS::S3::Bucket'));
+    expect(buckets).toHaveLength(1);
+    expect(buckets[0]?.Properties.BucketName).toBeUndefined();
+  });
+});

@@ -1,0 +1,175 @@
+/** The definition, state by state: names, payloads and transitions are what the handlers and the runbook build on. */
+import { RETRYABLE_ERRORS } from '../../lambda/common/errors.ts';
+import { definitionOf, onlyResource, templateOf } from '../helpers/synth.ts';
+
+const template = templateOf({ MAX_CONCURRENCY: '7', LAMBDA_TIMEOUT_SECONDS: '600' });
+const definition = definitionOf(template) as {
+  StartAt: string;
+  States: Record<string, Record<string, unknown>>;
+};
+const lambda = (id: string): string => `arn:aws:lambda:eu-west-1:123456789012:function:${id}`;
+
+const run = { 'name.$': '$$.Execution.Name', 'arn.$': '$$.Execution.Id', 'startTime.$': '$$.Execution.StartTime' };
+const transient = {
+  ErrorEquals: [
+    ...RETRYABLE_ERRORS,
+    'Lambda.TooManyRequestsException',
+    'Lambda.ServiceException',
+    'Lambda.AWSLambdaException',
+    'Lambda.SdkClientException',
+  ],
+  IntervalSeconds: 2,
+  BackoffRate: 2,
+  MaxAttempts: 6,
+  MaxDelaySeconds: 60,
+  JitterStrategy: 'FULL',
+};
+const judge = { ...transient, IntervalSeconds: 5, MaxAttempts: 8, MaxDelaySeconds: 300 };
+const ended = {
+  ErrorEquals: ['Sandbox.Timedout', 'States.Timeout', 'Runtime.ExitError', 'Lambda.Unknown'],
+  IntervalSeconds: 2,
+  BackoffRate: 2,
+  MaxAttempts: 2,
+  JitterStrategy: 'FULL',
+};
+const toSummary = [{ ErrorEquals: ['States.ALL'], ResultPath: '$.error', Next: 'SummarizeRun' }];
+const chunkPayload = {
+  'run.$': '$.run',
+  'chunk.$': '$.chunk',
+  'options.$': '$.options',
+  'attempt.$': '$$.State.RetryCount',
+};
+
+/** Comments are for people. */
+function withoutComments(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value, (key, part) => (key === 'Comment' ? undefined : part)));
+}
+
+it('has exactly these states', () => {
+  expect(withoutComments(definition)).toEqual({
+    StartAt: 'Start',
+    States: {
+      Start: {
+        Type: 'Pass',
+        Parameters: { plan: { nextPart: 0, nextChunk: 0, cursor: '' }, error: { Error: '', Cause: '' } },
+        Next: 'PlanCaptures',
+      },
+      PlanCaptures: {
+        Type: 'Task',
+        Resource: lambda('PlanCapturesFunction'),
+        Parameters: {
+          'input.$': '$$.Execution.Input',
+          run,
+          'part.$': '$.plan.nextPart',
+          'nextChunk.$': '$.plan.nextChunk',
+          'cursor.$': '$.plan.cursor',
+        },
+        ResultPath: '$.plan',
+        Retry: [transient, ended],
+        Catch: toSummary,
+        Next: 'AnythingPlanned',
+      },
+      AnythingPlanned: {
+        Type: 'Choice',
+        Choices: [{ Variable: '$.plan.outcome', StringEquals: 'planned', Next: 'ForEachChunk' }],
+        Default: 'MoreParts',
+      },
+      ForEachChunk: {
+        Type: 'Map',
+        MaxConcurrency: 7,
+        ToleratedFailurePercentage: 100,
+        ItemReader: {
+          Resource: 'arn:aws:states:::s3:getObject',
+          ReaderConfig: { InputType: 'JSONL' },
+          Parameters: { Bucket: '<WorkBucket>', 'Key.$': '$.plan.manifest.key' },
+        },
+        ItemSelector: {
+          'run.$': '$$.Execution.Name',
+          'chunk.$': '$$.Map.Item.Value',
+          'options.$': '$.plan.options',
+        },
+        ItemProcessor: {
+          ProcessorConfig: { Mode: 'DISTRIBUTED', ExecutionType: 'STANDARD' },
+          StartAt: 'LogTraces',
+          States: {
+            LogTraces: {
+              Type: 'Task',
+              Resource: lambda('LogTracesFunction'),
+              Parameters: chunkPayload,
+              // A minute more than the function's own limit.
+              TimeoutSeconds: 660,
+              ResultPath: '$.logged',
+              Retry: [transient, ended],
+              Next: 'EvaluationWanted',
+            },
+            EvaluationWanted: {
+              Type: 'Choice',
+              Choices: [{ Variable: '$.options.evaluate', BooleanEquals: true, Next: 'EvaluateTraces' }],
+              Default: 'ChunkDone',
+            },
+            EvaluateTraces: {
+              Type: 'Task',
+              Resource: lambda('EvaluateTracesFunction'),
+              Parameters: chunkPayload,
+              TimeoutSeconds: 660,
+              ResultPath: '$.evaluated',
+              Retry: [judge, ended],
+              Next: 'ChunkDone',
+            },
+            ChunkDone: { Type: 'Succeed' },
+          },
+        },
+        ResultWriter: {
+          Resource: 'arn:aws:states:::s3:putObject',
+          Parameters: { Bucket: '<WorkBucket>', 'Prefix.$': "States.Format('runs/{}/map', $$.Execution.Name)" },
+        },
+        ResultPath: null,
+        Catch: toSummary,
+        Next: 'MoreParts',
+      },
+      MoreParts: {
+        Type: 'Choice',
+        Choices: [{ Variable: '$.plan.more', BooleanEquals: true, Next: 'PlanCaptures' }],
+        Default: 'SummarizeRun',
+      },
+      SummarizeRun: {
+        Type: 'Task',
+        Resource: lambda('SummarizeRunFunction'),
+        Parameters: { run, 'error.$': '$.error' },
+        ResultPath: '$.result',
+        Retry: [transient, ended],
+        Next: 'NothingMissing',
+      },
+      NothingMissing: {
+        Type: 'Choice',
+        Choices: [{ Variable: '$.result.ok', BooleanEquals: true, Next: 'RunSucceeded' }],
+        Default: 'RunFailed',
+      },
+      RunSucceeded: { Type: 'Succeed', OutputPath: '$.result' },
+      RunFailed: { Type: 'Fail', ErrorPath: '$.result.error', CausePath: '$.result.cause' },
+    },
+  });
+});
+
+it('retries every error that the functions call retryable, and none that they do not', () => {
+  const retries = (definition.States.PlanCaptures as { Retry: { ErrorEquals: string[] }[] }).Retry;
+  const own = retries[0]?.ErrorEquals.filter((name) => !name.includes('.'));
+  expect(own).toEqual([...RETRYABLE_ERRORS]);
+  const all = JSON.stringify(definition);
+  // Whatever would be the same again, such as CaptureMissing, is neither retried nor swallowed.
+  expect(all).not.toContain('"States.TaskFailed"');
+  expect(all.match(/"ErrorEquals":\["States\.ALL"\]/g)).toHaveLength(2);
+});
+
+it('is a STANDARD state machine that logs all, to a log group under /aws/vendedlogs', () => {
+  const { Properties } = onlyResource(template, 'AWS::StepFunctions::StateMachine');
+  expect(Properties).toMatchObject({
+    StateMachineName: 'sagemaker-data-capture-monitoring-test',
+    StateMachineType: 'STANDARD',
+    LoggingConfiguration: { IncludeExecutionData: true, Level: 'ALL' },
+  });
+  template.hasResourceProperties('AWS::Logs::LogGroup', {
+    LogGroupName: '/aws/vendedlogs/states/sagemaker-monitoring-test',
+    RetentionInDays: 30,
+  });
+});

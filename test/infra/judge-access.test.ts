@@ -1,0 +1,126 @@
+/** Permission to ask the judge, for every kind of judge; only the evaluator has it. */
+import { type Line, policiesOf, templateOf } from '../helpers/synth.ts';
+
+const AT = 'arn:aws:bedrock:eu-west-1:123456789012';
+const OTHER = 'arn:aws:bedrock:us-west-2:210987654321';
+const SECRET = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:judge-AbCdEf';
+
+const JUDGE_ACTION = /^(bedrock|sagemaker|secretsmanager):/;
+
+function judgeLines(settings: Record<string, string>): Line[] {
+  const policies = policiesOf(templateOf({ EVALUATION_BUDGET_USD: '0', ...settings }));
+  const withJudge = Object.entries(policies).filter(([, lines]) =>
+    lines.some(([[action]]) => JUDGE_ACTION.test(action ?? '')),
+  );
+  for (const [role] of withJudge) expect(role).toBe('EvaluateTracesRole');
+  return (policies.EvaluateTracesRole ?? []).filter(([[action]]) => JUDGE_ACTION.test(action ?? ''));
+}
+
+const invoke = (resource: string): Line => [['bedrock:InvokeModel'], [resource]];
+const through = (profile: string, resource: string): Line => [
+  ['bedrock:InvokeModel'],
+  [resource],
+  { StringEquals: { 'bedrock:InferenceProfileArn': profile } },
+];
+
+it.each<[string, string, Line[]]>([
+  [
+    'a plain model, in the region of the stack',
+    'bedrock:/anthropic.claude-haiku-4-5-20251001-v1:0',
+    [invoke('arn:aws:bedrock:eu-west-1::foundation-model/anthropic.claude-haiku-4-5-20251001-v1:0')],
+  ],
+  [
+    'a profile of a geography',
+    'eu.anthropic.claude-haiku-4-5-20251001-v1:0',
+    [
+      invoke(`${AT}:inference-profile/eu.anthropic.claude-haiku-4-5-20251001-v1:0`),
+      through(
+        `${AT}:inference-profile/eu.anthropic.claude-haiku-4-5-20251001-v1:0`,
+        'arn:aws:bedrock:*::foundation-model/anthropic.claude-haiku-4-5-20251001-v1:0',
+      ),
+    ],
+  ],
+  [
+    'a profile of a government geography',
+    'us-gov.anthropic.claude-3-5-sonnet-20240620-v1:0',
+    [
+      invoke(`${AT}:inference-profile/us-gov.anthropic.claude-3-5-sonnet-20240620-v1:0`),
+      through(
+        `${AT}:inference-profile/us-gov.anthropic.claude-3-5-sonnet-20240620-v1:0`,
+        'arn:aws:bedrock:*::foundation-model/anthropic.claude-3-5-sonnet-20240620-v1:0',
+      ),
+    ],
+  ],
+  [
+    'a global profile, whose model has an ARN without a region as well',
+    'global.anthropic.claude-sonnet-4-6',
+    [
+      invoke(`${AT}:inference-profile/global.anthropic.claude-sonnet-4-6`),
+      through(
+        `${AT}:inference-profile/global.anthropic.claude-sonnet-4-6`,
+        'arn:aws:bedrock:*::foundation-model/anthropic.claude-sonnet-4-6',
+      ),
+      through(
+        `${AT}:inference-profile/global.anthropic.claude-sonnet-4-6`,
+        'arn:aws:bedrock:::foundation-model/anthropic.claude-sonnet-4-6',
+      ),
+    ],
+  ],
+  [
+    'a profile by its ARN',
+    `${OTHER}:inference-profile/us.amazon.nova-lite-v1:0`,
+    [
+      invoke(`${OTHER}:inference-profile/us.amazon.nova-lite-v1:0`),
+      through(
+        `${OTHER}:inference-profile/us.amazon.nova-lite-v1:0`,
+        'arn:aws:bedrock:*::foundation-model/amazon.nova-lite-v1:0',
+      ),
+    ],
+  ],
+  [
+    'an application profile, which tells neither its model nor what it stands on',
+    `${OTHER}:application-inference-profile/a1b2c3d4e5f6`,
+    [
+      invoke(`${OTHER}:application-inference-profile/a1b2c3d4e5f6`),
+      through(`${OTHER}:application-inference-profile/a1b2c3d4e5f6`, 'arn:aws:bedrock:*::foundation-model/*'),
+      through(`${OTHER}:application-inference-profile/a1b2c3d4e5f6`, 'arn:aws:bedrock:::foundation-model/*'),
+      through(
+        `${OTHER}:application-inference-profile/a1b2c3d4e5f6`,
+        'arn:aws:bedrock:us-west-2:210987654321:inference-profile/*',
+      ),
+    ],
+  ],
+  [
+    'a foundation model by its ARN',
+    'arn:aws:bedrock:us-east-1::foundation-model/amazon.nova-lite-v1:0',
+    [invoke('arn:aws:bedrock:us-east-1::foundation-model/amazon.nova-lite-v1:0')],
+  ],
+  ['a provisioned model', `${AT}:provisioned-model/abc123`, [invoke(`${AT}:provisioned-model/abc123`)]],
+  ['an imported model', `${AT}:imported-model/abc123`, [invoke(`${AT}:imported-model/abc123`)]],
+  [
+    'an endpoint, in the case in which IAM knows it',
+    'sagemaker:/My-Judge',
+    [[['sagemaker:InvokeEndpoint'], ['arn:aws:sagemaker:eu-west-1:123456789012:endpoint/my-judge']]],
+  ],
+])('%s', (_, model, lines) => {
+  expect(judgeLines({ BEDROCK_MODEL_ID: model })).toEqual(lines);
+});
+
+it('a judge elsewhere needs its key, and nothing of Bedrock', () => {
+  expect(judgeLines({ BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_SECRET_ARN: SECRET })).toEqual([
+    [['secretsmanager:GetSecretValue'], [SECRET]],
+  ]);
+  expect(judgeLines({ BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_BASE_URL: 'http://vllm:8000/v1' })).toEqual([]);
+});
+
+it('a guardrail is one of this account', () => {
+  const lines = judgeLines({
+    BEDROCK_MODEL_ID: 'amazon.nova-lite-v1:0',
+    BEDROCK_GUARDRAIL_ID: 'gr1234',
+    BEDROCK_GUARDRAIL_VERSION: '2',
+  });
+  expect(lines).toEqual([
+    invoke('arn:aws:bedrock:eu-west-1::foundation-model/amazon.nova-lite-v1:0'),
+    [['bedrock:ApplyGuardrail'], [`${AT}:guardrail/gr1234`]],
+  ]);
+});

@@ -1,0 +1,86 @@
+/** Names as people type them; several stacks in one account do not meet. */
+import { resourceNames } from '../../lambda/contract.ts';
+import { flattened, resourcesOf, templateOf, testApp, testStack } from '../helpers/synth.ts';
+
+const LONGEST = 'a'.repeat(30);
+
+/** The property by which a resource of a type is named, and the most characters that AWS takes. */
+const NAMED: Record<string, [property: string, limit: number]> = {
+  'AWS::IAM::Role': ['RoleName', 64],
+  'AWS::Lambda::Function': ['FunctionName', 64],
+  'AWS::StepFunctions::StateMachine': ['StateMachineName', 80],
+  'AWS::Events::Rule': ['Name', 64],
+  'AWS::Logs::LogGroup': ['LogGroupName', 512],
+  'AWS::CloudWatch::Alarm': ['AlarmName', 255],
+  'AWS::CloudWatch::Dashboard': ['DashboardName', 255],
+  'AWS::S3::Bucket': ['BucketName', 63],
+  'AWS::SQS::Queue': ['QueueName', 80],
+  'AWS::SNS::Topic': ['TopicName', 256],
+  'AWS::DynamoDB::GlobalTable': ['TableName', 255],
+};
+
+function namesOf(settings: Record<string, string>): { type: string; name: string; limit: number }[] {
+  return Object.values(resourcesOf(templateOf(settings))).flatMap(({ Type, Properties }) => {
+    const [property = '', limit = 0] = NAMED[Type] ?? [];
+    const name = Properties?.[property];
+    return typeof name === 'string' ? [{ type: Type, name, limit }] : [];
+  });
+}
+
+it('the names of the deployed resources', () => {
+  const names = namesOf({ STACK_PREFIX: 'prod' }).map(({ name }) => name);
+  expect(names).toEqual(
+    expect.arrayContaining([
+      'sagemaker-data-capture-processing-prod',
+      'sagemaker-data-capture-processor-prod',
+      'sagemaker-data-capture-evaluator-prod',
+      'sagemaker-data-capture-monitoring-prod',
+      'sagemaker-s3-event-rule-prod',
+      '/aws/vendedlogs/states/sagemaker-monitoring-prod',
+      'SageMakerMonitoring-prod',
+      'sagemaker-monitoring-prod-RunFailed',
+    ]),
+  );
+});
+
+it('with the longest prefix every name is still short enough', () => {
+  const names = namesOf({ STACK_PREFIX: LONGEST });
+  expect(names.length).toBeGreaterThan(20);
+  for (const { name, limit } of names) {
+    expect(name).toContain(LONGEST);
+    expect(`${name}: ${name.length <= limit}`).toBe(`${name}: true`);
+  }
+  expect(resourceNames(LONGEST).stack.length).toBeLessThanOrEqual(128);
+});
+
+it('two prefixes have no name and no export in common', () => {
+  const [one, two] = ['one', 'two'].map((prefix) => {
+    const exports = Object.values(
+      templateOf({ STACK_PREFIX: prefix }).toJSON().Outputs as Record<string, { Export: { Name: string } }>,
+    ).map(({ Export }) => Export.Name);
+    return [...namesOf({ STACK_PREFIX: prefix }).map(({ name }) => name), ...exports];
+  });
+  expect(one?.filter((name) => two?.includes(name))).toEqual([]);
+  expect(one?.length).toBe(two?.length);
+});
+
+it('two stacks fit in one app, each with metrics of its own', () => {
+  const app = testApp();
+  const stacks = ['one', 'two'].map((STACK_PREFIX) => testStack({ STACK_PREFIX }, app));
+  expect(app.synth().stacks.map(({ stackName }) => stackName)).toEqual([
+    'SageMakerInferenceMonitoringStack-one',
+    'SageMakerInferenceMonitoringStack-two',
+  ]);
+  expect(new Set(stacks.map(({ stackName }) => stackName)).size).toBe(2);
+});
+
+it('the outputs, exported with the prefix', () => {
+  const outputs = templateOf().toJSON().Outputs as Record<string, { Value: unknown; Export: { Name: string } }>;
+  const flat = Object.entries(outputs).map(([name, { Value, Export }]) => [name, [flattened(Value), Export.Name]]);
+  expect(Object.fromEntries(flat)).toEqual({
+    ProcessorLambdaArn: ['<LogTracesFunction.Arn>', 'ProcessorLambdaArn-test'],
+    StateMachineArn: ['<MonitoringStateMachine>', 'StateMachineArn-test'],
+    DataCaptureBucketName: ['captures', 'DataCaptureBucketName-test'],
+    WorkBucketName: ['<WorkBucket>', 'WorkBucketName-test'],
+  });
+});

@@ -1,0 +1,205 @@
+/** What each role may do, line by line: a line more or a resource wider has to be wanted. */
+import { flattened, type Line, policiesOf, resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
+
+const template = templateOf();
+const policies = policiesOf(template);
+
+const logsTo = (logGroup: string): Line => [['logs:CreateLogStream', 'logs:PutLogEvents'], [`<${logGroup}.Arn>`]];
+const captures: Line[] = [
+  [['s3:GetObject', 's3:GetObjectVersion'], ['arn:aws:s3:::captures/my-endpoint/*']],
+  [['s3:ListBucket'], ['arn:aws:s3:::captures'], { StringLike: { 's3:prefix': ['my-endpoint/*'] } }],
+];
+const work = (...keys: string[]): string[] => keys.map((key) => `<WorkBucket.Arn>/${key}`);
+const PROFILE = 'arn:aws:bedrock:eu-west-1:123456789012:inference-profile/global.anthropic.claude-sonnet-4-6';
+const throughProfile = { StringEquals: { 'bedrock:InferenceProfileArn': PROFILE } };
+const STATES = 'arn:aws:states:eu-west-1:123456789012';
+const MACHINE = 'sagemaker-data-capture-monitoring-test';
+
+it.each<[string, Line[]]>([
+  [
+    'PlanCapturesRole',
+    [
+      logsTo('PlanCapturesLogs'),
+      ...captures,
+      [
+        ['s3:GetObject'],
+        work('runs/*/plan/*', 'runs/*/manifest/*', 'runs/*/receipts/*', 'quarantine/*/*', 'claims/*.json'),
+      ],
+      [['s3:PutObject'], work('runs/*/plan/*', 'claims/*.json', 'runs/*/manifest/*')],
+      [['s3:AbortMultipartUpload'], work('runs/*/manifest/*')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+      [['states:DescribeExecution'], [`${STATES}:execution:${MACHINE}:*`]],
+    ],
+  ],
+  [
+    'LogTracesRole',
+    [logsTo('LogTracesLogs'), ...captures, [['s3:PutObject'], work('runs/*/receipts/*', 'quarantine/*/*')]],
+  ],
+  [
+    'EvaluateTracesRole',
+    [
+      logsTo('EvaluateTracesLogs'),
+      ...captures,
+      [['s3:PutObject'], work('runs/*/receipts/*')],
+      [['bedrock:InvokeModel'], [PROFILE]],
+      [['bedrock:InvokeModel'], ['arn:aws:bedrock:*::foundation-model/anthropic.claude-sonnet-4-6'], throughProfile],
+      [['bedrock:InvokeModel'], ['arn:aws:bedrock:::foundation-model/anthropic.claude-sonnet-4-6'], throughProfile],
+      [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],
+    ],
+  ],
+  [
+    'SummarizeRunRole',
+    [
+      logsTo('SummarizeRunLogs'),
+      [['s3:GetObject'], work('runs/*/plan/*', 'runs/*/manifest/*', 'runs/*/receipts/*')],
+      [['s3:PutObject'], work('runs/*/summary.json')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+    ],
+  ],
+  [
+    'MonitoringRole',
+    [
+      [
+        ['lambda:InvokeFunction'],
+        [
+          '<PlanCapturesFunction.Arn>',
+          '<LogTracesFunction.Arn>',
+          '<EvaluateTracesFunction.Arn>',
+          '<SummarizeRunFunction.Arn>',
+        ],
+      ],
+      [['s3:GetObject'], work('runs/*/manifest/*')],
+      [
+        ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'],
+        work('runs/*/map/*'),
+      ],
+      [['states:StartExecution'], [`${STATES}:stateMachine:${MACHINE}`]],
+      [
+        ['states:DescribeExecution', 'states:StopExecution'],
+        [`${STATES}:execution:${MACHINE}:*`, `${STATES}:execution:${MACHINE}/*:*`],
+      ],
+      [['states:RedriveExecution'], [`${STATES}:execution:${MACHINE}/*:*`]],
+      [
+        [
+          'logs:CreateLogDelivery',
+          'logs:GetLogDelivery',
+          'logs:UpdateLogDelivery',
+          'logs:DeleteLogDelivery',
+          'logs:ListLogDeliveries',
+          'logs:PutResourcePolicy',
+          'logs:DescribeResourcePolicies',
+          'logs:DescribeLogGroups',
+        ],
+        ['*'],
+      ],
+    ],
+  ],
+  ['MonitoringStateMachineEventsRole', [[['states:StartExecution'], ['<MonitoringStateMachine>']]]],
+  [
+    'CapturesNotificationsRole',
+    [
+      [['s3:GetBucketNotification', 's3:PutBucketNotification'], ['arn:aws:s3:::captures']],
+      logsTo('CapturesNotificationsLogs'),
+    ],
+  ],
+])('%s', (role, lines) => {
+  expect(policies[role]).toEqual(lines);
+});
+
+it('no other role has a policy, and none a managed one', () => {
+  const roles = resourcesOfType(template, 'AWS::IAM::Role');
+  expect(Object.keys(roles).toSorted()).toEqual(Object.keys(policies).toSorted());
+  expect(Object.keys(roles)).toHaveLength(7);
+  for (const { Properties } of Object.values(roles)) {
+    expect(Properties.ManagedPolicyArns).toBeUndefined();
+    expect(Properties.Policies).toBeUndefined();
+  }
+});
+
+it('each role is for one service', () => {
+  const services = Object.entries(resourcesOfType(template, 'AWS::IAM::Role')).map(([name, { Properties }]) => {
+    const { Statement } = Properties.AssumeRolePolicyDocument as { Statement: object[] };
+    expect(Statement).toHaveLength(1);
+    return [name, Statement[0]] as const;
+  });
+  const trust = (Service: string) => ({ Action: 'sts:AssumeRole', Effect: 'Allow', Principal: { Service } });
+  expect(Object.fromEntries(services)).toEqual({
+    PlanCapturesRole: trust('lambda.amazonaws.com'),
+    LogTracesRole: trust('lambda.amazonaws.com'),
+    EvaluateTracesRole: trust('lambda.amazonaws.com'),
+    SummarizeRunRole: trust('lambda.amazonaws.com'),
+    CapturesNotificationsRole: trust('lambda.amazonaws.com'),
+    MonitoringRole: trust('states.amazonaws.com'),
+    MonitoringStateMachineEventsRole: trust('events.amazonaws.com'),
+  });
+});
+
+it('* stands for all resources only where there is no ARN to name', () => {
+  const everywhere = Object.entries(policies).flatMap(([role, lines]) =>
+    lines.filter(([, resources]) => resources.includes('*')).map(([actions]) => ({ role, actions })),
+  );
+  expect(everywhere).toHaveLength(1);
+  expect(everywhere[0]?.role).toBe('MonitoringRole');
+  for (const action of everywhere[0]?.actions ?? []) {
+    expect(action).toMatch(
+      /^logs:(\w+LogDelivery|ListLogDeliveries|PutResourcePolicy|Describe(ResourcePolicies|LogGroups))$/,
+    );
+  }
+});
+
+/** Apart, so that it is not taken for a placeholder of JavaScript's. */
+const DOLLAR = '$';
+
+describe('captures under a key and a prefix with characters of their own', () => {
+  const key = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd';
+  const special = policiesOf(
+    templateOf({ DATA_CAPTURE_KMS_KEY_ARN: key, DATA_CAPTURE_S3_PREFIX: `odd*name?/${DOLLAR}{aws:userid}` }),
+  );
+
+  it.each(['PlanCapturesRole', 'LogTracesRole', 'EvaluateTracesRole'])('%s reads just those', (role) => {
+    // ${*}, ${?} and ${$} are IAM's way to write the characters themselves.
+    const prefix = `odd${DOLLAR}{*}name${DOLLAR}{?}/${DOLLAR}{$}{aws:userid}/*`;
+    expect(special[role]?.slice(1, 4)).toEqual([
+      [['s3:GetObject', 's3:GetObjectVersion'], [`arn:aws:s3:::captures/${prefix}`]],
+      [['s3:ListBucket'], ['arn:aws:s3:::captures'], { StringLike: { 's3:prefix': [prefix] } }],
+      [['kms:Decrypt'], [key], { StringEquals: { 'kms:ViaService': 's3.eu-west-1.amazonaws.com' } }],
+    ]);
+  });
+
+  it('nobody else may use the key', () => {
+    const users = Object.entries(special).filter(([, lines]) =>
+      lines.some(([actions]) => actions.includes('kms:Decrypt')),
+    );
+    expect(users.map(([role]) => role).toSorted()).toEqual(['EvaluateTracesRole', 'LogTracesRole', 'PlanCapturesRole']);
+  });
+});
+
+it('the functions run under the roles that people know', () => {
+  const names = Object.entries(resourcesOfType(template, 'AWS::IAM::Role')).flatMap(([id, { Properties }]) =>
+    Properties.RoleName === undefined ? [] : [[id, Properties.RoleName]],
+  );
+  expect(Object.fromEntries(names)).toEqual({
+    PlanCapturesRole: 'sagemaker-data-capture-planning-test',
+    LogTracesRole: 'sagemaker-data-capture-processing-test',
+    EvaluateTracesRole: 'sagemaker-data-capture-evaluation-test',
+    SummarizeRunRole: 'sagemaker-data-capture-summary-test',
+  });
+});
+
+it('resource policies but deny what is not encrypted, and let EventBridge reach the dead-letter queue', () => {
+  const allowed = Object.values(resourcesOf(template)).flatMap(({ Type, Properties }) => {
+    const document = Properties?.PolicyDocument as { Statement: { Effect: string; Principal?: unknown }[] } | undefined;
+    if (document === undefined || Type === 'AWS::IAM::Policy') return [];
+    return document.Statement.filter(({ Effect }) => Effect === 'Allow');
+  });
+  expect(flattened(allowed)).toEqual([
+    {
+      Sid: expect.any(String),
+      Effect: 'Allow',
+      Principal: { Service: 'events.amazonaws.com' },
+      Action: 'sqs:SendMessage',
+      Resource: '<CapturesDeadLetters.Arn>',
+      Condition: { ArnEquals: { 'aws:SourceArn': '<CapturesRule.Arn>' } },
+    },
+  ]);
+});

@@ -1,0 +1,92 @@
+/** The work bucket and the budget's table: encrypted, reachable by TLS alone, and forgetting in time. */
+import { workKeys } from '../../lambda/contract.ts';
+import { flattened, onlyResource, templateOf } from '../helpers/synth.ts';
+
+const template = templateOf();
+
+describe('the work bucket', () => {
+  const bucket = onlyResource(template, 'AWS::S3::Bucket');
+
+  it('is encrypted, closed to the public, and outlives the stack', () => {
+    expect(bucket.Properties).toMatchObject({
+      BucketEncryption: {
+        ServerSideEncryptionConfiguration: [{ ServerSideEncryptionByDefault: { SSEAlgorithm: 'AES256' } }],
+      },
+      PublicAccessBlockConfiguration: {
+        BlockPublicAcls: true,
+        BlockPublicPolicy: true,
+        IgnorePublicAcls: true,
+        RestrictPublicBuckets: true,
+      },
+    });
+    // Quarantined lines may exist nowhere else.
+    expect([bucket.DeletionPolicy, bucket.UpdateReplacePolicy]).toEqual(['Retain', 'Retain']);
+  });
+
+  it('denies every request without TLS, or with less than 1.2', () => {
+    const { PolicyDocument } = onlyResource(template, 'AWS::S3::BucketPolicy').Properties;
+    const deny = (Condition: object) => ({
+      Effect: 'Deny',
+      Principal: { AWS: '*' },
+      Action: 's3:*',
+      Resource: ['<WorkBucket.Arn>', '<WorkBucket.Arn>/*'],
+      Condition,
+    });
+    expect((flattened(PolicyDocument) as { Statement: object[] }).Statement).toEqual([
+      deny({ Bool: { 'aws:SecureTransport': 'false' } }),
+      deny({ NumericLessThan: { 's3:TlsVersion': 1.2 } }),
+    ]);
+  });
+
+  const { Rules } = bucket.Properties.LifecycleConfiguration as { Rules: Record<string, unknown>[] };
+
+  it('every kind of object expires, quarantine last of all', () => {
+    const days = (key: string): unknown => Rules.find(({ Prefix }) => key.startsWith(String(Prefix)))?.ExpirationInDays;
+    const run = 'some-run';
+    expect(days(workKeys.manifest(run, 0))).toBe(90);
+    expect(days(workKeys.plan(run, 0))).toBe(90);
+    expect(days(workKeys.receipt(run, 0, 'log', 0, 'id'))).toBe(90);
+    expect(days(workKeys.summary(run))).toBe(90);
+    expect(days(`${workKeys.mapResultPrefix(run)}/id/manifest.json`)).toBe(90);
+    expect(days(workKeys.claim('digest'))).toBe(14);
+    expect(days(workKeys.quarantine(run, 0))).toBe(365);
+  });
+
+  it('forgets uploads that were not finished', () => {
+    expect(Rules).toContainEqual({
+      Id: 'unfinished-uploads',
+      Status: 'Enabled',
+      AbortIncompleteMultipartUpload: { DaysAfterInitiation: 1 },
+    });
+  });
+
+  it('does not tell EventBridge of its objects: nothing the pipeline writes can start it', () => {
+    expect(bucket.Properties.NotificationConfiguration).toBeUndefined();
+  });
+});
+
+it('the budget’s table costs nothing at rest, and forgets by itself', () => {
+  expect(onlyResource(template, 'AWS::DynamoDB::GlobalTable').Properties).toEqual({
+    AttributeDefinitions: [{ AttributeName: 'scope', AttributeType: 'S' }],
+    KeySchema: [{ AttributeName: 'scope', KeyType: 'HASH' }],
+    BillingMode: 'PAY_PER_REQUEST',
+    TimeToLiveSpecification: { AttributeName: 'ttl', Enabled: true },
+    // The key is DynamoDB's own: encrypted all the same.
+    SSESpecification: { SSEEnabled: false },
+    Replicas: [{ Region: 'eu-west-1' }],
+  });
+});
+
+it('the topic of the alarms takes TLS only', () => {
+  const { PolicyDocument } = onlyResource(template, 'AWS::SNS::TopicPolicy').Properties;
+  expect(flattened(PolicyDocument)).toMatchObject({
+    Statement: [
+      {
+        Effect: 'Deny',
+        Principal: '*',
+        Action: 'sns:Publish',
+        Condition: { Bool: { 'aws:SecureTransport': 'false' } },
+      },
+    ],
+  });
+});
