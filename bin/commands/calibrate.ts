@@ -210,6 +210,12 @@ async function judgeItems(
   settings: CalibrationSettings,
   scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
+  const unknown = (options.scorer ?? []).filter((name) => !scorers.some((scorer) => scorer.name === name));
+  if (unknown.length > 0) {
+    throw new Error(
+      `There is no scorer ${unknown.join(', ')}; there are ${scorers.map(({ name }) => name).join(', ')}`,
+    );
+  }
   const items = options.scorer === undefined ? all : all.filter(({ scorer }) => options.scorer?.includes(scorer));
   const open = items.filter(({ verdict }) => verdict === undefined);
   const given = givenPairs(items);
@@ -280,7 +286,8 @@ function writeExamples(report: CalibrationReport, scorers: readonly JudgeScorer[
     const scorer = scorers.find((candidate) => candidate.name === name);
     const version =
       scorer === undefined ? '' : `, version ${withExamples(plain(scorer), examples[name] ?? []).version}`;
-    say(`${name}: ${added[name]?.length} examples added${version}`);
+    const count = added[name]?.length ?? 0;
+    say(`${name}: ${count} example${count === 1 ? '' : 's'} added${version}`);
   }
   say(`written: ${file}; deploy the stack to judge with them`);
 }

@@ -1,12 +1,13 @@
 /** Calibration against scikit-learn, a real MLflow server, and a judge that speaks Bedrock's protocol. */
 import { execFile, execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { calibrationReport } from '../../lambda/judge/calibration/report.ts';
 import { cohensKappa, type Estimate } from '../../lambda/judge/calibration/statistics.ts';
 import type { CalibrationReport, Pair, ScorerReport } from '../../lambda/judge/calibration/types.ts';
+import { scorersFor } from '../../lambda/judge/scorers.ts';
 import type { ScorerValues } from '../../lambda/judge/types.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
 import { projectPath } from '../../local/project-root.ts';
@@ -147,6 +148,7 @@ test('all figures are scikit-learn’s', () => {
 async function calibrate(
   args: string[],
   env: Record<string, string>,
+  cwd = projectPath(),
 ): Promise<{ report: CalibrationReport; stdout: string; stderr: string }> {
   const json = join(folder, 'report.json');
   const page = join(folder, 'report.html');
@@ -158,7 +160,7 @@ async function calibrate(
     [script, 'calibrate', ...args, '--json', json, '--html', page],
     {
       env: clean,
-      cwd: projectPath(),
+      cwd,
     },
   );
   expect(readFileSync(page, 'utf8')).toContain('<h1>Judge calibration</h1>');
@@ -285,6 +287,31 @@ describe('a judge that is asked', () => {
       stdout: expect.stringContaining('the judge has drifted'),
     });
   }, 60_000);
+
+  test('whose mistakes are corrected is shown them from then on', async () => {
+    // The command writes into the project it is started in: here a folder that only looks like it.
+    const project = join(folder, 'project');
+    mkdirSync(join(project, 'lambda', 'judge'), { recursive: true });
+    writeFileSync(join(project, 'package.json'), '{"name": "sagemaker-inference-monitor"}');
+    const file = join(folder, 'corrected.jsonl');
+    const line = {
+      request: 'Where is my parcel?',
+      reply: 'Hm, dunno, look for it yourself.',
+      scorer: 'professional_tone',
+    };
+    writeFileSync(file, JSON.stringify({ ...line, label: 'no', reason: 'It brushes the customer off.' }));
+    const { stderr, report } = await calibrate(['--labels', file, '--add-examples'], env, project);
+    expect(report.pairs).toEqual([expect.objectContaining({ verdict: 'yes', agrees: false })]);
+    expect(stderr).toMatch(/professional_tone: 1 example added, version 1\+ex-[0-9a-f]{8}/);
+    const examples = JSON.parse(readFileSync(join(project, 'lambda', 'judge', 'scorer-examples.json'), 'utf8'));
+    expect(examples).toEqual({
+      professional_tone: [
+        { request: line.request, reply: line.reply, value: 'no', rationale: 'It brushes the customer off.' },
+      ],
+    });
+    const tone = scorersFor({ examples }).find(({ name }) => name === 'professional_tone');
+    expect(stderr).toContain(`version ${tone?.version}`);
+  }, 30_000);
 
   test('within its budget, and not at all where the price is not known', async () => {
     const { report } = await calibrate(['--anchors', '--budget-usd', '0.2'], env);
