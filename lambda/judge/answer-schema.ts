@@ -1,4 +1,5 @@
 /** The JSON schema of the answer to a set of scorers. */
+import { memoByScorers } from './memo.ts';
 import type { JudgeScorer, ScorerValues } from './types.ts';
 
 export type JsonSchema = { [key: string]: unknown };
@@ -24,17 +25,24 @@ const objectSchema = (properties: Record<string, JsonSchema>): JsonSchema => ({
   additionalProperties: false,
 });
 
-/**
- * One property a scorer, each with its rationale before its value: a model writes properties in the schema's order, and
- * reasons before it decides only if the rationale comes first.
- */
-export function answerSchema(scorers: readonly JudgeScorer[]): JsonSchema {
-  return objectSchema(
+const makeSchema = memoByScorers((scorers) =>
+  objectSchema(
     Object.fromEntries(
       scorers.map(({ name, values }) => [
         name,
         objectSchema({ rationale: { type: 'string' }, value: valueSchema(values) }),
       ]),
     ),
-  );
-}
+  ),
+);
+
+/**
+ * One property a scorer, each with its rationale before its value: a model writes properties in the schema's order, and
+ * reasons before it decides only if the rationale comes first.
+ */
+export const answerSchema = (scorers: readonly JudgeScorer[]): JsonSchema => makeSchema(scorers, '');
+
+const makeText = memoByScorers((scorers) => JSON.stringify(answerSchema(scorers)));
+
+/** The schema as JSON text. */
+export const answerSchemaText = (scorers: readonly JudgeScorer[]): string => makeText(scorers, '');

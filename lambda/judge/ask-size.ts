@@ -1,7 +1,8 @@
 /** How large the requests of a capture's judging are, before they are made: for the budget, and for estimates. */
 import type { Capture } from '../capture/types.ts';
-import { answerSchema } from './answer-schema.ts';
+import { answerSchemaText } from './answer-schema.ts';
 import { exchangeOf } from './applicability.ts';
+import { memoByScorers } from './memo.ts';
 import { MAX_RECORD_TOKENS, systemPrompt } from './prompt.ts';
 import { fencedRecord } from './record.ts';
 import { estimateTokens } from './tokens.ts';
@@ -39,21 +40,12 @@ export interface AskSizeOptions {
   thinkingTokens?: number | undefined;
 }
 
-/** Instructions and schemas are the same for thousands of captures: their sizes are kept, by the scorers asked. */
-const fixedTokens = new Map<string, number>();
-
-function fixedSize(scorers: readonly JudgeScorer[]): number {
-  const key = scorers.map(({ name, version }) => `${name}@${version}`).join(' ');
-  let size = fixedTokens.get(key);
-  if (size === undefined) {
-    size =
-      estimateTokens(systemPrompt(scorers, 'json-schema')) +
-      estimateTokens(JSON.stringify(answerSchema(scorers))) +
-      TOKENS_AROUND_RECORD;
-    fixedTokens.set(key, size);
-  }
-  return size;
-}
+const fixedSize = memoByScorers(
+  (scorers) =>
+    estimateTokens(systemPrompt(scorers, 'json-schema')) +
+    estimateTokens(answerSchemaText(scorers)) +
+    TOKENS_AROUND_RECORD,
+);
 
 /** Estimated tokens of asking the scorers of a capture once. */
 export function askSize(capture: Capture, scorers: readonly JudgeScorer[], options: AskSizeOptions = {}): AskSize {
@@ -64,7 +56,7 @@ export function askSize(capture: Capture, scorers: readonly JudgeScorer[], optio
   for (const group of groups) {
     const bound = options.maxTokens ?? answerTokens(group.length);
     size.calls += 1;
-    size.inputTokens += fixedSize(group) + record;
+    size.inputTokens += fixedSize(group, '') + record;
     size.maxOutputTokens += bound + (options.thinkingTokens ?? 0);
     size.outputTokens += Math.round(answerTokens(group.length) * LIKELY_SHARE) + (options.thinkingTokens ?? 0);
   }

@@ -8,12 +8,13 @@ import {
   type Message,
   type SystemContentBlock,
 } from '@aws-sdk/client-bedrock-runtime';
-import type { JsonSchema } from './answer-schema.ts';
+import { answerSchemaText, type JsonSchema } from './answer-schema.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
 import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';
 import { DEFAULT_MAX_CONCURRENCY } from './limiter.ts';
+import { memoByScorers } from './memo.ts';
 import { type JudgeParameters, readParameters, thinkingTokens } from './parameters.ts';
-import { ANSWER_NAME, type Prompt } from './prompt.ts';
+import { ANSWER_NAME, type Prompt, type Rung, systemPrompt } from './prompt.ts';
 import { estimateTokens } from './tokens.ts';
 import type { Ask, Stop, Told, Transport } from './transport.ts';
 import type { Judge } from './types.ts';
@@ -61,6 +62,15 @@ export interface BedrockTransportOptions {
 export const cacheMinimum = (modelId: string): number | undefined =>
   CACHE_MINIMUMS.find(([pattern]) => pattern.test(modelId))?.[1];
 
+/**
+ * What comes before the cache point: the instructions, and the tool or the schema, which the service puts into words of
+ * its own beside them. A cache point that turns out to come too early does nothing.
+ */
+const prefixTokens = memoByScorers(
+  (scorers, rung: Rung): number =>
+    estimateTokens(systemPrompt(scorers, rung)) + (rung === 'prompt' ? 0 : estimateTokens(answerSchemaText(scorers))),
+);
+
 /** Schemas of tools are an older subset of JSON Schema: some models refuse all but type, properties and required. */
 function toolSchema(schema: JsonSchema): JsonSchema {
   const { additionalProperties: _, ...rest } = schema;
@@ -71,7 +81,7 @@ function toolSchema(schema: JsonSchema): JsonSchema {
 
 function answerConfig({ prompt, schema }: Ask): Pick<ConverseCommandInput, 'outputConfig' | 'toolConfig'> {
   if (prompt.rung === 'json-schema') {
-    const jsonSchema = { name: ANSWER_NAME, schema: JSON.stringify(schema) };
+    const jsonSchema = { name: ANSWER_NAME, schema: answerSchemaText(prompt.scorers) };
     return { outputConfig: { textFormat: { type: 'json_schema', structure: { jsonSchema } } } };
   }
   if (prompt.rung === 'prompt') return {};
@@ -102,8 +112,6 @@ export class BedrockTransport implements Transport {
   private readonly parameters: JudgeParameters;
   private readonly guardrail: Guardrail | undefined;
   private readonly cacheFrom: number;
-  /** Estimates of prompts' beginnings: they are the same for thousands of calls. */
-  private readonly prefixTokens = new Map<string, number>();
 
   constructor({ modelId, client, parameters = readParameters(), guardrail }: BedrockTransportOptions) {
     this.sourceId = `bedrock:/${modelId}`;
@@ -131,7 +139,7 @@ export class BedrockTransport implements Transport {
     const takesSystem = supports('system');
     const system: SystemContentBlock[] = [{ text: prompt.system }];
     const form = answerConfig(ask);
-    if (takesSystem && supports('cache') && this.isWorthCaching(prompt.system, form)) {
+    if (takesSystem && supports('cache') && prefixTokens(prompt.scorers, prompt.rung) >= this.cacheFrom) {
       system.push({ cachePoint: { type: 'default' } });
     }
     const preface = takesSystem ? '' : `${prompt.system}\n`;
@@ -151,18 +159,6 @@ export class BedrockTransport implements Transport {
         ? {}
         : { guardrailConfig: { guardrailIdentifier: this.guardrail.id, guardrailVersion: this.guardrail.version } }),
     };
-  }
-
-  /**
-   * What comes before the cache point: the instructions, the tool, and the schema, which the service puts into words of
-   * its own beside them. A cache point that turns out to come too early does nothing.
-   */
-  private isWorthCaching(system: string, form: ReturnType<typeof answerConfig>): boolean {
-    if (!Number.isFinite(this.cacheFrom)) return false;
-    const prefix = `${system}${JSON.stringify(form)}`;
-    const known = this.prefixTokens.get(prefix) ?? estimateTokens(prefix);
-    this.prefixTokens.set(prefix, known);
-    return known >= this.cacheFrom;
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import type { Capture } from '../capture/types.ts';
 import { exchangeOf } from './applicability.ts';
+import { memoByScorers } from './memo.ts';
 import { fencedRecord } from './record.ts';
 import { describeValues } from './scorers.ts';
 import type { JudgeScorer, ScorerExample } from './types.ts';
@@ -53,9 +54,10 @@ function answerForm(scorers: readonly JudgeScorer[], rung: Rung): string {
 }
 
 /** Instructions and questions: the same text for every capture that is asked the same scorers on the same rung. */
-export function systemPrompt(scorers: readonly JudgeScorer[], rung: Rung): string {
-  return `${INSTRUCTIONS}\n\nThe questions\n${scorers.map(questionLines).join('\n')}${answerForm(scorers, rung)}`;
-}
+export const systemPrompt = memoByScorers(
+  (scorers, rung: Rung): string =>
+    `${INSTRUCTIONS}\n\nThe questions\n${scorers.map(questionLines).join('\n')}${answerForm(scorers, rung)}`,
+);
 
 export interface Prompt {
   system: string;

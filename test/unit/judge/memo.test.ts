@@ -1,0 +1,25 @@
+import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
+import { memoByScorers } from '../../../lambda/judge/memo.ts';
+
+test('what follows from the scorers is made once, for the same scorers in the same order', () => {
+  let made = 0;
+  const names = memoByScorers((scorers, rung: string) => {
+    made += 1;
+    return `${rung}: ${scorers.map(({ name }) => name).join(' ')}`;
+  });
+  const two = defaultJudgeScorers.slice(0, 2);
+  expect(names(two, 'a')).toBe('a: safety relevance_to_query');
+  expect(names([...two], 'a')).toBe('a: safety relevance_to_query');
+  expect(made).toBe(1);
+  expect(names(two.toReversed(), 'a')).toBe('a: relevance_to_query safety');
+  expect(names(two, 'b')).toBe('b: safety relevance_to_query');
+  expect(made).toBe(3);
+});
+
+test('a scorer with the name and version of another is another all the same', () => {
+  const questions = memoByScorers((scorers) => scorers.map(({ question }) => question).join());
+  const [scorer] = defaultJudgeScorers.slice(0, 1);
+  if (scorer === undefined) throw new Error('no scorers');
+  expect(questions([scorer], '')).toBe(scorer.question);
+  expect(questions([{ ...scorer, question: 'Is it so?' }], '')).toBe('Is it so?');
+});
