@@ -1,6 +1,8 @@
 /** What settings must be together. */
 import type { PriceOverrides } from '../lambda/judge/price-overrides.ts';
 import { ratesOf } from '../lambda/judge/prices.ts';
+import { functionEnvironment } from './function-environment.ts';
+import type { Settings } from './settings.ts';
 import type { CheckedSettings } from './settings-schema.ts';
 
 export interface WrongSetting {
@@ -44,6 +46,25 @@ export function wrongTogether(settings: CheckedSettings, faulty: ReadonlySet<str
     return { name: 'JUDGE_PRICES', got: `no price of ${model}`, allowed };
   });
   return wrong;
+}
+
+/** Lambda takes 4 KB of environment, measured as JSON. */
+const MAX_ENVIRONMENT_BYTES = 4096;
+/** Names that AWS makes for the work bucket and the budget's table at deployment, at their longest. */
+const [BUCKET_NAME, TABLE_NAME] = ['b'.repeat(63), 't'.repeat(128)] as const;
+/** What else `lib/pipeline-function.ts` sets. */
+const SERVICE_NAME = `,"POWERTOOLS_SERVICE_NAME":"${'f'.repeat(64)}"`;
+
+/** Whether the functions can be given all of it. */
+export function wrongInLength(settings: Settings): WrongSetting[] {
+  const environment = functionEnvironment(settings, BUCKET_NAME, TABLE_NAME);
+  const bytes = Buffer.byteLength(JSON.stringify(environment)) + SERVICE_NAME.length;
+  if (bytes <= MAX_ENVIRONMENT_BYTES) return [];
+  const [name = ''] = Object.entries(environment).toSorted(([, a], [, b]) => b.length - a.length)[0] ?? [];
+  const got = `${Buffer.byteLength(environment[name] ?? '')} bytes of the ${bytes} that the functions' environment would have`;
+  return [
+    { name, got, allowed: `${bytes - MAX_ENVIRONMENT_BYTES} bytes less: Lambda takes ${MAX_ENVIRONMENT_BYTES} in all` },
+  ];
 }
 
 /** What works, and is most likely not what was meant: a sentence each. */

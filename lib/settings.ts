@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { parse as parseDotenv } from 'dotenv';
 import { shown } from './setting-kinds.ts';
 import { slips } from './setting-slips.ts';
-import { doubtsAbout, type WrongSetting, wrongTogether } from './settings-checks.ts';
+import { doubtsAbout, type WrongSetting, wrongInLength, wrongTogether } from './settings-checks.ts';
 import { type CheckedSettings, REQUIRED, settingsSchema } from './settings-schema.ts';
 
 export interface Settings extends CheckedSettings {
@@ -43,11 +43,14 @@ export function parseSettings(variables: Record<string, string | undefined>): Se
   wrong.push(...wrongTogether(valid as CheckedSettings, faulty));
   if (wrong.length > 0) throw invalidSettings(wrong);
   const checked = valid as CheckedSettings;
-  return {
+  const settings: Settings = {
     ...checked,
     DATA_CAPTURE_S3_PREFIX: checked.DATA_CAPTURE_S3_PREFIX ?? `${checked.SAGEMAKER_ENDPOINT_NAME}/`,
     MLFLOW_EXPERIMENT_NAME: checked.MLFLOW_EXPERIMENT_NAME ?? checked.SAGEMAKER_ENDPOINT_NAME,
   };
+  const tooLong = wrongInLength(settings);
+  if (tooLong.length > 0) throw invalidSettings(tooLong);
+  return settings;
 }
 
 function invalidSettings(wrong: readonly WrongSetting[]): Error {

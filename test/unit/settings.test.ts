@@ -258,6 +258,16 @@ describe('settings that must match', () => {
     ).toBe(20);
   });
 
+  it('all that the functions are given must fit in their environment', () => {
+    const guidelines = (chars: number) => JSON.stringify({ long: 'x'.repeat(chars) });
+    expect(parse({ JUDGE_GUIDELINES: guidelines(2000) }).JUDGE_GUIDELINES).toBe(guidelines(2000));
+    expect(refusal({ ...required, JUDGE_GUIDELINES: guidelines(3500) })).toEqual([
+      expect.stringMatching(
+        /^ {2}JUDGE_GUIDELINES: got 3511 bytes of the \d{4} that .* would have; allowed: \d+ bytes less: Lambda takes 4096 in all$/,
+      ),
+    ]);
+  });
+
   it('what depends on a faulty setting is not judged by its default', () => {
     expect(refusal({ ...required, BEDROCK_MODEL_ID: 'sagemaker:/my-judge', JUDGE_PRICES: 'none' })).toEqual([
       expect.stringMatching(/^ {2}JUDGE_PRICES: got "none"; .*this is not JSON/),
