@@ -168,16 +168,16 @@ describe('failures that stay', () => {
     expect(error.spend).toMatchObject({ calls: 1, inputTokens: rig.standIn.counts.inputTokens });
   });
 
-  test('no attempt is waited for beyond the deadline', async () => {
-    rig.behave({ throttleShare: 1 });
+  test('no attempt is waited for beyond the deadline, and none is made after it', async () => {
+    rig.behave({ throttleShare: 1, retryAfterSeconds: 30 });
     const startedAt = Date.now();
-    const deadline = startedAt + 150;
-    const judge = rig.judge({ retry: { baseMs: 100, capMs: 100 }, deadline: () => deadline });
-    expect(await failureOf(judge.judge(captureOf(1), CHAT_SCORERS))).toMatchObject({ name: 'JudgeThrottled' });
-    expect(Date.now() - startedAt).toBeLessThan(400);
-    await new Promise((resolve) => setTimeout(resolve, Math.max(0, deadline - Date.now()) + 5));
+    const late = rig.judge({ deadline: () => startedAt + 20_000 });
+    expect(await failureOf(late.judge(captureOf(1), CHAT_SCORERS))).toMatchObject({ name: 'JudgeThrottled' });
+    expect(Date.now() - startedAt).toBeLessThan(10_000);
+    expect(rig.standIn.counts.calls).toBe(1);
     rig.behave();
-    expect(await failureOf(judge.judge(captureOf(1), CHAT_SCORERS))).toMatchObject({ name: 'ChunkOutOfTime' });
+    const over = rig.judge({ deadline: () => startedAt - 1 });
+    expect(await failureOf(over.judge(captureOf(1), CHAT_SCORERS))).toMatchObject({ name: 'ChunkOutOfTime' });
     expect(rig.standIn.counts.calls).toBe(0);
   });
 
@@ -196,7 +196,7 @@ describe('failures that stay', () => {
         reason: { name: 'ChunkOutOfTime', cause: { name: 'TimeoutError' } },
       });
     }
-    expect(Date.now() - startedAt).toBeLessThan(1500);
+    expect(Date.now() - startedAt).toBeLessThan(4000);
   });
 });
 
