@@ -20,7 +20,7 @@ const EMAIL =
   /(?<![\p{L}\p{N}._%+-])[\p{L}\p{N}][\p{L}\p{N}._%+-]{0,63}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}{2,24}(?![\p{L}\p{N}@-])/gu;
 
 /** 13 to 19 digits, single spaces or hyphens between them. */
-const CARD = /(?<![\p{L}\d.,+-]|\d[ -])\d(?:[ -]?\d){12,18}(?![\p{L}\d]|[ -]\d|[.,]\d)/gu;
+const CARD = /(?<![\p{L}\d+-]|\d[ .,-])\d(?:[ -]?\d){12,18}(?![\p{L}\d]|[ -]\d|[.,]\d)/gu;
 /** First digits and lengths of Visa, Mastercard, American Express, Discover, Diners, JCB, UnionPay and Maestro. */
 const CARD_ISSUERS =
   /^(?:4\d{12}(?:\d{3}){0,2}|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}|3[47]\d{13}|6(?:011|5\d\d|4[4-9]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|(?:352[89]|35[3-8]\d)\d{12}|62\d{14,17}|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{8,15})$/;
@@ -51,7 +51,7 @@ const PHONE_INTERNATIONAL =
   /(?<![\p{L}\d+]|\d[ -])(?:\+[1-9]|00[1-9]\d{0,2}[ .(/-]{1,2}\d)(?:[ .()/-]{0,3}\d){6,14}(?![\p{L}\d])/gu;
 /** The North American form: area and exchange begin with 2 to 9 in the numbers in use; 555 and 1xx are in examples. */
 const PHONE_NORTH_AMERICAN =
-  /(?<![\p{L}\d+]|\d[ .-])(?:1[ .-])?(?:\([2-9]\d{2}\) ?|[2-9]\d{2}([.-]))\d{3}[.-]\d{4}(?![\p{L}\d]|[.-]\d)/gu;
+  /(?<![\p{L}\d+]|\d[ .-])(?:1[ .-])?(?:\([2-9]\d{2}\) ?\d{3}[ .-]\d{4}|[2-9]\d{2}([ .-])\d{3}\1\d{4})(?![\p{L}\d]|[ .-]\d)/gu;
 /** Any number of 7 to 15 digits after a word that announces a telephone number. */
 const PHONE_NAMED =
   /\b(?:phone|telephone|tel|mobile|cell|call|whatsapp|fax|telefon|handy|mobil|téléphone|tél|portable|teléfono|móvil|celular|telefone|telefono|cellulare|telefoon|mobiel)\b\.?(?:[ \t]{1,3}(?:number|no|nummer|numéro|número|numero|is|me|us|at|on|ist|unter|am|au|al)\b\.?){0,3}[ \t]{0,3}[:=]?[ \t]{0,3}((?:\(?\d){1}(?:[ ./()-]{0,3}\d){6,14})(?!\d)/giu;
