@@ -6,6 +6,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { parse } from 'dotenv';
 import { destroyClients, environmentClients } from './aws-clients.ts';
+import { describeError } from './describe-error.ts';
 import { startProgress } from './progress.ts';
 import { projectPath } from './project-root.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture, summaryOf } from './smoke-steps.ts';
@@ -95,7 +96,7 @@ try {
   else await smoke(prefixOf(values.prefix), values.keep);
 } catch (error) {
   missing += 1;
-  console.error(error instanceof Error ? error.message.replaceAll('; ', '\n  ') : error);
+  console.error(describeError(error));
 }
 console.log(missing === 0 ? '' : '\nThe smoke test failed.');
 process.exitCode = missing === 0 ? 0 : 1;

@@ -11,8 +11,8 @@ export interface Report {
   deployed: readonly DeployedEndpoint[];
   runs: readonly Run[];
   summaries: ReadonlyMap<string, RunSummary>;
-  /** The judge was the real model. */
-  realJudge: boolean;
+  /** The judge's model, when it was the real one. */
+  realJudge?: string;
   experiments: readonly { name: string; id: string }[];
   seconds: number;
 }
@@ -51,7 +51,9 @@ function costNote({ realJudge }: Report): string[] {
 
 function verdictSection({ realJudge }: Report, lines: string[]): string[] {
   if (lines.length === 0) return [];
-  const source = realJudge ? 'the real model' : "a stand-in's rules, not a model's judgement; --bedrock asks the model";
+  const source = realJudge
+    ? `by ${realJudge}`
+    : "a stand-in's rules, not a model's judgement; --bedrock asks the model";
   return [`── Verdicts (${source}) ──`, ...lines, ''];
 }
 

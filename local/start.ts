@@ -2,8 +2,10 @@
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
+import { DEFAULT_JUDGE_MODEL } from '../lambda/contract.ts';
 import { findCaptures } from './capture-files.ts';
 import { type DeployedEndpoint, deployEndpoints } from './deployed-endpoint.ts';
+import { describeError } from './describe-error.ts';
 import { type LocalEnvironment, startEnvironment } from './environment.ts';
 import { experimentId } from './mlflow-pages.ts';
 import { personSettings } from './person-settings.ts';
@@ -33,20 +35,16 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
     ...(options.keep ? { mlflowDirectory: resolve(options.keep) } : {}),
     judge: forward ? { forward } : {},
   });
+  const settings = personSettings(forward !== undefined);
   const work = async (): Promise<boolean> => {
-    const deployed = await deployEndpoints(
-      environment,
-      endpoints,
-      personSettings(forward !== undefined),
-      progress.show,
-    );
+    const deployed = await deployEndpoints(environment, endpoints, settings, progress.show);
     progress.show('Waiting for MLflow …');
     await environment.mlflow;
     const failed = await processAll(environment, deployed, {
       progress,
       signal: stopping.signal,
       startedAt,
-      realJudge: forward !== undefined,
+      ...(forward ? { realJudge: settings.BEDROCK_MODEL_ID ?? DEFAULT_JUDGE_MODEL } : {}),
     });
     return failed;
   };
@@ -66,7 +64,8 @@ interface Work {
   progress: Progress;
   signal: AbortSignal;
   startedAt: number;
-  realJudge: boolean;
+  /** The judge's model, when it is the real one. */
+  realJudge?: string;
 }
 
 /** @returns whether a run failed */
@@ -94,8 +93,8 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   }
   work.progress.end();
   const seconds = (Date.now() - work.startedAt) / 1000;
-  const { realJudge } = work;
-  for (const line of reportLines({ environment, deployed, runs, summaries, realJudge, experiments, seconds })) {
+  const judge = work.realJudge ? { realJudge: work.realJudge } : {};
+  for (const line of reportLines({ environment, deployed, runs, summaries, ...judge, experiments, seconds })) {
     console.log(line);
   }
   return runs.some((run) => run.status !== 'SUCCEEDED');
@@ -140,7 +139,7 @@ async function run(): Promise<number> {
   } catch (error) {
     // Ctrl-C reaches the commands that we have started too; what they say of it is no news.
     if (stopping.signal.aborted) return INTERRUPTED;
-    console.error(`\n${error instanceof Error ? error.message.replaceAll('; ', '\n  ') : error}`);
+    console.error(`\n${describeError(error)}`);
     return 1;
   }
 }
