@@ -144,12 +144,17 @@ export interface ChunkRequest {
   options: RunOptions;
   /** Step Functions' retry count of this state, from 0. */
   attempt: number;
+  /** With batch inference evaluation has two phases: the requests are written, then the answers are read. */
+  phase?: BatchPhase;
 }
+
+export type BatchPhase = 'prepare' | 'apply';
 
 export const chunkRequestSchema: z.ZodType<ChunkRequest> = z.object({
   run: z.string().min(1),
   chunk: manifestLineSchema,
   attempt: z.number().int().min(0),
+  phase: z.enum(['prepare', 'apply']).optional(),
   options: z.object({
     evaluate: z.boolean(),
     reevaluate: z.boolean(),
@@ -160,6 +165,26 @@ export const chunkRequestSchema: z.ZodType<ChunkRequest> = z.object({
     window: z.object({ fromMs: z.number().optional(), toMs: z.number().optional() }).optional(),
   }),
 });
+
+/** What the state machine hands to JudgeBatch, once to start the jobs and then until they have ended. */
+export interface JudgeBatchRequest {
+  action: 'start' | 'check';
+  run: { name: string; arn: string; startTime: string };
+}
+
+export interface JudgeBatchResult {
+  /** `waiting`: ask again after `pollSeconds`; `ready`: apply the answers to the chunks of the manifest, `empty`: there are none. */
+  outcome: 'waiting' | 'ready' | 'empty';
+  pollSeconds: number;
+  manifest: { bucket: string; key: string };
+}
+
+/** What became of a run's batch inference; part of the summary. */
+export interface BatchReport {
+  jobs: { arn: string; group: number; records: number; status: string; message?: string }[];
+  /** Groups that were judged by Converse instead, and why. */
+  converse: { group: number; records: number; reason: string }[];
+}
 
 /** What the state machine hands to SummarizeRun. `error` is there when planning or the Map itself failed. */
 export interface SummarizeRequest {
@@ -321,9 +346,21 @@ export const workKeys = {
   receipt: (run: string, chunk: number, step: Receipt['step'], attempt: number, requestId: string) =>
     `runs/${run}/receipts/${pad(chunk)}/${step}-${String(attempt).padStart(3, '0')}-${requestId}.json`,
   mapResultPrefix: (run: string) => `runs/${run}/map`,
+  batchMapResultPrefix: (run: string) => `runs/${run}/map-batch`,
   summary: (run: string) => `runs/${run}/summary.json`,
   quarantine: (run: string, chunk: number) => `quarantine/${run}/${pad(chunk)}.jsonl`,
   quarantinePrefix: (run: string) => `quarantine/${run}/`,
+  /** Requests for Bedrock batch inference; the chunks of a group are the input of one job. */
+  batchInput: (run: string, group: number, chunk: number) =>
+    `${workKeys.batchInputPrefix(run, group)}${pad(chunk)}.jsonl`,
+  batchInputPrefix: (run: string, group: number) => `batch/${run}/input/${pad(group)}/`,
+  batchOutputPrefix: (run: string) => `batch/${run}/output/`,
+  /** Where Bedrock puts the answers to `batchInput`. */
+  batchOutput: (run: string, jobId: string, chunk: number) => `batch/${run}/output/${jobId}/${pad(chunk)}.jsonl.out`,
+  batchStatePrefix: (run: string) => `batch/${run}/state/`,
+  batchPrepared: (run: string, chunk: number) => `batch/${run}/state/prepared/${pad(chunk)}.json`,
+  batchJobs: (run: string) => `batch/${run}/state/jobs.json`,
+  batchManifest: (run: string) => `batch/${run}/state/manifest.jsonl`,
   claim: (digest: string) => `claims/${digest}.json`,
 };
 
@@ -357,6 +394,10 @@ export const resourceNames = (prefix: string) => ({
   planner: `sagemaker-data-capture-planner-${prefix}`,
   processor: `sagemaker-data-capture-processor-${prefix}`,
   evaluator: `sagemaker-data-capture-evaluator-${prefix}`,
+  batcher: `sagemaker-data-capture-batcher-${prefix}`,
+  batcherRole: `sagemaker-data-capture-batching-${prefix}`,
+  /** The role that Bedrock takes on for a batch job. */
+  batchServiceRole: `sagemaker-data-capture-batch-job-${prefix}`,
   summarizer: `sagemaker-data-capture-summarizer-${prefix}`,
   stateMachine: `sagemaker-data-capture-monitoring-${prefix}`,
   rule: `sagemaker-s3-event-rule-${prefix}`,

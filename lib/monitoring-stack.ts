@@ -4,6 +4,7 @@ import type { Construct } from 'constructs';
 import { resourceNames } from '../lambda/contract.ts';
 import { Alarms } from './alarms.ts';
 import { allow } from './allow.ts';
+import { BatchInference } from './batch-inference.ts';
 import { BudgetTable } from './budget-table.ts';
 import { grantCaptureRead } from './capture-access.ts';
 import { CaptureRule } from './capture-rule.ts';
@@ -53,6 +54,13 @@ export class MonitoringStack extends Stack {
       names.evaluatorRole,
       'Has the judge assess the traces',
     );
+    const batcher = make(
+      'JudgeBatch',
+      'judge-batch',
+      names.batcher,
+      names.batcherRole,
+      'Starts and watches batch inference jobs',
+    );
     const summarizer = make('SummarizeRun', 'summarize-run', names.summarizer, names.summarizerRole, 'Adds up a run');
 
     const { stateMachine } = new MonitoringStateMachine(this, 'Monitoring', {
@@ -61,6 +69,7 @@ export class MonitoringStack extends Stack {
       planner: planner.function,
       processor: processor.function,
       evaluator: evaluator.function,
+      batcher: batcher.function,
       summarizer: summarizer.function,
     });
 
@@ -76,8 +85,20 @@ export class MonitoringStack extends Stack {
       upload: ['manifest'],
     });
     grantWork(workBucket, processor.role, { write: ['receipts', 'quarantine'] });
-    grantWork(workBucket, evaluator.role, { write: ['receipts'] });
-    grantWork(workBucket, summarizer.role, { read: ['plan', 'manifest', 'receipts'], write: ['summary'] });
+    grantWork(workBucket, evaluator.role, {
+      read: ['batchState', 'batchOutput'],
+      write: ['receipts', 'batchState', 'batchInput'],
+    });
+    grantWork(workBucket, batcher.role, {
+      read: ['manifest', 'batchState'],
+      write: ['batchState'],
+      upload: ['batchState'],
+    });
+    new BatchInference(this, 'Batch', { settings, workBucket, batcher });
+    grantWork(workBucket, summarizer.role, {
+      read: ['plan', 'manifest', 'receipts', 'batchState'],
+      write: ['summary'],
+    });
     // Whether the run that holds a claim is still under way. Named by text: the state machine itself refers to the planner.
     const executions = `arn:${this.partition}:states:${this.region}:${this.account}:execution:${names.stateMachine}:*`;
     allow(planner.role, {
@@ -93,6 +114,7 @@ export class MonitoringStack extends Stack {
       plan: planner.function,
       log: processor.function,
       evaluate: evaluator.function,
+      batch: batcher.function,
       summarize: summarizer.function,
     };
     const alarms = new Alarms(this, 'Alarms', {

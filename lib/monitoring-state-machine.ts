@@ -25,12 +25,15 @@ import {
   StateMachineType,
   Succeed,
   TaskInput,
+  type TaskStateBase,
   Timeout,
+  Wait,
+  WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
 import { RETRYABLE_ERRORS } from '../lambda/common/errors.ts';
-import { resourceNames, workKeys } from '../lambda/contract.ts';
+import { type BatchPhase, type JudgeBatchRequest, resourceNames, workKeys } from '../lambda/contract.ts';
 import { acknowledge } from './acknowledge.ts';
 import type { Settings } from './settings.ts';
 import { StateMachineRole } from './state-machine-role.ts';
@@ -79,6 +82,7 @@ export interface MonitoringStateMachineProps {
   planner: IFunction;
   processor: IFunction;
   evaluator: IFunction;
+  batcher: IFunction;
   summarizer: IFunction;
 }
 
@@ -91,7 +95,7 @@ export class MonitoringStateMachine extends Construct {
     const role = new StateMachineRole(this, 'Role', {
       stateMachineName: names.stateMachine,
       workBucket: props.workBucket,
-      functions: [props.planner, props.processor, props.evaluator, props.summarizer],
+      functions: [props.planner, props.processor, props.evaluator, props.batcher, props.summarizer],
     });
     this.stateMachine = new StateMachine(this, 'StateMachine', {
       stateMachineName: names.stateMachine,
@@ -157,8 +161,14 @@ export class MonitoringStateMachine extends Construct {
     plan.addCatch(summarize, { resultPath: '$.error' });
     map.addCatch(summarize, { resultPath: '$.error' });
 
+    const wantsBatch = Condition.and(
+      Condition.stringEquals('$.plan.options.judge', 'batch'),
+      Condition.booleanEquals('$.plan.options.evaluate', true),
+      Condition.booleanEquals('$.plan.options.dryRun', false),
+    );
     const more = new Choice(this, 'MoreParts', { comment: 'A long backfill is planned and run in parts' })
       .when(Condition.booleanEquals('$.plan.more', true), plan)
+      .when(wantsBatch, this.#batch(props, summarize))
       .otherwise(summarize);
     map.next(more);
     const planned = new Choice(this, 'AnythingPlanned')
@@ -172,14 +182,60 @@ export class MonitoringStateMachine extends Construct {
     return start.next(plan);
   }
 
+  /** Batch inference: the jobs of the whole run, a wait for them, and their answers chunk by chunk. */
+  #batch(props: MonitoringStateMachineProps, summarize: TaskStateBase): IChainable {
+    const ask = (id: string, action: JudgeBatchRequest['action'], comment: string): TaskStateBase =>
+      new LambdaInvoke(this, id, {
+        lambdaFunction: props.batcher,
+        comment,
+        payload: TaskInput.fromObject({ action, run: RUN }),
+        payloadResponseOnly: true,
+        retryOnServiceExceptions: false,
+        resultPath: '$.batch',
+      })
+        .addRetry(JUDGE_RETRY)
+        .addRetry(ENDED_RETRY)
+        .addCatch(summarize, { resultPath: '$.error' });
+    const start = ask('StartBatch', 'start', 'One batch inference job over all captures of the run');
+    const check = ask('CheckBatch', 'check', 'Whether the jobs have ended');
+    const wait = new Wait(this, 'WaitForBatch', { time: WaitTime.secondsPath('$.batch.pollSeconds') });
+    const apply = this.#distributedMap(props, 'ForEachAnsweredChunk', {
+      comment: 'The answers of the batch job to assessments',
+      manifestKey: '$.batch.manifest.key',
+      results: workKeys.batchMapResultPrefix('{}'),
+    })
+      .itemProcessor(this.#evaluation(props, 'ApplyBatch', 'apply'))
+      .addCatch(summarize, { resultPath: '$.error' });
+    const ended = new Choice(this, 'BatchEnded')
+      .when(Condition.stringEquals('$.batch.outcome', 'ready'), apply)
+      .when(Condition.stringEquals('$.batch.outcome', 'waiting'), wait.next(check))
+      .otherwise(summarize);
+    check.next(ended);
+    start.next(ended);
+    apply.next(summarize);
+    return start;
+  }
+
   #map(props: MonitoringStateMachineProps): DistributedMap {
-    const map = new DistributedMap(this, 'ForEachChunk', {
+    return this.#distributedMap(props, 'ForEachChunk', {
       comment: 'One child execution per chunk of capture lines',
+      manifestKey: '$.plan.manifest.key',
+      results: workKeys.mapResultPrefix('{}'),
+    }).itemProcessor(this.#chunk(props));
+  }
+
+  #distributedMap(
+    props: MonitoringStateMachineProps,
+    id: string,
+    { comment, manifestKey, results }: { comment: string; manifestKey: string; results: string },
+  ): DistributedMap {
+    return new DistributedMap(this, id, {
+      comment,
       mapExecutionType: StateMachineType.STANDARD,
       maxConcurrency: props.settings.MAX_CONCURRENCY,
       // One bad chunk neither stops the others nor hides: SummarizeRun finds that its receipt is missing.
       toleratedFailurePercentage: 100,
-      itemReader: new S3JsonLItemReader({ bucket: props.workBucket, key: JsonPath.stringAt('$.plan.manifest.key') }),
+      itemReader: new S3JsonLItemReader({ bucket: props.workBucket, key: JsonPath.stringAt(manifestKey) }),
       itemSelector: {
         'run.$': '$$.Execution.Name',
         'chunk.$': '$$.Map.Item.Value',
@@ -187,50 +243,64 @@ export class MonitoringStateMachine extends Construct {
       },
       resultWriterV2: new ResultWriterV2({
         bucket: props.workBucket,
-        prefix: JsonPath.format(workKeys.mapResultPrefix('{}'), JsonPath.stringAt('$$.Execution.Name')),
+        prefix: JsonPath.format(results, JsonPath.stringAt('$$.Execution.Name')),
       }),
       resultPath: JsonPath.DISCARD,
     });
-    return map.itemProcessor(this.#chunk(props));
   }
 
   #chunk(props: MonitoringStateMachineProps): IChainable {
-    const payload = TaskInput.fromObject({
-      'run.$': '$.run',
-      'chunk.$': '$.chunk',
-      'options.$': '$.options',
-      'attempt.$': '$$.State.RetryCount',
-    });
-    // Longer than the function's own limit, so that the function's is the one that is seen.
-    const taskTimeout = Timeout.duration(Duration.seconds(props.settings.LAMBDA_TIMEOUT_SECONDS + 60));
     const log = new LambdaInvoke(this, 'LogTraces', {
       lambdaFunction: props.processor,
       comment: 'Capture lines to traces; what is no capture record to quarantine',
-      payload,
-      payloadResponseOnly: true,
-      retryOnServiceExceptions: false,
-      taskTimeout,
+      ...this.#chunkTask(props),
       resultPath: '$.logged',
     })
       .addRetry(TRANSIENT_RETRY)
       .addRetry(ENDED_RETRY);
-    const evaluate = new LambdaInvoke(this, 'EvaluateTraces', {
+    const done = new Succeed(this, 'ChunkDone');
+    return log.next(
+      new Choice(this, 'EvaluationWanted')
+        .when(Condition.booleanEquals('$.options.evaluate', false), done)
+        .when(
+          Condition.stringEquals('$.options.judge', 'batch'),
+          this.#evaluation(props, 'PrepareBatch', 'prepare').next(done),
+        )
+        .otherwise(this.#evaluation(props, 'EvaluateTraces').next(done)),
+    );
+  }
+
+  /** The evaluator: whole, or one phase of batch inference. */
+  #evaluation(props: MonitoringStateMachineProps, id: string, phase?: BatchPhase): TaskStateBase {
+    const comments = {
+      prepare: 'The judge’s requests to the input of a batch job',
+      apply: 'The answers of the batch job to assessments',
+    };
+    return new LambdaInvoke(this, id, {
       lambdaFunction: props.evaluator,
-      comment: 'The judge and the code scorers to assessments',
-      payload,
-      payloadResponseOnly: true,
-      retryOnServiceExceptions: false,
-      taskTimeout,
+      comment: phase ? comments[phase] : 'The judge and the code scorers to assessments',
+      ...this.#chunkTask(props, phase),
       resultPath: '$.evaluated',
     })
       .addRetry(JUDGE_RETRY)
       .addRetry(ENDED_RETRY);
-    const done = new Succeed(this, 'ChunkDone');
-    return log.next(
-      new Choice(this, 'EvaluationWanted')
-        .when(Condition.booleanEquals('$.options.evaluate', true), evaluate.next(done))
-        .otherwise(done),
-    );
+  }
+
+  /** A function that gets one chunk. */
+  #chunkTask({ settings }: MonitoringStateMachineProps, phase?: BatchPhase) {
+    return {
+      payload: TaskInput.fromObject({
+        'run.$': '$.run',
+        'chunk.$': '$.chunk',
+        'options.$': '$.options',
+        'attempt.$': '$$.State.RetryCount',
+        ...(phase === undefined ? {} : { phase }),
+      }),
+      payloadResponseOnly: true,
+      retryOnServiceExceptions: false,
+      // Longer than the function's own limit, so that the function's is the one that is seen.
+      taskTimeout: Timeout.duration(Duration.seconds(settings.LAMBDA_TIMEOUT_SECONDS + 60)),
+    };
   }
 }
 

@@ -1,4 +1,4 @@
-/** What the state machine may do: invoke its four functions, run its own Map, and use the Map's part of the work bucket. */
+/** What the state machine may do: invoke its functions, run its own Map, and use the Map's part of the work bucket. */
 import { Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
@@ -24,13 +24,13 @@ export class StateMachineRole extends Role {
     allow(this, { actions: ['lambda:InvokeFunction'], resources: functions.map((each) => each.functionArn) });
     allow(this, {
       actions: ['s3:GetObject'],
-      resources: [workBucket.arnForObjects(workPatterns.manifest)],
+      resources: [workPatterns.manifest, workPatterns.batchState].map((keys) => workBucket.arnForObjects(keys)),
       why: WHY_WORK_PART,
     });
     allow(this, {
       // Results of many children are put together in one multipart upload.
       actions: ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'],
-      resources: [workBucket.arnForObjects(workPatterns.mapResult)],
+      resources: [workPatterns.mapResult, workPatterns.batchMapResult].map((keys) => workBucket.arnForObjects(keys)),
       why: WHY_WORK_PART,
     });
     allow(this, { actions: ['states:StartExecution'], resources: [`${states}:stateMachine:${name}`] });

@@ -12,9 +12,13 @@ export const workPatterns = {
   plan: `${workKeys.planPrefix(ANY_RUN)}*`,
   receipts: `${workKeys.receiptPrefix(ANY_RUN)}*`,
   mapResult: `${workKeys.mapResultPrefix(ANY_RUN)}/*`,
+  batchMapResult: `${workKeys.batchMapResultPrefix(ANY_RUN)}/*`,
   summary: workKeys.summary(ANY_RUN),
   quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,
   claims: workKeys.claim('*'),
+  batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,
+  batchInput: `${workKeys.batchInputPrefix(ANY_RUN, 0).replace(/\d+\/$/, '')}*`,
+  batchOutput: `${workKeys.batchOutputPrefix(ANY_RUN)}*`,
 };
 
 type WorkPart = keyof typeof workPatterns;

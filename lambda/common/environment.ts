@@ -52,6 +52,10 @@ const environmentSchema = z.object({
   EVALUATION_BUDGET_USD: z.coerce.number().min(0).default(20),
   /** Prices of judges that the price table does not know, see `lambda/judge/price-overrides.ts`. */
   JUDGE_PRICES: json(priceOverridesSchema).default({}),
+  /** Role that Bedrock takes on for a batch job. */
+  BATCH_ROLE_ARN: z.string().optional(),
+  /** How often the state machine looks at a batch job. */
+  BATCH_POLL_SECONDS: z.coerce.number().int().positive().default(60),
   /** DynamoDB table of the budget's reservations. */
   BUDGET_TABLE: z.string().optional(),
   CSV_HEADER: flag.default(false),

@@ -5,38 +5,62 @@ import { createS3Client, Storage } from '../common/storage.ts';
 import { logged } from '../common/telemetry.ts';
 import type { ChunkRequest, EvaluateReceipt } from '../contract.ts';
 import { connectMlflow } from '../mlflow/connect.ts';
+import { batchAnswers, prepareChunk } from '../run/batch-chunk.ts';
 import { evaluateChunk, sumEvaluations } from '../run/evaluate-chunk.ts';
 import { forEachChunkOf, parseInvocation } from '../run/invocation.ts';
-import { connectBudget, connectJudge } from './judge.ts';
+import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from './judge.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const mlflow = connectMlflow(environment, storage.s3);
 const judging = connectJudge(environment);
 const budget = connectBudget(environment);
+let batchJudging: BatchJudging | undefined;
+const batchJudge = (): BatchJudging => {
+  batchJudging ??= connectBatchJudge(environment);
+  return batchJudging;
+};
 
-export const handler = logged<unknown, ReturnType<typeof sumEvaluations>>(async (event, context: Context) => {
-  const invocation = parseInvocation(event);
-  const deps = {
-    storage,
-    store: await mlflow(),
-    environment,
-    requestId: context.awsRequestId,
-    remainingMs: () => context.getRemainingTimeInMillis(),
-  };
-  const scoring = await judging();
-  const evaluate = (request: ChunkRequest) => {
-    const limit = budget(request.run, request.options.budgetUsd);
-    return evaluateChunk(request, { ...deps, ...scoring, ...(limit === undefined ? {} : { limit }) });
-  };
-  const receipts: EvaluateReceipt[] = [];
-  if (invocation.kind === 'chunk') {
-    receipts.push(await evaluate(invocation.request));
-  } else {
-    const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
-    await forEachChunkOf(invocation.files, deps, experiment.id, async (request) => {
-      receipts.push(await evaluate(request));
-    });
-  }
-  return sumEvaluations(receipts);
-});
+export const handler = logged<unknown, ReturnType<typeof sumEvaluations> | { records: number; held: number }>(
+  async (event, context: Context) => {
+    const invocation = parseInvocation(event);
+    const deps = {
+      storage,
+      store: await mlflow(),
+      environment,
+      requestId: context.awsRequestId,
+      remainingMs: () => context.getRemainingTimeInMillis(),
+    };
+    const scoring = await judging();
+    const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
+      const limit = budget(request.run, request.options.budgetUsd);
+      const limited = { ...deps, ...scoring, ...(limit === undefined ? {} : { limit }) };
+      if (request.phase !== 'apply') return evaluateChunk(request, limited);
+      const workBucket = environment.WORK_BUCKET;
+      const { judgeWith } = batchJudge();
+      const openBatch = () => batchAnswers(request, { storage, workBucket, limit, judgeWith });
+      return evaluateChunk(request, { ...limited, openBatch });
+    };
+    if (invocation.kind === 'chunk' && invocation.request.phase === 'prepare') {
+      const { run, options } = invocation.request;
+      const limit = budget(run, options.budgetUsd);
+      const { records, held } = await prepareChunk(invocation.request, {
+        ...deps,
+        ...scoring,
+        ...batchJudge(),
+        ...(limit === undefined ? {} : { limit }),
+      });
+      return { records, held: held.length };
+    }
+    const receipts: EvaluateReceipt[] = [];
+    if (invocation.kind === 'chunk') {
+      receipts.push(await evaluate(invocation.request));
+    } else {
+      const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+      await forEachChunkOf(invocation.files, deps, experiment.id, async (request) => {
+        receipts.push(await evaluate(request));
+      });
+    }
+    return sumEvaluations(receipts);
+  },
+);

@@ -1,15 +1,22 @@
 /** The judge, the scorers, the rules and the budget of this stack, made once per cold start. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import type { Capture } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { createAlwaysRule } from '../judge/always-rules.ts';
 import { loadApiKey } from '../judge/api-key.ts';
+import { BatchTransport } from '../judge/batch/batch-transport.ts';
+import { type BatchRecord, batchRecord } from '../judge/batch/record.ts';
+import { bedrockParts } from '../judge/bedrock.ts';
 import { type Budget, createBudget } from '../judge/budget.ts';
-import { createJudge } from '../judge/create-judge.ts';
+import { assertBatchPossible, createJudge, parseJudgeId } from '../judge/create-judge.ts';
 import { priceOptions } from '../judge/estimate.ts';
+import { createJudgeOver } from '../judge/judge-capture.ts';
+import { AdaptiveLimiter } from '../judge/limiter.ts';
 import { priceCall } from '../judge/prices.ts';
 import { isCodeScorer, scorersFor } from '../judge/scorers.ts';
-import type { Judge, Scorer } from '../judge/types.ts';
+import type { Told } from '../judge/transport.ts';
+import type { Judge, JudgeScorer, Scorer } from '../judge/types.ts';
 
 export interface Judging {
   judge: Judge;
@@ -46,6 +53,38 @@ export function connectJudge(environment: LambdaEnvironment): () => Promise<Judg
       throw error;
     });
     return judging;
+  };
+}
+
+/** What the two phases of batch inference need of the judge. Only a judge on Bedrock has it. */
+export interface BatchJudging {
+  record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
+  maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
+  judgeWith(answer: Told | undefined): Judge;
+}
+
+/** @throws PermanentError `InvalidJudge` when the judge is not on Bedrock */
+export function connectBatchJudge(environment: LambdaEnvironment): BatchJudging {
+  assertBatchPossible(environment.BEDROCK_MODEL_ID);
+  const { name } = parseJudgeId(environment.BEDROCK_MODEL_ID);
+  const { BEDROCK_GUARDRAIL_ID: id, BEDROCK_GUARDRAIL_VERSION: version = 'DRAFT' } = environment;
+  const online = priceOptions(environment, 'converse');
+  const batch = priceOptions(environment, 'batch');
+  const { transport, options } = bedrockParts({
+    modelId: name,
+    parameters: environment.MLFLOW_EVALUATION_MODEL_PARAM,
+    price: (usage) => priceCall(name, usage, usage.batch ? batch : online),
+    // What has to be asked after all shares one limiter, as all calls of a Lambda do.
+    limiter: new AdaptiveLimiter(),
+    ...(id === undefined ? {} : { guardrail: { id, version } }),
+  });
+  const pricedAsBatch = createJudgeOver(transport, { ...options, price: (usage) => priceCall(name, usage, batch) });
+  const { maxTokens, thinkingTokens } = options;
+  return {
+    record: (traceId, capture, scorers) =>
+      batchRecord(transport, traceId, capture, scorers, { maxTokens, thinkingTokens }),
+    maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, scorers),
+    judgeWith: (answer) => createJudgeOver(new BatchTransport(transport, answer), options),
   };
 }
 

@@ -44,6 +44,15 @@ export function parseJudgeId(model: string): { scheme: JudgeScheme; name: string
   });
 }
 
+/** @throws PermanentError `InvalidJudge` when the judge is not on Bedrock, which alone has batch inference */
+export function assertBatchPossible(model: string): void {
+  if (parseJudgeId(model).scheme === 'bedrock') return;
+  throw new PermanentError('InvalidJudge', 'Batch inference needs a judge on Bedrock', {
+    got: model,
+    expected: 'a Bedrock model as BEDROCK_MODEL_ID, or "judge": "converse"',
+  });
+}
+
 /** @throws PermanentError `InvalidJudge`, `InvalidModelParameters` */
 export function createJudge(config: JudgeConfig): Judge {
   const { model, priceCall, parameters, guardrail, baseUrl, apiKey, clients = {}, ...options } = config;

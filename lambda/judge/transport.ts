@@ -20,6 +20,8 @@ export interface CallUsage {
   outputTokens: number;
   cacheReadInputTokens?: number;
   cacheWriteInputTokens?: number;
+  /** The call was part of a batch job, which has a price of its own. */
+  batch?: boolean;
 }
 
 /** Why the model stopped, in the terms that matter here. */

@@ -3,6 +3,7 @@ import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { RetryableError } from '../common/errors.ts';
 import { createS3Client, Storage } from '../common/storage.ts';
+import { assertBatchPossible } from '../judge/create-judge.ts';
 import { assertJudgeAffordable, createCostEstimator } from '../judge/estimate.ts';
 import { scorersFor } from '../judge/scorers.ts';
 import { connectMlflow } from '../mlflow/connect.ts';
@@ -18,7 +19,10 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
     environment,
     scorers: scorers.length,
     store: { resolveExperiment: async (name) => (await mlflow()).resolveExperiment(name) },
-    assertJudgeAffordable: (options) => assertJudgeAffordable(environment, options),
+    assertJudgeAffordable: (options) => {
+      assertJudgeAffordable(environment, options);
+      if (options.judge === 'batch') assertBatchPossible(environment.BEDROCK_MODEL_ID);
+    },
     createEstimator: (options) => createCostEstimator(environment, scorers, options),
     isRunning: (executionArn) => isRunning(stepFunctions, executionArn),
   };

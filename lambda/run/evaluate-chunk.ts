@@ -36,10 +36,15 @@ export interface EvaluateDependencies {
   always: AlwaysRule;
   /** Absent when no budget is set. */
   limit?: SpendingLimit;
+  /** Reads a batch job's answers for the chunk, once there is something to judge. */
+  openBatch?(): Promise<JudgeOfTrace>;
   requestId: string;
   /** Milliseconds until the Lambda is ended. */
   remainingMs(): number;
 }
+
+/** The judge and the limit of one trace, in place of the chunk's own: a batch job's answer, and what is booked for it. */
+export type JudgeOfTrace = (traceId: string) => { judge: Judge; limit?: SpendingLimit };
 
 /**
  * Captures under way at once. The judge's own limiter decides how many calls are really made; this many keep it busy
@@ -92,6 +97,7 @@ class EvaluateChunk {
   #traced = 0;
   #failedRecorded = 0;
   readonly #evaluated = new Set<string>();
+  #judgeOf: JudgeOfTrace | undefined;
   /** The first failure that ends the chunk; captures under way finish, no further one starts. */
   #stop: unknown;
 
@@ -102,6 +108,7 @@ class EvaluateChunk {
 
   async run(): Promise<void> {
     const work = await this.#plan();
+    if (work.some(({ pending }) => pending.judge.length > 0)) this.#judgeOf = await this.#deps.openBatch?.();
     const signal = AbortSignal.timeout(Math.max(1, this.#deps.remainingMs() - FINISH_RESERVE_MS));
     const next = work[Symbol.iterator]();
     const worker = async (): Promise<void> => {
@@ -166,7 +173,7 @@ class EvaluateChunk {
     }
     let failure: unknown;
     if (pending.judge.length > 0) {
-      const answered = await this.#ask(capture, pending.judge, signal).catch((error: unknown) => {
+      const answered = await this.#ask(traceId, capture, pending.judge, signal).catch((error: unknown) => {
         failure = error;
         return answeredBefore(error);
       });
@@ -196,8 +203,8 @@ class EvaluateChunk {
     if (failure !== undefined) throw failure;
   }
 
-  async #ask(capture: Capture, scorers: readonly JudgeScorer[], signal: AbortSignal) {
-    const { judge, limit } = this.#deps;
+  async #ask(traceId: string, capture: Capture, scorers: readonly JudgeScorer[], signal: AbortSignal) {
+    const { judge, limit } = this.#judgeOf?.(traceId) ?? this.#deps;
     if (limit === undefined) return judge.judge(capture, scorers, signal);
     const reservation = await limit.reserve(judge.maxCostUsd(capture, scorers) ?? 0);
     if (reservation === 'held') return 'held' as const;

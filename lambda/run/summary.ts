@@ -1,6 +1,7 @@
 /** Adds up a run from its plan and its receipts: the two equations, the money, and what failed. */
 import type { Storage } from '../common/storage.ts';
 import {
+  type BatchReport,
   type CostEstimate,
   type EvaluateReceipt,
   type JudgeSpend,
@@ -10,6 +11,7 @@ import {
   type PlanReceipt,
   VERDICT_TERMS,
   type VerdictCounts,
+  workKeys,
 } from '../contract.ts';
 import {
   addSpend,
@@ -59,6 +61,8 @@ export interface RunSummary {
   quarantineReasons: Record<string, number>;
   spend: JudgeSpend;
   estimate?: CostEstimate;
+  /** Jobs of batch inference, and what was judged by Converse instead, with the reason. */
+  batch?: BatchReport;
   /** The first of the chunks that failed; all of them are in the receipts. */
   failedChunks: FailedChunk[];
   /** What stopped planning or the Map itself. */
@@ -89,6 +93,7 @@ export async function summarizeRun(
   for await (const chunk of readManifest(storage, workBucket, run.name)) {
     summary.addChunk(chunk, states.get(chunk.chunk) ?? {});
   }
+  summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run.name)));
   return summary.build();
 }
 
@@ -146,6 +151,10 @@ export class SummaryBuilder {
 
   addSpend(spend: JudgeSpend): void {
     addSpend(this.#summary.spend, spend);
+  }
+
+  addBatch(report: BatchReport | undefined): void {
+    if (report !== undefined) this.#summary.batch = report;
   }
 
   addChunk(chunk: ManifestLine, state: ChunkState): void {

@@ -7,8 +7,9 @@ import { randomUUID } from 'node:crypto';
 import http from 'node:http';
 import http2 from 'node:http2';
 import net, { type AddressInfo, type Socket } from 'node:net';
+import { BatchJobs } from './batch-jobs.ts';
 import { type Behaviour, type BehaviourInput, behaviourSchema, modelBehaviour } from './behaviour.ts';
-import { type HttpAnswer, serviceError } from './converse.ts';
+import { type ConverseBody, converse, type HttpAnswer, serviceError } from './converse.ts';
 import { createForwarder, type ForwardTarget } from './forward.ts';
 import { foundationModel, inferenceProfile, nameIn } from './foundation-models.ts';
 import { type Counts, ModelService, type Operation, type RecordedCall } from './model-service.ts';
@@ -58,6 +59,8 @@ async function bodyOf(request: Request): Promise<string> {
 
 export class StandInJudge {
   private readonly service: ModelService;
+  /** Batch inference jobs; they need `batch.useStorage`. */
+  readonly batch: BatchJobs;
   private readonly forwards: boolean;
   private readonly sockets = new Set<Socket>();
   private readonly server: net.Server;
@@ -68,6 +71,17 @@ export class StandInJudge {
   constructor({ behaviour, keepCalls = DEFAULT_KEPT_CALLS, forward }: StandInOptions = {}) {
     this.service = new ModelService({ behaviour, keepCalls, forwarder: forward && createForwarder(forward) });
     this.forwards = forward !== undefined;
+    this.batch = new BatchJobs(
+      (modelId, body) =>
+        converse(
+          modelId,
+          body as ConverseBody,
+          modelBehaviour(this.behaviour, modelId),
+          undefined,
+          new Map(),
+          Date.now(),
+        ).answer,
+    );
     const handle = (request: Request, response: Response): void => void this.handle(request, response);
     const h1 = http.createServer(handle);
     const h2 = http2.createServer(handle);
@@ -175,6 +189,9 @@ export class StandInJudge {
       const id = nameIn(decodeURIComponent(model));
       return foundationModel(id, modelBehaviour(this.behaviour, id));
     }
+    if (path === '/model-invocation-job' && method === 'POST') return this.batch.create(text);
+    const job = /^\/model-invocation-job\/(.+)$/.exec(path)?.[1];
+    if (job !== undefined && method === 'GET') return this.batch.get(decodeURIComponent(job));
     const profile = /^\/inference-profiles\/(.+)$/.exec(path)?.[1];
     if (profile !== undefined) return inferenceProfile(decodeURIComponent(profile));
     const body = method === 'POST' ? (JSON.parse(text) as { model?: string }) : {};

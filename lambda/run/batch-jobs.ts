@@ -1,0 +1,129 @@
+/** Starts a run's batch inference jobs and looks at them until all have ended. */
+import { createHash } from 'node:crypto';
+import {
+  type BedrockClient,
+  CreateModelInvocationJobCommand,
+  GetModelInvocationJobCommand,
+} from '@aws-sdk/client-bedrock';
+import { PermanentError, RetryableError } from '../common/errors.ts';
+import type { Storage } from '../common/storage.ts';
+import { type BatchReport, type JudgeBatchResult, workKeys } from '../contract.ts';
+import { groupOf, type PreparedChunk } from './batch-chunk.ts';
+import { ManifestWriter } from './manifest-writer.ts';
+import { readManifest } from './receipts.ts';
+
+/** Bedrock's quota "Minimum number of records per batch inference job": 100 for every model that has one. */
+export const MIN_BATCH_RECORDS = 100;
+
+/** The longest that Bedrock keeps a job waiting for capacity before it expires; 24 h is the least it allows. */
+const JOB_TIMEOUT_HOURS = 24;
+
+const ENDED = new Set(['Completed', 'PartiallyCompleted', 'Failed', 'Stopped', 'Expired']);
+
+export interface BatchDependencies {
+  storage: Storage;
+  workBucket: string;
+  bedrock: BedrockClient;
+  modelId: string;
+  /** Role that Bedrock takes on to read the input and write the output. */
+  roleArn: string;
+  pollSeconds: number;
+}
+
+/**
+ * Starts a job for each group of chunks with enough records. Called again after a failure it finds the jobs that it
+ * has started.
+ */
+export async function startBatch(run: string, deps: BatchDependencies): Promise<JudgeBatchResult> {
+  const { storage, workBucket } = deps;
+  const prepared = new Map<number, PreparedChunk>();
+  const manifest = new ManifestWriter(storage, workBucket, workKeys.batchManifest(run));
+  for await (const line of readManifest(storage, workBucket, run)) {
+    const chunk = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, line.chunk));
+    // A chunk that was not prepared has failed already, and says so in the summary.
+    if (chunk === undefined) continue;
+    prepared.set(line.chunk, chunk);
+    await manifest.write(line);
+  }
+  await manifest.close();
+  if (prepared.size === 0) return { ...result(run, { jobs: [], converse: [] }, deps), outcome: 'empty' };
+
+  const records = new Map<number, number>();
+  for (const [chunk, { records: count }] of prepared) {
+    records.set(groupOf(chunk), (records.get(groupOf(chunk)) ?? 0) + count);
+  }
+  const report: BatchReport = { jobs: [], converse: [] };
+  for (const [group, count] of records) {
+    if (count === 0) continue;
+    if (count < MIN_BATCH_RECORDS) {
+      const reason = `Bedrock takes ${MIN_BATCH_RECORDS} records at least for a batch job; Converse judges them at the full price`;
+      report.converse.push({ group, records: count, reason });
+      continue;
+    }
+    report.jobs.push({ arn: await createJob(run, group, deps), group, records: count, status: 'Submitted' });
+  }
+  await storage.putJson(workBucket, workKeys.batchJobs(run), report);
+  return result(run, report, deps);
+}
+
+/** Brings the state of the jobs up to date. */
+export async function checkBatch(run: string, deps: BatchDependencies): Promise<JudgeBatchResult> {
+  const { storage, workBucket, bedrock } = deps;
+  const report = (await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run))) ?? {
+    jobs: [],
+    converse: [],
+  };
+  for (const job of report.jobs) {
+    if (ENDED.has(job.status)) continue;
+    const state = await send(job.arn, () => bedrock.send(new GetModelInvocationJobCommand({ jobIdentifier: job.arn })));
+    job.status = state.status ?? job.status;
+    if (state.message !== undefined) job.message = state.message;
+  }
+  await storage.putJson(workBucket, workKeys.batchJobs(run), report);
+  return result(run, report, deps);
+}
+
+function result(run: string, report: BatchReport, { workBucket, pollSeconds }: BatchDependencies): JudgeBatchResult {
+  const isReady = report.jobs.every(({ status }) => ENDED.has(status));
+  const manifest = { bucket: workBucket, key: workKeys.batchManifest(run) };
+  return { outcome: isReady ? 'ready' : 'waiting', pollSeconds, manifest };
+}
+
+async function createJob(run: string, group: number, deps: BatchDependencies): Promise<string> {
+  const { bedrock, workBucket, modelId, roleArn } = deps;
+  // The same run and group is the same job: the token keeps a repeated request from starting it twice.
+  const name = `monitoring-${createHash('sha256').update(`${run}\n${group}`).digest('hex').slice(0, 32)}`;
+  const where = `s3://${workBucket}/${workKeys.batchInputPrefix(run, group)}`;
+  const reply = await send(where, () =>
+    bedrock.send(
+      new CreateModelInvocationJobCommand({
+        jobName: name,
+        clientRequestToken: name,
+        roleArn,
+        modelId,
+        modelInvocationType: 'Converse',
+        inputDataConfig: { s3InputDataConfig: { s3Uri: where, s3InputFormat: 'JSONL' } },
+        outputDataConfig: { s3OutputDataConfig: { s3Uri: `s3://${workBucket}/${workKeys.batchOutputPrefix(run)}` } },
+        timeoutDurationInHours: JOB_TIMEOUT_HOURS,
+      }),
+    ),
+  );
+  return reply.jobArn ?? '';
+}
+
+async function send<T>(where: string, call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    const { name, message, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
+    const facts = { got: `${name}: ${message}`, where };
+    const status = $metadata?.httpStatusCode;
+    if (name === 'ThrottlingException' || status === 429) {
+      throw new RetryableError('JudgeThrottled', 'Bedrock throttles the requests about batch jobs', facts, error);
+    }
+    if (status !== undefined && status >= 400 && status < 500) {
+      throw new PermanentError('JudgeBatchRefused', 'Bedrock refused the batch job', facts, error);
+    }
+    throw new RetryableError('JudgeUnavailable', 'Bedrock did not answer about batch jobs', facts, error);
+  }
+}

@@ -1,0 +1,62 @@
+/** What Bedrock batch inference needs: the role that a job runs under, and leave to start and watch jobs. */
+import { Stack } from 'aws-cdk-lib';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import { Construct } from 'constructs';
+import { resourceNames } from '../lambda/contract.ts';
+import { allow } from './allow.ts';
+import { grantModel } from './judge-access.ts';
+import type { PipelineFunction } from './pipeline-function.ts';
+import type { Settings } from './settings.ts';
+import { WHY_WORK_PART, workPatterns } from './work-access.ts';
+
+export interface BatchInferenceProps {
+  settings: Settings;
+  workBucket: IBucket;
+  batcher: PipelineFunction;
+}
+
+export class BatchInference extends Construct {
+  /** The role that Bedrock takes on. */
+  readonly serviceRole: Role;
+
+  constructor(scope: Construct, id: string, { settings, workBucket, batcher }: BatchInferenceProps) {
+    super(scope, id);
+    const { partition, region, account } = Stack.of(this);
+    const model = settings.BEDROCK_MODEL_ID;
+    const jobs = `arn:${partition}:bedrock:${region}:${account}:model-invocation-job/*`;
+    this.serviceRole = new Role(this, 'ServiceRole', {
+      roleName: resourceNames(settings.STACK_PREFIX).batchServiceRole,
+      description: 'Batch inference jobs of the judge',
+      assumedBy: new ServicePrincipal('bedrock.amazonaws.com', {
+        conditions: { StringEquals: { 'aws:SourceAccount': account }, ArnEquals: { 'aws:SourceArn': jobs } },
+      }),
+    });
+    const objects = (keys: string): string => workBucket.arnForObjects(keys);
+    const why = WHY_WORK_PART;
+    allow(this.serviceRole, { actions: ['s3:GetObject'], resources: [objects(workPatterns.batchInput)], why });
+    allow(this.serviceRole, { actions: ['s3:PutObject'], resources: [objects(workPatterns.batchOutput)], why });
+    allow(this.serviceRole, { actions: ['s3:ListBucket'], resources: [workBucket.bucketArn] });
+
+    batcher.function.addEnvironment('BATCH_ROLE_ARN', this.serviceRole.roleArn);
+    // A judge outside Bedrock has no batch inference, and planning refuses it.
+    if (model.startsWith('openai:/') || model.startsWith('sagemaker:/')) return;
+    grantModel(this.serviceRole, model);
+    const modelArn = model.startsWith('arn:')
+      ? model
+      : /^[a-z]{2,6}(-gov)?\.[a-z0-9-]+\./.test(model)
+        ? `arn:${partition}:bedrock:${region}:${account}:inference-profile/${model}`
+        : `arn:${partition}:bedrock:${region}::foundation-model/${model}`;
+    allow(batcher.role, {
+      actions: ['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'],
+      resources: [jobs],
+      why: 'A job gets its id when it is made.',
+    });
+    allow(batcher.role, { actions: ['bedrock:CreateModelInvocationJob'], resources: [modelArn] });
+    allow(batcher.role, {
+      actions: ['iam:PassRole'],
+      resources: [this.serviceRole.roleArn],
+      conditions: { StringEquals: { 'iam:PassedToService': 'bedrock.amazonaws.com' } },
+    });
+  }
+}

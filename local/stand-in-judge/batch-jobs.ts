@@ -1,0 +1,145 @@
+/**
+ * Batch inference of the stand-in: jobs read their input from S3, answer each record as a call would be answered, and
+ * write the output beside a manifest, as Bedrock does.
+ */
+import { randomUUID } from 'node:crypto';
+import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import type { HttpAnswer } from './converse.ts';
+
+/** Answers one Converse body: the status and the reply's text. */
+export type AnswerConverse = (modelId: string, body: unknown) => HttpAnswer;
+
+export interface BatchBehaviour {
+  /** Milliseconds until a job ends. Default 0. */
+  delayMs?: number;
+  /** Every job fails with this message. */
+  failWith?: string;
+  /** Every n-th record has an error in place of an answer. */
+  errorEvery?: number;
+}
+
+interface Job {
+  jobArn: string;
+  status: string;
+  message?: string;
+  request: JobRequest;
+  submitTime: string;
+}
+
+interface JobRequest {
+  jobName: string;
+  clientRequestToken?: string;
+  roleArn: string;
+  modelId: string;
+  modelInvocationType?: string;
+  inputDataConfig: { s3InputDataConfig: { s3Uri: string } };
+  outputDataConfig: { s3OutputDataConfig: { s3Uri: string } };
+}
+
+/** As Bedrock's quota for every model that has one. */
+const MIN_RECORDS = 100;
+
+const json = (status: number, body: unknown): HttpAnswer => ({
+  status,
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify(body),
+});
+
+const locationOf = (uri: string): { bucket: string; prefix: string } => {
+  const [, bucket = '', prefix = ''] = /^s3:\/\/([^/]+)\/(.*)$/.exec(uri) ?? [];
+  return { bucket, prefix };
+};
+
+export class BatchJobs {
+  behaviour: BatchBehaviour = {};
+  readonly jobs: Job[] = [];
+  /** Records answered in all jobs. */
+  records = 0;
+  readonly #answer: AnswerConverse;
+  #s3: S3Client | undefined;
+
+  constructor(answer: AnswerConverse) {
+    this.#answer = answer;
+  }
+
+  /** The S3 that jobs read from and write to; without it every job is refused. */
+  useStorage(s3: S3Client): void {
+    this.#s3 = s3;
+  }
+
+  create(text: string): HttpAnswer {
+    const request = JSON.parse(text) as JobRequest;
+    if (request.modelInvocationType !== 'Converse' || this.#s3 === undefined) {
+      return json(400, { message: 'The stand-in runs Converse jobs alone, and needs an S3.' });
+    }
+    const known = this.jobs.find((job) => job.request.clientRequestToken === request.clientRequestToken);
+    if (known !== undefined) return json(200, { jobArn: known.jobArn });
+    const job: Job = {
+      jobArn: `arn:aws:bedrock:us-east-1:000000000000:model-invocation-job/${randomUUID().slice(0, 12).replace('-', 'a')}`,
+      status: 'Submitted',
+      request,
+      submitTime: new Date().toISOString(),
+    };
+    this.jobs.push(job);
+    setTimeout(() => void this.#run(job), this.behaviour.delayMs ?? 0).unref();
+    return json(200, { jobArn: job.jobArn });
+  }
+
+  get(identifier: string): HttpAnswer {
+    const job = this.jobs.find(({ jobArn }) => jobArn === identifier || jobArn.endsWith(`/${identifier}`));
+    if (job === undefined) return json(404, { message: `no job ${identifier}` });
+    const { request, jobArn, status, message, submitTime } = job;
+    return json(200, { ...request, jobArn, status, submitTime, ...(message === undefined ? {} : { message }) });
+  }
+
+  async #run(job: Job): Promise<void> {
+    job.status = 'InProgress';
+    try {
+      if (this.behaviour.failWith !== undefined) throw new Error(this.behaviour.failWith);
+      const counts = await this.#process(job);
+      job.status = counts.error > 0 ? 'PartiallyCompleted' : 'Completed';
+    } catch (error) {
+      job.status = 'Failed';
+      job.message = error instanceof Error ? error.message : String(error);
+    }
+  }
+
+  async #process({ jobArn, request }: Job): Promise<{ success: number; error: number }> {
+    const s3 = this.#s3 as S3Client;
+    const input = locationOf(request.inputDataConfig.s3InputDataConfig.s3Uri);
+    const output = locationOf(request.outputDataConfig.s3OutputDataConfig.s3Uri);
+    const folder = `${output.prefix}${jobArn.split('/').at(-1)}/`;
+    const listing = await s3.send(new ListObjectsV2Command({ Bucket: input.bucket, Prefix: input.prefix }));
+    const files = (listing.Contents ?? []).map(({ Key = '' }) => Key).filter((key) => key.endsWith('.jsonl'));
+    const contents = await Promise.all(
+      files.map(async (Key) => {
+        const object = await s3.send(new GetObjectCommand({ Bucket: input.bucket, Key }));
+        return ((await object.Body?.transformToString()) ?? '').split('\n').filter(Boolean);
+      }),
+    );
+    const total = contents.reduce((sum, lines) => sum + lines.length, 0);
+    if (total < MIN_RECORDS) throw new Error(`The job has ${total} records; ${MIN_RECORDS} are the least.`);
+    const counts = { success: 0, error: 0 };
+    const put = (Key: string, Body: string) => s3.send(new PutObjectCommand({ Bucket: output.bucket, Key, Body }));
+    for (const [index, key] of files.entries()) {
+      const lines = (contents[index] ?? []).map((line) => this.#record(request.modelId, line, counts));
+      await put(`${folder}${key.split('/').at(-1)}.out`, `${lines.join('\n')}\n`);
+    }
+    const manifest = { totalRecordCount: total, successRecordCount: counts.success, errorRecordCount: counts.error };
+    await put(`${folder}manifest.json.out`, JSON.stringify(manifest));
+    return counts;
+  }
+
+  #record(modelId: string, line: string, counts: { success: number; error: number }): string {
+    const { recordId, modelInput } = JSON.parse(line) as { recordId: string; modelInput: unknown };
+    this.records += 1;
+    const { errorEvery } = this.behaviour;
+    const answer = this.#answer(modelId, modelInput);
+    if ((errorEvery !== undefined && this.records % errorEvery === 0) || answer.status !== 200) {
+      counts.error += 1;
+      return JSON.stringify({ recordId, modelInput, error: { errorCode: 400, errorMessage: 'The record failed.' } });
+    }
+    counts.success += 1;
+    return JSON.stringify({ recordId, modelInput, modelOutput: JSON.parse(answer.body) });
+  }
+}
