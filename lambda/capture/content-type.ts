@@ -14,7 +14,8 @@ const JSON_LINES = new Set([
   'application/x-jsonlines',
   'application/x-ndjson',
   'application/ndjson',
-  'application/jsonlines+json',
+  'application/json-lines',
+  'application/x-json-stream',
   'text/jsonlines',
 ]);
 
@@ -24,7 +25,8 @@ const BINARY =
 function announced(media: string): ContentType['announces'] {
   if (media === 'text/event-stream') return 'event-stream';
   if (JSON_LINES.has(media)) return 'jsonlines';
-  if (media === 'text/csv' || media === 'application/csv' || media === 'text/x-csv') return 'csv';
+  if (media === 'csv' || media === 'text/csv' || media === 'application/csv' || media === 'text/x-csv') return 'csv';
+  if (media === 'json') return 'json';
   if (/^(?:application|text)\/(?:json|x-json|.+\+json)$/.test(media)) return 'json';
   // SVG is an image, and text all the same.
   if (media === 'image/svg+xml') return 'text';

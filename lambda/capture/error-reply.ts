@@ -3,18 +3,9 @@
  * content type, or by a body of the shapes that servers give their errors. What a model says about errors is text in
  * the place where its text belongs, and never looked at here.
  */
-import { asText, isObject, type JsonObject } from './json.ts';
+import { statusIn, statusOf, statusOfPhrase, statusOfType } from './error-status.ts';
+import { asText, field, isObject, type JsonObject } from './json.ts';
 import type { CaptureError, Payload } from './types.ts';
-
-const MIN_ERROR_STATUS = 400;
-const MAX_ERROR_STATUS = 599;
-
-function statusOf(value: unknown): number | undefined {
-  const number = typeof value === 'string' && /^\d{3}$/.test(value) ? Number(value) : value;
-  const isStatus =
-    typeof number === 'number' && Number.isInteger(number) && number >= MIN_ERROR_STATUS && number <= MAX_ERROR_STATUS;
-  return isStatus ? number : undefined;
-}
 
 /** Fields that an error body is made of. A body with any other field is a reply that has an error among its data. */
 const ERROR_FIELDS = new Set(
@@ -24,18 +15,14 @@ const ERROR_FIELDS = new Set(
   documentation_url created model`.split(/\s+/),
 );
 
+/** Fields of a reply that was cut short by an error, as streams are. */
+const FRAME_FIELDS = new Set(
+  `choices candidates content role usage system_fingerprint service_tier output outputs generated_text token tokens
+  stop_reason stop_sequence finish_reason message text response usagemetadata modelversion index metadata`.split(/\s+/),
+);
+
 const isErrorOnly = (body: JsonObject): boolean =>
   Object.keys(body).every((name) => ERROR_FIELDS.has(name.toLowerCase()));
-
-/** Field of an object without regard to the case of its name. */
-function field(body: JsonObject, ...names: string[]): unknown {
-  for (const name of names) {
-    if (Object.hasOwn(body, name)) return body[name];
-  }
-  const lower = new Set(names.map((name) => name.toLowerCase()));
-  const found = Object.keys(body).find((name) => lower.has(name.toLowerCase()));
-  return found === undefined ? undefined : body[found];
-}
 
 const MAX_MESSAGE_CHARS = 2000;
 
@@ -63,46 +50,6 @@ const build = (message: string | undefined, status: number | undefined, type: un
   ...(asText(type) === undefined ? {} : { type: asText(type) as string }),
 });
 
-const STATUS_FIELDS = [
-  'code',
-  'status',
-  'statusCode',
-  'status_code',
-  'httpStatusCode',
-  'OriginalStatusCode',
-  'error_code',
-  'errorCode',
-] as const;
-
-/** Types that a server's documentation ties to one status. */
-const STATUS_OF_TYPE: Record<string, number> = {
-  invalid_request_error: 400,
-  badrequesterror: 400,
-  authentication_error: 401,
-  permission_error: 403,
-  not_found_error: 404,
-  notfounderror: 404,
-  request_too_large: 413,
-  rate_limit_error: 429,
-  api_error: 500,
-  internalservererror: 500,
-  internalserverexception: 500,
-  overloaded_error: 529,
-};
-
-function statusIn(body: JsonObject): number | undefined {
-  for (const name of STATUS_FIELDS) {
-    const status = statusOf(field(body, name));
-    if (status !== undefined) return status;
-  }
-  return undefined;
-}
-
-function statusOfType(type: unknown): number | undefined {
-  const name = typeof type === 'string' ? type.toLowerCase() : '';
-  return Object.hasOwn(STATUS_OF_TYPE, name) ? STATUS_OF_TYPE[name] : undefined;
-}
-
 const LOOKS_LIKE_ERROR_TYPE = /(?:error|exception)$/i;
 
 /** FastAPI's list of what was wrong with a request. */
@@ -111,20 +58,26 @@ const isValidationList = (detail: unknown): boolean =>
   detail.length > 0 &&
   detail.every((item) => isObject(item) && 'msg' in item && 'loc' in item);
 
+const isFramed = (body: JsonObject): boolean =>
+  Object.keys(body).every((name) => ERROR_FIELDS.has(name.toLowerCase()) || FRAME_FIELDS.has(name.toLowerCase()));
+
+const isErrorObject = (error: JsonObject): boolean =>
+  messageOf(error) !== undefined || statusIn(error) !== undefined || 'type' in error;
+
 /** @param unmarked the reply has no content type, as error replies have none. */
 function errorOfObject(body: JsonObject, unmarked: boolean): CaptureError | undefined {
   const { error } = body;
-  // An object named `error` is an error wherever it stands, also behind a reply that began well (a stream cut by one).
-  if (isObject(error) && (messageOf(error) !== undefined || statusIn(error) !== undefined || 'type' in error)) {
+  // An error object beside what servers frame their replies with: also behind a reply that began well.
+  if (isObject(error) && isFramed(body) && isErrorObject(error)) {
     const type = field(error, 'type', 'status', 'code');
-    const isName = statusOf(type) === undefined ? type : undefined;
-    return build(messageOf(error, body.message), statusIn(error) ?? statusIn(body) ?? statusOfType(type), isName);
+    const message = messageOf(error, body.message);
+    const status = statusIn(error) ?? statusIn(body) ?? statusOfType(type) ?? statusOfPhrase(message);
+    return build(message, status, statusOf(type) === undefined ? type : undefined);
   }
   if (!isErrorOnly(body)) return undefined;
 
   const type = field(body, 'type', 'error_type', 'errorType', '__type', 'ErrorCode', 'error_code', 'title');
   const typeName = typeof type === 'string' && statusOf(type) === undefined ? type : undefined;
-  const status = statusIn(body) ?? statusOfType(typeName);
   const message = messageOf(
     field(body, 'OriginalMessage'),
     // DJL puts the cause into `error` and a general word into `message`: both are worth having.
@@ -133,7 +86,11 @@ function errorOfObject(body: JsonObject, unmarked: boolean): CaptureError | unde
     error,
     field(body, 'errors', 'detail', 'exception', 'reason', 'title'),
   );
+  const spoken = messageOf(field(body, 'message', 'msg', 'error'));
+  const ownStatus = statusIn(body);
+  const status = ownStatus ?? statusOfType(typeName) ?? statusOfPhrase(message);
   const saysError =
+    error === true ||
     (typeof error === 'string' && error.trim() !== '') ||
     (Array.isArray(body.errors) && body.errors.length > 0) ||
     body.object === 'error' ||
@@ -143,7 +100,10 @@ function errorOfObject(body: JsonObject, unmarked: boolean): CaptureError | unde
     typeof field(body, 'ErrorCode', 'error_code', '__type') === 'string' ||
     isValidationList(body.detail) ||
     (typeof body.detail === 'string' && Object.keys(body).length === 1) ||
-    status !== undefined;
+    // A bare `code` is as well a model's answer; with a message, or under the name of a status, it is none.
+    (ownStatus !== undefined &&
+      (spoken !== undefined || statusOf(field(body, 'status', 'statusCode')) !== undefined)) ||
+    statusOfPhrase(spoken) !== undefined;
   if (saysError && (message !== undefined || status !== undefined)) {
     return build(message, status ?? (isValidationList(body.detail) ? 422 : undefined), typeName);
   }
@@ -154,17 +114,17 @@ function errorOfObject(body: JsonObject, unmarked: boolean): CaptureError | unde
 const PLAIN_ERRORS: readonly { pattern: RegExp; status?: number }[] = [
   { pattern: /^upstream (?:connect error|request timeout)/i, status: 503 },
   { pattern: /^no healthy upstream$/i, status: 503 },
-  { pattern: /^Internal Server Error\.?$/i, status: 500 },
-  { pattern: /^Bad Gateway$/i, status: 502 },
-  { pattern: /^Service (?:Temporarily )?Unavailable$/i, status: 503 },
-  { pattern: /^Gateway Time-?out$/i, status: 504 },
-  { pattern: /^Too Many Requests$/i, status: 429 },
+  // HTTP's own words; the rarer of them are as likely a model's.
+  {
+    pattern:
+      /^(?:Internal Server Error|Bad Gateway|Service (?:Temporarily )?Unavailable|Gateway Time-?out|Too Many Requests)[.!]?$/i,
+  },
   { pattern: /^(?:Received (?:client|server) error \(\d{3}\) from )/i },
 ];
 
 /** `502 Bad Gateway`, `HTTP 503: Service Unavailable`, as a whole body or a page's title. */
 const STATUS_LINE = /^(?:HTTP(?:\/[\d.]+)?\s+)?(?:Error\s+)?([45]\d\d)[ :-]+[A-Z][A-Za-z -]{2,40}!{0,2}$/;
-const HTML_TITLE = /^\s*(?:<!doctype html[^>]*>\s*)?<html[\s\S]{0,2000}?<title>\s*([^<]{3,120}?)\s*<\/title>/i;
+const HTML_TITLE = /^\s*(?:<!doctype html[^>]*>\s*)?(?:<html[\s\S]{0,2000}?)?<title>\s*([^<]{3,120}?)\s*<\/title>/i;
 
 function errorOfText(text: string, unmarked: boolean): CaptureError | undefined {
   const whole = text.trim();
@@ -173,16 +133,10 @@ function errorOfText(text: string, unmarked: boolean): CaptureError | undefined 
   const line = STATUS_LINE.exec(title ?? whole);
   if (line !== null) return build(title ?? whole, Number(line[1]), undefined);
   const plain = PLAIN_ERRORS.find(({ pattern }) => pattern.test(title ?? whole));
-  if (plain !== undefined) {
-    return build(
-      title ?? whole.slice(0, MAX_MESSAGE_CHARS),
-      plain.status ?? statusOf(/\((\d{3})\)/.exec(whole)?.[1]),
-      undefined,
-    );
-  }
-  return unmarked
-    ? build((title ?? whole).slice(0, MAX_MESSAGE_CHARS), statusOf(/\((\d{3})\)/.exec(whole)?.[1]), undefined)
-    : undefined;
+  if (plain === undefined && !unmarked) return undefined;
+  const message = (title ?? whole).slice(0, MAX_MESSAGE_CHARS);
+  const named = statusOf(/\((\d{3})\)/.exec(message)?.[1]);
+  return build(message, plain?.status ?? named ?? statusOfPhrase(message), undefined);
 }
 
 /** `generated_text` with a finish reason of `error`, as LMI has it. */

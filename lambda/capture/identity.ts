@@ -8,16 +8,7 @@ export interface Identity {
   attributes: Record<string, string>;
 }
 
-const SESSION = [
-  'session_id',
-  'sessionId',
-  'session-id',
-  'conversation_id',
-  'conversationId',
-  'conversation',
-  'thread_id',
-  'threadId',
-];
+const SESSION = ['session_id', 'sessionId', 'session-id', 'conversation_id', 'conversationId', 'thread_id', 'threadId'];
 const USER = ['user', 'user_id', 'userId', 'user-id', 'end_user_id', 'safety_identifier'];
 const REPLAY = ['replay_run', 'replayRun', 'replay-run'];
 

@@ -1,12 +1,13 @@
 /** What a capture's two payloads mean together: a conversation, inferences, an embedding, an error, or just documents. */
+import { conversationOf } from './conversation.ts';
 import { asksWithText, summarizeEmbedding } from './embedding.ts';
 import { errorReply } from './error-reply.ts';
-import { isObject, toJson } from './json.ts';
+import { isObject } from './json.ts';
+import { documentOf, isThere } from './payload.ts';
 import { tabularInferences } from './tabular.ts';
-import type { Capture, CaptureFormat, ChatMessage, Conversation, DecodeOptions, Payload } from './types.ts';
+import type { Capture, CaptureFormat, DecodeOptions, Payload } from './types.ts';
 import { usageOf } from './usage.ts';
-import { readGenericPrompt, readGenericReply, readPrompt, readReply } from './wire/registry.ts';
-import type { Prompt, Reply } from './wire/types.ts';
+import { readPrompt, readReply } from './wire/registry.ts';
 
 export type Interpretation = Pick<
   Capture,
@@ -22,11 +23,6 @@ export type Interpretation = Pick<
   | 'usage'
   | 'model'
 >;
-
-const isThere = (payload: Payload | undefined): payload is Payload => payload !== undefined && payload.kind !== 'empty';
-const isDocument = (payload: Payload | undefined): boolean =>
-  payload !== undefined && (payload.kind === 'json' || payload.kind === 'event-stream' || payload.kind === 'jsonlines');
-const documentOf = (payload: Payload | undefined): unknown => (isDocument(payload) ? payload?.value : undefined);
 
 /**
  * @param baseId id that the inferences' own ids are made of.
@@ -78,7 +74,9 @@ function meaningOf(
       };
     }
   }
-  return conversationOf(prompt, reply, request, response, baseId, notes) ?? { format: plainFormat(request, response) };
+  return (
+    conversationOf({ prompt, reply, request, response, baseId, notes }) ?? { format: plainFormat(request, response) }
+  );
 }
 
 function embeddingOf(request: Payload | undefined, response: Payload | undefined): Interpretation | undefined {
@@ -95,10 +93,11 @@ function embeddingOf(request: Payload | undefined, response: Payload | undefined
 }
 
 const tabularFormat = (request: Payload | undefined, response: Payload | undefined): CaptureFormat => {
+  // The first side that is of a kind which says it.
   const kinds = [request?.kind, response?.kind];
-  if (request?.kind === 'csv' || (!isThere(request) && response?.kind === 'csv')) return 'tabular-csv';
-  if (kinds.includes('jsonlines')) return 'jsonlines';
-  return kinds.includes('csv') && !isThere(request) ? 'tabular-csv' : 'tabular-json';
+  const telling = kinds.filter((kind) => kind === 'csv' || kind === 'json' || kind === 'jsonlines');
+  if (telling[0] === 'csv') return 'tabular-csv';
+  return telling.includes('jsonlines') ? 'jsonlines' : 'tabular-json';
 };
 
 /** The format of an exchange that is neither a conversation nor a table. */
@@ -109,150 +108,6 @@ function plainFormat(request: Payload | undefined, response: Payload | undefined
   if (kinds.some((kind) => kind === 'json' || kind === 'event-stream' || kind === 'csv')) return 'json';
   return 'text';
 }
-
-// -------------------------------------------------------------------------------------------------- conversations
-
-const user = (content: string): ChatMessage => ({ role: 'user', content });
-const assistant = (content: string): ChatMessage => ({ role: 'assistant', content });
-
-/** What stands for a payload in a conversation whose other side is one: its text, its JSON, or a word about its bytes. */
-function textOf(payload: Payload): string {
-  if (payload.kind === 'binary') return `[${payload.contentType ?? 'binary'}, ${payload.bytes} bytes]`;
-  if (payload.kind === 'text' || payload.kind === 'raw' || payload.kind === 'csv') return payload.text ?? '';
-  return toJson(payload.value) ?? payload.text ?? '';
-}
-
-const plainPrompt = (payload: Payload, wire: string): Prompt => ({
-  wire,
-  format: 'text',
-  messages: [user(textOf(payload))],
-  parameters: {},
-  jsonRequested: false,
-});
-
-const isPlainText = (payload: Payload | undefined): payload is Payload => payload?.kind === 'text';
-
-function conversationOf(
-  knownPrompt: Prompt | undefined,
-  knownReply: Reply | undefined,
-  request: Payload | undefined,
-  response: Payload | undefined,
-  baseId: string | undefined,
-  notes: string[],
-): Interpretation | undefined {
-  const reply = knownReply ?? replyTo(knownPrompt, request, response, notes);
-  const prompt = knownPrompt ?? promptFor(reply, request, response);
-  if (prompt === undefined && reply === undefined) return undefined;
-  // Text that is asked of a classifier, say: its answer is no talk.
-  if (prompt !== undefined && reply === undefined && isThere(response)) return undefined;
-
-  const replies = reply?.replies ?? [];
-  const conversation: Conversation = {
-    messages: prompt?.messages ?? [],
-    replies,
-    ...(prompt?.tools === undefined ? {} : { tools: prompt.tools }),
-    parameters: prompt?.parameters ?? {},
-    jsonRequested: prompt?.jsonRequested ?? false,
-    finishReasons: reply?.finishReasons ?? [],
-  };
-  const wireFormat = wireOf(prompt, reply);
-  const batch = prompt?.batch;
-  return {
-    format: formatOf(prompt, reply, response),
-    ...(wireFormat === undefined ? {} : { wireFormat }),
-    conversation,
-    ...(batch === undefined ? {} : batchInferences(batch, replies, baseId, isThere(response), notes)),
-  };
-}
-
-/** A reply of unknown shape to a request for text. */
-function replyTo(
-  prompt: Prompt | undefined,
-  request: Payload | undefined,
-  response: Payload | undefined,
-  notes: string[],
-): Reply | undefined {
-  if (!isThere(response)) return undefined;
-  const asksForTalk =
-    prompt !== undefined &&
-    (prompt.format === 'chat' || prompt.format === 'messages' || prompt.format === 'completion');
-  const asksWithWords =
-    prompt !== undefined || isPlainText(request) || readGenericPrompt(documentOf(request)) !== undefined;
-  const reply = (content: string): Reply => ({
-    wire: 'text',
-    format: 'text',
-    replies: [assistant(content)],
-    finishReasons: [],
-  });
-  if (isPlainText(response) && (asksWithWords || !isThere(request) || isPlainText(request)))
-    return reply(textOf(response));
-  if (!isDocument(response)) return undefined;
-  const generic = asksWithWords ? readGenericReply(response.value) : undefined;
-  if (generic !== undefined) return generic;
-  if (!asksForTalk) return undefined;
-  notes.push('the reply has no known form; its JSON stands as the assistant’s message');
-  return reply(textOf(response));
-}
-
-/** A request of unknown shape that was answered with text, or plain text by itself. */
-function promptFor(
-  reply: Reply | undefined,
-  request: Payload | undefined,
-  response: Payload | undefined,
-): Prompt | undefined {
-  if (!isThere(request)) return undefined;
-  if (reply === undefined) return isPlainText(request) && !isThere(response) ? plainPrompt(request, 'text') : undefined;
-  const generic = readGenericPrompt(documentOf(request));
-  return generic ?? plainPrompt(request, 'text');
-}
-
-/** The format's name comes from the side that is sure of it. */
-function formatOf(prompt: Prompt | undefined, reply: Reply | undefined, response: Payload | undefined): CaptureFormat {
-  const known = [prompt, reply].filter(
-    (side) => side !== undefined && side.wire !== 'text' && side.wire !== 'generic-text',
-  );
-  const format =
-    known[0]?.format ?? [prompt, reply].find((side) => side !== undefined && side.wire !== 'text')?.format ?? 'text';
-  return format === 'chat' && response?.kind === 'event-stream' ? 'chat-stream' : format;
-}
-
-function wireOf(prompt: Prompt | undefined, reply: Reply | undefined): string | undefined {
-  const names = [prompt?.wire, reply?.wire].filter((wire) => wire !== undefined && wire !== 'text');
-  return names.find((wire) => wire !== 'generic-text') ?? names[0];
-}
-
-/** Prompts sent together are inferences of their own; servers answer them in order, with the same number for each. */
-function batchInferences(
-  batch: string[],
-  replies: ChatMessage[],
-  baseId: string | undefined,
-  answered: boolean,
-  notes: string[],
-): Pick<Interpretation, 'inferences' | 'inferenceCount' | 'inferenceMismatch'> {
-  const each = replies.length / batch.length;
-  const isEven = Number.isInteger(each) && each >= 1;
-  const predictionOf = (index: number): unknown => {
-    const own = isEven ? replies.slice(index * each, (index + 1) * each) : replies.slice(index, index + 1);
-    const texts = own.map((reply) => reply.content);
-    return texts.length === 1 ? texts[0] : texts;
-  };
-  const inferences = batch.slice(0, MAX_BATCH).map((prompt, index) => ({
-    inferenceId: `${baseId ?? ''}_${index}`,
-    index,
-    features: { prompt },
-    ...(answered && (isEven || index < replies.length) ? { prediction: predictionOf(index) } : {}),
-  }));
-  const isMismatch = answered && !isEven;
-  if (isMismatch) notes.push(`${batch.length} inputs but ${replies.length} outputs`);
-  return {
-    inferences,
-    inferenceCount: batch.length,
-    ...(isMismatch ? { inferenceMismatch: { inputs: batch.length, outputs: replies.length } } : {}),
-  };
-}
-
-/** As for tables, see `MAX_INFERENCES`; a prompt is longer than a row. */
-const MAX_BATCH = 1_000;
 
 function modelOf(value: unknown): string | undefined {
   const body = Array.isArray(value) ? value[0] : value;

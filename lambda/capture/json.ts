@@ -230,3 +230,13 @@ export function toJson(value: unknown): string | undefined {
     return undefined;
   }
 }
+
+/** Field of an object without regard to the case of its name. */
+export function field(body: JsonObject, ...names: string[]): unknown {
+  for (const name of names) {
+    if (Object.hasOwn(body, name)) return body[name];
+  }
+  const lower = new Set(names.map((name) => name.toLowerCase()));
+  const found = Object.keys(body).find((name) => lower.has(name.toLowerCase()));
+  return found === undefined ? undefined : body[found];
+}

@@ -1,5 +1,6 @@
 /** One side of a capture: what `data` holds, as far as its bytes, its encoding and its content type tell. */
 import { createHash } from 'node:crypto';
+import { gunzipSync } from 'node:zlib';
 import { decodeText } from './charset.ts';
 import { type ContentType, parseContentType } from './content-type.ts';
 import { looksLikeNumericCsv, parseCsv } from './csv.ts';
@@ -93,10 +94,31 @@ function fromBase64(context: Context, data: string): Payload {
   if (bytes === undefined) return undecodable(context, data, 'announced as BASE64 but not valid base64');
   if (bytes.length === 0) return { ...announced, kind: 'empty', value: null, bytes: 0 };
   if (type.announces === 'binary') return binary(context, bytes);
+  const unpacked = gunzipped(bytes);
+  if (unpacked !== undefined) {
+    const content = decodeText(unpacked, type.charset, true);
+    if ('binary' in content) return binary(context, bytes);
+    notes.push(`${nameOf(context)}: compressed by gzip`);
+    return fromText(context, content.text, bytes.length);
+  }
   const decoded = decodeText(bytes, type.charset, type.announces !== undefined);
   if ('binary' in decoded) return binary(context, bytes);
   if (decoded.note !== undefined) notes.push(`${nameOf(context)}: ${decoded.note}`);
   return fromText(context, decoded.text, bytes.length);
+}
+
+/** Most that a compressed body may unpack to; SageMaker's own limit for a body is 25 MB. */
+const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
+
+/** The content of a gzip body: that it is one is told by a header, which is not captured. */
+function gunzipped(bytes: Buffer): Buffer | undefined {
+  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return undefined;
+  try {
+    return gunzipSync(bytes, { maxOutputLength: MAX_UNPACKED_BYTES });
+  } catch {
+    // Damaged, too large, or not gzip after all: kept as the bytes that it is.
+    return undefined;
+  }
 }
 
 function binary({ announced, type }: Context, bytes: Buffer): Payload {
@@ -135,6 +157,13 @@ function fromText(context: Context, data: string, bytes: number): Payload {
   }
   const parsed = parseJson(text);
   if (parsed.ok) {
+    // Encoded twice, as clients do by mistake.
+    const inner =
+      typeof parsed.value === 'string' && /^\s*[[{]/.test(parsed.value) ? parseJson(parsed.value) : undefined;
+    if (inner?.ok) {
+      context.notes.push(`${nameOf(context)}: a JSON document within a JSON string`);
+      return { ...base, kind: 'json', value: inner.value, keepText: true };
+    }
     context.notes.push(...parsed.notes.map((note) => `${nameOf(context)}: ${note}`));
     return { ...base, kind: 'json', value: parsed.value, ...(parsed.duplicateKeys ? { keepText: true } : {}) };
   }
@@ -174,3 +203,13 @@ function fromLines({ side, notes }: Context, base: TextPayload, lines: unknown[]
   notes.push(...assembled.notes);
   return { ...base, kind: 'event-stream', value: assembled.value, keepText: true };
 }
+
+// -------------------------------------------------------------------------------------------------------- reading
+
+/** Whether something was captured, and is not empty. */
+export const isThere = (payload: Payload | undefined): payload is Payload =>
+  payload !== undefined && payload.kind !== 'empty';
+const isDocument = (payload: Payload | undefined): boolean =>
+  payload !== undefined && (payload.kind === 'json' || payload.kind === 'event-stream' || payload.kind === 'jsonlines');
+/** The payload's JSON value, where it has one. */
+export const documentOf = (payload: Payload | undefined): unknown => (isDocument(payload) ? payload?.value : undefined);

@@ -180,6 +180,9 @@ export interface Inferences {
   mismatch?: { inputs: number; outputs: number };
 }
 
+export const mismatchNote = (inputs: number, outputs: number): string =>
+  `${inputs} ${inputs === 1 ? 'input' : 'inputs'} but ${outputs} ${outputs === 1 ? 'output' : 'outputs'}`;
+
 /** Id that joins ground truth: with `_{index}` when the call carried several inferences. */
 export const inferenceIdOf = (base: string | undefined, index: number, count: number): string =>
   count > 1 ? `${base ?? ''}_${index}` : (base ?? '');
@@ -223,7 +226,7 @@ export function tabularInferences(
   if (count > MAX_INFERENCES)
     notes.push(`${count} inferences in one call: the first ${MAX_INFERENCES} have a span each`);
   const isMismatch = inputs !== undefined && outputs !== undefined && inputs !== outputs;
-  if (isMismatch) notes.push(`${inputs} inputs but ${outputs} outputs`);
+  if (isMismatch) notes.push(mismatchNote(inputs, outputs));
   return { inferences, count, ...(isMismatch ? { mismatch: { inputs, outputs } } : {}) };
 }
 

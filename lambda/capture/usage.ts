@@ -18,6 +18,8 @@ const INPUT: readonly Path[] = [
   ['prompt_token_count'],
   ['inputTextTokenCount'],
   ['prompt_eval_count'],
+  ['tokens_evaluated'],
+  ['meta_info', 'prompt_tokens'],
   ['headers', 'x-prompt-tokens'],
   ['x-prompt-tokens'],
 ];
@@ -33,6 +35,8 @@ const OUTPUT: readonly Path[] = [
   ['details', 'generated_tokens'],
   ['generation_token_count'],
   ['eval_count'],
+  ['tokens_predicted'],
+  ['meta_info', 'completion_tokens'],
   ['headers', 'x-generated-tokens'],
   ['x-generated-tokens'],
 ];
@@ -49,6 +53,7 @@ const CACHED: readonly Path[] = [
   ['usage', 'cache_read_input_tokens'],
   ['usage', 'cacheReadInputTokens'],
   ['usage', 'cached_tokens'],
+  ['meta_info', 'cached_tokens'],
   ['usageMetadata', 'cachedContentTokenCount'],
 ];
 

@@ -105,6 +105,10 @@ export function viewMessage(message: ChatMessage, isReply: boolean): ChatMessage
   } else if (message.content !== undefined && message.content !== null && typeof message.content !== 'string') {
     set('content', toJson(message.content) ?? '');
   }
+  // The page shows what a model thought under `reasoning`; vLLM and others name it otherwise.
+  if (message.reasoning == null && typeof message.reasoning_content === 'string' && message.reasoning_content !== '') {
+    set('reasoning', message.reasoning_content);
+  }
   const legacy = isObject(message.function_call) ? [{ function: message.function_call }] : undefined;
   const calls = Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : legacy;
   if (calls !== undefined && (calls === legacy || !calls.every(isViewableCall))) set('tool_calls', calls.map(viewCall));

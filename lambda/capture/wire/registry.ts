@@ -1,7 +1,9 @@
 /** The wire formats in the order in which they are tried: those that say clearly what they are come first. */
 import { anthropic } from './anthropic.ts';
 import { bedrockText, converse } from './bedrock.ts';
-import { messageList, openAiChat, openAiCompletion, openAiResponses } from './openai.ts';
+import { messageList } from './message-list.ts';
+import { openAiChat, openAiCompletion } from './openai.ts';
+import { openAiResponses } from './openai-responses.ts';
 import { textGeneration } from './text-generation.ts';
 import type { Prompt, Reply, WireFormat } from './types.ts';
 import { ai21, cohere, gemini, generic, ollama } from './vendors.ts';

@@ -141,6 +141,7 @@ export const ollama: WireFormat = {
 const REQUEST_NAMES = [
   'input',
   'text_inputs',
+  'text_input',
   'text',
   'query',
   'question',
@@ -153,6 +154,7 @@ const REPLY_NAMES = [
   'output',
   'outputs',
   'output_text',
+  'text_output',
   'answer',
   'response',
   'reply',
@@ -160,6 +162,7 @@ const REPLY_NAMES = [
   'text',
   'content',
   'message',
+  'predictions',
 ] as const;
 
 /** The text, or the list of texts, under the first of the names that has one. */
