@@ -1,7 +1,6 @@
 /** Where `traces.json` of a trace is put: through the tracking server, or straight to S3. */
-import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import type { S3Client } from '@aws-sdk/client-s3';
 import { PermanentError } from '../common/errors.ts';
-import { namedStorageError } from '../common/storage.ts';
 import type { MlflowRest } from './rest.ts';
 import type { Experiment } from './types.ts';
 
@@ -44,9 +43,12 @@ export function artifactStore(rest: MlflowRest, experiment: Experiment, s3: S3Cl
 }
 
 async function putToS3(s3: S3Client, bucket: string, key: string, body: Uint8Array): Promise<void> {
+  // Loaded when first needed: 35 MB of memory that writing by OTLP does without.
+  const { PutObjectCommand } = await import('@aws-sdk/client-s3');
   try {
     await s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body, ContentType: 'application/json' }));
   } catch (error) {
+    const { namedStorageError } = await import('../common/storage.ts');
     const named = namedStorageError(error, `s3://${bucket}/${key}`);
     if (named.name !== 'StorageAccessDenied') throw named;
     const facts = { expected: 's3:PutObject on it: set MLFLOW_ARTIFACT_BUCKET', where: `s3://${bucket}/${key}` };

@@ -1,6 +1,5 @@
 /** The MLflow client as a Lambda's environment describes it. */
 import type { S3Client } from '@aws-sdk/client-s3';
-import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { createMlflowClient, type MlflowClient } from './client.ts';
@@ -32,6 +31,6 @@ function connect(settings: Settings, s3: S3Client): MlflowClient {
     s3,
     credentials: defaultProvider(),
     ...(customEndpoint ? { customEndpoint } : {}),
-    ...(secretArn ? { secret: () => loadMlflowSecret(new SecretsManagerClient({}), secretArn) } : {}),
+    ...(secretArn ? { secret: () => loadMlflowSecret(undefined, secretArn) } : {}),
   });
 }

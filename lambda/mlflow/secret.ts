@@ -1,5 +1,5 @@
 /** Reads the user and password, or the token, of a plain tracking server from Secrets Manager. */
-import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import * as z from 'zod';
 import { PermanentError, RetryableError } from '../common/errors.ts';
 import type { MlflowSecret } from './auth.ts';
@@ -42,11 +42,19 @@ export function parseMlflowSecret(text: string, where: string): MlflowSecret {
   });
 }
 
-/** @throws PermanentError `MlflowSecretUnreadable` when it is missing or access to it is denied */
-export async function loadMlflowSecret(client: SecretsManagerClient, secretArn: string): Promise<MlflowSecret> {
+/**
+ * @param client `undefined`: one with the credentials and region of the environment
+ * @throws PermanentError `MlflowSecretUnreadable` when it is missing or access to it is denied
+ */
+export async function loadMlflowSecret(
+  client: SecretsManagerClient | undefined,
+  secretArn: string,
+): Promise<MlflowSecret> {
+  // Loaded when first needed: most functions have no secret to read.
+  const { GetSecretValueCommand, SecretsManagerClient: Client } = await import('@aws-sdk/client-secrets-manager');
   let text: string | undefined;
   try {
-    text = (await client.send(new GetSecretValueCommand({ SecretId: secretArn }))).SecretString;
+    text = (await (client ?? new Client({})).send(new GetSecretValueCommand({ SecretId: secretArn }))).SecretString;
   } catch (error) {
     const { name, message, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
     const facts = { got: `${name}: ${message}`, where: secretArn };
