@@ -1,0 +1,164 @@
+/** The local MLflow server and the Python environment it runs in: failures say what to do, nothing stays behind. */
+import { execFile, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import { startMlflowServer } from '../../local/mlflow-server.ts';
+import { projectPath } from '../../local/project-root.ts';
+import { ensurePythonEnvironment } from '../../local/python-environment.ts';
+import { defaultPythonEnvironment } from '../../local/python-presets.ts';
+import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
+
+jest.setTimeout(START_LIMIT_MS);
+
+/** A small package without needs of its own. */
+const PACKAGES = { six: '1.17.0' };
+
+/** A program in a Node process of its own. */
+const program = (code: string): string[] => [
+  '--input-type=module',
+  '--eval',
+  code.replaceAll('#', `${projectPath('local')}/`),
+];
+const run = async (code: string, env: NodeJS.ProcessEnv = process.env): Promise<string> => {
+  const { stdout } = await promisify(execFile)(process.execPath, program(code), { env, cwd: projectPath() });
+  return stdout;
+};
+const ensure = (name: string, packages: Record<string, string> = PACKAGES): string => `
+  import { ensurePythonEnvironment } from '#python-environment.ts';
+  try {
+    const log = (line) => console.log(line);
+    const { python } = await ensurePythonEnvironment({ name: '${name}', packages: ${JSON.stringify(packages)}, log });
+    console.log('python:' + python);
+  } catch (error) {
+    console.log('error:' + error.message);
+  }`;
+const pythonOf = (output: string): string => /^python:(.*)$/m.exec(output)?.[1] ?? '';
+const importsSix = async (python: string): Promise<string> =>
+  (await promisify(execFile)(python, ['-c', 'import six; print(six.__version__)'])).stdout.trim();
+
+describe('a Python environment', () => {
+  const name = `test-${process.pid}`;
+  const folders = () => readdirSync(projectPath('.venvs')).filter((entry) => entry.startsWith(name));
+  afterAll(() => {
+    for (const entry of folders()) rmSync(projectPath('.venvs', entry), { recursive: true, force: true });
+  });
+
+  test('is made once, by whichever of several processes comes first', async () => {
+    const outputs = await Promise.all([1, 2, 3].map(() => run(ensure(name))));
+    expect(outputs.filter((output) => output.includes('Made the Python environment'))).toHaveLength(1);
+    expect(new Set(outputs.map(pythonOf)).size).toBe(1);
+    expect(await importsSix(pythonOf(outputs[0] ?? ''))).toBe('1.17.0');
+    expect(folders().filter((entry) => !entry.endsWith('.lock'))).toHaveLength(1);
+  });
+
+  test('that is half made is made anew', async () => {
+    const { bin, python } = await ensurePythonEnvironment({ name, packages: PACKAGES });
+    rmSync(join(bin, '..', '.complete'));
+    rmSync(join(bin, '..', 'lib'), { recursive: true });
+    await ensurePythonEnvironment({ name, packages: PACKAGES });
+    expect(await importsSix(python)).toBe('1.17.0');
+  });
+
+  test('other pins are another environment', async () => {
+    const [one, other] = [{ six: '1.17.0' }, { six: '1.16.0' }].map((packages) =>
+      ensurePythonEnvironment({ name, packages }),
+    );
+    expect((await one)?.python).not.toBe((await other)?.python);
+    expect(await importsSix((await other)?.python ?? '')).toBe('1.16.0');
+  });
+
+  test('is made with venv and pip where uv is not installed', async () => {
+    const { python } = await defaultPythonEnvironment();
+    const base = await promisify(execFile)(python, ['-c', 'import sys; print(sys._base_executable)']);
+    const path = mkdtempSync(join(tmpdir(), 'only-python-'));
+    try {
+      symlinkSync(base.stdout.trim(), join(path, 'python3'));
+      const output = await run(ensure(`${name}-pip`), { ...process.env, PATH: path });
+      expect(output).toContain('uv is not installed');
+      expect(await importsSix(pythonOf(output))).toBe('1.17.0');
+    } finally {
+      rmSync(path, { recursive: true });
+    }
+  });
+
+  test('without any Python it says what to install', async () => {
+    const output = await run(ensure(`${name}-none`), { ...process.env, PATH: '/nonexistent' });
+    expect(output).toMatch(
+      /error:No usable Python was found; got: no python3 on the PATH; expected: uv .* or Python 3/,
+    );
+  });
+
+  test('with a package that does not exist it shows what the installer says', async () => {
+    const output = await run(ensure(`${name}-wrong`, { six: '99.0.0' }));
+    expect(output).toContain('error:The Python environment could not be made');
+    expect(output).toMatch(/six==99\.0\.0/);
+  });
+});
+
+describe('a server', () => {
+  test('that cannot start is an error with the end of its log, and leaves nothing', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => taken.once('listening', resolve));
+    const { port } = taken.address() as AddressInfo;
+    await expect(startMlflowServer({ port })).rejects.toThrow(/Port \d+ is in use/);
+    taken.close();
+    const directory = mkdtempSync(join(tmpdir(), 'mlflow-broken-'));
+    writeFileSync(join(directory, 'mlflow.db'), 'this is no database');
+    await expect(startMlflowServer({ directory })).rejects.toThrow(
+      /The MLflow server did not start; got: exit code 1.*end of its log:[\s\S]*not a database/,
+    );
+    rmSync(directory, { recursive: true });
+  });
+});
+
+describe('what a server is started with', () => {
+  const leaveRunning = (end: string) => `
+    import { startGuarded } from '#guarded-process.ts';
+    const logFile = process.argv[1];
+    // Two processes, as MLflow is.
+    const { pid } = startGuarded('/bin/sh', ['-c', 'sleep 600 & sleep 600'], { logFile });
+    console.log(pid);
+    ${end}`;
+
+  test.each([
+    ['SIGINT', 'setInterval(() => {}, 1000);'],
+    ['SIGKILL', 'setInterval(() => {}, 1000);'],
+    ['its own end', ''],
+    ['a crash', 'setTimeout(() => { throw new Error("crash"); }, 100);'],
+  ])('ends it when its process ends by %s', async (how, end) => {
+    const directory = mkdtempSync(join(tmpdir(), 'guarded-'));
+    const code = [...program(leaveRunning(end)), join(directory, 'log')];
+    const child = spawn(process.execPath, code, { cwd: projectPath(), stdio: ['ignore', 'pipe', 'ignore'] });
+    const line = await new Promise<string>((resolve) => {
+      createInterface({ input: child.stdout }).once('line', resolve);
+    });
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    if (how.startsWith('SIG')) {
+      if (existsSync('/proc')) expect(livingInGroup(Number(line)).length).toBeGreaterThanOrEqual(2);
+      child.kill(how as NodeJS.Signals);
+    }
+    await ended;
+    const living = () => (existsSync('/proc') ? livingInGroup(Number(line)) : []);
+    for (let tries = 0; tries < 50 && living().length > 0; tries += 1) await new Promise((r) => setTimeout(r, 100));
+    expect(living()).toEqual([]);
+    rmSync(directory, { recursive: true });
+  });
+});
+
+/** Ids of the processes of a group, by Linux's /proc; those that have ended and wait for their parent are not counted. */
+function livingInGroup(group: number): string[] {
+  return readdirSync('/proc').filter((id) => {
+    if (!/^\d+$/.test(id)) return false;
+    try {
+      const [state, , processGroup] = readFileSync(`/proc/${id}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
+      return state !== 'Z' && Number(processGroup) === group;
+    } catch {
+      return false;
+    }
+  });
+}
