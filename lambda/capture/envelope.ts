@@ -1,4 +1,5 @@
 /** The record around the payloads: what makes a line a capture record, and what is wrong with one that is none. */
+import { isUtf8 } from 'node:buffer';
 import { isObject, type JsonObject, parseJson } from './json.ts';
 import type { QuarantineReason } from './types.ts';
 
@@ -61,6 +62,9 @@ export function openEnvelope(bytes: Buffer): { envelope: Envelope } | { reason: 
   if (!isObject(captureData)) return bad('NotACaptureRecord', describeForeign(record, captureData));
   const metadata = isObject(eventMetadata) ? eventMetadata : {};
   const extraFields = extrasOf(record, captureData, metadata);
+  // U+FFFD may have been captured; or it stands for bytes that are no text.
+  const isDamaged = text.includes('\ufffd') && !isUtf8(bytes);
+  if (isDamaged) parsed.notes.push('the line is not valid UTF-8: what could not be read is shown as U+FFFD');
   return {
     envelope: {
       record,
