@@ -28,6 +28,8 @@ const SUFFIX = '.jsonl';
 
 /** A record's time stands at its end, so whole lines are read; of a file without any, this many are looked at. */
 const LINES_LOOKED_AT = 20;
+/** A payload of 25 MB in base64 on both sides is a line of 67 MB; what is longer is quarantined anyway. */
+const BYTES_LOOKED_AT = 72 * 1024 * 1024;
 
 /** The end of a path as Data Capture writes it: endpoint, variant, year, month, day, hour, file. */
 const LAYOUT = /([^/]+)\/([^/]+)\/\d{4}\/(?:0[1-9]|1[0-2])\/(?:0[1-9]|[12]\d|3[01])\/(?:[01]\d|2[0-3])\/[^/]+\.jsonl$/;
@@ -70,7 +72,7 @@ async function filesBelow(root: string): Promise<string[]> {
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
   return entries
     .map((entry) => ({ path: join(entry.parentPath, entry.name), name: entry.name }))
-    .filter(({ name, path }) => name.endsWith(SUFFIX) && statSync(path).isFile())
+    .filter(({ name, path }) => name.endsWith(SUFFIX) && statSync(path, { throwIfNoEntry: false })?.isFile())
     .map(({ path }) => path)
     .sort();
 }
@@ -104,7 +106,7 @@ const hourPath = (time: Date): string => time.toISOString().slice(0, 13).replace
 /** The time of the first record that has one, else the file's own. */
 async function hourOfFirstRecord(file: string): Promise<Date> {
   const stats: Stats = statSync(file);
-  const stream = createReadStream(file);
+  const stream = createReadStream(file, { end: BYTES_LOOKED_AT });
   const lines = createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY });
   try {
     let looked = 0;

@@ -1,4 +1,5 @@
 /** The command line of `npm start`. */
+import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
 export interface StartOptions {
@@ -34,6 +35,9 @@ the stack, puts the captures into the bucket, follows the executions, prints a s
   --keep FOLDER         keep MLflow's database and artifacts in this folder (default: they go with Ctrl-C)
   --help                this text`;
 
+/** npm runs scripts in the project's folder; a relative path is meant from where the person typed it. */
+const asTyped = (path: string): string => resolve(process.env.INIT_CWD ?? process.cwd(), path);
+
 const MAX_PORT = 65_535;
 
 /** @throws Error naming the option, what was got and what is allowed */
@@ -59,7 +63,7 @@ export function parseStartOptions(args: readonly string[]): StartOptions {
     );
   }
   return {
-    captures: positionals[0],
+    captures: positionals[0] && asTyped(positionals[0]),
     endpoint: values.endpoint,
     bedrock: values.bedrock,
     region: values.region,
@@ -67,7 +71,7 @@ export function parseStartOptions(args: readonly string[]): StartOptions {
     awsPort: port('--port', values.port),
     mlflowPort: port('--mlflow-port', values['mlflow-port']),
     judgePort: port('--judge-port', values['judge-port']),
-    keep: values.keep,
+    keep: values.keep && asTyped(values.keep),
     help: values.help,
   };
 }

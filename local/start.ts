@@ -1,6 +1,5 @@
 /** `npm start`: the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
 import { availableParallelism } from 'node:os';
-import { resolve } from 'node:path';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { DEFAULT_JUDGE_MODEL } from '../lambda/contract.ts';
 import { findCaptures } from './capture-files.ts';
@@ -32,7 +31,7 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
     awsPort: options.awsPort,
     mlflowPort: options.mlflowPort,
     judgePort: options.judgePort,
-    ...(options.keep ? { mlflowDirectory: resolve(options.keep) } : {}),
+    ...(options.keep ? { mlflowDirectory: options.keep } : {}),
     judge: forward ? { forward } : {},
   });
   const settings = personSettings(forward !== undefined);

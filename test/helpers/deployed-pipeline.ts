@@ -1,5 +1,4 @@
 /** What a test does to a deployed stack: puts files, starts executions, waits, reads what they left. */
-import { execFileSync } from 'node:child_process';
 import {
   DeleteFunctionConcurrencyCommand,
   InvokeCommand,
@@ -21,6 +20,7 @@ import type { LocalEnvironment } from '../../local/environment.ts';
 import { experimentId } from '../../local/mlflow-pages.ts';
 import { readRunSummaries } from '../../local/run-summaries.ts';
 import type { StackOutputs } from '../../local/stack-outputs.ts';
+import { runningProcesses } from './deployed-processes.ts';
 
 export interface Outcome {
   name: string;
@@ -216,16 +216,13 @@ export class DeployedPipeline {
     return ((await reply.json()) as { traces?: unknown[] }).traces?.length === 1;
   }
 
-  /** Id of a process that the emulator runs this function in, if there is one. */
-  processOf(which: 'processor' | 'evaluator'): number | undefined {
-    const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,args='], { encoding: 'utf8' }).split('\n');
-    const own = rows.map((row) => /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(row) ?? []);
-    const found = own.find(
-      ([, , parent, args]) =>
-        Number(parent) === this.environment.ministack.pid &&
-        args?.includes(`/ministack-lambda-${this.functionName(which)}-`),
-    );
-    return found && Number(found[1]);
+  /** The processes that the emulator keeps for this function, at work or not. */
+  processesOf(which: 'processor' | 'evaluator'): number[] {
+    const { ministack } = this.environment;
+    const folder = `/ministack-lambda-${this.functionName(which)}-`;
+    return runningProcesses()
+      .filter(({ parent, args }) => parent === ministack.pid && args.includes(folder))
+      .map(({ pid }) => pid);
   }
 
   functionName(which: 'processor' | 'evaluator'): string {

@@ -1,5 +1,5 @@
 /** `npm start` and `npm run smoke` as a person runs them: as commands, with nothing but what they print. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { cleanEnvironment } from '../../local/ministack.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { mixedLines } from '../helpers/deployed-captures.ts';
+import { runningProcesses } from '../helpers/deployed-processes.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
 
 /** Half a minute on two cores; other tests may keep them busy. */
@@ -129,8 +130,8 @@ describe('npm start', () => {
   test('after Ctrl-C nothing is left running or on disk', async () => {
     const own = `-${start.process.pid}-`;
     const traces = () => [
-      ...execFileSync('ps', ['-A', '-o', 'args='], { encoding: 'utf8' })
-        .split('\n')
+      ...runningProcesses()
+        .map(({ args }) => args)
         .filter((args) => args.includes(`environment${own}`) || args.includes(`ministack${own}`)),
       ...readdirSync(projectPath('.local')).filter((name) => name.includes(own)),
     ];

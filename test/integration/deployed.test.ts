@@ -403,11 +403,11 @@ describe('a second stack beside the first', () => {
       const lines = Array.from({ length: 800 }, (_, n) => chatLine(`killed-${n}`));
       await stage({ [key]: lines });
       const arn = await second.start(second.event(key, { evaluate: false }));
-      const pid = await second.until('the processor to run', async () => second.processOf('processor'));
       // In the middle: some traces are written, some are not.
       await second.until('some traces', async () => ((await second.hasTracesOf(key, endpoint)) ? true : undefined));
-      process.kill(pid, 'SIGKILL');
+      for (const pid of second.processesOf('processor')) process.kill(pid, 'SIGKILL');
       const outcome = await second.ended(arn);
+      expect(new Set(await second.chunkErrors(arn))).toEqual(new Set(['Runtime.ExitError']));
       expectSucceeded(outcome);
       expectAccountedFor(outcome);
       expect((await expectTraced([key])).totalTokens).toBe(lines.length * CHAT_TOKENS);

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { parseStartOptions } from '../../../local/start-options.ts';
 
 describe('the command line of npm start', () => {
@@ -13,16 +14,29 @@ describe('the command line of npm start', () => {
   test('a path and every option', () => {
     const args =
       'my/captures --endpoint e --bedrock --region eu-west-1 --exit --port 4566 --mlflow-port 5000 --keep out';
+    delete process.env.INIT_CWD;
     expect(parseStartOptions(args.split(' '))).toMatchObject({
-      captures: 'my/captures',
+      captures: resolve('my/captures'),
       endpoint: 'e',
       bedrock: true,
       region: 'eu-west-1',
       exit: true,
       awsPort: 4566,
       mlflowPort: 5000,
-      keep: 'out',
+      keep: resolve('out'),
     });
+  });
+
+  test('paths are meant from where npm was called', () => {
+    const { INIT_CWD } = process.env;
+    process.env.INIT_CWD = '/somewhere/else';
+    try {
+      expect(parseStartOptions(['../captures']).captures).toBe(resolve('/somewhere/captures'));
+      expect(parseStartOptions(['/absolute']).captures).toBe(resolve('/absolute'));
+    } finally {
+      if (INIT_CWD === undefined) delete process.env.INIT_CWD;
+      else process.env.INIT_CWD = INIT_CWD;
+    }
   });
 
   test.each([

@@ -1,0 +1,37 @@
+/** The machine's processes, with and without `ps`, which slim images leave out. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+
+export interface RunningProcess {
+  pid: number;
+  parent: number;
+  /** Command line. */
+  args: string;
+}
+
+export function runningProcesses(): RunningProcess[] {
+  return existsSync('/proc/self/stat') ? fromProc() : fromPs();
+}
+
+function fromProc(): RunningProcess[] {
+  return readdirSync('/proc').flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    try {
+      const args = readFileSync(`/proc/${name}/cmdline`, 'utf8').split('\0').join(' ');
+      // The command's name stands in brackets and may hold brackets: what follows its last one is regular.
+      const [, parent] = readFileSync(`/proc/${name}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
+      return [{ pid: Number(name), parent: Number(parent), args }];
+    } catch {
+      // It ended while we looked.
+      return [];
+    }
+  });
+}
+
+function fromPs(): RunningProcess[] {
+  const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,args='], { encoding: 'utf8' }).split('\n');
+  return rows.flatMap((row) => {
+    const [, pid, parent, args] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(row) ?? [];
+    return args === undefined ? [] : [{ pid: Number(pid), parent: Number(parent), args }];
+  });
+}
