@@ -1,8 +1,9 @@
 /** The replay command at work: source, target, run, files, and what the exit code says of it. */
 import { randomBytes } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Storage } from '../../lambda/common/storage.ts';
+import type { CapturedComparison, CapturedReplies } from '../../lambda/replay/compare/with-captured.ts';
 import { checkOptions, type ReplayOptions } from '../../lambda/replay/options.ts';
 import {
   type CaptureWindow,
@@ -37,6 +38,10 @@ export interface ReplayFlags extends TargetFlags {
   inputs: boolean;
   report: boolean;
   quiet: boolean;
+  compare: boolean;
+  judge: boolean;
+  judgeModel?: string;
+  judgeBudgetUsd: number;
 }
 
 /** A name that sorts by time and is not given twice. */
@@ -106,6 +111,11 @@ async function replay(
   const wholeSchedule =
     timing.kind === 'fixed' && options.startOffsetMs === undefined && options.endOffsetMs === undefined;
   let display: ReplayDisplay | undefined;
+  // A judge that cannot be asked is known before the first request, not after the last.
+  const judging = flags.judge
+    ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(flags.judgeModel, flags.judgeBudgetUsd)
+    : undefined;
+  const captured = flags.compare || flags.judge ? await capturedReplies(directory) : undefined;
   const stopping = stopOnSignals();
   let result: ReplayResult;
   try {
@@ -118,7 +128,10 @@ async function replay(
       directory,
       inputs: flags.inputs,
       raw: flags.raw,
-      keepCaptured: false,
+      keepCaptured: captured !== undefined,
+      onMeasured: (measured) => {
+        if (measured.request.phase === 'profiling') captured?.add(measured);
+      },
       skipped,
       signal: stopping.signal,
       onStarted: (progress, stats) => {
@@ -139,9 +152,30 @@ async function replay(
     display?.stop();
     stopping.dispose();
   }
-  if (flags.report) await writeReport(result, run, target.description, timing.kind !== 'concurrency', directory);
+  // What was stopped is not judged: the person waits for the end.
+  const comparison = await captured?.finish(result.wasCancelled ? undefined : judging);
+  if (flags.report)
+    await writeReport(result, run, target.description, timing.kind !== 'concurrency', directory, comparison);
+  if (comparison) {
+    const { qualityLines } = await import('../../lambda/replay/report/quality-sections.ts');
+    console.log([...qualityLines(comparison.quality).map(([name, value]) => `${name}: ${value}`), ''].join('\n'));
+  }
   console.log(resultText(result, directory));
   process.exitCode = exitCodeOf(result, options);
+}
+
+async function capturedReplies(directory: string): Promise<CapturedReplies> {
+  const { CapturedReplies } = await import('../../lambda/replay/compare/with-captured.ts');
+  await mkdir(directory, { recursive: true });
+  return new CapturedReplies(directory);
+}
+
+async function comparisonSections({ quality, regressions }: CapturedComparison): Promise<string> {
+  const { qualitySection, regressionsSection } = await import('../../lambda/replay/report/quality-sections.ts');
+  return (
+    qualitySection(quality, 'Replies, compared with the captured ones') +
+    regressionsSection(regressions, quality.regressed)
+  );
 }
 
 async function writeReport(
@@ -150,11 +184,12 @@ async function writeReport(
   target: Record<string, string>,
   scheduled: boolean,
   directory: string,
+  comparison: CapturedComparison | undefined,
 ): Promise<void> {
   // The charting library is loaded when the run is over: it is larger than all the rest.
   const { replayReport } = await import('../../lambda/replay/report/replay-report.ts');
   const { results, outcome, startMs, wasCancelled, bottleneck } = result;
-  const page = replayReport(results.stats, results.report, {
+  const page = await replayReport(results.stats, results.report, {
     run,
     target,
     startMs,
@@ -163,6 +198,7 @@ async function writeReport(
     unsent: outcome.unsent,
     bottleneck,
     skipped: results.skippedReasons,
+    ...(comparison ? { extra: await comparisonSections(comparison) } : {}),
   });
   await writeFile(join(directory, FILES.report), page);
 }

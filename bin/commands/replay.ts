@@ -1,6 +1,7 @@
 /** `inference-monitor replay`: sends captured requests to another endpoint and measures what comes back. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../../lambda/replay/options.ts';
+import { DEFAULT_JUDGE_BUDGET_USD } from './judge-budget.ts';
 import { type ReplayFlags, runReplayCommand } from './replay-run.ts';
 
 const number = (text: string): number => {
@@ -73,6 +74,10 @@ interface Parsed {
   inputs: boolean;
   report: boolean;
   quiet?: boolean;
+  compare?: boolean;
+  judge?: boolean;
+  judgeModel?: string;
+  judgeBudgetUsd: number;
 }
 
 export function replayCommand(): Command {
@@ -147,6 +152,12 @@ export function replayCommand(): Command {
     new Option('--max-error-rate <percent>', 'failed requests that are still a success')
       .argParser(percent)
       .default(d.maxErrorRate),
+    new Option('--compare', 'compare each reply with the captured one, and keep the replies for later comparisons'),
+    new Option('--judge', 'with --compare: ask the judge which reply is better, both orders of each pair'),
+    new Option('--judge-model <id>', 'the judge that is asked (default: BEDROCK_MODEL_ID)'),
+    new Option('--judge-budget-usd <amount>', 'most that may be spent on the judge, 0: no limit')
+      .argParser(number)
+      .default(DEFAULT_JUDGE_BUDGET_USD),
     new Option('--dry-run', 'say what would be sent, and when'),
     new Option('--json', 'with --dry-run: as JSON'),
     new Option('--quiet', 'no progress display'),
@@ -191,5 +202,7 @@ function flagsOf(parsed: Parsed): ReplayFlags {
     json: parsed.json ?? false,
     raw: parsed.raw ?? false,
     quiet: parsed.quiet ?? false,
+    compare: parsed.compare ?? false,
+    judge: parsed.judge ?? false,
   };
 }

@@ -1,6 +1,4 @@
 /** The charts of a replay, as SVG texts. */
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
 import type { EChartsOption, EChartsType } from 'echarts';
 import type { Distribution } from '../measure/distribution.ts';
 import type { ReportCollector } from './collector.ts';
@@ -23,9 +21,19 @@ interface ECharts {
 
 let loaded: ECharts | undefined;
 
-/** The library's one-file build: loading its hundreds of modules one by one takes five times the time and the memory. */
+/**
+ * Loads the library; to be awaited before a chart is drawn. Its one-file build is taken: loading its hundreds of modules
+ * one by one takes five times the time and the memory.
+ */
+export async function loadCharts(): Promise<void> {
+  if (loaded) return;
+  // @ts-expect-error the one-file build has no types of its own; they are those of the package
+  const file = (await import('echarts/dist/echarts.min.js')) as { default?: ECharts } & ECharts;
+  loaded = file.default ?? file;
+}
+
 function echarts(): ECharts {
-  loaded ??= createRequire(join(process.cwd(), 'package.json'))('echarts/dist/echarts.min.js') as ECharts;
+  if (!loaded) throw new Error('A chart is drawn before loadCharts()');
   return loaded;
 }
 
@@ -47,7 +55,7 @@ const axis = (name: string, type: 'value' | 'log' = 'value') => ({
 });
 const base = {
   grid: { left: 70, right: 30, top: 40, bottom: 40 },
-  legend: { top: 4, itemGap: 28, textStyle: { color: INK } },
+  legend: { top: 4, itemGap: 44, textStyle: { color: INK } },
 };
 const seconds = { ...axis('s'), nameLocation: 'end' as const, min: 0 };
 const line = (name: string, color: string, data: [number, number][], extra = {}) => ({

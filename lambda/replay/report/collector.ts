@@ -10,7 +10,7 @@ import { Random } from '../random.ts';
 const MAX_BUCKETS = 240;
 const FIRST_BUCKET_MS = 250;
 /** Single requests in the latency chart: more would not be told apart, and each is 60 bytes of the page. */
-const MAX_POINTS = 3_000;
+const MAX_POINTS = 1_500;
 const MAX_ERROR_POINTS = 1_000;
 const SLOWEST = 20;
 /** Failed requests in the table, at most so many of one kind. */

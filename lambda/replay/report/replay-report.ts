@@ -3,7 +3,7 @@ import type { DistributionMetric } from '../measure/metrics.ts';
 import { DISTRIBUTION_METRICS } from '../measure/metrics.ts';
 import type { RunStats } from '../measure/run-stats.ts';
 import { durationSeconds } from '../results/summary.ts';
-import { distributions, latencyOverTime, scheduleLag, throughput } from './charts.ts';
+import { distributions, latencyOverTime, loadCharts, scheduleLag, throughput } from './charts.ts';
 import type { ReportCollector, RequestRow } from './collector.ts';
 import { type Column, escapeHtml, folded, htmlPage, section, table, tiles } from './page.ts';
 
@@ -90,7 +90,8 @@ const COLUMNS: readonly Column<RequestRow>[] = [
 ];
 
 /** @returns the page, complete and self-contained */
-export function replayReport(stats: RunStats, report: ReportCollector, facts: ReportFacts): string {
+export async function replayReport(stats: RunStats, report: ReportCollector, facts: ReportFacts): Promise<string> {
+  await loadCharts();
   const seconds = durationSeconds(stats);
   const rate = (value: number): string => (seconds > 0 ? fixed(value / seconds, 2) : '–');
   const latency = stats.distributions.get('request_latency');

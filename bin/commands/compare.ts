@@ -1,0 +1,162 @@
+/** `inference-monitor compare`: two replays of the same captures beside each other; can gate a release. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { Command, InvalidArgumentError } from 'commander';
+import { STATISTICS } from '../../lambda/replay/compare/bootstrap.ts';
+import { compareRuns, type RunsComparison } from '../../lambda/replay/compare/compare-runs.ts';
+import { COMPARED_METRICS, METRIC_TAGS, type RunData, readRun } from '../../lambda/replay/compare/run-data.ts';
+import {
+  type Crossing,
+  crossings,
+  parseThreshold,
+  SHARES,
+  type Threshold,
+} from '../../lambda/replay/compare/thresholds.ts';
+import { Distribution } from '../../lambda/replay/measure/distribution.ts';
+import { DEFAULT_JUDGE_BUDGET_USD } from './judge-budget.ts';
+
+interface CompareFlags {
+  threshold: Threshold[];
+  judge?: boolean;
+  judgeModel?: string;
+  judgeBudgetUsd: number;
+  output?: string;
+  json?: boolean;
+  report: boolean;
+}
+
+const HELP = `
+Thresholds (repeatable), each a bound on how much worse the second run may be:
+  metric:statistic:limit     request_latency:p95:10%   at most 10% slower
+                             time_to_first_token:p50:50   at most 50 ms slower
+  share:per cent             error_rate:1   regressed:2   newly_failing:0   new_refusals:0   judged_worse:5
+
+  metrics: ${METRIC_TAGS.join(', ')}
+  statistics: ${STATISTICS.join(', ')}; shares: ${SHARES.join(', ')}
+A difference of a metric or of the error rate crosses its bound only if its 95% interval excludes 0.
+The exit code is 1 when a threshold is crossed or cannot be told, 2 when the runs could not be compared.
+
+Examples:
+  inference-monitor compare replays/before replays/after --threshold request_latency:p95:10% --threshold error_rate:1
+  inference-monitor compare replays/before replays/after --judge --threshold judged_worse:5`;
+
+const amount = (text: string): number => {
+  const value = Number(text);
+  if (!(value >= 0)) throw new InvalidArgumentError('a number of 0 or more is needed');
+  return value;
+};
+
+export function compareCommand(): Command {
+  return new Command('compare')
+    .description('compare two replays of the same captures: speed, failures, replies')
+    .argument('<before>', 'directory of a replay’s results')
+    .argument('<after>', 'directory of another replay’s results')
+    .option(
+      '--threshold <bound>',
+      'fail when the second run is worse by more than this; repeatable',
+      (text: string, all: Threshold[]) => [...all, parseThreshold(text)],
+      [],
+    )
+    .option('--judge', 'ask the judge which replies are better, both orders of each pair')
+    .option('--judge-model <id>', 'the judge that is asked (default: BEDROCK_MODEL_ID)')
+    .option(
+      '--judge-budget-usd <amount>',
+      'most that may be spent on the judge, 0: no limit',
+      amount,
+      DEFAULT_JUDGE_BUDGET_USD,
+    )
+    .option(
+      '-o, --output <directory>',
+      'where comparison.json and comparison.html go (default: the second run’s directory)',
+    )
+    .option('--no-report', 'leave the HTML page out')
+    .option('--json', 'print the comparison as JSON')
+    .addHelpText('after', HELP)
+    .action(compare);
+}
+
+async function compare(beforeDirectory: string, afterDirectory: string, flags: CompareFlags): Promise<void> {
+  const before = await readRun(beforeDirectory);
+  const after = await readRun(afterDirectory);
+  const judging = flags.judge
+    ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(flags.judgeModel, flags.judgeBudgetUsd)
+    : undefined;
+  const comparison = await compareRuns(before, after, judging);
+  const crossed = crossings(flags.threshold, comparison);
+  const output = join(flags.output ?? afterDirectory, 'comparison.json');
+  await mkdir(dirname(output), { recursive: true });
+  const json = JSON.stringify({ ...comparison, thresholds: flags.threshold.map(({ text }) => text), crossed }, null, 1);
+  await writeFile(output, `${json}\n`);
+  if (flags.report) {
+    const { runsReport } = await import('../../lambda/replay/report/runs-report.ts');
+    const page = await runsReport(comparison, {
+      crossings: crossed,
+      gated: flags.threshold.length > 0,
+      latencies: [latencies(before), latencies(after)],
+    });
+    await writeFile(output.replace(/json$/, 'html'), page);
+  }
+  console.log(flags.json ? json : await comparisonText(comparison, crossed, output));
+  if (crossed.length > 0) process.exitCode = 1;
+}
+
+function latencies(run: RunData): Distribution {
+  const distribution = new Distribution(1000);
+  for (const { values } of run.requests.values())
+    if (!Number.isNaN(values[0] ?? Number.NaN)) distribution.add(values[0] ?? 0);
+  return distribution;
+}
+
+const signed = (value: number): string => `${value >= 0 ? '+' : ''}${value.toFixed(2)}`;
+
+async function comparisonText(
+  comparison: RunsComparison,
+  crossed: readonly Crossing[],
+  output: string,
+): Promise<string> {
+  const { before, after, paired, errorRate, quality } = comparison;
+  const { qualityLines } = await import('../../lambda/replay/report/quality-sections.ts');
+  const lines = [
+    `before: ${before.run}, ${before.requests} requests, ${before.failed} failed`,
+    `after: ${after.run}, ${after.requests} requests, ${after.failed} failed`,
+    `in both: ${paired.requests}; newly failing ${paired.newlyFailing}, newly succeeding ${paired.newlySucceeding}`,
+    ...comparison.notes,
+    '',
+    `${''.padEnd(44)}${['before', 'after', 'difference', '%'].map((name) => name.padStart(12)).join('')}  95% interval`,
+  ];
+  for (const metric of METRIC_TAGS) {
+    for (const statistic of STATISTICS) {
+      const found = comparison.metrics[metric]?.[statistic];
+      if (!found) continue;
+      const cells = [
+        found.before.toFixed(2),
+        found.after.toFixed(2),
+        signed(found.difference),
+        found.relative === null ? '' : signed(found.relative * 100),
+      ];
+      const name = `${COMPARED_METRICS[metric].name} ${statistic}`;
+      lines.push(
+        `${name.padEnd(44)}${cells.map((cell) => cell.padStart(12)).join('')}  ${signed(found.low)} … ${signed(found.high)}${found.significant ? ' *' : ''}`,
+      );
+    }
+  }
+  const points = [errorRate.before, errorRate.after, errorRate.difference]
+    .map((share) => (share * 100).toFixed(2).padStart(12))
+    .join('');
+  lines.push(
+    `${'failed (%)'.padEnd(44)}${points}${''.padStart(12)}  ${signed(errorRate.low * 100)} … ${signed(errorRate.high * 100)}${errorRate.significant ? ' *' : ''}`,
+  );
+  lines.push('* the interval excludes 0');
+  if (quality) lines.push('', ...qualityLines(quality).map(([name, value]) => `${name}: ${value}`));
+  if (comparison.judgeUsd !== undefined) {
+    lines.push(
+      `judge: ${comparison.judgeUsd === null ? 'price not known' : `${comparison.judgeUsd.toFixed(4)} dollars`}`,
+    );
+  }
+  lines.push(
+    '',
+    ...crossed.map(({ threshold, got }) => `Threshold crossed: ${threshold}; got: ${got}`),
+    `written: ${output}`,
+  );
+  return lines.join('\n');
+}

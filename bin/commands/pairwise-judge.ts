@@ -1,0 +1,32 @@
+/** The judge that compares replies, from the same settings as the pipeline's. */
+import { readFileSync } from 'node:fs';
+import { parse as parseDotenv } from 'dotenv';
+import { connectCalibrationJudge, readCalibrationSettings } from '../../lambda/judge/calibration/connect.ts';
+import { priceOptions } from '../../lambda/judge/estimate.ts';
+import { requireKnownPrice } from '../../lambda/judge/prices.ts';
+import type { JudgeSettings } from '../../lambda/replay/compare/judge-replies.ts';
+
+function dotenv(): Record<string, string> {
+  try {
+    return parseDotenv(readFileSync(process.env.DOTENV_CONFIG_PATH ?? '.env', 'utf8'));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    throw error;
+  }
+}
+
+/**
+ * @param model in place of BEDROCK_MODEL_ID
+ * @param budgetUsd 0: no limit
+ * @throws PermanentError `InvalidSettings`, `InvalidJudge`, `JudgePriceUnknown`
+ */
+export async function connectPairwiseJudge(model: string | undefined, budgetUsd: number): Promise<JudgeSettings> {
+  const settings = readCalibrationSettings({
+    ...dotenv(),
+    ...process.env,
+    ...(model === undefined ? {} : { BEDROCK_MODEL_ID: model }),
+  });
+  const budget = budgetUsd === 0 ? undefined : budgetUsd;
+  requireKnownPrice(settings.BEDROCK_MODEL_ID, budget, priceOptions(settings));
+  return { judge: await connectCalibrationJudge(settings), ...(budget === undefined ? {} : { budgetUsd: budget }) };
+}

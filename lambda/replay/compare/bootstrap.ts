@@ -1,0 +1,153 @@
+/** How sure a difference of two runs is: percentile bootstrap confidence intervals. */
+import { Random } from '../random.ts';
+
+export const STATISTICS = ['mean', 'p50', 'p90', 'p95', 'p99'] as const;
+export type Statistic = (typeof STATISTICS)[number];
+
+export interface Difference {
+  before: number;
+  after: number;
+  /** after − before */
+  difference: number;
+  /** difference ÷ before; `null` when before is 0. */
+  relative: number | null;
+  /** 95% confidence interval of the difference. */
+  low: number;
+  high: number;
+  /** The interval does not contain 0. */
+  significant: boolean;
+}
+
+const QUANTILES: readonly [Statistic, number][] = [
+  ['p50', 0.5],
+  ['p90', 0.9],
+  ['p95', 0.95],
+  ['p99', 0.99],
+];
+
+/** Resamples: the ends of a 95% interval are then the 25th value from either side. */
+const RESAMPLES = 1000;
+/** More values than this are sampled first; the intervals come out wider than they could be, never narrower. */
+export const MAX_VALUES = 20_000;
+const CONFIDENCE = 0.95;
+
+/** Values with the order of their size, so that a resample's quantiles need no sort. */
+class Sorted {
+  readonly values: Float64Array;
+  readonly #order: Uint32Array;
+
+  constructor(values: Float64Array) {
+    this.values = values;
+    this.#order = Uint32Array.from(values.keys()).sort((a, b) => (values[a] ?? 0) - (values[b] ?? 0));
+  }
+
+  /** Mean and quantiles of a resample in which value i stands `counts[i]` times. */
+  statistics(counts: Uint32Array): number[] {
+    const total = this.values.length;
+    let sum = 0;
+    for (let i = 0; i < total; i++) sum += (counts[i] ?? 0) * (this.values[i] ?? 0);
+    const found = [sum / total];
+    let seen = 0;
+    let next = 0;
+    for (const at of this.#order) {
+      seen += counts[at] ?? 0;
+      while (next < QUANTILES.length && seen >= Math.ceil((QUANTILES[next]?.[1] ?? 1) * total)) {
+        found.push(this.values[at] ?? 0);
+        next++;
+      }
+      if (next === QUANTILES.length) break;
+    }
+    return found;
+  }
+}
+
+function resample(size: number, counts: Uint32Array, random: Random): void {
+  counts.fill(0);
+  for (let i = 0; i < size; i++) {
+    const at = random.below(size);
+    counts[at] = (counts[at] ?? 0) + 1;
+  }
+}
+
+/** A sample without replacement, the same positions for every list. */
+function sampled(lists: Float64Array[], random: Random): Float64Array[] {
+  const size = lists[0]?.length ?? 0;
+  if (size <= MAX_VALUES) return lists;
+  const order = Uint32Array.from({ length: size }, (_, i) => i);
+  for (let i = 0; i < MAX_VALUES; i++) {
+    const other = i + random.below(size - i);
+    const held = order[i] ?? 0;
+    order[i] = order[other] ?? 0;
+    order[other] = held;
+  }
+  return lists.map((list) => Float64Array.from({ length: MAX_VALUES }, (_, i) => list[order[i] ?? 0] ?? 0));
+}
+
+/**
+ * Differences of two lists of values.
+ *
+ * @param paired value i of both lists belongs to the same request: pairs are drawn together, and what requests have in
+ * common cancels out
+ */
+export function bootstrapDifferences(
+  before: Float64Array,
+  after: Float64Array,
+  paired: boolean,
+  seed = 1,
+): Record<Statistic, Difference> | undefined {
+  if (before.length === 0 || after.length === 0) return undefined;
+  const random = new Random(seed);
+  const [a, b] = (
+    paired ? sampled([before, after], random) : [...sampled([before], random), ...sampled([after], random)]
+  ) as [Float64Array, Float64Array];
+  const left = new Sorted(a);
+  const right = new Sorted(b);
+  const drawn: number[][] = STATISTICS.map(() => []);
+  const countsA = new Uint32Array(a.length);
+  const countsB = paired ? countsA : new Uint32Array(b.length);
+  for (let i = 0; i < RESAMPLES; i++) {
+    resample(a.length, countsA, random);
+    if (!paired) resample(b.length, countsB, random);
+    const from = left.statistics(countsA);
+    const to = right.statistics(countsB);
+    for (const [s, values] of drawn.entries()) values.push((to[s] ?? 0) - (from[s] ?? 0));
+  }
+  // The point estimates are those of all values.
+  const one = (values: Float64Array): number[] => new Sorted(values).statistics(new Uint32Array(values.length).fill(1));
+  const from = one(before);
+  const to = one(after);
+  const entries = STATISTICS.map((statistic, s): [Statistic, Difference] => {
+    const sorted = (drawn[s] ?? []).sort((x, y) => x - y);
+    const tail = Math.floor((RESAMPLES * (1 - CONFIDENCE)) / 2);
+    const low = sorted[tail] ?? 0;
+    const high = sorted[RESAMPLES - 1 - tail] ?? 0;
+    const start = from[s] ?? 0;
+    const end = to[s] ?? 0;
+    const difference = end - start;
+    const relative = start === 0 ? null : difference / start;
+    return [
+      statistic,
+      { before: start, after: end, difference, relative, low, high, significant: low > 0 || high < 0 },
+    ];
+  });
+  return Object.fromEntries(entries) as Record<Statistic, Difference>;
+}
+
+/** 95% interval of the difference of two shares (Newcombe's, from Wilson's intervals): right for small counts too. */
+export function shareDifference(before: [number, number], after: [number, number]): Difference {
+  const z = 1.959964;
+  const wilson = ([count, total]: [number, number]): { share: number; low: number; high: number } => {
+    if (total === 0) return { share: 0, low: 0, high: 1 };
+    const share = count / total;
+    const middle = (share + (z * z) / (2 * total)) / (1 + (z * z) / total);
+    const half = (z / (1 + (z * z) / total)) * Math.sqrt((share * (1 - share)) / total + (z * z) / (4 * total * total));
+    return { share, low: middle - half, high: middle + half };
+  };
+  const a = wilson(before);
+  const b = wilson(after);
+  const difference = b.share - a.share;
+  const low = difference - Math.hypot(b.share - b.low, a.high - a.share);
+  const high = difference + Math.hypot(b.high - b.share, a.share - a.low);
+  const relative = a.share === 0 ? null : difference / a.share;
+  return { before: a.share, after: b.share, difference, relative, low, high, significant: low > 0 || high < 0 };
+}

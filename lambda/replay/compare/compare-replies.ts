@@ -1,0 +1,122 @@
+/** Whether a reply is still right, as far as it can be told without a judge. */
+import { compareJson, type JsonComparison } from './json-diff.ts';
+import type { Reply } from './reply.ts';
+import { isRefusal, normalise, wordOverlap, wordsOf } from './text.ts';
+
+/** What happened to the success of the call. */
+export type StatusChange = 'both-ok' | 'both-failed' | 'newly-failing' | 'newly-succeeding';
+
+export interface ReplyComparison {
+  status: StatusChange;
+  /** To the byte, as far as the content goes (ids, times and usage of the envelope do not count). */
+  identical: boolean;
+  /** After normalising Unicode, case, quotes and spacing; for documents: equal values. */
+  same: boolean;
+  /** F1 of the shared words, 0 to 1; there for texts. */
+  overlap?: number;
+  /** Words before and after; there for texts. */
+  words?: [before: number, after: number];
+  /** There when either side is JSON: a reply without text, or a text that is a JSON document. */
+  json?: { before: boolean; after: boolean } & Partial<JsonComparison>;
+  /** A model that declines; there for texts. */
+  refusal?: { before: boolean; after: boolean };
+  /** Names of the called tools are the same in the same order; there when either side calls one. */
+  sameTools?: boolean;
+}
+
+const statusOf = (before: Reply, after: Reply): StatusChange =>
+  before.ok ? (after.ok ? 'both-ok' : 'newly-failing') : after.ok ? 'newly-succeeding' : 'both-failed';
+
+/** A text that is a JSON document, bare or in a fence of three backticks. */
+function documentIn(text: string): { value: unknown } | undefined {
+  const inner = /^```(?:json)?\s*\n([\s\S]*?)\n```$/.exec(text.trim())?.[1] ?? text.trim();
+  if (!/^[[{]/.test(inner)) return undefined;
+  try {
+    return { value: JSON.parse(inner) };
+  } catch {
+    return undefined;
+  }
+}
+
+const documentOf = (reply: Reply): { value: unknown } | undefined =>
+  reply.document === undefined ? documentIn(reply.text) : { value: reply.document };
+
+const toolNames = (calls: unknown[] | undefined): string =>
+  JSON.stringify((calls ?? []).map((call) => (call as { function?: { name?: unknown } })?.function?.name ?? null));
+
+/** Arguments as their values: models write the same object in many ways. */
+function toolCallsEqual(before: unknown[] | undefined, after: unknown[] | undefined): boolean {
+  const values = (calls: unknown[] | undefined): unknown[] =>
+    (calls ?? []).map((call) => {
+      const { name, arguments: given } =
+        (call as { function?: { name?: unknown; arguments?: unknown } })?.function ?? {};
+      return [name, typeof given === 'string' ? (documentIn(given)?.value ?? given) : given];
+    });
+  return compareJson(values(before), values(after)).differences.length === 0;
+}
+
+export function compareReplies(before: Reply, after: Reply): ReplyComparison {
+  const status = statusOf(before, after);
+  if (status !== 'both-ok') {
+    const identical = status === 'both-failed' && before.error?.code === after.error?.code;
+    return { status, identical, same: identical };
+  }
+  const sameTools = toolNames(before.toolCalls) === toolNames(after.toolCalls);
+  const equalCalls = toolCallsEqual(before.toolCalls, after.toolCalls);
+  const result: ReplyComparison = {
+    status,
+    identical: before.text === after.text && before.digest === after.digest && equalCalls,
+    same: false,
+    ...(before.toolCalls || after.toolCalls ? { sameTools } : {}),
+  };
+  if (before.text !== '' || after.text !== '') {
+    const words = [wordsOf(before.text), wordsOf(after.text)] as const;
+    result.overlap = wordOverlap(...words);
+    result.words = [words[0].length, words[1].length];
+    result.refusal = { before: isRefusal(before.text), after: isRefusal(after.text) };
+  }
+  const documents = [documentOf(before), documentOf(after)] as const;
+  let equalDocuments = true;
+  if (documents[0] || documents[1]) {
+    result.json = { before: documents[0] !== undefined, after: documents[1] !== undefined };
+    if (documents[0] && documents[1]) {
+      Object.assign(result.json, compareJson(documents[0].value, documents[1].value));
+      equalDocuments = result.json.differences?.length === 0;
+      if (before.document !== undefined)
+        result.identical &&= equalDocuments && JSON.stringify(before.document) === JSON.stringify(after.document);
+    } else {
+      equalDocuments = false;
+      result.identical = false;
+    }
+  }
+  const equalText = documents[0] && documents[1] ? equalDocuments : normalise(before.text) === normalise(after.text);
+  result.same = result.identical || (equalText && equalDocuments && equalCalls && before.digest === after.digest);
+  return result;
+}
+
+/** What went from right to wrong, the worst first; empty for a reply that is no worse as far as can be told. */
+export const REGRESSIONS = [
+  'newly-failing',
+  'new-refusal',
+  'json-broken',
+  'json-structure',
+  'tools-changed',
+  'judged-worse',
+  'little-in-common',
+] as const;
+export type Regression = (typeof REGRESSIONS)[number];
+
+/** Below this share of words in common, two answers to the same question are seldom the same answer. */
+export const LITTLE_IN_COMMON = 0.2;
+
+export function regressionsOf(comparison: ReplyComparison): Regression[] {
+  const { status, refusal, json, sameTools, overlap } = comparison;
+  const found: Regression[] = [];
+  if (status === 'newly-failing') found.push('newly-failing');
+  if (refusal?.after && !refusal.before) found.push('new-refusal');
+  if (json?.before && !json.after) found.push('json-broken');
+  if (json?.before && json.after && json.sameStructure === false) found.push('json-structure');
+  if (sameTools === false) found.push('tools-changed');
+  if (overlap !== undefined && overlap < LITTLE_IN_COMMON && !comparison.same) found.push('little-in-common');
+  return found;
+}

@@ -1,0 +1,79 @@
+/**
+ * Which of two replies is better, by the judge. Each pair is shown in both orders: models favour a place, and a verdict
+ * that changes with the order is none.
+ */
+import type { Capture, ChatMessage } from '../../capture/types.ts';
+import type { Judge, JudgeScorer } from '../../judge/types.ts';
+import type { Preference } from './quality.ts';
+
+const FIRST = 'reply 1';
+const SECOND = 'reply 2';
+const EQUAL = 'equally good';
+
+export const PAIRWISE_SCORER: JudgeScorer = {
+  kind: 'judge',
+  name: 'pairwise_preference',
+  version: '1',
+  question:
+    'The record holds two replies, REPLY 1 and REPLY 2, given by two systems to the same request; here they are not alternatives of one system, and a fault in one is not held against the other. Which of them serves the user better? Weigh correctness first, then whether all that was asked is answered and every instruction of the request (format, length, language) is kept, then clarity. Neither the order, nor the length, nor the style by itself is a merit. Where they differ only in wording, or in ways that no user would mind, they are equally good.',
+  values: { kind: 'categories', values: [FIRST, SECOND, EQUAL] },
+  needs: ['request', 'reply'],
+};
+
+export interface Pair {
+  messages: ChatMessage[];
+  before: ChatMessage;
+  after: ChatMessage;
+}
+
+export interface PairVerdict {
+  /** Of the new reply; `undecided`: the verdict changed with the order; `failed`: there was none. */
+  verdict: Preference | 'undecided' | 'failed';
+  /** Of each order, as the judge wrote them. */
+  rationales: string[];
+  usd: number | null;
+}
+
+/** The pair as a record with two replies. */
+function recordOf(messages: ChatMessage[], replies: ChatMessage[]): Capture {
+  return {
+    inferenceTimeMs: 0,
+    timeSource: 'inferenceTime',
+    format: 'chat',
+    conversation: { messages, replies, parameters: {}, jsonRequested: false, finishReasons: [] },
+    attributes: {},
+    notes: [],
+  };
+}
+
+const add = (a: number | null, b: number | null): number | null => (a === null || b === null ? null : a + b);
+
+async function ask(judge: Judge, pair: Pair, swapped: boolean, signal?: AbortSignal) {
+  const replies = swapped ? [pair.after, pair.before] : [pair.before, pair.after];
+  const { verdicts, spend } = await judge.judge(recordOf(pair.messages, replies), [PAIRWISE_SCORER], signal);
+  const verdict = verdicts[0];
+  if (verdict?.outcome !== 'verdict') {
+    const reason = verdict?.outcome === 'error' ? `${verdict.error.code}: ${verdict.error.message}` : 'no verdict';
+    return { preference: undefined, rationale: reason, usd: spend.usd };
+  }
+  const newOne = swapped ? FIRST : SECOND;
+  const preference: Preference = verdict.value === EQUAL ? 'same' : verdict.value === newOne ? 'better' : 'worse';
+  return { preference, rationale: verdict.rationale, usd: spend.usd };
+}
+
+/**
+ * A verdict on the new reply. Both orders must agree; one order that sees a difference where the other sees none is taken
+ * as no difference.
+ *
+ * @throws what the judge throws when it cannot be asked
+ */
+export async function judgePair(judge: Judge, pair: Pair, signal?: AbortSignal): Promise<PairVerdict> {
+  const [straight, swapped] = await Promise.all([ask(judge, pair, false, signal), ask(judge, pair, true, signal)]);
+  const rationales = [straight.rationale, swapped.rationale];
+  const usd = add(straight.usd, swapped.usd);
+  const first = straight.preference;
+  const second = swapped.preference;
+  if (first === undefined || second === undefined) return { verdict: 'failed', rationales, usd };
+  if (first === second) return { verdict: first, rationales, usd };
+  return { verdict: first === 'same' || second === 'same' ? 'same' : 'undecided', rationales, usd };
+}

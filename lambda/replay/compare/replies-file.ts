@@ -1,0 +1,98 @@
+/** `replies.jsonl`: what each request got, kept to be compared: with the captured reply, and with another run's. */
+import { hash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { basename } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { ChatMessage } from '../../capture/types.ts';
+import type { Measured } from '../measure/measure.ts';
+import { preview } from '../report/collector.ts';
+import type { PreparedRequest } from '../request/prepared.ts';
+import type { ReplyComparison } from './compare-replies.ts';
+import type { Reply } from './reply.ts';
+
+export const REPLIES_FILE = 'replies.jsonl';
+
+export interface StoredReply {
+  key: string;
+  event_id?: string;
+  file: string;
+  line: number;
+  /** Beginning of the request's body. */
+  input: string;
+  /** There for chats: what a judge needs to see. */
+  messages?: ChatMessage[];
+  reply: Reply;
+  captured?: Reply;
+  comparison?: ReplyComparison;
+}
+
+/** Longer texts are cut before they are kept: a judge reads no more of them, and a person neither. */
+const MAX_TEXT = 64 * 1024;
+
+export const sha256 = (bytes: Buffer): string => hash('sha256', bytes);
+
+/** The same for the same captured request in any run, whatever the path its file was read from. */
+export const requestKey = (eventId: string | undefined, file: string, line: number, pass: number): string =>
+  `${eventId ?? basename(file)}:${line}${pass === 0 ? '' : `#${pass}`}`;
+
+const cut = (reply: Reply): Reply =>
+  reply.text.length > MAX_TEXT ? { ...reply, text: `${reply.text.slice(0, MAX_TEXT)} …` } : reply;
+
+/** The conversation of a request, whatever its form, for a judge to read. */
+export function messagesOf(request: PreparedRequest): ChatMessage[] | undefined {
+  if (!request.isJson) return undefined;
+  const json = JSON.parse(request.wire.toString('utf8', request.bodyAt)) as Record<string, unknown>;
+  if (Array.isArray(json.messages)) return json.messages as ChatMessage[];
+  const prompt = json.prompt ?? json.inputs;
+  const text =
+    typeof prompt === 'string'
+      ? prompt
+      : Array.isArray(prompt) && prompt.every((one) => typeof one === 'string')
+        ? prompt.join('\n')
+        : undefined;
+  return text === undefined ? undefined : [{ role: 'user', content: text }];
+}
+
+export function storedReply(
+  measured: Measured,
+  reply: Reply,
+  captured?: Reply,
+  comparison?: ReplyComparison,
+): StoredReply {
+  const { request } = measured;
+  const messages = messagesOf(request);
+  return {
+    key: requestKey(request.eventId, request.file, request.line, request.pass),
+    ...(request.eventId === undefined ? {} : { event_id: request.eventId }),
+    file: request.file,
+    line: request.line,
+    input: preview(request.wire.subarray(request.bodyAt)),
+    ...(messages ? { messages } : {}),
+    reply: cut(reply),
+    ...(captured ? { captured: cut(captured) } : {}),
+    ...(comparison ? { comparison } : {}),
+  };
+}
+
+export async function* readReplies(path: string): AsyncGenerator<StoredReply> {
+  const lines = createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY });
+  for await (const line of lines) if (line !== '') yield JSON.parse(line) as StoredReply;
+}
+
+/** A reply as a message, for a judge; `undefined` when there is nothing to read. */
+export const replyMessageOf = (reply: Reply): ChatMessage | undefined =>
+  reply.ok && (reply.text !== '' || reply.toolCalls)
+    ? {
+        role: 'assistant',
+        content: reply.text,
+        ...(reply.toolCalls ? { tool_calls: reply.toolCalls as ChatMessage['tool_calls'] } : {}),
+      }
+    : undefined;
+
+/** What a person reads of a reply. */
+export const replyText = (reply: Reply): string => {
+  if (!reply.ok) return `error ${reply.error?.code ?? ''} ${reply.error?.message ?? ''}`.replace(/ +/g, ' ');
+  if (reply.text !== '') return reply.text;
+  const rest = reply.document ?? reply.toolCalls ?? reply.digest ?? '';
+  return (typeof rest === 'string' ? rest : JSON.stringify(rest)).slice(0, 2000);
+};

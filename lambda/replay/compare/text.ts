@@ -1,0 +1,44 @@
+/** How alike two texts are. */
+
+/** One form for what readers see as the same: Unicode compatibility forms, quotes, case and spacing. */
+export const normalise = (text: string): string =>
+  text.normalize('NFKC').replace(/[‘’‛]/g, "'").replace(/[“”]/g, '"').replace(/\s+/g, ' ').trim().toLowerCase();
+
+/** Words and, for scripts without spaces, single characters. */
+export const wordsOf = (text: string): string[] =>
+  text.toLowerCase().match(/[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]|[\p{L}\p{N}]+/gu) ??
+  [];
+
+/** F1 of the words that both have, counted as often as both have them (ROUGE-1): 1 for the same words, 0 for none. */
+export function wordOverlap(a: readonly string[], b: readonly string[]): number {
+  if (a.length === 0 && b.length === 0) return 1;
+  if (a.length === 0 || b.length === 0) return 0;
+  const counts = new Map<string, number>();
+  for (const word of a) counts.set(word, (counts.get(word) ?? 0) + 1);
+  let shared = 0;
+  for (const word of b) {
+    const left = counts.get(word) ?? 0;
+    if (left === 0) continue;
+    counts.set(word, left - 1);
+    shared++;
+  }
+  return (2 * shared) / (a.length + b.length);
+}
+
+/** Openings by which models decline. A heuristic: it knows common English, German, French and Spanish forms. */
+const REFUSALS = [
+  /^(i'?m (really |very )?sorry|sorry|i apologi[sz]e|unfortunately)\b.{0,60}\b(can'?t|cannot|can not|unable|won'?t|not able|not (allowed|permitted))\b/,
+  /^i (can'?t|cannot|can not|could not|won'?t|will not|must decline|am unable|'m unable|am not able|'m not able)\b/,
+  /^i'm (unable|not able|not allowed)\b/,
+  /^as an ai\b.{0,80}\b(can'?t|cannot|unable|not able|don'?t)\b/,
+  /^(es tut mir leid|leider)\b.{0,60}\b(kann|darf) (ich )?(dir |ihnen |dabei |dazu |das |diese )*.{0,30}nicht\b/,
+  /^(je suis désolée?|désolée?)\b.{0,60}\bne (peux|puis) pas\b/,
+  /^lo siento\b.{0,60}\bno puedo\b/,
+];
+/** A refusal is said at the beginning. */
+const REFUSAL_CHARACTERS = 240;
+
+export function isRefusal(text: string): boolean {
+  const start = normalise(text.slice(0, REFUSAL_CHARACTERS * 2)).slice(0, REFUSAL_CHARACTERS);
+  return REFUSALS.some((pattern) => pattern.test(start));
+}

@@ -1,0 +1,108 @@
+/** What makes a comparison a failure, so that it can gate a release. */
+import { PermanentError } from '../../common/errors.ts';
+import { type Difference, STATISTICS, type Statistic } from './bootstrap.ts';
+import type { RunsComparison } from './compare-runs.ts';
+import { COMPARED_METRICS, type ComparedMetric, isLargerBetter } from './run-data.ts';
+
+/** Shares of requests, in points of per cent. */
+export const SHARES = ['error_rate', 'regressed', 'newly_failing', 'new_refusals', 'judged_worse'] as const;
+export type Share = (typeof SHARES)[number];
+
+export type Threshold =
+  | { kind: 'metric'; text: string; metric: ComparedMetric; statistic: Statistic; relative: boolean; limit: number }
+  | { kind: 'share'; text: string; share: Share; limit: number };
+
+export interface Crossing {
+  threshold: string;
+  got: string;
+}
+
+const isMetric = (name: string): name is ComparedMetric => Object.hasOwn(COMPARED_METRICS, name);
+const isStatistic = (name: string): name is Statistic => (STATISTICS as readonly string[]).includes(name);
+const isShare = (name: string): name is Share => (SHARES as readonly string[]).includes(name);
+
+/**
+ * `request_latency:p95:10%` (worse by at most 10 per cent), `time_to_first_token:p50:50` (by at most 50 ms), or a share in
+ * per cent of the requests: `error_rate:1` (at most one point more), `regressed:2`, `judged_worse:5`.
+ *
+ * @throws PermanentError `InvalidThreshold`
+ */
+export function parseThreshold(text: string): Threshold {
+  const parts = text.split(':');
+  const last = parts.at(-1) ?? '';
+  const limit = Number(last.replace(/%$/, ''));
+  const [name = '', statistic = ''] = parts;
+  if (last !== '' && Number.isFinite(limit) && limit >= 0) {
+    if (parts.length === 3 && isMetric(name) && isStatistic(statistic)) {
+      return { kind: 'metric', text, metric: name, statistic, relative: last.endsWith('%'), limit };
+    }
+    if (parts.length === 2 && isShare(name)) return { kind: 'share', text, share: name, limit };
+  }
+  const metrics = Object.keys(COMPARED_METRICS).join(', ');
+  throw new PermanentError('InvalidThreshold', 'That is no threshold', {
+    got: text,
+    expected: `metric:statistic:limit or metric:statistic:limit%, of ${metrics} and ${STATISTICS.join(', ')}; or share:per cent, of ${SHARES.join(', ')}`,
+  });
+}
+
+const signed = (value: number, digits = 2): string => `${value >= 0 ? '+' : ''}${value.toFixed(digits)}`;
+
+/** How much worse, as a positive number. */
+function worseBy(difference: Difference, largerIsBetter: boolean, relative: boolean): number | undefined {
+  const change = relative ? difference.relative : difference.difference;
+  if (change === null) return undefined;
+  const percent = relative ? change * 100 : change;
+  return largerIsBetter ? -percent : percent;
+}
+
+function metricCrossing(
+  threshold: Extract<Threshold, { kind: 'metric' }>,
+  comparison: RunsComparison,
+): Crossing | undefined {
+  const { metric, statistic, relative, limit, text } = threshold;
+  const difference = comparison.metrics[metric]?.[statistic];
+  if (!difference) return { threshold: text, got: `neither run has ${metric}, or one of them has not` };
+  const worse = worseBy(difference, isLargerBetter(metric) === true, relative);
+  // What may be chance does not fail a release.
+  if (worse === undefined || worse <= limit || !difference.significant) return undefined;
+  const change = relative ? `${signed((difference.relative ?? 0) * 100)}%` : signed(difference.difference);
+  return {
+    threshold: text,
+    got: `${change} (95% interval of the difference ${signed(difference.low)} to ${signed(difference.high)})`,
+  };
+}
+
+function shareCrossing(
+  threshold: Extract<Threshold, { kind: 'share' }>,
+  comparison: RunsComparison,
+): Crossing | undefined {
+  const { share, limit, text } = threshold;
+  if (share === 'error_rate') {
+    const { difference, low, high, significant } = comparison.errorRate;
+    if (difference * 100 <= limit || !significant) return undefined;
+    return {
+      threshold: text,
+      got: `${signed(difference * 100)} points (95% interval ${signed(low * 100)} to ${signed(high * 100)})`,
+    };
+  }
+  const { quality } = comparison;
+  if (share === 'newly_failing') return over(text, comparison.paired.newlyFailing, comparison.paired.requests, limit);
+  if (!quality) return { threshold: text, got: 'the runs kept no replies: replay them with --compare' };
+  if (share === 'regressed') return over(text, quality.regressed, quality.compared, limit);
+  if (share === 'new_refusals') return over(text, quality.refusals.new, quality.compared, limit);
+  if (!quality.judged) return { threshold: text, got: 'no judge was asked: compare with --judge' };
+  return over(text, quality.judged.worse, quality.compared, limit);
+}
+
+function over(threshold: string, count: number, total: number, limit: number): Crossing | undefined {
+  const percent = total === 0 ? 0 : (100 * count) / total;
+  return percent > limit ? { threshold, got: `${percent.toFixed(2)}% (${count} of ${total})` } : undefined;
+}
+
+/** Thresholds that are crossed, or that cannot be told: a gate that saw nothing is not open. */
+export const crossings = (thresholds: readonly Threshold[], comparison: RunsComparison): Crossing[] =>
+  thresholds.flatMap((threshold) => {
+    const crossing =
+      threshold.kind === 'metric' ? metricCrossing(threshold, comparison) : shareCrossing(threshold, comparison);
+    return crossing ? [crossing] : [];
+  });

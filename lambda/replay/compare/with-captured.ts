@@ -1,0 +1,110 @@
+/** Compares every reply of a run with the captured one, while the run goes on. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Measured } from '../measure/measure.ts';
+import { LineWriter } from '../results/line-writer.ts';
+import { compareReplies } from './compare-replies.ts';
+import { type JudgeSettings, judgeAll, worthJudging } from './judge-replies.ts';
+import { type Quality, QualityTally, type RegressionRow } from './quality.ts';
+import {
+  REPLIES_FILE,
+  readReplies,
+  replyMessageOf,
+  replyText,
+  type StoredReply,
+  sha256,
+  storedReply,
+} from './replies-file.ts';
+import { capturedReply, replayedReply } from './reply.ts';
+
+export const COMPARE_FILE = 'compare.json';
+const JUDGED_FILE = 'judged.jsonl';
+
+export interface CapturedComparison {
+  quality: Quality;
+  /** Requests whose capture has no reply to compare with. */
+  withoutCaptured: number;
+  regressions: RegressionRow[];
+  /** What the judge cost; `null`: its price is not known. */
+  judgeUsd?: number | null;
+}
+
+const rowOf = (stored: StoredReply): Omit<RegressionRow, 'regressions' | 'overlap'> => ({
+  key: stored.key,
+  ...(stored.event_id === undefined ? {} : { eventId: stored.event_id }),
+  file: stored.file,
+  line: stored.line,
+  input: stored.input,
+  before: stored.captured ? replyText(stored.captured) : '',
+  after: replyText(stored.reply),
+});
+
+export class CapturedReplies {
+  readonly #directory: string;
+  readonly #file: LineWriter;
+  readonly #tally = new QualityTally();
+  #withoutCaptured = 0;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+    this.#file = new LineWriter(join(directory, REPLIES_FILE));
+  }
+
+  add(measured: Measured): void {
+    const reply = replayedReply(measured, sha256);
+    const { captured } = measured.request;
+    // A cancelled request says nothing about the target's replies.
+    const before = captured && !measured.cancelled ? capturedReply(captured, sha256) : undefined;
+    const comparison = before && compareReplies(before, reply);
+    const stored = storedReply(measured, reply, before, comparison);
+    this.#file.write(JSON.stringify(stored));
+    if (comparison) this.#tally.add(comparison, () => rowOf(stored));
+    else this.#withoutCaptured++;
+  }
+
+  /** Completes the file; with a judge, every pair that differs is judged. */
+  async finish(judging?: JudgeSettings): Promise<CapturedComparison> {
+    await this.#file.close();
+    const usd = judging && (await this.#judge(judging));
+    const result: CapturedComparison = {
+      quality: this.#tally.quality,
+      withoutCaptured: this.#withoutCaptured,
+      regressions: this.#tally.worst(),
+      ...(usd === undefined ? {} : { judgeUsd: usd }),
+    };
+    await writeFile(join(this.#directory, COMPARE_FILE), `${JSON.stringify(result, null, 1)}\n`);
+    return result;
+  }
+
+  async #judge(judging: JudgeSettings): Promise<number | null> {
+    const verdicts = new LineWriter(join(this.#directory, JUDGED_FILE));
+    const pairOf = ({ messages, captured, reply, comparison }: StoredReply) => {
+      const before = captured && replyMessageOf(captured);
+      const after = replyMessageOf(reply);
+      return worthJudging(comparison) && messages && before && after ? { messages, before, after } : undefined;
+    };
+    const replies = readReplies(join(this.#directory, REPLIES_FILE));
+    try {
+      const { judged, usd } = await judgeAll(judging, replies, pairOf, (item, verdict) => {
+        verdicts.write(JSON.stringify({ key: item.key, event_id: item.event_id, ...verdict }));
+        if (verdict.verdict === 'worse' && item.comparison) {
+          this.#tally.addJudgedWorse(rowOf(item), item.comparison, verdict.rationales[0]);
+        }
+      });
+      this.#tally.quality.judged = judged;
+      return usd;
+    } finally {
+      await verdicts.close();
+    }
+  }
+}
+
+/** The comparison of an earlier run; `undefined` when it was made without one. */
+export async function readCapturedComparison(directory: string): Promise<CapturedComparison | undefined> {
+  try {
+    return JSON.parse(await readFile(join(directory, COMPARE_FILE), 'utf8')) as CapturedComparison;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
