@@ -21,6 +21,12 @@ const FEWEST_TO_EMBED = 2;
  */
 const WRITES_AT_ONCE = 2;
 
+/**
+ * A read as young as this is taken for now. Nothing of these scorers was on the trace then, so that a person had nothing
+ * to override; a read for every write costs the server a quarter of its time.
+ */
+const FRESH_MS = 20_000;
+
 /** The trace came back as a shell, because it was deleted between our read and our post; the shell is deleted again. */
 class TraceGone extends Error {}
 
@@ -78,6 +84,7 @@ export class AssessmentWriter {
   async #mustReadAgain(trace: StoredTrace, assessments: readonly NewAssessment[]): Promise<boolean> {
     const { create, override, update } = planAssessments(trace, assessments);
     if (override.length + update.length > 0) return true;
+    if (trace.readAtMs !== undefined && Date.now() - trace.readAtMs < FRESH_MS) return false;
     return create.length >= FEWEST_TO_EMBED && (await this.#probe.get()).mergesTraces;
   }
 

@@ -62,7 +62,8 @@ export class Deliveries<T extends { traceId: string }> {
         if (attempt + 1 >= SENDS_BEFORE_HALVING && mayBeTheContent(error)) return this.#failed(rest, error);
         const wait = waitAfter(this.#delivery.retry, attempt, error);
         if (wait === undefined) throw error;
-        await sleep(wait);
+        // A request that is still being worked on is not there yet when we look: it gets the longest wait to finish.
+        await sleep(error.mayBeAtWork ? Math.max(wait, this.#delivery.retry.capMs) : wait);
       }
     }
   }

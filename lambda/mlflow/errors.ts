@@ -13,6 +13,8 @@ export class MlflowRetryableError extends RetryableError {
   readonly status: number | undefined;
   /** The connection broke before the whole body was sent: some servers refuse a body that is too large in this way. */
   readonly whileSending: boolean;
+  /** Nobody waits for the answer any more, but the server may still be at work on it. */
+  readonly mayBeAtWork: boolean;
 
   constructor(
     name: RetryableErrorName,
@@ -23,6 +25,7 @@ export class MlflowRetryableError extends RetryableError {
       outcome: Outcome;
       status?: number;
       whileSending?: boolean;
+      timedOut?: boolean;
       retryAfterMs?: number;
       cause?: unknown;
     },
@@ -31,6 +34,7 @@ export class MlflowRetryableError extends RetryableError {
     this.outcome = details.outcome;
     this.status = details.status;
     this.whileSending = details.whileSending ?? false;
+    this.mayBeAtWork = details.timedOut === true || details.status === 504;
   }
 }
 

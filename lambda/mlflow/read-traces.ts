@@ -66,6 +66,7 @@ async function search(rest: MlflowRest, experimentId: string, ids: string[]): Pr
 
 export function storedTrace(info: TraceInfoReply): StoredTrace {
   return {
+    readAtMs: Date.now(),
     traceId: info.trace_id,
     state: info.state,
     assessments: info.assessments.map(storedAssessment),

@@ -104,6 +104,7 @@ export class MlflowRest {
         where: this.#where(call),
         outcome: error.sent ? 'unknown' : 'none',
         whileSending: error.whileSending,
+        timedOut: error.timedOut,
         cause: error,
       });
     }

@@ -22,13 +22,15 @@ export class NoReplyError extends Error {
   readonly sent: boolean;
   /** The connection broke before the whole request was written. */
   readonly whileSending: boolean;
+  readonly timedOut: boolean;
   readonly code: string | undefined;
 
-  constructor(message: string, details: { sent: boolean; whileSending: boolean; cause?: unknown }) {
+  constructor(message: string, details: { sent: boolean; whileSending: boolean; timedOut: boolean; cause?: unknown }) {
     super(message, { cause: details.cause });
     this.name = 'NoReplyError';
     this.sent = details.sent;
     this.whileSending = details.whileSending;
+    this.timedOut = details.timedOut;
     this.code = (details.cause as NodeJS.ErrnoException | undefined)?.code;
   }
 }
@@ -66,13 +68,15 @@ function send(request: TransportRequest, agent: http.Agent): Promise<TransportRe
     let written = false;
     const headers = { ...request.headers, 'content-length': String(body?.length ?? 0) };
     const call = open(url, { method, agent, headers });
-    const timer = setTimeout(
-      () => call.destroy(new Error(`no complete reply within ${request.timeoutMs} ms`)),
-      request.timeoutMs,
-    );
+    let timedOut = false;
+    const timer = setTimeout(() => {
+      timedOut = true;
+      call.destroy(new Error(`no complete reply within ${request.timeoutMs} ms`));
+    }, request.timeoutMs);
     const fail = (error: Error) => {
       clearTimeout(timer);
-      reject(new NoReplyError(error.message, { sent: connected, whileSending: connected && !written, cause: error }));
+      const whileSending = connected && !written;
+      reject(new NoReplyError(error.message, { sent: connected, whileSending, timedOut, cause: error }));
     };
     call.once('socket', (socket) => {
       if (call.reusedSocket) connected = true;

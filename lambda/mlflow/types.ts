@@ -42,6 +42,8 @@ export interface StoredAssessment {
 }
 
 export interface StoredTrace {
+  /** When it was read, epoch milliseconds. */
+  readAtMs?: number;
   traceId: string;
   state: string;
   assessments: StoredAssessment[];

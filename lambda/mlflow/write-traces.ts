@@ -2,7 +2,7 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { TraceRecord } from '../trace/types.ts';
 import { artifactStore } from './artifact-store.ts';
-import type { CapabilityProbe } from './capabilities.ts';
+import { type CapabilityProbe, isAccessDenied } from './capabilities.ts';
 import { Deliveries, type Delivery } from './deliver.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { getExperiment } from './experiments.ts';
@@ -47,7 +47,7 @@ export class TraceWriter {
       try {
         results.push(await this.#byOtlp(experiment, traces));
       } catch (error) {
-        if (!(error instanceof MlflowRefusedError && error.routeMissing)) throw error;
+        if (!this.#lacksOtlp(error)) throw error;
         await this.#options.probe.lacks('otlp');
         // The first requests may have been taken, by one of several servers behind the same name.
         const existing = await this.#existing(experiment, traces);
@@ -63,6 +63,12 @@ export class TraceWriter {
       alreadyThere: results.flatMap((result) => result.alreadyThere),
       refused: results.flatMap((result) => result.refused),
     };
+  }
+
+  #lacksOtlp(error: unknown): boolean {
+    // A gateway of managed MLflow may deny routes that it does not know. If access as such is denied, the other way is too.
+    if (this.#options.rest.target.kind !== 'url' && isAccessDenied(error)) return true;
+    return error instanceof MlflowRefusedError && error.routeMissing;
   }
 
   async #existing(experiment: Experiment, traces: readonly { traceId: string }[]): Promise<Set<string>> {

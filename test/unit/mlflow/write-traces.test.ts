@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { createMlflowClient, type MlflowClient } from '../../../lambda/mlflow/client.ts';
 import type { TraceRecord } from '../../../lambda/trace/types.ts';
+import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
 import { chatTrace } from '../../helpers/mlflow-traces.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
 
@@ -289,6 +290,22 @@ describe('the way', () => {
     server.taken.clear();
     await write(traces(5));
     expect(server.to(OTLP)).toHaveLength(1);
+  });
+
+  test.each([403, 404])('%i for OTLP by managed MLflow leads to the other one', async (status) => {
+    await start();
+    client.close();
+    client = createMlflowClient({
+      trackingUri: MANAGED_ARNS.app,
+      customEndpoint: server.url,
+      credentials: async () => MANAGED_CREDENTIALS,
+      retry: FAST,
+    });
+    server.fault((request) => (request.path === OTLP ? { kind: 'reply', status } : undefined));
+    await write(traces(5));
+    expect(server.to(OTLP)).toHaveLength(1);
+    server.fault(() => ({ kind: 'reply', status: 403 }));
+    await expect(client.writeTraces(experiment, traces(1))).rejects.toMatchObject({ name: 'MlflowAccessDenied' });
   });
 
   test('an artifact store that nothing can be put into is named', async () => {
