@@ -7,7 +7,9 @@ each JSON line on standard input: {"bucket", "experiment", "keys"?} -> {"lines",
 """
 
 import base64
+import codecs
 import collections
+import csv
 import datetime
 import hashlib
 import json
@@ -17,8 +19,11 @@ import boto3
 import mlflow
 
 
+BINARY_TYPES = ("application/x-image", "image/", "audio/", "application/octet-stream")
+
+
 def lines_of(s3, bucket, key):
-    body = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    body = s3.get_object(Bucket=bucket, Key=key)["Body"].read().removeprefix(codecs.BOM_UTF8)
     for line in body.split(b"\n"):
         line = line.removesuffix(b"\r")
         if line.strip():
@@ -37,12 +42,22 @@ def record_of(line):
 
 
 def payload_of(side):
-    """What one side carried: (text, parsed JSON or None)."""
-    if not side:
+    """What one side carried: (text, parsed JSON or None); no text for bytes, which stay in S3."""
+    if not side or not isinstance(side.get("data"), str):
         return None, None
     text = side["data"]
     if side["encoding"] == "BASE64":
-        text = base64.b64decode(text).decode("utf-8")
+        try:
+            content = base64.b64decode(text, validate=True)
+        except ValueError:
+            # Not what it says it is: it must be in the trace as it was captured.
+            return text, None
+        if str(side.get("observedContentType")).startswith(BINARY_TYPES):
+            return None, None
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError:
+            return None, None
     try:
         return text, json.loads(text)
     except ValueError:
@@ -67,16 +82,39 @@ def pieces_of(side):
         return []
     if parsed is not None:
         return list(leaves(parsed))
-    return [cell for row in text.splitlines() for cell in row.split(",")] if side["encoding"] == "CSV" else [text]
+    if side["encoding"] == "CSV":
+        return [number_of(cell) for row in csv.reader(text.splitlines()) for cell in row]
+    return [text]
+
+
+def number_of(cell):
+    """A cell as the number that it is, else as its text: `194.0` is shown as 194."""
+    try:
+        return int(float(cell)) if float(cell).is_integer() else float(cell)
+    except (ValueError, OverflowError):
+        return cell
 
 
 def expected_trace_id(experiment_id, line):
     return "tr-" + hashlib.sha256(experiment_id.encode() + b"\n" + line).hexdigest()[:32]
 
 
+def time_of(metadata):
+    """Epoch milliseconds, or None where the capture tells no time."""
+    try:
+        time = datetime.datetime.fromisoformat(str(metadata.get("inferenceTime")).replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return int(time.timestamp() * 1000)
+
+
 def is_error_reply(record):
     output = record["captureData"].get("endpointOutput")
-    return bool(output) and output.get("observedContentType") is None
+    if not output:
+        return False
+    _, parsed = payload_of(output)
+    # SageMaker's own, or a model server's in OpenAI's form.
+    return output.get("observedContentType") is None or (isinstance(parsed, dict) and parsed.get("object") == "error")
 
 
 def check_trace(trace, record, bucket, keys):
@@ -98,8 +136,9 @@ def check_trace(trace, record, bucket, keys):
         wrong.append(f"tag s3_file_key: got {tags.get('s3_file_key')!r}, expected one of {sorted(keys)}")
     expect("tag event_id", tags.get("event_id"), metadata.get("eventId"))
     expect("tag inference_id", tags.get("inference_id"), metadata.get("inferenceId") or metadata.get("eventId"))
-    at = datetime.datetime.fromisoformat(metadata["inferenceTime"].replace("Z", "+00:00"))
-    expect("request time", info.request_time, int(at.timestamp() * 1000))
+    at = time_of(metadata)
+    if at is not None:
+        expect("request time", info.request_time, at)
     expect("state", str(info.state.value), "ERROR" if is_error_reply(record) else "OK")
 
     # Compared as JSON text: a number of the capture may be text in the trace, a text may stand inside a longer one.
