@@ -1,9 +1,7 @@
 /** The replay command at work: source, target, run, files, and what the exit code says of it. */
 import { randomBytes } from 'node:crypto';
-import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Storage } from '../../lambda/common/storage.ts';
-import type { CapturedComparison, CapturedReplies } from '../../lambda/replay/compare/with-captured.ts';
 import { checkOptions, type ReplayOptions } from '../../lambda/replay/options.ts';
 import {
   type CaptureWindow,
@@ -14,11 +12,11 @@ import {
   scheduleOf,
   timingOf,
 } from '../../lambda/replay/replay.ts';
-import { FILES } from '../../lambda/replay/results/result-set.ts';
 import { openSource } from '../../lambda/replay/source/open-source.ts';
 import type { SortedIndex } from '../../lambda/replay/source/sorted-index.ts';
 import type { SkippedLine, SourceFile } from '../../lambda/replay/source/types.ts';
 import { ReplayDisplay } from './replay-display.ts';
+import { type ExtraFlags, ReplayExtras } from './replay-extras.ts';
 import { type TargetFlags, targetOf } from './replay-target.ts';
 import { dryRunText, resultText } from './replay-text.ts';
 
@@ -27,7 +25,7 @@ const EXIT_FAILED = 1;
 /** As the shell has it for a process that Ctrl-C ended: 128 + SIGINT. */
 const EXIT_STOPPED = 130;
 
-export interface ReplayFlags extends TargetFlags {
+export interface ReplayFlags extends TargetFlags, ExtraFlags {
   options: ReplayOptions;
   window: CaptureWindow;
   run?: string;
@@ -36,12 +34,7 @@ export interface ReplayFlags extends TargetFlags {
   json: boolean;
   raw: boolean;
   inputs: boolean;
-  report: boolean;
   quiet: boolean;
-  compare: boolean;
-  judge: boolean;
-  judgeModel?: string;
-  judgeBudgetUsd: number;
 }
 
 /** A name that sorts by time and is not given twice. */
@@ -110,16 +103,11 @@ async function replay(
   const spanSeconds = index.total > 0 ? (index.lastMs - index.firstMs) / 1000 : 0;
   const wholeSchedule =
     timing.kind === 'fixed' && options.startOffsetMs === undefined && options.endOffsetMs === undefined;
+  const extras = await ReplayExtras.open(flags, directory, run, target);
   let display: ReplayDisplay | undefined;
-  // A judge that cannot be asked is known before the first request, not after the last.
-  const judging = flags.judge
-    ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(flags.judgeModel, flags.judgeBudgetUsd)
-    : undefined;
-  const captured = flags.compare || flags.judge ? await capturedReplies(directory) : undefined;
   const stopping = stopOnSignals();
-  let result: ReplayResult;
   try {
-    result = await replayToDirectory({
+    const result = await replayToDirectory({
       run,
       files,
       index,
@@ -128,12 +116,11 @@ async function replay(
       directory,
       inputs: flags.inputs,
       raw: flags.raw,
-      keepCaptured: captured !== undefined,
-      onMeasured: (measured) => {
-        if (measured.request.phase === 'profiling') captured?.add(measured);
-      },
+      keepCaptured: extras.keepCaptured,
+      traceIdOf: extras.traceIdOf,
       skipped,
       signal: stopping.signal,
+      onMeasured: (measured, clock) => extras.measured(measured, clock),
       onStarted: (progress, stats) => {
         if (flags.quiet) return;
         display = new ReplayDisplay({
@@ -148,59 +135,15 @@ async function replay(
         });
       },
     });
+    display?.stop();
+    process.exitCode = exitCodeOf(result, options);
+    const lines = await extras.finish(result, options, process.exitCode === EXIT_FAILED);
+    console.log([...lines, resultText(result, directory)].join('\n'));
   } finally {
     display?.stop();
     stopping.dispose();
+    extras.close();
   }
-  // What was stopped is not judged: the person waits for the end.
-  const comparison = await captured?.finish(result.wasCancelled ? undefined : judging);
-  if (flags.report)
-    await writeReport(result, run, target.description, timing.kind !== 'concurrency', directory, comparison);
-  if (comparison) {
-    const { qualityLines } = await import('../../lambda/replay/report/quality-sections.ts');
-    console.log([...qualityLines(comparison.quality).map(([name, value]) => `${name}: ${value}`), ''].join('\n'));
-  }
-  console.log(resultText(result, directory));
-  process.exitCode = exitCodeOf(result, options);
-}
-
-async function capturedReplies(directory: string): Promise<CapturedReplies> {
-  const { CapturedReplies } = await import('../../lambda/replay/compare/with-captured.ts');
-  await mkdir(directory, { recursive: true });
-  return new CapturedReplies(directory);
-}
-
-async function comparisonSections({ quality, regressions }: CapturedComparison): Promise<string> {
-  const { qualitySection, regressionsSection } = await import('../../lambda/replay/report/quality-sections.ts');
-  return (
-    qualitySection(quality, 'Replies, compared with the captured ones') +
-    regressionsSection(regressions, quality.regressed)
-  );
-}
-
-async function writeReport(
-  result: ReplayResult,
-  run: string,
-  target: Record<string, string>,
-  scheduled: boolean,
-  directory: string,
-  comparison: CapturedComparison | undefined,
-): Promise<void> {
-  // The charting library is loaded when the run is over: it is larger than all the rest.
-  const { replayReport } = await import('../../lambda/replay/report/replay-report.ts');
-  const { results, outcome, startMs, wasCancelled, bottleneck } = result;
-  const page = await replayReport(results.stats, results.report, {
-    run,
-    target,
-    startMs,
-    scheduled,
-    wasCancelled,
-    unsent: outcome.unsent,
-    bottleneck,
-    skipped: results.skippedReasons,
-    ...(comparison ? { extra: await comparisonSections(comparison) } : {}),
-  });
-  await writeFile(join(directory, FILES.report), page);
 }
 
 export function exitCodeOf(result: ReplayResult, options: ReplayOptions): number {

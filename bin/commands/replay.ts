@@ -78,6 +78,9 @@ interface Parsed {
   judge?: boolean;
   judgeModel?: string;
   judgeBudgetUsd: number;
+  mlflow?: boolean;
+  trackingUri?: string;
+  experiment?: string;
 }
 
 export function replayCommand(): Command {
@@ -158,6 +161,9 @@ export function replayCommand(): Command {
     new Option('--judge-budget-usd <amount>', 'most that may be spent on the judge, 0: no limit')
       .argParser(number)
       .default(DEFAULT_JUDGE_BUDGET_USD),
+    new Option('--mlflow', 'log a run with figures and files, and a trace for each request'),
+    new Option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)'),
+    new Option('--experiment <name>', 'MLflow experiment (default: that of the captures, with -replays)'),
     new Option('--dry-run', 'say what would be sent, and when'),
     new Option('--json', 'with --dry-run: as JSON'),
     new Option('--quiet', 'no progress display'),
@@ -204,5 +210,6 @@ function flagsOf(parsed: Parsed): ReplayFlags {
     quiet: parsed.quiet ?? false,
     compare: parsed.compare ?? false,
     judge: parsed.judge ?? false,
+    mlflow: parsed.mlflow ?? false,
   };
 }

@@ -1,4 +1,5 @@
 /** A whole replay from options to files of results, for one process. */
+import type { RunClock } from './clock.ts';
 import type { Measured } from './measure/measure.ts';
 import type { RunStats } from './measure/run-stats.ts';
 import { parseGoodput, parseSetting, type ReplayOptions } from './options.ts';
@@ -78,10 +79,11 @@ export interface ReplayRequest {
   inputs: boolean;
   raw: boolean;
   keepCaptured: boolean;
+  traceIdOf?: (line: Buffer) => string;
   /** Lines that were skipped while the index was made. */
   skipped: readonly SkippedLine[];
   onStarted?(progress: Progress, stats: RunStats): void;
-  onMeasured?(measured: Measured): void;
+  onMeasured?(measured: Measured, clock: RunClock): void;
   signal?: AbortSignal;
 }
 
@@ -124,6 +126,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
         : {}),
       objectives: parseGoodput(options.goodput),
       keepCaptured: request.keepCaptured,
+      traceIdOf: request.traceIdOf,
       keepRaw: request.raw,
       onSkipped: (line) => results.skipped(line),
       onPrepared: (prepared) => results.prepared(prepared),
@@ -133,7 +136,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
       },
       onMeasured: (measured, clock) => {
         results.measured(measured, clock);
-        request.onMeasured?.(measured);
+        request.onMeasured?.(measured, clock);
       },
     },
     request.signal,

@@ -32,6 +32,8 @@ export interface ReplayPlan {
   cancellation?: { percent: number; afterMs: number };
   objectives: Objectives;
   keepCaptured: boolean;
+  /** MLflow's id of a captured line's trace, where replays are to be linked to it. */
+  traceIdOf?: (line: Buffer) => string;
   /** Keep the events of streams as they came. */
   keepRaw?: boolean;
   onSkipped: OnSkipped;

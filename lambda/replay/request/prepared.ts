@@ -38,6 +38,8 @@ export interface PreparedRequest {
   capturedMs: number;
   /** Length of the input, for requests that carry text. */
   inputTokens?: { count: number; source: TokenSource };
+  /** MLflow's id of the captured request's trace, where it is to be linked. */
+  capturedTraceId?: string;
   /** The captured reply's content, kept where replies are compared. */
   captured?: CapturedReply;
 }

@@ -22,6 +22,8 @@ export interface PreparerOptions {
   random: Random;
   /** Keep the captured replies, to compare with. */
   keepCaptured: boolean;
+  /** MLflow's id of a captured line's trace, where replays are to be linked to it. */
+  traceIdOf?: (line: Buffer) => string;
   onSkipped: OnSkipped;
 }
 
@@ -40,8 +42,9 @@ export class Preparer {
   async prepare(scheduled: ScheduledEntry, phase: PreparedRequest['phase']): Promise<PreparedRequest | undefined> {
     const { entry, pass } = scheduled;
     const { files, reader, overrides, target, run } = this.#options;
-    const bytes = reader.read(entry);
-    const literal = literalRequest(Buffer.isBuffer(bytes) ? bytes : await bytes, overrides);
+    const found = reader.read(entry);
+    const line = Buffer.isBuffer(found) ? found : await found;
+    const literal = literalRequest(line, overrides);
     const file = files[entry.file] as SourceFile;
     if (literal.kind === 'skipped') {
       this.#options.onSkipped({ file: file.name, line: entry.line, reason: literal.reason, message: literal.message });
@@ -84,6 +87,7 @@ export class Preparer {
       line: entry.line,
       capturedMs: entry.timeMs,
       inputTokens: inputTokens(request.json, captured?.content),
+      capturedTraceId: this.#options.traceIdOf?.(line),
       captured: this.#options.keepCaptured ? captured : undefined,
     };
   }

@@ -1,0 +1,140 @@
+/** A run in MLflow over REST: made, filled with metrics, parameters and files, and ended. */
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { S3Client } from '@aws-sdk/client-s3';
+import * as z from 'zod';
+import { MlflowRefusedError } from '../../mlflow/errors.ts';
+import type { MlflowRest } from '../../mlflow/rest.ts';
+
+const createReply = z.object({
+  run: z.object({ info: z.object({ run_id: z.string(), artifact_uri: z.string() }) }),
+});
+const anyReply = z.unknown();
+
+/** MLflow's bounds of one log-batch request. */
+const METRICS_A_BATCH = 1000;
+const PARAMS_A_BATCH = 100;
+const MAX_PARAM_CHARS = 6000;
+/** A larger file takes minutes and the server's memory; what is left out is said. */
+export const MAX_FILE_BYTES = 64 * 1024 * 1024;
+/** Bound of one link request. */
+const LINKS_A_REQUEST = 100;
+
+export interface RunContent {
+  name: string;
+  startMs: number;
+  endMs: number;
+  status: 'FINISHED' | 'FAILED' | 'KILLED';
+  metrics: Record<string, number>;
+  params: Record<string, string>;
+  tags: Record<string, string>;
+}
+
+export interface MlflowRun {
+  runId: string;
+  artifactUri: string;
+}
+
+const pairs = (values: Record<string, string>): { key: string; value: string }[] =>
+  Object.entries(values).map(([key, value]) => ({ key, value }));
+
+/** Once, not repeated: a run that was made twice would be two runs. */
+export async function createRun(
+  rest: MlflowRest,
+  experimentId: string,
+  { name, startMs, tags }: RunContent,
+): Promise<MlflowRun> {
+  const json = { experiment_id: experimentId, run_name: name, start_time: Math.round(startMs), tags: pairs(tags) };
+  const { run } = await rest.once({ method: 'POST', path: '/api/2.0/mlflow/runs/create', json }, createReply);
+  return { runId: run.info.run_id, artifactUri: run.info.artifact_uri };
+}
+
+export async function logRun(rest: MlflowRest, { runId }: MlflowRun, content: RunContent): Promise<void> {
+  const log = (json: object): Promise<unknown> =>
+    rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/runs/log-batch', json: { run_id: runId, ...json } }, anyReply);
+  const timestamp = Math.round(content.endMs);
+  const metrics = Object.entries(content.metrics)
+    .filter(([, value]) => Number.isFinite(value))
+    .map(([key, value]) => ({ key, value, timestamp, step: 0 }));
+  for (let i = 0; i < metrics.length; i += METRICS_A_BATCH)
+    await log({ metrics: metrics.slice(i, i + METRICS_A_BATCH) });
+  const params = pairs(content.params).map(({ key, value }) => ({ key, value: value.slice(0, MAX_PARAM_CHARS) }));
+  for (let i = 0; i < params.length; i += PARAMS_A_BATCH) await log({ params: params.slice(i, i + PARAMS_A_BATCH) });
+}
+
+export async function endRun(rest: MlflowRest, { runId }: MlflowRun, { status, endMs }: RunContent): Promise<void> {
+  const json = { run_id: runId, status, end_time: Math.round(endMs) };
+  await rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/runs/update', json }, anyReply);
+}
+
+const CONTENT_TYPES: Record<string, string> = {
+  html: 'text/html',
+  json: 'application/json',
+  jsonl: 'application/jsonl',
+  csv: 'text/csv',
+};
+
+/** @returns names of the files that were left out, with the reason */
+export async function putFiles(
+  rest: MlflowRest,
+  run: MlflowRun,
+  directory: string,
+  names: readonly string[],
+  s3: () => Promise<S3Client>,
+): Promise<string[]> {
+  const leftOut: string[] = [];
+  for (const name of names) {
+    const { size } = await stat(join(directory, name));
+    if (size > MAX_FILE_BYTES) {
+      leftOut.push(`${name} (${size} bytes; at most ${MAX_FILE_BYTES})`);
+      continue;
+    }
+    const bytes = await readFile(join(directory, name));
+    const contentType = CONTENT_TYPES[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
+    const reason = await putFile(rest, run, name, bytes, contentType, s3);
+    if (reason) leftOut.push(`${name} (${reason})`);
+  }
+  return leftOut;
+}
+
+async function putFile(
+  rest: MlflowRest,
+  { artifactUri }: MlflowRun,
+  name: string,
+  bytes: Buffer,
+  contentType: string,
+  s3: () => Promise<S3Client>,
+): Promise<string | undefined> {
+  const served = /^mlflow-artifacts:(?:\/\/[^/]*)?\/*(.*)$/.exec(artifactUri);
+  if (served) {
+    const path = `/api/2.0/mlflow-artifacts/artifacts/${served[1]}/${encodeURIComponent(name)}`;
+    await rest.bytes({ method: 'PUT', path, bytes, contentType });
+    return undefined;
+  }
+  const inS3 = /^s3:\/\/([^/]+)\/*(.*)$/.exec(artifactUri);
+  if (!inS3) return `artifacts of this server are at ${artifactUri}, where nothing can be put`;
+  const { PutObjectCommand } = await import('@aws-sdk/client-s3');
+  const [, Bucket, root] = inS3;
+  const put = new PutObjectCommand({ Bucket, Key: `${root}/${name}`, Body: bytes, ContentType: contentType });
+  await (await s3()).send(put);
+  return undefined;
+}
+
+/** Shows traces under the run. Servers that do not know this yet have the run's name in each trace's tags. */
+export async function linkTraces(
+  rest: MlflowRest,
+  { runId }: MlflowRun,
+  traceIds: readonly string[],
+): Promise<boolean> {
+  for (let i = 0; i < traceIds.length; i += LINKS_A_REQUEST) {
+    const json = { run_id: runId, trace_ids: traceIds.slice(i, i + LINKS_A_REQUEST) };
+    try {
+      await rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/traces/link-to-run', json }, anyReply);
+    } catch (error) {
+      if (error instanceof MlflowRefusedError && (error.status === 404 || error.status === 405 || error.status === 501))
+        return false;
+      throw error;
+    }
+  }
+  return true;
+}

@@ -1,0 +1,93 @@
+/**
+ * A replayed exchange in the form of a capture line, so that what reads captures reads it too: the decoder and the trace
+ * builder show a replayed conversation as they show a captured one. What captures do not hold is in `replay`.
+ */
+import type { RunClock } from '../clock.ts';
+import type { Measured } from '../measure/measure.ts';
+
+export interface ReplayFacts {
+  run: string;
+  target: string;
+  requestId: string;
+  startMs: number;
+  endMs: number;
+  scheduledMs: number;
+  status: number;
+  error?: { code?: number; type: string; message: string };
+  capturedTraceId?: string;
+  file: string;
+  bucket?: string;
+  line: number;
+  conversationId: string;
+  turnIndex: number;
+}
+
+export interface ReplayedLine {
+  captureData: Record<string, unknown>;
+  eventMetadata: Record<string, unknown>;
+  eventVersion: string;
+  replay: ReplayFacts;
+}
+
+const side = (mode: 'INPUT' | 'OUTPUT', contentType: string | null, bytes: Buffer) => ({
+  observedContentType: contentType,
+  mode,
+  data: bytes.toString('base64'),
+  encoding: 'BASE64',
+});
+
+/** A stream is over when it gets here: what it said is put in the form of a whole reply. */
+function streamedReply({ content }: Measured): Buffer {
+  const { text, toolCalls, finishReason, usage } = content;
+  const message = { role: 'assistant', content: text, ...(toolCalls ? { tool_calls: toolCalls } : {}) };
+  const reply = {
+    choices: [{ index: 0, message, ...(finishReason ? { finish_reason: finishReason } : {}) }],
+    ...(usage
+      ? { usage: { prompt_tokens: usage.input, completion_tokens: usage.output, total_tokens: usage.total } }
+      : {}),
+  };
+  return Buffer.from(JSON.stringify(reply));
+}
+
+function outputSide(measured: Measured): Record<string, unknown> | undefined {
+  const { error, exchange } = measured;
+  if (error) {
+    const message = { ...(error.code === undefined ? {} : { code: error.code }), message: error.message };
+    // Captures of failed calls have no content type.
+    return side('OUTPUT', null, Buffer.from(JSON.stringify(message)));
+  }
+  if (exchange.reader) return side('OUTPUT', 'application/json', streamedReply(measured));
+  return side('OUTPUT', exchange.headers.get('content-type') ?? null, exchange.body);
+}
+
+export function replayedLine(measured: Measured, clock: RunClock, run: string, target: string): ReplayedLine {
+  const { request, exchange, error, scheduledAt } = measured;
+  const body = request.wire.subarray(request.bodyAt);
+  const startMs = Math.round(clock.epochMs(exchange.startedAt));
+  return {
+    captureData: { endpointInput: side('INPUT', request.contentType, body), endpointOutput: outputSide(measured) },
+    eventMetadata: {
+      ...(request.eventId === undefined ? {} : { eventId: request.eventId }),
+      ...(request.inferenceId === undefined ? {} : { inferenceId: request.inferenceId }),
+      inferenceTime: new Date(startMs).toISOString(),
+      customAttributes: [`replay_run=${run}`],
+    },
+    eventVersion: '0',
+    replay: {
+      run,
+      target,
+      requestId: request.requestId,
+      startMs,
+      endMs: Math.round(clock.epochMs(exchange.endAt)),
+      scheduledMs: Math.round(clock.epochMs(scheduledAt)),
+      status: exchange.status,
+      ...(error ? { error } : {}),
+      ...(request.capturedTraceId ? { capturedTraceId: request.capturedTraceId } : {}),
+      file: request.file,
+      ...(request.bucket ? { bucket: request.bucket } : {}),
+      line: request.line,
+      conversationId: request.turn.conversationId,
+      turnIndex: request.turn.turnIndex,
+    },
+  };
+}
