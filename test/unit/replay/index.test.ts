@@ -1,0 +1,179 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { localFiles } from '../../../lambda/replay/source/files.ts';
+import { indexCaptures } from '../../../lambda/replay/source/index-captures.ts';
+import { scanLines } from '../../../lambda/replay/source/lines.ts';
+import { peekLine } from '../../../lambda/replay/source/peek.ts';
+import { RecordReader } from '../../../lambda/replay/source/record-reader.ts';
+import { SortedIndex } from '../../../lambda/replay/source/sorted-index.ts';
+import type { IndexEntry, SkippedLine } from '../../../lambda/replay/source/types.ts';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'replay-test-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+const record = (eventMetadata: object, data = 'x'): string =>
+  JSON.stringify({ captureData: { endpointInput: { data, encoding: 'JSON' } }, eventMetadata, eventVersion: '0' });
+
+async function entries(index: SortedIndex): Promise<IndexEntry[]> {
+  const all: IndexEntry[] = [];
+  for await (const batch of index.batches()) all.push(...batch);
+  return all;
+}
+
+describe('lines of a file', () => {
+  async function lines(content: string | Buffer): Promise<[number, string][]> {
+    const path = join(directory, 'lines');
+    writeFileSync(path, content);
+    const found: [number, string][] = [];
+    for await (const { line, bytes } of scanLines(path)) found.push([line, bytes?.toString() ?? '']);
+    return found;
+  }
+
+  test('without blank ones, endings and a byte order mark', async () => {
+    expect(await lines('\ufeffone\r\n\n  \t\r\ntwo\nthree')).toEqual([
+      [1, 'one'],
+      [4, 'two'],
+      [5, 'three'],
+    ]);
+    expect(await lines('')).toEqual([]);
+    expect(await lines('\n\n')).toEqual([]);
+  });
+
+  test('longer than what is read at once', async () => {
+    const long = 'x'.repeat(3 * 1024 * 1024 + 7);
+    expect(await lines(`a\n${long}\nb`)).toEqual([
+      [1, 'a'],
+      [2, long],
+      [3, 'b'],
+    ]);
+  });
+
+  test('are where they say they are', async () => {
+    const path = join(directory, 'places');
+    const content = '\ufeff{"a":1}\r\n\n{"b":2}\n{"c":3}';
+    writeFileSync(path, content);
+    const bytes = Buffer.from(content);
+    for await (const { bytes: line, start, length } of scanLines(path)) {
+      expect(bytes.subarray(start, start + length)).toEqual(line);
+    }
+  });
+});
+
+describe('a look at a line', () => {
+  test('finds the time wherever the metadata stands', () => {
+    const time = '2026-11-20T10:00:01Z';
+    const payload = 'x\\"eventMetadata\\":{}'.repeat(3);
+    for (const line of [
+      record({ eventId: 'e', inferenceTime: time }, payload),
+      JSON.stringify({ eventMetadata: { inferenceTime: time }, captureData: { endpointInput: { data: payload } } }),
+      JSON.stringify({
+        captureData: { nested: { eventMetadata: { inferenceTime: '1999-01-01T00:00:00Z' } } },
+        eventMetadata: { inferenceTime: time },
+        more: 1,
+      }),
+    ]) {
+      expect(peekLine(Buffer.from(line), true)).toMatchObject({ kind: 'record', timeMs: Date.parse(time) });
+    }
+  });
+
+  test.each([
+    ['NotJson', 'not json at all'],
+    ['NotACaptureRecord', '"a string"'],
+    ['NoInferenceTime', record({ eventId: 'e' })],
+    ['NoInferenceTime', record({ inferenceTime: 'yesterday' })],
+    ['SentByReplay', record({ inferenceTime: '2026-11-20T10:00:01Z', inferenceId: 'replay-0123' })],
+    ['SentByReplay', record({ inferenceTime: '2026-11-20T10:00:01Z', customAttributes: ['replay_run=r1;event_id=e'] })],
+  ])('skips %s', (reason, line) => {
+    expect(peekLine(Buffer.from(line), true)).toMatchObject({ kind: 'skipped', reason });
+  });
+
+  test('a prompt about replays is no replay', () => {
+    const line = record({ inferenceTime: '2026-11-20T10:00:01Z' }, 'what does replay_run=1 mean?');
+    expect(peekLine(Buffer.from(line), true).kind).toBe('record');
+  });
+});
+
+describe('the index', () => {
+  test('sorts by time, file and line, in memory and on disk alike', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 0, max: 20 }), { maxLength: 200 }),
+        fc.integer({ min: 1, max: 50 }),
+        async (times, held) => {
+          const rows = times.map((timeMs, i) => ({
+            timeMs,
+            file: Math.floor(i / 7),
+            line: i + 1,
+            start: i * 10,
+            length: 9,
+          }));
+          const index = new SortedIndex(held);
+          for (const row of rows) await index.add(row);
+          await index.seal();
+          try {
+            const expected = [...rows].sort((a, b) => a.timeMs - b.timeMs || a.file - b.file || a.line - b.line);
+            expect(await entries(index)).toEqual(expected);
+            // A second pass, for --repeat.
+            expect(await entries(index)).toEqual(expected);
+            expect(index.total).toBe(rows.length);
+          } finally {
+            await index.dispose();
+          }
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  test('of a directory: every record once, bad ones with their place, records read back whole', async () => {
+    const at = (second: number, id: string): string =>
+      record({ eventId: id, inferenceTime: `2026-11-20T10:00:0${second}Z` }, id);
+    writeFileSync(join(directory, 'b.jsonl'), `${at(2, 'b1')}\n{"cut": "of\n${at(1, 'b2')}\n`);
+    writeFileSync(join(directory, 'a.jsonl'), `${at(2, 'a1')}\n\n${at(3, 'a2')}`);
+    writeFileSync(join(directory, 'notes.txt'), 'not a capture');
+    const files = await localFiles(directory);
+    const skipped: SkippedLine[] = [];
+    const index = await indexCaptures(files, { needsTime: true, onSkipped: (line) => skipped.push(line) });
+    const reader = new RecordReader(files);
+    const order: string[] = [];
+    for (const entry of await entries(index)) {
+      const line = JSON.parse((await reader.read(entry)).toString()) as { eventMetadata: { eventId: string } };
+      order.push(line.eventMetadata.eventId);
+    }
+    await reader.close();
+    expect(order).toEqual(['b2', 'a1', 'b1', 'a2']);
+    expect(skipped).toMatchObject([{ file: join(directory, 'b.jsonl'), line: 2, reason: 'NotJson' }]);
+  });
+
+  test('keeps to a window of time, its end left out', async () => {
+    const path = join(directory, 'w.jsonl');
+    writeFileSync(path, [0, 1, 2, 3].map((s) => record({ inferenceTime: `2026-11-20T10:00:0${s}Z` })).join('\n'));
+    const window = { fromMs: Date.parse('2026-11-20T10:00:01Z'), toMs: Date.parse('2026-11-20T10:00:03Z') };
+    const index = await indexCaptures(await localFiles(path), { ...window, needsTime: true, onSkipped: () => {} });
+    expect((await entries(index)).map(({ line }) => line)).toEqual([2, 3]);
+  });
+
+  test('without a schedule, a record without a time follows the one before it', async () => {
+    const path = join(directory, 't.jsonl');
+    writeFileSync(
+      path,
+      [
+        record({ inferenceTime: '2026-11-20T10:00:05Z' }),
+        record({}),
+        record({ inferenceTime: '2026-11-20T10:00:01Z' }),
+      ].join('\n'),
+    );
+    const index = await indexCaptures(await localFiles(path), { needsTime: false, onSkipped: () => {} });
+    expect((await entries(index)).map(({ line }) => line)).toEqual([3, 1, 2]);
+  });
+
+  test('a path without captures has a name', async () => {
+    await expect(localFiles(join(directory, 'none'))).rejects.toMatchObject({ name: 'SourceMissing' });
+    await expect(localFiles(directory)).rejects.toMatchObject({ name: 'NoCaptureFiles' });
+  });
+});

@@ -1,0 +1,52 @@
+import fc from 'fast-check';
+import { NotSpliceable, setJsonValue } from '../../../lambda/replay/request/json-splice.ts';
+
+const key = fc.oneof(fc.constantFrom('model', 'a"b', 'ключ', '', '\\', '__proto__x'), fc.string());
+const object = fc.dictionary(key, fc.jsonValue(), { maxKeys: 6 });
+
+describe('setting a value', () => {
+  test('changes that value and no other byte', () => {
+    const text = '{ "a" : 1.0,\n  "big": 12345678901234567890, "model":"old", "b": [ 1,  2 ] }';
+    expect(setJsonValue(text, ['model'], '"new"')).toBe(
+      '{ "a" : 1.0,\n  "big": 12345678901234567890, "model":"new", "b": [ 1,  2 ] }',
+    );
+  });
+
+  test.each([
+    ['{"p":{"t":0.5,"k":1}}', ['p', 't'], '0', '{"p":{"t":0,"k":1}}'],
+    ['{"p":{}}', ['p', 't'], '0', '{"p":{"t":0}}'],
+    ['{"a":1}', ['p', 't'], '0', '{"a":1,"p":{"t":0}}'],
+    ['{}', ['stream'], 'true', '{"stream":true}'],
+    [' {"a":"}\\"{"} ', ['b'], '[1]', ' {"a":"}\\"{","b":[1]} '],
+    ['{"a":1,"a":2}', ['a'], '3', '{"a":1,"a":3}'],
+    ['{"\\u0061":1}', ['a'], '2', '{"\\u0061":2}'],
+  ])('%s', (text, path, value, expected) => {
+    expect(setJsonValue(text, path, value)).toBe(expected);
+  });
+
+  test('reads back as it was set, whatever the object', () => {
+    fc.assert(
+      fc.property(
+        object,
+        fc.array(key, { minLength: 1, maxLength: 1 }),
+        fc.jsonValue(),
+        fc.constantFrom(0, 2),
+        (value, path, set, indent) => {
+          const text = setJsonValue(JSON.stringify(value, null, indent), path, JSON.stringify(set));
+          const expected = JSON.parse(JSON.stringify(value)) as Record<string, unknown>;
+          Object.defineProperty(expected, path[0] ?? '', {
+            value: set,
+            enumerable: true,
+            configurable: true,
+            writable: true,
+          });
+          expect(JSON.stringify(JSON.parse(text))).toBe(JSON.stringify(expected));
+        },
+      ),
+    );
+  });
+
+  test.each(['[1]', '"text"', '', '{"a":1', '{"a" 1}', '{a:1}', '{"a":1 "b":2}', '{"p":1}'])('refuses %s', (text) => {
+    expect(() => setJsonValue(text, ['p', 'x'], '1')).toThrow(NotSpliceable);
+  });
+});

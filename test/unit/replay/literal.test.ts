@@ -1,0 +1,94 @@
+import { literalRequest, NO_OVERRIDES, type Overrides } from '../../../lambda/replay/request/literal.ts';
+
+const line = (endpointInput: unknown, more: object = {}): Buffer =>
+  Buffer.from(
+    JSON.stringify({ captureData: { endpointInput, ...more }, eventMetadata: { eventId: 'e1' }, eventVersion: '0' }),
+  );
+const json = (data: string, observedContentType: string | null = 'application/json') =>
+  line({ observedContentType, mode: 'INPUT', data, encoding: 'JSON' });
+const request = (bytes: Buffer, overrides: Partial<Overrides> = {}) => {
+  const found = literalRequest(bytes, { ...NO_OVERRIDES, ...overrides });
+  if (found.kind === 'skipped') throw new Error(found.reason);
+  return found.request;
+};
+
+describe('the request of a capture', () => {
+  test.each([
+    ['odd spacing and numbers', '{ "messages" : [],\n "n": 1.0, "big": 12345678901234567890 }'],
+    ['not JSON at all', 'x'],
+    ['text beyond ASCII', '{"prompt":"¿Cuándo llega mi paquete? 📦"}'],
+    ['nothing', ''],
+  ])('is sent byte for byte: %s', (_, data) => {
+    expect(request(json(data)).body).toEqual(Buffer.from(data));
+  });
+
+  test('base64 is sent as its bytes', () => {
+    const bytes = Buffer.from([0, 1, 2, 255, 10, 13]);
+    const found = request(
+      line({ observedContentType: 'application/x-image', data: bytes.toString('base64'), encoding: 'BASE64' }),
+    );
+    expect(found).toMatchObject({ body: bytes, contentType: 'application/x-image', streaming: false, json: undefined });
+  });
+
+  test('CSV keeps its line ending and its parameters', () => {
+    const found = request(
+      line({ observedContentType: 'text/csv; charset=utf-8', data: '1,"a ""b"""\r\n', encoding: 'CSV' }),
+    );
+    expect(found.body.toString()).toBe('1,"a ""b"""\r\n');
+    expect(found.contentType).toBe('text/csv; charset=utf-8');
+  });
+
+  test('asks for a stream when the body does', () => {
+    expect(request(json('{"messages":[],"stream":true}')).streaming).toBe(true);
+    expect(request(json('{"messages":[{"content":"\\"stream\\":true"}]}')).streaming).toBe(false);
+  });
+
+  test.each([
+    [null, 'application/json'],
+    ['bad\r\nX-Injected: 1', 'application/json'],
+  ])('a content type of %j is no header', (contentType, expected) => {
+    expect(request(json('{"a":1}', contentType)).contentType).toBe(expected);
+  });
+
+  test.each([
+    ['NotJson', Buffer.from('{"captureData": {"endpointInput": {"data": "cut off he')],
+    ['NotACaptureRecord', Buffer.from('{}')],
+    ['NotACaptureRecord', Buffer.from('[]')],
+    ['NotACaptureRecord', Buffer.from('null')],
+    ['NoRequest', Buffer.from('{"captureData":{"endpointOutput":{"data":"x","encoding":"JSON"}}}')],
+    ['NoRequest', line({ data: null, encoding: 'JSON' })],
+    ['UndecodableRequest', line({ data: '!!! not base64 !!!', encoding: 'BASE64' })],
+    ['UndecodableRequest', line({ data: '{}', encoding: 'ROT13' })],
+  ])('is skipped as %s', (reason, bytes) => {
+    expect(literalRequest(bytes, NO_OVERRIDES)).toMatchObject({ kind: 'skipped', reason });
+  });
+});
+
+describe('overrides', () => {
+  test('touch only what they name', () => {
+    const data = '{"model": "old", "messages": [ ], "temperature": 1.0}';
+    const overrides = { model: 'new', set: [{ path: ['metadata', 'run'], value: '7' }] };
+    expect(request(json(data), overrides).body.toString()).toBe(
+      '{"model": "new", "messages": [ ], "temperature": 1.0,"metadata":{"run":7}}',
+    );
+  });
+
+  test('a stream is asked for with its usage where the form has it', () => {
+    expect(request(json('{"messages":[]}'), { stream: true })).toMatchObject({
+      streaming: true,
+      body: Buffer.from('{"messages":[],"stream":true,"stream_options":{"include_usage":true}}'),
+    });
+    expect(request(json('{"inputs":"x"}'), { stream: true }).body.toString()).toBe('{"inputs":"x","stream":true}');
+    const own = '{"prompt":"x","stream_options":{"include_usage":false}}';
+    expect(request(json(own), { stream: true }).json).toMatchObject({ stream_options: { include_usage: false } });
+  });
+
+  test('leave bodies that are not JSON objects alone', () => {
+    expect(request(json('1,2,3', 'text/csv'), { model: 'm', stream: true }).body.toString()).toBe('1,2,3');
+  });
+
+  test('one that cannot be applied skips the record and says why', () => {
+    const found = literalRequest(json('{"a":1}'), { ...NO_OVERRIDES, set: [{ path: ['a', 'b'], value: '1' }] });
+    expect(found).toMatchObject({ kind: 'skipped', reason: 'OverrideFailed' });
+  });
+});

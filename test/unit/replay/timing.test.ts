@@ -1,0 +1,128 @@
+import fc from 'fast-check';
+import type { IndexEntry } from '../../../lambda/replay/source/types.ts';
+import { type FixedSchedule, type ScheduleOptions, schedule } from '../../../lambda/replay/timing.ts';
+
+const EPOCH = Date.parse('2026-11-20T10:00:00Z');
+const FIXED: FixedSchedule = { kind: 'fixed', autoOffset: false, speedup: 1, spread: 'none' };
+
+/** Captures at these milliseconds after the first. */
+function source(offsets: number[], batch = 3) {
+  const entries: IndexEntry[] = offsets.map((offset, i) => ({
+    timeMs: EPOCH + offset,
+    file: 0,
+    line: i + 1,
+    start: 0,
+    length: 1,
+  }));
+  return {
+    total: entries.length,
+    firstMs: EPOCH + (offsets[0] ?? 0),
+    async *batches() {
+      for (let i = 0; i < entries.length; i += batch) yield entries.slice(i, i + batch);
+    },
+  };
+}
+
+async function dues(offsets: number[], options: Partial<ScheduleOptions> = {}): Promise<number[]> {
+  const all: number[] = [];
+  for await (const batch of schedule(source(offsets), { timing: FIXED, repeat: 1, seed: 1, ...options })) {
+    all.push(...batch.map(({ dueMs }) => dueMs));
+  }
+  return all;
+}
+const fixed = (offsets: number[], timing: Partial<FixedSchedule>, options: Partial<ScheduleOptions> = {}) =>
+  dues(offsets, { timing: { ...FIXED, ...timing }, ...options });
+
+describe('a fixed schedule', () => {
+  test('is that of the captured times', async () => {
+    expect(await fixed([0, 0, 1000, 5500], {})).toEqual([0, 0, 1000, 5500]);
+  });
+
+  // As AIPerf has it: the window is inclusive, and its start is the schedule's zero.
+  test.each([
+    [{ startOffsetMs: 1000 }, [0, 1000, 4000]],
+    [{ endOffsetMs: 2000 }, [0, 1000, 2000]],
+    [{ startOffsetMs: 500, endOffsetMs: 2000 }, [500, 1500]],
+    [{ autoOffset: true, endOffsetMs: 1000 }, [0, 1000]],
+    [{ startOffsetMs: 6000 }, []],
+  ])('in the window %j', async (timing, expected) => {
+    expect(await fixed([0, 1000, 2000, 5000], timing)).toEqual(expected);
+  });
+
+  test('can be played faster, and slower', async () => {
+    expect(await fixed([0, 1000, 4000], { speedup: 2 })).toEqual([0, 500, 2000]);
+    expect(await fixed([0, 1000, 4000], { speedup: 0.5 })).toEqual([0, 2000, 8000]);
+  });
+
+  test('spreads a second evenly', async () => {
+    expect(await fixed([0, 0, 0, 0, 1000, 2000, 2000], { spread: 'even' })).toEqual([
+      0, 250, 500, 750, 1000, 2000, 2500,
+    ]);
+  });
+
+  test('a time with a fraction is taken as it is, and what is spread stays before it', async () => {
+    expect(await fixed([0, 0, 500, 500], { spread: 'even' })).toEqual([0, 250, 500, 500]);
+  });
+
+  test('spread at random: each in its own second, rising, the same for the same seed', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 0, max: 5 }), { minLength: 1, maxLength: 40 }),
+        fc.nat(1000),
+        async (seconds, seed) => {
+          const offsets = seconds.sort((a, b) => a - b).map((second) => second * 1000);
+          const zero = offsets[0] ?? 0;
+          const found = await fixed(offsets, { spread: 'poisson' }, { seed });
+          for (const [i, due] of found.entries()) {
+            const second = (offsets[i] ?? 0) - zero;
+            expect(due).toBeGreaterThanOrEqual(second);
+            expect(due).toBeLessThan(second + 1000);
+            if (i > 0) expect(due).toBeGreaterThanOrEqual(found[i - 1] ?? 0);
+          }
+          expect(await fixed(offsets, { spread: 'poisson' }, { seed })).toEqual(found);
+        },
+      ),
+    );
+  });
+
+  test('repeated, begins again after the last second is over', async () => {
+    expect(await fixed([0, 2000], {}, { repeat: 3 })).toEqual([0, 2000, 3000, 5000, 6000, 8000]);
+    expect(await fixed([0, 2000], { speedup: 2 }, { repeat: 2 })).toEqual([0, 1000, 1500, 2500]);
+  });
+
+  test('ends after the number of requests that was asked for', async () => {
+    expect(await fixed([0, 1000, 2000], {}, { count: 2 })).toEqual([0, 1000]);
+    expect(await fixed([0, 1000], {}, { repeat: 5, count: 3 })).toEqual([0, 1000, 2000]);
+  });
+});
+
+describe('without a schedule', () => {
+  test('a constant rate', async () => {
+    const timing = { kind: 'rate', perSecond: 4, arrivals: 'constant' } as const;
+    expect(await dues([0, 0, 0], { timing, repeat: 2 })).toEqual([0, 250, 500, 750, 1000, 1250]);
+  });
+
+  test('a Poisson rate has the mean and the deviation of one', async () => {
+    const timing = { kind: 'rate', perSecond: 100, arrivals: 'poisson' } as const;
+    const found = await dues(
+      Array.from({ length: 5000 }, () => 0),
+      { timing },
+    );
+    const gaps = found.slice(1).map((due, i) => due - (found[i] ?? 0));
+    const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length;
+    const deviation = Math.sqrt(gaps.reduce((sum, gap) => sum + (gap - mean) ** 2, 0) / gaps.length);
+    expect(mean).toBeGreaterThan(9.5);
+    expect(mean).toBeLessThan(10.5);
+    expect(deviation / mean).toBeGreaterThan(0.9);
+    expect(deviation / mean).toBeLessThan(1.1);
+  });
+
+  test('a concurrency has no times', async () => {
+    expect(await dues([0, 5000], { timing: { kind: 'concurrency' }, repeat: 2 })).toEqual([
+      Number.NaN,
+      Number.NaN,
+      Number.NaN,
+      Number.NaN,
+    ]);
+  });
+});
