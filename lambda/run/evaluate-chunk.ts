@@ -8,8 +8,10 @@ import {
   type ChunkRequest,
   type EvaluateReceipt,
   type JudgeSpend,
+  type QuarantineEntry,
   VERDICT_TERMS,
   type VerdictCounts,
+  workKeys,
 } from '../contract.ts';
 import { JudgeInterrupted, JudgeRefused } from '../judge/errors.ts';
 import type { Judge, JudgeResult, JudgeScorer, Scorer } from '../judge/types.ts';
@@ -138,15 +140,20 @@ class EvaluateChunk {
     const { storage, store, environment, scorers, always } = this.#deps;
     const { variant } = capturePathOf(this.#request.chunk.key);
     const { chunk, options, run } = this.#request;
-    const captures: { traceId: string; capture: Capture }[] = [];
+    const lines: { traceId: string; capture: Capture; duplicate: boolean; start: number }[] = [];
     for await (const line of readChunk(storage, chunk, environment, options.window)) {
       if (line.kind !== 'capture') continue;
-      this.#traced += 1;
-      if (line.duplicate) this.#counts.duplicateLine += scorers.length;
-      else captures.push({ traceId: line.traceId, capture: line.capture });
+      const { traceId, capture, duplicate } = line;
+      lines.push({ traceId, capture, duplicate, start: line.raw.place.start });
     }
-    const ids = captures.map(({ traceId }) => traceId);
+    const ids = lines.filter(({ duplicate }) => !duplicate).map(({ traceId }) => traceId);
     const stored = await store.getTraces(chunk.experimentId, ids);
+    const isMissing = ids.some((traceId) => !stored.has(traceId));
+    const refused = isMissing ? await quarantinedStarts(storage, environment.WORK_BUCKET, this.#request) : undefined;
+    const traced = lines.filter(({ traceId, start }) => stored.has(traceId) || !refused?.has(start));
+    const captures = traced.filter(({ duplicate }) => !duplicate);
+    this.#traced = traced.length;
+    this.#counts.duplicateLine += (traced.length - captures.length) * scorers.length;
     const work: Work[] = [];
     for (const { traceId, capture } of captures) {
       const trace = stored.get(traceId);
@@ -273,6 +280,20 @@ class EvaluateChunk {
       spend: this.#spend,
     };
   }
+}
+
+/**
+ * First bytes of the lines that the log step has put into quarantine. Among them are records whose trace MLflow refused:
+ * they are no traced lines, and owe no verdict.
+ */
+async function quarantinedStarts(
+  storage: Storage,
+  workBucket: string,
+  { run, chunk }: ChunkRequest,
+): Promise<ReadonlySet<number>> {
+  const stored = await storage.getText(workBucket, workKeys.quarantine(run, chunk.chunk));
+  const entries = (stored?.text ?? '').split('\n').filter((line) => line !== '');
+  return new Set(entries.map((line) => (JSON.parse(line) as QuarantineEntry).start));
 }
 
 /** What a judge that failed has answered and cost all the same; its errors carry it. */
