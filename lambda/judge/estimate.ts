@@ -3,6 +3,7 @@ import type { Capture } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import type { CostEstimate, RunOptions } from '../contract.ts';
 import { inSample } from '../trace/ids.ts';
+import type { CaptureContext } from './always-rules.ts';
 import { applicability } from './applicability.ts';
 import { type AskSize, askSize } from './ask-size.ts';
 import { readParameters, thinkingTokens } from './parameters.ts';
@@ -35,12 +36,12 @@ export function assertJudgeAffordable(settings: JudgeSettings, options: Pick<Run
 
 export interface CostEstimator {
   /** Adds one capture that would be traced. */
-  add(capture: Capture, traceId: string): void;
+  add(capture: Capture, traceId: string, context?: CaptureContext): void;
   result(): CostEstimate;
 }
 
 /** A rule by which a capture is judged although the sample leaves it out. */
-type AlwaysRule = (capture: Capture) => string | undefined;
+type AlwaysRule = (capture: Capture, context?: CaptureContext) => string | undefined;
 
 /** An estimator that is fed with the captures themselves, decoded. */
 export function createCostEstimator(
@@ -58,9 +59,9 @@ export function createCostEstimator(
   };
   const total = newTotal(settings, options);
   return {
-    add(capture, traceId) {
+    add(capture, traceId, context) {
       total.captures += 1;
-      if (!inSample(traceId, options.sampleRate) && always(capture) === undefined) return;
+      if (!inSample(traceId, options.sampleRate) && always(capture, context) === undefined) return;
       const due = asked.filter(
         (scorer) => inSample(traceId, scorer.sampleRate ?? 1, scorer.name) && 'judge' in applicability(capture, scorer),
       );

@@ -3,9 +3,10 @@ import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { RetryableError } from '../common/errors.ts';
 import { createS3Client, Storage } from '../common/storage.ts';
+import { createAlwaysRule } from '../judge/always-rules.ts';
 import { assertBatchPossible } from '../judge/create-judge.ts';
 import { assertJudgeAffordable, createCostEstimator } from '../judge/estimate.ts';
-import { scorersFor } from '../judge/scorers.ts';
+import { isCodeScorer, scorersFor } from '../judge/scorers.ts';
 import { connectMlflow } from '../mlflow/connect.ts';
 import type { PlannerDependencies } from '../run/planner.ts';
 
@@ -14,6 +15,7 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
   const stepFunctions = new SFNClient({});
   const mlflow = connectMlflow(environment, storage.s3);
   const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
+  const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
   return {
     storage,
     environment,
@@ -23,7 +25,7 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
       assertJudgeAffordable(environment, options);
       if (options.judge === 'batch') assertBatchPossible(environment.BEDROCK_MODEL_ID);
     },
-    createEstimator: (options) => createCostEstimator(environment, scorers, options),
+    createEstimator: (options) => createCostEstimator(environment, scorers, options, always),
     isRunning: (executionArn) => isRunning(stepFunctions, executionArn),
   };
 }

@@ -1,4 +1,5 @@
 /** Forecasts the judge's bill from the captures themselves, without asking it anything. */
+import { capturePathOf } from '../capture/inference-time.ts';
 import type { Capture } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import type { Storage } from '../common/storage.ts';
@@ -8,7 +9,7 @@ import type { UnnumberedChunk } from './retry-source.ts';
 
 /** Sums up what judging the captures would cost; made anew for each part. */
 export interface CostEstimator {
-  add(capture: Capture, traceId: string): void;
+  add(capture: Capture, traceId: string, context: { variant?: string | undefined }): void;
   result(): CostEstimate;
 }
 
@@ -20,7 +21,8 @@ export async function estimateRange(
   options: RunOptions,
   estimator: CostEstimator,
 ): Promise<void> {
+  const { variant } = capturePathOf(chunk.key);
   for await (const line of readChunk(storage, chunk, environment, options.window)) {
-    if (line.kind === 'capture' && !line.duplicate) estimator.add(line.capture, line.traceId);
+    if (line.kind === 'capture' && !line.duplicate) estimator.add(line.capture, line.traceId, { variant });
   }
 }

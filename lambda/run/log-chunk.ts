@@ -26,6 +26,8 @@ export interface LogDependencies {
 
 /** Traces held before they are written: a batch of raw lines of this size is some six times that as traces. */
 const BATCH_BYTES = 8 * 1024 * 1024;
+/** Least that a span takes: a short record may hold thousands of rows, each of them a span. */
+const SPAN_BYTES = 1000;
 /** Enough for several OTLP requests of 100 traces to be under way at once. */
 const BATCH_LINES = 500;
 
@@ -116,7 +118,7 @@ class LogChunk {
 
   async #add(pending: Pending): Promise<void> {
     this.#pending.push(pending);
-    this.#pendingBytes += pending.bytes.length;
+    this.#pendingBytes += Math.max(pending.bytes.length, pending.trace.spans.length * SPAN_BYTES);
     if (this.#pending.length >= BATCH_LINES || this.#pendingBytes >= BATCH_BYTES) await this.#flush();
   }
 
