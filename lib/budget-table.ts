@@ -3,7 +3,6 @@ import { RemovalPolicy } from 'aws-cdk-lib';
 import { AttributeType, Billing, TableEncryptionV2, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { Construct } from 'constructs';
 import { budgetTable } from '../lambda/contract.ts';
-import { acknowledge } from './acknowledge.ts';
 
 export class BudgetTable extends Construct {
   readonly table: TableV2;
@@ -17,9 +16,6 @@ export class BudgetTable extends Construct {
       billing: Billing.onDemand(),
       encryption: TableEncryptionV2.dynamoOwnedKey(),
       removalPolicy: RemovalPolicy.DESTROY,
-    });
-    acknowledge(this.table, {
-      'AwsSolutions-DDB3': 'The table holds the reservations of a day; there is nothing to recover to a point in time.',
     });
   }
 }

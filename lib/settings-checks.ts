@@ -52,13 +52,15 @@ export function wrongTogether(settings: CheckedSettings, faulty: ReadonlySet<str
 const MAX_ENVIRONMENT_BYTES = 4096;
 /** Names that AWS makes for the work bucket and the budget's table at deployment, at their longest. */
 const [BUCKET_NAME, TABLE_NAME] = ['b'.repeat(63), 't'.repeat(128)] as const;
-/** What else `lib/pipeline-function.ts` sets. */
-const SERVICE_NAME = `,"POWERTOOLS_SERVICE_NAME":"${'f'.repeat(64)}"`;
+/** What else `lib/pipeline-function.ts` and `lib/batch-inference.ts` set, at its longest. */
+const FURTHER =
+  `,"POWERTOOLS_SERVICE_NAME":"${'f'.repeat(64)}"`.length +
+  `,"BATCH_ROLE_ARN":"arn:aws-us-gov:iam::123456789012:role/${'r'.repeat(64)}"`.length;
 
 /** Whether the functions can be given all of it. */
 export function wrongInLength(settings: Settings): WrongSetting[] {
   const environment = functionEnvironment(settings, BUCKET_NAME, TABLE_NAME);
-  const bytes = Buffer.byteLength(JSON.stringify(environment)) + SERVICE_NAME.length;
+  const bytes = Buffer.byteLength(JSON.stringify(environment)) + FURTHER;
   if (bytes <= MAX_ENVIRONMENT_BYTES) return [];
   const [name = ''] = Object.entries(environment).toSorted(([, a], [, b]) => b.length - a.length)[0] ?? [];
   const got = `${Buffer.byteLength(environment[name] ?? '')} bytes of the ${bytes} that the functions' environment would have`;

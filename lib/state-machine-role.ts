@@ -24,7 +24,7 @@ export class StateMachineRole extends Role {
     allow(this, { actions: ['lambda:InvokeFunction'], resources: functions.map((each) => each.functionArn) });
     allow(this, {
       actions: ['s3:GetObject'],
-      resources: [workPatterns.manifest, workPatterns.batchState].map((keys) => workBucket.arnForObjects(keys)),
+      resources: [workPatterns.manifest, workPatterns.batchManifest].map((keys) => workBucket.arnForObjects(keys)),
       why: WHY_WORK_PART,
     });
     allow(this, {

@@ -17,6 +17,7 @@ export const workPatterns = {
   quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,
   claims: workKeys.claim('*'),
   batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,
+  batchManifest: workKeys.batchManifest(ANY_RUN),
   batchInput: `${workKeys.batchInputPrefix(ANY_RUN, 0).replace(/\d+\/$/, '')}*`,
   batchOutput: `${workKeys.batchOutputPrefix(ANY_RUN)}*`,
 };

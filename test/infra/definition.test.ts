@@ -45,6 +45,48 @@ function withoutComments(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value, (key, part) => (key === 'Comment' ? undefined : part)));
 }
 
+const chunkTask = (lambdaId: string, phase?: string) => ({
+  Type: 'Task',
+  Resource: lambda(lambdaId),
+  Parameters: { ...chunkPayload, ...(phase === undefined ? {} : { phase }) },
+  // A minute more than the function's own limit.
+  TimeoutSeconds: 660,
+});
+
+/** A Distributed Map over a manifest in the work bucket. */
+const mapOver = (manifestKey: string, results: string, children: { StartAt: string; States: object }) => ({
+  Type: 'Map',
+  MaxConcurrency: 7,
+  ToleratedFailurePercentage: 100,
+  ItemReader: {
+    Resource: 'arn:aws:states:::s3:getObject',
+    ReaderConfig: { InputType: 'JSONL' },
+    Parameters: { Bucket: '<WorkBucket>', 'Key.$': manifestKey },
+  },
+  ItemSelector: {
+    'run.$': '$$.Execution.Name',
+    'chunk.$': '$$.Map.Item.Value',
+    'options.$': '$.plan.options',
+  },
+  ItemProcessor: { ProcessorConfig: { Mode: 'DISTRIBUTED', ExecutionType: 'STANDARD' }, ...children },
+  ResultWriter: {
+    Resource: 'arn:aws:states:::s3:putObject',
+    Parameters: { Bucket: '<WorkBucket>', 'Prefix.$': `States.Format('${results}', $$.Execution.Name)` },
+  },
+  ResultPath: null,
+  Catch: toSummary,
+});
+
+const batchTask = (action: string) => ({
+  Type: 'Task',
+  Resource: lambda('JudgeBatchFunction'),
+  Parameters: { action, run },
+  ResultPath: '$.batch',
+  Retry: [judge, ended],
+  Catch: toSummary,
+  Next: 'BatchEnded',
+});
+
 it('has exactly these states', () => {
   expect(withoutComments(definition)).toEqual({
     StartAt: 'Start',
@@ -75,62 +117,79 @@ it('has exactly these states', () => {
         Default: 'MoreParts',
       },
       ForEachChunk: {
-        Type: 'Map',
-        MaxConcurrency: 7,
-        ToleratedFailurePercentage: 100,
-        ItemReader: {
-          Resource: 'arn:aws:states:::s3:getObject',
-          ReaderConfig: { InputType: 'JSONL' },
-          Parameters: { Bucket: '<WorkBucket>', 'Key.$': '$.plan.manifest.key' },
-        },
-        ItemSelector: {
-          'run.$': '$$.Execution.Name',
-          'chunk.$': '$$.Map.Item.Value',
-          'options.$': '$.plan.options',
-        },
-        ItemProcessor: {
-          ProcessorConfig: { Mode: 'DISTRIBUTED', ExecutionType: 'STANDARD' },
+        ...mapOver('$.plan.manifest.key', 'runs/{}/map', {
           StartAt: 'LogTraces',
           States: {
             LogTraces: {
-              Type: 'Task',
-              Resource: lambda('LogTracesFunction'),
-              Parameters: chunkPayload,
-              // A minute more than the function's own limit.
-              TimeoutSeconds: 660,
+              ...chunkTask('LogTracesFunction'),
               ResultPath: '$.logged',
               Retry: [transient, ended],
               Next: 'EvaluationWanted',
             },
             EvaluationWanted: {
               Type: 'Choice',
-              Choices: [{ Variable: '$.options.evaluate', BooleanEquals: true, Next: 'EvaluateTraces' }],
-              Default: 'ChunkDone',
+              Choices: [
+                { Variable: '$.options.evaluate', BooleanEquals: false, Next: 'ChunkDone' },
+                { Variable: '$.options.judge', StringEquals: 'batch', Next: 'PrepareBatch' },
+              ],
+              Default: 'EvaluateTraces',
             },
             EvaluateTraces: {
-              Type: 'Task',
-              Resource: lambda('EvaluateTracesFunction'),
-              Parameters: chunkPayload,
-              TimeoutSeconds: 660,
+              ...chunkTask('EvaluateTracesFunction'),
+              ResultPath: '$.evaluated',
+              Retry: [judge, ended],
+              Next: 'ChunkDone',
+            },
+            PrepareBatch: {
+              ...chunkTask('EvaluateTracesFunction', 'prepare'),
               ResultPath: '$.evaluated',
               Retry: [judge, ended],
               Next: 'ChunkDone',
             },
             ChunkDone: { Type: 'Succeed' },
           },
-        },
-        ResultWriter: {
-          Resource: 'arn:aws:states:::s3:putObject',
-          Parameters: { Bucket: '<WorkBucket>', 'Prefix.$': "States.Format('runs/{}/map', $$.Execution.Name)" },
-        },
-        ResultPath: null,
-        Catch: toSummary,
+        }),
         Next: 'MoreParts',
       },
       MoreParts: {
         Type: 'Choice',
-        Choices: [{ Variable: '$.plan.more', BooleanEquals: true, Next: 'PlanCaptures' }],
+        Choices: [
+          { Variable: '$.plan.more', BooleanEquals: true, Next: 'PlanCaptures' },
+          {
+            And: [
+              { Variable: '$.plan.options.judge', StringEquals: 'batch' },
+              { Variable: '$.plan.options.evaluate', BooleanEquals: true },
+              { Variable: '$.plan.options.dryRun', BooleanEquals: false },
+            ],
+            Next: 'StartBatch',
+          },
+        ],
         Default: 'SummarizeRun',
+      },
+      StartBatch: batchTask('start'),
+      CheckBatch: batchTask('check'),
+      BatchEnded: {
+        Type: 'Choice',
+        Choices: [
+          { Variable: '$.batch.outcome', StringEquals: 'ready', Next: 'ForEachAnsweredChunk' },
+          { Variable: '$.batch.outcome', StringEquals: 'waiting', Next: 'WaitForBatch' },
+        ],
+        Default: 'SummarizeRun',
+      },
+      WaitForBatch: { Type: 'Wait', SecondsPath: '$.batch.pollSeconds', Next: 'CheckBatch' },
+      ForEachAnsweredChunk: {
+        ...mapOver('$.batch.manifest.key', 'runs/{}/map-batch', {
+          StartAt: 'ApplyBatch',
+          States: {
+            ApplyBatch: {
+              ...chunkTask('EvaluateTracesFunction', 'apply'),
+              ResultPath: '$.evaluated',
+              Retry: [judge, ended],
+              End: true,
+            },
+          },
+        }),
+        Next: 'SummarizeRun',
       },
       SummarizeRun: {
         Type: 'Task',
@@ -158,7 +217,8 @@ it('retries every error that the functions call retryable, and none that they do
   const all = JSON.stringify(definition);
   // Whatever would be the same again, such as CaptureMissing, is neither retried nor swallowed.
   expect(all).not.toContain('"States.TaskFailed"');
-  expect(all.match(/"ErrorEquals":\["States\.ALL"\]/g)).toHaveLength(2);
+  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(5);
+  expect(all.match(/States\.ALL/g)).toHaveLength(5);
 });
 
 it('is a STANDARD state machine that logs all, to a log group under /aws/vendedlogs', () => {

@@ -23,6 +23,7 @@ it('there is one for each step', () => {
     PlanCapturesFunction: 'sagemaker-data-capture-planner-test',
     LogTracesFunction: 'sagemaker-data-capture-processor-test',
     EvaluateTracesFunction: 'sagemaker-data-capture-evaluator-test',
+    JudgeBatchFunction: 'sagemaker-data-capture-batcher-test',
     SummarizeRunFunction: 'sagemaker-data-capture-summarizer-test',
   });
 });

@@ -5,15 +5,20 @@ const AT = 'arn:aws:bedrock:eu-west-1:123456789012';
 const OTHER = 'arn:aws:bedrock:us-west-2:210987654321';
 const SECRET = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:judge-AbCdEf';
 
-const JUDGE_ACTION = /^(bedrock|sagemaker|secretsmanager):/;
+/** What a judge of any kind needs; a batch job is another matter. */
+const JUDGE_ACTION = /^(bedrock:(InvokeModel|ApplyGuardrail)|sagemaker:|secretsmanager:)/;
 
+/** Who may ask the judge: the evaluator, and Bedrock itself for the batch jobs that it runs. */
 function judgeLines(settings: Record<string, string>): Line[] {
   const policies = policiesOf(templateOf({ EVALUATION_BUDGET_USD: '0', ...settings }));
-  const withJudge = Object.entries(policies).filter(([, lines]) =>
-    lines.some(([[action]]) => JUDGE_ACTION.test(action ?? '')),
-  );
-  for (const [role] of withJudge) expect(role).toBe('EvaluateTracesRole');
-  return (policies.EvaluateTracesRole ?? []).filter(([[action]]) => JUDGE_ACTION.test(action ?? ''));
+  const ofJudge = (role: string): Line[] =>
+    (policies[role] ?? []).filter(([[action]]) => JUDGE_ACTION.test(action ?? ''));
+  const others = Object.keys(policies).filter((role) => !['EvaluateTracesRole', 'BatchServiceRole'].includes(role));
+  expect(others.flatMap(ofJudge)).toEqual([]);
+  const lines = ofJudge('EvaluateTracesRole');
+  // A job gets the model, but no guardrail, no key, and no judge outside Bedrock.
+  expect(ofJudge('BatchServiceRole')).toEqual(lines.filter(([[action]]) => action === 'bedrock:InvokeModel'));
+  return lines;
 }
 
 const invoke = (resource: string): Line => [['bedrock:InvokeModel'], [resource]];

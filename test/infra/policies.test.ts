@@ -12,6 +12,12 @@ const captures: Line[] = [
 const work = (...keys: string[]): string[] => keys.map((key) => `<WorkBucket.Arn>/${key}`);
 const PROFILE = 'arn:aws:bedrock:eu-west-1:123456789012:inference-profile/global.anthropic.claude-sonnet-4-6';
 const throughProfile = { StringEquals: { 'bedrock:InferenceProfileArn': PROFILE } };
+const model: Line[] = [
+  [['bedrock:InvokeModel'], [PROFILE]],
+  [['bedrock:InvokeModel'], ['arn:aws:bedrock:*::foundation-model/anthropic.claude-sonnet-4-6'], throughProfile],
+  [['bedrock:InvokeModel'], ['arn:aws:bedrock:::foundation-model/anthropic.claude-sonnet-4-6'], throughProfile],
+];
+const JOBS = 'arn:aws:bedrock:eu-west-1:123456789012:model-invocation-job/*';
 const STATES = 'arn:aws:states:eu-west-1:123456789012';
 const MACHINE = 'sagemaker-data-capture-monitoring-test';
 
@@ -40,18 +46,44 @@ it.each<[string, Line[]]>([
     [
       logsTo('EvaluateTracesLogs'),
       ...captures,
-      [['s3:PutObject'], work('runs/*/receipts/*')],
-      [['bedrock:InvokeModel'], [PROFILE]],
-      [['bedrock:InvokeModel'], ['arn:aws:bedrock:*::foundation-model/anthropic.claude-sonnet-4-6'], throughProfile],
-      [['bedrock:InvokeModel'], ['arn:aws:bedrock:::foundation-model/anthropic.claude-sonnet-4-6'], throughProfile],
+      [['s3:GetObject'], work('batch/*/state/*', 'batch/*/output/*')],
+      [['s3:PutObject'], work('runs/*/receipts/*', 'batch/*/state/*', 'batch/*/input/*')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+      ...model,
       [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],
+    ],
+  ],
+  [
+    'JudgeBatchRole',
+    [
+      logsTo('JudgeBatchLogs'),
+      [['s3:GetObject'], work('runs/*/manifest/*', 'batch/*/state/*')],
+      [['s3:PutObject'], work('batch/*/state/*')],
+      [['s3:AbortMultipartUpload'], work('batch/*/state/*')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+      [['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'], [JOBS]],
+      [['bedrock:CreateModelInvocationJob'], [PROFILE]],
+      [
+        ['iam:PassRole'],
+        ['<BatchServiceRole.Arn>'],
+        { StringEquals: { 'iam:PassedToService': 'bedrock.amazonaws.com' } },
+      ],
+    ],
+  ],
+  [
+    'BatchServiceRole',
+    [
+      [['s3:GetObject'], work('batch/*/input/*')],
+      [['s3:PutObject'], work('batch/*/output/*')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+      ...model,
     ],
   ],
   [
     'SummarizeRunRole',
     [
       logsTo('SummarizeRunLogs'),
-      [['s3:GetObject'], work('runs/*/plan/*', 'runs/*/manifest/*', 'runs/*/receipts/*')],
+      [['s3:GetObject'], work('runs/*/plan/*', 'runs/*/manifest/*', 'runs/*/receipts/*', 'batch/*/state/*')],
       [['s3:PutObject'], work('runs/*/summary.json')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
     ],
@@ -65,13 +97,14 @@ it.each<[string, Line[]]>([
           '<PlanCapturesFunction.Arn>',
           '<LogTracesFunction.Arn>',
           '<EvaluateTracesFunction.Arn>',
+          '<JudgeBatchFunction.Arn>',
           '<SummarizeRunFunction.Arn>',
         ],
       ],
-      [['s3:GetObject'], work('runs/*/manifest/*')],
+      [['s3:GetObject'], work('runs/*/manifest/*', 'batch/*/state/manifest.jsonl')],
       [
         ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'],
-        work('runs/*/map/*'),
+        work('runs/*/map/*', 'runs/*/map-batch/*'),
       ],
       [['states:StartExecution'], [`${STATES}:stateMachine:${MACHINE}`]],
       [
@@ -109,7 +142,7 @@ it.each<[string, Line[]]>([
 it('no other role has a policy, and none a managed one', () => {
   const roles = resourcesOfType(template, 'AWS::IAM::Role');
   expect(Object.keys(roles).toSorted()).toEqual(Object.keys(policies).toSorted());
-  expect(Object.keys(roles)).toHaveLength(7);
+  expect(Object.keys(roles)).toHaveLength(9);
   for (const { Properties } of Object.values(roles)) {
     expect(Properties.ManagedPolicyArns).toBeUndefined();
     expect(Properties.Policies).toBeUndefined();
@@ -120,13 +153,19 @@ it('each role is for one service', () => {
   const services = Object.entries(resourcesOfType(template, 'AWS::IAM::Role')).map(([name, { Properties }]) => {
     const { Statement } = Properties.AssumeRolePolicyDocument as { Statement: object[] };
     expect(Statement).toHaveLength(1);
-    return [name, Statement[0]] as const;
+    return [name, flattened(Statement[0])] as const;
   });
   const trust = (Service: string) => ({ Action: 'sts:AssumeRole', Effect: 'Allow', Principal: { Service } });
   expect(Object.fromEntries(services)).toEqual({
     PlanCapturesRole: trust('lambda.amazonaws.com'),
     LogTracesRole: trust('lambda.amazonaws.com'),
     EvaluateTracesRole: trust('lambda.amazonaws.com'),
+    JudgeBatchRole: trust('lambda.amazonaws.com'),
+    // Jobs of this account, and nobody else's in its name.
+    BatchServiceRole: {
+      ...trust('bedrock.amazonaws.com'),
+      Condition: { StringEquals: { 'aws:SourceAccount': '123456789012' }, ArnEquals: { 'aws:SourceArn': JOBS } },
+    },
     SummarizeRunRole: trust('lambda.amazonaws.com'),
     CapturesNotificationsRole: trust('lambda.amazonaws.com'),
     MonitoringRole: trust('states.amazonaws.com'),
@@ -182,6 +221,8 @@ it('the functions run under the roles that people know', () => {
     PlanCapturesRole: 'sagemaker-data-capture-planning-test',
     LogTracesRole: 'sagemaker-data-capture-processing-test',
     EvaluateTracesRole: 'sagemaker-data-capture-evaluation-test',
+    JudgeBatchRole: 'sagemaker-data-capture-batching-test',
+    BatchServiceRole: 'sagemaker-data-capture-batch-job-test',
     SummarizeRunRole: 'sagemaker-data-capture-summary-test',
   });
 });

@@ -49,6 +49,10 @@ describe('the work bucket', () => {
     expect(days(workKeys.summary(run))).toBe(90);
     expect(days(`${workKeys.mapResultPrefix(run)}/id/manifest.json`)).toBe(90);
     expect(days(workKeys.claim('digest'))).toBe(14);
+    // These hold what was captured.
+    expect(days(workKeys.batchInput(run, 0, 0))).toBe(7);
+    expect(days(`${workKeys.batchOutputPrefix(run)}job/0.jsonl.out`)).toBe(7);
+    expect(days(workKeys.batchJobs(run))).toBe(7);
     expect(days(workKeys.quarantine(run, 0))).toBe(365);
   });
 

@@ -1,0 +1,56 @@
+/** The app as the CDK CLI runs it: by `node bin/app.ts`, with the settings in the environment. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { REQUIRED_SETTINGS } from '../helpers/synth.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'app-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const NODE = join('node_modules', 'node', 'bin', 'node');
+
+function app(env: Record<string, string>): { status: number | null; stdout: string; stderr: string } {
+  const { context } = JSON.parse(readFileSync('cdk.json', 'utf8')) as { context: object };
+  return spawnSync(NODE, [join('bin', 'app.ts')], {
+    encoding: 'utf8',
+    env: {
+      PATH: process.env.PATH ?? '',
+      CDK_OUTDIR: join(folder, 'out'),
+      CDK_CONTEXT_JSON: JSON.stringify({ ...context, 'aws:cdk:bundling-stacks': [] }),
+      DOTENV_CONFIG_PATH: join(folder, '.env'),
+      ...env,
+    },
+  });
+}
+
+it('says what is missing, and no more than that', () => {
+  writeFileSync(
+    join(folder, '.env'),
+    'STACK_PREFIX=test\nMLFLOW_TRACKING_URI=https://bob:hunter2@mlflow.example.com\n',
+  );
+  const { status, stdout, stderr } = app({ SAGEMAKER_ENDPOINT_NAME: 'my-endpoint' });
+  expect(status).toBe(1);
+  expect(stdout).toBe('');
+  expect(stderr.split('\n')).toEqual([
+    'These settings are not valid (see .env.example):',
+    expect.stringMatching(/^ {2}MLFLOW_TRACKING_URI: got "https:\/\/…@mlflow.example.com"; allowed: /),
+    expect.stringMatching(/^ {2}DATA_CAPTURE_S3_BUCKET: got nothing \(it is required\)/),
+    '',
+  ]);
+});
+
+it('makes the stack of the prefix, with warnings where something is doubtful', () => {
+  const lines = Object.entries({ ...REQUIRED_SETTINGS, STACK_PREFIX: 'of-file', MAX_CONCURENCY: '3' });
+  writeFileSync(join(folder, '.env'), lines.map(([name, value]) => `${name}=${value}\n`).join(''));
+  const { status, stderr } = app({ STACK_PREFIX: 'of-environment' });
+  expect({ status, stderr }).toMatchObject({ status: 0 });
+  const manifest = readFileSync(join(folder, 'out', 'manifest.json'), 'utf8');
+  expect(manifest).toContain('SageMakerInferenceMonitoringStack-of-environment');
+  expect(manifest).not.toContain('of-file');
+  const metadata = readFileSync(
+    join(folder, 'out', 'SageMakerInferenceMonitoringStack-of-environment.metadata.json'),
+    'utf8',
+  );
+  expect(metadata).toContain('.env sets MAX_CONCURENCY, which is no setting of this stack; is MAX_CONCURRENCY meant?');
+});

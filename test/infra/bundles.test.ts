@@ -1,0 +1,63 @@
+/** The functions as they are deployed: really bundled, small, and whole. */
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { Template } from 'aws-cdk-lib/assertions';
+import { flattened, type Resource, resourcesOf, testApp, testStack } from '../helpers/synth.ts';
+
+/** As the requirement has it; a cold start reads and compiles all of it. */
+const MAX_BUNDLE_BYTES = 2 * 1000 * 1000;
+
+const NODE = resolve('node_modules', 'node', 'bin', 'node');
+const outdir = mkdtempSync(join(tmpdir(), 'bundles-'));
+afterAll(() => rmSync(outdir, { recursive: true }));
+
+const stack = testStack({}, testApp({ outdir, bundle: true }));
+const template = Template.fromStack(stack);
+const functions = Object.values(resourcesOf(template))
+  .filter(({ Type, Properties }) => Type === 'AWS::Lambda::Function' && Properties.Runtime === 'nodejs24.x')
+  .map((resource): [string, Resource] => [String(resource.Properties.FunctionName), resource]);
+
+const folderOf = ({ Properties }: Resource): string => {
+  const { S3Key } = flattened(Properties.Code) as { S3Key: string };
+  return join(outdir, `asset.${S3Key.replace('.zip', '')}`);
+};
+
+it('there are five', () => {
+  expect(functions).toHaveLength(5);
+});
+
+describe.each(functions)('%s', (_, resource) => {
+  it('is one file of 2 MB at most', () => {
+    expect(readdirSync(folderOf(resource))).toEqual(['index.mjs']);
+    expect(statSync(join(folderOf(resource), 'index.mjs')).size).toBeLessThanOrEqual(MAX_BUNDLE_BYTES);
+  });
+
+  it('loads where there are no packages, and takes its environment', () => {
+    // Away from the project, whose node_modules would make up for what the bundle lacks.
+    const away = mkdtempSync(join(tmpdir(), 'function-'));
+    try {
+      cpSync(folderOf(resource), away, { recursive: true });
+      const { Variables } = flattened(resource.Properties.Environment) as { Variables: Record<string, string> };
+      const script = "import('./index.mjs').then(({ handler }) => console.log(typeof handler))";
+      const { stdout, stderr } = spawnSync(NODE, ['-e', script], {
+        cwd: away,
+        encoding: 'utf8',
+        env: { ...Variables, AWS_REGION: 'eu-west-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' },
+      });
+      expect({ stdout, stderr }).toEqual({ stdout: 'function\n', stderr: '' });
+    } finally {
+      rmSync(away, { recursive: true });
+    }
+  });
+
+  it('refuses to start without its environment, by name', () => {
+    const { stdout } = spawnSync(
+      NODE,
+      ['-e', "import('./index.mjs').catch((error) => console.log(error.name, error.message))"],
+      { cwd: folderOf(resource), encoding: 'utf8', env: { AWS_REGION: 'eu-west-1' } },
+    );
+    expect(stdout).toMatch(/^InvalidEnvironment .*STACK_PREFIX.*WORK_BUCKET/);
+  });
+});

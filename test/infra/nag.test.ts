@@ -1,0 +1,111 @@
+/** cdk-nag's AwsSolutions rules: no finding is left open, and no acknowledgement is wider than a finding. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type App, Stack, Validations } from 'aws-cdk-lib';
+import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { acknowledge } from '../../lib/acknowledge.ts';
+import { testApp, testStack } from '../helpers/synth.ts';
+
+jest.mock('../../lib/acknowledge.ts', () => ({ acknowledge: jest.fn() }));
+const acknowledged = jest.mocked(acknowledge);
+const really = jest.requireActual<typeof import('../../lib/acknowledge.ts')>('../../lib/acknowledge.ts').acknowledge;
+
+interface Finding {
+  rule: string;
+  path: string;
+}
+
+interface Report {
+  pluginReports: {
+    violations: { ruleName: string; violatingConstructs: { constructPath: string }[] }[];
+  }[];
+}
+
+/** Everything that a stack can have: each setting brings permissions of its own. */
+const EVERYTHING = {
+  ALARM_EMAIL: 'on-call@example.com',
+  MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-tracking-server/main',
+  MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
+  DATA_CAPTURE_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd',
+  BEDROCK_MODEL_ID: 'arn:aws:bedrock:eu-west-1:123456789012:application-inference-profile/a1b2c3',
+  BEDROCK_GUARDRAIL_ID: 'gr1234',
+  BEDROCK_GUARDRAIL_VERSION: '1',
+  EVALUATION_BUDGET_USD: '0',
+};
+
+function findingsOf(build: (app: App) => void): Finding[] {
+  const outdir = mkdtempSync(join(tmpdir(), 'nag-'));
+  try {
+    const app = testApp({ outdir });
+    build(app);
+    Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
+    try {
+      app.synth();
+    } catch (error) {
+      // Findings stop the synthesis; here they are looked at.
+      if ((error as Error).name !== 'ValidationFailed') throw error;
+    }
+    const { pluginReports } = JSON.parse(readFileSync(join(outdir, 'validation-report.json'), 'utf8')) as Report;
+    return pluginReports.flatMap(({ violations }) =>
+      violations.flatMap(({ ruleName, violatingConstructs }) =>
+        violatingConstructs.map(({ constructPath }) => ({ rule: ruleName, path: constructPath })),
+      ),
+    );
+  } finally {
+    rmSync(outdir, { recursive: true });
+  }
+}
+
+const settings: [string, Record<string, string>][] = [
+  ['the required settings alone', {}],
+  ['every setting that brings permissions', EVERYTHING],
+  ['an app of SageMaker', { MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC' }],
+  ['a judge on an endpoint', { BEDROCK_MODEL_ID: 'sagemaker:/my-judge', EVALUATION_BUDGET_USD: '0' }],
+];
+
+describe.each(settings)('with %s', (_, given) => {
+  beforeEach(() => acknowledged.mockReset());
+
+  it('no finding is left', () => {
+    acknowledged.mockImplementation(really);
+    expect(findingsOf((app) => testStack(given, app))).toEqual([]);
+  });
+
+  it('every acknowledgement is of a finding that is there, by its own id, with a reason', () => {
+    const findings = findingsOf((app) => testStack(given, app));
+    const reasons = acknowledged.mock.calls.flatMap(([construct, all]) =>
+      Object.entries(all).map(([rule, reason]) => ({ path: construct.node.path, rule, reason })),
+    );
+    const covers = (ack: { path: string; rule: string }, { path, rule }: Finding): boolean =>
+      rule === ack.rule && (path === ack.path || path.startsWith(`${ack.path}/`));
+    // None is for a whole stack, or for a whole rule that has details.
+    for (const { path, rule, reason } of reasons) {
+      expect(path.split('/').length).toBeGreaterThan(1);
+      expect(rule).not.toBe('AwsSolutions-IAM5');
+      expect(reason).toMatch(/^[A-Z].{25,}\.$/s);
+    }
+    expect(reasons.filter((ack) => !findings.some((finding) => covers(ack, finding)))).toEqual([]);
+    expect(findings.filter((finding) => !reasons.some((ack) => covers(ack, finding)))).toEqual([]);
+    expect(findings.length).toBeGreaterThan(10);
+  });
+});
+
+it('a planted mistake is found', () => {
+  acknowledged.mockReset();
+  const findings = findingsOf((app) => {
+    const stack = new Stack(app, 'Careless');
+    new Bucket(stack, 'Open');
+    const role = new Role(stack, 'Role', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
+    role.addToPolicy(new PolicyStatement({ actions: ['s3:*'], resources: ['*'] }));
+  });
+  expect(findings).toEqual(
+    expect.arrayContaining([
+      { rule: 'AwsSolutions-S10', path: 'Careless/Open/Resource' },
+      { rule: 'AwsSolutions-IAM5[Resource::*]', path: 'Careless/Role/DefaultPolicy/Resource' },
+      { rule: 'AwsSolutions-IAM5[Action::s3:*]', path: 'Careless/Role/DefaultPolicy/Resource' },
+    ]),
+  );
+});

@@ -1,0 +1,86 @@
+/** The runbook and the stack agree: sections and alarms, names, inputs, commands. */
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { RETRYABLE_ERRORS } from '../../lambda/common/errors.ts';
+import { parseInput } from '../../lambda/run/input.ts';
+import { resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
+
+const text = readFileSync('docs/runbook.md', 'utf8');
+const template = templateOf({ STACK_PREFIX: 'prod' });
+
+const sections = Object.fromEntries(
+  text
+    .split(/^## /m)
+    .slice(1)
+    .map((section) => {
+      const [title = '', ...rest] = section.split('\n');
+      return [title, rest.join('\n')];
+    }),
+);
+const alarms = Object.values(resourcesOfType(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) =>
+  String(Properties.AlarmName).replace('sagemaker-monitoring-prod-', ''),
+);
+
+it('has a section for each alarm, and for no other', () => {
+  const general = ['Before you start', 'Nothing is processed'];
+  expect(
+    Object.keys(sections)
+      .filter((title) => !general.includes(title))
+      .toSorted(),
+  ).toEqual(alarms.toSorted());
+});
+
+it.each(alarms)('%s: what it means, where to look, how to repair, how to verify', (alarm) => {
+  const parts = ['What it means', 'Where to look first', 'How to repair', 'How to verify'];
+  const places = parts.map((part) => sections[alarm]?.indexOf(`**${part}.**`) ?? -1);
+  expect(places).toEqual(places.toSorted((a, b) => a - b));
+  expect(Math.min(...places)).toBeGreaterThanOrEqual(0);
+  expect(sections[alarm]).toContain('```bash\n');
+});
+
+it('the table at its head lists every alarm', () => {
+  const listed = [...text.matchAll(/^\| \[(\w+)\]\(#(\w+)\) \|/gm)].map(([, name, anchor]) => {
+    expect(anchor).toBe(name?.toLowerCase());
+    return name;
+  });
+  expect(listed.toSorted()).toEqual(alarms.toSorted());
+});
+
+it('explains every error that is retried', () => {
+  expect(RETRYABLE_ERRORS.filter((name) => !text.includes(`\`${name}\``))).toEqual([]);
+});
+
+it('names what is deployed', () => {
+  const deployed = JSON.stringify(resourcesOf(template)).concat(JSON.stringify(template.toJSON().Outputs));
+  const named = [...text.matchAll(/[\w/-]{3,}(?:\$PREFIX|<prefix>)[\w-]*/g)].map(([name]) =>
+    name.replace('$PREFIX', 'prod').replace('<prefix>', 'prod'),
+  );
+  const functions = ['planner', 'processor', 'evaluator', 'batcher', 'summarizer'].map(
+    (each) => `/aws/lambda/sagemaker-data-capture-${each}-prod`,
+  );
+  const names = new Set([...named, ...functions]);
+  // The stack's own name, which is in no template, and the pattern of the alarms' names.
+  expect(names.delete('SageMakerInferenceMonitoringStack-prod')).toBe(true);
+  expect(names.size).toBeGreaterThan(5);
+  for (const name of names) expect({ name, deployed: deployed.includes(name) }).toEqual({ name, deployed: true });
+  for (const [, output] of text.matchAll(/\$\(out (\w+)\)/g)) {
+    expect(Object.keys(template.toJSON().Outputs as object)).toContain(output);
+  }
+});
+
+it('every input that it starts a run with is one that planning takes', () => {
+  const inputs = [...text.matchAll(/start "(\{.*?\})"/g)].map(([, input = '']) =>
+    input.replaceAll('\\"', '"').replaceAll('$RUN', 'some-run').replaceAll('$CAPTURES', 'captures'),
+  );
+  expect(inputs.length).toBeGreaterThan(5);
+  for (const input of inputs) expect(parseInput(JSON.parse(input))).toHaveProperty('kind');
+});
+
+it('every command is one that bash can read', () => {
+  const blocks = [...text.matchAll(/```bash\n([\s\S]*?)```/g)].map(([, block = '']) => block);
+  expect(blocks.length).toBeGreaterThan(15);
+  for (const block of blocks) {
+    const { status, stderr } = spawnSync('bash', ['-n'], { input: block, encoding: 'utf8' });
+    expect({ status, stderr, block }).toEqual({ status: 0, stderr: '', block });
+  }
+});
