@@ -1,0 +1,346 @@
+/**
+ * The pipeline's own functions against real servers, with proxies in front of S3 and MLflow that inject faults. The state
+ * machine's part (retries of the named errors, each chunk for itself, the summary in any case) is played here; the tests
+ * of the deployed path have the real one.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import { readEnvironment } from '../../lambda/common/environment.ts';
+import { RETRYABLE_ERRORS, toNamedError } from '../../lambda/common/errors.ts';
+import { Storage } from '../../lambda/common/storage.ts';
+import type { ChunkRequest, NamedError, PlanResult } from '../../lambda/contract.ts';
+import { createBedrockClient } from '../../lambda/judge/bedrock.ts';
+import { createJudge } from '../../lambda/judge/create-judge.ts';
+import { priceCall } from '../../lambda/judge/prices.ts';
+import { scorersFor } from '../../lambda/judge/scorers.ts';
+import type { Judge } from '../../lambda/judge/types.ts';
+import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../lambda/mlflow/client.ts';
+import { evaluateChunk } from '../../lambda/run/evaluate-chunk.ts';
+import { logChunk } from '../../lambda/run/log-chunk.ts';
+import { planCaptures } from '../../lambda/run/planner.ts';
+import { readManifest } from '../../lambda/run/receipts.ts';
+import { type RunSummary, summarizeRun } from '../../lambda/run/summary.ts';
+import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
+import { projectPath } from '../../local/project-root.ts';
+import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import { type FaultProxy, startFaultProxy } from './fault-proxy.ts';
+import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';
+
+const CAPTURES = 'fault-captures';
+const WORK = 'fault-work';
+const MODEL = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
+/** Waits are cut short: what is tested is what happens after them. */
+const RETRY = { baseMs: 20, capMs: 300 };
+/** A body that stalls is given up after this; SQLite on a busy machine answers well within it. */
+const MLFLOW_TIMEOUT_MS = 8_000;
+/** As the state machine does: the first attempt and six retries. */
+const ATTEMPTS = 7;
+const RETRYABLE = new Set<string>([...RETRYABLE_ERRORS, 'Runtime.ExitError']);
+/** What a function has left of its time where a test says nothing else. */
+const LAMBDA_MS = 300_000;
+const CREDENTIALS = { accessKeyId: 'test', secretAccessKey: 'test' };
+
+export interface RunOutcome {
+  run: string;
+  summary: RunSummary;
+  equations: Equations;
+  /** Names of the errors that attempts ended with, in order. */
+  errors: string[];
+  plan?: PlanResult;
+}
+
+export interface RunHooks {
+  /** Between planning and reading. */
+  planned?(): Promise<unknown>;
+  /** Between logging and evaluating. */
+  logged?(): Promise<unknown>;
+  /** Writes the first attempt of a chunk in a process of its own, for `killWorker`. */
+  logInProcess?: boolean;
+  /** Milliseconds that an attempt to evaluate has left; default plenty. */
+  evaluateMs?(attempt: number): number | undefined;
+}
+
+/** Servers that all tests of one MLflow version share. */
+export class FaultPipeline {
+  readonly ministack: MiniStack;
+  readonly judge: StandInJudge;
+  readonly s3: S3Client;
+  readonly s3Proxy: FaultProxy;
+  readonly mlflowProxy: FaultProxy;
+  readonly reader: FaultReader;
+  readonly version: string;
+  server: MlflowServer;
+  readonly #directory: string;
+  readonly #storage: Storage;
+  readonly #judgeUnderTest: Judge;
+  readonly #stores: MlflowClient[] = [];
+  readonly running = new Set<string>();
+  #worker: ChildProcess | undefined;
+
+  private constructor(
+    parts: Pick<FaultPipeline, 'ministack' | 'judge' | 's3' | 's3Proxy' | 'mlflowProxy' | 'reader' | 'server'>,
+    directory: string,
+  ) {
+    this.ministack = parts.ministack;
+    this.judge = parts.judge;
+    this.s3 = parts.s3;
+    this.s3Proxy = parts.s3Proxy;
+    this.mlflowProxy = parts.mlflowProxy;
+    this.reader = parts.reader;
+    this.server = parts.server;
+    this.version = parts.server.version;
+    this.#directory = directory;
+    // Three attempts of the SDK, with its waits of up to 0.1 and 0.2 s.
+    this.#storage = new Storage(clientOf(parts.s3Proxy.url, 3));
+    const bedrockRuntime = createBedrockClient({
+      endpoint: parts.judge.url,
+      region: 'us-east-1',
+      credentials: CREDENTIALS,
+    });
+    this.#judgeUnderTest = createJudge({ model: MODEL, priceCall, clients: { bedrockRuntime } });
+  }
+
+  static async start(version?: string): Promise<FaultPipeline> {
+    const directory = mkdtempSync(join(tmpdir(), 'faults-'));
+    const [ministack, server, judge] = await Promise.all([
+      startMiniStack(),
+      startMlflowServer({ directory, ...(version === undefined ? {} : { version }) }),
+      startStandInJudge({}),
+    ]);
+    const [s3Proxy, mlflowProxy, reader] = await Promise.all([
+      startFaultProxy(ministack.url),
+      startFaultProxy(server.url),
+      startFaultReader(version, server.url, ministack.env),
+    ]);
+    const s3 = clientOf(ministack.url, 3);
+    for (const Bucket of [CAPTURES, WORK]) await s3.send(new CreateBucketCommand({ Bucket }));
+    return new FaultPipeline({ ministack, server, judge, s3Proxy, mlflowProxy, reader, s3 }, directory);
+  }
+
+  async stop(): Promise<void> {
+    for (const store of this.#stores) store.close();
+    this.#storage.s3.destroy();
+    this.s3.destroy();
+    await this.reader.stop();
+    await Promise.all([this.s3Proxy.stop(), this.mlflowProxy.stop(), this.judge.close()]);
+    await Promise.all([this.server.stop(), this.ministack.stop()]);
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+
+  heal(): void {
+    this.s3Proxy.heal();
+    this.mlflowProxy.heal();
+    this.judge.behave({});
+  }
+
+  /** Ends MLflow at once and starts it again on what it has stored, at the same address. */
+  async restartMlflow(): Promise<void> {
+    const port = Number(new URL(this.server.url).port);
+    const { version } = this;
+    await this.server.stop();
+    this.server = await startMlflowServer({ directory: this.#directory, port, version });
+  }
+
+  killWorker(): void {
+    this.#worker?.kill('SIGKILL');
+  }
+
+  /** A test's own endpoint and experiment. */
+  case(name: string, options: Partial<MlflowClientOptions> = {}): FaultCase {
+    const store = createMlflowClient({
+      trackingUri: this.mlflowProxy.url,
+      s3: this.#storage.s3,
+      retry: RETRY,
+      timeoutMs: MLFLOW_TIMEOUT_MS,
+      ...options,
+    });
+    this.#stores.push(store);
+    return new FaultCase(this, `${name}-endpoint`, store);
+  }
+
+  get storage(): Storage {
+    return this.#storage;
+  }
+
+  get judgeUnderTest(): Judge {
+    return this.#judgeUnderTest;
+  }
+
+  /** @throws Error `Runtime.ExitError`, as Step Functions names it, when the process is killed */
+  async logInProcess(request: ChunkRequest, variables: Record<string, string>): Promise<void> {
+    const job = { request, variables, s3Url: this.s3Proxy.url, mlflowUrl: this.mlflowProxy.url };
+    const script = projectPath('test', 'helpers', 'fault-log-worker.ts');
+    const child = spawn(process.execPath, [script, JSON.stringify(job)], { stdio: ['ignore', 'ignore', 'pipe'] });
+    this.#worker = child;
+    let complaints = '';
+    child.stderr.on('data', (text) => {
+      complaints += text;
+    });
+    const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
+      child.once('close', (...how) => resolve(how));
+    });
+    this.#worker = undefined;
+    if (signal === 'SIGKILL') throw Object.assign(new Error('The process was killed'), { name: 'Runtime.ExitError' });
+    if (code !== 0) throw new Error(complaints);
+  }
+}
+
+function clientOf(endpoint: string, maxAttempts: number): S3Client {
+  return new S3Client({ endpoint, region: 'us-east-1', forcePathStyle: true, credentials: CREDENTIALS, maxAttempts });
+}
+
+export class FaultCase {
+  readonly endpoint: string;
+  readonly store: MlflowClient;
+  readonly scorers = scorersFor({ guidelines: {} });
+  readonly #pipeline: FaultPipeline;
+  readonly #variables: Record<string, string>;
+
+  constructor(pipeline: FaultPipeline, endpoint: string, store: MlflowClient) {
+    this.#pipeline = pipeline;
+    this.endpoint = endpoint;
+    this.store = store;
+    this.#variables = {
+      STACK_PREFIX: 'faults',
+      WORK_BUCKET: WORK,
+      SAGEMAKER_ENDPOINT_NAME: endpoint,
+      DATA_CAPTURE_S3_BUCKET: CAPTURES,
+      DATA_CAPTURE_S3_PREFIX: `${endpoint}/`,
+      MLFLOW_TRACKING_URI: pipeline.mlflowProxy.url,
+      MLFLOW_EXPERIMENT_NAME: endpoint,
+      BEDROCK_MODEL_ID: MODEL,
+    };
+  }
+
+  key(name = 'records'): string {
+    return `${this.endpoint}/AllTraffic/2026/11/20/10/${name}.jsonl`;
+  }
+
+  async put(lines: readonly string[], key = this.key()): Promise<string> {
+    await this.#pipeline.s3.send(new PutObjectCommand({ Bucket: CAPTURES, Key: key, Body: `${lines.join('\n')}\n` }));
+    return key;
+  }
+
+  async remove(key: string): Promise<void> {
+    await this.#pipeline.s3.send(new DeleteObjectCommand({ Bucket: CAPTURES, Key: key }));
+  }
+
+  event(key = this.key(), options: Record<string, unknown> = {}) {
+    return { detail: { bucket: { name: CAPTURES }, object: { key } }, ...options };
+  }
+
+  /** One execution: plan, log and evaluate each chunk with retries, and the summary whatever happened. */
+  async run(input: unknown = this.event(), hooks: RunHooks = {}): Promise<RunOutcome> {
+    const { storage, reader } = this.#pipeline;
+    const run = `run-${randomUUID().slice(0, 8)}`;
+    const arn = `arn:${run}`;
+    const errors: string[] = [];
+    let failure: NamedError | undefined;
+    let plan: PlanResult | undefined;
+    this.#pipeline.running.add(arn);
+    try {
+      plan = await this.#retried(errors, () =>
+        planCaptures(
+          {
+            input,
+            run: { name: run, arn, startTime: new Date().toISOString() },
+            part: 0,
+            nextChunk: 0,
+            cursor: null,
+          },
+          this.#plannerDependencies(),
+        ),
+      );
+      await hooks.planned?.();
+      if (plan.outcome === 'planned') await this.#chunks(run, plan, errors, hooks);
+    } catch (error) {
+      failure = toNamedError(error);
+    }
+    const times = { name: run, startTime: new Date().toISOString() };
+    try {
+      const summary = await this.#retried(errors, () => summarizeRun(storage, WORK, times, failure));
+      const equations = await reader.do<Equations>({ do: 'equations', workBucket: WORK, run });
+      return { run, summary, equations, errors, ...(plan === undefined ? {} : { plan }) };
+    } finally {
+      this.#pipeline.running.delete(arn);
+    }
+  }
+
+  async #chunks(run: string, { options }: PlanResult, errors: string[], hooks: RunHooks): Promise<void> {
+    const { storage } = this.#pipeline;
+    for await (const chunk of readManifest(storage, WORK, run)) {
+      const request = (attempt: number): ChunkRequest => ({ run, chunk, options, attempt });
+      try {
+        await this.#retried(errors, async (attempt) => {
+          if (attempt === 0 && hooks.logInProcess) await this.#pipeline.logInProcess(request(0), this.#variables);
+          else await logChunk(request(attempt), { ...this.#dependencies(), requestId: randomUUID() });
+        });
+        await hooks.logged?.();
+        if (!options.evaluate) continue;
+        await this.#retried(errors, (attempt) =>
+          evaluateChunk(request(attempt), {
+            ...this.#dependencies(),
+            judge: this.#pipeline.judgeUnderTest,
+            scorers: this.scorers,
+            always: () => undefined,
+            requestId: randomUUID(),
+            remainingMs: () => hooks.evaluateMs?.(attempt) ?? LAMBDA_MS,
+          }),
+        );
+      } catch {
+        // One chunk's failure stops no other; the receipts tell it.
+      }
+    }
+  }
+
+  async #retried<T>(errors: string[], work: (attempt: number) => Promise<T>): Promise<T> {
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        return await work(attempt);
+      } catch (error) {
+        const { name } = error as Error;
+        errors.push(name);
+        if (!RETRYABLE.has(name) || attempt + 1 >= ATTEMPTS) throw error;
+        await new Promise((resolve) => setTimeout(resolve, RETRY.capMs));
+      }
+    }
+  }
+
+  #dependencies() {
+    return {
+      storage: this.#pipeline.storage,
+      store: this.store,
+      environment: readEnvironment(this.#variables),
+    };
+  }
+
+  #plannerDependencies() {
+    return {
+      ...this.#dependencies(),
+      isRunning: async (arn: string) => this.#pipeline.running.has(arn),
+      scorers: this.scorers.length,
+      assertJudgeAffordable: () => undefined,
+      createEstimator: () => {
+        throw new Error('No fault is tested on a dry run');
+      },
+      remainingMs: () => LAMBDA_MS,
+    };
+  }
+
+  count(keys: string[] = [this.key()]): Promise<Count> {
+    return this.do<Count>('count', { bucket: CAPTURES, keys });
+  }
+
+  traceIds(key = this.key()): Promise<string[]> {
+    return this.do<string[]>('trace_ids', { bucket: CAPTURES, keys: [key] });
+  }
+
+  do<T>(command: string, more: Record<string, unknown> = {}): Promise<T> {
+    return this.#pipeline.reader.do<T>({ do: command, experiment: this.endpoint, ...more });
+  }
+}
