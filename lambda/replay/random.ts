@@ -1,5 +1,8 @@
 /** Seeded random numbers: the same seed gives the same replay. Not for secrets. */
 
+// Looked up once: this is called millions of times where samples are drawn.
+const { floor, imul, log } = Math;
+
 /** Mulberry32: 32 bits of state, enough for schedules and samples. */
 export class Random {
   #state: number;
@@ -12,18 +15,18 @@ export class Random {
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let t = this.#state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    t = imul(t ^ (t >>> 15), t | 1);
+    t ^= t + imul(t ^ (t >>> 7), t | 61);
     return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
   }
 
   /** A whole number in [0, below). */
   below(below: number): number {
-    return Math.floor(this.next() * below);
+    return floor(this.next() * below);
   }
 
   /** Time to the next arrival of a Poisson process. */
   exponential(mean: number): number {
-    return -Math.log(1 - this.next()) * mean;
+    return -log(1 - this.next()) * mean;
   }
 }

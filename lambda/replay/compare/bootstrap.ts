@@ -35,10 +35,13 @@ const CONFIDENCE = 0.95;
 class Sorted {
   readonly values: Float64Array;
   readonly #order: Uint32Array;
+  /** Of the quantiles among the sorted values, from 1. */
+  readonly #ranks: number[];
 
   constructor(values: Float64Array) {
     this.values = values;
     this.#order = Uint32Array.from(values.keys()).sort((a, b) => (values[a] ?? 0) - (values[b] ?? 0));
+    this.#ranks = QUANTILES.map(([, share]) => Math.ceil(share * values.length));
   }
 
   /** Mean and quantiles of a resample in which value i stands `counts[i]` times. */
@@ -48,14 +51,10 @@ class Sorted {
     for (let i = 0; i < total; i++) sum += (counts[i] ?? 0) * (this.values[i] ?? 0);
     const found = [sum / total];
     let seen = 0;
-    let next = 0;
-    for (const at of this.#order) {
-      seen += counts[at] ?? 0;
-      while (next < QUANTILES.length && seen >= Math.ceil((QUANTILES[next]?.[1] ?? 1) * total)) {
-        found.push(this.values[at] ?? 0);
-        next++;
-      }
-      if (next === QUANTILES.length) break;
+    let i = -1;
+    for (const rank of this.#ranks) {
+      while (seen < rank) seen += counts[this.#order[++i] ?? 0] ?? 0;
+      found.push(this.values[this.#order[i] ?? 0] ?? 0);
     }
     return found;
   }

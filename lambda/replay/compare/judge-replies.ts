@@ -1,7 +1,7 @@
 /** Asks the judge about every pair of replies that differ, several at a time, within a budget. */
 import type { Judge } from '../../judge/types.ts';
 import type { ReplyComparison } from './compare-replies.ts';
-import { judgePair, type Pair, type PairVerdict } from './pairwise.ts';
+import { judgePair, maxPairCostUsd, type Pair, type PairVerdict } from './pairwise.ts';
 import { type Judged, nothingJudged } from './quality.ts';
 
 /** The judge's own limiter decides how many calls go on; this is how many pairs wait for it. */
@@ -9,7 +9,7 @@ const PAIRS_AT_A_TIME = 16;
 
 export interface JudgeSettings {
   judge: Judge;
-  /** Most that may be spent, US dollars; what is under way when it is spent is still paid. Default: no limit. */
+  /** Most that may be spent, US dollars. Default: no limit. */
   budgetUsd?: number;
   signal?: AbortSignal;
 }
@@ -32,16 +32,24 @@ export async function judgeAll<T>(
 ): Promise<JudgedAll> {
   const result: JudgedAll = { judged: nothingJudged(), usd: 0 };
   const running = new Set<Promise<void>>();
+  /** What the pairs that are being judged can cost at most. */
+  let reserved = 0;
   for await (const item of items) {
     const pair = pairOf(item);
     if (!pair) continue;
     signal?.throwIfAborted();
-    if (budgetUsd !== undefined && (result.usd ?? 0) >= budgetUsd) {
+    const most = budgetUsd === undefined ? 0 : (maxPairCostUsd(judge, pair) ?? 0);
+    const over = (): boolean => budgetUsd !== undefined && (result.usd ?? 0) + reserved + most > budgetUsd;
+    // A pair costs less than it can: what is under way may leave room.
+    while (over() && running.size > 0) await Promise.race(running);
+    if (over()) {
       result.judged.overBudget++;
       continue;
     }
+    reserved += most;
     const one = judgePair(judge, pair, signal).then((verdict) => {
       running.delete(one);
+      reserved -= most;
       result.judged[verdict.verdict]++;
       result.usd = result.usd === null || verdict.usd === null ? null : result.usd + verdict.usd;
       onJudged(item, verdict);

@@ -48,6 +48,12 @@ function recordOf(messages: ChatMessage[], replies: ChatMessage[]): Capture {
 
 const add = (a: number | null, b: number | null): number | null => (a === null || b === null ? null : a + b);
 
+/** The most that judging a pair can cost; `null`: the price is not known. */
+export function maxPairCostUsd(judge: Judge, { messages, before, after }: Pair): number | null {
+  const once = judge.maxCostUsd(recordOf(messages, [before, after]), [PAIRWISE_SCORER]);
+  return once === null ? null : 2 * once;
+}
+
 async function ask(judge: Judge, pair: Pair, swapped: boolean, signal?: AbortSignal) {
   const replies = swapped ? [pair.after, pair.before] : [pair.before, pair.after];
   const { verdicts, spend } = await judge.judge(recordOf(pair.messages, replies), [PAIRWISE_SCORER], signal);

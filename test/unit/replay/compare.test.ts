@@ -1,0 +1,293 @@
+import fc from 'fast-check';
+import type { Judge } from '../../../lambda/judge/types.ts';
+import { bootstrapDifferences, shareDifference } from '../../../lambda/replay/compare/bootstrap.ts';
+import { compareReplies, regressionsOf } from '../../../lambda/replay/compare/compare-replies.ts';
+import { compareJson } from '../../../lambda/replay/compare/json-diff.ts';
+import { judgeAll } from '../../../lambda/replay/compare/judge-replies.ts';
+import { judgePair, type Pair } from '../../../lambda/replay/compare/pairwise.ts';
+import { QualityTally } from '../../../lambda/replay/compare/quality.ts';
+import type { Reply } from '../../../lambda/replay/compare/reply.ts';
+import { isRefusal, normalise, wordOverlap, wordsOf } from '../../../lambda/replay/compare/text.ts';
+import { Random } from '../../../lambda/replay/random.ts';
+
+const text = (value: string): Reply => ({ ok: true, text: value });
+const document = (value: unknown): Reply => ({ ok: true, text: '', document: value });
+const failed = (code: number): Reply => ({ ok: false, error: { code, message: 'no' }, text: '' });
+
+describe('texts', () => {
+  test('normalising', () => {
+    expect(normalise(' “It’s”\u00a0 FINE\n')).toBe('"it\'s" fine');
+  });
+
+  test('overlap: symmetric, 1 for the same words, 0 for none', () => {
+    const words = fc.array(fc.constantFrom('a', 'b', 'c', 'd'));
+    fc.assert(
+      fc.property(words, words, (a, b) => {
+        const overlap = wordOverlap(a, b);
+        expect(overlap).toBe(wordOverlap(b, a));
+        expect(overlap).toBeGreaterThanOrEqual(0);
+        expect(overlap).toBeLessThanOrEqual(1);
+        expect(wordOverlap(a, [...a].reverse())).toBe(1);
+      }),
+    );
+    expect(wordOverlap(wordsOf('the cat sat'), wordsOf('the dog sat'))).toBeCloseTo(2 / 3);
+    expect(wordOverlap(wordsOf('今日は晴れ'), wordsOf('今日は雨'))).toBeGreaterThan(0.5);
+    expect(wordOverlap(['x'], ['y'])).toBe(0);
+  });
+
+  test.each([
+    ["I'm sorry, but I can't help with that.", true],
+    ['I cannot assist with this request', true],
+    ['Sorry, I’m unable to do that', true],
+    ['As an AI language model, I don’t have access to it', true],
+    ['Es tut mir leid, dabei kann ich dir nicht helfen', true],
+    ['Lo siento, no puedo ayudar con eso', true],
+    ['Sorry for the delay! Your parcel arrives today.', false],
+    ['You cannot return opened items.', false],
+    ['I can help with that.', false],
+  ])('%s is a refusal: %s', (value, expected) => {
+    expect(isRefusal(value)).toBe(expected);
+  });
+});
+
+describe('JSON', () => {
+  test('a value is equal to itself, and differences are symmetric in number', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.jsonValue(), (a, b) => {
+        expect(compareJson(a, JSON.parse(JSON.stringify(a))).differences).toEqual([]);
+        expect(compareJson(a, b).differences.length).toBe(compareJson(b, a).differences.length);
+      }),
+    );
+  });
+
+  test('names the places', () => {
+    const found = compareJson({ a: [1, 2], b: { c: 'x' }, 'd e': 1 }, { a: [1, 3], b: { c: 5, n: null } });
+    expect(found).toMatchObject({ sameStructure: false, maxNumberChange: expect.closeTo(1 / 3) });
+    expect(found.differences.map(({ path, kind }) => `${kind} ${path}`).sort()).toEqual([
+      'added $.b.n',
+      'missing $["d e"]',
+      'type $.b.c',
+      'value $.a[1]',
+    ]);
+  });
+
+  test('numbers written in another way are the same', () => {
+    expect(compareJson({ p: 0.1 + 0.2 }, { p: 0.3 }).differences).toEqual([]);
+  });
+});
+
+describe('replies', () => {
+  test.each<[string, Reply, Reply, object, string[]]>([
+    ['identical', text('Fine.'), text('Fine.'), { status: 'both-ok', identical: true, same: true, overlap: 1 }, []],
+    ['the same', text('Fine.'), text(' fine. '), { identical: false, same: true }, []],
+    ['other words', text('The depot opens at nine'), text('It opens at nine'), { same: false }, []],
+    ['nothing in common', text('The depot opens at nine'), text('Bananas'), { overlap: 0 }, ['little-in-common']],
+    ['newly failing', text('Fine.'), failed(500), { status: 'newly-failing', same: false }, ['newly-failing']],
+    ['newly succeeding', failed(424), text('Fine.'), { status: 'newly-succeeding' }, []],
+    ['failing alike', failed(424), failed(424), { status: 'both-failed', same: true }, []],
+    [
+      'a new refusal',
+      text('The window is 30 days.'),
+      text("I'm sorry, but I can't help with the 30 days window."),
+      { refusal: { before: false, after: true } },
+      ['new-refusal'],
+    ],
+    [
+      'a refusal gone',
+      text("I can't help with that"),
+      text('I can help with that'),
+      { refusal: { before: true, after: false } },
+      [],
+    ],
+    [
+      'JSON no more',
+      text('{"a": 1}'),
+      text('Here you are: a is 1'),
+      { json: { before: true, after: false } },
+      ['json-broken'],
+    ],
+    [
+      'JSON in another order',
+      text('{"a":1,"b":2}'),
+      text('```json\n{"b": 2, "a": 1}\n```'),
+      { same: true, identical: false },
+      [],
+    ],
+    [
+      'JSON of another structure',
+      text('{"a":1}'),
+      text('{"a":{"x":1}}'),
+      { json: { sameStructure: false } },
+      ['json-structure'],
+    ],
+    [
+      'predictions with other numbers',
+      document({ p: [0.2] }),
+      document({ p: [0.4] }),
+      { same: false, json: { sameStructure: true, maxNumberChange: 0.5 } },
+      [],
+    ],
+    ['equal predictions', document({ p: [0.2] }), document({ p: [0.2] }), { identical: true, same: true }, []],
+    ['other bytes', { ok: true, text: '', digest: 'a' }, { ok: true, text: '', digest: 'b' }, { same: false }, []],
+  ])('%s', (_, before, after, expected, regressions) => {
+    const found = compareReplies(before, after);
+    expect(found).toMatchObject(expected);
+    expect(regressionsOf(found)).toEqual(regressions);
+  });
+
+  test('tool calls: by name and by the values of their arguments', () => {
+    const call = (name: string, args: string): Reply => ({
+      ok: true,
+      text: '',
+      toolCalls: [{ id: Math.random(), function: { name, arguments: args } }],
+    });
+    expect(compareReplies(call('track', '{"id":1}'), call('track', '{ "id": 1 }'))).toMatchObject({
+      same: true,
+      sameTools: true,
+    });
+    expect(compareReplies(call('track', '{"id":1}'), call('track', '{"id":2}'))).toMatchObject({
+      same: false,
+      sameTools: true,
+    });
+    expect(regressionsOf(compareReplies(call('track', '{}'), call('delete', '{}')))).toEqual(['tools-changed']);
+    expect(regressionsOf(compareReplies(call('track', '{}'), text('Done.')))).toContain('tools-changed');
+  });
+
+  test('are added up', () => {
+    const tally = new QualityTally();
+    const row = () => ({ key: 'k', file: 'f', line: 1, input: '', before: '', after: '' });
+    tally.add(compareReplies(text('a b'), text('a b')), row);
+    tally.add(compareReplies(text('a b'), text('a c d')), row);
+    tally.add(compareReplies(text('a b'), failed(500)), row);
+    expect(tally.quality).toMatchObject({
+      compared: 3,
+      identical: 1,
+      regressed: 1,
+      texts: 2,
+      meanOverlap: (1 + 2 / 5) / 2,
+      lengthRatio: 5 / 4,
+      status: { 'both-ok': 2, 'newly-failing': 1 },
+    });
+    expect(tally.worst()).toMatchObject([{ regressions: ['newly-failing'] }]);
+  });
+});
+
+describe('the judge of pairs', () => {
+  /** Prefers the longer reply, or the first one, or nothing. */
+  const judge = (prefer: 'longer' | 'first' | 'none'): Judge & { seen: string[][] } => {
+    const seen: string[][] = [];
+    return {
+      seen,
+      sourceId: 'test:/judge',
+      maxCostUsd: () => 0.001,
+      async judge(capture, scorers) {
+        const replies = (capture.conversation?.replies ?? []).map((reply) => String(reply.content));
+        seen.push(replies);
+        const longer = (replies[0]?.length ?? 0) > (replies[1]?.length ?? 0) ? 'reply 1' : 'reply 2';
+        const value = prefer === 'none' ? 'equally good' : prefer === 'first' ? 'reply 1' : longer;
+        const usage = { inputTokens: 10, outputTokens: 2, usd: 0.001 };
+        return {
+          verdicts: [{ scorer: scorers[0]?.name ?? '', outcome: 'verdict', value, rationale: value, usage }],
+          spend: { calls: 1, ...usage },
+        };
+      },
+    };
+  };
+  const pair = {
+    messages: [{ role: 'user', content: 'q' }],
+    before: { role: 'assistant', content: 'short' },
+    after: { role: 'assistant', content: 'a longer one' },
+  };
+
+  test('is asked in both orders', async () => {
+    const longer = judge('longer');
+    expect(await judgePair(longer, pair)).toMatchObject({ verdict: 'better', usd: 0.002 });
+    expect(longer.seen).toEqual([
+      ['short', 'a longer one'],
+      ['a longer one', 'short'],
+    ]);
+    expect(await judgePair(longer, { ...pair, before: pair.after, after: pair.before })).toMatchObject({
+      verdict: 'worse',
+    });
+  });
+
+  test('is asked no more than the budget allows', async () => {
+    const pairs = async function* (): AsyncGenerator<Pair> {
+      for (let i = 0; i < 10; i++) yield pair;
+    };
+    const verdicts: unknown[] = [];
+    const found = await judgeAll(
+      { judge: judge('longer'), budgetUsd: 0.0065 },
+      pairs(),
+      (one) => one,
+      (_, verdict) => verdicts.push(verdict),
+    );
+    // A pair can cost 0.002 dollars: three are within the budget.
+    expect(found).toMatchObject({ judged: { better: 3, overBudget: 7 }, usd: expect.closeTo(0.006) });
+    expect(verdicts).toHaveLength(3);
+  });
+
+  test('one that favours a place has no verdict', async () => {
+    expect(await judgePair(judge('first'), pair)).toMatchObject({ verdict: 'undecided' });
+    expect(await judgePair(judge('none'), pair)).toMatchObject({ verdict: 'same' });
+  });
+});
+
+describe('differences of two runs', () => {
+  const normal = (random: Random, mean: number, deviation: number): number =>
+    mean + deviation * Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
+
+  test('the 95% interval holds the true difference about 95 times in 100', () => {
+    let held = 0;
+    const runs = 100;
+    for (let run = 0; run < runs; run++) {
+      const random = new Random(1000 + run);
+      const before = Float64Array.from({ length: 60 }, () => normal(random, 100, 20));
+      const after = before.map((value) => value + normal(random, 5, 10));
+      const found = bootstrapDifferences(before, after, true, run)?.mean;
+      if (found && found.low <= 5 && found.high >= 5) held++;
+    }
+    expect(held).toBeGreaterThanOrEqual(88);
+    expect(held).toBeLessThanOrEqual(100);
+  });
+
+  test('pairs that differ by the same everywhere leave no doubt; independent samples do', () => {
+    const random = new Random(5);
+    const before = Float64Array.from({ length: 200 }, () => 50 + 100 * random.next());
+    const after = before.map((value) => value + 2);
+    expect(bootstrapDifferences(before, after, true)?.mean).toMatchObject({
+      difference: expect.closeTo(2),
+      low: expect.closeTo(2),
+      high: expect.closeTo(2),
+      significant: true,
+    });
+    expect(bootstrapDifferences(before, after, false)?.mean?.significant).toBe(false);
+  });
+
+  test('quantiles are those of the values', () => {
+    const values = Float64Array.from({ length: 100 }, (_, i) => i + 1);
+    const found = bootstrapDifferences(values, values, true);
+    expect(found).toMatchObject({
+      p50: { before: 50 },
+      p90: { before: 90 },
+      p99: { before: 99 },
+      mean: { before: 50.5, difference: 0, significant: false },
+    });
+    expect(bootstrapDifferences(new Float64Array(), values, false)).toBeUndefined();
+  });
+
+  test('more values than are resampled are sampled in pairs', () => {
+    const before = Float64Array.from({ length: 50_000 }, (_, i) => i % 100);
+    const after = before.map((value) => value + 1);
+    expect(bootstrapDifferences(before, after, true)?.p50).toMatchObject({ difference: 1, significant: true });
+  });
+
+  // Newcombe 1998, table II, method 10: 56/70 and 48/80.
+  test('the interval of two shares is Newcombe’s', () => {
+    const found = shareDifference([48, 80], [56, 70]);
+    expect(found.difference).toBeCloseTo(0.2, 6);
+    expect(found.low).toBeCloseTo(0.0524, 4);
+    expect(found.high).toBeCloseTo(0.3339, 4);
+    expect(shareDifference([0, 100], [0, 100])).toMatchObject({ difference: 0, significant: false });
+  });
+});

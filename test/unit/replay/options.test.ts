@@ -1,0 +1,99 @@
+import { parseHeaders } from '../../../bin/commands/replay-target.ts';
+import { parseThreshold } from '../../../lambda/replay/compare/thresholds.ts';
+import {
+  checkOptions,
+  DEFAULT_OPTIONS,
+  parseGoodput,
+  parseSetting,
+  type ReplayOptions,
+} from '../../../lambda/replay/options.ts';
+import { sliceMsOf } from '../../../lambda/replay/replay.ts';
+import { replayInferenceId } from '../../../lambda/replay/target/sagemaker-target.ts';
+import { UrlTarget } from '../../../lambda/replay/target/url-target.ts';
+
+const check = (options: Partial<ReplayOptions>) => () => checkOptions({ ...DEFAULT_OPTIONS, ...options });
+
+describe('options', () => {
+  test('the defaults are allowed', () => {
+    expect(check({})).not.toThrow();
+  });
+
+  test.each([
+    [{ speedup: 0 }, '--speedup is wrong; got: 0'],
+    [{ concurrency: 1.5 }, '--concurrency is wrong'],
+    [{ maxErrorRate: 101 }, 'per cent, 0 to 100'],
+    [{ autoOffset: true, startOffsetMs: 5 }, 'exclude each other'],
+    [{ startOffsetMs: 5, endOffsetMs: 4 }, 'window is empty'],
+    [{ concurrency: 4, speedup: 2 }, 'exclude each other'],
+    [{ requestRate: 4, spreadSameSecond: 'even' as const }, 'exclude each other'],
+    [{ cancellationRate: 5 }, 'cancelled at once'],
+    [{ goodput: 'latency:5' }, 'unknown metric; got: latency'],
+    [{ goodput: 'request_latency:fast' }, 'wrong threshold'],
+    [{ set: ['model'] }, '--set is not of its form'],
+  ])('%j is refused', (options, message) => {
+    expect(check(options)).toThrow(message);
+  });
+
+  test('objectives, settings and headers are read', () => {
+    expect([...parseGoodput('request_latency:2000  time_to_first_token:300')]).toEqual([
+      ['request_latency', 2000],
+      ['time_to_first_token', 300],
+    ]);
+    expect(parseSetting('parameters.temperature=0')).toEqual({ path: ['parameters', 'temperature'], value: '0' });
+    expect(parseSetting('user=a=b')).toEqual({ path: ['user'], value: '"a=b"' });
+    expect(parseHeaders('# secret\nAuthorization: Bearer a:b\n\n', 'f')).toEqual({ Authorization: 'Bearer a:b' });
+    expect(parseHeaders(' {"X-Key":"v"}', 'f')).toEqual({ 'X-Key': 'v' });
+    expect(() => parseHeaders('X-Key: secret\nnonsense', 'f')).toThrow('where: f, line 2');
+  });
+
+  test('a secret header is not in the error about it', () => {
+    expect(() => new UrlTarget('http://h', { 'X-Key': 'secret\r\nHost: evil' })).toThrow(
+      expect.objectContaining({ message: expect.not.stringContaining('secret') }),
+    );
+    expect(() => new UrlTarget('http://h', { Host: 'x' })).toThrow('sets this header itself');
+    expect(() => new UrlTarget('http://user:hunter2@h')).toThrow(
+      expect.objectContaining({ message: expect.not.stringContaining('hunter2') }),
+    );
+    expect(() => new UrlTarget('ftp://h')).toThrow('The target is not a URL');
+  });
+
+  test('thresholds', () => {
+    expect(parseThreshold('request_latency:p95:10%')).toMatchObject({
+      kind: 'metric',
+      statistic: 'p95',
+      relative: true,
+      limit: 10,
+    });
+    expect(parseThreshold('error_rate:1')).toMatchObject({ kind: 'share', share: 'error_rate', limit: 1 });
+    for (const wrong of [
+      'request_latency',
+      'request_latency:p42:1',
+      'speed:p50:1',
+      'error_rate:',
+      'error_rate:-1',
+      'regressed:x',
+    ]) {
+      expect(() => parseThreshold(wrong)).toThrow('That is no threshold');
+    }
+  });
+
+  test('slices are as long as makes about sixty of them', () => {
+    const slice = (seconds: number, options: Partial<ReplayOptions> = {}) =>
+      sliceMsOf({ ...DEFAULT_OPTIONS, ...options }, seconds * 1000) / 1000;
+    expect([slice(10), slice(60), slice(120), slice(3600), slice(86_400)]).toEqual([1, 1, 2, 60, 1800]);
+    expect(slice(3600, { speedup: 60 })).toBe(1);
+    expect(slice(3600, { sliceDuration: 4 })).toBe(4);
+  });
+
+  test('an inference id tells run, event and repetition apart', () => {
+    const ids = [
+      replayInferenceId('r', 'e', 0),
+      replayInferenceId('r', 'e', 1),
+      replayInferenceId('r', 'f', 0),
+      replayInferenceId('s', 'e', 0),
+    ];
+    expect(new Set(ids).size).toBe(4);
+    for (const id of ids) expect(id).toMatch(/^replay-[0-9a-f]{32}$/);
+    expect(replayInferenceId('r', 'e', 0)).toBe(ids[0]);
+  });
+});

@@ -1,0 +1,52 @@
+import { SessionLinker } from '../../../lambda/replay/request/sessions.ts';
+
+const user = (content: unknown) => ({ role: 'user', content });
+const assistant = (content: string | null, more = {}) => ({ role: 'assistant', content, ...more });
+const id = (session: number): string => `s${session}`;
+
+describe('conversations', () => {
+  test('a request that begins with an earlier one and its reply is its next turn', () => {
+    const linker = new SessionLinker();
+    const first = linker.link([user('a')], assistant('A'), id);
+    const other = linker.link([user('x')], assistant('X'), id);
+    const second = linker.link([user('a'), assistant('A'), user('b')], assistant('B'), id);
+    const third = linker.link([user('a'), assistant('A'), user('b'), assistant('B'), user('c')], undefined, id);
+    expect(first).toEqual({ conversationId: 's0', turnIndex: 0, session: 0 });
+    expect(other).toEqual({ conversationId: 's1', turnIndex: 0, session: 1 });
+    expect(second).toEqual({ conversationId: 's0', turnIndex: 1, session: 0 });
+    expect(third).toEqual({ conversationId: 's0', turnIndex: 2, session: 0 });
+  });
+
+  test('several questions after a reply, spacing, and lists of text parts change nothing', () => {
+    const linker = new SessionLinker();
+    linker.link([{ role: 'system', content: 's' }, user('a')], assistant(' A\n'), id);
+    const next = linker.link(
+      [{ role: 'system', content: 's' }, user([{ type: 'text', text: 'a' }]), assistant('A'), user('b'), user('c')],
+      undefined,
+      id,
+    );
+    expect(next).toMatchObject({ conversationId: 's0', turnIndex: 1 });
+  });
+
+  test('tool calls are part of a reply', () => {
+    const linker = new SessionLinker();
+    const calls = [{ function: { name: 'track', arguments: '{}' } }];
+    linker.link([user('a')], assistant('', { tool_calls: calls }), id);
+    const tool = { role: 'tool', content: '42' };
+    expect(linker.link([user('a'), assistant(null, { tool_calls: calls }), tool], undefined, id).turnIndex).toBe(1);
+    expect(linker.link([user('a'), assistant(null), tool], undefined, id).turnIndex).toBe(0);
+  });
+
+  test('another reply is another conversation', () => {
+    const linker = new SessionLinker();
+    linker.link([user('a')], assistant('A'), id);
+    expect(linker.link([user('a'), assistant('something else'), user('b')], undefined, id).turnIndex).toBe(0);
+  });
+
+  test('requests without messages are conversations of their own', () => {
+    const linker = new SessionLinker();
+    expect(linker.link(undefined, undefined, id).conversationId).toBe('s0');
+    expect(linker.link('nonsense', undefined, id).conversationId).toBe('s1');
+    expect(linker.link([null, 3], assistant('x'), id).conversationId).toBe('s2');
+  });
+});

@@ -1,0 +1,212 @@
+import { EventStreamCodec } from '@smithy/core/event-streams';
+import fc from 'fast-check';
+import { BadEventStream, EventStreamParser } from '../../../lambda/replay/reply/aws-event-stream.ts';
+import { contentOfJson } from '../../../lambda/replay/reply/content.ts';
+import { EventSourceParser } from '../../../lambda/replay/reply/event-source.ts';
+import { SageMakerStreamReader, StreamReader } from '../../../lambda/replay/reply/stream-reader.ts';
+import { payloadPart } from '../../../local/endpoint/event-stream.ts';
+
+/** The pieces of `bytes` when it is cut at the given places. */
+function pieces(bytes: Buffer, cuts: number[]): Buffer[] {
+  const places = [...new Set([0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length])].sort((a, b) => a - b);
+  return places.slice(1).map((to, i) => Buffer.from(bytes.subarray(places[i], to)));
+}
+const cuts = fc.array(fc.nat(), { maxLength: 10 });
+
+describe('server-sent events', () => {
+  const read = (parts: Buffer[]): string[] => {
+    const events: string[] = [];
+    const parser = new EventSourceParser((data) => events.push(data));
+    for (const part of parts) parser.feed(part);
+    parser.end();
+    return events;
+  };
+  const stream = Buffer.from(
+    ': ping\r\n\r\nevent: message\r\ndata: {"a":1}\r\n\r\ndata:two\ndata:  lines 📦\n\nid: 7\n\ndata: [DONE]\n',
+  );
+
+  test('however they are cut', () => {
+    fc.assert(
+      fc.property(cuts, (places) => {
+        expect(read(pieces(stream, places))).toEqual(['{"a":1}', 'two\n lines 📦', '[DONE]']);
+      }),
+    );
+  });
+});
+
+describe('AWS event-stream frames', () => {
+  const codec = new EventStreamCodec(
+    (bytes) => Buffer.from(bytes as Uint8Array).toString(),
+    (text) => Buffer.from(text),
+  );
+  const encode = (headers: Record<string, string>, body: string): Buffer =>
+    Buffer.from(
+      codec.encode({
+        headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, { type: 'string', value }])),
+        body: Buffer.from(body),
+      }),
+    );
+
+  test('of AWS’s own encoder, however they are cut', () => {
+    const stream = Buffer.concat([
+      encode({ ':event-type': 'PayloadPart' }, 'hello'),
+      encode({ ':event-type': 'PayloadPart', more: 'ü' }, ''),
+    ]);
+    fc.assert(
+      fc.property(cuts, (places) => {
+        const found: [string | undefined, string][] = [];
+        const parser = new EventStreamParser(({ headers, payload }) => found.push([headers.more, payload.toString()]));
+        for (const part of pieces(stream, places)) parser.feed(part);
+        expect(found).toEqual([
+          [undefined, 'hello'],
+          ['ü', ''],
+        ]);
+        expect(parser.complete).toBe(true);
+      }),
+    );
+  });
+
+  test('of the stand-in endpoint are read by AWS’s own decoder', () => {
+    const message = codec.decode(payloadPart(Buffer.from('data: x')));
+    expect(message.headers[':event-type']?.value).toBe('PayloadPart');
+    expect(Buffer.from(message.body).toString()).toBe('data: x');
+  });
+
+  test('one changed byte is noticed', () => {
+    const frame = encode({ ':event-type': 'PayloadPart' }, 'hello');
+    fc.assert(
+      fc.property(fc.nat(frame.length - 1), fc.integer({ min: 1, max: 255 }), (at, change) => {
+        const broken = Buffer.from(frame);
+        broken[at] = (broken[at] ?? 0) ^ change;
+        const parser = new EventStreamParser(() => {
+          throw new Error('a broken frame was handed on');
+        });
+        try {
+          parser.feed(broken);
+          // A length that grew waits for bytes that do not come.
+          expect(parser.complete).toBe(false);
+        } catch (error) {
+          expect(error).toBeInstanceOf(BadEventStream);
+        }
+      }),
+    );
+  });
+});
+
+const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
+const read = (text: string) => {
+  const reader = new StreamReader();
+  for (const [i, part] of text.split('|').entries()) reader.piece(Buffer.from(part), 10 * (i + 1));
+  const content = reader.end();
+  return { content, contentAt: reader.contentAt, firstOutputAt: reader.firstOutputAt };
+};
+
+describe('a streamed reply', () => {
+  test('of OpenAI’s form: times of the pieces with content, and of no other', () => {
+    const found = read(
+      [
+        event({ choices: [{ delta: { role: 'assistant' } }] }),
+        event({ choices: [{ delta: { content: 'Hel' } }] }),
+        event({ choices: [{ delta: { content: 'lo' }, finish_reason: 'stop' }] }),
+        `${event({ choices: [], usage: { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 } })}data: [DONE]\n\n`,
+      ].join('|'),
+    );
+    expect(found).toMatchObject({
+      contentAt: [20, 30],
+      firstOutputAt: 20,
+      content: { text: 'Hello', finishReason: 'stop', usage: { input: 5, output: 2, total: 7 } },
+    });
+  });
+
+  test('that thinks first', () => {
+    const found = read(
+      [
+        event({ choices: [{ delta: { reasoning_content: 'hm' } }] }),
+        event({ choices: [{ delta: { content: 'ok' } }] }),
+      ].join('|'),
+    );
+    expect(found).toMatchObject({ contentAt: [10, 20], firstOutputAt: 20, content: { text: 'ok' } });
+  });
+
+  test.each([
+    [
+      'TGI',
+      event({ token: { text: 'a' } }) +
+        event({ token: { text: 'b' }, generated_text: 'ab', details: { generated_tokens: 2 } }),
+      'ab',
+    ],
+    ['LMI lines', '{"outputs":["a"]}\n|{"outputs":["b"]}\n', 'ab'],
+    ['a list of tokens without the last line ending', '{"token":{"text":"a"}}\n{"token":{"text":"b"}}', 'ab'],
+    ['Anthropic', event({ type: 'content_block_delta', delta: { text: 'ab' } }), 'ab'],
+    ['plain text', 'a|b', 'ab'],
+    ['tools', event({ choices: [{ delta: { tool_calls: [{ function: { name: 'f', arguments: '{}' } }] } }] }), 'f{}'],
+  ])('of %s', (_, text, expected) => {
+    expect(read(text).content.text).toBe(expected);
+  });
+
+  test('that is an error is one', () => {
+    expect(read(event({ error: { message: 'overloaded', code: 503 } })).content.error).toEqual({
+      code: 503,
+      type: undefined,
+      message: 'overloaded',
+    });
+  });
+
+  test('a character that is cut in two is one character', () => {
+    const reader = new StreamReader();
+    const bytes = Buffer.from('plain 📦');
+    reader.piece(bytes.subarray(0, 8), 1);
+    reader.piece(bytes.subarray(8), 2);
+    expect(reader.end().text).toBe('plain 📦');
+  });
+
+  test('in SageMaker’s frames, and its exception', () => {
+    const reader = new SageMakerStreamReader();
+    reader.piece(payloadPart(Buffer.from(event({ choices: [{ delta: { content: 'hi' } }] }))), 5);
+    expect(reader.end()).toMatchObject({ text: 'hi' });
+    expect(reader.inner.contentAt).toEqual([5]);
+    const cut = new SageMakerStreamReader();
+    cut.piece(payloadPart(Buffer.from('x')).subarray(0, 20), 5);
+    cut.end();
+    expect(cut.inner.problem).toContain('inside a message');
+  });
+});
+
+describe('a whole reply', () => {
+  test.each([
+    [
+      {
+        choices: [{ message: { content: 'hi' }, finish_reason: 'stop' }],
+        usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 },
+      },
+      { text: 'hi', usage: { input: 1, output: 2, total: 3 } },
+    ],
+    [{ choices: [{ message: { content: null, tool_calls: [{ id: 1 }] } }] }, { text: '', toolCalls: [{ id: 1 }] }],
+    [{ choices: [{ text: 'hi' }] }, { text: 'hi' }],
+    [
+      { generated_text: 'hi', details: { generated_tokens: 4 } },
+      { text: 'hi', usage: { output: 4 } },
+    ],
+    [[{ generated_text: 'hi' }], { text: 'hi' }],
+    [[[{ generated_text: 'hi' }]], { text: 'hi' }],
+    [
+      { content: [{ type: 'text', text: 'hi' }], usage: { input_tokens: 1, output_tokens: 2 } },
+      { text: 'hi', usage: { input: 1, output: 2, total: 3 } },
+    ],
+    [
+      { object: 'error', message: 'too long', type: 'BadRequestError', code: 400 },
+      { error: { code: 400, type: 'BadRequestError', message: 'too long' } },
+    ],
+    [
+      { error: 'Input validation error', error_type: 'validation' },
+      { error: { type: 'validation', message: 'Input validation error' } },
+    ],
+    [{ predictions: [1, 2] }, { text: '' }],
+    [
+      { choices: [{ message: { content: 'An "error" object is {"error": …}' } }] },
+      { text: 'An "error" object is {"error": …}' },
+    ],
+  ])('%j', (value, expected) => {
+    expect(contentOfJson(value)).toMatchObject(expected);
+  });
+});
