@@ -86,7 +86,8 @@ export class MonitoringStack extends Stack {
     });
     grantWork(workBucket, processor.role, { write: ['receipts', 'quarantine'] });
     grantWork(workBucket, evaluator.role, {
-      read: ['batchState', 'batchOutput'],
+      // A record whose trace MLflow refused lies in quarantine, and owes no verdict.
+      read: ['quarantine', 'batchState', 'batchOutput'],
       write: ['receipts', 'batchState', 'batchInput'],
     });
     grantWork(workBucket, batcher.role, {
