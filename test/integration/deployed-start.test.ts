@@ -13,6 +13,9 @@ import { startDeployedReader } from '../helpers/deployed-reader.ts';
 /** Half a minute on two cores; other tests may keep them busy. */
 const START_LIMIT_MS = 300_000;
 
+/** The Python reader alone imports MLflow for some seconds. */
+jest.setTimeout(90_000);
+
 interface Command {
   process: ChildProcess;
   /** What it has written so far. */
@@ -119,13 +122,13 @@ describe('npm start', () => {
       ['stack', 'object', 'execution', 'summary', 'trace', 'verdicts'].map((step) => `ok       ${step}`),
     );
     expect(code).toBe(0);
-  }, 60_000);
+  });
 
   test('npm run smoke fails where the stack is not', async () => {
     const smoke = command('smoke.ts', ['--prefix', 'nowhere'], variables);
     expect(await smoke.code).toBe(1);
     expect(smoke.output()).toContain('no stack SageMakerInferenceMonitoringStack-nowhere');
-  }, 60_000);
+  });
 
   test('after Ctrl-C nothing is left running or on disk', async () => {
     const own = `-${start.process.pid}-`;
@@ -142,7 +145,7 @@ describe('npm start', () => {
     for (const url of [variables.AWS_ENDPOINT_URL, variables.MLFLOW_TRACKING_URI]) {
       await expect(fetch(url ?? '')).rejects.toThrow('fetch failed');
     }
-  }, 30_000);
+  });
 });
 
 describe('npm start says what to do', () => {
@@ -157,13 +160,13 @@ describe('npm start says what to do', () => {
     expect(start.output()).toMatch(new RegExp(`Port ${port} is in use[^]*Give another one with --mlflow-port`));
     taken.close();
     rmSync(folder, { recursive: true });
-  }, 60_000);
+  });
 
   test('when there are no captures', async () => {
     const start = command('start.ts', [projectPath('lib')], {});
     expect(await start.code).toBe(1);
     expect(start.output()).toMatch(/holds no file that ends in \.jsonl/);
-  }, 60_000);
+  });
 
   test('when --bedrock has no credentials', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'start-'));
@@ -177,5 +180,5 @@ describe('npm start says what to do', () => {
     expect(await start.code).toBe(1);
     expect(start.output()).toMatch(/--bedrock needs AWS credentials/);
     rmSync(folder, { recursive: true });
-  }, 60_000);
+  });
 });
