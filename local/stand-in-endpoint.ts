@@ -99,7 +99,7 @@ export async function startStandInEndpoint(options: StandInEndpointOptions = {})
         const last = Buffer.from(events[next++] ?? '');
         response.write(sageMaker ? payloadPart(last) : last);
       }
-      if (next < events.length) setTimeout(step, delayed(interTokenMs));
+      if (next < events.length) setTimeout(step, delayed(interTokenMs)).unref();
       else response.end();
     };
     step();
@@ -167,7 +167,10 @@ export async function startStandInEndpoint(options: StandInEndpointOptions = {})
       }
       const request = parseRequest(String(message.headers['content-type'] ?? ''), body, sageMaker?.[2] !== undefined);
       const own = /\[\[latency (\d+)\]\]/.exec(request.prompt)?.[1];
-      setTimeout(() => answerRequest(request, response, sageMaker !== null), delayed(own ? Number(own) : latencyMs));
+      setTimeout(
+        () => answerRequest(request, response, sageMaker !== null),
+        delayed(own ? Number(own) : latencyMs),
+      ).unref();
     });
   }
 

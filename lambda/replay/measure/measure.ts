@@ -48,7 +48,7 @@ export function openReader(
   const type = headers.get('content-type') ?? '';
   if (type.startsWith('application/vnd.amazon.eventstream')) return new SageMakerStreamReader(keepRaw);
   return type.startsWith('text/event-stream') || (streaming && STREAM_TYPES.test(type))
-    ? new StreamReader()
+    ? new StreamReader(keepRaw)
     : undefined;
 }
 

@@ -1,0 +1,185 @@
+/** The form of AIPerf 0.13's result files, strictly: what AIPerf's own readers take, for tests that have no AIPerf. */
+import * as z from 'zod';
+
+const UNITS: Record<string, string> = {
+  request_latency: 'ms',
+  time_to_first_token: 'ms',
+  time_to_second_token: 'ms',
+  time_to_first_output_token: 'ms',
+  inter_token_latency: 'ms',
+  inter_chunk_latency: 'ms',
+  decode_duration: 'ms',
+  effective_latency: 'ms',
+  credit_to_start_latency: 'ms',
+  http_req_blocked: 'ms',
+  http_req_dns_lookup: 'ms',
+  http_req_connecting: 'ms',
+  http_req_sending: 'ms',
+  http_req_waiting: 'ms',
+  http_req_receiving: 'ms',
+  http_req_duration: 'ms',
+  http_req_total: 'ms',
+  http_req_connection_overhead: 'ms',
+  http_req_data_sent: 'KB',
+  http_req_data_received: 'KB',
+  http_req_connection_reused: 'ratio',
+  input_sequence_length: 'tokens',
+  output_sequence_length: 'tokens',
+  output_token_count: 'tokens',
+  usage_prompt_tokens: 'tokens',
+  usage_completion_tokens: 'tokens',
+  usage_total_tokens: 'tokens',
+  error_isl: 'tokens',
+  e2e_output_token_throughput: 'tokens/sec/user',
+  output_token_throughput_per_user: 'tokens/sec/user',
+  prefill_throughput_per_user: 'tokens/sec/user',
+  good_request_count: 'requests',
+  request_count: 'requests',
+  error_request_count: 'requests',
+  completed_request_count: 'requests',
+  request_throughput: 'requests/sec',
+  goodput: 'requests/sec',
+  good_request_fraction: 'ratio',
+  request_error_rate: '%',
+  benchmark_duration: 'sec',
+  output_token_throughput: 'tokens/sec',
+  replay_sched_lag_p50: 'ms',
+  replay_sched_lag_p90: 'ms',
+  replay_sched_lag_p99: 'ms',
+  replay_sched_degraded: 'count',
+};
+
+const finite = z.number().refine(Number.isFinite);
+const withUnits = <T extends { unit: string }>(metrics: Record<string, T>, context: z.core.$RefinementCtx): void => {
+  for (const [tag, { unit }] of Object.entries(metrics)) {
+    const expected = UNITS[tag];
+    if (expected !== undefined && unit !== expected)
+      context.addIssue({ code: 'custom', message: `${tag} is in ${unit}, not in ${expected}` });
+  }
+};
+
+const errorSchema = z.strictObject({ code: z.int().optional(), type: z.string().min(1), message: z.string() });
+
+const metadataSchema = z.looseObject({
+  session_num: z.int().min(0),
+  x_request_id: z.uuid(),
+  x_correlation_id: z.string().min(1),
+  conversation_id: z.string().min(1),
+  turn_index: z.int().min(0),
+  credit_issued_ns: z.number().positive(),
+  request_start_ns: z.number().positive(),
+  request_ack_ns: z.number().positive().optional(),
+  request_end_ns: z.number().positive(),
+  worker_id: z.string().min(1),
+  record_processor_id: z.string().min(1),
+  benchmark_phase: z.literal('profiling'),
+  phase_index: z.int().min(0),
+  profiling_index: z.int().min(0),
+  phase_name: z.literal('profiling'),
+  phase_kind: z.literal('profiling'),
+  was_cancelled: z.boolean(),
+  cancellation_time_ns: z.number().positive().optional(),
+  scheduled_ns: z.number().positive(),
+  s3_key: z.string().min(1),
+});
+
+const value = z.union([finite, z.array(finite)]);
+const metricsSchema = z.record(z.string(), z.strictObject({ value, unit: z.string() })).superRefine(withUnits);
+
+/** A line of `profile_export.jsonl`. */
+export const recordSchema = z
+  .strictObject({ metadata: metadataSchema, metrics: metricsSchema, error: errorSchema.optional() })
+  .superRefine(({ metadata, metrics, error }, context) => {
+    const problem = (message: string): void => context.addIssue({ code: 'custom', message });
+    if (metadata.request_end_ns < metadata.request_start_ns) problem('it ended before it began');
+    // null fails AIPerf's own parser; a failed one has at most the length of its input.
+    if (error && Object.keys(metrics).some((tag) => tag !== 'error_isl')) problem('a failed record has metrics');
+    if (!error && metrics.request_latency === undefined) problem('a good record has no latency');
+    if (metadata.was_cancelled !== (error?.type === 'RequestCancellationError'))
+      problem('was_cancelled and the error disagree');
+    if (metadata.was_cancelled && (error?.code !== 499 || !metadata.cancellation_time_ns))
+      problem('a cancelled record is not whole');
+  });
+
+const STATISTICS = [
+  'avg',
+  'p1',
+  'p5',
+  'p10',
+  'p25',
+  'p50',
+  'p75',
+  'p90',
+  'p95',
+  'p99',
+  'min',
+  'max',
+  'std',
+  'count',
+  'sum',
+] as const;
+const distribution = z.strictObject({
+  unit: z.string(),
+  ...(Object.fromEntries(STATISTICS.map((key) => [key, finite])) as Record<(typeof STATISTICS)[number], typeof finite>),
+});
+const single = z.strictObject({ unit: z.string(), avg: finite });
+const adjusted = z.strictObject({
+  unit: z.string(),
+  count: finite,
+  min: finite,
+  ...Object.fromEntries(STATISTICS.filter((key) => key.startsWith('p')).map((key) => [key, finite.optional()])),
+});
+const metricResult = z.union([distribution, single, adjusted]);
+
+const NOT_METRICS = [
+  'schema_version',
+  'benchmark_id',
+  'run_info',
+  'was_cancelled',
+  'is_complete',
+  'incomplete_reason',
+  'error_summary',
+  'start_time',
+  'end_time',
+  'warmup_metrics',
+  'start_ns',
+  'end_ns',
+];
+const metricsOf = (object: Record<string, unknown>, context: z.core.$RefinementCtx): void => {
+  const metrics: Record<string, { unit: string }> = {};
+  for (const [tag, content] of Object.entries(object)) {
+    if (NOT_METRICS.includes(tag)) continue;
+    const parsed = metricResult.safeParse(content);
+    if (parsed.success) metrics[tag] = parsed.data as { unit: string };
+    else context.addIssue({ code: 'custom', message: `${tag} is no metric: ${JSON.stringify(content)}` });
+  }
+  withUnits(metrics, context);
+};
+
+/** `profile_export_aiperf.json`. */
+export const summarySchema = z
+  .looseObject({
+    schema_version: z.literal('1.4'),
+    benchmark_id: z.string().min(1),
+    was_cancelled: z.boolean(),
+    is_complete: z.boolean(),
+    error_summary: z.array(z.strictObject({ error_details: errorSchema, count: z.int().positive() })),
+    start_time: z.iso.datetime(),
+    end_time: z.iso.datetime(),
+    // It must be valid for AIPerf or left out.
+    input_config: z.undefined().optional(),
+  })
+  .superRefine(metricsOf);
+
+/** `profile_export_aiperf_timeslices.json`. */
+export const slicesSchema = z.strictObject({
+  timeslices: z.array(
+    z.looseObject({ start_ns: z.number().positive(), end_ns: z.number().positive() }).superRefine(metricsOf),
+  ),
+});
+
+export const inputsSchema = z.strictObject({
+  data: z.array(
+    z.strictObject({ session_id: z.string(), payloads: z.array(z.record(z.string(), z.unknown())).min(1) }),
+  ),
+});

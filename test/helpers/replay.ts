@@ -1,0 +1,167 @@
+/** Captures for replays, replays in this process, and the command line as a child. */
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { DEFAULT_OPTIONS, type ReplayOptions } from '../../lambda/replay/options.ts';
+import { indexFor, type ReplayRequest, type ReplayResult, replayToDirectory } from '../../lambda/replay/replay.ts';
+import { localFiles } from '../../lambda/replay/source/files.ts';
+import type { SkippedLine } from '../../lambda/replay/source/types.ts';
+import type { Target } from '../../lambda/replay/target/target.ts';
+import { UrlTarget } from '../../lambda/replay/target/url-target.ts';
+import { projectPath } from '../../local/project-root.ts';
+
+export interface CapturedSideSpec {
+  data: unknown;
+  encoding?: string;
+  contentType?: string | null;
+}
+
+const side = (mode: string, spec: CapturedSideSpec | undefined) =>
+  spec && {
+    observedContentType: spec.contentType === undefined ? 'application/json' : spec.contentType,
+    mode,
+    data: spec.data,
+    encoding: spec.encoding ?? 'JSON',
+  };
+
+/** A capture line. @param seconds after 10:00:00 */
+export function captureLine(
+  eventId: string,
+  seconds: number,
+  input?: CapturedSideSpec,
+  output?: CapturedSideSpec,
+  more: object = {},
+): string {
+  const time = new Date(Date.parse('2026-11-20T10:00:00Z') + seconds * 1000).toISOString();
+  return JSON.stringify({
+    captureData: { endpointInput: side('INPUT', input), endpointOutput: side('OUTPUT', output) },
+    eventMetadata: { eventId, inferenceTime: time.replace('.000Z', 'Z'), ...more },
+    eventVersion: '0',
+  });
+}
+
+export const chatBody = (prompt: string, more: object = {}): string =>
+  JSON.stringify({ model: 'support-llm', messages: [{ role: 'user', content: prompt }], max_tokens: 64, ...more });
+
+export const chatReply = (content: string): string =>
+  JSON.stringify({
+    choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
+    usage: {
+      prompt_tokens: 9,
+      completion_tokens: content.split(' ').length,
+      total_tokens: 9 + content.split(' ').length,
+    },
+  });
+
+/** A chat. */
+export const chatLine = (
+  eventId: string,
+  seconds: number,
+  prompt: string,
+  reply = 'Fine.',
+  more: object = {},
+): string => captureLine(eventId, seconds, { data: chatBody(prompt, more) }, { data: chatReply(reply) });
+
+export class ReplayFolder {
+  readonly path = mkdtempSync(join(tmpdir(), 'replay-test-'));
+
+  /** @returns its path */
+  write(name: string, lines: readonly string[]): string {
+    const path = join(this.path, name);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, `${lines.join('\n')}\n`);
+    return path;
+  }
+
+  delete(): void {
+    rmSync(this.path, { recursive: true, force: true });
+  }
+}
+
+export interface Replayed extends ReplayResult {
+  directory: string;
+  records: ReplayRecord[];
+  skipped: SkippedLine[];
+}
+
+/** A line of profile_export.jsonl, as far as tests look at it. */
+export interface ReplayRecord {
+  metadata: Record<string, string | number | boolean> & {
+    request_start_ns: number;
+    request_end_ns: number;
+    scheduled_ns: number;
+  };
+  metrics: Record<string, { value: number; unit: string }>;
+  error?: { code?: number; type: string; message: string };
+}
+
+export const readLines = <T>(path: string): T[] =>
+  readFileSync(path, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as T);
+
+/** A replay in this process. */
+export async function replay(
+  source: string,
+  target: string | Target,
+  directory: string,
+  options: Partial<ReplayOptions> = {},
+  more: Partial<ReplayRequest> = {},
+): Promise<Replayed> {
+  const all: ReplayOptions = { ...DEFAULT_OPTIONS, ...options };
+  const files = await localFiles(source);
+  const skipped: SkippedLine[] = [];
+  const index = await indexFor(files, all, {}, (line) => skipped.push(line));
+  const result = await replayToDirectory({
+    run: 'test-run',
+    files,
+    index,
+    target: typeof target === 'string' ? new UrlTarget(target) : target,
+    options: all,
+    directory,
+    inputs: true,
+    raw: false,
+    keepCaptured: false,
+    skipped,
+    ...more,
+  });
+  return { ...result, directory, skipped, records: readLines<ReplayRecord>(join(directory, 'profile_export.jsonl')) };
+}
+
+export interface CliResult {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+export interface RunningCli {
+  pid: number;
+  done: Promise<CliResult>;
+}
+
+/** The command line as a child process. */
+export function startCli(args: readonly string[], env: Record<string, string> = {}): RunningCli {
+  const child = spawn(process.execPath, [projectPath('bin', 'inference-monitor.ts'), ...args], {
+    cwd: projectPath(),
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (data: Buffer) => {
+    stdout += data.toString();
+  });
+  child.stderr.on('data', (data: Buffer) => {
+    stderr += data.toString();
+  });
+  const done = new Promise<CliResult>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code) => resolve({ code, stdout, stderr }));
+  });
+  return { pid: child.pid ?? 0, done };
+}
+
+export const runCli = (args: readonly string[], env: Record<string, string> = {}): Promise<CliResult> =>
+  startCli(args, env).done;

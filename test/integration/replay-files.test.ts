@@ -1,0 +1,311 @@
+/** The files of a run, the report in a real browser, and the command line that makes them. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Browser, chromium } from 'playwright-core';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { inputsSchema, recordSchema, slicesSchema, summarySchema } from '../helpers/aiperf-files.ts';
+import { findChromium } from '../helpers/chromium.ts';
+import { captureLine, chatLine, ReplayFolder, readLines, replay, runCli, startCli } from '../helpers/replay.ts';
+
+let folder: ReplayFolder;
+let endpoint: StandInEndpoint;
+
+beforeEach(async () => {
+  folder = new ReplayFolder();
+  endpoint = await startStandInEndpoint({ latencyMs: 20, words: 5, interTokenMs: 3 });
+});
+afterEach(async () => {
+  await endpoint.close();
+  folder.delete();
+});
+
+/** Good ones, failed ones, streams, tabular ones, a conversation, over three seconds. */
+const mixed = (): string[] => [
+  ...Array.from({ length: 18 }, (_, i) => chatLine(`e${i}`, i % 3, `[#${i}] hello`)),
+  ...Array.from({ length: 6 }, (_, i) => chatLine(`s${i}`, i % 3, `[#${100 + i}] stream`, 'x', { stream: true })),
+  chatLine('f429', 0, '[[status 429]] <script>alert(1)</script>'),
+  chatLine('f500', 1, '[[status 500]]'),
+  chatLine('gone', 1, '[[disconnect]]'),
+  captureLine('csv', 2, { data: '1,2\n', encoding: 'CSV', contentType: 'text/csv' }),
+  captureLine('image', 2, { data: 'AAEC/w==', encoding: 'BASE64', contentType: 'application/x-image' }),
+  'not json',
+];
+
+const json = (directory: string, name: string): Record<string, unknown> =>
+  JSON.parse(readFileSync(join(directory, name), 'utf8')) as Record<string, unknown>;
+
+test('are in AIPerf’s form, to the unit, and agree with each other', async () => {
+  const out = join(folder.path, 'out');
+  const file = folder.write('a.jsonl', mixed());
+  const options = {
+    cancellationRate: 15,
+    cancellationDelay: 0.005,
+    goodput: 'request_latency:100',
+    sliceDuration: 1,
+    randomSeed: 3,
+  };
+  const { results } = await replay(file, endpoint.url, out, options, { raw: true });
+  const records = readLines(join(out, 'profile_export.jsonl')).map((record) => recordSchema.parse(record));
+  const summary = summarySchema.parse(json(out, 'profile_export_aiperf.json')) as unknown as Record<
+    string,
+    { avg: number; count: number; p50: number }
+  >;
+  const slices = slicesSchema.parse(json(out, 'profile_export_aiperf_timeslices.json')).timeslices as unknown as Record<
+    string,
+    { avg: number }
+  >[];
+  inputsSchema.parse(json(out, 'inputs.json'));
+  expect(records).toHaveLength(29);
+  const good = records.filter(({ error }) => !error);
+  expect(summary.request_count?.avg).toBe(good.length);
+  expect(summary.request_latency?.count).toBe(good.length);
+  expect(summary.error_request_count?.avg).toBe(29 - good.length);
+  expect(results.stats.cancelled).toBeGreaterThan(0);
+  expect(slices).toHaveLength(3);
+  expect(slices.reduce((sum, slice) => sum + (slice.completed_request_count?.avg ?? 0), 0)).toBe(29);
+  const latencies = good.map(({ metrics }) => metrics.request_latency?.value as number).sort((a, b) => a - b);
+  expect(
+    Math.abs((summary.request_latency?.p50 ?? 0) / (latencies[Math.ceil(latencies.length / 2) - 1] ?? 1) - 1),
+  ).toBeLessThan(0.002);
+  const errors = (summary.error_summary as unknown as { count: number }[]).reduce((sum, { count }) => sum + count, 0);
+  expect(errors).toBe(29 - good.length);
+
+  const csv = readFileSync(join(out, 'profile_export_aiperf.csv'), 'utf8').split('\n');
+  expect(csv[0]).toBe('Metric,avg,min,max,sum,p1,p5,p10,p25,p50,p75,p90,p95,p99,std');
+  expect(csv).toContain('Metric,Value');
+  expect(csv.find((row) => row.startsWith('Request Latency (ms),'))?.split(',')).toHaveLength(15);
+  expect(csv).toContain(`Request Count,${good.length.toFixed(2)}`);
+  const sliceRows = readFileSync(join(out, 'profile_export_aiperf_timeslices.csv'), 'utf8').trim().split('\n');
+  expect(sliceRows[0]).toBe('Timeslice,Start_NS,End_NS,Metric,Unit,Stat,Value');
+  expect(sliceRows.some((row) => /^2,\d{19},\d{19},Request Latency,ms,p99,\d+\.\d\d$/.test(row))).toBe(true);
+
+  const raw = readLines<{
+    metadata: { event_id: string };
+    request_headers: Record<string, string>;
+    responses: unknown[];
+    payload: unknown;
+  }>(join(out, 'profile_export_raw.jsonl'));
+  expect(raw).toHaveLength(29);
+  const stream = raw.find(({ metadata, responses }) => metadata.event_id.startsWith('s') && responses.length > 1);
+  expect(stream?.responses[0]).toMatchObject({
+    perf_ns: expect.any(Number),
+    packets: [{ name: 'data', value: expect.stringContaining('choices') }],
+  });
+  expect(raw.find(({ metadata }) => metadata.event_id === 'csv')?.payload).toEqual({ text: '1,2\n' });
+});
+
+test('hold no secret', async () => {
+  const out = join(folder.path, 'out');
+  const { UrlTarget } = await import('../../lambda/replay/target/url-target.ts');
+  const target = new UrlTarget(endpoint.url, { Authorization: 'Bearer hunter2', 'X-Api-Key': 'hunter2' });
+  await replay(folder.write('a.jsonl', mixed()), target, out, { speedup: 10 }, { raw: true });
+  for (const name of ['profile_export_raw.jsonl', 'replay.json', 'profile_export.jsonl']) {
+    expect(readFileSync(join(out, name), 'utf8')).not.toContain('hunter2');
+  }
+  expect(readFileSync(join(out, 'profile_export_raw.jsonl'), 'utf8')).toContain('"Authorization":"<redacted>"');
+});
+
+describe('the command', () => {
+  test('says what it would send', async () => {
+    const file = folder.write('a.jsonl', mixed());
+    const { code, stdout } = await runCli(['replay', file, '--dry-run', '--json']);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      requests: 29,
+      seconds: 2,
+      streaming: 6,
+      skipped: { NotJson: 1 },
+      contentTypes: { 'text/csv': 1 },
+    });
+    const text = await runCli(['replay', file, '--dry-run']);
+    expect(text.stdout).toContain('requests: 29');
+    expect(text.stdout).toContain('Nothing was sent.');
+    expect(endpoint.arrivals.count).toBe(0);
+  });
+
+  test('fails by its error rate, and when it could not run', async () => {
+    const file = folder.write('a.jsonl', [
+      ...Array.from({ length: 9 }, (_, i) => chatLine(`e${i}`, 0, 'ok')),
+      chatLine('f', 0, '[[status 500]]'),
+    ]);
+    const args = ['replay', file, '--url', endpoint.url, '--quiet', '--no-report', '-o', join(folder.path, 'out')];
+    expect((await runCli([...args, '--max-error-rate', '5%'])).code).toBe(1);
+    const passed = await runCli([...args, '--max-error-rate', '10']);
+    expect(passed).toMatchObject({ code: 0, stdout: expect.stringMatching(/succeeded: 9\nfailed: 1\n/) });
+    const wrong = await runCli(['replay', file, '--url', endpoint.url, '--speedup', '0']);
+    expect(wrong).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('InvalidReplayOptions: --speedup is wrong; got: 0; expected: a number above 0'),
+    });
+    const unreachable = await runCli(['replay', file, '--url', 'http://127.0.0.1:1', '-o', join(folder.path, 'out')]);
+    expect(unreachable).toMatchObject({ code: 2, stderr: expect.stringContaining('TargetUnreachable') });
+    const missing = await runCli(['replay', join(folder.path, 'none'), '--url', endpoint.url]);
+    expect(missing).toMatchObject({ code: 2, stderr: expect.stringContaining('SourceMissing') });
+  });
+
+  test('ends in order after Ctrl-C: what was measured is written and marked, exit code 130', async () => {
+    const file = folder.write(
+      'a.jsonl',
+      Array.from({ length: 300 }, (_, i) => chatLine(`e${i}`, Math.floor(i / 10), `[#${i}] [[latency 300]]`)),
+    );
+    const out = join(folder.path, 'out');
+    const running = startCli([
+      'replay',
+      file,
+      '--url',
+      endpoint.url,
+      '--spread-same-second',
+      'even',
+      '--quiet',
+      '-o',
+      out,
+    ]);
+    // Once requests flow, as a person would.
+    while (endpoint.arrivals.count < 15) await new Promise((resolve) => setTimeout(resolve, 20));
+    process.kill(running.pid, 'SIGINT');
+    const result = await running.done;
+    expect(result.code).toBe(130);
+    const records = readLines(join(out, 'profile_export.jsonl')).map((record) => recordSchema.parse(record));
+    expect(records.length).toBe(endpoint.arrivals.count);
+    expect(records.filter(({ metadata }) => metadata.was_cancelled).length).toBeGreaterThan(0);
+    const summary = summarySchema.parse(json(out, 'profile_export_aiperf.json'));
+    expect(summary).toMatchObject({ was_cancelled: true, is_complete: false });
+    expect(json(out, 'replay.json')).toMatchObject({
+      was_cancelled: true,
+      sent: records.length,
+      unsent: 300 - records.length,
+    });
+    expect(existsSync(join(out, 'report.html'))).toBe(true);
+    expect(result.stdout).toContain('The replay was stopped');
+  });
+
+  test('compares two runs and fails on a crossed threshold', async () => {
+    const file = folder.write(
+      'a.jsonl',
+      Array.from({ length: 40 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}] hello ${i}`)),
+    );
+    const slower = await startStandInEndpoint({
+      latencyMs: 60,
+      answer: ({ prompt }) => (prompt.includes('7') ? "I'm sorry, but I can't help with that." : undefined),
+    });
+    const [before, after] = [join(folder.path, 'before'), join(folder.path, 'after')];
+    const common = ['--concurrency', '4', '--quiet', '--no-report', '--compare'];
+    try {
+      expect((await runCli(['replay', file, '--url', endpoint.url, '-o', before, ...common])).code).toBe(0);
+      expect((await runCli(['replay', file, '--url', slower.url, '-o', after, ...common])).code).toBe(0);
+    } finally {
+      await slower.close();
+    }
+    const gated = await runCli([
+      'compare',
+      before,
+      after,
+      '--threshold',
+      'request_latency:p50:20%',
+      '--threshold',
+      'new_refusals:5',
+      '--threshold',
+      'error_rate:1',
+    ]);
+    expect(gated.code).toBe(1);
+    expect(gated.stdout).toContain('Threshold crossed: request_latency:p50:20%');
+    expect(gated.stdout).toContain('Threshold crossed: new_refusals:5; got: 10.00% (4 of 40)');
+    expect(gated.stdout).not.toContain('Threshold crossed: error_rate');
+    const comparison = json(after, 'comparison.json') as {
+      paired: object;
+      metrics: { request_latency: { p50: { difference: number; low: number; high: number } } };
+      regressions: { regressions: string[] }[];
+    };
+    expect(comparison.paired).toEqual({
+      requests: 40,
+      newlyFailing: 0,
+      newlySucceeding: 0,
+      onlyBefore: 0,
+      onlyAfter: 0,
+    });
+    const { difference, low, high } = comparison.metrics.request_latency.p50;
+    expect(difference).toBeGreaterThan(30);
+    expect(low).toBeLessThanOrEqual(difference);
+    expect(high).toBeGreaterThanOrEqual(difference);
+    expect(comparison.regressions.filter(({ regressions }) => regressions.includes('new-refusal'))).toHaveLength(4);
+    const same = await runCli(['compare', before, before, '--threshold', 'request_latency:p95:0%', '--json']);
+    expect(same.code).toBe(0);
+    expect(JSON.parse(same.stdout)).toMatchObject({ crossed: [], quality: { identical: 40, regressed: 0 } });
+    expect((await runCli(['compare', before, folder.path])).stderr).toContain('NotAReplay');
+  });
+});
+
+const executablePath = findChromium();
+const inBrowser = executablePath === undefined ? test.skip : test;
+if (executablePath === undefined)
+  console.warn('No Chromium on PATH and no CHROMIUM_PATH: the tests of the reports in a browser are skipped.');
+
+describe('in a browser', () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    if (executablePath) browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
+  });
+  afterAll(() => browser?.close());
+
+  /** Opens a page, and fails on anything that it asks the network for or complains of. */
+  async function open(path: string) {
+    const page = await browser.newPage({ viewport: { width: 1100, height: 900 } });
+    const asked: string[] = [];
+    const said: string[] = [];
+    page.on('request', (request) => asked.push(request.url()));
+    page.on('console', (message) => said.push(message.text()));
+    page.on('pageerror', (error) => said.push(error.message));
+    page.on('dialog', (dialog) => {
+      said.push(`dialog ${dialog.message()}`);
+      void dialog.dismiss();
+    });
+    await page.goto(`file://${path}`);
+    return { page, asked, said };
+  }
+
+  inBrowser('the report shows charts and tables, and what was captured does nothing but stand there', async () => {
+    const out = join(folder.path, 'out');
+    const file = folder.write('a.jsonl', mixed());
+    const { code } = await runCli(['replay', file, '--url', endpoint.url, '--quiet', '--compare', '-o', out]);
+    expect(code).toBe(0);
+    const { page, asked, said } = await open(join(out, 'report.html'));
+    expect(asked).toEqual([`file://${join(out, 'report.html')}`]);
+    expect(said).toEqual([]);
+    expect(await page.locator('svg').count()).toBe(6);
+    for (const label of [
+      'Latency of requests over time',
+      'Distribution of the latency',
+      'Throughput over time',
+      'Schedule lag over time',
+    ]) {
+      const box = await page.locator(`svg[aria-label="${label}"]`).boundingBox();
+      expect(box?.width).toBeGreaterThan(800);
+      expect(box?.height).toBeGreaterThan(200);
+    }
+    const failed = page.locator('section', { hasText: 'Failed requests' });
+    expect(await failed.locator('tbody tr').count()).toBe(3);
+    await failed.locator('summary', { hasText: 'input' }).first().click();
+    expect(await failed.locator('pre').first().innerText()).toContain('<script>alert(1)</script>');
+    expect(await page.locator('section', { hasText: 'Slowest requests' }).last().locator('tbody tr').count()).toBe(20);
+    expect(await page.locator('body').innerText()).toContain('replies compared');
+    await page.close();
+  });
+
+  inBrowser('the comparison of two runs', async () => {
+    const file = folder.write(
+      'a.jsonl',
+      Array.from({ length: 20 }, (_, i) => chatLine(`e${i}`, 0, `hello ${i}`)),
+    );
+    const runs = [join(folder.path, 'one'), join(folder.path, 'two')];
+    for (const out of runs)
+      await runCli(['replay', file, '--url', endpoint.url, '--quiet', '--no-report', '--compare', '-o', out]);
+    await runCli(['compare', ...runs]);
+    const { page, asked, said } = await open(join(runs[1] ?? '', 'comparison.html'));
+    expect([asked.length, said]).toEqual([1, []]);
+    expect(await page.locator('svg').count()).toBe(1);
+    expect(
+      await page.locator('section', { hasText: 'Differences' }).locator('tbody tr').count(),
+    ).toBeGreaterThanOrEqual(10);
+    await page.close();
+  });
+});

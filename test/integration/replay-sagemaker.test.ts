@@ -1,0 +1,178 @@
+/** InvokeEndpoint and InvokeEndpointWithResponseStream on the wire, their signatures checked by code of another hand. */
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import {
+  InvokeEndpointCommand,
+  InvokeEndpointWithResponseStreamCommand,
+  SageMakerRuntimeClient,
+} from '@aws-sdk/client-sagemaker-runtime';
+import { SageMakerTarget } from '../../lambda/replay/target/sagemaker-target.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { captureLine, chatBody, chatLine, ReplayFolder, replay } from '../helpers/replay.ts';
+
+const KEY = { accessKeyId: 'AKIDTEST', secretAccessKey: 'a-secret' };
+
+let folder: ReplayFolder;
+let endpoint: StandInEndpoint;
+let out: string;
+
+beforeEach(async () => {
+  folder = new ReplayFolder();
+  out = join(folder.path, 'out');
+  endpoint = await startStandInEndpoint({ latencyMs: 20, words: 6, signingKey: KEY, record: true });
+});
+afterEach(async () => {
+  await endpoint.close();
+  folder.delete();
+});
+
+const target = (more: object = {}): Promise<SageMakerTarget> =>
+  SageMakerTarget.create({
+    endpoint: 'my-endpoint-v2',
+    region: 'eu-west-1',
+    credentials: async () => KEY,
+    url: endpoint.url,
+    ...more,
+  });
+
+test('the stand-in is what AWS’s own client takes for SageMaker', async () => {
+  const client = new SageMakerRuntimeClient({
+    endpoint: endpoint.url,
+    region: 'eu-west-1',
+    credentials: KEY,
+    maxAttempts: 1,
+  });
+  const Body = Buffer.from(chatBody('hello'));
+  const reply = await client.send(
+    new InvokeEndpointCommand({ EndpointName: 'e', Body, ContentType: 'application/json' }),
+  );
+  expect(JSON.parse(Buffer.from(reply.Body ?? []).toString())).toMatchObject({ object: 'chat.completion' });
+  const stream = await client.send(
+    new InvokeEndpointWithResponseStreamCommand({ EndpointName: 'e', Body, ContentType: 'application/json' }),
+  );
+  let text = '';
+  for await (const { PayloadPart } of stream.Body ?? []) text += Buffer.from(PayloadPart?.Bytes ?? []).toString();
+  expect(text).toContain('data: [DONE]');
+  const wrong = new SageMakerRuntimeClient({
+    endpoint: endpoint.url,
+    region: 'eu-west-1',
+    credentials: { ...KEY, secretAccessKey: 'b' },
+    maxAttempts: 1,
+  });
+  await expect(wrong.send(new InvokeEndpointCommand({ EndpointName: 'e', Body }))).rejects.toMatchObject({
+    $metadata: { httpStatusCode: 403 },
+  });
+  client.destroy();
+  wrong.destroy();
+});
+
+test('a request: path, signature, variant, component, inference id, custom attributes', async () => {
+  const body = '{ "messages": [],  "n": 1.0 }';
+  const file = folder.write('a.jsonl', [
+    captureLine('event-1', 0, { data: body }, undefined, { inferenceId: 'order-5512' }),
+    captureLine('event 2 ü', 0, { data: '1,2\n', encoding: 'CSV', contentType: 'text/csv' }),
+  ]);
+  const { records } = await replay(
+    file,
+    await target({ variant: 'B', inferenceComponent: 'c1' }),
+    out,
+    {},
+    { run: 'run-7' },
+  );
+  expect(records.map(({ error }) => error)).toEqual([undefined, undefined]);
+  expect(endpoint.requests.map(({ method, url }) => `${method} ${url}`)).toEqual(
+    Array(2).fill('POST /endpoints/my-endpoint-v2/invocations'),
+  );
+  const sent = new Map(endpoint.requests.map((request) => [request.headers['content-type'], request]));
+  expect(sent.get('application/json')?.body.toString()).toBe(body);
+  expect(sent.get('text/csv')?.headers).toMatchObject({
+    'x-amzn-sagemaker-custom-attributes': 'replay_run=run-7;event_id=event 2 ?',
+  });
+  const headers = sent.get('application/json')?.headers;
+  expect(headers).toMatchObject({
+    'x-amzn-sagemaker-target-variant': 'B',
+    'x-amzn-sagemaker-inference-component': 'c1',
+    'x-amzn-sagemaker-custom-attributes': 'replay_run=run-7;event_id=event-1',
+    authorization: expect.stringMatching(/Credential=AKIDTEST\/\d{8}\/eu-west-1\/sagemaker\/aws4_request/),
+  });
+  expect(headers?.['x-amzn-sagemaker-inference-id']).toMatch(/^replay-[0-9a-f]{32}$/);
+  // Headers that SageMaker strips are not sent at all.
+  expect(headers?.['x-request-id']).toBeUndefined();
+  const record = records.find(({ metadata }) => metadata.event_id === 'event-1');
+  expect(record?.metadata).toMatchObject({
+    inference_id: headers?.['x-amzn-sagemaker-inference-id'],
+    captured_inference_id: 'order-5512',
+  });
+});
+
+test('one that asks for a stream goes to the streaming operation, and is measured piece by piece', async () => {
+  const file = folder.write('a.jsonl', [
+    chatLine('s', 0, 'hello', 'x', { stream: true, stream_options: { include_usage: true } }),
+    chatLine('w', 0, 'hello'),
+  ]);
+  const { records } = await replay(file, await target(), out);
+  expect(endpoint.requests.map(({ url }) => url).sort()).toEqual([
+    '/endpoints/my-endpoint-v2/invocations',
+    '/endpoints/my-endpoint-v2/invocations-response-stream',
+  ]);
+  const [stream, whole] = ['s', 'w'].map((id) => records.find(({ metadata }) => metadata.event_id === id));
+  expect(stream?.error).toBeUndefined();
+  expect(stream?.metrics).toMatchObject({
+    output_sequence_length: { value: 6 },
+    inter_chunk_latency: { value: expect.any(Array) },
+  });
+  expect(stream?.metrics.time_to_first_token?.value).toBeLessThan(stream?.metrics.request_latency?.value ?? 0);
+  expect(whole?.metrics.time_to_first_token).toBeUndefined();
+});
+
+test('the service’s errors, a stream that breaks, a wrong key: named, and sent once', async () => {
+  const file = folder.write('a.jsonl', [
+    chatLine('throttled', 0, '[[status 429]]'),
+    chatLine('failed', 0, '[[status 500]]'),
+    chatLine('broken', 0, '[[cut stream]]', 'x', { stream: true }),
+  ]);
+  const { records } = await replay(file, await target(), out);
+  const errors = Object.fromEntries(
+    records.map(({ metadata, error }) => [metadata.event_id, [error?.code, error?.type]]),
+  );
+  expect(errors).toEqual({
+    throttled: [429, 'ThrottlingException'],
+    failed: [500, 'ModelError'],
+    broken: [undefined, 'ModelStreamError'],
+  });
+  expect(endpoint.arrivals.count).toBe(3);
+
+  const wrong = await target({ credentials: async () => ({ ...KEY, secretAccessKey: 'another' }) });
+  const refused = await replay(file, wrong, join(folder.path, 'out2'));
+  expect(refused.records.map(({ error }) => [error?.code, error?.type])).toEqual(
+    Array(3).fill([403, 'InvalidSignatureException']),
+  );
+  expect(endpoint.arrivals.count).toBe(6);
+});
+
+test('one changed byte of the body breaks the signature', async () => {
+  const encoded = await (await target()).encode(
+    { body: Buffer.from('{"a":1}'), contentType: 'application/json', streaming: false, metadata: {} },
+    { run: 'r', eventKey: 'e', pass: 0, requestId: 'q', turn: { conversationId: 'c', turnIndex: 0, session: 0 } },
+  );
+  expect(await statusOf(encoded.wire)).toBe(200);
+  const changed = Buffer.from(encoded.wire);
+  changed[changed.length - 2] = '2'.charCodeAt(0);
+  expect(await statusOf(changed)).toBe(403);
+});
+
+/** Sends bytes as they are. */
+function statusOf(wire: Buffer): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(endpoint.port, '127.0.0.1', () => socket.write(wire));
+    socket.once('error', reject);
+    socket.once('data', (data) => {
+      resolve(Number(/^HTTP\/1.1 (\d{3})/.exec(data.toString())?.[1]));
+      socket.destroy();
+    });
+  });
+}
+
+test.each(['', 'has space', '-x', 'a'.repeat(64), '../../other'])('%j is no endpoint', async (name) => {
+  await expect(target({ endpoint: name })).rejects.toMatchObject({ name: 'InvalidTarget' });
+});

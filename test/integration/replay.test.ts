@@ -1,0 +1,344 @@
+/** Replays against a real HTTP server: what arrives there, and what is said of it. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { StandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { captureLine, chatBody, chatLine, ReplayFolder, replay } from '../helpers/replay.ts';
+
+const LATENCY_MS = 50;
+
+let folder: ReplayFolder;
+let endpoint: StandInEndpoint;
+let out: string;
+
+beforeEach(async () => {
+  folder = new ReplayFolder();
+  out = join(folder.path, 'out');
+  endpoint = await startStandInEndpoint({ latencyMs: LATENCY_MS, record: true });
+});
+afterEach(async () => {
+  await endpoint.close();
+  folder.delete();
+});
+
+const bodies = (): string[] => endpoint.requests.map(({ body }) => body.toString());
+
+describe('what is sent', () => {
+  test('bodies of every kind, byte for byte, to the path of their form; bad lines are skipped with their place', async () => {
+    const odd =
+      '{ "messages" : [ {"role":"user","content":"¿Qué? 📦"} ],\n "seed": 12345678901234567890, "temperature": 1.0 }';
+    const binary = Buffer.from([0, 1, 2, 250, 10]);
+    const file = folder.write('a.jsonl', [
+      captureLine('chat', 0, { data: odd }),
+      '{"captureData": {"endpointInput": {"data": "cut off he',
+      captureLine('csv', 0, { data: '1,2,3\n4,5,6\n', encoding: 'CSV', contentType: 'text/csv; charset=utf-8' }),
+      captureLine('base64', 0, { data: Buffer.from('{"prompt":"hi"}').toString('base64'), encoding: 'BASE64' }),
+      captureLine('image', 0, {
+        data: binary.toString('base64'),
+        encoding: 'BASE64',
+        contentType: 'application/x-image',
+      }),
+      captureLine('inputs', 0, { data: '{"inputs":"hello","parameters":{}}' }),
+      captureLine('no request', 0, undefined, { data: 'x' }),
+      captureLine('rot13', 0, { data: '{}', encoding: 'ROT13' }),
+      '[]',
+    ]);
+    const { records, results } = await replay(file, endpoint.url, out);
+    const sent = Object.fromEntries(
+      endpoint.requests.map(({ url, body, headers }) => [url + headers['content-type'], body]),
+    );
+    expect(sent).toEqual({
+      '/v1/chat/completionsapplication/json': Buffer.from(odd),
+      '/invocationstext/csv; charset=utf-8': Buffer.from('1,2,3\n4,5,6\n'),
+      '/v1/completionsapplication/json': Buffer.from('{"prompt":"hi"}'),
+      '/invocationsapplication/x-image': binary,
+      '/invocationsapplication/json': Buffer.from('{"inputs":"hello","parameters":{}}'),
+    });
+    expect(records.map(({ error }) => error)).toEqual(records.map(() => undefined));
+    expect(Object.fromEntries(results.skippedReasons)).toEqual({
+      NotJson: 1,
+      NoRequest: 1,
+      UndecodableRequest: 1,
+      NotACaptureRecord: 1,
+    });
+    const skipped = readFileSync(join(out, 'skipped.jsonl'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(skipped.map(({ line, reason }) => `${line} ${reason}`).sort()).toEqual([
+      '2 NotJson',
+      '7 NoRequest',
+      '8 UndecodableRequest',
+      '9 NotACaptureRecord',
+    ]);
+  });
+
+  test('one URL for all when it has a path; ids in headers; headers of the user', async () => {
+    const file = folder.write('a.jsonl', [chatLine('e1', 0, 'one'), captureLine('e2', 0, { data: '{"inputs":"x"}' })]);
+    const { UrlTarget } = await import('../../lambda/replay/target/url-target.ts');
+    const { records } = await replay(
+      file,
+      new UrlTarget(`${endpoint.url}/invocations?v=1`, { Authorization: 'Bearer k', accept: 'a/b' }),
+      out,
+    );
+    for (const { url, headers } of endpoint.requests) {
+      expect(url).toBe('/invocations?v=1');
+      expect(headers).toMatchObject({
+        authorization: 'Bearer k',
+        accept: 'a/b',
+        'user-agent': expect.stringContaining('replay'),
+      });
+    }
+    expect(endpoint.requests.map(({ headers }) => headers['x-request-id']).sort()).toEqual(
+      records.map(({ metadata }) => metadata.x_request_id).sort(),
+    );
+    expect(endpoint.requests.map(({ headers }) => headers['x-correlation-id']).sort()).toEqual(['e1', 'e2']);
+  });
+
+  test('overrides', async () => {
+    const file = folder.write('a.jsonl', [
+      captureLine('e', 0, { data: '{"model":"a", "messages":[],"temperature":1.0}' }),
+    ]);
+    await replay(file, endpoint.url, out, { model: 'b', set: ['temperature=0', 'metadata.run=x'], stream: true });
+    expect(bodies()).toEqual([
+      '{"model":"b", "messages":[],"temperature":0,"stream":true,"stream_options":{"include_usage":true},"metadata":{"run":"x"}}',
+    ]);
+  });
+
+  test('what an earlier replay sent is left out', async () => {
+    const file = folder.write('a.jsonl', [
+      chatLine('e1', 0, 'one'),
+      captureLine('e2', 0, { data: chatBody('two') }, undefined, {
+        inferenceId: 'replay-00112233445566778899aabbccddeeff',
+      }),
+      captureLine('e3', 0, { data: chatBody('three') }, undefined, { customAttributes: ['replay_run=r;event_id=e'] }),
+    ]);
+    const { results } = await replay(file, endpoint.url, out);
+    expect(bodies()).toEqual([chatBody('one')]);
+    expect(Object.fromEntries(results.skippedReasons)).toEqual({ SentByReplay: 2 });
+  });
+
+  test('nothing twice, whatever goes wrong', async () => {
+    const file = folder.write('a.jsonl', [
+      ...Array.from({ length: 12 }, (_, i) => chatLine(`d${i}`, 0, `[#${i}] [[disconnect]]`)),
+      ...Array.from({ length: 12 }, (_, i) => chatLine(`s${i}`, 1, `[#${100 + i}] [[status 503]]`)),
+      ...Array.from({ length: 12 }, (_, i) => chatLine(`o${i}`, 2, `[#${200 + i}]`)),
+    ]);
+    const { results, records } = await replay(file, endpoint.url, out, { speedup: 4 });
+    const numbers = endpoint.arrivals.list().map(({ number }) => number);
+    expect(numbers).toHaveLength(36);
+    expect(new Set(numbers).size).toBe(36);
+    expect(results.stats).toMatchObject({ succeeded: 12, failed: 24 });
+    const kinds = new Set(records.map(({ error }) => error && `${error.code ?? ''} ${error.type}`));
+    expect(kinds).toEqual(new Set([' ServerDisconnectedError', '503 Service Unavailable', undefined]));
+  });
+});
+
+describe('when it is sent', () => {
+  test('at the captured times, sped up', async () => {
+    const file = folder.write(
+      'a.jsonl',
+      [0, 1, 1, 2, 4].map((second, i) => chatLine(`e${i}`, second, `[#${i}]`)),
+    );
+    await replay(file, endpoint.url, out, { speedup: 4, autoOffset: true });
+    const arrivals = endpoint.arrivals.list();
+    const zero = arrivals[0]?.atMs ?? 0;
+    expect(arrivals.map(({ number }) => number)).toEqual([0, 1, 2, 3, 4]);
+    for (const [i, expected] of [0, 250, 250, 500, 1000].entries()) {
+      expect(Math.abs((arrivals[i]?.atMs ?? 0) - zero - expected)).toBeLessThan(60);
+    }
+  });
+
+  test('in a window, in repetitions, up to a number', async () => {
+    const file = folder.write(
+      'a.jsonl',
+      [0, 1, 2, 3].map((second) => chatLine(`e${second}`, second, `[#${second}]`)),
+    );
+    const window = await replay(file, endpoint.url, out, { startOffsetMs: 1000, endOffsetMs: 2000, speedup: 10 });
+    expect(window.records.map(({ metadata }) => metadata.event_id).sort()).toEqual(['e1', 'e2']);
+    const repeated = await replay(file, endpoint.url, join(folder.path, 'out2'), {
+      speedup: 20,
+      repeat: 3,
+      requestCount: 10,
+    });
+    expect(repeated.records.map(({ metadata }) => metadata.pass)).toEqual([0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
+  });
+
+  test('never more at a time than the cap allows, and the wait is not hidden', async () => {
+    const file = folder.write(
+      'a.jsonl',
+      Array.from({ length: 12 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}]`)),
+    );
+    const { results } = await replay(file, endpoint.url, out, { maxConcurrency: 3 });
+    expect(endpoint.maxConnections).toBeLessThanOrEqual(3);
+    const { stats } = results;
+    // Four rounds of 50 ms: the last one waits for three.
+    expect(stats.distribution('request_latency').max).toBeLessThan(3 * LATENCY_MS);
+    expect(stats.distribution('effective_latency').max).toBeGreaterThan(3.9 * LATENCY_MS);
+    // That is the cap's doing, not the client's.
+    expect(stats.distribution('replay_client_lag').max).toBeLessThan(LATENCY_MS);
+  });
+
+  test('a constant concurrency', async () => {
+    const file = folder.write(
+      'a.jsonl',
+      Array.from({ length: 20 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}]`)),
+    );
+    const { results } = await replay(file, endpoint.url, out, { concurrency: 5 });
+    expect(endpoint.maxConnections).toBeLessThanOrEqual(5);
+    expect(results.stats.succeeded).toBe(20);
+    expect(results.stats.lastEndMs - results.stats.firstStartMs).toBeGreaterThan(3.8 * LATENCY_MS);
+  });
+
+  test('a constant rate', async () => {
+    const file = folder.write(
+      'a.jsonl',
+      Array.from({ length: 20 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}]`)),
+    );
+    await replay(file, endpoint.url, out, { requestRate: 40, arrivalPattern: 'constant' });
+    const times = endpoint.arrivals.list().map(({ atMs }) => atMs);
+    expect((times.at(-1) ?? 0) - (times[0] ?? 0)).toBeGreaterThan(440);
+    expect((times.at(-1) ?? 0) - (times[0] ?? 0)).toBeLessThan(700);
+  });
+
+  test('after a warm-up that is not counted', async () => {
+    const file = folder.write(
+      'a.jsonl',
+      Array.from({ length: 4 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}]`)),
+    );
+    const { results, records } = await replay(file, endpoint.url, out, { warmup: 3 });
+    expect(endpoint.arrivals.count).toBe(7);
+    expect(records).toHaveLength(4);
+    expect(results.stats.completed).toBe(4);
+    expect(JSON.parse(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8'))).toMatchObject({
+      warmup_metrics: { request_count: { avg: 3 } },
+    });
+  });
+});
+
+describe('what is measured', () => {
+  test('a server that stalls shows from the scheduled moment, however few requests are let through', async () => {
+    const STALL_MS = 1500;
+    await endpoint.close();
+    endpoint = await startStandInEndpoint({ latencyMs: 20, stall: { afterMs: 1000, durationMs: STALL_MS } });
+    // Ten requests a second for four seconds, one at a time: the stall holds one up, and those behind it wait unseen.
+    const file = folder.write(
+      'a.jsonl',
+      Array.from({ length: 40 }, (_, i) => chatLine(`e${i}`, Math.floor(i / 10), `[#${i}]`)),
+    );
+    const { results, bottleneck } = await replay(file, endpoint.url, out, {
+      maxConcurrency: 1,
+      spreadSameSecond: 'even',
+    });
+    const fromSending = results.stats.distribution('request_latency');
+    const fromSchedule = results.stats.distribution('effective_latency');
+    expect(fromSending.percentile(90)).toBeLessThan(100);
+    expect(fromSchedule.percentile(90)).toBeGreaterThan(STALL_MS * 0.6);
+    expect(fromSchedule.max).toBeGreaterThan(STALL_MS * 0.9);
+    // The client was not to blame.
+    expect(bottleneck).toBeUndefined();
+  });
+
+  test('a stream: first token, gaps, tokens', async () => {
+    await endpoint.close();
+    endpoint = await startStandInEndpoint({ latencyMs: 60, words: 8, interTokenMs: 15 });
+    const file = folder.write(
+      'a.jsonl',
+      Array.from({ length: 6 }, (_, i) => chatLine(`e${i}`, i, `[#${i}]`)),
+    );
+    const { records, results } = await replay(file, endpoint.url, out, { stream: true, speedup: 5 });
+    for (const { metrics } of records) {
+      expect(metrics.output_sequence_length?.value).toBe(8);
+      expect(metrics.usage_completion_tokens?.value).toBe(8);
+      expect(metrics.inter_chunk_latency?.value).toHaveLength(7);
+      const {
+        time_to_first_token: first,
+        request_latency: latency,
+        decode_duration: decode,
+        inter_token_latency: gap,
+      } = metrics;
+      expect(first?.value).toBeGreaterThan(55);
+      expect((first?.value ?? 0) + (decode?.value ?? 0)).toBeCloseTo(latency?.value ?? 0, 3);
+      expect((gap?.value ?? 0) * 7).toBeCloseTo(decode?.value ?? 0, 3);
+    }
+    expect(results.stats.distribution('inter_token_latency').percentile(50)).toBeGreaterThan(13);
+    expect(results.stats.distribution('time_to_first_token').percentile(50)).toBeLessThan(90);
+  });
+
+  test('a broken stream, a reply that is no JSON, a timeout, a cancelled request: each its error', async () => {
+    const file = folder.write('a.jsonl', [
+      chatLine('cut', 0, '[[cut stream]]', 'x', { stream: true }),
+      chatLine('not json', 0, '[[not json]]'),
+      chatLine('late', 0, '[[latency 2000]]'),
+    ]);
+    const { records } = await replay(file, endpoint.url, out, { timeout: 0.4 });
+    const errors = Object.fromEntries(records.map(({ metadata, error }) => [metadata.event_id, error?.type]));
+    expect(errors).toEqual({
+      cut: 'ServerDisconnectedError',
+      'not json': 'InvalidInferenceResultError',
+      late: 'TimeoutError',
+    });
+
+    const cancelled = await replay(file, endpoint.url, join(folder.path, 'out2'), {
+      cancellationRate: 100,
+      cancellationDelay: 0.02,
+    });
+    for (const { metadata, error, metrics } of cancelled.records) {
+      expect(error).toMatchObject({
+        code: 499,
+        type: 'RequestCancellationError',
+        message: 'Request cancelled 0.020s after being sent',
+      });
+      expect(metadata).toMatchObject({ was_cancelled: true, cancellation_time_ns: metadata.request_end_ns });
+      expect(Object.keys(metrics)).toEqual(['error_isl']);
+    }
+    expect(cancelled.results.stats.cancelled).toBe(3);
+  });
+
+  test('conversations get one id and rising turns', async () => {
+    const first = { role: 'user', content: 'What is the return window?' };
+    const reply = { role: 'assistant', content: '30 days.' };
+    const file = folder.write('a.jsonl', [
+      captureLine(
+        't0',
+        0,
+        { data: JSON.stringify({ messages: [first] }) },
+        { data: JSON.stringify({ choices: [{ message: reply }] }) },
+      ),
+      chatLine('other', 0, 'Hello'),
+      captureLine('t1', 1, {
+        data: JSON.stringify({ messages: [first, reply, { role: 'user', content: 'And for electronics?' }] }),
+      }),
+    ]);
+    const { records } = await replay(file, endpoint.url, out, { speedup: 10 });
+    const turns = Object.fromEntries(
+      records.map(({ metadata }) => [metadata.event_id, [metadata.conversation_id, metadata.turn_index]]),
+    );
+    expect(turns).toEqual({ t0: ['t0', 0], other: ['other', 0], t1: ['t0', 1] });
+    const inputs = JSON.parse(readFileSync(join(out, 'inputs.json'), 'utf8')) as {
+      data: { session_id: string; payloads: object[] }[];
+    };
+    expect(inputs.data.map(({ session_id, payloads }) => [session_id, payloads.length])).toEqual([
+      ['t0', 2],
+      ['other', 1],
+    ]);
+  });
+
+  test('objectives', async () => {
+    const file = folder.write('a.jsonl', [
+      chatLine('fast', 0, 'a'),
+      chatLine('slow', 0, '[[latency 300]]'),
+      chatLine('bad', 0, '[[status 500]]'),
+    ]);
+    const { results } = await replay(file, endpoint.url, out, { goodput: 'request_latency:200' });
+    expect(results.stats).toMatchObject({ good: 1, completed: 3 });
+  });
+
+  test('a target that is not there is known before anything is sent', async () => {
+    const file = folder.write('a.jsonl', [chatLine('e', 0, 'a')]);
+    await endpoint.close();
+    await expect(replay(file, endpoint.url, out)).rejects.toMatchObject({ name: 'TargetUnreachable' });
+    await expect(replay(file, 'http://no-such-host.invalid', out)).rejects.toMatchObject({ name: 'TargetUnreachable' });
+    endpoint = await startStandInEndpoint();
+  });
+});
