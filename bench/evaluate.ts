@@ -4,23 +4,25 @@ import type { Log } from '../local/python-environment.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../local/python-presets.ts';
 import { PEER_LITELLM, PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
 import { assessmentCeiling } from './support/evaluate-ceiling.ts';
+import { numberFlag } from './support/flags.ts';
 import { chatFile } from './support/records.ts';
 import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
 
-const RECORDS = 500;
-const ROUNDS = 3;
 const JUDGE_MS = 300;
 const OF_CEILING = 0.8;
 
-export async function run(log: Log): Promise<BenchResult> {
+export async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
+  const records = numberFlag(flags, 'records', 500);
+  const rounds = numberFlag(flags, 'rounds', 3);
+  const rate = (report: SideReport | undefined): number => round(records / (report?.seconds ?? Number.NaN), 1);
   const stack = await startBenchStack(log, { judgeMs: JUDGE_MS });
   try {
     const ours: SideReport[] = [];
     const peer: SideReport[] = [];
     const calls = { ours: 0, peer: 0 };
     const ceilings: number[] = [];
-    for (let n = 0; n < ROUNDS; n += 1) {
-      const key = await stack.put(`round-${n}`, chatFile(RECORDS, n * RECORDS));
+    for (let n = 0; n < rounds; n += 1) {
+      const key = await stack.put(`round-${n}`, chatFile(records, n * records));
       // Both sides judge traces that our processor has logged, each in an experiment of its own.
       for (const experiment of [`ours-${n}`, `peer-${n}`, `ceiling-${n}`])
         await stack.ours('log-traces', experiment, key);
@@ -44,9 +46,9 @@ export async function run(log: Log): Promise<BenchResult> {
         ['ours', own],
         ['peer', others],
       ] as const) {
-        if (found.traces < RECORDS || found.assessments < RECORDS * 12 || found.errors > 0) {
+        if (found.traces < records || found.assessments < records * 12 || found.errors > 0) {
           throw new Error(
-            `${side} is not complete; got: ${JSON.stringify(found)}; expected: ${RECORDS} traces with 12 verdicts each and no error`,
+            `${side} is not complete; got: ${JSON.stringify(found)}; expected: ${records} traces with 12 verdicts each and no error`,
           );
         }
       }
@@ -62,13 +64,13 @@ export async function run(log: Log): Promise<BenchResult> {
         'captures/s': median(rates(ours)),
         rounds: rates(ours),
         'peak MB': round(rss(ours)),
-        'judge calls a capture': calls.ours / ROUNDS / RECORDS,
+        'judge calls a capture': calls.ours / rounds / records,
       },
       peer: {
         'captures/s': median(rates(peer)),
         rounds: rates(peer),
         'peak MB': round(rss(peer)),
-        'judge calls a capture': calls.peer / ROUNDS / RECORDS,
+        'judge calls a capture': calls.peer / rounds / records,
       },
       machine: machine(),
       versions: {
@@ -94,5 +96,3 @@ export async function run(log: Log): Promise<BenchResult> {
     await stack.stop();
   }
 }
-
-const rate = (report: SideReport | undefined): number => round(RECORDS / (report?.seconds ?? Number.NaN), 1);

@@ -2,7 +2,14 @@
 import type { Log } from '../local/python-environment.ts';
 import { MANAGED_MLFLOW_VERSION } from '../local/python-presets.ts';
 import { ingest } from './ingest.ts';
+import { numberFlag } from './support/flags.ts';
 import type { BenchResult } from './support/result.ts';
 
-export const run = (log: Log): Promise<BenchResult> =>
-  ingest(log, { name: 'ingest-artifacts', records: 1000, rounds: 3, target: 3, mlflowVersion: MANAGED_MLFLOW_VERSION });
+export const run = (log: Log, flags: string[] = []): Promise<BenchResult> =>
+  ingest(log, {
+    name: 'ingest-artifacts',
+    records: numberFlag(flags, 'records', 1000),
+    rounds: numberFlag(flags, 'rounds', 3),
+    target: 3,
+    mlflowVersion: MANAGED_MLFLOW_VERSION,
+  });

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Log } from '../local/python-environment.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../local/python-presets.ts';
 import { PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
+import { numberFlag } from './support/flags.ts';
 import { chatFile } from './support/records.ts';
 import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
 
@@ -17,8 +18,13 @@ export interface IngestPlan {
 }
 
 /** The peer takes some 200 s for each round of 5,000; three rounds tell the machine's drift from a difference. */
-export const run = (log: Log): Promise<BenchResult> =>
-  ingest(log, { name: 'ingest', records: 5000, rounds: 3, target: 20 });
+export const run = (log: Log, flags: string[] = []): Promise<BenchResult> =>
+  ingest(log, {
+    name: 'ingest',
+    records: numberFlag(flags, 'records', 5000),
+    rounds: numberFlag(flags, 'rounds', 3),
+    target: 20,
+  });
 
 export async function ingest(log: Log, plan: IngestPlan): Promise<BenchResult> {
   const stack = await startBenchStack(log, plan.mlflowVersion ? { mlflowVersion: plan.mlflowVersion } : {});

@@ -1,0 +1,73 @@
+/** AIPerf 0.13 in an environment of its own, made to run without the internet. */
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { projectPath } from '../../local/project-root.ts';
+import {
+  ensurePythonEnvironment,
+  type Log,
+  type PythonEnvironment,
+  withBinOnPath,
+} from '../../local/python-environment.ts';
+import type { Command } from './measure.ts';
+
+export const AIPERF_VERSION = '0.13.0';
+const JS_TIKTOKEN_VERSION = '1.0.21';
+/** Where AIPerf's `builtin` tokenizer looks for its ranks: the SHA-1 of the address it would load them from. */
+const RANKS_FILE = 'fb374d419588a4632f3f557e76b4b70aebbca790';
+
+export interface Aiperf {
+  environment: PythonEnvironment;
+  command(args: readonly string[], directory: string): Command;
+}
+
+/** Makes the environment (840 MB) and the tokenizer's file, if they are missing. */
+export async function aiperf(log: Log): Promise<Aiperf> {
+  const environment = await ensurePythonEnvironment({ name: 'aiperf', packages: { aiperf: AIPERF_VERSION }, log });
+  const ranks = await tokenizerFolder(log);
+  return {
+    environment,
+    command: (args, directory) => ({
+      command: join(environment.bin, 'aiperf'),
+      args,
+      cwd: directory,
+      env: { ...withBinOnPath(environment), TIKTOKEN_CACHE_DIR: ranks, HOME: directory, HF_HUB_OFFLINE: '1' },
+    }),
+  };
+}
+
+/** The ranks of o200k_base in tiktoken's own form, from the same ranks as npm's js-tiktoken has them. */
+async function tokenizerFolder(log: Log): Promise<string> {
+  const folder = projectPath('.local', 'bench', 'tiktoken');
+  const file = join(folder, RANKS_FILE);
+  if (existsSync(file)) return folder;
+  mkdirSync(folder, { recursive: true });
+  log('fetching the tokenizer of the peer');
+  writeFileSync(join(folder, 'package.json'), '{"private":true}');
+  await promisify(execFile)('npm', ['install', '--no-audit', '--no-fund', `js-tiktoken@${JS_TIKTOKEN_VERSION}`], {
+    cwd: folder,
+  });
+  const source = readFileSync(join(folder, 'node_modules', 'js-tiktoken', 'dist', 'ranks', 'o200k_base.cjs'), 'utf8');
+  const text = JSON.parse(/bpe_ranks["']?\s*:\s*("(?:[^"\\]|\\.)*")/.exec(source)?.[1] ?? '""') as string;
+  const lines: string[] = [];
+  // Each line: an exclamation mark, the first rank, and the tokens from there on in base64.
+  for (const row of text.split('\n')) {
+    const [, first, ...tokens] = row.split(' ');
+    tokens.forEach((token, i) => {
+      lines.push(`${token} ${Number(first) + i}`);
+    });
+  }
+  if (lines.length < 199_000) throw new Error(`o200k_base has ${lines.length} ranks; expected: 199,998`);
+  writeFileSync(file, `${lines.join('\n')}\n`);
+  return folder;
+}
+
+/** The replay of a directory of captures by their schedule. */
+export const profileArgs = (captures: string, url: string, artifacts: string): string[] => [
+  'profile',
+  ...['--model', 'my-model', '--tokenizer', 'builtin', '--endpoint-type', 'chat'],
+  ...['--url', url.replace(/^https?:\/\//, ''), '--input-file', captures],
+  ...['--custom-dataset-type', 'sagemaker_data_capture', '--fixed-schedule', '--fixed-schedule-auto-offset'],
+  ...['--artifact-dir', artifacts, '--ui', 'none'],
+];

@@ -1,0 +1,118 @@
+/** A replay as a child process, measured from outside: arrivals at the server, memory of all its processes. */
+import { spawn } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import type { Arrival } from '../../local/endpoint/arrivals.ts';
+import { offsetMs, type Scenario } from './scenarios.ts';
+
+export interface Measured {
+  /** Requests that reached the server. */
+  arrived: number;
+  /** How late requests came beside the least late one, ms. */
+  latenessP50: number;
+  latenessP99: number;
+  /** From the start of the process to the first request at the server. */
+  firstRequestSeconds: number;
+  /** Of the process and all it started, added up, at its highest. */
+  megabytes: number;
+  /** Processor time of the process and all it started. */
+  cpuSeconds: number;
+}
+
+const POLL_MS = 100;
+const CLOCK_TICKS = 100;
+const PAGE_BYTES = 4096;
+
+const quantile = (sorted: readonly number[], share: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
+
+interface Usage {
+  bytes: number;
+  ticks: number;
+}
+
+/** Memory and processor time of a process and its descendants, from /proc. */
+function treeUsage(root: number): Usage {
+  const processes = new Map<number, { parent: number } & Usage>();
+  for (const entry of readdirSync('/proc')) {
+    if (!/^\d+$/.test(entry)) continue;
+    try {
+      const stat = readFileSync(`/proc/${entry}/stat`, 'utf8');
+      // The name, in brackets, may hold spaces.
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      const ticks = Number(fields[11]) + Number(fields[12]);
+      processes.set(Number(entry), { parent: Number(fields[1]), ticks, bytes: Number(fields[21]) * PAGE_BYTES });
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+  const sum: Usage = { bytes: 0, ticks: 0 };
+  for (const [pid, found] of processes) {
+    let at: number | undefined = pid;
+    while (at !== undefined && at !== root && at !== 1) at = processes.get(at)?.parent;
+    if (at !== root) continue;
+    sum.bytes += found.bytes;
+    sum.ticks += found.ticks;
+  }
+  return sum;
+}
+
+/** Arrivals since the last call. */
+export async function takeArrivals(url: string): Promise<Arrival[]> {
+  const reply = await fetch(`${url}/_arrivals`, { method: 'DELETE' });
+  return (await reply.json()) as Arrival[];
+}
+
+export interface Command {
+  command: string;
+  args: readonly string[];
+  env?: NodeJS.ProcessEnv;
+  cwd?: string;
+}
+
+/** @throws when the command fails or not every request arrives once */
+export async function measureRun(
+  server: string,
+  scenario: Scenario,
+  { command, args, env, cwd }: Command,
+): Promise<Measured> {
+  await takeArrivals(server);
+  const startedAt = Date.now();
+  const child = spawn(command, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (data: Buffer) => {
+      output = (output + data.toString()).slice(-4000);
+    });
+  }
+  let bytes = 0;
+  let ticks = 0;
+  const poll = setInterval(() => {
+    const usage = treeUsage(child.pid ?? 0);
+    bytes = Math.max(bytes, usage.bytes);
+    ticks = Math.max(ticks, usage.ticks);
+  }, POLL_MS);
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', resolve);
+  });
+  clearInterval(poll);
+  const arrivals = await takeArrivals(server);
+  const numbers = new Set(arrivals.map(({ number }) => number));
+  if (code !== 0 || numbers.size !== scenario.requests || arrivals.length !== scenario.requests) {
+    throw new Error(
+      `${command} ended with ${code}; ${arrivals.length} requests arrived, ${numbers.size} different ones; expected: ${scenario.requests}\n${output}`,
+    );
+  }
+  const delays = arrivals.map(({ number, atMs }) => atMs - offsetMs(scenario, number));
+  const least = delays.reduce((a, b) => Math.min(a, b));
+  const lateness = delays.map((delay) => delay - least).sort((a, b) => a - b);
+  const first = arrivals.reduce((a, { atMs }) => Math.min(a, atMs), Number.POSITIVE_INFINITY);
+  return {
+    arrived: arrivals.length,
+    latenessP50: quantile(lateness, 0.5),
+    latenessP99: quantile(lateness, 0.99),
+    firstRequestSeconds: (first - startedAt) / 1000,
+    megabytes: bytes / 2 ** 20,
+    cpuSeconds: ticks / CLOCK_TICKS,
+  };
+}
