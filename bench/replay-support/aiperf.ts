@@ -49,7 +49,9 @@ async function tokenizerFolder(log: Log): Promise<string> {
     cwd: folder,
   });
   const source = readFileSync(join(folder, 'node_modules', 'js-tiktoken', 'dist', 'ranks', 'o200k_base.cjs'), 'utf8');
-  const text = JSON.parse(/bpe_ranks["']?\s*:\s*("(?:[^"\\]|\\.)*")/.exec(source)?.[1] ?? '""') as string;
+  const { bpe_ranks: text } = JSON.parse(source.slice(source.indexOf('{'), source.lastIndexOf('}') + 1)) as {
+    bpe_ranks: string;
+  };
   const lines: string[] = [];
   // Each line: an exclamation mark, the first rank, and the tokens from there on in base64.
   for (const row of text.split('\n')) {
