@@ -60,6 +60,8 @@ export const CAPTURE_BUCKET = 'sagemaker-captures';
  */
 export async function startEnvironment(options: EnvironmentOptions = {}): Promise<LocalEnvironment> {
   const log = options.log ?? (() => {});
+  // Before the minutes that a first Python environment takes, and once more after them.
+  await freePorts(options);
   await defaultPythonEnvironment(log);
   const [awsPort, mlflowPort, judgePort] = await freePorts(options);
   const directory = makeOwnFolder('environment');

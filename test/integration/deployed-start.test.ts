@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { cleanEnvironment } from '../../local/ministack.ts';
 import { projectPath } from '../../local/project-root.ts';
+import { defaultPythonEnvironment } from '../../local/python-presets.ts';
 import { mixedLines } from '../helpers/deployed-captures.ts';
 import { runningProcesses } from '../helpers/deployed-processes.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
@@ -35,10 +35,14 @@ const PERSONS_SHELL = {
   STACK_PREFIX: 'production',
 };
 
+/** Certificates and mirrors for package registries stay: the command may have to make its Python environment. */
+const withoutAws = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
+  Object.fromEntries(Object.entries(env).filter(([name]) => !/^(AWS|MLFLOW|CDK)_/.test(name)));
+
 function command(script: string, args: string[], env: Record<string, string>): Command {
   const child = spawn(process.execPath, [projectPath('local', script), ...args], {
     cwd: projectPath(),
-    env: { ...cleanEnvironment(), ...env },
+    env: { ...withoutAws(process.env), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let text = '';
@@ -60,6 +64,7 @@ describe('npm start', () => {
   let variables: Record<string, string>;
 
   beforeAll(async () => {
+    await defaultPythonEnvironment();
     folder = mkdtempSync(join(tmpdir(), 'start-'));
     const hour = join(folder, 'downloads', 'weather-llm', 'blue', '2026', '11', '20', '10');
     mkdirSync(hour, { recursive: true });
