@@ -7,6 +7,7 @@ import type { Command } from 'commander';
 const COMMANDS: Record<string, () => Promise<Command>> = {
   replay: async () => (await import('./commands/replay.ts')).replayCommand(),
   compare: async () => (await import('./commands/compare.ts')).compareCommand(),
+  doctor: async () => (await import('./commands/doctor.ts')).doctorCommand(),
   calibrate: async () => (await import('./commands/calibrate.ts')).calibrateCommand(),
 };
 

@@ -1,3 +1,5 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { checkJudgeModel } from '../../../lambda/judge/model-check.ts';
 import type { ModelBehaviour } from '../../../local/stand-in-judge/behaviour.ts';
@@ -46,4 +48,25 @@ test('models of your own, and judges elsewhere, have no life on Bedrock', async 
     level: 'warning',
   });
   expect(await check('openai:/gpt-oss-20b', 'active')).toMatchObject({ state: 'unknown', level: 'ok' });
+});
+
+test.each([
+  ['active', 0, /^ok +judge[\s\S]*US dollars per million/],
+  ['ended', 1, /^error +judge .*end of its life/],
+] as const)('the doctor command on a model that is %s', async (state, code, says) => {
+  rig.behave({ models: { [BASE]: { state } } });
+  const env = {
+    PATH: process.env.PATH ?? '',
+    AWS_ENDPOINT_URL_BEDROCK: rig.standIn.url,
+    AWS_REGION: 'us-east-1',
+    AWS_ACCESS_KEY_ID: 'test',
+    AWS_SECRET_ACCESS_KEY: 'test',
+  };
+  const ran = await promisify(execFile)(process.execPath, ['bin/inference-monitor.ts', 'doctor', '--model', BASE], {
+    env,
+  }).then(
+    ({ stdout }) => ({ code: 0, stdout }),
+    (error: { code: number; stdout: string }) => error,
+  );
+  expect(ran).toMatchObject({ code, stdout: expect.stringMatching(says) });
 });

@@ -1,0 +1,36 @@
+/** `inference-monitor doctor`: whether the judge's model is there, for how long, and what it costs, before anything is paid. */
+import { existsSync, readFileSync } from 'node:fs';
+import { BedrockClient } from '@aws-sdk/client-bedrock';
+import { Command } from 'commander';
+import { parse } from 'dotenv';
+import { DEFAULT_JUDGE_MODEL } from '../../lambda/contract.ts';
+import { checkJudgeModel } from '../../lambda/judge/model-check.ts';
+import { PRICE_SOURCE, ratesOf } from '../../lambda/judge/prices.ts';
+
+function configuredModel(): string {
+  const dotenv = existsSync('.env') ? parse(readFileSync('.env')) : {};
+  return process.env.BEDROCK_MODEL_ID || dotenv.BEDROCK_MODEL_ID || DEFAULT_JUDGE_MODEL;
+}
+
+async function diagnose(model: string, region: string | undefined): Promise<boolean> {
+  const check = await checkJudgeModel(model, new BedrockClient(region === undefined ? {} : { region }));
+  console.log(`${check.level.padEnd(7)}  judge  ${check.message}`);
+  const rates = ratesOf(model.replace(/^bedrock:\/+/, ''), { region });
+  console.log(
+    rates === null
+      ? `warning  price  The price of ${model} is not known: state it in JUDGE_PRICES, or set EVALUATION_BUDGET_USD=0`
+      : `ok       price  ${rates.input} and ${rates.output} US dollars per million input and output tokens (${PRICE_SOURCE})`,
+  );
+  return check.level !== 'error';
+}
+
+/** The exit code is 1 when judging would fail. */
+export function doctorCommand(): Command {
+  return new Command('doctor')
+    .description("check the judge's model: whether it is there, the end of its life, its price")
+    .option('--model <id>', 'a Bedrock model id, inference profile or ARN (default: BEDROCK_MODEL_ID)')
+    .option('--region <region>', 'region of Bedrock (default: AWS_REGION)')
+    .action(async ({ model, region }: { model?: string; region?: string }) => {
+      if (!(await diagnose(model ?? configuredModel(), region))) process.exitCode = 1;
+    });
+}
