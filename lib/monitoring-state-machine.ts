@@ -14,12 +14,10 @@ import {
   DistributedMap,
   Fail,
   type IChainable,
-  JitterType,
   JsonPath,
   LogLevel,
   Pass,
   ResultWriterV2,
-  type RetryProps,
   S3JsonLItemReader,
   StateMachine,
   StateMachineType,
@@ -32,49 +30,11 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
-import { RETRYABLE_ERRORS } from '../lambda/common/errors.ts';
 import { type BatchPhase, type JudgeBatchRequest, resourceNames, workKeys } from '../lambda/contract.ts';
 import { acknowledge } from './acknowledge.ts';
+import { JUDGE_RETRIES, STORE_RETRIES, withRetries } from './retries.ts';
 import type { Settings } from './settings.ts';
 import { StateMachineRole } from './state-machine-role.ts';
-
-/** What Lambda itself may answer under load; the CDK's own default leaves the throttling out. */
-const LAMBDA_SERVICE_ERRORS = [
-  'Lambda.TooManyRequestsException',
-  'Lambda.ServiceException',
-  'Lambda.AWSLambdaException',
-  'Lambda.SdkClientException',
-];
-
-/** A function that was ended: by its time limit, out of memory, or with its host. */
-const LAMBDA_ENDED_ERRORS = ['Sandbox.Timedout', 'States.Timeout', 'Runtime.ExitError', 'Lambda.Unknown'];
-
-/** 2, 4, 8, 16, 32, 60 s at most: two minutes for MLflow to restart or S3 to recover. */
-const TRANSIENT_RETRY: RetryProps = {
-  errors: [...RETRYABLE_ERRORS, ...LAMBDA_SERVICE_ERRORS],
-  interval: Duration.seconds(2),
-  backoffRate: 2,
-  maxAttempts: 6,
-  maxDelay: Duration.seconds(60),
-  jitterStrategy: JitterType.FULL,
-};
-
-/** 5, 10, 20 … 300 s at most, eight times: some 20 minutes for a throttled judge, whose quota is by the minute. */
-const JUDGE_RETRY: RetryProps = {
-  ...TRANSIENT_RETRY,
-  interval: Duration.seconds(5),
-  maxAttempts: 8,
-  maxDelay: Duration.seconds(300),
-};
-
-/** What ended a function once may be the host's; what ends it three times is the chunk's own. */
-const ENDED_RETRY: RetryProps = {
-  errors: LAMBDA_ENDED_ERRORS,
-  interval: Duration.seconds(2),
-  backoffRate: 2,
-  maxAttempts: 2,
-  jitterStrategy: JitterType.FULL,
-};
 
 export interface MonitoringStateMachineProps {
   settings: Settings;
@@ -128,33 +88,35 @@ export class MonitoringStateMachine extends Construct {
       comment: 'Whatever the input is, planning reads it from the execution itself',
       parameters: { plan: { nextPart: 0, nextChunk: 0, cursor: '' }, error: { Error: '', Cause: '' } },
     });
-    const plan = new LambdaInvoke(this, 'PlanCaptures', {
-      lambdaFunction: props.planner,
-      comment: 'The input to byte ranges of capture lines, as a manifest; one part of a long backfill at a time',
-      payload: TaskInput.fromObject({
-        'input.$': '$$.Execution.Input',
-        run: RUN,
-        'part.$': '$.plan.nextPart',
-        'nextChunk.$': '$.plan.nextChunk',
-        'cursor.$': '$.plan.cursor',
+    const plan = withRetries(
+      new LambdaInvoke(this, 'PlanCaptures', {
+        lambdaFunction: props.planner,
+        comment: 'The input to byte ranges of capture lines, as a manifest; one part of a long backfill at a time',
+        payload: TaskInput.fromObject({
+          'input.$': '$$.Execution.Input',
+          run: RUN,
+          'part.$': '$.plan.nextPart',
+          'nextChunk.$': '$.plan.nextChunk',
+          'cursor.$': '$.plan.cursor',
+        }),
+        payloadResponseOnly: true,
+        retryOnServiceExceptions: false,
+        resultPath: '$.plan',
       }),
-      payloadResponseOnly: true,
-      retryOnServiceExceptions: false,
-      resultPath: '$.plan',
-    })
-      .addRetry(TRANSIENT_RETRY)
-      .addRetry(ENDED_RETRY);
+      STORE_RETRIES,
+    );
 
-    const summarize = new LambdaInvoke(this, 'SummarizeRun', {
-      lambdaFunction: props.summarizer,
-      comment: 'The receipts of all chunks to summary.json and metrics',
-      payload: TaskInput.fromObject({ run: RUN, 'error.$': '$.error' }),
-      payloadResponseOnly: true,
-      retryOnServiceExceptions: false,
-      resultPath: '$.result',
-    })
-      .addRetry(TRANSIENT_RETRY)
-      .addRetry(ENDED_RETRY);
+    const summarize = withRetries(
+      new LambdaInvoke(this, 'SummarizeRun', {
+        lambdaFunction: props.summarizer,
+        comment: 'The receipts of all chunks to summary.json and metrics',
+        payload: TaskInput.fromObject({ run: RUN, 'error.$': '$.error' }),
+        payloadResponseOnly: true,
+        retryOnServiceExceptions: false,
+        resultPath: '$.result',
+      }),
+      STORE_RETRIES,
+    );
 
     const map = this.#map(props);
     // The state machine ends in one place: whatever stops planning or the Map is summarised, then fails the execution.
@@ -185,17 +147,17 @@ export class MonitoringStateMachine extends Construct {
   /** Batch inference: the jobs of the whole run, a wait for them, and their answers chunk by chunk. */
   #batch(props: MonitoringStateMachineProps, summarize: TaskStateBase): IChainable {
     const ask = (id: string, action: JudgeBatchRequest['action'], comment: string): TaskStateBase =>
-      new LambdaInvoke(this, id, {
-        lambdaFunction: props.batcher,
-        comment,
-        payload: TaskInput.fromObject({ action, run: RUN }),
-        payloadResponseOnly: true,
-        retryOnServiceExceptions: false,
-        resultPath: '$.batch',
-      })
-        .addRetry(JUDGE_RETRY)
-        .addRetry(ENDED_RETRY)
-        .addCatch(summarize, { resultPath: '$.error' });
+      withRetries(
+        new LambdaInvoke(this, id, {
+          lambdaFunction: props.batcher,
+          comment,
+          payload: TaskInput.fromObject({ action, run: RUN }),
+          payloadResponseOnly: true,
+          retryOnServiceExceptions: false,
+          resultPath: '$.batch',
+        }),
+        JUDGE_RETRIES,
+      ).addCatch(summarize, { resultPath: '$.error' });
     const start = ask('StartBatch', 'start', 'One batch inference job over all captures of the run');
     const check = ask('CheckBatch', 'check', 'Whether the jobs have ended');
     const wait = new Wait(this, 'WaitForBatch', { time: WaitTime.secondsPath('$.batch.pollSeconds') });
@@ -250,14 +212,15 @@ export class MonitoringStateMachine extends Construct {
   }
 
   #chunk(props: MonitoringStateMachineProps): IChainable {
-    const log = new LambdaInvoke(this, 'LogTraces', {
-      lambdaFunction: props.processor,
-      comment: 'Capture lines to traces; what is no capture record to quarantine',
-      ...this.#chunkTask(props),
-      resultPath: '$.logged',
-    })
-      .addRetry(TRANSIENT_RETRY)
-      .addRetry(ENDED_RETRY);
+    const log = withRetries(
+      new LambdaInvoke(this, 'LogTraces', {
+        lambdaFunction: props.processor,
+        comment: 'Capture lines to traces; what is no capture record to quarantine',
+        ...this.#chunkTask(props),
+        resultPath: '$.logged',
+      }),
+      STORE_RETRIES,
+    );
     const done = new Succeed(this, 'ChunkDone');
     return log.next(
       new Choice(this, 'EvaluationWanted')
@@ -276,14 +239,15 @@ export class MonitoringStateMachine extends Construct {
       prepare: 'The judge’s requests to the input of a batch job',
       apply: 'The answers of the batch job to assessments',
     };
-    return new LambdaInvoke(this, id, {
-      lambdaFunction: props.evaluator,
-      comment: phase ? comments[phase] : 'The judge and the code scorers to assessments',
-      ...this.#chunkTask(props, phase),
-      resultPath: '$.evaluated',
-    })
-      .addRetry(JUDGE_RETRY)
-      .addRetry(ENDED_RETRY);
+    return withRetries(
+      new LambdaInvoke(this, id, {
+        lambdaFunction: props.evaluator,
+        comment: phase ? comments[phase] : 'The judge and the code scorers to assessments',
+        ...this.#chunkTask(props, phase),
+        resultPath: '$.evaluated',
+      }),
+      JUDGE_RETRIES,
+    );
   }
 
   /** A function that gets one chunk. */

@@ -13,7 +13,6 @@ const run = { 'name.$': '$$.Execution.Name', 'arn.$': '$$.Execution.Id', 'startT
 const transient = {
   ErrorEquals: [
     ...RETRYABLE_ERRORS,
-    'Lambda.TooManyRequestsException',
     'Lambda.ServiceException',
     'Lambda.AWSLambdaException',
     'Lambda.SdkClientException',
@@ -24,9 +23,10 @@ const transient = {
   MaxDelaySeconds: 60,
   JitterStrategy: 'FULL',
 };
-const judge = { ...transient, IntervalSeconds: 5, MaxAttempts: 8, MaxDelaySeconds: 300 };
+const judge = { ...transient, IntervalSeconds: 5, MaxAttempts: 12, MaxDelaySeconds: 300 };
+const throttled = { ...transient, ErrorEquals: ['Lambda.TooManyRequestsException'], MaxAttempts: 60 };
 const ended = {
-  ErrorEquals: ['Sandbox.Timedout', 'States.Timeout', 'Runtime.ExitError', 'Lambda.Unknown'],
+  ErrorEquals: ['Sandbox.Timedout', 'States.Timeout', 'Runtime.ExitError', 'Runtime.OutOfMemory', 'Lambda.Unknown'],
   IntervalSeconds: 2,
   BackoffRate: 2,
   MaxAttempts: 2,
@@ -82,7 +82,7 @@ const batchTask = (action: string) => ({
   Resource: lambda('JudgeBatchFunction'),
   Parameters: { action, run },
   ResultPath: '$.batch',
-  Retry: [judge, ended],
+  Retry: [judge, throttled, ended],
   Catch: toSummary,
   Next: 'BatchEnded',
 });
@@ -107,7 +107,7 @@ it('has exactly these states', () => {
           'cursor.$': '$.plan.cursor',
         },
         ResultPath: '$.plan',
-        Retry: [transient, ended],
+        Retry: [transient, throttled, ended],
         Catch: toSummary,
         Next: 'AnythingPlanned',
       },
@@ -123,7 +123,7 @@ it('has exactly these states', () => {
             LogTraces: {
               ...chunkTask('LogTracesFunction'),
               ResultPath: '$.logged',
-              Retry: [transient, ended],
+              Retry: [transient, throttled, ended],
               Next: 'EvaluationWanted',
             },
             EvaluationWanted: {
@@ -137,13 +137,13 @@ it('has exactly these states', () => {
             EvaluateTraces: {
               ...chunkTask('EvaluateTracesFunction'),
               ResultPath: '$.evaluated',
-              Retry: [judge, ended],
+              Retry: [judge, throttled, ended],
               Next: 'ChunkDone',
             },
             PrepareBatch: {
               ...chunkTask('EvaluateTracesFunction', 'prepare'),
               ResultPath: '$.evaluated',
-              Retry: [judge, ended],
+              Retry: [judge, throttled, ended],
               Next: 'ChunkDone',
             },
             ChunkDone: { Type: 'Succeed' },
@@ -184,7 +184,7 @@ it('has exactly these states', () => {
             ApplyBatch: {
               ...chunkTask('EvaluateTracesFunction', 'apply'),
               ResultPath: '$.evaluated',
-              Retry: [judge, ended],
+              Retry: [judge, throttled, ended],
               End: true,
             },
           },
@@ -196,7 +196,7 @@ it('has exactly these states', () => {
         Resource: lambda('SummarizeRunFunction'),
         Parameters: { run, 'error.$': '$.error' },
         ResultPath: '$.result',
-        Retry: [transient, ended],
+        Retry: [transient, throttled, ended],
         Next: 'NothingMissing',
       },
       NothingMissing: {
@@ -219,6 +219,28 @@ it('retries every error that the functions call retryable, and none that they do
   expect(all).not.toContain('"States.TaskFailed"');
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(5);
   expect(all.match(/States\.ALL/g)).toHaveLength(5);
+});
+
+/** What retrying lasts at most, in seconds. */
+function longest(retry: {
+  IntervalSeconds: number;
+  BackoffRate: number;
+  MaxAttempts: number;
+  MaxDelaySeconds?: number;
+}) {
+  const waits = Array.from({ length: retry.MaxAttempts }, (_, n) => retry.IntervalSeconds * retry.BackoffRate ** n);
+  return waits.reduce((sum, wait) => sum + Math.min(wait, retry.MaxDelaySeconds ?? wait), 0);
+}
+
+it('retries for as long as the runbook says', () => {
+  const { ForEachChunk } = definition.States as {
+    ForEachChunk: { ItemProcessor: { States: Record<string, unknown> } };
+  };
+  const { EvaluateTraces, LogTraces } = ForEachChunk.ItemProcessor.States as Record<string, { Retry: never[] }>;
+  const minutes = (task: { Retry: never[] } | undefined) =>
+    task?.Retry.map((retry) => Math.round(longest(retry) / 6) / 10);
+  expect(minutes(LogTraces)).toEqual([2, 56, 0.1]);
+  expect(minutes(EvaluateTraces)).toEqual([35.3, 56, 0.1]);
 });
 
 it('is a STANDARD state machine that logs all, to a log group under /aws/vendedlogs', () => {
