@@ -1,3 +1,5 @@
+import { availableParallelism } from 'node:os';
+
 const toCommonJs = [
   '@swc/jest',
   {
@@ -25,7 +27,11 @@ const level = (name, extra = {}) => ({
   ...extra,
 });
 
+/** The tests wait for servers more than they compute: on two cores, where jest would run one file at a time, two. */
+const maxWorkers = Math.max(2, availableParallelism() - 1);
+
 export default {
+  maxWorkers,
   // For a machine that other work keeps busy: no test measures time, and a hanging one still ends.
   testTimeout: 60_000,
   // A test that fails may leave a server running; the run has to end all the same.
