@@ -9,8 +9,8 @@ export interface DistributionJson {
   squares: number;
   min: number;
   max: number;
-  /** HdrHistogram's V2 compressed encoding, base64. Values are multiplied by the metric's scale. */
-  histogram: string;
+  /** The histogram's buckets that are not empty: index, count, index, count, … */
+  buckets: number[];
 }
 
 export const PERCENTILES = [1, 5, 10, 25, 50, 75, 90, 95, 99] as const;
@@ -105,7 +105,12 @@ export class Distribution {
 
   toJSON(): DistributionJson {
     const { count, sum, mean, min, max } = this;
-    return { count, sum, mean, squares: this.#squares, min, max, histogram: this.#histogram.encode() };
+    return { count, sum, mean, squares: this.#squares, min, max, buckets: [...this.#histogram.entries()].flat() };
+  }
+
+  /** HdrHistogram's V2 compressed encoding, base64, for its own tools. Values are multiplied by the metric's scale. */
+  encodeHistogram(): string {
+    return this.#histogram.encode();
   }
 
   static fromJSON(json: DistributionJson, scale: number): Distribution {
@@ -116,7 +121,7 @@ export class Distribution {
     distribution.#squares = json.squares;
     distribution.min = json.min;
     distribution.max = json.max;
-    distribution.#histogram = HdrHistogram.decode(json.histogram);
+    distribution.#histogram = HdrHistogram.ofEntries(json.buckets);
     return distribution;
   }
 }

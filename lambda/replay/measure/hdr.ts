@@ -97,6 +97,13 @@ export class HdrHistogram {
     }
   }
 
+  /** @param entries index, count, index, count, … */
+  static ofEntries(entries: readonly number[]): HdrHistogram {
+    const histogram = new HdrHistogram();
+    for (let i = 0; i + 1 < entries.length; i += 2) histogram.#addAt(entries[i] ?? 0, entries[i + 1] ?? 0);
+    return histogram;
+  }
+
   #addAt(index: number, times: number): void {
     this.count += times;
     if (this.#sparse) {

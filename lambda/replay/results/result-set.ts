@@ -123,8 +123,9 @@ export class ResultSet {
       skipped: Object.fromEntries(this.skippedReasons),
       ...(inputsWritten === false ? { inputs_left_out: 'more requests than inputs.json can hold' } : {}),
       statuses: Object.fromEntries(this.stats.statuses),
-      /** HdrHistogram V2, compressed, base64; values are multiplied by each metric's scale. */
       statistics: this.stats.toJSON(),
+      /** In HdrHistogram's V2 form, for its own tools; in microseconds, tokens, bytes and thousandths. */
+      histograms: Object.fromEntries([...this.stats.distributions].map(([tag, one]) => [tag, one.encodeHistogram()])),
       report: this.report.toJSON(),
     };
     await writeFile(this.#path(FILES.replay), `${JSON.stringify(own)}\n`);

@@ -7,7 +7,7 @@ import { RunStats } from '../measure/run-stats.ts';
 import { TIMESLICES_HEADER, timesliceRows } from './csv.ts';
 import { figures } from './summary.ts';
 
-/** Slices whose figures are held open; older ones are packed, about 6 KB each, and opened again for a late reply. */
+/** Slices whose figures are held open; older ones are packed, about 20 KB each, and opened again for a late reply. */
 const MAX_OPEN = 8;
 const NS_PER_MS = 1_000_000n;
 

@@ -6,6 +6,8 @@ import { RequestQueue } from './request-queue.ts';
 
 /** A timer may fire this late: Node's timers count whole milliseconds. The rest of the wait is spent turning over the event loop. */
 const TIMER_SLACK_MS = 1.2;
+/** After a pause there is credit to wake up earlier: on a busy machine a process that slept gets the processor late. */
+const LONGEST_SLACK_MS = 5;
 /** Share of the time that may be spent so: at a thousand sends a second it would be all of it, and the target may be on this machine. */
 const SPIN_SHARE = 0.1;
 const MAX_SPIN_CREDIT_MS = 10;
@@ -178,8 +180,9 @@ export class Dispatcher {
       if (this.#closed && this.queue.length === 0 && this.#inFlight.size === 0) this.#end();
       return;
     }
-    if (wait > TIMER_SLACK_MS + 1) {
-      this.#timer = setTimeout(() => this.tick(), Math.min(MAX_TIMER_MS, wait - TIMER_SLACK_MS));
+    const slack = Math.max(TIMER_SLACK_MS, Math.min(LONGEST_SLACK_MS, this.#spinCredit / 2));
+    if (wait > slack + 1) {
+      this.#timer = setTimeout(() => this.tick(), Math.min(MAX_TIMER_MS, wait - slack));
     } else if (wait > 0 && this.#spinCredit <= 0) {
       this.#timer = setTimeout(() => this.tick(), 1);
     } else {

@@ -1,0 +1,334 @@
+/** Replays with what is around them: captures in S3, a judge at the other end of a wire, a real MLflow server. */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { createMlflowClient } from '../../lambda/mlflow/client.ts';
+import { traceIdOf } from '../../lambda/trace/ids.ts';
+import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
+
+/** The emulator and MLflow start in seconds, on a busy machine in a minute. */
+const START_MS = 5 * 60_000;
+const TEST_MS = 2 * 60_000;
+
+let folder: ReplayFolder;
+let endpoint: StandInEndpoint;
+
+beforeEach(async () => {
+  folder = new ReplayFolder();
+  endpoint = await startStandInEndpoint({
+    latencyMs: 10,
+    record: true,
+    answer: ({ prompt }) => `You asked: ${prompt}`,
+  });
+});
+afterEach(async () => {
+  await endpoint.close();
+  folder.delete();
+});
+
+describe('captures in S3', () => {
+  const BUCKET = 'captures';
+  let aws: MiniStack;
+  let s3: S3Client;
+
+  beforeAll(async () => {
+    aws = await startMiniStack();
+    const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+    const client = { endpoint: aws.url, region: aws.region, credentials };
+    s3 = new S3Client({ ...client, forcePathStyle: true });
+    await s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
+    for (const hour of [9, 10, 11]) {
+      const lines = [0, 1].map((i) => chatLine(`h${hour}-${i}`, (hour - 10) * 3600 + i, `hour ${hour} number ${i}`));
+      const Key = `my endpoint/AllTraffic/2026/11/20/${String(hour).padStart(2, '0')}/00-00.jsonl`;
+      await s3.send(new PutObjectCommand({ Bucket: BUCKET, Key, Body: `${lines.join('\n')}\n` }));
+    }
+    await s3.send(
+      new PutObjectCommand({
+        Bucket: BUCKET,
+        Key: 'my endpoint-v2/AllTraffic/2026/11/20/10/x.jsonl',
+        Body: `${chatLine('other', 0, 'other')}\n`,
+      }),
+    );
+    const secrets = new SecretsManagerClient(client);
+    await secrets.send(
+      new CreateSecretCommand({ Name: 'headers', SecretString: '{"Authorization":"Bearer from-the-secret"}' }),
+    );
+    secrets.destroy();
+  }, START_MS);
+  afterAll(async () => {
+    s3?.destroy();
+    await aws?.stop();
+  });
+
+  const cli = (...args: string[]) =>
+    runCli(
+      ['replay', ...args, '--url', endpoint.url, '--quiet', '--no-report', '-o', join(folder.path, 'out')],
+      aws.env,
+    );
+  const prompts = (): string[] =>
+    endpoint.requests.map(
+      ({ body }) => (JSON.parse(body.toString()) as { messages: { content: string }[] }).messages[0]?.content ?? '',
+    );
+
+  test(
+    'a prefix in a window of time, headers from Secrets Manager; nothing of it is left on the disk',
+    async () => {
+      const before = readdirSync(tmpdir()).filter((name) => name.startsWith('replay-captures-'));
+      const window = ['--from', '2026-11-20T10:00:00Z', '--to', '2026-11-20T11:00:01Z'];
+      const { code, stderr } = await cli(
+        `s3://${BUCKET}/my endpoint`,
+        ...window,
+        '--speedup',
+        '36000',
+        '--headers-secret',
+        'headers',
+      );
+      expect([code, stderr]).toEqual([0, '']);
+      expect(prompts()).toEqual(['hour 10 number 0', 'hour 10 number 1', 'hour 11 number 0']);
+      expect(endpoint.requests[0]?.headers.authorization).toBe('Bearer from-the-secret');
+      const records = readLines<{ metadata: Record<string, unknown> }>(
+        join(folder.path, 'out', 'profile_export.jsonl'),
+      );
+      expect(records[0]?.metadata).toMatchObject({
+        s3_bucket: BUCKET,
+        s3_key: 'my endpoint/AllTraffic/2026/11/20/10/00-00.jsonl',
+        line: 1,
+      });
+      expect(readdirSync(tmpdir()).filter((name) => name.startsWith('replay-captures-'))).toEqual(before);
+    },
+    TEST_MS,
+  );
+
+  test(
+    'one object; and what is not there',
+    async () => {
+      expect((await cli(`s3://${BUCKET}/my endpoint/AllTraffic/2026/11/20/09/00-00.jsonl`)).code).toBe(0);
+      expect(prompts()).toEqual(['hour 9 number 0', 'hour 9 number 1']);
+      expect(await cli(`s3://${BUCKET}/nothing`)).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('NoCaptureFiles'),
+      });
+      expect(await cli('s3://no-such-bucket/x')).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('BucketMissing'),
+      });
+    },
+    TEST_MS,
+  );
+});
+
+describe('the judge of pairs', () => {
+  let server: Server;
+  let asked: string[];
+
+  beforeEach(async () => {
+    asked = [];
+    // An OpenAI-compatible model that prefers the reply that names the parcel, wherever it stands.
+    server = createServer((request, response) => {
+      const chunks: Buffer[] = [];
+      request.on('data', (chunk: Buffer) => chunks.push(chunk));
+      request.on('end', () => {
+        const { messages } = JSON.parse(Buffer.concat(chunks).toString()) as {
+          messages: { role: string; content: unknown }[];
+        };
+        const user = JSON.stringify(messages.at(-1)?.content);
+        asked.push(user);
+        const [first = '', second = ''] = user.split(/REPLY \d of 2/).slice(1);
+        const value =
+          first.includes('8841') === second.includes('8841')
+            ? 'equally good'
+            : first.includes('8841')
+              ? 'reply 1'
+              : 'reply 2';
+        const content = JSON.stringify({ pairwise_preference: { rationale: 'It names the parcel.', value } });
+        const reply = {
+          choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
+          usage: { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 },
+        };
+        response.setHeader('content-type', 'application/json');
+        response.end(JSON.stringify(reply));
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  });
+  afterEach(() => new Promise((resolve) => server.close(resolve)));
+
+  test(
+    'is asked in both orders about the replies that differ, and about no other',
+    async () => {
+      const file = folder.write('a.jsonl', [
+        chatLine('worse', 0, 'Where is it?', 'Parcel 8841 arrives today.'),
+        chatLine('better', 0, 'Where is parcel 8841?', 'I do not know.'),
+        chatLine('same', 0, 'Hello', 'You asked: hello'),
+      ]);
+      const out = join(folder.path, 'out');
+      const env = {
+        JUDGE_BASE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+        JUDGE_API_KEY: 'k',
+        DOTENV_CONFIG_PATH: join(folder.path, 'none'),
+      };
+      const args = [
+        'replay',
+        file,
+        '--url',
+        endpoint.url,
+        '--quiet',
+        '--compare',
+        '--judge',
+        '--judge-model',
+        'openai:/test',
+        '-o',
+        out,
+      ];
+      // Its price is not known, so that a budget could not be kept.
+      expect(await runCli(args, env)).toMatchObject({ code: 2, stderr: expect.stringContaining('JudgePriceUnknown') });
+      expect(endpoint.arrivals.count).toBe(0);
+      const { code, stdout } = await runCli([...args, '--judge-budget-usd', '0'], env);
+      expect(code).toBe(0);
+      expect(stdout).toContain('judged: 1 better, 0 same, 1 worse, 0 undecided, 0 without a verdict');
+      expect(asked).toHaveLength(4);
+      const comparison = JSON.parse(readFileSync(join(out, 'compare.json'), 'utf8')) as {
+        regressions: { eventId: string; rationale: string; regressions: string[] }[];
+      };
+      expect(comparison.regressions.find(({ eventId }) => eventId === 'worse')).toMatchObject({
+        rationale: 'It names the parcel.',
+        regressions: expect.arrayContaining(['judged-worse']),
+      });
+      expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('It names the parcel.');
+    },
+    TEST_MS,
+  );
+});
+
+describe('MLflow', () => {
+  let mlflow: MlflowServer;
+  beforeAll(async () => {
+    mlflow = await startMlflowServer();
+  }, START_MS);
+  afterAll(() => mlflow?.stop());
+
+  const post = async (path: string, body: object): Promise<Record<string, unknown>> => {
+    const reply = await fetch(`${mlflow.url}/api/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    expect(reply.status).toBe(200);
+    return (await reply.json()) as Record<string, unknown>;
+  };
+
+  test(
+    'gets a run with figures, parameters and files, and a trace for each request, linked to the captured one’s',
+    async () => {
+      const client = createMlflowClient({ trackingUri: mlflow.url });
+      const captures = await client.resolveExperiment('my-endpoint');
+      client.close();
+      const lines = [
+        chatLine('good', 0, 'Where is parcel 8841?'),
+        chatLine('bad', 0, '[[status 500]]'),
+        chatLine('stream', 1, 'Hello', 'x', { stream: true }),
+      ];
+      const file = folder.write('a.jsonl', lines);
+      const env = {
+        MLFLOW_TRACKING_URI: mlflow.url,
+        MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
+        DOTENV_CONFIG_PATH: join(folder.path, 'none'),
+      };
+      const out = join(folder.path, 'out');
+      const { code, stdout, stderr } = await runCli(
+        [
+          'replay',
+          file,
+          '--url',
+          endpoint.url,
+          '--speedup',
+          '4',
+          '--quiet',
+          '--compare',
+          '--mlflow',
+          '--run',
+          'r1',
+          '-o',
+          out,
+        ],
+        env,
+      );
+      expect([code, stderr]).toEqual([0, '']);
+      expect(stdout).toContain('MLflow traces: 3');
+
+      const { experiments } = await post('2.0/mlflow/experiments/search', {
+        max_results: 10,
+        filter: "name = 'my-endpoint-replays'",
+      });
+      const id = (experiments as { experiment_id: string }[])[0]?.experiment_id ?? '';
+      const { runs } = await post('2.0/mlflow/runs/search', { experiment_ids: [id] });
+      const [run] = runs as {
+        info: { run_id: string; run_name: string; status: string };
+        data: { metrics: { key: string; value: number }[]; params: { key: string; value: string }[] };
+      }[];
+      expect(run?.info).toMatchObject({ run_name: 'r1', status: 'FINISHED' });
+      const metrics = Object.fromEntries((run?.data.metrics ?? []).map(({ key, value }) => [key, value]));
+      expect(metrics).toMatchObject({
+        request_count: 2,
+        error_request_count: 1,
+        replies_compared: 3,
+        replies_newly_failing: 1,
+      });
+      expect(metrics.request_latency_p50).toBeGreaterThan(9);
+      const params = Object.fromEntries((run?.data.params ?? []).map(({ key, value }) => [key, value]));
+      expect(params).toEqual({ target_kind: 'url', target_url: endpoint.url, speedup: '4' });
+      const listed = (await (
+        await fetch(`${mlflow.url}/api/2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`)
+      ).json()) as { files: { path: string; file_size: number }[] };
+      expect(listed.files.map(({ path }) => path)).toEqual(
+        expect.arrayContaining(['profile_export.jsonl', 'profile_export_aiperf.json', 'report.html', 'compare.json']),
+      );
+      const report = await fetch(`${mlflow.url}/get-artifact?path=report.html&run_uuid=${run?.info.run_id}`);
+      expect(await report.text()).toBe(readFileSync(join(out, 'report.html'), 'utf8'));
+
+      const { traces } = await post('3.0/mlflow/traces/search', {
+        locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: id } }],
+        max_results: 10,
+      });
+      type Info = {
+        state: string;
+        execution_duration: string;
+        tags: Record<string, string>;
+        trace_metadata: Record<string, string>;
+        request_preview: string;
+        response_preview: string;
+      };
+      const byEvent = Object.fromEntries((traces as Info[]).map((info) => [info.tags.event_id, info]));
+      expect(Object.keys(byEvent).sort()).toEqual(['bad', 'good', 'stream']);
+      for (const [i, event] of ['good', 'bad', 'stream'].entries()) {
+        expect(byEvent[event]?.tags).toMatchObject({
+          replay_run: 'r1',
+          captured_trace_id: traceIdOf(captures.id, Buffer.from(lines[i] ?? '')),
+        });
+        expect(Number.parseFloat(byEvent[event]?.execution_duration ?? '')).toBeGreaterThan(0.005);
+      }
+      expect(byEvent.good).toMatchObject({
+        state: 'OK',
+        request_preview: 'Where is parcel 8841?',
+        response_preview: 'You asked: Where is parcel 8841?',
+      });
+      expect(byEvent.stream).toMatchObject({ state: 'OK', response_preview: 'You asked: Hello' });
+      expect(byEvent.bad).toMatchObject({ state: 'ERROR', tags: { status_code: '500' } });
+      // Shown under the run.
+      const linked = await post('3.0/mlflow/traces/search', {
+        locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: id } }],
+        filter: `attributes.run_id = '${run?.info.run_id}'`,
+      });
+      expect(linked.traces).toHaveLength(3);
+    },
+    TEST_MS,
+  );
+});
