@@ -1,6 +1,7 @@
 /** One clock for a run: the monotonic `performance.now()`, tied once to the wall clock. */
 
 const NS_DIGITS = 6;
+const NS_PER_MS = 1e6;
 
 export class RunClock {
   /** Epoch milliseconds at `performance.now() === 0`. */
@@ -29,11 +30,17 @@ export class RunClock {
     return epochMs - this.#originMs;
   }
 
-  /** Epoch nanoseconds in decimal digits: as a number they would lose their last three. */
+  /**
+   * Epoch nanoseconds in decimal digits: as a number they would lose their last three. Whole and broken milliseconds are
+   * added apart for the same reason.
+   */
   epochNs(at: number): string {
-    const ms = this.#originMs + at;
-    const whole = Math.floor(ms);
-    return `${whole}${String(Math.floor((ms - whole) * 1e6)).padStart(NS_DIGITS, '0')}`;
+    const originWhole = Math.floor(this.#originMs);
+    const atWhole = Math.floor(at);
+    const broken = Math.round((this.#originMs - originWhole + (at - atWhole)) * NS_PER_MS);
+    const carried = broken >= NS_PER_MS ? 1 : 0;
+    const whole = originWhole + atWhole + carried;
+    return `${whole}${String(broken - carried * NS_PER_MS).padStart(NS_DIGITS, '0')}`;
   }
 }
 

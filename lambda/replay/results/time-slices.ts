@@ -33,12 +33,12 @@ export class TimeSlices {
     const packed = this.#packed.get(index);
     this.#packed.delete(index);
     const stats = packed === undefined ? new RunStats(true) : RunStats.fromJSON(JSON.parse(packed));
-    this.#open.set(index, stats);
-    if (this.#open.size > MAX_OPEN) {
+    if (this.#open.size >= MAX_OPEN) {
       const oldest = Math.min(...this.#open.keys());
       this.#packed.set(oldest, JSON.stringify(this.#open.get(oldest)));
       this.#open.delete(oldest);
     }
+    this.#open.set(index, stats);
     return stats;
   }
 

@@ -1,0 +1,166 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { RunClock } from '../../../lambda/replay/clock.ts';
+import { Exchange, type ExchangeError } from '../../../lambda/replay/http/exchange.ts';
+import { type Measured, measure } from '../../../lambda/replay/measure/measure.ts';
+import { RunStats } from '../../../lambda/replay/measure/run-stats.ts';
+import { Random } from '../../../lambda/replay/random.ts';
+import { ReportCollector } from '../../../lambda/replay/report/collector.ts';
+import type { PreparedRequest } from '../../../lambda/replay/request/prepared.ts';
+import { recordLine } from '../../../lambda/replay/results/record-line.ts';
+import { figures } from '../../../lambda/replay/results/summary.ts';
+import { TimeSlices } from '../../../lambda/replay/results/time-slices.ts';
+
+const START = 1000;
+const clock = new RunClock(1_795_000_000_000);
+
+function request(i: number): PreparedRequest {
+  const body = Buffer.from('{}');
+  return {
+    ordinal: i,
+    pass: 0,
+    dueMs: i * 10,
+    phase: 'profiling',
+    wire: Buffer.concat([Buffer.from('POST / HTTP/1.1\r\n\r\n'), body]),
+    bodyAt: 19,
+    contentType: 'application/json',
+    isJson: true,
+    streaming: false,
+    turn: { conversationId: `c${i}`, turnIndex: 0, session: i },
+    requestId: `00000000-0000-4000-8000-${String(i).padStart(12, '0')}`,
+    correlationId: `c${i}`,
+    file: 'a.jsonl',
+    line: i + 1,
+    capturedMs: 0,
+    inputTokens: { count: 10, source: 'estimate' },
+  };
+}
+
+/** Request i goes out 10 × i ms after the start, and is answered after `latency`. */
+function exchanged(i: number, latency: number, error?: ExchangeError): Measured {
+  const prepared = request(i);
+  let done: Measured | undefined;
+  const scheduledAt = START + prepared.dueMs;
+  const exchange = new Exchange(prepared.wire, (finished) => {
+    done = measure(prepared, finished, scheduledAt, scheduledAt, new Map([['request_latency', 60]]));
+  });
+  exchange.startedAt = scheduledAt + 1;
+  exchange.sendStartAt = exchange.startedAt;
+  exchange.sendEndAt = exchange.startedAt;
+  exchange.reused = true;
+  const end = exchange.startedAt + latency;
+  if (error) {
+    exchange.finish(end, error);
+  } else {
+    const body = Buffer.from(
+      '{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}',
+    );
+    exchange.received(body.length, end);
+    exchange.onHead(200, new Map([['content-type', 'application/json']]), 'OK');
+    exchange.onBody(body, 0, body.length);
+    exchange.onEnd();
+  }
+  if (!done) throw new Error('the exchange did not end');
+  return done;
+}
+
+const random = new Random(7);
+const all = Array.from({ length: 600 }, (_, i) =>
+  exchanged(
+    i,
+    20 + 100 * random.next(),
+    i % 17 === 0 ? { code: 500, type: 'Internal Server Error', message: 'no' } : undefined,
+  ),
+);
+const json = <T>(value: unknown): T => JSON.parse(JSON.stringify(value)) as T;
+
+test('three shards merged are the whole, through JSON', () => {
+  const stats = (part: Measured[]): RunStats => {
+    const found = new RunStats();
+    for (const one of part) found.add(one, (at) => clock.epochMs(at));
+    return found;
+  };
+  const whole = stats(all);
+  const merged = new RunStats();
+  for (const shard of [0, 1, 2])
+    merged.merge(RunStats.fromJSON(json(stats(all.filter((_, i) => i % 3 === shard)).toJSON())));
+  expect({ ...merged.toJSON(), distributions: {} }).toMatchObject({
+    ...whole.toJSON(),
+    distributions: {},
+    busyMs: expect.closeTo(whole.busyMs, 6),
+  });
+  const [a, b] = [figures(merged, { scheduled: true }).results, figures(whole, { scheduled: true }).results];
+  expect([...a.keys()].sort()).toEqual([...b.keys()].sort());
+  for (const [tag, result] of b) {
+    for (const [key, value] of Object.entries(result)) {
+      if (typeof value === 'number') expect(a.get(tag)?.[key]).toBeCloseTo(value, 6);
+    }
+  }
+  expect(b.get('request_count')?.avg).toBe(600 - 36);
+  expect(b.get('good_request_count')?.avg).toBe(
+    all.filter(({ error, metrics }) => !error && (metrics.request_latency ?? 0) <= 60).length,
+  );
+});
+
+test('what reports show is merged on the common clock', () => {
+  const collect = (part: Measured[]): ReportCollector => {
+    const found = new ReportCollector();
+    for (const one of part) found.add(one, START);
+    return found;
+  };
+  const whole = collect(all);
+  const merged = new ReportCollector();
+  for (const shard of [0, 1]) merged.merge(json(collect(all.filter((_, i) => i % 2 === shard)).toJSON()));
+  expect(merged.bucketMs).toBe(whole.bucketMs);
+  const counts = (report: ReportCollector) =>
+    [...report.buckets]
+      .sort(([a], [b]) => a - b)
+      .map(([index, { sent, completed, failed }]) => [index, sent, completed, failed]);
+  expect(counts(merged)).toEqual(counts(whole));
+  expect(merged.slowest.map(({ line }) => line)).toEqual(whole.slowest.map(({ line }) => line));
+  expect(merged.errorPoints).toHaveLength(36);
+  // Six seconds in buckets of a quarter; a long run has no more of them, only longer ones.
+  const long = new ReportCollector();
+  for (const one of all) long.add(one, START - 3_600_000);
+  expect(long.buckets.size).toBeLessThanOrEqual(240);
+  expect(long.bucketMs).toBe(16_000);
+});
+
+test('slices are merged, and packed ones are opened again for a late reply', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'slices-'));
+  const write = async (slices: TimeSlices): Promise<unknown[]> => {
+    await slices.write(join(directory, 's.json'), join(directory, 's.csv'), clock.epochMs(START));
+    return (JSON.parse(readFileSync(join(directory, 's.json'), 'utf8')) as { timeslices: unknown[] }).timeslices;
+  };
+  try {
+    const whole = new TimeSlices(250);
+    for (const one of all) whole.add(one, clock, START);
+    const shuffled = new TimeSlices(250);
+    // From the last to the first: every slice but the last eight is packed and opened again.
+    const parts = [0, 1].map((half) => {
+      const part = new TimeSlices(250);
+      for (const one of [...all].reverse().filter((_, i) => i % 2 === half)) part.add(one, clock, START);
+      return part;
+    });
+    for (const part of parts) shuffled.merge(json(part.toJSON()));
+    const [a, b] = [await write(shuffled), await write(whole)] as [
+      Record<string, { avg: number; p99?: number }>[],
+      Record<string, { avg: number; p99?: number }>[],
+    ];
+    expect(b).toHaveLength(24);
+    expect(a.map((slice) => [slice.start_ns, slice.request_count?.avg, slice.request_latency?.p99])).toEqual(
+      b.map((slice) => [slice.start_ns, slice.request_count?.avg, slice.request_latency?.p99]),
+    );
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+});
+
+test('a record’s times are nanoseconds to the last digit', () => {
+  const line = recordLine(exchanged(3, 50.123456), { clock, workerId: 'w' });
+  expect(line).toMatch(/"request_start_ns":1795000001031000000,/);
+  expect(line).toMatch(/"request_end_ns":1795000001081123456,/);
+  expect(line).toMatch(/"scheduled_ns":1795000001030000000/);
+  expect(JSON.parse(line)).toMatchObject({ metrics: { request_latency: { value: 50.123456, unit: 'ms' } } });
+});
