@@ -403,6 +403,13 @@ export const resourceNames = (prefix: string) => ({
   rule: `sagemaker-s3-event-rule-${prefix}`,
   stateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-monitoring-${prefix}`,
   replayStateMachine: `sagemaker-data-capture-replay-${prefix}`,
+  replayPlanner: `sagemaker-data-capture-replay-planner-${prefix}`,
+  replayPlannerRole: `sagemaker-data-capture-replay-planning-${prefix}`,
+  replayer: `sagemaker-data-capture-replayer-${prefix}`,
+  replayerRole: `sagemaker-data-capture-replaying-${prefix}`,
+  replaySummarizer: `sagemaker-data-capture-replay-summarizer-${prefix}`,
+  replaySummarizerRole: `sagemaker-data-capture-replay-summary-${prefix}`,
+  replayStateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-replay-${prefix}`,
   dashboard: `SageMakerMonitoring-${prefix}`,
 });
 

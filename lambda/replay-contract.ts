@@ -1,0 +1,169 @@
+/**
+ * What the parts of a replay in the cloud say to each other: the execution's input, the state that travels through its
+ * state machine, the manifest of shards, and the keys of the work bucket.
+ *
+ * Like `contract.ts` it is imported by `lib/` and by `lambda/`, and imports neither the CDK nor an SDK.
+ */
+import * as z from 'zod';
+
+const instant = z.iso.datetime({ offset: true });
+
+/** Captures to replay: all `*.jsonl` under a prefix, or one object named whole; `from` is inclusive, `to` exclusive. */
+const sourceSchema = z.strictObject({
+  /** Default: the bucket and prefix that the stack watches. */
+  bucket: z.string().min(1).optional(),
+  prefix: z.string().optional(),
+  from: instant.optional(),
+  to: instant.optional(),
+});
+
+/** Where the requests go: an endpoint that `REPLAY_ENDPOINT_NAMES` names, or a URL. */
+const targetSchema = z.union([
+  z.strictObject({
+    endpoint: z.string().min(1),
+    variant: z.string().min(1).optional(),
+    inferenceComponent: z.string().min(1).optional(),
+  }),
+  z.strictObject({
+    url: z.url({ protocol: /^https?$/ }),
+    /** A secret whose value is a JSON object of header names and values; the settings must name it. */
+    headersSecretArn: z.string().min(1).optional(),
+  }),
+]);
+
+/** Options as on the command line; what each means is said at `ReplayOptions`, which also checks the values. */
+const optionFields = {
+  startOffsetMs: z.number().optional(),
+  endOffsetMs: z.number().optional(),
+  autoOffset: z.boolean().optional(),
+  speedup: z.number().optional(),
+  spreadSameSecond: z.enum(['none', 'even', 'poisson']).optional(),
+  concurrency: z.number().optional(),
+  requestRate: z.number().optional(),
+  arrivalPattern: z.enum(['poisson', 'constant']).optional(),
+  maxConcurrency: z.number().optional(),
+  warmup: z.number().optional(),
+  timeout: z.number().optional(),
+  cancellationRate: z.number().optional(),
+  cancellationDelay: z.number().optional(),
+  repeat: z.number().optional(),
+  requestCount: z.number().optional(),
+  randomSeed: z.number().optional(),
+  model: z.string().optional(),
+  set: z.array(z.string()).optional(),
+  stream: z.boolean().optional(),
+  goodput: z.string().optional(),
+  sliceDuration: z.number().optional(),
+  maxErrorRate: z.number().optional(),
+};
+
+/** `aws stepfunctions start-execution --input` of a replay. */
+export const replayInputSchema = z.strictObject({
+  source: sourceSchema.optional(),
+  target: targetSchema,
+  ...optionFields,
+  /** Match each reply with the captured one. Default `false`. */
+  compare: z.boolean().optional(),
+  /** Keep requests and replies as they went over the wire. Default `false`. */
+  raw: z.boolean().optional(),
+  /** Plan, count and estimate; send nothing. Default `false`. */
+  dryRun: z.boolean().optional(),
+  /** Upper bounds of one shard, below those that a Lambda allows; for tests, and for targets that need more clients. */
+  shard: z
+    .strictObject({
+      seconds: z.number().positive().optional(),
+      requests: z.number().int().positive().optional(),
+      requestsPerSecond: z.number().positive().optional(),
+    })
+    .optional(),
+});
+
+export type ReplayInput = z.infer<typeof replayInputSchema>;
+
+export interface ReplayExecution {
+  name: string;
+  arn: string;
+  startTime: string;
+}
+
+/** What the state machine hands to PlanReplay. */
+export interface ReplayPlanRequest {
+  input: unknown;
+  run: ReplayExecution;
+}
+
+/** What PlanReplay returns. */
+export interface ReplayPlanResult {
+  /** `planned`: run the Map over the manifest; `empty`: there was nothing to send; `dryRun`: summarise. */
+  outcome: 'planned' | 'empty' | 'dryRun';
+  manifest: { bucket: string; key: string };
+  shards: number;
+}
+
+/** One line of the manifest of shards: one child of the Map. */
+export interface ShardManifestLine {
+  run: string;
+  /** Ordinal within the run, from 0. */
+  shard: number;
+  /** ISO 8601, whole seconds, UTC: the child waits until then, so that the shard is warm when its first request is due. */
+  waitUntil: string;
+}
+
+export const shardManifestLineSchema: z.ZodType<ShardManifestLine> = z.object({
+  run: z.string().min(1),
+  shard: z.number().int().min(0),
+  waitUntil: z.iso.datetime(),
+});
+
+/** What the Map hands to ReplayShard; everything else about the shard is in the work bucket. */
+export interface ReplayShardRequest {
+  run: string;
+  shard: number;
+}
+
+export const replayShardRequestSchema: z.ZodType<ReplayShardRequest> = z.object({
+  run: z.string().min(1),
+  shard: z.number().int().min(0),
+});
+
+/** What the state machine hands to SummarizeReplay. `error` is there when planning or the Map itself failed. */
+export interface SummarizeReplayRequest {
+  run: ReplayExecution;
+  error?: { Error: string; Cause: string };
+}
+
+/** What SummarizeReplay returns: the state machine fails with `error` and `cause` when `ok` is false. */
+export interface SummarizeReplayResult {
+  ok: boolean;
+  error: string;
+  cause: string;
+  /** Folder of the result set in the work bucket. */
+  results: { bucket: string; prefix: string };
+}
+
+/**
+ * Most shards of a replay. A child that waits holds a place of the Map, so the Map's concurrency is this; 1,000 is also
+ * the number of Lambdas that an account runs at once unless it has asked for more.
+ */
+export const MAX_SHARDS = 1000;
+
+const SHARD_DIGITS = 4;
+const pad = (shard: number): string => String(shard).padStart(SHARD_DIGITS, '0');
+
+/** Keys of a replay in the work bucket. */
+export const replayKeys = {
+  prefix: (run: string) => `replays/${run}/`,
+  /** What was planned: the options, the target, the common clock start, the shards. */
+  plan: (run: string) => `replays/${run}/plan.json`,
+  manifest: (run: string) => `replays/${run}/manifest.jsonl`,
+  /** The requests of one shard: where each is in S3, and when it is due. */
+  schedule: (run: string, shard: number) => `replays/${run}/schedule/${pad(shard)}.jsonl`,
+  /** Written once, before a shard's first request. */
+  claim: (run: string, shard: number) => `replays/${run}/claims/${pad(shard)}.json`,
+  claimPrefix: (run: string) => `replays/${run}/claims/`,
+  /** The files of one shard. */
+  shardPrefix: (run: string, shard: number) => `replays/${run}/shards/${pad(shard)}/`,
+  mapResultPrefix: (run: string) => `replays/${run}/map`,
+  /** The merged result set, with the names that the command line gives its files. */
+  resultPrefix: (run: string) => `replays/${run}/results/`,
+};
