@@ -22,6 +22,7 @@ const targetSchema = z.union([
   z.strictObject({
     endpoint: z.string().min(1),
     variant: z.string().min(1).optional(),
+    /** One that `REPLAY_INFERENCE_COMPONENT_NAMES` names: to invoke it is a permission of its own. */
     inferenceComponent: z.string().min(1).optional(),
   }),
   z.strictObject({
@@ -147,6 +148,9 @@ export interface SummarizeReplayResult {
  */
 export const MAX_SHARDS = 1000;
 
+/** Time limit of the function that runs a shard, Lambda's own; a shard with its slowest replies has to end before it. */
+export const REPLAYER_TIMEOUT_SECONDS = 900;
+
 const SHARD_DIGITS = 4;
 const pad = (shard: number): string => String(shard).padStart(SHARD_DIGITS, '0');
 
@@ -158,11 +162,13 @@ export const replayKeys = {
   manifest: (run: string) => `replays/${run}/manifest.jsonl`,
   /** The requests of one shard: where each is in S3, and when it is due. */
   schedule: (run: string, shard: number) => `replays/${run}/schedule/${pad(shard)}.jsonl`,
+  schedulePrefix: (run: string) => `replays/${run}/schedule/`,
   /** Written once, before a shard's first request. */
   claim: (run: string, shard: number) => `replays/${run}/claims/${pad(shard)}.json`,
   claimPrefix: (run: string) => `replays/${run}/claims/`,
   /** The files of one shard. */
   shardPrefix: (run: string, shard: number) => `replays/${run}/shards/${pad(shard)}/`,
+  shardsPrefix: (run: string) => `replays/${run}/shards/`,
   mapResultPrefix: (run: string) => `replays/${run}/map`,
   /** The merged result set, with the names that the command line gives its files. */
   resultPrefix: (run: string) => `replays/${run}/results/`,
