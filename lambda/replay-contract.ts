@@ -151,6 +151,13 @@ export const MAX_SHARDS = 1000;
 /** Time limit of the function that runs a shard, Lambda's own; a shard with its slowest replies has to end before it. */
 export const REPLAYER_TIMEOUT_SECONDS = 900;
 
+/**
+ * Disk (`/tmp`) of the replay's three functions. A shard keeps its files there until it ends: 50,000 records of 1.5 KB,
+ * and at most four times the 256 MiB of captures that one is planned with (inputs, raw requests and replies, compared
+ * replies). PlanReplay sorts 10 million places of 32 bytes there, SummarizeReplay puts `inputs.json` together.
+ */
+export const REPLAY_DISK_MIB = 2048;
+
 const SHARD_DIGITS = 4;
 const pad = (shard: number): string => String(shard).padStart(SHARD_DIGITS, '0');
 

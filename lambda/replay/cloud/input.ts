@@ -1,0 +1,111 @@
+/** Reads the input of a replay's execution, and says what is wrong with it. */
+import type * as z from 'zod';
+import { PermanentError, PipelineError } from '../../common/errors.ts';
+import { type ReplayInput, replayInputSchema } from '../../replay-contract.ts';
+import { checkOptions, DEFAULT_OPTIONS, type ReplayOptions } from '../options.ts';
+import type { CaptureWindow } from '../replay.ts';
+import type { ReplayEnvironment } from './environment.ts';
+
+const ALLOWED =
+  '{"target":{"endpoint":…} or {"url":…}, "source":{"bucket","prefix","from","to"}, and the options of the command ' +
+  'line: startOffsetMs, endOffsetMs, autoOffset, speedup, spreadSameSecond, concurrency, requestRate, arrivalPattern, ' +
+  'maxConcurrency, warmup, timeout, cancellationRate, cancellationDelay, repeat, requestCount, randomSeed, model, set, ' +
+  'stream, goodput, sliceDuration, maxErrorRate, compare, raw, dryRun, shard}';
+
+/** A checked input with every default filled in. */
+export interface ReplayJob {
+  source: { bucket: string; prefix: string };
+  window: CaptureWindow;
+  target: ReplayInput['target'];
+  options: ReplayOptions;
+  compare: boolean;
+  raw: boolean;
+  dryRun: boolean;
+  shard: NonNullable<ReplayInput['shard']>;
+}
+
+/**
+ * @throws PermanentError `InvalidReplayInput` that says what was got and what is allowed; `EndpointNotAllowed`,
+ * `InferenceComponentNotAllowed`, `SecretNotAllowed`
+ */
+export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): ReplayJob {
+  const invalid = (problem: string, cause?: unknown): PermanentError =>
+    new PermanentError(
+      'InvalidReplayInput',
+      `The execution's input is not valid: ${problem}`,
+      { got: raw, expected: ALLOWED },
+      cause,
+    );
+  const parsed = replayInputSchema.safeParse(raw);
+  if (!parsed.success) throw invalid(problemsOf(parsed.error.issues).join('; '));
+  const input = parsed.data;
+  const { source = {}, target, compare, raw: keepRaw, dryRun, shard, ...given } = input;
+  const options: ReplayOptions = { ...DEFAULT_OPTIONS, ...given };
+  try {
+    checkOptions(options);
+  } catch (error) {
+    throw invalid(error instanceof PipelineError ? error.message : String(error), error);
+  }
+  const window: CaptureWindow = {
+    ...(source.from === undefined ? {} : { fromMs: Date.parse(source.from) }),
+    ...(source.to === undefined ? {} : { toMs: Date.parse(source.to) }),
+  };
+  if (window.fromMs !== undefined && window.toMs !== undefined && window.fromMs >= window.toMs) {
+    throw invalid('source: "from" must be before "to" ("to" is exclusive)');
+  }
+  assertAllowed(target, environment);
+  return {
+    source: {
+      bucket: source.bucket ?? environment.DATA_CAPTURE_S3_BUCKET,
+      prefix: source.prefix ?? environment.DATA_CAPTURE_S3_PREFIX,
+    },
+    window,
+    target,
+    options,
+    compare: compare ?? false,
+    raw: keepRaw ?? false,
+    dryRun: dryRun ?? false,
+    shard: shard ?? {},
+  };
+}
+
+/** Of a choice between shapes, the problems of the one that fits best: a person meant that one. */
+function problemsOf(issues: readonly z.core.$ZodIssue[]): string[] {
+  return issues.flatMap((issue) => {
+    const at = issue.path.join('.') || 'input';
+    if (issue.code === 'invalid_union') {
+      const known = issue.errors.filter((one) => !one.some(({ code }) => code === 'unrecognized_keys'));
+      const best = (known.length > 0 ? known : issue.errors).toSorted((a, b) => a.length - b.length)[0] ?? [];
+      return best.map(({ path, message }) => `${[at, ...path].join('.')}: ${message}`);
+    }
+    return [`${at}: ${issue.message}`];
+  });
+}
+
+function assertAllowed(target: ReplayInput['target'], environment: ReplayEnvironment): void {
+  const refuse = (name: string, what: string, got: string, setting: string, allowed: readonly string[]): never => {
+    throw new PermanentError(name, `A replay of this stack may not ${what}`, {
+      got,
+      expected: allowed.length > 0 ? allowed.join(', ') : `one that the setting ${setting} names; it names none`,
+      where: setting,
+    });
+  };
+  if ('endpoint' in target) {
+    const { endpoint, inferenceComponent } = target;
+    const { REPLAY_ENDPOINT_NAMES: endpoints, REPLAY_INFERENCE_COMPONENT_NAMES: components } = environment;
+    if (!endpoints.includes(endpoint)) {
+      refuse('EndpointNotAllowed', 'invoke that endpoint', endpoint, 'REPLAY_ENDPOINT_NAMES', endpoints);
+    }
+    if (inferenceComponent !== undefined && !components.includes(inferenceComponent)) {
+      const setting = 'REPLAY_INFERENCE_COMPONENT_NAMES';
+      const what = 'invoke that inference component';
+      refuse('InferenceComponentNotAllowed', what, inferenceComponent, setting, components);
+    }
+    return;
+  }
+  const secret = environment.REPLAY_HEADERS_SECRET_ARN;
+  if (target.headersSecretArn !== undefined && target.headersSecretArn !== secret) {
+    const allowed = secret === undefined ? [] : [secret];
+    refuse('SecretNotAllowed', 'read that secret', target.headersSecretArn, 'REPLAY_HEADERS_SECRET_ARN', allowed);
+  }
+}

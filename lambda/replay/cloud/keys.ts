@@ -1,0 +1,15 @@
+/** Objects of a replay in the work bucket beside those that `replayKeys` names. */
+import { replayKeys } from '../../replay-contract.ts';
+
+/** Lines that planning left out, with their places. */
+export const plannedSkippedKey = (run: string): string => `${replayKeys.schedulePrefix(run)}skipped.jsonl`;
+
+/** Requests that shard 0 sends before the clock starts. */
+export const warmupKey = (run: string): string => `${replayKeys.schedulePrefix(run)}warmup.jsonl`;
+
+/** Files of a shard whose names are not those of the result set. */
+export const SHARD_FILES = {
+  /** Written last: a shard without it is lost. */
+  result: 'result.json',
+  inputs: 'inputs.jsonl',
+} as const;
