@@ -1,4 +1,5 @@
 /** When an inference took place: as captured, else the hour of the S3 path, else the object's own time. */
+import { capturePathOf } from './capture-path.ts';
 import type { Capture, LinePlace } from './types.ts';
 
 /** `2026-11-20T10:00:01Z`, also with fractional seconds, an offset, a space for the T, or nothing behind the time. */
@@ -31,25 +32,6 @@ export function parseInferenceTime(captured: unknown): number | undefined {
   const digits = zone.replace(/[^0-9]/g, '').padEnd(4, '0');
   const offsetMs = sign * (Number(digits.slice(0, 2)) * 60 + Number(digits.slice(2, 4))) * 60_000;
   return plausible(ms + Math.floor(Number(`0.${fraction}`) * 1000) - offsetMs);
-}
-
-/** The parts of a key in SageMaker's layout: `…/<endpoint>/<variant>/yyyy/mm/dd/hh/<file>`. */
-export interface CapturePath {
-  variant?: string;
-  hourMs?: number;
-}
-
-const HOUR_PATH = /^(.*?)\/?(\d{4})\/(\d{2})\/(\d{2})\/(\d{2})\/[^/]*$/s;
-
-export function capturePathOf(key: string): CapturePath {
-  const match = HOUR_PATH.exec(key);
-  if (match === null) return {};
-  const [, before = '', year, month, day, hour] = match;
-  const ms = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour));
-  const isDate = new Date(ms).toISOString().startsWith(`${year}-${month}-${day}T${hour}`);
-  if (!isDate) return {};
-  const variant = before.split('/').at(-1);
-  return { hourMs: ms, ...(variant ? { variant } : {}) };
 }
 
 export type InferenceTime = Pick<Capture, 'inferenceTimeMs' | 'timeSource' | 'capturedInferenceTime'>;

@@ -1,5 +1,5 @@
 /** The two phases of a chunk under batch inference: its requests are written, later its answers are read. */
-import { capturePathOf } from '../capture/inference-time.ts';
+import { capturePathOf } from '../capture/capture-path.ts';
 import type { Capture } from '../capture/types.ts';
 import { PermanentError } from '../common/errors.ts';
 import type { Storage } from '../common/storage.ts';

@@ -1,9 +1,9 @@
 /** Which capture files a run is about: one object, or all of a prefix within a window of hours. */
 
+import { formatHour, HOUR_MS, hourPathOf } from '../capture/capture-path.ts';
 import { PermanentError } from '../common/errors.ts';
 import type { ObjectFacts, Storage } from '../common/storage.ts';
 import type { BackfillInput, ObjectInput, RunOptions } from '../contract.ts';
-import { formatHour, HOUR_MS, hourPathOf } from './hour-path.ts';
 
 /** Where captures may come from: what the stack has permission for, and whose endpoint its traces are tagged with. */
 export interface CaptureScope {

@@ -1,5 +1,5 @@
 /** Forecasts the judge's bill from the captures themselves, without asking it anything. */
-import { capturePathOf } from '../capture/inference-time.ts';
+import { capturePathOf } from '../capture/capture-path.ts';
 import type { Capture } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import type { Storage } from '../common/storage.ts';

@@ -1,5 +1,5 @@
 /** Has the judge and the code scorers assess the traces of one chunk. */
-import { capturePathOf } from '../capture/inference-time.ts';
+import { capturePathOf } from '../capture/capture-path.ts';
 import type { Capture } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { RetryableError, toNamedError } from '../common/errors.ts';

@@ -1,6 +1,6 @@
 /** A capture → the MLflow trace that it becomes, whatever way writes it. */
 import { createHash } from 'node:crypto';
-import { capturePathOf } from '../capture/inference-time.ts';
+import { capturePathOf } from '../capture/capture-path.ts';
 import type { Capture, RawLine } from '../capture/types.ts';
 import { rootAttributes } from './attributes.ts';
 import { exchangeOf, spanTypeOf } from './exchange.ts';

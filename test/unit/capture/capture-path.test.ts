@@ -1,4 +1,4 @@
-import { formatHour, hourPathOf } from '../../../lambda/run/hour-path.ts';
+import { capturePathOf, formatHour, hourPathOf } from '../../../lambda/capture/capture-path.ts';
 
 describe('hour folders', () => {
   test('what Data Capture writes', () => {
@@ -18,6 +18,15 @@ describe('hour folders', () => {
     'x2026/11/20/10/a.jsonl',
   ])('%s has none', (key) => {
     expect(hourPathOf(key)).toBeUndefined();
+    expect(capturePathOf(key)).toEqual({});
+  });
+
+  test.each([
+    ['my-endpoint/AllTraffic/2026/11/20/10/a.jsonl', { variant: 'AllTraffic', hourMs: Date.UTC(2026, 10, 20, 10) }],
+    ['AllTraffic/2026/11/20/10/a.jsonl', { variant: 'AllTraffic', hourMs: Date.UTC(2026, 10, 20, 10) }],
+    ['2026/11/20/10/a.jsonl', { hourMs: Date.UTC(2026, 10, 20, 10) }],
+  ])('%s tells its variant and hour', (key, path) => {
+    expect(capturePathOf(key)).toEqual(path);
   });
 
   test('formatting is the inverse', () => {

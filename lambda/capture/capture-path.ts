@@ -1,4 +1,4 @@
-/** The hour folders that Data Capture writes: `<prefix>/<variant>/yyyy/mm/dd/hh/<file>.jsonl`. */
+/** Keys in SageMaker's layout, with the hour folders that Data Capture writes: `…/<endpoint>/<variant>/yyyy/mm/dd/hh/<file>.jsonl`. */
 
 export const HOUR_MS = 3_600_000;
 
@@ -21,6 +21,19 @@ export function hourPathOf(key: string): HourPath | undefined {
   const startMs = Date.UTC(year, month - 1, day, hours);
   // A month of 13 or an hour of 25 rolls over in Date.UTC: then it was no hour folder.
   return formatHour(startMs) === hour ? { base, startMs } : undefined;
+}
+
+/** What a key tells of its captures; nothing where it has no hour folder. */
+export interface CapturePath {
+  variant?: string;
+  hourMs?: number;
+}
+
+export function capturePathOf(key: string): CapturePath {
+  const path = hourPathOf(key);
+  if (path === undefined) return {};
+  const variant = path.base.split('/').at(-2);
+  return { hourMs: path.startMs, ...(variant ? { variant } : {}) };
 }
 
 /** `yyyy/mm/dd/hh` of an instant, UTC. */
