@@ -52,11 +52,17 @@ export class AssessmentWriter {
     let known: StoredTrace | undefined = trace;
     let stale = await this.#mustReadAgain(trace, assessments);
     let refusals = 0;
+    let fewestLeft = Number.POSITIVE_INFINITY;
     for (let attempt = 0; ; attempt += 1) {
       try {
         if (stale) known = await this.#fresh.read(trace.info?.experimentId ?? '', trace.traceId);
         if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true };
         const { alreadyThere, ...plan } = planAssessments(known, assessments);
+        const left = plan.create.length + plan.override.length + plan.update.length;
+        // Where each verdict is a request, the policy is for each: a failed one must not use up the others' attempts,
+        // for then the judge is paid again for what it has answered.
+        if (left < fewestLeft) attempt = 0;
+        fewestLeft = Math.min(fewestLeft, left);
         const whole = known;
         const written = await this.#slots.run(() => this.#writePlan(whole, plan, sent));
         written.push(...alreadyThere.filter((id) => sent.has(id) && isStored(known, id)));

@@ -1,0 +1,67 @@
+import { createMlflowClient } from '../../../lambda/mlflow/client.ts';
+import type { StoredTrace } from '../../../lambda/mlflow/types.ts';
+import { verdict } from '../../helpers/mlflow-traces.ts';
+import { startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
+
+const TRACE = 'tr-0123456789abcdef0123456789abcdef';
+const INFO = { trace_id: TRACE, request_time: '2026-11-20T09:15:00Z', state: 'OK' };
+const ATTEMPTS = 4;
+
+/** A server that takes one verdict a request, and fails as `fails` says of the n-th such request, from 1. */
+async function startServer(fails: (n: number) => 'before' | 'after' | undefined) {
+  const server = await startScriptedMlflow({ version: '3.9.0' });
+  const stored: unknown[] = [];
+  let posts = 0;
+  server.fault(({ path, body }) => {
+    if (path.endsWith('/traces/search')) {
+      const info = { ...INFO, assessments: stored };
+      return { kind: 'reply', status: 200, body: JSON.stringify({ traces: [info] }) };
+    }
+    if (!path.endsWith('/assessments')) return undefined;
+    posts += 1;
+    const how = fails(posts);
+    if (how !== 'before') stored.push((JSON.parse(body.toString()) as { assessment: unknown }).assessment);
+    return { kind: 'reply', status: how === undefined ? 200 : 500, body: '{}' };
+  });
+  const retry = { baseMs: 1, capMs: 2, attempts: ATTEMPTS };
+  const client = createMlflowClient({ trackingUri: server.url, retry, timeoutMs: 5_000 });
+  const stop = async () => {
+    client.close();
+    await server.stop();
+  };
+  return { client, stored, stop, posts: () => posts };
+}
+
+const trace: StoredTrace = {
+  traceId: TRACE,
+  readAtMs: Date.now(),
+  state: 'OK',
+  assessments: [],
+  info: { experimentId: '7', requestTime: INFO.request_time, tagKeys: [] },
+};
+const verdicts = Array.from({ length: 12 }, (_, n) => verdict(TRACE, `scorer_${n}`));
+
+describe.each(['before', 'after'] as const)('a server that fails every second verdict, %s taking it', (when) => {
+  test('is retried for each of them: all are written, each once', async () => {
+    const { client, stored, stop } = await startServer((n) => (n % 2 === 0 ? when : undefined));
+    try {
+      const { written } = await client.writeAssessments(trace, verdicts);
+      expect([...written].sort()).toEqual(verdicts.map(({ assessmentId }) => assessmentId).sort());
+      expect(stored).toHaveLength(verdicts.length);
+    } finally {
+      await stop();
+    }
+  });
+});
+
+test('a server that takes no further verdict is given up after the attempts of the policy', async () => {
+  const { client, stored, stop, posts } = await startServer((n) => (n > 3 ? 'before' : undefined));
+  try {
+    await expect(client.writeAssessments(trace, verdicts)).rejects.toThrow(/MLflow failed/);
+    expect(stored).toHaveLength(3);
+    // The attempt that wrote three, and then the policy's own.
+    expect(posts()).toBe(3 + 1 + ATTEMPTS);
+  } finally {
+    await stop();
+  }
+});
