@@ -16,6 +16,9 @@ export interface GuardedProcess {
 
 /** What a server gets to end by itself after SIGTERM before it is killed. */
 const GRACE_MS = 4_000;
+/** A killed process is gone within milliseconds, unless it is a zombie that nobody takes in. */
+const GONE_POLL_MS = 20;
+const GONE_LIMIT_MS = 1_000;
 
 /**
  * Becomes the command (`exec`), after leaving a watcher behind that kills the process group when standard input ends.
@@ -76,19 +79,25 @@ export function startGuarded(
       await exited;
       clearTimeout(timer);
     }
-    // What the process started may outlive it: the group goes as a whole.
-    signalGroup(pid, 'SIGKILL');
+    // What the process started may outlive it: the group goes as a whole. It holds its port until it is really gone.
+    const deadline = Date.now() + GONE_LIMIT_MS;
+    while (signalGroup(pid, 'SIGKILL') && Date.now() < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, GONE_POLL_MS));
+    }
   };
 
   return { pid, exited, ended: () => description, logTail, stop };
 }
 
-function signalGroup(pid: number, signal: NodeJS.Signals): void {
+/** @returns whether there was anybody to signal */
+function signalGroup(pid: number, signal: NodeJS.Signals): boolean {
   try {
     process.kill(-pid, signal);
+    return true;
   } catch (error) {
     // ESRCH: nobody is left in the group; EPERM: on macOS, only zombies are.
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ESRCH' && code !== 'EPERM') throw error;
+    return false;
   }
 }
