@@ -1,23 +1,23 @@
 /** Capture lines for the tests of the deployed path, made as Data Capture writes them. */
 import { createHash } from 'node:crypto';
 
-interface Side {
+export interface Side {
   contentType: string | null;
   data: string;
   encoding: 'JSON' | 'CSV' | 'BASE64';
 }
 
-const json = (value: unknown): Side => ({
+export const json = (value: unknown): Side => ({
   contentType: 'application/json',
   data: JSON.stringify(value),
   encoding: 'JSON',
 });
-const base64 = (value: string, contentType: string | null = 'application/json'): Side => ({
+export const base64 = (value: string, contentType: string | null = 'application/json'): Side => ({
   contentType,
   data: Buffer.from(value).toString('base64'),
   encoding: 'BASE64',
 });
-const csv = (data: string): Side => ({ contentType: 'text/csv', data, encoding: 'CSV' });
+export const csv = (data: string): Side => ({ contentType: 'text/csv', data, encoding: 'CSV' });
 
 /** One line. `name` decides the event id, so that two lines differ exactly when their names do. */
 export function captureLine(name: string, time: string, input: Side | undefined, output: Side | undefined): string {
@@ -41,7 +41,7 @@ export function captureLine(name: string, time: string, input: Side | undefined,
   });
 }
 
-const chatRequest = (question: string) => ({
+export const chatRequest = (question: string) => ({
   model: 'garden-llm',
   messages: [
     { role: 'system', content: 'You help people look after their garden.' },
@@ -49,7 +49,7 @@ const chatRequest = (question: string) => ({
   ],
   max_tokens: 200,
 });
-const chatReply = (answer: string) => ({
+export const chatReply = (answer: string) => ({
   id: 'chatcmpl-1',
   object: 'chat.completion',
   model: 'garden-llm',

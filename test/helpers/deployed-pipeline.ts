@@ -28,6 +28,7 @@ export interface Outcome {
   status: string;
   error?: string;
   cause?: string;
+  input?: unknown;
   output?: unknown;
   summary?: RunSummary;
 }
@@ -90,8 +91,8 @@ export class DeployedPipeline {
     return executionArn ?? '';
   }
 
-  async run(input: unknown): Promise<Outcome> {
-    return this.ended(await this.start(input));
+  async run(input: unknown, limitMs?: number): Promise<Outcome> {
+    return this.ended(await this.start(input), limitMs);
   }
 
   /** The same input as the rule's, by hand. */
@@ -99,12 +100,16 @@ export class DeployedPipeline {
     return { detail: { bucket: { name: this.outputs.captureBucket }, object: { key } }, ...more };
   }
 
-  async ended(arn: string): Promise<Outcome> {
+  async ended(arn: string, limitMs?: number): Promise<Outcome> {
     const { sfn } = this.environment.clients;
-    const facts = await this.until(`the end of ${arn}`, async () => {
-      const state = await sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
-      return state.status === 'RUNNING' ? undefined : state;
-    });
+    const facts = await this.until(
+      `the end of ${arn}`,
+      async () => {
+        const state = await sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
+        return state.status === 'RUNNING' ? undefined : state;
+      },
+      limitMs,
+    );
     const name = facts.name ?? '';
     const summaries = await readRunSummaries(this.environment.clients, this.outputs.workBucket, [{ name }]);
     return {
@@ -113,6 +118,7 @@ export class DeployedPipeline {
       status: facts.status ?? '',
       error: facts.error,
       cause: facts.cause,
+      input: facts.input === undefined ? undefined : JSON.parse(facts.input),
       output: facts.output === undefined ? undefined : JSON.parse(facts.output),
       summary: summaries.get(name),
     };

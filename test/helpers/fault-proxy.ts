@@ -177,3 +177,27 @@ export function someOf(share: number, matches: (request: ProxiedRequest) => bool
     return hit ? fault : undefined;
   };
 }
+
+/** Each request meets one of the faults, by their shares, or none; the draws are the same in every run. */
+export function mixOf(faults: readonly (readonly [share: number, fault: Fault])[], seed = 1): FaultRule {
+  const draw = pseudoRandom(seed);
+  return () => {
+    let rest = draw();
+    for (const [share, fault] of faults) {
+      if (rest < share) return fault;
+      rest -= share;
+    }
+    return undefined;
+  };
+}
+
+/** The fault of the first rule that has one; rules behind it do not see the request. */
+export function firstFault(...rules: readonly FaultRule[]): FaultRule {
+  return (request) => {
+    for (const rule of rules) {
+      const fault = rule(request);
+      if (fault !== undefined) return fault;
+    }
+    return undefined;
+  };
+}

@@ -5,8 +5,9 @@
 import { startSageMakerMlflowDouble } from '../../local/sagemaker-mlflow-double.ts';
 import { captureLine, chatLine } from './deployed-captures.ts';
 import type { FaultCase, FaultPipeline, RunHooks, RunOutcome } from './fault-pipeline.ts';
-import { everyNth, type Fault, type FaultRule, firstOnes, type ProxiedRequest, someOf } from './fault-proxy.ts';
+import { everyNth, type FaultRule, firstOnes, type ProxiedRequest, someOf } from './fault-proxy.ts';
 import type { Count, FoundAssessment } from './fault-reader.ts';
+import { accessDenied, inBucket, isAny, isTraceWrite, isWrite, slowDown } from './fault-rules.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from './mlflow-managed.ts';
 
 const TIME = '2026-11-20T10:00:00Z';
@@ -14,7 +15,7 @@ const NOT_A_RECORD = '{"captureData": {"endpointInput": "cut off';
 const CHATS = 6;
 
 /** Chats, a table, a line twice, and one that is no record. */
-function linesOf(name: string, chats = CHATS): string[] {
+export function linesOf(name: string, chats = CHATS): string[] {
   const all = Array.from({ length: chats }, (_, n) => chatLine(`${name}-${n}`, TIME));
   const csv = { contentType: 'text/csv', encoding: 'CSV' as const };
   const table = captureLine(
@@ -26,33 +27,12 @@ function linesOf(name: string, chats = CHATS): string[] {
   return [...all, table, all[0] ?? '', NOT_A_RECORD];
 }
 
-const isWrite = ({ method, path }: ProxiedRequest): boolean =>
-  method !== 'GET' && !/\/(search|batchGetInfos|experiments\/)/.test(path);
-const isTraceWrite = ({ method, path }: ProxiedRequest): boolean =>
-  (method === 'POST' && /^\/(v1\/traces|api\/3\.0\/mlflow\/traces)$/.test(path)) || method === 'PUT';
-const isAny = (): boolean => true;
-const inBucket = (bucket: string, method?: string) => (request: ProxiedRequest) =>
-  request.path.startsWith(`/${bucket}`) && (method === undefined || request.method === method);
-
-const slowDown: Fault = {
-  kind: 'reply',
-  status: 503,
-  headers: { 'content-type': 'application/xml' },
-  body: '<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>',
-};
-const accessDenied: Fault = {
-  kind: 'reply',
-  status: 403,
-  headers: { 'content-type': 'application/xml' },
-  body: '<?xml version="1.0" encoding="UTF-8"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>',
-};
-
 /** Nothing in MLflow twice, nothing wrong; whether all of it is there is another question. */
-function expectNothingDoubled(count: Count): void {
+export function expectNothingDoubled(count: Count): void {
   expect({ wrong: count.wrong, doubledVerdicts: count.doubledVerdicts }).toEqual({ wrong: [], doubledVerdicts: [] });
 }
 
-function expectEquations({ equations }: RunOutcome): void {
+export function expectEquations({ equations }: Pick<RunOutcome, 'equations'>): void {
   expect(equations.accounted).toBe(equations.planned);
   expect(equations.verdictsAccounted).toBe(equations.verdictsExpected);
   expect(equations.quarantinedInObjects).toBe(equations.quarantinedInReceipts);

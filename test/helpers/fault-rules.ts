@@ -1,0 +1,23 @@
+/** Which requests meet a fault, and what S3 answers on a bad day. */
+import type { Fault, ProxiedRequest } from './fault-proxy.ts';
+
+export const isWrite = ({ method, path }: ProxiedRequest): boolean =>
+  method !== 'GET' && !/\/(search|batchGetInfos|experiments\/)/.test(path);
+export const isTraceWrite = ({ method, path }: ProxiedRequest): boolean =>
+  (method === 'POST' && /^\/(v1\/traces|api\/3\.0\/mlflow\/traces)$/.test(path)) || method === 'PUT';
+export const isAny = (): boolean => true;
+export const inBucket = (bucket: string, method?: string) => (request: ProxiedRequest) =>
+  request.path.startsWith(`/${bucket}`) && (method === undefined || request.method === method);
+
+export const slowDown: Fault = {
+  kind: 'reply',
+  status: 503,
+  headers: { 'content-type': 'application/xml' },
+  body: '<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>',
+};
+export const accessDenied: Fault = {
+  kind: 'reply',
+  status: 403,
+  headers: { 'content-type': 'application/xml' },
+  body: '<?xml version="1.0" encoding="UTF-8"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>',
+};

@@ -1,0 +1,144 @@
+/** A deployed stack with proxies in front of S3 and MLflow, which inject faults into what its functions do. */
+import { join } from 'node:path';
+import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
+import { freePort } from '../../local/free-port.ts';
+import { startMlflowServer } from '../../local/mlflow-server.ts';
+import type { Log } from '../../local/python-environment.ts';
+import { DeployedPipeline } from './deployed-pipeline.ts';
+import { type FaultProxy, startFaultProxy } from './fault-proxy.ts';
+import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';
+
+/** Waits between retries are cut to a twentieth: what is tested is that they are made. */
+const WAIT_SCALE = '0.05';
+
+export interface FaultyOptions {
+  endpoint: string;
+  /** Further settings of the stack. */
+  settings?: Record<string, string>;
+  log?: Log;
+}
+
+export class FaultyEnvironment {
+  readonly environment: LocalEnvironment;
+  readonly pipeline: DeployedPipeline;
+  readonly endpoint: string;
+  readonly s3Proxy: FaultProxy;
+  readonly mlflowProxy: FaultProxy;
+  readonly reader: FaultReader;
+  #stopMlflow: () => Promise<void>;
+
+  private constructor(
+    parts: Pick<FaultyEnvironment, 'environment' | 'pipeline' | 'endpoint' | 's3Proxy' | 'mlflowProxy' | 'reader'>,
+  ) {
+    this.environment = parts.environment;
+    this.pipeline = parts.pipeline;
+    this.endpoint = parts.endpoint;
+    this.s3Proxy = parts.s3Proxy;
+    this.mlflowProxy = parts.mlflowProxy;
+    this.reader = parts.reader;
+    this.#stopMlflow = async () => (await parts.environment.mlflow).stop();
+  }
+
+  static async start({ endpoint, settings, log }: FaultyOptions): Promise<FaultyEnvironment> {
+    const awsPort = await freePort();
+    const mlflowPort = await freePort();
+    const [s3Proxy, mlflowProxy] = await Promise.all([
+      startFaultProxy(`http://127.0.0.1:${awsPort}`),
+      startFaultProxy(`http://127.0.0.1:${mlflowPort}`),
+    ]);
+    let environment: LocalEnvironment | undefined;
+    try {
+      environment = await startEnvironment({
+        awsPort,
+        mlflowPort,
+        // Of all services the functions reach S3 alone through its proxy.
+        awsEnv: { SFN_WAIT_SCALE: WAIT_SCALE, AWS_ENDPOINT_URL_S3: s3Proxy.url },
+        ...(log ? { log } : {}),
+      });
+      const outputs = await environment.deployStack({
+        STACK_PREFIX: 'faults',
+        SAGEMAKER_ENDPOINT_NAME: endpoint,
+        MLFLOW_TRACKING_URI: mlflowProxy.url,
+        MAX_CONCURRENCY: '3',
+        ...settings,
+      });
+      const { url } = await environment.mlflow;
+      const reader = await startFaultReader(undefined, url, environment.ministack.env);
+      const pipeline = new DeployedPipeline(environment, 'faults', outputs);
+      return new FaultyEnvironment({ environment, pipeline, endpoint, s3Proxy, mlflowProxy, reader });
+    } catch (error) {
+      await environment?.stop();
+      await Promise.all([s3Proxy.stop(), mlflowProxy.stop()]);
+      throw error;
+    }
+  }
+
+  /** Database and artifacts of MLflow. */
+  get mlflowDirectory(): string {
+    return join(this.environment.directory, 'mlflow');
+  }
+
+  get mlflowDatabase(): string {
+    return join(this.mlflowDirectory, 'mlflow.db');
+  }
+
+  async stop(): Promise<void> {
+    await this.reader.stop();
+    await this.#stopMlflow();
+    await this.environment.stop();
+    await Promise.all([this.s3Proxy.stop(), this.mlflowProxy.stop()]);
+  }
+
+  heal(): void {
+    this.s3Proxy.heal();
+    this.mlflowProxy.heal();
+    this.environment.judge.behave({});
+  }
+
+  /** Ends MLflow at once and starts it again on what it has stored, at the same address. */
+  async restartMlflow(): Promise<void> {
+    await this.#stopMlflow();
+    const port = Number(new URL(this.environment.mlflowUrl).port);
+    const server = await startMlflowServer({ directory: this.mlflowDirectory, port });
+    this.#stopMlflow = () => server.stop();
+  }
+
+  /**
+   * Kills functions as a failing host does, at work or not.
+   *
+   * @param pick which of their processes; all where left out
+   * @returns how many were killed
+   */
+  kill(which: 'processor' | 'evaluator', pick: (pids: number[]) => number[] = (pids) => pids): number {
+    const pids = pick(this.pipeline.processesOf(which));
+    for (const pid of pids) killQuietly(pid);
+    return pids.length;
+  }
+
+  key(name: string, hour = 10): string {
+    return `${this.endpoint}/AllTraffic/2026/11/20/${String(hour).padStart(2, '0')}/${name}.jsonl`;
+  }
+
+  /** What the Python reader finds in MLflow of these files. */
+  count(keys: readonly string[]): Promise<Count> {
+    return this.do<Count>('count', { bucket: CAPTURE_BUCKET, keys });
+  }
+
+  /** Both equations of a run as the Python reader works them out. */
+  equations(run: string): Promise<Equations> {
+    return this.do<Equations>('equations', { workBucket: this.pipeline.outputs.workBucket, run });
+  }
+
+  do<T>(command: string, more: Record<string, unknown> = {}): Promise<T> {
+    return this.reader.do<T>({ do: command, experiment: this.endpoint, ...more });
+  }
+}
+
+function killQuietly(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    // It ended by itself meanwhile.
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}

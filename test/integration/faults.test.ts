@@ -1,0 +1,159 @@
+/**
+ * The faults that matter most, on a deployed stack: proxies in front of S3 and MLflow fail, functions are killed, the
+ * judge throttles. `npm run test:faults` has all faults, over more MLflow versions.
+ */
+import { CAPTURE_BUCKET } from '../../local/environment.ts';
+import { chatLine } from '../helpers/deployed-captures.ts';
+import type { Outcome } from '../helpers/deployed-pipeline.ts';
+import { everyNth, firstFault, firstOnes, mixOf, type ProxiedRequest } from '../helpers/fault-proxy.ts';
+import type { Count, FoundAssessment } from '../helpers/fault-reader.ts';
+import { isAny, isTraceWrite, isWrite, slowDown } from '../helpers/fault-rules.ts';
+import { expectEquations, expectNothingDoubled, linesOf } from '../helpers/fault-suite.ts';
+import { FaultyEnvironment } from '../helpers/faulty-environment.ts';
+
+/** Starting, bootstrapping and deploying takes half a minute on two cores; other tests may keep them busy. */
+const SETUP_LIMIT_MS = 300_000;
+
+jest.setTimeout(180_000);
+
+let faulty: FaultyEnvironment;
+
+beforeAll(async () => {
+  faulty = await FaultyEnvironment.start({ endpoint: 'faulty-endpoint' });
+  // Every execution is started by the test, with the fault in place.
+  await faulty.pipeline.disableRule();
+}, SETUP_LIMIT_MS);
+afterAll(() => faulty?.stop());
+afterEach(() => faulty.heal());
+
+/** Stages a file that no rule sees. */
+async function stage(name: string, lines: readonly string[] = linesOf(name)): Promise<string> {
+  const key = faulty.key(name);
+  await faulty.pipeline.put(key, lines);
+  return key;
+}
+
+const run = (key: string, options: object = {}): Promise<Outcome> =>
+  faulty.pipeline.run(faulty.pipeline.event(key, options));
+
+/** The execution succeeded, both equations hold, and all of the file is in MLflow once. */
+async function expectWhole({ name, status, error, cause, summary }: Outcome, key: string): Promise<Count> {
+  expect({ status, error, cause }).toEqual({ status: 'SUCCEEDED' });
+  expect(summary?.equations).toEqual({ lines: true, verdicts: true });
+  expectEquations({ equations: await faulty.equations(name) });
+  const count = await faulty.count([key]);
+  expectNothingDoubled(count);
+  expect(count).toMatchObject({ missing: [], tokens: count.expectedTokens, traced: count.records });
+  return count;
+}
+
+test('a file delivered twice at once: one execution does it, the other ends as its duplicate', async () => {
+  const key = await stage('twice');
+  let release = (): void => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  // Whichever is first is held in its first write until the other one has ended.
+  faulty.mlflowProxy.inject(firstOnes(1, isTraceWrite, { kind: 'passThen', work: () => released }));
+  const event = faulty.pipeline.event(key);
+  const arns = await Promise.all([faulty.pipeline.start(event), faulty.pipeline.start(event)]);
+  const duplicate = await Promise.race(arns.map((arn) => faulty.pipeline.ended(arn))).finally(release);
+  const [first, second] = await Promise.all(arns.map((arn) => faulty.pipeline.ended(arn)));
+  const original = (duplicate.arn === first?.arn ? second : first) as Outcome;
+  expect(duplicate.summary).toMatchObject({ status: 'duplicate', duplicateOf: original.name });
+  expect(original.summary).toMatchObject({ status: 'succeeded', lines: { written: 7, duplicateLine: 1 } });
+  await expectWhole(original, key);
+});
+
+test('a processor killed after writing some of its traces: the next attempt writes the rest', async () => {
+  const chats = 350;
+  const key = await stage('killed', linesOf('killed', chats));
+  let atKill: Count | undefined;
+  const work = async () => {
+    faulty.kill('processor');
+    atKill = await faulty.count([key]);
+  };
+  // Two requests of 100 traces are under way at once: at the first reply the third is not sent yet.
+  faulty.mlflowProxy.inject(firstOnes(1, isTraceWrite, { kind: 'passThen', work }));
+  const outcome = await run(key, { evaluate: false });
+  expect(new Set(await faulty.pipeline.chunkErrors(outcome.arn))).toEqual(new Set(['Runtime.ExitError']));
+  expect(atKill?.traced).toBeGreaterThan(0);
+  expect(outcome.summary?.lines.alreadyThere).toBeGreaterThan(0);
+  const count = await expectWhole(outcome, key);
+  expect(count.records).toBe(chats + 1);
+});
+
+test('MLflow answering 429, answering 500 after its work, and cutting connections before and after it', async () => {
+  const key = await stage('mlflow');
+  const once = [
+    firstOnes(1, isTraceWrite, { kind: 'replyAfter', status: 500, body: '{}' }),
+    firstOnes(2, isWrite, { kind: 'cutAfter' }),
+  ];
+  const often = mixOf([
+    [0.2, { kind: 'reply', status: 429, headers: { 'retry-after': '0' } }],
+    [0.1, { kind: 'cutBefore' }],
+  ]);
+  faulty.mlflowProxy.inject(firstFault(...once, often));
+  const outcome = await run(key);
+  expect(faulty.mlflowProxy.injected()).toBeGreaterThanOrEqual(3);
+  const count = await expectWhole(outcome, key);
+  expect(count.failedVerdicts).toBe(0);
+  expect(count.verdicts).toBe(outcome.summary?.verdicts.newVerdicts);
+});
+
+test('a record that MLflow refuses is alone in quarantine, and comes back from it', async () => {
+  const pill = chatLine('poisonouspill');
+  const key = await stage('poison', [...linesOf('poison'), pill]);
+  const isPoisoned = (request: ProxiedRequest) => isTraceWrite(request) && request.body.includes('poisonouspill');
+  faulty.mlflowProxy.inject((request) =>
+    isPoisoned(request) ? { kind: 'reply', status: 400, body: '{"error_code":"INVALID_PARAMETER_VALUE"}' } : undefined,
+  );
+  const outcome = await run(key, { evaluate: false });
+  expect(outcome.status).toBe('SUCCEEDED');
+  const equations = await faulty.equations(outcome.name);
+  expectEquations({ equations });
+  expect(equations.quarantineReasons).toContain('MlflowRefused');
+  expect(equations.quarantinedLines).toContain(pill);
+  // The other one is no capture record.
+  expect(equations.quarantinedInObjects).toBe(2);
+  expect((await faulty.count([key])).missing).toHaveLength(1);
+
+  faulty.heal();
+  const retry = await faulty.pipeline.run({ retry: { run: outcome.name, what: 'quarantined' } });
+  expect(retry.summary?.lines).toMatchObject({ planned: 2, traced: 1, quarantined: 1 });
+  await expectWhole(retry, key);
+});
+
+test('S3 answering 503 SlowDown to every third request', async () => {
+  const key = await stage('slow-down');
+  faulty.s3Proxy.inject(everyNth(3, isAny, slowDown));
+  const outcome = await run(key, { evaluate: false });
+  expect(faulty.s3Proxy.injected()).toBeGreaterThan(0);
+  await expectWhole(outcome, key);
+});
+
+test('Bedrock throttling half of the calls: every verdict comes, each once', async () => {
+  const key = await stage('throttled');
+  faulty.environment.judge.behave({ throttleShare: 0.5 });
+  const outcome = await run(key);
+  const count = await expectWhole(outcome, key);
+  expect(outcome.summary?.verdicts.failed).toBe(0);
+  expect(count).toMatchObject({ failedVerdicts: 0, verdicts: outcome.summary?.verdicts.newVerdicts });
+  expect((await faulty.equations(outcome.name)).usd).toBeCloseTo(count.judgeCost, 6);
+});
+
+test('a person’s override survives a re-run and a re-evaluation', async () => {
+  const key = await stage('overridden', [chatLine('overridden')]);
+  await expectWhole(await run(key), key);
+  const [traceId] = await faulty.do<string[]>('trace_ids', { bucket: CAPTURE_BUCKET, keys: [key] });
+  const fluency = async () =>
+    (await faulty.do<FoundAssessment[]>('assessments', { traceId })).filter(({ name }) => name === 'fluency');
+  const [verdict] = await fluency();
+  await faulty.do('override', { traceId, assessmentId: verdict?.id, value: 'no' });
+  const overridden = await fluency();
+  expect(overridden.filter(({ valid }) => valid)).toEqual([expect.objectContaining({ person: true, value: 'no' })]);
+  for (const options of [{}, { reevaluate: true }]) {
+    await expectWhole(await run(key, options), key);
+    expect(await fluency()).toEqual(overridden);
+  }
+});
