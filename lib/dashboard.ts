@@ -30,6 +30,8 @@ export interface MonitoringDashboardProps {
   deadLetters: IQueue;
   /** By what they do, as the graphs name them. */
   functions: Readonly<Record<string, IFunction>>;
+  /** The state machine of replays. */
+  replay: IStateMachine;
   alarms: readonly IAlarm[];
 }
 
@@ -46,6 +48,7 @@ export class MonitoringDashboard extends Construct {
         [today(props.prefix)],
         results(props.prefix),
         operations(props),
+        [replays(props)],
       ],
     });
   }
@@ -115,6 +118,15 @@ function operations({ stateMachine, deadLetters, functions }: MonitoringDashboar
       ),
     ]),
   ];
+}
+
+function replays({ replay }: MonitoringDashboardProps): IWidget {
+  const sum = { period: PERIOD, statistic: Stats.SUM };
+  return graph('Replays', [
+    replay.metricStarted({ ...sum, label: 'started' }),
+    replay.metricSucceeded({ ...sum, label: 'succeeded' }),
+    replay.metricFailed({ ...sum, label: 'failed' }),
+  ]);
 }
 
 const graph = (title: string, left: IMetric[]): GraphWidget =>

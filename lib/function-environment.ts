@@ -28,6 +28,16 @@ const PASSED_ON = [
   'MAX_LINE_BYTES',
 ] as const satisfies readonly (keyof Settings)[];
 
+/** Settings that the functions of a replay read beside the others. */
+export function replayEnvironment(settings: Settings): Record<string, string> {
+  const { REPLAY_ENDPOINT_NAMES, REPLAY_INFERENCE_COMPONENT_NAMES, REPLAY_HEADERS_SECRET_ARN: secret } = settings;
+  return {
+    REPLAY_ENDPOINT_NAMES: REPLAY_ENDPOINT_NAMES.join(','),
+    REPLAY_INFERENCE_COMPONENT_NAMES: REPLAY_INFERENCE_COMPONENT_NAMES.join(','),
+    ...(secret === undefined ? {} : { REPLAY_HEADERS_SECRET_ARN: secret }),
+  };
+}
+
 export function functionEnvironment(
   settings: Settings,
   workBucket: string,

@@ -14,6 +14,7 @@ import { grantJudge } from './judge-access.ts';
 import { grantArtifacts, grantMlflow } from './mlflow-access.ts';
 import { MonitoringStateMachine } from './monitoring-state-machine.ts';
 import { PipelineFunction } from './pipeline-function.ts';
+import { Replay } from './replay.ts';
 import type { Settings } from './settings.ts';
 import { grantWork } from './work-access.ts';
 import { WorkBucket } from './work-bucket.ts';
@@ -110,6 +111,8 @@ export class MonitoringStack extends Stack {
     grantJudge(evaluator.role, settings);
     allow(evaluator.role, { actions: ['dynamodb:GetItem', 'dynamodb:UpdateItem'], resources: [table.tableArn] });
 
+    const replay = new Replay(this, 'Replay', { settings, workBucket, environment });
+
     const { deadLetters } = new CaptureRule(this, 'Captures', { settings, stateMachine });
     const functions = {
       plan: planner.function,
@@ -129,6 +132,7 @@ export class MonitoringStack extends Stack {
       stateMachine,
       deadLetters,
       functions,
+      replay: replay.stateMachine,
       alarms: alarms.all,
     });
 
@@ -140,6 +144,7 @@ export class MonitoringStack extends Stack {
       'Logs the traces of a capture file when invoked with it',
     );
     output('StateMachineArn', stateMachine.stateMachineArn, 'Start it by hand for a backfill or a retry');
+    output('ReplayStateMachineArn', replay.stateMachine.stateMachineArn, 'Start it by hand for a replay');
     output('DataCaptureBucketName', settings.DATA_CAPTURE_S3_BUCKET, 'The bucket that is watched');
     output('WorkBucketName', workBucket.bucketName, 'Manifests, receipts, quarantine and summaries');
   }

@@ -3,23 +3,20 @@
  *
  * JSONPath throughout, and the state stays small: no result of a child and no payload ever enters it.
  */
-import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Duration } from 'aws-cdk-lib';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
-import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
   Choice,
   Condition,
-  DefinitionBody,
   DistributedMap,
   Fail,
   type IChainable,
   JsonPath,
-  LogLevel,
   Pass,
   ResultWriterV2,
   S3JsonLItemReader,
-  StateMachine,
+  type StateMachine,
   StateMachineType,
   Succeed,
   TaskInput,
@@ -31,10 +28,9 @@ import {
 import { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
 import { type BatchPhase, type JudgeBatchRequest, resourceNames, workKeys } from '../lambda/contract.ts';
-import { acknowledge } from './acknowledge.ts';
+import { pipelineStateMachine, RUN } from './pipeline-state-machine.ts';
 import { JUDGE_RETRIES, STORE_RETRIES, withRetries } from './retries.ts';
 import type { Settings } from './settings.ts';
-import { StateMachineRole } from './state-machine-role.ts';
 
 export interface MonitoringStateMachineProps {
   settings: Settings;
@@ -52,34 +48,16 @@ export class MonitoringStateMachine extends Construct {
   constructor(scope: Construct, id: string, props: MonitoringStateMachineProps) {
     super(scope, id);
     const names = resourceNames(props.settings.STACK_PREFIX);
-    const role = new StateMachineRole(this, 'Role', {
+    this.stateMachine = pipelineStateMachine(this, {
+      settings: props.settings,
       stateMachineName: names.stateMachine,
+      logGroupName: names.stateMachineLogGroup,
+      comment: 'Capture lines to traces and verdicts in MLflow',
       workBucket: props.workBucket,
       functions: [props.planner, props.processor, props.evaluator, props.batcher, props.summarizer],
-    });
-    this.stateMachine = new StateMachine(this, 'StateMachine', {
-      stateMachineName: names.stateMachine,
-      stateMachineType: StateMachineType.STANDARD,
-      comment: 'Capture lines to traces and verdicts in MLflow',
-      // What the CDK grants by itself reaches the whole work bucket.
-      role: role.withoutPolicyUpdates(),
-      definitionBody: DefinitionBody.fromChainable(this.#definition(props)),
-      logs: {
-        destination: new LogGroup(this, 'Logs', {
-          logGroupName: names.stateMachineLogGroup,
-          retention: props.settings.LOG_RETENTION_DAYS,
-          removalPolicy: RemovalPolicy.DESTROY,
-        }),
-        // Pointers and counts only pass through the state, so that its data may be logged.
-        includeExecutionData: true,
-        level: LogLevel.ALL,
-      },
-    });
-    // The CDK's policy for the Map would be attached to nothing; the role has its statements.
-    this.stateMachine.node.tryRemoveChild('DistributedMapPolicy');
-    acknowledge(this.stateMachine, {
-      'AwsSolutions-SF2':
-        'Receipts, summary and logs tell what happened; X-Ray would be paid for every chunk of a backfill.',
+      manifests: ['manifest', 'batchManifest'],
+      mapResults: ['mapResult', 'batchMapResult'],
+      definition: this.#definition(props),
     });
   }
 
@@ -267,9 +245,3 @@ export class MonitoringStateMachine extends Construct {
     };
   }
 }
-
-const RUN = {
-  'name.$': '$$.Execution.Name',
-  'arn.$': '$$.Execution.Id',
-  'startTime.$': '$$.Execution.StartTime',
-};

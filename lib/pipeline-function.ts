@@ -1,5 +1,5 @@
 /** One Lambda of the pipeline: bundled, with a role and a log group of its own. */
-import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Architecture, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { LogLevel, NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
@@ -15,6 +15,13 @@ export interface PipelineFunctionProps {
   /** The handler's folder under `lambda/`. */
   folder: string;
   environment: Record<string, string>;
+  /** Default: as the settings have it. */
+  memoryMb?: number;
+  timeoutSeconds?: number;
+  /** Under `/tmp`. Default: Lambda's own 512. */
+  diskMib?: number;
+  /** How often Lambda itself repeats an invocation that nobody waits for. Default: Lambda's own two. */
+  asyncRetries?: number;
 }
 
 export class PipelineFunction extends Construct {
@@ -46,8 +53,10 @@ export class PipelineFunction extends Construct {
       runtime: Runtime.NODEJS_24_X,
       // A fifth cheaper than x86_64; nothing in the bundles is native.
       architecture: Architecture.ARM_64,
-      memorySize: settings.LAMBDA_MEMORY_MB,
-      timeout: Duration.seconds(settings.LAMBDA_TIMEOUT_SECONDS),
+      memorySize: props.memoryMb ?? settings.LAMBDA_MEMORY_MB,
+      timeout: Duration.seconds(props.timeoutSeconds ?? settings.LAMBDA_TIMEOUT_SECONDS),
+      ...(props.diskMib === undefined ? {} : { ephemeralStorageSize: Size.mebibytes(props.diskMib) }),
+      ...(props.asyncRetries === undefined ? {} : { retryAttempts: props.asyncRetries }),
       environment: { ...props.environment, POWERTOOLS_SERVICE_NAME: functionName },
       bundling: {
         format: OutputFormat.ESM,

@@ -57,9 +57,24 @@ const ENDED_RETRY: RetryProps = {
   jitterStrategy: JitterType.FULL,
 };
 
+/**
+ * 1, 2, 4, then 11 × 5 s: a minute at most, half of it on average. An invocation that was throttled has not begun, and
+ * may still be made; a shard that may have begun is never sent again, so nothing else is repeated.
+ */
+const NOT_BEGUN_RETRY: RetryProps = {
+  errors: [LAMBDA_THROTTLED],
+  interval: Duration.seconds(1),
+  backoffRate: 2,
+  maxAttempts: 14,
+  maxDelay: Duration.seconds(5),
+  jitterStrategy: JitterType.FULL,
+};
+
 /** Each has attempts of its own: a chunk that waited for a place has not used up its retries of MLflow. */
 export const STORE_RETRIES = [TRANSIENT_RETRY, THROTTLED_RETRY, ENDED_RETRY];
 export const JUDGE_RETRIES = [JUDGE_RETRY, THROTTLED_RETRY, ENDED_RETRY];
+
+export const BEGIN_RETRIES = [NOT_BEGUN_RETRY];
 
 export function withRetries<T extends TaskStateBase>(task: T, retries: readonly RetryProps[]): T {
   for (const retry of retries) task.addRetry(retry);

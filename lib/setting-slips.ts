@@ -2,7 +2,7 @@
 
 /** Our names begin so; whatever else does in `.env` was meant for this stack. */
 const OURS =
-  /^(STACK_|MLFLOW_|SAGEMAKER_ENDPOINT|SAGEMAKER_MLFLOW|DATA_CAPTURE_|BEDROCK_|EVALUATION_|JUDGE_|LAMBDA_|REPLAY_ENDPOINT)/;
+  /^(STACK_|MLFLOW_|SAGEMAKER_ENDPOINT|SAGEMAKER_MLFLOW|DATA_CAPTURE_|BEDROCK_|EVALUATION_|JUDGE_|LAMBDA_|REPLAY_)/;
 
 /** Read by the command line and by MLflow's own client, where they are set for them: see `.env.example`. */
 const OF_THE_COMMAND_LINE: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 /** What settings must be together. */
 import type { PriceOverrides } from '../lambda/judge/price-overrides.ts';
 import { ratesOf } from '../lambda/judge/prices.ts';
-import { functionEnvironment } from './function-environment.ts';
+import { functionEnvironment, replayEnvironment } from './function-environment.ts';
 import type { Settings } from './settings.ts';
 import type { CheckedSettings } from './settings-schema.ts';
 
@@ -59,7 +59,8 @@ const FURTHER =
 
 /** Whether the functions can be given all of it. */
 export function wrongInLength(settings: Settings): WrongSetting[] {
-  const environment = functionEnvironment(settings, BUCKET_NAME, TABLE_NAME);
+  // The functions of a replay are given most.
+  const environment = { ...functionEnvironment(settings, BUCKET_NAME, TABLE_NAME), ...replayEnvironment(settings) };
   const bytes = Buffer.byteLength(JSON.stringify(environment)) + FURTHER;
   if (bytes <= MAX_ENVIRONMENT_BYTES) return [];
   const [name = ''] = Object.entries(environment).toSorted(([, a], [, b]) => b.length - a.length)[0] ?? [];

@@ -75,15 +75,17 @@ const capturePrefix = z
   )
   .transform((prefix) => (prefix.endsWith('/') ? prefix : `${prefix}/`));
 
-const nameList = z
-  .string()
-  .transform((text) =>
-    text
-      .split(',')
-      .map((name) => name.trim())
-      .filter(Boolean),
-  )
-  .pipe(z.array(z.string().regex(ENDPOINT_NAME, 'endpoint names separated by commas')));
+/** SageMaker's names of endpoints and of inference components have one form. */
+const nameList = (what: string) =>
+  z
+    .string()
+    .transform((text) =>
+      text
+        .split(',')
+        .map((name) => name.trim())
+        .filter(Boolean),
+    )
+    .pipe(z.array(z.string().regex(ENDPOINT_NAME, `${what} names separated by commas`)));
 
 export const settingsSchema = z.object({
   STACK_PREFIX: z.string().regex(new RegExp(`^[a-zA-Z0-9-]{1,${MAX_PREFIX}}$`), REQUIRED.STACK_PREFIX),
@@ -143,7 +145,9 @@ export const settingsSchema = z.object({
     .refine((days) => RETENTION_DAYS.includes(days), `one of ${RETENTION_DAYS.join(', ')} days`)
     .default(30),
   ALARM_EMAIL: z.email('an e-mail address').optional(),
-  REPLAY_ENDPOINT_NAMES: nameList.default([]),
+  REPLAY_ENDPOINT_NAMES: nameList('endpoint').default([]),
+  REPLAY_INFERENCE_COMPONENT_NAMES: nameList('inference component').default([]),
+  REPLAY_HEADERS_SECRET_ARN: secretArn.optional(),
 });
 
 export type CheckedSettings = z.infer<typeof settingsSchema>;

@@ -5,32 +5,36 @@ import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { allow } from './allow.ts';
-import { WHY_WORK_PART, workPatterns } from './work-access.ts';
+import { WHY_WORK_PART, type WorkPart, workPatterns } from './work-access.ts';
 
 export interface StateMachineRoleProps {
   stateMachineName: string;
   workBucket: IBucket;
   functions: readonly IFunction[];
+  manifests: readonly WorkPart[];
+  mapResults: readonly WorkPart[];
 }
 
 export class StateMachineRole extends Role {
-  constructor(scope: Construct, id: string, { stateMachineName: name, workBucket, functions }: StateMachineRoleProps) {
+  constructor(scope: Construct, id: string, props: StateMachineRoleProps) {
+    const { stateMachineName: name, workBucket, functions, manifests, mapResults } = props;
     super(scope, id, {
       description: `Role of the state machine ${name}`,
       assumedBy: new ServicePrincipal('states.amazonaws.com'),
     });
     const { partition, region, account } = Stack.of(this);
+    const objects = (parts: readonly WorkPart[]) => parts.map((part) => workBucket.arnForObjects(workPatterns[part]));
     const states = `arn:${partition}:states:${region}:${account}`;
     allow(this, { actions: ['lambda:InvokeFunction'], resources: functions.map((each) => each.functionArn) });
     allow(this, {
       actions: ['s3:GetObject'],
-      resources: [workPatterns.manifest, workPatterns.batchManifest].map((keys) => workBucket.arnForObjects(keys)),
+      resources: objects(manifests),
       why: WHY_WORK_PART,
     });
     allow(this, {
       // Results of many children are put together in one multipart upload.
       actions: ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'],
-      resources: [workPatterns.mapResult, workPatterns.batchMapResult].map((keys) => workBucket.arnForObjects(keys)),
+      resources: objects(mapResults),
       why: WHY_WORK_PART,
     });
     allow(this, { actions: ['states:StartExecution'], resources: [`${states}:stateMachine:${name}`] });

@@ -2,6 +2,7 @@
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { workKeys } from '../lambda/contract.ts';
+import { replayKeys } from '../lambda/replay-contract.ts';
 import { allow } from './allow.ts';
 
 const ANY_RUN = '*';
@@ -20,9 +21,16 @@ export const workPatterns = {
   batchManifest: workKeys.batchManifest(ANY_RUN),
   batchInput: `${workKeys.batchInputPrefix(ANY_RUN, 0).replace(/\d+\/$/, '')}*`,
   batchOutput: `${workKeys.batchOutputPrefix(ANY_RUN)}*`,
+  replayPlan: replayKeys.plan(ANY_RUN),
+  replayManifest: replayKeys.manifest(ANY_RUN),
+  replaySchedule: `${replayKeys.schedulePrefix(ANY_RUN)}*`,
+  replayClaims: `${replayKeys.claimPrefix(ANY_RUN)}*`,
+  replayShards: `${replayKeys.shardsPrefix(ANY_RUN)}*`,
+  replayMapResult: `${replayKeys.mapResultPrefix(ANY_RUN)}/*`,
+  replayResults: `${replayKeys.resultPrefix(ANY_RUN)}*`,
 };
 
-type WorkPart = keyof typeof workPatterns;
+export type WorkPart = keyof typeof workPatterns;
 
 /** Why a part of the bucket is as far as a policy can name an object. */
 export const WHY_WORK_PART =

@@ -8,6 +8,8 @@ import { acknowledge } from './acknowledge.ts';
 const RUNS_DAYS = 90;
 /** A claim matters while its execution runs, a year at most by Step Functions; weeks are ample. */
 const CLAIMS_DAYS = 14;
+/** Results of replays, with the requests that were sent: as long as runs, to compare one release with the last. */
+const REPLAYS_DAYS = 90;
 /** Requests and answers of batch inference hold captured text; a job ends within a day or two. */
 const BATCH_DAYS = 7;
 /** What could not be understood: a year to fix it and put it back. */
@@ -27,6 +29,7 @@ export class WorkBucket extends Construct {
       removalPolicy: RemovalPolicy.RETAIN,
       lifecycleRules: [
         { id: 'runs', prefix: 'runs/', expiration: Duration.days(RUNS_DAYS) },
+        { id: 'replays', prefix: 'replays/', expiration: Duration.days(REPLAYS_DAYS) },
         { id: 'batch', prefix: 'batch/', expiration: Duration.days(BATCH_DAYS) },
         { id: 'claims', prefix: 'claims/', expiration: Duration.days(CLAIMS_DAYS) },
         { id: 'quarantine', prefix: 'quarantine/', expiration: Duration.days(QUARANTINE_DAYS) },

@@ -58,9 +58,19 @@ export function onlyResource(template: Template, type: string): Resource {
 /** The CDK ends logical ids with a hash of the construct's path. */
 const withoutHash = (id: string): string => id.replace(/[0-9A-F]{8}$/, '');
 
-/** The state machine's definition as ASL: references of the template put in as what they may be once deployed. */
-export function definitionOf(template: Template): Record<string, unknown> {
-  const { DefinitionString: text } = onlyResource(template, 'AWS::StepFunctions::StateMachine').Properties;
+export const MONITORING = 'MonitoringStateMachine';
+export const REPLAY = 'ReplayMachineStateMachine';
+
+/** A state machine by its logical id without the hash. */
+export function stateMachineOf(template: Template, id: string): Resource {
+  const machine = resourcesOfType(template, 'AWS::StepFunctions::StateMachine')[id];
+  if (machine === undefined) throw new Error(`No state machine ${id}`);
+  return machine;
+}
+
+/** A state machine's definition as ASL: references of the template put in as what they may be once deployed. */
+export function definitionOf(template: Template, id = MONITORING): Record<string, unknown> {
+  const { DefinitionString: text } = stateMachineOf(template, id).Properties;
   const lambdaArn = (id: string): string => `arn:aws:lambda:${REGION}:${ACCOUNT}:function:${id}`;
   return JSON.parse(flatten(text, lambdaArn)) as Record<string, unknown>;
 }

@@ -137,6 +137,7 @@ describe('the dashboard', () => {
       'Runs',
       'Duration, longest (ms)',
       'Errors',
+      'Replays',
     ]);
   });
 

@@ -24,8 +24,8 @@ const folderOf = ({ Properties }: Resource): string => {
   return join(outdir, `asset.${S3Key.replace('.zip', '')}`);
 };
 
-it('there are five', () => {
-  expect(functions).toHaveLength(5);
+it('there are eight', () => {
+  expect(functions).toHaveLength(8);
 });
 
 describe.each(functions)('%s', (_, resource) => {

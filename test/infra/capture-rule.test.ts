@@ -1,4 +1,5 @@
 /** Which objects start the state machine, and what becomes of an event that cannot. */
+import { replayKeys } from '../../lambda/replay-contract.ts';
 import { escapeWildcard } from '../../lib/capture-rule.ts';
 import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
@@ -55,6 +56,10 @@ describe('the pattern', () => {
     ['my-endpoint/AllTraffic/2026/11/20/09/a.json', false],
     ['my-endpointXAllTraffic/a.jsonl', false],
     ['my-endpoint', false],
+    // What a replay writes, were it ever in the same bucket.
+    [`${replayKeys.resultPrefix('run')}profile_export.jsonl`, false],
+    [replayKeys.schedule('run', 0), false],
+    [`${replayKeys.shardPrefix('run', 0)}profile_export.jsonl`, false],
   ])('%s: %s', (key, expected) => {
     expect(starts(patternOf(), 'captures', key)).toBe(expected);
   });

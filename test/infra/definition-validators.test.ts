@@ -1,13 +1,14 @@
 /** Two validators read the definition; planted mistakes show that they would see one. */
 import { getLanguageService, TextDocument } from 'amazon-states-language-service';
 import validate from 'asl-validator';
-import { definitionOf, templateOf } from '../helpers/synth.ts';
+import { definitionOf, MONITORING, REPLAY, templateOf } from '../helpers/synth.ts';
 
 type State = Record<string, unknown>;
 type Definition = { StartAt: string; States: Record<string, State> };
 
-const definition = definitionOf(templateOf()) as Definition;
-const copy = (): Definition => JSON.parse(JSON.stringify(definition)) as Definition;
+const template = templateOf();
+const definition = definitionOf(template) as Definition;
+const copy = (of = definition): Definition => JSON.parse(JSON.stringify(of)) as Definition;
 
 /** Messages of `asl-validator`; it writes into what it is given. */
 function byAslValidator(subject: Definition): string[] {
@@ -23,14 +24,15 @@ async function byLanguageService(subject: Definition): Promise<string[]> {
   return diagnostics.map(({ message }) => JSON.stringify(message));
 }
 
-it('both find nothing wrong with the definition', async () => {
-  expect(byAslValidator(definition)).toEqual([]);
-  expect(await byLanguageService(definition)).toEqual([]);
+it.each([MONITORING, REPLAY])('both find nothing wrong with the definition of %s', async (id) => {
+  const subject = definitionOf(template, id) as Definition;
+  expect(byAslValidator(subject)).toEqual([]);
+  expect(await byLanguageService(subject)).toEqual([]);
 });
 
-const mapOf = (subject: Definition): State => subject.States.ForEachChunk as State;
-const childrenOf = (subject: Definition): Record<string, State> =>
-  (mapOf(subject).ItemProcessor as { States: Record<string, State> }).States;
+const mapOf = (subject: Definition, id = 'ForEachChunk'): State => subject.States[id] as State;
+const childrenOf = (subject: Definition, id?: string): Record<string, State> =>
+  (mapOf(subject, id).ItemProcessor as { States: Record<string, State> }).States;
 
 /** What a hand may slip on, and which of the two sees it. */
 const mistakes: [string, (subject: Definition) => void, { asl: boolean; service: boolean }][] = [
@@ -105,4 +107,15 @@ it.each<[string, (map: State) => void]>([
   plant(mapOf(subject));
   expect(subject).not.toEqual(definition);
   expect([...byAslValidator(subject), ...(await byLanguageService(subject))]).toEqual([]);
+});
+
+// What a replay has and the monitoring has not.
+it.each<[string, (states: Record<string, State>) => void]>([
+  ['a Wait for nothing', ({ UntilShardIsDue }) => void delete UntilShardIsDue?.TimestampPath],
+  ['a Wait for two things', ({ UntilShardIsDue }) => Object.assign(UntilShardIsDue as State, { Seconds: 1 })],
+  ['a Wait that leads nowhere', ({ UntilShardIsDue }) => Object.assign(UntilShardIsDue as State, { Next: 'Nowhere' })],
+])('%s before a shard is seen', async (_, plant) => {
+  const subject = copy(definitionOf(template, REPLAY) as Definition);
+  plant(childrenOf(subject, 'ForEachShard'));
+  expect([...byAslValidator(subject), ...(await byLanguageService(subject))]).not.toEqual([]);
 });

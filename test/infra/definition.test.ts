@@ -1,6 +1,6 @@
 /** The definition, state by state: names, payloads and transitions are what the handlers and the runbook build on. */
 import { RETRYABLE_ERRORS } from '../../lambda/common/errors.ts';
-import { definitionOf, onlyResource, templateOf } from '../helpers/synth.ts';
+import { definitionOf, MONITORING, stateMachineOf, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf({ MAX_CONCURRENCY: '7', LAMBDA_TIMEOUT_SECONDS: '600' });
 const definition = definitionOf(template) as {
@@ -244,7 +244,7 @@ it('retries for as long as the runbook says', () => {
 });
 
 it('is a STANDARD state machine that logs all, to a log group under /aws/vendedlogs', () => {
-  const { Properties } = onlyResource(template, 'AWS::StepFunctions::StateMachine');
+  const { Properties } = stateMachineOf(template, MONITORING);
   expect(Properties).toMatchObject({
     StateMachineName: 'sagemaker-data-capture-monitoring-test',
     StateMachineType: 'STANDARD',

@@ -1,5 +1,7 @@
 /** What every function of the pipeline has in common, and the logs of all. */
 import { readEnvironment } from '../../lambda/common/environment.ts';
+import { readReplayEnvironment } from '../../lambda/replay/cloud/environment.ts';
+import { REPLAY_DISK_MIB } from '../../lambda/replay-contract.ts';
 import { flattened, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const settings = {
@@ -11,6 +13,9 @@ const settings = {
   DATA_CAPTURE_S3_PREFIX: 'data/my-endpoint',
   EVALUATION_SAMPLE_RATE: '0.25',
   JUDGE_GUIDELINES: '{"kind":"Be kind."}',
+  REPLAY_ENDPOINT_NAMES: 'one, Two',
+  REPLAY_INFERENCE_COMPONENT_NAMES: 'part',
+  REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:replay-AbCdEf',
 };
 const template = templateOf(settings);
 const functions = Object.entries(resourcesOfType(template, 'AWS::Lambda::Function')).filter(
@@ -25,20 +30,27 @@ it('there is one for each step', () => {
     EvaluateTracesFunction: 'sagemaker-data-capture-evaluator-test',
     JudgeBatchFunction: 'sagemaker-data-capture-batcher-test',
     SummarizeRunFunction: 'sagemaker-data-capture-summarizer-test',
+    ReplayPlanFunction: 'sagemaker-replay-planner-test',
+    ReplayShardFunction: 'sagemaker-replay-sender-test',
+    ReplaySummaryFunction: 'sagemaker-replay-summarizer-test',
   });
 });
 
 describe.each(functions)('%s', (id, { Properties }) => {
   const step = id.replace(/Function$/, '');
 
-  it('runs on Node 24, arm64, with the memory and the time of the settings', () => {
+  const ofReplay = id.startsWith('Replay');
+
+  it('runs on Node 24, arm64, with the memory and the time of the settings; a replay has all the time there is', () => {
     expect(Properties).toMatchObject({
       Runtime: 'nodejs24.x',
       Architectures: ['arm64'],
       Handler: 'index.handler',
       MemorySize: 2048,
-      Timeout: 300,
+      Timeout: ofReplay ? 900 : 300,
     });
+    // Lambda's own, or what a replay puts there.
+    expect(Properties.EphemeralStorage).toEqual(ofReplay ? { Size: REPLAY_DISK_MIB } : undefined);
   });
 
   it('has a role and a log group of its own', () => {
@@ -67,10 +79,36 @@ describe.each(functions)('%s', (id, { Properties }) => {
     });
     expect(Variables.POWERTOOLS_SERVICE_NAME).toBe(Properties.FunctionName);
   });
+
+  it('knows where a replay may go, if it is one of a replay’s', () => {
+    const { Variables } = flattened(Properties.Environment) as { Variables: Record<string, string> };
+    const replaying = Object.fromEntries(Object.entries(Variables).filter(([name]) => name.startsWith('REPLAY_')));
+    expect(replaying).toEqual(
+      ofReplay
+        ? {
+            REPLAY_ENDPOINT_NAMES: 'one,Two',
+            REPLAY_INFERENCE_COMPONENT_NAMES: 'part',
+            REPLAY_HEADERS_SECRET_ARN: settings.REPLAY_HEADERS_SECRET_ARN,
+          }
+        : {},
+    );
+    if (!ofReplay) return;
+    expect(readReplayEnvironment({ ...Variables, AWS_REGION: 'eu-west-1' })).toMatchObject({
+      REPLAY_ENDPOINT_NAMES: ['one', 'Two'],
+      REPLAY_INFERENCE_COMPONENT_NAMES: ['part'],
+      DATA_CAPTURE_S3_PREFIX: 'data/my-endpoint/',
+    });
+  });
+});
+
+it('a replay has one vCPU at least: with less the sender is stopped while requests are due', () => {
+  const { ReplayShardFunction } = resourcesOfType(templateOf(), 'AWS::Lambda::Function');
+  expect(ReplayShardFunction?.Properties.MemorySize).toBe(1769);
 });
 
 it('every log group has the retention of the settings, and goes with the stack', () => {
-  expect(Object.keys(groups)).toHaveLength(functions.length + 2);
+  // Beside the functions' own: those of two state machines, and of the notifications' custom resource.
+  expect(Object.keys(groups)).toHaveLength(functions.length + 3);
   for (const { Properties, DeletionPolicy } of Object.values(groups)) {
     expect(Properties.RetentionInDays).toBe(180);
     expect(DeletionPolicy).toBe('Delete');

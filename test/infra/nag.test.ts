@@ -34,6 +34,9 @@ const EVERYTHING = {
   BEDROCK_GUARDRAIL_ID: 'gr1234',
   BEDROCK_GUARDRAIL_VERSION: '1',
   EVALUATION_BUDGET_USD: '0',
+  REPLAY_ENDPOINT_NAMES: 'my-endpoint-v2',
+  REPLAY_INFERENCE_COMPONENT_NAMES: 'my-component',
+  REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:replay-AbCdEf',
 };
 
 function findingsOf(build: (app: App) => void): Finding[] {

@@ -35,6 +35,7 @@ it('the names of the deployed resources', () => {
       'sagemaker-data-capture-processor-prod',
       'sagemaker-data-capture-evaluator-prod',
       'sagemaker-data-capture-monitoring-prod',
+      'sagemaker-data-capture-replay-prod',
       'sagemaker-s3-event-rule-prod',
       '/aws/vendedlogs/states/sagemaker-monitoring-prod',
       'SageMakerMonitoring-prod',
@@ -80,6 +81,7 @@ it('the outputs, exported with the prefix', () => {
   expect(Object.fromEntries(flat)).toEqual({
     ProcessorLambdaArn: ['<LogTracesFunction.Arn>', 'ProcessorLambdaArn-test'],
     StateMachineArn: ['<MonitoringStateMachine>', 'StateMachineArn-test'],
+    ReplayStateMachineArn: ['<ReplayMachineStateMachine>', 'ReplayStateMachineArn-test'],
     DataCaptureBucketName: ['captures', 'DataCaptureBucketName-test'],
     WorkBucketName: ['<WorkBucket>', 'WorkBucketName-test'],
   });

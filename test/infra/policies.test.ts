@@ -142,7 +142,8 @@ it.each<[string, Line[]]>([
 it('no other role has a policy, and none a managed one', () => {
   const roles = resourcesOfType(template, 'AWS::IAM::Role');
   expect(Object.keys(roles).toSorted()).toEqual(Object.keys(policies).toSorted());
-  expect(Object.keys(roles)).toHaveLength(9);
+  // Those of a replay: replay-access.test.ts.
+  expect(Object.keys(roles)).toHaveLength(13);
   for (const { Properties } of Object.values(roles)) {
     expect(Properties.ManagedPolicyArns).toBeUndefined();
     expect(Properties.Policies).toBeUndefined();
@@ -169,6 +170,10 @@ it('each role is for one service', () => {
     SummarizeRunRole: trust('lambda.amazonaws.com'),
     CapturesNotificationsRole: trust('lambda.amazonaws.com'),
     MonitoringRole: trust('states.amazonaws.com'),
+    ReplayPlanRole: trust('lambda.amazonaws.com'),
+    ReplayShardRole: trust('lambda.amazonaws.com'),
+    ReplaySummaryRole: trust('lambda.amazonaws.com'),
+    ReplayMachineRole: trust('states.amazonaws.com'),
     MonitoringStateMachineEventsRole: trust('events.amazonaws.com'),
   });
 });
@@ -177,9 +182,8 @@ it('* stands for all resources only where there is no ARN to name', () => {
   const everywhere = Object.entries(policies).flatMap(([role, lines]) =>
     lines.filter(([, resources]) => resources.includes('*')).map(([actions]) => ({ role, actions })),
   );
-  expect(everywhere).toHaveLength(1);
-  expect(everywhere[0]?.role).toBe('MonitoringRole');
-  for (const action of everywhere[0]?.actions ?? []) {
+  expect(everywhere.map(({ role }) => role)).toEqual(['MonitoringRole', 'ReplayMachineRole']);
+  for (const action of everywhere.flatMap(({ actions }) => actions)) {
     expect(action).toMatch(
       /^logs:(\w+LogDelivery|ListLogDeliveries|PutResourcePolicy|Describe(ResourcePolicies|LogGroups))$/,
     );
@@ -195,7 +199,9 @@ describe('captures under a key and a prefix with characters of their own', () =>
     templateOf({ DATA_CAPTURE_KMS_KEY_ARN: key, DATA_CAPTURE_S3_PREFIX: `odd*name?/${DOLLAR}{aws:userid}` }),
   );
 
-  it.each(['PlanCapturesRole', 'LogTracesRole', 'EvaluateTracesRole'])('%s reads just those', (role) => {
+  const READERS = ['EvaluateTracesRole', 'LogTracesRole', 'PlanCapturesRole', 'ReplayPlanRole', 'ReplayShardRole'];
+
+  it.each(READERS)('%s reads just those', (role) => {
     // ${*}, ${?} and ${$} are IAM's way to write the characters themselves.
     const prefix = `odd${DOLLAR}{*}name${DOLLAR}{?}/${DOLLAR}{$}{aws:userid}/*`;
     expect(special[role]?.slice(1, 4)).toEqual([
@@ -209,7 +215,7 @@ describe('captures under a key and a prefix with characters of their own', () =>
     const users = Object.entries(special).filter(([, lines]) =>
       lines.some(([actions]) => actions.includes('kms:Decrypt')),
     );
-    expect(users.map(([role]) => role).toSorted()).toEqual(['EvaluateTracesRole', 'LogTracesRole', 'PlanCapturesRole']);
+    expect(users.map(([role]) => role).toSorted()).toEqual(READERS);
   });
 });
 
@@ -224,6 +230,9 @@ it('the functions run under the roles that people know', () => {
     JudgeBatchRole: 'sagemaker-data-capture-batching-test',
     BatchServiceRole: 'sagemaker-data-capture-batch-job-test',
     SummarizeRunRole: 'sagemaker-data-capture-summary-test',
+    ReplayPlanRole: 'sagemaker-replay-planning-test',
+    ReplayShardRole: 'sagemaker-replay-sending-test',
+    ReplaySummaryRole: 'sagemaker-replay-summary-test',
   });
 });
 

@@ -1,5 +1,6 @@
 /** The work bucket and the budget's table: encrypted, reachable by TLS alone, and forgetting in time. */
 import { workKeys } from '../../lambda/contract.ts';
+import { replayKeys } from '../../lambda/replay-contract.ts';
 import { flattened, onlyResource, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf();
@@ -48,6 +49,9 @@ describe('the work bucket', () => {
     expect(days(workKeys.receipt(run, 0, 'log', 0, 'id'))).toBe(90);
     expect(days(workKeys.summary(run))).toBe(90);
     expect(days(`${workKeys.mapResultPrefix(run)}/id/manifest.json`)).toBe(90);
+    expect(days(`${replayKeys.resultPrefix(run)}profile_export.jsonl`)).toBe(90);
+    expect(days(replayKeys.schedule(run, 0))).toBe(90);
+    expect(days(replayKeys.claim(run, 0))).toBe(90);
     expect(days(workKeys.claim('digest'))).toBe(14);
     // These hold what was captured.
     expect(days(workKeys.batchInput(run, 0, 0))).toBe(7);

@@ -53,6 +53,7 @@ describe('the settings as a whole', () => {
       LAMBDA_TIMEOUT_SECONDS: 900,
       LOG_RETENTION_DAYS: 30,
       REPLAY_ENDPOINT_NAMES: [],
+      REPLAY_INFERENCE_COMPONENT_NAMES: [],
     });
   });
 
@@ -169,6 +170,8 @@ describe('single settings', () => {
     ['LOG_RETENTION_DAYS', '31', /one of 1, 3, 5, 7, 14, 30, 60/],
     ['ALARM_EMAIL', 'on-call', /an e-mail address/],
     ['REPLAY_ENDPOINT_NAMES', 'one,two_', /endpoint names separated by commas/],
+    ['REPLAY_INFERENCE_COMPONENT_NAMES', 'one;two', /inference component names separated by commas/],
+    ['REPLAY_HEADERS_SECRET_ARN', 'replay-headers', /ARN of a Secrets Manager secret, whole/],
   ])('%s may not be %s', (name, value, allowed) => {
     const line = refusalOf(name, value);
     expect(line).toMatch(new RegExp(`^ {2}${name}: got `));

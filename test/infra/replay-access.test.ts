@@ -1,0 +1,115 @@
+/** What the roles of a replay may do, line by line; above all, which endpoints it may invoke. */
+import { type Line, policiesOf, templateOf } from '../helpers/synth.ts';
+
+const policies = policiesOf(templateOf());
+
+const logsTo = (logGroup: string): Line => [['logs:CreateLogStream', 'logs:PutLogEvents'], [`<${logGroup}.Arn>`]];
+const captures: Line[] = [
+  [['s3:GetObject', 's3:GetObjectVersion'], ['arn:aws:s3:::captures/my-endpoint/*']],
+  [['s3:ListBucket'], ['arn:aws:s3:::captures'], { StringLike: { 's3:prefix': ['my-endpoint/*'] } }],
+];
+const work = (...keys: string[]): string[] => keys.map((key) => `<WorkBucket.Arn>/replays/*/${key}`);
+const STATES = 'arn:aws:states:eu-west-1:123456789012';
+const MACHINE = 'sagemaker-data-capture-replay-test';
+
+it.each<[string, Line[]]>([
+  [
+    'ReplayPlanRole',
+    [
+      logsTo('ReplayPlanLogs'),
+      ...captures,
+      [['s3:PutObject'], work('plan.json', 'manifest.jsonl', 'schedule/*')],
+      [['s3:AbortMultipartUpload'], work('manifest.jsonl', 'schedule/*')],
+    ],
+  ],
+  [
+    'ReplayShardRole',
+    [
+      logsTo('ReplayShardLogs'),
+      ...captures,
+      [['s3:GetObject'], work('plan.json', 'schedule/*')],
+      [['s3:PutObject'], work('claims/*', 'shards/*')],
+      [['s3:AbortMultipartUpload'], work('shards/*')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+    ],
+  ],
+  [
+    'ReplaySummaryRole',
+    [
+      logsTo('ReplaySummaryLogs'),
+      [['s3:GetObject'], work('plan.json', 'schedule/*', 'claims/*', 'shards/*')],
+      [['s3:PutObject'], work('results/*')],
+      [['s3:AbortMultipartUpload'], work('results/*')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+    ],
+  ],
+  [
+    'ReplayMachineRole',
+    [
+      [
+        ['lambda:InvokeFunction'],
+        ['<ReplayPlanFunction.Arn>', '<ReplayShardFunction.Arn>', '<ReplaySummaryFunction.Arn>'],
+      ],
+      [['s3:GetObject'], work('manifest.jsonl')],
+      [['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'], work('map/*')],
+      [['states:StartExecution'], [`${STATES}:stateMachine:${MACHINE}`]],
+      [
+        ['states:DescribeExecution', 'states:StopExecution'],
+        [`${STATES}:execution:${MACHINE}:*`, `${STATES}:execution:${MACHINE}/*:*`],
+      ],
+      [['states:RedriveExecution'], [`${STATES}:execution:${MACHINE}/*:*`]],
+      [expect.arrayContaining(['logs:CreateLogDelivery']), ['*']],
+    ],
+  ],
+])('%s', (role, lines) => {
+  expect(policies[role]).toEqual(lines);
+});
+
+/** Every line of every role that has an action with this beginning. */
+const linesWith = (all: Record<string, Line[]>, prefix: string): [string, Line][] =>
+  Object.entries(all).flatMap(([role, lines]) =>
+    lines
+      .filter(([actions]) => actions.some((action) => action.startsWith(prefix)))
+      .map((line): [string, Line] => [role, line]),
+  );
+
+describe('endpoints', () => {
+  const INVOKE = ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'];
+  const arn = (name: string) => `arn:aws:sagemaker:eu-west-1:123456789012:${name}`;
+
+  it('none is named: nobody may invoke any', () => {
+    expect(linesWith(policies, 'sagemaker:')).toEqual([]);
+  });
+
+  it('those that are named may be invoked, whole and streaming, by the function that sends, and no other', () => {
+    const named = policiesOf(templateOf({ REPLAY_ENDPOINT_NAMES: 'my-endpoint-v2, Small-One' }));
+    expect(linesWith(named, 'sagemaker:')).toEqual([
+      ['ReplayShardRole', [INVOKE, [arn('endpoint/my-endpoint-v2'), arn('endpoint/small-one')]]],
+    ]);
+  });
+
+  it('an inference component is a resource of its own', () => {
+    const settings = { REPLAY_ENDPOINT_NAMES: 'multi', REPLAY_INFERENCE_COMPONENT_NAMES: 'llama,Mistral' };
+    const components = ['llama', 'Mistral', 'mistral'].map((name) => arn(`inference-component/${name}`));
+    expect(linesWith(policiesOf(templateOf(settings)), 'sagemaker:')).toEqual([
+      ['ReplayShardRole', [INVOKE, [arn('endpoint/multi')]]],
+      ['ReplayShardRole', [INVOKE, components]],
+    ]);
+  });
+});
+
+describe('the secret with the headers', () => {
+  const secret = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:replay-AbCdEf';
+
+  it('is read by the function that sends, and by no other', () => {
+    const named = policiesOf(templateOf({ REPLAY_HEADERS_SECRET_ARN: secret }));
+    expect(linesWith(named, 'secretsmanager:')).toEqual([
+      ['ReplayShardRole', [['secretsmanager:GetSecretValue'], [secret]]],
+    ]);
+  });
+
+  it('other secrets are not read: MLflow’s and the judge’s are none of a replay’s business', () => {
+    const others = policiesOf(templateOf({ MLFLOW_SECRET_ARN: secret, JUDGE_SECRET_ARN: secret }));
+    expect(linesWith(others, 'secretsmanager:').filter(([role]) => role.startsWith('Replay'))).toEqual([]);
+  });
+});

@@ -1,0 +1,163 @@
+/** The definition of a replay, state by state. */
+import { RETRYABLE_ERRORS } from '../../lambda/common/errors.ts';
+import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../lambda/replay-contract.ts';
+import { definitionOf, REPLAY, resourcesOfType, stateMachineOf, templateOf } from '../helpers/synth.ts';
+
+const template = templateOf();
+const definition = definitionOf(template, REPLAY) as { States: Record<string, Record<string, unknown>> };
+const lambda = (id: string): string => `arn:aws:lambda:eu-west-1:123456789012:function:${id}`;
+
+const run = { 'name.$': '$$.Execution.Name', 'arn.$': '$$.Execution.Id', 'startTime.$': '$$.Execution.StartTime' };
+const jitter = { BackoffRate: 2, JitterStrategy: 'FULL' };
+/** As for the monitoring's functions, named one by one in `definition.test.ts`. */
+const storeRetries = [
+  expect.objectContaining({ ...jitter, ErrorEquals: expect.arrayContaining([...RETRYABLE_ERRORS]), MaxAttempts: 6 }),
+  expect.objectContaining({ ...jitter, ErrorEquals: ['Lambda.TooManyRequestsException'], MaxAttempts: 60 }),
+  expect.objectContaining({ ...jitter, ErrorEquals: expect.arrayContaining(['Sandbox.Timedout']), MaxAttempts: 2 }),
+];
+const toSummary = [{ ErrorEquals: ['States.ALL'], ResultPath: '$.summarize.error', Next: 'SummarizeReplay' }];
+
+/** Comments are for people. */
+const withoutComments = (value: unknown): unknown =>
+  JSON.parse(JSON.stringify(value, (key, part) => (key === 'Comment' ? undefined : part)));
+
+it('has exactly these states', () => {
+  expect(withoutComments(definition)).toEqual({
+    StartAt: 'Start',
+    States: {
+      Start: { Type: 'Pass', Parameters: { summarize: { run } }, Next: 'PlanReplay' },
+      PlanReplay: {
+        Type: 'Task',
+        Resource: lambda('ReplayPlanFunction'),
+        Parameters: { 'input.$': '$$.Execution.Input', run },
+        ResultPath: '$.plan',
+        Retry: storeRetries,
+        Catch: toSummary,
+        Next: 'AnythingToSend',
+      },
+      AnythingToSend: {
+        Type: 'Choice',
+        Choices: [{ Variable: '$.plan.outcome', StringEquals: 'planned', Next: 'ForEachShard' }],
+        Default: 'SummarizeReplay',
+      },
+      ForEachShard: {
+        Type: 'Map',
+        MaxConcurrency: 1000,
+        ToleratedFailurePercentage: 100,
+        ItemReader: {
+          Resource: 'arn:aws:states:::s3:getObject',
+          ReaderConfig: { InputType: 'JSONL' },
+          Parameters: { Bucket: '<WorkBucket>', 'Key.$': '$.plan.manifest.key' },
+        },
+        ItemProcessor: {
+          ProcessorConfig: { Mode: 'DISTRIBUTED', ExecutionType: 'STANDARD' },
+          StartAt: 'UntilShardIsDue',
+          States: {
+            UntilShardIsDue: { Type: 'Wait', TimestampPath: '$.waitUntil', Next: 'ReplayShard' },
+            ReplayShard: {
+              Type: 'Task',
+              Resource: lambda('ReplayShardFunction'),
+              Parameters: { 'run.$': '$.run', 'shard.$': '$.shard' },
+              TimeoutSeconds: 960,
+              Retry: [
+                {
+                  ErrorEquals: ['Lambda.TooManyRequestsException'],
+                  IntervalSeconds: 1,
+                  BackoffRate: 2,
+                  MaxAttempts: 14,
+                  MaxDelaySeconds: 5,
+                  JitterStrategy: 'FULL',
+                },
+              ],
+              End: true,
+            },
+          },
+        },
+        ResultWriter: {
+          Resource: 'arn:aws:states:::s3:putObject',
+          Parameters: { Bucket: '<WorkBucket>', 'Prefix.$': "States.Format('replays/{}/map', $$.Execution.Name)" },
+        },
+        ResultPath: null,
+        Catch: toSummary,
+        Next: 'SummarizeReplay',
+      },
+      SummarizeReplay: {
+        Type: 'Task',
+        Resource: lambda('ReplaySummaryFunction'),
+        // `run`, and beside it the error where there was one.
+        InputPath: '$.summarize',
+        ResultPath: '$.result',
+        Retry: storeRetries,
+        Next: 'NothingMissing',
+      },
+      NothingMissing: {
+        Type: 'Choice',
+        Choices: [{ Variable: '$.result.ok', BooleanEquals: true, Next: 'ReplaySucceeded' }],
+        Default: 'ReplayFailed',
+      },
+      ReplaySucceeded: { Type: 'Succeed', OutputPath: '$.result' },
+      ReplayFailed: { Type: 'Fail', ErrorPath: '$.result.error', CausePath: '$.result.cause' },
+    },
+  });
+});
+
+const children = (definition.States.ForEachShard as { ItemProcessor: { States: Record<string, { Retry?: object[] }> } })
+  .ItemProcessor.States;
+
+it('repeats a shard only where it was not begun: nothing is sent twice', () => {
+  const retried = Object.values(children).flatMap(({ Retry = [] }) => Retry as { ErrorEquals: string[] }[]);
+  expect(retried.flatMap(({ ErrorEquals }) => ErrorEquals)).toEqual(['Lambda.TooManyRequestsException']);
+  // Lambda itself would repeat an invocation that nobody waits for.
+  const configs = Object.values(resourcesOfType(template, 'AWS::Lambda::EventInvokeConfig'));
+  expect(configs.map(({ Properties }) => Properties)).toEqual([
+    {
+      FunctionName: { Ref: expect.stringMatching(/^ReplayShardFunction/) },
+      Qualifier: '$LATEST',
+      MaximumRetryAttempts: 0,
+    },
+  ]);
+});
+
+it('waits for a place for a minute at most', () => {
+  const [retry] = (children.ReplayShard?.Retry ?? []) as Record<
+    'IntervalSeconds' | 'MaxAttempts' | 'MaxDelaySeconds',
+    number
+  >[];
+  const { IntervalSeconds = 0, MaxAttempts = 0, MaxDelaySeconds = 0 } = retry ?? {};
+  const waits = Array.from({ length: MaxAttempts }, (_, n) => Math.min(IntervalSeconds * 2 ** n, MaxDelaySeconds));
+  expect(waits.reduce((sum, wait) => sum + wait, 0)).toBe(62);
+});
+
+it('has a place for every shard that a plan may have', () => {
+  expect(definition.States.ForEachShard).toMatchObject({ MaxConcurrency: MAX_SHARDS });
+  // Step Functions' own limit of a Map.
+  expect(MAX_SHARDS).toBeLessThanOrEqual(10_000);
+});
+
+it('a shard is ended by its function’s limit, which is Lambda’s own; its waiting is outside of it', () => {
+  const limit = resourcesOfType(template, 'AWS::Lambda::Function').ReplayShardFunction?.Properties.Timeout;
+  expect(limit).toBe(REPLAYER_TIMEOUT_SECONDS);
+  expect(limit).toBe(900);
+  expect((children.ReplayShard as { TimeoutSeconds?: number }).TimeoutSeconds).toBeGreaterThan(
+    REPLAYER_TIMEOUT_SECONDS,
+  );
+  expect(children.UntilShardIsDue).not.toHaveProperty('TimeoutSeconds');
+});
+
+it('is a STANDARD state machine that logs all, to a log group under /aws/vendedlogs', () => {
+  expect(stateMachineOf(template, REPLAY).Properties).toMatchObject({
+    StateMachineName: 'sagemaker-data-capture-replay-test',
+    StateMachineType: 'STANDARD',
+    LoggingConfiguration: { IncludeExecutionData: true, Level: 'ALL' },
+  });
+  template.hasResourceProperties('AWS::Logs::LogGroup', {
+    LogGroupName: '/aws/vendedlogs/states/sagemaker-replay-test',
+    RetentionInDays: 30,
+  });
+});
+
+it('is started by people alone: no rule has it as its target', () => {
+  const rules = Object.values(resourcesOfType(template, 'AWS::Events::Rule'));
+  expect(rules).toHaveLength(1);
+  expect(JSON.stringify(rules)).not.toContain('Replay');
+});
