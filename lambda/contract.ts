@@ -291,7 +291,10 @@ export interface EvaluateReceipt {
   reasons: Record<string, number>;
   /** New verdicts by scorer and value, for the summary: `{safety: {yes: 12, no: 1}}`. Numbers are summed up as `count`, `sum`. */
   verdicts: Record<string, Record<string, number>>;
+  /** What was asked in this attempt. */
   spend: JudgeSpend;
+  /** What the chunk's answers from a batch job cost. Every attempt that has read them says the same; it is paid once. */
+  batchSpend?: JudgeSpend;
 }
 
 export type Receipt = LogReceipt | EvaluateReceipt;
@@ -313,6 +316,8 @@ export interface PlanReceipt {
   options: RunOptions;
   input: unknown;
   estimate?: CostEstimate;
+  /** What a person must know though the run goes on, e.g. that the judge's model ends soon. */
+  warnings?: string[];
 }
 
 /** A dry run's forecast of the judge's bill. */
@@ -430,6 +435,7 @@ export const RUN_METRICS = [
   'HeldVerdicts',
   'LostVerdicts',
   'RunsFailed',
+  'JudgeModelEnding',
   'JudgeUsd',
 ] as const;
 export type RunMetric = (typeof RUN_METRICS)[number];

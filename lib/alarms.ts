@@ -120,6 +120,10 @@ export class Alarms extends Construct {
       metric: own('QuarantinedLines'),
       what: 'Lines are no capture records, or MLflow refused them',
     });
+    this.#alarm('JudgeModelEnding', {
+      metric: own('JudgeModelEnding'),
+      what: "The judge's model has an end, or could not be looked up; summary.json says which",
+    });
     this.#alarm('VerdictsHeld', { metric: own('HeldVerdicts'), what: 'The budget held evaluations back' });
   }
 

@@ -23,6 +23,40 @@ export function grantJudge(role: Role, settings: Settings): void {
   if (secret !== undefined) allow(role, { actions: ['secretsmanager:GetSecretValue'], resources: [secret] });
 }
 
+/** Looking up whether the model is there and when it ends: what planning tells a person. */
+export function grantModelLookUp(role: Role, id: string): void {
+  const { partition, region, account } = Stack.of(role);
+  // Of a judge elsewhere, and of a model of one's own, there is nothing to look up.
+  if (/^(openai|sagemaker):\//.test(id)) return;
+  const profile = profileOf(id);
+  if (id.startsWith('arn:') && profile === undefined && !id.includes(':foundation-model/')) return;
+  const models = `arn:${partition}:bedrock:${region}::foundation-model/`;
+  if (profile === undefined) {
+    const arn = id.startsWith('arn:') ? id : `${models}${id}`;
+    allow(role, { actions: ['bedrock:GetFoundationModel'], resources: [arn] });
+    return;
+  }
+  const profileArn = id.startsWith('arn:')
+    ? id
+    : `arn:${partition}:bedrock:${region}:${account}:inference-profile/${id}`;
+  allow(role, { actions: ['bedrock:GetInferenceProfile'], resources: [profileArn] });
+  allow(role, {
+    actions: ['bedrock:GetFoundationModel'],
+    resources: [`${models}${profile.model ?? '*'}`],
+    ...(profile.model === undefined
+      ? { why: 'An application profile does not tell its model; what may be read of a model is public.' }
+      : {}),
+  });
+}
+
+/** The parts of an inference profile's id or ARN, none of an application profile's; `undefined` for all that is no profile. */
+function profileOf(id: string): { geography?: string; model?: string } | undefined {
+  const arnMatch = PROFILE_ARN.exec(id);
+  if (id.startsWith('arn:') && arnMatch === null) return undefined;
+  const match = PROFILE.exec(arnMatch?.groups?.id ?? id);
+  return match?.groups ?? (arnMatch === null ? undefined : {});
+}
+
 /** The model alone: what a batch job needs of it. */
 export function grantModel(role: Role, id: string): void {
   for (const permission of modelPermissions(Stack.of(role), id)) allow(role, permission);
@@ -38,27 +72,28 @@ function modelPermissions(stack: Stack, id: string): Permission[] {
     const arn = `arn:${partition}:sagemaker:${region}:${account}:endpoint/${endpoint}`;
     return [{ actions: ['sagemaker:InvokeEndpoint'], resources: [arn] }];
   }
-  const arnMatch = PROFILE_ARN.exec(id);
-  if (id.startsWith('arn:') && arnMatch === null) return [{ actions: [INVOKE], resources: [id] }];
-  const profile = PROFILE.exec(arnMatch?.groups?.id ?? id);
-  if (arnMatch === null && profile === null) {
-    return [{ actions: [INVOKE], resources: [`arn:${partition}:bedrock:${region}::foundation-model/${id}`] }];
+  const profile = profileOf(id);
+  if (profile === undefined) {
+    const arn = id.startsWith('arn:') ? id : `arn:${partition}:bedrock:${region}::foundation-model/${id}`;
+    return [{ actions: [INVOKE], resources: [arn] }];
   }
-  const profileArn = arnMatch ? id : `arn:${partition}:bedrock:${region}:${account}:inference-profile/${id}`;
-  return [{ actions: [INVOKE], resources: [profileArn] }, ...throughProfile(stack, profileArn, profile?.groups)];
+  const profileArn = id.startsWith('arn:')
+    ? id
+    : `arn:${partition}:bedrock:${region}:${account}:inference-profile/${id}`;
+  return [{ actions: [INVOKE], resources: [profileArn] }, ...throughProfile(stack, profileArn, profile)];
 }
 
 /** What a profile stands on may be invoked through that profile alone. */
 function throughProfile(
   { partition }: Stack,
   profileArn: string,
-  profile: Record<string, string> | undefined,
+  profile: { geography?: string; model?: string },
 ): Permission[] {
   const conditions = { StringEquals: { 'bedrock:InferenceProfileArn': profileArn } };
   const bound = 'calls through the one profile of the condition are allowed';
   // An application profile tells neither its model nor the cross-region profile it may stand on.
-  const isApplication = profile === undefined;
-  const model = profile?.model ?? '*';
+  const isApplication = profile.model === undefined;
+  const model = profile.model ?? '*';
   const permissions: Permission[] = [
     {
       actions: [INVOKE],

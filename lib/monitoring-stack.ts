@@ -10,7 +10,7 @@ import { grantCaptureRead } from './capture-access.ts';
 import { CaptureRule } from './capture-rule.ts';
 import { MonitoringDashboard } from './dashboard.ts';
 import { functionEnvironment } from './function-environment.ts';
-import { grantJudge } from './judge-access.ts';
+import { grantJudge, grantModelLookUp } from './judge-access.ts';
 import { grantArtifacts, grantMlflow } from './mlflow-access.ts';
 import { MonitoringStateMachine } from './monitoring-state-machine.ts';
 import { PipelineFunction } from './pipeline-function.ts';
@@ -109,6 +109,7 @@ export class MonitoringStack extends Stack {
       why: 'Executions are named when they start; these are those of this state machine.',
     });
     grantJudge(evaluator.role, settings);
+    grantModelLookUp(planner.role, settings.BEDROCK_MODEL_ID);
     allow(evaluator.role, { actions: ['dynamodb:GetItem', 'dynamodb:UpdateItem'], resources: [table.tableArn] });
 
     const replay = new Replay(this, 'Replay', { settings, workBucket, environment });

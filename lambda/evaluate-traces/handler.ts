@@ -5,7 +5,8 @@ import { createS3Client, Storage } from '../common/storage.ts';
 import { logged } from '../common/telemetry.ts';
 import type { ChunkRequest, EvaluateReceipt } from '../contract.ts';
 import { connectMlflow } from '../mlflow/connect.ts';
-import { batchAnswers, prepareChunk } from '../run/batch-chunk.ts';
+import { batchAnswers } from '../run/batch-answers.ts';
+import { prepareChunk } from '../run/batch-prepare.ts';
 import { evaluateChunk, sumEvaluations } from '../run/evaluate-chunk.ts';
 import { forEachChunkOf, parseInvocation } from '../run/invocation.ts';
 import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from './judge.ts';
@@ -37,8 +38,7 @@ export const handler = logged<unknown, ReturnType<typeof sumEvaluations> | { rec
       const limited = { ...deps, ...scoring, ...(limit === undefined ? {} : { limit }) };
       if (request.phase !== 'apply') return evaluateChunk(request, limited);
       const workBucket = environment.WORK_BUCKET;
-      const { judgeWith } = batchJudge();
-      const openBatch = () => batchAnswers(request, { storage, workBucket, limit, judgeWith });
+      const openBatch = () => batchAnswers(request, { storage, workBucket, limit, ...batchJudge() });
       return evaluateChunk(request, { ...limited, openBatch });
     };
     if (invocation.kind === 'chunk' && invocation.request.phase === 'prepare') {

@@ -5,7 +5,7 @@ import type { Capture } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { createAlwaysRule } from '../judge/always-rules.ts';
 import { loadApiKey } from '../judge/api-key.ts';
-import { BatchTransport } from '../judge/batch/batch-transport.ts';
+import { BatchTransport, type CallGate } from '../judge/batch/batch-transport.ts';
 import { type BatchRecord, batchRecord } from '../judge/batch/record.ts';
 import { bedrockParts } from '../judge/bedrock.ts';
 import { type Budget, createBudget } from '../judge/budget.ts';
@@ -60,7 +60,10 @@ export function connectJudge(environment: LambdaEnvironment): () => Promise<Judg
 export interface BatchJudging {
   record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
-  judgeWith(answer: Told | undefined): Judge;
+  /** US dollars of a batch job's answer; `null` when the price is not known. */
+  priceOf(answer: Told): number | null;
+  /** A judge that answers first with what the job said, and asks where that is not enough, if `gate` lets it. */
+  judgeWith(answer: Told | undefined, gate: CallGate): Judge;
 }
 
 /** @throws PermanentError `InvalidJudge` when the judge is not on Bedrock */
@@ -84,7 +87,8 @@ export function connectBatchJudge(environment: LambdaEnvironment): BatchJudging 
     record: (traceId, capture, scorers) =>
       batchRecord(transport, traceId, capture, scorers, { maxTokens, thinkingTokens }),
     maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, scorers),
-    judgeWith: (answer) => createJudgeOver(new BatchTransport(transport, answer), options),
+    priceOf: ({ usage }) => priceCall(name, usage, batch),
+    judgeWith: (answer, gate) => createJudgeOver(new BatchTransport(transport, answer, gate), options),
   };
 }
 

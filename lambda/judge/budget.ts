@@ -43,6 +43,27 @@ export interface Budget {
   reserve(maxUsd: number): Promise<Reservation | 'held'>;
   /** Gives back what is reserved and not used. Calls under way are booked at their maximum. */
   close(): Promise<void>;
+  /**
+   * Sets money aside for an answer that comes when this Lambda has long ended.
+   * @param maxUsd the most that the answer can cost
+   * @returns false when a cap leaves no room for it
+   */
+  setAside(maxUsd: number): Promise<boolean>;
+  /** Closes as `close` does, and makes a deposit of what was set aside. One of that name must not be there. */
+  closeWithDeposit(name: string): Promise<Deposit>;
+  /** Gives back the deposit that an earlier attempt at the same work may have left. Before anything is reserved. */
+  dropDeposit(name: string): Promise<void>;
+  /**
+   * Ends a deposit: what its answers have cost is booked, the rest given back.
+   * @returns false when it had ended before: nothing is booked then, since it was booked with its end
+   */
+  settleDeposit(deposit: Deposit, paidUsd: number): Promise<boolean>;
+}
+
+/** Money set aside, and the accounts that hold it. */
+export interface Deposit {
+  name: string;
+  scopes: string[];
 }
 
 export const dayScope = (epochMs: number): string => `day#${new Date(epochMs).toISOString().slice(0, 10)}`;
@@ -102,17 +123,49 @@ class LeasedBudget implements Budget {
     }
   }
 
-  async close(): Promise<void> {
+  async setAside(maxUsd: number): Promise<boolean> {
+    const amount = toNanos(maxUsd);
+    return (await this.#exclusive(() => this.#take(amount))) !== 'held';
+  }
+
+  close(): Promise<void> {
+    return this.#end((purse) => purse.close());
+  }
+
+  async #end(close: (purse: Purse) => Promise<void>): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
     await this.#exclusive(async () => {
       const purses = [...this.#purses.values()];
       this.#purses.clear();
-      const results = await Promise.allSettled(purses.map((purse) => purse.close()));
+      const results = await Promise.allSettled(purses.map(close));
       const failed = results.find((result) => result.status === 'rejected');
       if (failed !== undefined) throw failed.reason;
     });
     this.#wake();
+  }
+
+  async closeWithDeposit(name: string): Promise<Deposit> {
+    const scopes: string[] = [];
+    await this.#end(async (purse) => {
+      if (await purse.closeWithDeposit(name)) scopes.push(purse.account.scope);
+    });
+    return { name, scopes };
+  }
+
+  async dropDeposit(name: string): Promise<void> {
+    await this.#exclusive(async () => {
+      for (const { account } of this.#current()) await account.settleDeposit(name, 0);
+    });
+  }
+
+  async settleDeposit({ name, scopes }: Deposit, paidUsd: number): Promise<boolean> {
+    const { client, table } = this.#options;
+    const paid = toNanos(paidUsd);
+    const ended = await Promise.all(
+      scopes.map((scope) => new Account({ client, table, scope, now: this.#now }).settleDeposit(name, paid)),
+    );
+    return ended.some(Boolean);
   }
 
   /** Reserves in every account, or in none. */

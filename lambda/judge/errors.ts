@@ -21,7 +21,9 @@ export type CallFailureKind =
   /** The credentials have run out; a fresh start has new ones. */
   | 'expired'
   /** The caller gave up. */
-  | 'aborted';
+  | 'aborted'
+  /** The budget leaves no room for the call. */
+  | 'held';
 
 /** One call that ended without an answer. Refused and failed calls cost no tokens. */
 export class CallFailure extends Error {
@@ -89,6 +91,18 @@ export class JudgeRefused extends PermanentError {
     state: { spend: JudgeSpendOfCapture; verdicts: readonly Verdict[]; cause?: unknown },
   ) {
     super('JudgeRefused', message, facts, state.cause);
+    this.spend = state.spend;
+    this.verdicts = state.verdicts;
+  }
+}
+
+/** The budget left no room to ask for what was missing. What was answered before stands; the rest is held. */
+export class JudgeHeld extends PermanentError {
+  readonly spend: JudgeSpendOfCapture;
+  readonly verdicts: readonly Verdict[];
+
+  constructor(facts: ErrorFacts, state: { spend: JudgeSpendOfCapture; verdicts: readonly Verdict[]; cause?: unknown }) {
+    super('JudgeHeld', 'The budget leaves no room for the call', facts, state.cause);
     this.spend = state.spend;
     this.verdicts = state.verdicts;
   }

@@ -7,7 +7,14 @@ import type { Capture } from '../capture/types.ts';
 import { answerTokens, askSize } from './ask-size.ts';
 import { type CallerOptions, ModelCaller, type Question } from './call-model.ts';
 import { lowerRung } from './capabilities.ts';
-import { CallFailure, JudgeInterrupted, JudgeRefused, VERDICT_ERRORS, type VerdictErrorCode } from './errors.ts';
+import {
+  CallFailure,
+  JudgeHeld,
+  JudgeInterrupted,
+  JudgeRefused,
+  VERDICT_ERRORS,
+  type VerdictErrorCode,
+} from './errors.ts';
 import { MAX_RECORD_TOKENS, type Rung } from './prompt.ts';
 import { correctionOf, problemOf, type Reading, readReply } from './reply.ts';
 import { Session } from './session.ts';
@@ -254,6 +261,8 @@ class CaptureJudge implements Judge {
           ...state,
           cause: signal?.reason ?? reason,
         });
+      case 'held':
+        return new JudgeHeld(facts, state);
       case 'refused':
       case 'rejected':
         return new JudgeRefused('The judge takes no request with these settings', facts, state);

@@ -1,5 +1,6 @@
-/** Whether the judge's model is there, and for how long: asked before a deployment and by checks, not by every run. */
+/** Whether the judge's model is there, and for how long: asked by `inference-monitor doctor` and at the start of runs. */
 import { BedrockClient, GetFoundationModelCommand, GetInferenceProfileCommand } from '@aws-sdk/client-bedrock';
+import { PermanentError } from '../common/errors.ts';
 import { parseJudgeId } from './create-judge.ts';
 
 export type ModelState =
@@ -39,10 +40,11 @@ const PROFILE_ID = /^(global|us-gov|[a-z]{2,4})\.[a-z0-9-]+\./;
 const nameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
 const day = (date: Date): string => date.toISOString().slice(0, 10);
 
+const isProfile = (name: string): boolean => PROFILE_ID.test(name) || /:(application-)?inference-profile\//.test(name);
+
 /** The foundation model behind an inference profile, by its id or ARN; `undefined` where there is none. */
 async function modelBehind(client: BedrockClient, name: string): Promise<string | undefined> {
-  const isProfile = PROFILE_ID.test(name) || /:(application-)?inference-profile\//.test(name);
-  if (!isProfile) return /^arn:/.test(name) && !name.includes(':foundation-model/') ? undefined : name;
+  if (!isProfile(name)) return /^arn:/.test(name) && !name.includes(':foundation-model/') ? undefined : name;
   const { models } = await client.send(new GetInferenceProfileCommand({ inferenceProfileIdentifier: name }));
   return models?.[0]?.modelArn?.split('/').at(-1);
 }
@@ -63,8 +65,9 @@ export async function checkJudgeModel(
   });
   if (scheme !== 'bedrock')
     return { ...result('unknown', `${model} is not on Bedrock: nothing is known of its life.`), level: 'ok' };
+  let foundationModel: string | undefined;
   try {
-    const foundationModel = await modelBehind(client, name);
+    foundationModel = await modelBehind(client, name);
     if (foundationModel === undefined)
       return result('unknown', `${model} is a model of your own: Bedrock keeps no life cycle for it.`);
     const { modelDetails } = await client.send(new GetFoundationModelCommand({ modelIdentifier: foundationModel }));
@@ -88,6 +91,10 @@ export async function checkJudgeModel(
   } catch (error) {
     const why = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
     if (nameOf(error) === 'ResourceNotFoundException' || nameOf(error) === 'ValidationException') {
+      // A profile that is there may route to models that its own region does not list.
+      if (isProfile(name) && foundationModel !== undefined) {
+        return result('unknown', `The life cycle of ${foundationModel} cannot be looked up in this region (${why}).`);
+      }
       return result(
         'missing',
         `Bedrock has no model ${name} in this region (${why}): check BEDROCK_MODEL_ID and AWS_REGION.`,
@@ -101,4 +108,43 @@ export async function checkJudgeModel(
     }
     throw error;
   }
+}
+
+/** A run must not wait for a look-up that it could do without: in a VPC without a way to Bedrock it never comes back. */
+const LOOK_UP_TIMEOUT_MS = 3_000;
+
+/**
+ * The check as runs make it: once in the life of a Lambda.
+ *
+ * @param onTrouble told when the model could not be looked up at all, which is no reason to stop a run
+ * @returns a function that tells what a person must know of the model; `undefined`: nothing
+ */
+export function createModelWatch(
+  model: string,
+  onTrouble: (error: unknown) => void,
+  client: BedrockClient = new BedrockClient({
+    maxAttempts: 2,
+    requestHandler: { connectionTimeout: LOOK_UP_TIMEOUT_MS, requestTimeout: LOOK_UP_TIMEOUT_MS },
+  }),
+): () => Promise<ModelCheck | undefined> {
+  let check: Promise<ModelCheck | undefined> | undefined;
+  return async () => {
+    check ??= checkJudgeModel(model, client).catch((error: unknown) => {
+      onTrouble(error);
+      return undefined;
+    });
+    const result = await check;
+    // A model of one's own has no life cycle, and never will.
+    return result?.level === 'ok' || result?.state === 'unknown' ? undefined : result;
+  };
+}
+
+/** @throws PermanentError `JudgeModelGone` when nothing can be judged with the model any more */
+export function assertModelLives(check: ModelCheck | undefined): void {
+  if (check?.level !== 'error') return;
+  throw new PermanentError('JudgeModelGone', check.message, {
+    got: check.model,
+    expected: 'a model that Bedrock offers in the region of the stack',
+    where: 'BEDROCK_MODEL_ID',
+  });
 }

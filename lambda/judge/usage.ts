@@ -55,6 +55,8 @@ export function divideWhole(total: number, weights: readonly number[]): number[]
   return parts;
 }
 
+const NO_INPUT = { inputTokens: 0, cacheReadInputTokens: 0, cacheWriteInputTokens: 0 };
+
 /**
  * A call's amount by scorer: the input, with its money, in equal parts (the exchange was sent for all of them), the
  * output, with its money, by the length of each answer.
@@ -66,7 +68,7 @@ export function divideCall(usage: CallUsage, price: PriceOfCall, answerChars: re
   const input = divideWhole(allInputTokens(usage), equal);
   const output = divideWhole(usage.outputTokens, byLength);
   const total = toUnits(price(usage));
-  const ofOutput = toUnits(price({ inputTokens: 0, outputTokens: usage.outputTokens }));
+  const ofOutput = toUnits(price({ ...usage, ...NO_INPUT }));
   const money =
     total === null || ofOutput === null
       ? undefined

@@ -3,9 +3,11 @@ import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { RetryableError } from '../common/errors.ts';
 import { createS3Client, Storage } from '../common/storage.ts';
+import { logger } from '../common/telemetry.ts';
 import { createAlwaysRule } from '../judge/always-rules.ts';
 import { assertBatchPossible } from '../judge/create-judge.ts';
 import { assertJudgeAffordable, createCostEstimator } from '../judge/estimate.ts';
+import { createModelWatch } from '../judge/model-check.ts';
 import { isCodeScorer, scorersFor } from '../judge/scorers.ts';
 import { connectMlflow } from '../mlflow/connect.ts';
 import type { PlannerDependencies } from '../run/planner.ts';
@@ -16,6 +18,9 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
   const mlflow = connectMlflow(environment, storage.s3);
   const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
+  const watchModel = createModelWatch(environment.BEDROCK_MODEL_ID, (error) =>
+    logger.warn('The judge’s model could not be looked up', error as Error),
+  );
   return {
     storage,
     environment,
@@ -24,6 +29,11 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
     assertJudgeAffordable: (options) => {
       assertJudgeAffordable(environment, options);
       if (options.judge === 'batch') assertBatchPossible(environment.BEDROCK_MODEL_ID);
+    },
+    checkJudgeModel: async () => {
+      const check = await watchModel();
+      if (check !== undefined) logger.warn(check.message, { check } as never);
+      return check;
     },
     createEstimator: (options) => createCostEstimator(environment, scorers, options, always),
     isRunning: (executionArn) => isRunning(stepFunctions, executionArn),

@@ -8,7 +8,8 @@ import {
 import { PermanentError, RetryableError } from '../common/errors.ts';
 import type { Storage } from '../common/storage.ts';
 import { type BatchReport, type JudgeBatchResult, workKeys } from '../contract.ts';
-import { groupOf, type PreparedChunk } from './batch-chunk.ts';
+import { REFUSED_JOB } from './batch-answers.ts';
+import { groupOf, type PreparedChunk } from './batch-prepare.ts';
 import { ManifestWriter } from './manifest-writer.ts';
 import { readManifest } from './receipts.ts';
 
@@ -18,7 +19,7 @@ export const MIN_BATCH_RECORDS = 100;
 /** The longest that Bedrock keeps a job waiting for capacity before it expires; 24 h is the least it allows. */
 const JOB_TIMEOUT_HOURS = 24;
 
-const ENDED = new Set(['Completed', 'PartiallyCompleted', 'Failed', 'Stopped', 'Expired']);
+const ENDED = new Set(['Completed', 'PartiallyCompleted', 'Failed', 'Stopped', 'Expired', REFUSED_JOB]);
 
 export interface BatchDependencies {
   storage: Storage;
@@ -60,7 +61,7 @@ export async function startBatch(run: string, deps: BatchDependencies): Promise<
       report.converse.push({ group, records: count, reason });
       continue;
     }
-    report.jobs.push({ arn: await createJob(run, group, deps), group, records: count, status: 'Submitted' });
+    report.jobs.push({ group, records: count, ...(await createJob(run, group, deps)) });
   }
   await storage.putJson(workBucket, workKeys.batchJobs(run), report);
   return result(run, report, deps);
@@ -89,12 +90,17 @@ function result(run: string, report: BatchReport, { workBucket, pollSeconds }: B
   return { outcome: isReady ? 'ready' : 'waiting', pollSeconds, manifest };
 }
 
-async function createJob(run: string, group: number, deps: BatchDependencies): Promise<string> {
+/** A job that Bedrock refuses is one that failed: its chunks fail by name, and those of other jobs do not. */
+async function createJob(
+  run: string,
+  group: number,
+  deps: BatchDependencies,
+): Promise<Pick<BatchReport['jobs'][number], 'arn' | 'status' | 'message'>> {
   const { bedrock, workBucket, modelId, roleArn } = deps;
   // The same run and group is the same job: the token keeps a repeated request from starting it twice.
   const name = `monitoring-${createHash('sha256').update(`${run}\n${group}`).digest('hex').slice(0, 32)}`;
   const where = `s3://${workBucket}/${workKeys.batchInputPrefix(run, group)}`;
-  const reply = await send(where, () =>
+  const created = await send(where, () =>
     bedrock.send(
       new CreateModelInvocationJobCommand({
         jobName: name,
@@ -107,8 +113,13 @@ async function createJob(run: string, group: number, deps: BatchDependencies): P
         timeoutDurationInHours: JOB_TIMEOUT_HOURS,
       }),
     ),
-  );
-  return reply.jobArn ?? '';
+  ).catch((error: unknown) => {
+    if (error instanceof PermanentError) return error;
+    throw error;
+  });
+  return created instanceof PermanentError
+    ? { arn: '', status: REFUSED_JOB, message: created.message }
+    : { arn: created.jobArn ?? '', status: 'Submitted' };
 }
 
 async function send<T>(where: string, call: () => Promise<T>): Promise<T> {

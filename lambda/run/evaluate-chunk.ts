@@ -13,7 +13,7 @@ import {
   type VerdictCounts,
   workKeys,
 } from '../contract.ts';
-import { JudgeInterrupted, JudgeRefused } from '../judge/errors.ts';
+import { JudgeHeld, JudgeInterrupted, JudgeRefused } from '../judge/errors.ts';
 import type { Judge, JudgeResult, JudgeScorer, Scorer } from '../judge/types.ts';
 import type { NewAssessment, StoredTrace, TraceStore } from '../mlflow/types.ts';
 import { codeAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
@@ -21,7 +21,7 @@ import { readChunk } from './chunk-reader.ts';
 import { type AlwaysRule, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
 import { addSpend, emptySpend, emptyVerdictCounts, writeReceipt } from './receipts.ts';
 
-/** Reserves money before a judge call; see `lambda/judge/budget.ts`. */
+/** Reserves money before a judge call: what `lambda/judge/budget.ts` offers to a chunk. */
 export interface SpendingLimit {
   /** @returns `held` when the cap leaves no room for `maxUsd`. */
   reserve(maxUsd: number): Promise<{ settle(actualUsd: number): Promise<void> } | 'held'>;
@@ -38,15 +38,19 @@ export interface EvaluateDependencies {
   always: AlwaysRule;
   /** Absent when no budget is set. */
   limit?: SpendingLimit;
-  /** Reads a batch job's answers for the chunk, once there is something to judge. */
-  openBatch?(): Promise<JudgeOfTrace>;
+  /** Reads a batch job's answers for the chunk. */
+  openBatch?(): Promise<BatchAnswers>;
   requestId: string;
   /** Milliseconds until the Lambda is ended. */
   remainingMs(): number;
 }
 
-/** The judge and the limit of one trace, in place of the chunk's own: a batch job's answer, and what is booked for it. */
-export type JudgeOfTrace = (traceId: string) => { judge: Judge; limit?: SpendingLimit };
+export interface BatchAnswers {
+  /** What all of them cost. */
+  spend: JudgeSpend;
+  /** The judge and the limit of one trace, in place of the chunk's own, and what its answer cost. */
+  of(traceId: string): { judge: Judge; limit?: Pick<SpendingLimit, 'reserve'>; paid?: JudgeSpend };
+}
 
 /**
  * Captures under way at once. The judge's own limiter decides how many calls are really made; this many keep it busy
@@ -99,7 +103,7 @@ class EvaluateChunk {
   #traced = 0;
   #failedRecorded = 0;
   readonly #evaluated = new Set<string>();
-  #judgeOf: JudgeOfTrace | undefined;
+  #batch: BatchAnswers | undefined;
   /** The first failure that ends the chunk; captures under way finish, no further one starts. */
   #stop: unknown;
 
@@ -109,8 +113,8 @@ class EvaluateChunk {
   }
 
   async run(): Promise<void> {
+    this.#batch = await this.#deps.openBatch?.();
     const work = await this.#plan();
-    if (work.some(({ pending }) => pending.judge.length > 0)) this.#judgeOf = await this.#deps.openBatch?.();
     const signal = AbortSignal.timeout(Math.max(1, this.#deps.remainingMs() - FINISH_RESERVE_MS));
     const next = work[Symbol.iterator]();
     const worker = async (): Promise<void> => {
@@ -182,12 +186,13 @@ class EvaluateChunk {
     if (pending.judge.length > 0) {
       const answered = await this.#ask(traceId, capture, pending.judge, signal).catch((error: unknown) => {
         failure = error;
-        return answeredBefore(error);
+        return { ...answeredBefore(error), held: 0 };
       });
       if (answered === 'held') {
         this.#counts.heldByBudget += pending.judge.length;
       } else {
         this.#addSpend(answered.spend);
+        this.#counts.heldByBudget += answered.held;
         const byName = new Map(pending.judge.map((scorer) => [scorer.name, scorer]));
         for (const verdict of answered.verdicts) {
           const scorer = byName.get(verdict.scorer);
@@ -210,18 +215,22 @@ class EvaluateChunk {
     if (failure !== undefined) throw failure;
   }
 
+  /** @returns verdicts, what was spent by calls of this attempt, and how many scorers the budget held back */
   async #ask(traceId: string, capture: Capture, scorers: readonly JudgeScorer[], signal: AbortSignal) {
-    const { judge, limit } = this.#judgeOf?.(traceId) ?? this.#deps;
-    if (limit === undefined) return judge.judge(capture, scorers, signal);
-    const reservation = await limit.reserve(judge.maxCostUsd(capture, scorers) ?? 0);
+    const { judge, limit, paid } = { paid: undefined, ...(this.#batch?.of(traceId) ?? this.#deps) };
+    const reservation = await limit?.reserve(judge.maxCostUsd(capture, scorers) ?? 0);
     if (reservation === 'held') return 'held' as const;
     try {
-      const result = await judge.judge(capture, scorers, signal);
-      await reservation.settle(result.spend.usd ?? 0);
-      return result;
+      const { verdicts, spend } = await judge.judge(capture, scorers, signal);
+      const spent = spendBeyond(spend, paid);
+      await reservation?.settle(spent.usd ?? 0);
+      return { verdicts, spend: spent, held: 0 };
     } catch (error) {
-      await reservation.settle(answeredBefore(error).spend.usd ?? 0);
-      throw error;
+      const { verdicts, spend } = answeredBefore(error);
+      const spent = spendBeyond(spend, paid);
+      await reservation?.settle(spent.usd ?? 0);
+      if (!(error instanceof JudgeHeld)) throw error;
+      return { verdicts, spend: spent, held: scorers.length - verdicts.length };
     }
   }
 
@@ -278,6 +287,7 @@ class EvaluateChunk {
       reasons: this.#reasons,
       verdicts: this.#verdicts,
       spend: this.#spend,
+      ...(this.#batch === undefined ? {} : { batchSpend: this.#batch.spend }),
     };
   }
 }
@@ -296,9 +306,23 @@ async function quarantinedStarts(
   return new Set(entries.map((line) => (JSON.parse(line) as QuarantineEntry).start));
 }
 
+/** What a capture's judging cost beyond the answer that a batch job had given for it. */
+function spendBeyond(spend: JudgeSpend, paid: JudgeSpend | undefined): JudgeSpend {
+  if (paid === undefined) return spend;
+  // The job's answer was the only one, or was not read.
+  if (spend.calls <= paid.calls) return emptySpend();
+  return {
+    calls: spend.calls - paid.calls,
+    inputTokens: spend.inputTokens - paid.inputTokens,
+    outputTokens: spend.outputTokens - paid.outputTokens,
+    usd: spend.usd === null || paid.usd === null ? null : Math.max(0, spend.usd - paid.usd),
+  };
+}
+
 /** What a judge that failed has answered and cost all the same; its errors carry it. */
 function answeredBefore(error: unknown): JudgeResult {
-  const carried = error instanceof JudgeInterrupted || error instanceof JudgeRefused ? error : undefined;
+  const isCarrier = error instanceof JudgeInterrupted || error instanceof JudgeRefused || error instanceof JudgeHeld;
+  const carried = isCarrier ? error : undefined;
   return { verdicts: [...(carried?.verdicts ?? [])], spend: carried?.spend ?? emptySpend() };
 }
 
@@ -307,10 +331,11 @@ export function sumEvaluations(
   receipts: readonly EvaluateReceipt[],
 ): VerdictCounts & { failedRecorded: number; spend: JudgeSpend } {
   const total = { ...emptyVerdictCounts(), failedRecorded: 0, spend: emptySpend() };
-  for (const { counts, failedRecorded, spend } of receipts) {
+  for (const { counts, failedRecorded, spend, batchSpend } of receipts) {
     for (const term of VERDICT_TERMS) total[term] += counts[term];
     total.failedRecorded += failedRecorded;
     addSpend(total.spend, spend);
+    if (batchSpend !== undefined) addSpend(total.spend, batchSpend);
   }
   return total;
 }

@@ -14,6 +14,7 @@ import {
   type RunOptions,
   workKeys,
 } from '../contract.ts';
+import { assertModelLives, type ModelCheck } from '../judge/model-check.ts';
 import type { TraceStore } from '../mlflow/types.ts';
 import { backfillObjects, objectOf } from './capture-objects.ts';
 import { claimObject, type IsRunning } from './claim.ts';
@@ -32,6 +33,8 @@ export interface PlannerDependencies {
   scorers: number;
   /** Throws when the run must not start, e.g. a budget is set and the judge's price is not known. */
   assertJudgeAffordable(options: RunOptions): void;
+  /** What a person must know of the judge's model, e.g. that it ends soon; `undefined`: nothing. */
+  checkJudgeModel(): Promise<ModelCheck | undefined>;
   createEstimator(options: RunOptions): CostEstimator;
   /** Milliseconds until the Lambda is ended. */
   remainingMs(): number;
@@ -47,10 +50,12 @@ const MAX_PART_CHUNKS = 30_000;
 export async function planCaptures(request: PlanRequest, deps: PlannerDependencies): Promise<PlanResult> {
   const parsed = parseInput(request.input);
   const options = await optionsFor(parsed, deps);
-  const plan = new Part(request, deps, options);
-  if (options.dryRun) return plan.estimate(parsed);
-  if (options.evaluate) deps.assertJudgeAffordable(options);
-  return plan.write(parsed);
+  if (options.evaluate && !options.dryRun) deps.assertJudgeAffordable(options);
+  const check = options.evaluate && request.part === 0 ? await deps.checkJudgeModel() : undefined;
+  // A dry run asks no judge: it says what a run would meet.
+  if (!options.dryRun) assertModelLives(check);
+  const plan = new Part(request, deps, options, check === undefined ? [] : [check.message]);
+  return options.dryRun ? plan.estimate(parsed) : plan.write(parsed);
 }
 
 /** A retry is the earlier run again: its options hold where the retry's input is silent. */
@@ -70,12 +75,14 @@ class Part {
   readonly #request: PlanRequest;
   readonly #deps: PlannerDependencies;
   readonly #options: RunOptions;
+  readonly #warnings: readonly string[];
   readonly #totals = { objects: 0, chunks: 0, lines: 0, bytes: 0 };
 
-  constructor(request: PlanRequest, deps: PlannerDependencies, options: RunOptions) {
+  constructor(request: PlanRequest, deps: PlannerDependencies, options: RunOptions, warnings: readonly string[]) {
     this.#request = request;
     this.#deps = deps;
     this.#options = options;
+    this.#warnings = warnings;
   }
 
   /** Writes the manifest of this part. */
@@ -188,6 +195,7 @@ class Part {
       more: cursor !== null,
       options: this.#options,
       input,
+      ...(this.#warnings.length === 0 ? {} : { warnings: [...this.#warnings] }),
       ...more,
     };
     await this.#deps.storage.putJson(bucket, workKeys.plan(run.name, part), receipt);

@@ -63,6 +63,8 @@ export interface RunSummary {
   estimate?: CostEstimate;
   /** Jobs of batch inference, and what was judged by Converse instead, with the reason. */
   batch?: BatchReport;
+  /** What a person must know though the run went on, e.g. that the judge's model ends soon. */
+  warnings?: string[];
   /** The first of the chunks that failed; all of them are in the receipts. */
   failedChunks: FailedChunk[];
   /** What stopped planning or the Map itself. */
@@ -88,7 +90,7 @@ export async function summarizeRun(
     const state = states.get(receipt.chunk) ?? {};
     states.set(receipt.chunk, state);
     foldReceipt(state, receipt);
-    if (receipt.step === 'evaluate') summary.addSpend(receipt.spend);
+    if (receipt.step === 'evaluate') summary.addSpend(receipt);
   }
   for await (const chunk of readManifest(storage, workBucket, run.name)) {
     summary.addChunk(chunk, states.get(chunk.chunk) ?? {});
@@ -100,6 +102,8 @@ export async function summarizeRun(
 export class SummaryBuilder {
   readonly #summary: RunSummary;
   #planComplete = false;
+  /** Chunks whose batch answers are in the sum. */
+  readonly #batchPaid = new Set<number>();
 
   constructor(run: { name: string; startTime: string }, error?: NamedError) {
     this.#summary = {
@@ -146,11 +150,16 @@ export class SummaryBuilder {
     this.#planComplete = !plan.more;
     if (plan.outcome === 'duplicate' || plan.outcome === 'dryRun') summary.status = plan.outcome;
     if (plan.duplicateOf !== undefined) summary.duplicateOf = plan.duplicateOf;
+    if (plan.warnings !== undefined) summary.warnings = [...(summary.warnings ?? []), ...plan.warnings];
     if (plan.estimate !== undefined) summary.estimate = addEstimates(summary.estimate, plan.estimate);
   }
 
-  addSpend(spend: JudgeSpend): void {
+  /** Money is summed over all attempts of a chunk; what a batch job answered was paid once, whoever read it. */
+  addSpend({ chunk, spend, batchSpend }: EvaluateReceipt): void {
     addSpend(this.#summary.spend, spend);
+    if (batchSpend === undefined || this.#batchPaid.has(chunk)) return;
+    this.#batchPaid.add(chunk);
+    addSpend(this.#summary.spend, batchSpend);
   }
 
   addBatch(report: BatchReport | undefined): void {

@@ -34,7 +34,7 @@ function causeOf(cause: string): string {
   }
 }
 
-function publish({ status, lines, verdicts, spend }: RunSummary): void {
+function publish({ status, lines, verdicts, spend, warnings }: RunSummary): void {
   const counts = {
     TracedLines: lines.traced,
     QuarantinedLines: lines.quarantined,
@@ -44,6 +44,8 @@ function publish({ status, lines, verdicts, spend }: RunSummary): void {
     HeldVerdicts: verdicts.heldByBudget,
     LostVerdicts: verdicts.lost,
     RunsFailed: status === 'failed' ? 1 : 0,
+    // All that is warned of at present is the model's end.
+    JudgeModelEnding: warnings === undefined ? 0 : 1,
   } satisfies Record<Exclude<RunMetric, 'JudgeUsd'>, number>;
   for (const [name, value] of Object.entries(counts)) metrics.addMetric(name, MetricUnit.Count, value);
   if (spend.usd !== null) metrics.addMetric('JudgeUsd' satisfies RunMetric, MetricUnit.NoUnit, spend.usd);

@@ -4,18 +4,23 @@
  */
 import { randomUUID } from 'node:crypto';
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
-import type { HttpAnswer } from './converse.ts';
+import type { AnswerFault } from './behaviour.ts';
+import { type HttpAnswer, serviceError } from './converse.ts';
 
-/** Answers one Converse body: the status and the reply's text. */
-export type AnswerConverse = (modelId: string, body: unknown) => HttpAnswer;
+/** Answers one Converse body, in the wrong way when told so: the status and the reply's text. */
+export type AnswerConverse = (modelId: string, body: unknown, fault: AnswerFault | undefined) => HttpAnswer;
 
 export interface BatchBehaviour {
   /** Milliseconds until a job ends. Default 0. */
   delayMs?: number;
+  /** No job is taken, with this message. */
+  refuseWith?: string;
   /** Every job fails with this message. */
   failWith?: string;
   /** Every n-th record has an error in place of an answer. */
   errorEvery?: number;
+  /** Every n-th record's answer is wrong in this way. */
+  fault?: { kind: AnswerFault; every: number };
 }
 
 interface Job {
@@ -72,6 +77,8 @@ export class BatchJobs {
     if (request.modelInvocationType !== 'Converse' || this.#s3 === undefined) {
       return json(400, { message: 'The stand-in runs Converse jobs alone, and needs an S3.' });
     }
+    const { refuseWith } = this.behaviour;
+    if (refuseWith !== undefined) return serviceError(400, 'ValidationException', refuseWith);
     const known = this.jobs.find((job) => job.request.clientRequestToken === request.clientRequestToken);
     if (known !== undefined) return json(200, { jobArn: known.jobArn });
     const job: Job = {
@@ -133,8 +140,9 @@ export class BatchJobs {
   #record(modelId: string, line: string, counts: { success: number; error: number }): string {
     const { recordId, modelInput } = JSON.parse(line) as { recordId: string; modelInput: unknown };
     this.records += 1;
-    const { errorEvery } = this.behaviour;
-    const answer = this.#answer(modelId, modelInput);
+    const { errorEvery, fault } = this.behaviour;
+    const isWrong = fault !== undefined && this.records % fault.every === 0;
+    const answer = this.#answer(modelId, modelInput, isWrong ? fault.kind : undefined);
     if ((errorEvery !== undefined && this.records % errorEvery === 0) || answer.status !== 200) {
       counts.error += 1;
       return JSON.stringify({ recordId, modelInput, error: { errorCode: 400, errorMessage: 'The record failed.' } });

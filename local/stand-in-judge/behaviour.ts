@@ -36,8 +36,11 @@ const modelBehaviourSchema = z.strictObject({
   systemPrompt: z.enum(['accepted', 'rejected']).default('accepted'),
   /** `counted`: cached tokens are counted as such, as on Bedrock; `ignored`: as on a model that caches nothing. */
   caching: z.enum(['ignored', 'counted', 'rejected']).default('ignored'),
-  /** `denied`: no access; `invalid`: no such identifier; `ended`: past its life. */
-  state: z.enum(['active', 'legacy', 'ended', 'missing', 'denied', 'invalid']).default('active'),
+  /**
+   * `denied`: no access; `invalid`: no such identifier; `ended`: past its life; `unlisted`: works, by a profile that
+   * routes elsewhere, and cannot be looked up in this region.
+   */
+  state: z.enum(['active', 'legacy', 'ended', 'missing', 'denied', 'invalid', 'unlisted']).default('active'),
   /** A request of more is refused as too long. */
   maxInputTokens: z.number().int().positive().optional(),
 });

@@ -82,6 +82,7 @@ function unavailable(model: ModelBehaviour): HttpAnswer | undefined {
     case 'invalid':
       return invalid('The provided model identifier is invalid.');
     case 'active':
+    case 'unlisted':
       return undefined;
   }
 }

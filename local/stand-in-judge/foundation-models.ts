@@ -15,7 +15,8 @@ export function foundationModel(modelId: string, model: ModelBehaviour): HttpAns
     return serviceError(403, 'AccessDeniedException', 'User is not authorized to perform: bedrock:GetFoundationModel');
   if (model.state === 'invalid')
     return serviceError(400, 'ValidationException', 'The provided model identifier is invalid.');
-  if (model.state === 'missing') return serviceError(404, 'ResourceNotFoundException', 'The model was not found.');
+  if (model.state === 'missing' || model.state === 'unlisted')
+    return serviceError(404, 'ResourceNotFoundException', 'The model was not found.');
   const now = Date.now();
   const lifecycle = {
     active: { status: 'ACTIVE' },
@@ -36,10 +37,16 @@ export function foundationModel(modelId: string, model: ModelBehaviour): HttpAns
 /** What an id or an ARN names. */
 export const nameIn = (idOrArn: string): string => idOrArn.slice(idOrArn.lastIndexOf('/') + 1);
 
-/** A cross-region profile of the model whose id follows the first dot. */
-export function inferenceProfile(idOrArn: string): HttpAnswer {
+/** The model of a cross-region profile: its id follows the first dot. */
+export const modelOfProfile = (idOrArn: string): string => nameIn(idOrArn).replace(/^[a-z-]+\./, '');
+
+/** A cross-region profile; it goes when its model goes. */
+export function inferenceProfile(idOrArn: string, model: ModelBehaviour): HttpAnswer {
   const profileId = nameIn(idOrArn);
-  const modelId = profileId.replace(/^[a-z-]+\./, '');
+  const modelId = modelOfProfile(idOrArn);
+  if (model.state === 'missing') {
+    return serviceError(404, 'ResourceNotFoundException', 'The inference profile was not found.');
+  }
   return ok({
     inferenceProfileId: profileId,
     inferenceProfileArn: `arn:aws:bedrock:us-east-1:000000000000:inference-profile/${profileId}`,

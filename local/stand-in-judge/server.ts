@@ -11,7 +11,7 @@ import { BatchJobs } from './batch-jobs.ts';
 import { type Behaviour, type BehaviourInput, behaviourSchema, modelBehaviour } from './behaviour.ts';
 import { type ConverseBody, converse, type HttpAnswer, serviceError } from './converse.ts';
 import { createForwarder, type ForwardTarget } from './forward.ts';
-import { foundationModel, inferenceProfile, nameIn } from './foundation-models.ts';
+import { foundationModel, inferenceProfile, modelOfProfile, nameIn } from './foundation-models.ts';
 import { type Counts, ModelService, type Operation, type RecordedCall } from './model-service.ts';
 
 export interface StandInOptions {
@@ -72,15 +72,9 @@ export class StandInJudge {
     this.service = new ModelService({ behaviour, keepCalls, forwarder: forward && createForwarder(forward) });
     this.forwards = forward !== undefined;
     this.batch = new BatchJobs(
-      (modelId, body) =>
-        converse(
-          modelId,
-          body as ConverseBody,
-          modelBehaviour(this.behaviour, modelId),
-          undefined,
-          new Map(),
-          Date.now(),
-        ).answer,
+      (modelId, body, fault) =>
+        converse(modelId, body as ConverseBody, modelBehaviour(this.behaviour, modelId), fault, new Map(), Date.now())
+          .answer,
     );
     const handle = (request: Request, response: Response): void => void this.handle(request, response);
     const h1 = http.createServer(handle);
@@ -193,7 +187,10 @@ export class StandInJudge {
     const job = /^\/model-invocation-job\/(.+)$/.exec(path)?.[1];
     if (job !== undefined && method === 'GET') return this.batch.get(decodeURIComponent(job));
     const profile = /^\/inference-profiles\/(.+)$/.exec(path)?.[1];
-    if (profile !== undefined) return inferenceProfile(decodeURIComponent(profile));
+    if (profile !== undefined) {
+      const id = decodeURIComponent(profile);
+      return inferenceProfile(id, modelBehaviour(this.behaviour, modelOfProfile(id)));
+    }
     const body = method === 'POST' ? (JSON.parse(text) as { model?: string }) : {};
     const operation = method === 'POST' ? operationOf(path, body) : undefined;
     if (operation === undefined) {

@@ -325,6 +325,7 @@ export class FaultCase {
       isRunning: async (arn: string) => this.#pipeline.running.has(arn),
       scorers: this.scorers.length,
       assertJudgeAffordable: () => undefined,
+      checkJudgeModel: async () => undefined,
       createEstimator: () => {
         throw new Error('No fault is tested on a dry run');
       },

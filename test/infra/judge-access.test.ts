@@ -111,6 +111,48 @@ it.each<[string, string, Line[]]>([
   expect(judgeLines({ BEDROCK_MODEL_ID: model })).toEqual(lines);
 });
 
+describe('looking a model up', () => {
+  const lookUp = (model: string): Line[] =>
+    (
+      policiesOf(
+        templateOf({
+          EVALUATION_BUDGET_USD: '0',
+          BEDROCK_MODEL_ID: model,
+          ...(model.startsWith('openai:') ? { JUDGE_SECRET_ARN: SECRET } : {}),
+        }),
+      ).PlanCapturesRole ?? []
+    ).filter(([[action]]) => action?.startsWith('bedrock:'));
+  const model = (resource: string): Line => [['bedrock:GetFoundationModel'], [resource]];
+  const profile = (resource: string): Line => [['bedrock:GetInferenceProfile'], [resource]];
+
+  it.each<[string, Line[]]>([
+    ['amazon.nova-lite-v1:0', [model('arn:aws:bedrock:eu-west-1::foundation-model/amazon.nova-lite-v1:0')]],
+    [
+      'eu.amazon.nova-lite-v1:0',
+      [
+        profile(`${AT}:inference-profile/eu.amazon.nova-lite-v1:0`),
+        model('arn:aws:bedrock:eu-west-1::foundation-model/amazon.nova-lite-v1:0'),
+      ],
+    ],
+    [
+      `${AT}:application-inference-profile/a1b2c3d4e5f6`,
+      [
+        profile(`${AT}:application-inference-profile/a1b2c3d4e5f6`),
+        model('arn:aws:bedrock:eu-west-1::foundation-model/*'),
+      ],
+    ],
+    [
+      'arn:aws:bedrock:eu-west-1::foundation-model/amazon.nova-lite-v1:0',
+      [model('arn:aws:bedrock:eu-west-1::foundation-model/amazon.nova-lite-v1:0')],
+    ],
+    [`${AT}:provisioned-model/abc123`, []],
+    ['sagemaker:/my-judge', []],
+    ['openai:/gpt-5-mini', []],
+  ])('%s', (id, lines) => {
+    expect(lookUp(id)).toEqual(lines);
+  });
+});
+
 it('a judge elsewhere needs its key, and nothing of Bedrock', () => {
   expect(judgeLines({ BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_SECRET_ARN: SECRET })).toEqual([
     [['secretsmanager:GetSecretValue'], [SECRET]],

@@ -35,6 +35,8 @@ it.each<[string, Line[]]>([
       [['s3:AbortMultipartUpload'], work('runs/*/manifest/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['states:DescribeExecution'], [`${STATES}:execution:${MACHINE}:*`]],
+      [['bedrock:GetInferenceProfile'], [PROFILE]],
+      [['bedrock:GetFoundationModel'], ['arn:aws:bedrock:eu-west-1::foundation-model/anthropic.claude-sonnet-4-6']],
     ],
   ],
   [

@@ -238,6 +238,92 @@ test('a write whose reply was lost is not made twice', async () => {
   expect(await spending()).toEqual({ spentUsd: 0.1, committedUsd: 0.1 });
 });
 
+describe('a deposit', () => {
+  const NAME = 'batch/a-run/0';
+
+  async function deposited(amounts: number[], options: Partial<BudgetOptions> = {}) {
+    const one = budget(options);
+    for (const usd of amounts) expect(await one.setAside(usd)).toBe(true);
+    return one.closeWithDeposit(NAME);
+  }
+
+  test('keeps what was reserved, and gives back what was not paid: once', async () => {
+    const deposit = await deposited([0.2, 0.3], { runUsd: 0.8 });
+    expect(deposit).toEqual({ name: NAME, scopes: [runScope('a-run'), dayScope(noon)] });
+    for (const scope of deposit.scopes) expect(await spending(scope)).toEqual({ spentUsd: 0, committedUsd: 0.5 });
+    // Others meet what is set aside as if it were paid.
+    expect(await budget().reserve(0.51)).toBe('held');
+    expect(await budget().settleDeposit(deposit, 0.1)).toBe(true);
+    expect(await budget().settleDeposit(deposit, 0.1)).toBe(false);
+    for (const scope of deposit.scopes) expect(await spending(scope)).toEqual({ spentUsd: 0.1, committedUsd: 0.1 });
+  });
+
+  test('settled by several at the same time is booked once', async () => {
+    const deposit = await deposited([0.4]);
+    const results = await Promise.all(Array.from({ length: 6 }, () => budget().settleDeposit(deposit, 0.25)));
+    expect(results.filter(Boolean)).toHaveLength(1);
+    expect(await spending()).toEqual({ spentUsd: 0.25, committedUsd: 0.25 });
+  });
+
+  test('takes the place of the one that an earlier attempt has left', async () => {
+    await deposited([0.7]);
+    const again = budget();
+    await again.dropDeposit(NAME);
+    await again.setAside(0.6);
+    await again.closeWithDeposit(NAME);
+    expect(await spending()).toEqual({ spentUsd: 0, committedUsd: 0.6 });
+  });
+
+  test('is settled on the day on which it was made', async () => {
+    const deposit = await deposited([0.2]);
+    const tomorrow = budget({ now: () => noon + 24 * 3_600_000 });
+    await tomorrow.settleDeposit(deposit, 0.05);
+    expect(await spending()).toEqual({ spentUsd: 0.05, committedUsd: 0.05 });
+    expect(await spending(dayScope(noon + 24 * 3_600_000))).toEqual({ spentUsd: 0, committedUsd: 0 });
+  });
+
+  test('outlives the leases of Lambdas, and is not given back by those who need room', async () => {
+    await deposited([0.9]);
+    expect(await budget({ now: () => noon + 3 * LEASE_MS }).reserve(0.2)).toBe('held');
+    expect((await spending()).committedUsd).toBe(0.9);
+  });
+
+  test('is made once when the reply to its write is lost', async () => {
+    const one = budget();
+    await one.setAside(0.3);
+    let lose = true;
+    client.middlewareStack.add(
+      (next) => async (args) => {
+        const result = await next(args);
+        if (!lose) return result;
+        lose = false;
+        throw Object.assign(new Error('socket hang up'), { name: 'TimeoutError', code: 'ECONNRESET' });
+      },
+      { step: 'deserialize', name: 'loseReplies', priority: 'low' },
+    );
+    try {
+      await one.closeWithDeposit(NAME);
+    } finally {
+      client.middlewareStack.remove('loseReplies');
+    }
+    expect(lose).toBe(false);
+    expect(await spending()).toEqual({ spentUsd: 0, committedUsd: 0.3 });
+  });
+
+  test('has no more in it than the cap leaves room for, and nobody waits for that', async () => {
+    const one = budget({ dailyUsd: 0.1 });
+    expect(await one.setAside(0.06)).toBe(true);
+    expect(await one.setAside(0.06)).toBe(false);
+    expect(await one.setAside(0.04)).toBe(true);
+    await one.closeWithDeposit(NAME);
+    expect(await spending()).toEqual({ spentUsd: 0, committedUsd: 0.1 });
+  });
+
+  test('is none where nothing was reserved', async () => {
+    expect(await deposited([])).toEqual({ name: NAME, scopes: [] });
+  });
+});
+
 test('a cap of 0 means none, and nothing is asked', async () => {
   requests = 0;
   const one = budget({ dailyUsd: 0 });

@@ -1,5 +1,9 @@
 /** Batch inference on the deployed path: one job over a run's captures, what it costs, and what happens when it fails. */
-import { DEFAULT_JUDGE_MODEL } from '../../lambda/contract.ts';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
+import { GetObjectCommand } from '@aws-sdk/client-s3';
+import { DEFAULT_JUDGE_MODEL, workKeys } from '../../lambda/contract.ts';
+import { dayScope, readSpending } from '../../lambda/judge/budget.ts';
 import { priceCall } from '../../lambda/judge/prices.ts';
 import type { RunSummary } from '../../lambda/run/summary.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
@@ -12,6 +16,11 @@ jest.setTimeout(120_000);
 
 let environment: LocalEnvironment;
 let pipeline: DeployedPipeline;
+let dynamo: DynamoDBClient;
+let table: string;
+/** US dollars, by the summaries of all runs so far. */
+let paidUsd = 0;
+const firstDay = dayScope(Date.now());
 
 beforeAll(async () => {
   environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.01' } });
@@ -20,9 +29,16 @@ beforeAll(async () => {
   await environment.mlflow;
   // The rule would judge every file by Converse as soon as it is there.
   await pipeline.disableRule();
+  const { url, region, env } = environment.ministack;
+  const credentials = { accessKeyId: env.AWS_ACCESS_KEY_ID ?? '', secretAccessKey: env.AWS_SECRET_ACCESS_KEY ?? '' };
+  dynamo = new DynamoDBClient({ endpoint: url, region, credentials });
+  const FunctionName = pipeline.functionName('evaluator');
+  const { Environment } = await environment.clients.lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
+  table = Environment?.Variables?.BUDGET_TABLE ?? '';
 }, 300_000);
 
 afterAll(async () => {
+  dynamo?.destroy();
   await environment?.stop();
 });
 
@@ -38,8 +54,33 @@ async function judgeInBatch(name: string, records: number, more: object = {}): P
     key,
     Array.from({ length: records }, (_, n) => chatLine(`${name}-${n}`)),
   );
-  return pipeline.run(pipeline.event(key, { judge: 'batch', ...more }));
+  return run(pipeline.event(key, { judge: 'batch', ...more }));
 }
+
+async function run(input: object): Promise<Outcome> {
+  const outcome = await pipeline.run(input);
+  paidUsd += outcome.summary?.spend.usd ?? 0;
+  return outcome;
+}
+
+/** The day's budget, over midnight if need be. */
+async function spending(): Promise<{ spentUsd: number; committedUsd: number }> {
+  const sum = { spentUsd: 0, committedUsd: 0 };
+  for (const scope of new Set([firstDay, dayScope(Date.now())])) {
+    const day = await readSpending({ client: dynamo, table }, scope);
+    sum.spentUsd += day.spentUsd;
+    sum.committedUsd += day.committedUsd;
+  }
+  return sum;
+}
+
+/** After every run: what was booked is what was paid, and nothing of what was set aside for it is held back. */
+afterEach(async () => {
+  const { spentUsd, committedUsd } = await spending();
+  // Each booking is rounded up to a nanodollar.
+  expect(spentUsd).toBeCloseTo(paidUsd, 6);
+  expect(committedUsd).toBeCloseTo(spentUsd, 9);
+});
 
 function summaryOf({ status, error, cause, summary }: Outcome): RunSummary {
   expect({ status, error, cause }).toEqual({ status: 'SUCCEEDED' });
@@ -60,6 +101,22 @@ test('a run with enough captures is one job, at half the price, and asks Convers
   const { inputTokens, outputTokens, usd } = summary.spend;
   const online = priceCall(DEFAULT_JUDGE_MODEL, { inputTokens, outputTokens }) ?? 0;
   expect(usd).toBeCloseTo(online / 2, 6);
+  expect((await spending()).spentUsd).toBeGreaterThan(0);
+});
+
+test('the answers applied once more are neither booked nor given back twice', async () => {
+  const first = await judgeInBatch('twice', RECORDS);
+  expect(summaryOf(first).verdicts.failed).toBe(0);
+  const before = await spending();
+  const manifest = await environment.clients.s3.send(
+    new GetObjectCommand({ Bucket: pipeline.outputs.workBucket, Key: workKeys.batchManifest(first.name) }),
+  );
+  const [chunk] = ((await manifest.Body?.transformToString()) ?? '').split('\n').filter(Boolean);
+  const { options } = first.summary ?? {};
+  const request = { run: first.name, chunk: JSON.parse(chunk ?? ''), options, attempt: 1, phase: 'apply' };
+  const again = await pipeline.invoke('evaluator', request);
+  expect(again).toMatchObject({ error: undefined, payload: { newVerdicts: 0, failed: 0 } });
+  expect(await spending()).toEqual(before);
 });
 
 test('the same run again starts no job and asks nothing', async () => {
@@ -93,8 +150,29 @@ test('a job that fails fails the run by name, and a retry heals it', async () =>
   expect(failed).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
   expect(failed.cause).toContain('JudgeBatchFailed');
   expect(failed.cause).toContain('no capacity');
-  const retried = await pipeline.run({ retry: { run: failed.name, what: 'failed' }, judge: 'converse' });
+  expect(failed.summary?.spend.usd).toBe(0);
+  const retried = await run({ retry: { run: failed.name, what: 'failed' }, judge: 'converse' });
   expect(summaryOf(retried).verdictsByScorer.safety).toEqual({ yes: RECORDS });
+});
+
+test('a job that Bedrock refuses fails the run by name', async () => {
+  environment.judge.batch.behaviour = { refuseWith: 'The model does not support batch inference.' };
+  const refused = await judgeInBatch('refused', RECORDS);
+  expect(refused).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
+  expect(refused.cause).toContain('JudgeBatchRefused');
+  expect(refused.cause).toContain('does not support batch inference');
+});
+
+test('answers that lack verdicts keep what they have, and the missing ones are asked for', async () => {
+  environment.judge.batch.behaviour = { fault: { kind: 'missing-keys', every: 4 } };
+  const summary = summaryOf(await judgeInBatch('partial', RECORDS));
+  expect(environment.judge.counts.calls).toBe(RECORDS / 4);
+  expect(summary.spend.calls).toBe(RECORDS + RECORDS / 4);
+  expect(summary.verdicts.failed).toBe(0);
+  for (const values of Object.values(summary.verdictsByScorer)) {
+    const { sum: _, ...counts } = values;
+    expect(Object.values(counts).reduce((a, b) => a + b, 0)).toBe(RECORDS);
+  }
 });
 
 test('what the budget leaves no room for is held, and judged by a retry', async () => {
@@ -102,6 +180,6 @@ test('what the budget leaves no room for is held, and judged by a retry', async 
   const summary = summaryOf(held);
   expect(summary.verdicts.heldByBudget).toBeGreaterThan(0);
   expect(summary.spend.usd).toBeLessThanOrEqual(0.05);
-  const retried = await pipeline.run({ retry: { run: held.name, what: 'held' }, judge: 'converse', budgetUsd: 10 });
+  const retried = await run({ retry: { run: held.name, what: 'held' }, judge: 'converse', budgetUsd: 10 });
   expect(summaryOf(retried).verdicts.heldByBudget).toBe(0);
 });

@@ -2,7 +2,8 @@
 import { CreateBucketCommand, GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { readEnvironment } from '../../lambda/common/environment.ts';
 import { Storage } from '../../lambda/common/storage.ts';
-import type { ManifestLine, PlanRequest, PlanResult } from '../../lambda/contract.ts';
+import type { ManifestLine, PlanReceipt, PlanRequest, PlanResult } from '../../lambda/contract.ts';
+import type { ModelCheck } from '../../lambda/judge/model-check.ts';
 import { type PlannerDependencies, planCaptures } from '../../lambda/run/planner.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
@@ -53,6 +54,7 @@ beforeAll(async () => {
     isRunning: async (arn) => running.has(arn),
     scorers: 11,
     assertJudgeAffordable: () => undefined,
+    checkJudgeModel: async () => undefined,
     createEstimator: () => {
       const estimate = {
         captures: 0,
@@ -176,6 +178,44 @@ describe('one object', () => {
     const plan = await dependencies.storage.getJson(WORK, 'runs/dry/plan/00000000.json');
     expect(plan).toMatchObject({ lines: 4, chunks: 1, estimate: { captures: 2 } });
     await expect(manifestOf(result)).rejects.toMatchObject({ name: 'NoSuchKey' });
+  });
+});
+
+describe('the judge’s model', () => {
+  const key = 'my-endpoint/model.jsonl';
+  const withModel = (check: Partial<ModelCheck> | undefined) => ({
+    ...dependencies,
+    checkJudgeModel: async () => check as ModelCheck | undefined,
+  });
+  const legacy = { level: 'warning', message: 'It ends on 2027-01-31.' } as const;
+  const gone = { level: 'error', model: 'm', message: 'It has ended: set BEDROCK_MODEL_ID to a newer model.' } as const;
+  const planOf = (run: string) => dependencies.storage.getJson<PlanReceipt>(WORK, `runs/${run}/plan/00000000.json`);
+
+  beforeAll(() => put(key, line(1)));
+
+  test('that will end is told of, and the run goes on', async () => {
+    expect((await planCaptures(request('legacy', event(key)), withModel(legacy))).outcome).toBe('planned');
+    expect((await planOf('legacy'))?.warnings).toEqual([legacy.message]);
+    expect((await planCaptures(request('active', event(key)), withModel(undefined))).outcome).toBe('planned');
+    expect(await planOf('active')).not.toHaveProperty('warnings');
+  });
+
+  test('that is gone stops the run before anything is planned, unless nothing is to be judged', async () => {
+    await expect(planCaptures(request('gone', event(key)), withModel(gone))).rejects.toMatchObject({
+      name: 'JudgeModelGone',
+      message: expect.stringContaining('set BEDROCK_MODEL_ID'),
+    });
+    expect(await planOf('gone')).toBeUndefined();
+    const off = { ...event(key), evaluate: false };
+    expect((await planCaptures(request('off', off), withModel(gone))).outcome).toBe('planned');
+    const dry = { ...event(key), dryRun: true };
+    expect((await planCaptures(request('dry-gone', dry), withModel(gone))).outcome).toBe('dryRun');
+    expect((await planOf('dry-gone'))?.warnings).toEqual([gone.message]);
+  });
+
+  test('is looked at when a run starts, not in each part of it', async () => {
+    const later = request('later', event(key), { part: 1 });
+    expect((await planCaptures(later, withModel(gone))).outcome).toBe('planned');
   });
 });
 

@@ -6,7 +6,9 @@
  *                stays within the cap, in one atomic write
  *     spent      what has really been paid, in nanodollars
  *     lease#<id> one per Lambda at work: {amount, seq, until}. `amount` is the part of `committed` it has not yet
- *                reported as spent; after `until` it is taken for dead, and anybody may give its lease back
+ *                reported as spent; after `until` it is taken for dead, and anybody may give its lease back.
+ *                A deposit is a lease that no Lambda holds: money for answers that come when the Lambda that asked for
+ *                them has long ended
  */
 import {
   type AttributeValue,
@@ -20,6 +22,9 @@ import { namedTableError } from './table-errors.ts';
 
 /** A lease that its Lambda does not renew for this long is given back. Judge calls end within a minute. */
 export const LEASE_MS = 120_000;
+
+/** As long as the answers to a batch of requests are kept: after that nobody can have anything to pay from a deposit. */
+export const DEPOSIT_MS = 7 * 24 * 3_600_000;
 
 /** What is kept of a day's or a run's figures: long enough to look them up for the month's bill. */
 const TTL_SECONDS = 62 * 24 * 3600;
@@ -39,6 +44,19 @@ export interface Lease {
   seq: number;
   /** Epoch milliseconds. */
   until: number;
+}
+
+/** A change of a lease, made in one write. */
+export interface LeaseChange {
+  /** Nanodollars added to the lease, within `cap`. */
+  take: Nanos;
+  cap: Nanos;
+  /** Nanodollars to report as paid. */
+  spent: Nanos;
+  /** The rest of the lease is given back. */
+  end: boolean;
+  /** Nanodollars of the lease that become a deposit of this name. */
+  deposit?: { name: string; amount: Nanos } | undefined;
 }
 
 const LEASE_PREFIX = 'lease#';
@@ -96,38 +114,46 @@ export class Account {
   }
 
   /**
-   * Writes a lease's new state: adds `amount` to it (within `cap`), reports `spent`, renews it, or ends it.
+   * Writes a lease's new state: adds to it, reports what was paid from it, renews it, or ends it.
    *
    * @param previous the lease as this Lambda last wrote it; `undefined` for a new one
-   * @param change `take`: nanodollars added to the lease; `spent`: nanodollars to report; `end`: the rest is given back
    * @returns the lease now (`undefined` when ended), `full` when the cap leaves no room, `lost` when the lease had run
    *   out and somebody gave it back: what was `spent` is booked all the same
    */
   async write(
     id: string,
     previous: Lease | undefined,
-    change: { take: Nanos; cap: Nanos; spent: Nanos; end: boolean },
+    change: LeaseChange,
   ): Promise<Lease | undefined | 'full' | 'lost'> {
-    const { take, cap, spent, end } = change;
+    const { take, cap, spent, end, deposit } = change;
     if (take > cap) return 'full';
     // More may have been paid than was reserved: then the lease is used up, and the excess is committed on top.
-    const left = (previous?.amount ?? 0) + take - spent;
+    const left = (previous?.amount ?? 0) + take - spent - (deposit?.amount ?? 0);
     const next: Lease = { amount: Math.max(0, left), seq: (previous?.seq ?? 0) + 1, until: this.#now() + LEASE_MS };
     const committed = take + Math.max(0, -left) - (end ? next.amount : 0);
     const condition = [
       previous === undefined ? 'attribute_not_exists(#lease)' : '#lease.#seq = :seq',
       ...(take > 0 ? ['(attribute_not_exists(#committed) OR #committed <= :limit)'] : []),
+      ...(deposit === undefined ? [] : ['attribute_not_exists(#deposit)']),
     ].join(' AND ');
+    const set = `${end ? 'REMOVE #lease SET' : 'SET #lease = :lease,'}${deposit === undefined ? '' : ' #deposit = :deposit,'}`;
     const ok = await this.#update({
-      expression: `${end ? 'REMOVE #lease SET' : 'SET #lease = :lease,'} #committed = if_not_exists(#committed, :zero) + :committed, #spent = if_not_exists(#spent, :zero) + :spent, #ttl = :ttl`,
+      expression: `${set} #committed = if_not_exists(#committed, :zero) + :committed, #spent = if_not_exists(#spent, :zero) + :spent, #ttl = :ttl`,
       condition,
-      names: { '#lease': `${LEASE_PREFIX}${id}`, ...(previous === undefined ? {} : { '#seq': 'seq' }) },
+      names: {
+        '#lease': `${LEASE_PREFIX}${id}`,
+        ...(previous === undefined ? {} : { '#seq': 'seq' }),
+        ...(deposit === undefined ? {} : { '#deposit': `${LEASE_PREFIX}${deposit.name}` }),
+      },
       values: {
         ':committed': number(committed),
         ':spent': number(spent),
         ...(end ? {} : { ':lease': leaseValue(next) }),
         ...(previous === undefined ? {} : { ':seq': number(previous.seq) }),
         ...(take > 0 ? { ':limit': number(cap - take) } : {}),
+        ...(deposit === undefined
+          ? {}
+          : { ':deposit': leaseValue({ amount: deposit.amount, seq: 1, until: this.#now() + DEPOSIT_MS }) }),
       },
     });
     if (ok) return end ? undefined : next;
@@ -139,9 +165,12 @@ export class Account {
     id: string,
     previous: Lease | undefined,
     next: Lease,
-    { spent, end }: { spent: Nanos; end: boolean },
+    { spent, end, deposit }: LeaseChange,
   ): Promise<Lease | undefined | 'full' | 'lost'> {
-    const stored = (await this.read()).leases.get(id);
+    const { leases } = await this.read();
+    const stored = leases.get(id);
+    // The deposit is there: this write went through, or that of an attempt at the same work that goes on elsewhere.
+    if (deposit !== undefined && leases.has(deposit.name)) return undefined;
     if (stored !== undefined && stored.seq === next.seq) return next;
     if (stored?.seq === previous?.seq) return 'full';
     // A lease that has not run out is given back by nobody else: it is our own end that went through.
@@ -165,15 +194,28 @@ export class Account {
     let freed = 0;
     for (const [id, lease] of state.leases) {
       if (lease.until > this.#now()) continue;
-      const ok = await this.#update({
-        expression: 'REMOVE #lease SET #committed = #committed - :amount, #spent = #spent + :zero, #ttl = :ttl',
-        condition: '#lease.#seq = :seq',
-        names: { '#lease': `${LEASE_PREFIX}${id}`, '#seq': 'seq' },
-        values: { ':amount': number(lease.amount), ':seq': number(lease.seq) },
-      });
-      if (ok) freed += lease.amount;
+      if (await this.#give(id, lease, 0)) freed += lease.amount;
     }
     return freed;
+  }
+
+  /**
+   * Ends a deposit: what was paid is booked, the rest is given back.
+   * @returns whether it was there; a deposit ends once, however often this is called
+   */
+  async settleDeposit(name: string, spent: Nanos): Promise<boolean> {
+    const deposit = (await this.read()).leases.get(name);
+    return deposit !== undefined && (await this.#give(name, deposit, spent));
+  }
+
+  /** Ends a lease in the state in which it was read. @returns false when it has ended or changed meanwhile. */
+  #give(id: string, { amount, seq }: Lease, spent: Nanos): Promise<boolean> {
+    return this.#update({
+      expression: 'REMOVE #lease SET #committed = #committed + :change, #spent = #spent + :spent, #ttl = :ttl',
+      condition: '#lease.#seq = :seq',
+      names: { '#lease': `${LEASE_PREFIX}${id}`, '#seq': 'seq' },
+      values: { ':change': number(spent - amount), ':spent': number(spent), ':seq': number(seq) },
+    });
   }
 
   /** @returns whether the condition held. */

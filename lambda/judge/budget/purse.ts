@@ -101,6 +101,19 @@ export class Purse {
     if (this.#lease !== undefined || this.#unreported > 0) await this.#write(0, true);
   }
 
+  /** The same, but what is reserved becomes a deposit. @returns whether there is one */
+  async closeWithDeposit(name: string): Promise<boolean> {
+    const amount = this.#reserved;
+    if (amount === 0) {
+      await this.close();
+      return false;
+    }
+    this.#closed = true;
+    this.#reserved = 0;
+    await this.#write(0, true, { name, amount });
+    return true;
+  }
+
   get #rest(): Nanos {
     return this.cap - (this.account.committed ?? 0);
   }
@@ -120,15 +133,16 @@ export class Purse {
   }
 
   /** @returns false when the cap left no room for `take`; the rest of the change is then not made either. */
-  async #write(take: Nanos, end: boolean): Promise<boolean> {
+  async #write(take: Nanos, end: boolean, deposit?: { name: string; amount: Nanos }): Promise<boolean> {
     const spent = this.#unreported;
-    const result = await this.account.write(this.#id, this.#lease, { take, cap: this.cap, spent, end });
+    const result = await this.account.write(this.#id, this.#lease, { take, cap: this.cap, spent, end, deposit });
     if (result === 'full') return false;
     this.#lease = result === 'lost' ? undefined : result;
     this.#writtenAt = this.#now();
     this.#unreported -= spent;
     this.#free = (this.#lease?.amount ?? 0) - this.#reserved - this.#unreported;
     // This Lambda stood still past its lease, and another gave it back. What was paid is booked; a new lease starts.
-    return result === 'lost' && (take > 0 || this.#unreported > 0) ? this.#write(take, end) : true;
+    const isOpen = take > 0 || this.#unreported > 0 || deposit !== undefined;
+    return result === 'lost' && isOpen ? this.#write(take, end, deposit) : true;
   }
 }

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { BedrockClient } from '@aws-sdk/client-bedrock';
-import { checkJudgeModel } from '../../../lambda/judge/model-check.ts';
+import { assertModelLives, checkJudgeModel, createModelWatch } from '../../../lambda/judge/model-check.ts';
 import type { ModelBehaviour } from '../../../local/stand-in-judge/behaviour.ts';
 import { credentials, useStandIn } from './setup.ts';
 
@@ -36,6 +36,55 @@ test.each([
   `arn:aws:bedrock:us-east-1::foundation-model/${BASE}`,
 ])('the model behind %s is looked up', async (model) => {
   expect(await check(model, 'ended')).toMatchObject({ state: 'ended' });
+});
+
+test('a profile whose model its own region does not list is not taken for missing', async () => {
+  expect(await check(`us.${BASE}`, 'unlisted')).toMatchObject({ state: 'unknown', level: 'warning' });
+  expect(await check(`us.${BASE}`, 'missing')).toMatchObject({ state: 'missing', level: 'error' });
+  expect(await check(BASE, 'unlisted')).toMatchObject({ state: 'missing', level: 'error' });
+});
+
+describe('at the start of runs', () => {
+  const watch = (state: ModelBehaviour['state'], onTrouble: (error: unknown) => void = () => {}) => {
+    rig.behave({ models: { [BASE]: { state } } });
+    return createModelWatch(BASE, onTrouble, client());
+  };
+
+  test.each(['active', 'unlisted'] as const)('nothing is said of a model that is %s', async (state) => {
+    rig.behave({ models: { [BASE]: { state } } });
+    expect(await createModelWatch(`us.${BASE}`, () => {}, client())()).toBeUndefined();
+  });
+
+  test('a model that will end is told of, and looked up once', async () => {
+    const tell = watch('legacy');
+    const check = await tell();
+    expect(check).toMatchObject({
+      level: 'warning',
+      message: expect.stringContaining('Plan a newer BEDROCK_MODEL_ID'),
+    });
+    expect(() => assertModelLives(check)).not.toThrow();
+    rig.behave({ models: { [BASE]: { state: 'missing' } } });
+    expect(await tell()).toEqual(check);
+  });
+
+  test.each(['ended', 'missing', 'invalid'] as const)('a model that is %s stops the run, by name', async (state) => {
+    const check = await watch(state)();
+    expect(() => assertModelLives(check)).toThrow(
+      expect.objectContaining({ name: 'JudgeModelGone', message: expect.stringContaining('BEDROCK_MODEL_ID') }),
+    );
+  });
+
+  test('a look-up that fails stops nothing, and is told', async () => {
+    const troubles: unknown[] = [];
+    const nowhere = new BedrockClient({
+      endpoint: 'http://127.0.0.1:1',
+      region: 'us-east-1',
+      credentials,
+      maxAttempts: 1,
+    });
+    expect(await createModelWatch(BASE, (error) => troubles.push(error), nowhere)()).toBeUndefined();
+    expect(troubles).toHaveLength(1);
+  });
 });
 
 test('an invalid id is missing', async () => {

@@ -65,7 +65,7 @@ const summarize = (
   const state: ChunkState = {};
   for (const receipt of receipts) {
     foldReceipt(state, receipt);
-    if (receipt.step === 'evaluate') builder.addSpend(receipt.spend);
+    if (receipt.step === 'evaluate') builder.addSpend(receipt);
   }
   if (plans.some(({ chunks }) => chunks > 0)) builder.addChunk(chunk(), state);
   return builder.build();
@@ -86,6 +86,14 @@ describe('the summary of a run', () => {
     const summary = summarize([plan()], [evaluate({ attempt: 1 }), failedAttempt, log()]);
     expect(summary.verdicts.newVerdicts).toBe(20);
     expect(summary.spend).toEqual({ calls: 16, inputTokens: 200, outputTokens: 20, usd: 1 });
+  });
+
+  test('the answers of a batch job are paid once, whatever attempts have read them', () => {
+    const batchSpend = { calls: 10, inputTokens: 1000, outputTokens: 100, usd: 2 };
+    const failed = evaluate({ ok: false, error: { name: 'MlflowUnavailable', message: 'away' }, batchSpend });
+    const early = evaluate({ ok: false, attempt: 1, error: { name: 'StorageUnavailable', message: 'away' } });
+    const summary = summarize([plan()], [log(), failed, early, evaluate({ attempt: 2, batchSpend })]);
+    expect(summary.spend).toEqual({ calls: 34, inputTokens: 1300, outputTokens: 130, usd: 3.5 });
   });
 
   test('a chunk without a log receipt loses its lines and fails the run', () => {
@@ -114,6 +122,12 @@ describe('the summary of a run', () => {
   test('a chunk that was read with fewer lines than planned fails the run', () => {
     const short = log({ counts: { ...log().counts, lines: 9, traced: 7 } });
     expect(summarize([plan()], [short, evaluate()]).status).toBe('failed');
+  });
+
+  test('what planning warns of is in the summary, and fails nothing', () => {
+    const summary = summarize([plan({ warnings: ['The model ends soon.'] })], [log(), evaluate()]);
+    expect(summary).toMatchObject({ status: 'succeeded', warnings: ['The model ends soon.'] });
+    expect(summarize([plan()], [log(), evaluate()])).not.toHaveProperty('warnings');
   });
 
   test('a plan that ended before its last part fails the run', () => {

@@ -1,0 +1,118 @@
+/** The second phase of a chunk under batch inference: the job's answers are read, and their money is accounted for. */
+import { PermanentError } from '../common/errors.ts';
+import type { Storage } from '../common/storage.ts';
+import { type BatchReport, type ChunkRequest, type JudgeSpend, workKeys } from '../contract.ts';
+import { readBatchAnswers } from '../judge/batch/answers.ts';
+import type { CallGate } from '../judge/batch/batch-transport.ts';
+import { recordIdOf } from '../judge/batch/record.ts';
+import type { Budget, Reservation } from '../judge/budget.ts';
+import type { Told } from '../judge/transport.ts';
+import type { Judge } from '../judge/types.ts';
+import { allInputTokens } from '../judge/usage.ts';
+import { groupOf, type PreparedChunk } from './batch-prepare.ts';
+import type { BatchAnswers, SpendingLimit } from './evaluate-chunk.ts';
+import { addSpend, emptySpend } from './receipts.ts';
+
+type BatchJob = BatchReport['jobs'][number];
+
+/** Status of a job that Bedrock did not take; its own begin when it has. */
+export const REFUSED_JOB = 'Refused';
+
+/** Jobs that ended so may lack records; what a job that ended otherwise lacks, it lacks as a whole. */
+const ENDED_WITH_ANSWERS = new Set(['Completed', 'PartiallyCompleted']);
+
+/**
+ * The second phase's judge and limit for each trace of a chunk: its answer from the batch job where there is one, a
+ * call at the usual price where there is none. The chunk's deposit is settled at what the answers cost, none included.
+ *
+ * @returns answers whose `of` throws PermanentError `JudgeBatchFailed` when the chunk's job ended without any
+ */
+export async function batchAnswers(
+  { run, chunk }: ChunkRequest,
+  deps: {
+    storage: Storage;
+    workBucket: string;
+    limit: Budget | undefined;
+    judgeWith(answer: Told | undefined, gate: CallGate): Judge;
+    priceOf(answer: Told): number | null;
+  },
+): Promise<BatchAnswers> {
+  const { storage, workBucket, limit, judgeWith, priceOf } = deps;
+  const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk.chunk));
+  const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
+  const job = report?.jobs.find(({ group }) => group === groupOf(chunk.chunk));
+  const text = job === undefined || !prepared?.records ? '' : await outputOf(run, chunk.chunk, job, deps);
+  const answers = readBatchAnswers(text ?? '');
+  const spendOf = (answer: Told): JudgeSpend => ({
+    calls: 1,
+    inputTokens: allInputTokens(answer.usage),
+    outputTokens: answer.usage.outputTokens,
+    usd: priceOf(answer),
+  });
+  const spend = emptySpend();
+  for (const answer of answers.values()) addSpend(spend, spendOf(answer));
+  if (limit !== undefined && prepared?.deposit !== undefined) {
+    await limit.settleDeposit(prepared.deposit, spend.usd ?? 0);
+  }
+  const held = new Set(prepared?.held);
+  return {
+    spend,
+    of(traceId) {
+      if (job !== undefined && text === undefined) throw withoutAnswer(job);
+      const answer = answers.get(recordIdOf(traceId));
+      if (held.has(traceId)) {
+        return { judge: judgeWith(undefined, async () => false), limit: { reserve: async () => 'held' } };
+      }
+      if (answer === undefined) {
+        return { judge: judgeWith(undefined, async () => true), ...(limit === undefined ? {} : { limit }) };
+      }
+      const later = limit === undefined ? undefined : reserveLater(limit);
+      return {
+        judge: judgeWith(answer, later?.gate ?? (async () => true)),
+        ...(later === undefined ? {} : { limit: later }),
+        paid: spendOf(answer),
+      };
+    },
+  };
+}
+
+/** @returns the chunk's part of the job's output; `undefined` when the job has not come to one */
+async function outputOf(
+  run: string,
+  chunk: number,
+  { arn, status }: BatchJob,
+  { storage, workBucket }: { storage: Storage; workBucket: string },
+): Promise<string | undefined> {
+  const jobId = arn.split('/').at(-1) ?? '';
+  const output = jobId === '' ? undefined : await storage.getText(workBucket, workKeys.batchOutput(run, jobId, chunk));
+  // A job that ended with answers may lack a file of which every record failed.
+  return output?.text ?? (ENDED_WITH_ANSWERS.has(status) ? '' : undefined);
+}
+
+function withoutAnswer({ arn, status, message }: BatchJob): PermanentError {
+  const facts = { got: `${status}${message ? `: ${message}` : ''}`, expected: 'Completed', where: arn || undefined };
+  const what = 'retry the run’s failed chunks';
+  return status === REFUSED_JOB
+    ? new PermanentError('JudgeBatchRefused', `Bedrock refused the batch job; ${what}`, facts)
+    : new PermanentError('JudgeBatchFailed', `The batch job ended without an answer; ${what}`, facts);
+}
+
+/** For a capture with an answer: money is reserved only when the judge has to ask again after all. */
+function reserveLater(limit: Budget): { reserve: SpendingLimit['reserve']; gate: CallGate } {
+  let maxUsd = 0;
+  let reserved: Promise<Reservation | 'held'> | undefined;
+  return {
+    async reserve(usd) {
+      maxUsd = usd;
+      const settle = async (paidUsd: number): Promise<void> => {
+        const reservation = await reserved;
+        if (reservation !== undefined && reservation !== 'held') await reservation.settle(paidUsd);
+      };
+      return { settle };
+    },
+    async gate() {
+      reserved ??= limit.reserve(maxUsd);
+      return (await reserved) !== 'held';
+    },
+  };
+}
