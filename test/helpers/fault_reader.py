@@ -50,6 +50,10 @@ def record_of(line):
     return record if isinstance(record, dict) and isinstance(record.get("captureData"), dict) else None
 
 
+def trace_id_of(experiment_id, line):
+    return "tr-" + hashlib.sha256(experiment_id.encode() + b"\n" + line).hexdigest()[:32]
+
+
 def tokens_of(record):
     """The total that the captured reply itself tells; 0 where it tells none."""
     side = record["captureData"].get("endpointOutput") or {}
@@ -77,8 +81,7 @@ def count(s3, command):
     for line in lines:
         record = record_of(line)
         if record is not None:
-            digest = hashlib.sha256(experiment.experiment_id.encode() + b"\n" + line).hexdigest()
-            records["tr-" + digest[:32]] = record
+            records[trace_id_of(experiment.experiment_id, line)] = record
     traces = traces_of(experiment.experiment_id)
     wanted_events = {record["eventMetadata"]["eventId"] for record in records.values()}
     own = [trace for trace in traces if trace.info.tags.get("event_id") in wanted_events]
@@ -204,7 +207,7 @@ PERSON = AssessmentSource(source_type="HUMAN", source_id="person@example.com")
 def trace_ids(s3, command):
     experiment_id = mlflow.get_experiment_by_name(command["experiment"]).experiment_id
     return [
-        "tr-" + hashlib.sha256(experiment_id.encode() + b"\n" + line).hexdigest()[:32]
+        trace_id_of(experiment_id, line)
         for line in capture_lines(s3, command["bucket"], command["keys"])
     ]
 
