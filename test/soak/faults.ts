@@ -1,0 +1,67 @@
+/** The faults of the soak: all at once, for as long as it lasts, from draws that are the same in every run. */
+import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
+import { type FaultRule, firstFault, mixOf } from '../helpers/fault-proxy.ts';
+import { inBucket, isTraceWrite, slowDown } from '../helpers/fault-rules.ts';
+import type { FaultyEnvironment } from '../helpers/faulty-environment.ts';
+import { POISON } from './records.ts';
+
+/** Together 7% of the requests to MLflow. A stalled reply is waited for a minute, so there are few. */
+const MLFLOW_FAULTS = mixOf([
+  [0.02, { kind: 'reply', status: 429, headers: { 'retry-after': '0' } }],
+  [0.01, { kind: 'reply', status: 500, body: '{}' }],
+  [0.01, { kind: 'replyAfter', status: 500, body: '{}' }],
+  [0.01, { kind: 'reply', status: 502 }],
+  [0.01, { kind: 'cutBefore' }],
+  [0.01, { kind: 'cutAfter' }],
+  [0.0003, { kind: 'stall' }],
+]);
+
+const poison: FaultRule = (request) =>
+  isTraceWrite(request) && request.body.includes(POISON)
+    ? { kind: 'reply', status: 400, body: '{"error_code":"INVALID_PARAMETER_VALUE"}' }
+    : undefined;
+
+/** Together 4% of the requests of the functions to S3. */
+const S3_FAULTS = mixOf(
+  [
+    [0.02, slowDown],
+    [0.01, { kind: 'cutBefore' }],
+  ],
+  2,
+);
+
+const JUDGE_FAULTS = { throttleShare: 0.3, fault: 'cut', faultShare: 0.05 } as const;
+
+/** A function every so often: a chunk that is killed three times fails its run, and a retry has to heal it. */
+const KILL_EVERY_MS = 12_000;
+
+export interface InjectedFaults {
+  mlflow: number;
+  s3: number;
+  kills: number;
+}
+
+/** Switches all faults on. `stop` heals, and says what was injected. */
+export function startFaults(faulty: FaultyEnvironment): { stop(): InjectedFaults } {
+  const writesCut = mixOf([[0.02, { kind: 'cutAfter' }]], 3);
+  const isWorkPut = inBucket(faulty.pipeline.outputs.workBucket, 'PUT');
+  faulty.mlflowProxy.inject(firstFault(poison, MLFLOW_FAULTS));
+  faulty.s3Proxy.inject(firstFault((request) => (isWorkPut(request) ? writesCut(request) : undefined), S3_FAULTS));
+  faulty.environment.judge.behave(JUDGE_FAULTS);
+  const draw = pseudoRandom(4);
+  let kills = 0;
+  const timer = setInterval(() => {
+    kills += faulty.kill(draw() < 0.7 ? 'processor' : 'evaluator', (pids) => {
+      const pid = pids[Math.floor(draw() * pids.length)];
+      return pid === undefined ? [] : [pid];
+    });
+  }, KILL_EVERY_MS);
+  return {
+    stop: () => {
+      clearInterval(timer);
+      const injected = { mlflow: faulty.mlflowProxy.injected(), s3: faulty.s3Proxy.injected(), kills };
+      faulty.heal();
+      return injected;
+    },
+  };
+}

@@ -1,0 +1,210 @@
+/**
+ * `npm run soak [-- --records N]`: N capture lines through a deployed stack while MLflow, S3, the judge and the functions
+ * fail, healed as a person would heal it. A Python program then compares every line with what MLflow and the quarantine
+ * hold. Prints what it found as JSON; exit code 1 when anything is lost, doubled or not accounted for.
+ */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { ListExecutionsCommand } from '@aws-sdk/client-sfn';
+import { numberFlag } from '../../bench/support/flags.ts';
+import { CAPTURE_BUCKET } from '../../local/environment.ts';
+import { cleanEnvironment } from '../../local/ministack.ts';
+import { projectPath } from '../../local/project-root.ts';
+import { defaultPythonEnvironment } from '../../local/python-presets.ts';
+import type { DeployedPipeline, Outcome } from '../helpers/deployed-pipeline.ts';
+import { FaultyEnvironment } from '../helpers/faulty-environment.ts';
+import { startFaults } from './faults.ts';
+import { HOURS, type SoakCounts, soakFiles } from './records.ts';
+
+const DEFAULT_RECORDS = 200_000;
+const ENDPOINT = 'soak-endpoint';
+/**
+ * MLflow on SQLite takes some 150 traces a second, and 30 where each gets its verdicts: of 200,000 records 5,000 with
+ * verdicts are 3 minutes, the others 22.
+ */
+const EVALUATED_SHARE = 0.05;
+const MOST_EVALUATED = 5_000;
+/** Of the evaluated ones the judge sees this share; code scorers run on all. */
+const SAMPLE_RATE = '0.1';
+/** A run's end may take the whole soak. */
+const RUN_LIMIT_MS = 60 * 60_000;
+/** Runs at a time. Each has three chunks under way, each with two requests: together about as many as MLflow's pool. */
+const RUNS_AT_ONCE = 2;
+/** Retries under fire, then as many without faults. */
+const MOST_ROUNDS = 6;
+
+const started = Date.now();
+const log = (line: string): void =>
+  console.error(`${((Date.now() - started) / 1000).toFixed(0).padStart(5)} s  ${line}`);
+
+const records = numberFlag(process.argv.slice(2), 'records', DEFAULT_RECORDS);
+const evaluated = Math.min(MOST_EVALUATED, Math.ceil(records * EVALUATED_SHARE));
+const faulty = await FaultyEnvironment.start({
+  endpoint: ENDPOINT,
+  settings: { EVALUATION_SAMPLE_RATE: SAMPLE_RATE, EVALUATION_BUDGET_USD: '0' },
+  log,
+});
+try {
+  const report = await soak(faulty);
+  console.log(JSON.stringify(report, null, 2));
+  process.exitCode = report.problems.length === 0 ? 0 : 1;
+} finally {
+  await faulty.stop();
+}
+
+async function soak({ pipeline }: FaultyEnvironment) {
+  const counts: SoakCounts = { lines: 0, bad: 0, records: 0 };
+  const faults = startFaults(faulty);
+  const begun = Date.now();
+
+  const delivered = await deliver(pipeline, counts);
+  log(`${delivered.length} executions by the rule and by hand have ended: ${statuses(delivered)}`);
+  const loaded = await backfill(pipeline, counts);
+  log(`${loaded.length} backfills have ended: ${statuses(loaded)}`);
+  const underFire = await retryFailed(pipeline, [...delivered, ...loaded]);
+  const injected = faults.stop();
+  const seconds = Math.round((Date.now() - begun) / 1000);
+  log(`${counts.lines} lines in ${seconds} s; injected: ${JSON.stringify(injected)}`);
+
+  const healed = await retryFailed(pipeline, underFire);
+  const back = await inTurn(healed.filter(hasRefused), ({ name }) =>
+    pipeline.run({ retry: { run: name, what: 'quarantined' } }, RUN_LIMIT_MS),
+  );
+  log(`${back.length} retries of what MLflow refused have ended: ${statuses(back)}`);
+  // Error assessments are replaced by a further run over the same files, after which nothing is left to do.
+  const events = [...new Set(delivered.map(({ input }) => keyOf(input)))].map((key) => pipeline.event(key));
+  const rejudged = await inTurn(events, (event) => pipeline.run(event, RUN_LIMIT_MS));
+  const settled = await inTurn([...events, backfillInput(pipeline, 0)], (input) => pipeline.run(input, RUN_LIMIT_MS));
+  log(`the evaluated files and one hour once more: ${statuses([...rejudged, ...settled])}`);
+
+  const found = await compare({
+    bucket: CAPTURE_BUCKET,
+    workBucket: pipeline.outputs.workBucket,
+    experiment: ENDPOINT,
+    database: faulty.mlflowDatabase,
+    expected: counts,
+    settledRuns: settled.map(({ name }) => name),
+  });
+  return { records, seconds, perSecond: Math.round(counts.lines / seconds), injected, ...found };
+}
+
+/** Files that the rule delivers, every second of them twice at once. */
+async function deliver(pipeline: DeployedPipeline, counts: SoakCounts): Promise<Outcome[]> {
+  const byHand: string[] = [];
+  let files = 0;
+  for (const file of soakFiles(0, evaluated, 'delivered')) {
+    const key = faulty.key(file.name, 10 + HOURS);
+    await pipeline.put(key, file.lines);
+    if (files % 2 === 1) byHand.push(await pipeline.start(pipeline.event(key)));
+    add(counts, file.counts);
+    files += 1;
+  }
+  const wanted = files + byHand.length;
+  const arns = await pipeline.until(`${wanted} executions`, async () => {
+    const all = await executions(pipeline);
+    return all.length >= wanted ? all : undefined;
+  });
+  return inTurn(arns, (arn) => pipeline.ended(arn, RUN_LIMIT_MS));
+}
+
+/** All other files by backfills, the first hour by two at once that no claim keeps apart; MLflow is restarted midway. */
+async function backfill(pipeline: DeployedPipeline, counts: SoakCounts): Promise<Outcome[]> {
+  await pipeline.disableRule();
+  for (const file of soakFiles(evaluated, records, 'loaded')) {
+    await pipeline.put(faulty.key(file.name, 10 + file.hour), file.lines);
+    add(counts, file.counts);
+  }
+  log(`${counts.lines} lines are in the bucket`);
+  const hours = [0, ...Array.from({ length: HOURS }, (_, hour) => hour)];
+  let restarted: Promise<void> | undefined;
+  const outcomes = await inTurn(hours, async (hour) => {
+    if (hour === HOURS / 2) restarted = faulty.restartMlflow();
+    const outcome = await pipeline.run(backfillInput(pipeline, hour), RUN_LIMIT_MS);
+    log(`hour ${hour}: ${outcome.status} ${JSON.stringify(outcome.summary?.lines)}`);
+    return outcome;
+  });
+  await restarted;
+  return outcomes;
+}
+
+function backfillInput(pipeline: DeployedPipeline, hour: number): object {
+  const prefix = faulty.key('', 10 + hour).replace(/[^/]*$/, '');
+  return { bucket: pipeline.outputs.captureBucket, prefix, evaluate: false };
+}
+
+/** Retries what failed, round by round, as the cause of the failure says. */
+async function retryFailed(pipeline: DeployedPipeline, outcomes: Outcome[]): Promise<Outcome[]> {
+  const all = [...outcomes];
+  let failed = outcomes.filter(({ status }) => status !== 'SUCCEEDED');
+  for (let round = 1; failed.length > 0 && round <= MOST_ROUNDS; round += 1) {
+    for (const { name, error, cause } of failed) log(`${name} failed: ${error}: ${cause?.slice(0, 400)}`);
+    const retries = await inTurn(failed, ({ cause, input }) =>
+      pipeline.run(JSON.parse(/\{"retry":.*\}\}/.exec(cause ?? '')?.[0] ?? JSON.stringify(input)), RUN_LIMIT_MS),
+    );
+    log(`round ${round} of retries: ${statuses(retries)}`);
+    // What is retried is done by the retry, and no longer failed itself.
+    for (const outcome of failed) all[all.indexOf(outcome)] = { ...outcome, status: 'RETRIED' };
+    all.push(...retries);
+    failed = retries.filter(({ status }) => status !== 'SUCCEEDED');
+  }
+  return all.map((outcome) => (outcome.status === 'RETRIED' ? { ...outcome, status: 'SUCCEEDED' } : outcome));
+}
+
+function hasRefused({ summary }: Outcome): boolean {
+  return Object.keys(summary?.quarantineReasons ?? {}).some((name) => name.startsWith('Mlflow'));
+}
+
+function keyOf(input: unknown): string {
+  return (input as { detail: { object: { key: string } } }).detail.object.key;
+}
+
+function statuses(outcomes: readonly Outcome[]): string {
+  const counts: Record<string, number> = {};
+  for (const { status, summary } of outcomes) {
+    const shown = `${status} (${summary?.status ?? 'no summary'})`;
+    counts[shown] = (counts[shown] ?? 0) + 1;
+  }
+  return JSON.stringify(counts);
+}
+
+function add(total: SoakCounts, more: SoakCounts): void {
+  for (const name of Object.keys(total) as (keyof SoakCounts)[]) total[name] += more[name];
+}
+
+async function executions(pipeline: DeployedPipeline): Promise<string[]> {
+  const found: string[] = [];
+  let nextToken: string | undefined;
+  do {
+    const { stateMachineArn } = pipeline.outputs;
+    const page = await pipeline.environment.clients.sfn.send(new ListExecutionsCommand({ stateMachineArn, nextToken }));
+    found.push(...(page.executions ?? []).flatMap(({ executionArn }) => executionArn ?? []));
+    nextToken = page.nextToken;
+  } while (nextToken);
+  return found;
+}
+
+/** Works through the items, some at a time, and gives the results in their order. */
+async function inTurn<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  const next = items.entries();
+  const worker = async () => {
+    for (const [at, item] of next) results[at] = await work(item);
+  };
+  await Promise.all(Array.from({ length: RUNS_AT_ONCE }, worker));
+  return results;
+}
+
+interface Found {
+  problems: string[];
+  [fact: string]: unknown;
+}
+
+async function compare(question: object): Promise<Found> {
+  const { python } = await defaultPythonEnvironment();
+  const { stdout } = await promisify(execFile)(
+    python,
+    [projectPath('test', 'soak', 'soak_reader.py'), JSON.stringify(question)],
+    { env: { ...cleanEnvironment(), ...faulty.environment.ministack.env }, maxBuffer: 64 * 1024 * 1024 },
+  );
+  return JSON.parse(stdout) as Found;
+}

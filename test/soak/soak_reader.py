@@ -1,0 +1,251 @@
+"""Compares every line that the soak put into the bucket with what MLflow and the quarantine hold.
+
+Reads S3 with boto3 and MLflow's database with SQL, and shares no code with the product. The question is one JSON
+argument {"bucket", "workBucket", "experiment", "database", "expected", "settledRuns"}; the answer is JSON on standard
+output, whose "problems" is empty when all is well.
+"""
+
+import base64
+import collections
+import contextlib
+import json
+import pathlib
+import sqlite3
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "helpers"))
+with contextlib.redirect_stdout(sys.stderr):  # Whatever MLflow prints must not get into the answer.
+    import boto3
+    from fault_reader import VERDICT_TERMS, equations, last_attempts, objects, record_of, tokens_of, trace_id_of
+
+# Of a problem that many lines have, the first few tell enough.
+SHOWN = 5
+
+
+class Problems:
+    def __init__(self):
+        self.found = collections.defaultdict(list)
+
+    def add(self, what, which):
+        self.found[what].append(str(which))
+
+    def told(self):
+        return [f"{what}: {len(which)}, such as {which[:SHOWN]}" for what, which in self.found.items()]
+
+
+class Line:
+    """A line of the bucket: its place, and what must have become of it."""
+
+    __slots__ = ("key", "start", "raw", "trace_id", "tokens", "event", "wants_verdicts")
+
+    def __init__(self, key, start, raw, experiment_id):
+        self.key, self.start = key, start
+        record = record_of(raw)
+        self.trace_id = None if record is None else trace_id_of(experiment_id, raw)
+        self.raw = raw if record is None else None
+        self.tokens = 0 if record is None else tokens_of(record)
+        self.event = None if record is None else record["eventMetadata"].get("eventId")
+        reply = None if record is None else record["captureData"].get("endpointOutput")
+        self.wants_verdicts = reply is not None and '"chat.completion"' in reply["data"]
+
+
+def lines_of(s3, bucket, experiment_id):
+    for key, body in objects(s3, bucket, ""):
+        start = 0
+        for line in body.split(b"\n"):
+            if line.strip():
+                yield Line(key, start, line.removesuffix(b"\r"), experiment_id)
+            start += len(line) + 1
+
+
+def check_lines(lines, expected, problems):
+    records = {line.trace_id for line in lines if line.trace_id}
+    bad = sum(line.trace_id is None for line in lines)
+    got = {"lines": len(lines), "bad": bad, "records": len(records)}
+    if got != expected:
+        problems.add("the bucket does not hold what was generated", f"{got}, expected {expected}")
+
+
+def check_traces(db, experiment_id, lines, problems):
+    """Every record is one trace with its tokens, one root span and its event id, and no trace is of no record."""
+    wanted = {line.trace_id: line for line in lines if line.trace_id}
+    found = collections.Counter()
+    tokens = 0
+    for trace_id, total in db.execute(
+        "SELECT request_id, total_tokens FROM trace_info WHERE experiment_id = ?", (experiment_id,)
+    ):
+        found[trace_id] += 1
+        tokens += total or 0
+        line = wanted.get(trace_id)
+        if line is None:
+            problems.add("a trace of no record", trace_id)
+        elif (total or 0) != line.tokens:
+            problems.add("tokens", f"{trace_id}: {total}, expected {line.tokens}")
+    for trace_id, line in wanted.items():
+        if found[trace_id] != 1:
+            problems.add(f"a record with {found[trace_id]} traces", f"{trace_id} of {line.key} at {line.start}")
+    roots = collections.Counter(
+        dict(db.execute("SELECT trace_id, count(*) FROM spans WHERE parent_span_id IS NULL GROUP BY trace_id"))
+    )
+    for trace_id in found:
+        if roots[trace_id] != 1:
+            problems.add("not one root span", f"{trace_id}: {roots[trace_id]}")
+    events = dict(db.execute("SELECT request_id, value FROM trace_tags WHERE key = 'event_id'"))
+    for trace_id, line in wanted.items():
+        if trace_id in found and events.get(trace_id) != line.event:
+            problems.add("event id", f"{trace_id}: {events.get(trace_id)}, expected {line.event}")
+    for event, times in collections.Counter(events.values()).items():
+        if times != 1:
+            problems.add("an event with several traces", f"{event}: {times}")
+    return {"traces": len(found), "tokens": tokens}, found.keys()
+
+
+def check_quarantine(s3, work_bucket, lines, traces, problems):
+    """Every line that is no record is in quarantine with its bytes and a reason; all else that was there is a trace now."""
+    entries = {}
+    reasons = collections.Counter()
+    for _, body in objects(s3, work_bucket, "quarantine/"):
+        for text in body.splitlines():
+            entry = json.loads(text)
+            entries[(entry["key"], entry["start"])] = entry
+            reasons[entry["reason"]["name"]] += 1
+            if not entry["reason"].get("message"):
+                problems.add("quarantined without a reason", entry)
+    by_place = {(line.key, line.start): line for line in lines}
+    came_back = 0
+    for place, entry in entries.items():
+        line = by_place.get(place)
+        if line is None:
+            problems.add("a quarantine entry of no line", place)
+        elif line.trace_id is None:
+            if base64.b64decode(entry["base64"]) != line.raw:
+                problems.add("quarantined with other bytes", place)
+        elif line.trace_id in traces:
+            came_back += 1
+        else:
+            problems.add("a record still in quarantine", f"{place}: {entry['reason']}")
+    for place, line in by_place.items():
+        if line.trace_id is None and place not in entries:
+            problems.add("a bad line that is not in quarantine", f"{place}: {line.raw[:80]}")
+    return {"entriesOfAllRuns": dict(reasons), "linesThatCameBack": came_back}
+
+
+def check_verdicts(db, lines, traces, problems):
+    """Each scorer has one verdict in force on a trace, none is an error, and no trace has any that was not evaluated."""
+    evaluated = {line.trace_id: line for line in lines if "/delivered-" in line.key and line.trace_id in traces}
+    in_force, judged = collections.Counter(), set()
+    names = collections.defaultdict(set)
+    for trace_id, name, error, source in db.execute(
+        "SELECT trace_id, name, error, source_type FROM assessments WHERE valid = 1"
+    ):
+        in_force[(trace_id, name)] += 1
+        names[trace_id].add(name)
+        if source == "LLM_JUDGE":
+            judged.add(trace_id)
+        if error is not None and error != "null":
+            problems.add("an error in place of a verdict", f"{trace_id} {name}: {error}")
+        if trace_id not in evaluated:
+            problems.add("a verdict on a trace that was not evaluated", f"{trace_id} {name}")
+    for (trace_id, name), times in in_force.items():
+        if times != 1:
+            problems.add("a verdict several times", f"{trace_id} {name}: {times}")
+    for trace_id, line in evaluated.items():
+        if line.wants_verdicts and "response_words" not in names[trace_id]:
+            problems.add("a chat without a code scorer's verdict", trace_id)
+    for trace_id in judged:
+        if not {"safety", "fluency"} <= names[trace_id]:
+            problems.add("a judged trace without all of the judge's verdicts", f"{trace_id}: {sorted(names[trace_id])}")
+    return {"verdicts": len(in_force), "evaluatedTraces": len(evaluated), "judgedTraces": len(judged)}, names
+
+
+def check_runs(s3, work_bucket, problems):
+    """Both equations of every summary, and the summary against the raw receipts."""
+    statuses, usd = collections.Counter(), 0.0
+    keys = [key for key, _ in list_keys(s3, work_bucket, "runs/") if key.endswith("/summary.json")]
+    for key in keys:
+        summary = json.loads(s3.get_object(Bucket=work_bucket, Key=key)["Body"].read())
+        run, lines, verdicts = summary["run"], summary["lines"], summary["verdicts"]
+        statuses[summary["status"]] += 1
+        if lines["planned"] != lines["traced"] + lines["quarantined"] + lines["outsideWindow"] + lines["lost"]:
+            problems.add("lines that do not add up", f"{run}: {lines}")
+        if verdicts["expected"] != sum(verdicts[term] for term in VERDICT_TERMS):
+            problems.add("verdicts that do not add up", f"{run}: {verdicts}")
+        if summary["status"] == "succeeded" and (lines["lost"] or verdicts["lost"]):
+            problems.add("a run that succeeded with losses", run)
+        raw = equations(s3, {"workBucket": work_bucket, "run": run})
+        usd += raw["usd"]
+        if raw["planned"] != lines["planned"] or raw["accounted"] + lines["lost"] != raw["planned"]:
+            problems.add("a summary that is not its receipts' sum", f"{run}: {raw} {lines}")
+        if raw["verdictsAccounted"] != raw["verdictsExpected"]:
+            problems.add("receipts whose verdicts do not add up", f"{run}: {raw}")
+        if summary["status"] == "succeeded" and raw["quarantinedInObjects"] != raw["quarantinedInReceipts"]:
+            problems.add("a quarantine that is not what the receipts tell", f"{run}: {raw}")
+    return {"runs": dict(statuses), "usdOfAllRuns": round(usd, 4)}
+
+
+def list_keys(s3, bucket, prefix):
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for entry in page.get("Contents", []):
+            yield entry["Key"], entry["Size"]
+
+
+def check_settled(s3, work_bucket, runs, lines, names, problems):
+    """The last runs over the same files found all of it there, and did nothing."""
+    by_key = collections.defaultdict(list)
+    for line in lines:
+        by_key[line.key].append(line)
+    for run in runs:
+        chunks = {}
+        for _, body in objects(s3, work_bucket, f"runs/{run}/manifest/"):
+            for text in body.splitlines():
+                chunk = json.loads(text)
+                chunks[chunk["chunk"]] = chunk
+        last, usd = last_attempts(s3, work_bucket, run)
+        if usd:
+            problems.add("a settled run that paid the judge", f"{run}: {usd}")
+        for (number, step), receipt in last.items():
+            counts, chunk = receipt["counts"], chunks[number]
+            if step == "log" and counts["written"]:
+                problems.add("a settled run that wrote traces", f"{run} chunk {number}: {counts}")
+            if step != "evaluate":
+                continue
+            if counts["newVerdicts"] or counts["failed"]:
+                problems.add("a settled run with new or failed verdicts", f"{run} chunk {number}: {counts}")
+            ids = {line.trace_id for line in by_key[chunk["key"]] if chunk["start"] <= line.start <= chunk["end"]}
+            stored = sum(len(names[trace_id]) for trace_id in ids if trace_id)
+            if stored != counts["alreadyThere"]:
+                problems.add("verdicts stored and told", f"{run} chunk {number}: {stored} and {counts['alreadyThere']}")
+
+
+def main():
+    question = json.loads(sys.argv[1])
+    s3 = boto3.client("s3")
+    db = sqlite3.connect(f"file:{question['database']}?mode=ro", uri=True)
+    db.execute("PRAGMA query_only = ON")
+    (experiment_id,) = db.execute(
+        "SELECT experiment_id FROM experiments WHERE name = ?", (question["experiment"],)
+    ).fetchone()
+    problems = Problems()
+    lines = list(lines_of(s3, question["bucket"], str(experiment_id)))
+    check_lines(lines, question["expected"], problems)
+    stored, traces = check_traces(db, experiment_id, lines, problems)
+    quarantine = check_quarantine(s3, question["workBucket"], lines, traces, problems)
+    verdicts, names = check_verdicts(db, lines, traces, problems)
+    runs = check_runs(s3, question["workBucket"], problems)
+    check_settled(s3, question["workBucket"], question["settledRuns"], lines, names, problems)
+    print(
+        json.dumps(
+            {
+                "generated": question["expected"],
+                **stored,
+                "quarantine": quarantine,
+                **verdicts,
+                **runs,
+                "problems": problems.told(),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
