@@ -96,7 +96,13 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
         port: awsPort,
         log,
         enforcePolicies: options.enforcePolicies,
-        env: { AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url, AWS_ENDPOINT_URL_BEDROCK: judge.url, ...options.awsEnv },
+        env: {
+          AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
+          AWS_ENDPOINT_URL_BEDROCK: judge.url,
+          // The judge may be an endpoint.
+          AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: judge.url,
+          ...options.awsEnv,
+        },
       }),
     );
     log(`emulated AWS: ${ministack.url}`);

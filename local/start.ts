@@ -7,7 +7,7 @@ import { type DeployedEndpoint, deployEndpoints } from './deployed-endpoint.ts';
 import { describeError } from './describe-error.ts';
 import { type LocalEnvironment, startEnvironment } from './environment.ts';
 import { experimentId } from './mlflow-pages.ts';
-import { personSettings } from './person-settings.ts';
+import { givenSettings, personSettings } from './person-settings.ts';
 import { type FileProgress, processFiles, type Run } from './process-files.ts';
 import { bar, type Progress, startProgress } from './progress.ts';
 import { projectPath } from './project-root.ts';
@@ -24,6 +24,9 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
   const startedAt = Date.now();
   const progress = startProgress(process.stderr);
   const endpoints = await findCaptures(options.captures ?? projectPath('examples', 'captures'), options.endpoint);
+  const given = givenSettings();
+  // Before anything is started: what cannot be.
+  personSettings(given, { real: options.bedrock, url: '' });
   const forward = options.bedrock ? await bedrockTarget(options) : undefined;
   progress.show('Starting the emulated AWS, MLflow and the judge …');
   const environment = await startEnvironment({
@@ -34,7 +37,8 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
     ...(options.keep ? { mlflowDirectory: options.keep } : {}),
     judge: forward ? { forward } : {},
   });
-  const settings = personSettings(forward !== undefined);
+  const { settings, notes } = personSettings(given, { real: options.bedrock, url: environment.judge.url });
+  for (const note of notes) progress.log(note);
   const work = async (): Promise<boolean> => {
     const deployed = await deployEndpoints(environment, endpoints, settings, progress.show);
     progress.show('Waiting for MLflow …');

@@ -23,7 +23,7 @@ interface Command {
   code: Promise<number | null>;
 }
 
-/** A shell of a person who works with AWS: none of this may reach the emulated side. */
+/** A shell of a person who works with AWS: nothing of it but how is judged may reach the emulated side. */
 const PERSONS_SHELL = {
   AWS_PROFILE: 'production',
   AWS_ACCESS_KEY_ID: 'AKIAEXAMPLE',
@@ -33,6 +33,9 @@ const PERSONS_SHELL = {
   AWS_USE_FIPS_ENDPOINT: 'true',
   MLFLOW_TRACKING_URI: 'http://127.0.0.1:9',
   STACK_PREFIX: 'production',
+  JUDGE_CALLS: 'together',
+  JUDGE_BASE_URL: 'http://127.0.0.1:9/v1',
+  EVALUATION_BUDGET_USD: '5',
 };
 
 /** Certificates and mirrors for package registries stay: the command may have to make its Python environment. */
@@ -111,6 +114,13 @@ describe('npm start', () => {
   test('says that the verdicts are a stand-in’s', () => {
     expect(start.output()).toMatch(/Verdicts \(a stand-in's rules, not a model's judgement/);
     expect(start.output()).toMatch(/^ {2}safety +yes \d+/m);
+  });
+
+  test('says which of the person’s settings it took over', () => {
+    expect(start.output()).toMatch(/^settings of yours taken over: JUDGE_CALLS$/m);
+    expect(start.output()).toMatch(
+      /^settings of yours left out, since the stand-in judges and nothing is paid: JUDGE_BASE_URL, EVALUATION_BUDGET_USD$/m,
+    );
   });
 
   test('gives the address of the MLflow page', async () => {

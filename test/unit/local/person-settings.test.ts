@@ -1,0 +1,77 @@
+import { parseSettings } from '../../../lib/settings.ts';
+import { personSettings } from '../../../local/person-settings.ts';
+
+const url = 'http://127.0.0.1:4100';
+const ofStandIn = { real: false, url };
+const ofBedrock = { real: true, url };
+
+const mine = {
+  STACK_PREFIX: 'prod',
+  MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
+  BEDROCK_MODEL_ID: 'amazon.nova-lite-v1:0',
+  EVALUATION_ALWAYS: '[{"name":"long","replyTokensOver":800}]',
+  EVALUATION_BUDGET_USD: '5',
+  BEDROCK_GUARDRAIL_ID: 'gr1234',
+  BEDROCK_GUARDRAIL_VERSION: '2',
+  JUDGE_BASE_URL: 'https://llm.example.com/v1',
+  JUDGE_SECRET_ARN: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:judge-AbCdEf',
+  ALARM_EMAIL: 'on-call@example.com',
+};
+
+/** What the embedded environment sets by itself. */
+const embedded = {
+  STACK_PREFIX: 'local',
+  MLFLOW_TRACKING_URI: 'http://127.0.0.1:5000',
+  SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
+  DATA_CAPTURE_S3_BUCKET: 'sagemaker-captures',
+};
+
+describe('what a local run takes over of a person’s settings', () => {
+  it('is how is judged, and not what names resources or costs money', () => {
+    const { settings, notes } = personSettings(mine, ofStandIn);
+    expect(settings).toEqual({
+      BEDROCK_MODEL_ID: 'amazon.nova-lite-v1:0',
+      EVALUATION_ALWAYS: '[{"name":"long","replyTokensOver":800}]',
+      EVALUATION_BUDGET_USD: '0',
+    });
+    expect(notes).toEqual([
+      'settings of yours taken over: BEDROCK_MODEL_ID, EVALUATION_ALWAYS',
+      'settings of yours left out, since the stand-in judges and nothing is paid: JUDGE_BASE_URL, JUDGE_SECRET_ARN, EVALUATION_BUDGET_USD, BEDROCK_GUARDRAIL_ID, BEDROCK_GUARDRAIL_VERSION',
+    ]);
+  });
+
+  it('is the budget and the guardrail as well when the real model judges', () => {
+    const { settings, notes } = personSettings(mine, ofBedrock);
+    expect(settings).toEqual({
+      BEDROCK_MODEL_ID: 'amazon.nova-lite-v1:0',
+      EVALUATION_ALWAYS: '[{"name":"long","replyTokensOver":800}]',
+      EVALUATION_BUDGET_USD: '5',
+      BEDROCK_GUARDRAIL_ID: 'gr1234',
+      BEDROCK_GUARDRAIL_VERSION: '2',
+    });
+    expect(notes[1]).toBe(
+      'settings of yours left out, since the judge is on Bedrock: JUDGE_BASE_URL, JUDGE_SECRET_ARN',
+    );
+  });
+
+  it('of a judge elsewhere is its name: the stand-in answers at its address, and gets no key', () => {
+    const { settings } = personSettings({ ...mine, BEDROCK_MODEL_ID: 'openai:/gpt-oss-20b' }, ofStandIn);
+    expect(settings).toMatchObject({ BEDROCK_MODEL_ID: 'openai:/gpt-oss-20b', JUDGE_BASE_URL: `${url}/v1` });
+    expect(settings).not.toHaveProperty('JUDGE_SECRET_ARN');
+    // A stack can be made of it.
+    expect(parseSettings({ ...embedded, ...settings }).JUDGE_BASE_URL).toBe(`${url}/v1`);
+  });
+
+  it.each(['openai:/gpt-oss-20b', 'sagemaker:/my-judge'])('refuses --bedrock with %s', (model) => {
+    expect(() => personSettings({ BEDROCK_MODEL_ID: model }, ofBedrock)).toThrow(
+      `got: BEDROCK_MODEL_ID=${model}; expected: a Bedrock model`,
+    );
+  });
+
+  it.each([ofStandIn, ofBedrock])('is nothing worth telling where nothing is set', (judge) => {
+    expect(personSettings({}, judge)).toEqual({
+      settings: judge.real ? {} : { EVALUATION_BUDGET_USD: '0' },
+      notes: [],
+    });
+  });
+});
