@@ -6,12 +6,18 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Log } from '../local/python-environment.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../local/python-presets.ts';
-import { type BenchStack, type Handler, PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
+import {
+  type BenchStack,
+  HANDLERS,
+  type Handler,
+  PEER_MLFLOW,
+  type SideReport,
+  startBenchStack,
+} from './support/bench-stack.ts';
 import { chatFile } from './support/records.ts';
 import { atLeast, atMost, type BenchResult, type Check, machine, median, round } from './support/result.ts';
 
 const ROUNDS = 7;
-const HANDLERS: Handler[] = ['plan-captures', 'log-traces', 'evaluate-traces', 'summarize-run'];
 const MAX_BUNDLE_MB = 2;
 const MAX_INIT_MS = 250;
 

@@ -18,15 +18,21 @@ import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge
 export const PEER_MLFLOW = '3.9.0';
 export const PEER_LITELLM = '1.81.0';
 
-export type Handler = 'plan-captures' | 'log-traces' | 'evaluate-traces' | 'summarize-run';
-
 /** Logical ids of the functions in the template begin so. */
-const CONSTRUCTS: Record<Handler, string> = {
+const CONSTRUCTS = {
   'plan-captures': 'PlanCaptures',
   'log-traces': 'LogTraces',
   'evaluate-traces': 'EvaluateTraces',
+  'judge-batch': 'JudgeBatch',
   'summarize-run': 'SummarizeRun',
+  'plan-replay': 'ReplayPlan',
+  'replay-shard': 'ReplayShard',
+  'summarize-replay': 'ReplaySummary',
 };
+
+export type Handler = keyof typeof CONSTRUCTS;
+
+export const HANDLERS = Object.keys(CONSTRUCTS) as Handler[];
 
 export const ENDPOINT = 'bench-endpoint';
 const CAPTURES = 'bench-captures';
@@ -87,18 +93,22 @@ export class BenchStack {
     return key;
   }
 
-  /** Runs the deployed bundle of a handler on a whole capture file, in a process of its own. */
-  async ours(handler: Handler, experiment: string, key: string): Promise<SideReport> {
+  /**
+   * Runs the deployed bundle of a handler on a whole capture file, in a process of its own.
+   *
+   * @param mlflowUrl where MLflow is reached; default: the server itself
+   */
+  async ours(handler: Handler, experiment: string, key: string, mlflowUrl?: string): Promise<SideReport> {
     const event = JSON.stringify({ bucket: CAPTURES, key });
     const args = [projectPath('bench', 'support', 'invoke.ts'), this.bundle(handler), event];
-    return runSide(process.execPath, args, this.handlerEnvironment(experiment));
+    return runSide(process.execPath, args, this.handlerEnvironment(experiment, mlflowUrl));
   }
 
   /** The environment that the stack gives its functions. */
-  handlerEnvironment(experiment: string): Record<string, string> {
+  handlerEnvironment(experiment: string, mlflowUrl = this.mlflow.url): Record<string, string> {
     const settings = parseSettings({
       STACK_PREFIX: 'bench',
-      MLFLOW_TRACKING_URI: this.mlflow.url,
+      MLFLOW_TRACKING_URI: mlflowUrl,
       SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
       DATA_CAPTURE_S3_BUCKET: CAPTURES,
       MLFLOW_EXPERIMENT_NAME: experiment,

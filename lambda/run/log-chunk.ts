@@ -28,8 +28,8 @@ export interface LogDependencies {
 const BATCH_BYTES = 8 * 1024 * 1024;
 /** Least that a span takes: a short record may hold thousands of rows, each of them a span. */
 const SPAN_BYTES = 1000;
-/** Enough for several OTLP requests of 100 traces to be under way at once. */
-const BATCH_LINES = 500;
+/** Two OTLP requests of 100 traces, which are under way at once; more would only wait in memory. */
+const BATCH_LINES = 200;
 
 interface Pending {
   trace: TraceRecord;

@@ -1,0 +1,116 @@
+/**
+ * What MLflow itself can take of traces: the very requests that our processor sends, recorded beforehand, posted by a
+ * bare client that does nothing else, to an idle server. No client that writes these traces to this server can be faster.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** One write, and how many traces are in it. */
+interface Write {
+  method: string;
+  path: string;
+  headers: Record<string, string>;
+  body: Buffer;
+}
+
+/** Concurrencies that are tried: which is best depends on the server's workers. */
+const AT_ONCE = [1, 2, 4];
+const KEPT_HEADERS = ['content-type', 'x-mlflow-experiment-id'];
+
+/** Writes of traces, by OTLP or as an artifact and a trace; all other requests read. */
+const isWrite = (method: string, path: string): boolean =>
+  (method === 'POST' && (path === '/v1/traces' || path === '/api/3.0/mlflow/traces')) ||
+  (method === 'PUT' && path.startsWith('/api/2.0/mlflow-artifacts/artifacts/'));
+
+/** Stands between a client and MLflow, keeps the writes to itself, and passes on the rest. */
+export class WriteRecorder {
+  readonly writes: Write[] = [];
+  readonly #server: Server;
+  readonly #target: string;
+
+  private constructor(target: string) {
+    this.#target = target;
+    this.#server = createServer((request, response) => {
+      this.#answer(request, response).catch((error: unknown) => response.destroy(error as Error));
+    });
+  }
+
+  static async start(target: string): Promise<WriteRecorder> {
+    const recorder = new WriteRecorder(target);
+    await new Promise<void>((resolve) => recorder.#server.listen(0, '127.0.0.1', resolve));
+    return recorder;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const body = Buffer.concat(chunks);
+    const { method = 'GET', url: path = '/' } = request;
+    const headers = Object.fromEntries(
+      KEPT_HEADERS.flatMap((name) => {
+        const value = request.headers[name];
+        return typeof value === 'string' ? [[name, value]] : [];
+      }),
+    );
+    if (isWrite(method, path)) {
+      this.writes.push({ method, path, headers, body });
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+      return;
+    }
+    const reply = await fetch(`${this.#target}${path}`, {
+      method,
+      headers,
+      ...(method === 'GET' ? {} : { body: new Uint8Array(body) }),
+    });
+    const type = reply.headers.get('content-type') ?? 'application/json';
+    response.writeHead(reply.status, { 'content-type': type }).end(Buffer.from(await reply.arrayBuffer()));
+  }
+
+  async stop(): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+}
+
+/** Writes that belong together, in order: a trace's file goes before the trace. */
+function units(writes: readonly Write[]): Write[][] {
+  const byTrace = new Map<string, Write[]>();
+  for (const [index, write] of writes.entries()) {
+    const id = /tr-[0-9a-f]{32}/.exec(write.method === 'PUT' ? write.path : write.body.toString('latin1'))?.[0];
+    const key = write.path === '/v1/traces' ? `request ${index}` : (id ?? `request ${index}`);
+    byTrace.set(key, [...(byTrace.get(key) ?? []), write]);
+  }
+  return [...byTrace.values()];
+}
+
+async function send(target: string, { method, path, headers, body }: Write): Promise<void> {
+  const reply = await fetch(`${target}${path}`, { method, headers, body: new Uint8Array(body) });
+  const text = await reply.text();
+  if (!reply.ok) throw new Error(`MLflow refused; got: HTTP ${reply.status} ${text}; where: ${method} ${path}`);
+}
+
+/**
+ * @param records number of traces in all the writes, evenly spread
+ * @returns traces a second, at the concurrency that is best for the server
+ */
+export async function ingestCeiling(target: string, writes: readonly Write[], records: number): Promise<number> {
+  const all = units(writes);
+  const share = Math.floor(all.length / AT_ONCE.length);
+  let best = 0;
+  for (const [index, atOnce] of AT_ONCE.entries()) {
+    const mine = all.slice(index * share, (index + 1) * share);
+    const next = mine.values();
+    const startedAt = performance.now();
+    const worker = async (): Promise<void> => {
+      for (const unit of next) for (const write of unit) await send(target, write);
+    };
+    await Promise.all(Array.from({ length: atOnce }, worker));
+    const seconds = (performance.now() - startedAt) / 1000;
+    best = Math.max(best, ((mine.length / all.length) * records) / seconds);
+  }
+  return best;
+}
