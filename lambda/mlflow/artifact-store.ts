@@ -2,24 +2,31 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import { PermanentError } from '../common/errors.ts';
 import type { MlflowRest } from './rest.ts';
+import { type ServedFile, servedFile } from './served-file.ts';
 import type { Experiment } from './types.ts';
 
-/** Puts the spans of one trace; putting them again changes nothing. */
-export type PutSpans = (traceId: string, body: Uint8Array) => Promise<void>;
+/** The files of spans; putting one again changes nothing. */
+export interface SpansStore {
+  /** The file is there whole when this returns. */
+  put(traceId: string, body: Uint8Array): Promise<void>;
+  /** Puts the file of a trace that exists again where it is not there whole. */
+  mend(traceId: string, body: Uint8Array): Promise<void>;
+}
 
 const FILE = 'artifacts/traces.json';
 
 /** @throws PermanentError `MlflowArtifactStoreUnsupported`, `MlflowS3ClientMissing` */
-export function artifactStore(rest: MlflowRest, experiment: Experiment, s3: S3Client | undefined): PutSpans {
+export function spansStore(rest: MlflowRest, experiment: Experiment, s3: S3Client | undefined): SpansStore {
   const location = experiment.artifactLocation.replace(/\/+$/, '');
   const served = /^mlflow-artifacts:(?:\/\/[^/]*)?\/*(.*)$/.exec(location);
   if (served) {
     const root = ['/api/2.0/mlflow-artifacts/artifacts', served[1]].filter(Boolean).join('/');
-    return async (traceId, body) => {
-      const path = `${root}/traces/${traceId}/${FILE}`;
-      const call = { method: 'PUT', path, bytes: body, contentType: 'application/json' } as const;
-      // Once: whoever writes a trace repeats the file and the trace together.
-      await rest.bytes(call);
+    const file = (traceId: string): ServedFile => servedFile(rest, `${root}/traces/${traceId}/${FILE}`);
+    return {
+      put: (traceId, body) => file(traceId).put(body),
+      mend: async (traceId, body) => {
+        if (!(await file(traceId).holds(body))) await file(traceId).put(body);
+      },
     };
   }
   const inS3 = /^s3:\/\/([^/]+)\/*(.*)$/.exec(location);
@@ -29,7 +36,11 @@ export function artifactStore(rest: MlflowRest, experiment: Experiment, s3: S3Cl
       throw new PermanentError('MlflowS3ClientMissing', 'The spans of this experiment are kept in S3', facts);
     }
     const [, bucket = '', root = ''] = inS3;
-    return (traceId, body) => putToS3(s3, bucket, `${root ? `${root}/` : ''}traces/${traceId}/${FILE}`, body);
+    return {
+      put: (traceId, body) => putToS3(s3, bucket, `${root ? `${root}/` : ''}traces/${traceId}/${FILE}`, body),
+      // An object is written whole or not at all, and before its trace.
+      mend: async () => undefined,
+    };
   }
   throw new PermanentError(
     'MlflowArtifactStoreUnsupported',

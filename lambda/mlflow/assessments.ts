@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assessmentJson, assessmentUpdateJson } from './assessment-json.ts';
 import type { CapabilityProbe } from './capabilities.ts';
+import { deleteTraces } from './delete-traces.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import { FreshReads } from './fresh-reads.ts';
 import { type AssessmentPlan, planAssessments } from './plan-assessments.ts';
@@ -136,13 +137,10 @@ export class AssessmentWriter {
     if (!isShell(info.tagKeys, Object.keys(reply.trace.trace_info.tags))) return;
     const now = await this.#fresh.read(info.experimentId, trace.traceId);
     if (now !== undefined && !isShell(info.tagKeys, now.info?.tagKeys ?? [])) return;
-    const deletion = { experiment_id: info.experimentId, request_ids: [trace.traceId] };
-    await this.#rest.repeat({ method: 'POST', path: DELETE_TRACES, json: deletion }, anyReply);
+    await deleteTraces(this.#rest, info.experimentId, [trace.traceId]);
     throw new TraceGone();
   }
 }
-
-const DELETE_TRACES = '/api/2.0/mlflow/traces/delete-traces';
 
 /** Every trace has this tag from the start, the shell as well. */
 const ARTIFACT_LOCATION_TAG = 'mlflow.artifactLocation';

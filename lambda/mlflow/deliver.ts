@@ -1,18 +1,19 @@
 /** Writes so that nothing is lost and nothing doubled: reads again after an unknown outcome, and finds what is refused by halving. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { PermanentError, type RetryableError } from '../common/errors.ts';
+import { PermanentError } from '../common/errors.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
-import { type RetryPolicy, waitAfter } from './retry.ts';
+import { type RetryPolicy, waitAfter, withRetries } from './retry.ts';
+import { type Suspect, trySuspects } from './suspects.ts';
 import type { WriteTracesResult } from './types.ts';
 
 /** A batch that the server fails on (500), or that breaks the connection, is sent this often before it is halved. */
 const SENDS_BEFORE_HALVING = 3;
 
 /**
- * A server that fails on this many traces one after the other, each alone, is ill: the faulty ones of a healthy server
- * are few. It bounds what halving costs in an outage: some 20 batches of 3 sends, about 15 s.
+ * When the server has failed on this many traces one after the other, each alone, it must show that it takes any at all.
+ * It bounds what halving costs in an outage: some 20 batches of 3 sends, about 15 s.
  */
-const FAILED_IN_A_ROW_IS_AN_OUTAGE = 10;
+const FAILED_IN_A_ROW_IS_SUSPECT = 10;
 
 /**
  * That this many traces are refused and not one is taken is a fault between us and the server, not of the traces: it
@@ -24,8 +25,10 @@ export interface Delivery<T extends { traceId: string }> {
   retry: RetryPolicy;
   /** Writes the whole batch or nothing of it. */
   send(batch: readonly T[]): Promise<void>;
+  /** Writes a trace that is known to be good, once; it is not one of those delivered. */
+  control(): Promise<void>;
   /** Those of the traces that exist. */
-  existing(traceIds: string[]): Promise<ReadonlySet<string>>;
+  existing(traces: readonly T[]): Promise<ReadonlySet<string>>;
   /** Throws when the refusal is not about the traces, e.g. because the experiment is deleted. */
   checkRefusal(error: MlflowRefusedError): Promise<void>;
   /** Told of a batch that was refused as too large. */
@@ -37,7 +40,7 @@ export class Deliveries<T extends { traceId: string }> {
   readonly #delivery: Delivery<T>;
   readonly #result: WriteTracesResult = { written: [], alreadyThere: [], refused: [] };
   /** Traces that the server failed on, each alone and more than once. */
-  readonly #failedOn: { traceId: string; error: RetryableError }[] = [];
+  readonly #suspects: Suspect<T>[] = [];
   #failedInARow = 0;
 
   constructor(delivery: Delivery<T>) {
@@ -69,16 +72,14 @@ export class Deliveries<T extends { traceId: string }> {
   }
 
   /**
-   * @throws MlflowUnavailable when the server failed on traces and took none: then nothing says that they are at fault
+   * To be called when all is delivered: finds out which of the traces that the server failed on are at fault.
+   *
+   * @throws MlflowRetryableError when it cannot be told: the server fails on others as well
    */
-  result(): WriteTracesResult {
+  async result(): Promise<WriteTracesResult> {
     const { written, alreadyThere, refused } = this.#result;
+    if (this.#suspects.length > 0) await this.#trySuspects();
     const taken = written.length + alreadyThere.length;
-    const [failed] = this.#failedOn;
-    if (failed && taken === 0) throw failed.error;
-    for (const { traceId, error } of this.#failedOn) {
-      refused.push({ traceId, reason: { name: 'MlflowFailsOnTrace', message: error.message } });
-    }
     if (taken === 0 && refused.length >= REFUSED_IS_A_FAULT) {
       throw new PermanentError('MlflowRefusesAll', 'MLflow refused every trace', {
         got: `${refused.length} traces refused; the first: ${refused[0]?.reason.message}`,
@@ -88,9 +89,31 @@ export class Deliveries<T extends { traceId: string }> {
     return this.#result;
   }
 
+  async #trySuspects(): Promise<void> {
+    const { retry, control, existing, send } = this.#delivery;
+    const verdicts = await trySuspects(this.#suspects, {
+      retry,
+      control,
+      existing,
+      send: (trace) => send([trace]),
+      mayBeTheContent,
+    });
+    this.#result.written.push(...verdicts.written);
+    for (const { trace, error } of verdicts.guilty) {
+      this.#result.refused.push({
+        traceId: trace.traceId,
+        reason: { name: 'MlflowFailsOnTrace', message: error.message },
+      });
+    }
+    for (const { trace, error } of verdicts.refused) {
+      if (!(error instanceof MlflowRefusedError)) throw error;
+      await this.#refused([trace], error);
+    }
+  }
+
   /** After an unknown outcome: what is there was written by us (or by a twin of this run), the rest is to be sent. */
   async #absent(batch: readonly T[]): Promise<readonly T[]> {
-    const existing = await this.#delivery.existing(batch.map(({ traceId }) => traceId));
+    const existing = await this.#delivery.existing(batch);
     this.#result.written.push(...existing);
     return batch.filter(({ traceId }) => !existing.has(traceId));
   }
@@ -103,7 +126,7 @@ export class Deliveries<T extends { traceId: string }> {
     if (only === undefined) return;
     if (others.length > 0) return this.#halves(batch);
     // A trace that another run has written meanwhile may be refused, and is there.
-    const existing = await this.#delivery.existing([only.traceId]);
+    const existing = await this.#delivery.existing([only]);
     if (existing.has(only.traceId)) this.#result.alreadyThere.push(only.traceId);
     else this.#result.refused.push({ traceId: only.traceId, reason: { name: error.name, message: error.message } });
   }
@@ -113,9 +136,11 @@ export class Deliveries<T extends { traceId: string }> {
     const [only, ...others] = absent;
     if (others.length > 0) return this.#halves(absent);
     if (only === undefined) return;
-    this.#failedOn.push({ traceId: only.traceId, error });
+    this.#suspects.push({ trace: only, error });
     this.#failedInARow += 1;
-    if (this.#failedInARow >= FAILED_IN_A_ROW_IS_AN_OUTAGE) throw error;
+    if (this.#failedInARow < FAILED_IN_A_ROW_IS_SUSPECT) return;
+    this.#failedInARow = 0;
+    await withRetries({ ...this.#delivery.retry, attempts: SENDS_BEFORE_HALVING }, () => this.#delivery.control());
   }
 
   async #halves(batch: readonly T[]): Promise<void> {

@@ -17,6 +17,8 @@ export interface Call {
   bytes?: Uint8Array;
   contentType?: string;
   headers?: Record<string, string>;
+  /** See `TransportRequest`. */
+  receive?: (piece: Buffer) => void;
 }
 
 /**
@@ -92,6 +94,7 @@ export class MlflowRest {
       url,
       headers: { 'user-agent': USER_AGENT, ...(contentType ? { 'content-type': contentType } : {}), ...call.headers },
       ...(body ? { body } : {}),
+      ...(call.receive ? { receive: call.receive } : {}),
       timeoutMs: timeoutMs + ((body?.length ?? 0) / BYTES_A_SECOND) * 1000,
     };
     request.headers = await authorizer.authorize(request);

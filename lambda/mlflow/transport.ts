@@ -8,6 +8,8 @@ export interface TransportRequest {
   headers: Record<string, string>;
   body?: Uint8Array;
   timeoutMs: number;
+  /** Takes the body of a good reply piece by piece, which then is not kept: the reply's own `body` is empty. */
+  receive?: (piece: Buffer) => void;
 }
 
 export interface TransportReply {
@@ -87,7 +89,12 @@ function send(request: TransportRequest, agent: http.Agent): Promise<TransportRe
     call.once('response', (response) => {
       const chunks: Buffer[] = [];
       let size = 0;
+      const receive = response.statusCode === 200 ? request.receive : undefined;
       response.on('data', (chunk: Buffer) => {
+        if (receive) {
+          receive(chunk);
+          return;
+        }
         size += chunk.length;
         if (size > LARGEST_REPLY_BYTES) call.destroy(new Error(`the reply is over ${LARGEST_REPLY_BYTES} bytes`));
         else chunks.push(chunk);

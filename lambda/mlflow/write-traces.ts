@@ -1,8 +1,9 @@
 /** Writes traces, by OTLP where the server can take it, else as a file of spans and a REST call each. */
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { TraceRecord } from '../trace/types.ts';
-import { artifactStore } from './artifact-store.ts';
+import { spansStore } from './artifact-store.ts';
 import { type CapabilityProbe, isAccessDenied } from './capabilities.ts';
+import { ControlTraces } from './control-traces.ts';
 import { Deliveries, type Delivery } from './deliver.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { getExperiment } from './experiments.ts';
@@ -77,28 +78,35 @@ export class TraceWriter {
     return new Set((await readTraces(rest, probe, experiment.id, ids)).keys());
   }
 
-  #delivery<T extends { traceId: string }>(
+  /** Hands the traces to a delivery by `work`, and gives what became of them. */
+  async #deliver<T extends { traceId: string }>(
     experiment: Experiment,
-    parts: Pick<Delivery<T>, 'send' | 'tooLarge'>,
-  ): Delivery<T> {
+    way: Omit<Delivery<T>, 'retry' | 'control' | 'checkRefusal'> & { prepare(trace: TraceRecord): T },
+    work: (deliveries: Deliveries<T>) => Promise<void>,
+  ): Promise<WriteTracesResult> {
     const { rest } = this.#options;
-    return {
-      ...parts,
+    const controls = new ControlTraces(rest, experiment);
+    const deliveries = new Deliveries<T>({
+      ...way,
       retry: rest.retry,
-      existing: (traceIds) =>
-        this.#existing(
-          experiment,
-          traceIds.map((traceId) => ({ traceId })),
-        ),
+      control: () => way.send([way.prepare(controls.make())]),
       checkRefusal: async () => {
         await getExperiment(rest, experiment.id);
       },
-    };
+    });
+    try {
+      await work(deliveries);
+      return await deliveries.result();
+    } finally {
+      await controls.remove();
+    }
   }
 
   async #byOtlp(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult> {
-    const deliveries = new Deliveries(
-      this.#delivery<OtlpTrace>(experiment, {
+    return this.#deliver<OtlpTrace>(
+      experiment,
+      {
+        prepare: otlpTrace,
         send: async (batch) => {
           await this.#options.rest.bytes({
             method: 'POST',
@@ -108,14 +116,14 @@ export class TraceWriter {
             headers: { 'x-mlflow-experiment-id': experiment.id },
           });
         },
+        existing: (batch) => this.#existing(experiment, batch),
         tooLarge: (batch) => {
           const size = batch.reduce((sum, trace) => sum + trace.size, 0);
           this.#sizeARequest = Math.min(this.#sizeARequest, size / 2);
         },
-      }),
+      },
+      (deliveries) => atOnce(OTLP_AT_ONCE, this.#batches(traces), (batch) => deliveries.deliver(batch)),
     );
-    await atOnce(OTLP_AT_ONCE, this.#batches(traces), (batch) => deliveries.deliver(batch));
-    return deliveries.result();
   }
 
   /** Batches are made when they are asked for, so that only those under way are in memory. */
@@ -140,20 +148,29 @@ export class TraceWriter {
   async #byRest(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult> {
     if (traces.length === 0) return { written: [], alreadyThere: [], refused: [] };
     const { rest, s3 } = this.#options;
-    const putSpans = artifactStore(rest, experiment, s3);
-    const deliveries = new Deliveries(
-      this.#delivery<TraceRecord>(experiment, {
+    const spans = spansStore(rest, experiment, s3);
+    return this.#deliver<TraceRecord>(
+      experiment,
+      {
+        prepare: (trace) => trace,
         send: async (batch) => {
           for (const trace of batch) {
-            await putSpans(trace.traceId, spansFile(trace));
+            await spans.put(trace.traceId, spansFile(trace));
             const json = { trace: { trace_info: traceInfo(experiment.id, trace) } };
             await rest.once({ method: 'POST', path: '/api/3.0/mlflow/traces', json }, anyReply);
           }
         },
-      }),
+        existing: async (batch) => {
+          const existing = await this.#existing(experiment, batch);
+          // The trace may be a twin's, and its file what a put of ours that broke off has left.
+          for (const trace of batch) {
+            if (existing.has(trace.traceId)) await spans.mend(trace.traceId, spansFile(trace));
+          }
+          return existing;
+        },
+      },
+      (deliveries) => atOnce(REST_AT_ONCE, traces.values(), (trace) => deliveries.deliver([trace])),
     );
-    await atOnce(REST_AT_ONCE, traces.values(), (trace) => deliveries.deliver([trace]));
-    return deliveries.result();
   }
 }
 

@@ -8,6 +8,8 @@ import { startMisbehavingServer } from './misbehaving-server.ts';
 export interface ScriptedMlflow extends MisbehavingServer {
   /** How often each trace was taken. */
   taken: Map<string, number>;
+  /** The files of spans by their paths. */
+  files: Map<string, Buffer>;
   /** The traces of a request, of those that the test has announced with `expect`. */
   tracesOf(request: SeenRequest): string[];
   expect(traceIds: string[]): void;
@@ -26,6 +28,7 @@ export async function startScriptedMlflow(
 ): Promise<ScriptedMlflow> {
   const server = await startMisbehavingServer();
   const taken = new Map<string, number>();
+  const files = new Map<string, Buffer>();
   let expected: { id: string; bytes: Buffer }[] = [];
   let fault: (request: SeenRequest, ordinal: number) => Behaviour | undefined = () => undefined;
 
@@ -47,6 +50,14 @@ export async function startScriptedMlflow(
       takeTraces(request);
       return json({});
     }
+    if (path.startsWith('/api/2.0/mlflow-artifacts/') && request.method === 'PUT') {
+      files.set(path, request.body);
+      return json({});
+    }
+    if (path.startsWith('/api/2.0/mlflow-artifacts/')) {
+      const body = files.get(path);
+      return body === undefined ? { kind: 'reply', status: 404 } : { kind: 'reply', status: 200, body };
+    }
     if (path.endsWith('/batchGetInfos')) {
       const { trace_ids: ids } = JSON.parse(request.body.toString()) as { trace_ids: string[] };
       return json({ trace_infos: ids.filter((id) => taken.has(id)).map(info) });
@@ -65,6 +76,7 @@ export async function startScriptedMlflow(
   server.rule((request, ordinal) => fault(request, ordinal) ?? take(request));
   return Object.assign(server, {
     taken,
+    files,
     tracesOf,
     take,
     expect: (ids: string[]) => {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { createMlflowClient, type MlflowClient } from '../../../lambda/mlflow/client.ts';
 import type { TraceRecord } from '../../../lambda/trace/types.ts';
+import { pseudoRandom } from '../../../local/stand-in-judge/behaviour.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
 import { chatTrace } from '../../helpers/mlflow-traces.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
@@ -8,6 +9,10 @@ import { type ScriptedMlflow, startScriptedMlflow } from '../../helpers/scripted
 const FAST = { baseMs: 2, capMs: 5 };
 const OTLP = '/v1/traces';
 const REST = '/api/3.0/mlflow/traces';
+const DELETE = '/api/2.0/mlflow/traces/delete-traces';
+interface Deletion {
+  request_ids: string[];
+}
 const experiment = { id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' };
 
 let server: ScriptedMlflow;
@@ -36,6 +41,20 @@ async function write(records: TraceRecord[]) {
   expect([...server.taken.keys()].sort()).toEqual(rest);
   expect([...server.taken.values()].every((times) => times === 1)).toBe(true);
   return result;
+}
+
+/** The trace of a request that holds none of the test's own: its id is before its name in either form. */
+function controlOf(body: Buffer): string {
+  const text = body.toString('latin1');
+  const inJson = /tr-[0-9a-f]{32}/.exec(text)?.[0];
+  // In protobuf: field 1 of the span, 16 bytes.
+  return (
+    inJson ??
+    `tr-${body
+      .subarray(text.indexOf('\x0a\x10') + 2)
+      .subarray(0, 16)
+      .toString('hex')}`
+  );
 }
 
 /** A trace whose request is some 1,000,000 bytes. */
@@ -152,6 +171,69 @@ describe.each([
       { traceId: poison, reason: { name: 'MlflowFailsOnTrace', message: expect.stringContaining('oops') } },
     ]);
   });
+
+  test('a trace that the server fails on is found also when there is no other', async () => {
+    server.fault((request) =>
+      request.path === path && isPoisoned(request.body) ? { kind: 'reply', status: 500, body: 'oops' } : undefined,
+    );
+    const { refused } = await write(records.slice(7, 8));
+    expect(refused.map(({ reason }) => reason.name)).toEqual(['MlflowFailsOnTrace']);
+  });
+
+  test('what was written to see whether the server takes any is deleted again', async () => {
+    const controls = new Set<string>();
+    server.fault((request) => {
+      if (request.path !== path) return undefined;
+      if (isPoisoned(request.body)) return { kind: 'reply', status: 500, body: 'oops' };
+      if (server.tracesOf(request).length === 0) controls.add(controlOf(request.body));
+      return undefined;
+    });
+    await write(records);
+    const deleted = server.to(DELETE).flatMap(({ body }) => (JSON.parse(body.toString()) as Deletion).request_ids);
+    expect(controls.size).toBeGreaterThan(10);
+    expect(deleted.sort()).toEqual([...controls].sort());
+  });
+
+  test('a trace that fails while the server takes no other either is no refusal', async () => {
+    server.expect(ids(records));
+    let taken = 0;
+    server.fault((request) => {
+      if (request.path !== path) return undefined;
+      // The disk is full from here on.
+      const isFull = taken >= 3;
+      taken += 1;
+      return isFull ? { kind: 'reply', status: 500, body: 'disk full' } : undefined;
+    });
+    const few = traces(path === OTLP ? 305 : 8);
+    server.expect(ids(few));
+    await expect(client.writeTraces(experiment, few)).rejects.toMatchObject({
+      name: 'MlflowUnavailable',
+      message: expect.stringContaining('disk full'),
+    });
+    expect(server.taken.size).toBeGreaterThan(0);
+  });
+
+  test.each([0.3, 0.5])(
+    'a server that fails on %d of all requests never makes a good trace a refused one',
+    async (share) => {
+      const draw = pseudoRandom(7);
+      const many = traces(60);
+      server.expect(ids(many));
+      server.fault(() => (draw() < share ? { kind: 'reply', status: 500, body: 'oops' } : undefined));
+      const refused: unknown[] = [];
+      // As the state machine does it: what exists is not written again.
+      for (let attempt = 0; attempt < 7 && server.taken.size < many.length; attempt += 1) {
+        const absent = many.filter(({ traceId }) => !server.taken.has(traceId));
+        const result = await client.writeTraces(experiment, absent).catch((error: Error) => {
+          expect(error.name).toBe('MlflowUnavailable');
+        });
+        refused.push(...(result?.refused ?? []));
+      }
+      expect(refused).toEqual([]);
+      expect([...server.taken.keys()].sort()).toEqual(ids(many));
+      expect([...server.taken.values()].every((times) => times === 1)).toBe(true);
+    },
+  );
 
   test('a refused trace that has come to exist meanwhile is there already', async () => {
     server.expect(ids(records));
@@ -274,6 +356,7 @@ describe('the way', () => {
       const steps = server.requests.filter(({ path, body }) => path.includes(traceId) || body.includes(traceId));
       expect(steps.map(({ method, path }) => `${method} ${path}`)).toEqual([
         `PUT /api/2.0/mlflow-artifacts/artifacts/7/traces/${traceId}/artifacts/traces.json`,
+        `GET /api/2.0/mlflow-artifacts/artifacts/7/traces/${traceId}/artifacts/traces.json`,
         `POST ${REST}`,
       ]);
     }
@@ -317,6 +400,60 @@ describe('the way', () => {
     });
     const inS3 = { ...experiment, artifactLocation: 's3://bucket/7' };
     await expect(client.writeTraces(inS3, traces(1))).rejects.toMatchObject({ name: 'MlflowS3ClientMissing' });
+  });
+});
+
+describe('a file of spans', () => {
+  beforeEach(() => start('3.13.0'));
+  const records = traces(6);
+  const [one] = records;
+  const isFileOf = (traceId: string | undefined, { method, path }: { method: string; path: string }) =>
+    method === 'PUT' && path.includes(traceId ?? '?');
+  const spansOf = (traceId: string) => {
+    const [, file] = [...server.files].find(([path]) => path.includes(traceId)) ?? [];
+    return (JSON.parse(file?.toString() ?? '{}') as { spans: unknown[] }).spans;
+  };
+  /** What two who copy over the same file leave behind: one's beginning, the other's end. */
+  const mixed = (body: Buffer) => Buffer.concat([body, body.subarray(-7)]);
+
+  test.each([1, 3])('that is mixed with a twin’s %d times is put again until it is whole', async (times) => {
+    let left = times;
+    server.fault((request) => {
+      if (!isFileOf(one?.traceId, request) || left === 0) return undefined;
+      left -= 1;
+      server.files.set(request.path, mixed(request.body));
+      return { kind: 'reply', status: 200, body: '{}' };
+    });
+    await write(records);
+    for (const { traceId } of records) expect(spansOf(traceId)).toHaveLength(1);
+  });
+
+  test('that breaks off, of a trace that a twin has written meanwhile, is mended', async () => {
+    // As often as a request is sent before what exists is read again.
+    let left = 3;
+    server.fault((request) => {
+      if (!isFileOf(one?.traceId, request) || left === 0) return undefined;
+      left -= 1;
+      server.files.set(request.path, request.body.subarray(0, 100));
+      server.taken.set(one?.traceId ?? '', 1);
+      return { kind: 'reply', status: 500 };
+    });
+    await write(records);
+    for (const { traceId } of records) expect(spansOf(traceId)).toHaveLength(1);
+  });
+
+  test('that is never kept as it is put is an error, not a trace', async () => {
+    server.expect(ids(records));
+    server.fault((request) => {
+      if (!isFileOf(one?.traceId, request)) return undefined;
+      server.files.set(request.path, mixed(request.body));
+      return { kind: 'reply', status: 200, body: '{}' };
+    });
+    await expect(client.writeTraces(experiment, records)).rejects.toMatchObject({
+      name: 'MlflowUnavailable',
+      message: expect.stringContaining('does not keep a file'),
+    });
+    expect(server.taken.has(one?.traceId ?? '')).toBe(false);
   });
 });
 
