@@ -13,7 +13,7 @@ const MLFLOW_FAULTS = mixOf([
   [0.01, { kind: 'reply', status: 502 }],
   [0.01, { kind: 'cutBefore' }],
   [0.01, { kind: 'cutAfter' }],
-  [0.0003, { kind: 'stall' }],
+  [0.0001, { kind: 'stall' }],
 ]);
 
 const poison: FaultRule = (request) =>
@@ -33,7 +33,7 @@ const S3_FAULTS = mixOf(
 const JUDGE_FAULTS = { throttleShare: 0.3, fault: 'cut', faultShare: 0.05 } as const;
 
 /** A function every so often: a chunk that is killed three times fails its run, and a retry has to heal it. */
-const KILL_EVERY_MS = 12_000;
+const KILL_EVERY_MS = 20_000;
 
 export interface InjectedFaults {
   mlflow: number;
