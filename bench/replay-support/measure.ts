@@ -12,7 +12,7 @@ export interface Measured {
   latenessP99: number;
   /** From the start of the process to the first request at the server. */
   firstRequestSeconds: number;
-  /** Of the process and all it started, added up, at its highest. */
+  /** Memory of the process and all it started, added up, at its highest; millions of bytes. */
   megabytes: number;
   /** Processor time of the process and all it started. */
   cpuSeconds: number;
@@ -21,6 +21,7 @@ export interface Measured {
 const POLL_MS = 100;
 const CLOCK_TICKS = 100;
 const PAGE_BYTES = 4096;
+const BYTES_PER_MEGABYTE = 1e6;
 
 const quantile = (sorted: readonly number[], share: number): number =>
   sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
@@ -56,6 +57,15 @@ function treeUsage(root: number): Usage {
   return sum;
 }
 
+/** The most memory that one process ever had: between two looks it may have had more than at either. */
+function highWaterMark(pid: number): number {
+  try {
+    return 1024 * Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0);
+  } catch {
+    return 0;
+  }
+}
+
 /** Arrivals since the last call. */
 export async function takeArrivals(url: string): Promise<Arrival[]> {
   const reply = await fetch(`${url}/_arrivals`, { method: 'DELETE' });
@@ -88,7 +98,7 @@ export async function measureRun(
   let ticks = 0;
   const poll = setInterval(() => {
     const usage = treeUsage(child.pid ?? 0);
-    bytes = Math.max(bytes, usage.bytes);
+    bytes = Math.max(bytes, usage.bytes, highWaterMark(child.pid ?? 0));
     ticks = Math.max(ticks, usage.ticks);
   }, POLL_MS);
   const code = await new Promise<number | null>((resolve, reject) => {
@@ -113,7 +123,7 @@ export async function measureRun(
     latenessP50: quantile(lateness, 0.5),
     latenessP99: quantile(lateness, 0.99),
     firstRequestSeconds: (first - startedAt) / 1000,
-    megabytes: bytes / 2 ** 20,
+    megabytes: bytes / BYTES_PER_MEGABYTE,
     cpuSeconds: ticks / CLOCK_TICKS,
   };
 }

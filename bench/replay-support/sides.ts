@@ -1,0 +1,59 @@
+/** Who replays in the benchmark: this product, AIPerf, and a few lines of Node as the yardstick for the machine. */
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { projectPath } from '../../local/project-root.ts';
+import { median } from '../support/result.ts';
+import { type Aiperf, profileArgs } from './aiperf.ts';
+import type { Command, Measured } from './measure.ts';
+import { CAPTURES_FILE } from './scenarios.ts';
+
+export type SideName = 'ours' | 'peer' | 'bare';
+
+export interface Run extends Measured {
+  /** As the side itself measured it, ms. */
+  latencyP50: number;
+}
+
+/** The runs of each side in one scenario; a side that does not take part has none. */
+export type Sides = Record<SideName, Run[]>;
+
+export const medianOf = (runs: readonly Run[], key: keyof Run): number => median(runs.map((one) => one[key]));
+
+/** Our command line. @param more further flags */
+export const ours = (captures: string, url: string, out: string, ...more: string[]): Command => ({
+  command: process.execPath,
+  args: [projectPath('bin', 'inference-monitor.ts'), 'replay', captures, '--url', url, '-o', out, '--quiet', ...more],
+});
+
+const bare = (captures: string, url: string, out: string): Command => {
+  mkdirSync(out, { recursive: true });
+  const script = projectPath('bench', 'replay-support', 'bare-sender.ts');
+  return { command: process.execPath, args: [script, join(captures, CAPTURES_FILE), url, join(out, 'bare.json')] };
+};
+
+/** A run of one side by the captured times. @param peer `undefined` leaves AIPerf out */
+export function commandOf(
+  side: SideName,
+  captures: string,
+  url: string,
+  out: string,
+  peer: Aiperf | undefined,
+): Command | undefined {
+  if (side === 'ours') return ours(captures, url, out, '--fixed-schedule-auto-offset');
+  if (side === 'bare') return bare(captures, url, out);
+  return peer?.command(profileArgs(captures, url, out), join(out, '..'));
+}
+
+interface Summary {
+  request_latency: { p50: number };
+  request_throughput: { avg: number };
+}
+
+export const summaryOf = (directory: string): Summary =>
+  JSON.parse(readFileSync(join(directory, 'profile_export_aiperf.json'), 'utf8')) as Summary;
+
+/** Median latency that a run of `side` measured, ms. */
+export const latencyP50Of = (side: SideName, out: string): number =>
+  side === 'bare'
+    ? (JSON.parse(readFileSync(join(out, 'bare.json'), 'utf8')) as { latencyP50: number }).latencyP50
+    : summaryOf(out).request_latency.p50;
