@@ -10,6 +10,7 @@ import { projectPath } from '../../local/project-root.ts';
 import { mlflowEnvironment, sagemakerPluginEnvironment } from '../../local/python-presets.ts';
 import type { SageMakerMlflowDouble } from '../../local/sagemaker-mlflow-double.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../helpers/misbehaving-server.ts';
+import { testCorpus } from '../helpers/mlflow-corpus.ts';
 import {
   MANAGED_ARNS,
   MANAGED_CREDENTIALS,
@@ -61,6 +62,7 @@ jest.setTimeout(60_000);
 
 describe('through the double of a tracking server', () => {
   testMlflow(() => ({ ...suite, reader, version: managed.server.version }));
+  testCorpus(() => ({ ...suite, reader }));
 
   test('spans are in the bucket of the artifacts', async () => {
     const experiment = await suite.client.resolveExperiment('in the bucket');

@@ -1,6 +1,7 @@
 /** The newest MLflow that is tested, written to by OTLP. */
 import { createMlflowClient } from '../../lambda/mlflow/client.ts';
 import { startMlflowServer } from '../../local/mlflow-server.ts';
+import { testCorpus } from '../helpers/mlflow-corpus.ts';
 import { START_LIMIT_MS, startPlainMlflow } from '../helpers/mlflow-plain.ts';
 import { testMlflow } from '../helpers/mlflow-suite.ts';
 import { chatTrace } from '../helpers/mlflow-traces.ts';
@@ -17,6 +18,7 @@ test('is written to by OTLP', async () => {
 });
 
 testMlflow(() => mlflow);
+testCorpus(() => mlflow, true);
 
 test('a trace that MLflow refuses is found in its batch, and the others are written', async () => {
   const experiment = await mlflow.client.resolveExperiment('poison');

@@ -1,72 +1,28 @@
 /** Every line of `test/corpus/*.jsonl` against what is written beside it in `*.expected.json`. */
-import { createReadStream, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { decodeLine } from '../../../lambda/capture/decode.ts';
-import { type LineRead, readLines } from '../../../lambda/capture/lines.ts';
-import type { Capture, DecodeOptions, RawLine } from '../../../lambda/capture/types.ts';
+import type { Capture, RawLine } from '../../../lambda/capture/types.ts';
 import { buildTrace } from '../../../lambda/trace/build.ts';
+import { CORPUS_ENDPOINT, corpusFiles, type Expectation, expectationsOf, linesOf } from '../../helpers/corpus.ts';
 
-/** What is expected of a line; objects are matched by the fields they name. */
-interface Expectation {
-  title: string;
-  options?: DecodeOptions;
-  /** S3 key of the line, where it matters. */
-  key?: string;
-  capture?: object;
-  /** Fields that the capture must not have. */
-  absent?: (keyof Capture)[];
-  trace?: object;
-  absentTags?: string[];
-  root?: object;
-  /** Attributes of the root span. */
-  attributes?: Record<string, unknown>;
-  absentAttributes?: string[];
-  status?: object;
-  children?: object[];
-  /** JSON text that the root span's inputs are written as. */
-  rawRootInputs?: string;
-  /** The same for the first inference's. */
-  rawInputs?: string;
-  /** Name of the quarantine reason, and words that its message must hold. */
-  quarantine?: string;
-  words?: string[];
-}
+const OPTIONS = { experimentId: '1', endpointName: CORPUS_ENDPOINT };
 
-const CORPUS = join(process.cwd(), 'test', 'corpus');
-const KEY = 'captures/fern-house/blue/2026/03/04/05/07-123-abc.jsonl';
-const OBJECT_TIME_MS = Date.UTC(2026, 0, 1);
-const OPTIONS = { experimentId: '1', endpointName: 'fern-house' };
-
-async function linesOf(file: string): Promise<RawLine[]> {
-  const source = { bucket: 'bucket', key: KEY, etag: 'e', start: 0, firstLine: 1, objectTimeMs: OBJECT_TIME_MS };
-  const lines: RawLine[] = [];
-  const isLine = (line: LineRead): line is Extract<LineRead, { kind: 'line' }> => line.kind === 'line';
-  for await (const line of readLines(createReadStream(file), source, { maxLineBytes: 1e9 })) {
-    if (isLine(line)) lines.push(line.raw);
-  }
-  return lines;
-}
-
-const files = readdirSync(CORPUS).filter((file) => file.endsWith('.jsonl'));
+const files = corpusFiles();
 
 test('the corpus is there', () => {
   expect(files.length).toBeGreaterThan(10);
 });
 
 describe.each(files)('%s', (file) => {
-  const expected = JSON.parse(
-    readFileSync(join(CORPUS, file.replace('.jsonl', '.expected.json')), 'utf8'),
-  ) as Expectation[];
+  const expected = expectationsOf(file);
 
   test('has an expectation for each line', async () => {
-    expect(await linesOf(join(CORPUS, file))).toHaveLength(expected.length);
+    expect(await linesOf(file)).toHaveLength(expected.length);
   });
 
   test.each(expected.map((expectation, index) => [expectation.title, expectation, index] as const))(
     '%s',
     async (_title, expectation, index) => {
-      const line = (await linesOf(join(CORPUS, file)))[index] as RawLine;
-      const raw = { ...line, place: { ...line.place, key: expectation.key ?? KEY } };
+      const raw = (await linesOf(file))[index] as RawLine;
       const decoded = decodeLine(raw, expectation.options ?? {});
       if (expectation.quarantine !== undefined) {
         expect(decoded).toMatchObject({ kind: 'quarantine', reason: { name: expectation.quarantine } });
@@ -92,7 +48,7 @@ function assertTrace(capture: Capture, raw: RawLine, expectation: Expectation): 
   const [root, ...children] = trace.spans;
   expect(trace).toMatchObject(expectation.trace ?? {});
   expect(trace.tags).toMatchObject({
-    sagemaker_endpoint_name: 'fern-house',
+    sagemaker_endpoint_name: CORPUS_ENDPOINT,
     ...(expectation.key === undefined ? { sagemaker_variant_name: 'blue' } : {}),
     s3_bucket_name: 'bucket',
     s3_file_key: raw.place.key,

@@ -1,0 +1,56 @@
+/** The corpus of capture lines, `test/corpus/*.jsonl`, and what is expected of each, `*.expected.json` beside it. */
+import { createReadStream, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type LineRead, readLines } from '../../lambda/capture/lines.ts';
+import type { Capture, DecodeOptions, RawLine } from '../../lambda/capture/types.ts';
+import { projectPath } from '../../local/project-root.ts';
+
+/** What is expected of a line; objects are matched by the fields they name. */
+export interface Expectation {
+  title: string;
+  options?: DecodeOptions;
+  /** S3 key of the line, where it matters. */
+  key?: string;
+  capture?: object;
+  /** Fields that the capture must not have. */
+  absent?: (keyof Capture)[];
+  trace?: object;
+  absentTags?: string[];
+  root?: object;
+  /** Attributes of the root span. */
+  attributes?: Record<string, unknown>;
+  absentAttributes?: string[];
+  status?: object;
+  children?: object[];
+  /** JSON text that the root span's inputs are written as. */
+  rawRootInputs?: string;
+  /** The same for the first inference's. */
+  rawInputs?: string;
+  /** Name of the quarantine reason, and words that its message must hold. */
+  quarantine?: string;
+  words?: string[];
+}
+
+/** Endpoint whose captures they are. */
+export const CORPUS_ENDPOINT = 'fern-house';
+
+const CORPUS = projectPath('test', 'corpus');
+const KEY = `captures/${CORPUS_ENDPOINT}/blue/2026/03/04/05/07-123-abc.jsonl`;
+const OBJECT_TIME_MS = Date.UTC(2026, 0, 1);
+
+export const corpusFiles = (): string[] => readdirSync(CORPUS).filter((file) => file.endsWith('.jsonl'));
+
+export const expectationsOf = (file: string): Expectation[] =>
+  JSON.parse(readFileSync(join(CORPUS, file.replace('.jsonl', '.expected.json')), 'utf8')) as Expectation[];
+
+/** The lines of a file, each at the key that its expectation names. */
+export async function linesOf(file: string): Promise<RawLine[]> {
+  const source = { bucket: 'bucket', key: KEY, etag: 'e', start: 0, firstLine: 1, objectTimeMs: OBJECT_TIME_MS };
+  const lines: RawLine[] = [];
+  const isLine = (line: LineRead): line is Extract<LineRead, { kind: 'line' }> => line.kind === 'line';
+  for await (const line of readLines(createReadStream(join(CORPUS, file)), source, { maxLineBytes: 1e9 })) {
+    if (isLine(line)) lines.push(line.raw);
+  }
+  const expectations = expectationsOf(file);
+  return lines.map((line, index) => ({ ...line, place: { ...line.place, key: expectations[index]?.key ?? KEY } }));
+}

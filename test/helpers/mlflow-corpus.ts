@@ -1,0 +1,141 @@
+/** The whole corpus of capture lines through a real MLflow server, read back with MLflow's own Python client. */
+import { decodeLine } from '../../lambda/capture/decode.ts';
+import { toJson } from '../../lambda/capture/json.ts';
+import { buildTrace } from '../../lambda/trace/build.ts';
+import type { TraceRecord } from '../../lambda/trace/types.ts';
+import { CORPUS_ENDPOINT, corpusFiles, type Expectation, expectationsOf, linesOf } from './corpus.ts';
+import type { ReadTrace } from './mlflow-reader.ts';
+import type { SuiteSetup } from './mlflow-suite.ts';
+
+/** Lines that are capture records; the others of the corpus go to quarantine. */
+const CAPTURE_LINES = 216;
+
+interface Written {
+  title: string;
+  expectation: Expectation;
+  trace: TraceRecord;
+}
+
+/** As JSON readers see a value: what MLflow keeps is JSON. */
+const asJson = (value: unknown): unknown => JSON.parse(toJson(value) ?? 'null');
+
+/**
+ * Declares the tests. `setup` gives what is there once the servers have been started.
+ *
+ * @param addsZeros the server sums the spans' token counts itself, and a count that no span has is 0 in its sum
+ */
+export function testCorpus(setup: () => Pick<SuiteSetup, 'client' | 'reader'>, addsZeros = false): void {
+  describe('the corpus of capture lines', () => {
+    const written = new Map<string, Written[]>();
+    let found: ReadTrace[];
+    let read: Map<string, ReadTrace>;
+
+    beforeAll(async () => {
+      const { client, reader } = setup();
+      const experiment = await client.resolveExperiment('corpus');
+      for (const file of corpusFiles()) {
+        const lines = await linesOf(file);
+        const traces = expectationsOf(file).flatMap((expectation, index): Written[] => {
+          const raw = lines[index];
+          if (raw === undefined) throw new Error(`${file} has no line ${index + 1}`);
+          const decoded = decodeLine(raw, expectation.options ?? {});
+          if (decoded.kind === 'quarantine') return [];
+          const options = { experimentId: experiment.id, endpointName: CORPUS_ENDPOINT };
+          return [{ title: expectation.title, expectation, trace: buildTrace(decoded.capture, raw, options) }];
+        });
+        written.set(file, traces);
+      }
+      const all = [...written.values()].flat().map(({ trace }) => trace);
+      expect(await client.writeTraces(experiment, all)).toMatchObject({ refused: [], alreadyThere: [] });
+      // Once more, as a run that is repeated: nothing may be doubled by it.
+      await client.writeTraces(experiment, all);
+      found = await reader.search(experiment.id);
+      read = new Map(found.map((trace) => [trace.traceId, trace]));
+    }, 120_000);
+
+    test('is there, each capture record once', () => {
+      const ids = [...written.values()].flat().map(({ trace }) => trace.traceId);
+      expect(new Set(ids).size).toBe(CAPTURE_LINES);
+      expect(found.map(({ traceId }) => traceId).sort()).toEqual(ids.sort());
+    });
+
+    test.each(corpusFiles())('%s has its states, contents and tags', (file) => {
+      for (const { title, expectation, trace } of written.get(file) ?? []) {
+        const stored = read.get(trace.traceId);
+        if (stored === undefined) throw new Error(`${title}: not in MLflow`);
+        expect({ title, ...factsOf(stored) }).toEqual({ title, ...factsExpected(trace, addsZeros) });
+        assertExpectation(stored, expectation, title);
+      }
+    });
+  });
+}
+
+interface Facts {
+  spans: { spanId: string; inputs: unknown; outputs: unknown; [fact: string]: unknown }[];
+  [fact: string]: unknown;
+}
+
+/** What is compared: all that was captured, by the names of MLflow. */
+function factsOf({ tags, metadata, spans, ...trace }: ReadTrace): Facts {
+  return {
+    state: trace.state,
+    time: trace.requestTimeMs,
+    duration: trace.executionDurationMs,
+    tokenUsage: trace.tokenUsage ?? null,
+    tags: Object.fromEntries(Object.entries(tags).filter(([name]) => !name.startsWith('mlflow.'))),
+    name: tags['mlflow.traceName'],
+    session: metadata['mlflow.trace.session'] ?? null,
+    user: metadata['mlflow.trace.user'] ?? null,
+    spans: spans
+      .map(({ spanId, parentId, name, type, status, inputs, outputs }) => ({
+        spanId,
+        parentId,
+        name,
+        type,
+        status,
+        inputs: inputs ?? null,
+        outputs: outputs ?? null,
+      }))
+      .toSorted((a, b) => a.spanId.localeCompare(b.spanId)),
+  };
+}
+
+/** The same of what was written. */
+function factsExpected(trace: TraceRecord, addsZeros: boolean): Facts {
+  const zeros = addsZeros ? { input_tokens: 0, output_tokens: 0, total_tokens: 0 } : {};
+  return {
+    state: trace.state,
+    time: trace.startTimeMs,
+    duration: trace.endTimeMs - trace.startTimeMs,
+    tokenUsage: trace.tokenUsage === undefined ? null : { ...zeros, ...trace.tokenUsage },
+    tags: trace.tags,
+    name: trace.name,
+    session: trace.sessionId ?? null,
+    user: trace.userId ?? null,
+    spans: trace.spans
+      .map(({ spanId, parentSpanId, name, spanType, status, inputs, outputs }) => ({
+        spanId,
+        parentId: parentSpanId ?? null,
+        name,
+        type: spanType,
+        status: status.code,
+        inputs: asJson(inputs),
+        outputs: asJson(outputs),
+      }))
+      .toSorted((a, b) => a.spanId.localeCompare(b.spanId)),
+  };
+}
+
+/** What people wrote down of the line, not what this program made of it. */
+function assertExpectation(stored: ReadTrace, { trace = {}, root = {}, absentTags = [] }: Expectation, title: string) {
+  const { state, tags, sessionId, startTimeMs } = trace as Partial<TraceRecord>;
+  if (state !== undefined) expect({ title, state: stored.state }).toEqual({ title, state });
+  if (startTimeMs !== undefined) expect({ title, time: stored.requestTimeMs }).toEqual({ title, time: startTimeMs });
+  if (tags !== undefined) expect({ title, tags: stored.tags }).toMatchObject({ title, tags });
+  if (sessionId !== undefined) expect(stored.metadata['mlflow.trace.session']).toBe(sessionId);
+  for (const tag of absentTags) expect(stored.tags).not.toHaveProperty([tag]);
+  const { inputs, outputs } = root as { inputs?: unknown; outputs?: unknown };
+  const [span] = stored.spans.filter(({ parentId }) => parentId === null);
+  if (inputs !== undefined) expect({ title, inputs: span?.inputs }).toMatchObject({ title, inputs });
+  if (outputs !== undefined) expect({ title, outputs: span?.outputs }).toMatchObject({ title, outputs });
+}
