@@ -3,7 +3,7 @@ import { type LiteralRequest, literalRequest, type Overrides, payloadBytes } fro
 import { capturedContent } from './request/preparer.ts';
 import { estimateInputTokens, estimateTextTokens } from './request/tokens.ts';
 import { RecordReader } from './source/record-reader.ts';
-import type { OnSkipped, SourceFile } from './source/types.ts';
+import type { LineReader, OnSkipped, SourceFile } from './source/types.ts';
 import { type EntrySource, type ScheduleOptions, schedule } from './timing.ts';
 
 /** Steps of the shape over time. */
@@ -32,8 +32,8 @@ export async function dryRun(
   options: ScheduleOptions,
   overrides: Overrides,
   onSkipped: OnSkipped,
+  reader: LineReader = new RecordReader(files),
 ): Promise<DryRun> {
-  const reader = new RecordReader(files);
   const found: DryRun = {
     requests: 0,
     seconds: 0,
@@ -49,6 +49,7 @@ export async function dryRun(
   const perSecond = new SecondCounts();
   try {
     for await (const batch of schedule(index, options)) {
+      reader.expect?.(batch.map(({ entry }) => entry));
       for (const { entry, dueMs } of batch) {
         const literal = literalRequest(await reader.read(entry), overrides);
         if (literal.kind === 'skipped') {

@@ -6,7 +6,7 @@ import { parseGoodput, parseSetting, type ReplayOptions } from './options.ts';
 import type { Overrides } from './request/literal.ts';
 import { ResultSet } from './results/result-set.ts';
 import { type Progress, type ReplayOutcome, runReplay } from './run.ts';
-import { indexCaptures } from './source/index-captures.ts';
+import { type IndexOptions, indexCaptures } from './source/index-captures.ts';
 import type { SortedIndex } from './source/sorted-index.ts';
 import type { OnSkipped, SkippedLine, SourceFile } from './source/types.ts';
 import type { Target } from './target/target.ts';
@@ -40,7 +40,7 @@ export const scheduleOf = (options: ReplayOptions): ScheduleOptions => ({
 });
 
 /** `--concurrency` beside `--request-rate` is a cap, as in AIPerf. */
-const maxConcurrencyOf = (options: ReplayOptions): number =>
+export const maxConcurrencyOf = (options: ReplayOptions): number =>
   Math.min(options.maxConcurrency ?? Number.POSITIVE_INFINITY, options.concurrency ?? Number.POSITIVE_INFINITY);
 
 export interface CaptureWindow {
@@ -54,8 +54,9 @@ export const indexFor = (
   options: ReplayOptions,
   window: CaptureWindow,
   onSkipped: OnSkipped,
+  more: Pick<IndexOptions, 'scan' | 'onRecord'> = {},
 ): Promise<SortedIndex> =>
-  indexCaptures(files, { ...window, needsTime: timingOf(options).kind === 'fixed', onSkipped });
+  indexCaptures(files, { ...window, ...more, needsTime: timingOf(options).kind === 'fixed', onSkipped });
 
 /** Steps of a minute that a slice may last. */
 const SLICE_SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600];

@@ -13,7 +13,7 @@ import { type Completion, Dispatcher } from './send/dispatcher.ts';
 import { Pace, SlicedQueue } from './send/slices.ts';
 import { Warmer } from './send/warmer.ts';
 import { RecordReader } from './source/record-reader.ts';
-import type { OnSkipped, SourceFile } from './source/types.ts';
+import type { LineReader, OnSkipped, SourceFile } from './source/types.ts';
 import type { Target } from './target/target.ts';
 import { type EntrySource, type ScheduledEntry, type ScheduleOptions, schedule } from './timing.ts';
 
@@ -44,7 +44,20 @@ export interface ReplayPlan {
   onStarted?(progress: Progress): void;
   /** Common start for several processes; default: as soon as all is ready. */
   startAtEpochMs?: number;
+  /** A part of a schedule that was made beforehand, instead of the one made of `index` and `schedule`. */
+  part?: SchedulePart;
   resolve?: Resolve;
+}
+
+/** What one of several processes sends of a schedule that they share. */
+export interface SchedulePart {
+  /** In the order of their time. */
+  entries(): AsyncIterable<ScheduledEntry[]>;
+  /** Sent before the clock starts. */
+  warmup(): AsyncIterable<ScheduledEntry[]>;
+  /** When the first of the entries is due. */
+  firstDueMs: number;
+  reader: LineReader;
 }
 
 /** Live figures of a run. */
@@ -60,6 +73,8 @@ export interface Progress {
 export interface ReplayOutcome {
   clock: RunClock;
   startAt: number;
+  /** How much later than scheduled all requests went because this process was not ready in time. */
+  lateMs: number;
   sent: number;
   /** Prepared or not, requests of the schedule that were not sent because the run was stopped. */
   unsent: number;
@@ -85,7 +100,7 @@ const FULL_WAIT_MS = 5;
 /** @throws PermanentError `TargetUnreachable` before anything is sent */
 export async function runReplay(plan: ReplayPlan, signal?: AbortSignal): Promise<ReplayOutcome> {
   const clock = new RunClock();
-  const reader = new RecordReader(plan.files);
+  const reader = plan.part?.reader ?? new RecordReader(plan.files);
   const pool = new ConnectionPool(plan.target.origin, plan.resolve);
   const random = new Random(plan.schedule.seed);
   const preparer = new Preparer({ ...plan, reader, random });
@@ -125,17 +140,25 @@ async function replay(
     onDone: (done) => finished.push(done),
   });
   const warmer = new Warmer(pool, dispatcher, plan.maxConcurrency);
-  const elapsed = (): number => performance.now() - startAt;
-  const feeding = new Feeder(plan, preparer, dispatcher, () => (startAt === Number.POSITIVE_INFINITY ? 0 : elapsed()));
+  const firstDueMs = plan.part?.firstDueMs ?? 0;
+  let lateMs = 0;
+  /** Where in the schedule the run is. */
+  const elapsed = (): number => performance.now() - startAt - lateMs;
+  const feeding = new Feeder(plan, preparer, dispatcher, firstDueMs, () =>
+    startAt === Number.POSITIVE_INFINITY ? firstDueMs : elapsed(),
+  );
 
   const fed = feeding.run();
   // What goes wrong while feeding is thrown where it is awaited below.
   fed.catch(() => {});
   await feeding.ready;
   const closedLoop = plan.schedule.timing.kind === 'concurrency';
-  await warmer.beforeStart(closedLoop ? Math.min(plan.maxConcurrency, dispatcher.queue.length) : undefined);
+  await warmer.beforeStart(firstDueMs, closedLoop ? Math.min(plan.maxConcurrency, dispatcher.queue.length) : undefined);
 
   startAt = plan.startAtEpochMs === undefined ? clock.now() + START_MARGIN_MS : clock.at(plan.startAtEpochMs);
+  // One that is late begins late and keeps the distances of its requests: sent all together, the overdue ones would be a
+  // burst that nobody captured.
+  if (plan.startAtEpochMs !== undefined) lateMs = Math.max(0, clock.now() - (startAt + firstDueMs));
   let stopped = false;
   const stop = (): void => {
     stopped = true;
@@ -145,7 +168,7 @@ async function replay(
   if (signal?.aborted) stop();
   else signal?.addEventListener('abort', stop, { once: true });
   warmer.start(elapsed);
-  dispatcher.start(startAt);
+  dispatcher.start(startAt, lateMs);
   plan.onStarted?.({
     clock,
     startAt,
@@ -168,6 +191,7 @@ async function replay(
   return {
     clock,
     startAt,
+    lateMs,
     sent: dispatcher.sent,
     unsent: feeding.unsent,
     stopped,
@@ -181,6 +205,7 @@ class Feeder {
   readonly #plan: ReplayPlan;
   readonly #preparer: Preparer;
   readonly #dispatcher: Dispatcher;
+  readonly #firstDueMs: number;
   readonly #elapsedMs: () => number;
   readonly ready: Promise<void>;
   #isReady: () => void = () => {};
@@ -188,7 +213,14 @@ class Feeder {
   #stopped = false;
   unsent = 0;
 
-  constructor(plan: ReplayPlan, preparer: Preparer, dispatcher: Dispatcher, elapsedMs: () => number) {
+  constructor(
+    plan: ReplayPlan,
+    preparer: Preparer,
+    dispatcher: Dispatcher,
+    firstDueMs: number,
+    elapsedMs: () => number,
+  ) {
+    this.#firstDueMs = firstDueMs;
     this.#plan = plan;
     this.#preparer = preparer;
     this.#dispatcher = dispatcher;
@@ -206,7 +238,8 @@ class Feeder {
   async run(): Promise<void> {
     try {
       const pace = new Pace();
-      for await (const batch of schedule(this.#plan.index, this.#plan.schedule)) {
+      const { part, index, schedule: timing } = this.#plan;
+      for await (const batch of part ? part.entries() : schedule(index, timing)) {
         for (const scheduled of batch) {
           await this.#room(scheduled);
           if (this.#stopped) {
@@ -236,7 +269,7 @@ class Feeder {
     const { queue } = this.#dispatcher;
     const enough = Number.isNaN(scheduled.dueMs)
       ? queue.length >= Math.max(READY_REQUESTS, Math.min(this.#plan.maxConcurrency, MAX_WAITING))
-      : scheduled.dueMs > READY_MS;
+      : scheduled.dueMs - this.#firstDueMs > READY_MS;
     if (enough) this.#isReady();
     while (
       !this.#stopped &&
@@ -251,7 +284,7 @@ class Feeder {
 }
 
 /** Sends the first requests ahead of the clock, so that the target is warm; their results are not counted. */
-async function warmUp(plan: ReplayPlan, pool: ConnectionPool, clock: RunClock, reader: RecordReader): Promise<void> {
+async function warmUp(plan: ReplayPlan, pool: ConnectionPool, clock: RunClock, reader: LineReader): Promise<void> {
   const preparer = new Preparer({
     ...plan,
     run: `${plan.run}-warmup`,
@@ -270,11 +303,12 @@ async function warmUp(plan: ReplayPlan, pool: ConnectionPool, clock: RunClock, r
   });
   dispatcher.start(performance.now());
   let left = plan.warmup;
-  for await (const batch of schedule(plan.index, {
+  const first = (): ScheduleOptions => ({
     ...plan.schedule,
     timing: { kind: 'concurrency' },
     count: plan.warmup,
-  })) {
+  });
+  for await (const batch of plan.part ? plan.part.warmup() : schedule(plan.index, first())) {
     for (const scheduled of batch) {
       const request = await preparer.prepare(scheduled, 'warmup');
       if (request && left-- > 0) dispatcher.push(request);

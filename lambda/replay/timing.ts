@@ -36,6 +36,8 @@ export interface ScheduledEntry {
   /** Milliseconds after the start; NaN: as soon as there is room. */
   dueMs: number;
   pass: number;
+  /** Its conversation, where that was found beforehand; without a name it is called as its first request is. */
+  turn?: { session: number; turnIndex: number; conversationId?: string };
 }
 
 export interface ScheduleOptions {

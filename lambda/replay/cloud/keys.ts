@@ -12,4 +12,6 @@ export const SHARD_FILES = {
   /** Written last: a shard without it is lost. */
   result: 'result.json',
   inputs: 'inputs.jsonl',
+  /** Why a shard ended without a result. */
+  failure: 'failure.json',
 } as const;

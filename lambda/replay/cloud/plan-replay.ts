@@ -1,20 +1,180 @@
-/** PlanReplay: what is to be sent when, by whom. */
+/** PlanReplay: what is to be sent when, and by which shard. */
 import type { Storage } from '../../common/storage.ts';
-import { type ReplayPlanRequest, type ReplayPlanResult, replayKeys } from '../../replay-contract.ts';
+import { TextUpload } from '../../common/text-upload.ts';
+import {
+  type ReplayPlanRequest,
+  type ReplayPlanResult,
+  replayKeys,
+  type ShardManifestLine,
+} from '../../replay-contract.ts';
+import { ManifestWriter } from '../../run/manifest-writer.ts';
+import { type DryRun, dryRun } from '../dry-run.ts';
+import { maxConcurrencyOf, overridesOf, scheduleOf, sliceMsOf, timingOf } from '../replay.ts';
+import type { SkippedLine } from '../source/types.ts';
+import { schedule } from '../timing.ts';
 import type { ReplayEnvironment } from './environment.ts';
-import { parseReplayInput } from './input.ts';
+import { type IndexedCaptures, indexObjects } from './index-objects.ts';
+import { parseReplayInput, type ReplayJob } from './input.ts';
+import { plannedSkippedKey } from './keys.ts';
+import { SHARD_LEAD_MS, START_LEAD_MS, shardBounds, WARMUP_LEAD_MS } from './limits.ts';
+import type { ReplayPlan, ShardPlan } from './plan.ts';
+import { RangeReader } from './range-reader.ts';
+import { type Concurrency, WindowCutter } from './sharding.ts';
+import { cloudTarget } from './target.ts';
+import { writeSchedule } from './write-schedule.ts';
 
 export interface PlanDependencies {
   storage: Storage;
   environment: ReplayEnvironment;
   remainingMs(): number;
+  /** Epoch ms; for tests. */
+  now?(): number;
 }
 
+/** Kept of the function's time for making and writing the schedule of 10 million requests. */
+const SCHEDULE_RESERVE_MS = 180_000;
+
+/**
+ * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `SecretNotAllowed`,
+ * `NoCaptureFiles`, `OutsideCaptureScope`, `ReplayTooLarge`, `TooManyShards`, `CappedReplayTooLong`, `TooManyRequests`
+ */
 export async function planReplay(
   { input, run }: ReplayPlanRequest,
-  { environment }: PlanDependencies,
+  { storage, environment, remainingMs, now = Date.now }: PlanDependencies,
 ): Promise<ReplayPlanResult> {
-  parseReplayInput(input, environment);
-  const manifest = { bucket: environment.WORK_BUCKET, key: replayKeys.manifest(run.name) };
-  return { outcome: 'empty', manifest, shards: 0 };
+  const job = parseReplayInput(input, environment);
+  const bounds = shardBounds(job.options, job.shard);
+  // A target that cannot be is known before hours of captures are read; its secret is for the shards alone.
+  await cloudTarget('url' in job.target ? { url: job.target.url } : job.target, environment);
+  const bucket = environment.WORK_BUCKET;
+  const skipped = new SkippedLines(storage, bucket, plannedSkippedKey(run.name));
+  const scope = { bucket: environment.DATA_CAPTURE_S3_BUCKET, prefix: environment.DATA_CAPTURE_S3_PREFIX };
+  const limits = { remainingMs: () => remainingMs() - SCHEDULE_RESERVE_MS };
+  const captures = await indexObjects(storage, scope, job, (line) => skipped.add(line), limits);
+  try {
+    const { shards, found } = job.dryRun
+      ? { shards: [], found: await dryRunOf(storage, captures, job, skipped) }
+      : { shards: await cutAndWrite(storage, captures, job, bounds, { bucket, run: run.name }), found: undefined };
+    await skipped.close();
+    const plan = planOf(job, captures, shards, skipped.reasons, run.name, now(), found);
+    const manifest = { bucket, key: replayKeys.manifest(run.name) };
+    await writeManifest(storage, manifest, plan);
+    await storage.putJson(bucket, replayKeys.plan(run.name), plan);
+    return { outcome: plan.outcome, manifest, shards: shards.length };
+  } finally {
+    await captures.index.dispose();
+  }
+}
+
+function concurrencyOf({ options }: ReplayJob): Concurrency | undefined {
+  const requests = maxConcurrencyOf(options);
+  return Number.isFinite(requests) ? { requests, kept: timingOf(options).kind === 'concurrency' } : undefined;
+}
+
+/** Goes through the schedule twice: a window's stripes are known only when the whole window has been seen. */
+async function cutAndWrite(
+  storage: Storage,
+  { files, index, conversations }: IndexedCaptures,
+  job: ReplayJob,
+  bounds: ReturnType<typeof shardBounds>,
+  { bucket, run }: { bucket: string; run: string },
+): Promise<ShardPlan[]> {
+  const concurrency = concurrencyOf(job);
+  const timing = scheduleOf(job.options);
+  const cutter = new WindowCutter(bounds, concurrency);
+  for await (const batch of schedule(index, timing)) {
+    for (const { dueMs, entry } of batch) cutter.add(dueMs, entry.length);
+  }
+  const windows = cutter.windows();
+  if (windows.length === 0) return [];
+  const source = { batches: schedule(index, timing), files, conversations, warmup: job.options.warmup };
+  return writeSchedule(source, windows, bounds, concurrency, { storage, bucket, run });
+}
+
+async function dryRunOf(
+  storage: Storage,
+  { files, index }: IndexedCaptures,
+  { options }: ReplayJob,
+  skipped: SkippedLines,
+): Promise<DryRun> {
+  const reader = new RangeReader(storage, files);
+  return dryRun(files, index, scheduleOf(options), overridesOf(options), (line) => skipped.add(line), reader);
+}
+
+const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);
+
+function planOf(
+  job: ReplayJob,
+  { files, index }: IndexedCaptures,
+  shards: ShardPlan[],
+  skipped: Record<string, number>,
+  run: string,
+  plannedAtMs: number,
+  found: DryRun | undefined,
+): ReplayPlan {
+  const { source, window, target, options, compare, raw } = job;
+  const lead = START_LEAD_MS + (options.warmup > 0 ? WARMUP_LEAD_MS : 0);
+  return {
+    run,
+    outcome: job.dryRun ? 'dryRun' : shards.length === 0 ? 'empty' : 'planned',
+    target,
+    options,
+    compare,
+    raw,
+    source: { ...source, fromMs: window.fromMs ?? null, toMs: window.toMs ?? null },
+    captures: {
+      files: files.length,
+      records: index.total,
+      firstMs: finite(index.firstMs),
+      lastMs: finite(index.lastMs),
+    },
+    skipped,
+    plannedAtMs,
+    startAtEpochMs: plannedAtMs + lead,
+    sliceMs: sliceMsOf(options, index.total > 0 ? index.lastMs - index.firstMs : 0),
+    requests: shards.reduce((sum, { requests }) => sum + requests, 0),
+    shards,
+    ...(found ? { dryRun: found } : {}),
+  };
+}
+
+async function writeManifest(
+  storage: Storage,
+  { bucket, key }: { bucket: string; key: string },
+  { run, shards, startAtEpochMs, options }: ReplayPlan,
+): Promise<void> {
+  const manifest = new ManifestWriter<ShardManifestLine>(storage, bucket, key);
+  for (const { shard, firstDueMs } of shards) {
+    // Shard 0 has the warm-up's requests to send before.
+    const lead = SHARD_LEAD_MS + (shard === 0 && options.warmup > 0 ? WARMUP_LEAD_MS : 0);
+    const at = startAtEpochMs + (firstDueMs ?? 0) - lead;
+    const waitUntil = `${new Date(at).toISOString().slice(0, 19)}Z`;
+    await manifest.write({ run, shard, waitUntil });
+  }
+  await manifest.close();
+}
+
+/** Lines that are left out: counted by reason, and written with their places. */
+class SkippedLines {
+  readonly #open: () => TextUpload;
+  #upload: TextUpload | undefined;
+  #failure: unknown;
+  readonly reasons: Record<string, number> = {};
+
+  constructor(storage: Storage, bucket: string, key: string) {
+    this.#open = () => new TextUpload(storage, bucket, key, 'application/jsonlines');
+  }
+
+  add(line: SkippedLine): void {
+    this.reasons[line.reason] = (this.reasons[line.reason] ?? 0) + 1;
+    this.#upload ??= this.#open();
+    this.#upload.write(`${JSON.stringify(line)}\n`).catch((error: unknown) => {
+      this.#failure ??= error;
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#upload?.close();
+    if (this.#failure) throw this.#failure;
+  }
 }

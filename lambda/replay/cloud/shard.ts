@@ -1,10 +1,21 @@
 /** ReplayShard: one shard of a replay, from its schedule in the work bucket to its files there. */
-import { PermanentError } from '../../common/errors.ts';
+import { PermanentError, toNamedError } from '../../common/errors.ts';
 import type { Storage } from '../../common/storage.ts';
 import { type ReplayShardRequest, replayKeys } from '../../replay-contract.ts';
+import { parseGoodput } from '../options.ts';
+import { Random } from '../random.ts';
+import { overridesOf, scheduleOf } from '../replay.ts';
+import { type ReplayOutcome, runReplay, type SchedulePart } from '../run.ts';
+import type { ScheduledEntry } from '../timing.ts';
 import { claimShard } from './claim.ts';
 import type { ReplayEnvironment } from './environment.ts';
-import type { ReplayPlan } from './plan.ts';
+import { SHARD_FILES, warmupKey } from './keys.ts';
+import { MAX_CONNECTIONS, WRITE_RESERVE_MS } from './limits.ts';
+import type { ReplayPlan, ShardPlan } from './plan.ts';
+import { RangeReader } from './range-reader.ts';
+import { readSchedule, type ShardSchedule } from './schedule-file.ts';
+import { ShardResults } from './shard-results.ts';
+import { cloudTarget } from './target.ts';
 
 export interface ShardDependencies {
   storage: Storage;
@@ -18,16 +29,135 @@ export interface ShardCounts {
   sent: number;
   failed: number;
   unsent: number;
+  skipped: number;
   lateMs: number;
 }
 
-export async function replayShard(
-  { run, shard }: ReplayShardRequest,
-  { storage, environment }: ShardDependencies,
-): Promise<ShardCounts> {
+/**
+ * @throws PermanentError `ReplayNotPlanned`, `ShardAlreadyClaimed`, `TargetUnreachable`, those of the target and of the
+ * storage. Why a shard failed is also left beside its files, for the summary.
+ */
+export async function replayShard(request: ReplayShardRequest, deps: ShardDependencies): Promise<ShardCounts> {
+  const { run, shard } = request;
+  const bucket = deps.environment.WORK_BUCKET;
+  try {
+    return await claimAndRun(request, deps);
+  } catch (error) {
+    const named = toNamedError(error);
+    if (named.name !== 'ShardAlreadyClaimed') {
+      const key = `${replayKeys.shardPrefix(run, shard)}${SHARD_FILES.failure}`;
+      // The failure itself is what matters; the summary knows without this note too that the shard is lost.
+      await deps.storage.putJson(bucket, key, named).catch(() => {});
+    }
+    throw error;
+  }
+}
+
+async function claimAndRun({ run, shard }: ReplayShardRequest, deps: ShardDependencies): Promise<ShardCounts> {
+  const { storage, environment } = deps;
   const bucket = environment.WORK_BUCKET;
   const plan = await storage.getJson<ReplayPlan>(bucket, replayKeys.plan(run));
-  if (!plan) throw new PermanentError('ReplayNotPlanned', 'The replay has no plan', { got: run });
+  const own = plan?.shards[shard];
+  if (!plan || !own) {
+    throw new PermanentError('ReplayNotPlanned', 'The replay has no plan for that shard', {
+      got: `shard ${shard} of ${run}`,
+      where: `s3://${bucket}/${replayKeys.plan(run)}`,
+    });
+  }
+  const schedule = await scheduleAt(storage, bucket, replayKeys.schedule(run, shard));
+  const warmup = shard === 0 && plan.options.warmup > 0 ? await scheduleAt(storage, bucket, warmupKey(run)) : undefined;
   await claimShard(storage, bucket, { run, shard, claimedAtMs: Date.now() });
-  return { shard, sent: 0, failed: 0, unsent: 0, lateMs: 0 };
+  const results = await ShardResults.create(plan, own);
+  try {
+    const beganAtMs = Date.now();
+    const outcome = await send(plan, own, schedule, warmup, results, deps);
+    const { lateMs, sent, unsent, maxConnections, warmFailures } = outcome;
+    const figures = { shard, beganAtMs, endedAtMs: Date.now(), lateMs, sent, unsent, maxConnections, warmFailures };
+    const result = await results.store(storage, bucket, replayKeys.shardPrefix(run, shard), figures);
+    const skipped = Object.values(result.skipped).reduce((sum, count) => sum + count, 0);
+    return { shard, sent, failed: result.stats.failed, unsent, skipped, lateMs };
+  } finally {
+    await results.dispose();
+  }
 }
+
+async function scheduleAt(storage: Storage, bucket: string, key: string): Promise<ShardSchedule> {
+  const where = `s3://${bucket}/${key}`;
+  const stored = await storage.getText(bucket, key);
+  if (stored) return readSchedule(stored.text, where);
+  throw new PermanentError('ReplayNotPlanned', 'The shard has no schedule', { where });
+}
+
+/** Sends until all is sent, or until there is just time left to write what was measured. */
+async function send(
+  plan: ReplayPlan,
+  shard: ShardPlan,
+  { files, entries }: ShardSchedule,
+  warmup: ShardSchedule | undefined,
+  results: ShardResults,
+  { storage, environment, remainingMs }: ShardDependencies,
+): Promise<ReplayOutcome> {
+  const { options } = plan;
+  // Files of the warm-up stand behind the shard's own.
+  const warm = (warmup?.entries ?? []).map((one) => ({
+    ...one,
+    entry: { ...one.entry, file: one.entry.file + files.length },
+  }));
+  const allFiles = [...files, ...(warmup?.files ?? [])];
+  const reader = new RangeReader(storage, allFiles);
+  reader.expect([...warm, ...entries].map(({ entry }) => entry));
+  const stopping = new AbortController();
+  const deadline = setTimeout(() => stopping.abort(), Math.max(0, remainingMs() - WRITE_RESERVE_MS));
+  try {
+    return await runReplay(
+      {
+        run: plan.run,
+        files: allFiles,
+        // The schedule was made when the replay was planned.
+        index: { total: entries.length, firstMs: 0, async *batches() {} },
+        schedule: { ...scheduleOf(options), seed: shardSeed(options.randomSeed, shard.shard) },
+        part: partOf(entries, warm, reader, shard),
+        startAtEpochMs: plan.startAtEpochMs,
+        target: await cloudTarget(plan.target, environment),
+        overrides: overridesOf(options),
+        maxConcurrency: Math.min(shard.maxConcurrency ?? MAX_CONNECTIONS, MAX_CONNECTIONS),
+        timeoutMs: options.timeout * 1000,
+        warmup: warm.length,
+        ...(options.cancellationRate > 0
+          ? { cancellation: { percent: options.cancellationRate, afterMs: options.cancellationDelay * 1000 } }
+          : {}),
+        objectives: parseGoodput(options.goodput),
+        keepCaptured: plan.compare,
+        keepRaw: plan.raw,
+        onSkipped: (line) => results.set.skipped(line),
+        onPrepared: (request) => results.prepared(request),
+        onStarted: ({ startAt }) => results.set.started(startAt),
+        onMeasured: (measured, clock) => results.measured(measured, clock),
+      },
+      stopping.signal,
+    );
+  } finally {
+    clearTimeout(deadline);
+    await reader.close();
+  }
+}
+
+const partOf = (
+  entries: ScheduledEntry[],
+  warmup: ScheduledEntry[],
+  reader: RangeReader,
+  { firstDueMs }: ShardPlan,
+): SchedulePart => ({
+  entries: () => inBatches(entries),
+  warmup: () => inBatches(warmup),
+  firstDueMs: firstDueMs ?? 0,
+  reader,
+});
+
+async function* inBatches(entries: ScheduledEntry[]): AsyncGenerator<ScheduledEntry[]> {
+  if (entries.length > 0) yield entries;
+}
+
+/** Each shard draws numbers of its own: with the seed of the run all would give up the same of their requests. */
+export const shardSeed = (seed: number, shard: number): number =>
+  shard === 0 ? seed : new Random((seed ^ Math.imul(shard, 0x9e3779b1)) >>> 0).below(2 ** 32);

@@ -1,18 +1,170 @@
 /** SummarizeReplay: the files of all shards → the result set that the command line would have written. */
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { putFile } from '../../common/put-file.ts';
 import type { Storage } from '../../common/storage.ts';
 import { replayKeys, type SummarizeReplayRequest, type SummarizeReplayResult } from '../../replay-contract.ts';
+import { type CapturedComparison, COMPARE_FILE } from '../compare/with-captured.ts';
+import { clientBottleneck, timingOf } from '../replay.ts';
+import { qualitySection, regressionsSection } from '../report/quality-sections.ts';
+import { replayReport } from '../report/replay-report.ts';
+import { FILES, writeFigures } from '../results/result-set.ts';
+import { type Collected, collectShards } from './collect.ts';
+import { type MergeContext, mergeInputs, mergeRecords, mergeReplies, mergeSkipped } from './merge-files.ts';
+import type { ReplayPlan } from './plan.ts';
+import { type Failure, failureOf, missing, remarks } from './verdict.ts';
 
 export interface SummarizeDependencies {
   storage: Storage;
   workBucket: string;
 }
 
+const DRY_RUN_FILE = 'dry-run.json';
+
+/** Files that are made on the disk, and what they are. */
+const CONTENT_TYPES: Record<string, string> = {
+  [FILES.summaryJson]: 'application/json',
+  [FILES.summaryCsv]: 'text/csv',
+  [FILES.inputs]: 'application/json',
+  [FILES.slicesJson]: 'application/json',
+  [FILES.slicesCsv]: 'text/csv',
+  [FILES.report]: 'text/html; charset=utf-8',
+  [FILES.replay]: 'application/json',
+  [COMPARE_FILE]: 'application/json',
+};
+
+/** Lost and incomplete shards, and failed requests above the allowed rate, make the execution fail: with its results. */
 export async function summarizeReplay(
   { run, error }: SummarizeReplayRequest,
-  { workBucket }: SummarizeDependencies,
+  { storage, workBucket: bucket }: SummarizeDependencies,
 ): Promise<SummarizeReplayResult> {
-  const results = { bucket: workBucket, prefix: replayKeys.resultPrefix(run.name) };
-  return error?.Error
-    ? { ok: false, error: error.Error, cause: error.Cause, results }
-    : { ok: true, error: '', cause: '', results };
+  const results = { bucket, prefix: replayKeys.resultPrefix(run.name) };
+  const plan = await storage.getJson<ReplayPlan>(bucket, replayKeys.plan(run.name));
+  // The state machine starts with an empty error.
+  const failed = error?.Error ? { error: error.Error, cause: causeOf(error.Cause) } : undefined;
+  if (!plan) return answer(failed ?? { error: 'ReplayNotPlanned', cause: 'The replay has no plan' }, results);
+  if (plan.dryRun) {
+    const text = JSON.stringify({ ...plan.dryRun, skipped: plan.skipped }, null, 1);
+    await storage.putText(bucket, `${results.prefix}${DRY_RUN_FILE}`, `${text}\n`);
+    return answer(failed, results);
+  }
+  const collected = await collectShards(storage, bucket, plan);
+  await writeResults({ storage, bucket, prefix: results.prefix, plan, collected });
+  const raised = failed && { Error: failed.error, Cause: failed.cause };
+  return answer(failureOf(plan, collected, raised), results);
+}
+
+const answer = (failure: Failure | undefined, results: SummarizeReplayResult['results']): SummarizeReplayResult => ({
+  ok: failure === undefined,
+  error: failure?.error ?? '',
+  cause: failure?.cause ?? '',
+  results,
+});
+
+/** A Lambda's failure reaches Step Functions as JSON with its message inside; a service's own as plain text. */
+function causeOf(cause: string): string {
+  try {
+    const parsed = JSON.parse(cause) as { errorMessage?: unknown };
+    return typeof parsed.errorMessage === 'string' ? parsed.errorMessage : cause;
+  } catch {
+    return cause;
+  }
+}
+
+async function writeResults(context: MergeContext): Promise<void> {
+  const { storage, bucket, prefix, plan } = context;
+  const directory = await mkdtemp(join(tmpdir(), 'replay-summary-'));
+  try {
+    await mergeRecords(context);
+    await mergeSkipped(context);
+    const comparison = plan.compare ? await mergeReplies(context) : undefined;
+    if (comparison) await writeFile(join(directory, COMPARE_FILE), `${JSON.stringify(comparison, null, 1)}\n`);
+    const inputsLeftOut = await mergeInputs(context, directory);
+    await writeOwn(context, directory, inputsLeftOut);
+    await writeReport(context, directory, comparison);
+    for (const [name, contentType] of Object.entries(CONTENT_TYPES)) {
+      const path = join(directory, name);
+      if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, contentType);
+    }
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+const isScheduled = (plan: ReplayPlan): boolean => timingOf(plan.options).kind !== 'concurrency';
+
+/** What the target is, as the command line describes it; holds no secret. */
+const targetFacts = ({ target }: ReplayPlan): Record<string, string> =>
+  'url' in target ? { kind: 'url', url: target.url } : { kind: 'sagemaker', ...target };
+
+const bottleneckOf = (plan: ReplayPlan, { stats }: Collected): string | undefined =>
+  isScheduled(plan) ? clientBottleneck(stats) : undefined;
+
+async function writeOwn(
+  { plan, collected }: MergeContext,
+  directory: string,
+  inputsLeftOut: string | undefined,
+): Promise<void> {
+  const gone = missing(collected);
+  const facts = {
+    run: plan.run,
+    scheduled: isScheduled(plan),
+    startMs: plan.startAtEpochMs,
+    endMs: collected.endMs,
+    wasCancelled: false,
+    isComplete: gone.length === 0,
+    ...(gone.length > 0 ? { incompleteReason: gone.join('; ') } : {}),
+  };
+  await writeFigures(directory, collected, facts, {
+    target: targetFacts(plan),
+    options: plan.options,
+    source: plan.source,
+    captures: plan.captures,
+    start_ms: facts.startMs,
+    end_ms: facts.endMs,
+    requests: plan.requests,
+    sent: collected.sent,
+    unsent: collected.unsent,
+    was_cancelled: false,
+    client_bottleneck: bottleneckOf(plan, collected) ?? null,
+    connections: { max_open: collected.maxConnections, failed_ahead: collected.warmFailures },
+    shards: {
+      planned: plan.shards.length,
+      completed: plan.shards.length - collected.lost.length - collected.incomplete.length,
+      skipped_requests: collected.skippedByShards,
+      lost: collected.lost,
+      incomplete: collected.incomplete,
+      late: collected.late,
+    },
+    ...(inputsLeftOut ? { inputs_left_out: inputsLeftOut } : {}),
+  });
+}
+
+async function writeReport(
+  { plan, collected }: MergeContext,
+  directory: string,
+  comparison: CapturedComparison | undefined,
+): Promise<void> {
+  const { stats, report, skippedReasons, unsent } = collected;
+  const page = await replayReport(stats, report, {
+    run: plan.run,
+    target: targetFacts(plan),
+    startMs: plan.startAtEpochMs,
+    scheduled: isScheduled(plan),
+    wasCancelled: false,
+    unsent,
+    bottleneck: bottleneckOf(plan, collected),
+    skipped: skippedReasons,
+    warnings: [...missing(collected), ...remarks(collected)],
+    ...(comparison
+      ? {
+          extra:
+            qualitySection(comparison.quality, 'Replies, compared with the captured ones') +
+            regressionsSection(comparison.regressions, comparison.quality.regressed),
+        }
+      : {}),
+  });
+  await writeFile(join(directory, FILES.report), page);
 }

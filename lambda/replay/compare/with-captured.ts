@@ -29,7 +29,8 @@ export interface CapturedComparison {
   judgeUsd?: number | null;
 }
 
-const rowOf = (stored: StoredReply): Omit<RegressionRow, 'regressions' | 'overlap'> => ({
+/** What a person needs to see of a reply that got worse. */
+export const rowOf = (stored: StoredReply): Omit<RegressionRow, 'regressions' | 'overlap'> => ({
   key: stored.key,
   ...(stored.event_id === undefined ? {} : { eventId: stored.event_id }),
   file: stored.file,

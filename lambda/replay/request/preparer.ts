@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { PipelineError } from '../../common/errors.ts';
 import type { Random } from '../random.ts';
 import { contentOfJson, type ReplyContent } from '../reply/content.ts';
 import { StreamReader } from '../reply/stream-reader.ts';
-import type { RecordReader } from '../source/record-reader.ts';
-import type { OnSkipped, SourceFile } from '../source/types.ts';
+import type { LineReader, OnSkipped, SourceFile } from '../source/types.ts';
 import type { Target } from '../target/target.ts';
 import type { ScheduledEntry } from '../timing.ts';
 import { type CapturedSide, literalRequest, type Overrides, payloadBytes } from './literal.ts';
@@ -14,7 +14,7 @@ import { estimateInputTokens } from './tokens.ts';
 export interface PreparerOptions {
   run: string;
   files: readonly SourceFile[];
-  reader: RecordReader;
+  reader: LineReader;
   target: Target;
   overrides: Overrides;
   /** Percentage of the requests that are given up, and after how long. */
@@ -42,10 +42,18 @@ export class Preparer {
   async prepare(scheduled: ScheduledEntry, phase: PreparedRequest['phase']): Promise<PreparedRequest | undefined> {
     const { entry, pass } = scheduled;
     const { files, reader, overrides, target, run } = this.#options;
-    const found = reader.read(entry);
-    const line = Buffer.isBuffer(found) ? found : await found;
-    const literal = literalRequest(line, overrides);
     const file = files[entry.file] as SourceFile;
+    let line: Buffer;
+    try {
+      const found = reader.read(entry);
+      line = Buffer.isBuffer(found) ? found : await found;
+    } catch (error) {
+      // One that changed or went away since the schedule was made does not end the replay of the others.
+      if (!(error instanceof PipelineError)) throw error;
+      this.#options.onSkipped({ file: file.name, line: entry.line, reason: error.name, message: error.message });
+      return undefined;
+    }
+    const literal = literalRequest(line, overrides);
     if (literal.kind === 'skipped') {
       this.#options.onSkipped({ file: file.name, line: entry.line, reason: literal.reason, message: literal.message });
       return undefined;
@@ -59,9 +67,10 @@ export class Preparer {
     const captured = this.#captured(request.capturedReply, request.json?.messages !== undefined);
     const eventId = typeof request.metadata.eventId === 'string' ? request.metadata.eventId : undefined;
     const eventKey = eventId ?? `${file.name}:${entry.line}`;
-    const turn = this.#linker.link(request.json?.messages, replyMessage(captured?.content), () =>
-      pass === 0 ? eventKey : `${eventKey}#${pass}`,
-    );
+    const name = (): string => (pass === 0 ? eventKey : `${eventKey}#${pass}`);
+    const turn = scheduled.turn
+      ? { ...scheduled.turn, conversationId: scheduled.turn.conversationId ?? name() }
+      : this.#linker.link(request.json?.messages, replyMessage(captured?.content), name);
     const requestId = randomUUID();
     const encoded = target.encode(request, { run, eventKey, pass, requestId, turn });
     const { wire, bodyAt, inferenceId } = encoded instanceof Promise ? await encoded : encoded;
@@ -130,7 +139,10 @@ export function capturedContent(bytes: Buffer, contentType: string | null): Repl
   }
 }
 
-const replyMessage = (content: ReplyContent | undefined): { content: string; tool_calls?: unknown[] } | undefined =>
+/** The message that a request was answered with, as the next turn of the conversation repeats it. */
+export const replyMessage = (
+  content: ReplyContent | undefined,
+): { content: string; tool_calls?: unknown[] } | undefined =>
   content && !content.error && (content.text !== '' || content.toolCalls)
     ? { content: content.text, ...(content.toolCalls ? { tool_calls: content.toolCalls } : {}) }
     : undefined;

@@ -5,13 +5,17 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import type { PreparedRequest } from '../request/prepared.ts';
+import type { Turn } from '../request/sessions.ts';
 import { LineWriter } from './line-writer.ts';
 
 /** Above this the file would be gigabytes that no reader of it can hold; the requests themselves are in the captures. */
 export const MAX_INPUTS = 1_000_000;
+/** Bytes that wait for the disk. */
+const MAX_BACKLOG = 16 * 1024 * 1024;
+const BACKLOG_WAIT_MS = 5;
 
 /** A body that is no JSON object is wrapped: AIPerf's model takes objects only. */
-function payloadJson(request: PreparedRequest): string {
+export function payloadJson(request: PreparedRequest): string {
   const body = request.wire.subarray(request.bodyAt);
   const text = body.toString('utf8');
   // Kept as it is, but on one line, since it is spooled by lines: line breaks stand between JSON's tokens only.
@@ -42,9 +46,19 @@ export class InputsFile {
       this.skipped++;
       return;
     }
-    this.#sessions.push(request.turn.session);
-    this.#multiTurn ||= request.turn.turnIndex > 0;
-    this.#spool.write(`${JSON.stringify(request.turn.conversationId)}\t${payloadJson(request)}`);
+    this.addPayload(request.turn, payloadJson(request));
+  }
+
+  /** @param payload one line of JSON */
+  addPayload({ session, turnIndex, conversationId }: Turn, payload: string): void {
+    this.#sessions.push(session);
+    this.#multiTurn ||= turnIndex > 0;
+    this.#spool.write(`${JSON.stringify(conversationId)}\t${payload}`);
+  }
+
+  /** Resolves when the disk has taken most of what was added, for those that add faster than it takes. */
+  async room(): Promise<void> {
+    while (this.#spool.backlog > MAX_BACKLOG) await new Promise((resolve) => setTimeout(resolve, BACKLOG_WAIT_MS));
   }
 
   /** @returns whether the file was written; it is not when there were more requests than it can hold. */

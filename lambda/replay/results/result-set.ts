@@ -105,29 +105,57 @@ export class ResultSet {
    * @param configuration what was asked for, for `replay.json`; without secrets
    */
   async finish(facts: Omit<SummaryFacts, 'warmup' | 'run'>, configuration: Record<string, unknown>): Promise<void> {
-    const complete: SummaryFacts = {
-      ...facts,
-      run: this.#options.run,
-      ...(this.warmup.completed > 0 ? { warmup: this.warmup } : {}),
-    };
+    await this.close();
+    const inputsWritten = await this.#inputs?.finish();
+    await writeFigures(
+      this.#options.directory,
+      this,
+      { ...facts, run: this.#options.run },
+      {
+        ...configuration,
+        ...(inputsWritten === false ? { inputs_left_out: 'more requests than inputs.json can hold' } : {}),
+      },
+    );
+  }
+
+  /** Completes the files that have a line for each request. */
+  async close(): Promise<void> {
     await this.#records.close();
     await this.#raw?.close();
     await this.#skipped?.close();
-    const inputsWritten = await this.#inputs?.finish();
-    await writeFile(this.#path(FILES.summaryJson), `${JSON.stringify(summaryJson(this.stats, complete), null, 1)}\n`);
-    await writeFile(this.#path(FILES.summaryCsv), summaryCsv(figures(this.stats, complete)));
-    await this.slices.write(this.#path(FILES.slicesJson), this.#path(FILES.slicesCsv), facts.startMs);
-    const own = {
-      run: this.#options.run,
-      ...configuration,
-      skipped: Object.fromEntries(this.skippedReasons),
-      ...(inputsWritten === false ? { inputs_left_out: 'more requests than inputs.json can hold' } : {}),
-      statuses: Object.fromEntries(this.stats.statuses),
-      statistics: this.stats.toJSON(),
-      /** In HdrHistogram's V2 form, for its own tools; in microseconds, tokens, bytes and thousandths. */
-      histograms: Object.fromEntries([...this.stats.distributions].map(([tag, one]) => [tag, one.encodeHistogram()])),
-      report: this.report.toJSON(),
-    };
-    await writeFile(this.#path(FILES.replay), `${JSON.stringify(own)}\n`);
   }
+}
+
+/** What was measured, of one process or merged. */
+export interface MeasuredRun {
+  stats: RunStats;
+  warmup: RunStats;
+  slices: TimeSlices;
+  report: ReportCollector;
+  skippedReasons: ReadonlyMap<string, number>;
+}
+
+/** Writes the files that hold figures. */
+export async function writeFigures(
+  directory: string,
+  { stats, warmup, slices, report, skippedReasons }: MeasuredRun,
+  facts: Omit<SummaryFacts, 'warmup'>,
+  configuration: Record<string, unknown>,
+): Promise<void> {
+  const path = (name: string): string => join(directory, name);
+  const complete: SummaryFacts = { ...facts, ...(warmup.completed > 0 ? { warmup } : {}) };
+  await writeFile(path(FILES.summaryJson), `${JSON.stringify(summaryJson(stats, complete), null, 1)}\n`);
+  await writeFile(path(FILES.summaryCsv), summaryCsv(figures(stats, complete)));
+  await slices.write(path(FILES.slicesJson), path(FILES.slicesCsv), facts.startMs);
+  const own = {
+    run: facts.run,
+    ...configuration,
+    skipped: Object.fromEntries(skippedReasons),
+    statuses: Object.fromEntries(stats.statuses),
+    statistics: stats.toJSON(),
+    /** In HdrHistogram's V2 form, for its own tools; in microseconds, tokens, bytes and thousandths. */
+    histograms: Object.fromEntries([...stats.distributions].map(([tag, one]) => [tag, one.encodeHistogram()])),
+    report: report.toJSON(),
+  };
+  await writeFile(path(FILES.replay), `${JSON.stringify(own)}\n`);
 }

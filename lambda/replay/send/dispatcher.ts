@@ -43,6 +43,7 @@ export class Dispatcher {
   /** Oldest first. */
   readonly #inFlight = new Set<Exchange>();
   #startAt = Number.POSITIVE_INFINITY;
+  #shiftMs = 0;
   #started = false;
   #closed = false;
   #timer: NodeJS.Timeout | undefined;
@@ -64,9 +65,14 @@ export class Dispatcher {
     return this.#inFlight.size;
   }
 
-  /** Starts the clock: requests due 0 ms after it go at `at` (a time of `performance.now()`). */
-  start(at: number): void {
+  /**
+   * Starts the clock: requests due 0 ms after it go at `at` (a time of `performance.now()`).
+   *
+   * @param shiftMs all go so much later than they were scheduled: the delay counts as theirs, and their distances are kept
+   */
+  start(at: number, shiftMs = 0): void {
     this.#startAt = at;
+    this.#shiftMs = shiftMs;
     this.#started = true;
     this.#lastTick = performance.now();
     this.#timeoutCheck = setInterval(() => this.#checkTimeouts(), TIMEOUT_CHECK_MS);
@@ -108,7 +114,7 @@ export class Dispatcher {
     const next = this.queue.peek();
     if (!next || !this.#started) return Number.POSITIVE_INFINITY;
     if (this.#inFlight.size >= this.#options.maxConcurrency) return Number.POSITIVE_INFINITY;
-    return Number.isNaN(next.dueMs) ? 0 : this.#startAt + next.dueMs - now;
+    return this.#startAt + this.#shiftMs + (Number.isNaN(next.dueMs) ? 0 : next.dueMs) - now;
   }
 
   /** Sends what is due. */

@@ -33,9 +33,13 @@ export class Warmer {
     this.#latencyMs += WEIGHT * (latencyMs - this.#latencyMs);
   }
 
-  /** Opens all that the first seconds need, before the clock starts. */
-  async beforeStart(concurrency?: number): Promise<void> {
-    const needed = concurrency ?? this.#dispatcher.queue.peak(this.#latencyMs, AHEAD_MS);
+  /**
+   * Opens all that the first seconds need, before the clock starts.
+   *
+   * @param firstDueMs when the first request is due
+   */
+  async beforeStart(firstDueMs: number, concurrency?: number): Promise<void> {
+    const needed = concurrency ?? this.#dispatcher.queue.peak(this.#latencyMs, firstDueMs + AHEAD_MS);
     this.#pool.warm(Math.min(this.#limit, needed));
     await this.#pool.warmed();
   }

@@ -1,7 +1,7 @@
-import { MAX_LINE_BYTES, scanLines } from './lines.ts';
+import { MAX_LINE_BYTES, type ScannedLine, scanLines } from './lines.ts';
 import { peekLine } from './peek.ts';
 import { SortedIndex } from './sorted-index.ts';
-import type { OnSkipped, SourceFile } from './types.ts';
+import type { IndexEntry, OnSkipped, SourceFile } from './types.ts';
 
 export interface IndexOptions {
   /** A record without a readable time cannot be scheduled and is skipped; else it follows the record before it. */
@@ -12,6 +12,10 @@ export interface IndexOptions {
   onSkipped: OnSkipped;
   /** Entries held in memory at a time. */
   runEntries?: number;
+  /** Lines of a file that is not on the disk. */
+  scan?(file: SourceFile): AsyncIterable<ScannedLine>;
+  /** Called for every record that is kept, in the order of file and line; `bytes` are valid during the call. */
+  onRecord?(bytes: Buffer, entry: IndexEntry): void;
 }
 
 /** Finds every record of the files and sorts them by captured time, then file and line. Memory is constant. */
@@ -21,7 +25,7 @@ export async function indexCaptures(files: readonly SourceFile[], options: Index
   const to = options.toMs ?? Number.POSITIVE_INFINITY;
   for (const [ordinal, file] of files.entries()) {
     let lastMs = 0;
-    for await (const { bytes, line, start, length } of scanLines(file.path)) {
+    for await (const { bytes, line, start, length } of options.scan?.(file) ?? scanLines(file.path)) {
       if (bytes === undefined) {
         const message = `The line has ${length} bytes; expected: ${MAX_LINE_BYTES} at most`;
         options.onSkipped({ file: file.name, line, reason: 'LineTooLong', message });
@@ -34,7 +38,10 @@ export async function indexCaptures(files: readonly SourceFile[], options: Index
       }
       const timeMs = Number.isNaN(peek.timeMs) ? lastMs : peek.timeMs;
       lastMs = timeMs;
-      if (timeMs >= from && timeMs < to) await index.add({ timeMs, file: ordinal, line, start, length });
+      if (timeMs < from || timeMs >= to) continue;
+      const entry = { timeMs, file: ordinal, line, start, length };
+      options.onRecord?.(bytes, entry);
+      await index.add(entry);
     }
   }
   await index.seal();

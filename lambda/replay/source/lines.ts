@@ -25,59 +25,69 @@ const isBlank = (bytes: Buffer): boolean => {
 };
 
 /** The non-blank lines of a file, without a byte order mark at its start. Memory is bound by one line. */
-export async function* scanLines(path: string): AsyncGenerator<ScannedLine> {
+export const scanLines = (path: string): AsyncGenerator<ScannedLine> => scanBlocks(fileBlocks(path));
+
+async function* fileBlocks(path: string): AsyncGenerator<Buffer> {
   const file = await open(path, 'r');
   try {
     const block = Buffer.allocUnsafeSlow(READ_BYTES);
-    /** The unfinished line of the blocks before; its pieces are dropped once it is over the bound. */
-    let held: Buffer[] = [];
-    let heldBytes = 0;
-    let position = 0;
-    let lineStart = 0;
-    let line = 1;
-
-    const lineOf = (end: Buffer): ScannedLine | undefined => {
-      let length = heldBytes + end.length;
-      let bytes: Buffer | undefined;
-      let start = lineStart;
-      if (length <= MAX_LINE_BYTES) {
-        bytes = held.length === 0 ? end : Buffer.concat([...held, end]);
-        if (bytes[length - 1] === CR) bytes = bytes.subarray(0, --length);
-        if (start === 0 && BOM.every((byte, i) => bytes?.[i] === byte)) {
-          bytes = bytes.subarray(BOM.length);
-          start = BOM.length;
-          length -= BOM.length;
-        }
-        if (isBlank(bytes)) return undefined;
-      }
-      return { bytes, line, start, length };
-    };
-
-    for (;;) {
+    for (let position = 0; ; ) {
       const { bytesRead } = await file.read(block, 0, READ_BYTES, position);
-      if (bytesRead === 0) break;
-      let at = 0;
-      for (;;) {
-        const newline = block.indexOf(LF, at);
-        if (newline < 0 || newline >= bytesRead) break;
-        const found = lineOf(block.subarray(at, newline));
-        if (found) yield found;
-        held = [];
-        heldBytes = 0;
-        line++;
-        at = newline + 1;
-        lineStart = position + at;
-      }
-      heldBytes += bytesRead - at;
-      if (heldBytes <= MAX_LINE_BYTES) held.push(Buffer.from(block.subarray(at, bytesRead)));
-      else held = [];
+      if (bytesRead === 0) return;
+      yield block.subarray(0, bytesRead);
       position += bytesRead;
-    }
-    if (heldBytes > 0) {
-      const found = lineOf(Buffer.alloc(0));
-      if (found) yield found;
     }
   } finally {
     await file.close();
+  }
+}
+
+/** The same of consecutive blocks, whatever their lengths. A block may be used again once the next one is asked for. */
+export async function* scanBlocks(blocks: AsyncIterable<Buffer>): AsyncGenerator<ScannedLine> {
+  /** The unfinished line of the blocks before; its pieces are dropped once it is over the bound. */
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  let position = 0;
+  let lineStart = 0;
+  let line = 1;
+
+  const lineOf = (end: Buffer): ScannedLine | undefined => {
+    let length = heldBytes + end.length;
+    let bytes: Buffer | undefined;
+    let start = lineStart;
+    if (length <= MAX_LINE_BYTES) {
+      bytes = held.length === 0 ? end : Buffer.concat([...held, end]);
+      if (bytes[length - 1] === CR) bytes = bytes.subarray(0, --length);
+      if (start === 0 && BOM.every((byte, i) => bytes?.[i] === byte)) {
+        bytes = bytes.subarray(BOM.length);
+        start = BOM.length;
+        length -= BOM.length;
+      }
+      if (isBlank(bytes)) return undefined;
+    }
+    return { bytes, line, start, length };
+  };
+
+  for await (const block of blocks) {
+    let at = 0;
+    for (;;) {
+      const newline = block.indexOf(LF, at);
+      if (newline < 0) break;
+      const found = lineOf(block.subarray(at, newline));
+      if (found) yield found;
+      held = [];
+      heldBytes = 0;
+      line++;
+      at = newline + 1;
+      lineStart = position + at;
+    }
+    heldBytes += block.length - at;
+    if (heldBytes <= MAX_LINE_BYTES) held.push(Buffer.from(block.subarray(at)));
+    else held = [];
+    position += block.length;
+  }
+  if (heldBytes > 0) {
+    const found = lineOf(Buffer.alloc(0));
+    if (found) yield found;
   }
 }

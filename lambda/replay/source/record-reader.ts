@@ -1,5 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import type { IndexEntry, SourceFile } from './types.ts';
+import type { IndexEntry, LineReader, SourceFile } from './types.ts';
 
 /** Read ahead of a record: its neighbours in the file are likely to be next. */
 const BLOCK_BYTES = 64 * 1024;
@@ -14,7 +14,7 @@ interface Block {
 }
 
 /** Reads records by their place, a block at a time. */
-export class RecordReader {
+export class RecordReader implements LineReader {
   readonly #files: readonly SourceFile[];
   /** The last block read of each file, least recently used first. */
   readonly #blocks = new Map<number, Block>();

@@ -33,4 +33,13 @@ export interface SkippedLine {
   message: string;
 }
 
+/** Reads the lines of records. */
+export interface LineReader {
+  /** The line's bytes, valid for as long as they are held. At once when they are in memory, else a promise. */
+  read(entry: IndexEntry): Buffer | Promise<Buffer>;
+  /** Told what will be read next, in that order; for those that read from afar. */
+  expect?(entries: readonly IndexEntry[]): void;
+  close(): Promise<void>;
+}
+
 export type OnSkipped = (skipped: SkippedLine) => void;

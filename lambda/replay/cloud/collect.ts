@@ -1,0 +1,144 @@
+/** Takes in what the shards measured, and says which of them are missing something. */
+import type { ObjectFacts, Storage } from '../../common/storage.ts';
+import { replayKeys } from '../../replay-contract.ts';
+import { RunStats } from '../measure/run-stats.ts';
+import { ReportCollector } from '../report/collector.ts';
+import type { MeasuredRun } from '../results/result-set.ts';
+import { TimeSlices } from '../results/time-slices.ts';
+import { SHARD_FILES } from './keys.ts';
+import type { ReplayPlan } from './plan.ts';
+import type { ShardResult } from './shard-results.ts';
+
+/** A shard of which nothing is known. */
+export interface LostShard {
+  shard: number;
+  requests: number;
+  /** It may have sent some or all of its requests. */
+  claimed: boolean;
+  failure?: { name: string; message: string };
+}
+
+/** A shard that measured only a part of its requests. */
+export interface IncompleteShard {
+  shard: number;
+  requests: number;
+  unsent: number;
+  /** Requests whose captures could not be read any more. */
+  unread: number;
+}
+
+export interface LateShard {
+  shard: number;
+  lateMs: number;
+}
+
+export interface Collected extends MeasuredRun {
+  /** Requests of the schedule: `sent`, `unsent`, skipped by the shards, and those of lost shards. */
+  sent: number;
+  unsent: number;
+  skippedByShards: number;
+  lost: LostShard[];
+  incomplete: IncompleteShard[];
+  late: LateShard[];
+  endMs: number;
+  maxConnections: number;
+  /** Most of any shard. */
+  maxConnectionsOfOne: number;
+  warmFailures: number;
+  /** The files of the shards that are there, by name, in the order of the shards. */
+  files: Map<string, { shard: number; object: ObjectFacts; firstStartMs: number }[]>;
+}
+
+/** A shard that begins later than this is named; less is in the figures of the schedule's lag. */
+const LATE_MS = 100;
+
+export async function collectShards(storage: Storage, bucket: string, plan: ReplayPlan): Promise<Collected> {
+  const { run, shards, sliceMs } = plan;
+  const objects = await shardObjects(storage, bucket, run);
+  const claimed = await claimedShards(storage, bucket, run);
+  const found: Collected = {
+    stats: new RunStats(),
+    warmup: new RunStats(),
+    slices: new TimeSlices(sliceMs),
+    report: new ReportCollector(),
+    skippedReasons: new Map(Object.entries(plan.skipped)),
+    sent: 0,
+    unsent: 0,
+    skippedByShards: 0,
+    lost: [],
+    incomplete: [],
+    late: [],
+    endMs: plan.startAtEpochMs,
+    maxConnections: 0,
+    maxConnectionsOfOne: 0,
+    warmFailures: 0,
+    files: new Map(),
+  };
+  for (const { shard, requests } of shards) {
+    const files = objects.get(shard);
+    const key = `${replayKeys.shardPrefix(run, shard)}${SHARD_FILES.result}`;
+    const result = files?.has(SHARD_FILES.result) ? await storage.getJson<ShardResult>(bucket, key) : undefined;
+    if (!result) {
+      const failure = files?.has(SHARD_FILES.failure)
+        ? await storage.getJson<{ name: string; message: string }>(
+            bucket,
+            `${replayKeys.shardPrefix(run, shard)}${SHARD_FILES.failure}`,
+          )
+        : undefined;
+      found.lost.push({ shard, requests, claimed: claimed.has(shard), ...(failure ? { failure } : {}) });
+      continue;
+    }
+    take(found, result, requests);
+    for (const [name, object] of files ?? []) {
+      const list = found.files.get(name) ?? [];
+      list.push({ shard, object, firstStartMs: result.stats.firstStartMs ?? 0 });
+      found.files.set(name, list);
+    }
+  }
+  return found;
+}
+
+function take(found: Collected, result: ShardResult, requests: number): void {
+  const { shard, unsent, unread, lateMs } = result;
+  found.stats.merge(RunStats.fromJSON(result.stats));
+  found.warmup.merge(RunStats.fromJSON(result.warmup));
+  found.slices.merge(result.slices);
+  found.report.merge(result.report);
+  found.sent += result.sent;
+  found.unsent += unsent;
+  found.endMs = Math.max(found.endMs, result.endedAtMs);
+  found.maxConnections += result.maxConnections;
+  found.maxConnectionsOfOne = Math.max(found.maxConnectionsOfOne, result.maxConnections);
+  found.warmFailures += result.warmFailures;
+  const reasons = found.skippedReasons as Map<string, number>;
+  for (const [reason, count] of Object.entries(result.skipped)) {
+    reasons.set(reason, (reasons.get(reason) ?? 0) + count);
+    found.skippedByShards += count;
+  }
+  if (unsent > 0 || unread > 0) found.incomplete.push({ shard, requests, unsent, unread });
+  if (lateMs > LATE_MS) found.late.push({ shard, lateMs });
+}
+
+/** What is under the shards' prefixes: the objects of each shard by their names. */
+async function shardObjects(
+  storage: Storage,
+  bucket: string,
+  run: string,
+): Promise<Map<number, Map<string, ObjectFacts>>> {
+  const prefix = replayKeys.shardsPrefix(run);
+  const shards = new Map<number, Map<string, ObjectFacts>>();
+  for await (const object of storage.list(bucket, prefix)) {
+    const [shard = '', name = ''] = object.key.slice(prefix.length).split('/');
+    const files = shards.get(Number(shard)) ?? new Map<string, ObjectFacts>();
+    files.set(name, object);
+    shards.set(Number(shard), files);
+  }
+  return shards;
+}
+
+async function claimedShards(storage: Storage, bucket: string, run: string): Promise<Set<number>> {
+  const prefix = replayKeys.claimPrefix(run);
+  const shards = new Set<number>();
+  for await (const { key } of storage.list(bucket, prefix)) shards.add(Number.parseInt(key.slice(prefix.length), 10));
+  return shards;
+}

@@ -1,0 +1,84 @@
+/**
+ * Finds the conversations of all captures while they are indexed: a shard sees only some of the turns. Requests are linked
+ * in the order of file and line, which is that of time within a variant.
+ */
+import { literalRequest, NO_OVERRIDES, payloadBytes } from '../request/literal.ts';
+import { capturedContent, replyMessage } from '../request/preparer.ts';
+import { SessionLinker, type Turn } from '../request/sessions.ts';
+import type { IndexEntry, SourceFile } from '../source/types.ts';
+import type { ScheduledEntry } from '../timing.ts';
+
+/** Later turns that are kept: about 150 bytes each, 150 MB. Further ones count as conversations of their own. */
+const MAX_LATER_TURNS = 1_000_000;
+/** In a payload that is text the key stands between escaped quotes; in base64 it cannot be seen. */
+const CHAT_MARKS = [Buffer.from('messages'), Buffer.from('BASE64')];
+
+export class ConversationFinder {
+  readonly #linker = new SessionLinker();
+  /** Number of the first turn of each conversation of the linker. */
+  #firstPlaces = new Float64Array(1024);
+  /** Turns after the first, by their place. */
+  readonly #later = new Map<number, Turn>();
+  /** Places before each file's first line. */
+  readonly #bases: number[] = [];
+  #file = '';
+  #lines = 0;
+  /** Later turns that found no room. */
+  dropped = 0;
+
+  /** To be called before the records of each file, in the order of the files. */
+  file(file: SourceFile): void {
+    this.#bases.push(this.#lines);
+    this.#file = file.name;
+  }
+
+  /** @param bytes the whole line */
+  record(bytes: Buffer, entry: IndexEntry): void {
+    const place = this.#placeOf(entry);
+    this.#lines = Math.max(this.#lines, place + 1);
+    if (!CHAT_MARKS.some((mark) => bytes.includes(mark))) return;
+    const literal = literalRequest(bytes, NO_OVERRIDES);
+    if (literal.kind === 'skipped' || literal.request.json?.messages === undefined) return;
+    const { json, metadata, capturedReply } = literal.request;
+    const reply = capturedReply ? payloadBytes(capturedReply) : undefined;
+    const content = Buffer.isBuffer(reply) ? capturedContent(reply, typeOf(capturedReply)) : undefined;
+    const eventId = typeof metadata.eventId === 'string' ? metadata.eventId : `${this.#file}:${entry.line}`;
+    const turn = this.#linker.link(json.messages, replyMessage(content), (session) => {
+      this.#rememberFirst(session, place);
+      return eventId;
+    });
+    if (turn.turnIndex === 0) return;
+    if (this.#later.size < MAX_LATER_TURNS) this.#later.set(place, turn);
+    else this.dropped++;
+  }
+
+  /** The turn of a scheduled request. Each pass through the captures has conversations of its own. */
+  turnOf(entry: IndexEntry, pass: number): NonNullable<ScheduledEntry['turn']> {
+    const place = this.#placeOf(entry);
+    const passBase = pass * this.#lines;
+    const turn = this.#later.get(place);
+    if (!turn) return { session: passBase + place, turnIndex: 0 };
+    return {
+      session: passBase + (this.#firstPlaces[turn.session] ?? 0),
+      turnIndex: turn.turnIndex,
+      conversationId: pass === 0 ? turn.conversationId : `${turn.conversationId}#${pass}`,
+    };
+  }
+
+  /** A record's number among all lines of all files. */
+  #placeOf({ file, line }: IndexEntry): number {
+    return (this.#bases[file] ?? 0) + line;
+  }
+
+  #rememberFirst(session: number, place: number): void {
+    if (session >= this.#firstPlaces.length) {
+      const grown = new Float64Array(this.#firstPlaces.length * 2);
+      grown.set(this.#firstPlaces);
+      this.#firstPlaces = grown;
+    }
+    this.#firstPlaces[session] = place;
+  }
+}
+
+const typeOf = (side: { observedContentType?: string | null } | undefined): string | null =>
+  typeof side?.observedContentType === 'string' ? side.observedContentType : null;

@@ -1,0 +1,121 @@
+/** Puts the lines of all shards together into the files of the result set. */
+import { statfs } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ObjectFacts, Storage } from '../../common/storage.ts';
+import { TextUpload } from '../../common/text-upload.ts';
+import { QualityTally } from '../compare/quality.ts';
+import { REPLIES_FILE, type StoredReply } from '../compare/replies-file.ts';
+import { type CapturedComparison, rowOf } from '../compare/with-captured.ts';
+import type { Turn } from '../request/sessions.ts';
+import { InputsFile, MAX_INPUTS } from '../results/inputs.ts';
+import { FILES } from '../results/result-set.ts';
+import type { Collected } from './collect.ts';
+import { plannedSkippedKey, SHARD_FILES } from './keys.ts';
+import type { ReplayPlan } from './plan.ts';
+import { linesOf, type MergeSource, mergeLines } from './shard-lines.ts';
+
+const LINES = 'application/jsonlines';
+const NS_PER_MS = 1e6;
+const END_KEY = Buffer.from('"request_end_ns":');
+
+/** Where and of what the files are made. */
+export interface MergeContext {
+  storage: Storage;
+  bucket: string;
+  /** Of the result set. */
+  prefix: string;
+  plan: ReplayPlan;
+  collected: Collected;
+}
+
+/** Epoch ns of a record's end; a double loses a quarter of a microsecond of it. */
+function endOf(line: Buffer): number {
+  const at = line.indexOf(END_KEY) + END_KEY.length;
+  return Number.parseInt(line.toString('latin1', at, at + 20), 10);
+}
+
+/** Records and raw exchanges as they completed, whichever shard sent them. */
+export async function mergeRecords(context: MergeContext): Promise<void> {
+  const { storage, collected } = context;
+  for (const name of [FILES.records, FILES.raw]) {
+    const sources = (collected.files.get(name) ?? []).map(
+      ({ object, firstStartMs }): MergeSource => ({ object, leastKey: firstStartMs * NS_PER_MS }),
+    );
+    // A run without a single request has its file of records too.
+    if (sources.length > 0 || name === FILES.records) {
+      await uploadLines(context, name, mergeLines(storage, sources, endOf));
+    }
+  }
+}
+
+async function uploadLines(context: MergeContext, name: string, lines: AsyncIterable<Buffer>): Promise<void> {
+  const { storage, bucket, prefix } = context;
+  const upload = new TextUpload(storage, bucket, `${prefix}${name}`, LINES);
+  for await (const line of lines) await upload.write(Buffer.concat([line, Buffer.from('\n')]));
+  await upload.close();
+}
+
+/** Lines that were left out: by the plan, then by the shards. */
+export async function mergeSkipped(context: MergeContext): Promise<void> {
+  const { storage, bucket, plan, collected } = context;
+  const planned = await storage.head(bucket, plannedSkippedKey(plan.run));
+  const objects = [...(planned ? [planned] : []), ...objectsOf(collected, FILES.skipped)];
+  if (objects.length > 0) await uploadLines(context, FILES.skipped, linesOf(storage, objects));
+}
+
+/** The replies of all shards, and what their comparisons add up to. */
+export async function mergeReplies(context: MergeContext): Promise<CapturedComparison> {
+  const tally = new QualityTally();
+  let withoutCaptured = 0;
+  const { storage, collected } = context;
+  async function* tallied(): AsyncGenerator<Buffer> {
+    for await (const line of linesOf(storage, objectsOf(collected, REPLIES_FILE))) {
+      const stored = JSON.parse(line.toString('utf8')) as StoredReply;
+      if (stored.comparison) tally.add(stored.comparison, () => rowOf(stored));
+      else withoutCaptured++;
+      yield line;
+    }
+  }
+  await uploadLines(context, REPLIES_FILE, tallied());
+  return { quality: tally.quality, withoutCaptured, regressions: tally.worst() };
+}
+
+const objectsOf = (collected: Collected, name: string): ObjectFacts[] =>
+  (collected.files.get(name) ?? []).map(({ object }) => object);
+
+/** `inputs.json` is put together on the disk, from a copy of its lines. */
+const DISK_PER_BYTE = 2.1;
+
+/** @returns why the file was left out, in words */
+export async function mergeInputs(context: MergeContext, directory: string): Promise<string | undefined> {
+  const { storage, plan, collected } = context;
+  if (plan.requests > MAX_INPUTS) return 'more requests than inputs.json can hold';
+  const shards = collected.files.get(SHARD_FILES.inputs) ?? [];
+  const bytes = shards.reduce((sum, { object }) => sum + object.size, 0);
+  const { bavail, bsize } = await statfs(tmpdir());
+  if (bytes * DISK_PER_BYTE > bavail * bsize) return 'more bytes than the disk of the function can hold';
+  const file = new InputsFile(join(directory, FILES.inputs));
+  const windowOf = new Map(plan.shards.map(({ shard, window }) => [shard, window]));
+  const byWindow = Map.groupBy(shards, ({ shard }) => windowOf.get(shard) ?? 0);
+  for (const window of byWindow.values()) {
+    // Its stripes took turns.
+    const sources = window.map(({ object }) => ({ object, leastKey: 0 }));
+    for await (const line of mergeLines(storage, sources, (one) =>
+      Number.parseInt(one.toString('latin1', 0, 20), 10),
+    )) {
+      const [, turn = '', payload = ''] = splitInput(line.toString('utf8'));
+      file.addPayload(JSON.parse(turn) as Turn, payload);
+      await file.room();
+    }
+  }
+  await file.finish();
+  return undefined;
+}
+
+/** Place, turn and payload; a payload is JSON, whose tabs may stand between its tokens. */
+function splitInput(line: string): [string, string, string] {
+  const first = line.indexOf('\t');
+  const second = line.indexOf('\t', first + 1);
+  return [line.slice(0, first), line.slice(first + 1, second), line.slice(second + 1)];
+}

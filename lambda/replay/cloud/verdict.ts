@@ -1,0 +1,87 @@
+/** Whether a replay's execution has succeeded, and what is to be said of what is missing. */
+import type { SummarizeReplayRequest } from '../../replay-contract.ts';
+import type { Collected } from './collect.ts';
+import { MAX_CONNECTIONS } from './limits.ts';
+import type { ReplayPlan } from './plan.ts';
+
+export interface Failure {
+  error: string;
+  cause: string;
+}
+
+/** Shards that are named one by one. */
+const MAX_NAMED = 10;
+
+const named = (shards: readonly { shard: number }[]): string =>
+  shards
+    .slice(0, MAX_NAMED)
+    .map(({ shard }) => shard)
+    .join(', ') + (shards.length > MAX_NAMED ? ' …' : '');
+
+const sumOf = <T>(items: readonly T[], value: (item: T) => number): number =>
+  items.reduce((sum, item) => sum + value(item), 0);
+
+/** What is missing, in words, a line for each kind. */
+export function missing({ lost, incomplete }: Collected): string[] {
+  const lines: string[] = [];
+  if (lost.length > 0) {
+    const begun = lost.filter(({ claimed }) => claimed).length;
+    const why = lost.find(({ failure }) => failure)?.failure;
+    lines.push(
+      `${lost.length} shards with ${sumOf(lost, ({ requests }) => requests)} requests were lost (${named(lost)}); ` +
+        `${begun} of them had begun, and may have sent some of theirs` +
+        (why ? `; the first failure: ${why.name}: ${why.message}` : ''),
+    );
+  }
+  const unsent = sumOf(incomplete, (shard) => shard.unsent);
+  if (unsent > 0) {
+    const cut = incomplete.filter((shard) => shard.unsent > 0);
+    lines.push(`${unsent} requests were not sent because the time of ${cut.length} shards was up (${named(cut)})`);
+  }
+  const unread = sumOf(incomplete, (shard) => shard.unread);
+  if (unread > 0) lines.push(`${unread} requests were not sent because their captures could not be read any more`);
+  return lines;
+}
+
+/** What else is to be said above the figures. */
+export function remarks({ late, maxConnectionsOfOne }: Collected): string[] {
+  const lines: string[] = [];
+  if (late.length > 0) {
+    const most = Math.max(...late.map(({ lateMs }) => lateMs));
+    lines.push(
+      `${late.length} shards began late (${named(late)}), ${Math.round(most)} ms at most: their requests keep their ` +
+        'distances, and the delay counts as schedule lag',
+    );
+  }
+  if (maxConnectionsOfOne >= MAX_CONNECTIONS) {
+    lines.push(
+      `A shard used all of its ${MAX_CONNECTIONS} connections: requests may have waited for one; use more shards ` +
+        '(shard.requestsPerSecond)',
+    );
+  }
+  return lines;
+}
+
+/** @returns why the execution has to fail, if it does */
+export function failureOf(
+  plan: ReplayPlan,
+  collected: Collected,
+  error: SummarizeReplayRequest['error'],
+): Failure | undefined {
+  const gone = missing(collected);
+  const map = error?.Error ? `${error.Error}: ${error.Cause}` : undefined;
+  if (gone.length > 0) return { error: 'ReplayIncomplete', cause: [...gone, ...(map ? [map] : [])].join('; ') };
+  if (error?.Error) return { error: error.Error, cause: error.Cause };
+  const { completed, failed, succeeded } = collected.stats;
+  const rate = completed === 0 ? 0 : (100 * failed) / completed;
+  // A replay in which nothing succeeded is no success, whatever was allowed.
+  if (rate > plan.options.maxErrorRate || (completed > 0 && succeeded === 0)) {
+    return {
+      error: 'ReplayErrorRate',
+      cause: `${failed} of ${completed} requests failed (${rate.toFixed(2)}%); allowed: ${plan.options.maxErrorRate}%${
+        succeeded === 0 ? ', and at least one that succeeds' : ''
+      }`,
+    };
+  }
+  return undefined;
+}

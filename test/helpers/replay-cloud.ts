@@ -1,0 +1,164 @@
+/** A replay in the cloud, its three functions called in this process, with S3 in the emulator. */
+import {
+  CreateBucketCommand,
+  GetObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3';
+import { Storage } from '../../lambda/common/storage.ts';
+import { type ReplayEnvironment, readReplayEnvironment } from '../../lambda/replay/cloud/environment.ts';
+import { START_LEAD_MS } from '../../lambda/replay/cloud/limits.ts';
+import type { ReplayPlan } from '../../lambda/replay/cloud/plan.ts';
+import { planReplay } from '../../lambda/replay/cloud/plan-replay.ts';
+import { replayShard, type ShardCounts } from '../../lambda/replay/cloud/shard.ts';
+import { summarizeReplay } from '../../lambda/replay/cloud/summarize.ts';
+import { type ReplayPlanResult, replayKeys, type SummarizeReplayResult } from '../../lambda/replay-contract.ts';
+import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
+import type { ReplayRecord } from './replay.ts';
+
+export const CAPTURES = 'captures';
+export const WORK = 'work';
+export const PREFIX = 'my-endpoint/';
+/** Time of a function that has all the time it needs. */
+const PLENTY_MS = 900_000;
+
+export class CloudReplays {
+  readonly aws: MiniStack;
+  readonly s3: S3Client;
+  readonly storage: Storage;
+  readonly environment: ReplayEnvironment;
+  #runs = 0;
+
+  private constructor(aws: MiniStack) {
+    this.aws = aws;
+    const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+    this.s3 = new S3Client({ endpoint: aws.url, region: aws.region, credentials, forcePathStyle: true });
+    this.storage = new Storage(this.s3);
+    this.environment = readReplayEnvironment({
+      STACK_PREFIX: 'test',
+      WORK_BUCKET: WORK,
+      DATA_CAPTURE_S3_BUCKET: CAPTURES,
+      DATA_CAPTURE_S3_PREFIX: PREFIX,
+      REPLAY_ENDPOINT_NAMES: 'my-endpoint-v2, other',
+      AWS_REGION: aws.region,
+    });
+  }
+
+  static async start(): Promise<CloudReplays> {
+    const cloud = new CloudReplays(await startMiniStack());
+    for (const Bucket of [CAPTURES, WORK]) await cloud.s3.send(new CreateBucketCommand({ Bucket }));
+    return cloud;
+  }
+
+  async stop(): Promise<void> {
+    this.s3.destroy();
+    await this.aws.stop();
+  }
+
+  /** Puts a capture file of the hour from 10:00 on. */
+  async put(name: string, lines: readonly string[]): Promise<string> {
+    const Key = `${PREFIX}AllTraffic/2026/11/20/10/${name}.jsonl`;
+    await this.s3.send(new PutObjectCommand({ Bucket: CAPTURES, Key, Body: `${lines.join('\n')}\n` }));
+    return Key;
+  }
+
+  async keys(prefix: string): Promise<string[]> {
+    const { Contents = [] } = await this.s3.send(new ListObjectsV2Command({ Bucket: WORK, Prefix: prefix }));
+    return Contents.map(({ Key = '' }) => Key.slice(prefix.length));
+  }
+
+  async text(key: string): Promise<string> {
+    const { Body } = await this.s3.send(new GetObjectCommand({ Bucket: WORK, Key: key }));
+    return (await Body?.transformToString()) ?? '';
+  }
+
+  async lines<T>(key: string): Promise<T[]> {
+    return (await this.text(key))
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as T);
+  }
+
+  run(input: object, environment: Partial<ReplayEnvironment> = {}): CloudRun {
+    return new CloudRun(this, input, { ...this.environment, ...environment }, `run-${this.#runs++}`);
+  }
+}
+
+export class CloudRun {
+  readonly #cloud: CloudReplays;
+  readonly #input: object;
+  readonly #environment: ReplayEnvironment;
+  readonly name: string;
+
+  constructor(cloud: CloudReplays, input: object, environment: ReplayEnvironment, name: string) {
+    this.#cloud = cloud;
+    this.#input = input;
+    this.#environment = environment;
+    this.name = name;
+  }
+
+  get #execution() {
+    return { name: this.name, arn: `arn:aws:states:us-east-1:0:execution:replay:${this.name}`, startTime: '' };
+  }
+
+  /** @param startsInMs time from now to the start of the clock; less than 0: it has started before */
+  plan(startsInMs: number): Promise<ReplayPlanResult> {
+    const { storage } = this.#cloud;
+    return planReplay(
+      { input: this.#input, run: this.#execution },
+      {
+        storage,
+        environment: this.#environment,
+        remainingMs: () => PLENTY_MS,
+        now: () => Date.now() - START_LEAD_MS + startsInMs,
+      },
+    );
+  }
+
+  async stored(): Promise<ReplayPlan> {
+    return JSON.parse(await this.#cloud.text(replayKeys.plan(this.name))) as ReplayPlan;
+  }
+
+  shard(shard: number, remainingMs = PLENTY_MS): Promise<ShardCounts> {
+    const { storage } = this.#cloud;
+    const until = Date.now() + remainingMs;
+    return replayShard(
+      { run: this.name, shard },
+      { storage, environment: this.#environment, remainingMs: () => until - Date.now() },
+    );
+  }
+
+  summarize(error?: { Error: string; Cause: string }): Promise<SummarizeReplayResult> {
+    return summarizeReplay(
+      { run: this.#execution, ...(error ? { error } : {}) },
+      {
+        storage: this.#cloud.storage,
+        workBucket: WORK,
+      },
+    );
+  }
+
+  /** All of it, the shards at the same time. */
+  async all(startsInMs: number): Promise<SummarizeReplayResult> {
+    const { shards } = await this.plan(startsInMs);
+    await Promise.all(Array.from({ length: shards }, (_, shard) => this.shard(shard)));
+    return this.summarize();
+  }
+
+  result(name: string): Promise<string> {
+    return this.#cloud.text(`${replayKeys.resultPrefix(this.name)}${name}`);
+  }
+
+  async json<T = Record<string, unknown>>(name: string): Promise<T> {
+    return JSON.parse(await this.result(name)) as T;
+  }
+
+  records(): Promise<ReplayRecord[]> {
+    return this.#cloud.lines<ReplayRecord>(`${replayKeys.resultPrefix(this.name)}profile_export.jsonl`);
+  }
+
+  results(): Promise<string[]> {
+    return this.#cloud.keys(replayKeys.resultPrefix(this.name));
+  }
+}

@@ -1,0 +1,494 @@
+/** A replay in the cloud without the cloud: its functions in this process, S3 in the emulator, a real HTTP server. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { SHARD_LEAD_MS, WRITE_RESERVE_MS } from '../../lambda/replay/cloud/limits.ts';
+import { replayKeys, type ShardManifestLine } from '../../lambda/replay-contract.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { inputsSchema, recordSchema, slicesSchema, summarySchema } from '../helpers/aiperf-files.ts';
+import { captureLine, chatBody, chatLine, chatReply } from '../helpers/replay.ts';
+import { CloudReplays, type CloudRun } from '../helpers/replay-cloud.ts';
+
+const START_MS = 5 * 60_000;
+const TEST_MS = 3 * 60_000;
+/** Enough for planning on a busy machine, so that shards are in time. */
+const IN_TIME_MS = 6_000;
+
+let cloud: CloudReplays;
+let endpoint: StandInEndpoint;
+
+beforeAll(async () => {
+  cloud = await CloudReplays.start();
+  process.env.AWS_ACCESS_KEY_ID = 'test';
+  process.env.AWS_SECRET_ACCESS_KEY = 'test';
+  endpoint = await startStandInEndpoint({
+    latencyMs: 10,
+    record: true,
+    answer: ({ prompt }) => `You asked: ${prompt}`,
+  });
+}, START_MS);
+afterAll(async () => {
+  await endpoint?.close();
+  await cloud?.stop();
+});
+beforeEach(() => {
+  endpoint.requests.length = 0;
+});
+
+const source = (name: string) => ({ prefix: `my-endpoint/AllTraffic/2026/11/20/10/${name}` });
+const bodies = (): string[] => endpoint.requests.map(({ body }) => body.toString()).sort();
+const msOf = (ns: number): number => ns / 1e6;
+
+interface Own {
+  shards: { planned: number; completed: number; lost: object[]; incomplete: object[]; late: { lateMs: number }[] };
+  requests: number;
+  sent: number;
+  unsent: number;
+  skipped: Record<string, number>;
+  client_bottleneck: string | null;
+}
+const own = (run: CloudRun): Promise<Own> => run.json<Own>('replay.json');
+
+test(
+  'three windows of two stripes are one result set, complete and in AIPerf’s form',
+  async () => {
+    // Six seconds with four requests each; the second half of them are the second turns of the first half.
+    const first = Array.from({ length: 12 }, (_, i) =>
+      chatLine(`a-${i}`, Math.floor(i / 4), `question ${i}`, `You asked: question ${i}`),
+    );
+    const second = Array.from({ length: 12 }, (_, i) => {
+      const messages = [
+        { role: 'user', content: `question ${i}` },
+        { role: 'assistant', content: `You asked: question ${i}` },
+        { role: 'user', content: `more of ${i}` },
+      ];
+      const body = JSON.stringify({ model: 'm', messages });
+      return captureLine(`b-${i}`, 3 + Math.floor(i / 4), { data: body }, { data: chatReply('Something else.') });
+    });
+    const replayed = chatLine('by-a-replay', 1, 'again', 'x', {});
+    await cloud.put('whole/00', [
+      ...first,
+      'not json',
+      replayed.replace('"eventId"', '"inferenceId":"replay-1","eventId"'),
+    ]);
+    await cloud.put('whole/01', second);
+    const run = cloud.run({
+      source: source('whole'),
+      target: { url: endpoint.url },
+      spreadSameSecond: 'even',
+      compare: true,
+      raw: true,
+      goodput: 'request_latency:60000',
+      shard: { seconds: 2, requestsPerSecond: 2 },
+    });
+    const planned = await run.plan(IN_TIME_MS);
+    expect(planned).toEqual({
+      outcome: 'planned',
+      manifest: { bucket: 'work', key: `replays/${run.name}/manifest.jsonl` },
+      shards: 6,
+    });
+    const plan = await run.stored();
+    const manifest = await cloud.lines<ShardManifestLine>(replayKeys.manifest(run.name));
+    expect(manifest.map(({ run: name, shard }) => [name, shard])).toEqual([0, 1, 2, 3, 4, 5].map((i) => [run.name, i]));
+    for (const { shard, waitUntil } of manifest) {
+      const due = plan.startAtEpochMs + (plan.shards[shard]?.firstDueMs ?? Number.NaN);
+      expect(due - Date.parse(waitUntil)).toBeGreaterThanOrEqual(SHARD_LEAD_MS);
+      expect(due - Date.parse(waitUntil)).toBeLessThan(SHARD_LEAD_MS + 1000);
+    }
+    const counts = await Promise.all(manifest.map(({ shard }) => run.shard(shard)));
+    expect(counts.map(({ sent }) => sent)).toEqual([4, 4, 4, 4, 4, 4]);
+    expect(counts.map(({ unsent, skipped, failed }) => unsent + skipped + failed)).toEqual([0, 0, 0, 0, 0, 0]);
+
+    expect(await run.summarize()).toEqual({
+      ok: true,
+      error: '',
+      cause: '',
+      results: { bucket: 'work', prefix: `replays/${run.name}/results/` },
+    });
+    // Each captured body was sent once, byte for byte.
+    const expected = [...first, ...second].map(
+      (line) =>
+        (JSON.parse(line) as { captureData: { endpointInput: { data: string } } }).captureData.endpointInput.data,
+    );
+    expect(bodies()).toEqual(expected.sort());
+    expect((await run.results()).sort()).toEqual(
+      [
+        'compare.json',
+        'inputs.json',
+        'profile_export.jsonl',
+        'profile_export_aiperf.csv',
+        'profile_export_aiperf.json',
+        'profile_export_aiperf_timeslices.csv',
+        'profile_export_aiperf_timeslices.json',
+        'profile_export_raw.jsonl',
+        'replay.json',
+        'replies.jsonl',
+        'report.html',
+        'skipped.jsonl',
+      ].sort(),
+    );
+
+    const records = await run.records();
+    for (const record of records) recordSchema.parse(record);
+    expect(records).toHaveLength(24);
+    // In the order in which they came to their ends, whichever shard sent them.
+    const ends = records.map(({ metadata }) => metadata.request_end_ns);
+    expect(ends).toEqual([...ends].sort((a, b) => a - b));
+    // Every request was due at its captured time on the clock that all shards share.
+    for (const { metadata } of records) {
+      const id = String(metadata.event_id);
+      const i = Number(id.slice(2)) + (id.startsWith('b') ? 12 : 0);
+      const due = 1000 * Math.floor(i / 4) + 250 * (i % 4);
+      expect(msOf(metadata.scheduled_ns) - plan.startAtEpochMs).toBeCloseTo(due, 2);
+      expect(metadata.turn_index).toBe(i < 12 ? 0 : 1);
+      expect(metadata.conversation_id).toBe(`a-${i % 12}`);
+      expect(metadata.request_start_ns).toBeGreaterThanOrEqual(metadata.scheduled_ns - 10e6);
+    }
+    expect(new Set(records.map(({ metadata }) => metadata.worker_id)).size).toBe(6);
+    expect(new Set(records.map(({ metadata }) => metadata.session_num)).size).toBe(12);
+
+    const summary = summarySchema.parse(await run.json('profile_export_aiperf.json')) as Record<string, unknown>;
+    expect(summary).toMatchObject({ is_complete: true, was_cancelled: false, benchmark_id: run.name });
+    // The merged figures are those of the records, as one process would have counted them.
+    const latencies = records.map(({ metrics }) => metrics.request_latency?.value ?? Number.NaN).sort((a, b) => a - b);
+    const latency = summary.request_latency as Record<string, number>;
+    expect(latency.count).toBe(24);
+    expect(latency.min).toBeCloseTo(latencies[0] ?? 0, 3);
+    expect(latency.max).toBeCloseTo(latencies.at(-1) ?? 0, 3);
+    expect(latency.avg).toBeCloseTo(latencies.reduce((sum, value) => sum + value, 0) / 24, 3);
+    expect(Math.abs((latency.p50 ?? 0) / (latencies[11] ?? 1) - 1)).toBeLessThan(0.002);
+    expect(summary.good_request_count).toMatchObject({ avg: 24 });
+    const { timeslices } = slicesSchema.parse(await run.json('profile_export_aiperf_timeslices.json'));
+    const inSlices = timeslices.map((slice) => (slice.request_count as { avg: number }).avg);
+    expect(inSlices.reduce((sum, count) => sum + count, 0)).toBe(24);
+    expect(await run.result('profile_export_aiperf.csv')).toContain('Request Latency (ms)');
+    expect((await run.result('profile_export_raw.jsonl')).trim().split('\n')).toHaveLength(24);
+
+    const inputs = inputsSchema.parse(await run.json('inputs.json'));
+    expect(inputs.data).toHaveLength(12);
+    expect(inputs.data.every(({ payloads }) => payloads.length === 2)).toBe(true);
+    const skipped = (await run.result('skipped.jsonl'))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as object);
+    expect(skipped).toMatchObject([
+      { line: 13, reason: 'NotJson' },
+      { line: 14, reason: 'SentByReplay' },
+    ]);
+    expect(await run.json('compare.json')).toMatchObject({
+      quality: { compared: 24, identical: 12 },
+      withoutCaptured: 0,
+    });
+    expect(await own(run)).toMatchObject({
+      shards: { planned: 6, completed: 6, lost: [], incomplete: [], late: [] },
+      requests: 24,
+      sent: 24,
+      unsent: 0,
+      skipped: { NotJson: 1, SentByReplay: 1 },
+    });
+    const page = await run.result('report.html');
+    expect(page).toContain('Latency over time');
+    expect(page).not.toContain('were lost');
+
+    // A shard is begun once: the second try sends nothing.
+    const before = endpoint.requests.length;
+    await expect(run.shard(3)).rejects.toMatchObject({ name: 'ShardAlreadyClaimed' });
+    expect(endpoint.requests).toHaveLength(before);
+  },
+  TEST_MS,
+);
+
+test(
+  'a shard that begins late keeps the distances of its requests, and its delay counts',
+  async () => {
+    await cloud.put(
+      'late/00',
+      Array.from({ length: 8 }, (_, i) => chatLine(`l-${i}`, 0.2 * i, `late ${i}`)),
+    );
+    const run = cloud.run({ source: source('late'), target: { url: endpoint.url } });
+    // The clock has started five seconds before the plan is made.
+    expect(await run.all(-5_000)).toMatchObject({ ok: true });
+    const records = await run.records();
+    expect(records).toHaveLength(8);
+    const lags = records.map(({ metadata }) => msOf(metadata.request_start_ns - metadata.scheduled_ns));
+    expect(Math.min(...lags)).toBeGreaterThanOrEqual(5_000);
+    const { shards, client_bottleneck: bottleneck } = await own(run);
+    const late = shards.late[0]?.lateMs ?? 0;
+    expect(late).toBeGreaterThanOrEqual(5_000);
+    // None went before its moment on the shifted clock: 1.4 s from the first to the last, as captured.
+    for (const lag of lags) expect(lag).toBeGreaterThanOrEqual(late - 10);
+    const starts = records.map(({ metadata }) => metadata.request_start_ns).sort((a, b) => a - b);
+    expect(msOf((starts.at(-1) ?? 0) - (starts[0] ?? 0))).toBeGreaterThan(1_300);
+    const summary = await run.json<Record<string, { min: number; avg: number }>>('profile_export_aiperf.json');
+    expect(summary.effective_latency?.min).toBeGreaterThanOrEqual(5_000);
+    expect(summary.replay_sched_degraded?.avg).toBe(1);
+    expect(bottleneck).toMatch(/this client was busy/);
+    expect(await run.result('report.html')).toMatch(/1 shards began late \(0\)/);
+  },
+  TEST_MS,
+);
+
+describe('what is missing makes the execution fail, with what was measured', () => {
+  test(
+    'a lost shard, and one that had begun',
+    async () => {
+      await cloud.put(
+        'lost/00',
+        Array.from({ length: 9 }, (_, i) => chatLine(`x-${i}`, 0, `lost ${i}`)),
+      );
+      const run = cloud.run({ source: source('lost'), target: { url: endpoint.url }, shard: { requests: 3 } });
+      expect((await run.plan(1_000)).shards).toBe(3);
+      await run.shard(0);
+      // The second dies after its claim, the third is never begun.
+      await cloud.storage.putJson('work', replayKeys.claim(run.name, 1), { run: run.name, shard: 1 });
+      const result = await run.summarize();
+      expect(result).toMatchObject({ ok: false, error: 'ReplayIncomplete' });
+      expect(result.cause).toMatch(/2 shards with 6 requests were lost \(1, 2\); 1 of them had begun/);
+      expect(await run.json('profile_export_aiperf.json')).toMatchObject({
+        is_complete: false,
+        incomplete_reason: expect.stringContaining('were lost'),
+        request_count: { avg: 3 },
+      });
+      expect(await own(run)).toMatchObject({
+        requests: 9,
+        sent: 3,
+        shards: {
+          planned: 3,
+          completed: 1,
+          lost: [
+            { shard: 1, requests: 3, claimed: true },
+            { shard: 2, requests: 3, claimed: false },
+          ],
+        },
+      });
+      expect(await run.result('report.html')).toContain('2 shards with 6 requests were lost');
+    },
+    TEST_MS,
+  );
+
+  test(
+    'a shard whose target is gone says why; a Map that failed is named too',
+    async () => {
+      await cloud.put('gone/00', [chatLine('g', 0, 'gone')]);
+      const run = cloud.run({ source: source('gone'), target: { url: 'http://127.0.0.1:9' } });
+      await run.plan(500);
+      await expect(run.shard(0)).rejects.toMatchObject({ name: 'TargetUnreachable' });
+      const { ok, error, cause } = await run.summarize({ Error: 'States.ItemReaderFailed', Cause: 'no manifest' });
+      expect([ok, error]).toEqual([false, 'ReplayIncomplete']);
+      expect(cause).toMatch(/the first failure: TargetUnreachable: .*; States.ItemReaderFailed: no manifest/);
+    },
+    TEST_MS,
+  );
+
+  test(
+    'a shard whose time is up writes what it has',
+    async () => {
+      await cloud.put(
+        'slow/00',
+        Array.from({ length: 40 }, (_, i) => chatLine(`s-${i}`, 0, `[[latency 500]] ${i}`)),
+      );
+      const run = cloud.run({ source: source('slow'), target: { url: endpoint.url }, concurrency: 1 });
+      expect((await run.plan(500)).shards).toBe(1);
+      const counts = await run.shard(0, WRITE_RESERVE_MS + 4_000);
+      expect(counts.unsent).toBeGreaterThan(20);
+      expect(counts.sent + counts.unsent).toBe(40);
+      const result = await run.summarize();
+      expect(result).toMatchObject({ ok: false, error: 'ReplayIncomplete' });
+      expect(result.cause).toMatch(new RegExp(`${counts.unsent} requests were not sent because the time of 1 shards`));
+      expect(await run.records()).toHaveLength(counts.sent);
+    },
+    TEST_MS,
+  );
+
+  test(
+    'a capture that was overwritten after the plan',
+    async () => {
+      await cloud.put('changed/00', [chatLine('c-0', 0, 'kept')]);
+      await cloud.put('changed/01', [chatLine('c-1', 0, 'old')]);
+      const run = cloud.run({ source: source('changed'), target: { url: endpoint.url } });
+      await run.plan(1_000);
+      await cloud.put('changed/01', [chatLine('c-1', 0, 'new')]);
+      expect(await run.shard(0)).toMatchObject({ sent: 1, skipped: 1 });
+      const result = await run.summarize();
+      expect(result).toMatchObject({ ok: false, error: 'ReplayIncomplete' });
+      expect(result.cause).toMatch(/1 requests were not sent because their captures could not be read/);
+      expect(await own(run)).toMatchObject({ sent: 1, skipped: { CaptureChanged: 1 } });
+      expect(bodies()).toEqual([chatBody('kept')]);
+    },
+    TEST_MS,
+  );
+
+  test(
+    'failed requests above the allowed rate',
+    async () => {
+      await cloud.put(
+        'errors/00',
+        Array.from({ length: 4 }, (_, i) => chatLine(`e-${i}`, 0, i < 2 ? '[[status 500]]' : 'ok')),
+      );
+      const input = { source: source('errors'), target: { url: endpoint.url } };
+      expect(await cloud.run({ ...input, maxErrorRate: 50 }).all(500)).toMatchObject({ ok: true });
+      expect(await cloud.run({ ...input, maxErrorRate: 40 }).all(500)).toMatchObject({
+        ok: false,
+        error: 'ReplayErrorRate',
+        cause: '2 of 4 requests failed (50.00%); allowed: 40%',
+      });
+    },
+    TEST_MS,
+  );
+});
+
+describe('a number of requests under way', () => {
+  let server: Server;
+  let url: string;
+  let inFlight: number;
+  let most: number;
+
+  beforeEach(async () => {
+    inFlight = 0;
+    most = 0;
+    server = createServer((request, response) => {
+      inFlight++;
+      most = Math.max(most, inFlight);
+      request.resume();
+      setTimeout(() => {
+        inFlight--;
+        response.end('{}');
+      }, 50);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  afterEach(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  test.each([
+    ['kept up', { concurrency: 5 }],
+    ['a cap', { maxConcurrency: 5 }],
+  ])(
+    '%s: the shards’ shares never exceed it',
+    async (_, options) => {
+      const name = `cap-${Object.keys(options)[0]}`;
+      await cloud.put(
+        `${name}/00`,
+        Array.from({ length: 60 }, (__, i) => chatLine(`k-${i}`, 0, `k ${i}`)),
+      );
+      const run = cloud.run({ source: source(name), target: { url }, shard: { requests: 25 }, ...options });
+      expect(await run.all(IN_TIME_MS)).toMatchObject({ ok: true });
+      const { shards, startAtEpochMs } = await run.stored();
+      expect(shards.map(({ maxConcurrency, requests }) => [maxConcurrency, requests])).toEqual([
+        [2, 20],
+        [2, 20],
+        [1, 20],
+      ]);
+      expect(most).toBeLessThanOrEqual(5);
+      const records = await run.records();
+      expect(records).toHaveLength(60);
+      // None before the clock that all share.
+      for (const { metadata } of records) expect(msOf(metadata.request_start_ns)).toBeGreaterThan(startAtEpochMs - 10);
+    },
+    TEST_MS,
+  );
+});
+
+test(
+  'an endpoint by InvokeEndpoint, with a warm-up that is not counted and cancellations that differ between shards',
+  async () => {
+    await cloud.put(
+      'sm/00',
+      Array.from({ length: 40 }, (_, i) => chatLine(`m-${i}`, 0, `[[latency 300]] ${i}`)),
+    );
+    const run = cloud.run(
+      {
+        source: source('sm'),
+        target: { endpoint: 'my-endpoint-v2', variant: 'Blue' },
+        warmup: 3,
+        cancellationRate: 50,
+        cancellationDelay: 0.1,
+        shard: { requests: 20 },
+      },
+      { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url },
+    );
+    // With a warm-up the clock starts half a minute later.
+    expect(await run.all(IN_TIME_MS - 30_000)).toMatchObject({ ok: true });
+    const records = await run.records();
+    expect(records).toHaveLength(40);
+    expect(endpoint.requests).toHaveLength(43);
+    expect(endpoint.requests.every(({ url }) => url === '/endpoints/my-endpoint-v2/invocations')).toBe(true);
+    const warm = endpoint.requests.filter(({ headers }) =>
+      String(headers['x-amzn-sagemaker-custom-attributes']).startsWith(`replay_run=${run.name}-warmup`),
+    );
+    expect(warm).toHaveLength(3);
+    expect(await run.json('profile_export_aiperf.json')).toMatchObject({
+      warmup_metrics: { completed_request_count: { avg: 3 } },
+    });
+    const choices = ['shard_0', 'shard_1'].map((worker) =>
+      records
+        .filter(({ metadata }) => metadata.worker_id === worker)
+        .sort((a, b) => Number(a.metadata.line) - Number(b.metadata.line))
+        .map(({ metadata }) => metadata.was_cancelled),
+    );
+    expect(choices[0]).toHaveLength(20);
+    expect(choices[0]).not.toEqual(choices[1]);
+    expect(new Set(records.map(({ metadata }) => metadata.inference_id)).size).toBe(40);
+  },
+  TEST_MS,
+);
+
+describe('what cannot or need not be sent', () => {
+  test(
+    'a dry run',
+    async () => {
+      await cloud.put(
+        'dry/00',
+        Array.from({ length: 6 }, (_, i) => chatLine(`d-${i}`, i, `dry ${i}`, 'Fine.')),
+      );
+      const run = cloud.run({ source: source('dry'), target: { url: endpoint.url }, dryRun: true });
+      expect(await run.plan(500)).toMatchObject({ outcome: 'dryRun', shards: 0 });
+      expect(await run.summarize()).toMatchObject({ ok: true });
+      expect(await run.json('dry-run.json')).toMatchObject({
+        requests: 6,
+        seconds: 5,
+        peakPerSecond: 1,
+        inputTokens: { total: 54, captured: 54 },
+        skipped: {},
+      });
+      expect(endpoint.requests).toHaveLength(0);
+    },
+    TEST_MS,
+  );
+
+  test(
+    'nothing in the window',
+    async () => {
+      const window = { from: '2026-11-20T10:59:00Z', to: '2026-11-20T10:59:01Z' };
+      const run = cloud.run({ source: { ...source('dry'), ...window }, target: { url: endpoint.url } });
+      expect(await run.plan(500)).toMatchObject({ outcome: 'empty', shards: 0 });
+      expect(await run.summarize()).toMatchObject({ ok: true });
+      expect(await own(run)).toMatchObject({ requests: 0, sent: 0, shards: { planned: 0 } });
+    },
+    TEST_MS,
+  );
+
+  test.each([
+    ['NoCaptureFiles', { source: source('nothing'), target: { url: 'http://h' } }],
+    ['OutsideCaptureScope', { source: { prefix: 'another/' }, target: { url: 'http://h' } }],
+    ['EndpointNotAllowed', { target: { endpoint: 'my-endpoint' } }],
+    ['TooManyShards', { source: source('dry'), target: { url: 'http://h' }, repeat: 400, shard: { seconds: 1 } }],
+    [
+      'CappedReplayTooLong',
+      { source: source('dry'), target: { url: 'http://h' }, maxConcurrency: 2, shard: { seconds: 2 } },
+    ],
+    ['TooManyRequests', { source: source('dry'), target: { url: 'http://h' }, concurrency: 1, shard: { requests: 2 } }],
+  ])(
+    '%s',
+    async (name, input) => {
+      const run = cloud.run(input);
+      await expect(run.plan(0)).rejects.toMatchObject({ name });
+      // The state machine hands the failure on.
+      const raised = { Error: name, Cause: JSON.stringify({ errorMessage: 'as it was', errorType: name }) };
+      expect(await run.summarize(raised)).toMatchObject({ ok: false, error: name, cause: 'as it was' });
+    },
+    TEST_MS,
+  );
+});

@@ -1,0 +1,128 @@
+import { type ReplayEnvironment, readReplayEnvironment } from '../../../../lambda/replay/cloud/environment.ts';
+import { parseReplayInput } from '../../../../lambda/replay/cloud/input.ts';
+import { shardBounds } from '../../../../lambda/replay/cloud/limits.ts';
+import { parseSecretHeaders } from '../../../../lambda/replay/cloud/target.ts';
+import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
+
+const VARIABLES = {
+  STACK_PREFIX: 'p',
+  WORK_BUCKET: 'work',
+  DATA_CAPTURE_S3_BUCKET: 'captures',
+  DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
+  REPLAY_ENDPOINT_NAMES: 'blue, green ,',
+  REPLAY_INFERENCE_COMPONENT_NAMES: 'adapter',
+  REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:1:secret:h',
+  AWS_REGION: 'eu-west-1',
+};
+const environment: ReplayEnvironment = readReplayEnvironment(VARIABLES);
+const URL_TARGET = { url: 'http://host' };
+const parse = (input: unknown, more: Partial<ReplayEnvironment> = {}) =>
+  parseReplayInput(input, { ...environment, ...more });
+const refusal = (input: unknown, more: Partial<ReplayEnvironment> = {}): { name: string; message: string } => {
+  try {
+    parse(input, more);
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('it was taken');
+};
+
+test('the environment is read once, and what is missing is named', () => {
+  expect(environment.REPLAY_ENDPOINT_NAMES).toEqual(['blue', 'green']);
+  expect(readReplayEnvironment({ ...VARIABLES, REPLAY_ENDPOINT_NAMES: '' }).REPLAY_ENDPOINT_NAMES).toEqual([]);
+  expect(() => readReplayEnvironment({ ...VARIABLES, WORK_BUCKET: '' })).toThrow(/InvalidEnvironment|WORK_BUCKET/);
+});
+
+test('defaults are those of the command line and of the stack', () => {
+  const job = parse({ target: URL_TARGET });
+  expect(job).toEqual({
+    source: { bucket: 'captures', prefix: 'my-endpoint/' },
+    window: {},
+    target: URL_TARGET,
+    options: DEFAULT_OPTIONS,
+    compare: false,
+    raw: false,
+    dryRun: false,
+    shard: {},
+  });
+  const { window, options, source } = parse({
+    source: { prefix: 'my-endpoint/x/', from: '2026-11-20T10:00:00Z', to: '2026-11-20T12:00:00+01:00' },
+    target: { endpoint: 'green', inferenceComponent: 'adapter' },
+    speedup: 2,
+    endOffsetMs: 300_000,
+  });
+  expect(window).toEqual({ fromMs: 1_795_168_800_000, toMs: 1_795_172_400_000 });
+  expect(options).toMatchObject({ speedup: 2, endOffsetMs: 300_000, timeout: 600 });
+  expect(source).toEqual({ bucket: 'captures', prefix: 'my-endpoint/x/' });
+});
+
+test.each<[string, unknown, RegExp]>([
+  ['no object', 'replay', /expected object/],
+  ['no target', {}, /target/],
+  ['an unknown option', { target: URL_TARGET, speed: 2 }, /speed/],
+  ['a target that is half of each', { target: { endpoint: 'blue', url: 'http://h' } }, /target/],
+  ['no URL', { target: { url: 'ftp://host' } }, /target\.url/],
+  ['an endpoint without a name', { target: { endpoint: '' } }, /target\.endpoint/],
+  ['an option of the wrong type', { target: URL_TARGET, speedup: 'twice' }, /speedup.*expected number/],
+  ['an option that cannot be', { target: URL_TARGET, speedup: -1 }, /--speedup.*a number above 0/],
+  ['two ways of timing', { target: URL_TARGET, speedup: 2, concurrency: 3 }, /exclude each other/],
+  [
+    'a window that is none',
+    { target: URL_TARGET, source: { from: '2026-01-02T00:00:00Z', to: '2026-01-01T00:00:00Z' } },
+    /before/,
+  ],
+  ['a time without an offset', { target: URL_TARGET, source: { from: '2026-01-02' } }, /source\.from/],
+])('%s is refused with what was got and what is allowed', (_, input, problem) => {
+  const { name, message } = refusal(input);
+  expect(name).toBe('InvalidReplayInput');
+  expect(message).toMatch(problem);
+  expect(message).toMatch(/got: /);
+  expect(message).toMatch(/expected: \{"target"/);
+});
+
+test('only what the settings name may be invoked or read', () => {
+  expect(refusal({ target: { endpoint: 'red' } })).toMatchObject({
+    name: 'EndpointNotAllowed',
+    message: expect.stringMatching(/got: red; expected: blue, green; where: REPLAY_ENDPOINT_NAMES/),
+  });
+  expect(refusal({ target: { endpoint: 'blue' } }, { REPLAY_ENDPOINT_NAMES: [] }).message).toMatch(/it names none/);
+  expect(refusal({ target: { endpoint: 'blue', inferenceComponent: 'x' } }).name).toBe('InferenceComponentNotAllowed');
+  const secret = (headersSecretArn: string) => ({ target: { ...URL_TARGET, headersSecretArn } });
+  expect(refusal(secret('arn:other')).name).toBe('SecretNotAllowed');
+  expect(parse(secret(VARIABLES.REPLAY_HEADERS_SECRET_ARN)).target).toMatchObject(URL_TARGET);
+});
+
+test('headers of a secret, which are never shown', () => {
+  expect(parseSecretHeaders('{"Authorization":"Bearer x"}', 'arn')).toEqual({ Authorization: 'Bearer x' });
+  for (const text of ['Bearer s3cret', '["s3cret"]', '{"a":{"b":"s3cret"}}', '']) {
+    expect(() => parseSecretHeaders(text, 'arn')).toThrow(expect.objectContaining({ name: 'InvalidHeader' }));
+    expect(() => parseSecretHeaders(text, 'arn')).not.toThrow(/s3cret/);
+  }
+});
+
+describe('bounds of a shard', () => {
+  test('a window, the slowest reply and the writing fit into 15 minutes', () => {
+    for (const timeout of [1, 60, 600, 780]) {
+      const { windowMs } = shardBounds({ ...DEFAULT_OPTIONS, timeout }, {});
+      expect(windowMs / 1000 + timeout + 10 + 75).toBeCloseTo(900, 6);
+      expect(windowMs).toBeGreaterThanOrEqual(30_000);
+    }
+  });
+
+  test('the input may ask for less, not for more', () => {
+    const asked = shardBounds(DEFAULT_OPTIONS, { seconds: 2, requests: 3, requestsPerSecond: 4 });
+    expect(asked).toMatchObject({ windowMs: 2_000, requests: 3, perSecond: 4 });
+    const most = shardBounds(DEFAULT_OPTIONS, {});
+    expect(shardBounds(DEFAULT_OPTIONS, { seconds: 1e6, requests: 1e9, requestsPerSecond: 1e6 })).toEqual(most);
+  });
+
+  test('a time for replies that leaves none for sending', () => {
+    expect(() => shardBounds({ ...DEFAULT_OPTIONS, timeout: 800 }, {})).toThrow(
+      expect.objectContaining({
+        name: 'InvalidReplayInput',
+        message: expect.stringContaining('got: timeout 800; expected: 785 seconds at most'),
+      }),
+    );
+    expect(shardBounds({ ...DEFAULT_OPTIONS, timeout: 785 }, {}).windowMs).toBe(30_000);
+  });
+});
