@@ -69,6 +69,8 @@ export interface RunSummary {
   failedChunks: FailedChunk[];
   /** What stopped planning or the Map itself. */
   error?: NamedError;
+  /** Planning stopped before its last part: what was to follow is in no chunk, and no retry knows of it. */
+  partlyPlanned?: true;
   /** Whether the two equations hold without a remainder. */
   equations: { lines: boolean; verdicts: boolean };
 }
@@ -232,6 +234,7 @@ export class SummaryBuilder {
     const summary = this.#summary;
     summary.endedAt = new Date().toISOString();
     const { lines, verdicts } = summary;
+    if (!this.#planComplete && summary.chunks.planned > 0) summary.partlyPlanned = true;
     if (summary.status === 'succeeded') {
       summary.equations = {
         lines: lines.planned === lines.traced + lines.quarantined + lines.outsideWindow,
@@ -277,7 +280,9 @@ export function describeFailure(summary: RunSummary): { error: string; cause: st
     ...failedChunks
       .slice(0, 3)
       .map(({ chunk, step, error }) => `chunk ${chunk} (${step}): ${error.name}: ${error.message}`),
-    `retry with {"retry":{"run":"${run}","what":"failed"}}`,
+    summary.partlyPlanned
+      ? 'Planning stopped before its end, so that a retry would leave out what follows: start the same input again'
+      : `retry with {"retry":{"run":"${run}","what":"failed"}}`,
   ];
   // Step Functions keeps 32,768 characters of a cause.
   return { error: summary.error?.name ?? 'RunIncomplete', cause: facts.join('. ').slice(0, 30_000) };

@@ -130,8 +130,17 @@ describe('the summary of a run', () => {
     expect(summarize([plan()], [log(), evaluate()])).not.toHaveProperty('warnings');
   });
 
-  test('a plan that ended before its last part fails the run', () => {
-    expect(summarize([plan({ more: true })], [log(), evaluate()]).status).toBe('failed');
+  test('a plan that ended before its last part fails the run, and no retry is advised: it would leave out the rest', () => {
+    const summary = summarize([plan({ more: true })], [log(), evaluate()], {
+      name: 'MlflowUnavailable',
+      message: 'away',
+    });
+    expect(summary).toMatchObject({ status: 'failed', partlyPlanned: true });
+    expect(describeFailure(summary).cause).toMatch(/MlflowUnavailable.+start the same input again/);
+    expect(describeFailure(summary).cause).not.toContain('"retry"');
+    expect(summarize([plan({ more: true }), plan({ part: 1 })], [log(), evaluate()])).not.toHaveProperty(
+      'partlyPlanned',
+    );
   });
 
   test('an error of planning is the run’s error', () => {
