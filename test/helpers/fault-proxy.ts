@@ -178,6 +178,23 @@ export function someOf(share: number, matches: (request: ProxiedRequest) => bool
   };
 }
 
+/**
+ * Runs `work` when the server has answered `count` of the requests that `matches` picks, before that answer is passed on.
+ * It is counted by answers: the first request that is sent may be the last one to be answered.
+ */
+export function afterReplies(
+  count: number,
+  matches: (request: ProxiedRequest) => boolean,
+  work: () => Promise<void> | void,
+): FaultRule {
+  let replies = 0;
+  const reached = async () => {
+    replies += 1;
+    if (replies === count) await work();
+  };
+  return (request) => (matches(request) ? { kind: 'passThen', work: reached } : undefined);
+}
+
 /** Each request meets one of the faults, by their shares, or none; the draws are the same in every run. */
 export function mixOf(faults: readonly (readonly [share: number, fault: Fault])[], seed = 1): FaultRule {
   const draw = pseudoRandom(seed);
