@@ -1,7 +1,5 @@
 /** The settings of a person's own that a local run takes over. */
-import { existsSync, readFileSync } from 'node:fs';
-import { parse } from 'dotenv';
-import { projectPath } from './project-root.ts';
+import { dotenvSettings } from './dotenv-file.ts';
 
 /** What is decoded and how it is judged, whoever judges. */
 const TAKEN_OVER = [
@@ -31,8 +29,7 @@ export interface PersonSettings {
 
 /** Settings from `.env` and the environment, which wins; an empty one counts as not made. */
 export function givenSettings(): Record<string, string> {
-  const file = projectPath('.env');
-  const dotenv = existsSync(file) ? parse(readFileSync(file)) : {};
+  const dotenv = dotenvSettings();
   const given = [...TAKEN_OVER, ...WITH_REAL_JUDGE, ...OF_OTHER_JUDGE].flatMap((name) => {
     const value = process.env[name] || dotenv[name];
     return value ? [[name, value]] : [];

@@ -2,13 +2,11 @@
  * `npm run smoke`: one capture through a deployed stack, on AWS as in the emulator, by STACK_PREFIX and the AWS
  * environment alone. Says what it found at each step; the exit code is 1 when something is missing.
  */
-import { existsSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { parse } from 'dotenv';
 import { destroyClients, environmentClients } from './aws-clients.ts';
 import { describeError } from './describe-error.ts';
+import { dotenvSettings } from './dotenv-file.ts';
 import { startProgress } from './progress.ts';
-import { projectPath } from './project-root.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture, summaryOf } from './smoke-steps.ts';
 import { readStackOutputs } from './stack-outputs.ts';
 
@@ -29,9 +27,7 @@ function report(ok: boolean, step: string, found: string): void {
 }
 
 function prefixOf(option: string | undefined): string {
-  const file = projectPath('.env');
-  const dotenv = existsSync(file) ? parse(readFileSync(file)) : {};
-  const prefix = option ?? process.env.STACK_PREFIX ?? dotenv.STACK_PREFIX;
+  const prefix = option ?? process.env.STACK_PREFIX ?? dotenvSettings().STACK_PREFIX;
   if (prefix) return prefix;
   throw new Error('STACK_PREFIX is missing; got: nothing; expected: it in the environment or .env, or --prefix');
 }

@@ -2,7 +2,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { parse as parseDotenv } from 'dotenv';
 import { readAnchors } from '../../lambda/judge/calibration/anchors.ts';
 import { askAll, givenPairs, mostUsd } from '../../lambda/judge/calibration/ask.ts';
 import {
@@ -24,6 +23,7 @@ import { requireKnownPrice } from '../../lambda/judge/prices.ts';
 import { scorerExamples } from '../../lambda/judge/scorer-examples.ts';
 import { isJudgeScorer, scorersFor, withExamples } from '../../lambda/judge/scorers.ts';
 import type { JudgeScorer } from '../../lambda/judge/types.ts';
+import { dotenvOfCommand } from '../../local/dotenv-file.ts';
 import { projectPath } from '../../local/project-root.ts';
 
 /** Most that one calibration may spend unless it is told otherwise: the anchor set costs about one dollar. */
@@ -116,24 +116,13 @@ export function calibrateCommand(): Command {
 
 /** The environment over `.env`, with what the command line says over both. */
 function settingsOf({ model, trackingUri, experiment }: CalibrateOptions): CalibrationSettings {
-  const file = process.env.DOTENV_CONFIG_PATH ?? '.env';
-  const dotenv = readIfThere(file);
   return readCalibrationSettings({
-    ...parseDotenv(dotenv),
+    ...dotenvOfCommand(),
     ...process.env,
     ...(model === undefined ? {} : { BEDROCK_MODEL_ID: model }),
     ...(trackingUri === undefined ? {} : { MLFLOW_TRACKING_URI: trackingUri }),
     ...(experiment === undefined ? {} : { MLFLOW_EXPERIMENT_NAME: experiment }),
   });
-}
-
-function readIfThere(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
-    throw error;
-  }
 }
 
 /** What is said while it runs goes to standard error: the report may be piped. */

@@ -1,15 +1,13 @@
 /** `inference-monitor doctor`: whether the judge's model is there, for how long, and what it costs, before anything is paid. */
-import { existsSync, readFileSync } from 'node:fs';
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { Command } from 'commander';
-import { parse } from 'dotenv';
 import { DEFAULT_JUDGE_MODEL } from '../../lambda/contract.ts';
 import { checkJudgeModel } from '../../lambda/judge/model-check.ts';
 import { PRICE_SOURCE, ratesOf } from '../../lambda/judge/prices.ts';
+import { dotenvOfCommand } from '../../local/dotenv-file.ts';
 
 function configuredModel(): string {
-  const dotenv = existsSync('.env') ? parse(readFileSync('.env')) : {};
-  return process.env.BEDROCK_MODEL_ID || dotenv.BEDROCK_MODEL_ID || DEFAULT_JUDGE_MODEL;
+  return process.env.BEDROCK_MODEL_ID || dotenvOfCommand().BEDROCK_MODEL_ID || DEFAULT_JUDGE_MODEL;
 }
 
 async function diagnose(model: string, region: string | undefined): Promise<boolean> {

@@ -1,19 +1,9 @@
 /** The judge that compares replies, from the same settings as the pipeline's. */
-import { readFileSync } from 'node:fs';
-import { parse as parseDotenv } from 'dotenv';
 import { connectCalibrationJudge, readCalibrationSettings } from '../../lambda/judge/calibration/connect.ts';
 import { priceOptions } from '../../lambda/judge/estimate.ts';
 import { requireKnownPrice } from '../../lambda/judge/prices.ts';
 import type { JudgeSettings } from '../../lambda/replay/compare/judge-replies.ts';
-
-function dotenv(): Record<string, string> {
-  try {
-    return parseDotenv(readFileSync(process.env.DOTENV_CONFIG_PATH ?? '.env', 'utf8'));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
-    throw error;
-  }
-}
+import { dotenvOfCommand } from '../../local/dotenv-file.ts';
 
 /**
  * @param model in place of BEDROCK_MODEL_ID
@@ -22,7 +12,7 @@ function dotenv(): Record<string, string> {
  */
 export async function connectPairwiseJudge(model: string | undefined, budgetUsd: number): Promise<JudgeSettings> {
   const settings = readCalibrationSettings({
-    ...dotenv(),
+    ...dotenvOfCommand(),
     ...process.env,
     ...(model === undefined ? {} : { BEDROCK_MODEL_ID: model }),
   });

@@ -1,7 +1,5 @@
 /** MLflow as the replay command reaches it: the person's own settings, from the environment and .env. */
-import { readFileSync } from 'node:fs';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import { parse as parseDotenv } from 'dotenv';
 import { PermanentError } from '../../lambda/common/errors.ts';
 import { connectMlflowRest, readCalibrationSettings } from '../../lambda/judge/calibration/connect.ts';
 import { findExperiment } from '../../lambda/judge/calibration/mlflow-labels.ts';
@@ -9,6 +7,7 @@ import { createMlflowClient } from '../../lambda/mlflow/client.ts';
 import { loadMlflowSecret } from '../../lambda/mlflow/secret.ts';
 import type { MlflowPorts } from '../../lambda/replay/publish/publish.ts';
 import { traceIdOf } from '../../lambda/trace/ids.ts';
+import { dotenvOfCommand } from '../../local/dotenv-file.ts';
 
 export interface MlflowFlags {
   trackingUri?: string;
@@ -22,19 +21,10 @@ export interface ReplayMlflow extends MlflowPorts {
   close(): void;
 }
 
-function dotenv(): Record<string, string> {
-  try {
-    return parseDotenv(readFileSync(process.env.DOTENV_CONFIG_PATH ?? '.env', 'utf8'));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
-    throw error;
-  }
-}
-
 /** @throws PermanentError `InvalidSettings`, `MlflowTrackingUriMissing`, and those of the server */
 export async function connectReplayMlflow(flags: MlflowFlags): Promise<ReplayMlflow> {
   const settings = readCalibrationSettings({
-    ...dotenv(),
+    ...dotenvOfCommand(),
     ...process.env,
     ...(flags.trackingUri === undefined ? {} : { MLFLOW_TRACKING_URI: flags.trackingUri }),
   });

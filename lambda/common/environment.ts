@@ -6,21 +6,9 @@ import * as z from 'zod';
 import { alwaysRulesSchema } from '../judge/always-rules.ts';
 import { priceOverridesSchema } from '../judge/price-overrides.ts';
 import { PermanentError } from './errors.ts';
+import { jsonText } from './json-text.ts';
 
 const flag = z.enum(['true', 'false']).transform((value) => value === 'true');
-const json = <T extends z.ZodType>(schema: T) =>
-  z
-    .string()
-    .transform((text, context) => {
-      try {
-        return JSON.parse(text) as unknown;
-      } catch {
-        context.addIssue({ code: 'custom', message: `not JSON: ${text.slice(0, 80)}` });
-        return z.NEVER;
-      }
-    })
-    .pipe(schema);
-
 const environmentSchema = z.object({
   STACK_PREFIX: z.string().min(1),
   WORK_BUCKET: z.string().min(1),
@@ -35,13 +23,13 @@ const environmentSchema = z.object({
   /** Without the `bedrock:/`. */
   BEDROCK_MODEL_ID: z.string().min(1),
   /** Inference parameters of the judge. */
-  MLFLOW_EVALUATION_MODEL_PARAM: json(z.record(z.string(), z.unknown())).default({}),
+  MLFLOW_EVALUATION_MODEL_PARAM: jsonText(z.record(z.string(), z.unknown())).default({}),
   EVALUATION_SAMPLE_RATE: z.coerce.number().min(0).max(1).default(1),
   JUDGE_CALLS: z.enum(['together', 'separate']).default('together'),
   /** Further guidelines, plain sentences by name. */
-  JUDGE_GUIDELINES: json(z.record(z.string(), z.string())).default({}),
+  JUDGE_GUIDELINES: jsonText(z.record(z.string(), z.string())).default({}),
   /** Rules of what is judged although the sample leaves it out, see `lambda/judge/always-rules.ts`. */
-  EVALUATION_ALWAYS: json(alwaysRulesSchema).default([]),
+  EVALUATION_ALWAYS: jsonText(alwaysRulesSchema).default([]),
   /** Address of an OpenAI-compatible judge. */
   JUDGE_BASE_URL: z.string().optional(),
   /** Secret with the key of a judge outside AWS. */
@@ -51,7 +39,7 @@ const environmentSchema = z.object({
   /** US dollars a day (UTC); 0 switches the budget off. */
   EVALUATION_BUDGET_USD: z.coerce.number().min(0).default(20),
   /** Prices of judges that the price table does not know, see `lambda/judge/price-overrides.ts`. */
-  JUDGE_PRICES: json(priceOverridesSchema).default({}),
+  JUDGE_PRICES: jsonText(priceOverridesSchema).default({}),
   /** Role that Bedrock takes on for a batch job. */
   BATCH_ROLE_ARN: z.string().optional(),
   /** How often the state machine looks at a batch job. */
@@ -59,7 +47,7 @@ const environmentSchema = z.object({
   /** DynamoDB table of the budget's reservations. */
   BUDGET_TABLE: z.string().optional(),
   CSV_HEADER: flag.default(false),
-  FEATURE_NAMES: json(z.array(z.string())).default([]),
+  FEATURE_NAMES: jsonText(z.array(z.string())).default([]),
   /** Lines longer than this are quarantined by reference. 72 MiB: a 25 MB payload as base64 on both sides is 67 MB. */
   MAX_LINE_BYTES: z.coerce
     .number()

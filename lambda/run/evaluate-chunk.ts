@@ -2,7 +2,7 @@
 import { capturePathOf } from '../capture/capture-path.ts';
 import type { Capture } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
-import { RetryableError, toNamedError } from '../common/errors.ts';
+import { RetryableError } from '../common/errors.ts';
 import type { Storage } from '../common/storage.ts';
 import {
   type ChunkRequest,
@@ -19,7 +19,7 @@ import type { NewAssessment, StoredTrace, TraceStore } from '../mlflow/types.ts'
 import { codeAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
 import { readChunk } from './chunk-reader.ts';
 import { type AlwaysRule, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
-import { addSpend, emptySpend, emptyVerdictCounts, writeReceipt } from './receipts.ts';
+import { addSpend, attemptFacts, emptySpend, emptyVerdictCounts, writeReceipt } from './receipts.ts';
 
 /** Reserves money before a judge call: what `lambda/judge/budget.ts` offers to a chunk. */
 export interface SpendingLimit {
@@ -268,17 +268,9 @@ class EvaluateChunk {
   }
 
   receipt(failure: unknown): EvaluateReceipt {
-    const { run, chunk, attempt } = this.#request;
     return {
       step: 'evaluate',
-      run,
-      chunk: chunk.chunk,
-      attempt,
-      requestId: this.#deps.requestId,
-      startedAt: this.#startedAt,
-      endedAt: new Date().toISOString(),
-      ok: failure === undefined,
-      ...(failure === undefined ? {} : { error: toNamedError(failure) }),
+      ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
       scorers: this.#deps.scorers.length,
       traced: this.#traced,
       evaluatedTraces: this.#evaluated.size,

@@ -1,7 +1,7 @@
 /** Logs one chunk of capture lines as traces; what is no capture record goes to quarantine with its reason. */
 import type { LinePlace } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
-import { PermanentError, toNamedError } from '../common/errors.ts';
+import { PermanentError } from '../common/errors.ts';
 import type { Storage } from '../common/storage.ts';
 import {
   type ChunkRequest,
@@ -15,7 +15,7 @@ import type { Experiment, TraceStore } from '../mlflow/types.ts';
 import { buildTrace } from '../trace/build.ts';
 import type { TraceRecord } from '../trace/types.ts';
 import { readChunk } from './chunk-reader.ts';
-import { writeReceipt } from './receipts.ts';
+import { attemptFacts, emptyLogCounts, writeReceipt } from './receipts.ts';
 
 export interface LogDependencies {
   storage: Storage;
@@ -60,15 +60,7 @@ class LogChunk {
   readonly #request: ChunkRequest;
   readonly #deps: LogDependencies;
   readonly #startedAt = new Date().toISOString();
-  readonly #counts: LogCounts = {
-    lines: 0,
-    traced: 0,
-    written: 0,
-    alreadyThere: 0,
-    duplicateLine: 0,
-    quarantined: 0,
-    outsideWindow: 0,
-  };
+  readonly #counts = emptyLogCounts();
   readonly #quarantine: QuarantineEntry[] = [];
   #pending: Pending[] = [];
   #pendingBytes = 0;
@@ -200,21 +192,13 @@ class LogChunk {
   }
 
   receipt(failure: unknown): LogReceipt {
-    const { run, chunk, attempt } = this.#request;
     const quarantineReasons: Record<string, number> = {};
     for (const { reason } of this.#quarantine) {
       quarantineReasons[reason.name] = (quarantineReasons[reason.name] ?? 0) + 1;
     }
     return {
       step: 'log',
-      run,
-      chunk: chunk.chunk,
-      attempt,
-      requestId: this.#deps.requestId,
-      startedAt: this.#startedAt,
-      endedAt: new Date().toISOString(),
-      ok: failure === undefined,
-      ...(failure === undefined ? {} : { error: toNamedError(failure) }),
+      ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
       counts: this.#counts,
       quarantineReasons,
     };
@@ -223,15 +207,7 @@ class LogChunk {
 
 /** What a whole file's chunks came to, for a direct invocation. */
 export function sumLogCounts(receipts: readonly LogReceipt[]): LogCounts {
-  const total: LogCounts = {
-    lines: 0,
-    traced: 0,
-    written: 0,
-    alreadyThere: 0,
-    duplicateLine: 0,
-    quarantined: 0,
-    outsideWindow: 0,
-  };
+  const total = emptyLogCounts();
   for (const { counts } of receipts) {
     for (const name of Object.keys(total) as (keyof LogCounts)[]) total[name] += counts[name];
   }

@@ -1,8 +1,11 @@
 /** Receipts of a run: written by each attempt, read by the summary and by a retry. */
+import { toNamedError } from '../common/errors.ts';
 import type { Storage } from '../common/storage.ts';
 import {
+  type ChunkRequest,
   type EvaluateReceipt,
   type JudgeSpend,
+  type LogCounts,
   type LogReceipt,
   type ManifestLine,
   type PlanReceipt,
@@ -14,6 +17,35 @@ import {
 
 export const emptyVerdictCounts = (): VerdictCounts =>
   Object.fromEntries(VERDICT_TERMS.map((term) => [term, 0])) as unknown as VerdictCounts;
+
+export const emptyLogCounts = (): LogCounts => ({
+  lines: 0,
+  traced: 0,
+  written: 0,
+  alreadyThere: 0,
+  duplicateLine: 0,
+  quarantined: 0,
+  outsideWindow: 0,
+});
+
+/** What the receipts of both steps say of an attempt that ends now. */
+export function attemptFacts(
+  { run, chunk, attempt }: ChunkRequest,
+  requestId: string,
+  startedAt: string,
+  failure: unknown,
+) {
+  return {
+    run,
+    chunk: chunk.chunk,
+    attempt,
+    requestId,
+    startedAt,
+    endedAt: new Date().toISOString(),
+    ok: failure === undefined,
+    ...(failure === undefined ? {} : { error: toNamedError(failure) }),
+  };
+}
 
 export const emptySpend = (): JudgeSpend => ({ calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 });
 

@@ -3,6 +3,7 @@ import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import * as z from 'zod';
 import { PermanentError } from '../../common/errors.ts';
+import { jsonText } from '../../common/json-text.ts';
 import { DEFAULT_JUDGE_MODEL } from '../../contract.ts';
 import { type Authorizer, anonymous, type MlflowSecret, secretAuthorizer } from '../../mlflow/auth.ts';
 import { MlflowRest } from '../../mlflow/rest.ts';
@@ -18,25 +19,12 @@ import { priceOverridesSchema } from '../price-overrides.ts';
 import { priceCall } from '../prices.ts';
 import type { Judge } from '../types.ts';
 
-const json = <T extends z.ZodType>(schema: T) =>
-  z
-    .string()
-    .transform((text, context) => {
-      try {
-        return JSON.parse(text) as unknown;
-      } catch {
-        context.addIssue({ code: 'custom', message: 'not JSON' });
-        return z.NEVER;
-      }
-    })
-    .pipe(schema);
-
 const settingsSchema = z.object({
   BEDROCK_MODEL_ID: z.string().min(1).default(DEFAULT_JUDGE_MODEL),
-  MLFLOW_EVALUATION_MODEL_PARAM: json(z.record(z.string(), z.unknown())).default({}),
+  MLFLOW_EVALUATION_MODEL_PARAM: jsonText(z.record(z.string(), z.unknown())).default({}),
   JUDGE_CALLS: z.enum(['together', 'separate']).default('together'),
-  JUDGE_GUIDELINES: json(z.record(z.string(), z.string())).default({}),
-  JUDGE_PRICES: json(priceOverridesSchema).default({}),
+  JUDGE_GUIDELINES: jsonText(z.record(z.string(), z.string())).default({}),
+  JUDGE_PRICES: jsonText(priceOverridesSchema).default({}),
   JUDGE_BASE_URL: z.string().optional(),
   JUDGE_SECRET_ARN: z.string().optional(),
   /** The key itself, for a judge outside AWS that is asked from a person's own machine. */
