@@ -61,9 +61,12 @@ export function createCostEstimator(
   return {
     add(capture, traceId, context) {
       total.captures += 1;
-      if (!inSample(traceId, options.sampleRate) && always(capture, context) === undefined) return;
+      const isAlways = always(capture, context) !== undefined;
+      if (!isAlways && !inSample(traceId, options.sampleRate)) return;
       const due = asked.filter(
-        (scorer) => inSample(traceId, scorer.sampleRate ?? 1, scorer.name) && 'judge' in applicability(capture, scorer),
+        (scorer) =>
+          (isAlways || inSample(traceId, scorer.sampleRate ?? 1, scorer.name)) &&
+          'judge' in applicability(capture, scorer),
       );
       if (due.length > 0) total.add(askSize(capture, due, sizeOptions), 1);
     },

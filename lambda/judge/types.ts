@@ -21,7 +21,7 @@ export interface JudgeScorer {
   question: string;
   values: ScorerValues;
   needs: readonly ScorerNeed[];
-  /** Share of the traces it judges, 0 to 1, within the run's sample; default 1. */
+  /** Share of the traces it judges, 0 to 1, within the run's sample; default 1. What a rule always has judged, it judges too. */
   sampleRate?: number;
   /** Decided cases shown to the judge; they are part of the question, so they change the version. */
   examples?: readonly ScorerExample[];

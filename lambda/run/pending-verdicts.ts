@@ -41,7 +41,9 @@ export function pendingVerdicts(
     pending.settled[term] = (pending.settled[term] ?? 0) + 1;
     if (reason !== undefined) pending.reasons.push(reason);
   };
-  const sampled = inSample(traceId, options.sampleRate) || always;
+  // A rule is for captures that matter: it overrides the scorer's own sample as well as the run's.
+  const isSampled = ({ name, sampleRate = 1 }: JudgeScorer): boolean =>
+    always || (inSample(traceId, options.sampleRate) && inSample(traceId, sampleRate, name));
   for (const scorer of scorers) {
     if (stored === undefined) {
       settle('notJudgeable', 'traceMissing');
@@ -65,7 +67,7 @@ export function pendingVerdicts(
     }
     const applies = applicability(capture, scorer);
     if ('notJudgeable' in applies) settle('notJudgeable', applies.notJudgeable);
-    else if (!sampled || !inSample(traceId, scorer.sampleRate ?? 1, scorer.name)) settle('notSampled', 'notSampled');
+    else if (!isSampled(scorer)) settle('notSampled', 'notSampled');
     else pending.judge.push(scorer);
   }
   return pending;
