@@ -1,4 +1,5 @@
 /** SummarizeReplay: the files of all shards → one result set, and whether the execution has to fail. */
+import type { Context } from 'aws-lambda';
 import { createS3Client, Storage } from '../common/storage.ts';
 import { logged } from '../common/telemetry.ts';
 import { readReplayEnvironment } from '../replay/cloud/environment.ts';
@@ -8,6 +9,10 @@ import type { SummarizeReplayRequest, SummarizeReplayResult } from '../replay-co
 const environment = readReplayEnvironment();
 const storage = new Storage(createS3Client());
 
-export const handler = logged<SummarizeReplayRequest, SummarizeReplayResult>((request) =>
-  summarizeReplay(request, { storage, workBucket: environment.WORK_BUCKET }),
+export const handler = logged<SummarizeReplayRequest, SummarizeReplayResult>((request, context: Context) =>
+  summarizeReplay(request, {
+    storage,
+    workBucket: environment.WORK_BUCKET,
+    remainingMs: () => context.getRemainingTimeInMillis(),
+  }),
 );

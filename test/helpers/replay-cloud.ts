@@ -129,13 +129,11 @@ export class CloudRun {
     );
   }
 
-  summarize(error?: { Error: string; Cause: string }): Promise<SummarizeReplayResult> {
+  summarize(error?: { Error: string; Cause: string }, remainingMs = PLENTY_MS): Promise<SummarizeReplayResult> {
+    const { storage } = this.#cloud;
     return summarizeReplay(
       { run: this.#execution, ...(error ? { error } : {}) },
-      {
-        storage: this.#cloud.storage,
-        workBucket: WORK,
-      },
+      { storage, workBucket: WORK, remainingMs: () => remainingMs },
     );
   }
 

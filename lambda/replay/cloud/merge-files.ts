@@ -16,6 +16,9 @@ import type { ReplayPlan } from './plan.ts';
 import { linesOf, type MergeSource, mergeLines } from './shard-lines.ts';
 
 const LINES = 'application/jsonlines';
+const LINE_END = Buffer.from('\n');
+/** Lines are handed on in pieces of about this size. */
+const WRITE_BYTES = 256 * 1024;
 const NS_PER_MS = 1e6;
 const END_KEY = Buffer.from('"request_end_ns":');
 
@@ -36,23 +39,32 @@ function endOf(line: Buffer): number {
 }
 
 /** Records and raw exchanges as they completed, whichever shard sent them. */
-export async function mergeRecords(context: MergeContext): Promise<void> {
+export async function mergeRecords(
+  context: MergeContext,
+  name: typeof FILES.records | typeof FILES.raw,
+): Promise<void> {
   const { storage, collected } = context;
-  for (const name of [FILES.records, FILES.raw]) {
-    const sources = (collected.files.get(name) ?? []).map(
-      ({ object, firstStartMs }): MergeSource => ({ object, leastKey: firstStartMs * NS_PER_MS }),
-    );
-    // A run without a single request has its file of records too.
-    if (sources.length > 0 || name === FILES.records) {
-      await uploadLines(context, name, mergeLines(storage, sources, endOf));
-    }
-  }
+  const sources = (collected.files.get(name) ?? []).map(
+    ({ object, firstStartMs }): MergeSource => ({ object, leastKey: firstStartMs * NS_PER_MS }),
+  );
+  await uploadLines(context, name, mergeLines(storage, sources, endOf));
 }
 
 async function uploadLines(context: MergeContext, name: string, lines: AsyncIterable<Buffer>): Promise<void> {
   const { storage, bucket, prefix } = context;
   const upload = new TextUpload(storage, bucket, `${prefix}${name}`, LINES);
-  for await (const line of lines) await upload.write(Buffer.concat([line, Buffer.from('\n')]));
+  let held: Buffer[] = [];
+  let bytes = 0;
+  for await (const line of lines) {
+    // Copied: the line's own bytes are only valid until the next is read.
+    held.push(Buffer.from(line), LINE_END);
+    bytes += line.length + 1;
+    if (bytes < WRITE_BYTES) continue;
+    await upload.write(Buffer.concat(held));
+    held = [];
+    bytes = 0;
+  }
+  await upload.write(Buffer.concat(held));
   await upload.close();
 }
 
@@ -81,6 +93,10 @@ export async function mergeReplies(context: MergeContext): Promise<CapturedCompa
   return { quality: tally.quality, withoutCaptured, regressions: tally.worst() };
 }
 
+/** Bytes that merging a file reads. */
+export const bytesOf = (collected: Collected, name: string): number =>
+  objectsOf(collected, name).reduce((sum, { size }) => sum + size, 0);
+
 const objectsOf = (collected: Collected, name: string): ObjectFacts[] =>
   (collected.files.get(name) ?? []).map(({ object }) => object);
 
@@ -92,7 +108,7 @@ export async function mergeInputs(context: MergeContext, directory: string): Pro
   const { storage, plan, collected } = context;
   if (plan.requests > MAX_INPUTS) return 'more requests than inputs.json can hold';
   const shards = collected.files.get(SHARD_FILES.inputs) ?? [];
-  const bytes = shards.reduce((sum, { object }) => sum + object.size, 0);
+  const bytes = bytesOf(collected, SHARD_FILES.inputs);
   const { bavail, bsize } = await statfs(tmpdir());
   if (bytes * DISK_PER_BYTE > bavail * bsize) return 'more bytes than the disk of the function can hold';
   const file = new InputsFile(join(directory, FILES.inputs));

@@ -1,6 +1,5 @@
 /** PlanReplay: what is to be sent when, and by which shard. */
 import type { Storage } from '../../common/storage.ts';
-import { TextUpload } from '../../common/text-upload.ts';
 import {
   type ReplayPlanRequest,
   type ReplayPlanResult,
@@ -10,16 +9,15 @@ import {
 import { ManifestWriter } from '../../run/manifest-writer.ts';
 import { type DryRun, dryRun } from '../dry-run.ts';
 import { maxConcurrencyOf, overridesOf, scheduleOf, sliceMsOf, timingOf } from '../replay.ts';
-import type { SkippedLine } from '../source/types.ts';
 import { schedule } from '../timing.ts';
 import type { ReplayEnvironment } from './environment.ts';
 import { type IndexedCaptures, indexObjects } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
-import { plannedSkippedKey } from './keys.ts';
 import { SHARD_LEAD_MS, START_LEAD_MS, shardBounds, WARMUP_LEAD_MS } from './limits.ts';
 import type { ReplayPlan, ShardPlan } from './plan.ts';
 import { RangeReader } from './range-reader.ts';
 import { type Concurrency, WindowCutter } from './sharding.ts';
+import { SkippedLines } from './skipped-lines.ts';
 import { cloudTarget } from './target.ts';
 import { writeSchedule } from './write-schedule.ts';
 
@@ -47,22 +45,24 @@ export async function planReplay(
   // A target that cannot be is known before hours of captures are read; its secret is for the shards alone.
   await cloudTarget('url' in job.target ? { url: job.target.url } : job.target, environment);
   const bucket = environment.WORK_BUCKET;
-  const skipped = new SkippedLines(storage, bucket, plannedSkippedKey(run.name));
+  const skipped = new SkippedLines();
   const scope = { bucket: environment.DATA_CAPTURE_S3_BUCKET, prefix: environment.DATA_CAPTURE_S3_PREFIX };
   const limits = { remainingMs: () => remainingMs() - SCHEDULE_RESERVE_MS };
-  const captures = await indexObjects(storage, scope, job, (line) => skipped.add(line), limits);
+  let captures: IndexedCaptures | undefined;
   try {
+    captures = await indexObjects(storage, scope, job, (line) => skipped.add(line), limits);
     const { shards, found } = job.dryRun
       ? { shards: [], found: await dryRunOf(storage, captures, job, skipped) }
       : { shards: await cutAndWrite(storage, captures, job, bounds, { bucket, run: run.name }), found: undefined };
-    await skipped.close();
+    await skipped.store(storage, bucket, run.name);
     const plan = planOf(job, captures, shards, skipped.reasons, run.name, now(), found);
     const manifest = { bucket, key: replayKeys.manifest(run.name) };
     await writeManifest(storage, manifest, plan);
     await storage.putJson(bucket, replayKeys.plan(run.name), plan);
     return { outcome: plan.outcome, manifest, shards: shards.length };
   } finally {
-    await captures.index.dispose();
+    await captures?.index.dispose();
+    await skipped.dispose();
   }
 }
 
@@ -152,29 +152,4 @@ async function writeManifest(
     await manifest.write({ run, shard, waitUntil });
   }
   await manifest.close();
-}
-
-/** Lines that are left out: counted by reason, and written with their places. */
-class SkippedLines {
-  readonly #open: () => TextUpload;
-  #upload: TextUpload | undefined;
-  #failure: unknown;
-  readonly reasons: Record<string, number> = {};
-
-  constructor(storage: Storage, bucket: string, key: string) {
-    this.#open = () => new TextUpload(storage, bucket, key, 'application/jsonlines');
-  }
-
-  add(line: SkippedLine): void {
-    this.reasons[line.reason] = (this.reasons[line.reason] ?? 0) + 1;
-    this.#upload ??= this.#open();
-    this.#upload.write(`${JSON.stringify(line)}\n`).catch((error: unknown) => {
-      this.#failure ??= error;
-    });
-  }
-
-  async close(): Promise<void> {
-    await this.#upload?.close();
-    if (this.#failure) throw this.#failure;
-  }
 }

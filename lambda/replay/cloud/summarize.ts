@@ -6,19 +6,22 @@ import { join } from 'node:path';
 import { putFile } from '../../common/put-file.ts';
 import type { Storage } from '../../common/storage.ts';
 import { replayKeys, type SummarizeReplayRequest, type SummarizeReplayResult } from '../../replay-contract.ts';
+import { REPLIES_FILE } from '../compare/replies-file.ts';
 import { type CapturedComparison, COMPARE_FILE } from '../compare/with-captured.ts';
 import { clientBottleneck, timingOf } from '../replay.ts';
 import { qualitySection, regressionsSection } from '../report/quality-sections.ts';
 import { replayReport } from '../report/replay-report.ts';
 import { FILES, writeFigures } from '../results/result-set.ts';
 import { type Collected, collectShards } from './collect.ts';
-import { type MergeContext, mergeInputs, mergeRecords, mergeReplies, mergeSkipped } from './merge-files.ts';
+import { SHARD_FILES } from './keys.ts';
+import { bytesOf, type MergeContext, mergeInputs, mergeRecords, mergeReplies, mergeSkipped } from './merge-files.ts';
 import type { ReplayPlan } from './plan.ts';
 import { type Failure, failureOf, missing, remarks } from './verdict.ts';
 
 export interface SummarizeDependencies {
   storage: Storage;
   workBucket: string;
+  remainingMs(): number;
 }
 
 const DRY_RUN_FILE = 'dry-run.json';
@@ -38,7 +41,7 @@ const CONTENT_TYPES: Record<string, string> = {
 /** Lost and incomplete shards, and failed requests above the allowed rate, make the execution fail: with its results. */
 export async function summarizeReplay(
   { run, error }: SummarizeReplayRequest,
-  { storage, workBucket: bucket }: SummarizeDependencies,
+  { storage, workBucket: bucket, remainingMs }: SummarizeDependencies,
 ): Promise<SummarizeReplayResult> {
   const results = { bucket, prefix: replayKeys.resultPrefix(run.name) };
   const plan = await storage.getJson<ReplayPlan>(bucket, replayKeys.plan(run.name));
@@ -51,7 +54,7 @@ export async function summarizeReplay(
     return answer(failed, results);
   }
   const collected = await collectShards(storage, bucket, plan);
-  await writeResults({ storage, bucket, prefix: results.prefix, plan, collected });
+  await writeResults({ storage, bucket, prefix: results.prefix, plan, collected }, remainingMs);
   const raised = failed && { Error: failed.error, Cause: failed.cause };
   return answer(failureOf(plan, collected, raised), results);
 }
@@ -73,23 +76,49 @@ function causeOf(cause: string): string {
   }
 }
 
-async function writeResults(context: MergeContext): Promise<void> {
-  const { storage, bucket, prefix, plan } = context;
+/** Kept of the function's time for the figures, the report and the upload of small files. */
+const FIGURES_RESERVE_MS = 120_000;
+/** Bytes of lines that are merged in a millisecond: 10 MB/s, a third of what S3 gives and takes. */
+const MERGED_BYTES_PER_MS = 10_000;
+
+/** A file that stays in its parts, under the shards' prefixes. */
+interface LeftOut {
+  file: string;
+  reason: string;
+}
+
+async function writeResults(context: MergeContext, remainingMs: () => number): Promise<void> {
   const directory = await mkdtemp(join(tmpdir(), 'replay-summary-'));
+  const { plan, collected } = context;
+  const leftOut: LeftOut[] = [];
+  /** Merges a file if there is time for it: the figures are worth more than any file of lines. */
+  const merge = async <T>(file: string, parts: string, work: () => Promise<T>): Promise<T | undefined> => {
+    const bytes = bytesOf(collected, parts);
+    if (bytes <= (remainingMs() - FIGURES_RESERVE_MS) * MERGED_BYTES_PER_MS) return work();
+    const where = replayKeys.shardsPrefix(plan.run);
+    leftOut.push({ file, reason: `no time to merge ${bytes} bytes; its parts are under ${where}` });
+    return undefined;
+  };
   try {
-    await mergeRecords(context);
+    await merge(FILES.records, FILES.records, () => mergeRecords(context, FILES.records));
     await mergeSkipped(context);
-    const comparison = plan.compare ? await mergeReplies(context) : undefined;
+    const comparison = plan.compare ? await merge(REPLIES_FILE, REPLIES_FILE, () => mergeReplies(context)) : undefined;
     if (comparison) await writeFile(join(directory, COMPARE_FILE), `${JSON.stringify(comparison, null, 1)}\n`);
-    const inputsLeftOut = await mergeInputs(context, directory);
-    await writeOwn(context, directory, inputsLeftOut);
+    const reason = await merge(FILES.inputs, SHARD_FILES.inputs, () => mergeInputs(context, directory));
+    if (reason) leftOut.push({ file: FILES.inputs, reason });
+    if (plan.raw) await merge(FILES.raw, FILES.raw, () => mergeRecords(context, FILES.raw));
+    await writeOwn(context, directory, leftOut);
     await writeReport(context, directory, comparison);
-    for (const [name, contentType] of Object.entries(CONTENT_TYPES)) {
-      const path = join(directory, name);
-      if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, contentType);
-    }
+    await putFiles(context, directory);
   } finally {
     await rm(directory, { recursive: true, force: true });
+  }
+}
+
+async function putFiles({ storage, bucket, prefix }: MergeContext, directory: string): Promise<void> {
+  for (const [name, contentType] of Object.entries(CONTENT_TYPES)) {
+    const path = join(directory, name);
+    if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, contentType);
   }
 }
 
@@ -105,7 +134,7 @@ const bottleneckOf = (plan: ReplayPlan, { stats }: Collected): string | undefine
 async function writeOwn(
   { plan, collected }: MergeContext,
   directory: string,
-  inputsLeftOut: string | undefined,
+  leftOut: readonly LeftOut[],
 ): Promise<void> {
   const gone = missing(collected);
   const facts = {
@@ -138,7 +167,8 @@ async function writeOwn(
       incomplete: collected.incomplete,
       late: collected.late,
     },
-    ...(inputsLeftOut ? { inputs_left_out: inputsLeftOut } : {}),
+    remarks: remarks(collected),
+    ...(leftOut.length > 0 ? { left_out: leftOut } : {}),
   });
 }
 

@@ -1,0 +1,56 @@
+/** The parts of S3 that pure domain tests need, in memory; everything real is tested against the emulator. */
+import { Readable } from 'node:stream';
+import { PermanentError } from '../../lambda/common/errors.ts';
+import type { ObjectFacts, Storage } from '../../lambda/common/storage.ts';
+
+export class MemoryStorage {
+  readonly objects = new Map<string, Buffer>();
+  /** Ranges that were read, as `key start-end`. */
+  readonly reads: string[] = [];
+
+  /** As the code under test takes it. */
+  get storage(): Storage {
+    return this as unknown as Storage;
+  }
+
+  put(key: string, content: string | object): ObjectFacts {
+    const bytes = Buffer.from(typeof content === 'string' ? content : JSON.stringify(content));
+    this.objects.set(key, bytes);
+    return this.#facts(key, bytes);
+  }
+
+  #facts(key: string, bytes: Buffer): ObjectFacts {
+    return { bucket: 'b', key, etag: `etag-${bytes.length}`, size: bytes.length, lastModifiedMs: 0 };
+  }
+
+  async read(object: { key: string; etag: string }, range?: { start: number; end?: number }): Promise<Readable> {
+    const bytes = this.objects.get(object.key);
+    if (!bytes || this.#facts(object.key, bytes).etag !== object.etag) {
+      throw new PermanentError('CaptureChanged', 'it is another one', { where: object.key });
+    }
+    const start = range?.start ?? 0;
+    const end = (range?.end ?? bytes.length - 1) + 1;
+    this.reads.push(`${object.key} ${start}-${end}`);
+    // In small pieces, as a network gives them.
+    const pieces: Buffer[] = [];
+    for (let at = start; at < end; at += 7) pieces.push(bytes.subarray(at, Math.min(end, at + 7)));
+    return Readable.from(pieces);
+  }
+
+  async getJson<T>(_: string, key: string): Promise<T | undefined> {
+    const bytes = this.objects.get(key);
+    return bytes && (JSON.parse(bytes.toString()) as T);
+  }
+
+  async putJsonIf(_: string, key: string, value: object): Promise<boolean> {
+    if (this.objects.has(key)) return false;
+    this.put(key, value);
+    return true;
+  }
+
+  async *list(_: string, prefix: string): AsyncGenerator<ObjectFacts> {
+    for (const key of [...this.objects.keys()].sort()) {
+      if (key.startsWith(prefix)) yield this.#facts(key, this.objects.get(key) ?? Buffer.alloc(0));
+    }
+  }
+}

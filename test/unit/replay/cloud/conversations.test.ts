@@ -1,0 +1,40 @@
+import { ConversationFinder } from '../../../../lambda/replay/cloud/conversations.ts';
+import type { IndexEntry, SourceFile } from '../../../../lambda/replay/source/types.ts';
+import { captureLine, chatLine, chatReply } from '../../../helpers/replay.ts';
+
+const file = (name: string): SourceFile => ({ path: '', name, size: 0 });
+const place = (ordinal: number, line: number): IndexEntry => ({ timeMs: 0, file: ordinal, line, start: 0, length: 0 });
+const turns = (...texts: string[]): string =>
+  JSON.stringify({ messages: texts.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })) });
+
+test('turns are found over files, and each pass has conversations of its own', () => {
+  const finder = new ConversationFinder();
+  const add = (ordinal: number, line: number, text: string): void =>
+    finder.record(Buffer.from(text), place(ordinal, line));
+  finder.file(file('a'));
+  add(0, 1, chatLine('one', 0, 'hello', 'hi'));
+  add(0, 2, captureLine('table', 0, { data: '1,2', encoding: 'CSV', contentType: 'text/csv' }));
+  finder.file(file('b'));
+  const body = turns('hello', 'hi', 'and now?');
+  // The second turn was captured in base64.
+  const encoded = { data: Buffer.from(body).toString('base64'), encoding: 'BASE64' };
+  add(1, 3, captureLine('two', 1, encoded, { data: chatReply('this') }));
+  finder.file(file('c'));
+  add(
+    2,
+    1,
+    captureLine('three', 2, { data: turns('hello', 'hi', 'and now?', 'this', 'well') }, { data: chatReply('so') }),
+  );
+
+  const first = finder.turnOf(place(0, 1), 0);
+  // It is called as its own request is.
+  expect(first).toEqual({ session: first.session, turnIndex: 0 });
+  expect(finder.turnOf(place(1, 3), 0)).toEqual({ session: first.session, turnIndex: 1, conversationId: 'one' });
+  expect(finder.turnOf(place(2, 1), 0)).toEqual({ session: first.session, turnIndex: 2, conversationId: 'one' });
+  expect(finder.turnOf(place(0, 2), 0)).toMatchObject({ turnIndex: 0 });
+  const again = finder.turnOf(place(1, 3), 1);
+  expect(again).toMatchObject({ turnIndex: 1, conversationId: 'one#1' });
+  expect(again.session).toBe(finder.turnOf(place(0, 1), 1).session);
+  const sessions = [0, 1].flatMap((pass) => [place(0, 1), place(0, 2)].map((one) => finder.turnOf(one, pass).session));
+  expect(new Set(sessions).size).toBe(4);
+});

@@ -1,0 +1,188 @@
+import { claimShard } from '../../../../lambda/replay/cloud/claim.ts';
+import { type Collected, collectShards } from '../../../../lambda/replay/cloud/collect.ts';
+import type { ReplayPlan } from '../../../../lambda/replay/cloud/plan.ts';
+import { shardSeed } from '../../../../lambda/replay/cloud/shard.ts';
+import type { ShardResult } from '../../../../lambda/replay/cloud/shard-results.ts';
+import { failureOf, missing, remarks } from '../../../../lambda/replay/cloud/verdict.ts';
+import { RunStats, type RunStatsJson } from '../../../../lambda/replay/measure/run-stats.ts';
+import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
+import { Random } from '../../../../lambda/replay/random.ts';
+import { ReportCollector } from '../../../../lambda/replay/report/collector.ts';
+import { replayKeys } from '../../../../lambda/replay-contract.ts';
+import { MemoryStorage } from '../../../helpers/memory-storage.ts';
+
+const RUN = 'run';
+const START = 1_795_000_000_000;
+
+const plan = (requests: number[], options = {}): ReplayPlan => ({
+  run: RUN,
+  outcome: 'planned',
+  target: { url: 'http://host' },
+  options: { ...DEFAULT_OPTIONS, ...options },
+  compare: false,
+  raw: false,
+  source: { bucket: 'b', prefix: '', fromMs: null, toMs: null },
+  captures: { files: 1, records: 10, firstMs: 0, lastMs: 0 },
+  skipped: { NotJson: 2 },
+  plannedAtMs: START - 1000,
+  startAtEpochMs: START,
+  sliceMs: 1000,
+  requests: requests.reduce((sum, one) => sum + one, 0),
+  shards: requests.map((own, shard) => ({
+    shard,
+    window: 0,
+    stripe: shard,
+    requests: own,
+    firstDueMs: 0,
+    lastDueMs: 0,
+    maxConcurrency: null,
+  })),
+});
+
+/** Latencies as one process would have measured them. */
+function statsOf(latencies: readonly number[], failed = 0): RunStatsJson {
+  const stats = new RunStats();
+  for (const latency of latencies) {
+    stats.succeeded++;
+    stats.distribution('request_latency').add(latency);
+    stats.firstStartMs = Math.min(stats.firstStartMs, START);
+    stats.lastEndMs = Math.max(stats.lastEndMs, START + latency);
+  }
+  stats.failed = failed;
+  return stats.toJSON();
+}
+
+const result = (shard: number, stats: RunStatsJson, more: Partial<ShardResult> = {}): ShardResult => ({
+  shard,
+  beganAtMs: START,
+  endedAtMs: START + 5000 + shard,
+  lateMs: 0,
+  sent: stats.succeeded + stats.failed,
+  unsent: 0,
+  maxConnections: 3,
+  warmFailures: 0,
+  skipped: {},
+  unread: 0,
+  stats,
+  warmup: new RunStats().toJSON(),
+  slices: { 0: stats },
+  report: new ReportCollector().toJSON(),
+  ...more,
+});
+
+const store = (memory: MemoryStorage, one: ShardResult): void => {
+  memory.put(`${replayKeys.shardPrefix(RUN, one.shard)}result.json`, one);
+};
+
+test('a shard is claimed once', async () => {
+  const memory = new MemoryStorage();
+  const claim = (shard: number) => claimShard(memory.storage, 'w', { run: RUN, shard, claimedAtMs: 1 });
+  await claim(0);
+  await claim(1);
+  await expect(claim(0)).rejects.toMatchObject({
+    name: 'ShardAlreadyClaimed',
+    message: expect.stringMatching(
+      /not sent twice; got: shard 0 of run; where: s3:\/\/w\/replays\/run\/claims\/0000\.json/,
+    ),
+  });
+});
+
+test('what shards measured is what one process would have', async () => {
+  const random = new Random(3);
+  const latencies = Array.from({ length: 300 }, () => 10 + 1000 * random.next());
+  const memory = new MemoryStorage();
+  for (const shard of [0, 1, 2]) store(memory, result(shard, statsOf(latencies.filter((_, i) => i % 3 === shard))));
+  const collected = await collectShards(memory.storage, 'w', plan([100, 100, 100]));
+  const merged = collected.stats.distributions.get('request_latency')?.summary();
+  const whole = RunStats.fromJSON(statsOf(latencies)).distributions.get('request_latency')?.summary();
+  for (const [key, value] of Object.entries(whole ?? {})) expect(merged?.[key as 'avg']).toBeCloseTo(value, 6);
+  expect(collected).toMatchObject({ sent: 300, unsent: 0, lost: [], incomplete: [], late: [], endMs: START + 5002 });
+  expect(collected.skippedReasons).toEqual(new Map([['NotJson', 2]]));
+  expect(failureOf(plan([100, 100, 100]), collected, undefined)).toBeUndefined();
+});
+
+describe('what is missing', () => {
+  async function collect(memory: MemoryStorage, planned: ReplayPlan): Promise<Collected> {
+    return collectShards(memory.storage, 'w', planned);
+  }
+
+  test('lost shards, begun or not, with why; incomplete ones; late ones', async () => {
+    const memory = new MemoryStorage();
+    store(memory, result(0, statsOf([5, 6]), { unsent: 7, skipped: { NoRequest: 1 }, lateMs: 4000 }));
+    memory.put(replayKeys.claim(RUN, 1), {});
+    memory.put(`${replayKeys.shardPrefix(RUN, 1)}failure.json`, { name: 'TargetUnreachable', message: 'no route' });
+    // Lines without figures are those of a shard that died while it wrote.
+    memory.put(`${replayKeys.shardPrefix(RUN, 2)}profile_export.jsonl`, '{}\n');
+    store(memory, result(3, statsOf([7]), { skipped: { CaptureChanged: 2 }, unread: 2 }));
+    const planned = plan([10, 20, 30, 3]);
+    const collected = await collect(memory, planned);
+    expect(collected.lost).toEqual([
+      { shard: 1, requests: 20, claimed: true, failure: { name: 'TargetUnreachable', message: 'no route' } },
+      { shard: 2, requests: 30, claimed: false },
+    ]);
+    expect(collected.incomplete).toEqual([
+      { shard: 0, requests: 10, unsent: 7, unread: 0 },
+      { shard: 3, requests: 3, unsent: 0, unread: 2 },
+    ]);
+    expect(collected.late).toEqual([{ shard: 0, lateMs: 4000 }]);
+    // The equation: every request of the schedule is in one of these.
+    const lost = collected.lost.reduce((sum, { requests }) => sum + requests, 0);
+    expect(collected.sent + collected.unsent + collected.skippedByShards + lost).toBe(planned.requests);
+    expect(missing(collected)).toEqual([
+      '2 shards with 50 requests were lost (1, 2); 1 of them had begun, and may have sent some of theirs; the first failure: TargetUnreachable: no route',
+      '7 requests were not sent because the time of 1 shards was up (0)',
+      '2 requests were not sent because their captures could not be read any more',
+    ]);
+    expect(remarks(collected)).toEqual([
+      '1 shards began late (0), 4000 ms at most: their requests keep their distances, and the delay counts as schedule lag',
+    ]);
+    expect(failureOf(planned, collected, { Error: 'States.X', Cause: 'y' })).toEqual({
+      error: 'ReplayIncomplete',
+      cause: expect.stringMatching(/^2 shards .*; States\.X: y$/),
+    });
+  });
+
+  test('a failed Map is a failure though nothing is missing', async () => {
+    const memory = new MemoryStorage();
+    store(memory, result(0, statsOf([5])));
+    const planned = plan([1]);
+    expect(failureOf(planned, await collect(memory, planned), { Error: 'States.X', Cause: 'y' })).toEqual({
+      error: 'States.X',
+      cause: 'y',
+    });
+  });
+
+  test.each([
+    [100, [5], 3, undefined],
+    [75, [5], 3, undefined],
+    [74, [5], 3, /3 of 4 requests failed \(75\.00%\); allowed: 74%/],
+    [100, [], 3, /3 of 3 requests failed .*at least one that succeeds/],
+    [0, [5, 6], 0, undefined],
+  ])('an error rate of at most %d%%', async (maxErrorRate, latencies, failed, cause) => {
+    const memory = new MemoryStorage();
+    store(memory, result(0, statsOf(latencies, failed)));
+    const planned = plan([latencies.length + failed], { maxErrorRate });
+    const failure = failureOf(planned, await collect(memory, planned), undefined);
+    if (cause === undefined) expect(failure).toBeUndefined();
+    else expect(failure).toEqual({ error: 'ReplayErrorRate', cause: expect.stringMatching(cause) });
+  });
+
+  test('a shard without a free connection is said', async () => {
+    const memory = new MemoryStorage();
+    store(memory, result(0, statsOf([5]), { maxConnections: 800 }));
+    const [line] = remarks(await collect(memory, plan([1])));
+    expect(line).toMatch(/all of its 800 connections/);
+  });
+});
+
+test('every shard draws numbers of its own, the first those of the command line', () => {
+  expect(shardSeed(5, 0)).toBe(5);
+  const seeds = [0, 5].flatMap((seed) => Array.from({ length: 1000 }, (_, shard) => shardSeed(seed, shard)));
+  expect(new Set(seeds).size).toBe(2000);
+  const draws = [0, 1, 2].map((shard) => {
+    const random = new Random(shardSeed(5, shard));
+    return Array.from({ length: 64 }, () => random.next() < 0.5);
+  });
+  expect(draws[0]).not.toEqual(draws[1]);
+  expect(draws[1]).not.toEqual(draws[2]);
+});
