@@ -33,6 +33,9 @@ export interface Outcome {
   summary?: RunSummary;
 }
 
+/** Functions that tests look at, by their names in `resourceNames`. */
+type FunctionKey = 'processor' | 'evaluator' | 'replayer';
+
 const POLL_MS = 150;
 /** An execution in the emulator takes a second or two; retries and a busy machine are allowed for. */
 const LIMIT_MS = 120_000;
@@ -57,6 +60,12 @@ export class DeployedPipeline {
         Body: Buffer.from(lines.map((line) => `${line}\n`).join('')),
       }),
     );
+  }
+
+  /** Puts JSON into the work bucket. */
+  async putWork(key: string, value: unknown): Promise<void> {
+    const Body = JSON.stringify(value);
+    await this.environment.clients.s3.send(new PutObjectCommand({ Bucket: this.outputs.workBucket, Key: key, Body }));
   }
 
   /** The executions that the rule started for an object, ended or not. */
@@ -84,9 +93,11 @@ export class DeployedPipeline {
     return this.ended(started.arn);
   }
 
-  async start(input: unknown): Promise<string> {
+  /** @param name of the execution; default: one of Step Functions' own making */
+  async start(input: unknown, name?: string): Promise<string> {
+    const { stateMachineArn } = this.outputs;
     const { executionArn } = await this.environment.clients.sfn.send(
-      new StartExecutionCommand({ stateMachineArn: this.outputs.stateMachineArn, input: JSON.stringify(input) }),
+      new StartExecutionCommand({ stateMachineArn, input: JSON.stringify(input), name }),
     );
     return executionArn ?? '';
   }
@@ -165,7 +176,7 @@ export class DeployedPipeline {
   }
 
   /** Invokes a function as `aws lambda invoke` does. */
-  async invoke(which: 'processor' | 'evaluator', payload: unknown): Promise<{ error?: string; payload: unknown }> {
+  async invoke(which: FunctionKey, payload: unknown): Promise<{ error?: string; payload: unknown }> {
     const reply = await this.environment.clients.lambda.send(
       new InvokeCommand({ FunctionName: this.functionName(which), Payload: Buffer.from(JSON.stringify(payload)) }),
     );
@@ -173,7 +184,7 @@ export class DeployedPipeline {
   }
 
   /** Most invocations of a function that run at a time; 0 throttles every one, `null` takes the limit away. */
-  async limitConcurrency(which: 'processor' | 'evaluator', limit: number | null): Promise<void> {
+  async limitConcurrency(which: FunctionKey, limit: number | null): Promise<void> {
     const { lambda } = this.environment.clients;
     const FunctionName = this.functionName(which);
     await (limit === null
@@ -182,7 +193,7 @@ export class DeployedPipeline {
   }
 
   /** Time limit of a function, in seconds. */
-  async setTimeout(which: 'processor' | 'evaluator', seconds: number): Promise<void> {
+  async setTimeout(which: FunctionKey, seconds: number): Promise<void> {
     await this.environment.clients.lambda.send(
       new UpdateFunctionConfigurationCommand({ FunctionName: this.functionName(which), Timeout: seconds }),
     );
@@ -190,16 +201,24 @@ export class DeployedPipeline {
 
   /** Switches the rule off, so that a test can put a file and start the execution itself. */
   async disableRule(): Promise<void> {
+    await this.#rule('DisableRule');
+  }
+
+  async enableRule(): Promise<void> {
+    await this.#rule('EnableRule');
+  }
+
+  async #rule(operation: 'DisableRule' | 'EnableRule'): Promise<void> {
     const reply = await fetch(this.environment.ministack.url, {
       method: 'POST',
       headers: {
         authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/events/aws4_request',
         'content-type': 'application/x-amz-json-1.1',
-        'x-amz-target': 'AWSEvents.DisableRule',
+        'x-amz-target': `AWSEvents.${operation}`,
       },
       body: JSON.stringify({ Name: resourceNames(this.prefix).rule }),
     });
-    if (!reply.ok) throw new Error(`DisableRule: HTTP ${reply.status} ${await reply.text()}`);
+    if (!reply.ok) throw new Error(`${operation}: HTTP ${reply.status} ${await reply.text()}`);
   }
 
   /** Whether MLflow has a trace of this object; asked of its REST API, which is quicker than the Python reader. */
@@ -223,7 +242,7 @@ export class DeployedPipeline {
   }
 
   /** The processes that the emulator keeps for this function, at work or not. */
-  processesOf(which: 'processor' | 'evaluator'): number[] {
+  processesOf(which: FunctionKey): number[] {
     const { ministack } = this.environment;
     const folder = `/ministack-lambda-${this.functionName(which)}-`;
     return runningProcesses()
@@ -231,7 +250,7 @@ export class DeployedPipeline {
       .map(({ pid }) => pid);
   }
 
-  functionName(which: 'processor' | 'evaluator'): string {
+  functionName(which: FunctionKey): string {
     return resourceNames(this.prefix)[which];
   }
 

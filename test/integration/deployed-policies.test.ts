@@ -4,12 +4,15 @@
  */
 import { Agent } from 'node:https';
 import { GetRolePolicyCommand, IAMClient, ListRolePoliciesCommand, PutRolePolicyCommand } from '@aws-sdk/client-iam';
+import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { resourceNames } from '../../lambda/contract.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
 import { type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
+import { DeployedReplay, numberedCapture, received } from '../helpers/deployed-replay.ts';
 
 const PREFIX = 'policies';
 const ENDPOINT = 'guarded-endpoint';
@@ -24,8 +27,14 @@ interface Statement {
   Resource: string | string[];
 }
 
+interface Needed {
+  role: string;
+  grant: string;
+  is: (statement: Statement) => boolean;
+}
+
 /** Each grant that one function needs for one file, and where the run shows that it is gone. */
-const NEEDED: { role: string; grant: string; is: (statement: Statement) => boolean }[] = [
+const NEEDED: Needed[] = [
   {
     role: names.plannerRole,
     grant: 'to read captures',
@@ -63,33 +72,97 @@ const NEEDED: { role: string; grant: string; is: (statement: Statement) => boole
   },
 ];
 
+/** Likewise, for one replay to a URL. SageMaker is not emulated, so that leave to invoke endpoints is not tried here. */
+const NEEDED_FOR_REPLAYS: Needed[] = [
+  {
+    role: names.replayPlannerRole,
+    grant: 'to read captures',
+    is: (one) => has(one.Action, 's3:GetObject') && has(one.Resource, 'sagemaker-captures'),
+  },
+  {
+    role: names.replayPlannerRole,
+    grant: 'to write the schedule',
+    is: (one) => has(one.Action, 's3:PutObject') && has(one.Resource, '/schedule/'),
+  },
+  {
+    role: names.replayerRole,
+    grant: 'to read captures',
+    is: (one) => has(one.Action, 's3:GetObject') && has(one.Resource, 'sagemaker-captures'),
+  },
+  {
+    role: names.replayerRole,
+    grant: 'to read the plan and the schedule',
+    is: (one) => has(one.Action, 's3:GetObject') && has(one.Resource, '/replays/'),
+  },
+  {
+    role: names.replayerRole,
+    grant: 'to claim the shard and to write what was measured',
+    is: (one) => has(one.Action, 's3:PutObject'),
+  },
+  {
+    role: names.replayerRole,
+    grant: 'to read the headers',
+    is: (one) => has(one.Action, 'secretsmanager:GetSecretValue'),
+  },
+  {
+    role: names.replaySummarizerRole,
+    grant: 'to read what the shards measured',
+    is: (one) => has(one.Action, 's3:GetObject'),
+  },
+  {
+    role: names.replaySummarizerRole,
+    grant: 'to write the results',
+    is: (one) => has(one.Action, 's3:PutObject'),
+  },
+];
+
 const has = (field: string | string[], part: string): boolean => [field].flat().some((one) => one.includes(part));
 
 let environment: LocalEnvironment;
 let pipeline: DeployedPipeline;
 let reader: DeployedReader;
 let iam: IAMClient;
+let endpoint: StandInEndpoint;
+let replays: DeployedReplay;
+let secretArn: string;
 
 beforeAll(async () => {
+  endpoint = await startStandInEndpoint({ record: true });
+  // A shard waits for its clock in the function too.
   environment = await startEnvironment({ enforcePolicies: true, awsEnv: { SFN_WAIT_SCALE: '0.01' } });
-  const outputs = await environment.deployStack({ STACK_PREFIX: PREFIX, SAGEMAKER_ENDPOINT_NAME: ENDPOINT });
-  pipeline = new DeployedPipeline(environment, PREFIX, outputs);
-  await environment.mlflow;
   const { ministack } = environment;
-  reader = await startDeployedReader(ministack.env, environment.mlflowUrl);
-  iam = new IAMClient({
+  const config = {
     endpoint: ministack.url,
     region: ministack.region,
     credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
     requestHandler: new NodeHttpHandler({ httpsAgent: new Agent({ ca: ministack.ca }) }),
+  };
+  iam = new IAMClient(config);
+  secretArn = await makeSecret(new SecretsManagerClient(config));
+  const outputs = await environment.deployStack({
+    STACK_PREFIX: PREFIX,
+    SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
+    REPLAY_HEADERS_SECRET_ARN: secretArn,
   });
+  pipeline = new DeployedPipeline(environment, PREFIX, outputs);
+  await environment.mlflow;
+  reader = await startDeployedReader(ministack.env, environment.mlflowUrl);
+  replays = new DeployedReplay(pipeline);
 }, SETUP_LIMIT_MS);
 
 afterAll(async () => {
   reader?.stop();
   iam?.destroy();
   await environment?.stop();
+  await endpoint?.close();
 });
+
+async function makeSecret(client: SecretsManagerClient): Promise<string> {
+  const SecretString = JSON.stringify({ 'x-team': 'search' });
+  const { ARN = '' } = await client.send(new CreateSecretCommand({ Name: 'replay-headers', SecretString }));
+  client.destroy();
+  return ARN;
+}
 
 test('the whole path works with the policies of the stack', async () => {
   const key = `${HOUR}/mixed.jsonl`;
@@ -113,6 +186,44 @@ test.each(NEEDED)('$role needs its grant $grant', async ({ role, is }) => {
   } finally {
     await restore();
   }
+});
+
+describe('a replay', () => {
+  const captures = [0, 1, 2].map((number) => numberedCapture(number, number));
+  const input = () => ({
+    source: { prefix: `${ENDPOINT}/replayed/` },
+    target: { url: `${endpoint.url}/invocations`, headersSecretArn: secretArn },
+  });
+
+  beforeAll(async () => {
+    await pipeline.process(
+      `${ENDPOINT}/replayed/AllTraffic/2026/11/20/10/a.jsonl`,
+      captures.map(({ line }) => line),
+    );
+  });
+
+  test('works with the policies of the stack, and with the headers of the secret', async () => {
+    const outcome = await replays.run(input());
+    expect(DeployedReplay.facts(outcome)).toEqual({ status: 'SUCCEEDED' });
+    const { numbers, requests } = received(endpoint, captures);
+    expect(numbers).toEqual([0, 1, 2]);
+    expect(requests.map(({ headers }) => headers['x-team'])).toEqual(['search', 'search', 'search']);
+    const { records, summary } = await replays.results(outcome.name);
+    expect(records).toHaveLength(3);
+    expect(summary.is_complete).toBe(true);
+  });
+
+  test.each(NEEDED_FOR_REPLAYS)('$role needs its grant $grant', async ({ role, is }) => {
+    const restore = await takeAway(role, is);
+    try {
+      const outcome = await replays.run(input());
+      expect(outcome.status).toBe('FAILED');
+      const errors = [outcome.error, outcome.cause, ...(await replays.chunkErrors(outcome.arn))];
+      expect(errors.join(' ')).toMatch(/AccessDenied|not authorized|could not be read/);
+    } finally {
+      await restore();
+    }
+  });
 });
 
 /** Removes the one statement of a role's policy that is meant; the function returned puts it back. */

@@ -1,0 +1,117 @@
+/** Replays on a deployed stack: captures, executions, what they left, and what reached the endpoint. */
+
+import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { ListExecutionsCommand } from '@aws-sdk/client-sfn';
+import type * as z from 'zod';
+import { replayKeys } from '../../lambda/replay-contract.ts';
+import type { StandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { recordSchema, summarySchema } from './aiperf-files.ts';
+import { DeployedPipeline, type Outcome } from './deployed-pipeline.ts';
+import { captureLine, chatBody } from './replay.ts';
+
+/** A captured request, numbered so that the endpoint's own record of arrivals tells which one it was. */
+export interface NumberedCapture {
+  number: number;
+  eventId: string;
+  /** Seconds after the first capture. */
+  second: number;
+  body: Buffer;
+  contentType: string;
+  streaming: boolean;
+  line: string;
+}
+
+const KINDS = ['json', 'stream', 'csv', 'binary'] as const;
+
+/** Of every kind in turn: chats with blanks of their own, chats that stream, tables, and bytes that are no text. */
+export function numberedCapture(number: number, second: number, eventId = `event-${number}`): NumberedCapture {
+  const mark = `#${String(number).padStart(6, '0')}`;
+  const kind = KINDS[number % KINDS.length];
+  const bodies = {
+    json: ` {"messages" : [{"role":"user","content":"[${mark}] ünïcode"}],\t"n": 1.0} `,
+    stream: chatBody(`[${mark}] hello`, { stream: true, stream_options: { include_usage: true } }),
+    csv: `note,x\n${mark} ,1.50\n`,
+    binary: Buffer.concat([Buffer.from([0, 255, 128, 10]), Buffer.from(mark), Buffer.from([13, 0])]),
+  };
+  const contentTypes = { json: 'application/json', stream: 'application/json', csv: 'text/csv', binary: 'image/png' };
+  const body = Buffer.from(bodies[kind ?? 'json']);
+  const contentType = contentTypes[kind ?? 'json'];
+  const encoding = { json: 'JSON', stream: 'JSON', csv: 'CSV', binary: 'BASE64' }[kind ?? 'json'];
+  const data = encoding === 'BASE64' ? body.toString('base64') : body.toString();
+  return {
+    number,
+    eventId,
+    second,
+    body,
+    contentType,
+    streaming: kind === 'stream',
+    line: captureLine(eventId, second, { data, encoding, contentType }),
+  };
+}
+
+export interface ReplayResults {
+  records: z.infer<typeof recordSchema>[];
+  summary: z.infer<typeof summarySchema>;
+  /** Names of all files of the result set. */
+  names: string[];
+}
+
+export class DeployedReplay extends DeployedPipeline {
+  /** @param monitoring the deployed stack, by its monitoring pipeline */
+  constructor(monitoring: DeployedPipeline) {
+    const { environment, prefix, outputs } = monitoring;
+    super(environment, prefix, { ...outputs, stateMachineArn: outputs.all.ReplayStateMachineArn ?? '' });
+  }
+
+  async text(key: string): Promise<string> {
+    const { s3 } = this.environment.clients;
+    const object = await s3.send(new GetObjectCommand({ Bucket: this.outputs.workBucket, Key: key }));
+    return (await object.Body?.transformToString()) ?? '';
+  }
+
+  /** Keys below a prefix of the work bucket, without it. */
+  async names(prefix: string): Promise<string[]> {
+    const { s3 } = this.environment.clients;
+    const list = await s3.send(new ListObjectsV2Command({ Bucket: this.outputs.workBucket, Prefix: prefix }));
+    return (list.Contents ?? []).map(({ Key = '' }) => Key.slice(prefix.length));
+  }
+
+  /** The result set, each file in the form that AIPerf's readers take. */
+  async results(run: string): Promise<ReplayResults> {
+    const folder = replayKeys.resultPrefix(run);
+    const lines = (await this.text(`${folder}profile_export.jsonl`)).trim().split('\n');
+    return {
+      records: lines.map((line) => recordSchema.parse(JSON.parse(line))),
+      summary: summarySchema.parse(JSON.parse(await this.text(`${folder}profile_export_aiperf.json`))),
+      names: await this.names(folder),
+    };
+  }
+
+  /** Epoch ms at which the clock of all shards starts. */
+  async clockStart(run: string): Promise<number> {
+    return (JSON.parse(await this.text(replayKeys.plan(run))) as { startAtEpochMs: number }).startAtEpochMs;
+  }
+
+  /** Executions of the stack's other state machine. */
+  async monitoringExecutions(stateMachineArn: string): Promise<string[]> {
+    const { sfn } = this.environment.clients;
+    const { executions = [] } = await sfn.send(new ListExecutionsCommand({ stateMachineArn }));
+    return executions.map(({ name = '' }) => name);
+  }
+
+  /** Ends with an outcome that shows why where it is not the one that is expected. */
+  static facts({ status, error, cause }: Outcome): Pick<Outcome, 'status' | 'error' | 'cause'> {
+    return { status, error, cause };
+  }
+}
+
+/** What reached the endpoint of these captures, by their numbers: when, and what exactly. */
+export function received(endpoint: StandInEndpoint, captures: readonly NumberedCapture[]) {
+  const numbers = new Set(captures.map(({ number }) => number));
+  const arrivals = endpoint.arrivals.list().filter(({ number }) => numbers.has(number));
+  const requests = endpoint.requests.filter(({ body }) => {
+    const [, number] = /#(\d{6})/.exec(body.toString('latin1')) ?? [];
+    return number !== undefined && numbers.has(Number(number));
+  });
+  return { arrivals, requests, numbers: arrivals.map(({ number }) => number).toSorted((a, b) => a - b) };
+}

@@ -1,0 +1,225 @@
+/**
+ * Replays in the cloud, on the emulated one: the deployed state machine, its functions in processes of their own, and a
+ * stand-in endpoint that checks signatures and keeps a record of what reached it, and when.
+ */
+import { replayKeys } from '../../lambda/replay-contract.ts';
+import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
+import { DeployedReplay, type NumberedCapture, numberedCapture, received } from '../helpers/deployed-replay.ts';
+
+const ENDPOINT = 'captured-endpoint';
+const TARGET = 'candidate-endpoint';
+const SETUP_LIMIT_MS = 300_000;
+/** Twenty seconds until the clock starts, the schedule, and a machine that others keep busy. */
+const TEST_LIMIT_MS = 180_000;
+/** The functions get the account's number as their key's id. */
+const FUNCTION_KEY = { accessKeyId: '000000000000', secretAccessKey: 'test' };
+
+/** Nothing may go before its time; the timers of both processes have whole milliseconds. */
+const EARLY_MS = 20;
+/**
+ * On a busy machine. A shard is called some ten seconds before its time: one with a clock of its own would be early by
+ * more than this, and one that began its clock at its own first request by the seconds of the shards before it.
+ */
+const LATE_MS = 2_500;
+
+jest.setTimeout(TEST_LIMIT_MS);
+
+let environment: LocalEnvironment;
+let endpoint: StandInEndpoint;
+let monitoring: DeployedPipeline;
+let replays: DeployedReplay;
+
+beforeAll(async () => {
+  endpoint = await startStandInEndpoint({ record: true, latencyMs: 20, signingKey: FUNCTION_KEY });
+  environment = await startEnvironment({ awsEnv: { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url } });
+  const outputs = await environment.deployStack({
+    STACK_PREFIX: 'replays',
+    SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
+    REPLAY_ENDPOINT_NAMES: `${TARGET},other-candidate`,
+  });
+  monitoring = new DeployedPipeline(environment, 'replays', outputs);
+  replays = new DeployedReplay(monitoring);
+  // These files are captures to replay; what replays write is what must not start the monitoring.
+  await monitoring.disableRule();
+  for (const [name, captures] of Object.entries(FILES)) {
+    await monitoring.put(
+      `${ENDPOINT}/${name}/AllTraffic/2026/11/20/10/a.jsonl`,
+      captures.map(({ line }) => line),
+    );
+  }
+  await monitoring.enableRule();
+}, SETUP_LIMIT_MS);
+
+afterAll(async () => {
+  await environment?.stop();
+  await endpoint?.close();
+});
+
+/** Three a second for nine seconds, in no order. */
+const CLOCK = Array.from({ length: 27 }, (_, i) => numberedCapture(i, (i * 4) % 9));
+/** One a second. */
+const CLAIMED = Array.from({ length: 9 }, (_, i) => numberedCapture(100 + i, i));
+const THROTTLED = Array.from({ length: 6 }, (_, i) => numberedCapture(200 + i, i % 3));
+const FILES: Record<string, NumberedCapture[]> = { clock: CLOCK, claimed: CLAIMED, throttled: THROTTLED };
+
+const inputFor = (name: string, more: object = {}) => ({
+  source: { prefix: `${ENDPOINT}/${name}/` },
+  target: { endpoint: TARGET },
+  shard: { seconds: 3 },
+  ...more,
+});
+const numbersOf = (captures: readonly NumberedCapture[]): number[] => captures.map(({ number }) => number);
+const factsOf = DeployedReplay.facts;
+
+describe('a replay in three shards, and one of which a shard was begun before', () => {
+  const [RUN, BEGUN] = ['three-shards', 'begun-before'];
+  let outcome: Outcome;
+  let begun: Outcome;
+
+  beforeAll(async () => {
+    // As a shard does before its first request; that one has died since.
+    await monitoring.putWork(replayKeys.claim(BEGUN, 1), { run: BEGUN, shard: 1, claimedAtMs: 0 });
+    const arns = [
+      await replays.start(inputFor('clock'), RUN),
+      await replays.start(inputFor('claimed'), BEGUN),
+    ] as const;
+    [outcome, begun] = await Promise.all([replays.ended(arns[0]), replays.ended(arns[1])]);
+  }, TEST_LIMIT_MS);
+
+  test('succeeds, with three shards', async () => {
+    expect(factsOf(outcome)).toEqual({ status: 'SUCCEEDED' });
+    expect(outcome.output).toEqual({
+      ok: true,
+      error: '',
+      cause: '',
+      results: { bucket: replays.outputs.workBucket, prefix: `replays/${RUN}/results/` },
+    });
+    expect(await replays.names(replayKeys.claimPrefix(RUN))).toEqual(['0000.json', '0001.json', '0002.json']);
+  });
+
+  test('sends every captured request once, byte for byte, signed, and with its ids', () => {
+    const { numbers, requests } = received(endpoint, CLOCK);
+    expect(numbers).toEqual(numbersOf(CLOCK));
+    expect(requests).toHaveLength(CLOCK.length);
+    for (const { body, eventId, contentType, streaming } of CLOCK) {
+      const [request, ...more] = requests.filter((one) => one.body.equals(body));
+      expect(more).toEqual([]);
+      expect(request?.url).toBe(`/endpoints/${TARGET}/invocations${streaming ? '-response-stream' : ''}`);
+      expect(request?.headers).toMatchObject({
+        'content-type': contentType,
+        'x-amzn-sagemaker-custom-attributes': `replay_run=${RUN};event_id=${eventId}`,
+        'x-amzn-sagemaker-inference-id': expect.stringMatching(/^replay-[0-9a-f]{32}$/),
+        // What is signed wrongly the endpoint refuses, and the replay fails.
+        authorization: expect.stringContaining('Credential=000000000000/'),
+      });
+    }
+    const ids = requests.map(({ headers }) => headers['x-amzn-sagemaker-inference-id']);
+    expect(new Set(ids).size).toBe(CLOCK.length);
+  });
+
+  test('sends each at its moment of the one clock that all shards share', async () => {
+    const start = await replays.clockStart(RUN);
+    const { arrivals } = received(endpoint, CLOCK);
+    const lateness = arrivals.map(({ number, atMs }) => atMs - (start + (CLOCK[number]?.second ?? Number.NaN) * 1000));
+    expect(Math.min(...lateness)).toBeGreaterThan(-EARLY_MS);
+    expect(Math.max(...lateness)).toBeLessThan(LATE_MS);
+  });
+
+  test('calls no shard before its time, and the later ones later', async () => {
+    const manifest = (await replays.text(replayKeys.manifest(RUN))).trim().split('\n');
+    const due = manifest.map((line) => Date.parse((JSON.parse(line) as { waitUntil: string }).waitUntil));
+    const claims = await Promise.all([0, 1, 2].map((shard) => replays.text(replayKeys.claim(RUN, shard))));
+    const begun = claims.map((claim) => (JSON.parse(claim) as { claimedAtMs: number }).claimedAtMs);
+    expect(due.map((at) => at - (due[0] ?? 0))).toEqual([0, 3000, 6000]);
+    begun.forEach((at, shard) => {
+      expect(at).toBeGreaterThanOrEqual(due[shard] ?? Number.NaN);
+    });
+  });
+
+  test('leaves one result set, as a replay in one process does', async () => {
+    const { records, summary, names } = await replays.results(RUN);
+    expect(records.map(({ metadata }) => metadata.event_id).toSorted()).toEqual(
+      CLOCK.map(({ eventId }) => eventId).toSorted(),
+    );
+    expect(records.filter(({ error }) => error !== undefined)).toEqual([]);
+    expect(summary).toMatchObject({ is_complete: true, was_cancelled: false, request_count: { avg: 27 } });
+    expect(summary.request_latency).toMatchObject({ count: 27, unit: 'ms' });
+    expect(names).toEqual(
+      expect.arrayContaining(['inputs.json', 'profile_export_aiperf.csv', 'replay.json', 'report.html']),
+    );
+    expect(await replays.text(`${replayKeys.resultPrefix(RUN)}report.html`)).toContain(RUN);
+  });
+
+  test('what was begun before is not sent again, and the execution fails with its name', async () => {
+    expect(factsOf(begun)).toMatchObject({ status: 'FAILED', error: 'ReplayIncomplete' });
+    expect(begun.cause).toMatch(/^1 shards with 3 requests were lost \(1\); 1 of them had begun/);
+    expect(await replays.chunkErrors(begun.arn)).toEqual(['ShardAlreadyClaimed']);
+    expect(received(endpoint, CLAIMED).numbers).toEqual([100, 101, 102, 106, 107, 108]);
+  });
+
+  test('the other shards’ results are there all the same, marked as incomplete', async () => {
+    const { records, summary } = await replays.results(BEGUN);
+    const found = records.map(({ metadata }) => metadata.event_id);
+    expect(found.toSorted()).toEqual([0, 1, 2, 6, 7, 8].map((i) => `event-${100 + i}`));
+    expect(summary).toMatchObject({ is_complete: false, was_cancelled: false, request_count: { avg: 6 } });
+  });
+});
+
+test('a shard that finds no free Lambda is tried again until it does, and sends once', async () => {
+  await replays.limitConcurrency('replayer', 0);
+  let outcome: Outcome;
+  try {
+    const arn = await replays.start(inputFor('throttled'), 'throttled');
+    await replays.until('a shard that was refused twice', async () =>
+      (await replays.chunkErrors(arn)).length >= 2 ? true : undefined,
+    );
+    await replays.limitConcurrency('replayer', null);
+    outcome = await replays.ended(arn);
+  } finally {
+    await replays.limitConcurrency('replayer', null);
+  }
+  expect(factsOf(outcome)).toEqual({ status: 'SUCCEEDED' });
+  expect(new Set(await replays.chunkErrors(outcome.arn))).toEqual(new Set(['Lambda.TooManyRequestsException']));
+  expect(received(endpoint, THROTTLED).numbers).toEqual(numbersOf(THROTTLED));
+});
+
+describe('what sends nothing', () => {
+  let arrived: number;
+  beforeEach(() => {
+    arrived = endpoint.arrivals.count;
+  });
+  afterEach(() => expect(endpoint.arrivals.count).toBe(arrived));
+
+  test('a dry run: it counts', async () => {
+    const outcome = await replays.ended(await replays.start(inputFor('clock', { dryRun: true }), 'dry'));
+    expect(factsOf(outcome)).toEqual({ status: 'SUCCEEDED' });
+    const folder = replayKeys.resultPrefix('dry');
+    expect(JSON.parse(await replays.text(`${folder}dry-run.json`))).toMatchObject({ requests: 27, seconds: 8 });
+    expect(await replays.names(replayKeys.claimPrefix('dry'))).toEqual([]);
+  });
+
+  test.each<[string, object, string, RegExp]>([
+    ['an option that is none', { speedUp: 2 }, 'InvalidReplayInput', /speedUp/],
+    ['a speed that is none', { speedup: -1 }, 'InvalidReplayInput', /speedup/],
+    ['no target', { target: undefined }, 'InvalidReplayInput', /target/],
+    [
+      'an endpoint that is not named',
+      { target: { endpoint: ENDPOINT } },
+      'EndpointNotAllowed',
+      /REPLAY_ENDPOINT_NAMES/,
+    ],
+    ['captures of another bucket', { source: { bucket: 'elsewhere' } }, 'OutsideCaptureScope', /elsewhere/],
+    ['a place without captures', { source: { prefix: `${ENDPOINT}/none/` } }, 'NoCaptureFiles', /none/],
+  ])('%s: the execution fails and says so', async (_, more, error, cause) => {
+    const outcome = await replays.run(inputFor('clock', more));
+    expect(outcome).toMatchObject({ status: 'FAILED', error });
+    expect(outcome.cause).toMatch(cause);
+  });
+});
+
+test('nothing that a replay writes starts the monitoring', async () => {
+  expect(await replays.names('replays/three-shards/')).not.toEqual([]);
+  expect(await replays.monitoringExecutions(monitoring.outputs.stateMachineArn)).toEqual([]);
+});
