@@ -125,7 +125,11 @@ export class Storage {
 
   async putText(bucket: string, key: string, body: string, contentType = 'application/json'): Promise<void> {
     try {
-      await this.s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body, ContentType: contentType }));
+      // The SDK tells no length of an empty text by itself.
+      const length = { ContentLength: Buffer.byteLength(body) };
+      await this.s3.send(
+        new PutObjectCommand({ Bucket: bucket, Key: key, Body: body, ContentType: contentType, ...length }),
+      );
     } catch (error) {
       throw namedStorageError(error, `s3://${bucket}/${key}`);
     }

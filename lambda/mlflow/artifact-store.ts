@@ -25,7 +25,7 @@ export function spansStore(rest: MlflowRest, experiment: Experiment, s3: S3Clien
     return {
       put: (traceId, body) => file(traceId).put(body),
       mend: async (traceId, body) => {
-        if (!(await file(traceId).holds(body))) await file(traceId).put(body);
+        if (!(await file(traceId).isWhole())) await file(traceId).put(body);
       },
     };
   }

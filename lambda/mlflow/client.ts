@@ -91,6 +91,10 @@ class RestMlflowClient implements MlflowClient {
     return this.#traces.write(experiment, traces);
   }
 
+  mendTraces(experiment: Experiment, traces: readonly TraceRecord[]): Promise<void> {
+    return this.#traces.mend(experiment, traces);
+  }
+
   writeAssessments(trace: StoredTrace, assessments: readonly NewAssessment[]): Promise<WriteAssessmentsResult> {
     return this.#assessments.write(trace, assessments);
   }

@@ -17,20 +17,19 @@ const MOST_SENDS = 3;
 export interface ServedFile {
   /** Puts the file and reads it back until it is what was put. */
   put(body: Uint8Array): Promise<void>;
-  /** Whether the file is there with exactly these bytes. */
-  holds(body: Uint8Array): Promise<boolean>;
+  /** Whether the file is there and holds spans, whoever has put it. */
+  isWhole(): Promise<boolean>;
 }
 
 export function servedFile(rest: MlflowRest, path: string): ServedFile {
   const retry: RetryPolicy = { ...rest.retry, attempts: Math.min(rest.retry.attempts, MOST_SENDS) };
-  const holds = (body: Uint8Array) => withRetries(retry, () => compare(rest, path, body));
   return {
-    holds,
+    isWhole: () => withRetries(retry, () => holdsSpans(rest, path)),
     put: async (body) => {
       const call: Call = { method: 'PUT', path, bytes: body, contentType: 'application/json' };
       for (let puts = 1; ; puts += 1) {
         await withRetries(retry, () => rest.bytes(call));
-        if (await holds(body)) return;
+        if (await withRetries(retry, () => holds(rest, path, body))) return;
         const where = `PUT ${rest.target.baseUrl.origin}${path}`;
         const details = { got: `another file, ${puts} times`, where, outcome: 'unknown' as const };
         const error = new MlflowRetryableError(
@@ -47,19 +46,35 @@ export function servedFile(rest: MlflowRest, path: string): ServedFile {
 }
 
 /** Compares while it reads, so that a file of 70 MB is not held a second time. */
-async function compare(rest: MlflowRest, path: string, body: Uint8Array): Promise<boolean> {
+async function holds(rest: MlflowRest, path: string, body: Uint8Array): Promise<boolean> {
   const expected = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   let at = 0;
   let same = true;
-  const receive = (piece: Buffer): void => {
+  const isThere = await get(rest, path, (piece) => {
     same &&= expected.subarray(at, at + piece.length).equals(piece);
     at += piece.length;
-  };
+  });
+  return isThere && same && at === expected.length;
+}
+
+async function holdsSpans(rest: MlflowRest, path: string): Promise<boolean> {
+  const pieces: Buffer[] = [];
+  if (!(await get(rest, path, (piece) => pieces.push(piece)))) return false;
+  try {
+    const { spans } = JSON.parse(Buffer.concat(pieces).toString('utf8')) as { spans?: unknown };
+    return Array.isArray(spans) && spans.length > 0;
+  } catch {
+    return false;
+  }
+}
+
+/** @returns whether there is such a file */
+async function get(rest: MlflowRest, path: string, receive: (piece: Buffer) => void): Promise<boolean> {
   try {
     await rest.bytes({ method: 'GET', path, receive });
+    return true;
   } catch (error) {
     if (error instanceof MlflowRefusedError && error.status === 404) return false;
     throw error;
   }
-  return same && at === expected.length;
 }

@@ -90,6 +90,11 @@ export interface TraceStore {
     traces: readonly import('../trace/types.ts').TraceRecord[],
   ): Promise<WriteTracesResult>;
   /**
+   * Puts the spans of traces that exist again where they are not whole: for an attempt after one that was ended in the
+   * middle, while another run wrote the same records.
+   */
+  mendTraces(experiment: Experiment, traces: readonly import('../trace/types.ts').TraceRecord[]): Promise<void>;
+  /**
    * Writes the verdicts of one trace. `existing` are the assessments read before: what is valid there is never sent
    * again; an error assessment of the same scorer is replaced by a verdict.
    */

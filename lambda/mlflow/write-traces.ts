@@ -11,6 +11,7 @@ import { type OtlpTrace, otlpRequest, otlpTrace } from './otlp.ts';
 import { readTraces } from './read-traces.ts';
 import { anyReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
+import { hasStorableTime, timeRefusal } from './storable-time.ts';
 import { spansFile, traceInfo } from './trace-json.ts';
 import type { Experiment, WriteTracesResult } from './types.ts';
 
@@ -64,6 +65,14 @@ export class TraceWriter {
       alreadyThere: results.flatMap((result) => result.alreadyThere),
       refused: results.flatMap((result) => result.refused),
     };
+  }
+
+  /** See `TraceStore`. By OTLP a trace and its spans are written in one transaction: there is nothing to mend. */
+  async mend(experiment: Experiment, traces: readonly TraceRecord[]): Promise<void> {
+    const { rest, s3, probe } = this.#options;
+    if (traces.length === 0 || (await probe.get()).otlp) return;
+    const spans = spansStore(rest, experiment, s3);
+    await atOnce(REST_AT_ONCE, traces.values(), (trace) => spans.mend(trace.traceId, spansFile(trace)));
   }
 
   #lacksOtlp(error: unknown): boolean {
@@ -173,20 +182,6 @@ export class TraceWriter {
     );
   }
 }
-
-/** Times are stored as nanoseconds in 64 bits with a sign: until 2262-04-11. */
-const LAST_TIME_MS = Number(2n ** 63n / 1_000_000n) - 1;
-
-const hasStorableTime = (trace: TraceRecord): boolean =>
-  [trace, ...trace.spans].every(({ startTimeMs, endTimeMs }) => startTimeMs >= 0 && endTimeMs <= LAST_TIME_MS);
-
-const timeRefusal = (trace: TraceRecord): WriteTracesResult['refused'][number] => ({
-  traceId: trace.traceId,
-  reason: {
-    name: 'MlflowTimeOutOfRange',
-    message: `MLflow cannot store the time; got: ${trace.startTimeMs} to ${trace.endTimeMs} ms; expected: between 1970 and 2262`,
-  },
-});
 
 /** Works through the items, `limit` at a time. After a failure no further one is begun, and those begun are awaited. */
 async function atOnce<T>(limit: number, items: Iterator<T>, work: (item: T) => Promise<void>): Promise<void> {

@@ -19,7 +19,7 @@ import { attemptFacts, emptyLogCounts, writeReceipt } from './receipts.ts';
 
 export interface LogDependencies {
   storage: Storage;
-  store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces'>;
+  store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces'>;
   environment: LambdaEnvironment;
   requestId: string;
 }
@@ -121,7 +121,8 @@ class LogChunk {
     this.#pendingBytes = 0;
     if (batch.length === 0) return;
     const { store } = this.#deps;
-    const { experimentId } = this.#request.chunk;
+    const { attempt, chunk } = this.#request;
+    const { experimentId } = chunk;
     const [existing, experiment] = await Promise.all([
       store.getTraces(
         experimentId,
@@ -131,6 +132,13 @@ class LogChunk {
     ]);
     this.#experiment = experiment;
     const absent = batch.filter(({ trace }) => !existing.has(trace.traceId));
+    if (attempt > 0) {
+      const present = batch.filter(({ trace }) => existing.has(trace.traceId));
+      await store.mendTraces(
+        experiment,
+        present.map(({ trace }) => trace),
+      );
+    }
     const result = await store.writeTraces(
       experiment,
       absent.map(({ trace }) => trace),
@@ -174,11 +182,14 @@ class LogChunk {
     });
   }
 
-  /** One object a chunk: a later attempt of the same chunk finds the same lines and writes the same object. */
+  /**
+   * One object a chunk, which a later attempt replaces: with an empty one when it quarantines nothing, so that what MLflow
+   * refused once and has taken since is not told to be in quarantine.
+   */
   async #writeQuarantine(): Promise<void> {
-    if (this.#quarantine.length === 0) return;
     const { storage, environment } = this.#deps;
-    const { run, chunk } = this.#request;
+    const { run, chunk, attempt } = this.#request;
+    if (this.#quarantine.length === 0 && attempt === 0) return;
     const body = this.#quarantine
       .toSorted((a, b) => a.start - b.start)
       .map((entry) => `${JSON.stringify(entry)}\n`)

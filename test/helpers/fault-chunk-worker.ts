@@ -1,25 +1,49 @@
-/** Logs one chunk in a process of its own, so that a test can kill it as a Lambda is killed: without a last word. */
+/** Does one step of one chunk in a process of its own, so that a test can kill it as a Lambda is killed: without a last word. */
 import { S3Client } from '@aws-sdk/client-s3';
 import { readEnvironment } from '../../lambda/common/environment.ts';
 import { Storage } from '../../lambda/common/storage.ts';
 import type { ChunkRequest } from '../../lambda/contract.ts';
+import { createBedrockClient } from '../../lambda/judge/bedrock.ts';
+import { createJudge } from '../../lambda/judge/create-judge.ts';
+import { priceCall } from '../../lambda/judge/prices.ts';
+import { scorersFor } from '../../lambda/judge/scorers.ts';
 import { createMlflowClient } from '../../lambda/mlflow/client.ts';
+import { evaluateChunk } from '../../lambda/run/evaluate-chunk.ts';
 import { logChunk } from '../../lambda/run/log-chunk.ts';
 
-export interface LogJob {
+export type ChunkStep = 'log' | 'evaluate';
+
+export interface ChunkJob {
+  step: ChunkStep;
   request: ChunkRequest;
   variables: Record<string, string>;
   s3Url: string;
   mlflowUrl: string;
+  judgeUrl: string;
 }
 
+/** More than any test takes before it kills. */
+const LAMBDA_MS = 300_000;
+
 async function main(): Promise<void> {
-  const { request, variables, s3Url, mlflowUrl } = JSON.parse(process.argv[2] ?? '') as LogJob;
-  const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
-  const s3 = new S3Client({ endpoint: s3Url, region: 'us-east-1', forcePathStyle: true, credentials });
+  const { step, request, variables, s3Url, mlflowUrl, judgeUrl } = JSON.parse(process.argv[2] ?? '') as ChunkJob;
+  const aws = { region: 'us-east-1', credentials: { accessKeyId: 'test', secretAccessKey: 'test' } };
+  const s3 = new S3Client({ ...aws, endpoint: s3Url, forcePathStyle: true });
   const store = createMlflowClient({ trackingUri: mlflowUrl, s3 });
-  const deps = { storage: new Storage(s3), store, environment: readEnvironment(variables), requestId: 'killed' };
-  await logChunk(request, deps);
+  const environment = readEnvironment(variables);
+  const deps = { storage: new Storage(s3), store, environment, requestId: 'killed' };
+  if (step === 'log') {
+    await logChunk(request, deps);
+    return;
+  }
+  const clients = { bedrockRuntime: createBedrockClient({ ...aws, endpoint: judgeUrl }) };
+  await evaluateChunk(request, {
+    ...deps,
+    judge: createJudge({ model: environment.BEDROCK_MODEL_ID, priceCall, clients }),
+    scorers: scorersFor({ guidelines: {} }),
+    always: () => undefined,
+    remainingMs: () => LAMBDA_MS,
+  });
 }
 
 void main();

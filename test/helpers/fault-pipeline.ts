@@ -12,9 +12,10 @@ import { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } 
 import { readEnvironment } from '../../lambda/common/environment.ts';
 import { RETRYABLE_ERRORS, toNamedError } from '../../lambda/common/errors.ts';
 import { Storage } from '../../lambda/common/storage.ts';
-import type { ChunkRequest, NamedError, PlanResult } from '../../lambda/contract.ts';
+import type { ChunkRequest, NamedError, PlanResult, RunOptions } from '../../lambda/contract.ts';
 import { createBedrockClient } from '../../lambda/judge/bedrock.ts';
 import { createJudge } from '../../lambda/judge/create-judge.ts';
+import { estimateFromSizes } from '../../lambda/judge/estimate.ts';
 import { priceCall } from '../../lambda/judge/prices.ts';
 import { scorersFor } from '../../lambda/judge/scorers.ts';
 import type { Judge } from '../../lambda/judge/types.ts';
@@ -28,6 +29,7 @@ import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import type { ChunkJob, ChunkStep } from './fault-chunk-worker.ts';
 import { type FaultProxy, startFaultProxy } from './fault-proxy.ts';
 import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';
 
@@ -59,8 +61,8 @@ export interface RunHooks {
   planned?(): Promise<unknown>;
   /** Between logging and evaluating. */
   logged?(): Promise<unknown>;
-  /** Writes the first attempt of a chunk in a process of its own, for `killWorker`. */
-  logInProcess?: boolean;
+  /** Makes the first attempt of a chunk's step in a process of its own, for `killWorker`. */
+  inProcess?: ChunkStep;
   /** Milliseconds that an attempt to evaluate has left; default plenty. */
   evaluateMs?(attempt: number): number | undefined;
 }
@@ -172,9 +174,10 @@ export class FaultPipeline {
   }
 
   /** @throws Error `Runtime.ExitError`, as Step Functions names it, when the process is killed */
-  async logInProcess(request: ChunkRequest, variables: Record<string, string>): Promise<void> {
-    const job = { request, variables, s3Url: this.s3Proxy.url, mlflowUrl: this.mlflowProxy.url };
-    const script = projectPath('test', 'helpers', 'fault-log-worker.ts');
+  async inProcess(step: ChunkStep, request: ChunkRequest, variables: Record<string, string>): Promise<void> {
+    const urls = { s3Url: this.s3Proxy.url, mlflowUrl: this.mlflowProxy.url, judgeUrl: this.judge.url };
+    const job: ChunkJob = { step, request, variables, ...urls };
+    const script = projectPath('test', 'helpers', 'fault-chunk-worker.ts');
     const child = spawn(process.execPath, [script, JSON.stringify(job)], { stdio: ['ignore', 'ignore', 'pipe'] });
     this.#worker = child;
     let complaints = '';
@@ -277,25 +280,30 @@ export class FaultCase {
       const request = (attempt: number): ChunkRequest => ({ run, chunk, options, attempt });
       try {
         await this.#retried(errors, async (attempt) => {
-          if (attempt === 0 && hooks.logInProcess) await this.#pipeline.logInProcess(request(0), this.#variables);
+          if (attempt === 0 && hooks.inProcess === 'log') await this.#inProcess('log', request(0));
           else await logChunk(request(attempt), { ...this.#dependencies(), requestId: randomUUID() });
         });
         await hooks.logged?.();
         if (!options.evaluate) continue;
-        await this.#retried(errors, (attempt) =>
-          evaluateChunk(request(attempt), {
+        await this.#retried(errors, async (attempt) => {
+          if (attempt === 0 && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request(0));
+          await evaluateChunk(request(attempt), {
             ...this.#dependencies(),
             judge: this.#pipeline.judgeUnderTest,
             scorers: this.scorers,
             always: () => undefined,
             requestId: randomUUID(),
             remainingMs: () => hooks.evaluateMs?.(attempt) ?? LAMBDA_MS,
-          }),
-        );
+          });
+        });
       } catch {
         // One chunk's failure stops no other; the receipts tell it.
       }
     }
+  }
+
+  #inProcess(step: ChunkStep, request: ChunkRequest): Promise<void> {
+    return this.#pipeline.inProcess(step, request, this.#variables);
   }
 
   async #retried<T>(errors: string[], work: (attempt: number) => Promise<T>): Promise<T> {
@@ -326,6 +334,8 @@ export class FaultCase {
       scorers: this.scorers.length,
       assertJudgeAffordable: () => undefined,
       checkJudgeModel: async () => undefined,
+      estimateSizes: (options: RunOptions, sizes: { captures: number; bytes: number }) =>
+        estimateFromSizes(readEnvironment(this.#variables), this.scorers, options, sizes),
       createEstimator: () => {
         throw new Error('No fault is tested on a dry run');
       },

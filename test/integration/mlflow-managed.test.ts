@@ -94,6 +94,9 @@ describe('the double of an app', () => {
 });
 
 describe('AWS’s own Python client', () => {
+  // Made where it is missing: on a busy machine that takes longer than a test may.
+  beforeAll(() => sagemakerPluginEnvironment(), START_LIMIT_MS);
+
   async function runPlugin(double: SageMakerMlflowDouble, traceId: string) {
     const python = await sagemakerPluginEnvironment();
     const script = projectPath('test', 'helpers', 'sagemaker_plugin.py');

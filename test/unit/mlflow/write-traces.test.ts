@@ -442,6 +442,20 @@ describe('a file of spans', () => {
     for (const { traceId } of records) expect(spansOf(traceId)).toHaveLength(1);
   });
 
+  test('of a trace that exists is put again where it is broken, and left where it is whole', async () => {
+    await write(records);
+    const [broken, other, missing] = [...server.files.keys()];
+    const whole = server.files.get(other ?? '');
+    server.files.set(broken ?? '', mixed(server.files.get(broken ?? '') ?? Buffer.alloc(0)));
+    server.files.delete(missing ?? '');
+    const before = server.requests.length;
+    await client.mendTraces(experiment, records);
+    for (const { traceId } of records) expect(spansOf(traceId)).toHaveLength(1);
+    expect(server.files.get(other ?? '')).toBe(whole);
+    const puts = server.requests.slice(before).filter(({ method }) => method === 'PUT');
+    expect(puts.map(({ path }) => path).sort()).toEqual([broken, missing].sort());
+  });
+
   test('that is never kept as it is put is an error, not a trace', async () => {
     server.expect(ids(records));
     server.fault((request) => {
