@@ -10,7 +10,8 @@ import type { Overrides } from './request/literal.ts';
 import type { PreparedRequest } from './request/prepared.ts';
 import { Preparer } from './request/preparer.ts';
 import { type Completion, Dispatcher } from './send/dispatcher.ts';
-import { Pace, SlicedQueue } from './send/slices.ts';
+import { Feeder } from './send/feeder.ts';
+import { SlicedQueue } from './send/slices.ts';
 import { Warmer } from './send/warmer.ts';
 import { RecordReader } from './source/record-reader.ts';
 import type { LineReader, OnSkipped, SourceFile } from './source/types.ts';
@@ -83,19 +84,9 @@ export interface ReplayOutcome {
   warmFailures: number;
 }
 
-/** Prepared requests wait in memory up to this: a burst of 2,500, or 8 MiB of large ones. */
-const MAX_WAITING = 2_560;
-const MAX_WAITING_BYTES = 8 * 1024 * 1024;
-/** Requests are prepared, and signed, this long before their time at most; a signature is good for five minutes. */
-const PREPARE_AHEAD_MS = 5_000;
-/** Before the clock starts, this much of the schedule is ready; without a schedule, this many requests. */
-const READY_MS = 300;
-const READY_REQUESTS = 512;
 /** Between readiness and the first request, so that the first ones are not late. */
 const START_MARGIN_MS = 2;
 const WARMUP_CONCURRENCY = 8;
-/** A full queue is looked at again after this. */
-const FULL_WAIT_MS = 5;
 
 /** @throws PermanentError `TargetUnreachable` before anything is sent */
 export async function runReplay(plan: ReplayPlan, signal?: AbortSignal): Promise<ReplayOutcome> {
@@ -198,89 +189,6 @@ async function replay(
     maxConnections: pool.maxOpen,
     warmFailures: pool.warmFailures,
   };
-}
-
-/** Prepares requests ahead of their time, as far as memory allows. */
-class Feeder {
-  readonly #plan: ReplayPlan;
-  readonly #preparer: Preparer;
-  readonly #dispatcher: Dispatcher;
-  readonly #firstDueMs: number;
-  readonly #elapsedMs: () => number;
-  readonly ready: Promise<void>;
-  #isReady: () => void = () => {};
-  #failed: (error: unknown) => void = () => {};
-  #stopped = false;
-  unsent = 0;
-
-  constructor(
-    plan: ReplayPlan,
-    preparer: Preparer,
-    dispatcher: Dispatcher,
-    firstDueMs: number,
-    elapsedMs: () => number,
-  ) {
-    this.#firstDueMs = firstDueMs;
-    this.#plan = plan;
-    this.#preparer = preparer;
-    this.#dispatcher = dispatcher;
-    this.#elapsedMs = elapsedMs;
-    this.ready = new Promise((resolve, reject) => {
-      this.#isReady = resolve;
-      this.#failed = reject;
-    });
-  }
-
-  stop(): void {
-    this.#stopped = true;
-  }
-
-  async run(): Promise<void> {
-    try {
-      const pace = new Pace();
-      const { part, index, schedule: timing } = this.#plan;
-      for await (const batch of part ? part.entries() : schedule(index, timing)) {
-        for (const scheduled of batch) {
-          await this.#room(scheduled);
-          if (this.#stopped) {
-            this.unsent++;
-            continue;
-          }
-          const request = await this.#preparer.prepare(scheduled, 'profiling');
-          if (request) {
-            this.#plan.onPrepared?.(request);
-            this.#dispatcher.push(request);
-          }
-          if (pace.due) {
-            this.#dispatcher.tick();
-            await pace.rest();
-          }
-        }
-      }
-      this.#isReady();
-    } catch (error) {
-      this.#failed(error);
-      throw error;
-    }
-  }
-
-  /** Waits while enough is ready. */
-  async #room(scheduled: ScheduledEntry): Promise<void> {
-    const { queue } = this.#dispatcher;
-    const enough = Number.isNaN(scheduled.dueMs)
-      ? queue.length >= Math.max(READY_REQUESTS, Math.min(this.#plan.maxConcurrency, MAX_WAITING))
-      : scheduled.dueMs - this.#firstDueMs > READY_MS;
-    if (enough) this.#isReady();
-    while (
-      !this.#stopped &&
-      (queue.length >= MAX_WAITING ||
-        queue.bytes >= MAX_WAITING_BYTES ||
-        scheduled.dueMs - this.#elapsedMs() > PREPARE_AHEAD_MS)
-    ) {
-      this.#isReady();
-      await new Promise((resolve) => setTimeout(resolve, FULL_WAIT_MS));
-    }
-  }
 }
 
 /** Sends the first requests ahead of the clock, so that the target is warm; their results are not counted. */

@@ -25,9 +25,9 @@ const MAX_REQUESTS = 50_000;
 /** Captured bytes of a shard, see `REPLAY_DISK_MIB`. */
 const MAX_BYTES = 256 * 1024 * 1024;
 /**
- * Requests a second. A process on a whole core sends 4,000 a second; 0.6 of a core (1,024 MB of memory) with signatures
- * and TLS is a tenth of that. A Lambda has 1,024 file descriptors, and `MAX_CONNECTIONS` of 200 a second are replies
- * that take 4 s.
+ * Requests a second. The process sends 4,000 a second on a whole core, and signatures, TLS and reading captures from S3
+ * leave a quarter of that; what bounds it are 1,024 file descriptors: at 200 a second `MAX_CONNECTIONS` are replies that
+ * take 4 s.
  */
 const MAX_PER_SECOND = 200;
 /** 1,024 file descriptors less what Node, S3 and the shard's own files need. */

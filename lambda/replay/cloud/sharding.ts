@@ -7,7 +7,7 @@ import { MAX_SHARDS } from '../../replay-contract.ts';
 import type { ShardBounds } from './limits.ts';
 import type { ShardPlan } from './plan.ts';
 
-/** Requests of a window: their schedule is held in memory while it is written, 120 bytes each. */
+/** Requests of a window: their schedule is held in memory while it is written, 120 bytes each and twice that as text. */
 const MAX_WINDOW_REQUESTS = 1_000_000;
 const SECOND_MS = 1000;
 
@@ -54,6 +54,12 @@ export class WindowCutter {
     this.#open ??= { requests: 0, bytes: 0, peakPerSecond: 0, firstDueMs: dueMs, lastDueMs: dueMs };
     const window = this.#open;
     window.requests++;
+    if (window.requests > MAX_WINDOW_REQUESTS) {
+      throw new PermanentError('TooManyRequests', 'Without a schedule all requests are one window', {
+        got: `more than ${MAX_WINDOW_REQUESTS} requests`,
+        expected: `${MAX_WINDOW_REQUESTS} at most; choose ${WHAT_TO_DO}`,
+      });
+    }
     window.bytes += bytes;
     window.lastDueMs = dueMs;
     if (Number.isNaN(dueMs)) return;

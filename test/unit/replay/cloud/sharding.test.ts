@@ -189,6 +189,16 @@ describe('what is too large is refused by name', () => {
     );
   });
 
+  test('more requests at once than planning can hold', () => {
+    const cutter = new WindowCutter({ ...BOUNDS, requests: 50_000 }, { requests: 1000, kept: true });
+    for (let i = 0; i < 1_000_000; i++) cutter.add(Number.NaN, 1);
+    expect(() => cutter.add(Number.NaN, 1)).toThrow(expect.objectContaining({ name: 'TooManyRequests' }));
+    // A schedule is cut before that.
+    const scheduledCutter = new WindowCutter({ ...BOUNDS, requests: 50_000, perSecond: 1e9 });
+    for (let i = 0; i < 1_000_001; i++) scheduledCutter.add(1, 1);
+    expect(scheduledCutter.windows().map(({ requests }) => requests)).toEqual([1_000_000, 1]);
+  });
+
   test('more requests than so few at a time can be', () => {
     const all = Array.from({ length: 101 }, (_, i) => scheduled(Number.NaN, i));
     expect(windowsOf(all.slice(0, 100), BOUNDS, { requests: 2, kept: true })).toHaveLength(1);
