@@ -115,12 +115,14 @@ export async function startMiniStack(options: MiniStackOptions = {}): Promise<Mi
   }
 }
 
-interface Tls {
+/** Paths of PEM files. */
+export interface Tls {
   certificate: string;
   key: string;
 }
 
-async function makeCertificate(python: PythonEnvironment, directory: string): Promise<Tls> {
+/** A certificate for this machine's own addresses. */
+export async function makeCertificate(python: PythonEnvironment, directory: string): Promise<Tls> {
   const tls = { certificate: join(directory, 'loopback.crt'), key: join(directory, 'loopback.key') };
   await promisify(execFile)(python.python, [projectPath('local', 'loopback_certificate.py'), tls.certificate, tls.key]);
   return tls;

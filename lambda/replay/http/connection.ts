@@ -1,5 +1,5 @@
-import { connect as connectTcp, type Socket } from 'node:net';
-import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import type { Exchange, ExchangeError } from './exchange.ts';
 import { ResponseParser } from './response-parser.ts';
 
@@ -27,6 +27,13 @@ export interface ConnectionOwner {
  * 64 KiB is the most that libuv reads at once.
  */
 const READ_BUFFER = Buffer.allocUnsafeSlow(64 * 1024);
+
+let tls: typeof import('node:tls') | undefined;
+
+/** Loads what connections to `origin` need; to be awaited before the first. TLS is 5 MB that plain ones do without. */
+export async function loadTransport(origin: Origin): Promise<void> {
+  if (origin.tls) tls ??= await import('node:tls');
+}
 
 /** AIPerf's names for the failures of a connection, by Node's code. */
 const ERROR_TYPES: Record<string, string> = {
@@ -110,10 +117,12 @@ export class Connection {
   }
 
   #openTls(origin: Origin, address: string): TLSSocket {
-    const socket = connectTls({
+    if (!tls) throw new Error('A TLS connection is opened before loadTransport()');
+    const socket = tls.connect({
       host: address,
       port: origin.port,
-      servername: origin.hostname,
+      // An address is no server name (RFC 6066): the certificate is held against `host` then.
+      servername: isIP(origin.hostname) ? '' : origin.hostname,
       ALPNProtocols: ['http/1.1'],
       session: this.#owner.tlsSession,
     });

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { PermanentError } from '../../common/errors.ts';
-import { Connection, type ConnectionOwner, type Origin } from './connection.ts';
+import { Connection, type ConnectionOwner, loadTransport, type Origin } from './connection.ts';
 import type { Exchange } from './exchange.ts';
 
 /**
@@ -62,6 +62,7 @@ export class ConnectionPool implements ConnectionOwner {
    */
   async open(): Promise<void> {
     const { hostname, port } = this.#origin;
+    await loadTransport(this.#origin);
     const started = performance.now();
     let addresses: string[];
     try {

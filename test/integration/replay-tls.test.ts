@@ -1,0 +1,77 @@
+/** A replay to a target that speaks TLS, by name and by address. */
+import { readFileSync } from 'node:fs';
+import { type AddressInfo, connect } from 'node:net';
+import { join } from 'node:path';
+import { createServer, type Server, type TLSSocket } from 'node:tls';
+import { makeCertificate, type Tls } from '../../local/ministack.ts';
+import { defaultPythonEnvironment } from '../../local/python-presets.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { chatLine, ReplayFolder, runCli } from '../helpers/replay.ts';
+
+/** The Python environment that makes the certificate may have to be made first. */
+const SETUP_MS = 15 * 60_000;
+
+let folder: ReplayFolder;
+let endpoint: StandInEndpoint;
+let tls: Tls;
+let front: Server;
+const names: (string | false | null)[] = [];
+
+beforeAll(async () => {
+  folder = new ReplayFolder();
+  endpoint = await startStandInEndpoint({ latencyMs: 10 });
+  tls = await makeCertificate(await defaultPythonEnvironment(), folder.path);
+  const options = { cert: readFileSync(tls.certificate), key: readFileSync(tls.key), ALPNProtocols: ['http/1.1'] };
+  front = createServer(options, (socket: TLSSocket) => {
+    names.push(socket.servername);
+    const behind = connect(endpoint.port, '127.0.0.1');
+    for (const one of [socket, behind]) one.on('error', () => {});
+    socket.pipe(behind).pipe(socket);
+  });
+  front.on('tlsClientError', () => {});
+  await new Promise<void>((resolve) => {
+    front.listen(0, '127.0.0.1', resolve);
+  });
+}, SETUP_MS);
+afterAll(async () => {
+  front.close();
+  await endpoint.close();
+  folder.delete();
+});
+
+const target = (host: string): string => `https://${host}:${(front.address() as AddressInfo).port}`;
+const captures = (): string =>
+  folder.write(
+    'a.jsonl',
+    Array.from({ length: 20 }, (_, i) => chatLine(`e${i}`, i % 2, `hello ${i}`)),
+  );
+
+test.each([
+  ['localhost', 'localhost'],
+  ['127.0.0.1', false],
+])('%s', async (host, name) => {
+  names.length = 0;
+  const { code, stdout, stderr } = await runCli(
+    ['replay', captures(), '--url', target(host), '--quiet', '--no-report', '-o', join(folder.path, host)],
+    { NODE_EXTRA_CA_CERTS: tls.certificate },
+  );
+  expect([code, stderr]).toEqual([0, '']);
+  expect(stdout).toContain('succeeded: 20');
+  expect(new Set(names)).toEqual(new Set([name]));
+});
+
+test('a certificate that nobody vouches for is refused, and nothing is sent', async () => {
+  const before = endpoint.arrivals.count;
+  const { code, stderr } = await runCli([
+    'replay',
+    captures(),
+    '--url',
+    target('localhost'),
+    '--quiet',
+    '-o',
+    join(folder.path, 'refused'),
+  ]);
+  expect(code).toBe(2);
+  expect(stderr).toMatch(/TargetUnreachable: .*self-signed certificate/);
+  expect(endpoint.arrivals.count).toBe(before);
+});
