@@ -22,13 +22,13 @@ interface ECharts {
 let loaded: ECharts | undefined;
 
 /**
- * Loads the library; to be awaited before a chart is drawn. Its one-file build is taken: loading its hundreds of modules
- * one by one takes five times the time and the memory.
+ * Loads the library; to be awaited before a chart is drawn. Its one-file build of the common charts is taken: loading its
+ * hundreds of modules one by one takes five times the time and the memory.
  */
 export async function loadCharts(): Promise<void> {
   if (loaded) return;
   // @ts-expect-error the one-file build has no types of its own; they are those of the package
-  const file = (await import('echarts/dist/echarts.min.js')) as { default?: ECharts } & ECharts;
+  const file = (await import('echarts/dist/echarts.common.min.js')) as { default?: ECharts } & ECharts;
   loaded = file.default ?? file;
 }
 
@@ -99,10 +99,14 @@ const wide = (values: readonly number[]): boolean => {
   return positive.length > 0 && Math.max(...positive) / Math.min(...positive) > 10;
 };
 
-export function latencyOverTime(report: ReportCollector): string {
+/** @param scheduled the requests had scheduled moments */
+export function latencyOverTime(report: ReportCollector, scheduled: boolean): string {
   const ok = report.points.map(([at, ms]): [number, number] => [at, Math.max(ms, 0.01)]);
   const failed = report.errorPoints.map(([at, ms]): [number, number] => [at, Math.max(ms, 0.01)]);
-  const type = wide([...ok, ...failed].map(([, ms]) => ms)) ? 'log' : 'value';
+  const fromSchedule = scheduled
+    ? series(report, ({ maxEffective }) => (maxEffective > 0 ? Math.max(0.01, maxEffective) : undefined))
+    : [];
+  const type = wide([...ok, ...failed, ...fromSchedule].map(([, ms]) => ms)) ? 'log' : 'value';
   const percentile = (percent: number) =>
     series(report, ({ latency }) => (latency.count > 0 ? Math.max(0.01, latency.percentile(percent)) : undefined));
   const option: EChartsOption = {
@@ -116,12 +120,13 @@ export function latencyOverTime(report: ReportCollector): string {
         data: ok,
         large: true,
         largeThreshold: 1,
-        symbolSize: 3,
-        itemStyle: { color: `${BLUE}a0` },
+        symbolSize: 4,
+        itemStyle: { color: `${BLUE}c0` },
         z: 4,
       },
       line('p50', GREEN, percentile(50)),
       line('p95', ORANGE, percentile(95)),
+      ...(fromSchedule.length > 0 ? [line('greatest from the scheduled moment', PURPLE, fromSchedule)] : []),
       {
         type: 'scatter',
         name: 'failed',

@@ -26,6 +26,8 @@ export interface TimeBucket {
   tokens: number;
   /** Greatest schedule lag, ms. */
   maxLag: number;
+  /** Greatest latency from the scheduled moment, of the requests that were scheduled here, ms. */
+  maxEffective: number;
   latency: Distribution;
 }
 
@@ -69,6 +71,7 @@ const newBucket = (): TimeBucket => ({
   failed: 0,
   tokens: 0,
   maxLag: 0,
+  maxEffective: 0,
   latency: new Distribution(LATENCY_SCALE, true),
 });
 
@@ -98,8 +101,14 @@ export class ReportCollector {
     done.tokens += metrics.output_sequence_length ?? 0;
     if (error) done.failed++;
     this.#addPoint([Math.round(at) / 1000, Math.round(latency * 100) / 100, error !== undefined]);
-    if (error) this.#addFailed(measured, startAt);
-    else this.#addSlow(measured, startAt, exchange.endAt - scheduledAt);
+    if (error) {
+      this.#addFailed(measured, startAt);
+      return;
+    }
+    const effective = exchange.endAt - scheduledAt;
+    const scheduled = this.#bucket(scheduledAt - startAt);
+    scheduled.maxEffective = Math.max(scheduled.maxEffective, effective);
+    this.#addSlow(measured, startAt, effective);
   }
 
   #bucket(atMs: number): TimeBucket {
@@ -199,6 +208,7 @@ function joinInto(buckets: Map<number, TimeBucket>, index: number, bucket: TimeB
   into.failed += bucket.failed;
   into.tokens += bucket.tokens;
   into.maxLag = Math.max(into.maxLag, bucket.maxLag);
+  into.maxEffective = Math.max(into.maxEffective, bucket.maxEffective);
   into.latency.merge(bucket.latency);
 }
 

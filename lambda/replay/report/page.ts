@@ -9,7 +9,7 @@ const STYLE = `
 body { margin: 0 auto; max-width: 1040px; padding: 24px 20px 64px; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 36px 0 8px; }
 p { margin: 4px 0 8px; } .soft { color: var(--soft); } .bad { color: var(--bad); } .good { color: var(--good); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(128px, 1fr)); gap: 10px; margin: 18px 0; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(148px, 1fr)); gap: 10px; margin: 18px 0; }
 .tile { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 10px 12px; }
 .tile b { display: block; font-size: 18px; font-variant-numeric: tabular-nums; } .tile span { color: var(--soft); font-size: 13px; }
 .warn { border: 1px solid var(--bad); border-radius: 8px; padding: 10px 12px; color: var(--bad); }

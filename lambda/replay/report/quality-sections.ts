@@ -46,7 +46,11 @@ export function qualityLines(quality: Quality): [string, string][] {
 const COLUMNS: readonly Column<RegressionRow>[] = [
   {
     name: 'what',
-    cell: ({ regressions }) => regressions.map((name) => `<span class="bad">${escapeHtml(name)}</span>`).join('<br>'),
+    // Other words for the same thing are worth a look, and are no regression.
+    cell: ({ regressions }) =>
+      regressions
+        .map((name) => `<span class="${name === 'little-in-common' ? 'soft' : 'bad'}">${escapeHtml(name)}</span>`)
+        .join('<br>'),
   },
   { name: 'overlap', numeric: true, cell: ({ overlap }) => (overlap === undefined ? '' : overlap.toFixed(2)) },
   {

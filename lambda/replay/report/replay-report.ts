@@ -126,8 +126,12 @@ export async function replayReport(stats: RunStats, report: ReportCollector, fac
     ]),
     section(
       'Latency over time',
-      latencyOverTime(report),
-      'Each point is a request (a sample of them in long runs), by when it was sent; crosses are failures.',
+      latencyOverTime(report, facts.scheduled),
+      `Each point is a request (a sample of them in long runs), by when it was sent; crosses are failures.${
+        facts.scheduled
+          ? ' The violet line is by when requests were scheduled: it rises when the server stalls, however few were sent then.'
+          : ''
+      }`,
     ),
     section(
       'Latency distribution',

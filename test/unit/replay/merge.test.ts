@@ -116,8 +116,10 @@ test('what reports show is merged on the common clock', () => {
   const counts = (report: ReportCollector) =>
     [...report.buckets]
       .sort(([a], [b]) => a - b)
-      .map(([index, { sent, completed, failed }]) => [index, sent, completed, failed]);
+      .map(([index, { sent, completed, failed, maxEffective }]) => [index, sent, completed, failed, maxEffective]);
   expect(counts(merged)).toEqual(counts(whole));
+  const slowest = Math.max(...all.filter(({ error }) => !error).map((one) => one.exchange.endAt - one.scheduledAt));
+  expect(Math.max(...[...merged.buckets.values()].map(({ maxEffective }) => maxEffective))).toBe(slowest);
   expect(merged.slowest.map(({ line }) => line)).toEqual(whole.slowest.map(({ line }) => line));
   expect(merged.errorPoints).toHaveLength(36);
   // Six seconds in buckets of a quarter; a long run has no more of them, only longer ones.

@@ -1,0 +1,26 @@
+/** When a run says that its own client was the bottleneck. */
+import { RunStats } from '../../../lambda/replay/measure/run-stats.ts';
+import { clientBottleneck } from '../../../lambda/replay/replay.ts';
+
+/** 100 requests, of which two were held up by the client. */
+function stats(latencyMs: number, heldUpMs: number): RunStats {
+  const found = new RunStats();
+  for (let i = 0; i < 100; i++) {
+    found.distribution('request_latency').add(latencyMs);
+    found.distribution('replay_client_lag').add(i < 2 ? heldUpMs : 0.2);
+  }
+  return found;
+}
+
+test.each([
+  ['little of a short latency', 50, 9, undefined],
+  ['more than a tenth of it', 50, 12, '1% of the requests went out 12.0 ms or more after their moment'],
+  ['the same beside a long latency', 500, 12, undefined],
+  ['more than a tenth of that', 500, 60, 'expected: at most 50.0 ms'],
+])('%s', (_, latencyMs, heldUpMs, said) => {
+  const bottleneck = clientBottleneck(stats(latencyMs, heldUpMs));
+  if (said === undefined) expect(bottleneck).toBeUndefined();
+  else expect(bottleneck).toContain(said);
+});
+
+test('a run without requests has none', () => expect(clientBottleneck(new RunStats())).toBeUndefined());
