@@ -1,7 +1,7 @@
 /**
  * The replay beside NVIDIA AIPerf 0.13: the same captures, the same server, by when requests arrive there.
  *
- * `--only=burst,200/s` runs the scenarios whose names hold one of these, `limits` those of this product alone;
+ * `--only=burst --only=200/s` runs the scenarios whose names hold one of these, `limits` what has no peer;
  * `--no-peer` leaves AIPerf out; `--rounds N` runs each scenario so often.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -15,7 +15,7 @@ import { AIPERF_VERSION, type Aiperf, aiperf } from './replay-support/aiperf.ts'
 import { ownLimits } from './replay-support/limits.ts';
 import { measureRun } from './replay-support/measure.ts';
 import { SCENARIOS, type Scenario, writeScenario } from './replay-support/scenarios.ts';
-import { commandOf, latencyP50Of, medianOf, type Run, type SideName, type Sides } from './replay-support/sides.ts';
+import { commandOf, medianOf, ownFigures, type Run, type SideName, type Sides } from './replay-support/sides.ts';
 import { firstRequestCheck, LATENCY_MS, latencyCheck, memoryCheck } from './replay-support/targets.ts';
 import { numberFlag } from './support/flags.ts';
 import { atMost, type BenchResult, type Check, machine, median, round } from './support/result.ts';
@@ -49,15 +49,12 @@ async function startServer(directory: string): Promise<Server> {
 }
 
 export async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
-  const only = flags
-    .find((flag) => flag.startsWith('--only='))
-    ?.slice('--only='.length)
-    .split(',');
-  const wanted = (name: string): boolean => only === undefined || only.some((part) => name.includes(part));
+  const only = flags.filter((flag) => flag.startsWith('--only=')).map((flag) => flag.slice('--only='.length));
+  const wanted = (name: string): boolean => only.length === 0 || only.some((part) => name.includes(part));
   const scenarios = SCENARIOS.filter(({ name }) => wanted(name));
   if (scenarios.length === 0 && !wanted(LIMITS)) {
     const names = [...SCENARIOS.map(({ name }) => name), LIMITS].join('; ');
-    throw new Error(`--only names no scenario; got: ${only?.join(', ')}; expected: a part of one of: ${names}`);
+    throw new Error(`--only names no scenario; got: ${only.join(', ')}; expected: a part of one of: ${names}`);
   }
   const withPeer = !flags.includes('--no-peer') && scenarios.length > 0;
   const peer = withPeer ? await aiperf(log) : undefined;
@@ -83,6 +80,7 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
       checks,
       notes: [
         'ratio: the peer’s lateness p99 over ours, median of the scenarios; lateness is measured at the server, beside the least late request',
+        'own lag: how late requests were when this product handed them to the system; the rest of the lateness is the system’s and the server’s',
         'bare: a timer and node:http for each request, with nothing recorded, as the yardstick for what machine and server leave possible',
         'captured times have whole seconds, so 200/s is a burst of 200 every second, and the server, on the same two processors, takes them one by one: the latency is held against its 50 ms where requests do not queue there',
         'memory is that of all processes of a side, added up, in millions of bytes',
@@ -115,10 +113,10 @@ async function runScenario(
       const command = commandOf(name, captures, url, out, peer);
       if (!command) continue;
       const measured = await measureRun(url, scenario, command);
-      const run: Run = { ...measured, latencyP50: latencyP50Of(name, out) };
+      const run: Run = { ...measured, ...ownFigures(name, out) };
       sides[name].push(run);
       log(
-        `${scenario.name}, round ${n + 1}, ${name}: lateness p99 ${run.latenessP99.toFixed(1)} ms, first request ${run.firstRequestSeconds.toFixed(2)} s, ${run.megabytes.toFixed(0)} MB, latency p50 ${run.latencyP50.toFixed(2)} ms`,
+        `${scenario.name}, round ${n + 1}, ${name}: lateness p99 ${run.latenessP99.toFixed(1)} ms${name === 'ours' ? ` (when sent: ${run.lagP99.toFixed(1)})` : ''}, first request ${run.firstRequestSeconds.toFixed(2)} s, ${run.megabytes.toFixed(0)} MB, latency p50 ${run.latencyP50.toFixed(2)} ms`,
       );
     }
   }
@@ -135,6 +133,7 @@ function reportScenario(
   const add = (into: BenchResult['ours'], prefix: string, runs: Run[]): void => {
     if (runs.length === 0) return;
     into[`${prefix}: lateness p99 ms`] = round(medianOf(runs, 'latenessP99'));
+    if (runs === sides.ours) into[`${prefix}: own lag p99 ms`] = round(medianOf(runs, 'lagP99'));
     into[`${prefix}: first request s`] = round(medianOf(runs, 'firstRequestSeconds'));
     into[`${prefix}: MB`] = round(medianOf(runs, 'megabytes'), 0);
     into[`${prefix}: latency p50 ms`] = round(medianOf(runs, 'latencyP50'));

@@ -12,6 +12,8 @@ export type SideName = 'ours' | 'peer' | 'bare';
 export interface Run extends Measured {
   /** As the side itself measured it, ms. */
   latencyP50: number;
+  /** How late requests were when they were sent, by this product's own clock, ms; NaN of the others. */
+  lagP99: number;
 }
 
 /** The runs of each side in one scenario; a side that does not take part has none. */
@@ -46,14 +48,19 @@ export function commandOf(
 
 interface Summary {
   request_latency: { p50: number };
+  replay_sched_lag_p99?: { avg: number };
   request_throughput: { avg: number };
 }
 
 export const summaryOf = (directory: string): Summary =>
   JSON.parse(readFileSync(join(directory, 'profile_export_aiperf.json'), 'utf8')) as Summary;
 
-/** Median latency that a run of `side` measured, ms. */
-export const latencyP50Of = (side: SideName, out: string): number =>
-  side === 'bare'
-    ? (JSON.parse(readFileSync(join(out, 'bare.json'), 'utf8')) as { latencyP50: number }).latencyP50
-    : summaryOf(out).request_latency.p50;
+/** What a run of `side` measured by itself. */
+export function ownFigures(side: SideName, out: string): Pick<Run, 'latencyP50' | 'lagP99'> {
+  if (side === 'bare') {
+    const { latencyP50 } = JSON.parse(readFileSync(join(out, 'bare.json'), 'utf8')) as { latencyP50: number };
+    return { latencyP50, lagP99: Number.NaN };
+  }
+  const { request_latency: latency, replay_sched_lag_p99: lag } = summaryOf(out);
+  return { latencyP50: latency.p50, lagP99: side === 'ours' ? (lag?.avg ?? Number.NaN) : Number.NaN };
+}
