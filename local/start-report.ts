@@ -96,6 +96,7 @@ function exportLines({ environment, deployed }: Report): string[] {
     STACK_PREFIX: first?.prefix,
     CAPTURE_BUCKET: first?.outputs.captureBucket,
     STATE_MACHINE_ARN: first?.outputs.stateMachineArn,
+    REPLAY_ARN: first?.outputs.all.ReplayStateMachineArn,
   };
   return [
     'unset AWS_PROFILE AWS_SESSION_TOKEN',
