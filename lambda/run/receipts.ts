@@ -99,6 +99,8 @@ export interface ChunkState {
   evaluate?: EvaluateReceipt;
   logError?: LogReceipt;
   evaluateError?: EvaluateReceipt;
+  /** Attempts to evaluate that have left a receipt. */
+  evaluateAttempts?: Set<number>;
 }
 
 const isLater = (a: Receipt, b: Receipt | undefined): boolean =>
@@ -110,9 +112,16 @@ export function foldReceipt(state: ChunkState, receipt: Receipt): void {
     if (receipt.ok && isLater(receipt, state.log)) state.log = receipt;
     if (!receipt.ok && isLater(receipt, state.logError)) state.logError = receipt;
   } else {
+    state.evaluateAttempts ??= new Set();
+    state.evaluateAttempts.add(receipt.attempt);
     if (receipt.ok && isLater(receipt, state.evaluate)) state.evaluate = receipt;
     if (!receipt.ok && isLater(receipt, state.evaluateError)) state.evaluateError = receipt;
   }
+}
+
+/** Attempts to evaluate before the last one known that have left no receipt: killed, timed out or never begun. */
+export function unreportedAttempts({ evaluateAttempts }: ChunkState): number {
+  return evaluateAttempts === undefined ? 0 : Math.max(...evaluateAttempts) + 1 - evaluateAttempts.size;
 }
 
 export async function chunkStates(storage: Storage, workBucket: string, run: string): Promise<Map<number, ChunkState>> {

@@ -22,6 +22,7 @@ import {
   readManifest,
   readPlanReceipts,
   readReceipts,
+  unreportedAttempts,
   verdictTotal,
 } from './receipts.ts';
 
@@ -60,6 +61,11 @@ export interface RunSummary {
   verdictsByScorer: Record<string, Record<string, number>>;
   quarantineReasons: Record<string, number>;
   spend: JudgeSpend;
+  /**
+   * Attempts to evaluate that left no receipt (killed, timed out, or never begun), absent where there are none: what
+   * those that were killed have paid the judge is not in `spend`.
+   */
+  unreportedAttempts?: number;
   estimate?: CostEstimate;
   /** Jobs of batch inference, and what was judged by Converse instead, with the reason. */
   batch?: BatchReport;
@@ -193,6 +199,8 @@ export class SummaryBuilder {
       verdicts.evaluationOff += expected;
       return;
     }
+    const unreported = unreportedAttempts(state);
+    if (unreported > 0) this.#summary.unreportedAttempts = (this.#summary.unreportedAttempts ?? 0) + unreported;
     // Without a successful attempt, what the last one did is counted, and the rest of the chunk is lost.
     const receipt = state.evaluate ?? state.evaluateError;
     if (state.evaluate === undefined) {

@@ -130,7 +130,8 @@ describe.each(versions)('with MLflow %s', (version) => {
     expect(verdicts.alreadyThere).toBeGreaterThan(0);
     expect(verdicts.newVerdicts + verdicts.alreadyThere).toBe(count.verdicts);
     expect(pipeline.judge.counts.calls).toBeGreaterThan(killed);
-    // It left no receipt: what it paid is in no sum, and only its verdicts tell of it.
+    // It left no receipt: what it paid is in no sum, and the summary says that there was such an attempt.
+    expect(outcome.summary.unreportedAttempts).toBe(1);
     expect(spend.calls).toBeLessThan(pipeline.judge.counts.calls);
     expect(outcome.equations.usd).toBeLessThan(count.judgeCost);
     await expectSettled(pipeline, one, count);

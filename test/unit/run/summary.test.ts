@@ -88,6 +88,13 @@ describe('the summary of a run', () => {
     expect(summary.spend).toEqual({ calls: 16, inputTokens: 200, outputTokens: 20, usd: 1 });
   });
 
+  test('attempts that left no receipt are counted: what they paid is in no sum', () => {
+    const failed = evaluate({ attempt: 1, ok: false, error: { name: 'MlflowUnavailable', message: 'away' } });
+    const summary = summarize([plan()], [log(), failed, evaluate({ attempt: 4 })]);
+    expect(summary).toMatchObject({ status: 'succeeded', unreportedAttempts: 3, spend: { calls: 16 } });
+    expect(summarize([plan()], [log(), evaluate()])).not.toHaveProperty('unreportedAttempts');
+  });
+
   test('the answers of a batch job are paid once, whatever attempts have read them', () => {
     const batchSpend = { calls: 10, inputTokens: 1000, outputTokens: 100, usd: 2 };
     const failed = evaluate({ ok: false, error: { name: 'MlflowUnavailable', message: 'away' }, batchSpend });
