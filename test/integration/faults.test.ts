@@ -5,7 +5,15 @@
 import { CAPTURE_BUCKET } from '../../local/environment.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import type { Outcome } from '../helpers/deployed-pipeline.ts';
-import { everyNth, firstFault, firstOnes, mixOf, type ProxiedRequest } from '../helpers/fault-proxy.ts';
+import {
+  afterReplies,
+  everyNth,
+  firstFault,
+  firstOnes,
+  mixOf,
+  type ProxiedRequest,
+  someOf,
+} from '../helpers/fault-proxy.ts';
 import type { Count, FoundAssessment } from '../helpers/fault-reader.ts';
 import { isAny, isTraceWrite, isWrite, slowDown } from '../helpers/fault-rules.ts';
 import { expectEquations, expectNothingDoubled, linesOf } from '../helpers/fault-suite.ts';
@@ -68,17 +76,15 @@ test('a file delivered twice at once: one execution does it, the other ends as i
 test('a processor killed after writing some of its traces: the next attempt writes the rest', async () => {
   const chats = 350;
   const key = await stage('killed', linesOf('killed', chats));
-  let atKill: Count | undefined;
-  const work = async () => {
+  // Two requests of 100 traces are under way at once: at the first answer the third is not sent yet.
+  const kill = () => {
     faulty.kill('processor');
-    atKill = await faulty.count([key]);
   };
-  // Two requests of 100 traces are under way at once: at the first reply the third is not sent yet.
-  faulty.mlflowProxy.inject(firstOnes(1, isTraceWrite, { kind: 'passThen', work }));
+  faulty.mlflowProxy.inject(afterReplies(1, isTraceWrite, kill));
   const outcome = await run(key, { evaluate: false });
   expect(new Set(await faulty.pipeline.chunkErrors(outcome.arn))).toEqual(new Set(['Runtime.ExitError']));
-  expect(atKill?.traced).toBeGreaterThan(0);
   expect(outcome.summary?.lines.alreadyThere).toBeGreaterThan(0);
+  expect(outcome.summary?.lines.written).toBeGreaterThan(0);
   const count = await expectWhole(outcome, key);
   expect(count.records).toBe(chats + 1);
 });
@@ -99,6 +105,16 @@ test('MLflow answering 429, answering 500 after its work, and cutting connection
   const count = await expectWhole(outcome, key);
   expect(count.failedVerdicts).toBe(0);
   expect(count.verdicts).toBe(outcome.summary?.verdicts.newVerdicts);
+});
+
+test('MLflow answering 500 to 40% of all requests at random: retried until all is traced, nothing in quarantine for it', async () => {
+  const key = await stage('random', linesOf('random', 30));
+  faulty.mlflowProxy.inject(someOf(0.4, isAny, { kind: 'reply', status: 500, body: '{}' }));
+  const outcome = await run(key, { evaluate: false });
+  expect(faulty.mlflowProxy.injected()).toBeGreaterThan(0);
+  const count = await expectWhole(outcome, key);
+  expect(outcome.summary?.lines).toMatchObject({ quarantined: 1, lost: 0 });
+  expect(count.notRecords).toBe(1);
 });
 
 test('a record that MLflow refuses is alone in quarantine, and comes back from it', async () => {
