@@ -320,7 +320,7 @@ export interface PlanReceipt {
   warnings?: string[];
 }
 
-/** A dry run's forecast of the judge's bill. */
+/** The forecast of the judge's bill: a dry run's by every capture, a run's own by the sizes of what it planned. */
 export interface CostEstimate {
   captures: number;
   judgedCaptures: number;

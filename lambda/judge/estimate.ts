@@ -8,6 +8,7 @@ import { applicability } from './applicability.ts';
 import { type AskSize, askSize } from './ask-size.ts';
 import { readParameters, thinkingTokens } from './parameters.ts';
 import { PRICE_SOURCE, type PriceOptions, priceCall, ratesOf, requireKnownPrice } from './prices.ts';
+import { MAX_RECORD_TOKENS } from './prompt.ts';
 import type { JudgeScorer, Scorer } from './types.ts';
 
 type JudgeSettings = Pick<
@@ -121,7 +122,8 @@ export function estimateFromSizes(
   const judged = Math.round(sizes.captures * options.sampleRate);
   if (judged > 0 && asked.length > 0) {
     const textBytes = Math.max(0, sizes.bytes / sizes.captures - ENVELOPE_BYTES);
-    const capture = stretch(Math.round(textBytes / BYTES_PER_TOKEN));
+    // Longer texts are cut to that bound.
+    const capture = stretch(Math.min(Math.round(textBytes / BYTES_PER_TOKEN), 2 * MAX_RECORD_TOKENS));
     // Without a system prompt or tools in sight, the scorers that need one are left out.
     const due = asked.filter((scorer) => 'judge' in applicability(capture, scorer));
     total.add(askSize(capture, due, { calls: settings.JUDGE_CALLS }), judged);

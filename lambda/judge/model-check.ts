@@ -114,7 +114,7 @@ export async function checkJudgeModel(
 const LOOK_UP_TIMEOUT_MS = 3_000;
 
 /**
- * The check as runs make it: once in the life of a Lambda.
+ * The check as runs make it: once in the life of a Lambda, unless nothing can be judged: that may be mended meanwhile.
  *
  * @param onTrouble told when the model could not be looked up at all, which is no reason to stop a run
  * @returns a function that tells what a person must know of the model; `undefined`: nothing
@@ -134,6 +134,7 @@ export function createModelWatch(
       return undefined;
     });
     const result = await check;
+    if (result?.level === 'error') check = undefined;
     // A model of one's own has no life cycle, and never will.
     return result?.level === 'ok' || result?.state === 'unknown' ? undefined : result;
   };

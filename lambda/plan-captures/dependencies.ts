@@ -6,7 +6,7 @@ import { createS3Client, Storage } from '../common/storage.ts';
 import { logger } from '../common/telemetry.ts';
 import { createAlwaysRule } from '../judge/always-rules.ts';
 import { assertBatchPossible } from '../judge/create-judge.ts';
-import { assertJudgeAffordable, createCostEstimator } from '../judge/estimate.ts';
+import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../judge/estimate.ts';
 import { createModelWatch } from '../judge/model-check.ts';
 import { isCodeScorer, scorersFor } from '../judge/scorers.ts';
 import { connectMlflow } from '../mlflow/connect.ts';
@@ -36,6 +36,7 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
       return check;
     },
     createEstimator: (options) => createCostEstimator(environment, scorers, options, always),
+    estimateSizes: (options, sizes) => estimateFromSizes(environment, scorers, options, sizes),
     isRunning: (executionArn) => isRunning(stepFunctions, executionArn),
   };
 }

@@ -8,6 +8,7 @@ import { PermanentError } from '../common/errors.ts';
 import type { Storage } from '../common/storage.ts';
 import {
   type BackfillInput,
+  type CostEstimate,
   type PlanReceipt,
   type PlanRequest,
   type PlanResult,
@@ -36,6 +37,8 @@ export interface PlannerDependencies {
   /** What a person must know of the judge's model, e.g. that it ends soon; `undefined`: nothing. */
   checkJudgeModel(): Promise<ModelCheck | undefined>;
   createEstimator(options: RunOptions): CostEstimator;
+  /** What a part may cost, by its lines and bytes alone: there is no time to decode what is about to run. */
+  estimateSizes(options: RunOptions, sizes: { captures: number; bytes: number }): CostEstimate;
   /** Milliseconds until the Lambda is ended. */
   remainingMs(): number;
 }
@@ -87,7 +90,7 @@ class Part {
 
   /** Writes the manifest of this part. */
   async write(parsed: ParsedInput): Promise<PlanResult> {
-    const { storage, environment, store } = this.#deps;
+    const { storage, environment, store, estimateSizes } = this.#deps;
     const { run, part, nextChunk } = this.#request;
     const units = await this.#units(parsed, true);
     if ('duplicateOf' in units) return this.#finish('duplicate', null, units);
@@ -101,7 +104,12 @@ class Part {
       }
     });
     await manifest.close();
-    return this.#finish(this.#totals.chunks > 0 ? 'planned' : 'empty', cursor);
+    if (this.#totals.chunks === 0) return this.#finish('empty', cursor);
+    const { lines, bytes } = this.#totals;
+    const estimate = this.#options.evaluate
+      ? { estimate: estimateSizes(this.#options, { captures: lines, bytes }) }
+      : {};
+    return this.#finish('planned', cursor, estimate);
   }
 
   /** Counts, and estimates the judge's bill; writes nothing but the plan's receipt. */

@@ -90,6 +90,22 @@ function summaryOf({ status, error, cause, summary }: Outcome): RunSummary {
   return summary;
 }
 
+// The first of all runs: that a model is there is looked up once in a Lambda's life.
+test('a judge whose model has ended fails the run before anything is traced or judged, and says what to set', async () => {
+  environment.judge.behave({ models: { '*': { state: 'ended' } } });
+  try {
+    const ended = await judgeInBatch('ended', 3, { judge: 'converse' });
+    expect(ended).toMatchObject({ status: 'FAILED', error: 'JudgeModelGone' });
+    expect(ended.cause).toMatch(/reached the end of its life on \d{4}-\d\d-\d\d: set BEDROCK_MODEL_ID/);
+    expect(ended.summary).toMatchObject({ lines: { traced: 0 }, spend: { calls: 0 } });
+    expect(environment.judge.counts.calls).toBe(0);
+  } finally {
+    environment.judge.behave({});
+  }
+  const mended = summaryOf(await judgeInBatch('ended', 3, { judge: 'converse' }));
+  expect(mended.verdictsByScorer.safety).toEqual({ yes: 3 });
+});
+
 test('a run with enough captures is one job, at half the price, and asks Converse nothing', async () => {
   const summary = summaryOf(await judgeInBatch('enough', RECORDS));
   expect(summary.batch?.jobs).toMatchObject([{ records: RECORDS, status: 'Completed' }]);
@@ -102,6 +118,10 @@ test('a run with enough captures is one job, at half the price, and asks Convers
   const online = priceCall(DEFAULT_JUDGE_MODEL, { inputTokens, outputTokens }) ?? 0;
   expect(usd).toBeCloseTo(online / 2, 6);
   expect((await spending()).spentUsd).toBeGreaterThan(0);
+  // What was to be expected, before anything was asked.
+  expect(summary.estimate).toMatchObject({ captures: RECORDS, judgedCaptures: RECORDS });
+  expect((summary.estimate?.usd ?? 0) / (usd ?? 0)).toBeGreaterThan(0.3);
+  expect((summary.estimate?.usd ?? 0) / (usd ?? 0)).toBeLessThan(3);
 });
 
 test('the answers applied once more are neither booked nor given back twice', async () => {

@@ -73,6 +73,16 @@ beforeAll(async () => {
         result: () => estimate,
       };
     },
+    estimateSizes: (_, { captures, bytes }) => ({
+      captures,
+      judgedCaptures: captures,
+      judgeCalls: captures,
+      inputTokens: bytes,
+      outputTokens: 0,
+      usd: 0,
+      model: 'm',
+      basis: 'sizes',
+    }),
     remainingMs: () => 900_000,
   };
 }, 120_000);
@@ -123,6 +133,12 @@ describe('one object', () => {
     const read = chunks.map(({ start, end }) => bytes.subarray(start, end + 1).toString()).join('');
     expect(read.trimEnd()).toBe(body.trimEnd());
     expect(new Set(chunks.map(({ experimentId }) => experimentId))).toEqual(new Set(['7']));
+    // Before anything is judged it is known what that may cost; nothing is where nothing is judged.
+    const plan = await dependencies.storage.getJson<PlanReceipt>(WORK, 'runs/many/plan/00000000.json');
+    const planned = chunks.reduce((sum, { start, end }) => sum + end - start + 1, 0);
+    expect(plan?.estimate).toMatchObject({ captures: 1201, inputTokens: planned, basis: 'sizes' });
+    await planCaptures(request('unjudged', { ...event(key), evaluate: false }), dependencies);
+    expect(await dependencies.storage.getJson(WORK, 'runs/unjudged/plan/00000000.json')).not.toHaveProperty('estimate');
   });
 
   test('an empty file is planned as nothing', async () => {

@@ -74,6 +74,13 @@ describe('at the start of runs', () => {
     );
   });
 
+  test('a model that is there again is found again', async () => {
+    const tell = watch('missing');
+    expect(await tell()).toMatchObject({ level: 'error' });
+    rig.behave({ models: { [BASE]: { state: 'active' } } });
+    expect(await tell()).toBeUndefined();
+  });
+
   test('a look-up that fails stops nothing, and is told', async () => {
     const troubles: unknown[] = [];
     const nowhere = new BedrockClient({

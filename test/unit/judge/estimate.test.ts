@@ -119,6 +119,9 @@ test('from sizes alone it is within a factor of two', () => {
   expect(rough.judgeCalls).toBe(exact.judgeCalls);
   expect((rough.usd as number) / (exact.usd as number)).toBeGreaterThan(0.5);
   expect((rough.usd as number) / (exact.usd as number)).toBeLessThan(2);
+  // What is cut in the request is not paid: images of megabytes cost what the longest text costs.
+  const longest = estimateFromSizes(settings, scorers, converse, { captures: 1, bytes: 1e6 });
+  expect(estimateFromSizes(settings, scorers, converse, { captures: 1, bytes: 7e7 }).usd).toBe(longest.usd);
   expect(estimateFromSizes(settings, scorers, converse, { captures: 0, bytes: 0 })).toMatchObject({
     usd: 0,
     judgeCalls: 0,
