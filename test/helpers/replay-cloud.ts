@@ -103,14 +103,14 @@ export class CloudRun {
   }
 
   /** @param startsInMs time from now to the start of the clock; less than 0: it has started before */
-  plan(startsInMs: number): Promise<ReplayPlanResult> {
+  plan(startsInMs: number, remainingMs: number | (() => number) = PLENTY_MS): Promise<ReplayPlanResult> {
     const { storage } = this.#cloud;
     return planReplay(
       { input: this.#input, run: this.#execution },
       {
         storage,
         environment: this.#environment,
-        remainingMs: () => PLENTY_MS,
+        remainingMs: typeof remainingMs === 'number' ? () => remainingMs : remainingMs,
         now: () => Date.now() - START_LEAD_MS + startsInMs,
       },
     );

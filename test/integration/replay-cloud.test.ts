@@ -484,6 +484,29 @@ describe('what cannot or need not be sent', () => {
   );
 
   test(
+    'more than can be read in the time that a function has',
+    async () => {
+      await cloud.put(
+        'dry/00',
+        Array.from({ length: 6 }, (_, i) => chatLine(`d-${i}`, i, `dry ${i}`, 'Fine.')),
+      );
+      const input = { source: source('dry'), target: { url: endpoint.url } };
+      await expect(cloud.run(input).plan(0, 180_000)).rejects.toMatchObject({
+        name: 'ReplayTooLarge',
+        message: expect.stringMatching(/got: 0 of 1 files begun in the time there was; .*narrow the window/),
+      });
+      let calls = 0;
+      // The captures are indexed in time, counting them is not.
+      const late = () => (++calls > 2 ? 0 : 900_000);
+      await expect(cloud.run({ ...input, dryRun: true }).plan(0, late)).rejects.toMatchObject({
+        name: 'ReplayTooLarge',
+        message: expect.stringMatching(/got: 0 requests counted in the time there was/),
+      });
+    },
+    TEST_MS,
+  );
+
+  test(
     'nothing in the window',
     async () => {
       const window = { from: '2026-11-20T10:59:00Z', to: '2026-11-20T10:59:01Z' };

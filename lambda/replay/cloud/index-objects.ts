@@ -16,6 +16,9 @@ const MAX_RECORDS = 10_000_000;
 const AHEAD = 8;
 const SMALL_BYTES = 8 * 1024 * 1024;
 
+/** How often the time is looked at within a large file. */
+const RECORDS_BETWEEN_CHECKS = 1000;
+
 export interface IndexedCaptures {
   files: CaptureObject[];
   index: SortedIndex;
@@ -49,27 +52,31 @@ export async function indexObjects(
   const conversations = new ConversationFinder();
   const ahead = new ReadAhead(storage, files);
   let records = 0;
-  const tooLarge = (got: string, expected: string): PermanentError =>
-    new PermanentError('ReplayTooLarge', 'The captures are too many to be planned in one execution', {
-      got,
-      expected: `${expected}; narrow the window (source.from, source.to) or the prefix`,
-    });
+  const checkTime = (): void => {
+    if (limits.remainingMs() > 0) return;
+    throw tooLarge(`${ahead.next} of ${files.length} files begun in the time there was`, 'what can be read in it');
+  };
   const index = await indexFor(files, job.options, job.window, onSkipped, {
     scan: (file: SourceFile): AsyncIterable<ScannedLine> => {
-      const ordinal = ahead.next;
-      if (limits.remainingMs() <= 0) {
-        throw tooLarge(`${ordinal} of ${files.length} files read in the time there was`, 'what can be read in it');
-      }
+      checkTime();
       conversations.file(file);
       return scanBlocks(ahead.blocks());
     },
     onRecord: (bytes, entry) => {
+      if (records % RECORDS_BETWEEN_CHECKS === 0) checkTime();
       if (++records > MAX_RECORDS) throw tooLarge(`more than ${MAX_RECORDS} records`, `${MAX_RECORDS} at most`);
       conversations.record(bytes, entry);
     },
   });
   return { files, index, conversations };
 }
+
+/** The error of a replay that planning cannot hold, with what to do. */
+export const tooLarge = (got: string, expected: string): PermanentError =>
+  new PermanentError('ReplayTooLarge', 'The captures are too many to be planned in one execution', {
+    got,
+    expected: `${expected}; narrow the window (source.from, source.to) or the prefix`,
+  });
 
 const captureObject = ({ bucket, key, etag, versionId, size }: ObjectFacts): CaptureObject => ({
   bucket,

@@ -9,13 +9,15 @@ import {
 import { ManifestWriter } from '../../run/manifest-writer.ts';
 import { type DryRun, dryRun } from '../dry-run.ts';
 import { maxConcurrencyOf, overridesOf, scheduleOf, sliceMsOf, timingOf } from '../replay.ts';
+import type { IndexEntry } from '../source/types.ts';
 import { schedule } from '../timing.ts';
 import type { ReplayEnvironment } from './environment.ts';
-import { type IndexedCaptures, indexObjects } from './index-objects.ts';
+import { type IndexedCaptures, indexObjects, tooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
 import { SHARD_LEAD_MS, START_LEAD_MS, shardBounds, WARMUP_LEAD_MS } from './limits.ts';
 import type { ReplayPlan, ShardPlan } from './plan.ts';
 import { RangeReader } from './range-reader.ts';
+import type { CaptureObject } from './schedule-file.ts';
 import { type Concurrency, WindowCutter } from './sharding.ts';
 import { SkippedLines } from './skipped-lines.ts';
 import { cloudTarget } from './target.ts';
@@ -31,6 +33,8 @@ export interface PlanDependencies {
 
 /** Kept of the function's time for making and writing the schedule of 10 million requests. */
 const SCHEDULE_RESERVE_MS = 180_000;
+/** Kept of it for what a dry run has found. */
+const DRY_RUN_RESERVE_MS = 20_000;
 
 /**
  * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `SecretNotAllowed`,
@@ -52,7 +56,7 @@ export async function planReplay(
   try {
     captures = await indexObjects(storage, scope, job, (line) => skipped.add(line), limits);
     const { shards, found } = job.dryRun
-      ? { shards: [], found: await dryRunOf(storage, captures, job, skipped) }
+      ? { shards: [], found: await dryRunOf(storage, captures, job, skipped, remainingMs) }
       : { shards: await cutAndWrite(storage, captures, job, bounds, { bucket, run: run.name }), found: undefined };
     await skipped.store(storage, bucket, run.name);
     const plan = planOf(job, captures, shards, skipped.reasons, run.name, now(), found);
@@ -96,9 +100,27 @@ async function dryRunOf(
   { files, index }: IndexedCaptures,
   { options }: ReplayJob,
   skipped: SkippedLines,
+  remainingMs: () => number,
 ): Promise<DryRun> {
-  const reader = new RangeReader(storage, files);
+  const reader = new TimedReader(storage, files, () => remainingMs() - DRY_RUN_RESERVE_MS);
   return dryRun(files, index, scheduleOf(options), overridesOf(options), (line) => skipped.add(line), reader);
+}
+
+/** Ends in words what Lambda would end without them. */
+class TimedReader extends RangeReader {
+  readonly #remainingMs: () => number;
+  #records = 0;
+
+  constructor(storage: Storage, files: readonly CaptureObject[], remainingMs: () => number) {
+    super(storage, files);
+    this.#remainingMs = remainingMs;
+  }
+
+  override expect(entries: readonly IndexEntry[]): void {
+    if (this.#remainingMs() <= 0) throw tooLarge(`${this.#records} requests counted in the time there was`, 'fewer');
+    this.#records += entries.length;
+    super.expect(entries);
+  }
 }
 
 const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);
