@@ -16,10 +16,10 @@ const SENDS_BEFORE_HALVING = 3;
 const FAILED_IN_A_ROW_IS_SUSPECT = 10;
 
 /**
- * That this many traces are refused and not one is taken is a fault between us and the server, not of the traces: it
- * fails the chunk. Fewer may be what they seem.
+ * That this many traces are refused and not one is taken may be a fault between us and the server, not of the traces: it
+ * fails the chunk unless the server takes another one. Fewer may be what they seem.
  */
-const REFUSED_IS_A_FAULT = 20;
+const REFUSED_IS_SUSPECT = 20;
 
 export interface Delivery<T extends { traceId: string }> {
   retry: RetryPolicy;
@@ -80,13 +80,24 @@ export class Deliveries<T extends { traceId: string }> {
     const { written, alreadyThere, refused } = this.#result;
     if (this.#suspects.length > 0) await this.#trySuspects();
     const taken = written.length + alreadyThere.length;
-    if (taken === 0 && refused.length >= REFUSED_IS_A_FAULT) {
+    if (taken === 0 && refused.length >= REFUSED_IS_SUSPECT && !(await this.#takesAny())) {
       throw new PermanentError('MlflowRefusesAll', 'MLflow refused every trace', {
         got: `${refused.length} traces refused; the first: ${refused[0]?.reason.message}`,
         expected: 'some of them to be taken',
       });
     }
     return this.#result;
+  }
+
+  /** Whether the server takes a trace that is known to be good. */
+  async #takesAny(): Promise<boolean> {
+    try {
+      await withRetries(this.#delivery.retry, () => this.#delivery.control());
+      return true;
+    } catch (error) {
+      if (error instanceof MlflowRefusedError) return false;
+      throw error;
+    }
   }
 
   async #trySuspects(): Promise<void> {
@@ -105,10 +116,7 @@ export class Deliveries<T extends { traceId: string }> {
         reason: { name: 'MlflowFailsOnTrace', message: error.message },
       });
     }
-    for (const { trace, error } of verdicts.refused) {
-      if (!(error instanceof MlflowRefusedError)) throw error;
-      await this.#refused([trace], error);
-    }
+    for (const { trace, error } of verdicts.refused) await this.#refused([trace], error);
   }
 
   /** After an unknown outcome: what is there was written by us (or by a twin of this run), the rest is to be sent. */

@@ -3,7 +3,7 @@
  * proof by itself: only a trace that fails again and again on a server that takes others between is at fault.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { MlflowRetryableError } from './errors.ts';
+import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import type { RetryPolicy } from './retry.ts';
 
 /**
@@ -36,14 +36,14 @@ export interface Trial<T> {
 export interface Verdicts<T> {
   written: string[];
   guilty: Suspect<T>[];
-  /** Answered with what is no 5xx at last. */
-  refused: { trace: T; error: unknown }[];
+  /** Refused (4xx) at last. */
+  refused: { trace: T; error: MlflowRefusedError }[];
 }
 
 /**
  * Sends each suspect again, round by round, until it is taken or found guilty.
  *
- * @throws MlflowRetryableError when some are neither after all rounds
+ * @throws MlflowRetryableError when some are neither after all rounds, and what must stop the writing
  */
 export async function trySuspects<T extends { traceId: string }>(
   suspects: readonly Suspect<T>[],
@@ -63,12 +63,14 @@ export async function trySuspects<T extends { traceId: string }>(
         if (!existing.has(trace.traceId)) await trial.send(trace);
         verdicts.written.push(trace.traceId);
       } catch (error) {
-        if (!(error instanceof MlflowRetryableError)) verdicts.refused.push({ trace, error });
-        else {
-          const proofs = suspect.proofs + (isWell && trial.mayBeTheContent(error) ? 1 : 0);
-          if (proofs >= PROOFS) verdicts.guilty.push({ trace, error });
-          else open.push({ trace, error, proofs });
+        if (error instanceof MlflowRefusedError) {
+          verdicts.refused.push({ trace, error });
+          continue;
         }
+        if (!(error instanceof MlflowRetryableError)) throw error;
+        const proofs = suspect.proofs + (isWell && trial.mayBeTheContent(error) ? 1 : 0);
+        if (proofs >= PROOFS) verdicts.guilty.push({ trace, error });
+        else open.push({ trace, error, proofs });
       }
     }
     left = open;

@@ -95,14 +95,18 @@ export class TraceWriter {
   ): Promise<WriteTracesResult> {
     const { rest } = this.#options;
     const controls = new ControlTraces(rest, experiment);
-    const deliveries = new Deliveries<T>({
-      ...way,
-      retry: rest.retry,
-      control: () => way.send([way.prepare(controls.make())]),
-      checkRefusal: async () => {
-        await getExperiment(rest, experiment.id);
-      },
-    });
+    const checkRefusal = async () => {
+      await getExperiment(rest, experiment.id);
+    };
+    const control = async () => {
+      try {
+        await way.send([way.prepare(controls.make())]);
+      } catch (error) {
+        if (error instanceof MlflowRefusedError && !error.routeMissing) await checkRefusal();
+        throw error;
+      }
+    };
+    const deliveries = new Deliveries<T>({ ...way, retry: rest.retry, control, checkRefusal });
     try {
       await work(deliveries);
       return await deliveries.result();

@@ -288,6 +288,18 @@ describe.each([
     await expect(client.writeTraces(experiment, traces(30))).rejects.toMatchObject({ name: 'MlflowRefusesAll' });
   });
 
+  test('many that are refused, on a server that takes another one, are what they seem', async () => {
+    const many = traces(30);
+    server.expect(ids(many));
+    server.fault((request) =>
+      request.path === path && server.tracesOf(request).length > 0
+        ? { kind: 'reply', status: 400, body: 'no' }
+        : undefined,
+    );
+    expect((await client.writeTraces(experiment, many)).refused).toHaveLength(30);
+    expect(server.to(DELETE)).toHaveLength(1);
+  });
+
   test('denied access stops at once', async () => {
     server.fault((request) => (request.path === path ? { kind: 'reply', status: 403 } : undefined));
     await expect(client.writeTraces(experiment, records)).rejects.toMatchObject({ name: 'MlflowAccessDenied' });
