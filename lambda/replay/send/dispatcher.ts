@@ -65,6 +65,16 @@ export class Dispatcher {
     return this.#inFlight.size;
   }
 
+  /** Requests under way that were sent less than `ageMs` ago. */
+  youngInFlight(now: number, ageMs: number): number {
+    let old = 0;
+    for (const exchange of this.#inFlight) {
+      if (now - exchange.startedAt < ageMs) break;
+      old++;
+    }
+    return this.#inFlight.size - old;
+  }
+
   /**
    * Starts the clock: requests due 0 ms after it go at `at` (a time of `performance.now()`).
    *

@@ -14,6 +14,32 @@ const FIRST_LATENCY_MS = 100;
 /** Weight of a new reply in the moving average. */
 const WEIGHT = 0.05;
 const SWEEP_EVERY = 10;
+/** A request that has been under way for so many times the usual latency, and at least so long, may keep its connection. */
+const SLOW_LATENCIES = 3;
+const SLOW_MS = 300;
+
+export interface ConnectionNeed {
+  /** Most requests that will be due within the time that a reply takes. */
+  peak: number;
+  inFlight: number;
+  /** Of those in flight, the ones that have not been long. */
+  young: number;
+  /** Until the next request is due. */
+  nextMs: number;
+  /** Time to a reply. */
+  latencyMs: number;
+  /** Requests under way at most. */
+  limit: number;
+}
+
+/**
+ * Connections that should be spare now. Those of a burst that is under way are free again when the next one comes: opened
+ * beside them, twice the connections would be open, and the target would accept them while it answers the burst.
+ */
+export function sparesNeeded({ peak, inFlight, young, nextMs, latencyMs, limit }: ConnectionNeed): number {
+  const returning = nextMs > latencyMs ? young : 0;
+  return Math.max(0, Math.min(peak - returning, limit - inFlight));
+}
 
 export class Warmer {
   readonly #pool: ConnectionPool;
@@ -48,9 +74,17 @@ export class Warmer {
   start(elapsedMs: () => number): void {
     this.#timer = setInterval(() => {
       if (++this.#rounds % SWEEP_EVERY === 0) this.#pool.sweep();
-      const peak = this.#dispatcher.queue.peak(this.#latencyMs, elapsedMs() + AHEAD_MS);
-      const room = this.#limit - this.#dispatcher.inFlight;
-      this.#pool.warm(Math.min(peak, room), AT_A_TIME);
+      const { inFlight, queue } = this.#dispatcher;
+      const now = performance.now();
+      const needed = sparesNeeded({
+        peak: queue.peak(this.#latencyMs, elapsedMs() + AHEAD_MS),
+        inFlight,
+        young: this.#dispatcher.youngInFlight(now, Math.max(SLOW_MS, SLOW_LATENCIES * this.#latencyMs)),
+        nextMs: this.#dispatcher.slack(now),
+        latencyMs: this.#latencyMs,
+        limit: this.#limit,
+      });
+      this.#pool.warm(needed, AT_A_TIME);
     }, INTERVAL_MS);
   }
 
