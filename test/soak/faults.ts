@@ -1,6 +1,6 @@
 /** The faults of the soak: all at once, for as long as it lasts, from draws that are the same in every run. */
 import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
-import { type FaultRule, firstFault, mixOf } from '../helpers/fault-proxy.ts';
+import { type Fault, type FaultRule, firstFault, mixOf } from '../helpers/fault-proxy.ts';
 import { inBucket, isTraceWrite, slowDown } from '../helpers/fault-rules.ts';
 import type { FaultyEnvironment } from '../helpers/faulty-environment.ts';
 import { POISON } from './records.ts';
@@ -21,7 +21,10 @@ const poison: FaultRule = (request) =>
     ? { kind: 'reply', status: 400, body: '{"error_code":"INVALID_PARAMETER_VALUE"}' }
     : undefined;
 
-/** Together 4% of the requests of the functions to S3. */
+/** Not a fault that is retried: whatever meets it fails its run. */
+const DENIED: Fault = { kind: 'reply', status: 403, body: '{"error_code":"PERMISSION_DENIED"}' };
+
+/** Together 3% of the requests of the functions to S3, and 2% of what they write. */
 const S3_FAULTS = mixOf(
   [
     [0.02, slowDown],
@@ -41,11 +44,25 @@ export interface InjectedFaults {
   kills: number;
 }
 
-/** Switches all faults on. `stop` heals, and says what was injected. */
-export function startFaults(faulty: FaultyEnvironment): { stop(): InjectedFaults } {
+export interface SoakFaults {
+  /** MLflow denies access to the next requests for traces. */
+  denyNext(requests: number): void;
+  /** Heals, and says what was injected. */
+  stop(): InjectedFaults;
+}
+
+/** Switches all faults on. */
+export function startFaults(faulty: FaultyEnvironment): SoakFaults {
+  let denials = 0;
+  // Chunks are to fail, not their planning alone: of that there is no retry but the same input again.
+  const denied: FaultRule = ({ path }) => {
+    if (denials === 0 || !path.includes('/traces')) return undefined;
+    denials -= 1;
+    return DENIED;
+  };
   const writesCut = mixOf([[0.02, { kind: 'cutAfter' }]], 3);
   const isWorkPut = inBucket(faulty.pipeline.outputs.workBucket, 'PUT');
-  faulty.mlflowProxy.inject(firstFault(poison, MLFLOW_FAULTS));
+  faulty.mlflowProxy.inject(firstFault(denied, poison, MLFLOW_FAULTS));
   faulty.s3Proxy.inject(firstFault((request) => (isWorkPut(request) ? writesCut(request) : undefined), S3_FAULTS));
   faulty.environment.judge.behave(JUDGE_FAULTS);
   const draw = pseudoRandom(4);
@@ -57,6 +74,9 @@ export function startFaults(faulty: FaultyEnvironment): { stop(): InjectedFaults
     });
   }, KILL_EVERY_MS);
   return {
+    denyNext: (requests) => {
+      denials = requests;
+    },
     stop: () => {
       clearInterval(timer);
       const injected = { mlflow: faulty.mlflowProxy.injected(), s3: faulty.s3Proxy.injected(), kills };

@@ -13,7 +13,7 @@ import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python-presets.ts';
 import type { DeployedPipeline, Outcome } from '../helpers/deployed-pipeline.ts';
 import { FaultyEnvironment } from '../helpers/faulty-environment.ts';
-import { startFaults } from './faults.ts';
+import { type SoakFaults, startFaults } from './faults.ts';
 import { HOURS, type SoakCounts, soakFiles } from './records.ts';
 
 const DEFAULT_RECORDS = 200_000;
@@ -31,8 +31,13 @@ const RUN_LIMIT_MS = 60 * 60_000;
 /** Runs at a time, and chunks of each: with two requests a chunk enough that MLflow is busy while others wait to retry. */
 const RUNS_AT_ONCE = 2;
 const CHUNKS_AT_ONCE = '6';
+/** Requests that MLflow denies access to, among the first files and among the backfills: some runs have to fail. */
+const DENIALS = 20;
 /** Retries under fire, then as many without faults. */
 const MOST_ROUNDS = 6;
+
+/** In place of FAILED: a later run was to do what this one left undone. */
+const RETRIED = 'RETRIED';
 
 const started = Date.now();
 const log = (line: string): void =>
@@ -58,9 +63,9 @@ async function soak({ pipeline }: FaultyEnvironment) {
   const faults = startFaults(faulty);
   const begun = Date.now();
 
-  const delivered = await deliver(pipeline, counts);
+  const delivered = await deliver(pipeline, counts, faults);
   log(`${delivered.length} executions by the rule and by hand have ended: ${statuses(delivered)}`);
-  const loaded = await backfill(pipeline, counts);
+  const loaded = await backfill(pipeline, counts, faults);
   log(`${loaded.length} backfills have ended: ${statuses(loaded)}`);
   const underFire = await retryFailed(pipeline, [...delivered, ...loaded]);
   const injected = faults.stop();
@@ -86,13 +91,26 @@ async function soak({ pipeline }: FaultyEnvironment) {
     expected: counts,
     settledRuns: settled.map(({ name }) => name),
   });
-  return { records, seconds, perSecond: Math.round(counts.lines / seconds), injected, ...found };
+  const failedRuns = healed.filter(({ status }) => status === RETRIED).length;
+  const problems = [...healed, ...back, ...rejudged, ...settled]
+    .filter(({ status }) => status !== 'SUCCEEDED' && status !== RETRIED)
+    .map(({ name, cause }) => `a run that no retry has healed: ${name}: ${cause?.slice(0, 400)}`);
+  return {
+    records,
+    seconds,
+    perSecond: Math.round(counts.lines / seconds),
+    injected,
+    failedRuns,
+    ...found,
+    problems: [...problems, ...found.problems],
+  };
 }
 
 /** Files that the rule delivers, every second of them twice at once. */
-async function deliver(pipeline: DeployedPipeline, counts: SoakCounts): Promise<Outcome[]> {
+async function deliver(pipeline: DeployedPipeline, counts: SoakCounts, faults: SoakFaults): Promise<Outcome[]> {
   const byHand: string[] = [];
   let files = 0;
+  faults.denyNext(DENIALS);
   for (const file of soakFiles(0, evaluated, 'delivered')) {
     const key = faulty.key(file.name, 10 + HOURS);
     await pipeline.put(key, file.lines);
@@ -109,7 +127,7 @@ async function deliver(pipeline: DeployedPipeline, counts: SoakCounts): Promise<
 }
 
 /** All other files by backfills, the first hour by two at once that no claim keeps apart; MLflow is restarted midway. */
-async function backfill(pipeline: DeployedPipeline, counts: SoakCounts): Promise<Outcome[]> {
+async function backfill(pipeline: DeployedPipeline, counts: SoakCounts, faults: SoakFaults): Promise<Outcome[]> {
   await pipeline.disableRule();
   for (const file of soakFiles(evaluated, records, 'loaded')) {
     await pipeline.put(faulty.key(file.name, 10 + file.hour), file.lines);
@@ -120,6 +138,7 @@ async function backfill(pipeline: DeployedPipeline, counts: SoakCounts): Promise
   let restarted: Promise<void> | undefined;
   const outcomes = await inTurn(hours, async (hour) => {
     if (hour === HOURS / 2) restarted = faulty.restartMlflow();
+    if (hour === 1) faults.denyNext(DENIALS);
     const outcome = await pipeline.run(backfillInput(pipeline, hour), RUN_LIMIT_MS);
     log(`hour ${hour}: ${outcome.status} ${JSON.stringify(outcome.summary?.lines)}`);
     return outcome;
@@ -133,22 +152,25 @@ function backfillInput(pipeline: DeployedPipeline, hour: number): object {
   return { bucket: pipeline.outputs.captureBucket, prefix, evaluate: false };
 }
 
-/** Retries what failed, round by round, as the cause of the failure says. */
+/**
+ * Retries what failed, round by round, as the cause of the failure says.
+ *
+ * @returns all outcomes, those of the retries at the end
+ */
 async function retryFailed(pipeline: DeployedPipeline, outcomes: Outcome[]): Promise<Outcome[]> {
   const all = [...outcomes];
-  let failed = outcomes.filter(({ status }) => status !== 'SUCCEEDED');
-  for (let round = 1; failed.length > 0 && round <= MOST_ROUNDS; round += 1) {
+  for (let round = 1; round <= MOST_ROUNDS; round += 1) {
+    const failed = all.filter(({ status }) => status !== 'SUCCEEDED' && status !== RETRIED);
+    if (failed.length === 0) break;
     for (const { name, error, cause } of failed) log(`${name} failed: ${error}: ${cause?.slice(0, 400)}`);
     const retries = await inTurn(failed, ({ cause, input }) =>
       pipeline.run(JSON.parse(/\{"retry":.*\}\}/.exec(cause ?? '')?.[0] ?? JSON.stringify(input)), RUN_LIMIT_MS),
     );
     log(`round ${round} of retries: ${statuses(retries)}`);
-    // What is retried is done by the retry, and no longer failed itself.
-    for (const outcome of failed) all[all.indexOf(outcome)] = { ...outcome, status: 'RETRIED' };
+    for (const outcome of failed) outcome.status = RETRIED;
     all.push(...retries);
-    failed = retries.filter(({ status }) => status !== 'SUCCEEDED');
   }
-  return all.map((outcome) => (outcome.status === 'RETRIED' ? { ...outcome, status: 'SUCCEEDED' } : outcome));
+  return all;
 }
 
 function hasRefused({ summary }: Outcome): boolean {
