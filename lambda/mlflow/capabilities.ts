@@ -21,9 +21,10 @@ const BATCH_READ_SINCE = [3, 11];
 const MERGING_SINCE = [3, 13];
 /**
  * Before 3.13, `/v1/traces` drops tags. 3.13 gives all traces of a request the tags of the last one, and puts quotes
- * around sessions.
+ * around sessions. Until 3.16 a span that comes twice has its tokens counted twice: two runs that overlap, or a request
+ * that arrives after we have given it up, would double them.
  */
-const OTLP_SINCE = [3, 14];
+const OTLP_SINCE = [3, 17];
 
 const atLeast = (version: number[], since: number[]): boolean => {
   const [major = 0, minor = 0] = version;

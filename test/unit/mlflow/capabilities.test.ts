@@ -5,7 +5,8 @@ test.each([
   ['3.10.1', { otlp: false, batchRead: false, mergesTraces: false }],
   ['3.11.1', { otlp: false, batchRead: true, mergesTraces: false }],
   ['3.13.0', { otlp: false, batchRead: true, mergesTraces: true }],
-  ['3.14.0', { otlp: true, batchRead: true, mergesTraces: true }],
+  ['3.14.0', { otlp: false, batchRead: true, mergesTraces: true }],
+  ['3.16.0', { otlp: false, batchRead: true, mergesTraces: true }],
   ['3.17.2', { otlp: true, batchRead: true, mergesTraces: true }],
   ['4.0.0rc1', { otlp: true, batchRead: true, mergesTraces: true }],
 ])('version %s', (version, expected) => {
