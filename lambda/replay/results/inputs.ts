@@ -3,9 +3,9 @@
 import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
-import { createInterface } from 'node:readline';
 import type { PreparedRequest } from '../request/prepared.ts';
 import type { Turn } from '../request/sessions.ts';
+import { scanLines } from '../source/lines.ts';
 import { LineWriter } from './line-writer.ts';
 
 /** Above this the file would be gigabytes that no reader of it can hold; the requests themselves are in the captures. */
@@ -80,10 +80,10 @@ export class InputsFile {
 
   async #writeInOrder(out: NodeJS.WritableStream): Promise<void> {
     let first = true;
-    for await (const line of createInterface({
-      input: createReadStream(this.#spool.path),
-      crlfDelay: Number.POSITIVE_INFINITY,
-    })) {
+    // Not by Node's readline: it reads the whole file ahead of a disk that is slower than it.
+    for await (const { bytes, length } of scanLines(this.#spool.path)) {
+      if (!bytes) throw new Error(`A request of ${length} bytes is too long for inputs.json`);
+      const line = bytes.toString('utf8');
       const tab = line.indexOf('\t');
       const written = out.write(
         `${first ? '' : ','}{"session_id":${line.slice(0, tab)},"payloads":[${line.slice(tab + 1)}]}`,
