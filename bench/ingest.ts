@@ -5,9 +5,9 @@ import type { Log } from '../local/python-environment.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../local/python-presets.ts';
 import { PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
 import { numberFlag } from './support/flags.ts';
-import { ingestCeiling, WriteRecorder } from './support/ingest-ceiling.ts';
 import { chatFile } from './support/records.ts';
 import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
+import { WriteRecorder, writeCeiling } from './support/write-ceiling.ts';
 
 const OF_CEILING = 0.8;
 
@@ -51,7 +51,7 @@ export async function ingest(log: Log, plan: IngestPlan): Promise<BenchResult> {
       const recorder = await WriteRecorder.start(stack.mlflow.url);
       try {
         await stack.ours('log-traces', `ceiling-${n}`, key, recorder.url);
-        ceilings.push(round(await ingestCeiling(stack.mlflow.url, recorder.writes, plan.records), 1));
+        ceilings.push(round(await writeCeiling(stack.mlflow.url, recorder.writes, plan.records), 1));
       } finally {
         await recorder.stop();
       }
@@ -84,10 +84,10 @@ export async function ingest(log: Log, plan: IngestPlan): Promise<BenchResult> {
         'MLflow client of the peer': PEER_MLFLOW,
       },
       checks: [
-        // Where MLflow's own ceiling is below what the ratio asks for, 0.8 of that ceiling is asked.
-        median(ceilings) < plan.target * median(rates(peer))
-          ? atLeast('share of MLflow’s own ceiling', ofCeiling, OF_CEILING)
-          : atLeast('ratio of records a second', ratio, plan.target),
+        // Where the ratio is missed, MLflow must be what holds it: 0.8 of its own ceiling is asked.
+        ratio >= plan.target
+          ? atLeast('ratio of records a second', ratio, plan.target)
+          : atLeast(`share of MLflow’s own ceiling (${plan.target} × the peer is missed)`, ofCeiling, OF_CEILING),
         atMost('peak memory, MB', rss(ours), 120),
       ],
       notes: [

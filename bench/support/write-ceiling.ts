@@ -1,11 +1,11 @@
 /**
- * What MLflow itself can take of traces: the very requests that our processor sends, recorded beforehand, posted by a
- * bare client that does nothing else, to an idle server. No client that writes these traces to this server can be faster.
+ * What MLflow itself can take: the very requests that our side sends to write, recorded beforehand, posted by a bare
+ * client that does nothing else, to an idle server. No client that writes this to this server can be faster.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** One write, and how many traces are in it. */
+/** A request that writes. */
 interface Write {
   method: string;
   path: string;
@@ -17,14 +17,21 @@ interface Write {
 const AT_ONCE = [1, 2, 4];
 const KEPT_HEADERS = ['content-type', 'x-mlflow-experiment-id'];
 
-/** Writes of traces, by OTLP or as an artifact and a trace; all other requests read. */
+/** Writes of traces, by OTLP or as an artifact and a trace, and of a trace's verdicts; all other requests read. */
 const isWrite = (method: string, path: string): boolean =>
   (method === 'POST' && (path === '/v1/traces' || path === '/api/3.0/mlflow/traces')) ||
   (method === 'PUT' && path.startsWith('/api/2.0/mlflow-artifacts/artifacts/'));
 
+/** What MLflow would say: a posted trace comes back with the tags that it has. */
+function answerTo(path: string, body: Buffer): unknown {
+  if (path !== '/api/3.0/mlflow/traces') return {};
+  const { trace } = JSON.parse(body.toString()) as { trace: { trace_info: Record<string, unknown> } };
+  return { trace: { trace_info: { ...trace.trace_info, tags: { event_id: 'recorded' } } } };
+}
+
 /** Stands between a client and MLflow, keeps the writes to itself, and passes on the rest. */
 export class WriteRecorder {
-  readonly writes: Write[] = [];
+  readonly #writes: Write[] = [];
   readonly #server: Server;
   readonly #target: string;
 
@@ -39,6 +46,10 @@ export class WriteRecorder {
     const recorder = new WriteRecorder(target);
     await new Promise<void>((resolve) => recorder.#server.listen(0, '127.0.0.1', resolve));
     return recorder;
+  }
+
+  get writes(): readonly Write[] {
+    return this.#writes;
   }
 
   get url(): string {
@@ -57,8 +68,14 @@ export class WriteRecorder {
       }),
     );
     if (isWrite(method, path)) {
-      this.writes.push({ method, path, headers, body });
-      response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+      this.#writes.push({ method, path, headers, body });
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answerTo(path, body)));
+      return;
+    }
+    // A file of spans is read back after it was put.
+    const put = this.#writes.findLast((write) => write.method === 'PUT' && write.path === path);
+    if (method === 'GET' && put) {
+      response.writeHead(200).end(put.body);
       return;
     }
     const reply = await fetch(`${this.#target}${path}`, {
@@ -97,7 +114,7 @@ async function send(target: string, { method, path, headers, body }: Write): Pro
  * @param records number of traces in all the writes, evenly spread
  * @returns traces a second, at the concurrency that is best for the server
  */
-export async function ingestCeiling(target: string, writes: readonly Write[], records: number): Promise<number> {
+export async function writeCeiling(target: string, writes: readonly Write[], records: number): Promise<number> {
   const all = units(writes);
   const share = Math.floor(all.length / AT_ONCE.length);
   let best = 0;
