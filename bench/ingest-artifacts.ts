@@ -1,4 +1,7 @@
-/** Traces a second by the artifact path: a server without OTLP, as SageMaker's managed MLflow is. */
+/**
+ * Traces a second by the artifact path: a server without OTLP whose artifacts are in S3, as SageMaker's managed MLflow
+ * is. With `--served` the server keeps the artifacts itself.
+ */
 import type { Log } from '../local/python-environment.ts';
 import { MANAGED_MLFLOW_VERSION } from '../local/python-presets.ts';
 import { ingest } from './ingest.ts';
@@ -12,4 +15,5 @@ export const run = (log: Log, flags: string[] = []): Promise<BenchResult> =>
     rounds: numberFlag(flags, 'rounds', 3),
     target: 3,
     mlflowVersion: MANAGED_MLFLOW_VERSION,
+    artifactsInS3: !flags.includes('--served'),
   });

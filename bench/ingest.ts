@@ -18,6 +18,7 @@ export interface IngestPlan {
   /** The ratio that the product is held to. */
   target: number;
   mlflowVersion?: string;
+  artifactsInS3?: boolean;
 }
 
 /** The peer takes some 200 s for each round of 5,000; three rounds tell the machine's drift from a difference. */
@@ -30,7 +31,11 @@ export const run = (log: Log, flags: string[] = []): Promise<BenchResult> =>
   });
 
 export async function ingest(log: Log, plan: IngestPlan): Promise<BenchResult> {
-  const stack = await startBenchStack(log, plan.mlflowVersion ? { mlflowVersion: plan.mlflowVersion } : {});
+  const { mlflowVersion, artifactsInS3 } = plan;
+  const stack = await startBenchStack(log, {
+    ...(mlflowVersion ? { mlflowVersion } : {}),
+    ...(artifactsInS3 ? { artifactsInS3 } : {}),
+  });
   try {
     const ours: SideReport[] = [];
     const peer: SideReport[] = [];

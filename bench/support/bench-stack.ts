@@ -37,6 +37,7 @@ export const HANDLERS = Object.keys(CONSTRUCTS) as Handler[];
 export const ENDPOINT = 'bench-endpoint';
 const CAPTURES = 'bench-captures';
 const WORK = 'bench-work';
+const ARTIFACTS = 'bench-artifacts';
 
 /** What a side printed of its work. */
 export interface SideReport {
@@ -128,7 +129,7 @@ export class BenchStack {
   async python(script: string, args: readonly string[], more: Record<string, string> = {}): Promise<SideReport> {
     const env = {
       PATH: `${this.peer.bin}:${process.env.PATH ?? ''}`,
-      ...this.#ministack.env,
+      ...s3Environment(this.#ministack),
       MLFLOW_TRACKING_URI: this.mlflow.url,
       AWS_BEDROCK_RUNTIME_ENDPOINT: this.judge.url,
       LITELLM_LOCAL_MODEL_COST_MAP: 'True',
@@ -157,6 +158,12 @@ export class BenchStack {
   }
 }
 
+/** For MLflow's Python, which has a variable of its own for where S3 is. */
+const s3Environment = (ministack: MiniStack): Record<string, string> => ({
+  ...ministack.env,
+  MLFLOW_S3_ENDPOINT_URL: ministack.url,
+});
+
 /** A path among the packages of a Python environment. */
 function sitePackages(environment: PythonEnvironment, ...path: string[]): string {
   const lib = join(environment.bin, '..', 'lib');
@@ -176,6 +183,8 @@ export interface BenchStackOptions {
   mlflowVersion?: string;
   /** How long the judge takes to answer, milliseconds. */
   judgeMs?: number;
+  /** Artifacts are in S3, where clients put them themselves, as with SageMaker's managed MLflow. */
+  artifactsInS3?: boolean;
 }
 
 export async function startBenchStack(log: Log, options: BenchStackOptions = {}): Promise<BenchStack> {
@@ -188,13 +197,17 @@ export async function startBenchStack(log: Log, options: BenchStackOptions = {})
     log,
   });
   log('starting MLflow, the emulated S3 and the stand-in judge');
-  const [ministack, mlflow, judge] = await Promise.all([
-    startMiniStack({ log }),
-    startMlflowServer({ log, ...(options.mlflowVersion ? { version: options.mlflowVersion } : {}) }),
+  const ministack = await startMiniStack({ log });
+  const clients = emulatedClients(ministack);
+  for (const Bucket of [CAPTURES, WORK, ARTIFACTS]) await clients.s3.send(new CreateBucketCommand({ Bucket }));
+  const [mlflow, judge] = await Promise.all([
+    startMlflowServer({
+      log,
+      ...(options.mlflowVersion ? { version: options.mlflowVersion } : {}),
+      ...(options.artifactsInS3 ? { artifactRoot: `s3://${ARTIFACTS}/mlflow`, env: s3Environment(ministack) } : {}),
+    }),
     startStandInJudge({ behaviour: { delayMs: options.judgeMs ?? 0 }, keepCalls: 0 }),
   ]);
-  const clients = emulatedClients(ministack);
-  for (const Bucket of [CAPTURES, WORK]) await clients.s3.send(new CreateBucketCommand({ Bucket }));
   const bundles = await bundle(ministack, directory, log);
   return new BenchStack({ mlflow, judge, peer, reader, directory, ministack, clients, bundles });
 }
