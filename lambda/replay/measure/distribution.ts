@@ -113,15 +113,15 @@ export class Distribution {
     return this.#histogram.encode();
   }
 
-  static fromJSON(json: DistributionJson, scale: number): Distribution {
-    const distribution = new Distribution(scale);
+  static fromJSON(json: DistributionJson, scale: number, sparse = false): Distribution {
+    const distribution = new Distribution(scale, sparse);
     distribution.count = json.count;
     distribution.sum = json.sum;
     distribution.mean = json.mean;
     distribution.#squares = json.squares;
     distribution.min = json.min;
     distribution.max = json.max;
-    distribution.#histogram = HdrHistogram.ofEntries(json.buckets);
+    distribution.#histogram = HdrHistogram.ofEntries(json.buckets, sparse);
     return distribution;
   }
 }

@@ -98,8 +98,8 @@ export class HdrHistogram {
   }
 
   /** @param entries index, count, index, count, … */
-  static ofEntries(entries: readonly number[]): HdrHistogram {
-    const histogram = new HdrHistogram();
+  static ofEntries(entries: readonly number[], sparse = false): HdrHistogram {
+    const histogram = new HdrHistogram(sparse);
     for (let i = 0; i + 1 < entries.length; i += 2) histogram.#addAt(entries[i] ?? 0, entries[i + 1] ?? 0);
     return histogram;
   }

@@ -136,11 +136,11 @@ export class RunStats {
     };
   }
 
-  static fromJSON(json: RunStatsJson): RunStats {
-    const stats = new RunStats();
+  static fromJSON(json: RunStatsJson, sparse = false): RunStats {
+    const stats = new RunStats(sparse);
     for (const [metric, distribution] of Object.entries(json.distributions)) {
       const tag = metric as DistributionMetric;
-      stats.distributions.set(tag, Distribution.fromJSON(distribution, DISTRIBUTION_METRICS[tag].scale));
+      stats.distributions.set(tag, Distribution.fromJSON(distribution, DISTRIBUTION_METRICS[tag].scale, sparse));
     }
     stats.succeeded = json.succeeded;
     stats.failed = json.failed;

@@ -11,6 +11,9 @@ import { figures } from './summary.ts';
 const MAX_OPEN = 8;
 const NS_PER_MS = 1_000_000n;
 
+/** A slice has few values: as counts of all buckets, its 30 histograms would take 2 MB. */
+const unpack = (json: ReturnType<RunStats['toJSON']>): RunStats => RunStats.fromJSON(json, true);
+
 export class TimeSlices {
   readonly #sliceMs: number;
   readonly #open = new Map<number, RunStats>();
@@ -32,7 +35,7 @@ export class TimeSlices {
     if (open) return open;
     const packed = this.#packed.get(index);
     this.#packed.delete(index);
-    const stats = packed === undefined ? new RunStats(true) : RunStats.fromJSON(JSON.parse(packed));
+    const stats = packed === undefined ? new RunStats(true) : unpack(JSON.parse(packed));
     if (this.#open.size >= MAX_OPEN) {
       const oldest = Math.min(...this.#open.keys());
       this.#packed.set(oldest, JSON.stringify(this.#open.get(oldest)));
@@ -44,7 +47,7 @@ export class TimeSlices {
 
   /** Takes another process's slices of the same clock in. */
   merge(slices: Record<string, ReturnType<RunStats['toJSON']>>): void {
-    for (const [index, json] of Object.entries(slices)) this.#slice(Number(index)).merge(RunStats.fromJSON(json));
+    for (const [index, json] of Object.entries(slices)) this.#slice(Number(index)).merge(unpack(json));
   }
 
   toJSON(): Record<string, ReturnType<RunStats['toJSON']>> {
@@ -62,7 +65,7 @@ export class TimeSlices {
     const indexes = [...this.#open.keys(), ...this.#packed.keys()].sort((a, b) => a - b);
     const startNs = BigInt(Math.round(startMs * 1000)) * 1000n;
     for (const [position, index] of indexes.entries()) {
-      const stats = this.#open.get(index) ?? RunStats.fromJSON(JSON.parse(this.#packed.get(index) ?? '{}'));
+      const stats = this.#open.get(index) ?? unpack(JSON.parse(this.#packed.get(index) ?? '{}'));
       const from = startNs + BigInt(Math.round(index * this.#sliceMs)) * NS_PER_MS;
       const to = from + BigInt(Math.round(this.#sliceMs)) * NS_PER_MS;
       const found = figures(stats, { windowSeconds: this.#sliceMs / 1000, scheduled: false, slice: true });
