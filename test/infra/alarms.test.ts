@@ -84,7 +84,12 @@ it('a person hears of it by mail, if there is an address', () => {
     Endpoint: 'on-call@example.com',
     TopicArn: '<AlarmsTopic>',
   });
-  expect(resourcesOfType(templateOf(), 'AWS::SNS::Subscription')).toEqual({});
+  // Without an address the same alarms ring on the same topic, and nobody is told until somebody subscribes to it.
+  const silent = templateOf({ STACK_PREFIX: 'prod' });
+  expect(resourcesOfType(silent, 'AWS::SNS::Subscription')).toEqual({});
+  expect(resourcesOfType(silent, 'AWS::CloudWatch::Alarm')).toEqual(
+    resourcesOfType(template, 'AWS::CloudWatch::Alarm'),
+  );
 });
 
 describe('the metrics that the runs publish', () => {
