@@ -99,6 +99,8 @@ export interface ReplayPlanResult {
   outcome: 'planned' | 'empty' | 'dryRun';
   manifest: { bucket: string; key: string };
   shards: number;
+  /** Whether there is anything to be done with the replies once all are there: the judge, or traces in MLflow. */
+  evaluate: boolean;
 }
 
 /** One line of the manifest of shards: one child of the Map. */
@@ -127,6 +129,18 @@ export const replayShardRequestSchema: z.ZodType<ReplayShardRequest> = z.object(
   shard: z.number().int().min(0),
 });
 
+/** What the second Map hands to EvaluateReplay, over the same manifest: one call after another until it is done. */
+export type EvaluateReplayRequest = ReplayShardRequest;
+
+/** What EvaluateReplay returns; the counts are those of the whole shard so far. */
+export interface EvaluateReplayResult {
+  /** `false`: call it again, there is more than one function has time for. */
+  done: boolean;
+  shard: number;
+  traces: number;
+  judged: number;
+}
+
 /** What the state machine hands to SummarizeReplay. `error` is there when planning or the Map itself failed. */
 export interface SummarizeReplayRequest {
   run: ReplayExecution;
@@ -140,6 +154,21 @@ export interface SummarizeReplayResult {
   cause: string;
   /** Folder of the result set in the work bucket. */
   results: { bucket: string; prefix: string };
+  /** Whether there is a run in MLflow that waits for its figures and files: PublishReplay is next. */
+  publish: boolean;
+}
+
+/** What the state machine hands to PublishReplay. */
+export interface PublishReplayRequest {
+  run: ReplayExecution;
+}
+
+/** What PublishReplay returns. */
+export interface PublishReplayResult {
+  experiment: { id: string; name: string };
+  runId: string;
+  /** Files of the result set that were not put into MLflow, each with the reason. */
+  leftOut: string[];
 }
 
 /**
@@ -177,6 +206,12 @@ export const replayKeys = {
   shardPrefix: (run: string, shard: number) => `replays/${run}/shards/${pad(shard)}/`,
   shardsPrefix: (run: string) => `replays/${run}/shards/`,
   mapResultPrefix: (run: string) => `replays/${run}/map`,
+  /** What EvaluateReplay has done of one shard: how far it is, and the judge's verdicts. */
+  evaluationPrefix: (run: string, shard: number) => `replays/${run}/evaluations/${pad(shard)}/`,
+  evaluationsPrefix: (run: string) => `replays/${run}/evaluations/`,
+  evaluationMapResultPrefix: (run: string) => `replays/${run}/evaluation-map`,
+  /** Metrics, parameters and end of the MLflow run, from SummarizeReplay for PublishReplay. */
+  publication: (run: string) => `replays/${run}/publication.json`,
   /** The merged result set, with the names that the command line gives its files. */
   resultPrefix: (run: string) => `replays/${run}/results/`,
 };

@@ -95,6 +95,7 @@ describe('a replay in three shards, and one of which a shard was begun before', 
       error: '',
       cause: '',
       results: { bucket: replays.outputs.workBucket, prefix: `replays/${RUN}/results/` },
+      publish: false,
     });
     expect(await replays.names(replayKeys.claimPrefix(RUN))).toEqual(['0000.json', '0001.json', '0002.json']);
   });

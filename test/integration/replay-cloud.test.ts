@@ -85,6 +85,7 @@ test(
       outcome: 'planned',
       manifest: { bucket: 'work', key: `replays/${run.name}/manifest.jsonl` },
       shards: 6,
+      evaluate: false,
     });
     const plan = await run.stored();
     const manifest = await cloud.lines<ShardManifestLine>(replayKeys.manifest(run.name));
@@ -103,6 +104,7 @@ test(
       error: '',
       cause: '',
       results: { bucket: 'work', prefix: `replays/${run.name}/results/` },
+      publish: false,
     });
     // Each captured body was sent once, byte for byte.
     const expected = [...first, ...second].map(

@@ -63,7 +63,7 @@ export async function planReplay(
     const manifest = { bucket, key: replayKeys.manifest(run.name) };
     await writeManifest(storage, manifest, plan);
     await storage.putJson(bucket, replayKeys.plan(run.name), plan);
-    return { outcome: plan.outcome, manifest, shards: shards.length };
+    return { outcome: plan.outcome, manifest, shards: shards.length, evaluate: false };
   } finally {
     await captures?.index.dispose();
     await skipped.dispose();

@@ -64,6 +64,7 @@ const answer = (failure: Failure | undefined, results: SummarizeReplayResult['re
   error: failure?.error ?? '',
   cause: failure?.cause ?? '',
   results,
+  publish: false,
 });
 
 /** A Lambda's failure reaches Step Functions as JSON with its message inside; a service's own as plain text. */
