@@ -14,6 +14,7 @@ import type { Log } from '../local/python-environment.ts';
 import { AIPERF_VERSION, type Aiperf, aiperf } from './replay-support/aiperf.ts';
 import { ownLimits } from './replay-support/limits.ts';
 import { measureRun } from './replay-support/measure.ts';
+import { tolerant } from './replay-support/peer-run.ts';
 import { SCENARIOS, type Scenario, writeScenario } from './replay-support/scenarios.ts';
 import { commandOf, medianOf, ownFigures, type Run, type SideName, type Sides } from './replay-support/sides.ts';
 import { firstRequestCheck, LATENCY_MS, latencyCheck, memoryCheck } from './replay-support/targets.ts';
@@ -82,12 +83,27 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
     const checks: Check[] = [];
     const figures: Figures = { ours: {}, peer: {} };
     const ratios: number[] = [];
+    const notes: string[] = [];
+    const tell = (line: string): void => {
+      log(line);
+      notes.push(line.trimEnd());
+    };
+    // What fails is a target missed, and takes nothing with it that was measured before or could be after.
+    const attempt = async (what: string, work: () => Promise<void>): Promise<void> => {
+      try {
+        await work();
+      } catch (error) {
+        tell(`${what} failed: ${error instanceof Error ? error.message : String(error)}`);
+        checks.push({ what: `${what}: failures`, value: 1, target: '= 0', ok: false });
+      }
+    };
     for (const scenario of scenarios) {
       const rounds = numberFlag(flags, 'rounds', ROUNDS_OF[scenario.name] ?? DEFAULT_ROUNDS);
-      const sides = await runScenario(scenario, rounds, root, server.url, peer, log);
-      reportScenario(scenario, sides, figures, checks, ratios);
+      const sides: Sides = { ours: [], peer: [], bare: [] };
+      await attempt(scenario.name, () => runScenario(scenario, rounds, root, server.url, peer, sides, log, tell));
+      reportScenario(scenario, sides, withPeer, figures, checks, ratios);
     }
-    if (wanted(LIMITS)) await ownLimits(root, server.url, figures.ours, checks, log);
+    if (wanted(LIMITS)) await attempt(LIMITS, () => ownLimits(root, server.url, figures.ours, checks, log));
     return {
       name: 'replay',
       ratio: ratios.length > 0 ? round(median(ratios)) : Number.NaN,
@@ -97,6 +113,7 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
       versions: { node: process.version, aiperf: withPeer ? AIPERF_VERSION : 'not run' },
       checks,
       notes: [
+        ...notes,
         'ratio: the peer’s lateness p99 over ours, median of the scenarios; lateness is measured at the server, beside the least late request',
         'own lag: how late requests were when this product handed them to the system; the rest of the lateness is the system’s and the server’s',
         'bare: a timer and node:http for each request, with nothing recorded, as the yardstick for what machine and server leave possible',
@@ -121,29 +138,33 @@ async function runScenario(
   root: string,
   url: string,
   peer: Aiperf | undefined,
+  sides: Sides,
   log: Log,
-): Promise<Sides> {
+  tell: Log,
+): Promise<void> {
   const captures = writeScenario(root, scenario);
-  const sides: Sides = { ours: [], peer: [], bare: [] };
   for (let n = 0; n < rounds; n++) {
     for (const name of Object.keys(sides) as SideName[]) {
-      const out = join(root, `${name}-${n}-${scenario.requests}-${scenario.seconds}`);
-      const command = commandOf(name, captures, url, out, peer);
-      if (!command) continue;
-      const measured = await measureRun(url, scenario, command);
-      const run: Run = { ...measured, ...ownFigures(name, out) };
+      const once = async (attempt = 1): Promise<Run | undefined> => {
+        const out = join(root, `${name}-${n}-${attempt}-${scenario.requests}-${scenario.seconds}`);
+        const command = commandOf(name, captures, url, out, peer);
+        return command && { ...(await measureRun(url, scenario, command)), ...ownFigures(name, out) };
+      };
+      const what = `${scenario.name}, round ${n + 1}, ${name}`;
+      const run = name === 'peer' ? await tolerant(what, tell, once) : await once();
+      if (!run) continue;
       sides[name].push(run);
       log(
-        `${scenario.name}, round ${n + 1}, ${name}: lateness p99 ${run.latenessP99.toFixed(1)} ms${name === 'ours' ? ` (when sent: ${run.lagP99.toFixed(1)})` : ''}, first request ${run.firstRequestSeconds.toFixed(2)} s, ${run.megabytes.toFixed(0)} MB, latency p50 ${run.latencyP50.toFixed(2)} ms`,
+        `${what}: lateness p99 ${run.latenessP99.toFixed(1)} ms${name === 'ours' ? ` (when sent: ${run.lagP99.toFixed(1)})` : ''}, first request ${run.firstRequestSeconds.toFixed(2)} s, ${run.megabytes.toFixed(0)} MB, latency p50 ${run.latencyP50.toFixed(2)} ms`,
       );
     }
   }
-  return sides;
 }
 
 function reportScenario(
   { name, queues }: Scenario,
   sides: Sides,
+  withPeer: boolean,
   figures: Figures,
   checks: Check[],
   ratios: number[],
@@ -160,8 +181,9 @@ function reportScenario(
   const { ours, peer, bare } = sides;
   add(figures.ours, name, ours);
   add(figures.peer, name, peer);
+  if (withPeer && peer.length === 0) figures.peer[`${name}: lateness p99 ms`] = 'no figure';
   add(figures.peer, `${name}, bare`, bare);
-  if (peer.length > 0) {
+  if (peer.length > 0 && ours.length > 0) {
     const overPeer = (runs: Run[]): number => medianOf(runs, 'latenessP99') / medianOf(peer, 'latenessP99');
     const ratio = overPeer(ours);
     ratios.push(1 / ratio);
@@ -171,6 +193,7 @@ function reportScenario(
       target: `<= 1/3; bare: ${round(overPeer(bare), 3)}`,
     });
   }
+  if (ours.length === 0) return;
   checks.push(memoryCheck(name, medianOf(ours, 'megabytes')));
   checks.push(firstRequestCheck(name, medianOf(ours, 'firstRequestSeconds')));
   if (!queues) checks.push(latencyCheck(name, medianOf(ours, 'latencyP50')));
