@@ -11,7 +11,7 @@ const ATTEMPTS = 2;
  */
 export async function tolerant<T>(
   what: string,
-  log: Log,
+  tell: Log,
   run: (attempt: number) => Promise<T>,
 ): Promise<T | undefined> {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
