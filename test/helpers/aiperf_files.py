@@ -1,5 +1,6 @@
 """Reads the result files of a replay with AIPerf's own models, and prints what they hold as JSON."""
 
+import csv
 import json
 import pathlib
 import sys
@@ -26,6 +27,8 @@ slices = TimesliceCollectionExportData.model_validate_json(
 inputs = InputsFile.model_validate_json((directory / "inputs.json").read_text())
 run = DataLoader().load_run(directory)
 payloads = {session.session_id: session.payloads for session in inputs.data}
+# AIPerf writes this one and reads it nowhere: what it says must be what the other files say.
+table = {row[0]: row[1] for row in csv.reader((directory / "profile_export_aiperf.csv").open()) if row}
 
 print(
     json.dumps(
@@ -41,6 +44,8 @@ print(
             "responses": sum(len(record.responses) for record in raw),
             "requestCount": summary.request_count.avg,
             "latencyCount": summary.request_latency.count,
+            "csvRequestCount": float(table["Request Count"]),
+            "csvLatencyError": abs(float(table["Request Latency (ms)"]) - summary.request_latency.avg) > 0.01,
             "goodRequests": summary.good_request_count.avg if summary.good_request_count else None,
             "errors": sum(error.count for error in summary.error_summary),
             "wasCancelled": summary.was_cancelled,

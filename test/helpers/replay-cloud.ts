@@ -1,4 +1,6 @@
 /** A replay in the cloud, its three functions called in this process, with S3 in the emulator. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import {
   CreateBucketCommand,
   GetObjectCommand,
@@ -158,5 +160,12 @@ export class CloudRun {
 
   results(): Promise<string[]> {
     return this.#cloud.keys(replayKeys.resultPrefix(this.name));
+  }
+
+  /** Copies the result set into a folder of its own, as a person would before opening it. */
+  async download(directory: string): Promise<string> {
+    mkdirSync(directory, { recursive: true });
+    for (const name of await this.results()) writeFileSync(join(directory, name), await this.result(name));
+    return directory;
   }
 }

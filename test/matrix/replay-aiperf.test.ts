@@ -1,13 +1,23 @@
 /** Our result files in the hands of AIPerf itself: its models parse them, its plots draw them. */
 import { execFile } from 'node:child_process';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type Aiperf, aiperf } from '../../bench/replay-support/aiperf.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { recordSchema } from '../helpers/aiperf-files.ts';
 import { findChromium } from '../helpers/chromium.ts';
-import { captureLine, chatLine, type Replayed, ReplayFolder, replay } from '../helpers/replay.ts';
+import {
+  captureLine,
+  chatLine,
+  type Replayed,
+  ReplayFolder,
+  type ReplayRecord,
+  readLines,
+  replay,
+} from '../helpers/replay.ts';
+import { CloudReplays } from '../helpers/replay-cloud.ts';
 
 /** AIPerf's environment has 840 MB, and its imports take ten seconds. */
 const SETUP_MS = 15 * 60_000;
@@ -16,13 +26,16 @@ const PLOT_MS = 5 * 60_000;
 let folder: ReplayFolder;
 let endpoint: StandInEndpoint;
 let peer: Aiperf;
+let cloud: CloudReplays;
 
 beforeAll(async () => {
   folder = new ReplayFolder();
   endpoint = await startStandInEndpoint({ latencyMs: 30, words: 8, interTokenMs: 4 });
   peer = await aiperf((line) => console.log(line));
+  cloud = await CloudReplays.start();
 }, SETUP_MS);
 afterAll(async () => {
+  await cloud?.stop();
   await endpoint.close();
   folder.delete();
 });
@@ -60,36 +73,73 @@ async function replayed(name: string, lines: string[], options: object): Promise
   return replay(file, endpoint.url, join(folder.path, name), { sliceDuration: 1, ...options }, { raw: true });
 }
 
+/** Options under which every kind of line is among the results. */
+const EVERY_KIND = {
+  goodput: 'request_latency:200 time_to_first_token:100',
+  cancellationRate: 20,
+  cancellationDelay: 0.01,
+  randomSeed: 2,
+};
+/** Enough for planning on a busy machine, so that shards are in time. */
+const IN_TIME_MS = 10_000;
+
+/** In the cloud: two windows of two seconds, each of several stripes. @returns the folder that its files are copied to */
+async function replayedInCloud(name: string, lines: string[], options: object): Promise<string> {
+  await cloud.put(`${name}/00`, lines);
+  const run = cloud.run({
+    source: { prefix: `my-endpoint/AllTraffic/2026/11/20/10/${name}/` },
+    target: { url: endpoint.url },
+    sliceDuration: 1,
+    raw: true,
+    compare: true,
+    shard: { seconds: 2, requestsPerSecond: 5 },
+    ...options,
+  });
+  expect(await run.all(IN_TIME_MS)).toMatchObject({ error: '', ok: true });
+  const { shards } = await run.json<{ shards: object }>('replay.json');
+  expect(shards).toMatchObject({ lost: [], incomplete: [] });
+  return run.download(join(folder.path, `cloud-${name}`));
+}
+
+/** What AIPerf has to find in the files of a replay that has these records. */
+function found(directory: string, records: readonly ReplayRecord[]): Record<string, unknown> {
+  const failed = records.filter(({ error }) => error).length;
+  const { timeslices } = JSON.parse(readFileSync(join(directory, 'profile_export_aiperf_timeslices.json'), 'utf8')) as {
+    timeslices: object[];
+  };
+  return {
+    records: records.length,
+    failed,
+    cancelled: records.filter(({ metadata }) => metadata.was_cancelled).length,
+    withLatency: records.length - failed,
+    withInputs: records.length,
+    raw: records.length,
+    responses: expect.any(Number),
+    requestCount: records.length - failed,
+    csvRequestCount: records.length - failed,
+    csvLatencyError: false,
+    latencyCount: records.length - failed,
+    goodRequests: null,
+    errors: failed,
+    wasCancelled: false,
+    slices: timeslices.length,
+    plotRequests: records.length,
+    plotSlices: timeslices.length,
+  };
+}
+
 test(
   'are parsed, every line of them',
   async () => {
-    const runs = [
-      await replayed('plain', plain(), {}),
-      await replayed('difficult', difficult(), {
-        goodput: 'request_latency:200 time_to_first_token:100',
-        cancellationRate: 20,
-        cancellationDelay: 0.01,
-        randomSeed: 2,
-      }),
-    ];
+    const runs = [await replayed('plain', plain(), {}), await replayed('difficult', difficult(), EVERY_KIND)];
     for (const { directory, results, records } of runs) {
       const { stats } = results;
       expect(await readByAiperf(directory)).toEqual({
-        records: records.length,
+        ...found(directory, records),
         failed: stats.failed,
         cancelled: stats.cancelled,
-        withLatency: stats.succeeded,
-        withInputs: records.length,
-        raw: records.length,
-        responses: expect.any(Number),
-        requestCount: stats.succeeded,
-        latencyCount: stats.succeeded,
         goodRequests: stats.withObjectives ? stats.good : null,
-        errors: stats.failed,
-        wasCancelled: false,
         slices: 4,
-        plotRequests: records.length,
-        plotSlices: 4,
       });
     }
     expect(runs[1]?.results.stats.cancelled).toBeGreaterThan(0);
@@ -97,22 +147,49 @@ test(
   PLOT_MS,
 );
 
+test(
+  'of the cloud, merged from its shards, are parsed as well',
+  async () => {
+    const lines = { plain: plain(), difficult: difficult() };
+    const directories = {
+      plain: await replayedInCloud('plain', lines.plain, {}),
+      difficult: await replayedInCloud('difficult', lines.difficult, EVERY_KIND),
+    };
+    for (const name of ['plain', 'difficult'] as const) {
+      const directory = directories[name];
+      const records = readLines<ReplayRecord>(join(directory, 'profile_export.jsonl'));
+      for (const record of records) recordSchema.parse(record);
+      expect(records).toHaveLength(lines[name].length);
+      expect(new Set(records.map(({ metadata }) => metadata.worker_id)).size).toBeGreaterThanOrEqual(4);
+      const good = records.filter(({ metrics }) => metrics.good_request_count?.value === 1).length;
+      const expected = found(directory, records);
+      expect(await readByAiperf(directory)).toEqual({ ...expected, goodRequests: name === 'plain' ? null : good });
+      expect(expected.slices).toBeGreaterThanOrEqual(4);
+      if (name === 'difficult') expect(expected.cancelled).toBeGreaterThan(0);
+    }
+  },
+  PLOT_MS,
+);
+
 const drawn = findChromium() === undefined ? test.skip : test;
 
 drawn(
-  'are drawn, one run and two',
+  'are drawn, one run of the command line, one of the cloud, and several',
   async () => {
     const one = await replayed('one', difficult(), {});
     const two = await replayed('two', difficult(), { speedup: 2 });
-    const plots = join(folder.path, 'plots');
-    await plot([one.directory], plots);
-    for (const name of ['ttft_over_time', 'ttft_timeline', 'timeslices_ttft', 'timeslices_itl']) {
-      expect(existsSync(join(plots, `${name}.png`))).toBe(true);
-      expect(statSync(join(plots, `${name}.png`)).size).toBeGreaterThan(10_000);
+    const cloudy = await replayedInCloud('drawn', difficult(), {});
+    for (const [i, directory] of [one.directory, cloudy].entries()) {
+      const plots = join(folder.path, `plots-${i}`);
+      await plot([directory], plots);
+      for (const name of ['ttft_over_time', 'ttft_timeline', 'timeslices_ttft', 'timeslices_itl']) {
+        expect(existsSync(join(plots, `${name}.png`))).toBe(true);
+        expect(statSync(join(plots, `${name}.png`)).size).toBeGreaterThan(10_000);
+      }
     }
-    const both = join(folder.path, 'both');
-    await plot([one.directory, two.directory], both);
-    expect(existsSync(join(both, 'ttft_vs_throughput.png'))).toBe(true);
+    const all = join(folder.path, 'all');
+    await plot([one.directory, two.directory, cloudy], all);
+    expect(existsSync(join(all, 'ttft_vs_throughput.png'))).toBe(true);
   },
   PLOT_MS,
 );
