@@ -18,7 +18,10 @@ export interface ReadExchange {
   systemPrompt: string;
   /** What the user said last. */
   request: string;
+  /** All of them, one after the other. */
   reply: string;
+  /** One by one, where there are several. */
+  replies?: string[];
   toolCalls: { name: string; arguments: string }[];
   tools: string;
 }
@@ -67,7 +70,7 @@ function readRecord(user: string): ReadExchange | undefined {
     else if (/^REPLY.* calls tool$/.test(heading)) exchange.toolCalls.push(splitCall(text));
     else if (heading.startsWith('REPLY')) replies.push(text);
   }
-  return { ...exchange, reply: replies.join('\n') };
+  return { ...exchange, reply: replies.join('\n'), ...(replies.length > 1 ? { replies } : {}) };
 }
 
 function readQuestions(system: string): AskedQuestion[] {

@@ -104,6 +104,13 @@ function completeness({ request, reply }: ReadExchange): RuleVerdict {
   return yes(`${Math.max(1, questions)} asked, ${answers} sentences in answer`);
 }
 
+/** Of two replies, the one that has more words of the request, wherever it stands. */
+function preference({ request, replies: [first = '', second = ''] = [] }: ReadExchange): RuleVerdict {
+  const [one, two] = [sharedWords(request, first).length, sharedWords(request, second).length];
+  const value = one === two ? 'equally good' : one > two ? 'reply 1' : 'reply 2';
+  return { value, rationale: `${PREFIX} the replies have ${one} and ${two} words of the request.` };
+}
+
 /** This project's guideline scorers quote the guideline's sentence in their question. */
 function sentenceIn(question: string): string {
   const quoted = /this guideline: ("(?:[^"\\]|\\.)*")/.exec(question)?.[1];
@@ -158,6 +165,8 @@ export function verdictByRule(asked: AskedQuestion, exchange: ReadExchange): Rul
     }
     case 'tool_call_correctness':
       return toolCalls(exchange);
+    case 'pairwise_preference':
+      return preference(exchange);
     case 'guideline':
       return guideline(asked.question, exchange);
     default:

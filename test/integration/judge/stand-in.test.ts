@@ -1,6 +1,7 @@
 /** The stand-in itself: what it is told from outside, what it says by its rules, and how it passes calls on. */
 import { ConverseCommand } from '@aws-sdk/client-bedrock-runtime';
 import { createBedrockClient } from '../../../lambda/judge/bedrock.ts';
+import { judgePair } from '../../../lambda/replay/compare/pairwise.ts';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
 import { verdictByRule } from '../../../local/stand-in-judge/rules.ts';
 import { startStandInJudge } from '../../../local/stand-in-judge/server.ts';
@@ -81,6 +82,18 @@ describe('its verdicts come from the text', () => {
         PARCEL_VERDICTS,
       );
     }
+  });
+
+  test('of two replies the one that speaks of what was asked is better, in whatever order they stand', async () => {
+    const messages = [{ role: 'user', content: 'Where is my parcel 8841?' }];
+    const judged = async (before: string, after: string): Promise<string> => {
+      const [one, two] = [before, after].map((content) => ({ role: 'assistant', content }));
+      if (one === undefined || two === undefined) throw new Error('two replies');
+      return (await judgePair(rig.judge(), { messages, before: one, after: two })).verdict;
+    };
+    expect(await judged('I do not know.', 'Parcel 8841 is in Bern.')).toBe('better');
+    expect(await judged('Parcel 8841 is in Bern.', 'I do not know.')).toBe('worse');
+    expect(await judged('I cannot say.', 'I do not know.')).toBe('same');
   });
 
   test('scorers that nobody foresaw are answered within their values', () => {
