@@ -86,7 +86,7 @@ describe('its verdicts come from the text', () => {
 
   test('of two replies the one that speaks of what was asked is better, in whatever order they stand', async () => {
     const messages = [{ role: 'user', content: 'Where is my parcel 8841?' }];
-    const judged = async (before: string, after: string): Promise<string> => {
+    const judged = async (before: string, after: string): Promise<string | undefined> => {
       const [one, two] = [before, after].map((content) => ({ role: 'assistant', content }));
       if (one === undefined || two === undefined) throw new Error('two replies');
       return (await judgePair(rig.judge(), { messages, before: one, after: two })).verdict;
