@@ -18,7 +18,7 @@ import { grantWork } from './work-access.ts';
  * wait for a sender whose event loop is one thread. The process itself takes some 150 MB: 1.6 GB are left for requests
  * and replies under way, such as 30 of 25 MB each with replies of the same size.
  */
-const ONE_VCPU_MB = 1769;
+export const ONE_VCPU_MB = 1769;
 
 export interface ReplayProps {
   settings: Settings;

@@ -7,7 +7,9 @@
  *
  * By hand: `node local/stand-in-endpoint.ts --port 8199 --latency 50`
  */
+import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { parseArgs } from 'node:util';
 import { ArrivalLog } from './endpoint/arrivals.ts';
@@ -30,6 +32,8 @@ export interface StandInEndpointOptions {
   stall?: { afterMs: number; durationMs: number };
   /** Another answer than the default rule's; `undefined` falls back to it. */
   answer?: (request: InferenceRequest) => string | undefined;
+  /** Speak TLS, with this certificate and key: paths of PEM files. */
+  tls?: { certificate: string; key: string };
   /** Keep every request for a test to look at. Default false. */
   record?: boolean;
 }
@@ -186,7 +190,10 @@ export async function startStandInEndpoint(options: StandInEndpointOptions = {})
     }
   }
 
-  const server: Server = createServer(handle);
+  const { tls } = options;
+  const server: Server = tls
+    ? createTlsServer({ cert: readFileSync(tls.certificate), key: readFileSync(tls.key) }, handle)
+    : createServer(handle);
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.on('connection', (socket) => {
     connections.add(socket);
@@ -200,7 +207,7 @@ export async function startStandInEndpoint(options: StandInEndpointOptions = {})
   });
   const { port } = server.address() as AddressInfo;
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: `${tls ? 'https' : 'http'}://127.0.0.1:${port}`,
     port,
     arrivals,
     requests,
@@ -227,10 +234,14 @@ if (process.argv[1]?.endsWith('stand-in-endpoint.ts')) {
       latency: { type: 'string' },
       words: { type: 'string' },
       'inter-token': { type: 'string' },
+      certificate: { type: 'string' },
+      key: { type: 'string' },
     },
   });
   const number = (text: string | undefined): number | undefined => (text === undefined ? undefined : Number(text));
+  const { certificate, key } = values;
   startStandInEndpoint({
+    ...(certificate && key ? { tls: { certificate, key } } : {}),
     port: number(values.port),
     latencyMs: number(values.latency),
     words: number(values.words),

@@ -1,11 +1,12 @@
 /**
- * What a few lines of Node reach on this machine: each request by a timer at its second through `node:http`, nothing
- * recorded but the latency. It is no replay, it is the yardstick for what the machine and the server leave possible.
+ * What a few lines of Node reach on this machine: each request by a timer at its second through `node:http` or
+ * `node:https`, nothing recorded but the latency. It is no replay, it is the yardstick for what the machine and the server leave possible.
  *
  *     node bench/replay-support/bare-sender.ts CAPTURES_FILE URL RESULT_FILE
  */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { Agent, request } from 'node:http';
+import http from 'node:http';
+import https from 'node:https';
 
 interface Captured {
   captureData: { endpointInput: { data: string } };
@@ -22,6 +23,7 @@ const records = readFileSync(file, 'utf8')
     at: Date.parse(eventMetadata.inferenceTime),
   }));
 const firstAt = records[0]?.at ?? 0;
+const { Agent, request } = url.startsWith('https:') ? https : http;
 const agent = new Agent({ keepAlive: true });
 const latencies: number[] = [];
 let left = records.length;

@@ -35,8 +35,8 @@ export type Handler = keyof typeof CONSTRUCTS;
 export const HANDLERS = Object.keys(CONSTRUCTS) as Handler[];
 
 export const ENDPOINT = 'bench-endpoint';
-const CAPTURES = 'bench-captures';
-const WORK = 'bench-work';
+export const CAPTURES = 'bench-captures';
+export const WORK = 'bench-work';
 const ARTIFACTS = 'bench-artifacts';
 
 /** What a side printed of its work. */
@@ -171,7 +171,7 @@ function sitePackages(environment: PythonEnvironment, ...path: string[]): string
   return join(lib, version ?? '', 'site-packages', ...path);
 }
 
-async function runSide(command: string, args: string[], env: Record<string, string>): Promise<SideReport> {
+export async function runSide(command: string, args: string[], env: Record<string, string>): Promise<SideReport> {
   const startedAt = performance.now();
   const { stdout } = await promisify(execFile)(command, args, { env, maxBuffer: 2 ** 26 });
   const wallSeconds = (performance.now() - startedAt) / 1000;
@@ -213,7 +213,7 @@ export async function startBenchStack(log: Log, options: BenchStackOptions = {})
 }
 
 /** The bundles that `cdk deploy` would upload. */
-async function bundle(ministack: MiniStack, directory: string, log: Log): Promise<Map<Handler, string>> {
+export async function bundle(ministack: MiniStack, directory: string, log: Log): Promise<Map<Handler, string>> {
   const settings = {
     STACK_PREFIX: 'bench',
     MLFLOW_TRACKING_URI: 'http://127.0.0.1:5000',

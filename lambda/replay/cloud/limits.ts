@@ -1,4 +1,4 @@
-/** What one shard can hold: every bound has its arithmetic here. */
+/** What one shard, the plan and the summary can hold: every bound has its arithmetic here. */
 import { PermanentError } from '../../common/errors.ts';
 import { REPLAYER_TIMEOUT_SECONDS, type ReplayInput } from '../../replay-contract.ts';
 import type { ReplayOptions } from '../options.ts';
@@ -21,19 +21,26 @@ export const WRITE_RESERVE_MS = 75_000;
 const MIN_WINDOW_MS = 30_000;
 
 /** Requests of a shard: 200 bytes of schedule each in memory, 10 MB; 1.5 KB of records each on the disk, 75 MB. */
-const MAX_REQUESTS = 50_000;
+export const MAX_REQUESTS = 50_000;
 /** Captured bytes of a shard, see `REPLAY_DISK_MIB`. */
-const MAX_BYTES = 256 * 1024 * 1024;
+export const MAX_BYTES = 256 * 1024 * 1024;
 /**
  * Requests a second. The process sends 4,000 a second on a whole core, and signatures, TLS and reading captures from S3
  * leave a quarter of that; what bounds it are 1,024 file descriptors: at 200 a second `MAX_CONNECTIONS` are replies that
  * take 4 s.
  */
-const MAX_PER_SECOND = 200;
+export const MAX_PER_SECOND = 200;
 /** 1,024 file descriptors less what Node, S3 and the shard's own files need. */
 export const MAX_CONNECTIONS = 800;
 /** Where there is no schedule every connection is always busy: replies of 100 ms are 1,280 requests a second. */
 const CONNECTIONS_WITHOUT_SCHEDULE = 128;
+
+/** Kept of PlanReplay's time for making and writing the schedule of 10 million requests. */
+export const SCHEDULE_RESERVE_MS = 180_000;
+/** Kept of SummarizeReplay's time for the figures, the report and the upload of small files. */
+export const FIGURES_RESERVE_MS = 120_000;
+/** Bytes of lines that SummarizeReplay merges in a millisecond: 10 MB/s, a third of what S3 gives and takes. */
+export const MERGED_BYTES_PER_MS = 10_000;
 
 export interface ShardBounds {
   /** Time from a shard's first request to its last. */

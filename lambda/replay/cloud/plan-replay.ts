@@ -14,7 +14,7 @@ import { schedule } from '../timing.ts';
 import type { ReplayEnvironment } from './environment.ts';
 import { type IndexedCaptures, indexObjects, tooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
-import { SHARD_LEAD_MS, START_LEAD_MS, shardBounds, WARMUP_LEAD_MS } from './limits.ts';
+import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, START_LEAD_MS, shardBounds, WARMUP_LEAD_MS } from './limits.ts';
 import type { ReplayPlan, ShardPlan } from './plan.ts';
 import { RangeReader } from './range-reader.ts';
 import type { CaptureObject } from './schedule-file.ts';
@@ -31,9 +31,7 @@ export interface PlanDependencies {
   now?(): number;
 }
 
-/** Kept of the function's time for making and writing the schedule of 10 million requests. */
-const SCHEDULE_RESERVE_MS = 180_000;
-/** Kept of it for what a dry run has found. */
+/** Kept of the function's time for what a dry run has found. */
 const DRY_RUN_RESERVE_MS = 20_000;
 
 /**

@@ -14,6 +14,7 @@ import { replayReport } from '../report/replay-report.ts';
 import { FILES, writeFigures } from '../results/result-set.ts';
 import { type Collected, collectShards } from './collect.ts';
 import { SHARD_FILES } from './keys.ts';
+import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from './limits.ts';
 import { bytesOf, type MergeContext, mergeInputs, mergeRecords, mergeReplies, mergeSkipped } from './merge-files.ts';
 import type { ReplayPlan } from './plan.ts';
 import { type Failure, failureOf, missing, remarks } from './verdict.ts';
@@ -76,11 +77,6 @@ function causeOf(cause: string): string {
     return cause;
   }
 }
-
-/** Kept of the function's time for the figures, the report and the upload of small files. */
-const FIGURES_RESERVE_MS = 120_000;
-/** Bytes of lines that are merged in a millisecond: 10 MB/s, a third of what S3 gives and takes. */
-const MERGED_BYTES_PER_MS = 10_000;
 
 /** A file that stays in its parts, under the shards' prefixes. */
 interface LeftOut {
