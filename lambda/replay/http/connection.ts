@@ -197,6 +197,7 @@ export class Connection {
     if (this.#ended) return;
     this.#ended = true;
     const exchange = this.#current;
+    if (exchange) exchange.endedByClose = true;
     if (exchange && this.#parser.end(exchange)) this.#exchangeDone();
     else
       this.#fail({

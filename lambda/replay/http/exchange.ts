@@ -1,3 +1,4 @@
+import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
 import type { ResponseSink } from './response-parser.ts';
 
 /** Why a request has no complete reply. `code` and `type` are as AIPerf records them. */
@@ -10,6 +11,14 @@ export interface ExchangeError {
 
 /** Largest reply that is kept for reading its content; of a larger one only the size is known. 32 MiB is above SageMaker's 25 MB. */
 const MAX_KEPT_BYTES = 32 * 1024 * 1024;
+
+/** A replay asks for no encoding, and a server may send one nevertheless. */
+const DECODERS: Record<string, (bytes: Buffer, limit: { maxOutputLength: number }) => Buffer> = {
+  gzip: gunzipSync,
+  'x-gzip': gunzipSync,
+  deflate: inflateSync,
+  br: brotliDecompressSync,
+};
 
 /** Receives the body of a streamed reply piece by piece; `at` is when the piece came (ms on the monotonic clock). */
 export interface BodyReader {
@@ -52,6 +61,11 @@ export class Exchange implements ResponseSink {
   chunksReceived = 0;
   reader: BodyReader | undefined;
   #kept: Buffer[] = [];
+  #unpacked: Buffer | undefined;
+  /** The reply was larger than what is kept. */
+  tooLarge = false;
+  /** The connection's end was the reply's: nothing else told that it was complete. */
+  endedByClose = false;
   error: ExchangeError | undefined;
   done = false;
 
@@ -65,9 +79,20 @@ export class Exchange implements ResponseSink {
     this.#openReader = openReader;
   }
 
-  /** The reply's body; empty when it was read as it came, or is too large to be kept. */
+  /** The reply's body, unpacked; empty when it was read as it came, or is too large to be kept. */
   get body(): Buffer {
-    return this.#kept.length === 1 ? (this.#kept[0] as Buffer) : Buffer.concat(this.#kept);
+    if (this.#kept.length > 1) this.#kept = [Buffer.concat(this.#kept)];
+    const bytes = this.#kept[0] ?? Buffer.alloc(0);
+    const decode = DECODERS[this.encoding];
+    if (!decode || bytes.length === 0 || !this.done) return bytes;
+    this.#unpacked ??= unpacked(bytes, decode);
+    return this.#unpacked;
+  }
+
+  /** Content coding of the reply; empty when it has none. */
+  get encoding(): string {
+    const encoding = this.headers.get('content-encoding')?.toLowerCase() ?? '';
+    return encoding === 'identity' ? '' : encoding;
   }
 
   /** Bytes came in, before they are parsed. */
@@ -94,6 +119,7 @@ export class Exchange implements ResponseSink {
       this.#kept.push(Buffer.from(buffer.subarray(start, end)));
     } else {
       this.#kept = [];
+      this.tooLarge = true;
     }
   }
 
@@ -120,6 +146,16 @@ export class Exchange implements ResponseSink {
   release(): void {
     this.connection = undefined;
     this.#kept = [];
+    this.#unpacked = undefined;
     this.reader = undefined;
+  }
+}
+
+/** Bytes that are not what the reply says they are stay as they came. */
+function unpacked(bytes: Buffer, decode: (typeof DECODERS)[string]): Buffer {
+  try {
+    return decode(bytes, { maxOutputLength: MAX_KEPT_BYTES });
+  } catch {
+    return bytes;
   }
 }

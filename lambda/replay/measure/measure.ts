@@ -44,22 +44,30 @@ export function openReader(
   streaming: boolean,
   keepRaw = false,
 ): StreamReader | SageMakerStreamReader | undefined {
-  if (status >= 300) return undefined;
-  const type = headers.get('content-type') ?? '';
+  // What is compressed is read when it is there: its pieces have no times of their own.
+  if (status >= 300 || (headers.get('content-encoding') ?? 'identity').toLowerCase() !== 'identity') return undefined;
+  const type = headers.get('content-type')?.toLowerCase() ?? '';
   if (type.startsWith('application/vnd.amazon.eventstream')) return new SageMakerStreamReader(keepRaw);
-  return type.startsWith('text/event-stream') || (streaming && STREAM_TYPES.test(type))
-    ? new StreamReader(keepRaw)
-    : undefined;
+  const said = type.startsWith(EVENTS_TYPE);
+  return said || (streaming && STREAM_TYPES.test(type)) ? new StreamReader(keepRaw, said) : undefined;
 }
 
-const isJsonType = (headers: Map<string, string>): boolean => /\bjson\b/.test(headers.get('content-type') ?? '');
+const EVENTS_TYPE = 'text/event-stream';
+const isJsonType = (headers: Map<string, string>): boolean => /\bjson\b/i.test(headers.get('content-type') ?? '');
 
 function wholeContent(exchange: Exchange): { content: ReplyContent; problem?: string } {
+  // A reply of which only the size is known is no broken one.
+  if (exchange.tooLarge) return { content: { text: '' } };
+  const type = exchange.headers.get('content-type');
+  if (exchange.encoding !== '' && type?.toLowerCase().startsWith(EVENTS_TYPE)) {
+    const reader = new StreamReader(false, true);
+    reader.piece(exchange.body, exchange.endAt);
+    return { content: reader.end() };
+  }
   const text = exchange.body.toString('utf8');
   try {
     return { content: contentOfJson(JSON.parse(text)) };
   } catch {
-    const type = exchange.headers.get('content-type');
     if (isJsonType(exchange.headers))
       return { content: { text: '' }, problem: `the reply is not the ${type} that it says it is` };
     return { content: { text: type?.startsWith('text/') ? text : '' } };
@@ -71,8 +79,10 @@ function replyError(exchange: Exchange, content: ReplyContent, problem: string |
   const { status, headers } = exchange;
   if (status < 200 || status >= 300) {
     const aws = headers.get('x-amzn-errortype')?.split(':')[0];
-    const message = exchange.body.subarray(0, MAX_ERROR_MESSAGE).toString('utf8');
-    return { code: status, type: aws ?? (exchange.reason || `HTTP ${status}`), message: message || exchange.reason };
+    const said = exchange.body.subarray(0, MAX_ERROR_MESSAGE).toString('utf8') || exchange.reason;
+    const to = headers.get('location');
+    const message = to === undefined ? said : `${said}; to ${to}: redirects are not followed`;
+    return { code: status, type: aws ?? (exchange.reason || `HTTP ${status}`), message };
   }
   if (content.error) {
     const { code, type, message } = content.error;
@@ -101,6 +111,8 @@ export function measure(
   if (reader instanceof SageMakerStreamReader || reader instanceof StreamReader) {
     content = reader.end();
     problem = stream?.problem ?? (stream?.contentAt.length === 0 ? 'the stream held no content' : undefined);
+    if (exchange.endedByClose && stream?.ended === false)
+      problem ??= 'the server closed the connection before the stream said that it was complete';
   } else if (!exchange.error && exchange.status < 300) {
     ({ content, problem } = wholeContent(exchange));
   }
@@ -160,6 +172,11 @@ function fillTokens(measured: Measured, stream: StreamReader | undefined): numbe
   if (output === undefined) return undefined;
   metrics.output_sequence_length = output;
   metrics.output_token_count = output;
+  if (usage?.reasoning !== undefined) {
+    metrics.usage_reasoning_tokens = usage.reasoning;
+    metrics.reasoning_token_count = usage.reasoning;
+    metrics.output_token_count = Math.max(0, output - usage.reasoning);
+  }
   return output;
 }
 

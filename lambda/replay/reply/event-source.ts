@@ -4,11 +4,13 @@ const LF = 0x0a;
 
 /** Splits bytes into lines and joins the `data` lines of each event. */
 export class EventSourceParser {
-  readonly #onEvent: (data: string) => void;
+  readonly #onEvent: (data: string, name: string) => void;
   #partial: Buffer | undefined;
   #data: string | undefined;
+  #name = '';
 
-  constructor(onEvent: (data: string) => void) {
+  /** @param onEvent takes an event's data and its name, which is empty for those that have none */
+  constructor(onEvent: (data: string, name: string) => void) {
     this.#onEvent = onEvent;
   }
 
@@ -21,7 +23,7 @@ export class EventSourceParser {
         this.#partial = undefined;
       }
       at = newline + 1;
-      this.#line(line.toString('utf8'));
+      this.#lines(line.toString('utf8'));
     }
     if (at < bytes.length) {
       const rest = Buffer.from(bytes.subarray(at));
@@ -31,26 +33,35 @@ export class EventSourceParser {
 
   /** The stream ended: an event without its blank line is still an event for us. */
   end(): void {
-    if (this.#partial) this.#line(this.#partial.toString('utf8'));
+    if (this.#partial) this.#lines(this.#partial.toString('utf8'));
     this.#partial = undefined;
     this.#dispatch();
   }
 
-  #line(text: string): void {
+  /** One line, or several of a server that ends them with carriage returns alone. */
+  #lines(text: string): void {
     const line = text.endsWith('\r') ? text.slice(0, -1) : text;
+    if (line.includes('\r')) for (const one of line.split('\r')) this.#line(one);
+    else this.#line(line);
+  }
+
+  #line(line: string): void {
     if (line === '') {
       this.#dispatch();
     } else if (line.startsWith('data:')) {
       const value = line.charCodeAt(5) === 0x20 ? line.slice(6) : line.slice(5);
       this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`;
+    } else if (line.startsWith('event:')) {
+      this.#name = line.slice(6).trim();
     }
-    // Comments, `event:`, `id:` and `retry:` carry no part of a reply.
+    // Comments, `id:` and `retry:` carry no part of a reply.
   }
 
   #dispatch(): void {
-    if (this.#data === undefined) return;
     const data = this.#data;
+    const name = this.#name;
     this.#data = undefined;
-    this.#onEvent(data);
+    this.#name = '';
+    if (data !== undefined) this.#onEvent(data, name);
   }
 }

@@ -1,12 +1,17 @@
 /** Reads a streamed reply as it comes, noting when each piece of content arrived. */
 import type { BodyReader } from '../http/exchange.ts';
 import { EventStreamParser } from './aws-event-stream.ts';
-import { deltaOf, type ReplyContent } from './content.ts';
+import { deltaOf, errorOfEvent, joinToolCalls, type ReplyContent, type ToolCall, type Usage } from './content.ts';
 import { EventSourceParser } from './event-source.ts';
 
 type Inner = 'unknown' | 'events' | 'lines' | 'text';
 
 const DONE = '[DONE]';
+const ERROR_EVENT = 'error';
+/** Names of fields that server-sent events begin with; a comment has none. */
+const FIELDS = ['', 'data', 'event', 'id', 'retry'];
+const LONGEST_FIELD = 'event:'.length;
+const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /**
  * Takes the bytes of the reply: server-sent events, JSON lines, or plain text, by what they begin with. Times are
@@ -22,33 +27,62 @@ export class StreamReader implements BodyReader {
   /** The events themselves, where they are kept. */
   readonly raw: { at: number; data: string }[] = [];
   readonly #keepRaw: boolean;
+  /** What the reply says to be events is read as that, however it begins. */
+  readonly #said: boolean;
+  /** Whether the reply said that it was complete; `undefined` for forms that do not say it. */
+  ended: boolean | undefined;
   /** Why the stream is broken, in words. */
   problem: string | undefined;
   #inner: Inner = 'unknown';
+  /** The first bytes, while they do not tell the form. */
+  #head: Buffer = Buffer.alloc(0);
+  readonly #calls = new Map<number, ToolCall>();
   #at = 0;
   #text: string[] = [];
   #partialLine = '';
-  readonly #events = new EventSourceParser((data) => this.#event(data));
+  readonly #events = new EventSourceParser((data, name) => this.#event(data, name));
   readonly #decoder = new TextDecoder();
 
-  /** @param keepRaw keep every event as it came */
-  constructor(keepRaw = false) {
+  /**
+   * @param keepRaw keep every event as it came
+   * @param said the reply's content type is that of server-sent events
+   */
+  constructor(keepRaw = false, said = false) {
     this.#keepRaw = keepRaw;
+    this.#said = said;
   }
 
   piece(bytes: Buffer, at: number): void {
     this.#at = at;
-    if (this.#inner === 'unknown') this.#inner = innerFormat(bytes);
+    if (this.#inner !== 'unknown') {
+      this.#take(bytes);
+      return;
+    }
+    this.#head = Buffer.concat([this.#head, bytes]);
+    this.#begin(innerFormat(this.#head));
+  }
+
+  #begin(format: Inner): void {
+    this.#inner = format === 'text' && this.#said ? 'events' : format;
+    if (this.#inner === 'unknown') return;
+    const head = this.#head;
+    this.#head = Buffer.alloc(0);
+    this.#take(head.subarray(0, BOM.length).equals(BOM) ? head.subarray(BOM.length) : head);
+  }
+
+  #take(bytes: Buffer): void {
     if (this.#inner === 'events') this.#events.feed(bytes);
     else if (this.#inner === 'lines') this.#lines(this.#decoder.decode(bytes, { stream: true }));
-    else if (this.#inner === 'text') this.#take(this.#decoder.decode(bytes, { stream: true }), '');
+    else if (this.#inner === 'text') this.#add(this.#decoder.decode(bytes, { stream: true }), '');
   }
 
   /** The reply is complete; returns what it said. */
   end(): ReplyContent {
+    if (this.#inner === 'unknown' && this.#head.toString('latin1').trim() !== '') this.#begin('text');
     if (this.#inner === 'events') this.#events.end();
     if (this.#inner === 'lines' && this.#partialLine.trim() !== '') this.#event(this.#partialLine);
     this.content.text = this.#text.join('');
+    if (this.#calls.size > 0) this.content.toolCalls = [...this.#calls.values()];
     return this.content;
   }
 
@@ -58,38 +92,70 @@ export class StreamReader implements BodyReader {
     for (const line of lines) if (line.trim() !== '') this.#event(line);
   }
 
-  #event(data: string): void {
+  #event(data: string, name = ''): void {
     this.events++;
     if (this.#keepRaw) this.raw.push({ at: this.#at, data });
-    if (data.trim() === DONE) return;
+    if (data.trim() === DONE) {
+      this.ended = true;
+      return;
+    }
+    if (name === ERROR_EVENT) {
+      this.content.error = errorOfEvent(data);
+      return;
+    }
     let value: unknown;
     try {
       value = JSON.parse(data);
     } catch {
-      this.#take(data, '');
+      this.#add(data, '');
       return;
     }
     const delta = deltaOf(value);
-    if (delta.usage) this.content.usage = delta.usage;
+    if (delta.usage) this.content.usage = mergedUsage(this.content.usage, delta.usage);
     if (delta.finishReason) this.content.finishReason = delta.finishReason;
+    if (delta.finishReason) this.ended = true;
+    else if (saysItsEnd(value)) this.ended ??= false;
     if (delta.error) this.content.error = delta.error;
-    this.#take(delta.output, delta.reasoning);
+    const calls = delta.toolCalls ?? [];
+    joinToolCalls(this.#calls, calls);
+    this.#add(
+      delta.output,
+      delta.reasoning,
+      calls.some(({ name: tool, arguments: given }) => tool || given),
+    );
   }
 
-  #take(output: string, reasoning: string): void {
-    if (output === '' && reasoning === '') return;
+  #add(output: string, reasoning: string, calls = false): void {
+    if (output === '' && reasoning === '' && !calls) return;
     this.contentAt.push(this.#at);
-    if (output === '') return;
+    if (output === '' && !calls) return;
     if (Number.isNaN(this.firstOutputAt)) this.firstOutputAt = this.#at;
-    this.#text.push(output);
+    if (output !== '') this.#text.push(output);
   }
 }
 
+/** OpenAI's and Anthropic's streams name the reason for their end. */
+const saysItsEnd = (value: unknown): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  ('choices' in value || ('type' in value && value.type === 'message_start'));
+
+/** A stream may count its input at its beginning and its output at its end. */
+function mergedUsage(before: Usage | undefined, now: Usage): Usage {
+  if (!before || now.input !== undefined) return now;
+  const { input } = before;
+  const output = now.output ?? before.output;
+  return { ...now, input, output, total: input === undefined ? now.total : input + (output ?? 0) };
+}
+
+/** What a reply's first bytes tell of its form; `unknown` while they may still be the beginning of a field's name. */
 function innerFormat(bytes: Buffer): Inner {
-  const start = bytes.toString('latin1', 0, 64).trimStart();
-  if (start === '') return 'unknown';
-  if (/^(data|event|id|retry)?:/.test(start)) return 'events';
-  return start.startsWith('{') ? 'lines' : 'text';
+  const from = bytes.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
+  const start = bytes.toString('latin1', from, from + 64).trimStart();
+  if (FIELDS.some((name) => start.startsWith(`${name}:`))) return 'events';
+  if (start.startsWith('{')) return 'lines';
+  const open = start.length < LONGEST_FIELD && FIELDS.some((name) => `${name}:`.startsWith(start));
+  return open || BOM.subarray(0, bytes.length).equals(bytes) ? 'unknown' : 'text';
 }
 
 /** The same inside the frames of InvokeEndpointWithResponseStream. */

@@ -35,18 +35,41 @@ function contentOf(message: Message): string {
   return JSON.stringify(content);
 }
 
-const digest = (before: string, message: Message): string =>
-  hash(
-    'sha1',
-    `${before}\n${String(message.role)}\n${contentOf(message)}\n${message.tool_calls ? JSON.stringify(message.tool_calls) : ''}`,
-    'base64',
+/** Calls by what they call, whatever the order of their keys and the spacing of their arguments. */
+function callsOf({ tool_calls: calls }: Message): string {
+  if (!Array.isArray(calls)) return calls ? JSON.stringify(calls) : '';
+  return JSON.stringify(
+    calls.map((call) => {
+      const { name, arguments: given } = call?.function ?? {};
+      return [call?.id, name, argumentsOf(given)];
+    }),
   );
+}
+
+function argumentsOf(given: unknown): unknown {
+  if (typeof given !== 'string') return given;
+  try {
+    return JSON.parse(given) as unknown;
+  } catch {
+    return given;
+  }
+}
+
+const digest = (before: string, message: Message): string =>
+  hash('sha1', `${before}\n${String(message.role)}\n${contentOf(message)}\n${callsOf(message)}`, 'base64');
+
+interface Conversation {
+  conversationId: string;
+  session: number;
+  /** Requests of it so far. */
+  turns: number;
+}
 
 const isMessage = (value: unknown): value is Message => typeof value === 'object' && value !== null;
 
 /** Puts requests, given in the order of their capture, into conversations. */
 export class SessionLinker {
-  readonly #ends = new Map<string, Turn>();
+  readonly #ends = new Map<string, Conversation>();
   #sessions: number;
 
   /** @param first ordinal of its first conversation */
@@ -67,7 +90,7 @@ export class SessionLinker {
   link(messages: unknown, reply: unknown, idOf: (session: number) => string): Turn {
     const list = Array.isArray(messages) ? messages.filter(isMessage) : [];
     let chain = '';
-    let before: Turn | undefined;
+    let before: Conversation | undefined;
     for (const [i, message] of list.entries()) {
       chain = digest(chain, message);
       // A turn ends with the assistant's message; the request goes on after it.
@@ -80,14 +103,15 @@ export class SessionLinker {
         }
       }
     }
-    const turn: Turn = before
-      ? { ...before, turnIndex: before.turnIndex + 1 }
-      : { conversationId: idOf(this.#sessions), turnIndex: 0, session: this.#sessions++ };
-    if (list.length > 0 && isMessage(reply)) this.#remember(digest(chain, { role: 'assistant', ...reply }), turn);
-    return turn;
+    const conversation = before ?? { conversationId: idOf(this.#sessions), session: this.#sessions++, turns: 0 };
+    if (list.length > 0 && isMessage(reply))
+      this.#remember(digest(chain, { role: 'assistant', ...reply }), conversation);
+    const { conversationId, session } = conversation;
+    // A turn that was asked again, in other words or for another reply, is a further turn: no two have one index.
+    return { conversationId, session, turnIndex: conversation.turns++ };
   }
 
-  #remember(end: string, turn: Turn): void {
+  #remember(end: string, turn: Conversation): void {
     // Two users may have said the same: the first keeps the conversation, so that turns stay in one line.
     if (this.#ends.has(end)) return;
     this.#ends.set(end, turn);

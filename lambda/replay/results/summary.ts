@@ -77,6 +77,7 @@ export function figures(stats: RunStats, options: FigureOptions): Figures {
   single('total_isl', 'Total Input Sequence Length', 'tokens', input);
   single('total_osl', 'Total Output Sequence Length', 'tokens', output);
   single('total_output_tokens', 'Total Output Tokens', 'tokens', sum('output_token_count'));
+  single('total_reasoning_tokens', 'Total Reasoning Tokens', 'tokens', sum('reasoning_token_count'));
   perSecond('output_token_throughput', 'Output Token Throughput', 'tokens/sec', output);
   perSecond('input_token_throughput', 'Input Token Throughput', 'tokens/sec', input);
   if (input !== undefined || output !== undefined) {
@@ -86,6 +87,7 @@ export function figures(stats: RunStats, options: FigureOptions): Figures {
   single('total_usage_prompt_tokens', 'Total Usage Prompt Tokens', 'tokens', sum('usage_prompt_tokens'));
   single('total_usage_completion_tokens', 'Total Usage Completion Tokens', 'tokens', sum('usage_completion_tokens'));
   single('total_usage_total_tokens', 'Total Usage Total Tokens', 'tokens', sum('usage_total_tokens'));
+  single('total_usage_reasoning_tokens', 'Total Usage Reasoning Tokens', 'tokens', sum('usage_reasoning_tokens'));
   if (stats.withObjectives) {
     single('good_request_count', 'Good Request Count', 'requests', stats.good);
     perSecond('goodput', 'Goodput', 'requests/sec', stats.good);

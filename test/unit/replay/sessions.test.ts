@@ -37,6 +37,26 @@ describe('conversations', () => {
     expect(linker.link([user('a'), assistant(null), tool], undefined, id).turnIndex).toBe(0);
   });
 
+  test('tool calls are the same whatever the order of their keys', () => {
+    const linker = new SessionLinker();
+    const streamed = [{ id: 'c1', type: 'function', function: { name: 'track', arguments: '{"id":1}' } }];
+    const repeated = [{ function: { arguments: '{ "id": 1 }', name: 'track' }, type: 'function', id: 'c1' }];
+    linker.link([user('a')], assistant('', { tool_calls: streamed }), id);
+    const tool = { role: 'tool', content: '42' };
+    expect(linker.link([user('a'), assistant(null, { tool_calls: repeated }), tool], undefined, id).turnIndex).toBe(1);
+  });
+
+  test('a turn that is asked again after an edit is a further turn', () => {
+    const linker = new SessionLinker();
+    const asked = (text: string) => linker.link([user('a'), assistant('A'), user(text)], assistant('B'), id);
+    linker.link([user('a')], assistant('A'), id);
+    expect([asked('b'), asked('b, please'), asked('b')].map(({ turnIndex, session }) => [turnIndex, session])).toEqual([
+      [1, 0],
+      [2, 0],
+      [3, 0],
+    ]);
+  });
+
   test('another reply is another conversation', () => {
     const linker = new SessionLinker();
     linker.link([user('a')], assistant('A'), id);

@@ -139,9 +139,100 @@ describe('a streamed reply', () => {
     ['a list of tokens without the last line ending', '{"token":{"text":"a"}}\n{"token":{"text":"b"}}', 'ab'],
     ['Anthropic', event({ type: 'content_block_delta', delta: { text: 'ab' } }), 'ab'],
     ['plain text', 'a|b', 'ab'],
-    ['tools', event({ choices: [{ delta: { tool_calls: [{ function: { name: 'f', arguments: '{}' } }] } }] }), 'f{}'],
   ])('of %s', (_, text, expected) => {
     expect(read(text).content.text).toBe(expected);
+  });
+
+  test.each([
+    [
+      'OpenAI’s',
+      [
+        event({
+          choices: [{ delta: { tool_calls: [{ index: 0, id: 'c1', function: { name: 'f', arguments: '' } }] } }],
+        }),
+        event({ choices: [{ delta: { tool_calls: [{ index: 0, function: { arguments: '{"a":' } }] } }] }),
+        event({ choices: [{ delta: { tool_calls: [{ index: 0, function: { arguments: '1}' } }] } }] }),
+        event({ choices: [{ delta: {}, finish_reason: 'tool_calls' }] }),
+      ],
+    ],
+    [
+      'Anthropic’s',
+      [
+        event({
+          type: 'content_block_start',
+          index: 1,
+          content_block: { type: 'tool_use', id: 'c1', name: 'f', input: {} },
+        }),
+        event({ type: 'content_block_delta', index: 1, delta: { type: 'input_json_delta', partial_json: '{"a":' } }),
+        event({ type: 'content_block_delta', index: 1, delta: { type: 'input_json_delta', partial_json: '1}' } }),
+        event({ type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 3 } }),
+      ],
+    ],
+  ])('that calls a tool, in %s form: the call as a whole reply has it', (_, events) => {
+    expect(read(events.join('|'))).toMatchObject({
+      contentAt: [10, 20, 30],
+      content: { text: '', toolCalls: [{ id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }] },
+    });
+  });
+
+  test('that counts its input at its beginning', () => {
+    const { content } = read(
+      event({ type: 'message_start', message: { usage: { input_tokens: 7, output_tokens: 1 } } }) +
+        event({ type: 'content_block_delta', delta: { text: 'hi' } }) +
+        event({ type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 5 } }),
+    );
+    expect(content).toMatchObject({ usage: { input: 7, output: 5, total: 12 }, finishReason: 'end_turn' });
+  });
+
+  test('whose beginning comes in pieces, with a byte order mark, or with carriage returns alone', () => {
+    const stream = event({ choices: [{ delta: { content: 'hé' } }] }) + event({ choices: [], usage: null });
+    for (const text of [
+      stream,
+      `\ufeff${stream}`,
+      `: hi\n\n${stream}`,
+      ` \n${stream}`,
+      stream.replaceAll('\n', '\r'),
+    ]) {
+      fc.assert(
+        fc.property(cuts, (places) => {
+          const reader = new StreamReader();
+          for (const part of pieces(Buffer.from(text), places)) reader.piece(part, 1);
+          expect(reader.end().text).toBe('hé');
+        }),
+      );
+    }
+  });
+
+  test('of words that begin as a field does is text, unless the reply says otherwise', () => {
+    expect(read('da|y').content.text).toBe('day');
+    expect(read('da').content.text).toBe('da');
+    const reader = new StreamReader(false, true);
+    reader.piece(Buffer.from('other: x\ndata: {"text":"hi"}\n\n'), 1);
+    expect(reader.end().text).toBe('hi');
+  });
+
+  test.each([
+    [{ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' }, request_id: 'r' }, 'Overloaded'],
+    [{ detail: 'x', message: 'gone' }, 'gone'],
+    ['upstream died', 'upstream died'],
+    [{ error: 'boom', error_type: 'generation' }, 'boom'],
+  ])('with an event named error: %j', (value, message) => {
+    const data = typeof value === 'string' ? value : JSON.stringify(value);
+    expect(read(`data: {"text":"a"}\n\nevent: error\ndata: ${data}\n\n`).content.error?.message).toBe(message);
+  });
+
+  test('says whether it was complete, where its form has that', () => {
+    const ended = (text: string): boolean | undefined => {
+      const reader = new StreamReader();
+      reader.piece(Buffer.from(text), 1);
+      reader.end();
+      return reader.ended;
+    };
+    const chunk = event({ choices: [{ delta: { content: 'a' } }] });
+    expect(ended(chunk)).toBe(false);
+    expect(ended(`${chunk}data: [DONE]\n\n`)).toBe(true);
+    expect(ended(chunk + event({ choices: [{ delta: {}, finish_reason: 'stop' }] }))).toBe(true);
+    expect(ended('plain text')).toBeUndefined();
   });
 
   test('that is an error is one', () => {
