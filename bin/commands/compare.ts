@@ -13,7 +13,7 @@ import {
   type Threshold,
 } from '../../lambda/replay/compare/thresholds.ts';
 import { Distribution } from '../../lambda/replay/measure/distribution.ts';
-import { DEFAULT_JUDGE_BUDGET_USD } from './judge-budget.ts';
+import { DEFAULT_JUDGE_BUDGET_USD } from '../../lambda/replay/options.ts';
 
 interface CompareFlags {
   threshold: Threshold[];

@@ -2,6 +2,7 @@
 import { connectCalibrationJudge, readCalibrationSettings } from '../../lambda/judge/calibration/connect.ts';
 import { priceOptions } from '../../lambda/judge/estimate.ts';
 import { requireKnownPrice } from '../../lambda/judge/prices.ts';
+import { OwnLimit } from '../../lambda/judge/spending-limit.ts';
 import type { JudgeSettings } from '../../lambda/replay/compare/judge-replies.ts';
 import { dotenvOfCommand } from '../../local/dotenv-file.ts';
 
@@ -18,5 +19,6 @@ export async function connectPairwiseJudge(model: string | undefined, budgetUsd:
   });
   const budget = budgetUsd === 0 ? undefined : budgetUsd;
   requireKnownPrice(settings.BEDROCK_MODEL_ID, budget, priceOptions(settings));
-  return { judge: await connectCalibrationJudge(settings), ...(budget === undefined ? {} : { budgetUsd: budget }) };
+  const limit = budget === undefined ? {} : { limit: new OwnLimit(budget) };
+  return { judge: await connectCalibrationJudge(settings), ...limit };
 }

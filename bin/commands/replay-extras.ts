@@ -1,12 +1,13 @@
 /** What is done beside and after the replay itself: comparison, report, MLflow. Each is loaded only when it is asked for. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { toNamedError } from '../../lambda/common/errors.ts';
 import type { RunClock } from '../../lambda/replay/clock.ts';
 import type { JudgeSettings } from '../../lambda/replay/compare/judge-replies.ts';
 import type { CapturedComparison, CapturedReplies } from '../../lambda/replay/compare/with-captured.ts';
 import type { Measured } from '../../lambda/replay/measure/measure.ts';
-import { DEFAULT_OPTIONS, type ReplayOptions } from '../../lambda/replay/options.ts';
-import type { TraceSpool } from '../../lambda/replay/publish/publish.ts';
+import type { ReplayOptions } from '../../lambda/replay/options.ts';
+import type { TraceSpool } from '../../lambda/replay/publish/spool.ts';
 import { type ReplayResult, timingOf } from '../../lambda/replay/replay.ts';
 import { FILES } from '../../lambda/replay/results/result-set.ts';
 import type { Target } from '../../lambda/replay/target/target.ts';
@@ -54,9 +55,9 @@ export class ReplayExtras {
     }
     if (flags.mlflow) {
       const { connectReplayMlflow } = await import('./replay-mlflow.ts');
-      const { TraceSpool } = await import('../../lambda/replay/publish/publish.ts');
+      const { TraceSpool, traceNameOf } = await import('../../lambda/replay/publish/spool.ts');
       extras.#mlflow = await connectReplayMlflow(flags);
-      extras.#spool = new TraceSpool(directory, run, target.description.endpoint ?? target.description.url ?? run);
+      extras.#spool = new TraceSpool(directory, run, traceNameOf(target.description, run));
     }
     return extras;
   }
@@ -75,9 +76,19 @@ export class ReplayExtras {
     this.#spool?.add(measured, clock);
   }
 
-  /** @returns lines to be printed above the figures */
-  async finish(result: ReplayResult, options: ReplayOptions, failed: boolean): Promise<string[]> {
+  /**
+   * Each step is done whatever became of the one before: neither a judge nor an MLflow that fails takes away what has been
+   * measured and paid for.
+   *
+   * @returns lines to be printed above the figures, and what failed, in words
+   */
+  async finish(
+    result: ReplayResult,
+    options: ReplayOptions,
+    failed: boolean,
+  ): Promise<{ lines: string[]; failures: string[] }> {
     const lines: string[] = [];
+    const failures: string[] = [];
     // What was stopped is not judged: the person waits for the end.
     const comparison = await this.#captured?.finish(result.wasCancelled ? undefined : this.#judging);
     if (comparison) {
@@ -89,10 +100,20 @@ export class ReplayExtras {
         );
       }
       lines.push('');
+      const failure = comparison.judgeFailure;
+      if (failure) failures.push(judgeWarning(failure));
     }
     if (this.#flags.report) await this.#report(result, options, comparison);
-    if (this.#mlflow) lines.push(...(await this.#publish(this.#mlflow, result, options, comparison, failed)), '');
-    return lines;
+    if (this.#mlflow) {
+      const published = await this.#publish(this.#mlflow, result, options, comparison, failed).catch(
+        (error: unknown) => ({ lines: [], failures: [error] }),
+      );
+      lines.push(...published.lines, '');
+      for (const { name, message } of published.failures.map(toNamedError)) {
+        failures.push(`Not all of the replay is in MLflow: ${name}: ${message}`);
+      }
+    }
+    return { lines, failures };
   }
 
   close(): void {
@@ -116,6 +137,7 @@ export class ReplayExtras {
       unsent: outcome.unsent,
       bottleneck,
       skipped: results.skippedReasons,
+      ...(comparison?.judgeFailure ? { warnings: [judgeWarning(comparison.judgeFailure)] } : {}),
       ...(comparison ? { extra: await comparisonSections(comparison) } : {}),
     });
     await writeFile(join(this.#directory, FILES.report), page);
@@ -127,9 +149,10 @@ export class ReplayExtras {
     options: ReplayOptions,
     comparison: CapturedComparison | undefined,
     failed: boolean,
-  ): Promise<string[]> {
+  ): Promise<{ lines: string[]; failures: unknown[] }> {
     await this.#spool?.close();
     const { publish } = await import('../../lambda/replay/publish/publish.ts');
+    const { paramsOf } = await import('../../lambda/replay/publish/run-content.ts');
     const published = await publish(mlflow, {
       run: this.#run,
       directory: this.#directory,
@@ -139,16 +162,19 @@ export class ReplayExtras {
       scheduled: timingOf(options).kind !== 'concurrency',
       stats: result.results.stats,
       ...(comparison ? { quality: comparison.quality } : {}),
-      params: paramsOf(this.#target, options),
+      params: paramsOf(this.#target.description, options),
     });
-    const { runId, traces, refused, linked, leftOut } = published;
+    const { runId, traces, refused, linked, leftOut, failures } = published;
     const lines = [`MLflow run: ${runId} in experiment ${mlflow.experiment.name}`, `MLflow traces: ${traces}`];
-    if (refused > 0) lines.push(`MLflow refused: ${refused} traces`);
+    if (refused > 0) lines.push(`MLflow refused: ${refused} traces (refused-traces.jsonl)`);
     if (!linked) lines.push(`The server cannot show traces under a run; find them by tag.replay_run = '${this.#run}'`);
     for (const file of leftOut) lines.push(`not put into MLflow: ${file}`);
-    return lines;
+    return { lines, failures };
   }
 }
+
+const judgeWarning = ({ name, message }: { name: string; message: string }): string =>
+  `The judge was not asked about all pairs: ${name}: ${message}`;
 
 async function comparisonSections({ quality, regressions }: CapturedComparison): Promise<string> {
   const { qualitySection, regressionsSection } = await import('../../lambda/replay/report/quality-sections.ts');
@@ -156,16 +182,4 @@ async function comparisonSections({ quality, regressions }: CapturedComparison):
     qualitySection(quality, 'Replies, compared with the captured ones') +
     regressionsSection(regressions, quality.regressed)
   );
-}
-
-/** The target, and the options that are not the default ones. */
-function paramsOf(target: Target, options: ReplayOptions): Record<string, string> {
-  const own = Object.entries(options).filter(
-    ([key, value]) =>
-      value !== undefined && JSON.stringify(value) !== JSON.stringify(DEFAULT_OPTIONS[key as keyof ReplayOptions]),
-  );
-  return {
-    ...Object.fromEntries(Object.entries(target.description).map(([key, value]) => [`target_${key}`, value])),
-    ...Object.fromEntries(own.map(([key, value]) => [key, typeof value === 'string' ? value : JSON.stringify(value)])),
-  };
 }

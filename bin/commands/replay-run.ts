@@ -22,6 +22,8 @@ import { dryRunText, resultText } from './replay-text.ts';
 
 /** The replay ran and is a failure by its own measure; that it could not run is 2. */
 const EXIT_FAILED = 1;
+/** As when it could not run: what was asked for after it, the judge or MLflow, is not all there. */
+const EXIT_UNFINISHED = 2;
 /** As the shell has it for a process that Ctrl-C ended: 128 + SIGINT. */
 const EXIT_STOPPED = 130;
 
@@ -137,8 +139,10 @@ async function replay(
     });
     display?.stop();
     process.exitCode = exitCodeOf(result, options);
-    const lines = await extras.finish(result, options, process.exitCode === EXIT_FAILED);
+    const { lines, failures } = await extras.finish(result, options, process.exitCode === EXIT_FAILED);
     console.log([...lines, resultText(result, directory)].join('\n'));
+    for (const failure of failures) console.error(failure);
+    if (failures.length > 0 && !result.wasCancelled) process.exitCode = EXIT_UNFINISHED;
   } finally {
     display?.stop();
     stopping.dispose();

@@ -1,7 +1,6 @@
 /** `inference-monitor replay`: sends captured requests to another endpoint and measures what comes back. */
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { DEFAULT_OPTIONS, type ReplayOptions } from '../../lambda/replay/options.ts';
-import { DEFAULT_JUDGE_BUDGET_USD } from './judge-budget.ts';
+import { DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../lambda/replay/options.ts';
 import { type ReplayFlags, runReplayCommand } from './replay-run.ts';
 
 const number = (text: string): number => {

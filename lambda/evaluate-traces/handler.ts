@@ -4,12 +4,12 @@ import { readEnvironment } from '../common/environment.ts';
 import { createS3Client, Storage } from '../common/storage.ts';
 import { logged } from '../common/telemetry.ts';
 import type { ChunkRequest, EvaluateReceipt } from '../contract.ts';
+import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../judge/connect.ts';
 import { connectMlflow } from '../mlflow/connect.ts';
 import { batchAnswers } from '../run/batch-answers.ts';
 import { prepareChunk } from '../run/batch-prepare.ts';
 import { evaluateChunk, sumEvaluations } from '../run/evaluate-chunk.ts';
 import { forEachChunkOf, parseInvocation } from '../run/invocation.ts';
-import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from './judge.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

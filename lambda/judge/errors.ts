@@ -108,6 +108,13 @@ export class JudgeHeld extends PermanentError {
   }
 }
 
+/** What a judge that failed has answered and cost all the same; its errors carry it. */
+export function answeredBefore(error: unknown): JudgeResult {
+  const isCarrier = error instanceof JudgeInterrupted || error instanceof JudgeRefused || error instanceof JudgeHeld;
+  if (isCarrier) return { verdicts: [...error.verdicts], spend: error.spend };
+  return { verdicts: [], spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 } };
+}
+
 /** Codes of error verdicts, as they are written into `feedback.error`. */
 export const VERDICT_ERRORS = {
   cut: 'JudgeReplyCut',

@@ -41,6 +41,8 @@ export interface MlflowClientOptions {
 
 export interface MlflowClient extends TraceStore {
   readonly target: TrackingTarget;
+  /** For what is neither a trace nor an assessment: runs and their files. */
+  readonly rest: MlflowRest;
   /** What the server can do; looked up once. */
   capabilities(): Promise<Capabilities>;
   /** Closes the kept connections. */
@@ -49,7 +51,7 @@ export interface MlflowClient extends TraceStore {
 
 class RestMlflowClient implements MlflowClient {
   readonly target: TrackingTarget;
-  readonly #rest: MlflowRest;
+  readonly rest: MlflowRest;
   readonly #transport: Transport;
   readonly #probe: CapabilityProbe;
   readonly #traces: TraceWriter;
@@ -58,17 +60,17 @@ class RestMlflowClient implements MlflowClient {
   constructor(options: MlflowClientOptions) {
     this.target = parseTrackingUri(options.trackingUri, options.customEndpoint);
     this.#transport = createTransport();
-    this.#rest = new MlflowRest({
+    this.rest = new MlflowRest({
       target: this.target,
       authorizer: authorizerFor(this.target, options),
       transport: this.#transport,
       retry: { ...DEFAULT_RETRY, ...options.retry },
       ...(options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs }),
     });
-    this.#probe = new CapabilityProbe(this.#rest);
+    this.#probe = new CapabilityProbe(this.rest);
     const { s3 } = options;
-    this.#traces = new TraceWriter({ rest: this.#rest, probe: this.#probe, ...(s3 ? { s3 } : {}) });
-    this.#assessments = new AssessmentWriter(this.#rest, this.#probe);
+    this.#traces = new TraceWriter({ rest: this.rest, probe: this.#probe, ...(s3 ? { s3 } : {}) });
+    this.#assessments = new AssessmentWriter(this.rest, this.#probe);
   }
 
   capabilities(): Promise<Capabilities> {
@@ -76,15 +78,15 @@ class RestMlflowClient implements MlflowClient {
   }
 
   resolveExperiment(name: string): Promise<Experiment> {
-    return resolveExperiment(this.#rest, name);
+    return resolveExperiment(this.rest, name);
   }
 
   getExperiment(id: string): Promise<Experiment> {
-    return getExperiment(this.#rest, id);
+    return getExperiment(this.rest, id);
   }
 
   getTraces(experimentId: string, traceIds: readonly string[]): Promise<Map<string, StoredTrace>> {
-    return readTraces(this.#rest, this.#probe, experimentId, traceIds);
+    return readTraces(this.rest, this.#probe, experimentId, traceIds);
   }
 
   writeTraces(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult> {

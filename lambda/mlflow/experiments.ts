@@ -37,6 +37,16 @@ export async function getExperiment(rest: MlflowRest, id: string): Promise<Exper
   });
 }
 
+/** The experiment of that name, without making it; one that was deleted has no traces either. */
+export async function findExperiment(rest: MlflowRest, name: string): Promise<Experiment | undefined> {
+  try {
+    return await find(rest, '/api/2.0/mlflow/experiments/get-by-name', { experiment_name: name });
+  } catch (error) {
+    if (error instanceof PermanentError && error.name === 'MlflowExperimentDeleted') return undefined;
+    throw error;
+  }
+}
+
 async function find(rest: MlflowRest, path: string, query: Record<string, string>): Promise<Experiment | undefined> {
   try {
     const { experiment } = await rest.repeat({ method: 'GET', path, query }, experimentReply);

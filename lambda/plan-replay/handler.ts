@@ -1,14 +1,32 @@
 /** PlanReplay: the execution's input → the schedule, cut into shards, in the work bucket. */
 import type { Context } from 'aws-lambda';
+import { readEnvironment } from '../common/environment.ts';
 import { createS3Client, Storage } from '../common/storage.ts';
-import { logged } from '../common/telemetry.ts';
+import { logged, logger } from '../common/telemetry.ts';
+import { createModelWatch } from '../judge/model-check.ts';
+import { connectMlflow } from '../mlflow/connect.ts';
 import { readReplayEnvironment } from '../replay/cloud/environment.ts';
 import { planReplay } from '../replay/cloud/plan-replay.ts';
 import type { ReplayPlanRequest, ReplayPlanResult } from '../replay-contract.ts';
 
 const environment = readReplayEnvironment();
+const settings = readEnvironment();
 const storage = new Storage(createS3Client());
+const mlflow = connectMlflow(settings, storage.s3);
+const watchModel = createModelWatch(settings.BEDROCK_MODEL_ID, (error) =>
+  logger.warn('The judge’s model could not be looked up', error as Error),
+);
+const checkJudgeModel: typeof watchModel = async () => {
+  const check = await watchModel();
+  if (check !== undefined) logger.warn(check.message, { check } as never);
+  return check;
+};
 
 export const handler = logged<ReplayPlanRequest, ReplayPlanResult>((request, context: Context) =>
-  planReplay(request, { storage, environment, remainingMs: () => context.getRemainingTimeInMillis() }),
+  planReplay(request, {
+    storage,
+    environment,
+    evaluation: { settings, mlflow, checkJudgeModel },
+    remainingMs: () => context.getRemainingTimeInMillis(),
+  }),
 );

@@ -39,6 +39,9 @@ export interface ReplayOptions {
   maxErrorRate: number;
 }
 
+/** A judged pair costs about a cent with the default model: enough for some 2,000 pairs. */
+export const DEFAULT_JUDGE_BUDGET_USD = 20;
+
 export const DEFAULT_OPTIONS: ReplayOptions = {
   autoOffset: false,
   speedup: 1,

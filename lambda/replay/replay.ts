@@ -5,7 +5,7 @@ import type { RunStats } from './measure/run-stats.ts';
 import { parseGoodput, parseSetting, type ReplayOptions } from './options.ts';
 import type { Overrides } from './request/literal.ts';
 import { ResultSet } from './results/result-set.ts';
-import { type Progress, type ReplayOutcome, runReplay } from './run.ts';
+import { type Progress, type ReplayOutcome, type ReplayPlan, runReplay } from './run.ts';
 import { type IndexOptions, indexCaptures } from './source/index-captures.ts';
 import type { SortedIndex } from './source/sorted-index.ts';
 import type { OnSkipped, SkippedLine, SourceFile } from './source/types.ts';
@@ -37,6 +37,19 @@ export const scheduleOf = (options: ReplayOptions): ScheduleOptions => ({
   repeat: options.repeat,
   count: options.requestCount,
   seed: options.randomSeed,
+});
+
+/** What the options say of every request that is sent, in the words of `runReplay`. */
+export const sendingOf = (
+  options: ReplayOptions,
+): Pick<ReplayPlan, 'schedule' | 'overrides' | 'timeoutMs' | 'cancellation' | 'objectives'> => ({
+  schedule: scheduleOf(options),
+  overrides: overridesOf(options),
+  timeoutMs: options.timeout * 1000,
+  ...(options.cancellationRate > 0
+    ? { cancellation: { percent: options.cancellationRate, afterMs: options.cancellationDelay * 1000 } }
+    : {}),
+  objectives: parseGoodput(options.goodput),
 });
 
 /** `--concurrency` beside `--request-rate` is a cap, as in AIPerf. */
@@ -117,15 +130,9 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
       files,
       index,
       target,
-      schedule: scheduleOf(options),
-      overrides: overridesOf(options),
+      ...sendingOf(options),
       maxConcurrency: maxConcurrencyOf(options),
-      timeoutMs: options.timeout * 1000,
       warmup: options.warmup,
-      ...(options.cancellationRate > 0
-        ? { cancellation: { percent: options.cancellationRate, afterMs: options.cancellationDelay * 1000 } }
-        : {}),
-      objectives: parseGoodput(options.goodput),
       keepCaptured: request.keepCaptured,
       traceIdOf: request.traceIdOf,
       keepRaw: request.raw,

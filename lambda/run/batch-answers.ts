@@ -6,11 +6,12 @@ import { readBatchAnswers } from '../judge/batch/answers.ts';
 import type { CallGate } from '../judge/batch/batch-transport.ts';
 import { recordIdOf } from '../judge/batch/record.ts';
 import type { Budget, Reservation } from '../judge/budget.ts';
+import type { SpendingLimit } from '../judge/spending-limit.ts';
 import type { Told } from '../judge/transport.ts';
 import type { Judge } from '../judge/types.ts';
 import { allInputTokens } from '../judge/usage.ts';
 import { groupOf, type PreparedChunk } from './batch-prepare.ts';
-import type { BatchAnswers, SpendingLimit } from './evaluate-chunk.ts';
+import type { BatchAnswers } from './evaluate-chunk.ts';
 import { addSpend, emptySpend } from './receipts.ts';
 
 type BatchJob = BatchReport['jobs'][number];

@@ -13,21 +13,14 @@ import {
   type VerdictCounts,
   workKeys,
 } from '../contract.ts';
-import { JudgeHeld, JudgeInterrupted, JudgeRefused } from '../judge/errors.ts';
-import type { Judge, JudgeResult, JudgeScorer, Scorer } from '../judge/types.ts';
+import { answeredBefore, JudgeHeld } from '../judge/errors.ts';
+import type { SpendingLimit } from '../judge/spending-limit.ts';
+import type { Judge, JudgeScorer, Scorer } from '../judge/types.ts';
 import type { NewAssessment, StoredTrace, TraceStore } from '../mlflow/types.ts';
 import { codeAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
 import { readChunk } from './chunk-reader.ts';
 import { type AlwaysRule, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
 import { addSpend, attemptFacts, emptySpend, emptyVerdictCounts, writeReceipt } from './receipts.ts';
-
-/** Reserves money before a judge call: what `lambda/judge/budget.ts` offers to a chunk. */
-export interface SpendingLimit {
-  /** @returns `held` when the cap leaves no room for `maxUsd`. */
-  reserve(maxUsd: number): Promise<{ settle(actualUsd: number): Promise<void> } | 'held'>;
-  /** Gives back what was reserved and not used. */
-  close(): Promise<void>;
-}
 
 export interface EvaluateDependencies {
   storage: Storage;
@@ -309,13 +302,6 @@ function spendBeyond(spend: JudgeSpend, paid: JudgeSpend | undefined): JudgeSpen
     outputTokens: spend.outputTokens - paid.outputTokens,
     usd: spend.usd === null || paid.usd === null ? null : Math.max(0, spend.usd - paid.usd),
   };
-}
-
-/** What a judge that failed has answered and cost all the same; its errors carry it. */
-function answeredBefore(error: unknown): JudgeResult {
-  const isCarrier = error instanceof JudgeInterrupted || error instanceof JudgeRefused || error instanceof JudgeHeld;
-  const carried = isCarrier ? error : undefined;
-  return { verdicts: [...(carried?.verdicts ?? [])], spend: carried?.spend ?? emptySpend() };
 }
 
 /** What a whole file's chunks came to, for a direct invocation and for the child execution's output. */

@@ -8,7 +8,9 @@ import {
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3';
+import { type LambdaEnvironment, readEnvironment } from '../../lambda/common/environment.ts';
 import { Storage } from '../../lambda/common/storage.ts';
+import type { MlflowClient } from '../../lambda/mlflow/client.ts';
 import { type ReplayEnvironment, readReplayEnvironment } from '../../lambda/replay/cloud/environment.ts';
 import { START_LEAD_MS } from '../../lambda/replay/cloud/limits.ts';
 import type { ReplayPlan } from '../../lambda/replay/cloud/plan.ts';
@@ -30,6 +32,19 @@ export class CloudReplays {
   readonly s3: S3Client;
   readonly storage: Storage;
   readonly environment: ReplayEnvironment;
+  /** Settings of the judge and of MLflow; tests that have them change what is different. */
+  settings: LambdaEnvironment = readEnvironment({
+    STACK_PREFIX: 'test',
+    WORK_BUCKET: WORK,
+    SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
+    DATA_CAPTURE_S3_BUCKET: CAPTURES,
+    DATA_CAPTURE_S3_PREFIX: PREFIX,
+    MLFLOW_TRACKING_URI: 'http://127.0.0.1:9',
+    MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
+    BEDROCK_MODEL_ID: 'openai:/test',
+    EVALUATION_BUDGET_USD: '0',
+  });
+  mlflow: () => Promise<MlflowClient> = () => Promise.reject(new Error('This test has no MLflow'));
   #runs = 0;
 
   private constructor(aws: MiniStack) {
@@ -112,6 +127,11 @@ export class CloudRun {
       {
         storage,
         environment: this.#environment,
+        evaluation: {
+          settings: this.#cloud.settings,
+          mlflow: this.#cloud.mlflow,
+          checkJudgeModel: async () => undefined,
+        },
         remainingMs: typeof remainingMs === 'number' ? () => remainingMs : remainingMs,
         now: () => Date.now() - START_LEAD_MS + startsInMs,
       },

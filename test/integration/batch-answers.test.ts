@@ -4,7 +4,7 @@ import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { readEnvironment } from '../../lambda/common/environment.ts';
 import { Storage } from '../../lambda/common/storage.ts';
 import { budgetTable, type ChunkRequest, workKeys } from '../../lambda/contract.ts';
-import { connectBatchJudge } from '../../lambda/evaluate-traces/judge.ts';
+import { connectBatchJudge } from '../../lambda/judge/connect.ts';
 import { recordIdOf } from '../../lambda/judge/batch/record.ts';
 import { createBudget, readSpending, runScope } from '../../lambda/judge/budget.ts';
 import { isJudgeScorer, scorersFor } from '../../lambda/judge/scorers.ts';

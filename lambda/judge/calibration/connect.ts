@@ -79,12 +79,7 @@ export interface MlflowConnection {
 
 /** @throws PermanentError `MlflowTrackingUriMissing`, `MlflowTrackingUriInvalid` */
 export function connectMlflowRest(settings: CalibrationSettings): MlflowConnection {
-  if (settings.MLFLOW_TRACKING_URI === undefined) {
-    throw new PermanentError('MlflowTrackingUriMissing', 'It is not known where MLflow is', {
-      expected: 'MLFLOW_TRACKING_URI in the environment or .env, or --tracking-uri',
-    });
-  }
-  const target = parseTrackingUri(settings.MLFLOW_TRACKING_URI, settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT);
+  const target = parseTrackingUri(requireTrackingUri(settings), settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT);
   const authorizer = target.kind === 'url' ? plainAuthorizer(settings) : sigV4Authorizer(target, defaultProvider());
   const transport = createTransport();
   return {
@@ -100,8 +95,16 @@ function plainAuthorizer(settings: CalibrationSettings): Authorizer {
   return arn === undefined ? anonymous : secretAuthorizer(() => loadMlflowSecret(new SecretsManagerClient({}), arn));
 }
 
+/** @throws PermanentError `MlflowTrackingUriMissing` */
+export function requireTrackingUri({ MLFLOW_TRACKING_URI: uri }: CalibrationSettings): string {
+  if (uri !== undefined) return uri;
+  throw new PermanentError('MlflowTrackingUriMissing', 'It is not known where MLflow is', {
+    expected: 'MLFLOW_TRACKING_URI in the environment or .env, or --tracking-uri',
+  });
+}
+
 /** As MLflow's own client has them: a person's, which win over the stack's secret. */
-function ownSecret(settings: CalibrationSettings): MlflowSecret | undefined {
+export function ownSecret(settings: CalibrationSettings): MlflowSecret | undefined {
   const {
     MLFLOW_TRACKING_USERNAME: username,
     MLFLOW_TRACKING_PASSWORD: password,

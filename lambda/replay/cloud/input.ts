@@ -20,6 +20,10 @@ export interface ReplayJob {
   options: ReplayOptions;
   compare: boolean;
   raw: boolean;
+  /** `undefined`: no judge is asked. 0 dollars: the replay has no limit of its own. */
+  judge?: { budgetUsd: number };
+  /** `undefined`: nothing goes into MLflow. */
+  mlflow?: { experiment?: string };
   dryRun: boolean;
   shard: NonNullable<ReplayInput['shard']>;
 }

@@ -15,3 +15,10 @@ export const SHARD_FILES = {
   /** Why a shard ended without a result. */
   failure: 'failure.json',
 } as const;
+
+/** Files of a shard's evaluation; verdicts and refused traces are in parts, which `progress.json` names. */
+export const EVALUATION_FILES = {
+  progress: 'progress.json',
+  /** Why the last attempt ended early. */
+  failure: 'failure.json',
+} as const;

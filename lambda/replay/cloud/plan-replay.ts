@@ -15,7 +15,8 @@ import type { ReplayEnvironment } from './environment.ts';
 import { type IndexedCaptures, indexObjects, tooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
 import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, START_LEAD_MS, shardBounds, WARMUP_LEAD_MS } from './limits.ts';
-import type { ReplayPlan, ShardPlan } from './plan.ts';
+import type { PlannedMlflow, ReplayPlan, ShardPlan } from './plan.ts';
+import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
 import { RangeReader } from './range-reader.ts';
 import type { CaptureObject } from './schedule-file.ts';
 import { type Concurrency, WindowCutter } from './sharding.ts';
@@ -26,6 +27,7 @@ import { writeSchedule } from './write-schedule.ts';
 export interface PlanDependencies {
   storage: Storage;
   environment: ReplayEnvironment;
+  evaluation: EvaluationPorts;
   remainingMs(): number;
   /** Epoch ms; for tests. */
   now?(): number;
@@ -36,32 +38,47 @@ const DRY_RUN_RESERVE_MS = 20_000;
 
 /**
  * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `SecretNotAllowed`,
- * `NoCaptureFiles`, `OutsideCaptureScope`, `ReplayTooLarge`, `TooManyShards`, `CappedReplayTooLong`, `TooManyRequests`
+ * `NoCaptureFiles`, `OutsideCaptureScope`, `ReplayTooLarge`, `TooManyShards`, `CappedReplayTooLong`, `TooManyRequests`,
+ * `JudgePriceUnknown`, `JudgeModelGone`, and those of MLflow's client
  */
 export async function planReplay(
   { input, run }: ReplayPlanRequest,
-  { storage, environment, remainingMs, now = Date.now }: PlanDependencies,
+  { storage, environment, evaluation, remainingMs, now = Date.now }: PlanDependencies,
 ): Promise<ReplayPlanResult> {
   const job = parseReplayInput(input, environment);
   const bounds = shardBounds(job.options, job.shard);
   // A target that cannot be is known before hours of captures are read; its secret is for the shards alone.
   await cloudTarget('url' in job.target ? { url: job.target.url } : job.target, environment);
+  // Nor does anybody want to know of a judge or an MLflow that is away after the last request.
+  const judge = job.dryRun ? null : await planJudge(job, evaluation);
+  const place = job.dryRun ? undefined : await findMlflowPlace(job, evaluation);
   const bucket = environment.WORK_BUCKET;
   const skipped = new SkippedLines();
   const scope = { bucket: environment.DATA_CAPTURE_S3_BUCKET, prefix: environment.DATA_CAPTURE_S3_PREFIX };
   const limits = { remainingMs: () => remainingMs() - SCHEDULE_RESERVE_MS };
   let captures: IndexedCaptures | undefined;
+  let mlflow: PlannedMlflow | undefined;
   try {
     captures = await indexObjects(storage, scope, job, (line) => skipped.add(line), limits);
     const { shards, found } = job.dryRun
       ? { shards: [], found: await dryRunOf(storage, captures, job, skipped, remainingMs) }
       : { shards: await cutAndWrite(storage, captures, job, bounds, { bucket, run: run.name }), found: undefined };
     await skipped.store(storage, bucket, run.name);
-    const plan = planOf(job, captures, shards, skipped.reasons, run.name, now(), found);
+    if (shards.length > 0) mlflow = await place?.openRun(run, now() + leadOf(job.options));
+    const plan: ReplayPlan = {
+      ...planOf(job, captures, shards, skipped.reasons, run.name, now(), found),
+      judge,
+      mlflow: mlflow ?? null,
+    };
     const manifest = { bucket, key: replayKeys.manifest(run.name) };
     await writeManifest(storage, manifest, plan);
     await storage.putJson(bucket, replayKeys.plan(run.name), plan);
-    return { outcome: plan.outcome, manifest, shards: shards.length, evaluate: false };
+    const evaluate = plan.outcome === 'planned' && (plan.judge !== null || plan.mlflow !== null);
+    return { outcome: plan.outcome, manifest, shards: shards.length, evaluate };
+  } catch (error) {
+    // What stopped the planning is what matters. One that is tried again takes the run up again.
+    if (mlflow) await place?.giveUp(mlflow, now()).catch(() => {});
+    throw error;
   } finally {
     await captures?.index.dispose();
     await skipped.dispose();
@@ -121,6 +138,9 @@ class TimedReader extends RangeReader {
   }
 }
 
+/** From the end of planning to the start of the clock. */
+const leadOf = ({ warmup }: ReplayJob['options']): number => START_LEAD_MS + (warmup > 0 ? WARMUP_LEAD_MS : 0);
+
 const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);
 
 function planOf(
@@ -131,9 +151,8 @@ function planOf(
   run: string,
   plannedAtMs: number,
   found: DryRun | undefined,
-): ReplayPlan {
+): Omit<ReplayPlan, 'judge' | 'mlflow'> {
   const { source, window, target, options, compare, raw } = job;
-  const lead = START_LEAD_MS + (options.warmup > 0 ? WARMUP_LEAD_MS : 0);
   return {
     run,
     outcome: job.dryRun ? 'dryRun' : shards.length === 0 ? 'empty' : 'planned',
@@ -150,7 +169,7 @@ function planOf(
     },
     skipped,
     plannedAtMs,
-    startAtEpochMs: plannedAtMs + lead,
+    startAtEpochMs: plannedAtMs + leadOf(options),
     sliceMs: sliceMsOf(options, index.total > 0 ? index.lastMs - index.firstMs : 0),
     requests: shards.reduce((sum, { requests }) => sum + requests, 0),
     shards,

@@ -1,4 +1,5 @@
-/** What PlanReplay decides, as it is kept in the work bucket: ReplayShard and SummarizeReplay read nothing else of it. */
+/** What PlanReplay decides, as it is kept in the work bucket: the functions after it read nothing else of it. */
+import type { Experiment } from '../../mlflow/types.ts';
 import type { ReplayInput, ReplayPlanResult } from '../../replay-contract.ts';
 import type { DryRun } from '../dry-run.ts';
 import type { ReplayOptions } from '../options.ts';
@@ -17,6 +18,24 @@ export interface ShardPlan {
   maxConcurrency: number | null;
 }
 
+/** The judge that is asked about the replies once all are there. */
+export interface PlannedJudge {
+  model: string;
+  /** Most that this replay may spend, US dollars; 0: no limit of its own. */
+  budgetUsd: number;
+  /** What a person must know of the model, e.g. that it ends soon. */
+  warning?: string;
+}
+
+/** Where traces, figures and files go once all replies are there. */
+export interface PlannedMlflow {
+  /** Of the replays. */
+  experiment: Experiment;
+  runId: string;
+  /** There when the captures have traces that those of the replay can name. */
+  capturesExperimentId?: string;
+}
+
 export interface ReplayPlan {
   run: string;
   outcome: ReplayPlanResult['outcome'];
@@ -24,6 +43,8 @@ export interface ReplayPlan {
   options: ReplayOptions;
   compare: boolean;
   raw: boolean;
+  judge: PlannedJudge | null;
+  mlflow: PlannedMlflow | null;
   source: { bucket: string; prefix: string; fromMs: number | null; toMs: number | null };
   captures: { files: number; records: number; firstMs: number | null; lastMs: number | null };
   /** Lines that the plan leaves out, by reason. */

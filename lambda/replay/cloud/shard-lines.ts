@@ -15,12 +15,19 @@ export class ObjectLines {
   readonly #blockBytes: number;
   #bytes: Buffer = Buffer.alloc(0);
   #at = 0;
-  #position = 0;
+  #position: number;
 
-  constructor(storage: Storage, object: ObjectFacts, blockBytes = BLOCK_BYTES) {
+  /** @param start first byte of the first line that is read */
+  constructor(storage: Storage, object: ObjectFacts, blockBytes = BLOCK_BYTES, start = 0) {
     this.#storage = storage;
     this.#object = object;
     this.#blockBytes = blockBytes;
+    this.#position = start;
+  }
+
+  /** First byte of the line that is read next. */
+  get offset(): number {
+    return this.#position - (this.#bytes.length - this.#at);
   }
 
   /** @returns `undefined` at the end */

@@ -10,6 +10,7 @@ import { REPLIES_FILE } from '../compare/replies-file.ts';
 import { CapturedReplies } from '../compare/with-captured.ts';
 import type { Measured } from '../measure/measure.ts';
 import type { RunStatsJson } from '../measure/run-stats.ts';
+import { SPOOL_FILE, TraceSpool, traceNameOf } from '../publish/spool.ts';
 import type { CollectorJson } from '../report/collector.ts';
 import type { PreparedRequest } from '../request/prepared.ts';
 import { payloadJson } from '../results/inputs.ts';
@@ -17,6 +18,7 @@ import { LineWriter } from '../results/line-writer.ts';
 import { FILES, ResultSet } from '../results/result-set.ts';
 import { SHARD_FILES } from './keys.ts';
 import type { ReplayPlan, ShardPlan } from './plan.ts';
+import { targetFacts } from './target-facts.ts';
 
 export interface ShardFigures {
   shard: number;
@@ -48,13 +50,21 @@ const UNREAD = /^(Capture|Storage|Bucket|Credentials)/;
 
 const LINES = 'application/jsonlines';
 /** Files with a line for each request. */
-export const LINE_FILES = [FILES.records, FILES.raw, FILES.skipped, SHARD_FILES.inputs, REPLIES_FILE] as const;
+export const LINE_FILES = [
+  FILES.records,
+  FILES.raw,
+  FILES.skipped,
+  SHARD_FILES.inputs,
+  REPLIES_FILE,
+  SPOOL_FILE,
+] as const;
 
 export class ShardResults {
   readonly #directory: string;
   readonly #set: ResultSet;
   readonly #inputs: LineWriter;
   readonly #replies: CapturedReplies | undefined;
+  readonly #spool: TraceSpool | undefined;
   readonly #shard: ShardPlan;
   readonly #stripes: number;
 
@@ -65,6 +75,8 @@ export class ShardResults {
     this.#stripes = plan.shards.filter(({ window }) => window === shard.window).length;
     this.#inputs = new LineWriter(join(directory, SHARD_FILES.inputs));
     this.#replies = plan.compare ? new CapturedReplies(directory) : undefined;
+    const name = traceNameOf(targetFacts(plan.target), plan.run);
+    this.#spool = plan.mlflow ? new TraceSpool(directory, plan.run, name) : undefined;
   }
 
   static async create(plan: ReplayPlan, shard: ShardPlan): Promise<ShardResults> {
@@ -87,7 +99,9 @@ export class ShardResults {
 
   measured(measured: Measured, clock: RunClock): void {
     this.#set.measured(measured, clock);
-    if (measured.request.phase === 'profiling') this.#replies?.add(measured);
+    if (measured.request.phase !== 'profiling') return;
+    this.#replies?.add(measured);
+    this.#spool?.add(measured, clock);
   }
 
   /** Writes everything to the work bucket. */
@@ -95,6 +109,7 @@ export class ShardResults {
     await this.#set.close();
     await this.#inputs.close();
     await this.#replies?.finish();
+    await this.#spool?.close();
     const { stats, warmup, slices, report, skippedReasons } = this.#set;
     for (const name of LINE_FILES) {
       const path = join(this.#directory, name);

@@ -2,9 +2,9 @@
 import { PermanentError, toNamedError } from '../../common/errors.ts';
 import type { Storage } from '../../common/storage.ts';
 import { type ReplayShardRequest, replayKeys } from '../../replay-contract.ts';
-import { parseGoodput } from '../options.ts';
+import { traceIdOf } from '../../trace/ids.ts';
 import { Random } from '../random.ts';
-import { overridesOf, scheduleOf } from '../replay.ts';
+import { sendingOf } from '../replay.ts';
 import { type ReplayOutcome, runReplay, type SchedulePart } from '../run.ts';
 import type { ScheduledEntry } from '../timing.ts';
 import { claimShard } from './claim.ts';
@@ -98,6 +98,8 @@ async function send(
   { storage, environment, remainingMs }: ShardDependencies,
 ): Promise<ReplayOutcome> {
   const { options } = plan;
+  const sending = sendingOf(options);
+  const capturesId = plan.mlflow?.capturesExperimentId;
   // Files of the warm-up stand behind the shard's own.
   const warm = (warmup?.entries ?? []).map((one) => ({
     ...one,
@@ -115,19 +117,15 @@ async function send(
         files: allFiles,
         // The schedule was made when the replay was planned.
         index: { total: entries.length, firstMs: 0, async *batches() {} },
-        schedule: { ...scheduleOf(options), seed: shardSeed(options.randomSeed, shard.shard) },
+        ...sending,
+        schedule: { ...sending.schedule, seed: shardSeed(options.randomSeed, shard.shard) },
         part: partOf(entries, warm, reader, shard),
         startAtEpochMs: plan.startAtEpochMs,
         target: await cloudTarget(plan.target, environment),
-        overrides: overridesOf(options),
         maxConcurrency: Math.min(shard.maxConcurrency ?? MAX_CONNECTIONS, MAX_CONNECTIONS),
-        timeoutMs: options.timeout * 1000,
         warmup: warm.length,
-        ...(options.cancellationRate > 0
-          ? { cancellation: { percent: options.cancellationRate, afterMs: options.cancellationDelay * 1000 } }
-          : {}),
-        objectives: parseGoodput(options.goodput),
         keepCaptured: plan.compare,
+        ...(capturesId === undefined ? {} : { traceIdOf: (line: Buffer) => traceIdOf(capturesId, line) }),
         keepRaw: plan.raw,
         onSkipped: (line) => results.set.skipped(line),
         onPrepared: (request) => results.prepared(request),

@@ -175,7 +175,7 @@ async function compareQuality(
         : undefined;
     };
     const { judged, usd } = await judgeAll(judging, pairs(), pairOf, (item, verdict) => {
-      if (verdict.verdict === 'worse') tally.addJudgedWorse(rowOf(item), item.comparison, verdict.rationales[0]);
+      if (verdict?.verdict === 'worse') tally.addJudgedWorse(rowOf(item), item.comparison, verdict.rationales[0]);
     });
     tally.quality.judged = judged;
     comparison.judgeUsd = usd;

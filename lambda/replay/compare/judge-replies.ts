@@ -1,68 +1,95 @@
-/** Asks the judge about every pair of replies that differ, several at a time, within a budget. */
+/** Asks the judge about every pair of replies that differ, several at a time, within a limit of money. */
+import type { SpendingLimit } from '../../judge/spending-limit.ts';
 import type { Judge } from '../../judge/types.ts';
 import type { ReplyComparison } from './compare-replies.ts';
-import { judgePair, maxPairCostUsd, type Pair, type PairVerdict } from './pairwise.ts';
+import { addUsd, judgePair, maxPairCostUsd, type Pair, type PairVerdict } from './pairwise.ts';
 import { type Judged, nothingJudged } from './quality.ts';
+import { replyMessageOf, type StoredReply } from './replies-file.ts';
 
 /** The judge's own limiter decides how many calls go on; this is how many pairs wait for it. */
 const PAIRS_AT_A_TIME = 16;
 
 export interface JudgeSettings {
   judge: Judge;
-  /** Most that may be spent, US dollars. Default: no limit. */
-  budgetUsd?: number;
+  /** Absent: there is no limit. */
+  limit?: Pick<SpendingLimit, 'reserve'>;
   signal?: AbortSignal;
+  /** Asked before each further pair: `false` begins no more of them. */
+  goOn?(): boolean;
 }
 
 export interface JudgedAll {
   judged: Judged;
-  /** `null`: the price is not known. */
+  /** All that was spent, on pairs without a verdict too; `null`: the price is not known. */
   usd: number | null;
 }
 
+export const noneJudged = (): JudgedAll => ({ judged: nothingJudged(), usd: 0 });
+
 /**
  * @param pairOf `undefined` for an item that is not to be judged: there is nothing to ask where the replies are the same
- * @throws what the judge throws when it cannot be asked
+ * @param onDone called for each item as soon as nothing more is to be done for it; without a verdict when there was no
+ * money left for it, or nothing to ask
+ * @param result what is counted and paid is added to it, also when something is thrown
+ * @throws the judge's first failure to be asked at all, when what was under way has come to its end: its verdicts are kept
  */
 export async function judgeAll<T>(
-  { judge, budgetUsd, signal }: JudgeSettings,
-  items: AsyncIterable<T>,
+  { judge, limit, signal, goOn }: JudgeSettings,
+  items: AsyncIterable<T> | Iterable<T>,
   pairOf: (item: T) => Pair | undefined,
-  onJudged: (item: T, verdict: PairVerdict) => void,
+  onDone: (item: T, verdict?: PairVerdict) => void,
+  result: JudgedAll = noneJudged(),
 ): Promise<JudgedAll> {
-  const result: JudgedAll = { judged: nothingJudged(), usd: 0 };
   const running = new Set<Promise<void>>();
-  /** What the pairs that are being judged can cost at most. */
-  let reserved = 0;
-  for await (const item of items) {
-    const pair = pairOf(item);
-    if (!pair) continue;
-    signal?.throwIfAborted();
-    const most = budgetUsd === undefined ? 0 : (maxPairCostUsd(judge, pair) ?? 0);
-    const over = (): boolean => budgetUsd !== undefined && (result.usd ?? 0) + reserved + most > budgetUsd;
-    // A pair costs less than it can: what is under way may leave room.
-    while (over() && running.size > 0) await Promise.race(running);
-    if (over()) {
+  let failure: { error: unknown } | undefined;
+  const judgeOne = async (item: T, pair: Pair): Promise<void> => {
+    const reservation = await limit?.reserve(maxPairCostUsd(judge, pair) ?? 0);
+    if (reservation === 'held') {
       result.judged.overBudget++;
+      onDone(item);
+      return;
+    }
+    const found = await judgePair(judge, pair, signal);
+    result.usd = addUsd(result.usd, found.usd);
+    if (found.verdict === undefined) failure ??= { error: found.failure };
+    else {
+      result.judged[found.verdict]++;
+      onDone(item, found);
+    }
+    await reservation?.settle(found.usd ?? 0);
+  };
+  for await (const item of items) {
+    if (signal?.aborted) failure ??= { error: signal.reason };
+    if (failure || goOn?.() === false) break;
+    const pair = pairOf(item);
+    if (!pair) {
+      onDone(item);
       continue;
     }
-    reserved += most;
-    const one = judgePair(judge, pair, signal).then((verdict) => {
-      running.delete(one);
-      reserved -= most;
-      result.judged[verdict.verdict]++;
-      result.usd = result.usd === null || verdict.usd === null ? null : result.usd + verdict.usd;
-      onJudged(item, verdict);
-    });
-    // Thrown by the race or at the end; without this it would be an unhandled rejection as well.
-    one.catch(() => {});
+    const one = judgeOne(item, pair)
+      .catch((error: unknown) => {
+        failure ??= { error };
+      })
+      .finally(() => running.delete(one));
     running.add(one);
     if (running.size >= PAIRS_AT_A_TIME) await Promise.race(running);
   }
   await Promise.all(running);
+  if (failure) throw failure.error;
   return result;
 }
 
 /** Whether there is anything to ask: what is the same, or failed, needs no judge. */
 export const worthJudging = (comparison: ReplyComparison | undefined): comparison is ReplyComparison =>
   comparison !== undefined && comparison.status === 'both-ok' && !comparison.same;
+
+/** The captured and the new reply of a request, where a judge is to be asked about them. */
+export function pairOf({ messages, captured, reply, comparison }: StoredReply): Pair | undefined {
+  const before = captured && replyMessageOf(captured);
+  const after = replyMessageOf(reply);
+  return worthJudging(comparison) && messages && before && after ? { messages, before, after } : undefined;
+}
+
+/** A line of `judged.jsonl`. */
+export const judgedLine = ({ key, event_id }: StoredReply, verdict: PairVerdict): string =>
+  JSON.stringify({ key, event_id, ...verdict });

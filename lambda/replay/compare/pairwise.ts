@@ -3,6 +3,7 @@
  * that changes with the order is none.
  */
 import type { Capture, ChatMessage } from '../../capture/types.ts';
+import { answeredBefore } from '../../judge/errors.ts';
 import type { Judge, JudgeScorer } from '../../judge/types.ts';
 import type { Preference } from './quality.ts';
 
@@ -46,7 +47,7 @@ function recordOf(messages: ChatMessage[], replies: ChatMessage[]): Capture {
   };
 }
 
-const add = (a: number | null, b: number | null): number | null => (a === null || b === null ? null : a + b);
+export const addUsd = (a: number | null, b: number | null): number | null => (a === null || b === null ? null : a + b);
 
 /** The most that judging a pair can cost; `null`: the price is not known. */
 export function maxPairCostUsd(judge: Judge, { messages, before, after }: Pair): number | null {
@@ -54,29 +55,51 @@ export function maxPairCostUsd(judge: Judge, { messages, before, after }: Pair):
   return once === null ? null : 2 * once;
 }
 
-async function ask(judge: Judge, pair: Pair, swapped: boolean, signal?: AbortSignal) {
+/** What one order came to; a judge that could not be asked may have cost something all the same. */
+interface Asked {
+  preference?: Preference;
+  rationale: string;
+  usd: number | null;
+  failure?: unknown;
+}
+
+async function ask(judge: Judge, pair: Pair, swapped: boolean, signal?: AbortSignal): Promise<Asked> {
   const replies = swapped ? [pair.after, pair.before] : [pair.before, pair.after];
-  const { verdicts, spend } = await judge.judge(recordOf(pair.messages, replies), [PAIRWISE_SCORER], signal);
-  const verdict = verdicts[0];
-  if (verdict?.outcome !== 'verdict') {
-    const reason = verdict?.outcome === 'error' ? `${verdict.error.code}: ${verdict.error.message}` : 'no verdict';
-    return { preference: undefined, rationale: reason, usd: spend.usd };
+  try {
+    const { verdicts, spend } = await judge.judge(recordOf(pair.messages, replies), [PAIRWISE_SCORER], signal);
+    const verdict = verdicts[0];
+    if (verdict?.outcome !== 'verdict') {
+      const reason = verdict?.outcome === 'error' ? `${verdict.error.code}: ${verdict.error.message}` : 'no verdict';
+      return { rationale: reason, usd: spend.usd };
+    }
+    const newOne = swapped ? FIRST : SECOND;
+    const preference: Preference = verdict.value === EQUAL ? 'same' : verdict.value === newOne ? 'better' : 'worse';
+    return { preference, rationale: verdict.rationale, usd: spend.usd };
+  } catch (error) {
+    return { rationale: '', usd: answeredBefore(error).spend.usd, failure: error };
   }
-  const newOne = swapped ? FIRST : SECOND;
-  const preference: Preference = verdict.value === EQUAL ? 'same' : verdict.value === newOne ? 'better' : 'worse';
-  return { preference, rationale: verdict.rationale, usd: spend.usd };
+}
+
+/** A pair that the judge could not be asked about, and what was spent on it until then. */
+export interface PairFailure {
+  verdict?: never;
+  failure: unknown;
+  usd: number | null;
 }
 
 /**
  * A verdict on the new reply. Both orders must agree; one order that sees a difference where the other sees none is taken
  * as no difference.
  *
- * @throws what the judge throws when it cannot be asked
+ * @returns the failure, by the judge's own error, where one of the orders could not be asked; nothing is thrown, so that
+ * what was paid is known
  */
-export async function judgePair(judge: Judge, pair: Pair, signal?: AbortSignal): Promise<PairVerdict> {
+export async function judgePair(judge: Judge, pair: Pair, signal?: AbortSignal): Promise<PairVerdict | PairFailure> {
   const [straight, swapped] = await Promise.all([ask(judge, pair, false, signal), ask(judge, pair, true, signal)]);
   const rationales = [straight.rationale, swapped.rationale];
-  const usd = add(straight.usd, swapped.usd);
+  const usd = addUsd(straight.usd, swapped.usd);
+  const failure = straight.failure ?? swapped.failure;
+  if (failure !== undefined) return { failure, usd };
   const first = straight.preference;
   const second = swapped.preference;
   if (first === undefined || second === undefined) return { verdict: 'failed', rationales, usd };

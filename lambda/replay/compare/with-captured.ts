@@ -1,24 +1,18 @@
 /** Compares every reply of a run with the captured one, while the run goes on. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { toNamedError } from '../../common/errors.ts';
 import type { Measured } from '../measure/measure.ts';
 import { LineWriter } from '../results/line-writer.ts';
 import { compareReplies } from './compare-replies.ts';
-import { type JudgeSettings, judgeAll, worthJudging } from './judge-replies.ts';
+import { type JudgedAll, type JudgeSettings, judgeAll, judgedLine, noneJudged, pairOf } from './judge-replies.ts';
+import type { PairVerdict } from './pairwise.ts';
 import { type Quality, QualityTally, type RegressionRow } from './quality.ts';
-import {
-  REPLIES_FILE,
-  readReplies,
-  replyMessageOf,
-  replyText,
-  type StoredReply,
-  sha256,
-  storedReply,
-} from './replies-file.ts';
+import { REPLIES_FILE, readReplies, replyText, type StoredReply, sha256, storedReply } from './replies-file.ts';
 import { capturedReply, replayedReply } from './reply.ts';
 
 export const COMPARE_FILE = 'compare.json';
-const JUDGED_FILE = 'judged.jsonl';
+export const JUDGED_FILE = 'judged.jsonl';
 
 export interface CapturedComparison {
   quality: Quality;
@@ -27,6 +21,8 @@ export interface CapturedComparison {
   regressions: RegressionRow[];
   /** What the judge cost; `null`: its price is not known. */
   judgeUsd?: number | null;
+  /** Why the judge was not asked about all pairs; what it had said by then is counted. */
+  judgeFailure?: { name: string; message: string };
 }
 
 /** What a person needs to see of a reply that got worse. */
@@ -63,37 +59,41 @@ export class CapturedReplies {
     else this.#withoutCaptured++;
   }
 
-  /** Completes the file; with a judge, every pair that differs is judged. */
+  /**
+   * Completes the files; with a judge, every pair that differs is judged. A judge that fails half way loses nothing: what
+   * it has said is in the result, beside why it said no more.
+   */
   async finish(judging?: JudgeSettings): Promise<CapturedComparison> {
     await this.#file.close();
-    const usd = judging && (await this.#judge(judging));
+    const judged = judging && (await this.#judge(judging));
+    if (judged) this.#tally.quality.judged = judged.judged;
     const result: CapturedComparison = {
       quality: this.#tally.quality,
       withoutCaptured: this.#withoutCaptured,
       regressions: this.#tally.worst(),
-      ...(usd === undefined ? {} : { judgeUsd: usd }),
+      ...(judged ? { judgeUsd: judged.usd } : {}),
+      ...(judged?.failure ? { judgeFailure: judged.failure } : {}),
     };
     await writeFile(join(this.#directory, COMPARE_FILE), `${JSON.stringify(result, null, 1)}\n`);
     return result;
   }
 
-  async #judge(judging: JudgeSettings): Promise<number | null> {
+  async #judge(judging: JudgeSettings): Promise<JudgedAll & { failure?: CapturedComparison['judgeFailure'] }> {
     const verdicts = new LineWriter(join(this.#directory, JUDGED_FILE));
-    const pairOf = ({ messages, captured, reply, comparison }: StoredReply) => {
-      const before = captured && replyMessageOf(captured);
-      const after = replyMessageOf(reply);
-      return worthJudging(comparison) && messages && before && after ? { messages, before, after } : undefined;
-    };
     const replies = readReplies(join(this.#directory, REPLIES_FILE));
+    const result = noneJudged();
+    const onDone = (item: StoredReply, verdict?: PairVerdict): void => {
+      if (!verdict) return;
+      verdicts.write(judgedLine(item, verdict));
+      if (verdict.verdict === 'worse' && item.comparison) {
+        this.#tally.addJudgedWorse(rowOf(item), item.comparison, verdict.rationales[0]);
+      }
+    };
     try {
-      const { judged, usd } = await judgeAll(judging, replies, pairOf, (item, verdict) => {
-        verdicts.write(JSON.stringify({ key: item.key, event_id: item.event_id, ...verdict }));
-        if (verdict.verdict === 'worse' && item.comparison) {
-          this.#tally.addJudgedWorse(rowOf(item), item.comparison, verdict.rationales[0]);
-        }
-      });
-      this.#tally.quality.judged = judged;
-      return usd;
+      await judgeAll(judging, replies, pairOf, onDone, result);
+      return result;
+    } catch (error) {
+      return { ...result, failure: toNamedError(error) };
     } finally {
       await verdicts.close();
     }

@@ -1,14 +1,15 @@
 /** A run in MLflow over REST: made, filled with metrics, parameters and files, and ended. */
-import { readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { S3Client } from '@aws-sdk/client-s3';
 import * as z from 'zod';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
+import { withRetries } from '../../mlflow/retry.ts';
 
-const createReply = z.object({
-  run: z.object({ info: z.object({ run_id: z.string(), artifact_uri: z.string() }) }),
+const runSchema = z.object({
+  info: z.object({ run_id: z.string(), artifact_uri: z.string(), status: z.string() }),
 });
+const runReply = z.object({ run: runSchema });
+const searchReply = z.object({ runs: z.array(runSchema).default([]) });
 const anyReply = z.unknown();
 
 /** MLflow's bounds of one log-batch request. */
@@ -38,18 +39,63 @@ export interface MlflowRun {
 const pairs = (values: Record<string, string>): { key: string; value: string }[] =>
   Object.entries(values).map(([key, value]) => ({ key, value }));
 
+type NewRun = Pick<RunContent, 'name' | 'startMs' | 'tags'>;
+
+const runOf = ({ info }: z.infer<typeof runSchema>): MlflowRun => ({
+  runId: info.run_id,
+  artifactUri: info.artifact_uri,
+});
+
 /** Once, not repeated: a run that was made twice would be two runs. */
 export async function createRun(
   rest: MlflowRest,
   experimentId: string,
-  { name, startMs, tags }: RunContent,
+  { name, startMs, tags }: NewRun,
 ): Promise<MlflowRun> {
   const json = { experiment_id: experimentId, run_name: name, start_time: Math.round(startMs), tags: pairs(tags) };
-  const { run } = await rest.once({ method: 'POST', path: '/api/2.0/mlflow/runs/create', json }, createReply);
-  return { runId: run.info.run_id, artifactUri: run.info.artifact_uri };
+  const { run } = await rest.once({ method: 'POST', path: '/api/2.0/mlflow/runs/create', json }, runReply);
+  return runOf(run);
 }
 
-export async function logRun(rest: MlflowRest, { runId }: MlflowRun, content: RunContent): Promise<void> {
+/**
+ * The run that carries all of these tags, made if there is none: whoever dies after making it finds it the next time. One
+ * that an attempt before has ended goes on.
+ *
+ * @param tags their values hold no double quote
+ */
+export async function findOrCreateRun(rest: MlflowRest, experimentId: string, run: NewRun): Promise<MlflowRun> {
+  const filter = Object.entries(run.tags)
+    .map(([key, value]) => `tags.\`${key}\` = "${value}"`)
+    .join(' and ');
+  const search = {
+    method: 'POST',
+    path: '/api/2.0/mlflow/runs/search',
+    json: { experiment_ids: [experimentId], filter, max_results: 1, order_by: ['attributes.start_time ASC'] },
+  } as const;
+  // After an attempt of which nothing is known it is looked for again, before it is made again.
+  return withRetries(rest.retry, async () => {
+    const found = (await rest.once(search, searchReply)).runs[0];
+    if (!found) return createRun(rest, experimentId, run);
+    if (found.info.status !== 'RUNNING') {
+      const json = { run_id: found.info.run_id, status: 'RUNNING' };
+      await rest.once({ method: 'POST', path: '/api/2.0/mlflow/runs/update', json }, anyReply);
+    }
+    return runOf(found);
+  });
+}
+
+/** @throws MlflowRefusedError when there is no such run any more */
+export async function getRun(rest: MlflowRest, runId: string): Promise<MlflowRun> {
+  const get = { method: 'GET', path: '/api/2.0/mlflow/runs/get', query: { run_id: runId } } as const;
+  return runOf((await rest.repeat(get, runReply)).run);
+}
+
+/** Doing it again changes nothing. */
+export async function logRun(
+  rest: MlflowRest,
+  { runId }: Pick<MlflowRun, 'runId'>,
+  content: Pick<RunContent, 'endMs' | 'metrics' | 'params'>,
+): Promise<void> {
   const log = (json: object): Promise<unknown> =>
     rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/runs/log-batch', json: { run_id: runId, ...json } }, anyReply);
   const timestamp = Math.round(content.endMs);
@@ -62,7 +108,11 @@ export async function logRun(rest: MlflowRest, { runId }: MlflowRun, content: Ru
   for (let i = 0; i < params.length; i += PARAMS_A_BATCH) await log({ params: params.slice(i, i + PARAMS_A_BATCH) });
 }
 
-export async function endRun(rest: MlflowRest, { runId }: MlflowRun, { status, endMs }: RunContent): Promise<void> {
+export async function endRun(
+  rest: MlflowRest,
+  { runId }: Pick<MlflowRun, 'runId'>,
+  { status, endMs }: Pick<RunContent, 'status' | 'endMs'>,
+): Promise<void> {
   const json = { run_id: runId, status, end_time: Math.round(endMs) };
   await rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/runs/update', json }, anyReply);
 }
@@ -74,24 +124,32 @@ const CONTENT_TYPES: Record<string, string> = {
   csv: 'text/csv',
 };
 
-/** @returns names of the files that were left out, with the reason */
+/** A file of the result set, wherever it is. */
+export interface ResultFile {
+  name: string;
+  size: number;
+  read(): Promise<Buffer>;
+}
+
+/**
+ * Putting a file again changes nothing.
+ *
+ * @returns names of the files that were left out, with the reason
+ */
 export async function putFiles(
   rest: MlflowRest,
   run: MlflowRun,
-  directory: string,
-  names: readonly string[],
+  files: readonly ResultFile[],
   s3: () => Promise<S3Client>,
 ): Promise<string[]> {
   const leftOut: string[] = [];
-  for (const name of names) {
-    const { size } = await stat(join(directory, name));
+  for (const { name, size, read } of files) {
     if (size > MAX_FILE_BYTES) {
       leftOut.push(`${name} (${size} bytes; at most ${MAX_FILE_BYTES})`);
       continue;
     }
-    const bytes = await readFile(join(directory, name));
     const contentType = CONTENT_TYPES[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
-    const reason = await putFile(rest, run, name, bytes, contentType, s3);
+    const reason = await putFile(rest, run, name, await read(), contentType, s3);
     if (reason) leftOut.push(`${name} (${reason})`);
   }
   return leftOut;
@@ -108,7 +166,7 @@ async function putFile(
   const served = /^mlflow-artifacts:(?:\/\/[^/]*)?\/*(.*)$/.exec(artifactUri);
   if (served) {
     const path = `/api/2.0/mlflow-artifacts/artifacts/${served[1]}/${encodeURIComponent(name)}`;
-    await rest.bytes({ method: 'PUT', path, bytes, contentType });
+    await withRetries(rest.retry, () => rest.bytes({ method: 'PUT', path, bytes, contentType }));
     return undefined;
   }
   const inS3 = /^s3:\/\/([^/]+)\/*(.*)$/.exec(artifactUri);
@@ -123,7 +181,7 @@ async function putFile(
 /** Shows traces under the run. Servers that do not know this yet have the run's name in each trace's tags. */
 export async function linkTraces(
   rest: MlflowRest,
-  { runId }: MlflowRun,
+  { runId }: Pick<MlflowRun, 'runId'>,
   traceIds: readonly string[],
 ): Promise<boolean> {
   for (let i = 0; i < traceIds.length; i += LINKS_A_REQUEST) {

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { OwnLimit } from '../../../lambda/judge/spending-limit.ts';
 import type { Judge } from '../../../lambda/judge/types.ts';
 import { bootstrapDifferences, shareDifference } from '../../../lambda/replay/compare/bootstrap.ts';
 import { compareReplies, regressionsOf } from '../../../lambda/replay/compare/compare-replies.ts';
@@ -217,10 +218,12 @@ describe('the judge of pairs', () => {
     };
     const verdicts: unknown[] = [];
     const found = await judgeAll(
-      { judge: judge('longer'), budgetUsd: 0.0065 },
+      { judge: judge('longer'), limit: new OwnLimit(0.0065) },
       pairs(),
       (one) => one,
-      (_, verdict) => verdicts.push(verdict),
+      (_, verdict) => {
+        if (verdict) verdicts.push(verdict);
+      },
     );
     // A pair can cost 0.002 dollars: three are within the budget.
     expect(found).toMatchObject({ judged: { better: 3, overBudget: 7 }, usd: expect.closeTo(0.006) });

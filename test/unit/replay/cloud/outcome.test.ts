@@ -21,6 +21,8 @@ const plan = (requests: number[], options = {}): ReplayPlan => ({
   options: { ...DEFAULT_OPTIONS, ...options },
   compare: false,
   raw: false,
+  judge: null,
+  mlflow: null,
   source: { bucket: 'b', prefix: '', fromMs: null, toMs: null },
   captures: { files: 1, records: 10, firstMs: 0, lastMs: 0 },
   skipped: { NotJson: 2 },

@@ -1,0 +1,117 @@
+/** EvaluateReplay: the traces and the verdicts of one shard's replies, as far as one function has time for. */
+import { PermanentError, RetryableError, toNamedError } from '../../common/errors.ts';
+import type { ObjectFacts, Storage } from '../../common/storage.ts';
+import type { SpendingLimit } from '../../judge/spending-limit.ts';
+import type { Judge } from '../../judge/types.ts';
+import type { MlflowClient } from '../../mlflow/client.ts';
+import { type EvaluateReplayRequest, type EvaluateReplayResult, replayKeys } from '../../replay-contract.ts';
+import { REPLIES_FILE } from '../compare/replies-file.ts';
+import { SPOOL_FILE } from '../publish/spool.ts';
+import { judgePairs } from './evaluate-pairs.ts';
+import { traceExchanges } from './evaluate-traces.ts';
+import { SHARD_FILES } from './keys.ts';
+import type { ReplayPlan } from './plan.ts';
+import { type EvaluationProgress, ProgressFile } from './progress.ts';
+
+export interface EvaluateReplayDependencies {
+  storage: Storage;
+  workBucket: string;
+  /** Called only for a replay that is to have traces. */
+  mlflow(): Promise<MlflowClient>;
+  /** Called only for a replay that is judged. */
+  judge(): Promise<Judge>;
+  /** Money for the judge: of the account, and of the replay where `runUsd` is given. `undefined`: there is no limit. */
+  limit(run: string, runUsd?: number): SpendingLimit | undefined;
+  remainingMs(): number;
+}
+
+/** What the budget's account of a replay is called: an execution of the monitoring may have the same name. */
+export const budgetRun = (run: string): string => `replay/${run}`;
+
+/** A shard at work. */
+export interface ShardWork {
+  storage: Storage;
+  plan: ReplayPlan;
+  progress: EvaluationProgress;
+  file: ProgressFile;
+  remainingMs(): number;
+}
+
+/** Whether a step has come to its end, or the time has. */
+export type StepEnd = 'done' | 'outOfTime';
+
+/**
+ * @throws RetryableError `MlflowUnavailable`, `JudgeThrottled`, … when nothing more can be done now, after what was paid for
+ * is saved: the next call goes on from there. Why a call failed is also left beside its progress, for the summary.
+ */
+export async function evaluateReplay(
+  request: EvaluateReplayRequest,
+  deps: EvaluateReplayDependencies,
+): Promise<EvaluateReplayResult> {
+  const file = new ProgressFile(deps.storage, deps.workBucket, request);
+  try {
+    return await evaluate(request, file, deps);
+  } catch (error) {
+    // The failure itself is what matters; the summary knows without this note too that the evaluation is not done.
+    await file.fail(toNamedError(error)).catch(() => {});
+    throw error;
+  }
+}
+
+async function evaluate(
+  { run, shard }: EvaluateReplayRequest,
+  file: ProgressFile,
+  deps: EvaluateReplayDependencies,
+): Promise<EvaluateReplayResult> {
+  const { storage, workBucket: bucket, remainingMs } = deps;
+  const plan = await storage.getJson<ReplayPlan>(bucket, replayKeys.plan(run));
+  if (!plan?.shards[shard]) {
+    throw new PermanentError('ReplayNotPlanned', 'The replay has no plan for that shard', {
+      got: `shard ${shard} of ${run}`,
+      where: `s3://${bucket}/${replayKeys.plan(run)}`,
+    });
+  }
+  const prefix = replayKeys.shardPrefix(run, shard);
+  // Nothing is known of a lost shard, whatever it has left: the summary says so.
+  if (!(await storage.head(bucket, `${prefix}${SHARD_FILES.result}`)))
+    return { done: true, shard, traces: 0, judged: 0 };
+  const progress = await file.read();
+  if (!progress.done) {
+    const before = JSON.stringify(progress);
+    const work: ShardWork = { storage, plan, progress, file, remainingMs };
+    progress.done = (await steps(work, prefix, deps)) === 'done';
+    if (progress.done) await file.save(progress, {});
+    else if (JSON.stringify(progress) === before) {
+      const facts = { where: `shard ${shard} of ${run}` };
+      throw new RetryableError('ChunkOutOfTime', 'The shard needs longer for one step than this Lambda has', facts);
+    }
+  }
+  const { better, same, worse, undecided, failed } = progress.pairs.judged;
+  const judged = better + same + worse + undecided + failed;
+  return { done: progress.done, shard, traces: progress.traces.written, judged };
+}
+
+async function steps(work: ShardWork, prefix: string, deps: EvaluateReplayDependencies): Promise<StepEnd> {
+  const { plan } = work;
+  const object = (name: string): Promise<ObjectFacts> => shardFile(deps, `${prefix}${name}`);
+  if (plan.mlflow) {
+    const { experiment, runId } = plan.mlflow;
+    const ports = { client: await deps.mlflow(), experiment, runId };
+    if ((await traceExchanges(work, await object(SPOOL_FILE), ports)) === 'outOfTime') return 'outOfTime';
+  }
+  if (!plan.judge) return 'done';
+  const limit = deps.limit(budgetRun(plan.run), plan.judge.budgetUsd === 0 ? undefined : plan.judge.budgetUsd);
+  try {
+    return await judgePairs(work, await object(REPLIES_FILE), await deps.judge(), limit);
+  } finally {
+    await limit?.close();
+  }
+}
+
+async function shardFile({ storage, workBucket }: EvaluateReplayDependencies, key: string): Promise<ObjectFacts> {
+  const found = await storage.head(workBucket, key);
+  if (found) return found;
+  throw new PermanentError('ShardFileMissing', 'The shard has measured, but a file that it wrote is gone', {
+    where: `s3://${workBucket}/${key}`,
+  });
+}

@@ -1,0 +1,74 @@
+/** What a replay in the cloud needs of the judge and of MLflow: looked for before captures are read, and long before the end. */
+import type { LambdaEnvironment } from '../../common/environment.ts';
+import { priceOptions } from '../../judge/estimate.ts';
+import { assertModelLives, type ModelCheck } from '../../judge/model-check.ts';
+import { requireKnownPrice } from '../../judge/prices.ts';
+import type { MlflowClient } from '../../mlflow/client.ts';
+import { findExperiment } from '../../mlflow/experiments.ts';
+import type { ReplayExecution } from '../../replay-contract.ts';
+import { endRun, findOrCreateRun } from '../publish/mlflow-run.ts';
+import type { ReplayJob } from './input.ts';
+import type { PlannedJudge, PlannedMlflow } from './plan.ts';
+
+export interface EvaluationPorts {
+  settings: Pick<
+    LambdaEnvironment,
+    'BEDROCK_MODEL_ID' | 'EVALUATION_BUDGET_USD' | 'JUDGE_PRICES' | 'MLFLOW_EXPERIMENT_NAME'
+  >;
+  /** Called only for a replay that is to be in MLflow. */
+  mlflow(): Promise<MlflowClient>;
+  /** Called only for a replay that is judged. */
+  checkJudgeModel(): Promise<ModelCheck | undefined>;
+}
+
+/** @throws PermanentError `JudgePriceUnknown`, `JudgeModelGone` */
+export async function planJudge(
+  { judge }: ReplayJob,
+  { settings, checkJudgeModel }: EvaluationPorts,
+): Promise<PlannedJudge | null> {
+  if (!judge) return null;
+  const { BEDROCK_MODEL_ID: model, EVALUATION_BUDGET_USD: dailyUsd } = settings;
+  requireKnownPrice(model, Math.max(dailyUsd, judge.budgetUsd), priceOptions(settings));
+  const check = await checkJudgeModel();
+  assertModelLives(check);
+  return { model, ...judge, ...(check === undefined ? {} : { warning: check.message }) };
+}
+
+/** The replay's place in MLflow while it is planned. */
+export interface MlflowPlace {
+  capturesExperimentId: string | undefined;
+  /** Finds or makes the run; a planning that is tried again does not make a second one. */
+  openRun(execution: ReplayExecution, startMs: number): Promise<PlannedMlflow>;
+  /** For a planning that fails after all: no run stays open. */
+  giveUp(planned: PlannedMlflow, endMs: number): Promise<void>;
+}
+
+/** @throws what MLflow's client throws when it cannot be reached, or refuses the experiment */
+export async function findMlflowPlace(
+  { mlflow: wanted }: ReplayJob,
+  { settings, mlflow }: EvaluationPorts,
+): Promise<MlflowPlace | undefined> {
+  if (!wanted) return undefined;
+  const { MLFLOW_EXPERIMENT_NAME: captures } = settings;
+  const client = await mlflow();
+  const { rest } = client;
+  // A server that is too old for traces is known here too, not after the last request.
+  await client.capabilities();
+  const experiment = await client.resolveExperiment(wanted.experiment ?? `${captures}-replays`);
+  const capturesExperimentId = (await findExperiment(rest, captures))?.id;
+  return {
+    capturesExperimentId,
+    openRun: async ({ name, arn }, startMs) => {
+      const tags = {
+        replay_run: name,
+        // Another stack's executions may have the same name.
+        replay_execution: arn,
+        'mlflow.source.name': arn,
+        'mlflow.source.type': 'JOB',
+      };
+      const { runId } = await findOrCreateRun(rest, experiment.id, { name, startMs, tags });
+      return { experiment, runId, ...(capturesExperimentId === undefined ? {} : { capturesExperimentId }) };
+    },
+    giveUp: ({ runId }, endMs) => endRun(rest, { runId }, { status: 'FAILED', endMs }),
+  };
+}

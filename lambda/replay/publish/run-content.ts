@@ -1,0 +1,42 @@
+/** What a run in MLflow says of a replay: its figures, its target and its options. */
+import type { Quality } from '../compare/quality.ts';
+import type { RunStats } from '../measure/run-stats.ts';
+import { DEFAULT_OPTIONS, type ReplayOptions } from '../options.ts';
+import { figures } from '../results/summary.ts';
+
+/** `request_latency_p99`, `request_throughput`, …, and those of the comparison. */
+export function metricsOf(stats: RunStats, scheduled: boolean, quality?: Quality): Record<string, number> {
+  const metrics: Record<string, number> = {};
+  for (const [tag, result] of figures(stats, { scheduled }).results) {
+    const single = result.p50 === undefined;
+    for (const statistic of single ? ['avg'] : ['avg', 'p50', 'p90', 'p95', 'p99', 'min', 'max']) {
+      const value = result[statistic];
+      if (typeof value === 'number') metrics[single ? tag : `${tag}_${statistic}`] = value;
+    }
+  }
+  if (quality) {
+    const { compared, identical, same, regressed, meanOverlap, status, refusals, judged } = quality;
+    Object.assign(metrics, {
+      replies_compared: compared,
+      replies_identical: identical,
+      replies_same: same,
+      replies_regressed: regressed,
+    });
+    Object.assign(metrics, { replies_newly_failing: status['newly-failing'], replies_new_refusals: refusals.new });
+    if (meanOverlap !== null) metrics.replies_mean_overlap = meanOverlap;
+    if (judged) for (const [verdict, count] of Object.entries(judged)) metrics[`judged_${verdict}`] = count;
+  }
+  return metrics;
+}
+
+/** The target, and the options that are not the default ones. */
+export function paramsOf(target: Record<string, string>, options: ReplayOptions): Record<string, string> {
+  const own = Object.entries(options).filter(
+    ([key, value]) =>
+      value !== undefined && JSON.stringify(value) !== JSON.stringify(DEFAULT_OPTIONS[key as keyof ReplayOptions]),
+  );
+  return {
+    ...Object.fromEntries(Object.entries(target).map(([key, value]) => [`target_${key}`, value])),
+    ...Object.fromEntries(own.map(([key, value]) => [key, typeof value === 'string' ? value : JSON.stringify(value)])),
+  };
+}
