@@ -11,6 +11,8 @@ import type { Turn } from '../request/sessions.ts';
 import { InputsFile, MAX_INPUTS } from '../results/inputs.ts';
 import { FILES } from '../results/result-set.ts';
 import type { Collected } from './collect.ts';
+import type { CollectedEvaluations } from './collect-evaluations.ts';
+import type { WorseReply } from './evaluate-pairs.ts';
 import { plannedSkippedKey, SHARD_FILES } from './keys.ts';
 import type { ReplayPlan } from './plan.ts';
 import { linesOf, type MergeSource, mergeLines } from './shard-lines.ts';
@@ -30,6 +32,7 @@ export interface MergeContext {
   prefix: string;
   plan: ReplayPlan;
   collected: Collected;
+  evaluations: CollectedEvaluations;
 }
 
 /** Epoch ns of a record's end; a double loses a quarter of a microsecond of it. */
@@ -76,11 +79,16 @@ export async function mergeSkipped(context: MergeContext): Promise<void> {
   if (objects.length > 0) await uploadLines(context, FILES.skipped, linesOf(storage, objects));
 }
 
-/** The replies of all shards, and what their comparisons add up to. */
+/** Verdicts and refused traces, as the shards' evaluations have them. */
+export async function mergeParts(context: MergeContext, name: string, parts: readonly ObjectFacts[]): Promise<void> {
+  if (parts.length > 0) await uploadLines(context, name, linesOf(context.storage, parts));
+}
+
+/** The replies of all shards, and what their comparisons and the judge's verdicts add up to. */
 export async function mergeReplies(context: MergeContext): Promise<CapturedComparison> {
   const tally = new QualityTally();
   let withoutCaptured = 0;
-  const { storage, collected } = context;
+  const { storage, plan, collected, evaluations } = context;
   async function* tallied(): AsyncGenerator<Buffer> {
     for await (const line of linesOf(storage, objectsOf(collected, REPLIES_FILE))) {
       const stored = JSON.parse(line.toString('utf8')) as StoredReply;
@@ -90,7 +98,17 @@ export async function mergeReplies(context: MergeContext): Promise<CapturedCompa
     }
   }
   await uploadLines(context, REPLIES_FILE, tallied());
-  return { quality: tally.quality, withoutCaptured, regressions: tally.worst() };
+  for await (const line of linesOf(storage, evaluations.parts.worse)) {
+    const { row, comparison, rationale } = JSON.parse(line.toString('utf8')) as WorseReply;
+    tally.addJudgedWorse(row, comparison, rationale);
+  }
+  if (plan.judge) tally.quality.judged = evaluations.judged;
+  return {
+    quality: tally.quality,
+    withoutCaptured,
+    regressions: tally.worst(),
+    ...(plan.judge ? { judgeUsd: evaluations.usd } : {}),
+  };
 }
 
 /** Bytes that merging a file reads. */

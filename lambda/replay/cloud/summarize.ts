@@ -7,17 +7,30 @@ import { putFile } from '../../common/put-file.ts';
 import type { Storage } from '../../common/storage.ts';
 import { replayKeys, type SummarizeReplayRequest, type SummarizeReplayResult } from '../../replay-contract.ts';
 import { REPLIES_FILE } from '../compare/replies-file.ts';
-import { type CapturedComparison, COMPARE_FILE } from '../compare/with-captured.ts';
+import { type CapturedComparison, COMPARE_FILE, JUDGED_FILE } from '../compare/with-captured.ts';
+import { metricsOf, paramsOf } from '../publish/run-content.ts';
+import { REFUSED_FILE } from '../publish/write-traces.ts';
 import { clientBottleneck, timingOf } from '../replay.ts';
 import { qualitySection, regressionsSection } from '../report/quality-sections.ts';
 import { replayReport } from '../report/replay-report.ts';
 import { FILES, writeFigures } from '../results/result-set.ts';
 import { type Collected, collectShards } from './collect.ts';
+import { type CollectedEvaluations, collectEvaluations } from './collect-evaluations.ts';
 import { SHARD_FILES } from './keys.ts';
 import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from './limits.ts';
-import { bytesOf, type MergeContext, mergeInputs, mergeRecords, mergeReplies, mergeSkipped } from './merge-files.ts';
+import {
+  bytesOf,
+  type MergeContext,
+  mergeInputs,
+  mergeParts,
+  mergeRecords,
+  mergeReplies,
+  mergeSkipped,
+} from './merge-files.ts';
 import type { ReplayPlan } from './plan.ts';
-import { type Failure, failureOf, missing, remarks } from './verdict.ts';
+import type { ReplayPublication } from './publish-replay.ts';
+import { targetFacts } from './target-facts.ts';
+import { type Failure, failureOf, missing, notEvaluated, remarks } from './verdict.ts';
 
 export interface SummarizeDependencies {
   storage: Storage;
@@ -55,17 +68,44 @@ export async function summarizeReplay(
     return answer(failed, results);
   }
   const collected = await collectShards(storage, bucket, plan);
-  await writeResults({ storage, bucket, prefix: results.prefix, plan, collected }, remainingMs);
+  const evaluations = await collectEvaluations(storage, bucket, plan, collected);
+  const context = { storage, bucket, prefix: results.prefix, plan, collected, evaluations };
+  const comparison = await writeResults(context, remainingMs);
   const raised = failed && { Error: failed.error, Cause: failed.cause };
-  return answer(failureOf(plan, collected, raised), results);
+  const failure = failureOf(plan, collected, evaluations, raised);
+  const publication = publicationOf(context, comparison, failure);
+  if (publication) await storage.putJson(bucket, replayKeys.publication(run.name), publication);
+  return answer(failure, results, publication !== undefined);
 }
 
-const answer = (failure: Failure | undefined, results: SummarizeReplayResult['results']): SummarizeReplayResult => ({
+/** What its run in MLflow is to say of a replay, also of one that came to nothing: no run stays open. */
+function publicationOf(
+  { plan, collected }: MergeContext,
+  comparison: CapturedComparison | undefined,
+  failure: Failure | undefined,
+): ReplayPublication | undefined {
+  if (!plan.mlflow) return undefined;
+  return {
+    mlflow: plan.mlflow,
+    content: {
+      endMs: collected.endMs,
+      status: failure ? 'FAILED' : 'FINISHED',
+      metrics: metricsOf(collected.stats, isScheduled(plan), comparison?.quality),
+      params: paramsOf(targetFacts(plan.target), plan.options),
+    },
+  };
+}
+
+const answer = (
+  failure: Failure | undefined,
+  results: SummarizeReplayResult['results'],
+  publish = false,
+): SummarizeReplayResult => ({
   ok: failure === undefined,
   error: failure?.error ?? '',
   cause: failure?.cause ?? '',
   results,
-  publish: false,
+  publish,
 });
 
 /** A Lambda's failure reaches Step Functions as JSON with its message inside; a service's own as plain text. */
@@ -84,9 +124,10 @@ interface LeftOut {
   reason: string;
 }
 
-async function writeResults(context: MergeContext, remainingMs: () => number): Promise<void> {
+/** @returns what the comparison came to, where there was one and time to put it together */
+async function writeResults(context: MergeContext, remainingMs: () => number): Promise<CapturedComparison | undefined> {
   const directory = await mkdtemp(join(tmpdir(), 'replay-summary-'));
-  const { plan, collected } = context;
+  const { plan, collected, evaluations } = context;
   const leftOut: LeftOut[] = [];
   /** Merges a file if there is time for it: the figures are worth more than any file of lines. */
   const merge = async <T>(file: string, parts: string, work: () => Promise<T>): Promise<T | undefined> => {
@@ -99,6 +140,8 @@ async function writeResults(context: MergeContext, remainingMs: () => number): P
   try {
     await merge(FILES.records, FILES.records, () => mergeRecords(context, FILES.records));
     await mergeSkipped(context);
+    await mergeParts(context, JUDGED_FILE, evaluations.parts.judged);
+    await mergeParts(context, REFUSED_FILE, evaluations.parts.refused);
     const comparison = plan.compare ? await merge(REPLIES_FILE, REPLIES_FILE, () => mergeReplies(context)) : undefined;
     if (comparison) await writeFile(join(directory, COMPARE_FILE), `${JSON.stringify(comparison, null, 1)}\n`);
     const reason = await merge(FILES.inputs, SHARD_FILES.inputs, () => mergeInputs(context, directory));
@@ -107,6 +150,7 @@ async function writeResults(context: MergeContext, remainingMs: () => number): P
     await writeOwn(context, directory, leftOut);
     await writeReport(context, directory, comparison);
     await putFiles(context, directory);
+    return comparison;
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
@@ -121,15 +165,11 @@ async function putFiles({ storage, bucket, prefix }: MergeContext, directory: st
 
 const isScheduled = (plan: ReplayPlan): boolean => timingOf(plan.options).kind !== 'concurrency';
 
-/** What the target is, as the command line describes it; holds no secret. */
-const targetFacts = ({ target }: ReplayPlan): Record<string, string> =>
-  'url' in target ? { kind: 'url', url: target.url } : { kind: 'sagemaker', ...target };
-
 const bottleneckOf = (plan: ReplayPlan, { stats }: Collected): string | undefined =>
   isScheduled(plan) ? clientBottleneck(stats) : undefined;
 
 async function writeOwn(
-  { plan, collected }: MergeContext,
+  { plan, collected, evaluations }: MergeContext,
   directory: string,
   leftOut: readonly LeftOut[],
 ): Promise<void> {
@@ -144,7 +184,7 @@ async function writeOwn(
     ...(gone.length > 0 ? { incompleteReason: gone.join('; ') } : {}),
   };
   await writeFigures(directory, collected, facts, {
-    target: targetFacts(plan),
+    target: targetFacts(plan.target),
     options: plan.options,
     source: plan.source,
     captures: plan.captures,
@@ -164,27 +204,47 @@ async function writeOwn(
       incomplete: collected.incomplete,
       late: collected.late,
     },
-    remarks: remarks(collected),
+    ...evaluationFacts(plan, evaluations),
+    remarks: remarks(plan, collected, evaluations),
     ...(leftOut.length > 0 ? { left_out: leftOut } : {}),
   });
 }
 
+/** For `replay.json`. */
+const evaluationFacts = ({ judge, mlflow }: ReplayPlan, found: CollectedEvaluations): Record<string, unknown> => ({
+  ...(judge
+    ? { judge: { model: judge.model, budget_usd: judge.budgetUsd, usd: found.usd, judged: found.judged } }
+    : {}),
+  ...(mlflow
+    ? {
+        mlflow: {
+          experiment: mlflow.experiment.name,
+          run_id: mlflow.runId,
+          traces: found.traces,
+          refused: found.refused,
+          linked: found.linked,
+        },
+      }
+    : {}),
+  ...(judge || mlflow ? { unevaluated_shards: found.unevaluated } : {}),
+});
+
 async function writeReport(
-  { plan, collected }: MergeContext,
+  { plan, collected, evaluations }: MergeContext,
   directory: string,
   comparison: CapturedComparison | undefined,
 ): Promise<void> {
   const { stats, report, skippedReasons, unsent } = collected;
   const page = await replayReport(stats, report, {
     run: plan.run,
-    target: targetFacts(plan),
+    target: targetFacts(plan.target),
     startMs: plan.startAtEpochMs,
     scheduled: isScheduled(plan),
     wasCancelled: false,
     unsent,
     bottleneck: bottleneckOf(plan, collected),
     skipped: skippedReasons,
-    warnings: [...missing(collected), ...remarks(collected)],
+    warnings: [...missing(collected), ...notEvaluated(evaluations), ...remarks(plan, collected, evaluations)],
     ...(comparison
       ? {
           extra:

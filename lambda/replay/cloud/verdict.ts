@@ -1,6 +1,8 @@
 /** Whether a replay's execution has succeeded, and what is to be said of what is missing. */
 import type { SummarizeReplayRequest } from '../../replay-contract.ts';
+import { REFUSED_FILE } from '../publish/write-traces.ts';
 import type { Collected } from './collect.ts';
+import type { CollectedEvaluations } from './collect-evaluations.ts';
 import { MAX_CONNECTIONS } from './limits.ts';
 import type { ReplayPlan } from './plan.ts';
 
@@ -43,9 +45,28 @@ export function missing({ lost, incomplete }: Collected): string[] {
   return lines;
 }
 
+/** What is not judged, or not in MLflow, in words. */
+export function notEvaluated({ unevaluated }: CollectedEvaluations): string[] {
+  if (unevaluated.length === 0) return [];
+  const why = unevaluated.find(({ failure }) => failure)?.failure;
+  return [
+    `${unevaluated.length} shards (${named(unevaluated)}) were not evaluated to their end: of their replies, not all are ` +
+      `judged or in MLflow${why ? `; the first failure: ${why.name}: ${why.message}` : ''}`,
+  ];
+}
+
 /** What else is to be said above the figures. */
-export function remarks({ late, maxConnectionsOfOne }: Collected): string[] {
+export function remarks(
+  plan: ReplayPlan,
+  { late, maxConnectionsOfOne }: Collected,
+  { refused, linked }: CollectedEvaluations,
+): string[] {
   const lines: string[] = [];
+  if (plan.judge?.warning !== undefined) lines.push(plan.judge.warning);
+  if (refused > 0) lines.push(`MLflow refused ${refused} traces for what they are: ${REFUSED_FILE} lists them`);
+  if (!linked) {
+    lines.push(`The MLflow server cannot show traces under a run; find them by tag.replay_run = '${plan.run}'`);
+  }
   if (late.length > 0) {
     const most = Math.max(...late.map(({ lateMs }) => lateMs));
     lines.push(
@@ -66,12 +87,15 @@ export function remarks({ late, maxConnectionsOfOne }: Collected): string[] {
 export function failureOf(
   plan: ReplayPlan,
   collected: Collected,
+  evaluations: CollectedEvaluations,
   error: SummarizeReplayRequest['error'],
 ): Failure | undefined {
   const gone = missing(collected);
   const map = error?.Error ? `${error.Error}: ${error.Cause}` : undefined;
   if (gone.length > 0) return { error: 'ReplayIncomplete', cause: [...gone, ...(map ? [map] : [])].join('; ') };
   if (error?.Error) return { error: error.Error, cause: error.Cause };
+  const [unevaluated] = notEvaluated(evaluations);
+  if (unevaluated !== undefined) return { error: 'ReplayNotEvaluated', cause: unevaluated };
   const { completed, failed, succeeded } = collected.stats;
   const rate = completed === 0 ? 0 : (100 * failed) / completed;
   // A replay in which nothing succeeded is no success, whatever was allowed.

@@ -1,6 +1,8 @@
 import { claimShard } from '../../../../lambda/replay/cloud/claim.ts';
 import { type Collected, collectShards } from '../../../../lambda/replay/cloud/collect.ts';
+import { collectEvaluations, nothingEvaluated } from '../../../../lambda/replay/cloud/collect-evaluations.ts';
 import type { ReplayPlan } from '../../../../lambda/replay/cloud/plan.ts';
+import { newProgress } from '../../../../lambda/replay/cloud/progress.ts';
 import { shardSeed } from '../../../../lambda/replay/cloud/shard.ts';
 import type { ShardResult } from '../../../../lambda/replay/cloud/shard-results.ts';
 import { failureOf, missing, remarks } from '../../../../lambda/replay/cloud/verdict.ts';
@@ -100,7 +102,7 @@ test('what shards measured is what one process would have', async () => {
   for (const [key, value] of Object.entries(whole ?? {})) expect(merged?.[key as 'avg']).toBeCloseTo(value, 6);
   expect(collected).toMatchObject({ sent: 300, unsent: 0, lost: [], incomplete: [], late: [], endMs: START + 5002 });
   expect(collected.skippedReasons).toEqual(new Map([['NotJson', 2]]));
-  expect(failureOf(plan([100, 100, 100]), collected, undefined)).toBeUndefined();
+  expect(failureOf(plan([100, 100, 100]), collected, nothingEvaluated(), undefined)).toBeUndefined();
 });
 
 describe('what is missing', () => {
@@ -135,10 +137,10 @@ describe('what is missing', () => {
       '7 requests were not sent because the time of 1 shards was up (0)',
       '2 requests were not sent because their captures could not be read any more',
     ]);
-    expect(remarks(collected)).toEqual([
+    expect(remarks(planned, collected, nothingEvaluated())).toEqual([
       '1 shards began late (0), 4000 ms at most: their requests keep their distances, and the delay counts as schedule lag',
     ]);
-    expect(failureOf(planned, collected, { Error: 'States.X', Cause: 'y' })).toEqual({
+    expect(failureOf(planned, collected, nothingEvaluated(), { Error: 'States.X', Cause: 'y' })).toEqual({
       error: 'ReplayIncomplete',
       cause: expect.stringMatching(/^2 shards .*; States\.X: y$/),
     });
@@ -148,7 +150,9 @@ describe('what is missing', () => {
     const memory = new MemoryStorage();
     store(memory, result(0, statsOf([5])));
     const planned = plan([1]);
-    expect(failureOf(planned, await collect(memory, planned), { Error: 'States.X', Cause: 'y' })).toEqual({
+    const collected = await collect(memory, planned);
+    const evaluations = { ...nothingEvaluated(), unevaluated: [{ shard: 0 }] };
+    expect(failureOf(planned, collected, evaluations, { Error: 'States.X', Cause: 'y' })).toEqual({
       error: 'States.X',
       cause: 'y',
     });
@@ -164,15 +168,51 @@ describe('what is missing', () => {
     const memory = new MemoryStorage();
     store(memory, result(0, statsOf(latencies, failed)));
     const planned = plan([latencies.length + failed], { maxErrorRate });
-    const failure = failureOf(planned, await collect(memory, planned), undefined);
+    const failure = failureOf(planned, await collect(memory, planned), nothingEvaluated(), undefined);
     if (cause === undefined) expect(failure).toBeUndefined();
     else expect(failure).toEqual({ error: 'ReplayErrorRate', cause: expect.stringMatching(cause) });
+  });
+
+  test('what is not judged or not in MLflow, of shards that are there', async () => {
+    const memory = new MemoryStorage();
+    const planned = { ...plan([1, 1, 1, 1]), judge: { model: 'm', budgetUsd: 20 } };
+    const put = (shard: number, name: string, content: object): void => {
+      memory.put(`${replayKeys.evaluationPrefix(RUN, shard)}${name}`, content);
+    };
+    // Nothing but failures: lost shards have nothing that could be judged.
+    for (const shard of [0, 1, 2]) store(memory, result(shard, statsOf([], 1)));
+    const half = newProgress(1);
+    half.traces.written = 5;
+    half.pairs.judged.worse = 2;
+    half.pairs.usd = 0.5;
+    put(0, 'progress.json', { ...half, shard: 0, done: true });
+    put(0, 'failure.json', { name: 'JudgeThrottled', message: 'of an attempt before' });
+    put(1, 'progress.json', { ...half, parts: { ...half.parts, judged: ['judged-000000.jsonl'] } });
+    put(1, 'judged-000000.jsonl', {});
+    put(1, 'judged-000001.jsonl', {});
+    put(1, 'failure.json', { name: 'JudgeUnavailable', message: 'no answer' });
+    const found = await collectEvaluations(memory.storage, 'w', planned, await collect(memory, planned));
+    expect(found).toMatchObject({
+      traces: 10,
+      judged: { worse: 4, better: 0 },
+      usd: 1,
+      unevaluated: [{ shard: 1, failure: { name: 'JudgeUnavailable', message: 'no answer' } }, { shard: 2 }],
+      // What an attempt that was killed has written and not named counts for nothing.
+      parts: { judged: [{ key: `${replayKeys.evaluationPrefix(RUN, 1)}judged-000000.jsonl` }], worse: [], refused: [] },
+    });
+    const whole = { ...plan([1, 1, 1]), judge: planned.judge };
+    expect(failureOf(whole, await collect(memory, whole), found, undefined)).toEqual({
+      error: 'ReplayNotEvaluated',
+      cause: expect.stringMatching(/^2 shards \(1, 2\) .*; the first failure: JudgeUnavailable: no answer$/),
+    });
+    expect(failureOf(planned, await collect(memory, planned), found, undefined)?.error).toBe('ReplayIncomplete');
   });
 
   test('a shard without a free connection is said', async () => {
     const memory = new MemoryStorage();
     store(memory, result(0, statsOf([5]), { maxConnections: 800 }));
-    const [line] = remarks(await collect(memory, plan([1])));
+    const planned = plan([1]);
+    const [line] = remarks(planned, await collect(memory, planned), nothingEvaluated());
     expect(line).toMatch(/all of its 800 connections/);
   });
 });

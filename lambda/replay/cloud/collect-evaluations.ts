@@ -1,0 +1,79 @@
+/** Takes in what EvaluateReplay has done of the shards, and says of which of them it is not all. */
+import type { ObjectFacts, Storage } from '../../common/storage.ts';
+import { replayKeys } from '../../replay-contract.ts';
+import { addUsd } from '../compare/pairwise.ts';
+import { type Judged, nothingJudged } from '../compare/quality.ts';
+import type { Collected } from './collect.ts';
+import { EVALUATION_FILES } from './keys.ts';
+import type { ReplayPlan } from './plan.ts';
+import { type EvaluationProgress, newProgress, type PartKind } from './progress.ts';
+
+/** A shard that has measured, and of which not all is judged or in MLflow. */
+export interface UnevaluatedShard {
+  shard: number;
+  failure?: { name: string; message: string };
+}
+
+export interface CollectedEvaluations {
+  traces: number;
+  refused: number;
+  linked: boolean;
+  judged: Judged;
+  usd: number | null;
+  unevaluated: UnevaluatedShard[];
+  /** In the order of the shards, and of their batches. */
+  parts: Record<PartKind, ObjectFacts[]>;
+}
+
+export const nothingEvaluated = (): CollectedEvaluations => ({
+  traces: 0,
+  refused: 0,
+  linked: true,
+  judged: nothingJudged(),
+  usd: 0,
+  unevaluated: [],
+  parts: { judged: [], worse: [], refused: [] },
+});
+
+/** Lost shards have nothing to evaluate. */
+export async function collectEvaluations(
+  storage: Storage,
+  bucket: string,
+  plan: ReplayPlan,
+  { lost }: Pick<Collected, 'lost'>,
+): Promise<CollectedEvaluations> {
+  const found = nothingEvaluated();
+  if (plan.judge === null && plan.mlflow === null) return found;
+  const objects = new Map<string, ObjectFacts>();
+  for await (const object of storage.list(bucket, replayKeys.evaluationsPrefix(plan.run))) {
+    objects.set(object.key, object);
+  }
+  const gone = new Set(lost.map(({ shard }) => shard));
+  for (const { shard } of plan.shards) {
+    if (gone.has(shard)) continue;
+    const prefix = replayKeys.evaluationPrefix(plan.run, shard);
+    const read = async <T>(name: string): Promise<T | undefined> =>
+      objects.has(`${prefix}${name}`) ? storage.getJson<T>(bucket, `${prefix}${name}`) : undefined;
+    const progress = (await read<EvaluationProgress>(EVALUATION_FILES.progress)) ?? newProgress(shard);
+    take(found, progress, (name) => objects.get(`${prefix}${name}`));
+    if (progress.done) continue;
+    const failure = await read<UnevaluatedShard['failure']>(EVALUATION_FILES.failure);
+    found.unevaluated.push({ shard, ...(failure ? { failure } : {}) });
+  }
+  return found;
+}
+
+function take(
+  found: CollectedEvaluations,
+  { traces, pairs, parts }: EvaluationProgress,
+  objectOf: (name: string) => ObjectFacts | undefined,
+): void {
+  found.traces += traces.written;
+  found.refused += traces.refused;
+  found.linked &&= traces.linked;
+  for (const [verdict, count] of Object.entries(pairs.judged)) found.judged[verdict as keyof Judged] += count;
+  found.usd = addUsd(found.usd, pairs.usd);
+  for (const [kind, names] of Object.entries(parts)) {
+    found.parts[kind as PartKind].push(...names.flatMap((name) => objectOf(name) ?? []));
+  }
+}
