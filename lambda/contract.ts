@@ -419,6 +419,11 @@ export const resourceNames = (prefix: string) => ({
   replayPublisherRole: `sagemaker-replay-publishing-${prefix}`,
   replaySummarizer: `sagemaker-replay-summarizer-${prefix}`,
   replaySummarizerRole: `sagemaker-replay-summary-${prefix}`,
+  replayStopper: `sagemaker-replay-stopper-${prefix}`,
+  replayStopperRole: `sagemaker-replay-stopping-${prefix}`,
+  replayStopStateMachine: `sagemaker-data-capture-replay-stop-${prefix}`,
+  replayStopStateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-replay-stop-${prefix}`,
+  replayStopRule: `sagemaker-replay-stop-rule-${prefix}`,
   replayStateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-replay-${prefix}`,
   dashboard: `SageMakerMonitoring-${prefix}`,
 });

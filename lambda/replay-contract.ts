@@ -158,6 +158,37 @@ export interface SummarizeReplayResult {
   publish: boolean;
 }
 
+/**
+ * An execution of a replay that has ended, as EventBridge tells of it ("Step Functions Execution Status Change"), and as
+ * it is handed to StopReplay.
+ */
+export const endedExecutionSchema = z.object({
+  detail: z.object({
+    executionArn: z.string().regex(/^arn:[^:]+:states:[^:]+:[^:]+:execution:[^:]+:[^:]+$/),
+    status: z.enum(['ABORTED', 'TIMED_OUT', 'FAILED']),
+    /** Epoch ms. */
+    startDate: z.number().optional(),
+    /** Of executions that failed. */
+    error: z.string().nullish(),
+    cause: z.string().nullish(),
+  }),
+});
+
+export type EndedExecution = z.infer<typeof endedExecutionSchema>;
+
+/** What StopReplay returns. */
+export interface StopReplayResult {
+  /**
+   * `wait`: shards are under way, ask again; `summarize`: all that began have ended; `nothing`: there is nothing to
+   * summarise, or it has been done.
+   */
+  next: 'wait' | 'summarize' | 'nothing';
+  /** Shards that have begun, and those of them that have not ended. */
+  shards: { begun: number; underWay: number };
+  /** For SummarizeReplay. */
+  summarize: SummarizeReplayRequest;
+}
+
 /** What the state machine hands to PublishReplay. */
 export interface PublishReplayRequest {
   run: ReplayExecution;
@@ -203,6 +234,8 @@ export const replayKeys = {
   /** Written once, before a shard's first request. */
   claim: (run: string, shard: number) => `replays/${run}/claims/${pad(shard)}.json`,
   claimPrefix: (run: string) => `replays/${run}/claims/`,
+  /** Where it is, nothing more of the run is sent; what it says is for people. */
+  stop: (run: string) => `replays/${run}/stop.json`,
   /** The files of one shard. */
   shardPrefix: (run: string, shard: number) => `replays/${run}/shards/${pad(shard)}/`,
   shardsPrefix: (run: string) => `replays/${run}/shards/`,
@@ -215,4 +248,6 @@ export const replayKeys = {
   publication: (run: string) => `replays/${run}/publication.json`,
   /** The merged result set, with the names that the command line gives its files. */
   resultPrefix: (run: string) => `replays/${run}/results/`,
+  /** Of the result set: the options, the counts, what is missing. */
+  figures: (run: string) => `replays/${run}/results/replay.json`,
 };

@@ -1,19 +1,13 @@
 /** Starts the state machine for every capture file that appears. */
-import { Duration } from 'aws-cdk-lib';
 import { Match, Rule } from 'aws-cdk-lib/aws-events';
 import { SfnStateMachine } from 'aws-cdk-lib/aws-events-targets';
-import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
+import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../lambda/contract.ts';
-import { acknowledge } from './acknowledge.ts';
 import { CaptureNotifications } from './capture-notifications.ts';
+import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
 import type { Settings } from './settings.ts';
-
-/** The longest that EventBridge tries, and that SQS keeps what it gave up: a fortnight to notice the alarm. */
-const EVENT_AGE = Duration.hours(24);
-const EVENT_RETRIES = 185;
-const DEAD_LETTERS = Duration.days(14);
 
 /** `*` and `\` have a meaning in a wildcard pattern. */
 export const escapeWildcard = (text: string): string => text.replace(/[\\*]/g, String.raw`\$&`);
@@ -30,12 +24,7 @@ export class CaptureRule extends Construct {
   constructor(scope: Construct, id: string, { settings, stateMachine }: CaptureRuleProps) {
     super(scope, id);
     new CaptureNotifications(this, 'Notifications', settings);
-    this.deadLetters = new Queue(this, 'DeadLetters', {
-      encryption: QueueEncryption.SQS_MANAGED,
-      enforceSSL: true,
-      retentionPeriod: DEAD_LETTERS,
-    });
-    acknowledge(this.deadLetters, { 'AwsSolutions-SQS3': 'This queue is the dead-letter queue.' });
+    this.deadLetters = deadLetterQueue(this);
     this.rule = new Rule(this, 'Rule', {
       ruleName: resourceNames(settings.STACK_PREFIX).rule,
       description: 'A capture file has appeared',
@@ -48,13 +37,7 @@ export class CaptureRule extends Construct {
           object: { key: Match.wildcard(`${escapeWildcard(settings.DATA_CAPTURE_S3_PREFIX)}*.jsonl`) },
         },
       },
-      targets: [
-        new SfnStateMachine(stateMachine, {
-          deadLetterQueue: this.deadLetters,
-          maxEventAge: EVENT_AGE,
-          retryAttempts: EVENT_RETRIES,
-        }),
-      ],
+      targets: [new SfnStateMachine(stateMachine, { ...DELIVERY, deadLetterQueue: this.deadLetters })],
     });
   }
 }

@@ -1,4 +1,4 @@
-/** Replays on demand: three functions and the state machine that a person starts. No rule and no schedule starts it. */
+/** Replays on demand: four functions, the state machine that a person starts, and the one that ends what was stopped. */
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
@@ -9,6 +9,7 @@ import { replayEnvironment } from './function-environment.ts';
 import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
 import { grantReplayTargets } from './replay-access.ts';
 import { ReplayStateMachine } from './replay-state-machine.ts';
+import { ReplayStop } from './replay-stop.ts';
 import type { Settings } from './settings.ts';
 import { grantWork } from './work-access.ts';
 
@@ -32,6 +33,7 @@ export class Replay extends Construct {
   readonly planner: PipelineFunction;
   readonly replayer: PipelineFunction;
   readonly summarizer: PipelineFunction;
+  readonly stopper: PipelineFunction;
 
   constructor(scope: Construct, id: string, { settings, workBucket, environment }: ReplayProps) {
     super(scope, id);
@@ -65,6 +67,12 @@ export class Replay extends Construct {
       description: 'Merges what the shards of a replay measured',
       folder: 'summarize-replay',
     });
+    this.stopper = make('Stop', {
+      functionName: names.replayStopper,
+      roleName: names.replayStopperRole,
+      description: 'Tells the shards of a replay to stop, and waits for them',
+      folder: 'stop-replay',
+    });
     this.#grant(settings, workBucket);
     this.stateMachine = new ReplayStateMachine(this, 'Machine', {
       settings,
@@ -73,6 +81,13 @@ export class Replay extends Construct {
       replayer: this.replayer.function,
       summarizer: this.summarizer.function,
     }).stateMachine;
+    new ReplayStop(this, 'Stopping', {
+      settings,
+      workBucket,
+      replay: this.stateMachine,
+      stopper: this.stopper.function,
+      summarizer: this.summarizer.function,
+    });
   }
 
   #grant(settings: Settings, workBucket: IBucket): void {
@@ -82,14 +97,19 @@ export class Replay extends Construct {
       upload: ['replayManifest', 'replaySchedule'],
     });
     grantWork(workBucket, this.replayer.role, {
-      read: ['replayPlan', 'replaySchedule'],
+      read: ['replayPlan', 'replaySchedule', 'replayStop'],
       write: ['replayClaims'],
       upload: ['replayShards'],
     });
     grantReplayTargets(this.replayer.role, settings);
     grantWork(workBucket, this.summarizer.role, {
-      read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards'],
+      read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayStop'],
       upload: ['replayResults'],
+    });
+    grantWork(workBucket, this.stopper.role, {
+      // The shards' results and claims it only lists.
+      read: ['replayPlan', 'replayFigures'],
+      write: ['replayStop'],
     });
   }
 }

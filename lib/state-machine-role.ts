@@ -1,4 +1,4 @@
-/** What the state machine may do: invoke its functions, run its own Map, and use the Map's part of the work bucket. */
+/** What a state machine may do: invoke its functions, run Maps of its own, and use their parts of the work bucket. */
 import { Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
@@ -11,21 +11,30 @@ export interface StateMachineRoleProps {
   stateMachineName: string;
   workBucket: IBucket;
   functions: readonly IFunction[];
-  manifests: readonly WorkPart[];
-  mapResults: readonly WorkPart[];
+  /** What its Maps read, and where they put their results; without, it has none. */
+  manifests?: readonly WorkPart[] | undefined;
+  mapResults?: readonly WorkPart[] | undefined;
 }
 
 export class StateMachineRole extends Role {
   constructor(scope: Construct, id: string, props: StateMachineRoleProps) {
-    const { stateMachineName: name, workBucket, functions, manifests, mapResults } = props;
     super(scope, id, {
-      description: `Role of the state machine ${name}`,
+      description: `Role of the state machine ${props.stateMachineName}`,
       assumedBy: new ServicePrincipal('states.amazonaws.com'),
     });
+    allow(this, { actions: ['lambda:InvokeFunction'], resources: props.functions.map((each) => each.functionArn) });
+    if (props.mapResults !== undefined) this.#allowMaps(props);
+    allow(this, {
+      actions: LOG_DELIVERY,
+      resources: ['*'],
+      why: 'Deliveries of vended logs have no ARN to name.',
+    });
+  }
+
+  #allowMaps({ stateMachineName: name, workBucket, manifests = [], mapResults = [] }: StateMachineRoleProps): void {
     const { partition, region, account } = Stack.of(this);
     const objects = (parts: readonly WorkPart[]) => parts.map((part) => workBucket.arnForObjects(workPatterns[part]));
     const states = `arn:${partition}:states:${region}:${account}`;
-    allow(this, { actions: ['lambda:InvokeFunction'], resources: functions.map((each) => each.functionArn) });
     allow(this, {
       actions: ['s3:GetObject'],
       resources: objects(manifests),
@@ -49,11 +58,6 @@ export class StateMachineRole extends Role {
       actions: ['states:RedriveExecution'],
       resources: [children],
       why: 'A Map that is redriven redrives its own children, whose names are made when it runs.',
-    });
-    allow(this, {
-      actions: LOG_DELIVERY,
-      resources: ['*'],
-      why: 'Deliveries of vended logs have no ARN to name.',
     });
   }
 }

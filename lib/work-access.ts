@@ -25,8 +25,10 @@ export const workPatterns = {
   replayManifest: replayKeys.manifest(ANY_RUN),
   replaySchedule: `${replayKeys.schedulePrefix(ANY_RUN)}*`,
   replayClaims: `${replayKeys.claimPrefix(ANY_RUN)}*`,
+  replayStop: replayKeys.stop(ANY_RUN),
   replayShards: `${replayKeys.shardsPrefix(ANY_RUN)}*`,
   replayMapResult: `${replayKeys.mapResultPrefix(ANY_RUN)}/*`,
+  replayFigures: replayKeys.figures(ANY_RUN),
   replayResults: `${replayKeys.resultPrefix(ANY_RUN)}*`,
 };
 

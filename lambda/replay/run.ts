@@ -87,6 +87,8 @@ export interface ReplayOutcome {
 /** Between readiness and the first request, so that the first ones are not late. */
 const START_MARGIN_MS = 2;
 const WARMUP_CONCURRENCY = 8;
+/** What becomes of requests that are under way when the run is stopped. */
+const STOPPED = { code: 499, type: CANCELLED_TYPE, message: 'The replay was stopped' };
 
 /** @throws PermanentError `TargetUnreachable` before anything is sent */
 export async function runReplay(plan: ReplayPlan, signal?: AbortSignal): Promise<ReplayOutcome> {
@@ -97,7 +99,7 @@ export async function runReplay(plan: ReplayPlan, signal?: AbortSignal): Promise
   const preparer = new Preparer({ ...plan, reader, random });
   try {
     await pool.open();
-    if (plan.warmup > 0) await warmUp(plan, pool, clock, reader);
+    if (plan.warmup > 0) await warmUp(plan, pool, clock, reader, signal);
     return await replay(plan, pool, clock, preparer, signal);
   } finally {
     pool.close();
@@ -154,7 +156,7 @@ async function replay(
   const stop = (): void => {
     stopped = true;
     feeding.stop();
-    feeding.unsent += dispatcher.stop({ code: 499, type: CANCELLED_TYPE, message: 'The replay was stopped' });
+    feeding.unsent += dispatcher.stop(STOPPED);
   };
   if (signal?.aborted) stop();
   else signal?.addEventListener('abort', stop, { once: true });
@@ -192,7 +194,13 @@ async function replay(
 }
 
 /** Sends the first requests ahead of the clock, so that the target is warm; their results are not counted. */
-async function warmUp(plan: ReplayPlan, pool: ConnectionPool, clock: RunClock, reader: LineReader): Promise<void> {
+async function warmUp(
+  plan: ReplayPlan,
+  pool: ConnectionPool,
+  clock: RunClock,
+  reader: LineReader,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const preparer = new Preparer({
     ...plan,
     run: `${plan.run}-warmup`,
@@ -209,6 +217,8 @@ async function warmUp(plan: ReplayPlan, pool: ConnectionPool, clock: RunClock, r
       exchange.release();
     },
   });
+  const stop = (): void => void dispatcher.stop(STOPPED);
+  signal?.addEventListener('abort', stop, { once: true });
   dispatcher.start(performance.now());
   let left = plan.warmup;
   const first = (): ScheduleOptions => ({
@@ -218,10 +228,12 @@ async function warmUp(plan: ReplayPlan, pool: ConnectionPool, clock: RunClock, r
   });
   for await (const batch of plan.part ? plan.part.warmup() : schedule(plan.index, first())) {
     for (const scheduled of batch) {
+      if (signal?.aborted) break;
       const request = await preparer.prepare(scheduled, 'warmup');
-      if (request && left-- > 0) dispatcher.push(request);
+      if (request && !signal?.aborted && left-- > 0) dispatcher.push(request);
     }
   }
   dispatcher.close();
   await dispatcher.drained();
+  signal?.removeEventListener('abort', stop);
 }

@@ -5,6 +5,8 @@ import type { ObjectFacts, Storage } from '../../lambda/common/storage.ts';
 
 export class MemoryStorage {
   readonly objects = new Map<string, Buffer>();
+  /** When an object was written, epoch ms; 0 where it is not said. */
+  readonly writtenMs = new Map<string, number>();
   /** Ranges that were read, as `key start-end`. */
   readonly reads: string[] = [];
 
@@ -20,7 +22,18 @@ export class MemoryStorage {
   }
 
   #facts(key: string, bytes: Buffer): ObjectFacts {
-    return { bucket: 'b', key, etag: `etag-${bytes.length}`, size: bytes.length, lastModifiedMs: 0 };
+    return {
+      bucket: 'b',
+      key,
+      etag: `etag-${bytes.length}`,
+      size: bytes.length,
+      lastModifiedMs: this.writtenMs.get(key) ?? 0,
+    };
+  }
+
+  async head(_: string, key: string): Promise<ObjectFacts | undefined> {
+    const bytes = this.objects.get(key);
+    return bytes && this.#facts(key, bytes);
   }
 
   async read(object: { key: string; etag: string }, range?: { start: number; end?: number }): Promise<Readable> {

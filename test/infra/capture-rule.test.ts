@@ -1,7 +1,8 @@
 /** Which objects start the state machine, and what becomes of an event that cannot. */
+import type { Template } from 'aws-cdk-lib/assertions';
 import { replayKeys } from '../../lambda/replay-contract.ts';
 import { escapeWildcard } from '../../lib/capture-rule.ts';
-import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
+import { flattened, onlyResource, type Resource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 interface Pattern {
   source: string[];
@@ -9,8 +10,14 @@ interface Pattern {
   detail: { bucket: { name: string[] }; object: { key: { wildcard: string }[] } };
 }
 
+function ruleOf(template: Template): Resource {
+  const rule = resourcesOfType(template, 'AWS::Events::Rule').CapturesRule;
+  if (rule === undefined) throw new Error('No rule CapturesRule');
+  return rule;
+}
+
 const patternOf = (settings: Record<string, string> = {}): Pattern =>
-  onlyResource(templateOf(settings), 'AWS::Events::Rule').Properties.EventPattern as Pattern;
+  ruleOf(templateOf(settings)).Properties.EventPattern as Pattern;
 
 /** EventBridge's wildcards: `*` is any characters, `\*` and `\\` are the characters themselves; all else is literal. */
 function matchesWildcard(pattern: string, text: string): boolean {
@@ -97,7 +104,7 @@ describe('the target', () => {
   const template = templateOf();
 
   it('is the state machine, tried for a day, with a dead-letter queue', () => {
-    expect(flattened(onlyResource(template, 'AWS::Events::Rule').Properties)).toMatchObject({
+    expect(flattened(ruleOf(template).Properties)).toMatchObject({
       Name: 'sagemaker-s3-event-rule-test',
       State: 'ENABLED',
       Targets: [
@@ -112,16 +119,16 @@ describe('the target', () => {
   });
 
   it('hands the whole event on', () => {
-    const [target] = onlyResource(template, 'AWS::Events::Rule').Properties.Targets as object[];
+    const [target] = ruleOf(template).Properties.Targets as object[];
     for (const name of ['Input', 'InputPath', 'InputTransformer']) expect(target).not.toHaveProperty(name);
   });
 
   it('the queue is encrypted, takes TLS only, and keeps events for a fortnight', () => {
-    expect(onlyResource(template, 'AWS::SQS::Queue').Properties).toEqual({
+    expect(resourcesOfType(template, 'AWS::SQS::Queue').CapturesDeadLetters?.Properties).toEqual({
       MessageRetentionPeriod: 14 * 86_400,
       SqsManagedSseEnabled: true,
     });
-    const [policy] = Object.values(resourcesOfType(template, 'AWS::SQS::QueuePolicy'));
+    const policy = resourcesOfType(template, 'AWS::SQS::QueuePolicy').CapturesDeadLettersPolicy;
     expect(flattened(policy?.Properties.PolicyDocument)).toMatchObject({
       Statement: expect.arrayContaining([
         {

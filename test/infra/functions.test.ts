@@ -33,6 +33,7 @@ it('there is one for each step', () => {
     ReplayPlanFunction: 'sagemaker-replay-planner-test',
     ReplayShardFunction: 'sagemaker-replay-sender-test',
     ReplaySummaryFunction: 'sagemaker-replay-summarizer-test',
+    ReplayStopFunction: 'sagemaker-replay-stopper-test',
   });
 });
 
@@ -107,8 +108,8 @@ it('a replay has one vCPU at least: with less the sender is stopped while reques
 });
 
 it('every log group has the retention of the settings, and goes with the stack', () => {
-  // Beside the functions' own: those of two state machines, and of the notifications' custom resource.
-  expect(Object.keys(groups)).toHaveLength(functions.length + 3);
+  // Beside the functions' own: those of three state machines, and of the notifications' custom resource.
+  expect(Object.keys(groups)).toHaveLength(functions.length + 4);
   for (const { Properties, DeletionPolicy } of Object.values(groups)) {
     expect(Properties.RetentionInDays).toBe(180);
     expect(DeletionPolicy).toBe('Delete');

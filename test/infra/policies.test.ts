@@ -144,8 +144,8 @@ it.each<[string, Line[]]>([
 it('no other role has a policy, and none a managed one', () => {
   const roles = resourcesOfType(template, 'AWS::IAM::Role');
   expect(Object.keys(roles).toSorted()).toEqual(Object.keys(policies).toSorted());
-  // Those of a replay: replay-access.test.ts.
-  expect(Object.keys(roles)).toHaveLength(13);
+  // Those of a replay: replay-access.test.ts and replay-stop.test.ts.
+  expect(Object.keys(roles)).toHaveLength(16);
   for (const { Properties } of Object.values(roles)) {
     expect(Properties.ManagedPolicyArns).toBeUndefined();
     expect(Properties.Policies).toBeUndefined();
@@ -175,7 +175,10 @@ it('each role is for one service', () => {
     ReplayPlanRole: trust('lambda.amazonaws.com'),
     ReplayShardRole: trust('lambda.amazonaws.com'),
     ReplaySummaryRole: trust('lambda.amazonaws.com'),
+    ReplayStopRole: trust('lambda.amazonaws.com'),
     ReplayMachineRole: trust('states.amazonaws.com'),
+    ReplayStoppingRole: trust('states.amazonaws.com'),
+    ReplayStoppingStateMachineEventsRole: trust('events.amazonaws.com'),
     MonitoringStateMachineEventsRole: trust('events.amazonaws.com'),
   });
 });
@@ -184,7 +187,7 @@ it('* stands for all resources only where there is no ARN to name', () => {
   const everywhere = Object.entries(policies).flatMap(([role, lines]) =>
     lines.filter(([, resources]) => resources.includes('*')).map(([actions]) => ({ role, actions })),
   );
-  expect(everywhere.map(({ role }) => role)).toEqual(['MonitoringRole', 'ReplayMachineRole']);
+  expect(everywhere.map(({ role }) => role)).toEqual(['MonitoringRole', 'ReplayMachineRole', 'ReplayStoppingRole']);
   for (const action of everywhere.flatMap(({ actions }) => actions)) {
     expect(action).toMatch(
       /^logs:(\w+LogDelivery|ListLogDeliveries|PutResourcePolicy|Describe(ResourcePolicies|LogGroups))$/,
@@ -235,23 +238,23 @@ it('the functions run under the roles that people know', () => {
     ReplayPlanRole: 'sagemaker-replay-planning-test',
     ReplayShardRole: 'sagemaker-replay-sending-test',
     ReplaySummaryRole: 'sagemaker-replay-summary-test',
+    ReplayStopRole: 'sagemaker-replay-stopping-test',
   });
 });
 
-it('resource policies but deny what is not encrypted, and let EventBridge reach the dead-letter queue', () => {
+it('resource policies but deny what is not encrypted, and let EventBridge reach the dead-letter queues', () => {
   const allowed = Object.values(resourcesOf(template)).flatMap(({ Type, Properties }) => {
     const document = Properties?.PolicyDocument as { Statement: { Effect: string; Principal?: unknown }[] } | undefined;
     if (document === undefined || Type === 'AWS::IAM::Policy') return [];
     return document.Statement.filter(({ Effect }) => Effect === 'Allow');
   });
-  expect(flattened(allowed)).toEqual([
-    {
-      Sid: expect.any(String),
-      Effect: 'Allow',
-      Principal: { Service: 'events.amazonaws.com' },
-      Action: 'sqs:SendMessage',
-      Resource: '<CapturesDeadLetters.Arn>',
-      Condition: { ArnEquals: { 'aws:SourceArn': '<CapturesRule.Arn>' } },
-    },
-  ]);
+  const fromRule = (construct: string) => ({
+    Sid: expect.any(String),
+    Effect: 'Allow',
+    Principal: { Service: 'events.amazonaws.com' },
+    Action: 'sqs:SendMessage',
+    Resource: `<${construct}DeadLetters.Arn>`,
+    Condition: { ArnEquals: { 'aws:SourceArn': `<${construct}Rule.Arn>` } },
+  });
+  expect(flattened(allowed)).toEqual(['ReplayStopping', 'Captures'].map(fromRule));
 });

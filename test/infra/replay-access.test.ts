@@ -27,7 +27,7 @@ it.each<[string, Line[]]>([
     [
       logsTo('ReplayShardLogs'),
       ...captures,
-      [['s3:GetObject'], work('plan.json', 'schedule/*')],
+      [['s3:GetObject'], work('plan.json', 'schedule/*', 'stop.json')],
       [['s3:PutObject'], work('claims/*', 'shards/*')],
       [['s3:AbortMultipartUpload'], work('shards/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
@@ -37,7 +37,7 @@ it.each<[string, Line[]]>([
     'ReplaySummaryRole',
     [
       logsTo('ReplaySummaryLogs'),
-      [['s3:GetObject'], work('plan.json', 'schedule/*', 'claims/*', 'shards/*')],
+      [['s3:GetObject'], work('plan.json', 'schedule/*', 'claims/*', 'shards/*', 'stop.json')],
       [['s3:PutObject'], work('results/*')],
       [['s3:AbortMultipartUpload'], work('results/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],

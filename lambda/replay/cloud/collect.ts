@@ -8,6 +8,7 @@ import { TimeSlices } from '../results/time-slices.ts';
 import { SHARD_FILES } from './keys.ts';
 import type { ReplayPlan } from './plan.ts';
 import type { ShardResult } from './shard-results.ts';
+import { type StopMark, stopMark } from './stop.ts';
 
 /** A shard of which nothing is known. */
 export interface LostShard {
@@ -18,11 +19,19 @@ export interface LostShard {
   failure?: { name: string; message: string };
 }
 
+/** A shard that did not begin because the replay was stopped. */
+export interface UnbegunShard {
+  shard: number;
+  requests: number;
+}
+
 /** A shard that measured only a part of its requests. */
 export interface IncompleteShard {
   shard: number;
   requests: number;
   unsent: number;
+  /** Whether it is so because the replay was stopped; else its time was up. */
+  stopped: boolean;
   /** Requests whose captures could not be read any more. */
   unread: number;
 }
@@ -37,7 +46,11 @@ export interface Collected extends MeasuredRun {
   sent: number;
   unsent: number;
   skippedByShards: number;
+  /** The order to stop, where there is one; and whether it has kept back or cut anything. */
+  stop: StopMark | undefined;
+  wasCancelled: boolean;
   lost: LostShard[];
+  notBegun: UnbegunShard[];
   incomplete: IncompleteShard[];
   late: LateShard[];
   endMs: number;
@@ -56,6 +69,7 @@ export async function collectShards(storage: Storage, bucket: string, plan: Repl
   const { run, shards, sliceMs } = plan;
   const objects = await shardObjects(storage, bucket, run);
   const claimed = await claimedShards(storage, bucket, run);
+  const stop = await stopMark(storage, bucket, run);
   const found: Collected = {
     stats: new RunStats(),
     warmup: new RunStats(),
@@ -65,7 +79,10 @@ export async function collectShards(storage: Storage, bucket: string, plan: Repl
     sent: 0,
     unsent: 0,
     skippedByShards: 0,
+    stop,
+    wasCancelled: false,
     lost: [],
+    notBegun: [],
     incomplete: [],
     late: [],
     endMs: plan.startAtEpochMs,
@@ -85,7 +102,13 @@ export async function collectShards(storage: Storage, bucket: string, plan: Repl
             `${replayKeys.shardPrefix(run, shard)}${SHARD_FILES.failure}`,
           )
         : undefined;
-      found.lost.push({ shard, requests, claimed: claimed.has(shard), ...(failure ? { failure } : {}) });
+      if (stop && !failure && !claimed.has(shard)) {
+        found.notBegun.push({ shard, requests });
+        found.unsent += requests;
+        found.wasCancelled = true;
+      } else {
+        found.lost.push({ shard, requests, claimed: claimed.has(shard), ...(failure ? { failure } : {}) });
+      }
       continue;
     }
     take(found, result, requests);
@@ -99,7 +122,7 @@ export async function collectShards(storage: Storage, bucket: string, plan: Repl
 }
 
 function take(found: Collected, result: ShardResult, requests: number): void {
-  const { shard, unsent, unread, lateMs } = result;
+  const { shard, unsent, unread, lateMs, stopped } = result;
   found.stats.merge(RunStats.fromJSON(result.stats));
   found.warmup.merge(RunStats.fromJSON(result.warmup));
   found.slices.merge(result.slices);
@@ -115,7 +138,8 @@ function take(found: Collected, result: ShardResult, requests: number): void {
     reasons.set(reason, (reasons.get(reason) ?? 0) + count);
     found.skippedByShards += count;
   }
-  if (unsent > 0 || unread > 0) found.incomplete.push({ shard, requests, unsent, unread });
+  found.wasCancelled ||= stopped;
+  if (unsent > 0 || unread > 0) found.incomplete.push({ shard, requests, unsent, stopped, unread });
   if (lateMs > LATE_MS) found.late.push({ shard, lateMs });
 }
 

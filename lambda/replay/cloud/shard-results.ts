@@ -30,6 +30,8 @@ export interface ShardFigures {
   /** Of the schedule: `sent`, `unsent` and what was skipped add up to the requests of its plan. */
   sent: number;
   unsent: number;
+  /** Whether the replay was stopped before all was sent and answered. */
+  stopped: boolean;
   /** Most connections at one time, and those that could not be opened ahead of their requests. */
   maxConnections: number;
   warmFailures: number;

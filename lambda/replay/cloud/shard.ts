@@ -15,6 +15,7 @@ import type { ReplayPlan, ShardPlan } from './plan.ts';
 import { RangeReader } from './range-reader.ts';
 import { readSchedule, type ShardSchedule } from './schedule-file.ts';
 import { ShardResults } from './shard-results.ts';
+import { StopWatch } from './stop.ts';
 import { cloudTarget } from './target.ts';
 
 export interface ShardDependencies {
@@ -66,13 +67,29 @@ async function claimAndRun({ run, shard }: ReplayShardRequest, deps: ShardDepend
   }
   const schedule = await scheduleAt(storage, bucket, replayKeys.schedule(run, shard));
   const warmup = shard === 0 && plan.options.warmup > 0 ? await scheduleAt(storage, bucket, warmupKey(run)) : undefined;
+  const stop = new StopWatch(storage, bucket, run);
+  if (await stop.look()) return notSent(own);
   await claimShard(storage, bucket, { run, shard, claimedAtMs: Date.now() });
   const results = await ShardResults.create(plan, own);
   try {
     const beganAtMs = Date.now();
-    const outcome = await send(plan, own, schedule, warmup, results, deps);
+    // Again, since whoever stops a replay waits for the shards that have a claim by then, and for no other.
+    const outcome = (await stop.look())
+      ? { ...NOTHING_SENT, unsent: schedule.entries.length }
+      : await send(plan, own, schedule, warmup, results, stop, deps);
     const { lateMs, sent, unsent, maxConnections, warmFailures } = outcome;
-    const figures = { shard, beganAtMs, endedAtMs: Date.now(), lateMs, sent, unsent, maxConnections, warmFailures };
+    const stopped = outcome.stopped && stop.signal.aborted;
+    const figures = {
+      shard,
+      beganAtMs,
+      endedAtMs: Date.now(),
+      lateMs,
+      sent,
+      unsent,
+      stopped,
+      maxConnections,
+      warmFailures,
+    };
     const result = await results.store(storage, bucket, replayKeys.shardPrefix(run, shard), figures);
     const skipped = Object.values(result.skipped).reduce((sum, count) => sum + count, 0);
     return { shard, sent, failed: result.stats.failed, unsent, skipped, lateMs };
@@ -88,13 +105,28 @@ async function scheduleAt(storage: Storage, bucket: string, key: string): Promis
   throw new PermanentError('ReplayNotPlanned', 'The shard has no schedule', { where });
 }
 
-/** Sends until all is sent, or until there is just time left to write what was measured. */
+type Sent = Pick<ReplayOutcome, 'lateMs' | 'sent' | 'unsent' | 'stopped' | 'maxConnections' | 'warmFailures'>;
+
+const NOTHING_SENT: Sent = { lateMs: 0, sent: 0, unsent: 0, stopped: true, maxConnections: 0, warmFailures: 0 };
+
+/** A shard that is called after the replay was stopped has not begun: it leaves neither claim nor result. */
+const notSent = ({ shard, requests }: ShardPlan): ShardCounts => ({
+  shard,
+  sent: 0,
+  failed: 0,
+  unsent: requests,
+  skipped: 0,
+  lateMs: 0,
+});
+
+/** Sends until all is sent, until the replay is stopped, or until there is just time left to write what was measured. */
 async function send(
   plan: ReplayPlan,
   shard: ShardPlan,
   { files, entries }: ShardSchedule,
   warmup: ShardSchedule | undefined,
   results: ShardResults,
+  stop: StopWatch,
   { storage, environment, remainingMs }: ShardDependencies,
 ): Promise<ReplayOutcome> {
   const { options } = plan;
@@ -110,6 +142,7 @@ async function send(
   reader.expect([...warm, ...entries].map(({ entry }) => entry));
   const stopping = new AbortController();
   const deadline = setTimeout(() => stopping.abort(), Math.max(0, remainingMs() - WRITE_RESERVE_MS));
+  stop.watch();
   try {
     return await runReplay(
       {
@@ -132,10 +165,11 @@ async function send(
         onStarted: ({ startAt }) => results.set.started(startAt),
         onMeasured: (measured, clock) => results.measured(measured, clock),
       },
-      stopping.signal,
+      AbortSignal.any([stopping.signal, stop.signal]),
     );
   } finally {
     clearTimeout(deadline);
+    stop.close();
     await reader.close();
   }
 }

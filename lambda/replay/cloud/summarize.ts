@@ -174,13 +174,14 @@ async function writeOwn(
   leftOut: readonly LeftOut[],
 ): Promise<void> {
   const gone = missing(collected);
+  const { notBegun } = collected;
   const facts = {
     run: plan.run,
     scheduled: isScheduled(plan),
     startMs: plan.startAtEpochMs,
     endMs: collected.endMs,
-    wasCancelled: false,
-    isComplete: gone.length === 0,
+    wasCancelled: collected.wasCancelled,
+    isComplete: gone.length === 0 && !collected.wasCancelled,
     ...(gone.length > 0 ? { incompleteReason: gone.join('; ') } : {}),
   };
   await writeFigures(directory, collected, facts, {
@@ -193,14 +194,15 @@ async function writeOwn(
     requests: plan.requests,
     sent: collected.sent,
     unsent: collected.unsent,
-    was_cancelled: false,
+    was_cancelled: collected.wasCancelled,
     client_bottleneck: bottleneckOf(plan, collected) ?? null,
     connections: { max_open: collected.maxConnections, failed_ahead: collected.warmFailures },
     shards: {
       planned: plan.shards.length,
-      completed: plan.shards.length - collected.lost.length - collected.incomplete.length,
+      completed: plan.shards.length - collected.lost.length - notBegun.length - collected.incomplete.length,
       skipped_requests: collected.skippedByShards,
       lost: collected.lost,
+      not_begun: notBegun,
       incomplete: collected.incomplete,
       late: collected.late,
     },
@@ -240,7 +242,7 @@ async function writeReport(
     target: targetFacts(plan.target),
     startMs: plan.startAtEpochMs,
     scheduled: isScheduled(plan),
-    wasCancelled: false,
+    wasCancelled: collected.wasCancelled,
     unsent,
     bottleneck: bottleneckOf(plan, collected),
     skipped: skippedReasons,

@@ -24,8 +24,12 @@ const sumOf = <T>(items: readonly T[], value: (item: T) => number): number =>
   items.reduce((sum, item) => sum + value(item), 0);
 
 /** What is missing, in words, a line for each kind. */
-export function missing({ lost, incomplete }: Collected): string[] {
+export function missing({ lost, notBegun, incomplete }: Collected): string[] {
   const lines: string[] = [];
+  if (notBegun.length > 0) {
+    const requests = sumOf(notBegun, (shard) => shard.requests);
+    lines.push(`${notBegun.length} shards with ${requests} requests had not begun (${named(notBegun)})`);
+  }
   if (lost.length > 0) {
     const begun = lost.filter(({ claimed }) => claimed).length;
     const why = lost.find(({ failure }) => failure)?.failure;
@@ -35,10 +39,19 @@ export function missing({ lost, incomplete }: Collected): string[] {
         (why ? `; the first failure: ${why.name}: ${why.message}` : ''),
     );
   }
-  const unsent = sumOf(incomplete, (shard) => shard.unsent);
-  if (unsent > 0) {
-    const cut = incomplete.filter((shard) => shard.unsent > 0);
-    lines.push(`${unsent} requests were not sent because the time of ${cut.length} shards was up (${named(cut)})`);
+  const cut = incomplete.filter((shard) => shard.unsent > 0);
+  const [stopped, outOfTime] = [cut.filter((shard) => shard.stopped), cut.filter((shard) => !shard.stopped)];
+  const unsentOf = (shards: typeof cut): number => sumOf(shards, (shard) => shard.unsent);
+  if (stopped.length > 0) {
+    lines.push(
+      `${unsentOf(stopped)} requests of ${stopped.length} shards that had begun were not sent (${named(stopped)})`,
+    );
+  }
+  if (outOfTime.length > 0) {
+    lines.push(
+      `${unsentOf(outOfTime)} requests were not sent because the time of ${outOfTime.length} shards was up ` +
+        `(${named(outOfTime)})`,
+    );
   }
   const unread = sumOf(incomplete, (shard) => shard.unread);
   if (unread > 0) lines.push(`${unread} requests were not sent because their captures could not be read any more`);
@@ -92,6 +105,11 @@ export function failureOf(
 ): Failure | undefined {
   const gone = missing(collected);
   const map = error?.Error ? `${error.Error}: ${error.Cause}` : undefined;
+  const { stop, wasCancelled } = collected;
+  if (stop && wasCancelled) {
+    const stopped = `The replay was stopped at ${new Date(stop.atMs).toISOString()}`;
+    return { error: 'ReplayCancelled', cause: [stopped, ...gone, ...(map ? [map] : [])].join('; ') };
+  }
   if (gone.length > 0) return { error: 'ReplayIncomplete', cause: [...gone, ...(map ? [map] : [])].join('; ') };
   if (error?.Error) return { error: error.Error, cause: error.Cause };
   const [unevaluated] = notEvaluated(evaluations);

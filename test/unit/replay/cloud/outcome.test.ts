@@ -63,6 +63,7 @@ const result = (shard: number, stats: RunStatsJson, more: Partial<ShardResult> =
   lateMs: 0,
   sent: stats.succeeded + stats.failed,
   unsent: 0,
+  stopped: false,
   maxConnections: 3,
   warmFailures: 0,
   skipped: {},
@@ -125,8 +126,8 @@ describe('what is missing', () => {
       { shard: 2, requests: 30, claimed: false },
     ]);
     expect(collected.incomplete).toEqual([
-      { shard: 0, requests: 10, unsent: 7, unread: 0 },
-      { shard: 3, requests: 3, unsent: 0, unread: 2 },
+      { shard: 0, requests: 10, unsent: 7, stopped: false, unread: 0 },
+      { shard: 3, requests: 3, unsent: 0, stopped: false, unread: 2 },
     ]);
     expect(collected.late).toEqual([{ shard: 0, lateMs: 4000 }]);
     // The equation: every request of the schedule is in one of these.
@@ -144,6 +145,45 @@ describe('what is missing', () => {
       error: 'ReplayIncomplete',
       cause: expect.stringMatching(/^2 shards .*; States\.X: y$/),
     });
+  });
+
+  test('what a stopped replay has not sent is no loss, and is told apart from what is lost', async () => {
+    const memory = new MemoryStorage();
+    memory.put(replayKeys.stop(RUN), 'by hand');
+    memory.writtenMs.set(replayKeys.stop(RUN), START + 1000);
+    store(memory, result(0, statsOf([5, 6]), { unsent: 8, stopped: true }));
+    memory.put(replayKeys.claim(RUN, 1), {});
+    store(memory, result(3, statsOf([7]), { unsent: 2 }));
+    const planned = plan([10, 20, 30, 3]);
+    const collected = await collect(memory, planned);
+    expect(collected).toMatchObject({
+      stop: { atMs: START + 1000 },
+      wasCancelled: true,
+      lost: [{ shard: 1, requests: 20, claimed: true }],
+      notBegun: [{ shard: 2, requests: 30 }],
+    });
+    expect(collected.sent + collected.unsent + 20).toBe(planned.requests);
+    expect(failureOf(planned, collected, { Error: 'States.X', Cause: 'y' })).toEqual({
+      error: 'ReplayCancelled',
+      cause: [
+        `The replay was stopped at ${new Date(START + 1000).toISOString()}`,
+        '1 shards with 30 requests had not begun (2)',
+        '1 shards with 20 requests were lost (1); 1 of them had begun, and may have sent some of theirs',
+        '8 requests of 1 shards that had begun were not sent (0)',
+        '2 requests were not sent because the time of 1 shards was up (3)',
+        'States.X: y',
+      ].join('; '),
+    });
+  });
+
+  test('an order to stop that came when all was sent has stopped nothing', async () => {
+    const memory = new MemoryStorage();
+    memory.put(replayKeys.stop(RUN), {});
+    store(memory, result(0, statsOf([5])));
+    const planned = plan([1]);
+    const collected = await collect(memory, planned);
+    expect(collected.wasCancelled).toBe(false);
+    expect(failureOf(planned, collected, undefined)).toBeUndefined();
   });
 
   test('a failed Map is a failure though nothing is missing', async () => {

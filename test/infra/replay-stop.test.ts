@@ -1,0 +1,134 @@
+/** What ends a replay whose execution was stopped: when it is started, what it does, and what it may do. */
+import {
+  definitionOf,
+  flattened,
+  type Line,
+  policiesOf,
+  REPLAY_STOP,
+  resourcesOfType,
+  stateMachineOf,
+  templateOf,
+} from '../helpers/synth.ts';
+
+const template = templateOf();
+const definition = definitionOf(template, REPLAY_STOP);
+const lambda = (id: string): string => `arn:aws:lambda:eu-west-1:123456789012:function:${id}`;
+/** As for the monitoring's functions, named one by one in `definition.test.ts`. */
+const storeRetries = [6, 60, 2].map((MaxAttempts) => expect.objectContaining({ MaxAttempts }));
+
+it('has exactly these states', () => {
+  expect(definition).toEqual({
+    Comment: expect.any(String),
+    StartAt: 'StopReplay',
+    States: {
+      StopReplay: {
+        Type: 'Task',
+        Comment: expect.any(String),
+        Resource: lambda('ReplayStopFunction'),
+        Parameters: { 'detail.$': '$.detail' },
+        // Beside the event, with which it is asked again.
+        ResultPath: '$.stop',
+        Retry: storeRetries,
+        Next: 'AllEnded',
+      },
+      AllEnded: {
+        Type: 'Choice',
+        Comment: expect.any(String),
+        Choices: [
+          { Variable: '$.stop.next', StringEquals: 'wait', Next: 'UntilShardsEnd' },
+          { Variable: '$.stop.next', StringEquals: 'summarize', Next: 'SummarizeStopped' },
+        ],
+        Default: 'NothingToEnd',
+      },
+      UntilShardsEnd: { Type: 'Wait', Seconds: 5, Next: 'StopReplay' },
+      SummarizeStopped: {
+        Type: 'Task',
+        Comment: expect.any(String),
+        Resource: lambda('ReplaySummaryFunction'),
+        InputPath: '$.stop.summarize',
+        ResultPath: '$.result',
+        Retry: storeRetries,
+        Next: 'Stopped',
+      },
+      Stopped: { Type: 'Succeed', OutputPath: '$.result' },
+      NothingToEnd: { Type: 'Succeed' },
+    },
+  });
+});
+
+it('is a STANDARD state machine that logs all, to a log group under /aws/vendedlogs', () => {
+  expect(stateMachineOf(template, REPLAY_STOP).Properties).toMatchObject({
+    StateMachineName: 'sagemaker-data-capture-replay-stop-test',
+    StateMachineType: 'STANDARD',
+    LoggingConfiguration: { IncludeExecutionData: true, Level: 'ALL' },
+  });
+  template.hasResourceProperties('AWS::Logs::LogGroup', {
+    LogGroupName: '/aws/vendedlogs/states/sagemaker-replay-stop-test',
+    RetentionInDays: 30,
+  });
+});
+
+it('is started for executions of the replays that end out of order, and for no others', () => {
+  const rule = resourcesOfType(template, 'AWS::Events::Rule').ReplayStoppingRule;
+  const { Targets, ...properties } = flattened(rule?.Properties) as { Targets: object[] };
+  expect(properties).toEqual({
+    Name: 'sagemaker-replay-stop-rule-test',
+    Description: expect.any(String),
+    State: 'ENABLED',
+    EventPattern: {
+      source: ['aws.states'],
+      'detail-type': ['Step Functions Execution Status Change'],
+      detail: { stateMachineArn: ['<ReplayMachineStateMachine>'], status: ['ABORTED', 'TIMED_OUT', 'FAILED'] },
+    },
+  });
+  // The whole event, tried for a day; what cannot be delivered is kept.
+  expect(Targets).toEqual([
+    {
+      Id: expect.any(String),
+      Arn: '<ReplayStoppingStateMachine>',
+      RoleArn: '<ReplayStoppingStateMachineEventsRole.Arn>',
+      DeadLetterConfig: { Arn: '<ReplayStoppingDeadLetters.Arn>' },
+      RetryPolicy: { MaximumEventAgeInSeconds: 86_400, MaximumRetryAttempts: 185 },
+    },
+  ]);
+  expect(resourcesOfType(template, 'AWS::SQS::Queue').ReplayStoppingDeadLetters?.Properties).toEqual({
+    MessageRetentionPeriod: 14 * 86_400,
+    SqsManagedSseEnabled: true,
+  });
+});
+
+const policies = policiesOf(template);
+const work = (...keys: string[]): string[] => keys.map((key) => `<WorkBucket.Arn>/replays/*/${key}`);
+
+it.each<[string, Line[]]>([
+  [
+    'ReplayStopRole',
+    [
+      [['logs:CreateLogStream', 'logs:PutLogEvents'], ['<ReplayStopLogs.Arn>']],
+      [['s3:GetObject'], work('plan.json', 'results/replay.json')],
+      [['s3:PutObject'], work('stop.json')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+    ],
+  ],
+  [
+    // It has no Map: nothing of the work bucket is its own business.
+    'ReplayStoppingRole',
+    [
+      [['lambda:InvokeFunction'], ['<ReplayStopFunction.Arn>', '<ReplaySummaryFunction.Arn>']],
+      [expect.arrayContaining(['logs:CreateLogDelivery']), ['*']],
+    ],
+  ],
+  ['ReplayStoppingStateMachineEventsRole', [[['states:StartExecution'], ['<ReplayStoppingStateMachine>']]]],
+])('%s', (role, lines) => {
+  expect(policies[role]).toEqual(lines);
+});
+
+it('only the stopper writes the order to stop, and the shards and the summary read it', () => {
+  const [mark = ''] = work('stop.json');
+  const users = (action: string) =>
+    Object.entries(policies)
+      .filter(([, lines]) => lines.some(([actions, on]) => actions.includes(action) && on.includes(mark)))
+      .map(([role]) => role);
+  expect(users('s3:PutObject')).toEqual(['ReplayStopRole']);
+  expect(users('s3:GetObject').toSorted()).toEqual(['ReplayShardRole', 'ReplaySummaryRole']);
+});
