@@ -163,7 +163,7 @@ describe('what is missing', () => {
       notBegun: [{ shard: 2, requests: 30 }],
     });
     expect(collected.sent + collected.unsent + 20).toBe(planned.requests);
-    expect(failureOf(planned, collected, { Error: 'States.X', Cause: 'y' })).toEqual({
+    expect(failureOf(planned, collected, nothingEvaluated(), { Error: 'States.X', Cause: 'y' })).toEqual({
       error: 'ReplayCancelled',
       cause: [
         `The replay was stopped at ${new Date(START + 1000).toISOString()}`,
@@ -183,7 +183,7 @@ describe('what is missing', () => {
     const planned = plan([1]);
     const collected = await collect(memory, planned);
     expect(collected.wasCancelled).toBe(false);
-    expect(failureOf(planned, collected, undefined)).toBeUndefined();
+    expect(failureOf(planned, collected, nothingEvaluated(), undefined)).toBeUndefined();
   });
 
   test('a failed Map is a failure though nothing is missing', async () => {
