@@ -1,8 +1,10 @@
 /** What the judge may spend: reservations that hold across concurrent Lambdas and expire by themselves. */
 import { RemovalPolicy } from 'aws-cdk-lib';
-import { AttributeType, Billing, TableEncryptionV2, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import { AttributeType, Billing, type ITableV2, TableEncryptionV2, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import type { Role } from 'aws-cdk-lib/aws-iam';
 import { Construct } from 'constructs';
 import { budgetTable } from '../lambda/contract.ts';
+import { allow } from './allow.ts';
 
 export class BudgetTable extends Construct {
   readonly table: TableV2;
@@ -18,4 +20,9 @@ export class BudgetTable extends Construct {
       removalPolicy: RemovalPolicy.DESTROY,
     });
   }
+}
+
+/** To reserve money for calls of the judge, and to book what they cost. */
+export function grantBudget(role: Role, { tableArn }: ITableV2): void {
+  allow(role, { actions: ['dynamodb:GetItem', 'dynamodb:UpdateItem'], resources: [tableArn] });
 }

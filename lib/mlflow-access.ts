@@ -21,13 +21,13 @@ export function grantMlflow(role: Role, { MLFLOW_TRACKING_URI: uri, MLFLOW_SECRE
   }
 }
 
-/** To put a trace's spans where MLflow keeps artifacts, if that is a bucket. */
+/** To put a trace's spans, and the files of a run, where MLflow keeps artifacts, if that is a bucket. */
 export function grantArtifacts(role: Role, { MLFLOW_ARTIFACT_BUCKET: artifacts }: Settings): void {
   if (artifacts === undefined) return;
   const path = escapeIamPattern(artifacts.replace(/^s3:\/\//, '').replace(/\/+$/, ''));
   allow(role, {
     actions: ['s3:PutObject'],
     resources: [`arn:${Stack.of(role).partition}:s3:::${path}/*`],
-    why: 'MLflow keeps the spans of each trace under the number of the experiment and the id of the trace.',
+    why: 'MLflow keeps spans and files under the number of the experiment and the id of the trace or of the run.',
   });
 }

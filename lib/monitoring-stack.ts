@@ -5,7 +5,7 @@ import { resourceNames } from '../lambda/contract.ts';
 import { Alarms } from './alarms.ts';
 import { allow } from './allow.ts';
 import { BatchInference } from './batch-inference.ts';
-import { BudgetTable } from './budget-table.ts';
+import { BudgetTable, grantBudget } from './budget-table.ts';
 import { grantCaptureRead } from './capture-access.ts';
 import { CaptureRule } from './capture-rule.ts';
 import { MonitoringDashboard } from './dashboard.ts';
@@ -110,9 +110,9 @@ export class MonitoringStack extends Stack {
     });
     grantJudge(evaluator.role, settings);
     grantModelLookUp(planner.role, settings.BEDROCK_MODEL_ID);
-    allow(evaluator.role, { actions: ['dynamodb:GetItem', 'dynamodb:UpdateItem'], resources: [table.tableArn] });
+    grantBudget(evaluator.role, table);
 
-    const replay = new Replay(this, 'Replay', { settings, workBucket, environment });
+    const replay = new Replay(this, 'Replay', { settings, workBucket, budget: table, environment });
 
     const { deadLetters } = new CaptureRule(this, 'Captures', { settings, stateMachine });
     const functions = {

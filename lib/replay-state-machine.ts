@@ -1,6 +1,9 @@
 /**
  * The state machine of a replay, started by a person: PlanReplay → a Distributed Map over the shards of the schedule →
- * SummarizeReplay. A child waits until shortly before its shard is due; the shard itself keeps to the common clock.
+ * where it is wanted a second one over the same shards, for MLflow and the judge → SummarizeReplay → PublishReplay.
+ *
+ * A child of the first waits until shortly before its shard is due; the shard itself keeps to the common clock. Nothing of
+ * the second runs while requests are being sent.
  */
 import { Duration } from 'aws-cdk-lib';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
@@ -19,6 +22,7 @@ import {
   StateMachineType,
   Succeed,
   TaskInput,
+  type TaskStateBase,
   Timeout,
   Wait,
   WaitTime,
@@ -28,7 +32,7 @@ import { Construct } from 'constructs';
 import { resourceNames } from '../lambda/contract.ts';
 import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS, replayKeys } from '../lambda/replay-contract.ts';
 import { pipelineStateMachine, RUN } from './pipeline-state-machine.ts';
-import { BEGIN_RETRIES, STORE_RETRIES, withRetries } from './retries.ts';
+import { BEGIN_RETRIES, JUDGE_RETRIES, STORE_RETRIES, withRetries } from './retries.ts';
 import type { Settings } from './settings.ts';
 
 export interface ReplayStateMachineProps {
@@ -36,7 +40,9 @@ export interface ReplayStateMachineProps {
   workBucket: IBucket;
   planner: IFunction;
   replayer: IFunction;
+  evaluator: IFunction;
   summarizer: IFunction;
+  publisher: IFunction;
 }
 
 /** Beside the function's own limit, which is so the one that is seen. */
@@ -54,9 +60,9 @@ export class ReplayStateMachine extends Construct {
       logGroupName: names.replayStateMachineLogGroup,
       comment: 'Captured traffic against another endpoint, with its own timing',
       workBucket: props.workBucket,
-      functions: [props.planner, props.replayer, props.summarizer],
+      functions: [props.planner, props.replayer, props.evaluator, props.summarizer, props.publisher],
       manifests: ['replayManifest'],
-      mapResults: ['replayMapResult'],
+      mapResults: ['replayMapResult', 'replayEvaluationMapResult'],
       definition: this.#definition(props),
     });
   }
@@ -89,55 +95,119 @@ export class ReplayStateMachine extends Construct {
       }),
       STORE_RETRIES,
     );
-    const map = this.#map(props);
-    plan.addCatch(summarize, { resultPath: '$.summarize.error' });
-    map.addCatch(summarize, { resultPath: '$.summarize.error' });
-    map.next(summarize);
+    const map = this.#shards(props);
+    const evaluation = this.#evaluation(props);
+    for (const state of [plan, map, evaluation]) state.addCatch(summarize, { resultPath: '$.summarize.error' });
+    map.next(
+      new Choice(this, 'EvaluationWanted', { comment: 'The judge, or traces in MLflow' })
+        .when(Condition.booleanEquals('$.plan.evaluate', true), evaluation.next(summarize))
+        .otherwise(summarize),
+    );
     plan.next(
       new Choice(this, 'AnythingToSend', { comment: 'A dry run sends nothing, nor does a window without captures' })
         .when(Condition.stringEquals('$.plan.outcome', 'planned'), map)
         .otherwise(summarize),
     );
+    const outcome = new Choice(this, 'NothingMissing')
+      .when(
+        Condition.booleanEquals('$.result.ok', true),
+        new Succeed(this, 'ReplaySucceeded', { outputPath: '$.result' }),
+      )
+      .otherwise(new Fail(this, 'ReplayFailed', { errorPath: '$.result.error', causePath: '$.result.cause' }));
     summarize.next(
-      new Choice(this, 'NothingMissing')
-        .when(
-          Condition.booleanEquals('$.result.ok', true),
-          new Succeed(this, 'ReplaySucceeded', { outputPath: '$.result' }),
-        )
-        .otherwise(new Fail(this, 'ReplayFailed', { errorPath: '$.result.error', causePath: '$.result.cause' })),
+      new Choice(this, 'PublicationWanted', { comment: 'A run in MLflow that planning has made, whatever came of it' })
+        .when(Condition.booleanEquals('$.result.publish', true), this.#publication(props).next(outcome))
+        .otherwise(outcome),
     );
     return start.next(plan);
   }
 
-  #map({ workBucket, replayer }: ReplayStateMachineProps): DistributedMap {
+  #shards(props: ReplayStateMachineProps): DistributedMap {
     const wait = new Wait(this, 'UntilShardIsDue', {
       comment: 'Nothing is paid for by the hour while a shard waits',
       time: WaitTime.timestampPath('$.waitUntil'),
     });
     const shard = withRetries(
       new LambdaInvoke(this, 'ReplayShard', {
-        lambdaFunction: replayer,
+        lambdaFunction: props.replayer,
         comment: 'The requests of one shard, each at its moment of the common clock',
-        payload: TaskInput.fromObject({ 'run.$': '$.run', 'shard.$': '$.shard' }),
-        payloadResponseOnly: true,
-        retryOnServiceExceptions: false,
-        taskTimeout: Timeout.duration(TASK_TIMEOUT),
+        ...this.#shardTask(),
       }),
       BEGIN_RETRIES,
     );
-    return new DistributedMap(this, 'ForEachShard', {
+    return this.#map(props, 'ForEachShard', {
       comment: 'One child execution per shard; its input is its line of the manifest',
-      mapExecutionType: StateMachineType.STANDARD,
       // A child that waits holds a place too: with fewer places than shards the last ones would begin late.
       maxConcurrency: MAX_SHARDS,
+      results: replayKeys.mapResultPrefix('{}'),
+    }).itemProcessor(wait.next(shard));
+  }
+
+  /** The shards once more: their exchanges to traces, and their replies to the judge. */
+  #evaluation(props: ReplayStateMachineProps): DistributedMap {
+    const evaluate = withRetries(
+      new LambdaInvoke(this, 'EvaluateReplay', {
+        lambdaFunction: props.evaluator,
+        comment: 'What a shard has sent and got to traces, and its replies to the judge, as far as the time goes',
+        ...this.#shardTask(),
+        resultPath: '$.evaluated',
+      }),
+      JUDGE_RETRIES,
+    );
+    const whole = new Choice(this, 'ShardEvaluated', { comment: 'It goes on where it has left off' })
+      .when(Condition.booleanEquals('$.evaluated.done', true), new Succeed(this, 'ShardDone'))
+      .otherwise(evaluate);
+    return this.#map(props, 'ForEachReplayedShard', {
+      comment:
+        'Over the same manifest, once all requests are sent: the judge and MLflow are shared with the monitoring',
+      maxConcurrency: props.settings.MAX_CONCURRENCY,
+      results: replayKeys.evaluationMapResultPrefix('{}'),
+    }).itemProcessor(evaluate.next(whole));
+  }
+
+  /** The run in MLflow gets its figures and files, and ends. What fails here fails the execution: its results are there. */
+  #publication({ publisher }: ReplayStateMachineProps): TaskStateBase {
+    return withRetries(
+      new LambdaInvoke(this, 'PublishReplay', {
+        lambdaFunction: publisher,
+        comment: 'Figures and files to the run in MLflow, and its end',
+        payload: TaskInput.fromObject({ run: RUN }),
+        payloadResponseOnly: true,
+        retryOnServiceExceptions: false,
+        taskTimeout: Timeout.duration(TASK_TIMEOUT),
+        resultPath: '$.result.mlflow',
+      }),
+      STORE_RETRIES,
+    );
+  }
+
+  /** A function that gets one shard. */
+  #shardTask() {
+    return {
+      payload: TaskInput.fromObject({ 'run.$': '$.run', 'shard.$': '$.shard' }),
+      payloadResponseOnly: true,
+      retryOnServiceExceptions: false,
+      taskTimeout: Timeout.duration(TASK_TIMEOUT),
+    };
+  }
+
+  #map(
+    { workBucket }: ReplayStateMachineProps,
+    id: string,
+    { comment, maxConcurrency, results }: { comment: string; maxConcurrency: number; results: string },
+  ): DistributedMap {
+    return new DistributedMap(this, id, {
+      comment,
+      mapExecutionType: StateMachineType.STANDARD,
+      maxConcurrency,
       // One lost shard stops no other: SummarizeReplay finds that its result is missing.
       toleratedFailurePercentage: 100,
       itemReader: new S3JsonLItemReader({ bucket: workBucket, key: JsonPath.stringAt('$.plan.manifest.key') }),
       resultWriterV2: new ResultWriterV2({
         bucket: workBucket,
-        prefix: JsonPath.format(replayKeys.mapResultPrefix('{}'), JsonPath.stringAt('$$.Execution.Name')),
+        prefix: JsonPath.format(results, JsonPath.stringAt('$$.Execution.Name')),
       }),
       resultPath: JsonPath.DISCARD,
-    }).itemProcessor(wait.next(shard));
+    });
   }
 }

@@ -1,11 +1,15 @@
-/** Replays on demand: four functions, the state machine that a person starts, and the one that ends what was stopped. */
+/** Replays on demand: six functions, the state machine that a person starts, and the one that ends what was stopped. */
+import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../lambda/contract.ts';
 import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../lambda/replay-contract.ts';
+import { grantBudget } from './budget-table.ts';
 import { grantCaptureRead } from './capture-access.ts';
 import { replayEnvironment } from './function-environment.ts';
+import { grantJudge, grantModelLookUp } from './judge-access.ts';
+import { grantArtifacts, grantMlflow } from './mlflow-access.ts';
 import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
 import { grantReplayTargets } from './replay-access.ts';
 import { ReplayStateMachine } from './replay-state-machine.ts';
@@ -17,13 +21,16 @@ import { grantWork } from './work-access.ts';
  * One whole vCPU: Lambda gives CPU in proportion to memory, one vCPU at 1,769 MB. A function with less is stopped for the
  * rest of each time slice once it has used its share, and what was due in that time is sent late; a second vCPU would
  * wait for a sender whose event loop is one thread. The process itself takes some 150 MB: 1.6 GB are left for requests
- * and replies under way, such as 30 of 25 MB each with replies of the same size.
+ * and replies under way, such as 30 of 25 MB each with replies of the same size. What works through them afterwards takes
+ * a few at a time, and is left as much for them.
  */
 export const ONE_VCPU_MB = 1769;
 
 export interface ReplayProps {
   settings: Settings;
   workBucket: IBucket;
+  /** What the judge may spend, of the monitoring and of replays together. */
+  budget: ITableV2;
   /** What all functions of the stack get. */
   environment: Record<string, string>;
 }
@@ -32,11 +39,14 @@ export class Replay extends Construct {
   readonly stateMachine: StateMachine;
   readonly planner: PipelineFunction;
   readonly replayer: PipelineFunction;
+  readonly evaluator: PipelineFunction;
   readonly summarizer: PipelineFunction;
+  readonly publisher: PipelineFunction;
   readonly stopper: PipelineFunction;
 
-  constructor(scope: Construct, id: string, { settings, workBucket, environment }: ReplayProps) {
+  constructor(scope: Construct, id: string, props: ReplayProps) {
     super(scope, id);
+    const { settings, workBucket, environment } = props;
     const names = resourceNames(settings.STACK_PREFIX);
     const make = (id: string, props: Omit<PipelineFunctionProps, 'settings' | 'environment'>) =>
       new PipelineFunction(this, id, {
@@ -61,11 +71,23 @@ export class Replay extends Construct {
       folder: 'replay-shard',
       asyncRetries: 0,
     });
+    this.evaluator = make('Evaluation', {
+      functionName: names.replayEvaluator,
+      roleName: names.replayEvaluatorRole,
+      description: 'Logs what a shard of a replay has sent and got, and has the judge compare the replies',
+      folder: 'evaluate-replay',
+    });
     this.summarizer = make('Summary', {
       functionName: names.replaySummarizer,
       roleName: names.replaySummarizerRole,
       description: 'Merges what the shards of a replay measured',
       folder: 'summarize-replay',
+    });
+    this.publisher = make('Publication', {
+      functionName: names.replayPublisher,
+      roleName: names.replayPublisherRole,
+      description: 'Gives the figures and files of a replay to its run in MLflow',
+      folder: 'publish-replay',
     });
     this.stopper = make('Stop', {
       functionName: names.replayStopper,
@@ -73,13 +95,15 @@ export class Replay extends Construct {
       description: 'Tells the shards of a replay to stop, and waits for them',
       folder: 'stop-replay',
     });
-    this.#grant(settings, workBucket);
+    this.#grant(props);
     this.stateMachine = new ReplayStateMachine(this, 'Machine', {
       settings,
       workBucket,
       planner: this.planner.function,
       replayer: this.replayer.function,
+      evaluator: this.evaluator.function,
       summarizer: this.summarizer.function,
+      publisher: this.publisher.function,
     }).stateMachine;
     new ReplayStop(this, 'Stopping', {
       settings,
@@ -90,22 +114,33 @@ export class Replay extends Construct {
     });
   }
 
-  #grant(settings: Settings, workBucket: IBucket): void {
+  #grant({ settings, workBucket, budget }: ReplayProps): void {
     for (const { role } of [this.planner, this.replayer]) grantCaptureRead(role, settings);
+    for (const { role } of [this.planner, this.evaluator, this.publisher]) grantMlflow(role, settings);
+    for (const { role } of [this.evaluator, this.publisher]) grantArtifacts(role, settings);
     grantWork(workBucket, this.planner.role, {
       write: ['replayPlan'],
       upload: ['replayManifest', 'replaySchedule'],
     });
+    grantModelLookUp(this.planner.role, settings.BEDROCK_MODEL_ID);
     grantWork(workBucket, this.replayer.role, {
       read: ['replayPlan', 'replaySchedule', 'replayStop'],
       write: ['replayClaims'],
       upload: ['replayShards'],
     });
     grantReplayTargets(this.replayer.role, settings);
+    grantWork(workBucket, this.evaluator.role, {
+      read: ['replayPlan', 'replayShards', 'replayEvaluations'],
+      write: ['replayEvaluations'],
+    });
+    grantJudge(this.evaluator.role, settings);
+    grantBudget(this.evaluator.role, budget);
     grantWork(workBucket, this.summarizer.role, {
-      read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayStop'],
+      read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayEvaluations', 'replayStop'],
+      write: ['replayPublication'],
       upload: ['replayResults'],
     });
+    grantWork(workBucket, this.publisher.role, { read: ['replayPublication', 'replayResults'] });
     grantWork(workBucket, this.stopper.role, {
       // The shards' results and claims it only lists.
       read: ['replayPlan', 'replayFigures'],

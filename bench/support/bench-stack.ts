@@ -27,7 +27,9 @@ const CONSTRUCTS = {
   'summarize-run': 'SummarizeRun',
   'plan-replay': 'ReplayPlan',
   'replay-shard': 'ReplayShard',
+  'evaluate-replay': 'ReplayEvaluation',
   'summarize-replay': 'ReplaySummary',
+  'publish-replay': 'ReplayPublication',
 };
 
 export type Handler = keyof typeof CONSTRUCTS;

@@ -24,8 +24,8 @@ const folderOf = ({ Properties }: Resource): string => {
   return join(outdir, `asset.${S3Key.replace('.zip', '')}`);
 };
 
-it('there are nine', () => {
-  expect(functions).toHaveLength(9);
+it('there are eleven', () => {
+  expect(functions).toHaveLength(11);
 });
 
 describe.each(functions)('%s', (_, resource) => {

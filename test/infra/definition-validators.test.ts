@@ -119,3 +119,13 @@ it.each<[string, (states: Record<string, State>) => void]>([
   plant(childrenOf(subject, 'ForEachShard'));
   expect([...byAslValidator(subject), ...(await byLanguageService(subject))]).not.toEqual([]);
 });
+
+it.each<[string, (states: Record<string, State>) => void]>([
+  ['that leads to no state', ({ ShardEvaluated }) => Object.assign(ShardEvaluated as State, { Default: 'Evaluate' })],
+  ['that leads out of the Map', ({ ShardEvaluated }) => Object.assign(ShardEvaluated as State, { Default: 'Start' })],
+  ['without an end', (states) => void delete states.ShardDone],
+])('a loop over a shard %s is seen', async (_, plant) => {
+  const subject = copy(definitionOf(template, REPLAY) as Definition);
+  plant(childrenOf(subject, 'ForEachReplayedShard'));
+  expect([...byAslValidator(subject), ...(await byLanguageService(subject))]).not.toEqual([]);
+});

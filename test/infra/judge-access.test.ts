@@ -1,4 +1,4 @@
-/** Permission to ask the judge, for every kind of judge; only the evaluator has it. */
+/** Permission to ask the judge, for every kind of judge; only the two evaluators have it. */
 import { type Line, policiesOf, templateOf } from '../helpers/synth.ts';
 
 const AT = 'arn:aws:bedrock:eu-west-1:123456789012';
@@ -8,14 +8,17 @@ const SECRET = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:judge-AbCdE
 /** What a judge of any kind needs; a batch job is another matter. */
 const JUDGE_ACTION = /^(bedrock:(InvokeModel|ApplyGuardrail)|sagemaker:|secretsmanager:)/;
 
-/** Who may ask the judge: the evaluator, and Bedrock itself for the batch jobs that it runs. */
+/** Who may ask the judge: the evaluators of runs and of replays, and Bedrock itself for the batch jobs that it runs. */
+const ASKING = ['EvaluateTracesRole', 'ReplayEvaluationRole', 'BatchServiceRole'];
+
 function judgeLines(settings: Record<string, string>): Line[] {
   const policies = policiesOf(templateOf({ EVALUATION_BUDGET_USD: '0', ...settings }));
   const ofJudge = (role: string): Line[] =>
     (policies[role] ?? []).filter(([[action]]) => JUDGE_ACTION.test(action ?? ''));
-  const others = Object.keys(policies).filter((role) => !['EvaluateTracesRole', 'BatchServiceRole'].includes(role));
+  const others = Object.keys(policies).filter((role) => !ASKING.includes(role));
   expect(others.flatMap(ofJudge)).toEqual([]);
   const lines = ofJudge('EvaluateTracesRole');
+  expect(ofJudge('ReplayEvaluationRole')).toEqual(lines);
   // A job gets the model, but no guardrail, no key, and no judge outside Bedrock.
   expect(ofJudge('BatchServiceRole')).toEqual(lines.filter(([[action]]) => action === 'bedrock:InvokeModel'));
   return lines;
@@ -112,16 +115,21 @@ it.each<[string, string, Line[]]>([
 });
 
 describe('looking a model up', () => {
-  const lookUp = (model: string): Line[] =>
-    (
-      policiesOf(
-        templateOf({
-          EVALUATION_BUDGET_USD: '0',
-          BEDROCK_MODEL_ID: model,
-          ...(model.startsWith('openai:') ? { JUDGE_SECRET_ARN: SECRET } : {}),
-        }),
-      ).PlanCapturesRole ?? []
-    ).filter(([[action]]) => action?.startsWith('bedrock:'));
+  /** What the planners of runs and of replays may, which is the same. */
+  const lookUp = (model: string): Line[] => {
+    const policies = policiesOf(
+      templateOf({
+        EVALUATION_BUDGET_USD: '0',
+        BEDROCK_MODEL_ID: model,
+        ...(model.startsWith('openai:') ? { JUDGE_SECRET_ARN: SECRET } : {}),
+      }),
+    );
+    const [ofRuns = [], ofReplays] = ['PlanCapturesRole', 'ReplayPlanRole'].map((role) =>
+      (policies[role] ?? []).filter(([[action]]) => action?.startsWith('bedrock:')),
+    );
+    expect(ofReplays).toEqual(ofRuns);
+    return ofRuns;
+  };
   const model = (resource: string): Line => [['bedrock:GetFoundationModel'], [resource]];
   const profile = (resource: string): Line => [['bedrock:GetInferenceProfile'], [resource]];
 

@@ -4,7 +4,16 @@ import { type Line, policiesOf, templateOf } from '../helpers/synth.ts';
 const SERVER = 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-tracking-server/main';
 const APP = 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC123';
 const SECRET = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:mlflow-AbCdEf';
-const CALLERS = ['EvaluateTracesRole', 'LogTracesRole', 'PlanCapturesRole'];
+const CALLERS = [
+  'EvaluateTracesRole',
+  'LogTracesRole',
+  'PlanCapturesRole',
+  'ReplayEvaluationRole',
+  'ReplayPlanRole',
+  'ReplayPublicationRole',
+];
+/** Of these the ones who write spans, or the files of a run. */
+const WRITERS = ['LogTracesRole', 'ReplayEvaluationRole', 'ReplayPublicationRole'];
 
 /** Lines of the roles that have any, beyond what every stack has. */
 function mlflowLines(settings: Record<string, string>): Record<string, Line[]> {
@@ -40,6 +49,8 @@ it.each([
   ['artifacts', 'arn:aws:s3:::artifacts/*'],
   ['s3://artifacts/team/mlflow/', 'arn:aws:s3:::artifacts/team/mlflow/*'],
   ['artifacts/team*', `arn:aws:s3:::artifacts/team${'$'}{*}/*`],
-])('spans are put under %s, by the one who writes traces', (bucket, resource) => {
-  expect(mlflowLines({ MLFLOW_ARTIFACT_BUCKET: bucket })).toEqual({ LogTracesRole: [[['s3:PutObject'], [resource]]] });
+])('spans and files are put under %s, by those who write traces or end a run', (bucket, resource) => {
+  expect(mlflowLines({ MLFLOW_ARTIFACT_BUCKET: bucket })).toEqual(
+    Object.fromEntries(WRITERS.map((role) => [role, [[['s3:PutObject'], [resource]]]])),
+  );
 });

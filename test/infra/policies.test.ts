@@ -145,7 +145,7 @@ it('no other role has a policy, and none a managed one', () => {
   const roles = resourcesOfType(template, 'AWS::IAM::Role');
   expect(Object.keys(roles).toSorted()).toEqual(Object.keys(policies).toSorted());
   // Those of a replay: replay-access.test.ts and replay-stop.test.ts.
-  expect(Object.keys(roles)).toHaveLength(16);
+  expect(Object.keys(roles)).toHaveLength(18);
   for (const { Properties } of Object.values(roles)) {
     expect(Properties.ManagedPolicyArns).toBeUndefined();
     expect(Properties.Policies).toBeUndefined();
@@ -174,7 +174,9 @@ it('each role is for one service', () => {
     MonitoringRole: trust('states.amazonaws.com'),
     ReplayPlanRole: trust('lambda.amazonaws.com'),
     ReplayShardRole: trust('lambda.amazonaws.com'),
+    ReplayEvaluationRole: trust('lambda.amazonaws.com'),
     ReplaySummaryRole: trust('lambda.amazonaws.com'),
+    ReplayPublicationRole: trust('lambda.amazonaws.com'),
     ReplayStopRole: trust('lambda.amazonaws.com'),
     ReplayMachineRole: trust('states.amazonaws.com'),
     ReplayStoppingRole: trust('states.amazonaws.com'),
@@ -237,7 +239,9 @@ it('the functions run under the roles that people know', () => {
     SummarizeRunRole: 'sagemaker-data-capture-summary-test',
     ReplayPlanRole: 'sagemaker-replay-planning-test',
     ReplayShardRole: 'sagemaker-replay-sending-test',
+    ReplayEvaluationRole: 'sagemaker-replay-evaluation-test',
     ReplaySummaryRole: 'sagemaker-replay-summary-test',
+    ReplayPublicationRole: 'sagemaker-replay-publishing-test',
     ReplayStopRole: 'sagemaker-replay-stopping-test',
   });
 });

@@ -9,6 +9,9 @@ const captures: Line[] = [
   [['s3:ListBucket'], ['arn:aws:s3:::captures'], { StringLike: { 's3:prefix': ['my-endpoint/*'] } }],
 ];
 const work = (...keys: string[]): string[] => keys.map((key) => `<WorkBucket.Arn>/replays/*/${key}`);
+const PROFILE = 'arn:aws:bedrock:eu-west-1:123456789012:inference-profile/global.anthropic.claude-sonnet-4-6';
+const throughProfile = { StringEquals: { 'bedrock:InferenceProfileArn': PROFILE } };
+const MODEL = 'foundation-model/anthropic.claude-sonnet-4-6';
 const STATES = 'arn:aws:states:eu-west-1:123456789012';
 const MACHINE = 'sagemaker-data-capture-replay-test';
 
@@ -20,6 +23,8 @@ it.each<[string, Line[]]>([
       ...captures,
       [['s3:PutObject'], work('plan.json', 'manifest.jsonl', 'schedule/*')],
       [['s3:AbortMultipartUpload'], work('manifest.jsonl', 'schedule/*')],
+      [['bedrock:GetInferenceProfile'], [PROFILE]],
+      [['bedrock:GetFoundationModel'], [`arn:aws:bedrock:eu-west-1::${MODEL}`]],
     ],
   ],
   [
@@ -34,12 +39,34 @@ it.each<[string, Line[]]>([
     ],
   ],
   [
+    // It reads no captures, and sends nothing: what it works on is what the shards have left.
+    'ReplayEvaluationRole',
+    [
+      logsTo('ReplayEvaluationLogs'),
+      [['s3:GetObject'], work('plan.json', 'shards/*', 'evaluations/*')],
+      [['s3:PutObject'], work('evaluations/*')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+      [['bedrock:InvokeModel'], [PROFILE]],
+      [['bedrock:InvokeModel'], [`arn:aws:bedrock:*::${MODEL}`], throughProfile],
+      [['bedrock:InvokeModel'], [`arn:aws:bedrock:::${MODEL}`], throughProfile],
+      [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],
+    ],
+  ],
+  [
     'ReplaySummaryRole',
     [
       logsTo('ReplaySummaryLogs'),
-      [['s3:GetObject'], work('plan.json', 'schedule/*', 'claims/*', 'shards/*', 'stop.json')],
-      [['s3:PutObject'], work('results/*')],
+      [['s3:GetObject'], work('plan.json', 'schedule/*', 'claims/*', 'shards/*', 'evaluations/*', 'stop.json')],
+      [['s3:PutObject'], work('publication.json', 'results/*')],
       [['s3:AbortMultipartUpload'], work('results/*')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+    ],
+  ],
+  [
+    'ReplayPublicationRole',
+    [
+      logsTo('ReplayPublicationLogs'),
+      [['s3:GetObject'], work('publication.json', 'results/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
     ],
   ],
@@ -48,10 +75,19 @@ it.each<[string, Line[]]>([
     [
       [
         ['lambda:InvokeFunction'],
-        ['<ReplayPlanFunction.Arn>', '<ReplayShardFunction.Arn>', '<ReplaySummaryFunction.Arn>'],
+        [
+          '<ReplayPlanFunction.Arn>',
+          '<ReplayShardFunction.Arn>',
+          '<ReplayEvaluationFunction.Arn>',
+          '<ReplaySummaryFunction.Arn>',
+          '<ReplayPublicationFunction.Arn>',
+        ],
       ],
       [['s3:GetObject'], work('manifest.jsonl')],
-      [['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'], work('map/*')],
+      [
+        ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'],
+        work('map/*', 'evaluation-map/*'),
+      ],
       [['states:StartExecution'], [`${STATES}:stateMachine:${MACHINE}`]],
       [
         ['states:DescribeExecution', 'states:StopExecution'],
@@ -108,8 +144,13 @@ describe('the secret with the headers', () => {
     ]);
   });
 
-  it('other secrets are not read: MLflow’s and the judge’s are none of a replay’s business', () => {
-    const others = policiesOf(templateOf({ MLFLOW_SECRET_ARN: secret, JUDGE_SECRET_ARN: secret }));
-    expect(linesWith(others, 'secretsmanager:').filter(([role]) => role.startsWith('Replay'))).toEqual([]);
+  it.each([
+    ['MLflow’s', { MLFLOW_SECRET_ARN: secret }, ['ReplayPlanRole', 'ReplayEvaluationRole', 'ReplayPublicationRole']],
+    ['the judge’s', { JUDGE_SECRET_ARN: secret }, ['ReplayEvaluationRole']],
+  ])('%s is not for the one who sends', (_, settings, readers) => {
+    const others = linesWith(policiesOf(templateOf(settings)), 'secretsmanager:');
+    expect(others.filter(([role]) => role.startsWith('Replay'))).toEqual(
+      readers.map((role) => [role, [['secretsmanager:GetSecretValue'], [secret]]]),
+    );
   });
 });

@@ -15,6 +15,25 @@ const storeRetries = [
   expect.objectContaining({ ...jitter, ErrorEquals: ['Lambda.TooManyRequestsException'], MaxAttempts: 60 }),
   expect.objectContaining({ ...jitter, ErrorEquals: expect.arrayContaining(['Sandbox.Timedout']), MaxAttempts: 2 }),
 ];
+/** A throttled judge is waited for as long as the monitoring waits for it. */
+const judgeRetries = [
+  expect.objectContaining({
+    ...jitter,
+    ErrorEquals: expect.arrayContaining([...RETRYABLE_ERRORS]),
+    MaxAttempts: 12,
+    MaxDelaySeconds: 300,
+  }),
+  ...storeRetries.slice(1),
+];
+const manifest = {
+  Resource: 'arn:aws:states:::s3:getObject',
+  ReaderConfig: { InputType: 'JSONL' },
+  Parameters: { Bucket: '<WorkBucket>', 'Key.$': '$.plan.manifest.key' },
+};
+const resultsAt = (folder: string) => ({
+  Resource: 'arn:aws:states:::s3:putObject',
+  Parameters: { Bucket: '<WorkBucket>', 'Prefix.$': `States.Format('replays/{}/${folder}', $$.Execution.Name)` },
+});
 const toSummary = [{ ErrorEquals: ['States.ALL'], ResultPath: '$.summarize.error', Next: 'SummarizeReplay' }];
 
 /** Comments are for people. */
@@ -44,11 +63,7 @@ it('has exactly these states', () => {
         Type: 'Map',
         MaxConcurrency: 1000,
         ToleratedFailurePercentage: 100,
-        ItemReader: {
-          Resource: 'arn:aws:states:::s3:getObject',
-          ReaderConfig: { InputType: 'JSONL' },
-          Parameters: { Bucket: '<WorkBucket>', 'Key.$': '$.plan.manifest.key' },
-        },
+        ItemReader: manifest,
         ItemProcessor: {
           ProcessorConfig: { Mode: 'DISTRIBUTED', ExecutionType: 'STANDARD' },
           StartAt: 'UntilShardIsDue',
@@ -73,10 +88,44 @@ it('has exactly these states', () => {
             },
           },
         },
-        ResultWriter: {
-          Resource: 'arn:aws:states:::s3:putObject',
-          Parameters: { Bucket: '<WorkBucket>', 'Prefix.$': "States.Format('replays/{}/map', $$.Execution.Name)" },
+        ResultWriter: resultsAt('map'),
+        ResultPath: null,
+        Catch: toSummary,
+        Next: 'EvaluationWanted',
+      },
+      EvaluationWanted: {
+        Type: 'Choice',
+        Choices: [{ Variable: '$.plan.evaluate', BooleanEquals: true, Next: 'ForEachReplayedShard' }],
+        Default: 'SummarizeReplay',
+      },
+      ForEachReplayedShard: {
+        Type: 'Map',
+        MaxConcurrency: 10,
+        ToleratedFailurePercentage: 100,
+        ItemReader: manifest,
+        ItemProcessor: {
+          ProcessorConfig: { Mode: 'DISTRIBUTED', ExecutionType: 'STANDARD' },
+          StartAt: 'EvaluateReplay',
+          States: {
+            EvaluateReplay: {
+              Type: 'Task',
+              Resource: lambda('ReplayEvaluationFunction'),
+              Parameters: { 'run.$': '$.run', 'shard.$': '$.shard' },
+              ResultPath: '$.evaluated',
+              TimeoutSeconds: 960,
+              Retry: judgeRetries,
+              Next: 'ShardEvaluated',
+            },
+            ShardEvaluated: {
+              Type: 'Choice',
+              Choices: [{ Variable: '$.evaluated.done', BooleanEquals: true, Next: 'ShardDone' }],
+              // More than one function has time for.
+              Default: 'EvaluateReplay',
+            },
+            ShardDone: { Type: 'Succeed' },
+          },
         },
+        ResultWriter: resultsAt('evaluation-map'),
         ResultPath: null,
         Catch: toSummary,
         Next: 'SummarizeReplay',
@@ -87,6 +136,21 @@ it('has exactly these states', () => {
         // `run`, and beside it the error where there was one.
         InputPath: '$.summarize',
         ResultPath: '$.result',
+        Retry: storeRetries,
+        Next: 'PublicationWanted',
+      },
+      PublicationWanted: {
+        Type: 'Choice',
+        Choices: [{ Variable: '$.result.publish', BooleanEquals: true, Next: 'PublishReplay' }],
+        Default: 'NothingMissing',
+      },
+      // Without a Catch: a run in MLflow that was not ended makes the execution fail.
+      PublishReplay: {
+        Type: 'Task',
+        Resource: lambda('ReplayPublicationFunction'),
+        Parameters: { run },
+        ResultPath: '$.result.mlflow',
+        TimeoutSeconds: 960,
         Retry: storeRetries,
         Next: 'NothingMissing',
       },
@@ -132,6 +196,11 @@ it('has a place for every shard that a plan may have', () => {
   expect(definition.States.ForEachShard).toMatchObject({ MaxConcurrency: MAX_SHARDS });
   // Step Functions' own limit of a Map.
   expect(MAX_SHARDS).toBeLessThanOrEqual(10_000);
+});
+
+it('shards are evaluated as many at a time as the settings have the monitoring’s chunks: MLflow and the judge are shared', () => {
+  const { States } = definitionOf(templateOf({ MAX_CONCURRENCY: '3' }), REPLAY) as typeof definition;
+  expect([States.ForEachReplayedShard?.MaxConcurrency, States.ForEachShard?.MaxConcurrency]).toEqual([3, MAX_SHARDS]);
 });
 
 it('a shard is ended by its function’s limit, which is Lambda’s own; its waiting is outside of it', () => {
