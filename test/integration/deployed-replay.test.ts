@@ -7,6 +7,7 @@ import { type LocalEnvironment, startEnvironment } from '../../local/environment
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay, type NumberedCapture, numberedCapture, received } from '../helpers/deployed-replay.ts';
+import { DeployedStop } from '../helpers/deployed-stop.ts';
 
 const ENDPOINT = 'captured-endpoint';
 const TARGET = 'candidate-endpoint';
@@ -62,7 +63,18 @@ const CLOCK = Array.from({ length: 27 }, (_, i) => numberedCapture(i, (i * 4) % 
 /** One a second. */
 const CLAIMED = Array.from({ length: 9 }, (_, i) => numberedCapture(100 + i, i));
 const THROTTLED = Array.from({ length: 6 }, (_, i) => numberedCapture(200 + i, i % 3));
-const FILES: Record<string, NumberedCapture[]> = { clock: CLOCK, claimed: CLAIMED, throttled: THROTTLED };
+/** Half a minute, two a second. */
+const STOPPED = Array.from({ length: 60 }, (_, i) => numberedCapture(300 + i, i / 2));
+const BY_HAND = Array.from({ length: 20 }, (_, i) => numberedCapture(400 + i, i / 2));
+const UNPLANNED = [numberedCapture(500, 0)];
+const FILES: Record<string, NumberedCapture[]> = {
+  clock: CLOCK,
+  claimed: CLAIMED,
+  throttled: THROTTLED,
+  stopped: STOPPED,
+  'by-hand': BY_HAND,
+  unplanned: UNPLANNED,
+};
 
 const inputFor = (name: string, more: object = {}) => ({
   source: { prefix: `${ENDPOINT}/${name}/` },
@@ -184,6 +196,105 @@ test('a shard that finds no free Lambda is tried again until it does, and sends 
   expect(factsOf(outcome)).toEqual({ status: 'SUCCEEDED' });
   expect(new Set(await replays.chunkErrors(outcome.arn))).toEqual(new Set(['Lambda.TooManyRequestsException']));
   expect(received(endpoint, THROTTLED).numbers).toEqual(numbersOf(THROTTLED));
+});
+
+describe('replays that are stopped', () => {
+  let stops: DeployedStop;
+  /** Of the replay that is stopped: its execution, when it was stopped, and what had arrived when that was dealt with. */
+  let arn: string;
+  let stoppedAtMs: number;
+  let ending: Outcome;
+  let arrivedByThen: number[];
+  /** That whose order is put by hand. */
+  let byHand: Outcome;
+  let unplannedArn: string;
+
+  /** Waits until so many of these captures have reached the endpoint. */
+  const arrived = (captures: readonly NumberedCapture[], count: number) =>
+    replays.until(`${count} requests`, async () =>
+      received(endpoint, captures).numbers.length >= count ? true : undefined,
+    );
+
+  beforeAll(async () => {
+    stops = new DeployedStop(replays);
+    const stopped = async () => {
+      // Three shards: one sends when it is stopped, one has begun or not, the last is to be called ten seconds later.
+      arn = await replays.start(inputFor('stopped', { shard: { seconds: 12 } }), 'stopped');
+      await arrived(STOPPED, 3);
+      stoppedAtMs = Date.now();
+      await stops.stop(arn);
+      ending = await stops.ending(arn);
+      arrivedByThen = received(endpoint, STOPPED).numbers;
+    };
+    const ordered = async () => {
+      const started = await replays.start(inputFor('by-hand', { shard: { seconds: 5 } }), 'ordered');
+      await arrived(BY_HAND, 1);
+      await replays.putWork(replayKeys.stop('ordered'), 'enough');
+      byHand = await replays.ended(started);
+    };
+    const unplanned = async () => {
+      unplannedArn = await replays.start(inputFor('unplanned'), 'unplanned');
+      await stops.stop(unplannedArn);
+    };
+    await Promise.all([stopped(), ordered(), unplanned()]);
+  }, TEST_LIMIT_MS);
+
+  test('the shards that send stop within seconds', () => {
+    expect(ending.status).toBe('SUCCEEDED');
+    const { arrivals } = received(endpoint, STOPPED);
+    // The event, a cold function, three seconds between two looks; and a machine that others keep busy.
+    expect(Math.max(...arrivals.map(({ atMs }) => atMs)) - stoppedAtMs).toBeLessThan(12_000);
+    expect(arrivedByThen.length).toBeLessThan(STOPPED.length);
+  });
+
+  test('shards that are called later send nothing, and do not begin', async () => {
+    await stops.childrenEnded(arn);
+    expect(received(endpoint, STOPPED).numbers).toEqual(arrivedByThen);
+    expect(await replays.chunkErrors(arn)).toEqual([]);
+    expect(await replays.names(replayKeys.claimPrefix('stopped'))).not.toContain('0002.json');
+  });
+
+  test('what was measured is there, marked as cancelled, though the execution itself is aborted', async () => {
+    expect(factsOf(await replays.ended(arn))).toMatchObject({ status: 'ABORTED' });
+    expect(ending.output).toMatchObject({
+      ok: false,
+      error: 'ReplayCancelled',
+      cause: expect.stringMatching(/^The replay was stopped at .*Z; /),
+    });
+    const { records, summary, names } = await replays.results('stopped');
+    const found = records.map(({ metadata }) => metadata.event_id).toSorted();
+    expect(found).toEqual(arrivedByThen.map((number) => `event-${number}`).toSorted());
+    expect(summary).toMatchObject({ was_cancelled: true, is_complete: false });
+    expect(names).toEqual(expect.arrayContaining(['inputs.json', 'replay.json', 'report.html']));
+  });
+
+  test('what ends it can be started again, by hand: the results are the same', async () => {
+    const before = await replays.results('stopped');
+    await stops.stop(arn);
+    const again = await stops.endByHand(arn);
+    expect([again.status, again.output]).toEqual(['SUCCEEDED', ending.output]);
+    expect(await replays.results('stopped')).toEqual(before);
+    expect(received(endpoint, STOPPED).numbers).toEqual(arrivedByThen);
+  });
+
+  test('an order by hand leaves the execution to its end, which is no success; nothing else has to end it', async () => {
+    expect(factsOf(byHand)).toMatchObject({ status: 'FAILED', error: 'ReplayCancelled' });
+    const { numbers } = received(endpoint, BY_HAND);
+    expect(numbers.length).toBeLessThan(BY_HAND.length);
+    const { records, summary } = await replays.results('ordered');
+    expect(records).toHaveLength(numbers.length);
+    expect(summary).toMatchObject({ was_cancelled: true });
+    // EventBridge tells of it as of any that fails.
+    const { status, output } = await stops.ending(byHand.arn);
+    expect(status).toBe('SUCCEEDED');
+    expect(output).toMatchObject({ stop: { next: 'nothing' } });
+  });
+
+  test('one that is stopped before it is planned sends nothing', async () => {
+    expect((await stops.ending(unplannedArn)).status).toBe('SUCCEEDED');
+    expect(received(endpoint, UNPLANNED).numbers).toEqual([]);
+    expect(await replays.names(replayKeys.claimPrefix('unplanned'))).toEqual([]);
+  });
 });
 
 describe('what sends nothing', () => {
