@@ -28,6 +28,8 @@ export interface StandInEndpointOptions {
   interTokenMs?: number;
   /** The key that SageMaker's routes ask for. Default: `test` / `test`. */
   signingKey?: SigningKey;
+  /** A signature is refused when it is older. Default: AWS's five minutes. */
+  maxSkewMs?: number;
   /** From `afterMs` after the first request on, nothing is answered for `durationMs`. */
   stall?: { afterMs: number; durationMs: number };
   /** Another answer than the default rule's; `undefined` falls back to it. */
@@ -155,6 +157,7 @@ export async function startStandInEndpoint(options: StandInEndpointOptions = {})
           { method: message.method ?? '', url, headers: message.headers, body },
           signingKey,
           'sagemaker',
+          options.maxSkewMs,
         );
         if (problem) {
           response.setHeader('x-amzn-errortype', 'InvalidSignatureException');

@@ -108,6 +108,8 @@ export interface ReplayResult {
   endMs: number;
   wasCancelled: boolean;
   bottleneck: string | undefined;
+  /** Why a part of the schedule was not sent, in words. */
+  incomplete: string | undefined;
 }
 
 /** @throws PermanentError `TargetUnreachable` */
@@ -136,6 +138,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
       keepCaptured: request.keepCaptured,
       traceIdOf: request.traceIdOf,
       keepRaw: request.raw,
+      endInOrder: true,
       onSkipped: (line) => results.skipped(line),
       onPrepared: (prepared) => results.prepared(prepared),
       onStarted: (progress) => {
@@ -153,14 +156,15 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
   const endMs = outcome.clock.epochMs(performance.now());
   const bottleneck = scheduled ? clientBottleneck(results.stats) : undefined;
   const wasCancelled = outcome.stopped;
+  const incomplete = incompleteReason(outcome);
   await results.finish(
     {
       scheduled,
       startMs,
       endMs,
       wasCancelled,
-      isComplete: !wasCancelled,
-      ...(wasCancelled ? { incompleteReason: `stopped with ${outcome.unsent} requests unsent` } : {}),
+      isComplete: incomplete === undefined,
+      incompleteReason: incomplete,
     },
     {
       target: target.description,
@@ -176,11 +180,19 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
       sent: outcome.sent,
       unsent: outcome.unsent,
       was_cancelled: wasCancelled,
+      incomplete: incomplete ?? null,
       client_bottleneck: bottleneck ?? null,
       connections: { max_open: outcome.maxConnections, failed_ahead: outcome.warmFailures },
     },
   );
-  return { outcome, results, startMs, endMs, wasCancelled, bottleneck };
+  return { outcome, results, startMs, endMs, wasCancelled, bottleneck, incomplete };
+}
+
+function incompleteReason({ stopped, failure, unsent }: ReplayOutcome): string | undefined {
+  const left = `${unsent} requests unsent`;
+  if (failure !== undefined)
+    return `${failure instanceof Error ? `${failure.name}: ${failure.message}` : failure}; ${left}`;
+  return stopped ? `stopped with ${left}` : undefined;
 }
 
 const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);

@@ -11,6 +11,7 @@ import type { PreparedRequest } from './request/prepared.ts';
 import { Preparer } from './request/preparer.ts';
 import { type Completion, Dispatcher } from './send/dispatcher.ts';
 import { Feeder } from './send/feeder.ts';
+import { Renewer } from './send/renewer.ts';
 import { SlicedQueue } from './send/slices.ts';
 import { Warmer } from './send/warmer.ts';
 import { RecordReader } from './source/record-reader.ts';
@@ -43,6 +44,11 @@ export interface ReplayPlan {
   /** Called as each request is prepared, in the order of the schedule. */
   onPrepared?(request: PreparedRequest): void;
   onStarted?(progress: Progress): void;
+  /**
+   * A failure after the start (credentials that ran out, a capture file that went away) ends the run in order and is in
+   * its outcome; without this it is thrown.
+   */
+  endInOrder?: boolean;
   /** Common start for several processes; default: as soon as all is ready. */
   startAtEpochMs?: number;
   /** A part of a schedule that was made beforehand, instead of the one made of `index` and `schedule`. */
@@ -80,6 +86,8 @@ export interface ReplayOutcome {
   /** Prepared or not, requests of the schedule that were not sent because the run was stopped. */
   unsent: number;
   stopped: boolean;
+  /** Why the rest of the schedule could not be sent. */
+  failure?: unknown;
   maxConnections: number;
   warmFailures: number;
 }
@@ -161,6 +169,8 @@ async function replay(
   if (signal?.aborted) stop();
   else signal?.addEventListener('abort', stop, { once: true });
   warmer.start(elapsed);
+  const renewer = new Renewer(dispatcher.queue, plan.target.goodForMs);
+  renewer.start();
   dispatcher.start(startAt, lateMs);
   plan.onStarted?.({
     clock,
@@ -179,6 +189,7 @@ async function replay(
     throw error;
   } finally {
     warmer.stop();
+    renewer.stop();
     signal?.removeEventListener('abort', stop);
   }
   return {
@@ -188,6 +199,7 @@ async function replay(
     sent: dispatcher.sent,
     unsent: feeding.unsent,
     stopped,
+    ...(feeding.failure === undefined ? {} : { failure: feeding.failure }),
     maxConnections: pool.maxOpen,
     warmFailures: pool.warmFailures,
   };

@@ -1,4 +1,5 @@
 /** InvokeEndpoint and InvokeEndpointWithResponseStream on the wire, their signatures checked by code of another hand. */
+import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import {
@@ -175,4 +176,51 @@ function statusOf(wire: Buffer): Promise<number> {
 
 test.each(['', 'has space', '-x', 'a'.repeat(64), '../../other'])('%j is no endpoint', async (name) => {
   await expect(target({ endpoint: name })).rejects.toMatchObject({ name: 'InvalidTarget' });
+});
+
+test('a request that waits longer than its signature lasts is signed anew', async () => {
+  const strict = await startStandInEndpoint({ latencyMs: 600, signingKey: KEY, maxSkewMs: 2_500, record: true });
+  try {
+    const file = folder.write(
+      'a.jsonl',
+      Array.from({ length: 8 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}] hello`)),
+    );
+    // All eight are signed at once; the last one goes more than four seconds later.
+    const own = await target({ url: strict.url, goodForMs: 400 });
+    const { records } = await replay(file, own, out, { concurrency: 1 }, { raw: true });
+    expect(records.map(({ error }) => error?.message)).toEqual(records.map(() => undefined));
+    expect(strict.requests).toHaveLength(8);
+    expect(new Set(strict.requests.map(({ body }) => body.toString())).size).toBe(8);
+  } finally {
+    await strict.close();
+  }
+});
+
+test('credentials that run out end the replay in order: what was measured is written, the rest is named', async () => {
+  const file = folder.write(
+    'a.jsonl',
+    Array.from({ length: 8 }, (_, i) => chatLine(`e${i}`, i, `[#${i}] hello`)),
+  );
+  let signed = 0;
+  const credentials = async (): Promise<typeof KEY> => {
+    if (++signed > 5) throw new Error('the session has expired');
+    return KEY;
+  };
+  const { records, incomplete, outcome } = await replay(file, await target({ credentials }), out, { speedup: 10 });
+  expect(records).toHaveLength(5);
+  expect(outcome.unsent).toBe(3);
+  expect(incomplete).toBe('Error: the session has expired; 3 requests unsent');
+  const summary = JSON.parse(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8'));
+  expect(summary).toMatchObject({
+    is_complete: false,
+    was_cancelled: false,
+    incomplete_reason: incomplete,
+    request_count: { avg: 5 },
+  });
+  const none = target({
+    credentials: async () => {
+      throw new Error('no credentials at all');
+    },
+  });
+  await expect(replay(file, await none, join(folder.path, 'none'))).rejects.toThrow('no credentials at all');
 });

@@ -1,4 +1,5 @@
 import type { ReplyContent } from '../reply/content.ts';
+import type { Encoded } from '../target/target.ts';
 import type { Turn } from './sessions.ts';
 
 /** How a number of tokens was come by: counted by the target, by the captured endpoint, or estimated from the text. */
@@ -17,6 +18,8 @@ export interface PreparedRequest {
   wire: Buffer;
   /** Where the body begins in `wire`. */
   bodyAt: number;
+  /** There when it is good for a time only, as signed ones are: since when it is, and how it is made anew. */
+  renewal?: { since: number; encode(): Encoded | Promise<Encoded> };
   contentType: string;
   /** The body is a JSON object. */
   isJson: boolean;

@@ -4,9 +4,9 @@ import type { Random } from '../random.ts';
 import { contentOfJson, type ReplyContent } from '../reply/content.ts';
 import { StreamReader } from '../reply/stream-reader.ts';
 import type { LineReader, OnSkipped, SourceFile } from '../source/types.ts';
-import type { Target } from '../target/target.ts';
+import type { RequestIdentity, Target } from '../target/target.ts';
 import type { ScheduledEntry } from '../timing.ts';
-import { type CapturedSide, literalRequest, type Overrides, payloadBytes } from './literal.ts';
+import { type CapturedSide, type LiteralRequest, literalRequest, type Overrides, payloadBytes } from './literal.ts';
 import type { CapturedReply, PreparedRequest } from './prepared.ts';
 import { SessionLinker } from './sessions.ts';
 import { estimateInputTokens } from './tokens.ts';
@@ -72,7 +72,8 @@ export class Preparer {
       ? { ...scheduled.turn, conversationId: scheduled.turn.conversationId ?? name() }
       : this.#linker.link(request.json?.messages, replyMessage(captured?.content), name);
     const requestId = randomUUID();
-    const encoded = target.encode(request, { run, eventKey, pass, requestId, turn });
+    const identity = { run, eventKey, pass, requestId, turn };
+    const encoded = target.encode(request, identity);
     const { wire, bodyAt, inferenceId } = encoded instanceof Promise ? await encoded : encoded;
     return {
       ordinal: this.#ordinal++,
@@ -81,6 +82,7 @@ export class Preparer {
       phase,
       wire,
       bodyAt,
+      ...(target.goodForMs === undefined ? {} : { renewal: this.#renewal(request, identity, wire, bodyAt) }),
       contentType: request.contentType,
       isJson: request.json !== undefined,
       streaming: request.streaming,
@@ -99,6 +101,13 @@ export class Preparer {
       capturedTraceId: this.#options.traceIdOf?.(line),
       captured: this.#options.keepCaptured ? captured : undefined,
     };
+  }
+
+  /** Holds nothing that the request on the wire does not hold. */
+  #renewal({ contentType, streaming }: LiteralRequest, identity: RequestIdentity, wire: Buffer, bodyAt: number) {
+    const { target } = this.#options;
+    const request = { body: wire.subarray(bodyAt), contentType, json: undefined, streaming, metadata: {} };
+    return { since: performance.now(), encode: () => target.encode(request, identity) };
   }
 
   #cancelAfter(phase: PreparedRequest['phase']): number | undefined {

@@ -27,6 +27,9 @@ export class Feeder {
   #isReady: () => void = () => {};
   #failed: (error: unknown) => void = () => {};
   #stopped = false;
+  #isStarted = false;
+  /** Why it stopped before the end, where the plan lets it. */
+  failure: unknown;
   /** Requests of the schedule that were not sent because the run was stopped. */
   unsent = 0;
 
@@ -47,7 +50,10 @@ export class Feeder {
     this.#dispatcher = dispatcher;
     this.#elapsedMs = elapsedMs;
     this.ready = new Promise((resolve, reject) => {
-      this.#isReady = resolve;
+      this.#isReady = () => {
+        this.#isStarted = true;
+        resolve();
+      };
       this.#failed = reject;
     });
   }
@@ -57,6 +63,7 @@ export class Feeder {
   }
 
   async run(): Promise<void> {
+    const { endInOrder } = this.#plan;
     try {
       const pace = new Pace();
       const { part, index, schedule: timing } = this.#plan;
@@ -67,10 +74,15 @@ export class Feeder {
             this.unsent++;
             continue;
           }
-          const request = await this.#preparer.prepare(scheduled, 'profiling');
-          if (request) {
-            this.#plan.onPrepared?.(request);
-            this.#dispatcher.push(request);
+          try {
+            await this.#feed(scheduled);
+          } catch (error) {
+            // Before the start nothing is lost yet; after it the rest is counted, and what was measured is kept.
+            if (!endInOrder || !this.#isStarted) throw error;
+            this.failure = error;
+            this.#stopped = true;
+            this.unsent++;
+            continue;
           }
           if (pace.due) {
             this.#dispatcher.tick();
@@ -80,9 +92,20 @@ export class Feeder {
       }
       this.#isReady();
     } catch (error) {
+      if (endInOrder && this.#isStarted) {
+        this.failure ??= error;
+        return;
+      }
       this.#failed(error);
       throw error;
     }
+  }
+
+  async #feed(scheduled: ScheduledEntry): Promise<void> {
+    const request = await this.#preparer.prepare(scheduled, 'profiling');
+    if (!request) return;
+    this.#plan.onPrepared?.(request);
+    this.#dispatcher.push(request);
   }
 
   /** Waits while enough is ready. */

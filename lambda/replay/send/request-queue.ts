@@ -4,8 +4,22 @@ import type { PreparedRequest } from '../request/prepared.ts';
 export class RequestQueue {
   #items: PreparedRequest[] = [];
   #head = 0;
+
   /** Bytes of the requests that wait. */
   bytes = 0;
+
+  /** Those that wait, the next one first. */
+  *waiting(): Generator<PreparedRequest> {
+    for (let i = this.#head; i < this.#items.length; i++) yield this.#items[i] as PreparedRequest;
+  }
+
+  /** Puts another form of a request that may still wait in its place. */
+  replaceWire(request: PreparedRequest, { wire, bodyAt }: { wire: Buffer; bodyAt: number }): void {
+    if (wire.length !== request.wire.length && this.#items.includes(request, this.#head))
+      this.bytes += wire.length - request.wire.length;
+    request.wire = wire;
+    request.bodyAt = bodyAt;
+  }
 
   get length(): number {
     return this.#items.length - this.#head;

@@ -23,8 +23,12 @@ export interface SageMakerTargetOptions {
   inferenceComponent?: string;
   /** Of the runtime, for an emulator or a private endpoint. */
   url?: string;
+  /** For tests. */
+  goodForMs?: number;
 }
 
+/** A signature is good for five minutes by the service's clock, from which this machine's may differ by one or two. */
+const SIGNATURE_MS = 2 * 60_000;
 /** SageMaker allows 1,024 visible characters of custom attributes. */
 const MAX_ATTRIBUTES = 1024;
 
@@ -61,6 +65,7 @@ export const replayInferenceId = (run: string, eventKey: string, pass: number): 
 export class SageMakerTarget implements Target {
   readonly origin;
   readonly description;
+  readonly goodForMs: number;
   readonly #signer: SignatureV4;
   readonly #options: SageMakerTargetOptions;
   readonly #host: string;
@@ -72,6 +77,7 @@ export class SageMakerTarget implements Target {
       throw new PermanentError('InvalidTarget', 'The runtime’s address is not a URL', { got: url });
     this.origin = originOf(new URL(url));
     this.#host = hostHeader(this.origin);
+    this.goodForMs = options.goodForMs ?? SIGNATURE_MS;
     this.#options = options;
     this.#signer = signer;
     const { endpoint, variant, inferenceComponent, region } = options;

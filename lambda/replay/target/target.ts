@@ -26,6 +26,8 @@ export interface Target {
   /** For people and for the run's own file; holds no secret. */
   description: Record<string, string>;
   encode(request: LiteralRequest, identity: RequestIdentity): Encoded | Promise<Encoded>;
+  /** There when an encoded request is good for a time only: after this it is encoded anew. */
+  goodForMs?: number;
 }
 
 export const USER_AGENT = 'sagemaker-inference-monitor-replay';
