@@ -15,6 +15,8 @@ import {
 import { openSource } from '../../lambda/replay/source/open-source.ts';
 import type { SortedIndex } from '../../lambda/replay/source/sorted-index.ts';
 import type { SkippedLine, SourceFile } from '../../lambda/replay/source/types.ts';
+import type { Target } from '../../lambda/replay/target/target.ts';
+import { prepareDirectory } from './replay-directory.ts';
 import { ReplayDisplay } from './replay-display.ts';
 import { type ExtraFlags, ReplayExtras } from './replay-extras.ts';
 import { type TargetFlags, targetOf } from './replay-target.ts';
@@ -54,21 +56,41 @@ const MAX_EARLY_SKIPPED = 10_000;
 export async function runReplayCommand(source: string, flags: ReplayFlags): Promise<void> {
   checkOptions(flags.options);
   const target = flags.dryRun ? undefined : await targetOf(flags);
-  const { files, dispose } = await openSource(source, { ...flags.window, storage: openStorage });
+  const stopping = stopOnSignals();
+  try {
+    await runFrom(source, target, flags, stopping);
+  } catch (error) {
+    if (stopping.begun || !stopping.signal.aborted) throw error;
+    console.error('Stopped before anything was sent.');
+    process.exitCode = EXIT_STOPPED;
+  } finally {
+    stopping.dispose();
+  }
+}
+
+async function runFrom(
+  source: string,
+  target: Target | undefined,
+  flags: ReplayFlags,
+  stopping: Stopping,
+): Promise<void> {
+  const { signal } = stopping;
+  const { files, dispose } = await openSource(source, { ...flags.window, storage: openStorage, signal });
   let index: SortedIndex | undefined;
   try {
     const skipped: SkippedLine[] = [];
     let dropped = 0;
-    index = await indexFor(files, flags.options, flags.window, (line) => {
+    const skip = (line: SkippedLine): void => {
       if (skipped.length < MAX_EARLY_SKIPPED) skipped.push(line);
       else dropped++;
-    });
+    };
+    index = await indexFor(files, flags.options, flags.window, skip, { signal });
     if (dropped > 0) {
       const message = `${dropped} more lines were skipped before the replay began`;
       skipped.push({ file: source, line: 0, reason: 'FurtherLines', message });
     }
-    if (target) await replay(files, index, skipped, target, flags);
-    else await planOnly(files, index, skipped, flags);
+    if (target) await replay(files, index, skipped, target, flags, stopping);
+    else await planOnly(files, index, skipped, flags, signal);
   } finally {
     await index?.dispose();
     await dispose();
@@ -80,6 +102,7 @@ async function planOnly(
   index: SortedIndex,
   skipped: readonly SkippedLine[],
   { options, json }: ReplayFlags,
+  signal: AbortSignal,
 ): Promise<void> {
   const { dryRun } = await import('../../lambda/replay/dry-run.ts');
   const reasons = new Map<string, number>();
@@ -87,7 +110,7 @@ async function planOnly(
     reasons.set(line.reason, (reasons.get(line.reason) ?? 0) + 1);
   };
   for (const line of skipped) count(line);
-  const plan = await dryRun(files, index, scheduleOf(options), overridesOf(options), count);
+  const plan = await dryRun(files, index, scheduleOf(options), overridesOf(options), count, undefined, signal);
   console.log(json ? JSON.stringify({ ...plan, skipped: Object.fromEntries(reasons) }) : dryRunText(plan, reasons));
 }
 
@@ -95,8 +118,9 @@ async function replay(
   files: readonly SourceFile[],
   index: SortedIndex,
   skipped: readonly SkippedLine[],
-  target: Awaited<ReturnType<typeof targetOf>>,
+  target: Target,
   flags: ReplayFlags,
+  stopping: Stopping,
 ): Promise<void> {
   const { options } = flags;
   const run = flags.run ?? newRunName();
@@ -105,9 +129,10 @@ async function replay(
   const spanSeconds = index.total > 0 ? (index.lastMs - index.firstMs) / 1000 : 0;
   const wholeSchedule =
     timing.kind === 'fixed' && options.startOffsetMs === undefined && options.endOffsetMs === undefined;
+  await prepareDirectory(directory);
+  stopping.begun = true;
   const extras = await ReplayExtras.open(flags, directory, run, target);
   let display: ReplayDisplay | undefined;
-  const stopping = stopOnSignals();
   try {
     const result = await replayToDirectory({
       run,
@@ -124,6 +149,7 @@ async function replay(
       signal: stopping.signal,
       onMeasured: (measured, clock) => extras.measured(measured, clock),
       onStarted: (progress, stats) => {
+        stopping.say('Stopping: writing what was measured. Ctrl-C again to leave at once.');
         if (flags.quiet) return;
         display = new ReplayDisplay({
           out: process.stderr,
@@ -138,6 +164,7 @@ async function replay(
       },
     });
     display?.stop();
+    stopping.say('The results are being written. Ctrl-C again to leave at once.');
     process.exitCode = exitCodeOf(result, options);
     const { lines, failures } = await extras.finish(result, options, process.exitCode === EXIT_FAILED);
     console.log([...lines, resultText(result, directory)].join('\n'));
@@ -145,7 +172,6 @@ async function replay(
     if (failures.length > 0 && !result.wasCancelled) process.exitCode = EXIT_UNFINISHED;
   } finally {
     display?.stop();
-    stopping.dispose();
     extras.close();
   }
 }
@@ -154,22 +180,36 @@ export function exitCodeOf(result: ReplayResult, options: ReplayOptions): number
   if (result.wasCancelled) return EXIT_STOPPED;
   const { completed, failed, succeeded } = result.results.stats;
   const rate = completed === 0 ? 0 : (100 * failed) / completed;
-  // A replay in which nothing succeeded is no success, whatever was allowed.
-  return rate > options.maxErrorRate || (completed > 0 && succeeded === 0) ? EXIT_FAILED : 0;
+  // A replay in which nothing succeeded is no success, whatever was allowed; nor is one of which a part was not sent.
+  return rate > options.maxErrorRate || succeeded === 0 || result.incomplete !== undefined ? EXIT_FAILED : 0;
+}
+
+interface Stopping {
+  signal: AbortSignal;
+  /** From then on a replay ends in order. */
+  begun: boolean;
+  /** What the next signal is answered with. */
+  say(text: string): void;
+  dispose(): void;
 }
 
 /** The first signal stops the replay in order, the second one ends the process. */
-function stopOnSignals(): { signal: AbortSignal; dispose(): void } {
+function stopOnSignals(): Stopping {
   const controller = new AbortController();
+  let text = 'Stopping. Ctrl-C again to leave at once.';
   const stop = (): void => {
     if (controller.signal.aborted) process.exit(EXIT_STOPPED);
-    process.stderr.write('\nStopping: writing what was measured. Ctrl-C again to leave at once.\n');
+    process.stderr.write(`\n${text}\n`);
     controller.abort();
   };
   process.on('SIGINT', stop);
   process.on('SIGTERM', stop);
   return {
     signal: controller.signal,
+    begun: false,
+    say: (next) => {
+      text = next;
+    },
     dispose: () => {
       process.off('SIGINT', stop);
       process.off('SIGTERM', stop);

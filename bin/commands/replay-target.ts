@@ -20,6 +20,7 @@ export async function targetOf(flags: TargetFlags): Promise<Target> {
     const got = flags.url === undefined ? 'none' : 'both --url and --endpoint';
     throw new PermanentError('InvalidTarget', 'A replay has one target', { got, expected: '--url or --endpoint' });
   }
+  refuseUseless(flags);
   if (flags.url !== undefined) {
     const { UrlTarget } = await import('../../lambda/replay/target/url-target.ts');
     return new UrlTarget(flags.url, await headersOf(flags));
@@ -38,6 +39,33 @@ export async function targetOf(flags: TargetFlags): Promise<Target> {
     variant: flags.variant,
     inferenceComponent: flags.inferenceComponent,
     url: process.env.AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME ?? process.env.AWS_ENDPOINT_URL,
+  });
+}
+
+/** An option that the target has no use for is a mistake, and would be missed. */
+function refuseUseless(flags: TargetFlags): void {
+  const { header, headersFile, headersSecret, variant, inferenceComponent } = flags;
+  const useless: [string, boolean][] =
+    flags.url === undefined
+      ? [
+          ['--header', header.length > 0],
+          ['--headers-file', headersFile !== undefined],
+          ['--headers-secret', headersSecret !== undefined],
+        ]
+      : [
+          ['--variant', variant !== undefined],
+          ['--inference-component', inferenceComponent !== undefined],
+        ];
+  const found = useless.filter(([, given]) => given).map(([name]) => name);
+  if (found.length === 0) return;
+  const message =
+    flags.url === undefined
+      ? 'SageMaker passes no headers on to the endpoint'
+      : 'Variants and inference components are those of a SageMaker endpoint';
+  const expected = flags.url === undefined ? '--url' : '--endpoint';
+  throw new PermanentError('InvalidTarget', message, {
+    got: found.join(', '),
+    expected: `${expected}, or none of them`,
   });
 }
 

@@ -90,6 +90,9 @@ export function resultText(result: ReplayResult, directory: string): string {
     }
   }
   if (result.bottleneck) lines.push('', `The client was the bottleneck: ${result.bottleneck}.`);
+  if (result.outcome.sent === 0) lines.push('', 'Nothing was sent: no record could be, or none is in the window.');
+  if (result.incomplete !== undefined && !result.wasCancelled)
+    lines.push('', `A part of the schedule was not sent: ${result.incomplete}.`);
   if (result.wasCancelled) lines.push('', 'The replay was stopped: what was measured until then is written.');
   lines.push('', `results: ${directory}`);
   return lines.join('\n');

@@ -1,5 +1,6 @@
 /** `inference-monitor replay`: sends captured requests to another endpoint and measures what comes back. */
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { PermanentError } from '../../lambda/common/errors.ts';
 import { DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../lambda/replay/options.ts';
 import { type ReplayFlags, runReplayCommand } from './replay-run.ts';
 
@@ -35,6 +36,7 @@ The exit code is 1 when more requests fail than --max-error-rate allows, 2 when 
 interface Parsed {
   from?: number;
   to?: number;
+  fixedSchedule?: boolean;
   fixedScheduleAutoOffset?: boolean;
   fixedScheduleStartOffset?: number;
   fixedScheduleEndOffset?: number;
@@ -174,6 +176,16 @@ export function replayCommand(): Command {
 }
 
 function flagsOf(parsed: Parsed): ReplayFlags {
+  if (parsed.fixedSchedule && (parsed.concurrency !== undefined || parsed.requestRate !== undefined)) {
+    throw new PermanentError(
+      'InvalidReplayOptions',
+      'A schedule and --concurrency or --request-rate exclude each other',
+      {
+        got: 'both',
+        expected: 'one way of timing; --max-concurrency caps what a schedule has under way',
+      },
+    );
+  }
   const options: ReplayOptions = {
     startOffsetMs: parsed.fixedScheduleStartOffset,
     endOffsetMs: parsed.fixedScheduleEndOffset,

@@ -33,6 +33,7 @@ export async function dryRun(
   overrides: Overrides,
   onSkipped: OnSkipped,
   reader: LineReader = new RecordReader(files),
+  signal?: AbortSignal,
 ): Promise<DryRun> {
   const found: DryRun = {
     requests: 0,
@@ -51,6 +52,7 @@ export async function dryRun(
     for await (const batch of schedule(index, options)) {
       reader.expect?.(batch.map(({ entry }) => entry));
       for (const { entry, dueMs } of batch) {
+        signal?.throwIfAborted();
         const literal = literalRequest(await reader.read(entry), overrides);
         if (literal.kind === 'skipped') {
           const file = files[entry.file]?.name ?? '';

@@ -67,7 +67,7 @@ export const indexFor = (
   options: ReplayOptions,
   window: CaptureWindow,
   onSkipped: OnSkipped,
-  more: Pick<IndexOptions, 'scan' | 'onRecord'> = {},
+  more: Pick<IndexOptions, 'scan' | 'onRecord' | 'signal'> = {},
 ): Promise<SortedIndex> =>
   indexCaptures(files, { ...window, ...more, needsTime: timingOf(options).kind === 'fixed', onSkipped });
 

@@ -16,16 +16,28 @@ export interface IndexOptions {
   scan?(file: SourceFile): AsyncIterable<ScannedLine>;
   /** Called for every record that is kept, in the order of file and line; `bytes` are valid during the call. */
   onRecord?(bytes: Buffer, entry: IndexEntry): void;
+  signal?: AbortSignal;
 }
 
 /** Finds every record of the files and sorts them by captured time, then file and line. Memory is constant. */
 export async function indexCaptures(files: readonly SourceFile[], options: IndexOptions): Promise<SortedIndex> {
   const index = new SortedIndex(options.runEntries);
+  try {
+    await addAll(index, files, options);
+  } catch (error) {
+    await index.dispose();
+    throw error;
+  }
+  return index;
+}
+
+async function addAll(index: SortedIndex, files: readonly SourceFile[], options: IndexOptions): Promise<void> {
   const from = options.fromMs ?? Number.NEGATIVE_INFINITY;
   const to = options.toMs ?? Number.POSITIVE_INFINITY;
   for (const [ordinal, file] of files.entries()) {
     let lastMs = 0;
     for await (const { bytes, line, start, length } of options.scan?.(file) ?? scanLines(file.path)) {
+      options.signal?.throwIfAborted();
       if (bytes === undefined) {
         const message = `The line has ${length} bytes; expected: ${MAX_LINE_BYTES} at most`;
         options.onSkipped({ file: file.name, line, reason: 'LineTooLong', message });
@@ -45,5 +57,4 @@ export async function indexCaptures(files: readonly SourceFile[], options: Index
     }
   }
   await index.seal();
-  return index;
 }

@@ -20,6 +20,7 @@ export interface OpenSourceOptions {
   /** Called only for a source in S3. */
   storage: () => Promise<Storage>;
   onCopied?(object: ObjectFacts): void;
+  signal?: AbortSignal;
 }
 
 export interface OpenedSource {
@@ -69,9 +70,10 @@ async function copyFromS3(storage: Storage, location: S3Location, options: OpenS
   const running = new Set<Promise<void>>();
   try {
     for await (const object of s3Objects(storage, location, options)) {
+      options.signal?.throwIfAborted();
       const path = join(directory, `${files.length}.jsonl`);
       files.push({ path, name: object.key, bucket: object.bucket, size: object.size });
-      const copy = copyObject(storage, object, path).then(() => {
+      const copy = copyObject(storage, object, path, options.signal).then(() => {
         running.delete(copy);
         options.onCopied?.(object);
       });
@@ -82,6 +84,8 @@ async function copyFromS3(storage: Storage, location: S3Location, options: OpenS
     }
     await Promise.all(running);
   } catch (error) {
+    // What is still being copied would come back into the directory.
+    await Promise.allSettled(running);
     await dispose();
     throw error;
   }
@@ -95,6 +99,11 @@ async function copyFromS3(storage: Storage, location: S3Location, options: OpenS
   return { files, dispose };
 }
 
-async function copyObject(storage: Storage, object: ObjectFacts, path: string): Promise<void> {
-  await pipeline(await storage.read(object), createWriteStream(path));
+async function copyObject(
+  storage: Storage,
+  object: ObjectFacts,
+  path: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  await pipeline(await storage.read(object), createWriteStream(path), { signal });
 }

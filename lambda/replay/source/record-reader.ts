@@ -1,4 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
+import { PermanentError } from '../../common/errors.ts';
 import type { IndexEntry, LineReader, SourceFile } from './types.ts';
 
 /** Read ahead of a record: its neighbours in the file are likely to be next. */
@@ -47,8 +48,8 @@ export class RecordReader implements LineReader {
     const bytes = Buffer.allocUnsafeSlow(Math.max(BLOCK_BYTES, entry.length));
     const { bytesRead } = await handle.read(bytes, 0, bytes.length, entry.start);
     if (bytesRead < entry.length) {
-      const name = this.#files[entry.file]?.name;
-      throw new Error(`${name} was cut short while it was replayed: line ${entry.line} is no longer whole`);
+      const where = `${this.#files[entry.file]?.name}, line ${entry.line}`;
+      throw new PermanentError('CaptureChanged', 'The file was cut short while it was replayed', { where });
     }
     this.#blocks.delete(entry.file);
     this.#blocks.set(entry.file, { start: entry.start, bytes: bytes.subarray(0, bytesRead) });

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -170,6 +170,33 @@ describe('the index', () => {
     );
     const index = await indexCaptures(await localFiles(path), { needsTime: false, onSkipped: () => {} });
     expect((await entries(index)).map(({ line }) => line)).toEqual([3, 1, 2]);
+  });
+
+  test('is given up when it is stopped, and leaves nothing on the disk', async () => {
+    const path = join(directory, 's.jsonl');
+    writeFileSync(path, Array.from({ length: 50 }, () => record({ inferenceTime: '2026-11-20T10:00:05Z' })).join('\n'));
+    const stopping = new AbortController();
+    let seen = 0;
+    const files = await localFiles(path);
+    const earlier = process.env.TMPDIR;
+    process.env.TMPDIR = directory;
+    const indexing = indexCaptures(files, {
+      needsTime: true,
+      onSkipped: () => {},
+      onRecord: () => {
+        if (++seen === 25) stopping.abort();
+      },
+      runEntries: 4,
+      signal: stopping.signal,
+    });
+    try {
+      await expect(indexing).rejects.toMatchObject({ name: 'AbortError' });
+    } finally {
+      if (earlier === undefined) delete process.env.TMPDIR;
+      else process.env.TMPDIR = earlier;
+    }
+    expect(seen).toBe(25);
+    expect(readdirSync(directory).filter((name) => name.startsWith('replay-index-'))).toEqual([]);
   });
 
   test('a path without captures has a name', async () => {

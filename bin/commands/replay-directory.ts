@@ -1,0 +1,38 @@
+/** The directory that a replay's results go to. */
+import { access, constants, mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { PermanentError } from '../../lambda/common/errors.ts';
+import { REPLIES_FILE } from '../../lambda/replay/compare/replies-file.ts';
+import { COMPARE_FILE, JUDGED_FILE } from '../../lambda/replay/compare/with-captured.ts';
+import { FILES } from '../../lambda/replay/results/result-set.ts';
+
+/** Files of an earlier run, and of a comparison with it: beside those of another run they would be taken for its own. */
+const OWN_FILES = new Set<string>([
+  ...Object.values(FILES),
+  REPLIES_FILE,
+  COMPARE_FILE,
+  JUDGED_FILE,
+  'comparison.json',
+  'comparison.html',
+]);
+
+/**
+ * Makes the directory, and takes away what an earlier run left there.
+ *
+ * @throws PermanentError `OutputUnusable`
+ */
+export async function prepareDirectory(directory: string): Promise<void> {
+  try {
+    await mkdir(directory, { recursive: true });
+    if (!(await stat(directory)).isDirectory()) throw new Error('it is no directory');
+    await access(directory, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const got = `${directory}: ${(error as Error).message}`;
+    const expected = 'a directory that can be made and written to (--output)';
+    throw new PermanentError('OutputUnusable', 'The results cannot be written there', { got, expected }, error);
+  }
+  const earlier = (await readdir(directory)).filter((name) => OWN_FILES.has(name));
+  if (earlier.length === 0) return;
+  process.stderr.write(`The results of an earlier run in ${directory} are replaced.\n`);
+  for (const name of earlier) await rm(join(directory, name), { force: true });
+}

@@ -1,0 +1,99 @@
+/** The replay command where something is odd: options, the output directory, signals before the first request. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { chatLine, ReplayFolder, runCli, startCli } from '../helpers/replay.ts';
+
+let folder: ReplayFolder;
+let endpoint: StandInEndpoint;
+let out: string;
+
+beforeEach(async () => {
+  folder = new ReplayFolder();
+  out = join(folder.path, 'out');
+  endpoint = await startStandInEndpoint({ latencyMs: 10 });
+});
+afterEach(async () => {
+  await endpoint.close();
+  folder.delete();
+});
+
+const lines = (count: number, prompt = 'hello'): string[] =>
+  Array.from({ length: count }, (_, i) => chatLine(`e${i}`, 0, `[#${i}] ${prompt}`));
+const run = (file: string, ...more: string[]) =>
+  runCli(['replay', file, '--url', endpoint.url, '--quiet', '--no-report', '-o', out, ...more]);
+
+test('a replay that sends nothing is a failure, and says why', async () => {
+  const skipped = await run(folder.write('a.jsonl', lines(3)), '--set', 'model.name=x');
+  expect(skipped).toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(/OverrideFailed: 3\n[\s\S]*Nothing was sent: no record could be/),
+  });
+  const outside = await run(folder.write('b.jsonl', lines(3)), '--fixed-schedule-start-offset', '5000');
+  expect(outside).toMatchObject({ code: 1, stdout: expect.stringContaining('Nothing was sent') });
+  expect(endpoint.arrivals.count).toBe(0);
+});
+
+test('files of an earlier run do not stay beside those of another', async () => {
+  const file = folder.write('a.jsonl', [...lines(3), 'not json']);
+  expect((await run(file, '--compare', '--raw')).code).toBe(0);
+  writeFileSync(join(out, 'mine.txt'), 'kept');
+  const own = ['compare.json', 'replies.jsonl', 'profile_export_raw.jsonl', 'skipped.jsonl'];
+  for (const name of own) expect(readdirSync(out)).toContain(name);
+  const again = await run(folder.write('b.jsonl', lines(2)));
+  expect(again).toMatchObject({ code: 0, stderr: expect.stringContaining('earlier run') });
+  for (const name of own) expect(readdirSync(out)).not.toContain(name);
+  expect(readFileSync(join(out, 'mine.txt'), 'utf8')).toBe('kept');
+  expect(readFileSync(join(out, 'profile_export.jsonl'), 'utf8').trim().split('\n')).toHaveLength(2);
+});
+
+test('an output directory that cannot be one is named before anything is sent', async () => {
+  mkdirSync(join(folder.path, 'dir'));
+  writeFileSync(join(folder.path, 'dir', 'file'), '');
+  out = join(folder.path, 'dir', 'file');
+  expect(await run(folder.write('a.jsonl', lines(1)))).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/OutputUnusable: .*dir\/file/),
+  });
+  expect(endpoint.arrivals.count).toBe(0);
+});
+
+test.each([
+  [['--fixed-schedule', '--concurrency', '2'], /exclude each other; got: both; expected: .*--max-concurrency/],
+  [['--variant', 'blue'], /got: --variant; expected: --endpoint/],
+  [['--goodput', 'speed:3'], /unknown metric; got: speed/],
+])('%j is refused', async (options, message) => {
+  const file = folder.write('a.jsonl', lines(1));
+  expect(await run(file, ...options)).toMatchObject({ code: 2, stderr: expect.stringMatching(message) });
+  expect(endpoint.arrivals.count).toBe(0);
+});
+
+test('headers for a SageMaker endpoint are refused: it passes none on', async () => {
+  const file = folder.write('a.jsonl', lines(1));
+  const args = ['replay', file, '--endpoint', 'e', '--region', 'eu-west-1', '--header', 'X-A: b'];
+  expect(await runCli(args)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('got: --header; expected: --url'),
+  });
+});
+
+test('Ctrl-C in the warm-up ends it', async () => {
+  const file = folder.write('a.jsonl', lines(20, '[[latency 60000]]'));
+  const running = startCli([
+    'replay',
+    file,
+    '--url',
+    endpoint.url,
+    '--warmup',
+    '20',
+    '--quiet',
+    '--no-report',
+    '-o',
+    out,
+  ]);
+  while (endpoint.arrivals.count < 8) await new Promise((resolve) => setTimeout(resolve, 20));
+  process.kill(running.pid, 'SIGINT');
+  expect(await running.done).toMatchObject({ code: 130, stdout: expect.stringContaining('sent: 0') });
+  expect(endpoint.arrivals.count).toBe(8);
+  expect(existsSync(join(out, 'profile_export_aiperf.json'))).toBe(true);
+});
