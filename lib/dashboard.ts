@@ -126,6 +126,7 @@ function replays({ replay }: MonitoringDashboardProps): IWidget {
     replay.metricStarted({ ...sum, label: 'started' }),
     replay.metricSucceeded({ ...sum, label: 'succeeded' }),
     replay.metricFailed({ ...sum, label: 'failed' }),
+    replay.metricAborted({ ...sum, label: 'stopped' }),
   ]);
 }
 

@@ -119,6 +119,7 @@ export class Replay extends Construct {
     for (const { role } of [this.planner, this.evaluator, this.publisher]) grantMlflow(role, settings);
     for (const { role } of [this.evaluator, this.publisher]) grantArtifacts(role, settings);
     grantWork(workBucket, this.planner.role, {
+      read: ['replayStop'],
       write: ['replayPlan'],
       upload: ['replayManifest', 'replaySchedule'],
     });

@@ -21,8 +21,10 @@ it.each<[string, Line[]]>([
     [
       logsTo('ReplayPlanLogs'),
       ...captures,
+      [['s3:GetObject'], work('stop.json')],
       [['s3:PutObject'], work('plan.json', 'manifest.jsonl', 'schedule/*')],
       [['s3:AbortMultipartUpload'], work('manifest.jsonl', 'schedule/*')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['bedrock:GetInferenceProfile'], [PROFILE]],
       [['bedrock:GetFoundationModel'], [`arn:aws:bedrock:eu-west-1::${MODEL}`]],
     ],

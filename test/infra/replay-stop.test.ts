@@ -123,12 +123,12 @@ it.each<[string, Line[]]>([
   expect(policies[role]).toEqual(lines);
 });
 
-it('only the stopper writes the order to stop, and the shards and the summary read it', () => {
+it('only the stopper writes the order to stop, and those who have to end by it read it', () => {
   const [mark = ''] = work('stop.json');
   const users = (action: string) =>
     Object.entries(policies)
       .filter(([, lines]) => lines.some(([actions, on]) => actions.includes(action) && on.includes(mark)))
       .map(([role]) => role);
   expect(users('s3:PutObject')).toEqual(['ReplayStopRole']);
-  expect(users('s3:GetObject').toSorted()).toEqual(['ReplayShardRole', 'ReplaySummaryRole']);
+  expect(users('s3:GetObject').toSorted()).toEqual(['ReplayPlanRole', 'ReplayShardRole', 'ReplaySummaryRole']);
 });

@@ -40,7 +40,7 @@ export async function collectEvaluations(
   storage: Storage,
   bucket: string,
   plan: ReplayPlan,
-  { lost }: Pick<Collected, 'lost'>,
+  { lost, notBegun }: Pick<Collected, 'lost' | 'notBegun'>,
 ): Promise<CollectedEvaluations> {
   const found = nothingEvaluated();
   if (plan.judge === null && plan.mlflow === null) return found;
@@ -48,7 +48,7 @@ export async function collectEvaluations(
   for await (const object of storage.list(bucket, replayKeys.evaluationsPrefix(plan.run))) {
     objects.set(object.key, object);
   }
-  const gone = new Set(lost.map(({ shard }) => shard));
+  const gone = new Set([...lost, ...notBegun].map(({ shard }) => shard));
   for (const { shard } of plan.shards) {
     if (gone.has(shard)) continue;
     const prefix = replayKeys.evaluationPrefix(plan.run, shard);

@@ -40,7 +40,7 @@ export interface MlflowPlace {
   /** Finds or makes the run; a planning that is tried again does not make a second one. */
   openRun(execution: ReplayExecution, startMs: number): Promise<PlannedMlflow>;
   /** For a planning that fails after all: no run stays open. */
-  giveUp(planned: PlannedMlflow, endMs: number): Promise<void>;
+  giveUp(planned: PlannedMlflow, status: 'FAILED' | 'KILLED', endMs: number): Promise<void>;
 }
 
 /** @throws what MLflow's client throws when it cannot be reached, or refuses the experiment */
@@ -69,6 +69,6 @@ export async function findMlflowPlace(
       const { runId } = await findOrCreateRun(rest, experiment.id, { name, startMs, tags });
       return { experiment, runId, ...(capturesExperimentId === undefined ? {} : { capturesExperimentId }) };
     },
-    giveUp: ({ runId }, endMs) => endRun(rest, { runId }, { status: 'FAILED', endMs }),
+    giveUp: ({ runId }, status, endMs) => endRun(rest, { runId }, { status, endMs }),
   };
 }

@@ -1,4 +1,5 @@
 /** PlanReplay: what is to be sent when, and by which shard. */
+import { PermanentError } from '../../common/errors.ts';
 import type { Storage } from '../../common/storage.ts';
 import {
   type ReplayPlanRequest,
@@ -21,6 +22,7 @@ import { RangeReader } from './range-reader.ts';
 import type { CaptureObject } from './schedule-file.ts';
 import { type Concurrency, WindowCutter } from './sharding.ts';
 import { SkippedLines } from './skipped-lines.ts';
+import { stopMark } from './stop.ts';
 import { cloudTarget } from './target.ts';
 import { writeSchedule } from './write-schedule.ts';
 
@@ -39,7 +41,7 @@ const DRY_RUN_RESERVE_MS = 20_000;
 /**
  * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `SecretNotAllowed`,
  * `NoCaptureFiles`, `OutsideCaptureScope`, `ReplayTooLarge`, `TooManyShards`, `CappedReplayTooLong`, `TooManyRequests`,
- * `JudgePriceUnknown`, `JudgeModelGone`, and those of MLflow's client
+ * `JudgePriceUnknown`, `JudgeModelGone`, `ReplayStopped`, and those of MLflow's client
  */
 export async function planReplay(
   { input, run }: ReplayPlanRequest,
@@ -73,11 +75,16 @@ export async function planReplay(
     const manifest = { bucket, key: replayKeys.manifest(run.name) };
     await writeManifest(storage, manifest, plan);
     await storage.putJson(bucket, replayKeys.plan(run.name), plan);
+    // Whoever stops a replay looks for its plan after that order is there: one of the two sees the other, and ends the run.
+    if (await stopMark(storage, bucket, run.name)) {
+      throw new PermanentError('ReplayStopped', 'The replay was stopped while it was planned; nothing was sent');
+    }
     const evaluate = plan.outcome === 'planned' && (plan.judge !== null || plan.mlflow !== null);
     return { outcome: plan.outcome, manifest, shards: shards.length, evaluate };
   } catch (error) {
     // What stopped the planning is what matters. One that is tried again takes the run up again.
-    if (mlflow) await place?.giveUp(mlflow, now()).catch(() => {});
+    const status = error instanceof Error && error.name === 'ReplayStopped' ? 'KILLED' : 'FAILED';
+    if (mlflow) await place?.giveUp(mlflow, status, now()).catch(() => {});
     throw error;
   } finally {
     await captures?.index.dispose();

@@ -80,16 +80,18 @@ export async function summarizeReplay(
 
 /** What its run in MLflow is to say of a replay, also of one that came to nothing: no run stays open. */
 function publicationOf(
-  { plan, collected }: MergeContext,
+  { plan, collected, evaluations }: MergeContext,
   comparison: CapturedComparison | undefined,
   failure: Failure | undefined,
 ): ReplayPublication | undefined {
   if (!plan.mlflow) return undefined;
+  // Also when all was sent by then, and not yet evaluated.
+  const wasStopped = collected.wasCancelled || (collected.stop && evaluations.unevaluated.length > 0);
   return {
     mlflow: plan.mlflow,
     content: {
       endMs: collected.endMs,
-      status: failure ? 'FAILED' : 'FINISHED',
+      status: wasStopped ? 'KILLED' : failure ? 'FAILED' : 'FINISHED',
       metrics: metricsOf(collected.stats, isScheduled(plan), comparison?.quality),
       params: paramsOf(targetFacts(plan.target), plan.options),
     },

@@ -108,7 +108,8 @@ export function failureOf(
   const { stop, wasCancelled } = collected;
   if (stop && wasCancelled) {
     const stopped = `The replay was stopped at ${new Date(stop.atMs).toISOString()}`;
-    return { error: 'ReplayCancelled', cause: [stopped, ...gone, ...(map ? [map] : [])].join('; ') };
+    const rest = [...gone, ...notEvaluated(evaluations), ...(map ? [map] : [])];
+    return { error: 'ReplayCancelled', cause: [stopped, ...rest].join('; ') };
   }
   if (gone.length > 0) return { error: 'ReplayIncomplete', cause: [...gone, ...(map ? [map] : [])].join('; ') };
   if (error?.Error) return { error: error.Error, cause: error.Cause };

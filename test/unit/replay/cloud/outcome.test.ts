@@ -248,6 +248,20 @@ describe('what is missing', () => {
     expect(failureOf(planned, await collect(memory, planned), found, undefined)?.error).toBe('ReplayIncomplete');
   });
 
+  test('a shard that did not begin because the replay was stopped has nothing to evaluate', async () => {
+    const memory = new MemoryStorage();
+    memory.put(replayKeys.stop(RUN), {});
+    store(memory, result(0, statsOf([5]), { stopped: true }));
+    const planned = { ...plan([1, 1]), judge: { model: 'm', budgetUsd: 20 } };
+    const collected = await collect(memory, planned);
+    const found = await collectEvaluations(memory.storage, 'w', planned, collected);
+    expect(found.unevaluated).toEqual([{ shard: 0 }]);
+    expect(failureOf(planned, collected, found, undefined)).toEqual({
+      error: 'ReplayCancelled',
+      cause: expect.stringMatching(/had not begun \(1\); 1 shards \(0\) were not evaluated to their end/),
+    });
+  });
+
   test('a shard without a free connection is said', async () => {
     const memory = new MemoryStorage();
     store(memory, result(0, statsOf([5]), { maxConnections: 800 }));
