@@ -42,6 +42,7 @@ export interface ReplayStopProps {
   replay: IStateMachine;
   stopper: IFunction;
   summarizer: IFunction;
+  publisher: IFunction;
 }
 
 export class ReplayStop extends Construct {
@@ -58,7 +59,7 @@ export class ReplayStop extends Construct {
       logGroupName: names.replayStopStateMachineLogGroup,
       comment: 'Ends a replay in order whose execution was stopped',
       workBucket: props.workBucket,
-      functions: [props.stopper, props.summarizer],
+      functions: [props.stopper, props.summarizer, props.publisher],
       definition: this.#definition(props),
     });
     this.deadLetters = deadLetterQueue(this);
@@ -78,7 +79,7 @@ export class ReplayStop extends Construct {
     });
   }
 
-  #definition({ stopper, summarizer }: ReplayStopProps): IChainable {
+  #definition({ stopper, summarizer, publisher }: ReplayStopProps): IChainable {
     const stop = withRetries(
       new LambdaInvoke(this, 'StopReplay', {
         lambdaFunction: stopper,
@@ -102,7 +103,23 @@ export class ReplayStop extends Construct {
       }),
       STORE_RETRIES,
     );
-    summarize.next(new Succeed(this, 'Stopped', { outputPath: '$.result' }));
+    const publish = withRetries(
+      new LambdaInvoke(this, 'PublishStopped', {
+        lambdaFunction: publisher,
+        comment: 'Figures and files to the run in MLflow, and its end',
+        payload: TaskInput.fromObject({ 'run.$': '$.stop.summarize.run' }),
+        payloadResponseOnly: true,
+        retryOnServiceExceptions: false,
+        resultPath: '$.result.mlflow',
+      }),
+      STORE_RETRIES,
+    );
+    const stopped = new Succeed(this, 'Stopped', { outputPath: '$.result' });
+    summarize.next(
+      new Choice(this, 'PublicationWanted')
+        .when(Condition.booleanEquals('$.result.publish', true), publish.next(stopped))
+        .otherwise(stopped),
+    );
     const next = new Choice(this, 'AllEnded', {
       comment: 'A replay without a plan, or with its results, has nothing to end',
     })

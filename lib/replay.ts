@@ -111,6 +111,7 @@ export class Replay extends Construct {
       replay: this.stateMachine,
       stopper: this.stopper.function,
       summarizer: this.summarizer.function,
+      publisher: this.publisher.function,
     });
   }
 
@@ -131,7 +132,7 @@ export class Replay extends Construct {
     });
     grantReplayTargets(this.replayer.role, settings);
     grantWork(workBucket, this.evaluator.role, {
-      read: ['replayPlan', 'replayShards', 'replayEvaluations'],
+      read: ['replayPlan', 'replayShards', 'replayEvaluations', 'replayStop'],
       write: ['replayEvaluations'],
     });
     grantJudge(this.evaluator.role, settings);

@@ -45,7 +45,7 @@ it.each<[string, Line[]]>([
     'ReplayEvaluationRole',
     [
       logsTo('ReplayEvaluationLogs'),
-      [['s3:GetObject'], work('plan.json', 'shards/*', 'evaluations/*')],
+      [['s3:GetObject'], work('plan.json', 'shards/*', 'evaluations/*', 'stop.json')],
       [['s3:PutObject'], work('evaluations/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['bedrock:InvokeModel'], [PROFILE]],

@@ -48,6 +48,20 @@ it('has exactly these states', () => {
         InputPath: '$.stop.summarize',
         ResultPath: '$.result',
         Retry: storeRetries,
+        Next: 'PublicationWanted',
+      },
+      PublicationWanted: {
+        Type: 'Choice',
+        Choices: [{ Variable: '$.result.publish', BooleanEquals: true, Next: 'PublishStopped' }],
+        Default: 'Stopped',
+      },
+      PublishStopped: {
+        Type: 'Task',
+        Comment: expect.any(String),
+        Resource: lambda('ReplayPublicationFunction'),
+        Parameters: { 'run.$': '$.stop.summarize.run' },
+        ResultPath: '$.result.mlflow',
+        Retry: storeRetries,
         Next: 'Stopped',
       },
       Stopped: { Type: 'Succeed', OutputPath: '$.result' },
@@ -114,7 +128,10 @@ it.each<[string, Line[]]>([
     // It has no Map: nothing of the work bucket is its own business.
     'ReplayStoppingRole',
     [
-      [['lambda:InvokeFunction'], ['<ReplayStopFunction.Arn>', '<ReplaySummaryFunction.Arn>']],
+      [
+        ['lambda:InvokeFunction'],
+        ['<ReplayStopFunction.Arn>', '<ReplaySummaryFunction.Arn>', '<ReplayPublicationFunction.Arn>'],
+      ],
       [expect.arrayContaining(['logs:CreateLogDelivery']), ['*']],
     ],
   ],
@@ -130,5 +147,10 @@ it('only the stopper writes the order to stop, and those who have to end by it r
       .filter(([, lines]) => lines.some(([actions, on]) => actions.includes(action) && on.includes(mark)))
       .map(([role]) => role);
   expect(users('s3:PutObject')).toEqual(['ReplayStopRole']);
-  expect(users('s3:GetObject').toSorted()).toEqual(['ReplayPlanRole', 'ReplayShardRole', 'ReplaySummaryRole']);
+  expect(users('s3:GetObject').toSorted()).toEqual([
+    'ReplayEvaluationRole',
+    'ReplayPlanRole',
+    'ReplayShardRole',
+    'ReplaySummaryRole',
+  ]);
 });
