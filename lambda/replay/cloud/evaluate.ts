@@ -12,7 +12,6 @@ import { traceExchanges } from './evaluate-traces.ts';
 import { SHARD_FILES } from './keys.ts';
 import type { ReplayPlan } from './plan.ts';
 import { type EvaluationProgress, ProgressFile } from './progress.ts';
-import { StopWatch } from './stop.ts';
 
 export interface EvaluateReplayDependencies {
   storage: Storage;
@@ -38,8 +37,8 @@ export interface ShardWork {
   remainingMs(): number;
 }
 
-/** Whether a step has come to its end, the time has, or the replay was stopped. */
-export type StepEnd = 'done' | 'outOfTime' | 'stopped';
+/** Whether a step has come to its end, or the time has. */
+export type StepEnd = 'done' | 'outOfTime';
 
 /**
  * @throws RetryableError `MlflowUnavailable`, `JudgeThrottled`, … when nothing more can be done now, after what was paid for
@@ -77,23 +76,19 @@ async function evaluate(
   if (!(await storage.head(bucket, `${prefix}${SHARD_FILES.result}`)))
     return { done: true, shard, traces: 0, judged: 0 };
   const progress = await file.read();
-  let stopped = false;
   if (!progress.done) {
     const before = JSON.stringify(progress);
     const work: ShardWork = { storage, plan, progress, file, remainingMs };
-    const end = await steps(work, prefix, deps);
-    progress.done = end === 'done';
-    stopped = end === 'stopped';
+    progress.done = (await steps(work, prefix, deps)) === 'done';
     if (progress.done) await file.save(progress, {});
-    else if (!stopped && JSON.stringify(progress) === before) {
+    else if (JSON.stringify(progress) === before) {
       const facts = { where: `shard ${shard} of ${run}` };
       throw new RetryableError('ChunkOutOfTime', 'The shard needs longer for one step than this Lambda has', facts);
     }
   }
   const { better, same, worse, undecided, failed } = progress.pairs.judged;
   const judged = better + same + worse + undecided + failed;
-  // Nobody is to call again, though the summary finds that not all was done.
-  return { done: progress.done || stopped, shard, traces: progress.traces.written, judged };
+  return { done: progress.done, shard, traces: progress.traces.written, judged };
 }
 
 async function steps(work: ShardWork, prefix: string, deps: EvaluateReplayDependencies): Promise<StepEnd> {
@@ -105,17 +100,10 @@ async function steps(work: ShardWork, prefix: string, deps: EvaluateReplayDepend
     if ((await traceExchanges(work, await object(SPOOL_FILE), ports)) === 'outOfTime') return 'outOfTime';
   }
   if (!plan.judge) return 'done';
-  // As on the command line, the judge is paid for no replay that was stopped.
-  const stop = new StopWatch(work.storage, deps.workBucket, plan.run);
-  if (await stop.look()) return 'stopped';
   const limit = deps.limit(budgetRun(plan.run), plan.judge.budgetUsd === 0 ? undefined : plan.judge.budgetUsd);
   try {
-    stop.watch();
-    const watched = { ...work, remainingMs: () => (stop.signal.aborted ? 0 : work.remainingMs()) };
-    const end = await judgePairs(watched, await object(REPLIES_FILE), await deps.judge(), limit);
-    return end === 'outOfTime' && stop.signal.aborted ? 'stopped' : end;
+    return await judgePairs(work, await object(REPLIES_FILE), await deps.judge(), limit);
   } finally {
-    stop.close();
     await limit?.close();
   }
 }
