@@ -65,6 +65,14 @@ export const replayInputSchema = z.strictObject({
   ...optionFields,
   /** Match each reply with the captured one. Default `false`. */
   compare: z.boolean().optional(),
+  /** Ask the stack's judge about the replies that differ; implies `compare`. Default `false`. */
+  judge: z.boolean().optional(),
+  /** Most that this replay may spend on the judge, US dollars, within the daily budget; 0: no limit of its own. Default 20. */
+  judgeBudgetUsd: z.number().min(0).optional(),
+  /** A run in MLflow with figures, parameters and files, and a trace for each request. Default `false`. */
+  mlflow: z.boolean().optional(),
+  /** Name of the MLflow experiment. Default: that of the captures, with `-replays`. */
+  experiment: z.string().min(1).optional(),
   /** Keep requests and replies as they went over the wire. Default `false`. */
   raw: z.boolean().optional(),
   /** Plan, count and estimate; send nothing. Default `false`. */

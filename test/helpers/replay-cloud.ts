@@ -10,14 +10,25 @@ import {
 } from '@aws-sdk/client-s3';
 import { type LambdaEnvironment, readEnvironment } from '../../lambda/common/environment.ts';
 import { Storage } from '../../lambda/common/storage.ts';
+import type { ModelCheck } from '../../lambda/judge/model-check.ts';
+import type { SpendingLimit } from '../../lambda/judge/spending-limit.ts';
+import type { Judge } from '../../lambda/judge/types.ts';
 import type { MlflowClient } from '../../lambda/mlflow/client.ts';
 import { type ReplayEnvironment, readReplayEnvironment } from '../../lambda/replay/cloud/environment.ts';
+import { evaluateReplay } from '../../lambda/replay/cloud/evaluate.ts';
 import { START_LEAD_MS } from '../../lambda/replay/cloud/limits.ts';
 import type { ReplayPlan } from '../../lambda/replay/cloud/plan.ts';
 import { planReplay } from '../../lambda/replay/cloud/plan-replay.ts';
+import { publishReplay } from '../../lambda/replay/cloud/publish-replay.ts';
 import { replayShard, type ShardCounts } from '../../lambda/replay/cloud/shard.ts';
 import { summarizeReplay } from '../../lambda/replay/cloud/summarize.ts';
-import { type ReplayPlanResult, replayKeys, type SummarizeReplayResult } from '../../lambda/replay-contract.ts';
+import {
+  type EvaluateReplayResult,
+  type PublishReplayResult,
+  type ReplayPlanResult,
+  replayKeys,
+  type SummarizeReplayResult,
+} from '../../lambda/replay-contract.ts';
 import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
 import type { ReplayRecord } from './replay.ts';
 
@@ -45,6 +56,9 @@ export class CloudReplays {
     EVALUATION_BUDGET_USD: '0',
   });
   mlflow: () => Promise<MlflowClient> = () => Promise.reject(new Error('This test has no MLflow'));
+  judge: () => Promise<Judge> = () => Promise.reject(new Error('This test has no judge'));
+  limit: (run: string, runUsd?: number) => SpendingLimit | undefined = () => undefined;
+  checkJudgeModel: () => Promise<ModelCheck | undefined> = async () => undefined;
   #runs = 0;
 
   private constructor(aws: MiniStack) {
@@ -97,8 +111,8 @@ export class CloudReplays {
       .map((line) => JSON.parse(line) as T);
   }
 
-  run(input: object, environment: Partial<ReplayEnvironment> = {}): CloudRun {
-    return new CloudRun(this, input, { ...this.environment, ...environment }, `run-${this.#runs++}`);
+  run(input: object, environment: Partial<ReplayEnvironment> = {}, name = `run-${this.#runs++}`): CloudRun {
+    return new CloudRun(this, input, { ...this.environment, ...environment }, name);
   }
 }
 
@@ -127,11 +141,7 @@ export class CloudRun {
       {
         storage,
         environment: this.#environment,
-        evaluation: {
-          settings: this.#cloud.settings,
-          mlflow: this.#cloud.mlflow,
-          checkJudgeModel: async () => undefined,
-        },
+        evaluation: this.#cloud,
         remainingMs: typeof remainingMs === 'number' ? () => remainingMs : remainingMs,
         now: () => Date.now() - START_LEAD_MS + startsInMs,
       },
@@ -151,6 +161,17 @@ export class CloudRun {
     );
   }
 
+  /** One call of EvaluateReplay. @param remainingMs asked again and again */
+  evaluate(shard: number, remainingMs: () => number = () => PLENTY_MS): Promise<EvaluateReplayResult> {
+    const { storage, mlflow, judge, limit } = this.#cloud;
+    return evaluateReplay({ run: this.name, shard }, { storage, workBucket: WORK, mlflow, judge, limit, remainingMs });
+  }
+
+  publish(): Promise<PublishReplayResult> {
+    const { storage, mlflow } = this.#cloud;
+    return publishReplay({ run: this.#execution }, { storage, workBucket: WORK, mlflow });
+  }
+
   summarize(error?: { Error: string; Cause: string }, remainingMs = PLENTY_MS): Promise<SummarizeReplayResult> {
     const { storage } = this.#cloud;
     return summarizeReplay(
@@ -162,8 +183,13 @@ export class CloudRun {
   /** All of it, the shards at the same time. */
   async all(startsInMs: number): Promise<SummarizeReplayResult> {
     const { shards } = await this.plan(startsInMs);
-    await Promise.all(Array.from({ length: shards }, (_, shard) => this.shard(shard)));
+    await this.replay(shards);
     return this.summarize();
+  }
+
+  /** What the state machine does after planning, up to the summary. */
+  async replay(shards: number): Promise<void> {
+    await Promise.all(Array.from({ length: shards }, (_, shard) => this.shard(shard)));
   }
 
   result(name: string): Promise<string> {

@@ -55,6 +55,7 @@ export async function judgePairs(
   const signal = AbortSignal.timeout(Math.max(1, work.remainingMs() - SAVE_RESERVE_MS));
   const goOn = (): boolean => work.remainingMs() >= PAIR_RESERVE_MS;
   while (pairs.offset < replies.size) {
+    if (await work.isStopped()) return 'stopped';
     if (!goOn()) return 'outOfTime';
     const batch = await nextBatch(lines, new Set(pairs.ahead));
     const settings = { judge, signal, goOn, ...(limit === undefined ? {} : { limit }) };

@@ -12,6 +12,7 @@ import { traceExchanges } from './evaluate-traces.ts';
 import { SHARD_FILES } from './keys.ts';
 import type { ReplayPlan } from './plan.ts';
 import { type EvaluationProgress, ProgressFile } from './progress.ts';
+import { stopMark } from './stop.ts';
 
 export interface EvaluateReplayDependencies {
   storage: Storage;
@@ -35,10 +36,11 @@ export interface ShardWork {
   progress: EvaluationProgress;
   file: ProgressFile;
   remainingMs(): number;
+  isStopped(): Promise<boolean>;
 }
 
-/** Whether a step has come to its end, or the time has. */
-export type StepEnd = 'done' | 'outOfTime';
+/** Whether a step has come to its end, or the time has, or the replay was stopped: then no judge is paid any more. */
+export type StepEnd = 'done' | 'outOfTime' | 'stopped';
 
 /**
  * @throws RetryableError `MlflowUnavailable`, `JudgeThrottled`, … when nothing more can be done now, after what was paid for
@@ -76,19 +78,22 @@ async function evaluate(
   if (!(await storage.head(bucket, `${prefix}${SHARD_FILES.result}`)))
     return { done: true, shard, traces: 0, judged: 0 };
   const progress = await file.read();
+  let end: StepEnd = 'done';
   if (!progress.done) {
     const before = JSON.stringify(progress);
-    const work: ShardWork = { storage, plan, progress, file, remainingMs };
-    progress.done = (await steps(work, prefix, deps)) === 'done';
+    const isStopped = async (): Promise<boolean> => (await stopMark(storage, bucket, run)) !== undefined;
+    end = await steps({ storage, plan, progress, file, remainingMs, isStopped }, prefix, deps);
+    progress.done = end === 'done';
     if (progress.done) await file.save(progress, {});
-    else if (JSON.stringify(progress) === before) {
+    else if (end === 'outOfTime' && JSON.stringify(progress) === before) {
       const facts = { where: `shard ${shard} of ${run}` };
       throw new RetryableError('ChunkOutOfTime', 'The shard needs longer for one step than this Lambda has', facts);
     }
   }
   const { better, same, worse, undecided, failed } = progress.pairs.judged;
   const judged = better + same + worse + undecided + failed;
-  return { done: progress.done, shard, traces: progress.traces.written, judged };
+  // Of a replay that was stopped there is nothing left to be done, and the summary says that it is not done.
+  return { done: end !== 'outOfTime', shard, traces: progress.traces.written, judged };
 }
 
 async function steps(work: ShardWork, prefix: string, deps: EvaluateReplayDependencies): Promise<StepEnd> {
@@ -97,7 +102,8 @@ async function steps(work: ShardWork, prefix: string, deps: EvaluateReplayDepend
   if (plan.mlflow) {
     const { experiment, runId } = plan.mlflow;
     const ports = { client: await deps.mlflow(), experiment, runId };
-    if ((await traceExchanges(work, await object(SPOOL_FILE), ports)) === 'outOfTime') return 'outOfTime';
+    const end = await traceExchanges(work, await object(SPOOL_FILE), ports);
+    if (end !== 'done') return end;
   }
   if (!plan.judge) return 'done';
   const limit = deps.limit(budgetRun(plan.run), plan.judge.budgetUsd === 0 ? undefined : plan.judge.budgetUsd);

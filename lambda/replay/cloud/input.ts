@@ -2,7 +2,7 @@
 import type * as z from 'zod';
 import { PermanentError, PipelineError } from '../../common/errors.ts';
 import { type ReplayInput, replayInputSchema } from '../../replay-contract.ts';
-import { checkOptions, DEFAULT_OPTIONS, type ReplayOptions } from '../options.ts';
+import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../options.ts';
 import type { CaptureWindow } from '../replay.ts';
 import type { ReplayEnvironment } from './environment.ts';
 
@@ -10,7 +10,7 @@ const ALLOWED =
   '{"target":{"endpoint":…} or {"url":…}, "source":{"bucket","prefix","from","to"}, and the options of the command ' +
   'line: startOffsetMs, endOffsetMs, autoOffset, speedup, spreadSameSecond, concurrency, requestRate, arrivalPattern, ' +
   'maxConcurrency, warmup, timeout, cancellationRate, cancellationDelay, repeat, requestCount, randomSeed, model, set, ' +
-  'stream, goodput, sliceDuration, maxErrorRate, compare, raw, dryRun, shard}';
+  'stream, goodput, sliceDuration, maxErrorRate, compare, judge, judgeBudgetUsd, mlflow, experiment, raw, dryRun, shard}';
 
 /** A checked input with every default filled in. */
 export interface ReplayJob {
@@ -43,7 +43,10 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
   const parsed = replayInputSchema.safeParse(raw);
   if (!parsed.success) throw invalid(problemsOf(parsed.error.issues).join('; '));
   const input = parsed.data;
-  const { source = {}, target, compare, raw: keepRaw, dryRun, shard, ...given } = input;
+  const { source = {}, target, compare, raw: keepRaw, dryRun, shard, ...more } = input;
+  const { judge, judgeBudgetUsd, mlflow, experiment, ...given } = more;
+  if (judgeBudgetUsd !== undefined && !judge) throw invalid('judgeBudgetUsd: there is no judge without "judge": true');
+  if (experiment !== undefined && !mlflow) throw invalid('experiment: there is no MLflow without "mlflow": true');
   const options: ReplayOptions = { ...DEFAULT_OPTIONS, ...given };
   try {
     checkOptions(options);
@@ -66,7 +69,10 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
     window,
     target,
     options,
-    compare: compare ?? false,
+    // What the judge is asked about are the replies that differ.
+    compare: (compare ?? false) || (judge ?? false),
+    ...(judge ? { judge: { budgetUsd: judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD } } : {}),
+    ...(mlflow ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
     raw: keepRaw ?? false,
     dryRun: dryRun ?? false,
     shard: shard ?? {},

@@ -106,14 +106,15 @@ export function failureOf(
   const gone = missing(collected);
   const map = error?.Error ? `${error.Error}: ${error.Cause}` : undefined;
   const { stop, wasCancelled } = collected;
-  if (stop && wasCancelled) {
+  const notJudged = notEvaluated(evaluations);
+  if (stop && (wasCancelled || notJudged.length > 0)) {
     const stopped = `The replay was stopped at ${new Date(stop.atMs).toISOString()}`;
-    const rest = [...gone, ...notEvaluated(evaluations), ...(map ? [map] : [])];
+    const rest = [...gone, ...notJudged, ...(map ? [map] : [])];
     return { error: 'ReplayCancelled', cause: [stopped, ...rest].join('; ') };
   }
   if (gone.length > 0) return { error: 'ReplayIncomplete', cause: [...gone, ...(map ? [map] : [])].join('; ') };
   if (error?.Error) return { error: error.Error, cause: error.Cause };
-  const [unevaluated] = notEvaluated(evaluations);
+  const [unevaluated] = notJudged;
   if (unevaluated !== undefined) return { error: 'ReplayNotEvaluated', cause: unevaluated };
   const { completed, failed, succeeded } = collected.stats;
   const rate = completed === 0 ? 0 : (100 * failed) / completed;

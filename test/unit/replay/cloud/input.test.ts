@@ -56,7 +56,20 @@ test('defaults are those of the command line and of the stack', () => {
   expect(source).toEqual({ bucket: 'captures', prefix: 'my-endpoint/x/' });
 });
 
+test('the judge implies the comparison, and both switches have the command line’s defaults', () => {
+  expect(parse({ target: URL_TARGET, judge: true })).toMatchObject({ compare: true, judge: { budgetUsd: 20 } });
+  expect(parse({ target: URL_TARGET, judge: true, judgeBudgetUsd: 0 }).judge).toEqual({ budgetUsd: 0 });
+  expect(parse({ target: URL_TARGET, mlflow: true }).mlflow).toEqual({});
+  expect(parse({ target: URL_TARGET, mlflow: true, experiment: 'x' }).mlflow).toEqual({ experiment: 'x' });
+  const neither = parse({ target: URL_TARGET, judge: false, mlflow: false });
+  expect([neither.compare, neither.judge, neither.mlflow]).toEqual([false, undefined, undefined]);
+});
+
 test.each<[string, unknown, RegExp]>([
+  ['a budget for no judge', { target: URL_TARGET, judgeBudgetUsd: 5 }, /judgeBudgetUsd: there is no judge/],
+  ['a negative budget', { target: URL_TARGET, judge: true, judgeBudgetUsd: -1 }, /judgeBudgetUsd/],
+  ['an experiment for no MLflow', { target: URL_TARGET, experiment: 'x' }, /experiment: there is no MLflow/],
+  ['another judge than the stack’s', { target: URL_TARGET, judge: true, judgeModel: 'm' }, /judgeModel/],
   ['no object', 'replay', /expected object/],
   ['no target', {}, /target/],
   ['an unknown option', { target: URL_TARGET, speed: 2 }, /speed/],

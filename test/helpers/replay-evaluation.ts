@@ -1,0 +1,162 @@
+/** What follows a replay in the cloud: a real MLflow server, the stand-in judge over HTTP, the budget's table in the emulator. */
+import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { readEnvironment } from '../../lambda/common/environment.ts';
+import { budgetTable } from '../../lambda/contract.ts';
+import { createBudget, readSpending, runScope } from '../../lambda/judge/budget.ts';
+import { createJudge } from '../../lambda/judge/create-judge.ts';
+import { priceOptions } from '../../lambda/judge/estimate.ts';
+import { priceCall } from '../../lambda/judge/prices.ts';
+import { createMlflowClient, type MlflowClient } from '../../lambda/mlflow/client.ts';
+import { budgetRun } from '../../lambda/replay/cloud/evaluate.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
+import { mlflowEnvironment } from '../../local/python-presets.ts';
+import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import { type MisbehavingServer, startMisbehavingServer } from './misbehaving-server.ts';
+import { type MlflowReader, startMlflowReader } from './mlflow-reader.ts';
+import { CAPTURES, CloudReplays, type CloudRun, PREFIX, WORK } from './replay-cloud.ts';
+
+const TABLE = 'budget';
+const JUDGE = 'openai:/stand-in';
+/** US dollars per million tokens. */
+export const JUDGE_PRICES = JSON.stringify({ [JUDGE]: { input: 1, output: 5 } });
+export const JUDGE_MODEL = JUDGE;
+
+export interface RunInMlflow {
+  info: { run_id: string; run_name: string; status: string; end_time?: number; artifact_uri: string };
+  data: {
+    metrics?: { key: string; value: number }[];
+    params?: { key: string; value: string }[];
+    tags?: { key: string; value: string }[];
+  };
+}
+
+export class EvaluatedReplays {
+  readonly cloud: CloudReplays;
+  readonly mlflow: MlflowServer;
+  readonly standIn: StandInJudge;
+  /** In front of MLflow and of the judge: they pass everything on, until a test says otherwise. */
+  readonly mlflowProxy: MisbehavingServer;
+  readonly judgeProxy: MisbehavingServer;
+  readonly client: MlflowClient;
+  readonly reader: MlflowReader;
+  readonly #dynamo: DynamoDBClient;
+
+  private constructor(
+    parts: Pick<EvaluatedReplays, 'cloud' | 'mlflow' | 'standIn' | 'mlflowProxy' | 'judgeProxy'>,
+    reader: MlflowReader,
+  ) {
+    this.cloud = parts.cloud;
+    this.mlflow = parts.mlflow;
+    this.standIn = parts.standIn;
+    this.mlflowProxy = parts.mlflowProxy;
+    this.judgeProxy = parts.judgeProxy;
+    this.reader = reader;
+    const { aws } = parts.cloud;
+    const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+    this.#dynamo = new DynamoDBClient({ endpoint: aws.url, region: aws.region, credentials });
+    const retry = { attempts: 3, baseMs: 5, capMs: 20 };
+    this.client = createMlflowClient({ trackingUri: this.mlflowProxy.url, retry, s3: parts.cloud.s3 });
+    const settings = readEnvironment({
+      STACK_PREFIX: 'test',
+      WORK_BUCKET: WORK,
+      SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
+      DATA_CAPTURE_S3_BUCKET: CAPTURES,
+      DATA_CAPTURE_S3_PREFIX: PREFIX,
+      MLFLOW_TRACKING_URI: this.mlflowProxy.url,
+      MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
+      BEDROCK_MODEL_ID: JUDGE,
+      JUDGE_PRICES,
+      EVALUATION_BUDGET_USD: '20',
+    });
+    const prices = priceOptions(settings);
+    this.cloud.settings = settings;
+    this.cloud.mlflow = async () => this.client;
+    this.cloud.judge = async () =>
+      createJudge({
+        model: JUDGE,
+        baseUrl: `${this.judgeProxy.url}/v1`,
+        apiKey: 'k',
+        priceCall: (model, usage) => priceCall(model, usage, prices),
+        retry: { baseMs: 1, capMs: 5, maxAttempts: 3 },
+      });
+    this.cloud.limit = (run, runUsd) =>
+      createBudget({ client: this.#dynamo, table: TABLE, dailyUsd: settings.EVALUATION_BUDGET_USD, runUsd, run });
+  }
+
+  static async start(): Promise<EvaluatedReplays> {
+    const [cloud, mlflow, standIn] = await Promise.all([
+      CloudReplays.start(),
+      startMlflowServer(),
+      startStandInJudge(),
+    ]);
+    const mlflowProxy = await startMisbehavingServer({ upstream: mlflow.url });
+    const judgeProxy = await startMisbehavingServer({ upstream: standIn.url });
+    const reader = startMlflowReader(await mlflowEnvironment(), mlflow.url);
+    const all = new EvaluatedReplays({ cloud, mlflow, standIn, mlflowProxy, judgeProxy }, reader);
+    await all.#dynamo.send(
+      new CreateTableCommand({
+        TableName: TABLE,
+        BillingMode: 'PAY_PER_REQUEST',
+        AttributeDefinitions: [{ AttributeName: budgetTable.partitionKey, AttributeType: 'S' }],
+        KeySchema: [{ AttributeName: budgetTable.partitionKey, KeyType: 'HASH' }],
+      }),
+    );
+    return all;
+  }
+
+  async stop(): Promise<void> {
+    this.client.close();
+    this.#dynamo.destroy();
+    await this.reader.close();
+    await this.mlflowProxy.stop();
+    await this.judgeProxy.stop();
+    await this.standIn.close();
+    await this.mlflow.stop();
+    await this.cloud.stop();
+  }
+
+  /** Everything works again, and nothing has been asked yet. */
+  heal(): void {
+    for (const proxy of [this.mlflowProxy, this.judgeProxy]) {
+      proxy.rule(() => undefined);
+      proxy.requests.length = 0;
+    }
+  }
+
+  /** What the account of the replay says was paid, US dollars. */
+  async paidUsd(run: CloudRun): Promise<number> {
+    const { spentUsd } = await readSpending({ client: this.#dynamo, table: TABLE }, runScope(budgetRun(run.name)));
+    return spentUsd;
+  }
+
+  /** Calls EvaluateReplay until the shard is done, as the state machine does. */
+  async evaluateAll(run: CloudRun, shards: number): Promise<void> {
+    for (let shard = 0; shard < shards; shard++) {
+      while (!(await run.evaluate(shard)).done);
+    }
+  }
+
+  async api<T = Record<string, unknown>>(path: string, body?: object): Promise<T> {
+    const reply = await fetch(`${this.mlflow.url}/api/${path}`, {
+      ...(body ? { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } } : {}),
+    });
+    if (!reply.ok) throw new Error(`${path}: ${reply.status} ${await reply.text()}`);
+    return (await reply.json()) as T;
+  }
+
+  async experimentId(name: string): Promise<string> {
+    type Reply = { experiment: { experiment_id: string } };
+    const query = new URLSearchParams({ experiment_name: name }).toString();
+    return (await this.api<Reply>(`2.0/mlflow/experiments/get-by-name?${query}`)).experiment.experiment_id;
+  }
+
+  /** Runs of a replay, by the tag that people find it by. */
+  async runsOf(name: string, experiment = 'my-endpoint-replays'): Promise<RunInMlflow[]> {
+    const found = await this.api<{ runs?: RunInMlflow[] }>('2.0/mlflow/runs/search', {
+      experiment_ids: [await this.experimentId(experiment)],
+    });
+    return (found.runs ?? []).filter(({ data }) =>
+      data.tags?.some(({ key, value }) => key === 'replay_run' && value === name),
+    );
+  }
+}
