@@ -62,6 +62,9 @@ export interface Collected extends MeasuredRun {
   files: Map<string, { shard: number; object: ObjectFacts; firstStartMs: number }[]>;
 }
 
+/** Results of half a megabyte that are read at a time: one after the other, S3 would keep a thousand of them a minute. */
+const RESULTS_AHEAD = 8;
+
 /** A shard that begins later than this is named; less is in the figures of the schedule's lag. */
 const LATE_MS = 100;
 
@@ -91,10 +94,21 @@ export async function collectShards(storage: Storage, bucket: string, plan: Repl
     warmFailures: 0,
     files: new Map(),
   };
-  for (const { shard, requests } of shards) {
-    const files = objects.get(shard);
+  const resultOf = (shard: number): Promise<ShardResult | undefined> => {
     const key = `${replayKeys.shardPrefix(run, shard)}${SHARD_FILES.result}`;
-    const result = files?.has(SHARD_FILES.result) ? await storage.getJson<ShardResult>(bucket, key) : undefined;
+    return objects.get(shard)?.has(SHARD_FILES.result) ? storage.getJson(bucket, key) : Promise.resolve(undefined);
+  };
+  const ahead: Promise<ShardResult | undefined>[] = [];
+  let asked = 0;
+  for (const { shard, requests } of shards) {
+    for (; asked < shards.length && ahead.length < RESULTS_AHEAD; asked++) {
+      const result = resultOf(shards[asked]?.shard ?? 0);
+      // What goes wrong is thrown when its turn comes.
+      result.catch(() => {});
+      ahead.push(result);
+    }
+    const result = await ahead.shift();
+    const files = objects.get(shard);
     if (!result) {
       const failure = files?.has(SHARD_FILES.failure)
         ? await storage.getJson<{ name: string; message: string }>(

@@ -5,8 +5,13 @@ const LF = 0x0a;
 /** Of a file at a time; where many shards are merged, less. */
 const BLOCK_BYTES = 1024 * 1024;
 const LEAST_BLOCK_BYTES = 64 * 1024;
-/** All blocks of a merge together. */
+/** All blocks of a merge together: of each file the one that is read, and the next, which is on its way. */
 const MERGE_BYTES = 128 * 1024 * 1024;
+/**
+ * Files that are asked for before their turn. S3 takes some 30 ms to the first byte: one file after the other, a thousand
+ * shards would wait half a minute for each kind of file.
+ */
+const FILES_AHEAD = 16;
 
 /** The lines of one object, without their endings; a line is valid until the next is asked for. */
 export class ObjectLines {
@@ -15,19 +20,23 @@ export class ObjectLines {
   readonly #blockBytes: number;
   #bytes: Buffer = Buffer.alloc(0);
   #at = 0;
-  #position: number;
+  /** End of what is in memory, and of what was asked for. */
+  #loaded: number;
+  #asked: number;
+  #ahead: Promise<Buffer[]> | undefined;
 
   /** @param start first byte of the first line that is read */
   constructor(storage: Storage, object: ObjectFacts, blockBytes = BLOCK_BYTES, start = 0) {
     this.#storage = storage;
     this.#object = object;
     this.#blockBytes = blockBytes;
-    this.#position = start;
+    this.#loaded = start;
+    this.#asked = start;
   }
 
   /** First byte of the line that is read next. */
   get offset(): number {
-    return this.#position - (this.#bytes.length - this.#at);
+    return this.#loaded - (this.#bytes.length - this.#at);
   }
 
   /** @returns `undefined` at the end */
@@ -40,7 +49,7 @@ export class ObjectLines {
         return line;
       }
       const rest = this.#bytes.subarray(this.#at);
-      if (this.#position >= this.#object.size) {
+      if (this.#loaded >= this.#object.size) {
         this.#bytes = Buffer.alloc(0);
         this.#at = 0;
         return rest.length > 0 ? rest : undefined;
@@ -51,10 +60,27 @@ export class ObjectLines {
     }
   }
 
+  /** Asks for the next block, if there is one, before it is needed. */
+  prefetch(): void {
+    if (this.#ahead || this.#asked >= this.#object.size) return;
+    this.#ahead = this.#fetch();
+    // What goes wrong is thrown when its turn comes.
+    this.#ahead.catch(() => {});
+  }
+
   async #block(): Promise<Buffer[]> {
-    const start = this.#position;
+    this.prefetch();
+    const chunks = (await this.#ahead) ?? [];
+    this.#ahead = undefined;
+    this.#loaded = this.#asked;
+    this.prefetch();
+    return chunks;
+  }
+
+  async #fetch(): Promise<Buffer[]> {
+    const start = this.#asked;
     const end = Math.min(this.#object.size, start + this.#blockBytes) - 1;
-    this.#position = end + 1;
+    this.#asked = end + 1;
     const chunks: Buffer[] = [];
     for await (const chunk of await this.#storage.read(this.#object, { start, end })) chunks.push(chunk as Buffer);
     return chunks;
@@ -63,8 +89,9 @@ export class ObjectLines {
 
 /** All lines of the objects, one object after the other. */
 export async function* linesOf(storage: Storage, objects: readonly ObjectFacts[]): AsyncGenerator<Buffer> {
-  for (const object of objects) {
-    const lines = new ObjectLines(storage, object);
+  const all = objects.map((object) => new ObjectLines(storage, object));
+  for (const [i, lines] of all.entries()) {
+    for (const next of all.slice(i, i + FILES_AHEAD)) next.prefetch();
     for (let line = await lines.next(); line !== undefined; line = await lines.next()) yield line;
   }
 }
@@ -78,8 +105,7 @@ export interface MergeSource {
 interface Open {
   key: number;
   ordinal: number;
-  object: ObjectFacts;
-  lines?: ObjectLines;
+  lines: ObjectLines;
   line?: Buffer;
 }
 
@@ -93,11 +119,21 @@ export async function* mergeLines(
   sources: readonly MergeSource[],
   keyOf: (line: Buffer) => number,
 ): AsyncGenerator<Buffer> {
-  const blockBytes = Math.max(LEAST_BLOCK_BYTES, Math.min(BLOCK_BYTES, Math.floor(MERGE_BYTES / sources.length)));
-  const heap = new MergeHeap(sources.map(({ object, leastKey }, ordinal) => ({ key: leastKey, ordinal, object })));
+  const bytesOfEach = Math.floor(MERGE_BYTES / 2 / sources.length);
+  const blockBytes = Math.max(LEAST_BLOCK_BYTES, Math.min(BLOCK_BYTES, bytesOfEach));
+  const inOrder = sources
+    .map(({ object, leastKey }, ordinal): Open => {
+      return { key: leastKey, ordinal, lines: new ObjectLines(storage, object, blockBytes) };
+    })
+    .sort((a, b) => a.key - b.key || a.ordinal - b.ordinal);
+  // A sorted list is a heap.
+  const heap = new MergeHeap([...inOrder]);
+  let asked = 0;
+  const askNext = (): void => inOrder[asked++]?.lines.prefetch();
+  while (asked < FILES_AHEAD) askNext();
   for (let top = heap.top; top; top = heap.top) {
     if (top.line) yield top.line;
-    top.lines ??= new ObjectLines(storage, top.object, blockBytes);
+    else askNext();
     top.line = await top.lines.next();
     if (top.line) top.key = keyOf(top.line);
     heap.settle(top.line !== undefined);
@@ -108,9 +144,9 @@ export async function* mergeLines(
 class MergeHeap {
   readonly #items: Open[];
 
+  /** @param items sorted */
   constructor(items: Open[]) {
-    // A sorted list is a heap.
-    this.#items = items.toSorted((a, b) => a.key - b.key || a.ordinal - b.ordinal);
+    this.#items = items;
   }
 
   get top(): Open | undefined {

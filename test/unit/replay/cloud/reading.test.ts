@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { coalesce, RangeReader } from '../../../../lambda/replay/cloud/range-reader.ts';
 import type { CaptureObject } from '../../../../lambda/replay/cloud/schedule-file.ts';
-import { linesOf, mergeLines } from '../../../../lambda/replay/cloud/shard-lines.ts';
+import { linesOf, mergeLines, ObjectLines } from '../../../../lambda/replay/cloud/shard-lines.ts';
 import { scanBlocks, scanLines } from '../../../../lambda/replay/source/lines.ts';
 import type { IndexEntry } from '../../../../lambda/replay/source/types.ts';
 import { MemoryStorage } from '../../../helpers/memory-storage.ts';
@@ -131,6 +131,38 @@ describe('lines of shards', () => {
       }),
       { numRuns: 60 },
     );
+  });
+
+  test('are asked for ahead: of files before their turn, and of blocks before the one that is read is at its end', async () => {
+    const memory = new MemoryStorage();
+    const long = Array.from({ length: 3 }, (_, i) => `${i} `.padEnd(1024 * 1024, 'x')).join('\n');
+    const objects = Array.from({ length: 40 }, (_, i) => memory.put(`s${i}`, i === 0 ? long : `${i + 10}\n`));
+    const keyOf = (line: Buffer): number => Number.parseInt(line.toString('latin1', 0, 4), 10);
+    const sources = objects.map((own) => ({ object: own, leastKey: 0 }));
+    for (const lines of [linesOf(memory.storage, objects), mergeLines(memory.storage, sources, keyOf)]) {
+      memory.reads.length = 0;
+      await lines.next();
+      const keys = memory.reads.map((read) => read.split(' ')[0]);
+      expect(new Set(keys).size).toBeGreaterThanOrEqual(16);
+      expect(keys.filter((key) => key === 's0').length).toBeGreaterThanOrEqual(2);
+      let left = 0;
+      for await (const _ of lines) left++;
+      expect(left).toBe(41);
+    }
+  });
+
+  test('can be gone on with where they were left, whatever was read ahead', async () => {
+    const memory = new MemoryStorage();
+    const lines = Array.from({ length: 60 }, (_, i) => `${i}`.repeat(1 + (i % 5)));
+    const stored = memory.put('a', `${lines.join('\n')}\n`);
+    const first = new ObjectLines(memory.storage, stored, 16);
+    for (const [i, line] of lines.entries()) {
+      const rest = new ObjectLines(memory.storage, stored, 16, first.offset);
+      expect((await rest.next())?.toString()).toBe(line);
+      expect((await first.next())?.toString()).toBe(lines[i]);
+    }
+    expect(await first.next()).toBeUndefined();
+    expect(first.offset).toBe(stored.size);
   });
 
   test('longer lines than a block are whole', async () => {
