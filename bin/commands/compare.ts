@@ -2,7 +2,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import { STATISTICS } from '../../lambda/replay/compare/bootstrap.ts';
+import { type Difference, STATISTICS } from '../../lambda/replay/compare/bootstrap.ts';
 import { compareRuns, type RunsComparison } from '../../lambda/replay/compare/compare-runs.ts';
 import { COMPARED_METRICS, METRIC_TAGS, type RunData, readRun } from '../../lambda/replay/compare/run-data.ts';
 import {
@@ -24,6 +24,9 @@ interface CompareFlags {
   json?: boolean;
   report: boolean;
 }
+
+const EXIT_CROSSED = 1;
+const EXIT_NOT_COMPARED = 2;
 
 const HELP = `
 Thresholds (repeatable), each a bound on how much worse the second run may be:
@@ -97,17 +100,23 @@ async function compare(beforeDirectory: string, afterDirectory: string, flags: C
     await writeFile(output.replace(/json$/, 'html'), page);
   }
   console.log(flags.json ? json : await comparisonText(comparison, crossed, output));
-  if (crossed.length > 0) process.exitCode = 1;
+  if (crossed.length > 0) process.exitCode = EXIT_CROSSED;
+  if (comparison.judgeFailure) {
+    console.error(`The judge failed: ${comparison.judgeFailure.name}: ${comparison.judgeFailure.message}`);
+    process.exitCode = EXIT_NOT_COMPARED;
+  }
 }
 
 function latencies(run: RunData): Distribution {
   const distribution = new Distribution(1000);
-  for (const { values } of run.requests.values())
-    if (!Number.isNaN(values[0] ?? Number.NaN)) distribution.add(values[0] ?? 0);
+  for (const value of run.requests.column(METRIC_TAGS.indexOf('request_latency'))) distribution.add(value);
   return distribution;
 }
 
 const signed = (value: number): string => `${value >= 0 ? '+' : ''}${value.toFixed(2)}`;
+
+const intervalOf = ({ low, high, significant, tooFew }: Difference): string =>
+  tooFew ? 'too few requests' : `${signed(low)} … ${signed(high)}${significant ? ' *' : ''}`;
 
 async function comparisonText(
   comparison: RunsComparison,
@@ -120,6 +129,9 @@ async function comparisonText(
     `before: ${before.run}, ${before.requests} requests, ${before.failed} failed`,
     `after: ${after.run}, ${after.requests} requests, ${after.failed} failed`,
     `in both: ${paired.requests}; newly failing ${paired.newlyFailing}, newly succeeding ${paired.newlySucceeding}`,
+    ...(paired.onlyBefore + paired.onlyAfter > 0
+      ? [`in one only: ${paired.onlyBefore} before, ${paired.onlyAfter} after`]
+      : []),
     ...comparison.notes,
     '',
     `${''.padEnd(44)}${['before', 'after', 'difference', '%'].map((name) => name.padStart(12)).join('')}  95% interval`,
@@ -135,9 +147,7 @@ async function comparisonText(
         found.relative === null ? '' : signed(found.relative * 100),
       ];
       const name = `${COMPARED_METRICS[metric].name} ${statistic}`;
-      lines.push(
-        `${name.padEnd(44)}${cells.map((cell) => cell.padStart(12)).join('')}  ${signed(found.low)} … ${signed(found.high)}${found.significant ? ' *' : ''}`,
-      );
+      lines.push(`${name.padEnd(44)}${cells.map((cell) => cell.padStart(12)).join('')}  ${intervalOf(found)}`);
     }
   }
   const points = [errorRate.before, errorRate.after, errorRate.difference]

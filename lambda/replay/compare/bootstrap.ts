@@ -14,8 +14,10 @@ export interface Difference {
   /** 95% confidence interval of the difference. */
   low: number;
   high: number;
-  /** The interval does not contain 0. */
+  /** The interval does not contain 0, and there are values enough to say so. */
   significant: boolean;
+  /** Set where there are too few values for an interval that means anything. */
+  tooFew?: true;
 }
 
 const QUANTILES: readonly [Statistic, number][] = [
@@ -30,6 +32,8 @@ const RESAMPLES = 1000;
 /** More values than this are sampled first; the intervals come out wider than they could be, never narrower. */
 export const MAX_VALUES = 20_000;
 const CONFIDENCE = 0.95;
+/** That all of five pairs differ in one direction happens by chance once in 16 times; of six, once in 32. */
+export const MIN_VALUES = 6;
 
 /** Values with the order of their size, so that a resample's quantiles need no sort. */
 class Sorted {
@@ -124,9 +128,14 @@ export function bootstrapDifferences(
     const end = to[s] ?? 0;
     const difference = end - start;
     const relative = start === 0 ? null : difference / start;
+    const enough = Math.min(before.length, after.length) >= MIN_VALUES;
+    const significant = enough && (low > 0 || high < 0);
     return [
       statistic,
-      { before: start, after: end, difference, relative, low, high, significant: low > 0 || high < 0 },
+      {
+        ...{ before: start, after: end, difference, relative, low, high, significant },
+        ...(enough ? {} : { tooFew: true }),
+      },
     ];
   });
   return Object.fromEntries(entries) as Record<Statistic, Difference>;

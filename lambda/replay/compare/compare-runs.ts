@@ -1,8 +1,13 @@
 /** Two runs of the same captures: what is faster, what is slower, what is worse. */
 import { join } from 'node:path';
-import { bootstrapDifferences, type Difference, type Statistic, shareDifference } from './bootstrap.ts';
+import { toNamedError } from '../../common/errors.ts';
+import { RecordReader } from '../source/record-reader.ts';
+import type { IndexEntry } from '../source/types.ts';
+import { bootstrapDifferences, type Difference, MIN_VALUES, type Statistic, shareDifference } from './bootstrap.ts';
 import { compareReplies } from './compare-replies.ts';
-import { type JudgeSettings, judgeAll, worthJudging } from './judge-replies.ts';
+import { jsonLines, parsed } from './json-lines.ts';
+import { type JudgeSettings, judgeAll, noneJudged, worthJudging } from './judge-replies.ts';
+import type { PairVerdict } from './pairwise.ts';
 import { type Quality, QualityTally, type RegressionRow } from './quality.ts';
 import { REPLIES_FILE, readReplies, replyMessageOf, replyText, type StoredReply } from './replies-file.ts';
 import { type ComparedMetric, METRIC_TAGS, type RunData } from './run-data.ts';
@@ -22,6 +27,8 @@ export interface RunsComparison {
   /** Requests whose latency grew most, ms. */
   slowed: { key: string; before: number; after: number }[];
   judgeUsd?: number | null;
+  /** Why the judge was asked no further. */
+  judgeFailure?: { name: string; message: string };
   notes: string[];
 }
 
@@ -83,17 +90,18 @@ function compareRequests(before: RunData, after: RunData, comparison: RunsCompar
   const { paired } = comparison;
   const pairs = METRIC_TAGS.map(() => ({ before: [] as number[], after: [] as number[] }));
   const slowed: RunsComparison['slowed'] = [];
-  for (const [key, was] of before.requests) {
-    const is = after.requests.get(key);
-    if (!is) {
+  for (const [key, was] of before.requests.entries()) {
+    const is = after.requests.row(key);
+    if (is === undefined) {
       paired.onlyBefore++;
       continue;
     }
     paired.requests++;
-    if (was.ok && !is.ok) paired.newlyFailing++;
-    if (!was.ok && is.ok) paired.newlySucceeding++;
+    const [wasOk, isOk] = [before.requests.isOk(was), after.requests.isOk(is)];
+    if (wasOk && !isOk) paired.newlyFailing++;
+    if (!wasOk && isOk) paired.newlySucceeding++;
     for (const [i, pair] of pairs.entries()) {
-      const [from, to] = [was.values[i] ?? Number.NaN, is.values[i] ?? Number.NaN];
+      const [from, to] = [before.requests.value(was, i), after.requests.value(is, i)];
       if (Number.isNaN(from) || Number.isNaN(to)) continue;
       pair.before.push(from);
       pair.after.push(to);
@@ -108,20 +116,18 @@ function compareRequests(before: RunData, after: RunData, comparison: RunsCompar
       pair && bootstrapDifferences(Float64Array.from(pair.before), Float64Array.from(pair.after), true);
     if (differences) comparison.metrics[tag] = differences;
   }
+  if (paired.requests > 0 && paired.requests < MIN_VALUES) {
+    comparison.notes.push(
+      `Only ${paired.requests} requests are in both runs: that is too few to tell a difference of their latencies from chance.`,
+    );
+  }
   if (paired.requests > 0) return;
   comparison.notes.push('No request is in both runs: their latencies are compared as two independent samples.');
   for (const [i, tag] of METRIC_TAGS.entries()) {
-    const differences = bootstrapDifferences(valuesOf(before, i), valuesOf(after, i), false);
+    const differences = bootstrapDifferences(before.requests.column(i), after.requests.column(i), false);
     if (differences) comparison.metrics[tag] = differences;
   }
 }
-
-const valuesOf = (run: RunData, metric: number): Float64Array =>
-  Float64Array.from(
-    [...run.requests.values()]
-      .map(({ values }) => values[metric] ?? Number.NaN)
-      .filter((value) => !Number.isNaN(value)),
-  );
 
 const bySlowdown = (a: { before: number; after: number }, b: { before: number; after: number }): number =>
   b.after - b.before - (a.after - a.before);
@@ -137,26 +143,51 @@ interface RepliesPair {
   comparison: ReturnType<typeof compareReplies>;
 }
 
-/** The first run's replies are held by key; those of a million requests of 1 KB are a gigabyte, so only what is needed of each. */
+/** Of the first run's replies their places are held, and each is read when its pair comes: the runs have nearly one order. */
 async function compareQuality(
   before: RunData,
   after: RunData,
   comparison: RunsComparison,
   judging: JudgeSettings | undefined,
 ): Promise<void> {
-  const old = new Map<string, StoredReply>();
-  for await (const stored of readReplies(join(before.directory, REPLIES_FILE))) {
-    // The captured reply and the conversation are in the second run's file too.
-    const { captured: _captured, messages: _messages, comparison: _comparison, ...kept } = stored;
-    old.set(stored.key, kept);
-  }
+  const oldPath = join(before.directory, REPLIES_FILE);
+  const places = await placesOf(before);
+  const reader = new RecordReader([{ path: oldPath, name: oldPath, size: 0 }]);
   const tally = new QualityTally();
   const pairs = async function* (): AsyncGenerator<RepliesPair> {
+    const nameOf = after.requests.namer();
     for await (const stored of readReplies(join(after.directory, REPLIES_FILE))) {
-      const known = old.get(stored.key);
-      if (known) yield { stored, old: known, comparison: compareReplies(known.reply, stored.reply) };
+      const place = places.get(nameOf(stored.key, stored.file));
+      if (!place) continue;
+      const old = parsed(await reader.read(place), `${oldPath}, line ${place.line}`) as StoredReply;
+      yield { stored, old, comparison: compareReplies(old.reply, stored.reply) };
     }
   };
+  try {
+    await addPairs(pairs, tally, comparison, judging);
+  } finally {
+    await reader.close();
+  }
+  comparison.quality = tally.quality;
+  comparison.regressions = tally.worst();
+}
+
+async function placesOf({ directory, requests }: RunData): Promise<Map<string, IndexEntry>> {
+  const places = new Map<string, IndexEntry>();
+  const nameOf = requests.namer();
+  for await (const { value, line, start, length } of jsonLines(join(directory, REPLIES_FILE))) {
+    const { key, file } = value as StoredReply;
+    places.set(nameOf(key, file), { timeMs: 0, file: 0, line, start, length });
+  }
+  return places;
+}
+
+async function addPairs(
+  pairs: () => AsyncGenerator<RepliesPair>,
+  tally: QualityTally,
+  comparison: RunsComparison,
+  judging: JudgeSettings | undefined,
+): Promise<void> {
   const rowOf = ({ stored, old: known }: RepliesPair): Omit<RegressionRow, 'regressions' | 'overlap'> => ({
     key: stored.key,
     ...(stored.event_id === undefined ? {} : { eventId: stored.event_id }),
@@ -174,12 +205,17 @@ async function compareQuality(
         ? { messages: stored.messages, before: first, after: second }
         : undefined;
     };
-    const { judged, usd } = await judgeAll(judging, pairs(), pairOf, (item, verdict) => {
+    const result = noneJudged();
+    const onDone = (item: RepliesPair, verdict?: PairVerdict): void => {
       if (verdict?.verdict === 'worse') tally.addJudgedWorse(rowOf(item), item.comparison, verdict.rationales[0]);
-    });
-    tally.quality.judged = judged;
-    comparison.judgeUsd = usd;
+    };
+    try {
+      await judgeAll(judging, pairs(), pairOf, onDone, result);
+    } catch (error) {
+      // What it has said is kept, and that it said no more is in the result.
+      comparison.judgeFailure = toNamedError(error);
+    }
+    tally.quality.judged = result.judged;
+    comparison.judgeUsd = result.usd;
   }
-  comparison.quality = tally.quality;
-  comparison.regressions = tally.worst();
 }

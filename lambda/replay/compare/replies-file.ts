@@ -1,13 +1,12 @@
 /** `replies.jsonl`: what each request got, kept to be compared: with the captured reply, and with another run's. */
 import { hash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
-import { createInterface } from 'node:readline';
 import type { ChatMessage } from '../../capture/types.ts';
 import type { Measured } from '../measure/measure.ts';
 import { preview } from '../report/collector.ts';
 import type { PreparedRequest } from '../request/prepared.ts';
 import type { ReplyComparison } from './compare-replies.ts';
+import { jsonLines } from './json-lines.ts';
 import type { Reply } from './reply.ts';
 
 export const REPLIES_FILE = 'replies.jsonl';
@@ -74,9 +73,9 @@ export function storedReply(
   };
 }
 
+/** @throws PermanentError `NotAReplay` */
 export async function* readReplies(path: string): AsyncGenerator<StoredReply> {
-  const lines = createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY });
-  for await (const line of lines) if (line !== '') yield JSON.parse(line) as StoredReply;
+  for await (const { value } of jsonLines(path)) yield value as StoredReply;
 }
 
 /** A reply as a message, for a judge; `undefined` when there is nothing to read. */

@@ -1,12 +1,13 @@
 /** A finished run as another run is compared with it. */
-import { createReadStream, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { createInterface } from 'node:readline';
+import { z } from 'zod';
 import { PermanentError } from '../../common/errors.ts';
 import { FILES } from '../results/result-set.ts';
+import { jsonLines } from './json-lines.ts';
 import { REPLIES_FILE, requestKey } from './replies-file.ts';
-import { type CapturedComparison, readCapturedComparison } from './with-captured.ts';
+import { RequestTable } from './request-table.ts';
 
 interface ComparedDefinition {
   name: string;
@@ -29,57 +30,55 @@ export const isLargerBetter = (metric: ComparedMetric): boolean | undefined =>
   (COMPARED_METRICS[metric] as ComparedDefinition).largerIsBetter;
 export const METRIC_TAGS = Object.keys(COMPARED_METRICS) as ComparedMetric[];
 
-export interface RequestResult {
-  ok: boolean;
-  /** In the order of `METRIC_TAGS`; NaN where the request has none. */
-  values: Float64Array;
-}
-
 export interface RunData {
   directory: string;
   run: string;
   target: Record<string, string>;
-  requests: Map<string, RequestResult>;
+  requests: RequestTable;
   failed: number;
   wasCancelled: boolean;
   bottleneck?: string;
   /** Requests a second and output tokens a second over the run. */
   requestThroughput?: number;
   tokenThroughput?: number;
-  captured?: CapturedComparison;
   /** Its replies were kept. */
   hasReplies: boolean;
 }
 
-interface RecordJson {
-  metadata: {
-    event_id?: string;
-    conversation_id?: string;
-    s3_key?: string;
-    line?: number;
-    pass?: number;
-    turn_index?: number;
-    x_request_id?: string;
-    scheduled_ns?: number;
-    credit_issued_ns?: number;
-    request_end_ns: number;
-  };
-  metrics: Record<string, { value?: number } | undefined>;
-  error?: unknown;
-}
+const nanoseconds = z.number().optional();
+/** A line of the records, as far as runs are compared by it; AIPerf's own have no place of a capture. */
+const recordSchema = z.object({
+  metadata: z.object({
+    event_id: z.string().optional(),
+    conversation_id: z.string().nullish(),
+    s3_key: z.string().optional(),
+    line: z.number().optional(),
+    pass: z.number().optional(),
+    turn_index: z.number().nullish(),
+    x_request_id: z.string().nullish(),
+    scheduled_ns: nanoseconds,
+    credit_issued_ns: nanoseconds.nullable(),
+    request_end_ns: z.number(),
+  }),
+  metrics: z.record(z.string(), z.object({ value: z.unknown().optional() }).nullish()).nullish(),
+  error: z.unknown().optional(),
+});
+type RecordJson = z.infer<typeof recordSchema>;
 
 const NS_PER_MS = 1e6;
 
-function resultOf({ metadata, metrics, error }: RecordJson): RequestResult {
+function valuesOf({ metadata, metrics, error }: RecordJson): number[] {
   const scheduled = metadata.scheduled_ns ?? metadata.credit_issued_ns;
-  const values = METRIC_TAGS.map((tag) => {
+  return METRIC_TAGS.map((tag) => {
     if (tag === 'effective_latency') {
       // Nanoseconds of today lose their last digits as a number: a quarter of a microsecond.
-      return error || scheduled === undefined ? Number.NaN : (metadata.request_end_ns - scheduled) / NS_PER_MS;
+      return error || scheduled === undefined || scheduled === null
+        ? Number.NaN
+        : (metadata.request_end_ns - scheduled) / NS_PER_MS;
     }
-    return metrics[tag]?.value ?? Number.NaN;
+    const value = metrics?.[tag]?.value;
+    return typeof value === 'number' ? value : Number.NaN;
   });
-  return { ok: error === undefined || error === null, values: Float64Array.from(values) };
 }
 
 /** Runs of other tools have no captured place: their conversation and turn name the request. */
@@ -88,12 +87,38 @@ const keyOf = ({ metadata }: RecordJson): string =>
     ? requestKey(metadata.event_id, metadata.s3_key, metadata.line, metadata.pass ?? 0)
     : `${metadata.conversation_id ?? metadata.x_request_id}:${metadata.turn_index ?? 0}`;
 
+/** A file of the run that may be missing. */
 async function readJson(path: string): Promise<Record<string, unknown> | undefined> {
-  return existsSync(path) ? (JSON.parse(await readFile(path, 'utf8')) as Record<string, unknown>) : undefined;
+  if (!existsSync(path)) return undefined;
+  try {
+    const value: unknown = JSON.parse(await readFile(path, 'utf8'));
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch (error) {
+    throw new PermanentError('NotAReplay', 'A file of the results is not JSON', { where: path }, error);
+  }
+  throw new PermanentError('NotAReplay', 'A file of the results is no JSON object', { where: path });
 }
 
 const averageOf = (summary: Record<string, unknown> | undefined, tag: string): number | undefined =>
   (summary?.[tag] as { avg?: number } | undefined)?.avg;
+
+async function readRequests(path: string): Promise<{ requests: RequestTable; failed: number }> {
+  const requests = new RequestTable(METRIC_TAGS.length);
+  let failed = 0;
+  for await (const { value, line } of jsonLines(path)) {
+    const record = recordSchema.safeParse(value);
+    if (!record.success) {
+      const facts = { got: z.prettifyError(record.error).replace(/\s+/g, ' '), where: `${path}, line ${line}` };
+      throw new PermanentError('NotAReplay', 'A line of the results is no record of a request', facts);
+    }
+    const { data } = record;
+    const ok = data.error === undefined || data.error === null;
+    if (!ok) failed++;
+    requests.add(keyOf(data), data.metadata.s3_key ?? '', ok, valuesOf(data));
+  }
+  requests.seal();
+  return { requests, failed };
+}
 
 /** @throws PermanentError `NotAReplay` */
 export async function readRun(directory: string): Promise<RunData> {
@@ -104,42 +129,18 @@ export async function readRun(directory: string): Promise<RunData> {
       expected: `a directory with ${FILES.records}`,
     });
   }
-  const requests = new Map<string, RequestResult>();
-  let failed = 0;
-  let line = 0;
-  for await (const text of createInterface({ input: createReadStream(records), crlfDelay: Number.POSITIVE_INFINITY })) {
-    line++;
-    if (text.trim() === '') continue;
-    let record: RecordJson;
-    try {
-      record = JSON.parse(text) as RecordJson;
-    } catch (error) {
-      throw new PermanentError(
-        'NotAReplay',
-        'A line of the results is not JSON',
-        { where: `${records}, line ${line}` },
-        error,
-      );
-    }
-    const result = resultOf(record);
-    if (!result.ok) failed++;
-    requests.set(keyOf(record), result);
-  }
   const own = await readJson(join(directory, FILES.replay));
   const summary = await readJson(join(directory, FILES.summaryJson));
-  const captured = await readCapturedComparison(directory);
   const bottleneck = own?.client_bottleneck;
   return {
     directory,
     run: String(own?.run ?? summary?.benchmark_id ?? basename(directory)),
     target: (own?.target ?? {}) as Record<string, string>,
-    requests,
-    failed,
+    ...(await readRequests(records)),
     wasCancelled: summary?.was_cancelled === true,
     ...(typeof bottleneck === 'string' ? { bottleneck } : {}),
     requestThroughput: averageOf(summary, 'request_throughput'),
     tokenThroughput: averageOf(summary, 'output_token_throughput'),
-    ...(captured ? { captured } : {}),
     hasReplies: existsSync(join(directory, REPLIES_FILE)),
   };
 }

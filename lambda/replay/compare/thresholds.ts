@@ -48,11 +48,11 @@ export function parseThreshold(text: string): Threshold {
 const signed = (value: number, digits = 2): string => `${value >= 0 ? '+' : ''}${value.toFixed(digits)}`;
 
 /** How much worse, as a positive number. */
-function worseBy(difference: Difference, largerIsBetter: boolean, relative: boolean): number | undefined {
-  const change = relative ? difference.relative : difference.difference;
-  if (change === null) return undefined;
-  const percent = relative ? change * 100 : change;
-  return largerIsBetter ? -percent : percent;
+function worseBy(difference: Difference, largerIsBetter: boolean, relative: boolean): number {
+  // From nothing to something is more than any per cent.
+  const share = difference.relative ?? (difference.difference === 0 ? 0 : difference.difference * Infinity);
+  const change = relative ? share * 100 : difference.difference;
+  return largerIsBetter ? -change : change;
 }
 
 function metricCrossing(
@@ -63,13 +63,14 @@ function metricCrossing(
   const difference = comparison.metrics[metric]?.[statistic];
   if (!difference) return { threshold: text, got: `neither run has ${metric}, or one of them has not` };
   const worse = worseBy(difference, isLargerBetter(metric) === true, relative);
-  // What may be chance does not fail a release.
-  if (worse === undefined || worse <= limit || !difference.significant) return undefined;
-  const change = relative ? `${signed((difference.relative ?? 0) * 100)}%` : signed(difference.difference);
-  return {
-    threshold: text,
-    got: `${change} (95% interval of the difference ${signed(difference.low)} to ${signed(difference.high)})`,
-  };
+  // What may be chance does not fail a release; what cannot be told from chance does.
+  if (worse <= limit || !(difference.significant || difference.tooFew)) return undefined;
+  const change =
+    relative && difference.relative !== null ? `${signed(difference.relative * 100)}%` : signed(difference.difference);
+  const sure = difference.tooFew
+    ? 'too few requests to tell it from chance'
+    : `95% interval of the difference ${signed(difference.low)} to ${signed(difference.high)}`;
+  return { threshold: text, got: `${change} (${sure})` };
 }
 
 function shareCrossing(
@@ -91,7 +92,17 @@ function shareCrossing(
   if (share === 'regressed') return over(text, quality.regressed, quality.compared, limit);
   if (share === 'new_refusals') return over(text, quality.refusals.new, quality.compared, limit);
   if (!quality.judged) return { threshold: text, got: 'no judge was asked: compare with --judge' };
-  return over(text, quality.judged.worse, quality.compared, limit);
+  const { worse, failed, overBudget } = quality.judged;
+  const known = over(text, worse, quality.compared, limit);
+  if (known) return known;
+  if (comparison.judgeFailure) return { threshold: text, got: `the judge failed: ${comparison.judgeFailure.message}` };
+  const open = failed + overBudget;
+  return over(text, worse + open, quality.compared, limit)
+    ? {
+        threshold: text,
+        got: `cannot be told: ${worse} judged worse, and ${open} of ${quality.compared} without a verdict`,
+      }
+    : undefined;
 }
 
 function over(threshold: string, count: number, total: number, limit: number): Crossing | undefined {

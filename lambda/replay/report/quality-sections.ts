@@ -15,6 +15,7 @@ export function qualityLines(quality: Quality): [string, string][] {
     ['same after normalising', share(quality.same)],
     ['newly failing', share(status['newly-failing'])],
     ['newly succeeding', share(status['newly-succeeding'])],
+    ...(status['both-failed'] > 0 ? [['failed both times', share(status['both-failed'])] as [string, string]] : []),
   ];
   if (quality.texts > 0) {
     lines.push(['mean word overlap', (quality.meanOverlap ?? 0).toFixed(3)]);

@@ -45,7 +45,7 @@ const COLUMNS: readonly Column<Row>[] = [
   {
     name: '95% interval',
     numeric: true,
-    cell: ({ difference }) => `${signed(difference.low)} … ${signed(difference.high)}`,
+    cell: ({ difference: { low, high, tooFew } }) => (tooFew ? 'too few requests' : `${signed(low)} … ${signed(high)}`),
   },
 ];
 
@@ -89,12 +89,18 @@ export async function runsReport(
         `<p class="warn">Threshold crossed: ${escapeHtml(threshold)}; got: ${escapeHtml(got)}</p>`,
     ),
     ...(gated && crossings.length === 0 ? ['<p class="good">No threshold is crossed.</p>'] : []),
+    ...(comparison.judgeFailure
+      ? [`<p class="warn">The judge failed: ${escapeHtml(comparison.judgeFailure.message)}</p>`]
+      : []),
     ...comparison.notes.map((note) => `<p class="soft">${escapeHtml(note)}</p>`),
     tiles([
       ['requests in both', String(paired.requests)],
       ['latency p50 (ms)', latency ? `${latency.before.toFixed(1)} → ${latency.after.toFixed(1)}` : '–'],
       ['failed', `${before.failed} → ${after.failed}`],
       ['newly failing', String(paired.newlyFailing)],
+      ...(paired.onlyBefore + paired.onlyAfter > 0
+        ? [['only before, only after', `${paired.onlyBefore}, ${paired.onlyAfter}`] as [string, string]]
+        : []),
       ['requests per second', pair(comparison.requestThroughput)],
       ['output tokens per second', pair(comparison.tokenThroughput)],
     ]),

@@ -5,7 +5,11 @@ const FLUSH_CHARACTERS = 64 * 1024;
 /** A line is in the file after this at the latest, for those who follow it. */
 const FLUSH_MS = 500;
 
-/** Appends lines to a file, in batches. */
+/** Line ends to Python's `splitlines` and to Node's readline; JSON lets them stand in its strings as they are. */
+const OTHER_LINE_ENDS = /[\u0085\u2028\u2029]/;
+const escaped = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
+/** Appends lines of JSON to a file, in batches. */
 export class LineWriter {
   readonly path: string;
   readonly #stream: WriteStream;
@@ -25,7 +29,9 @@ export class LineWriter {
   /** @param line without its line ending */
   write(line: string): void {
     this.lines++;
-    this.#pending += `${line}\n`;
+    this.#pending += OTHER_LINE_ENDS.test(line)
+      ? `${line.replace(new RegExp(OTHER_LINE_ENDS, 'g'), escaped)}\n`
+      : `${line}\n`;
     if (this.#pending.length >= FLUSH_CHARACTERS) this.flush();
     else this.#timer ??= setTimeout(() => this.flush(), FLUSH_MS);
   }

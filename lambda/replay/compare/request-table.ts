@@ -1,0 +1,121 @@
+/** The requests of a run by their key, in columns: a million of them take about 150 MB. */
+
+const FIRST_ROWS = 1024;
+
+export class RequestTable {
+  readonly #metrics: number;
+  readonly #rows = new Map<string, number>();
+  /** Rows whose key an earlier one has. */
+  #later: { key: string; row: number }[] = [];
+  /** File of each row, as a number. */
+  #files = new Uint32Array(FIRST_ROWS);
+  readonly #fileNumbers = new Map<string, number>();
+  readonly #fileNames: string[] = [];
+  #ok = new Uint8Array(FIRST_ROWS);
+  #values: Float64Array;
+  /** Names of the rows that share a key, by key and file, in their order. */
+  readonly #shared = new Map<string, string[]>();
+  size = 0;
+
+  /** @param metrics values of a request */
+  constructor(metrics: number) {
+    this.#metrics = metrics;
+    this.#values = new Float64Array(FIRST_ROWS * metrics);
+  }
+
+  /** @param values NaN where the request has none */
+  add(key: string, file: string, ok: boolean, values: readonly number[]): void {
+    const row = this.size++;
+    if (row === this.#ok.length) this.#grow();
+    this.#files[row] = this.#fileNumber(file);
+    this.#ok[row] = ok ? 1 : 0;
+    this.#values.set(values, row * this.#metrics);
+    if (this.#rows.has(key)) this.#later.push({ key, row });
+    else this.#rows.set(key, row);
+  }
+
+  /**
+   * To be called after the last `add`: requests that share a key (copies of a file, lines without an event id in files of
+   * one name) are told apart by their file and their order, the same in every run.
+   */
+  seal(): void {
+    const groups = new Map<string, number[]>();
+    for (const { key, row } of this.#later) {
+      const rows = groups.get(key) ?? [this.#rows.get(key) ?? 0];
+      rows.push(row);
+      groups.set(key, rows);
+    }
+    for (const [key, rows] of groups) {
+      rows.sort((a, b) => this.#fileOf(a).localeCompare(this.#fileOf(b)) || a - b);
+      for (const [i, row] of rows.entries()) {
+        const name = i === 0 ? key : `${key} (${i + 1})`;
+        this.#rows.set(name, row);
+        const place = `${key}\n${this.#fileOf(row)}`;
+        this.#shared.set(place, [...(this.#shared.get(place) ?? []), name]);
+      }
+    }
+    this.#later = [];
+  }
+
+  row(key: string): number | undefined {
+    return this.#rows.get(key);
+  }
+
+  isOk(row: number): boolean {
+    return this.#ok[row] === 1;
+  }
+
+  /** @param metric its place among the values */
+  value(row: number, metric: number): number {
+    return this.#values[row * this.#metrics + metric] ?? Number.NaN;
+  }
+
+  /** Names and rows, in no order that means anything. */
+  entries(): IterableIterator<[string, number]> {
+    return this.#rows.entries();
+  }
+
+  /** All values of a metric that are there. */
+  column(metric: number): Float64Array {
+    const values = Float64Array.from({ length: this.size }, (_, row) => this.value(row, metric));
+    return values.filter((value) => !Number.isNaN(value));
+  }
+
+  /** Names the lines of another file of the same run, given in its order, as the requests are named. */
+  namer(): (key: string, file: string) => string {
+    const seen = new Map<string, number>();
+    return (key, file) => {
+      const place = `${key}\n${file}`;
+      const names = this.#shared.get(place);
+      if (!names) return key;
+      const count = seen.get(place) ?? 0;
+      seen.set(place, count + 1);
+      return names[Math.min(count, names.length - 1)] ?? key;
+    };
+  }
+
+  #fileOf(row: number): string {
+    return this.#fileNames[this.#files[row] ?? 0] ?? '';
+  }
+
+  #fileNumber(file: string): number {
+    const known = this.#fileNumbers.get(file);
+    if (known !== undefined) return known;
+    const number = this.#fileNames.push(file) - 1;
+    this.#fileNumbers.set(file, number);
+    return number;
+  }
+
+  #grow(): void {
+    const rows = this.#ok.length * 2;
+    const files = new Uint32Array(rows);
+    files.set(this.#files);
+    this.#files = files;
+    const ok = new Uint8Array(rows);
+    ok.set(this.#ok);
+    this.#ok = ok;
+    const values = new Float64Array(rows * this.#metrics);
+    values.set(this.#values);
+    this.#values = values;
+  }
+}
