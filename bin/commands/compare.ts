@@ -1,9 +1,11 @@
 /** `inference-monitor compare`: two replays of the same captures beside each other; can gate a release. */
 import { mkdir, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
+import type { Storage } from '../../lambda/common/storage.ts';
 import { type Difference, STATISTICS } from '../../lambda/replay/compare/bootstrap.ts';
 import { compareRuns, type RunsComparison } from '../../lambda/replay/compare/compare-runs.ts';
+import { type OpenedRun, openRun } from '../../lambda/replay/compare/open-run.ts';
 import { COMPARED_METRICS, METRIC_TAGS, type RunData, readRun } from '../../lambda/replay/compare/run-data.ts';
 import {
   type Crossing,
@@ -52,8 +54,8 @@ const amount = (text: string): number => {
 export function compareCommand(): Command {
   return new Command('compare')
     .description('compare two replays of the same captures: speed, failures, replies')
-    .argument('<before>', 'directory of a replay’s results')
-    .argument('<after>', 'directory of another replay’s results')
+    .argument('<before>', 'results of a replay: a directory, or s3://bucket/replays/<execution> of one in the cloud')
+    .argument('<after>', 'results of another replay')
     .option(
       '--threshold <bound>',
       'fail when the second run is worse by more than this; repeatable',
@@ -70,7 +72,7 @@ export function compareCommand(): Command {
     )
     .option(
       '-o, --output <directory>',
-      'where comparison.json and comparison.html go (default: the second run’s directory)',
+      'where comparison.json and comparison.html go (default: the second run’s directory, or replays/<run> for one in S3)',
     )
     .option('--no-report', 'leave the HTML page out')
     .option('--json', 'print the comparison as JSON')
@@ -78,16 +80,34 @@ export function compareCommand(): Command {
     .action(compare);
 }
 
-async function compare(beforeDirectory: string, afterDirectory: string, flags: CompareFlags): Promise<void> {
-  const before = await readRun(beforeDirectory);
-  const after = await readRun(afterDirectory);
+async function openStorage(): Promise<Storage> {
+  const { createS3Client, Storage } = await import('../../lambda/common/storage.ts');
+  return new Storage(createS3Client());
+}
+
+async function compare(beforeLocation: string, afterLocation: string, flags: CompareFlags): Promise<void> {
+  const opened: OpenedRun[] = [];
+  const read = async (location: string): Promise<RunData> => {
+    const run = await openRun(location, openStorage);
+    opened.push(run);
+    return readRun(run.directory, location);
+  };
+  try {
+    await compareOpened(await read(beforeLocation), await read(afterLocation), flags);
+  } finally {
+    for (const { dispose } of opened) await dispose();
+  }
+}
+
+async function compareOpened(before: RunData, after: RunData, flags: CompareFlags): Promise<void> {
   const judging = flags.judge
     ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(flags.judgeModel, flags.judgeBudgetUsd)
     : undefined;
   const comparison = await compareRuns(before, after, judging);
   const crossed = crossings(flags.threshold, comparison);
-  const output = join(flags.output ?? afterDirectory, 'comparison.json');
-  await mkdir(dirname(output), { recursive: true });
+  const directory = flags.output ?? (after.location === after.directory ? after.directory : join('replays', after.run));
+  const output = join(directory, 'comparison.json');
+  await mkdir(directory, { recursive: true });
   const json = JSON.stringify({ ...comparison, thresholds: flags.threshold.map(({ text }) => text), crossed }, null, 1);
   await writeFile(output, `${json}\n`);
   if (flags.report) {

@@ -108,6 +108,41 @@ describe('captures in S3', () => {
   );
 
   test(
+    'results of a replay in the cloud are compared where they are; nothing of them is left on the disk',
+    async () => {
+      const file = folder.write(
+        'a.jsonl',
+        [0, 1, 2].map((i) => chatLine(`e${i}`, 0, `number ${i}`)),
+      );
+      const local = join(folder.path, 'out');
+      expect((await cli(file, '--compare', '--run', 'the-run')).code).toBe(0);
+      for (const name of readdirSync(local)) {
+        const Key = `replays/the-run/results/${name}`;
+        await s3.send(new PutObjectCommand({ Bucket: BUCKET, Key, Body: readFileSync(join(local, name)) }));
+      }
+      const before = readdirSync(tmpdir()).filter((name) => name.startsWith('replay-run-'));
+      const output = join(folder.path, 'comparison');
+      const compared = (location: string) =>
+        runCli(['compare', location, local, '--json', '--no-report', '-o', output], aws.env);
+      for (const location of ['replays/the-run', 'replays/the-run/', 'replays/the-run/results/']) {
+        const { code, stdout, stderr } = await compared(`s3://${BUCKET}/${location}`);
+        expect([code, stderr]).toEqual([0, '']);
+        expect(JSON.parse(stdout)).toMatchObject({
+          before: { run: 'the-run', directory: `s3://${BUCKET}/${location}`, requests: 3 },
+          paired: { requests: 3 },
+          quality: { compared: 3, identical: 3 },
+        });
+      }
+      expect(await compared(`s3://${BUCKET}/replays/another`)).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(/NotAReplay: .*s3:\/\/captures\/replays\/another/),
+      });
+      expect(readdirSync(tmpdir()).filter((name) => name.startsWith('replay-run-'))).toEqual(before);
+    },
+    TEST_MS,
+  );
+
+  test(
     'one object; and what is not there',
     async () => {
       expect((await cli(`s3://${BUCKET}/my endpoint/AllTraffic/2026/11/20/09/00-00.jsonl`)).code).toBe(0);

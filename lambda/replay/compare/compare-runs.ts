@@ -42,9 +42,9 @@ export interface RunFacts {
 
 const SLOWED = 20;
 
-const factsOf = ({ run, directory, target, requests, failed }: RunData): RunFacts => ({
+const factsOf = ({ run, location, target, requests, failed }: RunData): RunFacts => ({
   run,
-  directory,
+  directory: location,
   target,
   requests: requests.size,
   failed,

@@ -31,7 +31,9 @@ export const isLargerBetter = (metric: ComparedMetric): boolean | undefined =>
 export const METRIC_TAGS = Object.keys(COMPARED_METRICS) as ComparedMetric[];
 
 export interface RunData {
+  /** Where its files are read, and what people know it by. */
   directory: string;
+  location: string;
   run: string;
   target: Record<string, string>;
   requests: RequestTable;
@@ -120,8 +122,11 @@ async function readRequests(path: string): Promise<{ requests: RequestTable; fai
   return { requests, failed };
 }
 
-/** @throws PermanentError `NotAReplay` */
-export async function readRun(directory: string): Promise<RunData> {
+/**
+ * @param location where the directory's files come from, when that is elsewhere
+ * @throws PermanentError `NotAReplay`
+ */
+export async function readRun(directory: string, location = directory): Promise<RunData> {
   const records = join(directory, FILES.records);
   if (!existsSync(records)) {
     throw new PermanentError('NotAReplay', 'That is no directory of a replay’s results', {
@@ -134,7 +139,8 @@ export async function readRun(directory: string): Promise<RunData> {
   const bottleneck = own?.client_bottleneck;
   return {
     directory,
-    run: String(own?.run ?? summary?.benchmark_id ?? basename(directory)),
+    location,
+    run: String(own?.run ?? summary?.benchmark_id ?? basename(location)),
     target: (own?.target ?? {}) as Record<string, string>,
     ...(await readRequests(records)),
     wasCancelled: summary?.was_cancelled === true,
