@@ -31,7 +31,8 @@ Examples:
   inference-monitor replay captures.jsonl --url http://localhost:8000 --concurrency 16 --model my-model --stream
   inference-monitor replay captures.jsonl --dry-run
 
-The exit code is 1 when more requests fail than --max-error-rate allows, 2 when the replay could not run, 130 after Ctrl-C.`;
+The exit code is 1 when more requests fail than --max-error-rate allows, 2 when the replay could not run, or the judge or
+MLflow failed after it, 130 after Ctrl-C.`;
 
 interface Parsed {
   from?: number;

@@ -50,6 +50,15 @@ export interface MlflowPorts {
  * @throws what MLflow's client throws when there is not even a run
  */
 export async function publish(ports: MlflowPorts, publication: Publication): Promise<Published> {
+  try {
+    return await publishAll(ports, publication);
+  } finally {
+    // It was kept for this alone.
+    await rm(join(publication.directory, SPOOL_FILE), { force: true });
+  }
+}
+
+async function publishAll(ports: MlflowPorts, publication: Publication): Promise<Published> {
   const { client, experiment } = ports;
   const { run: name, directory, startMs, endMs, stats, scheduled, quality, params } = publication;
   const tags = { replay_run: name, 'mlflow.source.name': 'inference-monitor replay', 'mlflow.source.type': 'LOCAL' };
@@ -63,7 +72,6 @@ export async function publish(ports: MlflowPorts, publication: Publication): Pro
   const published: Published = { runId: run.runId, traces: 0, refused: 0, linked: true, leftOut: [], failures };
   await attempt(() => logRun(client.rest, run, { endMs, metrics, params }));
   await attempt(() => writeSpool(ports, run, directory, published));
-  await rm(join(directory, SPOOL_FILE), { force: true });
   await attempt(async () => {
     published.leftOut = await putFiles(client.rest, run, await filesOf(directory), ports.s3);
   });
@@ -74,7 +82,7 @@ export async function publish(ports: MlflowPorts, publication: Publication): Pro
 
 async function filesOf(directory: string): Promise<ResultFile[]> {
   const entries = await readdir(directory, { withFileTypes: true });
-  const names = entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+  const names = entries.filter((entry) => entry.isFile() && entry.name !== SPOOL_FILE).map(({ name }) => name);
   return Promise.all(
     names.sort().map(async (name) => {
       const path = join(directory, name);

@@ -1,0 +1,173 @@
+/** The replay command when what comes after the replay fails: the judge, MLflow, single traces. Nothing else is lost. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { RefusedTrace } from '../../lambda/replay/publish/write-traces.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import { type MisbehavingServer, startMisbehavingServer } from '../helpers/misbehaving-server.ts';
+import { type CliResult, chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
+
+const START_MS = 5 * 60_000;
+const TEST_MS = 2 * 60_000;
+
+let mlflow: MlflowServer;
+let standIn: StandInJudge;
+let endpoint: StandInEndpoint;
+let mlflowProxy: MisbehavingServer;
+let judgeProxy: MisbehavingServer;
+let folder: ReplayFolder;
+let out: string;
+
+beforeAll(async () => {
+  [mlflow, standIn] = await Promise.all([startMlflowServer(), startStandInJudge()]);
+  mlflowProxy = await startMisbehavingServer({ upstream: mlflow.url });
+  judgeProxy = await startMisbehavingServer({ upstream: standIn.url });
+  endpoint = await startStandInEndpoint({ latencyMs: 5, answer: ({ prompt }) => `You asked: ${prompt}` });
+}, START_MS);
+afterAll(async () => {
+  await endpoint?.close();
+  await judgeProxy?.stop();
+  await mlflowProxy?.stop();
+  await standIn?.close();
+  await mlflow?.stop();
+});
+beforeEach(() => {
+  folder = new ReplayFolder();
+  out = join(folder.path, 'out');
+  for (const proxy of [mlflowProxy, judgeProxy]) {
+    proxy.rule(() => undefined);
+    proxy.requests.length = 0;
+  }
+});
+afterEach(() => folder.delete());
+
+function replay(run: string, count: number, ...flags: string[]): Promise<CliResult> {
+  const lines = Array.from({ length: count }, (_, i) => chatLine(`e${i}`, 0, `question number ${i} of parcels`, 'No.'));
+  const file = folder.write('captures/a.jsonl', lines);
+  return runCli(['replay', join(file, '..'), '--url', endpoint.url, '--quiet', '--run', run, '-o', out, ...flags], {
+    MLFLOW_TRACKING_URI: mlflowProxy.url,
+    MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
+    JUDGE_BASE_URL: `${judgeProxy.url}/v1`,
+    JUDGE_API_KEY: 'k',
+    BEDROCK_MODEL_ID: 'openai:/stand-in',
+    JUDGE_PRICES: '{"openai:/stand-in":{"input":1,"output":5}}',
+    DOTENV_CONFIG_PATH: join(folder.path, 'none'),
+  });
+}
+
+const comparison = () =>
+  JSON.parse(readFileSync(join(out, 'compare.json'), 'utf8')) as {
+    quality: { compared: number; judged: Record<string, number> };
+    judgeUsd: number;
+    judgeFailure?: { name: string; message: string };
+  };
+
+interface Run {
+  info: { run_id: string; status: string };
+  data: { metrics?: { key: string; value: number }[] };
+}
+async function runInMlflow(name: string): Promise<Run | undefined> {
+  const api = async <T>(path: string, body?: object): Promise<T> => {
+    const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+    const reply = await fetch(`${mlflow.url}/api/2.0/mlflow/${path}`, body ? post : {});
+    return (await reply.json()) as T;
+  };
+  const { experiment } = await api<{ experiment: { experiment_id: string } }>(
+    'experiments/get-by-name?experiment_name=my-endpoint-replays',
+  );
+  const filter = `tags.replay_run = '${name}'`;
+  const found = await api<{ runs?: Run[] }>('runs/search', { experiment_ids: [experiment.experiment_id], filter });
+  return found.runs?.[0];
+}
+async function filesOf(run: Run | undefined): Promise<string[]> {
+  const reply = await fetch(`${mlflow.url}/api/2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`);
+  return ((await reply.json()) as { files?: { path: string }[] }).files?.map(({ path }) => path) ?? [];
+}
+
+test(
+  'a judge that dies half way: what it said is counted, and the report and the run in MLflow are there',
+  async () => {
+    judgeProxy.rule((_, ordinal) => (ordinal < 40 ? undefined : { kind: 'reply', status: 401, body: '{}' }));
+    const { code, stdout, stderr } = await replay('half-judged', 60, '--judge', '--mlflow');
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^The judge was not asked about all pairs: JudgeRefused: /);
+    expect(stdout).toContain('succeeded: 60');
+    const { quality, judgeUsd, judgeFailure } = comparison();
+    expect(quality.compared).toBe(60);
+    expect(judgeFailure?.name).toBe('JudgeRefused');
+    const { better = 0 } = quality.judged;
+    expect(better).toBeGreaterThan(0);
+    expect(better).toBeLessThanOrEqual(20);
+    const judged = readLines<{ key: string; verdict: string; usd: number }>(join(out, 'judged.jsonl'));
+    expect(judged).toHaveLength(better);
+    // All of what was paid, the halves of pairs included.
+    expect(judgeUsd).toBeGreaterThanOrEqual(judged.reduce((sum, { usd }) => sum + usd, 0) - 1e-9);
+    expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('The judge was not asked about all pairs');
+    const run = await runInMlflow('half-judged');
+    expect(run?.data.metrics).toContainEqual(expect.objectContaining({ key: 'judged_better', value: better }));
+    expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
+  },
+  TEST_MS,
+);
+
+test(
+  'an MLflow that takes no traces: the files are there and in MLflow, and its run says that it failed',
+  async () => {
+    mlflowProxy.rule(({ path }) => (path === '/v1/traces' ? { kind: 'reply', status: 403, body: '{}' } : undefined));
+    const { code, stdout, stderr } = await replay('no-traces', 5, '--compare', '--mlflow');
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
+    expect(stdout).toContain('MLflow traces: 0');
+    expect(comparison().quality.compared).toBe(5);
+    expect(existsSync(join(out, 'report.html'))).toBe(true);
+    const run = await runInMlflow('no-traces');
+    expect(run?.info.status).toBe('FAILED');
+    expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'report.html', 'replay.json']));
+  },
+  TEST_MS,
+);
+
+test(
+  'an MLflow that is gone: the files are there',
+  async () => {
+    mlflowProxy.rule(({ path }) =>
+      path.endsWith('/runs/create') ? { kind: 'reply', status: 403, body: '{}' } : undefined,
+    );
+    const { code, stderr } = await replay('gone', 3, '--compare', '--mlflow');
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
+    expect(comparison().quality.compared).toBe(3);
+    expect(existsSync(join(out, 'report.html'))).toBe(true);
+    // What was kept for MLflow alone is of no use to anybody.
+    expect(existsSync(join(out, 'replayed.spool.jsonl'))).toBe(false);
+  },
+  TEST_MS,
+);
+
+test(
+  'traces that MLflow refuses for what they are, are listed with the reason',
+  async () => {
+    mlflowProxy.rule(({ path, body }) =>
+      path === '/v1/traces' && body.includes('question number 3 of')
+        ? { kind: 'reply', status: 400, body: '{"error_code":"INVALID_PARAMETER_VALUE","message":"not this one"}' }
+        : undefined,
+    );
+    const { code, stdout, stderr } = await replay('refused', 8, '--mlflow');
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toContain('MLflow traces: 7');
+    expect(stdout).toContain('MLflow refused: 1 traces (refused-traces.jsonl)');
+    expect(readLines<RefusedTrace>(join(out, 'refused-traces.jsonl'))).toEqual([
+      {
+        trace_id: expect.stringMatching(/^tr-[0-9a-f]{32}$/),
+        event_id: 'e3',
+        request_id: expect.any(String),
+        file: expect.stringContaining('a.jsonl'),
+        line: 4,
+        reason: { name: 'MlflowRefused', message: expect.stringContaining('not this one') },
+      },
+    ]);
+    expect(await filesOf(await runInMlflow('refused'))).toContain('refused-traces.jsonl');
+  },
+  TEST_MS,
+);
