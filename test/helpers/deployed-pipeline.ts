@@ -5,7 +5,7 @@ import {
   PutFunctionConcurrencyCommand,
   UpdateFunctionConfigurationCommand,
 } from '@aws-sdk/client-lambda';
-import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
+import { DeleteObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import {
   DescribeExecutionCommand,
   GetExecutionHistoryCommand,
@@ -34,7 +34,15 @@ export interface Outcome {
 }
 
 /** Functions that tests look at, by their names in `resourceNames`. */
-type FunctionKey = 'processor' | 'evaluator' | 'replayer';
+export type FunctionKey =
+  | 'planner'
+  | 'processor'
+  | 'evaluator'
+  | 'replayPlanner'
+  | 'replayer'
+  | 'replayEvaluator'
+  | 'replaySummarizer'
+  | 'replayPublisher';
 
 const POLL_MS = 150;
 /** An execution in the emulator takes a second or two; retries and a busy machine are allowed for. */
@@ -66,6 +74,14 @@ export class DeployedPipeline {
   async putWork(key: string, value: unknown): Promise<void> {
     const Body = JSON.stringify(value);
     await this.environment.clients.s3.send(new PutObjectCommand({ Bucket: this.outputs.workBucket, Key: key, Body }));
+  }
+
+  /** Deletes what is below a prefix of the work bucket, of a thousand objects at most. */
+  async deleteWork(prefix: string): Promise<void> {
+    const { s3 } = this.environment.clients;
+    const Bucket = this.outputs.workBucket;
+    const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket, Prefix: prefix }));
+    await Promise.all(Contents.map(({ Key }) => s3.send(new DeleteObjectCommand({ Bucket, Key }))));
   }
 
   /** The executions that the rule started for an object, ended or not. */
@@ -137,16 +153,25 @@ export class DeployedPipeline {
 
   /** Errors of the tasks in a run's chunks, in the order in which they came up, retried or not. */
   async chunkErrors(arn: string): Promise<string[]> {
+    return (await this.childHistories(arn)).flatMap(taskErrors);
+  }
+
+  /** How often the children of a run's Maps have called a function, retries included. */
+  async childCalls(arn: string, which: FunctionKey): Promise<number> {
+    const scheduled = (await this.childHistories(arn)).flat().map((event) => event.taskScheduledEventDetails?.resource);
+    return scheduled.filter((resource) => resource?.endsWith(`:${this.functionName(which)}`)).length;
+  }
+
+  /** Of the children of all of a run's Maps. */
+  async childHistories(arn: string): Promise<HistoryEvent[][]> {
     const { sfn } = this.environment.clients;
     const { mapRuns } = await sfn.send(new ListMapRunsCommand({ executionArn: arn }));
-    const errors: string[] = [];
+    const histories: HistoryEvent[][] = [];
     for (const { mapRunArn } of mapRuns ?? []) {
       const { executions } = await sfn.send(new ListExecutionsCommand({ mapRunArn }));
-      for (const { executionArn } of executions ?? []) {
-        errors.push(...taskErrors(await this.history(executionArn ?? '')));
-      }
+      for (const { executionArn } of executions ?? []) histories.push(await this.history(executionArn ?? ''));
     }
-    return errors;
+    return histories;
   }
 
   async history(arn: string): Promise<HistoryEvent[]> {
@@ -192,7 +217,7 @@ export class DeployedPipeline {
       : lambda.send(new PutFunctionConcurrencyCommand({ FunctionName, ReservedConcurrentExecutions: limit })));
   }
 
-  /** Time limit of a function, in seconds. */
+  /** Time limit of a function, in seconds. Its next invocation begins a new process. */
   async setTimeout(which: FunctionKey, seconds: number): Promise<void> {
     await this.environment.clients.lambda.send(
       new UpdateFunctionConfigurationCommand({ FunctionName: this.functionName(which), Timeout: seconds }),

@@ -7,12 +7,14 @@ import { GetRolePolicyCommand, IAMClient, ListRolePoliciesCommand, PutRolePolicy
 import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { resourceNames } from '../../lambda/contract.ts';
+import { replayKeys } from '../../lambda/replay-contract.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
-import { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
+import { DeployedPipeline, type FunctionKey } from '../helpers/deployed-pipeline.ts';
 import { type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
 import { DeployedReplay, numberedCapture, received } from '../helpers/deployed-replay.ts';
+import { chatLine as captured } from '../helpers/replay.ts';
 
 const PREFIX = 'policies';
 const ENDPOINT = 'guarded-endpoint';
@@ -72,12 +74,20 @@ const NEEDED: Needed[] = [
   },
 ];
 
-/** Likewise, for one replay to a URL. SageMaker is not emulated, so that leave to invoke endpoints is not tried here. */
+/**
+ * Likewise, for one replay to a URL. SageMaker and Bedrock are not emulated, so that leave to invoke endpoints, to ask the
+ * judge, and to look its model up is not tried here.
+ */
 const NEEDED_FOR_REPLAYS: Needed[] = [
   {
     role: names.replayPlannerRole,
     grant: 'to read captures',
     is: (one) => has(one.Action, 's3:GetObject') && has(one.Resource, 'sagemaker-captures'),
+  },
+  {
+    role: names.replayPlannerRole,
+    grant: 'to read MLflow’s login',
+    is: (one) => has(one.Action, 'secretsmanager:GetSecretValue'),
   },
   {
     role: names.replayPlannerRole,
@@ -104,15 +114,66 @@ const NEEDED_FOR_REPLAYS: Needed[] = [
     grant: 'to read the headers',
     is: (one) => has(one.Action, 'secretsmanager:GetSecretValue'),
   },
+];
+
+/**
+ * What the functions need that come after the sending. Each can be called again for a replay that is over, which costs
+ * seconds instead of a replay.
+ */
+const NEEDED_AFTERWARDS: (Needed & { which: FunctionKey })[] = [
   {
-    role: names.replaySummarizerRole,
+    which: 'replayEvaluator',
+    role: names.replayEvaluatorRole,
     grant: 'to read what the shards measured',
     is: (one) => has(one.Action, 's3:GetObject'),
   },
   {
-    role: names.replaySummarizerRole,
-    grant: 'to write the results',
+    which: 'replayEvaluator',
+    role: names.replayEvaluatorRole,
+    grant: 'to write how far it is, and the verdicts',
     is: (one) => has(one.Action, 's3:PutObject'),
+  },
+  {
+    which: 'replayEvaluator',
+    role: names.replayEvaluatorRole,
+    grant: 'to read MLflow’s login',
+    is: (one) => has(one.Action, 'secretsmanager:GetSecretValue'),
+  },
+  {
+    which: 'replayEvaluator',
+    role: names.replayEvaluatorRole,
+    grant: 'to reserve money of the budget',
+    is: (one) => has(one.Action, 'dynamodb:UpdateItem'),
+  },
+  {
+    which: 'replaySummarizer',
+    role: names.replaySummarizerRole,
+    grant: 'to read what the shards measured and what was made of it',
+    is: (one) => has(one.Action, 's3:GetObject'),
+  },
+  {
+    which: 'replaySummarizer',
+    role: names.replaySummarizerRole,
+    grant: 'to write the results and what is to be published',
+    is: (one) => has(one.Action, 's3:PutObject'),
+  },
+  {
+    which: 'replayPublisher',
+    role: names.replayPublisherRole,
+    grant: 'to read the results and what is to be published',
+    is: (one) => has(one.Action, 's3:GetObject'),
+  },
+  {
+    which: 'replayPublisher',
+    role: names.replayPublisherRole,
+    grant: 'to list the results',
+    is: (one) => has(one.Action, 's3:ListBucket'),
+  },
+  {
+    which: 'replayPublisher',
+    role: names.replayPublisherRole,
+    grant: 'to read MLflow’s login',
+    is: (one) => has(one.Action, 'secretsmanager:GetSecretValue'),
   },
 ];
 
@@ -124,7 +185,9 @@ let reader: DeployedReader;
 let iam: IAMClient;
 let endpoint: StandInEndpoint;
 let replays: DeployedReplay;
-let secretArn: string;
+/** Of the headers that a replay sends, and of the login to MLflow, which this MLflow does not ask for. */
+let headersArn: string;
+let loginArn: string;
 
 beforeAll(async () => {
   endpoint = await startStandInEndpoint({ record: true });
@@ -138,11 +201,15 @@ beforeAll(async () => {
     requestHandler: new NodeHttpHandler({ httpsAgent: new Agent({ ca: ministack.ca }) }),
   };
   iam = new IAMClient(config);
-  secretArn = await makeSecret(new SecretsManagerClient(config));
+  const secrets = new SecretsManagerClient(config);
+  headersArn = await makeSecret(secrets, 'replay-headers', { 'x-team': 'search' });
+  loginArn = await makeSecret(secrets, 'mlflow', { token: 'a-token' });
+  secrets.destroy();
   const outputs = await environment.deployStack({
     STACK_PREFIX: PREFIX,
     SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
-    REPLAY_HEADERS_SECRET_ARN: secretArn,
+    REPLAY_HEADERS_SECRET_ARN: headersArn,
+    MLFLOW_SECRET_ARN: loginArn,
   });
   pipeline = new DeployedPipeline(environment, PREFIX, outputs);
   await environment.mlflow;
@@ -157,10 +224,8 @@ afterAll(async () => {
   await endpoint?.close();
 });
 
-async function makeSecret(client: SecretsManagerClient): Promise<string> {
-  const SecretString = JSON.stringify({ 'x-team': 'search' });
-  const { ARN = '' } = await client.send(new CreateSecretCommand({ Name: 'replay-headers', SecretString }));
-  client.destroy();
+async function makeSecret(client: SecretsManagerClient, Name: string, value: object): Promise<string> {
+  const { ARN = '' } = await client.send(new CreateSecretCommand({ Name, SecretString: JSON.stringify(value) }));
   return ARN;
 }
 
@@ -189,31 +254,55 @@ test.each(NEEDED)('$role needs its grant $grant', async ({ role, is }) => {
 });
 
 describe('a replay', () => {
+  const RUN = 'guarded-replay';
   const captures = [0, 1, 2].map((number) => numberedCapture(number, number));
+  const KEY = `${ENDPOINT}/replayed/AllTraffic/2026/11/20/10/a.jsonl`;
+  /** Of which the reply was captured too: the judge has something to compare. */
+  const compared = captured('compared', 2, 'Where is parcel 8841?', 'I do not know.');
   const input = () => ({
     source: { prefix: `${ENDPOINT}/replayed/` },
-    target: { url: `${endpoint.url}/invocations`, headersSecretArn: secretArn },
+    target: { url: `${endpoint.url}/invocations`, headersSecretArn: headersArn },
+    judge: true,
+    mlflow: true,
   });
 
   beforeAll(async () => {
-    await pipeline.process(
-      `${ENDPOINT}/replayed/AllTraffic/2026/11/20/10/a.jsonl`,
-      captures.map(({ line }) => line),
-    );
+    await pipeline.process(KEY, [...captures.map(({ line }) => line), compared]);
   });
 
-  test('works with the policies of the stack, and with the headers of the secret', async () => {
-    const outcome = await replays.run(input());
+  test('works with the policies of the stack, with the headers of the secret, the judge and MLflow', async () => {
+    const outcome = await replays.ended(await replays.start(input(), RUN));
     expect(DeployedReplay.facts(outcome)).toEqual({ status: 'SUCCEEDED' });
     const { numbers, requests } = received(endpoint, captures);
     expect(numbers).toEqual([0, 1, 2]);
     expect(requests.map(({ headers }) => headers['x-team'])).toEqual(['search', 'search', 'search']);
-    const { records, summary } = await replays.results(outcome.name);
-    expect(records).toHaveLength(3);
+    const { records, summary, names } = await replays.results(outcome.name);
+    expect(records).toHaveLength(4);
     expect(summary.is_complete).toBe(true);
+    expect(names).toContain('judged.jsonl');
+    expect(outcome.output).toMatchObject({ mlflow: { leftOut: [] } });
+  });
+
+  test.each(NEEDED_AFTERWARDS)('$role needs its grant $grant', async ({ role, is, which }) => {
+    // What is done is not done again.
+    await replays.deleteWork(replayKeys.evaluationsPrefix(RUN));
+    const run = { name: RUN, arn: 'arn', startTime: '2026-11-21T10:00:00Z' };
+    const request = which === 'replayEvaluator' ? { run: RUN, shard: 0 } : { run };
+    // A process that has read the login once would not ask for it again.
+    await replays.setTimeout(which, 900);
+    const restore = await takeAway(role, is);
+    try {
+      const { error, payload } = await replays.invoke(which, request);
+      expect(error).toBeDefined();
+      expect(JSON.stringify(payload)).toMatch(/AccessDenied|not authorized/);
+    } finally {
+      await restore();
+    }
   });
 
   test.each(NEEDED_FOR_REPLAYS)('$role needs its grant $grant', async ({ role, is }) => {
+    // A process that has read MLflow's login once would not ask for it again.
+    await replays.setTimeout('replayPlanner', 900);
     const restore = await takeAway(role, is);
     try {
       const outcome = await replays.run(input());

@@ -1,0 +1,261 @@
+/**
+ * What follows a replay in the cloud, on the emulated one: its traces and its run in a real MLflow beside the traces that
+ * the monitoring made of the same captures, and the judge's verdicts on its replies.
+ */
+import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
+import { DEFAULT_JUDGE_MODEL } from '../../lambda/contract.ts';
+import { dayScope, readSpending, runScope } from '../../lambda/judge/budget.ts';
+import { replayKeys } from '../../lambda/replay-contract.ts';
+import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
+import { DeployedReplay } from '../helpers/deployed-replay.ts';
+import { captureLine, chatBody, chatLine } from '../helpers/replay.ts';
+import { type ReplayRun, ReplaysInMlflow, type TraceInfo } from '../helpers/replays-in-mlflow.ts';
+
+const ENDPOINT = 'captured-endpoint';
+const TARGET = 'candidate-endpoint';
+/** The captures' experiment has the endpoint's name; the replays' is beside it. */
+const REPLAYS = `${ENDPOINT}-replays`;
+const CAPTURES = `${ENDPOINT}/AllTraffic/2026/11/20/10/a.jsonl`;
+const SETUP_LIMIT_MS = 300_000;
+/** Twenty seconds until the clock starts, and a machine that others keep busy. */
+const TEST_LIMIT_MS = 180_000;
+/** The functions get the account's number as their key's id. */
+const FUNCTION_KEY = { accessKeyId: '000000000000', secretAccessKey: 'test' };
+
+jest.setTimeout(TEST_LIMIT_MS);
+
+/** What was asked and answered then; the stand-in judge prefers the reply with more words of the request. */
+const LINES: Record<string, string> = {
+  better: chatLine('better', 0, 'Where is parcel 8841?', 'I do not know.'),
+  worse: chatLine('worse', 0, 'When does the garden close?', 'The garden closes at nine.'),
+  equal: chatLine('equal', 1, 'Name three colours.', 'Name three colours: red, green, blue.'),
+  // Not worth a question: the same but for a capital.
+  same: chatLine('same', 1, 'Hello', 'You asked: hello'),
+  // In the second shard nothing is to be judged: one fails, of the other no reply was captured.
+  failing: chatLine('failing', 4, '[[status 500]]'),
+  stream: captureLine('stream', 4, { data: chatBody('Good day', { stream: true }) }),
+};
+/** More pairs than the judge is asked about at a time, in the first shard: each is better now. */
+const MANY = 20;
+for (let i = 0; i < MANY; i += 1) LINES[`many-${i}`] = chatLine(`many-${i}`, 2, `Where is parcel ${i}?`, 'No idea.');
+const EVENTS = Object.keys(LINES).toSorted();
+/**
+ * With this limit the evaluator has ten seconds until it begins nothing more. The judge is asked 8 questions at a time at
+ * first, then 16, two for a pair, and 16 pairs at most wait for it: the last ones' turn comes after two rounds.
+ */
+const EVALUATOR_SECONDS = 130;
+const JUDGE_MS = 6_000;
+
+let environment: LocalEnvironment;
+let endpoint: StandInEndpoint;
+let monitoring: DeployedPipeline;
+let replays: DeployedReplay;
+let inMlflow: ReplaysInMlflow;
+/** Ids of the monitoring's traces by event id. */
+let captured: Record<string, string>;
+
+beforeAll(async () => {
+  endpoint = await startStandInEndpoint({
+    latencyMs: 20,
+    signingKey: FUNCTION_KEY,
+    answer: ({ prompt }) => (prompt.includes('garden') ? 'No idea.' : `You asked: ${prompt}`),
+  });
+  environment = await startEnvironment({ awsEnv: { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url } });
+  const outputs = await environment.deployStack({
+    STACK_PREFIX: 'results',
+    SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
+    REPLAY_ENDPOINT_NAMES: TARGET,
+  });
+  monitoring = new DeployedPipeline(environment, 'results', outputs);
+  replays = new DeployedReplay(monitoring);
+  await environment.mlflow;
+  inMlflow = new ReplaysInMlflow(environment.mlflowUrl);
+  await monitoring.disableRule();
+  await monitoring.put(CAPTURES, Object.values(LINES));
+  const { status, summary } = await monitoring.run(monitoring.event(CAPTURES, { evaluate: false }));
+  expect([status, summary?.lines.traced]).toEqual(['SUCCEEDED', EVENTS.length]);
+  const traces = await inMlflow.traces(ENDPOINT);
+  captured = Object.fromEntries(traces.map(({ tags, trace_id }) => [tags.event_id, trace_id]));
+}, SETUP_LIMIT_MS);
+
+afterAll(async () => {
+  await environment?.stop();
+  await endpoint?.close();
+});
+
+const input = { target: { endpoint: TARGET }, shard: { seconds: 3 }, judge: true, mlflow: true };
+
+const jsonOf = async (run: string, file: string): Promise<Record<string, unknown>> =>
+  JSON.parse(await replays.text(`${replayKeys.resultPrefix(run)}${file}`)) as Record<string, unknown>;
+
+async function runNamed(name: string): Promise<ReplayRun> {
+  const found = (await inMlflow.runs(REPLAYS)).filter((run) => run.name === name);
+  expect(found).toHaveLength(1);
+  return found[0] as ReplayRun;
+}
+
+const tracesOf = (run: string): Promise<TraceInfo[]> => inMlflow.traces(REPLAYS, `tag.replay_run = '${run}'`);
+
+describe('with the judge and with MLflow', () => {
+  const RUN = 'judged';
+  let outcome: Outcome;
+  let run: ReplayRun;
+
+  beforeAll(async () => {
+    environment.judge.forget();
+    environment.judge.behave({ delayMs: JUDGE_MS });
+    await replays.setTimeout('replayEvaluator', EVALUATOR_SECONDS);
+    outcome = await replays.ended(await replays.start(input, RUN));
+    expect(DeployedReplay.facts(outcome)).toEqual({ status: 'SUCCEEDED' });
+    run = await runNamed(RUN);
+  }, TEST_LIMIT_MS);
+  afterAll(async () => {
+    environment.judge.behave({});
+    await replays.setTimeout('replayEvaluator', 900);
+  });
+
+  test('succeeds, and tells of its run in MLflow', () => {
+    expect(outcome.output).toEqual({
+      ok: true,
+      error: '',
+      cause: '',
+      results: { bucket: replays.outputs.workBucket, prefix: `replays/${RUN}/results/` },
+      publish: true,
+      mlflow: { experiment: { id: expect.any(String), name: REPLAYS }, runId: run.id, leftOut: [] },
+    });
+  });
+
+  test('has each pair that differs judged, in both orders, and no other', async () => {
+    const judged = { better: 1 + MANY, same: 1, worse: 1, undecided: 0, failed: 0, overBudget: 0 };
+    const comparison = await jsonOf(RUN, 'compare.json');
+    expect(comparison).toMatchObject({ quality: { compared: 5 + MANY, same: 1, judged } });
+    const lines = (await replays.text(`${replayKeys.resultPrefix(RUN)}judged.jsonl`)).trim().split('\n');
+    const verdicts = lines.map((line) => JSON.parse(line) as { event_id: string; verdict: string });
+    expect(verdicts).toHaveLength(3 + MANY);
+    expect(Object.fromEntries(verdicts.map(({ event_id, verdict }) => [event_id, verdict]))).toMatchObject({
+      better: 'better',
+      worse: 'worse',
+      equal: 'same',
+      'many-0': 'better',
+    });
+    expect(comparison.regressions).toContainEqual(
+      expect.objectContaining({ eventId: 'worse', regressions: expect.arrayContaining(['judged-worse']) }),
+    );
+    const calls = 2 * verdicts.length;
+    expect(environment.judge.counts).toMatchObject({ calls, answered: calls });
+    const metrics = Object.entries(judged).map(([verdict, count]) => [`judged_${verdict}`, count]);
+    expect(run.metrics).toMatchObject(Object.fromEntries(metrics));
+  });
+
+  test('goes on in a second function where the first has no more time, and repeats nothing', async () => {
+    const errors = await replays.chunkErrors(outcome.arn);
+    // On a busy machine a function may have had no time for anything.
+    expect(errors.filter((name) => name !== 'ChunkOutOfTime')).toEqual([]);
+    const calls = await replays.childCalls(outcome.arn, 'replayEvaluator');
+    // Two shards, of which the one with nothing to judge needs one call.
+    expect(calls - errors.length).toBeGreaterThanOrEqual(3);
+  });
+
+  test('pays it from the budget of the stack', async () => {
+    const { judgeUsd } = (await jsonOf(RUN, 'compare.json')) as { judgeUsd: number };
+    expect(judgeUsd).toBeGreaterThan(0);
+    const { url, region } = environment.ministack;
+    const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+    const client = new DynamoDBClient({ endpoint: url, region, credentials });
+    try {
+      const { TableNames: [table = ''] = [] } = await client.send(new ListTablesCommand({}));
+      for (const scope of [dayScope(Date.now()), runScope(`replay/${RUN}`)]) {
+        const { spentUsd, committedUsd } = await readSpending({ client, table }, scope);
+        expect(spentUsd).toBeCloseTo(judgeUsd, 6);
+        // Nothing is held on to.
+        expect(committedUsd).toBe(spentUsd);
+      }
+    } finally {
+      client.destroy();
+    }
+  });
+
+  test('leaves a finished run with its figures, parameters and the files of the result set', async () => {
+    expect(run).toMatchObject({ name: RUN, status: 'FINISHED', endMs: expect.any(Number) });
+    expect(run.metrics).toMatchObject({
+      request_count: EVENTS.length - 1,
+      error_request_count: 1,
+      replies_compared: 5 + MANY,
+      replies_newly_failing: 1,
+    });
+    expect(run.metrics.request_latency_p50).toBeGreaterThan(19);
+    expect(run.params).toMatchObject({ target_endpoint: TARGET });
+    expect(run.tags).toMatchObject({ replay_run: RUN });
+    const { names } = await replays.results(RUN);
+    expect(names).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'replay.json', 'report.html']));
+    expect(run.files.toSorted()).toEqual(names.toSorted());
+    for (const name of ['report.html', 'profile_export.jsonl']) {
+      expect(await inMlflow.file(run.id, name)).toBe(await replays.text(`${replayKeys.resultPrefix(RUN)}${name}`));
+    }
+    expect(await jsonOf(RUN, 'replay.json')).toMatchObject({
+      mlflow: { run_id: run.id, traces: EVENTS.length, refused: 0 },
+      judge: { usd: expect.any(Number) },
+    });
+  });
+
+  test('leaves a trace for each request, under the run, that names the monitoring’s trace of the same capture', async () => {
+    const traces = await tracesOf(RUN);
+    expect(traces.map(({ tags }) => tags.event_id).toSorted()).toEqual(EVENTS);
+    expect(Object.keys(captured).toSorted()).toEqual(EVENTS);
+    for (const { tags } of traces) expect(tags.captured_trace_id).toBe(captured[tags.event_id ?? '']);
+    const byEvent = Object.fromEntries(traces.map((trace) => [trace.tags.event_id, trace]));
+    expect(byEvent.better).toMatchObject({ state: 'OK', response_preview: 'You asked: Where is parcel 8841?' });
+    expect(byEvent.stream).toMatchObject({ state: 'OK', response_preview: 'You asked: Good day' });
+    expect(byEvent.failing).toMatchObject({ state: 'ERROR' });
+    const linked = await inMlflow.traces(REPLAYS, `attributes.run_id = '${run.id}'`);
+    expect(linked.map(({ trace_id }) => trace_id).toSorted()).toEqual(
+      traces.map(({ trace_id }) => trace_id).toSorted(),
+    );
+  });
+});
+
+describe('with a judge that denies access', () => {
+  const RUN = 'denied';
+  let outcome: Outcome;
+
+  beforeAll(async () => {
+    // It can be looked up: planning finds nothing wrong.
+    environment.judge.behave({ models: { [DEFAULT_JUDGE_MODEL]: { state: 'denied' } } });
+    outcome = await replays.ended(await replays.start(input, RUN));
+  }, TEST_LIMIT_MS);
+  afterAll(() => environment.judge.behave({}));
+
+  test('fails by name, says which shard and why, and asks no second time', async () => {
+    expect(DeployedReplay.facts(outcome)).toMatchObject({ status: 'FAILED', error: 'ReplayNotEvaluated' });
+    expect(outcome.cause).toMatch(/\b0\b.*JudgeRefused/);
+    expect(await replays.chunkErrors(outcome.arn)).toEqual(['JudgeRefused']);
+  });
+
+  test('its results are there all the same, and the run in MLflow has failed', async () => {
+    const { records, names } = await replays.results(RUN);
+    expect(records.map(({ metadata }) => metadata.event_id).toSorted()).toEqual(EVENTS);
+    expect(names).toEqual(expect.arrayContaining(['compare.json', 'replies.jsonl', 'report.html']));
+    const run = await runNamed(RUN);
+    expect(run).toMatchObject({ status: 'FAILED', endMs: expect.any(Number) });
+    expect(run.files.toSorted()).toEqual(names.toSorted());
+    expect((await tracesOf(RUN)).map(({ tags }) => tags.event_id).toSorted()).toEqual(EVENTS);
+  });
+});
+
+test('a judge that has ended is known before anything is sent', async () => {
+  const before = endpoint.arrivals.count;
+  environment.judge.behave({ models: { '*': { state: 'ended' } } });
+  // A planner looks once in its life.
+  await replays.setTimeout('replayPlanner', 900);
+  try {
+    const outcome = await replays.run(input);
+    expect(DeployedReplay.facts(outcome)).toMatchObject({ status: 'FAILED', error: 'JudgeModelGone' });
+  } finally {
+    environment.judge.behave({});
+  }
+  expect(endpoint.arrivals.count).toBe(before);
+  // Nor is there a run in MLflow that nobody would end.
+  expect((await inMlflow.runs(REPLAYS)).filter(({ status }) => status === 'RUNNING')).toEqual([]);
+});
