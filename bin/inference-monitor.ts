@@ -11,6 +11,9 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   calibrate: async () => (await import('./commands/calibrate.ts')).calibrateCommand(),
 };
 
+/** As a command that could not run. */
+const EXIT_NOT_DONE = 2;
+
 /**
  * A replay makes garbage at the rate of its requests. With V8's defaults the heap grows to hundreds of megabytes before it
  * is collected, and the collections are long; a young generation that does not grow keeps both small.
@@ -34,7 +37,19 @@ async function main(): Promise<void> {
   await program.parseAsync();
 }
 
-main().catch((error: unknown) => {
-  console.error(error instanceof Error ? `${error.name}: ${error.message}` : error);
-  process.exitCode = 2;
+let ended = false;
+// Node ends when nothing is left to wait for, also in the middle of a command: that is no success.
+process.once('beforeExit', () => {
+  if (ended) return;
+  console.error('The command ended before it was done.');
+  process.exitCode = EXIT_NOT_DONE;
 });
+
+main()
+  .catch((error: unknown) => {
+    console.error(error instanceof Error ? `${error.name}: ${error.message}` : error);
+    process.exitCode = EXIT_NOT_DONE;
+  })
+  .finally(() => {
+    ended = true;
+  });

@@ -112,10 +112,11 @@ export interface ReplayResult {
   incomplete: string | undefined;
 }
 
-/** @throws PermanentError `TargetUnreachable` */
+/** @throws PermanentError `TargetUnreachable`, `ResultsNotWritten` */
 export async function replayToDirectory(request: ReplayRequest): Promise<ReplayResult> {
   const { run, files, index, target, options, directory } = request;
   const spanMs = index.total > 0 ? index.lastMs - index.firstMs : 0;
+  const unwritable = new AbortController();
   const results = await ResultSet.create({
     directory,
     run,
@@ -123,9 +124,12 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     inputs: request.inputs,
     raw: request.raw,
     workerId: 'worker_0',
+    // Requests whose results cannot be kept are not sent: the target has been loaded for nothing long enough.
+    onError: (error) => unwritable.abort(error),
   });
   for (const line of request.skipped) results.skipped(line);
   const scheduled = timingOf(options).kind !== 'concurrency';
+  const stopping = AbortSignal.any([unwritable.signal, ...(request.signal ? [request.signal] : [])]);
   const outcome = await runReplay(
     {
       run,
@@ -150,8 +154,11 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
         request.onMeasured?.(measured, clock);
       },
     },
-    request.signal,
-  );
+    stopping,
+  ).catch(async (error: unknown) => {
+    await results.discard();
+    throw error;
+  });
   const startMs = outcome.clock.epochMs(outcome.startAt);
   const endMs = outcome.clock.epochMs(performance.now());
   const bottleneck = scheduled ? clientBottleneck(results.stats) : undefined;

@@ -1,8 +1,8 @@
 /** The replay command where something is odd: options, the output directory, signals before the first request. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
-import { chatLine, ReplayFolder, runCli, startCli } from '../helpers/replay.ts';
+import { chatLine, ReplayFolder, replay, runCli, startCli } from '../helpers/replay.ts';
 
 let folder: ReplayFolder;
 let endpoint: StandInEndpoint;
@@ -96,4 +96,22 @@ test('Ctrl-C in the warm-up ends it', async () => {
   expect(await running.done).toMatchObject({ code: 130, stdout: expect.stringContaining('sent: 0') });
   expect(endpoint.arrivals.count).toBe(8);
   expect(existsSync(join(out, 'profile_export_aiperf.json'))).toBe(true);
+});
+
+test('a disk that is full ends the replay, names the file, and is no success', async () => {
+  // A file of which every write fails as on a full disk.
+  mkdirSync(out);
+  const file = folder.write(
+    'a.jsonl',
+    Array.from({ length: 200 }, (_, i) => chatLine(`e${i}`, i, `[#${i}] hello`)),
+  );
+  symlinkSync('/dev/full', join(out, 'profile_export.jsonl'));
+  const replaying = replay(file, endpoint.url, out, { speedup: 20 });
+  await expect(replaying).rejects.toMatchObject({
+    name: 'ResultsNotWritten',
+    message: expect.stringMatching(/ENOSPC.*profile_export\.jsonl/),
+  });
+  // Ten seconds of schedule: it was given up with the first write, half a second after the first reply.
+  expect(endpoint.arrivals.count).toBeLessThan(100);
+  expect(readdirSync(out)).not.toContain('inputs.json.spool');
 });

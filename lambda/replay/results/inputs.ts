@@ -1,8 +1,9 @@
 /** `inputs.json`: the requests as they were sent, by conversation and turn, as AIPerf lays them out. */
 
 import { once } from 'node:events';
-import { createReadStream, createWriteStream } from 'node:fs';
+import { createReadStream, createWriteStream, type WriteStream } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
+import { finished } from 'node:stream/promises';
 import type { PreparedRequest } from '../request/prepared.ts';
 import type { Turn } from '../request/sessions.ts';
 import { scanLines } from '../source/lines.ts';
@@ -13,6 +14,7 @@ export const MAX_INPUTS = 1_000_000;
 /** Bytes that wait for the disk. */
 const MAX_BACKLOG = 16 * 1024 * 1024;
 const BACKLOG_WAIT_MS = 5;
+const OUTPUT_BUFFER = 1024 * 1024;
 
 /** A body that is no JSON object is wrapped: AIPerf's model takes objects only. */
 export function payloadJson(request: PreparedRequest): string {
@@ -36,9 +38,16 @@ export class InputsFile {
   #multiTurn = false;
   skipped = 0;
 
-  constructor(path: string) {
+  /** @param onError called when a write fails; `finish` throws it all the same */
+  constructor(path: string, onError?: (error: Error) => void) {
     this.#path = path;
-    this.#spool = new LineWriter(`${path}.spool`);
+    this.#spool = new LineWriter(`${path}.spool`, onError);
+  }
+
+  /** Deletes what was spooled, where `finish` is not reached. */
+  async discard(): Promise<void> {
+    await this.#spool.close().catch(() => {});
+    await rm(this.#spool.path, { force: true });
   }
 
   add(request: PreparedRequest): void {
@@ -63,38 +72,35 @@ export class InputsFile {
 
   /** @returns whether the file was written; it is not when there were more requests than it can hold. */
   async finish(): Promise<boolean> {
-    await this.#spool.close();
     try {
+      await this.#spool.close();
       if (this.skipped > 0) return false;
-      const out = createWriteStream(this.#path);
-      out.write('{"data":[');
+      const out = new OutputFile(this.#path);
+      await out.write('{"data":[');
       if (this.#multiTurn) await this.#writeGrouped(out);
       else await this.#writeInOrder(out);
-      out.end(']}\n');
-      await once(out, 'finish');
+      await out.write(']}\n');
+      await out.end();
       return true;
     } finally {
       await rm(this.#spool.path, { force: true });
     }
   }
 
-  async #writeInOrder(out: NodeJS.WritableStream): Promise<void> {
+  async #writeInOrder(out: OutputFile): Promise<void> {
     let first = true;
     // Not by Node's readline: it reads the whole file ahead of a disk that is slower than it.
     for await (const { bytes, length } of scanLines(this.#spool.path)) {
       if (!bytes) throw new Error(`A request of ${length} bytes is too long for inputs.json`);
       const line = bytes.toString('utf8');
       const tab = line.indexOf('\t');
-      const written = out.write(
-        `${first ? '' : ','}{"session_id":${line.slice(0, tab)},"payloads":[${line.slice(tab + 1)}]}`,
-      );
+      await out.write(`${first ? '' : ','}{"session_id":${line.slice(0, tab)},"payloads":[${line.slice(tab + 1)}]}`);
       first = false;
-      if (!written) await once(out, 'drain');
     }
   }
 
   /** Lines of a conversation lie apart in the spool: they are read by their place. */
-  async #writeGrouped(out: NodeJS.WritableStream): Promise<void> {
+  async #writeGrouped(out: OutputFile): Promise<void> {
     const places = await linePlaces(this.#spool.path, this.#sessions.length);
     const order = Uint32Array.from(this.#sessions.keys()).sort(
       (a, b) => (this.#sessions[a] ?? 0) - (this.#sessions[b] ?? 0) || a - b,
@@ -112,12 +118,34 @@ export class InputsFile {
         const opening =
           own === session ? ',' : `${session === -1 ? '' : ']},'}{"session_id":${line.slice(0, tab)},"payloads":[`;
         session = own;
-        if (!out.write(opening + line.slice(tab + 1))) await once(out, 'drain');
+        await out.write(opening + line.slice(tab + 1));
       }
-      if (session !== -1) out.write(']}');
+      if (session !== -1) await out.write(']}');
     } finally {
       await file.close();
     }
+  }
+}
+
+/** A file that is written as fast as the disk takes it; a full one is an error of the next write. */
+class OutputFile {
+  readonly #stream: WriteStream;
+  readonly #done: Promise<void>;
+
+  constructor(path: string) {
+    this.#stream = createWriteStream(path, { highWaterMark: OUTPUT_BUFFER });
+    this.#done = finished(this.#stream);
+    // Thrown where it is awaited.
+    this.#done.catch(() => {});
+  }
+
+  async write(text: string): Promise<void> {
+    if (!this.#stream.write(text)) await Promise.race([once(this.#stream, 'drain'), this.#done]);
+  }
+
+  async end(): Promise<void> {
+    this.#stream.end();
+    await this.#done;
   }
 }
 

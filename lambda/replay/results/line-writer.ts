@@ -1,4 +1,5 @@
 import { createWriteStream, type WriteStream } from 'node:fs';
+import { PermanentError } from '../../common/errors.ts';
 
 /** Lines are handed to the file in pieces of about this size: a write for each would cost more than the line. */
 const FLUSH_CHARACTERS = 64 * 1024;
@@ -16,19 +17,30 @@ export class LineWriter {
   #pending = '';
   #timer: NodeJS.Timeout | undefined;
   #error: Error | undefined;
+  readonly #onError: ((error: Error) => void) | undefined;
   lines = 0;
 
-  constructor(path: string) {
+  /** @param onError called when a write fails; `close` throws it all the same */
+  constructor(path: string, onError?: (error: Error) => void) {
     this.path = path;
+    this.#onError = onError;
     this.#stream = createWriteStream(path);
     this.#stream.on('error', (error) => {
       this.#error ??= error;
+      this.#pending = '';
+      this.#onError?.(error);
     });
+  }
+
+  /** Why the file is not what it should be, such as a full disk; nothing more is written to it then. */
+  get error(): Error | undefined {
+    return this.#error;
   }
 
   /** @param line without its line ending */
   write(line: string): void {
     this.lines++;
+    if (this.#error) return;
     this.#pending += OTHER_LINE_ENDS.test(line)
       ? `${line.replace(new RegExp(OTHER_LINE_ENDS, 'g'), escaped)}\n`
       : `${line}\n`;
@@ -44,18 +56,22 @@ export class LineWriter {
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#pending === '') return;
+    if (this.#pending === '' || this.#error) return;
     this.#stream.write(this.#pending);
     this.#pending = '';
   }
 
-  /** @throws the first error of the file, such as a full disk: results that were not written are not passed over. */
+  /** @throws PermanentError `ResultsNotWritten`, e.g. a full disk: results that were not written are not passed over */
   async close(): Promise<void> {
     this.flush();
-    await new Promise<void>((resolve) => {
-      this.#stream.once('close', resolve);
-      this.#stream.end();
-    });
-    if (this.#error) throw this.#error;
+    // A stream that failed has closed itself: it would not say so again.
+    if (!this.#stream.closed) {
+      await new Promise<void>((resolve) => {
+        this.#stream.once('close', resolve);
+        this.#stream.end();
+      });
+    }
+    if (this.#error)
+      throw new PermanentError('ResultsNotWritten', this.#error.message, { where: this.path }, this.#error);
   }
 }

@@ -37,6 +37,8 @@ export interface ResultSetOptions {
   inputs: boolean;
   raw: boolean;
   workerId: string;
+  /** Called when a file cannot be written any more; `finish` throws it all the same. */
+  onError?(error: Error): void;
 }
 
 export class ResultSet {
@@ -56,9 +58,10 @@ export class ResultSet {
   private constructor(options: ResultSetOptions) {
     this.#options = options;
     this.slices = new TimeSlices(options.sliceMs);
-    this.#records = new LineWriter(this.#path(FILES.records));
-    this.#raw = options.raw ? new LineWriter(this.#path(FILES.raw)) : undefined;
-    this.#inputs = options.inputs ? new InputsFile(this.#path(FILES.inputs)) : undefined;
+    const { onError } = options;
+    this.#records = new LineWriter(this.#path(FILES.records), onError);
+    this.#raw = options.raw ? new LineWriter(this.#path(FILES.raw), onError) : undefined;
+    this.#inputs = options.inputs ? new InputsFile(this.#path(FILES.inputs), onError) : undefined;
   }
 
   static async create(options: ResultSetOptions): Promise<ResultSet> {
@@ -81,7 +84,7 @@ export class ResultSet {
 
   skipped(line: SkippedLine): void {
     this.skippedReasons.set(line.reason, (this.skippedReasons.get(line.reason) ?? 0) + 1);
-    this.#skipped ??= new LineWriter(this.#path(FILES.skipped));
+    this.#skipped ??= new LineWriter(this.#path(FILES.skipped), this.#options.onError);
     this.#skipped.write(JSON.stringify(line));
   }
 
@@ -103,10 +106,10 @@ export class ResultSet {
    * Completes the files.
    *
    * @param configuration what was asked for, for `replay.json`; without secrets
+   * @throws PermanentError `ResultsNotWritten`
    */
   async finish(facts: Omit<SummaryFacts, 'warmup' | 'run'>, configuration: Record<string, unknown>): Promise<void> {
-    await this.close();
-    const inputsWritten = await this.#inputs?.finish();
+    const inputsWritten = await this.#complete();
     await writeFigures(
       this.#options.directory,
       this,
@@ -116,6 +119,21 @@ export class ResultSet {
         ...(inputsWritten === false ? { inputs_left_out: 'more requests than inputs.json can hold' } : {}),
       },
     );
+  }
+
+  async #complete(): Promise<boolean | undefined> {
+    try {
+      await this.close();
+      return await this.#inputs?.finish();
+    } catch (error) {
+      await this.discard();
+      throw error;
+    }
+  }
+
+  /** Takes away what only `finish` has a use for, where it is not reached. */
+  async discard(): Promise<void> {
+    await this.#inputs?.discard();
   }
 
   /** Completes the files that have a line for each request. */
