@@ -8,7 +8,7 @@ import { dayScope, readSpending, runScope } from '../../lambda/judge/budget.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
-import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
+import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
 import { captureLine, chatBody, chatLine } from '../helpers/replay.ts';
 import { type ReplayRun, ReplaysInMlflow, type TraceInfo } from '../helpers/replays-in-mlflow.ts';
@@ -225,7 +225,6 @@ describe('with a judge that denies access', () => {
     environment.judge.behave({ models: { [DEFAULT_JUDGE_MODEL]: { state: 'denied' } } });
     outcome = await replays.ended(await replays.start(input, RUN));
   }, TEST_LIMIT_MS);
-  afterAll(() => environment.judge.behave({}));
 
   test('fails by name, says which shard and why, and asks no second time', async () => {
     expect(DeployedReplay.facts(outcome)).toMatchObject({ status: 'FAILED', error: 'ReplayNotEvaluated' });
@@ -241,6 +240,26 @@ describe('with a judge that denies access', () => {
     expect(run).toMatchObject({ status: 'FAILED', endMs: expect.any(Number) });
     expect(run.files.toSorted()).toEqual(names.toSorted());
     expect((await tracesOf(RUN)).map(({ tags }) => tags.event_id).toSorted()).toEqual(EVENTS);
+  });
+
+  test('once it is allowed, the missing verdicts are had by hand, and nothing is sent again', async () => {
+    const before = { arrived: endpoint.arrivals.count, names: (await replays.results(RUN)).names };
+    environment.judge.behave({});
+    // As docs/replay.md has it.
+    const payload = async (which: FunctionKey, request: object): Promise<unknown> => {
+      const reply = await replays.invoke(which, request);
+      expect(reply.error).toBeUndefined();
+      return reply.payload;
+    };
+    const pairs = 3 + MANY;
+    expect(await payload('replayEvaluator', { run: RUN, shard: 0 })).toMatchObject({ done: true, judged: pairs });
+    expect(await payload('replaySummarizer', { run: { name: RUN } })).toMatchObject({ ok: true, publish: true });
+    expect(await payload('replayPublisher', { run: { name: RUN } })).toMatchObject({ leftOut: [] });
+    const run = await runNamed(RUN);
+    expect(run).toMatchObject({ status: 'FINISHED', metrics: { judged_better: 1 + MANY, judged_worse: 1 } });
+    expect(run.files.toSorted()).toEqual([...new Set([...before.names, 'judged.jsonl'])].toSorted());
+    expect(await tracesOf(RUN)).toHaveLength(EVENTS.length);
+    expect(endpoint.arrivals.count).toBe(before.arrived);
   });
 });
 
