@@ -42,7 +42,8 @@ export type FunctionKey =
   | 'replayer'
   | 'replayEvaluator'
   | 'replaySummarizer'
-  | 'replayPublisher';
+  | 'replayPublisher'
+  | 'replayStopper';
 
 const POLL_MS = 150;
 /** An execution in the emulator takes a second or two; retries and a busy machine are allowed for. */

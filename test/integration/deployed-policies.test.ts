@@ -91,6 +91,11 @@ const NEEDED_FOR_REPLAYS: Needed[] = [
   },
   {
     role: names.replayPlannerRole,
+    grant: 'to look for an order to stop',
+    is: (one) => has(one.Action, 's3:GetObject') && has(one.Resource, 'stop.json'),
+  },
+  {
+    role: names.replayPlannerRole,
     grant: 'to write the schedule',
     is: (one) => has(one.Action, 's3:PutObject') && has(one.Resource, '/schedule/'),
   },
@@ -174,6 +179,25 @@ const NEEDED_AFTERWARDS: (Needed & { which: FunctionKey })[] = [
     role: names.replayPublisherRole,
     grant: 'to read MLflow’s login',
     is: (one) => has(one.Action, 'secretsmanager:GetSecretValue'),
+  },
+];
+
+/** And what ends a replay that was stopped. */
+const NEEDED_TO_STOP: Needed[] = [
+  {
+    role: names.replayStopperRole,
+    grant: 'to read the plan',
+    is: (one) => has(one.Action, 's3:GetObject'),
+  },
+  {
+    role: names.replayStopperRole,
+    grant: 'to write the order',
+    is: (one) => has(one.Action, 's3:PutObject'),
+  },
+  {
+    role: names.replayStopperRole,
+    grant: 'to list claims and results',
+    is: (one) => has(one.Action, 's3:ListBucket'),
   },
 ];
 
@@ -298,6 +322,31 @@ describe('a replay', () => {
     } finally {
       await restore();
     }
+  });
+
+  describe('that was stopped', () => {
+    const executionArn = `arn:aws:states:us-east-1:000000000000:execution:replays:${RUN}`;
+    const stop = () => replays.invoke('replayStopper', { detail: { executionArn, status: 'ABORTED' } });
+    const order = replayKeys.stop(RUN);
+    // What comes after the sending does less where there is an order.
+    afterAll(() => replays.deleteWork(order));
+
+    test('is brought to its end with the policies of the stack', async () => {
+      const { error, payload } = await stop();
+      expect([error, payload]).toEqual([undefined, expect.objectContaining({ next: 'summarize' })]);
+      expect(await replays.names(order)).toHaveLength(1);
+    });
+
+    test.each(NEEDED_TO_STOP)('$role needs its grant $grant', async ({ role, is }) => {
+      const restore = await takeAway(role, is);
+      try {
+        const { error, payload } = await stop();
+        expect(error).toBeDefined();
+        expect(JSON.stringify(payload)).toMatch(/AccessDenied|not authorized/);
+      } finally {
+        await restore();
+      }
+    });
   });
 
   test.each(NEEDED_FOR_REPLAYS)('$role needs its grant $grant', async ({ role, is }) => {

@@ -10,6 +10,7 @@ import { type LocalEnvironment, startEnvironment } from '../../local/environment
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
+import { DeployedStop } from '../helpers/deployed-stop.ts';
 import { captureLine, chatBody, chatLine } from '../helpers/replay.ts';
 import { type ReplayRun, ReplaysInMlflow, type TraceInfo } from '../helpers/replays-in-mlflow.ts';
 
@@ -260,6 +261,37 @@ describe('with a judge that denies access', () => {
     expect(run.files.toSorted()).toEqual([...new Set([...before.names, 'judged.jsonl'])].toSorted());
     expect(await tracesOf(RUN)).toHaveLength(EVENTS.length);
     expect(endpoint.arrivals.count).toBe(before.arrived);
+  });
+});
+
+describe('that is stopped', () => {
+  const RUN = 'stopped';
+  let ending: Outcome;
+
+  beforeAll(async () => {
+    const before = endpoint.arrivals.count;
+    environment.judge.forget();
+    // Four seconds of captures in 40.
+    const arn = await replays.start({ ...input, speedup: 0.1, shard: { seconds: 60 } }, RUN);
+    await replays.until('a request', async () => (endpoint.arrivals.count > before ? true : undefined));
+    const stops = new DeployedStop(replays);
+    await stops.stop(arn);
+    ending = await stops.ending(arn);
+  }, TEST_LIMIT_MS);
+
+  test('has what was measured, and pays no judge', async () => {
+    expect(ending).toMatchObject({ status: 'SUCCEEDED', output: { ok: false, error: 'ReplayCancelled' } });
+    const { summary } = await replays.results(RUN);
+    expect(summary).toMatchObject({ was_cancelled: true });
+    expect(environment.judge.counts.calls).toBe(0);
+  });
+
+  test('its run in MLflow is killed, with figures and files', async () => {
+    const run = await runNamed(RUN);
+    expect(ending.output).toMatchObject({ publish: true, mlflow: { runId: run.id, leftOut: [] } });
+    expect(run).toMatchObject({ status: 'KILLED', endMs: expect.any(Number) });
+    const { names } = await replays.results(RUN);
+    expect(run.files.toSorted()).toEqual(names.toSorted());
   });
 });
 
