@@ -83,15 +83,16 @@ export class EvaluatedReplays {
       createBudget({ client: this.#dynamo, table: TABLE, dailyUsd: settings.EVALUATION_BUDGET_USD, runUsd, run });
   }
 
-  static async start(): Promise<EvaluatedReplays> {
+  /** @param version of MLflow; default: the newest that is tested */
+  static async start(version?: string): Promise<EvaluatedReplays> {
     const [cloud, mlflow, standIn] = await Promise.all([
       CloudReplays.start(),
-      startMlflowServer(),
+      startMlflowServer(version === undefined ? {} : { version }),
       startStandInJudge(),
     ]);
     const mlflowProxy = await startMisbehavingServer({ upstream: mlflow.url });
     const judgeProxy = await startMisbehavingServer({ upstream: standIn.url });
-    const reader = startMlflowReader(await mlflowEnvironment(), mlflow.url);
+    const reader = startMlflowReader(await mlflowEnvironment(version), mlflow.url);
     const all = new EvaluatedReplays({ cloud, mlflow, standIn, mlflowProxy, judgeProxy }, reader);
     await all.#dynamo.send(
       new CreateTableCommand({

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import type { EvaluationProgress } from '../../lambda/replay/cloud/progress.ts';
 import type { RefusedTrace } from '../../lambda/replay/publish/write-traces.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
-import { traceIdOf } from '../../lambda/trace/ids.ts';
+import { logChunk } from '../../lambda/run/log-chunk.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import type { Behaviour, SeenRequest } from '../helpers/misbehaving-server.ts';
 import { chatLine, readLines, runCli } from '../helpers/replay.ts';
-import { type CloudRun, WORK } from '../helpers/replay-cloud.ts';
+import { CAPTURES, type CloudRun, WORK } from '../helpers/replay-cloud.ts';
 import { EvaluatedReplays, JUDGE_MODEL, JUDGE_PRICES } from '../helpers/replay-evaluation.ts';
 
 const START_MS = 6 * 60_000;
@@ -78,6 +78,20 @@ const linkedTo = async (runId: string): Promise<number> => {
 const tracesOf = async (run: CloudRun): Promise<string[]> =>
   all.reader.find(await all.experimentId('my-endpoint-replays'), `tag.replay_run = '${run.name}'`);
 
+/** Has the monitoring log the first lines of a capture file. */
+async function monitor(key: string, count: number): Promise<void> {
+  const { storage, settings: environment } = all.cloud;
+  const { id: experimentId } = await all.client.resolveExperiment('my-endpoint');
+  const object = await storage.head(CAPTURES, key);
+  const { bucket = '', etag = '', size = 0 } = object ?? {};
+  const place = { bucket, key, etag, start: 0, end: size - 1, firstLine: 1, lines: count, chunk: 0, objectTimeMs: 0 };
+  const options = { evaluate: false, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
+  await logChunk(
+    { run: 'monitoring', chunk: { ...place, experimentId }, options, attempt: 0 },
+    { storage, store: all.client, environment, requestId: 'r' },
+  );
+}
+
 /** Pairs that differ: the new reply has the words of the request, or none of them. */
 const lines = [
   chatLine('better', 0, 'Where is parcel 8841 today?', 'No idea.'),
@@ -85,17 +99,15 @@ const lines = [
   chatLine('same', 1, 'Hello', 'You asked: Hello'),
   chatLine('equal', 1, 'What secret?', 'Unknown.'),
   chatLine('failing', 2, '[[status 500]]', 'Fine.'),
-  chatLine('stream', 2, 'Which bicycle is fast?', 'x', { stream: true }),
+  // A line may end as Windows has it.
+  `${chatLine('stream', 2, 'Which bicycle is fast?', 'x', { stream: true })}\r`,
 ];
 
 describe('a replay of three shards with the judge and MLflow', () => {
   let run: CloudRun;
-  let capturesId: string;
-
   beforeAll(async () => {
     all.heal();
-    capturesId = (await all.client.resolveExperiment('my-endpoint')).id;
-    await put('whole', lines);
+    await monitor(await put('whole', lines), lines.length);
     run = all.cloud.run({
       source: source('whole'),
       target: { url: endpoint.url },
@@ -152,10 +164,14 @@ describe('a replay of three shards with the judge and MLflow', () => {
       const traces = await all.reader.search(id, `tag.replay_run = '${run.name}'`);
       const byEvent = Object.fromEntries(traces.map((trace) => [trace.tags.event_id, trace]));
       expect(traces).toHaveLength(6);
-      for (const [i, event] of ['better', 'worse', 'same', 'equal', 'failing', 'stream'].entries()) {
+      // Those that the monitoring has written of the same lines.
+      const captured = await all.reader.search(await all.experimentId('my-endpoint'));
+      expect(captured.map(({ tags: { event_id: event } }) => event).sort()).toEqual(Object.keys(byEvent).sort());
+      for (const { traceId, tags: its } of captured) {
+        const event = its.event_id ?? '';
         expect(byEvent[event]?.tags).toMatchObject({
           replay_run: run.name,
-          captured_trace_id: traceIdOf(capturesId, Buffer.from(lines[i] ?? '')),
+          captured_trace_id: traceId,
           turn_index: '0',
         });
         expect(byEvent[event]?.executionDurationMs).toBeGreaterThan(3);
@@ -285,7 +301,7 @@ test(
     const run = await manyReplies('halfway', 250, { mlflow: true });
     // One that the server refuses for what it is.
     const refusing = ({ path, body }: SeenRequest): Behaviour | undefined =>
-      path === '/v1/traces' && body.includes('question number 7 of')
+      /\/traces$/.test(path) && body.includes('question number 7 of')
         ? { kind: 'reply', status: 400, body: '{"error_code":"BAD","message":"no"}' }
         : undefined;
     let isAway = false;

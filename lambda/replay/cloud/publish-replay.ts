@@ -9,7 +9,7 @@ import type { PlannedMlflow } from './plan.ts';
 /** `publication.json`: what SummarizeReplay leaves to be published. */
 export interface ReplayPublication {
   mlflow: PlannedMlflow;
-  content: Pick<RunContent, 'endMs' | 'status' | 'metrics' | 'params'>;
+  content: Pick<RunContent, 'endMs' | 'status' | 'metrics' | 'params' | 'atMs'>;
 }
 
 export interface PublishDependencies {

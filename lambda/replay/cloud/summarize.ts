@@ -91,6 +91,7 @@ function publicationOf(
     mlflow: plan.mlflow,
     content: {
       endMs: collected.endMs,
+      atMs: Date.now(),
       status: wasStopped ? 'KILLED' : failure ? 'FAILED' : 'FINISHED',
       metrics: metricsOf(collected.stats, isScheduled(plan), comparison?.quality),
       params: paramsOf(targetFacts(plan.target), plan.options),

@@ -26,6 +26,8 @@ export interface RunContent {
   startMs: number;
   endMs: number;
   status: 'FINISHED' | 'FAILED' | 'KILLED';
+  /** When the figures were put together, epoch ms: MLflow shows the newest of several values. */
+  atMs: number;
   metrics: Record<string, number>;
   params: Record<string, string>;
   tags: Record<string, string>;
@@ -90,22 +92,48 @@ export async function getRun(rest: MlflowRest, runId: string): Promise<MlflowRun
   return runOf((await rest.repeat(get, runReply)).run);
 }
 
-/** Doing it again changes nothing. */
+const dataReply = z.object({
+  run: z.object({
+    data: z
+      .object({
+        metrics: z.array(z.object({ key: z.string(), value: z.unknown(), timestamp: z.coerce.number() })).default([]),
+        params: z.array(z.object({ key: z.string() })).default([]),
+      })
+      .default({ metrics: [], params: [] }),
+  }),
+});
+
+/**
+ * Doing it again changes nothing: servers before 3.13 refuse a metric that they have, so what is there is read first, and
+ * again after an attempt of which nothing is known.
+ */
 export async function logRun(
   rest: MlflowRest,
   { runId }: Pick<MlflowRun, 'runId'>,
-  content: Pick<RunContent, 'endMs' | 'metrics' | 'params'>,
+  { metrics, params, atMs }: Pick<RunContent, 'metrics' | 'params' | 'atMs'>,
 ): Promise<void> {
-  const log = (json: object): Promise<unknown> =>
-    rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/runs/log-batch', json: { run_id: runId, ...json } }, anyReply);
-  const timestamp = Math.round(content.endMs);
-  const metrics = Object.entries(content.metrics)
-    .filter(([, value]) => Number.isFinite(value))
-    .map(([key, value]) => ({ key, value, timestamp, step: 0 }));
-  for (let i = 0; i < metrics.length; i += METRICS_A_BATCH)
-    await log({ metrics: metrics.slice(i, i + METRICS_A_BATCH) });
-  const params = pairs(content.params).map(({ key, value }) => ({ key, value: value.slice(0, MAX_PARAM_CHARS) }));
-  for (let i = 0; i < params.length; i += PARAMS_A_BATCH) await log({ params: params.slice(i, i + PARAMS_A_BATCH) });
+  const get = { method: 'GET', path: '/api/2.0/mlflow/runs/get', query: { run_id: runId } } as const;
+  const timestamp = Math.round(atMs);
+  await withRetries(rest.retry, async () => {
+    const log = (json: object): Promise<unknown> =>
+      rest.once({ method: 'POST', path: '/api/2.0/mlflow/runs/log-batch', json: { run_id: runId, ...json } }, anyReply);
+    const { data } = (await rest.once(get, dataReply)).run;
+    const known = new Map(data.metrics.map((metric) => [metric.key, metric]));
+    const absent = Object.entries(metrics)
+      .filter(([key, value]) => {
+        const there = known.get(key);
+        return Number.isFinite(value) && (there?.value !== value || there.timestamp !== timestamp);
+      })
+      .map(([key, value]) => ({ key, value, timestamp, step: 0 }));
+    for (let i = 0; i < absent.length; i += METRICS_A_BATCH)
+      await log({ metrics: absent.slice(i, i + METRICS_A_BATCH) });
+    const named = new Set(data.params.map(({ key }) => key));
+    const missing = pairs(params)
+      .filter(({ key }) => !named.has(key))
+      .map(({ key, value }) => ({ key, value: value.slice(0, MAX_PARAM_CHARS) }));
+    for (let i = 0; i < missing.length; i += PARAMS_A_BATCH)
+      await log({ params: missing.slice(i, i + PARAMS_A_BATCH) });
+  });
 }
 
 export async function endRun(

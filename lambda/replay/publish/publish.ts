@@ -70,7 +70,7 @@ async function publishAll(ports: MlflowPorts, publication: Publication): Promise
       failures.push(error);
     });
   const published: Published = { runId: run.runId, traces: 0, refused: 0, linked: true, leftOut: [], failures };
-  await attempt(() => logRun(client.rest, run, { endMs, metrics, params }));
+  await attempt(() => logRun(client.rest, run, { metrics, params, atMs: endMs }));
   await attempt(() => writeSpool(ports, run, directory, published));
   await attempt(async () => {
     published.leftOut = await putFiles(client.rest, run, await filesOf(directory), ports.s3);

@@ -1,0 +1,59 @@
+/** A replay in the cloud and its run in MLflow, on servers that take traces one by one, and refuse what they have. */
+import { replayKeys } from '../../lambda/replay-contract.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { chatLine } from '../helpers/replay.ts';
+import { EvaluatedReplays } from '../helpers/replay-evaluation.ts';
+
+/** The oldest that is tested, and the first that merges what it is sent twice. */
+const VERSIONS = ['3.9.0', '3.13.0'];
+const LIMIT_MS = 10 * 60_000;
+
+test.each(VERSIONS)(
+  'MLflow %s: traces and a run, and nothing twice',
+  async (version) => {
+    process.env.AWS_ACCESS_KEY_ID = 'test';
+    process.env.AWS_SECRET_ACCESS_KEY = 'test';
+    const all = await EvaluatedReplays.start(version);
+    let endpoint: StandInEndpoint | undefined;
+    try {
+      endpoint = await startStandInEndpoint({ latencyMs: 5 });
+      await all.cloud.put(
+        'old/00',
+        [0, 1, 2, 3].map((i) => chatLine(`e${i}`, i, `question ${i}`)),
+      );
+      const source = { prefix: 'my-endpoint/AllTraffic/2026/11/20/10/old' };
+      const input = { source, target: { url: endpoint.url }, mlflow: true, speedup: 4, shard: { seconds: 0.5 } };
+      const run = all.cloud.run(input);
+      const { shards } = await run.plan(0);
+      await run.plan(0);
+      await run.replay(shards);
+      await all.evaluateAll(run, shards);
+      for (let shard = 0; shard < shards; shard++) {
+        // As after a function that died before it could save.
+        const key = `${replayKeys.evaluationPrefix(run.name, shard)}progress.json`;
+        const progress = JSON.parse(await all.cloud.text(key)) as { traces: object };
+        const none = { offset: 0, written: 0, refused: 0, linked: true };
+        await all.cloud.storage.putJson('work', key, { ...progress, done: false, traces: none });
+      }
+      await all.evaluateAll(run, shards);
+      expect(await run.summarize()).toMatchObject({ ok: true, publish: true });
+      await run.publish();
+      await run.publish();
+      const runs = await all.runsOf(run.name);
+      expect(runs.map(({ info }) => info.status)).toEqual(['FINISHED']);
+      expect(runs[0]?.data.metrics).toContainEqual(expect.objectContaining({ key: 'request_count', value: 4 }));
+      const id = await all.experimentId('my-endpoint-replays');
+      const traces = await all.reader.search(id, `tag.replay_run = '${run.name}'`);
+      expect(traces.map(({ tags }) => tags.event_id).sort()).toEqual(['e0', 'e1', 'e2', 'e3']);
+      expect(traces.every(({ spans }) => spans.length > 0)).toBe(true);
+      const own = await run.json<{ mlflow: { traces: number; linked: boolean } }>('replay.json');
+      expect(own.mlflow.traces).toBe(4);
+      const linked = await all.reader.find(id, `attributes.run_id = '${runs[0]?.info.run_id}'`);
+      expect(linked).toHaveLength(own.mlflow.linked ? 4 : 0);
+    } finally {
+      await endpoint?.close();
+      await all.stop();
+    }
+  },
+  LIMIT_MS,
+);
