@@ -295,6 +295,29 @@ describe('in a browser', () => {
     await page.close();
   });
 
+  inBrowser('the report of one request shows it in every chart, and that of none says so', async () => {
+    const out = join(folder.path, 'out');
+    const file = folder.write('a.jsonl', [chatLine('\u202eone', 0, 'hello')]);
+    const args = ['replay', file, '--url', endpoint.url, '--quiet', '-o', out];
+    expect((await runCli(args)).code).toBe(0);
+    const one = await open(join(out, 'report.html'));
+    for (const label of ['Latency of requests over time', 'Throughput over time', 'Schedule lag over time']) {
+      // Points of lines; a chart without a line to be seen has none.
+      const points = one.page.locator(`svg[aria-label="${label}"] [ecmeta_ssr_type="chart"]`);
+      expect(await points.count()).toBeGreaterThan(0);
+    }
+    // A mark of direction in a captured id turns nothing around but itself.
+    const place = one.page.locator('section', { hasText: 'Slowest requests' }).locator('.soft bdi');
+    expect(await place.innerText()).toBe(file);
+    expect(one.said).toEqual([]);
+    await one.page.close();
+    expect((await runCli([...args, '--fixed-schedule-start-offset', '60000'])).code).toBe(1);
+    const none = await open(join(out, 'report.html'));
+    expect(await none.page.locator('.warn').innerText()).toContain('no request');
+    expect(await none.page.locator('svg').count()).toBe(0);
+    await none.page.close();
+  });
+
   inBrowser('the comparison of two runs', async () => {
     const file = folder.write(
       'a.jsonl',

@@ -79,6 +79,8 @@ function shareCrossing(
 ): Crossing | undefined {
   const { share, limit, text } = threshold;
   if (share === 'error_rate') {
+    if (comparison.before.requests === 0 || comparison.after.requests === 0)
+      return { threshold: text, got: 'one of the runs sent no request' };
     const { difference, low, high, significant } = comparison.errorRate;
     if (difference * 100 <= limit || !significant) return undefined;
     return {
@@ -106,7 +108,8 @@ function shareCrossing(
 }
 
 function over(threshold: string, count: number, total: number, limit: number): Crossing | undefined {
-  const percent = total === 0 ? 0 : (100 * count) / total;
+  if (total === 0) return { threshold, got: 'no request is in both runs' };
+  const percent = (100 * count) / total;
   return percent > limit ? { threshold, got: `${percent.toFixed(2)}% (${count} of ${total})` } : undefined;
 }
 

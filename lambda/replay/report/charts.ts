@@ -62,7 +62,8 @@ const line = (name: string, color: string, data: [number, number][], extra = {})
   type: 'line' as const,
   name,
   data,
-  showSymbol: false,
+  // A single point is no line.
+  showSymbol: data.length === 1,
   lineStyle: { color, width: 2 },
   itemStyle: { color },
   ...extra,

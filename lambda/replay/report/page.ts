@@ -2,6 +2,9 @@
 
 export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 
+/** A text of others in a line of ours: marks of direction in it end with it. */
+export const isolated = (text: string): string => `<bdi>${escapeHtml(text)}</bdi>`;
+
 const STYLE = `
 :root { color-scheme: light dark; --ink: #1d2329; --soft: #5d6771; --line: #d8dde2; --page: #ffffff; --card: #f6f8fa; --bad: #b3261e; --good: #1a7f4b; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e8ec; --soft: #9aa5af; --line: #3a434c; --page: #14181c; --card: #1d2329; --bad: #ff8a80; --good: #62d59a; } }
@@ -16,7 +19,7 @@ p { margin: 4px 0 8px; } .soft { color: var(--soft); } .bad { color: var(--bad);
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 5px 8px; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { color: var(--soft); font-weight: 600; } td.n, th.n { text-align: right; }
+th { color: var(--soft); font-weight: 600; } td.n, th.n { text-align: right; white-space: nowrap; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 6px 0; padding: 8px; background: var(--card); border-radius: 6px; font-size: 12px; max-height: 320px; overflow-y: auto; }
 summary { cursor: pointer; color: var(--soft); } details { display: inline-block; margin-right: 14px; vertical-align: top; } details[open] { display: block; } svg { width: 100%; height: auto; display: block; }
 `;

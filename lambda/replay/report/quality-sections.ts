@@ -1,6 +1,6 @@
 /** Sections of a report that say whether the replies are still right. */
 import type { Quality, RegressionRow } from '../compare/quality.ts';
-import { type Column, escapeHtml, folded, section, table } from './page.ts';
+import { type Column, escapeHtml, folded, isolated, section, table } from './page.ts';
 
 const percent = (count: number, total: number): string =>
   total === 0 ? '–' : `${((100 * count) / total).toFixed(1)}%`;
@@ -57,8 +57,8 @@ const COLUMNS: readonly Column<RegressionRow>[] = [
   {
     name: 'request',
     cell: ({ key, file, line, input, before, after, rationale }) =>
-      `${escapeHtml(key)} <span class="soft">${escapeHtml(file)}, line ${line}</span><br>${
-        rationale ? `<span>${escapeHtml(rationale)}</span><br>` : ''
+      `${isolated(key)} <span class="soft">${isolated(file)}, line ${line}</span><br>${
+        rationale ? `<span>${isolated(rationale)}</span><br>` : ''
       }${folded('input', input)}${folded('before', before)}${folded('after', after)}`,
   },
 ];

@@ -5,7 +5,7 @@ import type { RunStats } from '../measure/run-stats.ts';
 import { durationSeconds } from '../results/summary.ts';
 import { distributions, latencyOverTime, loadCharts, scheduleLag, throughput } from './charts.ts';
 import type { ReportCollector, RequestRow } from './collector.ts';
-import { type Column, escapeHtml, folded, htmlPage, section, table, tiles } from './page.ts';
+import { type Column, escapeHtml, folded, htmlPage, isolated, section, table, tiles } from './page.ts';
 
 export interface ReportFacts {
   run: string;
@@ -81,9 +81,9 @@ const COLUMNS: readonly Column<RequestRow>[] = [
   {
     name: 'request',
     cell: ({ eventId, file, line, requestId, input, output, error }) =>
-      `${escapeHtml(eventId ?? requestId)} <span class="soft">${escapeHtml(file)}, line ${line}</span>${
+      `${isolated(eventId ?? requestId)} <span class="soft">${isolated(file)}, line ${line}</span>${
         error
-          ? `<br><span class="bad">${escapeHtml(`${error.code ?? ''} ${error.type}: ${error.message.slice(0, 300)}`.trim())}</span>`
+          ? `<br><span class="bad">${isolated(`${error.code ?? ''} ${error.type}: ${error.message.slice(0, 300)}`.trim())}</span>`
           : ''
       }<br>${folded('input', input)}${folded('reply', output)}`,
   },
@@ -100,6 +100,7 @@ export async function replayReport(stats: RunStats, report: ReportCollector, fac
   const skipped = [...facts.skipped.values()].reduce((sum, count) => sum + count, 0);
   const warnings = [
     ...(facts.wasCancelled ? [`The replay was stopped: ${facts.unsent} requests were not sent.`] : []),
+    ...(stats.completed === 0 ? ['There is no request in these results.'] : []),
     ...(facts.bottleneck ? [`The client was the bottleneck: ${facts.bottleneck}.`] : []),
     ...(facts.warnings ?? []),
   ];
@@ -124,6 +125,33 @@ export async function replayReport(stats: RunStats, report: ReportCollector, fac
         : []),
       ...(skipped > 0 ? [['lines skipped', fixed(skipped, 0)] as [string, string]] : []),
     ]),
+    ...(stats.completed > 0 ? chartSections(stats, report, facts) : []),
+    facts.extra ?? '',
+    ...(stats.errors.size > 0 ? [section('Errors', errorTable(stats))] : []),
+    ...(report.failed.length > 0
+      ? [
+          section(
+            'Failed requests',
+            table(COLUMNS, report.failed),
+            `The first of each kind; ${fixed(stats.failed, 0)} in all.`,
+          ),
+        ]
+      : []),
+    ...(report.slowest.length > 0
+      ? [section('Slowest requests', table(COLUMNS, report.slowest), 'By the latency from the scheduled moment.')]
+      : []),
+    ...(skipped > 0
+      ? [section('Skipped lines', skippedTable(facts.skipped), 'Their places are in skipped.jsonl.')]
+      : []),
+  ];
+  return htmlPage(`Replay ${facts.run}`, parts.join('\n'));
+}
+
+/** The run over time, its distributions, and its figures. */
+function chartSections(stats: RunStats, report: ReportCollector, facts: ReportFacts): string[] {
+  const latency = stats.distributions.get('request_latency');
+  const effective = stats.distributions.get('effective_latency');
+  return [
     section(
       'Latency over time',
       latencyOverTime(report, facts.scheduled),
@@ -172,25 +200,7 @@ export async function replayReport(stats: RunStats, report: ReportCollector, fac
         ]
       : []),
     section('Figures', metricsTable(stats)),
-    facts.extra ?? '',
-    ...(stats.errors.size > 0 ? [section('Errors', errorTable(stats))] : []),
-    ...(report.failed.length > 0
-      ? [
-          section(
-            'Failed requests',
-            table(COLUMNS, report.failed),
-            `The first of each kind; ${fixed(stats.failed, 0)} in all.`,
-          ),
-        ]
-      : []),
-    ...(report.slowest.length > 0
-      ? [section('Slowest requests', table(COLUMNS, report.slowest), 'By the latency from the scheduled moment.')]
-      : []),
-    ...(skipped > 0
-      ? [section('Skipped lines', skippedTable(facts.skipped), 'Their places are in skipped.jsonl.')]
-      : []),
   ];
-  return htmlPage(`Replay ${facts.run}`, parts.join('\n'));
 }
 
 function errorTable(stats: RunStats): string {
@@ -200,7 +210,7 @@ function errorTable(stats: RunStats): string {
       { name: 'count', numeric: true, cell: ({ count }) => fixed(count, 0) },
       { name: 'code', cell: ({ error }) => String(error.code ?? '') },
       { name: 'type', cell: ({ error }) => escapeHtml(error.type) },
-      { name: 'message', cell: ({ error }) => escapeHtml(error.message.slice(0, 500)) },
+      { name: 'message', cell: ({ error }) => isolated(error.message.slice(0, 500)) },
     ],
     rows,
   );

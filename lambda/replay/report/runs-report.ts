@@ -5,7 +5,7 @@ import { COMPARED_METRICS, type ComparedMetric, isLargerBetter } from '../compar
 import type { Crossing } from '../compare/thresholds.ts';
 import type { Distribution } from '../measure/distribution.ts';
 import { distributions, loadCharts } from './charts.ts';
-import { type Column, escapeHtml, htmlPage, section, table, tiles } from './page.ts';
+import { type Column, escapeHtml, htmlPage, isolated, section, table, tiles } from './page.ts';
 import { qualitySection, regressionsSection } from './quality-sections.ts';
 
 interface Row {
@@ -132,7 +132,7 @@ export async function runsReport(
             'Requests that got slowest',
             table<RunsComparison['slowed'][number]>(
               [
-                { name: 'request', cell: ({ key }) => escapeHtml(key) },
+                { name: 'request', cell: ({ key }) => isolated(key) },
                 { name: 'before (ms)', numeric: true, cell: (row) => row.before.toFixed(1) },
                 { name: 'after (ms)', numeric: true, cell: (row) => row.after.toFixed(1) },
                 { name: 'difference (ms)', numeric: true, cell: (row) => signed(row.after - row.before, 1) },

@@ -110,6 +110,12 @@ test('what was nothing and is something is more than any per cent', async () => 
   expect(crossings([parseThreshold('request_latency:p95:1000%')], found)).toHaveLength(1);
 });
 
+test('a gate that saw nothing is not open', async () => {
+  const found = await compared([], [{}]);
+  const thresholds = ['error_rate:5', 'newly_failing:5', 'regressed:5', 'new_refusals:5', 'request_latency:p50:5%'];
+  expect(crossings(thresholds.map(parseThreshold), found).map(({ threshold }) => threshold)).toEqual(thresholds);
+});
+
 test('verdicts that are missing are not for the better', async () => {
   const comparison = await compared(
     numbered(100, () => 10),
