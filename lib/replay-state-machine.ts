@@ -108,15 +108,26 @@ export class ReplayStateMachine extends Construct {
         .when(Condition.stringEquals('$.plan.outcome', 'planned'), map)
         .otherwise(summarize),
     );
+    const isWhole = Condition.booleanEquals('$.result.ok', true);
+    const failed = new Fail(this, 'ReplayFailed', { errorPath: '$.result.error', causePath: '$.result.cause' });
     const outcome = new Choice(this, 'NothingMissing')
-      .when(
-        Condition.booleanEquals('$.result.ok', true),
-        new Succeed(this, 'ReplaySucceeded', { outputPath: '$.result' }),
-      )
-      .otherwise(new Fail(this, 'ReplayFailed', { errorPath: '$.result.error', causePath: '$.result.cause' }));
+      .when(isWhole, new Succeed(this, 'ReplaySucceeded', { outputPath: '$.result' }))
+      .otherwise(failed);
+    const publication = this.#publication(props).addCatch(
+      new Choice(this, 'NothingElseMissing', {
+        comment: 'Requests that are missing weigh more than their run in MLflow',
+      })
+        .when(
+          isWhole,
+          new Fail(this, 'ReplayNotPublished', { errorPath: '$.unpublished.Error', causePath: '$.unpublished.Cause' }),
+        )
+        .otherwise(failed),
+      { resultPath: '$.unpublished' },
+    );
+    publication.next(outcome);
     summarize.next(
       new Choice(this, 'PublicationWanted', { comment: 'A run in MLflow that planning has made, whatever came of it' })
-        .when(Condition.booleanEquals('$.result.publish', true), this.#publication(props).next(outcome))
+        .when(Condition.booleanEquals('$.result.publish', true), publication)
         .otherwise(outcome),
     );
     return start.next(plan);

@@ -144,7 +144,7 @@ it('has exactly these states', () => {
         Choices: [{ Variable: '$.result.publish', BooleanEquals: true, Next: 'PublishReplay' }],
         Default: 'NothingMissing',
       },
-      // Without a Catch: a run in MLflow that was not ended makes the execution fail.
+      // A run in MLflow that was not ended makes the execution fail, by its own error where nothing else is missing.
       PublishReplay: {
         Type: 'Task',
         Resource: lambda('ReplayPublicationFunction'),
@@ -152,8 +152,15 @@ it('has exactly these states', () => {
         ResultPath: '$.result.mlflow',
         TimeoutSeconds: 960,
         Retry: storeRetries,
+        Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.unpublished', Next: 'NothingElseMissing' }],
         Next: 'NothingMissing',
       },
+      NothingElseMissing: {
+        Type: 'Choice',
+        Choices: [{ Variable: '$.result.ok', BooleanEquals: true, Next: 'ReplayNotPublished' }],
+        Default: 'ReplayFailed',
+      },
+      ReplayNotPublished: { Type: 'Fail', ErrorPath: '$.unpublished.Error', CausePath: '$.unpublished.Cause' },
       NothingMissing: {
         Type: 'Choice',
         Choices: [{ Variable: '$.result.ok', BooleanEquals: true, Next: 'ReplaySucceeded' }],
