@@ -341,9 +341,10 @@ test(
         reason: { name: 'MlflowRefused', message: expect.any(String) },
       }),
     ]);
-    expect((await run.json<Own>('replay.json')).remarks).toEqual([
+    // On a busy machine the shard may have begun late, which is said beside it.
+    expect((await run.json<Own>('replay.json')).remarks).toContain(
       'MLflow refused 1 traces for what they are: refused-traces.jsonl lists them',
-    ]);
+    );
   },
   TEST_MS,
 );
