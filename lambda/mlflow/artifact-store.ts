@@ -53,11 +53,18 @@ export function spansStore(rest: MlflowRest, experiment: Experiment, s3: S3Clien
   );
 }
 
-async function putToS3(s3: S3Client, bucket: string, key: string, body: Uint8Array): Promise<void> {
+/** @throws PermanentError `MlflowArtifactAccessDenied`, and those of the storage */
+export async function putToS3(
+  s3: S3Client,
+  bucket: string,
+  key: string,
+  body: Uint8Array,
+  contentType = 'application/json',
+): Promise<void> {
   // Loaded when first needed: 35 MB of memory that writing by OTLP does without.
   const { PutObjectCommand } = await import('@aws-sdk/client-s3');
   try {
-    await s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body, ContentType: 'application/json' }));
+    await s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body, ContentType: contentType }));
   } catch (error) {
     const { namedStorageError } = await import('../common/storage.ts');
     const named = namedStorageError(error, `s3://${bucket}/${key}`);

@@ -83,11 +83,14 @@ export class EvaluatedReplays {
       createBudget({ client: this.#dynamo, table: TABLE, dailyUsd: settings.EVALUATION_BUDGET_USD, runUsd, run });
   }
 
-  /** @param version of MLflow; default: the newest that is tested */
-  static async start(version?: string): Promise<EvaluatedReplays> {
+  /**
+   * @param version of MLflow; default: the newest that is tested
+   * @param artifactRoot where clients put artifacts themselves; default: the server keeps them
+   */
+  static async start(version?: string, artifactRoot?: string): Promise<EvaluatedReplays> {
     const [cloud, mlflow, standIn] = await Promise.all([
       CloudReplays.start(),
-      startMlflowServer(version === undefined ? {} : { version }),
+      startMlflowServer({ ...(version === undefined ? {} : { version }), ...(artifactRoot ? { artifactRoot } : {}) }),
       startStandInJudge(),
     ]);
     const mlflowProxy = await startMisbehavingServer({ upstream: mlflow.url });

@@ -2,11 +2,42 @@
 import { replayKeys } from '../../lambda/replay-contract.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { chatLine } from '../helpers/replay.ts';
+import { WORK } from '../helpers/replay-cloud.ts';
 import { EvaluatedReplays } from '../helpers/replay-evaluation.ts';
 
 /** The oldest that is tested, and the first that merges what it is sent twice. */
 const VERSIONS = ['3.9.0', '3.13.0'];
 const LIMIT_MS = 10 * 60_000;
+
+test(
+  'files go to the bucket themselves where the server leaves that to its clients',
+  async () => {
+    process.env.AWS_ACCESS_KEY_ID = 'test';
+    process.env.AWS_SECRET_ACCESS_KEY = 'test';
+    const all = await EvaluatedReplays.start(undefined, `s3://${WORK}/mlflow`);
+    let endpoint: StandInEndpoint | undefined;
+    try {
+      endpoint = await startStandInEndpoint({ latencyMs: 5 });
+      await all.cloud.put('s3/00', [chatLine('e', 0, 'question')]);
+      const source = { prefix: 'my-endpoint/AllTraffic/2026/11/20/10/s3' };
+      const run = all.cloud.run({ source, target: { url: endpoint.url }, mlflow: true });
+      const { shards } = await run.plan(0);
+      await run.replay(shards);
+      await all.evaluateAll(run, shards);
+      await run.summarize();
+      expect((await run.publish()).leftOut).toEqual([]);
+      const [made] = await all.runsOf(run.name);
+      const root = `${made?.info.artifact_uri.replace(`s3://${WORK}/`, '')}/`;
+      expect(root).toMatch(/^mlflow\//);
+      expect((await all.cloud.keys(root)).sort()).toEqual((await run.results()).sort());
+      expect(await all.cloud.text(`${root}report.html`)).toBe(await run.result('report.html'));
+    } finally {
+      await endpoint?.close();
+      await all.stop();
+    }
+  },
+  LIMIT_MS,
+);
 
 test.each(VERSIONS)(
   'MLflow %s: traces and a run, and nothing twice',

@@ -43,7 +43,7 @@ export async function collectEvaluations(
   { lost, notBegun }: Pick<Collected, 'lost' | 'notBegun'>,
 ): Promise<CollectedEvaluations> {
   const found = nothingEvaluated();
-  if (plan.judge === null && plan.mlflow === null) return found;
+  if (!plan.judge && !plan.mlflow) return found;
   const objects = new Map<string, ObjectFacts>();
   for await (const object of storage.list(bucket, replayKeys.evaluationsPrefix(plan.run))) {
     objects.set(object.key, object);

@@ -107,11 +107,16 @@ async function steps(work: ShardWork, prefix: string, deps: EvaluateReplayDepend
   }
   if (!plan.judge) return 'done';
   const limit = deps.limit(budgetRun(plan.run), plan.judge.budgetUsd === 0 ? undefined : plan.judge.budgetUsd);
+  let end: StepEnd;
   try {
-    return await judgePairs(work, await object(REPLIES_FILE), await deps.judge(), limit);
-  } finally {
-    await limit?.close();
+    end = await judgePairs(work, await object(REPLIES_FILE), await deps.judge(), limit);
+  } catch (error) {
+    // A reservation that is not given back expires by itself; the judge's own failure is what matters.
+    await limit?.close().catch(() => {});
+    throw error;
   }
+  await limit?.close();
+  return end;
 }
 
 async function shardFile({ storage, workBucket }: EvaluateReplayDependencies, key: string): Promise<ObjectFacts> {

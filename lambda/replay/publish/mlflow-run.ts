@@ -1,6 +1,7 @@
 /** A run in MLflow over REST: made, filled with metrics, parameters and files, and ended. */
 import type { S3Client } from '@aws-sdk/client-s3';
 import * as z from 'zod';
+import { putToS3 } from '../../mlflow/artifact-store.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
 import { withRetries } from '../../mlflow/retry.ts';
@@ -199,10 +200,8 @@ async function putFile(
   }
   const inS3 = /^s3:\/\/([^/]+)\/*(.*)$/.exec(artifactUri);
   if (!inS3) return `artifacts of this server are at ${artifactUri}, where nothing can be put`;
-  const { PutObjectCommand } = await import('@aws-sdk/client-s3');
-  const [, Bucket, root] = inS3;
-  const put = new PutObjectCommand({ Bucket, Key: `${root}/${name}`, Body: bytes, ContentType: contentType });
-  await (await s3()).send(put);
+  const [, bucket = '', root] = inS3;
+  await putToS3(await s3(), bucket, `${root}/${name}`, bytes, contentType);
   return undefined;
 }
 

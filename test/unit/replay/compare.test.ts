@@ -1,10 +1,11 @@
 import fc from 'fast-check';
+import { JudgeInterrupted } from '../../../lambda/judge/errors.ts';
 import { OwnLimit } from '../../../lambda/judge/spending-limit.ts';
 import type { Judge } from '../../../lambda/judge/types.ts';
 import { bootstrapDifferences, shareDifference } from '../../../lambda/replay/compare/bootstrap.ts';
 import { compareReplies, regressionsOf } from '../../../lambda/replay/compare/compare-replies.ts';
 import { compareJson } from '../../../lambda/replay/compare/json-diff.ts';
-import { judgeAll } from '../../../lambda/replay/compare/judge-replies.ts';
+import { judgeAll, noneJudged } from '../../../lambda/replay/compare/judge-replies.ts';
 import { judgePair, type Pair } from '../../../lambda/replay/compare/pairwise.ts';
 import { QualityTally } from '../../../lambda/replay/compare/quality.ts';
 import type { Reply } from '../../../lambda/replay/compare/reply.ts';
@@ -228,6 +229,48 @@ describe('the judge of pairs', () => {
     // A pair can cost 0.002 dollars: three are within the budget.
     expect(found).toMatchObject({ judged: { better: 3, overBudget: 7 }, usd: expect.closeTo(0.006) });
     expect(verdicts).toHaveLength(3);
+  });
+
+  test('one that fails on an order has been paid for the other, and for what it had done; no further pair is begun', async () => {
+    const good = judge('longer');
+    const failing: Judge = {
+      ...good,
+      async judge(capture, scorers) {
+        const before = capture.conversation?.replies[0]?.content;
+        if (good.seen.length < 2 || before === 'short') return good.judge(capture, scorers);
+        const spend = { calls: 1, inputTokens: 5, outputTokens: 0, usd: 0.0004 };
+        throw new JudgeInterrupted('JudgeThrottled', 'slow down', {}, { spend, verdicts: [] });
+      },
+    };
+    const settled: number[] = [];
+    const limit = {
+      reserve: async () => ({ settle: async (usd: number) => void settled.push(usd) }),
+    };
+    const begun: number[] = [];
+    const numbers = async function* (): AsyncGenerator<number> {
+      for (let i = 0; i < 10; i++) {
+        begun.push(i);
+        yield i;
+        // The next is asked for when the one before has come to its end.
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    };
+    const done: unknown[] = [];
+    const result = noneJudged();
+    const judging = judgeAll(
+      { judge: failing, limit },
+      numbers(),
+      () => pair,
+      (item, verdict) => {
+        done.push([item, verdict?.verdict]);
+      },
+      result,
+    );
+    await expect(judging).rejects.toMatchObject({ name: 'JudgeThrottled' });
+    expect(done).toEqual([[0, 'better']]);
+    expect(settled).toEqual([0.002, expect.closeTo(0.0014)]);
+    expect(result).toMatchObject({ judged: { better: 1, failed: 0 }, usd: expect.closeTo(0.0034) });
+    expect(begun).toEqual([0, 1, 2]);
   });
 
   test('one that favours a place has no verdict', async () => {
