@@ -76,10 +76,22 @@ const SLICE_SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600];
 /** About so many slices make a readable trend. */
 const SLICES = 60;
 
-/** Length of a time slice, by the expected length of the run. */
-export function sliceMsOf(options: ReplayOptions, spanMs: number): number {
-  if (options.sliceDuration !== undefined) return options.sliceDuration * 1000;
-  const seconds = (spanMs * options.repeat) / options.speedup / 1000 / SLICES;
+/**
+ * Length of a time slice, by the expected length of the run.
+ *
+ * @param spanMs from the first captured record to the last one
+ * @param records captured, for a rate
+ */
+export function sliceMsOf(options: ReplayOptions, spanMs: number, records?: number): number {
+  const { sliceDuration, requestRate, requestCount = Number.POSITIVE_INFINITY, repeat, speedup } = options;
+  if (sliceDuration !== undefined) return sliceDuration * 1000;
+  const end = Math.min(spanMs, options.endOffsetMs ?? spanMs);
+  const windowMs = Math.max(0, end - (options.startOffsetMs ?? 0));
+  const expected =
+    requestRate === undefined || records === undefined
+      ? (windowMs * repeat) / speedup / 1000
+      : Math.min(requestCount, records * repeat) / requestRate;
+  const seconds = expected / SLICES;
   return (SLICE_SECONDS.find((step) => step >= seconds) ?? Math.ceil(seconds / 3600) * 3600) * 1000;
 }
 
@@ -120,7 +132,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
   const results = await ResultSet.create({
     directory,
     run,
-    sliceMs: sliceMsOf(options, spanMs),
+    sliceMs: sliceMsOf(options, spanMs, index.total),
     inputs: request.inputs,
     raw: request.raw,
     workerId: 'worker_0',

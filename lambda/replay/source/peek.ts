@@ -3,10 +3,12 @@
  * that SageMaker writes, so its tail alone is parsed. 20,000 lines are indexed in the time that 2,000 are parsed in.
  */
 
+import { parseInferenceTime } from '../../capture/inference-time.ts';
+
 export interface EventMetadata {
   eventId?: string;
   inferenceId?: string;
-  inferenceTime?: string;
+  inferenceTime?: string | number;
   customAttributes?: unknown;
 }
 
@@ -81,7 +83,8 @@ export function peekLine(line: Buffer, needsTime: boolean): Peek {
     return { kind: 'skipped', reason: 'SentByReplay', message: 'The request was sent by an earlier replay' };
   }
   const { inferenceTime } = metadata;
-  const timeMs = typeof inferenceTime === 'string' ? Date.parse(inferenceTime) : Number.NaN;
+  // As the pipeline reads it: `Date.parse` would take a time without an offset for this machine's own.
+  const timeMs = parseInferenceTime(inferenceTime) ?? Number.NaN;
   if (Number.isNaN(timeMs) && needsTime) {
     return {
       kind: 'skipped',

@@ -92,6 +92,22 @@ describe('a look at a line', () => {
     expect(peekLine(Buffer.from(line), true)).toMatchObject({ kind: 'skipped', reason });
   });
 
+  test.each([
+    ['2026-11-20T10:00:02', '2026-11-20T10:00:02Z'],
+    ['2026-11-20 10:00:02.5+01:00', '2026-11-20T09:00:02.500Z'],
+    [1_795_168_802, '2026-11-20T10:00:02Z'],
+  ])('a time of %j is that of the pipeline, whatever this machine’s zone', (inferenceTime, expected) => {
+    const zone = process.env.TZ;
+    process.env.TZ = 'Asia/Tokyo';
+    try {
+      const line = JSON.stringify({ captureData: {}, eventMetadata: { inferenceTime } });
+      expect(peekLine(Buffer.from(line), true)).toMatchObject({ kind: 'record', timeMs: Date.parse(expected) });
+    } finally {
+      if (zone === undefined) delete process.env.TZ;
+      else process.env.TZ = zone;
+    }
+  });
+
   test('a prompt about replays is no replay', () => {
     const line = record({ inferenceTime: '2026-11-20T10:00:01Z' }, 'what does replay_run=1 mean?');
     expect(peekLine(Buffer.from(line), true).kind).toBe('record');

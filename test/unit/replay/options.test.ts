@@ -83,6 +83,11 @@ describe('options', () => {
     expect([slice(10), slice(60), slice(120), slice(3600), slice(86_400)]).toEqual([1, 1, 2, 60, 1800]);
     expect(slice(3600, { speedup: 60 })).toBe(1);
     expect(slice(3600, { sliceDuration: 4 })).toBe(4);
+    // Of a day, ten minutes are replayed; at a rate, the captured times do not count.
+    expect(slice(86_400, { startOffsetMs: 0, endOffsetMs: 600_000 })).toBe(10);
+    expect(sliceMsOf({ ...DEFAULT_OPTIONS, requestRate: 100 }, 86_400_000, 600)).toBe(1000);
+    expect(sliceMsOf({ ...DEFAULT_OPTIONS, requestRate: 1, repeat: 2 }, 1000, 3600)).toBe(120_000);
+    expect(sliceMsOf({ ...DEFAULT_OPTIONS, requestRate: 1, requestCount: 60 }, 1000, 3600)).toBe(1000);
   });
 
   test('an inference id tells run, event and repetition apart', () => {
