@@ -386,6 +386,36 @@ test(
 );
 
 test(
+  'a function that dies before it can save has its last batch asked again, and nothing counted twice',
+  async () => {
+    const run = await manyReplies('killed', 70, { judge: true });
+    const { storage } = all.cloud;
+    const putJson = storage.putJson.bind(storage);
+    // The verdicts are written, and what names them is not.
+    storage.putJson = (bucket, key, value) =>
+      key.endsWith('/progress.json') ? Promise.reject(new Error('killed')) : putJson(bucket, key, value);
+    try {
+      await expect(run.evaluate(0)).rejects.toThrow('killed');
+    } finally {
+      storage.putJson = putJson;
+    }
+    expect(all.judgeProxy.requests).toHaveLength(2 * 64);
+    expect(await all.cloud.keys(replayKeys.evaluationPrefix(run.name, 0))).toContain('judged-000000.jsonl');
+    expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 0, judged: 70 });
+    expect(all.judgeProxy.requests).toHaveLength(2 * (64 + 70));
+    expect(await run.summarize()).toMatchObject({ ok: true });
+    const found = await judgedLines(run);
+    expect(found).toHaveLength(70);
+    expect(new Set(found.map(({ key }) => key)).size).toBe(70);
+    // The account knows of the money that the report does not.
+    const { judgeUsd = 0 } = await run.json<Comparison>('compare.json');
+    const each = judgeUsd / 70;
+    expect(await all.paidUsd(run)).toBeGreaterThan(judgeUsd + 60 * each);
+  },
+  TEST_MS,
+);
+
+test(
   'a function whose time is up says that it is not done, and the next one goes on',
   async () => {
     const run = await manyReplies('late', 250, { judge: true, mlflow: true });
