@@ -2,19 +2,10 @@
 import { access, constants, mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PermanentError } from '../../lambda/common/errors.ts';
-import { REPLIES_FILE } from '../../lambda/replay/compare/replies-file.ts';
-import { COMPARE_FILE, JUDGED_FILE } from '../../lambda/replay/compare/with-captured.ts';
-import { FILES } from '../../lambda/replay/results/result-set.ts';
+import { FILES, LATER_FILES } from '../../lambda/replay/results/result-set.ts';
 
 /** Files of an earlier run, and of a comparison with it: beside those of another run they would be taken for its own. */
-const OWN_FILES = new Set<string>([
-  ...Object.values(FILES),
-  REPLIES_FILE,
-  COMPARE_FILE,
-  JUDGED_FILE,
-  'comparison.json',
-  'comparison.html',
-]);
+const OWN_FILES = new Set<string>([...Object.values(FILES), ...LATER_FILES]);
 
 /**
  * Makes the directory, and takes away what an earlier run left there.

@@ -30,6 +30,16 @@ export const FILES = {
   report: 'report.html',
 } as const;
 
+/** What comparisons and MLflow leave beside them; named here so that a replay need not load those to know. */
+export const LATER_FILES = [
+  'replies.jsonl',
+  'compare.json',
+  'judged.jsonl',
+  'refused-traces.jsonl',
+  'comparison.json',
+  'comparison.html',
+] as const;
+
 export interface ResultSetOptions {
   directory: string;
   run: string;

@@ -1,5 +1,7 @@
 import { parseHeaders } from '../../../bin/commands/replay-target.ts';
+import { REPLIES_FILE } from '../../../lambda/replay/compare/replies-file.ts';
 import { parseThreshold } from '../../../lambda/replay/compare/thresholds.ts';
+import { COMPARE_FILE, JUDGED_FILE } from '../../../lambda/replay/compare/with-captured.ts';
 import {
   checkOptions,
   DEFAULT_OPTIONS,
@@ -7,7 +9,9 @@ import {
   parseSetting,
   type ReplayOptions,
 } from '../../../lambda/replay/options.ts';
+import { REFUSED_FILE } from '../../../lambda/replay/publish/write-traces.ts';
 import { sliceMsOf } from '../../../lambda/replay/replay.ts';
+import { LATER_FILES } from '../../../lambda/replay/results/result-set.ts';
 import { replayInferenceId } from '../../../lambda/replay/target/sagemaker-target.ts';
 import { UrlTarget } from '../../../lambda/replay/target/url-target.ts';
 
@@ -101,4 +105,15 @@ describe('options', () => {
     for (const id of ids) expect(id).toMatch(/^replay-[0-9a-f]{32}$/);
     expect(replayInferenceId('r', 'e', 0)).toBe(ids[0]);
   });
+});
+
+test('what is taken away before a run is all that another one can have left', () => {
+  expect(LATER_FILES).toEqual([
+    REPLIES_FILE,
+    COMPARE_FILE,
+    JUDGED_FILE,
+    REFUSED_FILE,
+    'comparison.json',
+    'comparison.html',
+  ]);
 });
