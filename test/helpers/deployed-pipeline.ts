@@ -1,6 +1,7 @@
 /** What a test does to a deployed stack: puts files, starts executions, waits, reads what they left. */
 import {
   DeleteFunctionConcurrencyCommand,
+  GetFunctionConfigurationCommand,
   InvokeCommand,
   PutFunctionConcurrencyCommand,
   UpdateFunctionConfigurationCommand,
@@ -223,6 +224,15 @@ export class DeployedPipeline {
     await this.environment.clients.lambda.send(
       new UpdateFunctionConfigurationCommand({ FunctionName: this.functionName(which), Timeout: seconds }),
     );
+  }
+
+  /** A variable of a function's environment. Its next invocation begins a new process. */
+  async setVariable(which: FunctionKey, name: string, value: string): Promise<void> {
+    const { lambda } = this.environment.clients;
+    const FunctionName = this.functionName(which);
+    const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
+    const Variables = { ...Environment?.Variables, [name]: value };
+    await lambda.send(new UpdateFunctionConfigurationCommand({ FunctionName, Environment: { Variables } }));
   }
 
   /** Switches the rule off, so that a test can put a file and start the execution itself. */

@@ -310,3 +310,35 @@ test('a judge that has ended is known before anything is sent', async () => {
   // Nor is there a run in MLflow that nobody would end.
   expect((await inMlflow.runs(REPLAYS)).filter(({ status }) => status === 'RUNNING')).toEqual([]);
 });
+
+describe('with a run in MLflow that cannot be ended', () => {
+  const [WHOLE, INCOMPLETE] = ['unpublished', 'incomplete'];
+  let outcomes: Outcome[];
+
+  beforeAll(async () => {
+    environment.judge.behave({});
+    await replays.setTimeout('replayPlanner', 899);
+    await replays.setVariable('replayPublisher', 'MLFLOW_TRACKING_URI', 'nowhere');
+    // Its second shard was begun by somebody who has died since.
+    await monitoring.putWork(replayKeys.claim(INCOMPLETE, 1), { run: INCOMPLETE, shard: 1, claimedAtMs: 0 });
+    const arns = [WHOLE, INCOMPLETE].map((name) => replays.start({ ...input, judge: false }, name));
+    outcomes = await Promise.all(arns.map(async (arn) => replays.ended(await arn)));
+  }, TEST_LIMIT_MS);
+  afterAll(() => replays.setVariable('replayPublisher', 'MLFLOW_TRACKING_URI', environment.mlflowUrl));
+
+  test('a replay that is whole otherwise fails by MLflow’s error', async () => {
+    expect(DeployedReplay.facts(outcomes[0] as Outcome)).toMatchObject({
+      status: 'FAILED',
+      error: 'MlflowTrackingUriInvalid',
+    });
+    expect((await replays.results(WHOLE)).records).toHaveLength(EVENTS.length);
+  });
+
+  test('requests that are missing weigh more', () => {
+    expect(DeployedReplay.facts(outcomes[1] as Outcome)).toMatchObject({
+      status: 'FAILED',
+      error: 'ReplayIncomplete',
+      cause: expect.stringMatching(/^1 shards with 2 requests were lost/),
+    });
+  });
+});
