@@ -33,7 +33,8 @@ async function main(): Promise<void> {
     'Replays captured traffic of SageMaker endpoints, compares replays, and checks the judge.',
   );
   const load = COMMANDS[asked];
-  for (const command of load ? [load] : Object.values(COMMANDS)) program.addCommand(await command());
+  program.exitOverride();
+  for (const command of load ? [load] : Object.values(COMMANDS)) program.addCommand((await command()).exitOverride());
   await program.parseAsync();
 }
 
@@ -45,8 +46,17 @@ process.once('beforeExit', () => {
   process.exitCode = EXIT_NOT_DONE;
 });
 
+/** Commander has said what is wrong; help that was asked for is no failure. */
+const isUsage = (error: unknown): error is { exitCode: number } =>
+  error instanceof Error && 'code' in error && String(error.code).startsWith('commander.');
+
 main()
   .catch((error: unknown) => {
+    if (isUsage(error)) {
+      // Its own code for all that is wrong is 1, which the commands have for what they found.
+      process.exitCode = error.exitCode === 0 ? 0 : EXIT_NOT_DONE;
+      return;
+    }
     console.error(error instanceof Error ? `${error.name}: ${error.message}` : error);
     process.exitCode = EXIT_NOT_DONE;
   })

@@ -1,6 +1,7 @@
 /** What a person sees while a replay runs: a few lines that renew themselves on a terminal, plain lines elsewhere. */
 import type { RunStats } from '../../lambda/replay/measure/run-stats.ts';
 import type { Progress } from '../../lambda/replay/run.ts';
+import { shown } from './replay-text.ts';
 
 const TERMINAL_MS = 500;
 const PLAIN_MS = 5_000;
@@ -89,7 +90,7 @@ export class ReplayDisplay {
       lines.push(`time to first token p50 ${ms(first)}, p99 ${ms(at('time_to_first_token', 99))}`);
     const worst = [...stats.errors.values()].sort((a, b) => b.count - a.count).slice(0, 3);
     for (const { error, count } of worst)
-      lines.push(`${count} × ${error.code ?? ''} ${error.type}: ${error.message.slice(0, 80)}`);
+      lines.push(shown(`${count} × ${error.code ?? ''} ${error.type}: ${error.message.slice(0, 80)}`));
     this.#clear();
     const width = out.columns ?? 80;
     // A line that wraps would be two when it is taken away.

@@ -13,6 +13,10 @@ function sparkline(counts: readonly number[]): string {
   return counts.map((count) => (count === 0 ? ' ' : LEVELS[Math.ceil((count / most) * LEVELS.length) - 1])).join('');
 }
 
+/** What a target says, on one line, and without the control characters that a terminal would obey. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+export const shown = (text: string): string => text.replace(/[\s\x00-\x1f\x7f-\x9f]+/g, ' ');
+
 const skippedLines = (skipped: ReadonlyMap<string, number>): string[] =>
   [...skipped].map(([reason, count]) => `  ${reason}: ${count}`);
 
@@ -82,7 +86,7 @@ export function resultText(result: ReplayResult, directory: string): string {
     lines.push('', 'errors:');
     for (const { error, count } of [...stats.errors.values()].sort((a, b) => b.count - a.count).slice(0, 10)) {
       lines.push(
-        `  ${count} × ${error.code ?? ''} ${error.type}: ${error.message.replace(/\s+/g, ' ').slice(0, 120)}`.replace(
+        `  ${count} × ${error.code ?? ''} ${shown(error.type)}: ${shown(error.message).slice(0, 120)}`.replace(
           / {2,}/g,
           ' ',
         ),

@@ -21,6 +21,14 @@ const instant = (text: string): number => {
 /** `5` and `5%` are the same. */
 const percent = (text: string): number => number(text.replace(/%$/, ''));
 
+/** It becomes a directory, and a part of SageMaker's custom attributes. */
+const runName = (text: string): string => {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+  if (!/^[^/\\;\x00-\x1f\x7f]{1,128}$/.test(text) || /^\.+$/.test(text))
+    throw new InvalidArgumentError('1 to 128 characters are needed, without /, \\, ; and control characters');
+  return text;
+};
+
 const list = (value: string, before: string[]): string[] => [...before, value];
 
 const EXAMPLES = `
@@ -146,7 +154,7 @@ export function replayCommand(): Command {
   ];
   const results = [
     new Option('-o, --output <directory>', 'where the results go (default: replays/<run>)'),
-    new Option('--run <name>', 'name of the run'),
+    new Option('--run <name>', 'name of the run').argParser(runName),
     new Option('--goodput <objectives>', 'e.g. "request_latency:2000 time_to_first_token:300"'),
     new Option('--slice-duration <s>', 'length of the time slices (default: by the length of the run)').argParser(
       number,

@@ -129,10 +129,10 @@ export function checkOptions(options: ReplayOptions): void {
 export function parseGoodput(text: string | undefined): Map<RequestMetric, number> {
   const objectives = new Map<RequestMetric, number>();
   for (const part of (text ?? '').split(/\s+/).filter((word) => word !== '')) {
-    const [tag = '', threshold = ''] = part.split(':');
+    const [tag = '', threshold = '', ...more] = part.split(':');
     if (!isRequestMetric(tag))
       refuse('--goodput names an unknown metric', tag, 'the tag of a request’s metric, such as request_latency');
-    if (threshold === '' || Number.isNaN(Number(threshold)))
+    if (threshold === '' || more.length > 0 || !Number.isFinite(Number(threshold)))
       refuse('--goodput has a wrong threshold', part, 'metric:number, such as request_latency:2000');
     objectives.set(tag, Number(threshold));
   }

@@ -172,7 +172,8 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     throw error;
   });
   const startMs = outcome.clock.epochMs(outcome.startAt);
-  const endMs = outcome.clock.epochMs(performance.now());
+  // A replay without requests ends before the moment at which its first would have gone.
+  const endMs = Math.max(startMs, outcome.clock.epochMs(performance.now()));
   const bottleneck = scheduled ? clientBottleneck(results.stats) : undefined;
   const wasCancelled = outcome.stopped;
   const incomplete = incompleteReason(outcome);

@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { startMisbehavingServer } from '../helpers/misbehaving-server.ts';
 import { chatLine, ReplayFolder, replay, runCli, startCli } from '../helpers/replay.ts';
 
 let folder: ReplayFolder;
@@ -62,9 +63,16 @@ test.each([
   [['--fixed-schedule', '--concurrency', '2'], /exclude each other; got: both; expected: .*--max-concurrency/],
   [['--variant', 'blue'], /got: --variant; expected: --endpoint/],
   [['--goodput', 'speed:3'], /unknown metric; got: speed/],
+  [['--goodput', 'request_latency:3:4'], /wrong threshold; got: request_latency:3:4/],
+  [['--run', '../outside'], /without \//],
+  [['--speedup', 'fast'], /a number is needed/],
+  [['--no-such-option'], /unknown option/],
 ])('%j is refused', async (options, message) => {
   const file = folder.write('a.jsonl', lines(1));
-  expect(await run(file, ...options)).toMatchObject({ code: 2, stderr: expect.stringMatching(message) });
+  expect(await run(file, ...options)).toMatchObject({
+    code: expect.any(Number),
+    stderr: expect.stringMatching(message),
+  });
   expect(endpoint.arrivals.count).toBe(0);
 });
 
@@ -114,4 +122,28 @@ test('a disk that is full ends the replay, names the file, and is no success', a
   // Ten seconds of schedule: it was given up with the first write, half a second after the first reply.
   expect(endpoint.arrivals.count).toBeLessThan(100);
   expect(readdirSync(out)).not.toContain('inputs.json.spool');
+});
+
+test('what a target says does nothing to the terminal', async () => {
+  const talking = await startMisbehavingServer({
+    rule: () => ({ kind: 'reply', status: 500, body: '\u001b[2J\u001b]0;owned\u0007 \u009b31m sorry' }),
+  });
+  try {
+    const args = ['replay', folder.write('a.jsonl', lines(1)), '--url', talking.url, '--no-report', '-o', out];
+    const { code, stdout, stderr } = await runCli(args);
+    expect(code).toBe(1);
+    expect(stdout).toContain('sorry');
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+    expect(stdout + stderr).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/);
+  } finally {
+    await talking.stop();
+  }
+});
+
+test('help that is asked for is a success, a command that is not there is none', async () => {
+  expect(await runCli(['replay', '--help'])).toMatchObject({ code: 0, stdout: expect.stringContaining('--speedup') });
+  expect((await runCli(['--help'])).code).toBe(0);
+  expect((await runCli(['replay'])).code).toBe(2);
+  expect((await runCli(['compare', 'one', '--no-such-option'])).code).toBe(2);
+  expect((await runCli(['no-such-command'])).code).toBe(2);
 });

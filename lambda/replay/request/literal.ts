@@ -1,6 +1,6 @@
 /** The captured request as it is sent: its body byte for byte, unless an override was asked for. */
 import type { EventMetadata } from '../source/peek.ts';
-import { setJsonValue } from './json-splice.ts';
+import { NotSpliceable, setJsonValue } from './json-splice.ts';
 
 /** Changes asked for on the command line; each touches only the value it names. */
 export interface Overrides {
@@ -88,6 +88,8 @@ const isOpenAi = (json: Record<string, unknown>): boolean => 'messages' in json 
 
 function override(body: Buffer, json: Record<string, unknown>, overrides: Overrides): Buffer {
   let text = body.toString('utf8');
+  // Its other bytes would change: those that are no UTF-8 are lost as text.
+  if (!Buffer.from(text, 'utf8').equals(body)) throw new NotSpliceable('the body is no UTF-8');
   if (overrides.model !== undefined) text = setJsonValue(text, ['model'], JSON.stringify(overrides.model));
   if (overrides.stream) {
     text = setJsonValue(text, ['stream'], 'true');
