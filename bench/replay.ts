@@ -7,17 +7,15 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from '../local/free-port.ts';
-import { type GuardedProcess, startGuarded } from '../local/guarded-process.ts';
-import { projectPath } from '../local/project-root.ts';
 import type { Log } from '../local/python-environment.ts';
 import { AIPERF_VERSION, type Aiperf, aiperf } from './replay-support/aiperf.ts';
 import { ownLimits } from './replay-support/limits.ts';
 import { measureRun } from './replay-support/measure.ts';
 import { tolerant } from './replay-support/peer-run.ts';
 import { SCENARIOS, type Scenario, writeScenario } from './replay-support/scenarios.ts';
+import { startServer } from './replay-support/server.ts';
 import { commandOf, medianOf, ownFigures, type Run, type SideName, type Sides } from './replay-support/sides.ts';
-import { firstRequestCheck, LATENCY_MS, latencyCheck, memoryCheck } from './replay-support/targets.ts';
+import { firstRequestCheck, latencyCheck, memoryCheck } from './replay-support/targets.ts';
 import { numberFlag } from './support/flags.ts';
 import { atMost, type BenchResult, type Check, machine, median, round } from './support/result.ts';
 
@@ -27,45 +25,6 @@ const DEFAULT_ROUNDS = 3;
 const ROUNDS_OF: Record<string, number> = { '10/s for 60 s': 1, '1,000/s for 20 s': 2 };
 const LIMITS = 'limits';
 const TARGET_LATENESS_RATIO = 1 / 3;
-
-interface Server {
-  url: string;
-  process: GuardedProcess;
-}
-
-async function startServer(directory: string): Promise<Server> {
-  const port = await freePort();
-  const url = `http://127.0.0.1:${port}`;
-  const args = [projectPath('local', 'stand-in-endpoint.ts'), '--port', String(port), '--latency', String(LATENCY_MS)];
-  const process_ = startGuarded(process.execPath, args, { logFile: join(directory, 'server.log') });
-  for (;;) {
-    if (process_.ended()) throw new Error(`The server ended: ${process_.logTail()}`);
-    const up = await fetch(`${url}/_health`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
-    if (up) {
-      await warmUp(url);
-      return { url, process: process_ };
-    }
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
-
-/** The server's first requests compile its code: without them the side that goes first would find it slow. */
-const WARM_UP_REQUESTS = 500;
-const WARM_UP_AT_A_TIME = 10;
-
-async function warmUp(url: string): Promise<void> {
-  const body = JSON.stringify({ model: 'my-model', messages: [{ role: 'user', content: 'warm-up' }] });
-  const send = async (): Promise<void> => {
-    const headers = { 'content-type': 'application/json' };
-    await (await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body })).text();
-  };
-  for (let sent = 0; sent < WARM_UP_REQUESTS; sent += WARM_UP_AT_A_TIME) {
-    await Promise.all(Array.from({ length: WARM_UP_AT_A_TIME }, send));
-  }
-}
 
 export async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const only = flags.filter((flag) => flag.startsWith('--only=')).map((flag) => flag.slice('--only='.length));

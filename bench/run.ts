@@ -1,14 +1,14 @@
 /**
  * `npm run bench -- NAME [--json]`: measures the product beside a peer or a limit in the same run, and prints a ratio.
  *
- * Names: ingest, ingest-artifacts, evaluate, cold-start, replay. `--rounds N` and `--records N` make a quicker run.
+ * Names: ingest, ingest-artifacts, evaluate, cold-start, replay, replay-shard. `--rounds N` and `--records N` make a quicker run.
  */
 import { existsSync } from 'node:fs';
 import { projectPath } from '../local/project-root.ts';
 import type { BenchResult } from './support/result.ts';
 import { printResult } from './support/result.ts';
 
-const NAMES = ['ingest', 'ingest-artifacts', 'evaluate', 'cold-start', 'replay'].filter((name) =>
+const NAMES = ['ingest', 'ingest-artifacts', 'evaluate', 'cold-start', 'replay', 'replay-shard'].filter((name) =>
   existsSync(projectPath('bench', `${name}.ts`)),
 );
 

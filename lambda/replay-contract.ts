@@ -220,10 +220,8 @@ export const MAX_SHARDS = 1000;
 export const REPLAYER_TIMEOUT_SECONDS = 900;
 
 /**
- * Disk (`/tmp`) of the functions that plan, send and summarise. A shard keeps its files there until it ends: 50,000 records
- * of 2 KB, and at most five and a half times the 256 MiB of captures that one is planned with (inputs, raw requests and
- * replies, compared replies; what MLflow is to get, in base64): 1.6 GB. PlanReplay sorts 10 million places of 32 bytes
- * there, SummarizeReplay puts `inputs.json` together.
+ * Disk (`/tmp`) of the functions that plan, send and summarise. A shard keeps its files there until it ends, 1.8 GB at most
+ * (`SHARD_FILE_BYTES`); PlanReplay sorts 10 million places of 32 bytes there, SummarizeReplay puts `inputs.json` together.
  */
 export const REPLAY_DISK_MIB = 2048;
 

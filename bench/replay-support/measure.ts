@@ -72,6 +72,17 @@ export async function takeArrivals(url: string): Promise<Arrival[]> {
   return (await reply.json()) as Arrival[];
 }
 
+/** How late requests came beside the least late one. @param dueMs when a request was due, by its number */
+export function latenessOf(
+  arrivals: readonly Arrival[],
+  dueMs: (number: number) => number,
+): Pick<Measured, 'latenessP50' | 'latenessP99'> {
+  const delays = arrivals.map(({ number, atMs }) => atMs - dueMs(number));
+  const least = delays.reduce((a, b) => Math.min(a, b));
+  const lateness = delays.map((delay) => delay - least).sort((a, b) => a - b);
+  return { latenessP50: quantile(lateness, 0.5), latenessP99: quantile(lateness, 0.99) };
+}
+
 export interface Command {
   command: string;
   args: readonly string[];
@@ -114,14 +125,10 @@ export async function measureRun(
       `${command} ended with ${code}; ${arrivals.length} requests arrived, ${numbers.size} different ones; expected: ${scenario.requests}\n${output}`,
     );
   }
-  const delays = arrivals.map(({ number, atMs }) => atMs - offsetMs(scenario, number));
-  const least = delays.reduce((a, b) => Math.min(a, b));
-  const lateness = delays.map((delay) => delay - least).sort((a, b) => a - b);
   const first = arrivals.reduce((a, { atMs }) => Math.min(a, atMs), Number.POSITIVE_INFINITY);
   return {
     arrived: arrivals.length,
-    latenessP50: quantile(lateness, 0.5),
-    latenessP99: quantile(lateness, 0.99),
+    ...latenessOf(arrivals, (number) => offsetMs(scenario, number)),
     firstRequestSeconds: (first - startedAt) / 1000,
     megabytes: bytes / BYTES_PER_MEGABYTE,
     cpuSeconds: ticks / CLOCK_TICKS,

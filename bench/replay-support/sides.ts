@@ -27,7 +27,8 @@ export const ours = (captures: string, url: string, out: string, ...more: string
   args: [projectPath('bin', 'inference-monitor.ts'), 'replay', captures, '--url', url, '-o', out, '--quiet', ...more],
 });
 
-const bare = (captures: string, url: string, out: string): Command => {
+/** The yardstick. @param out folder of its result */
+export const bareCommand = (captures: string, url: string, out: string): Command => {
   mkdirSync(out, { recursive: true });
   const script = projectPath('bench', 'replay-support', 'bare-sender.ts');
   return { command: process.execPath, args: [script, join(captures, CAPTURES_FILE), url, join(out, 'bare.json')] };
@@ -42,7 +43,7 @@ export function commandOf(
   peer: Aiperf | undefined,
 ): Command | undefined {
   if (side === 'ours') return ours(captures, url, out, '--fixed-schedule-auto-offset');
-  if (side === 'bare') return bare(captures, url, out);
+  if (side === 'bare') return bareCommand(captures, url, out);
   return peer?.command(profileArgs(captures, url, out), join(out, '..'));
 }
 
@@ -55,12 +56,13 @@ interface Summary {
 export const summaryOf = (directory: string): Summary =>
   JSON.parse(readFileSync(join(directory, 'profile_export_aiperf.json'), 'utf8')) as Summary;
 
+/** Median latency of the yardstick, ms. */
+export const bareLatency = (out: string): number =>
+  (JSON.parse(readFileSync(join(out, 'bare.json'), 'utf8')) as { latencyP50: number }).latencyP50;
+
 /** What a run of `side` measured by itself. */
 export function ownFigures(side: SideName, out: string): Pick<Run, 'latencyP50' | 'lagP99'> {
-  if (side === 'bare') {
-    const { latencyP50 } = JSON.parse(readFileSync(join(out, 'bare.json'), 'utf8')) as { latencyP50: number };
-    return { latencyP50, lagP99: Number.NaN };
-  }
+  if (side === 'bare') return { latencyP50: bareLatency(out), lagP99: Number.NaN };
   const { request_latency: latency, replay_sched_lag_p99: lag } = summaryOf(out);
   return { latencyP50: latency.p50, lagP99: side === 'ours' ? (lag?.avg ?? Number.NaN) : Number.NaN };
 }

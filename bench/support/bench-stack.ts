@@ -49,6 +49,8 @@ export interface SideReport {
   seconds: number;
   /** Peak resident memory of the whole process, MB (10^6 bytes). */
   maxRssMb: number;
+  /** Processor time of the whole process; of our side alone. */
+  cpuSeconds?: number;
   result: Record<string, unknown>;
   /** Whole life of the process as its parent saw it. */
   wallSeconds: number;

@@ -11,7 +11,7 @@ import type { ReplayJob } from './input.ts';
 import type { CaptureObject } from './schedule-file.ts';
 
 /** Places of records that fit on the disk while they are sorted: 32 bytes each, 320 MB. */
-const MAX_RECORDS = 10_000_000;
+export const MAX_RECORDS = 10_000_000;
 /** Small files are fetched ahead, since it takes longer to ask for one than to read it: 8 × 8 MiB at most. */
 const AHEAD = 8;
 const SMALL_BYTES = 8 * 1024 * 1024;

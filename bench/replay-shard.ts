@@ -1,0 +1,256 @@
+/**
+ * The functions of a replay in the cloud against the bounds that `limits.ts` plans with: ReplayShard at the rate a shard
+ * is given at most and as fast as it goes, SummarizeReplay over the files of many shards, PlanReplay over an hour of captures.
+ *
+ * `--only=shard`, `--only=summary`, `--only=plan`; `--records N` of each of the ten shards that are merged.
+ */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { MAX_RECORDS } from '../lambda/replay/cloud/index-objects.ts';
+import {
+  FIGURES_RESERVE_MS,
+  MAX_CONNECTIONS,
+  MAX_PER_SECOND,
+  MERGED_BYTES_PER_MS,
+  SCHEDULE_RESERVE_MS,
+  SHARD_LEAD_MS,
+} from '../lambda/replay/cloud/limits.ts';
+import { REPLAYER_TIMEOUT_SECONDS } from '../lambda/replay-contract.ts';
+import { ONE_VCPU_MB } from '../lib/replay.ts';
+import type { Log } from '../local/python-environment.ts';
+import { measureRun } from './replay-support/measure.ts';
+import { planRun, scheduleRun } from './replay-support/plan-runs.ts';
+import { ReplayFunctions } from './replay-support/replay-functions.ts';
+import { type Server, startServer } from './replay-support/server.ts';
+import { planShard, putShardCaptures, runShard, SHARD, type ShardRun } from './replay-support/shard-runs.ts';
+import { bareCommand, bareLatency } from './replay-support/sides.ts';
+import { DISTANCE_MS, summarizeRuns } from './replay-support/summary-runs.ts';
+import { numberFlag } from './support/flags.ts';
+import { atLeast, atMost, type BenchResult, type Check, machine, round } from './support/result.ts';
+
+const PARTS = ['shard', 'summary', 'plan'] as const;
+/** Times the rate that a shard is planned with, one after the other until it lags. */
+const FASTER = [4, 6, 8, 10, 12, 16];
+/** Requests of such a run: four seconds of them, as far as the captures go. */
+const LADDER_SECONDS = 4;
+/** Replies that take so long keep every connection of a shard busy at its planned rate. */
+const SLOW_MS = (MAX_CONNECTIONS / MAX_PER_SECOND) * 1000;
+const SLOW_SECONDS = 10;
+const DEFAULT_RECORDS = 50_000;
+const MANY_SHARDS = 400;
+const PLANNED_RECORDS = 800_000;
+const REPEATED = 100;
+/** MB/s at which 10 GB of captures are read in the time that planning has for it. */
+const NEEDED_PLAN_RATE = 10_000 / (REPLAYER_TIMEOUT_SECONDS - SCHEDULE_RESERVE_MS / 1000);
+/** What the product says of a client that was too slow: so much after their moment, or more, for 1% of the requests. */
+const MAX_LAG_MS = 10;
+const MAX_LAG_SHARE = 0.1;
+/** Of requests that are due at the same moment each takes its time to be encrypted and written; the last one waits for all. */
+const BURST_MS_A_REQUEST = 0.1;
+/** Twice the planned rate has to be possible on a processor that is half as fast as this one. */
+const HEADROOM = 4;
+/** Part of a function's memory that a measured run may take: the rest is for larger bodies and a lazier collector. */
+const MEMORY_SHARE = 0.5;
+
+interface Report {
+  ours: BenchResult['ours'];
+  peer: BenchResult['peer'];
+  checks: Check[];
+  ratio: number;
+}
+
+export async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
+  const only = flags.filter((flag) => flag.startsWith('--only=')).map((flag) => flag.slice('--only='.length));
+  const unknown = only.filter((name) => !PARTS.some((part) => part === name));
+  if (unknown.length > 0) throw new Error(`No such part; got: ${unknown.join(', ')}; expected: ${PARTS.join(', ')}`);
+  const wanted = (part: (typeof PARTS)[number]): boolean => only.length === 0 || only.includes(part);
+  const report: Report = { ours: {}, peer: {}, checks: [], ratio: Number.NaN };
+  const functions = await ReplayFunctions.start(log);
+  let server: Server | undefined;
+  try {
+    server = await startServer(functions.directory, { tls: functions.tls });
+    await functions.aside(server.process.pid);
+    const captures = await putShardCaptures(functions);
+    if (wanted('shard')) await shardPart(functions, server, captures, report, log);
+    if (wanted('summary')) {
+      await summaryPart(functions, server, numberFlag(flags, 'records', DEFAULT_RECORDS), report, log);
+    }
+    if (wanted('plan')) await planPart(functions, report, log);
+    return {
+      name: 'replay-shard',
+      ...report,
+      machine: machine(),
+      versions: { node: process.version },
+      notes: [
+        'ratio: lateness p99 at the server of a bare Node sender (timers, node:https, nothing signed or recorded) over that of the shard, both with a burst of 200 each second',
+        functions.pinned
+          ? 'each function has one processor to itself, as at 1,769 MB on Lambda; the server and the emulated S3 share the other'
+          : 'functions share the processors with the server and the emulated S3: taskset is not there',
+        'requests/s at most: where the shard, or the server on the other processor, is no longer in time',
+        'to the endpoint: TLS and signatures that are checked; to S3: plain HTTP on this machine',
+        `the emulated S3 answers sooner than S3: "${DISTANCE_MS} ms away" is S3 behind a proxy that holds each request for so long`,
+      ],
+    };
+  } finally {
+    await server?.process.stop();
+    await functions.stop();
+  }
+}
+
+const lagCheck = (what: string, { ownLagP99, latencyP50 }: ShardRun): Check =>
+  atMost(`${what}: own lag p99, ms`, ownLagP99, Math.max(MAX_LAG_MS, round(MAX_LAG_SHARE * latencyP50)));
+
+const memoryCheck = (what: string, megabytes: number): Check =>
+  atMost(`${what}: share of a function’s ${ONE_VCPU_MB} MB`, megabytes / ONE_VCPU_MB, MEMORY_SHARE);
+
+function addShard(report: Report, name: string, run: ShardRun): void {
+  report.ours[`${name}: lateness p99 ms`] = round(run.latenessP99);
+  report.ours[`${name}: own lag p99 ms`] = round(run.ownLagP99);
+  report.ours[`${name}: latency p50 ms`] = round(run.latencyP50);
+  report.ours[`${name}: MB`] = round(run.megabytes, 0);
+  report.ours[`${name}: connections`] = run.connections;
+  report.ours[`${name}: processor ms a request`] = round(run.cpuMs);
+}
+
+async function shardPart(
+  functions: ReplayFunctions,
+  server: Server,
+  captures: string,
+  report: Report,
+  log: Log,
+): Promise<void> {
+  await planShard(functions, 'bursts', {});
+  await planShard(functions, 'even', { spreadSameSecond: 'even' });
+  const say = (name: string, run: ShardRun): void =>
+    log(
+      `${name}: ${run.arrived.toFixed(0)} requests/s arrived, lateness p99 ${run.latenessP99.toFixed(1)} ms, own lag p99 ${run.ownLagP99.toFixed(1)} ms, ${run.megabytes.toFixed(0)} MB, ${run.connections} connections`,
+    );
+
+  const bursts = await runShard(functions, 'bursts', 'run-bursts', server.url);
+  const name = `${MAX_PER_SECOND}/s in bursts for ${SHARD.seconds} s`;
+  say(name, bursts);
+  addShard(report, name, bursts);
+  report.ours['files stored, MB/s'] = round(bursts.storedBytes / 1e6 / bursts.storeSeconds);
+  const bare = await bareRun(functions, server, captures);
+  log(`${name}, bare: lateness p99 ${bare.latenessP99.toFixed(1)} ms`);
+  report.peer[`${name}, bare: lateness p99 ms`] = round(bare.latenessP99);
+  report.peer[`${name}, bare: latency p50 ms`] = round(bare.latencyP50);
+  report.peer[`${name}, bare: MB`] = round(bare.megabytes, 0);
+  report.ratio = round(bare.latenessP99 / bursts.latenessP99);
+  report.checks.push(
+    atMost(`${name}: own lag p99, ms`, bursts.ownLagP99, MAX_PER_SECOND * BURST_MS_A_REQUEST),
+    atMost(`${name}: lateness p99 over the bare sender’s`, bursts.latenessP99 / bare.latenessP99, 1),
+    memoryCheck(name, bursts.megabytes),
+  );
+
+  const ready = await runShard(functions, 'even', 'run-ready', server.url, { requests: MAX_PER_SECOND, leadMs: 0 });
+  report.ours['ready after s'] = round(ready.lateMs / 1000);
+  report.checks.push(
+    atMost('share of its lead that a shard needs to be ready', ready.lateMs / SHARD_LEAD_MS, MEMORY_SHARE),
+  );
+
+  let most = 0;
+  for (const faster of FASTER) {
+    const requests = Math.min(SHARD.requests, MAX_PER_SECOND * faster * LADDER_SECONDS);
+    const run = await runShard(functions, 'even', `run-${faster}`, server.url, { faster, requests });
+    say(`${run.asked}/s, even`, run);
+    if (run.bottleneck !== undefined || run.failed > 0) break;
+    most = run.asked;
+    report.ours[`${run.asked}/s, even: own lag p99 ms`] = round(run.ownLagP99);
+  }
+  report.ours['requests/s at most'] = most;
+  report.checks.push(atLeast('requests/s at most, over those that a shard is given', most / MAX_PER_SECOND, HEADROOM));
+
+  const slow = await startServer(functions.directory, { tls: functions.tls, latencyMs: SLOW_MS });
+  try {
+    await functions.aside(slow.process.pid);
+    const requests = MAX_PER_SECOND * SLOW_SECONDS;
+    const run = await runShard(functions, 'even', 'run-slow', slow.url, { requests });
+    const what = `${MAX_PER_SECOND}/s, replies after ${SLOW_MS / 1000} s`;
+    say(what, run);
+    addShard(report, what, run);
+    report.checks.push(
+      atMost(`${what}: failed requests`, run.failed, 0),
+      lagCheck(what, run),
+      memoryCheck(what, run.megabytes),
+    );
+  } finally {
+    await slow.process.stop();
+  }
+}
+
+/** The same bursts, sent by a few lines of Node on the function's processor. */
+async function bareRun(functions: ReplayFunctions, server: Server, captures: string) {
+  const out = join(functions.directory, 'bare');
+  mkdirSync(out, { recursive: true });
+  const command = bareCommand(captures, server.url, out);
+  const measured = await measureRun(server.url, SHARD, functions.limited(command));
+  return { ...measured, latencyP50: bareLatency(out) };
+}
+
+async function summaryPart(
+  functions: ReplayFunctions,
+  server: Server,
+  records: number,
+  report: Report,
+  log: Log,
+): Promise<void> {
+  const { ours, peer, checks } = report;
+  await planShard(functions, 'everything', { spreadSameSecond: 'even', compare: true, raw: true });
+  const sent = await runShard(functions, 'everything', 'run-everything', server.url, { requests: MAX_PER_SECOND * 20 });
+  addShard(report, `${MAX_PER_SECOND}/s, even, compare and raw`, sent);
+  checks.push(lagCheck(`${MAX_PER_SECOND}/s, even, compare and raw`, sent));
+  const runs = await summarizeRuns(functions, 'run-everything', records, MANY_SHARDS);
+  const away = (distant: boolean): string => (distant ? `, S3 ${DISTANCE_MS} ms away` : '');
+  for (const { file, shards, distant, bytes, rate, megabytes } of runs.merges) {
+    const what = `${file} of ${shards} shards${away(distant)}`;
+    log(
+      `${what}: ${(bytes / 1e6).toFixed(0)} MB merged at ${rate.toFixed(1)} MB/s, ${megabytes.toFixed(0)} MB of memory`,
+    );
+    ours[`${what}: MB/s merged`] = round(rate, 1);
+    ours[`${what}: MB`] = round(megabytes, 0);
+    checks.push(
+      atLeast(`${what}: MB/s merged, over what is planned with`, (rate * 1000) / MERGED_BYTES_PER_MS, 1),
+      memoryCheck(what, megabytes),
+    );
+  }
+  peer['bare copy of records, MB/s'] = round(runs.copyRate, 1);
+  for (const { shards, distant, seconds, megabytes } of runs.figures) {
+    const what = `figures of ${shards} shards${away(distant)}`;
+    log(`${what}: ${seconds.toFixed(1)} s, ${megabytes.toFixed(0)} MB`);
+    ours[`${what}: s`] = round(seconds, 1);
+    checks.push(
+      atMost(`${what}: share of the time that is kept for them`, (seconds * 1000) / FIGURES_RESERVE_MS, 1),
+      memoryCheck(what, megabytes),
+    );
+  }
+}
+
+async function planPart(functions: ReplayFunctions, { ours, peer, checks }: Report, log: Log): Promise<void> {
+  const plan = await planRun(functions, PLANNED_RECORDS);
+  const what = `${(plan.bytes / 1e9).toFixed(1)} GB, ${plan.records} chats`;
+  log(`${what}: planned as ${plan.shards} shards at ${plan.rate.toFixed(1)} MB/s, ${plan.megabytes.toFixed(0)} MB`);
+  ours[`${what}: s`] = round(plan.seconds, 1);
+  ours[`${what}: MB/s planned`] = round(plan.rate, 1);
+  ours[`${what}: shards`] = plan.shards;
+  ours[`${what}: MB`] = round(plan.megabytes, 0);
+  peer['bare read of captures, MB/s'] = round(plan.readRate, 1);
+  checks.push(
+    atLeast('MB/s planned, over what 10 GB need', plan.rate / NEEDED_PLAN_RATE, 1),
+    memoryCheck(what, plan.megabytes),
+  );
+  const schedule = await scheduleRun(functions, REPEATED);
+  const written = `schedule of ${schedule.requests} requests`;
+  log(`${written}: ${schedule.seconds.toFixed(1)} s, ${schedule.megabytes.toFixed(0)} MB`);
+  ours[`${written}: s`] = round(schedule.seconds, 1);
+  ours[`${written}: MB`] = round(schedule.megabytes, 0);
+  const ofAll = (schedule.seconds * MAX_RECORDS) / schedule.requests;
+  checks.push(
+    atMost(
+      'schedule of all records that may be: share of the time that is kept for it',
+      (ofAll * 1000) / SCHEDULE_RESERVE_MS,
+      1,
+    ),
+    memoryCheck(written, schedule.megabytes),
+  );
+}

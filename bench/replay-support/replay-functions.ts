@@ -1,0 +1,189 @@
+/**
+ * The functions of a replay as they are deployed: their bundles, each call in a process of its own that has what Lambda
+ * gives it, with S3 in the emulator.
+ */
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
+import type { ReplayExecution } from '../../lambda/replay-contract.ts';
+import { functionEnvironment, replayEnvironment } from '../../lib/function-environment.ts';
+import { parseSettings } from '../../lib/settings.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
+import { freePort } from '../../local/free-port.ts';
+import { startGuarded } from '../../local/guarded-process.ts';
+import { type MiniStack, makeCertificate, startMiniStack, type Tls } from '../../local/ministack.ts';
+import { projectPath } from '../../local/project-root.ts';
+import type { Log } from '../../local/python-environment.ts';
+import { defaultPythonEnvironment } from '../../local/python-presets.ts';
+import { bundle, CAPTURES, ENDPOINT, type Handler, runSide, type SideReport, WORK } from '../support/bench-stack.ts';
+import type { Command } from './measure.ts';
+import type { Server } from './server.ts';
+
+/** Descriptors that a Lambda may open. */
+const LAMBDA_DESCRIPTORS = 1024;
+/** The function's processor; whatever it talks to has the other one. */
+const OWN_PROCESSOR = '0';
+const OTHER_PROCESSOR = '1';
+/** Objects that are put at a time. */
+const PUTS = 4;
+
+export class ReplayFunctions {
+  readonly ministack: MiniStack;
+  readonly tls: Tls;
+  readonly directory: string;
+  /** Whether functions have a processor of their own. */
+  readonly pinned: boolean;
+  readonly #clients: AwsClients;
+  readonly #bundles: Map<Handler, string>;
+
+  private constructor(
+    ministack: MiniStack,
+    clients: AwsClients,
+    bundles: Map<Handler, string>,
+    tls: Tls,
+    directory: string,
+    pinned: boolean,
+  ) {
+    this.ministack = ministack;
+    this.#clients = clients;
+    this.#bundles = bundles;
+    this.tls = tls;
+    this.directory = directory;
+    this.pinned = pinned;
+  }
+
+  static async start(log: Log): Promise<ReplayFunctions> {
+    mkdirSync(projectPath('.local'), { recursive: true });
+    const directory = mkdtempSync(projectPath('.local', 'bench-'));
+    const ministack = await startMiniStack({ log });
+    const clients = emulatedClients(ministack);
+    for (const Bucket of [CAPTURES, WORK]) await clients.s3.send(new CreateBucketCommand({ Bucket }));
+    const bundles = await bundle(ministack, directory, log);
+    const tls = await makeCertificate(await defaultPythonEnvironment(log), directory);
+    const pinned = cpus().length > 1 && (await pin(ministack.pid));
+    return new ReplayFunctions(ministack, clients, bundles, tls, directory, pinned);
+  }
+
+  /**
+   * @param runtime address of the endpoint
+   * @param storage that of S3; default: the emulator itself
+   */
+  async call(handler: Handler, event: object, runtime: string, storage?: string): Promise<SideReport> {
+    const script = projectPath('bench', 'support', 'invoke.ts');
+    const env = { ...this.#environment(runtime), ...(storage ? { AWS_ENDPOINT_URL_S3: storage } : {}) };
+    return this.run([script, this.#bundles.get(handler) ?? '', JSON.stringify(event)], env);
+  }
+
+  /** S3 as far away as the real one. @returns its address; to be stopped */
+  async distantS3(delayMs: number): Promise<Server> {
+    const port = await freePort();
+    const script = projectPath('bench', 'replay-support', 'distant-s3.ts');
+    const args = [script, String(port), this.ministack.url, String(delayMs)];
+    const started = startGuarded(process.execPath, args, { logFile: join(this.directory, 'distant-s3.log') });
+    const server = { url: `http://127.0.0.1:${port}`, process: started };
+    await this.aside(started.pid);
+    while (
+      !(await fetch(server.url).then(
+        () => true,
+        () => false,
+      ))
+    ) {
+      if (started.ended()) throw new Error(`The distant S3 ended: ${started.logTail()}`);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    return server;
+  }
+
+  /** A Node process with a Lambda's processor and descriptors. */
+  run(args: readonly string[], env: Record<string, string> = this.#environment('')): Promise<SideReport> {
+    const limited = this.limited({ command: process.execPath, args });
+    return runSide(limited.command, [...limited.args], env);
+  }
+
+  /** The command with a Lambda's processor and descriptors, and trust in the endpoint's certificate. */
+  limited({ command, args }: Command): Command {
+    const own = this.pinned ? ['taskset', '-c', OWN_PROCESSOR] : [];
+    return {
+      command: '/bin/sh',
+      args: ['-c', `ulimit -n ${LAMBDA_DESCRIPTORS} && exec "$@"`, 'sh', ...own, command, ...args],
+      env: { ...process.env, NODE_EXTRA_CA_CERTS: this.tls.certificate },
+    };
+  }
+
+  /** Moves a process that a function talks to off the function's processor. */
+  async aside(pid: number): Promise<void> {
+    if (this.pinned) await pin(pid);
+  }
+
+  #environment(runtime: string): Record<string, string> {
+    const settings = parseSettings({
+      STACK_PREFIX: 'bench',
+      MLFLOW_TRACKING_URI: 'http://127.0.0.1:5000',
+      SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
+      DATA_CAPTURE_S3_BUCKET: CAPTURES,
+      REPLAY_ENDPOINT_NAMES: ENDPOINT,
+    });
+    return {
+      PATH: process.env.PATH ?? '',
+      ...this.ministack.env,
+      ...functionEnvironment(settings, WORK, 'bench-budget'),
+      ...replayEnvironment(settings),
+      AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: runtime,
+      NODE_EXTRA_CA_CERTS: this.tls.certificate,
+      POWERTOOLS_LOG_LEVEL: 'WARN',
+    };
+  }
+
+  async put(bucket: string, key: string, body: string | Buffer): Promise<void> {
+    await this.#clients.s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body }));
+  }
+
+  /** Puts what the parts make, a few at a time. */
+  async putAll(bucket: string, parts: Iterable<{ key: string; body(): string | Buffer }>): Promise<void> {
+    const left = parts[Symbol.iterator]();
+    const worker = async (): Promise<void> => {
+      for (let next = left.next(); !next.done; next = left.next()) {
+        await this.put(bucket, next.value.key, next.value.body());
+      }
+    };
+    await Promise.all(Array.from({ length: PUTS }, worker));
+  }
+
+  async text(key: string): Promise<string> {
+    const { Body } = await this.#clients.s3.send(new GetObjectCommand({ Bucket: WORK, Key: key }));
+    return (await Body?.transformToString()) ?? '';
+  }
+
+  async json<T>(key: string): Promise<T> {
+    return JSON.parse(await this.text(key)) as T;
+  }
+
+  /** Bytes of the objects below a prefix of the work bucket, by their names. */
+  async sizes(prefix: string): Promise<Map<string, number>> {
+    const { Contents = [] } = await this.#clients.s3.send(new ListObjectsV2Command({ Bucket: WORK, Prefix: prefix }));
+    return new Map(Contents.map(({ Key = '', Size = 0 }) => [Key.slice(prefix.length), Size]));
+  }
+
+  async stop(): Promise<void> {
+    destroyClients(this.#clients);
+    await this.ministack.stop();
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+/** @returns whether it could be done: only Linux lets one choose */
+async function pin(pid: number): Promise<boolean> {
+  return promisify(execFile)('taskset', ['-a', '-c', '-p', OTHER_PROCESSOR, String(pid)]).then(
+    () => true,
+    () => false,
+  );
+}
+
+export const execution = (name: string): ReplayExecution => ({
+  name,
+  arn: `arn:aws:states:us-east-1:000000000000:execution:bench:${name}`,
+  startTime: new Date().toISOString(),
+});

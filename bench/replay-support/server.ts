@@ -1,0 +1,64 @@
+/** The endpoint that benchmarks replay to, as a process of its own. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { freePort } from '../../local/free-port.ts';
+import { type GuardedProcess, startGuarded } from '../../local/guarded-process.ts';
+import type { Tls } from '../../local/ministack.ts';
+import { projectPath } from '../../local/project-root.ts';
+import { LATENCY_MS } from './targets.ts';
+
+export interface Server {
+  url: string;
+  process: GuardedProcess;
+}
+
+export interface ServerOptions {
+  /** Time to a reply, ms. */
+  latencyMs?: number;
+  tls?: Tls;
+}
+
+export async function startServer(
+  directory: string,
+  { latencyMs = LATENCY_MS, tls }: ServerOptions = {},
+): Promise<Server> {
+  const port = await freePort();
+  const url = `${tls ? 'https' : 'http'}://127.0.0.1:${port}`;
+  const args = [projectPath('local', 'stand-in-endpoint.ts'), '--port', String(port), '--latency', String(latencyMs)];
+  if (tls) {
+    args.push('--certificate', tls.certificate, '--key', tls.key);
+    // This process asks the server when requests arrived.
+    setDefaultCACertificates([...getCACertificates('default'), readFileSync(tls.certificate, 'utf8')]);
+  }
+  const process_ = startGuarded(process.execPath, args, { logFile: join(directory, `server-${port}.log`) });
+  for (;;) {
+    if (process_.ended()) throw new Error(`The server ended: ${process_.logTail()}`);
+    const up = await fetch(`${url}/_health`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+    if (up) {
+      await warmUp(url, latencyMs);
+      return { url, process: process_ };
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** The server's first requests compile its code: without them the side that goes first would find it slow. */
+const WARM_UP_REQUESTS = 500;
+const WARM_UP_AT_A_TIME = 10;
+
+async function warmUp(url: string, latencyMs: number): Promise<void> {
+  const body = JSON.stringify({ model: 'my-model', messages: [{ role: 'user', content: 'warm-up' }] });
+  const send = async (): Promise<void> => {
+    const headers = { 'content-type': 'application/json' };
+    await (await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body })).text();
+  };
+  // One that answers slowly is asked for all at once.
+  const atATime = latencyMs > LATENCY_MS ? WARM_UP_REQUESTS : WARM_UP_AT_A_TIME;
+  for (let sent = 0; sent < WARM_UP_REQUESTS; sent += atATime) {
+    await Promise.all(Array.from({ length: atATime }, send));
+  }
+}

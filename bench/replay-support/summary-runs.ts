@@ -1,0 +1,191 @@
+/** SummarizeReplay's bundle over many shards: the files of one that was really sent, copied. */
+
+import { SHARD_FILES } from '../../lambda/replay/cloud/keys.ts';
+import type { ReplayPlan } from '../../lambda/replay/cloud/plan.ts';
+import type { ShardResult } from '../../lambda/replay/cloud/shard-results.ts';
+import { REPLIES_FILE } from '../../lambda/replay/compare/replies-file.ts';
+import { MAX_INPUTS } from '../../lambda/replay/results/inputs.ts';
+import { FILES } from '../../lambda/replay/results/result-set.ts';
+import { replayKeys, type SummarizeReplayResult } from '../../lambda/replay-contract.ts';
+import { type SideReport, WORK } from '../support/bench-stack.ts';
+import { execution, type ReplayFunctions } from './replay-functions.ts';
+
+export const SHARDS = 10;
+/** Time to S3's first byte within a region. */
+export const DISTANCE_MS = 30;
+/** Of many shards each has little; all together they are a fifth of what ten are. */
+const MANY_SHARE = 5;
+const BYTES_PER_MEGABYTE = 1e6;
+
+/** One kind of the files that are merged, and how the lines of a further copy differ. */
+interface Kind {
+  file: string;
+  /** Records of each shard. */
+  records: number;
+  copyOf(line: string, place: { shard: number; cycle: number; ordinal: number }): string;
+}
+
+/** Digits of a nanosecond before those of its millisecond's fraction. */
+const MS_DIGITS = 13;
+const END_KEY = '"request_end_ns":';
+/** Time that one cycle of the copied lines takes. */
+const CYCLE_MS = 20_000;
+
+/** Ends a little later than the line it is copied from, so that the lines of all shards alternate. */
+function laterEnd(line: string, { shard, cycle }: { shard: number; cycle: number }): string {
+  const at = line.indexOf(END_KEY) + END_KEY.length;
+  const ms = Number(line.slice(at, at + MS_DIGITS)) + cycle * CYCLE_MS + shard;
+  return `${line.slice(0, at)}${ms}${line.slice(at + MS_DIGITS)}`;
+}
+
+/** Another place among the window's requests, and a conversation of its own; of ten shards. */
+function otherPlace(line: string, { shard, ordinal }: { shard: number; ordinal: number }): string {
+  const [, , ...payload] = line.split('\t');
+  const session = ordinal * SHARDS + shard;
+  const turn = { session, turnIndex: 0, conversationId: `event-${session}` };
+  return `${session}\t${JSON.stringify(turn)}\t${payload.join('\t')}`;
+}
+
+const KINDS = (records: number): Kind[] => [
+  { file: FILES.records, records, copyOf: laterEnd },
+  { file: SHARD_FILES.inputs, records: Math.ceil(records / 2), copyOf: otherPlace },
+  { file: REPLIES_FILE, records: Math.ceil(records / 2), copyOf: (line) => line },
+];
+
+export interface MergeRun {
+  file: string;
+  shards: number;
+  /** S3 was as far away as the real one. */
+  distant: boolean;
+  bytes: number;
+  /** MB (10^6 bytes) a second. */
+  rate: number;
+  megabytes: number;
+}
+
+export interface SummaryRuns {
+  merges: MergeRun[];
+  /** Of an emulator that is only asked to copy the records, MB/s. */
+  copyRate: number;
+  /** Figures and report alone. */
+  figures: { shards: number; distant: boolean; seconds: number; megabytes: number; resultBytes: number }[];
+}
+
+/**
+ * @param sent run of a shard that was sent with `compare`
+ * @param records of each of the ten shards; half of that for inputs and replies
+ * @param many shards of a replay that has nothing but figures
+ */
+export async function summarizeRuns(
+  functions: ReplayFunctions,
+  sent: string,
+  records: number,
+  many: number,
+): Promise<SummaryRuns> {
+  const prefix = replayKeys.shardPrefix(sent, 0);
+  const result = await functions.json<ShardResult>(`${prefix}${SHARD_FILES.result}`);
+  const runs: SummaryRuns = { merges: [], copyRate: Number.NaN, figures: [] };
+  const distant = await functions.distantS3(DISTANCE_MS);
+  const resultBytes = Buffer.byteLength(JSON.stringify(result));
+  const figures = async (shards: number, storage?: string): Promise<void> => {
+    const name = `figures-${shards}${storage ? '-distant' : ''}`;
+    await putShards(functions, sent, name, shards, result);
+    const { seconds, maxRssMb } = await summarize(functions, name, storage);
+    runs.figures.push({ shards, distant: storage !== undefined, seconds, megabytes: maxRssMb, resultBytes });
+  };
+  const figuresSeconds = (shards: number, distant: boolean): number =>
+    runs.figures.find((one) => one.shards === shards && one.distant === distant)?.seconds ?? Number.NaN;
+  const merge = async (kind: Kind, shards: number, storage?: string): Promise<string[]> => {
+    const name = `merge-${kind.file}-${shards}${storage ? '-distant' : ''}`;
+    await putShards(functions, sent, name, shards, result, kind.file === REPLIES_FILE);
+    const lines = (await functions.text(`${prefix}${kind.file}`)).trimEnd().split('\n');
+    const keys = Array.from({ length: shards }, (_, shard) => `${replayKeys.shardPrefix(name, shard)}${kind.file}`);
+    let bytes = 0;
+    const body = (shard: number) => (): Buffer => {
+      const made = copies(lines, kind, shard);
+      bytes += made.length;
+      return made;
+    };
+    await functions.putAll(
+      WORK,
+      keys.map((key, shard) => ({ key, body: body(shard) })),
+    );
+    const { seconds, maxRssMb } = await summarize(functions, name, storage);
+    const away = storage !== undefined;
+    const rate = bytes / BYTES_PER_MEGABYTE / (seconds - figuresSeconds(shards, away));
+    runs.merges.push({ file: kind.file, shards, distant: away, bytes, rate, megabytes: maxRssMb });
+    return keys;
+  };
+  const [ofRecords, ...others] = KINDS(records);
+  if (!ofRecords) throw new Error('There is nothing to merge');
+  try {
+    await figures(SHARDS);
+    const keys = await merge(ofRecords, SHARDS);
+    runs.copyRate = await bareRate(functions, 'copy', WORK, keys.slice(0, 2));
+    for (const kind of others) await merge(kind, SHARDS);
+    const fewer = Math.ceil(records / MANY_SHARE);
+    for (const shards of [SHARDS, many]) {
+      await figures(shards, distant.url);
+      await merge({ ...ofRecords, records: Math.ceil((fewer * SHARDS) / shards) }, shards, distant.url);
+    }
+  } finally {
+    await distant.process.stop();
+  }
+  return runs;
+}
+
+function copies(lines: readonly string[], { records, copyOf }: Kind, shard: number): Buffer {
+  const texts: string[] = [];
+  for (let ordinal = 0; ordinal < records; ordinal++) {
+    const cycle = Math.floor(ordinal / lines.length);
+    texts.push(copyOf(lines[ordinal % lines.length] ?? '', { shard, cycle, ordinal }));
+  }
+  return Buffer.from(`${texts.join('\n')}\n`);
+}
+
+/** A plan of so many shards, each with the figures of the one that was sent. */
+async function putShards(
+  functions: ReplayFunctions,
+  sent: string,
+  name: string,
+  count: number,
+  result: ShardResult,
+  compare = false,
+): Promise<void> {
+  const plan = await functions.json<ReplayPlan>(replayKeys.plan(sent));
+  const [own] = plan.shards;
+  if (!own) throw new Error(`The plan of ${sent} has no shard`);
+  const shards = Array.from({ length: count }, (_, shard) => ({ ...own, shard, stripe: shard }));
+  // More than inputs.json holds would be left out, and that is no failure here.
+  const requests = Math.min(own.requests * count, MAX_INPUTS);
+  const whole: ReplayPlan = { ...plan, run: name, compare, raw: false, shards, requests };
+  await functions.put(WORK, replayKeys.plan(name), JSON.stringify(whole));
+  await functions.putAll(
+    WORK,
+    shards.map(({ shard }) => ({
+      key: `${replayKeys.shardPrefix(name, shard)}${SHARD_FILES.result}`,
+      body: () => JSON.stringify({ ...result, shard }),
+    })),
+  );
+}
+
+async function summarize(functions: ReplayFunctions, name: string, storage?: string): Promise<SideReport> {
+  const report = await functions.call('summarize-replay', { run: execution(name) }, '', storage);
+  const { ok, error, cause } = report.result as unknown as SummarizeReplayResult;
+  if (!ok) throw new Error(`${name} was not summarised; got: ${error}: ${cause}`);
+  const own = await functions.json<{ left_out?: object[] }>(`${replayKeys.resultPrefix(name)}${FILES.replay}`);
+  if (own.left_out) throw new Error(`${name}: files were left out; got: ${JSON.stringify(own.left_out)}`);
+  return report;
+}
+
+/** MB/s of a process that only reads or copies these objects. */
+export async function bareRate(
+  functions: ReplayFunctions,
+  mode: 'read' | 'copy',
+  bucket: string,
+  keys: readonly string[],
+): Promise<number> {
+  const script = new URL('bare-s3.ts', import.meta.url).pathname;
+  const { seconds, result } = await functions.run([script, mode, bucket, ...keys]);
+  return Number(result.bytes) / BYTES_PER_MEGABYTE / seconds;
+}

@@ -1,0 +1,75 @@
+/** What a shard leaves on its disk, held against what its disk and the time for writing it are planned with. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { RECORD_FILE_BYTES, SHARD_FILES_PER_BYTE } from '../../lambda/replay/cloud/limits.ts';
+import { LINE_FILES } from '../../lambda/replay/cloud/shard-results.ts';
+import { replayKeys } from '../../lambda/replay-contract.ts';
+import { captureLine } from '../helpers/replay.ts';
+import { CloudReplays, WORK } from '../helpers/replay-cloud.ts';
+
+const START_MS = 5 * 60_000;
+
+let cloud: CloudReplays;
+let echo: Server;
+
+beforeAll(async () => {
+  cloud = await CloudReplays.start();
+  // Replies are as large as their requests, and so are the captured ones.
+  echo = createServer((request, response) => {
+    response.writeHead(200, { 'content-type': request.headers['content-type'] ?? 'text/plain' });
+    request.pipe(response);
+  });
+  await new Promise<void>((resolve) => {
+    echo.listen(0, '127.0.0.1', resolve);
+  });
+}, START_MS);
+afterAll(async () => {
+  echo.close();
+  await cloud.stop();
+});
+
+const REQUESTS = 40;
+const WORDS = 'the quick "brown" fox\tjumps over the lazy dog in Zürich and says \\o/ to everyone there\n';
+const text = (length: number): string => WORDS.repeat(Math.ceil(length / WORDS.length)).slice(0, length);
+const chat = (length: number): string => JSON.stringify({ messages: [{ role: 'user', content: text(length) }] });
+const binary = (length: number): string => Buffer.alloc(length, 'ÿ\u0001\u00ff', 'latin1').toString('base64');
+
+test.each([
+  ['chats of a few words', chat(20), 'JSON', 'application/json'],
+  ['chats of 30 KB', chat(30_000), 'JSON', 'application/json'],
+  ['texts of 30 KB', text(30_000), 'CSV', 'text/csv'],
+  ['images of 30 KB', binary(30_000), 'BASE64', 'image/png'],
+  ['chats of 30 KB, captured as base64', Buffer.from(chat(30_000)).toString('base64'), 'BASE64', 'application/json'],
+])('%s, with everything on', async (name, data, encoding, contentType) => {
+  const side = { data, encoding, contentType };
+  const lines = Array.from({ length: REQUESTS }, (_, i) => captureLine(`event-${i}`, 0, side, side));
+  const folder = name.replaceAll(/\W+/g, '-');
+  await cloud.put(`${folder}/00`, lines);
+  const run = cloud.run({
+    source: { prefix: `my-endpoint/AllTraffic/2026/11/20/10/${folder}/` },
+    target: { url: `http://127.0.0.1:${(echo.address() as AddressInfo).port}/invocations` },
+    compare: true,
+    raw: true,
+  });
+  await run.plan(0);
+  // A shard only needs to know that there is a run in MLflow, not where.
+  const plan = { ...(await run.stored()), mlflow: { experiment: { id: '1', name: 'x' }, runId: 'r' } };
+  await cloud.storage.putJson(WORK, replayKeys.plan(run.name), plan);
+  expect(await run.shard(0)).toMatchObject({ sent: REQUESTS, failed: 0 });
+  const prefix = replayKeys.shardPrefix(run.name, 0);
+  let bytes = 0;
+  const kinds = new Set<string>();
+  for await (const { key, size } of cloud.storage.list(WORK, prefix)) {
+    const file = LINE_FILES.find((one) => key === `${prefix}${one}`);
+    if (!file) continue;
+    kinds.add(file);
+    bytes += size;
+  }
+  // All but the file of skipped lines.
+  expect(kinds.size).toBe(LINE_FILES.length - 1);
+  const captured = lines.reduce((sum, line) => sum + Buffer.byteLength(line), 0);
+  const planned = REQUESTS * RECORD_FILE_BYTES + captured * SHARD_FILES_PER_BYTE;
+  expect(bytes).toBeLessThanOrEqual(planned);
+  // Nor is it planned with many times of what there is.
+  expect(bytes).toBeGreaterThan(planned / 4);
+});

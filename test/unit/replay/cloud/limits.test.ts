@@ -1,0 +1,54 @@
+/** The bounds of a replay in the cloud, held against each other: each has its arithmetic, and none may change alone. */
+import { MAX_RECORDS } from '../../../../lambda/replay/cloud/index-objects.ts';
+import {
+  MAX_CONNECTIONS,
+  MAX_PER_SECOND,
+  MAX_REQUESTS,
+  SHARD_FILE_BYTES,
+  SHARD_LEAD_MS,
+  shardBounds,
+  WARMUP_LEAD_MS,
+  WRITE_RESERVE_MS,
+  WRITTEN_BYTES_PER_MS,
+} from '../../../../lambda/replay/cloud/limits.ts';
+import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
+import { RECORD_BYTES } from '../../../../lambda/replay/source/run-merge.ts';
+import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../../../../lambda/replay-contract.ts';
+
+const DISK_BYTES = REPLAY_DISK_MIB * 1024 * 1024;
+/** Part of the disk that stays free: nobody promises the last byte. */
+const FREE = 0.1;
+const LAMBDA_DESCRIPTORS = 1024;
+
+test('a shard’s files fit on its disk, and can be written in the time that is kept for it', () => {
+  expect(SHARD_FILE_BYTES).toBeLessThanOrEqual(DISK_BYTES * (1 - FREE));
+  expect(SHARD_FILE_BYTES / WRITTEN_BYTES_PER_MS).toBeLessThanOrEqual(WRITE_RESERVE_MS);
+});
+
+test('the places of all records fit on the disk of the function that sorts them', () => {
+  expect(MAX_RECORDS * RECORD_BYTES).toBeLessThanOrEqual(DISK_BYTES * (1 - FREE));
+});
+
+test.each([0, 10])(
+  'a shard ends within its function’s time: lead, window, slowest reply, writing; warm-up %s',
+  (warmup) => {
+    const options = { ...DEFAULT_OPTIONS, warmup };
+    const { windowMs } = shardBounds(options, {});
+    const lead = SHARD_LEAD_MS + (warmup > 0 ? WARMUP_LEAD_MS : 0);
+    const longest = lead + windowMs + options.timeout * 1000 + WRITE_RESERVE_MS;
+    expect(longest).toBeLessThanOrEqual(REPLAYER_TIMEOUT_SECONDS * 1000);
+  },
+);
+
+test('at its rate a shard has no more requests than it may have, with the shortest time for a reply', () => {
+  const { windowMs } = shardBounds({ ...DEFAULT_OPTIONS, timeout: 1 }, {});
+  // The number of requests bounds long windows, the rate short ones: both do bound something.
+  expect((windowMs / 1000) * MAX_PER_SECOND).toBeGreaterThan(MAX_REQUESTS);
+  expect((shardBounds(DEFAULT_OPTIONS, {}).windowMs / 1000) * MAX_PER_SECOND).toBeLessThan(MAX_REQUESTS);
+});
+
+test('connections leave descriptors for S3, for the shard’s files and for Node itself', () => {
+  const s3Sockets = 50;
+  const filesAndNode = 40;
+  expect(MAX_CONNECTIONS + s3Sockets + filesAndNode).toBeLessThanOrEqual(LAMBDA_DESCRIPTORS);
+});
