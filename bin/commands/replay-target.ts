@@ -71,13 +71,17 @@ function refuseUseless(flags: TargetFlags): void {
 
 /** Headers of the file, then of the secret, then of the command line; a later one of the same name wins. */
 async function headersOf(flags: TargetFlags): Promise<Record<string, string>> {
-  const headers: Record<string, string> = {};
+  const headers = new Map<string, [name: string, value: string]>();
+  const add = (more: Record<string, string>): void => {
+    // Names are the same whatever their case.
+    for (const [name, value] of Object.entries(more)) headers.set(name.toLowerCase(), [name, value]);
+  };
   if (flags.headersFile !== undefined) {
-    Object.assign(headers, parseHeaders(await readFile(flags.headersFile, 'utf8'), flags.headersFile));
+    add(parseHeaders(await readFile(flags.headersFile, 'utf8'), flags.headersFile));
   }
-  if (flags.headersSecret !== undefined) Object.assign(headers, await secretHeaders(flags.headersSecret));
-  Object.assign(headers, parseHeaders(flags.header.join('\n'), '--header'));
-  return headers;
+  if (flags.headersSecret !== undefined) add(await secretHeaders(flags.headersSecret));
+  add(parseHeaders(flags.header.join('\n'), '--header'));
+  return Object.fromEntries(headers.values());
 }
 
 async function secretHeaders(secretId: string): Promise<Record<string, string>> {

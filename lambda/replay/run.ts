@@ -231,6 +231,8 @@ async function warmUp(
   });
   const stop = (): void => void dispatcher.stop(STOPPED);
   signal?.addEventListener('abort', stop, { once: true });
+  const renewer = new Renewer(dispatcher.queue, plan.target.goodForMs);
+  renewer.start();
   dispatcher.start(performance.now());
   let left = plan.warmup;
   const first = (): ScheduleOptions => ({
@@ -238,14 +240,21 @@ async function warmUp(
     timing: { kind: 'concurrency' },
     count: plan.warmup,
   });
-  for await (const batch of plan.part ? plan.part.warmup() : schedule(plan.index, first())) {
-    for (const scheduled of batch) {
-      if (signal?.aborted) break;
-      const request = await preparer.prepare(scheduled, 'warmup');
-      if (request && !signal?.aborted && left-- > 0) dispatcher.push(request);
+  try {
+    for await (const batch of plan.part ? plan.part.warmup() : schedule(plan.index, first())) {
+      for (const scheduled of batch) {
+        if (signal?.aborted) break;
+        const request = await preparer.prepare(scheduled, 'warmup');
+        if (request && !signal?.aborted && left-- > 0) dispatcher.push(request);
+      }
     }
+    dispatcher.close();
+    await dispatcher.drained();
+  } catch (error) {
+    stop();
+    throw error;
+  } finally {
+    renewer.stop();
+    signal?.removeEventListener('abort', stop);
   }
-  dispatcher.close();
-  await dispatcher.drained();
-  signal?.removeEventListener('abort', stop);
 }

@@ -147,3 +147,16 @@ test('help that is asked for is a success, a command that is not there is none',
   expect((await runCli(['compare', 'one', '--no-such-option'])).code).toBe(2);
   expect((await runCli(['no-such-command'])).code).toBe(2);
 });
+
+test('a header of the command line takes the place of one in the file, whatever its case', async () => {
+  const recording = await startStandInEndpoint({ latencyMs: 1, record: true });
+  try {
+    const headers = folder.write('headers.txt', ['# ours', 'Authorization: Bearer of-the-file', 'X-Team: a']);
+    const args = ['replay', folder.write('a.jsonl', lines(1)), '--url', recording.url, '--quiet', '--no-report'];
+    const given = ['--headers-file', headers, '--header', 'authorization: Bearer of-the-line', '-o', out];
+    expect((await runCli([...args, ...given])).code).toBe(0);
+    expect(recording.requests[0]?.headers).toMatchObject({ authorization: 'Bearer of-the-line', 'x-team': 'a' });
+  } finally {
+    await recording.close();
+  }
+});

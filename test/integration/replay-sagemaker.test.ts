@@ -9,7 +9,7 @@ import {
 } from '@aws-sdk/client-sagemaker-runtime';
 import { SageMakerTarget } from '../../lambda/replay/target/sagemaker-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
-import { captureLine, chatBody, chatLine, ReplayFolder, replay } from '../helpers/replay.ts';
+import { captureLine, chatBody, chatLine, ReplayFolder, replay, runCli } from '../helpers/replay.ts';
 
 const KEY = { accessKeyId: 'AKIDTEST', secretAccessKey: 'a-secret' };
 
@@ -223,4 +223,16 @@ test('credentials that run out end the replay in order: what was measured is wri
     },
   });
   await expect(replay(file, await none, join(folder.path, 'none'))).rejects.toThrow('no credentials at all');
+});
+
+test('a warm-up that cannot be signed ends the command at once', async () => {
+  const file = folder.write('a.jsonl', [chatLine('e', 0, 'hello')]);
+  const args = ['replay', file, '--endpoint', 'e', '--region', 'eu-west-1', '--warmup', '1', '--quiet', '-o', out];
+  // No credentials anywhere, and no place to ask for them.
+  const env = {
+    ...{ AWS_ENDPOINT_URL: endpoint.url, AWS_EC2_METADATA_DISABLED: 'true', HOME: folder.path },
+    ...{ AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '', AWS_PROFILE: 'none' },
+  };
+  expect(await runCli(args, env)).toMatchObject({ code: 2, stderr: expect.stringContaining('Credentials') });
+  expect(endpoint.requests).toHaveLength(0);
 });
