@@ -2,13 +2,11 @@
 import { access, constants, mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PermanentError } from '../../lambda/common/errors.ts';
-import { FILES, LATER_FILES } from '../../lambda/replay/results/result-set.ts';
-
-/** Files of an earlier run, and of a comparison with it: beside those of another run they would be taken for its own. */
-const OWN_FILES = new Set<string>([...Object.values(FILES), ...LATER_FILES]);
+import { RESULT_FILES } from '../../lambda/replay/results/result-set.ts';
 
 /**
- * Makes the directory, and takes away what an earlier run left there.
+ * Makes the directory, and takes away what an earlier run, and a comparison with it, left there: beside the files of
+ * another run they would be taken for its own.
  *
  * @throws PermanentError `OutputUnusable`
  */
@@ -22,7 +20,7 @@ export async function prepareDirectory(directory: string): Promise<void> {
     const expected = 'a directory that can be made and written to (--output)';
     throw new PermanentError('OutputUnusable', 'The results cannot be written there', { got, expected }, error);
   }
-  const earlier = (await readdir(directory)).filter((name) => OWN_FILES.has(name));
+  const earlier = (await readdir(directory)).filter((name) => RESULT_FILES.has(name));
   if (earlier.length === 0) return;
   process.stderr.write(`The results of an earlier run in ${directory} are replaced.\n`);
   for (const name of earlier) await rm(join(directory, name), { force: true });

@@ -1,5 +1,5 @@
 /** The replay command when what comes after the replay fails: the judge, MLflow, single traces. Nothing else is lost. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RefusedTrace } from '../../lambda/replay/publish/write-traces.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
@@ -168,6 +168,30 @@ test(
       },
     ]);
     expect(await filesOf(await runInMlflow('refused'))).toContain('refused-traces.jsonl');
+  },
+  TEST_MS,
+);
+
+test(
+  'what else is in the directory of the results stays out of MLflow',
+  async () => {
+    mkdirSync(out);
+    for (const name of ['.env', 'mine.jsonl', 'captures.json']) writeFileSync(join(out, name), 'SECRET=1');
+    expect((await replay('beside-others', 2, '--raw', '--compare', '--mlflow')).code).toBe(0);
+    expect((await filesOf(await runInMlflow('beside-others'))).sort()).toEqual([
+      'compare.json',
+      'inputs.json',
+      'profile_export.jsonl',
+      'profile_export_aiperf.csv',
+      'profile_export_aiperf.json',
+      'profile_export_aiperf_timeslices.csv',
+      'profile_export_aiperf_timeslices.json',
+      'profile_export_raw.jsonl',
+      'replay.json',
+      'replies.jsonl',
+      'report.html',
+    ]);
+    expect(readFileSync(join(out, '.env'), 'utf8')).toBe('SECRET=1');
   },
   TEST_MS,
 );

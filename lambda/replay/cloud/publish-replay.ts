@@ -4,6 +4,7 @@ import type { ObjectFacts, Storage } from '../../common/storage.ts';
 import type { MlflowClient } from '../../mlflow/client.ts';
 import { type PublishReplayRequest, type PublishReplayResult, replayKeys } from '../../replay-contract.ts';
 import { endRun, getRun, logRun, putFiles, type ResultFile, type RunContent } from '../publish/mlflow-run.ts';
+import { RESULT_FILES } from '../results/result-set.ts';
 import type { PlannedMlflow } from './plan.ts';
 
 /** `publication.json`: what SummarizeReplay leaves to be published. */
@@ -37,7 +38,9 @@ export async function publishReplay(
   await logRun(rest, made, publication.content);
   const files: ResultFile[] = [];
   const prefix = replayKeys.resultPrefix(run.name);
-  for await (const object of storage.list(bucket, prefix)) files.push(resultFile(storage, object, prefix));
+  for await (const object of storage.list(bucket, prefix)) {
+    if (RESULT_FILES.has(object.key.slice(prefix.length))) files.push(resultFile(storage, object, prefix));
+  }
   const leftOut = await putFiles(rest, made, files, async () => storage.s3);
   // Last: a run that is over is whole.
   await endRun(rest, made, publication.content);

@@ -9,6 +9,7 @@ import type { Experiment } from '../../mlflow/types.ts';
 import type { Quality } from '../compare/quality.ts';
 import type { RunStats } from '../measure/run-stats.ts';
 import { LineWriter } from '../results/line-writer.ts';
+import { RESULT_FILES } from '../results/result-set.ts';
 import { createRun, endRun, logRun, type MlflowRun, putFiles, type ResultFile, type RunContent } from './mlflow-run.ts';
 import { metricsOf } from './run-content.ts';
 import { SPOOL_FILE } from './spool.ts';
@@ -80,9 +81,10 @@ async function publishAll(ports: MlflowPorts, publication: Publication): Promise
   return published;
 }
 
+/** Those of the results alone: the directory may be anybody's, with a `.env` in it. */
 async function filesOf(directory: string): Promise<ResultFile[]> {
   const entries = await readdir(directory, { withFileTypes: true });
-  const names = entries.filter((entry) => entry.isFile() && entry.name !== SPOOL_FILE).map(({ name }) => name);
+  const names = entries.filter((entry) => entry.isFile() && RESULT_FILES.has(entry.name)).map(({ name }) => name);
   return Promise.all(
     names.sort().map(async (name) => {
       const path = join(directory, name);

@@ -31,7 +31,7 @@ export const FILES = {
 } as const;
 
 /** What comparisons and MLflow leave beside them; named here so that a replay need not load those to know. */
-export const LATER_FILES = [
+const LATER_FILES = [
   'replies.jsonl',
   'compare.json',
   'judged.jsonl',
@@ -39,6 +39,9 @@ export const LATER_FILES = [
   'comparison.json',
   'comparison.html',
 ] as const;
+
+/** All that belongs to a run: of a directory with other files, nothing else is replaced, or put into MLflow. */
+export const RESULT_FILES: ReadonlySet<string> = new Set([...Object.values(FILES), ...LATER_FILES]);
 
 export interface ResultSetOptions {
   directory: string;

@@ -11,7 +11,7 @@ import {
 } from '../../../lambda/replay/options.ts';
 import { REFUSED_FILE } from '../../../lambda/replay/publish/write-traces.ts';
 import { sliceMsOf } from '../../../lambda/replay/replay.ts';
-import { LATER_FILES } from '../../../lambda/replay/results/result-set.ts';
+import { FILES, RESULT_FILES } from '../../../lambda/replay/results/result-set.ts';
 import { replayInferenceId } from '../../../lambda/replay/target/sagemaker-target.ts';
 import { UrlTarget } from '../../../lambda/replay/target/url-target.ts';
 
@@ -107,13 +107,7 @@ describe('options', () => {
   });
 });
 
-test('what is taken away before a run is all that another one can have left', () => {
-  expect(LATER_FILES).toEqual([
-    REPLIES_FILE,
-    COMPARE_FILE,
-    JUDGED_FILE,
-    REFUSED_FILE,
-    'comparison.json',
-    'comparison.html',
-  ]);
+test('what is taken away before a run, and put into MLflow after it, is all that one can leave', () => {
+  const later = [REPLIES_FILE, COMPARE_FILE, JUDGED_FILE, REFUSED_FILE, 'comparison.json', 'comparison.html'];
+  expect([...RESULT_FILES]).toEqual([...Object.values(FILES), ...later]);
 });
