@@ -1,11 +1,16 @@
 /** Replays against a real HTTP server: what arrives there, and what is said of it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { DistributionMetric } from '../../lambda/replay/measure/metrics.ts';
 import type { StandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
-import { captureLine, chatBody, chatLine, ReplayFolder, replay } from '../helpers/replay.ts';
+import { captureLine, chatBody, chatLine, ReplayFolder, type ReplayRecord, replay } from '../helpers/replay.ts';
 
 const LATENCY_MS = 50;
+/** A busy machine holds a process up for some hundred milliseconds; a schedule that is not kept differs by more. */
+const LATE_MS = 2_000;
+/** Between two ways of reading the wall clock. */
+const CLOCKS_MS = 50;
 
 let folder: ReplayFolder;
 let endpoint: StandInEndpoint;
@@ -20,6 +25,29 @@ afterEach(async () => {
   await endpoint.close();
   folder.delete();
 });
+
+const scheduledMs = ({ metadata }: ReplayRecord): number => metadata.scheduled_ns / 1e6;
+
+/** Every request was sent, and reached the server, at its scheduled moment or after it, and not long after. */
+function expectOnSchedule(records: readonly ReplayRecord[]): void {
+  const numbered = new Map(endpoint.arrivals.list().map(({ number, atMs }) => [`e${number}`, atMs]));
+  expect(numbered.size).toBe(records.length);
+  for (const record of records) {
+    const lag = (record.metadata.request_start_ns - record.metadata.scheduled_ns) / 1e6;
+    expect(lag).toBeGreaterThan(-1);
+    expect(lag).toBeLessThan(LATE_MS);
+    const arrived = (numbered.get(String(record.metadata.event_id)) ?? 0) - scheduledMs(record);
+    expect(arrived).toBeGreaterThan(-CLOCKS_MS);
+    expect(arrived).toBeLessThan(LATE_MS + CLOCKS_MS);
+  }
+}
+
+/** Distances of the scheduled moments from the first one, in the order in which the requests were sent. */
+function scheduleOfSent(records: readonly ReplayRecord[]): { ids: unknown[]; dues: number[] } {
+  const sent = [...records].sort((a, b) => a.metadata.request_start_ns - b.metadata.request_start_ns);
+  const dues = sent.map(scheduledMs);
+  return { ids: sent.map(({ metadata }) => metadata.event_id), dues: dues.map((due) => due - Math.min(...dues)) };
+}
 
 const bodies = (): string[] => endpoint.requests.map(({ body }) => body.toString());
 
@@ -140,13 +168,11 @@ describe('when it is sent', () => {
       'a.jsonl',
       [0, 1, 1, 2, 4].map((second, i) => chatLine(`e${i}`, second, `[#${i}]`)),
     );
-    await replay(file, endpoint.url, out, { speedup: 4, autoOffset: true });
-    const arrivals = endpoint.arrivals.list();
-    const zero = arrivals[0]?.atMs ?? 0;
-    expect(arrivals.map(({ number }) => number)).toEqual([0, 1, 2, 3, 4]);
-    for (const [i, expected] of [0, 250, 250, 500, 1000].entries()) {
-      expect(Math.abs((arrivals[i]?.atMs ?? 0) - zero - expected)).toBeLessThan(60);
-    }
+    const { records } = await replay(file, endpoint.url, out, { speedup: 4, autoOffset: true });
+    const { ids, dues } = scheduleOfSent(records);
+    expect(ids).toEqual(['e0', 'e1', 'e2', 'e3', 'e4']);
+    for (const [i, expected] of [0, 250, 250, 500, 1000].entries()) expect(dues[i]).toBeCloseTo(expected, 2);
+    expectOnSchedule(records);
   });
 
   test('in a window, in repetitions, up to a number', async () => {
@@ -161,7 +187,7 @@ describe('when it is sent', () => {
       repeat: 3,
       requestCount: 10,
     });
-    expect(repeated.records.map(({ metadata }) => metadata.pass)).toEqual([0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
+    expect(repeated.records.map(({ metadata }) => metadata.pass).sort()).toEqual([0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
   });
 
   test('never more at a time than the cap allows, and the wait is not hidden', async () => {
@@ -172,11 +198,12 @@ describe('when it is sent', () => {
     const { results } = await replay(file, endpoint.url, out, { maxConcurrency: 3 });
     expect(endpoint.maxConnections).toBeLessThanOrEqual(3);
     const { stats } = results;
-    // Four rounds of 50 ms: the last one waits for three.
-    expect(stats.distribution('request_latency').max).toBeLessThan(3 * LATENCY_MS);
+    // Four rounds of 50 ms: the last one waits for three, and the wait is in one of the latencies alone.
+    const mean = (metric: DistributionMetric): number => stats.distribution(metric).summary()?.avg ?? 0;
     expect(stats.distribution('effective_latency').max).toBeGreaterThan(3.9 * LATENCY_MS);
+    expect(mean('effective_latency') - mean('request_latency')).toBeGreaterThan(1.4 * LATENCY_MS);
     // That is the cap's doing, not the client's.
-    expect(stats.distribution('replay_client_lag').max).toBeLessThan(LATENCY_MS);
+    expect(mean('credit_to_start_latency') - mean('replay_client_lag')).toBeGreaterThan(1.4 * LATENCY_MS);
   });
 
   test('a constant concurrency', async () => {
@@ -195,10 +222,11 @@ describe('when it is sent', () => {
       'a.jsonl',
       Array.from({ length: 20 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}]`)),
     );
-    await replay(file, endpoint.url, out, { requestRate: 40, arrivalPattern: 'constant' });
-    const times = endpoint.arrivals.list().map(({ atMs }) => atMs);
-    expect((times.at(-1) ?? 0) - (times[0] ?? 0)).toBeGreaterThan(440);
-    expect((times.at(-1) ?? 0) - (times[0] ?? 0)).toBeLessThan(700);
+    const { records } = await replay(file, endpoint.url, out, { requestRate: 40, arrivalPattern: 'constant' });
+    const { dues } = scheduleOfSent(records);
+    expect(dues).toHaveLength(20);
+    for (const [i, due] of dues.entries()) expect(due).toBeCloseTo(25 * i, 2);
+    expectOnSchedule(records);
   });
 
   test('after a warm-up that is not counted', async () => {
@@ -229,7 +257,7 @@ describe('what is measured', () => {
     const { results } = await replay(file, endpoint.url, out, { maxConcurrency: 1, spreadSameSecond: 'even' });
     const fromSending = results.stats.distribution('request_latency');
     const fromSchedule = results.stats.distribution('effective_latency');
-    expect(fromSending.percentile(90)).toBeLessThan(100);
+    expect(fromSending.percentile(90)).toBeLessThan(STALL_MS * 0.3);
     expect(fromSchedule.percentile(90)).toBeGreaterThan(STALL_MS * 0.6);
     expect(fromSchedule.max).toBeGreaterThan(STALL_MS * 0.9);
     // In the report's chart too, at the time at which those that waited were to be sent.
@@ -262,16 +290,17 @@ describe('what is measured', () => {
       expect((gap?.value ?? 0) * 7).toBeCloseTo(decode?.value ?? 0, 3);
     }
     expect(results.stats.distribution('inter_token_latency').percentile(50)).toBeGreaterThan(13);
-    expect(results.stats.distribution('time_to_first_token').percentile(50)).toBeLessThan(90);
+    const median = (metric: DistributionMetric): number => results.stats.distribution(metric).percentile(50);
+    expect(median('request_latency') - median('time_to_first_token')).toBeGreaterThan(7 * 13 * 0.7);
   });
 
   test('a broken stream, a reply that is no JSON, a timeout, a cancelled request: each its error', async () => {
     const file = folder.write('a.jsonl', [
       chatLine('cut', 0, '[[cut stream]]', 'x', { stream: true }),
       chatLine('not json', 0, '[[not json]]'),
-      chatLine('late', 0, '[[latency 2000]]'),
+      chatLine('late', 0, '[[latency 20000]]'),
     ]);
-    const { records } = await replay(file, endpoint.url, out, { timeout: 0.4 });
+    const { records } = await replay(file, endpoint.url, out, { timeout: 2 });
     const errors = Object.fromEntries(records.map(({ metadata, error }) => [metadata.event_id, error?.type]));
     expect(errors).toEqual({
       cut: 'ServerDisconnectedError',
@@ -327,10 +356,10 @@ describe('what is measured', () => {
   test('objectives', async () => {
     const file = folder.write('a.jsonl', [
       chatLine('fast', 0, 'a'),
-      chatLine('slow', 0, '[[latency 300]]'),
+      chatLine('slow', 0, '[[latency 2500]]'),
       chatLine('bad', 0, '[[status 500]]'),
     ]);
-    const { results } = await replay(file, endpoint.url, out, { goodput: 'request_latency:200' });
+    const { results } = await replay(file, endpoint.url, out, { goodput: 'request_latency:2000' });
     expect(results.stats).toMatchObject({ good: 1, completed: 3 });
   });
 
