@@ -164,9 +164,13 @@ export class ReplayExtras {
       ...(comparison ? { quality: comparison.quality } : {}),
       params: paramsOf(this.#target.description, options),
     });
-    const { runId, traces, refused, linked, leftOut, failures } = published;
+    const { runId, traces, refused, linked, assessments, leftOut, failures } = published;
     const lines = [`MLflow run: ${runId} in experiment ${mlflow.experiment.name}`, `MLflow traces: ${traces}`];
     if (refused > 0) lines.push(`MLflow refused: ${refused} traces (refused-traces.jsonl)`);
+    if (assessments) lines.push(`MLflow assessments: ${assessments.written}`);
+    if (assessments && assessments.withoutTrace > 0) {
+      lines.push(`verdicts without a trace in MLflow: ${assessments.withoutTrace} (judged.jsonl)`);
+    }
     if (!linked) lines.push(`The server cannot show traces under a run; find them by tag.replay_run = '${this.#run}'`);
     for (const file of leftOut) lines.push(`not put into MLflow: ${file}`);
     return { lines, failures };

@@ -13,9 +13,9 @@ export interface VerdictContext {
 }
 
 /** Metadata keys as MLflow's own judges name them. */
-const SCORER_NAME = 'mlflow.assessment.scorerName';
-const SCORER_VERSION = 'mlflow.assessment.scorerVersion';
-const JUDGE_COST = 'mlflow.assessment.judgeCost';
+export const SCORER_NAME = 'mlflow.assessment.scorerName';
+export const SCORER_VERSION = 'mlflow.assessment.scorerVersion';
+export const JUDGE_COST = 'mlflow.assessment.judgeCost';
 const JUDGE_INPUT_TOKENS = 'mlflow.assessment.judgeInputTokens';
 const JUDGE_OUTPUT_TOKENS = 'mlflow.assessment.judgeOutputTokens';
 

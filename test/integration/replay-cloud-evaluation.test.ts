@@ -41,6 +41,8 @@ beforeEach(() => {
 
 interface Judged {
   key: string;
+  request_id: string;
+  captured_trace_id?: string;
   event_id: string;
   verdict: string;
   rationales: string[];
@@ -203,7 +205,11 @@ describe('a replay of three shards with the judge and MLflow', () => {
           },
         );
         expect([code, stderr]).toEqual([0, '']);
-        const byKey = (found: Judged[]): Judged[] => found.toSorted((a, b) => a.key.localeCompare(b.key));
+        // Ids of the requests are each run's own, and only the one that is in MLflow looks for the captured traces.
+        const byKey = (found: Judged[]) =>
+          found
+            .map(({ request_id: _request, captured_trace_id: _captured, ...judged }) => judged)
+            .toSorted((a, b) => a.key.localeCompare(b.key));
         const ours = byKey(await judgedLines(run));
         expect(ours).toEqual(byKey(readLines<Judged>(join(out, 'judged.jsonl'))));
         expect(ours.map(({ event_id, verdict }) => [event_id, verdict])).toEqual(

@@ -107,6 +107,7 @@ test(
     const run = await runInMlflow('half-judged');
     expect(run?.data.metrics).toContainEqual(expect.objectContaining({ key: 'judged_better', value: better }));
     expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
+    expect(stdout).toContain(`MLflow assessments: ${better}\n`);
   },
   TEST_MS,
 );

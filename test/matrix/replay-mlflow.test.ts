@@ -1,12 +1,14 @@
 /** A replay in the cloud and its run in MLflow, on servers that take traces one by one, and refuse what they have. */
+import { type EvaluationProgress, newProgress } from '../../lambda/replay/cloud/progress.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
+import { MANAGED_MLFLOW_VERSION } from '../../local/python-presets.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { chatLine } from '../helpers/replay.ts';
 import { WORK } from '../helpers/replay-cloud.ts';
 import { EvaluatedReplays } from '../helpers/replay-evaluation.ts';
 
-/** The oldest that is tested, and the first that merges what it is sent twice. */
-const VERSIONS = ['3.9.0', '3.13.0'];
+/** The oldest that is tested, the one that SageMaker manages, and the first that merges what it is sent twice. */
+const VERSIONS = ['3.9.0', MANAGED_MLFLOW_VERSION, '3.13.0'];
 const LIMIT_MS = 10 * 60_000;
 
 test(
@@ -40,7 +42,7 @@ test(
 );
 
 test.each(VERSIONS)(
-  'MLflow %s: traces and a run, and nothing twice',
+  'MLflow %s: traces with verdicts and a run, and nothing twice',
   async (version) => {
     process.env.AWS_ACCESS_KEY_ID = 'test';
     process.env.AWS_SECRET_ACCESS_KEY = 'test';
@@ -53,7 +55,8 @@ test.each(VERSIONS)(
         [0, 1, 2, 3].map((i) => chatLine(`e${i}`, i, `question ${i}`)),
       );
       const source = { prefix: 'my-endpoint/AllTraffic/2026/11/20/10/old' };
-      const input = { source, target: { url: endpoint.url }, mlflow: true, speedup: 4, shard: { seconds: 0.5 } };
+      const evaluated = { mlflow: true, judge: true };
+      const input = { source, target: { url: endpoint.url }, ...evaluated, speedup: 4, shard: { seconds: 0.5 } };
       const run = all.cloud.run(input);
       const { shards } = await run.plan(0);
       await run.plan(0);
@@ -62,9 +65,9 @@ test.each(VERSIONS)(
       for (let shard = 0; shard < shards; shard++) {
         // As after a function that died before it could save.
         const key = `${replayKeys.evaluationPrefix(run.name, shard)}progress.json`;
-        const progress = JSON.parse(await all.cloud.text(key)) as { traces: object };
-        const none = { offset: 0, written: 0, refused: 0, linked: true };
-        await all.cloud.storage.putJson('work', key, { ...progress, done: false, traces: none });
+        const progress = JSON.parse(await all.cloud.text(key)) as EvaluationProgress;
+        const { traces, assessments } = newProgress(shard);
+        await all.cloud.storage.putJson('work', key, { ...progress, done: false, traces, assessments });
       }
       await all.evaluateAll(run, shards);
       expect(await run.summarize()).toMatchObject({ ok: true, publish: true });
@@ -78,7 +81,13 @@ test.each(VERSIONS)(
       expect(traces.map(({ tags }) => tags.event_id).sort()).toEqual(['e0', 'e1', 'e2', 'e3']);
       expect(traces.every(({ spans }) => spans.length > 0)).toBe(true);
       const own = await run.json<{ mlflow: { traces: number; linked: boolean } }>('replay.json');
-      expect(own.mlflow.traces).toBe(4);
+      expect(own.mlflow).toMatchObject({ traces: 4, assessments: 4, verdicts_without_trace: 0 });
+      for (const { traceId, assessments } of traces) {
+        expect(assessments).toMatchObject([{ name: 'pairwise_preference', sourceType: 'LLM_JUDGE', valid: true }]);
+        const value = String(assessments[0]?.value);
+        expect(['better', 'same', 'worse']).toContain(value);
+        expect(await all.reader.find(id, `feedback.pairwise_preference = '${value}'`)).toContain(traceId);
+      }
       const linked = await all.reader.find(id, `attributes.run_id = '${runs[0]?.info.run_id}'`);
       expect(linked).toHaveLength(own.mlflow.linked ? 4 : 0);
     } finally {

@@ -3,6 +3,7 @@ import type { ObjectFacts, Storage } from '../../common/storage.ts';
 import { replayKeys } from '../../replay-contract.ts';
 import { addUsd } from '../compare/pairwise.ts';
 import { type Judged, nothingJudged } from '../compare/quality.ts';
+import type { AssessedVerdicts } from '../publish/write-assessments.ts';
 import type { Collected } from './collect.ts';
 import { EVALUATION_FILES } from './keys.ts';
 import type { ReplayPlan } from './plan.ts';
@@ -18,6 +19,7 @@ export interface CollectedEvaluations {
   traces: number;
   refused: number;
   linked: boolean;
+  assessments: AssessedVerdicts;
   judged: Judged;
   usd: number | null;
   unevaluated: UnevaluatedShard[];
@@ -29,6 +31,7 @@ export const nothingEvaluated = (): CollectedEvaluations => ({
   traces: 0,
   refused: 0,
   linked: true,
+  assessments: { written: 0, withoutTrace: 0 },
   judged: nothingJudged(),
   usd: 0,
   unevaluated: [],
@@ -54,7 +57,8 @@ export async function collectEvaluations(
     const prefix = replayKeys.evaluationPrefix(plan.run, shard);
     const read = async <T>(name: string): Promise<T | undefined> =>
       objects.has(`${prefix}${name}`) ? storage.getJson<T>(bucket, `${prefix}${name}`) : undefined;
-    const progress = (await read<EvaluationProgress>(EVALUATION_FILES.progress)) ?? newProgress(shard);
+    const stored = await read<EvaluationProgress>(EVALUATION_FILES.progress);
+    const progress = { ...newProgress(shard), ...stored };
     take(found, progress, (name) => objects.get(`${prefix}${name}`));
     if (progress.done) continue;
     const failure = await read<UnevaluatedShard['failure']>(EVALUATION_FILES.failure);
@@ -65,12 +69,14 @@ export async function collectEvaluations(
 
 function take(
   found: CollectedEvaluations,
-  { traces, pairs, parts }: EvaluationProgress,
+  { traces, pairs, assessments, parts }: EvaluationProgress,
   objectOf: (name: string) => ObjectFacts | undefined,
 ): void {
   found.traces += traces.written;
   found.refused += traces.refused;
   found.linked &&= traces.linked;
+  found.assessments.written += assessments.written;
+  found.assessments.withoutTrace += assessments.withoutTrace;
   for (const [verdict, count] of Object.entries(pairs.judged)) found.judged[verdict as keyof Judged] += count;
   found.usd = addUsd(found.usd, pairs.usd);
   for (const [kind, names] of Object.entries(parts)) {

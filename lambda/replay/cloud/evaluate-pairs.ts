@@ -93,7 +93,7 @@ async function judgeBatch(
   const onDone = ({ start, stored }: WaitingPair, verdict?: PairVerdict): void => {
     open.delete(start);
     if (!verdict) return;
-    judged.push(judgedLine(stored, verdict));
+    judged.push(judgedLine(stored, settings.judge.sourceId, verdict));
     const { comparison } = stored;
     if (verdict.verdict !== 'worse' || !comparison) return;
     worse.push(JSON.stringify({ row: rowOf(stored), comparison, rationale: verdict.rationales[0] } as WorseReply));

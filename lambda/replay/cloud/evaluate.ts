@@ -7,6 +7,7 @@ import type { MlflowClient } from '../../mlflow/client.ts';
 import { type EvaluateReplayRequest, type EvaluateReplayResult, replayKeys } from '../../replay-contract.ts';
 import { REPLIES_FILE } from '../compare/replies-file.ts';
 import { SPOOL_FILE } from '../publish/spool.ts';
+import { assessVerdicts } from './evaluate-assessments.ts';
 import { judgePairs } from './evaluate-pairs.ts';
 import { traceExchanges } from './evaluate-traces.ts';
 import { SHARD_FILES } from './keys.ts';
@@ -99,17 +100,36 @@ async function evaluate(
 async function steps(work: ShardWork, prefix: string, deps: EvaluateReplayDependencies): Promise<StepEnd> {
   const { plan } = work;
   const object = (name: string): Promise<ObjectFacts> => shardFile(deps, `${prefix}${name}`);
-  if (plan.mlflow) {
-    const { experiment, runId } = plan.mlflow;
-    const ports = { client: await deps.mlflow(), experiment, runId };
+  const ports = plan.mlflow && { client: await deps.mlflow(), ...plan.mlflow };
+  if (ports) {
     const end = await traceExchanges(work, await object(SPOOL_FILE), ports);
     if (end !== 'done') return end;
   }
   if (!plan.judge) return 'done';
-  const limit = deps.limit(budgetRun(plan.run), plan.judge.budgetUsd === 0 ? undefined : plan.judge.budgetUsd);
   let end: StepEnd;
   try {
-    end = await judgePairs(work, await object(REPLIES_FILE), await deps.judge(), limit);
+    end = await judgeWithin(work, await object(REPLIES_FILE), plan.judge.budgetUsd, deps);
+  } catch (error) {
+    // What the judge had said by then is shown all the same; what fails of that too, the next call does.
+    if (ports) await assessVerdicts(work, ports).catch(() => {});
+    throw error;
+  }
+  // Also of a replay that was stopped: these verdicts are paid.
+  const assessed = ports ? await assessVerdicts(work, ports) : 'done';
+  return assessed === 'done' ? end : assessed;
+}
+
+/** @param budgetUsd of this replay; 0: the account's alone */
+async function judgeWithin(
+  work: ShardWork,
+  replies: ObjectFacts,
+  budgetUsd: number,
+  deps: EvaluateReplayDependencies,
+): Promise<StepEnd> {
+  const limit = deps.limit(budgetRun(work.plan.run), budgetUsd === 0 ? undefined : budgetUsd);
+  let end: StepEnd;
+  try {
+    end = await judgePairs(work, replies, await deps.judge(), limit);
   } catch (error) {
     // A reservation that is not given back expires by itself; the judge's own failure is what matters.
     await limit?.close().catch(() => {});

@@ -2,9 +2,11 @@
  * How far the evaluation of a shard is. It is saved after every batch, behind the batch's own lines: whoever goes on begins
  * where the last save says, and what had been done since is done again.
  */
+import { PermanentError } from '../../common/errors.ts';
 import type { Storage } from '../../common/storage.ts';
 import { replayKeys } from '../../replay-contract.ts';
 import { type JudgedAll, noneJudged } from '../compare/judge-replies.ts';
+import type { AssessedVerdicts } from '../publish/write-assessments.ts';
 import { EVALUATION_FILES } from './keys.ts';
 
 /** Kinds of lines that an evaluation writes; the files of the result set are made of them. */
@@ -27,6 +29,11 @@ export interface EvaluationProgress {
     /** First bytes of further replies that have been judged already. */
     ahead: number[];
   };
+  /** Verdicts in MLflow, on the traces of their requests. */
+  assessments: AssessedVerdicts & {
+    /** How many of the parts with verdicts have been dealt with. */
+    parts: number;
+  };
   /** Names of the objects beside this one, in the order in which they were written. */
   parts: Record<PartKind, string[]>;
 }
@@ -36,6 +43,7 @@ export const newProgress = (shard: number): EvaluationProgress => ({
   done: false,
   traces: { offset: 0, written: 0, refused: 0, linked: true },
   pairs: { ...noneJudged(), offset: 0, ahead: [] },
+  assessments: { parts: 0, written: 0, withoutTrace: 0 },
   parts: { judged: [], worse: [], refused: [] },
 });
 
@@ -56,7 +64,21 @@ export class ProgressFile {
 
   async read(): Promise<EvaluationProgress> {
     const stored = await this.#storage.getJson<EvaluationProgress>(this.#bucket, this.#key(EVALUATION_FILES.progress));
-    return stored ?? newProgress(this.#shard);
+    return { ...newProgress(this.#shard), ...stored };
+  }
+
+  /**
+   * The lines of a part that the progress names.
+   *
+   * @throws PermanentError `ShardFileMissing`
+   */
+  async lines(name: string): Promise<string[]> {
+    const key = this.#key(name);
+    const stored = await this.#storage.getText(this.#bucket, key);
+    if (stored) return stored.text.split('\n').filter((line) => line !== '');
+    throw new PermanentError('ShardFileMissing', 'What the evaluation of the shard has written is gone', {
+      where: `s3://${this.#bucket}/${key}`,
+    });
   }
 
   /** @param lines what the batch has added; written first, so that nothing is named that is not there */

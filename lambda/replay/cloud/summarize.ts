@@ -228,6 +228,9 @@ const evaluationFacts = ({ judge, mlflow }: ReplayPlan, found: CollectedEvaluati
           traces: found.traces,
           refused: found.refused,
           linked: found.linked,
+          ...(judge
+            ? { assessments: found.assessments.written, verdicts_without_trace: found.assessments.withoutTrace }
+            : {}),
         },
       }
     : {}),

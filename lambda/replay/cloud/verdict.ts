@@ -1,5 +1,6 @@
 /** Whether a replay's execution has succeeded, and what is to be said of what is missing. */
 import type { SummarizeReplayRequest } from '../../replay-contract.ts';
+import { JUDGED_FILE } from '../compare/with-captured.ts';
 import { REFUSED_FILE } from '../publish/write-traces.ts';
 import type { Collected } from './collect.ts';
 import type { CollectedEvaluations } from './collect-evaluations.ts';
@@ -72,11 +73,14 @@ export function notEvaluated({ unevaluated }: CollectedEvaluations): string[] {
 export function remarks(
   plan: ReplayPlan,
   { late, maxConnectionsOfOne }: Collected,
-  { refused, linked }: CollectedEvaluations,
+  { refused, linked, assessments: { withoutTrace } }: CollectedEvaluations,
 ): string[] {
   const lines: string[] = [];
   if (plan.judge?.warning !== undefined) lines.push(plan.judge.warning);
   if (refused > 0) lines.push(`MLflow refused ${refused} traces for what they are: ${REFUSED_FILE} lists them`);
+  if (withoutTrace > 0) {
+    lines.push(`${withoutTrace} verdicts are in ${JUDGED_FILE} alone: MLflow has no trace of their requests`);
+  }
   if (!linked) {
     lines.push(`The MLflow server cannot show traces under a run; find them by tag.replay_run = '${plan.run}'`);
   }

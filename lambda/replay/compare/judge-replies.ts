@@ -91,5 +91,14 @@ export function pairOf({ messages, captured, reply, comparison }: StoredReply): 
 }
 
 /** A line of `judged.jsonl`. */
-export const judgedLine = ({ key, event_id }: StoredReply, verdict: PairVerdict): string =>
-  JSON.stringify({ key, event_id, ...verdict });
+export interface JudgedReply
+  extends PairVerdict,
+    Pick<StoredReply, 'key' | 'event_id' | 'request_id' | 'captured_trace_id'> {
+  /** Who said so, e.g. `bedrock:/<model>`. */
+  judge: string;
+}
+
+export function judgedLine(stored: StoredReply, judge: string, verdict: PairVerdict): string {
+  const { key, event_id, request_id, captured_trace_id } = stored;
+  return JSON.stringify({ key, event_id, request_id, captured_trace_id, judge, ...verdict } satisfies JudgedReply);
+}

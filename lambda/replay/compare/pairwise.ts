@@ -30,9 +30,16 @@ export interface Pair {
 export interface PairVerdict {
   /** Of the new reply; `undecided`: the verdict changed with the order; `failed`: there was none. */
   verdict: Preference | 'undecided' | 'failed';
-  /** Of each order, as the judge wrote them. */
+  /** Of each order, as the judge wrote them: the captured reply shown first, then the new one first. */
   rationales: string[];
+  /** Why there is no verdict; with `failed` alone. */
+  error?: VerdictError;
   usd: number | null;
+}
+
+export interface VerdictError {
+  code: string;
+  message: string;
 }
 
 /** The pair as a record with two replies. */
@@ -59,6 +66,7 @@ export function maxPairCostUsd(judge: Judge, { messages, before, after }: Pair):
 interface Asked {
   preference?: Preference;
   rationale: string;
+  error?: VerdictError;
   usd: number | null;
   failure?: unknown;
 }
@@ -69,8 +77,8 @@ async function ask(judge: Judge, pair: Pair, swapped: boolean, signal?: AbortSig
     const { verdicts, spend } = await judge.judge(recordOf(pair.messages, replies), [PAIRWISE_SCORER], signal);
     const verdict = verdicts[0];
     if (verdict?.outcome !== 'verdict') {
-      const reason = verdict?.outcome === 'error' ? `${verdict.error.code}: ${verdict.error.message}` : 'no verdict';
-      return { rationale: reason, usd: spend.usd };
+      const error = verdict?.error ?? { code: 'NO_VERDICT', message: 'The judge has said nothing of the pair' };
+      return { rationale: `${error.code}: ${error.message}`, error, usd: spend.usd };
     }
     const newOne = swapped ? FIRST : SECOND;
     const preference: Preference = verdict.value === EQUAL ? 'same' : verdict.value === newOne ? 'better' : 'worse';
@@ -102,7 +110,10 @@ export async function judgePair(judge: Judge, pair: Pair, signal?: AbortSignal):
   if (failure !== undefined) return { failure, usd };
   const first = straight.preference;
   const second = swapped.preference;
-  if (first === undefined || second === undefined) return { verdict: 'failed', rationales, usd };
+  if (first === undefined || second === undefined) {
+    const error = straight.error ?? swapped.error;
+    return { verdict: 'failed', rationales, ...(error ? { error } : {}), usd };
+  }
   if (first === second) return { verdict: first, rationales, usd };
   return { verdict: first === 'same' || second === 'same' ? 'same' : 'undecided', rationales, usd };
 }

@@ -14,6 +14,9 @@ export const REPLIES_FILE = 'replies.jsonl';
 export interface StoredReply {
   key: string;
   event_id?: string;
+  /** What the trace of the replayed request is named by. */
+  request_id: string;
+  captured_trace_id?: string;
   file: string;
   line: number;
   /** Beginning of the request's body. */
@@ -63,6 +66,8 @@ export function storedReply(
   return {
     key: requestKey(request.eventId, request.file, request.line, request.pass),
     ...(request.eventId === undefined ? {} : { event_id: request.eventId }),
+    request_id: request.requestId,
+    ...(request.capturedTraceId ? { captured_trace_id: request.capturedTraceId } : {}),
     file: request.file,
     line: request.line,
     input: preview(request.wire.subarray(request.bodyAt)),

@@ -84,7 +84,7 @@ export class CapturedReplies {
     const result = noneJudged();
     const onDone = (item: StoredReply, verdict?: PairVerdict): void => {
       if (!verdict) return;
-      verdicts.write(judgedLine(item, verdict));
+      verdicts.write(judgedLine(item, judging.judge.sourceId, verdict));
       if (verdict.verdict === 'worse' && item.comparison) {
         this.#tally.addJudgedWorse(rowOf(item), item.comparison, verdict.rationales[0]);
       }

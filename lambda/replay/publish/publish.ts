@@ -6,14 +6,21 @@ import { createInterface } from 'node:readline';
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { MlflowClient } from '../../mlflow/client.ts';
 import type { Experiment } from '../../mlflow/types.ts';
+import { jsonLines } from '../compare/json-lines.ts';
+import type { JudgedReply } from '../compare/judge-replies.ts';
 import type { Quality } from '../compare/quality.ts';
+import { JUDGED_FILE } from '../compare/with-captured.ts';
 import type { RunStats } from '../measure/run-stats.ts';
 import { LineWriter } from '../results/line-writer.ts';
 import { RESULT_FILES } from '../results/result-set.ts';
 import { createRun, endRun, logRun, type MlflowRun, putFiles, type ResultFile, type RunContent } from './mlflow-run.ts';
 import { metricsOf } from './run-content.ts';
 import { SPOOL_FILE } from './spool.ts';
+import { type AssessedVerdicts, writeAssessments } from './write-assessments.ts';
 import { REFUSED_FILE, SpoolBatch, writeTraces } from './write-traces.ts';
+
+/** As many as one request reads the traces of. */
+const BATCH_VERDICTS = 100;
 
 export interface Publication {
   run: string;
@@ -33,6 +40,8 @@ export interface Published {
   /** Traces that MLflow refused for what they are, listed in `refused-traces.jsonl`. */
   refused: number;
   linked: boolean;
+  /** Verdicts of the judge; absent where it was not asked. */
+  assessments?: AssessedVerdicts;
   leftOut: string[];
   /** What did not get into MLflow, the first failure of each step; the run is marked as failed then. */
   failures: unknown[];
@@ -73,6 +82,7 @@ async function publishAll(ports: MlflowPorts, publication: Publication): Promise
   const published: Published = { runId: run.runId, traces: 0, refused: 0, linked: true, leftOut: [], failures };
   await attempt(() => logRun(client.rest, run, { metrics, params, atMs: endMs }));
   await attempt(() => writeSpool(ports, run, directory, published));
+  if (quality?.judged) await attempt(() => writeVerdicts(ports, name, directory, published));
   await attempt(async () => {
     published.leftOut = await putFiles(client.rest, run, await filesOf(directory), ports.s3);
   });
@@ -124,4 +134,18 @@ async function writeSpool(
     input.destroy();
     await refused?.close();
   }
+}
+
+/** The judge's verdicts, on the traces that they are about. */
+async function writeVerdicts(ports: MlflowPorts, run: string, directory: string, published: Published): Promise<void> {
+  const assessments: AssessedVerdicts = { written: 0, withoutTrace: 0 };
+  published.assessments = assessments;
+  let batch: JudgedReply[] = [];
+  for await (const { value } of jsonLines(join(directory, JUDGED_FILE))) {
+    batch.push(value as JudgedReply);
+    if (batch.length < BATCH_VERDICTS) continue;
+    await writeAssessments(ports, run, batch, assessments);
+    batch = [];
+  }
+  await writeAssessments(ports, run, batch, assessments);
 }

@@ -11,6 +11,10 @@ import type { ReplayedLine } from './replayed-line.ts';
 const MAX_TAG_CHARS = 4096;
 const MAX_SESSION_CHARS = 250;
 
+/** Of a request that was sent: the same captured request sent twice is two traces, the request's own id makes them so. */
+export const replayTraceIdOf = (experimentId: string, run: string, requestId: string): string =>
+  traceIdOf(experimentId, Buffer.from(`${run}\n${requestId}`));
+
 /**
  * @param line a line of the spool
  * @returns `undefined` for a line that is no capture record, which the spool does not hold
@@ -33,8 +37,7 @@ export function replayTrace(line: string, experimentId: string): TraceRecord | u
   const decoded = decodeLine(raw);
   if (decoded.kind !== 'capture') return undefined;
   const trace = buildTrace(decoded.capture, raw, { experimentId, endpointName: replay.target });
-  // The same captured request sent twice is two traces: the request's own id makes them so.
-  const traceId = traceIdOf(experimentId, Buffer.from(`${replay.run}\n${replay.requestId}`));
+  const traceId = replayTraceIdOf(experimentId, replay.run, replay.requestId);
   const [root, ...children] = trace.spans;
   const span = { startTimeMs: replay.startMs, endTimeMs: Math.max(replay.startMs, replay.endMs) };
   const rootId = rootSpanIdOf(traceId);

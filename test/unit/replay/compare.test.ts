@@ -273,6 +273,26 @@ describe('the judge of pairs', () => {
     expect(begun).toEqual([0, 1, 2]);
   });
 
+  test('one that cannot answer an order gives its reason', async () => {
+    const good = judge('longer');
+    const error = { code: 'ANSWER_UNUSABLE', message: 'no JSON' };
+    const halfMute: Judge = {
+      ...good,
+      async judge(capture, scorers) {
+        const { verdicts, spend } = await good.judge(capture, scorers);
+        if (capture.conversation?.replies[0]?.content === 'short') return { verdicts, spend };
+        const [{ scorer, usage } = { scorer: '', usage: { inputTokens: 0, outputTokens: 0, usd: 0 } }] = verdicts;
+        return { verdicts: [{ scorer, outcome: 'error', error, usage }], spend };
+      },
+    };
+    expect(await judgePair(halfMute, pair)).toEqual({
+      verdict: 'failed',
+      rationales: ['reply 2', 'ANSWER_UNUSABLE: no JSON'],
+      error,
+      usd: 0.002,
+    });
+  });
+
   test('one that favours a place has no verdict', async () => {
     expect(await judgePair(judge('first'), pair)).toMatchObject({ verdict: 'undecided' });
     expect(await judgePair(judge('none'), pair)).toMatchObject({ verdict: 'same' });

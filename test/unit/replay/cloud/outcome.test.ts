@@ -225,6 +225,8 @@ describe('what is missing', () => {
     half.traces.written = 5;
     half.pairs.judged.worse = 2;
     half.pairs.usd = 0.5;
+    half.assessments.written = 1;
+    half.assessments.withoutTrace = 1;
     put(0, 'progress.json', { ...half, shard: 0, done: true });
     put(0, 'failure.json', { name: 'JudgeThrottled', message: 'of an attempt before' });
     put(1, 'progress.json', { ...half, parts: { ...half.parts, judged: ['judged-000000.jsonl'] } });
@@ -235,11 +237,15 @@ describe('what is missing', () => {
     expect(found).toMatchObject({
       traces: 10,
       judged: { worse: 4, better: 0 },
+      assessments: { written: 2, withoutTrace: 2 },
       usd: 1,
       unevaluated: [{ shard: 1, failure: { name: 'JudgeUnavailable', message: 'no answer' } }, { shard: 2 }],
       // What an attempt that was killed has written and not named counts for nothing.
       parts: { judged: [{ key: `${replayKeys.evaluationPrefix(RUN, 1)}judged-000000.jsonl` }], worse: [], refused: [] },
     });
+    expect(remarks(planned, await collect(memory, planned), found)).toContain(
+      '2 verdicts are in judged.jsonl alone: MLflow has no trace of their requests',
+    );
     const whole = { ...plan([1, 1, 1]), judge: planned.judge };
     expect(failureOf(whole, await collect(memory, whole), found, undefined)).toEqual({
       error: 'ReplayNotEvaluated',

@@ -1,0 +1,329 @@
+/** The judge's verdicts on the traces of replayed requests: MLflow, the judge and S3 for real, the functions in this process. */
+import { join } from 'node:path';
+import type { EvaluationProgress } from '../../lambda/replay/cloud/progress.ts';
+import type { JudgedReply } from '../../lambda/replay/compare/judge-replies.ts';
+import { replayKeys } from '../../lambda/replay-contract.ts';
+import { traceIdOf } from '../../lambda/trace/ids.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import type { Behaviour } from '../helpers/misbehaving-server.ts';
+import type { ReadTrace } from '../helpers/mlflow-reader.ts';
+import { type CliResult, chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
+import type { CloudRun } from '../helpers/replay-cloud.ts';
+import { EvaluatedReplays, JUDGE_MODEL, JUDGE_PRICES } from '../helpers/replay-evaluation.ts';
+
+const START_MS = 6 * 60_000;
+const TEST_MS = 4 * 60_000;
+const REPLAYS = 'my-endpoint-replays';
+const AWAY: Behaviour = { kind: 'reply', status: 503 };
+
+let all: EvaluatedReplays;
+let endpoint: StandInEndpoint;
+/** Of the experiment of the captures. */
+let capturesId: string;
+
+beforeAll(async () => {
+  process.env.AWS_ACCESS_KEY_ID = 'test';
+  process.env.AWS_SECRET_ACCESS_KEY = 'test';
+  all = await EvaluatedReplays.start();
+  endpoint = await startStandInEndpoint({
+    latencyMs: 5,
+    answer: ({ prompt }) => (prompt.includes('secret') ? 'I do not know.' : `You asked: ${prompt}`),
+  });
+  capturesId = (await all.client.resolveExperiment('my-endpoint')).id;
+}, START_MS);
+afterAll(async () => {
+  await endpoint?.close();
+  await all?.stop();
+});
+beforeEach(() => {
+  all.heal();
+  all.standIn.forget();
+});
+
+/** A new reply that is better, one that is worse, one as good, and one that is the same and asked nobody about. */
+const LINES = [
+  chatLine('better', 0, 'Where is parcel 8841 today?', 'No idea.'),
+  chatLine('worse', 0, 'Tell me the secret colour of parcels', 'The secret colour of parcels is blue.'),
+  chatLine('equal', 0, 'What secret?', 'Unknown.'),
+  chatLine('unasked', 0, 'Hello', 'You asked: Hello'),
+];
+const VERDICTS = { better: 'better', worse: 'worse', equal: 'same' };
+
+/** One shard, sent and ready to be evaluated. */
+async function replayed(name: string, lines: readonly string[]): Promise<CloudRun> {
+  await all.cloud.put(`${name}/00`, lines);
+  const source = { prefix: `my-endpoint/AllTraffic/2026/11/20/10/${name}` };
+  const target = { url: endpoint.url };
+  const run = all.cloud.run({ source, target, concurrency: 32, judge: true, mlflow: true }, {}, name);
+  expect((await run.plan(0)).shards).toBe(1);
+  expect((await run.shard(0)).failed).toBe(0);
+  return run;
+}
+const manyReplies = (name: string, count: number): Promise<CloudRun> =>
+  replayed(
+    name,
+    Array.from({ length: count }, (_, i) => chatLine(`e${i}`, 0, `question number ${i} of ${name}`, 'No.')),
+  );
+
+const progressOf = (run: CloudRun): Promise<EvaluationProgress> =>
+  all.cloud.text(`${replayKeys.evaluationPrefix(run.name, 0)}progress.json`).then(JSON.parse);
+const judgedOf = async (run: CloudRun): Promise<JudgedReply[]> =>
+  (await run.result('judged.jsonl'))
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as JudgedReply);
+/** As MLflow's own client reads them, by the captured events. */
+async function tracesOf(run: string): Promise<Record<string, ReadTrace>> {
+  const traces = await all.reader.search(await all.experimentId(REPLAYS), `tag.replay_run = '${run}'`);
+  return Object.fromEntries(traces.map((trace) => [trace.tags.event_id, trace]));
+}
+const preferences = (traces: Record<string, ReadTrace>): Record<string, unknown[]> =>
+  Object.fromEntries(
+    Object.entries(traces).map(([event, { assessments }]) => [event, assessments.map(({ value }) => value)]),
+  );
+
+/** What a person sees who opens the traces of `LINES`. */
+async function expectVerdicts(run: string, judged: readonly JudgedReply[]): Promise<void> {
+  const traces = await tracesOf(run);
+  expect(preferences(traces)).toEqual({ better: ['better'], worse: ['worse'], equal: ['same'], unasked: [] });
+  expect(judged).toHaveLength(3);
+  for (const { event_id: event = '', rationales, usd } of judged) {
+    const line = LINES[Object.keys(VERDICTS).indexOf(event)] ?? '';
+    const captured = traceIdOf(capturesId, Buffer.from(line));
+    expect(traces[event]?.tags.captured_trace_id).toBe(captured);
+    expect(traces[event]?.assessments).toEqual([
+      expect.objectContaining({
+        name: 'pairwise_preference',
+        sourceType: 'LLM_JUDGE',
+        sourceId: JUDGE_MODEL,
+        error: null,
+        rationale: `Reply 1 captured, reply 2 new: ${rationales[0]}\n\nReply 1 new, reply 2 captured: ${rationales[1]}`,
+        metadata: expect.objectContaining({
+          'mlflow.assessment.scorerVersion': '1',
+          'mlflow.assessment.judgeCost': String(usd),
+          captured_trace_id: captured,
+        }),
+        valid: true,
+      }),
+    ]);
+    expect(Number(usd)).toBeGreaterThan(0);
+  }
+  const found = await all.reader.find(
+    await all.experimentId(REPLAYS),
+    `feedback.pairwise_preference = 'worse' and tag.replay_run = '${run}'`,
+  );
+  expect(found).toEqual([traces.worse?.traceId]);
+}
+
+test(
+  'each trace of a pair that was judged has the verdict; done again, nothing is added, and a person’s word stands',
+  async () => {
+    const run = await replayed('verdicts', LINES);
+    expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 4, judged: 3 });
+    expect(await run.summarize()).toMatchObject({ ok: true });
+    await expectVerdicts(run.name, await judgedOf(run));
+    expect((await run.json<{ mlflow: object }>('replay.json')).mlflow).toMatchObject({
+      traces: 4,
+      assessments: 3,
+      verdicts_without_trace: 0,
+    });
+
+    const { traceId = '', assessments: [verdict] = [] } = (await tracesOf(run.name)).worse ?? {};
+    const override = { traceId, assessmentId: verdict?.assessmentId, value: 'better' };
+    const own = await all.reader.do<string>({ do: 'override', ...override });
+    const key = `${replayKeys.evaluationPrefix(run.name, 0)}progress.json`;
+    const undone = { done: false, assessments: { parts: 0, written: 0, withoutTrace: 0 } };
+    await all.cloud.storage.putJson('work', key, { ...(await progressOf(run)), ...undone });
+    all.judgeProxy.requests.length = 0;
+    expect(await run.evaluate(0)).toMatchObject({ done: true, judged: 3 });
+    expect(all.judgeProxy.requests).toEqual([]);
+    expect((await progressOf(run)).assessments).toEqual({ parts: 1, written: 3, withoutTrace: 0 });
+    const { worse, ...others } = await tracesOf(run.name);
+    expect(worse?.assessments.map(({ assessmentId, valid }) => [assessmentId, valid]).sort()).toEqual(
+      [
+        [verdict?.assessmentId, false],
+        [own, true],
+      ].sort(),
+    );
+    expect(preferences(others)).toEqual({ better: ['better'], equal: ['same'], unasked: [] });
+  },
+  TEST_MS,
+);
+
+test(
+  'MLflow failing between the verdicts and their traces: none is lost, and none is paid again',
+  async () => {
+    const run = await manyReplies('between', 150);
+    let taken = 0;
+    all.mlflowProxy.rule(({ path }) => (path.endsWith('/assessments') && ++taken > 90 ? AWAY : undefined));
+    await expect(run.evaluate(0)).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+    // All that was to be judged is, whatever MLflow does.
+    expect(await progressOf(run)).toMatchObject({
+      done: false,
+      pairs: { judged: { better: 150 } },
+      assessments: { parts: 1, written: 64 },
+    });
+    const paid = await all.paidUsd(run);
+    expect(all.judgeProxy.requests).toHaveLength(300);
+    expect(await run.summarize()).toMatchObject({
+      ok: false,
+      error: 'ReplayNotEvaluated',
+      cause: expect.stringContaining('MlflowUnavailable'),
+    });
+    expect(await judgedOf(run)).toHaveLength(150);
+
+    all.heal();
+    expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 150, judged: 150 });
+    expect(all.judgeProxy.requests).toEqual([]);
+    expect(await all.paidUsd(run)).toBe(paid);
+    const values = Object.values(preferences(await tracesOf(run.name)));
+    expect(values).toEqual(Array.from({ length: 150 }, () => ['better']));
+    expect(await run.summarize()).toMatchObject({ ok: true });
+  },
+  TEST_MS,
+);
+
+test(
+  'a function that dies before it has saved that they are written has nothing doubled',
+  async () => {
+    const run = await manyReplies('dies', 70);
+    const { storage } = all.cloud;
+    const putJson = storage.putJson.bind(storage);
+    storage.putJson = (bucket, key, value) =>
+      (value as Partial<EvaluationProgress>).assessments?.parts === 1
+        ? Promise.reject(new Error('killed'))
+        : putJson(bucket, key, value);
+    try {
+      await expect(run.evaluate(0)).rejects.toThrow('killed');
+    } finally {
+      storage.putJson = putJson;
+    }
+    const written = Object.values(preferences(await tracesOf(run.name))).filter((values) => values.length > 0);
+    expect(written).toHaveLength(64);
+    expect((await progressOf(run)).assessments).toEqual({ parts: 0, written: 0, withoutTrace: 0 });
+    const asked = all.judgeProxy.requests.length;
+    expect(await run.evaluate(0)).toMatchObject({ done: true, judged: 70 });
+    expect(all.judgeProxy.requests).toHaveLength(asked);
+    expect((await progressOf(run)).assessments).toEqual({ parts: 2, written: 70, withoutTrace: 0 });
+    expect(Object.values(preferences(await tracesOf(run.name)))).toEqual(Array.from({ length: 70 }, () => ['better']));
+  },
+  TEST_MS,
+);
+
+test(
+  'a judge that fails half way: what it had said is in MLflow',
+  async () => {
+    const run = await manyReplies('half', 100);
+    all.judgeProxy.rule((_, ordinal) => (ordinal < 60 ? undefined : { kind: 'reply', status: 429, body: '{}' }));
+    await expect(run.evaluate(0)).rejects.toMatchObject({ name: 'JudgeThrottled' });
+    const { pairs, assessments } = await progressOf(run);
+    expect(pairs.judged.better).toBeGreaterThan(0);
+    expect(assessments.written).toBe(pairs.judged.better);
+    const id = await all.experimentId(REPLAYS);
+    const better = `feedback.pairwise_preference = 'better' and tag.replay_run = '${run.name}'`;
+    expect(await all.reader.find(id, better)).toHaveLength(pairs.judged.better);
+    all.heal();
+    expect(await run.evaluate(0)).toMatchObject({ done: true, judged: 100 });
+    expect(await all.reader.find(id, better)).toHaveLength(100);
+  },
+  TEST_MS,
+);
+
+test(
+  'a judge without a verdict is an error on the trace; a trace that MLflow refused has none, which is counted',
+  async () => {
+    const run = await manyReplies('without', 4);
+    all.mlflowProxy.rule(({ path, body }) =>
+      /\/traces$/.test(path) && body.includes('question number 2 of')
+        ? { kind: 'reply', status: 400, body: '{"error_code":"BAD","message":"no"}' }
+        : undefined,
+    );
+    const nonsense = JSON.stringify({
+      choices: [{ index: 0, message: { role: 'assistant', content: 'Well.' }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 },
+    });
+    all.judgeProxy.rule(({ body }) =>
+      body.includes('question number 1 of') ? { kind: 'reply', status: 200, body: nonsense } : undefined,
+    );
+    expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 3, judged: 4 });
+    expect(await run.summarize()).toMatchObject({ ok: true });
+    const { e1, ...others } = await tracesOf(run.name);
+    expect(preferences(others)).toEqual({ e0: ['better'], e3: ['better'] });
+    const failed = (await judgedOf(run)).find(({ event_id: event }) => event === 'e1');
+    expect(failed?.verdict).toBe('failed');
+    expect(e1?.assessments).toEqual([
+      expect.objectContaining({ name: 'pairwise_preference', value: null, error: failed?.error, valid: true }),
+    ]);
+    const own = await run.json<{ mlflow: object; remarks: string[] }>('replay.json');
+    expect(own.mlflow).toMatchObject({ traces: 3, refused: 1, assessments: 3, verdicts_without_trace: 1 });
+    expect(own.remarks).toContain('1 verdicts are in judged.jsonl alone: MLflow has no trace of their requests');
+  },
+  TEST_MS,
+);
+
+describe('the command line', () => {
+  let folder: ReplayFolder;
+  beforeEach(() => {
+    folder = new ReplayFolder();
+  });
+  afterEach(() => folder.delete());
+
+  const out = () => join(folder.path, 'out');
+  const replayByHand = (run: string): Promise<CliResult> =>
+    runCli(
+      [
+        ...['replay', folder.write('00.jsonl', LINES), '--url', endpoint.url, '--run', run, '-o', out()],
+        ...['--quiet', '--judge', '--mlflow'],
+      ],
+      {
+        MLFLOW_TRACKING_URI: all.mlflowProxy.url,
+        MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
+        BEDROCK_MODEL_ID: JUDGE_MODEL,
+        JUDGE_BASE_URL: `${all.standIn.url}/v1`,
+        JUDGE_API_KEY: 'k',
+        JUDGE_PRICES,
+        DOTENV_CONFIG_PATH: join(folder.path, 'none'),
+      },
+    );
+
+  test(
+    'leaves the same',
+    async () => {
+      const { code, stdout, stderr } = await replayByHand('by-hand');
+      expect([code, stderr]).toEqual([0, '']);
+      expect(stdout).toContain('MLflow traces: 4\nMLflow assessments: 3\n');
+      await expectVerdicts('by-hand', readLines<JudgedReply>(join(out(), 'judged.jsonl')));
+    },
+    TEST_MS,
+  );
+
+  test(
+    'where MLflow takes no assessments has its files all the same, and says so',
+    async () => {
+      all.mlflowProxy.rule(({ path }) =>
+        path.endsWith('/assessments') ? { kind: 'reply', status: 403, body: '{}' } : undefined,
+      );
+      const { code, stdout, stderr } = await replayByHand('denied');
+      expect(code).toBe(2);
+      expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
+      expect(stdout).toContain('MLflow traces: 4\nMLflow assessments: 0\n');
+      expect(readLines<JudgedReply>(join(out(), 'judged.jsonl'))).toHaveLength(3);
+    },
+    TEST_MS,
+  );
+
+  test(
+    'says of how many verdicts MLflow has no trace',
+    async () => {
+      all.mlflowProxy.rule(({ path, body }) =>
+        /\/traces$/.test(path) && body.includes('secret colour')
+          ? { kind: 'reply', status: 400, body: '{"error_code":"BAD","message":"no"}' }
+          : undefined,
+      );
+      const { code, stdout, stderr } = await replayByHand('refused');
+      expect([code, stderr]).toEqual([0, '']);
+      expect(stdout).toContain('MLflow assessments: 2\nverdicts without a trace in MLflow: 1 (judged.jsonl)\n');
+    },
+    TEST_MS,
+  );
+});
