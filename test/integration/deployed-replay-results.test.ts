@@ -196,7 +196,13 @@ describe('with the judge and with MLflow', () => {
       expect(await inMlflow.file(run.id, name)).toBe(await replays.text(`${replayKeys.resultPrefix(RUN)}${name}`));
     }
     expect(await jsonOf(RUN, 'replay.json')).toMatchObject({
-      mlflow: { run_id: run.id, traces: EVENTS.length, refused: 0 },
+      mlflow: {
+        run_id: run.id,
+        traces: EVENTS.length,
+        refused: 0,
+        assessments: 3 + MANY,
+        verdicts_without_trace: 0,
+      },
       judge: { usd: expect.any(Number) },
     });
   });
@@ -210,6 +216,12 @@ describe('with the judge and with MLflow', () => {
     expect(byEvent.better).toMatchObject({ state: 'OK', response_preview: 'You asked: Where is parcel 8841?' });
     expect(byEvent.stream).toMatchObject({ state: 'OK', response_preview: 'You asked: Good day' });
     expect(byEvent.failing).toMatchObject({ state: 'ERROR' });
+    // What the judge said is on them.
+    const worse = await inMlflow.traces(
+      REPLAYS,
+      `feedback.pairwise_preference = 'worse' and tag.replay_run = '${RUN}'`,
+    );
+    expect(worse.map(({ tags }) => tags.event_id)).toEqual(['worse']);
     const linked = await inMlflow.traces(REPLAYS, `attributes.run_id = '${run.id}'`);
     expect(linked.map(({ trace_id }) => trace_id).toSorted()).toEqual(
       traces.map(({ trace_id }) => trace_id).toSorted(),

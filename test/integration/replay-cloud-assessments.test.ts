@@ -211,6 +211,24 @@ test(
 );
 
 test(
+  'a function without time for them leaves them to the next one',
+  async () => {
+    const run = await manyReplies('late', 70);
+    let looked = 0;
+    const { done, judged } = await run.evaluate(0, () => (looked++ < 12 ? 900_000 : 50_000));
+    expect(done).toBe(false);
+    expect(judged).toBeGreaterThan(0);
+    expect(judged).toBeLessThan(64);
+    expect((await progressOf(run)).assessments).toEqual({ parts: 0, written: 0, withoutTrace: 0 });
+    expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 70, judged: 70 });
+    expect(all.judgeProxy.requests).toHaveLength(140);
+    expect((await progressOf(run)).assessments).toMatchObject({ written: 70, withoutTrace: 0 });
+    expect(Object.values(preferences(await tracesOf(run.name)))).toEqual(Array.from({ length: 70 }, () => ['better']));
+  },
+  TEST_MS,
+);
+
+test(
   'a judge that fails half way: what it had said is in MLflow',
   async () => {
     const run = await manyReplies('half', 100);
