@@ -287,10 +287,10 @@ describe('the command line', () => {
   afterEach(() => folder.delete());
 
   const out = () => join(folder.path, 'out');
-  const replayByHand = (run: string): Promise<CliResult> =>
+  const replayByHand = (run: string, lines: readonly string[] = LINES): Promise<CliResult> =>
     runCli(
       [
-        ...['replay', folder.write('00.jsonl', LINES), '--url', endpoint.url, '--run', run, '-o', out()],
+        ...['replay', folder.write('00.jsonl', lines), '--url', endpoint.url, '--run', run, '-o', out()],
         ...['--quiet', '--judge', '--mlflow'],
       ],
       {
@@ -326,6 +326,16 @@ describe('the command line', () => {
       expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
       expect(stdout).toContain('MLflow traces: 4\nMLflow assessments: 0\n');
       expect(readLines<JudgedReply>(join(out(), 'judged.jsonl'))).toHaveLength(3);
+    },
+    TEST_MS,
+  );
+
+  test(
+    'has none where the judge had nothing to be asked',
+    async () => {
+      const { code, stdout, stderr } = await replayByHand('unasked', LINES.slice(-1));
+      expect([code, stderr]).toEqual([0, '']);
+      expect(stdout).toContain('MLflow traces: 1\nMLflow assessments: 0\n');
     },
     TEST_MS,
   );
