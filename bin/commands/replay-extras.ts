@@ -7,11 +7,16 @@ import type { JudgeSettings } from '../../lambda/replay/compare/judge-replies.ts
 import type { CapturedComparison, CapturedReplies } from '../../lambda/replay/compare/with-captured.ts';
 import type { Measured } from '../../lambda/replay/measure/measure.ts';
 import type { ReplayOptions } from '../../lambda/replay/options.ts';
+import type { Publication } from '../../lambda/replay/publish/publish.ts';
 import type { TraceSpool } from '../../lambda/replay/publish/spool.ts';
 import { type ReplayResult, timingOf } from '../../lambda/replay/replay.ts';
 import { FILES } from '../../lambda/replay/results/result-set.ts';
 import type { Target } from '../../lambda/replay/target/target.ts';
 import type { ReplayMlflow } from './replay-mlflow.ts';
+import { unsentWarning } from './replay-text.ts';
+
+/** Calls that are under way when the judge is stopped are paid: their answers are waited for so long. */
+const STOP_GRACE_MS = 10_000;
 
 export interface ExtraFlags {
   report: boolean;
@@ -80,17 +85,21 @@ export class ReplayExtras {
    * Each step is done whatever became of the one before: neither a judge nor an MLflow that fails takes away what has been
    * measured and paid for.
    *
-   * @returns lines to be printed above the figures, and what failed, in words
+   * @param signal stops the judge
+   * @returns lines to be printed above the figures, what failed, in words, and whether the judge was stopped
    */
   async finish(
     result: ReplayResult,
     options: ReplayOptions,
     failed: boolean,
-  ): Promise<{ lines: string[]; failures: string[] }> {
+    signal: AbortSignal,
+  ): Promise<{ lines: string[]; failures: string[]; stopped: boolean }> {
     const lines: string[] = [];
     const failures: string[] = [];
     // What was stopped is not judged: the person waits for the end.
-    const comparison = await this.#captured?.finish(result.wasCancelled ? undefined : this.#judging);
+    const judging = result.wasCancelled ? undefined : this.#judging;
+    const comparison = await this.#captured?.finish(judging && stoppedBy(signal, judging));
+    const stopped = signal.aborted && comparison?.judgeFailure !== undefined;
     if (comparison) {
       const { qualityLines } = await import('../../lambda/replay/report/quality-sections.ts');
       lines.push(...qualityLines(comparison.quality).map(([name, value]) => `${name}: ${value}`));
@@ -105,7 +114,8 @@ export class ReplayExtras {
     }
     if (this.#flags.report) await this.#report(result, options, comparison);
     if (this.#mlflow) {
-      const published = await this.#publish(this.#mlflow, result, options, comparison, failed).catch(
+      const status = result.wasCancelled || stopped ? 'KILLED' : failed ? 'FAILED' : 'FINISHED';
+      const published = await this.#publish(this.#mlflow, result, options, comparison, status).catch(
         (error: unknown) => ({ lines: [], failures: [error] }),
       );
       lines.push(...published.lines, '');
@@ -113,7 +123,7 @@ export class ReplayExtras {
         failures.push(`Not all of the replay is in MLflow: ${name}: ${message}`);
       }
     }
-    return { lines, failures };
+    return { lines, failures, stopped };
   }
 
   close(): void {
@@ -128,6 +138,8 @@ export class ReplayExtras {
     // The charting library is loaded when the run is over: it is larger than all the rest.
     const { replayReport } = await import('../../lambda/replay/report/replay-report.ts');
     const { results, outcome, startMs, wasCancelled, bottleneck } = result;
+    const unsent = unsentWarning(result);
+    const failure = comparison?.judgeFailure;
     const page = await replayReport(results.stats, results.report, {
       run: this.#run,
       target: this.#target.description,
@@ -137,7 +149,7 @@ export class ReplayExtras {
       unsent: outcome.unsent,
       bottleneck,
       skipped: results.skippedReasons,
-      ...(comparison?.judgeFailure ? { warnings: [judgeWarning(comparison.judgeFailure)] } : {}),
+      warnings: [...(unsent ? [unsent] : []), ...(failure ? [judgeWarning(failure)] : [])],
       ...(comparison ? { extra: await comparisonSections(comparison) } : {}),
     });
     await writeFile(join(this.#directory, FILES.report), page);
@@ -148,7 +160,7 @@ export class ReplayExtras {
     result: ReplayResult,
     options: ReplayOptions,
     comparison: CapturedComparison | undefined,
-    failed: boolean,
+    status: Publication['status'],
   ): Promise<{ lines: string[]; failures: unknown[] }> {
     await this.#spool?.close();
     const { publish } = await import('../../lambda/replay/publish/publish.ts');
@@ -158,7 +170,7 @@ export class ReplayExtras {
       directory: this.#directory,
       startMs: result.startMs,
       endMs: result.endMs,
-      status: result.wasCancelled ? 'KILLED' : failed ? 'FAILED' : 'FINISHED',
+      status,
       scheduled: timingOf(options).kind !== 'concurrency',
       stats: result.results.stats,
       ...(comparison ? { quality: comparison.quality } : {}),
@@ -175,6 +187,15 @@ export class ReplayExtras {
     for (const file of leftOut) lines.push(`not put into MLflow: ${file}`);
     return { lines, failures };
   }
+}
+
+/** Asks about no further pair once the signal has come, and gives up what is under way after a while. */
+function stoppedBy(signal: AbortSignal, judging: JudgeSettings): JudgeSettings {
+  const late = new AbortController();
+  const stop = (): void => void setTimeout(() => late.abort(), STOP_GRACE_MS).unref();
+  if (signal.aborted) stop();
+  else signal.addEventListener('abort', stop, { once: true });
+  return { ...judging, signal: late.signal, goOn: () => !signal.aborted };
 }
 
 const judgeWarning = ({ name, message }: { name: string; message: string }): string =>

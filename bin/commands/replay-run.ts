@@ -164,12 +164,17 @@ async function replay(
       },
     });
     display?.stop();
-    stopping.say('The results are being written. Ctrl-C again to leave at once.');
+    const judging = flags.judge && !result.wasCancelled;
+    stopping.say(
+      `${judging ? 'The judge is asked no more, and the' : 'The'} results are being written. Ctrl-C again to leave at once.`,
+    );
     process.exitCode = exitCodeOf(result, options);
-    const { lines, failures } = await extras.finish(result, options, process.exitCode === EXIT_FAILED);
+    const failed = process.exitCode === EXIT_FAILED;
+    const { lines, failures, stopped } = await extras.finish(result, options, failed, stopping.signal);
     console.log([...lines, resultText(result, directory)].join('\n'));
     for (const failure of failures) console.error(failure);
-    if (failures.length > 0 && !result.wasCancelled) process.exitCode = EXIT_UNFINISHED;
+    if (stopped) process.exitCode = EXIT_STOPPED;
+    else if (failures.length > 0 && !result.wasCancelled) process.exitCode = EXIT_UNFINISHED;
   } finally {
     display?.stop();
     extras.close();

@@ -54,6 +54,12 @@ const ROWS: readonly [DistributionMetric, string][] = [
   ['inter_token_latency', 'inter-token latency'],
 ];
 
+/** Why a part was not sent, where it is not that somebody stopped it: that is said in words of its own. */
+export function unsentWarning({ incomplete, wasCancelled, outcome }: ReplayResult): string | undefined {
+  if (incomplete === undefined || (wasCancelled && outcome.failure === undefined)) return undefined;
+  return `A part of the schedule was not sent: ${incomplete}.`;
+}
+
 export function resultText(result: ReplayResult, directory: string): string {
   const { stats, skippedReasons } = result.results;
   const seconds = durationSeconds(stats);
@@ -95,8 +101,8 @@ export function resultText(result: ReplayResult, directory: string): string {
   }
   if (result.bottleneck) lines.push('', `The client was the bottleneck: ${result.bottleneck}.`);
   if (result.outcome.sent === 0) lines.push('', 'Nothing was sent: no record could be, or none is in the window.');
-  if (result.incomplete !== undefined && !result.wasCancelled)
-    lines.push('', `A part of the schedule was not sent: ${result.incomplete}.`);
+  const unsent = unsentWarning(result);
+  if (unsent !== undefined) lines.push('', shown(unsent));
   if (result.wasCancelled) lines.push('', 'The replay was stopped: what was measured until then is written.');
   lines.push('', `results: ${directory}`);
   return lines.join('\n');

@@ -138,6 +138,8 @@ export interface CliResult {
 
 export interface RunningCli {
   pid: number;
+  /** What it has said so far. */
+  stderr(): string;
   done: Promise<CliResult>;
 }
 
@@ -160,7 +162,7 @@ export function startCli(args: readonly string[], env: Record<string, string> = 
     child.once('error', reject);
     child.once('close', (code) => resolve({ code, stdout, stderr }));
   });
-  return { pid: child.pid ?? 0, done };
+  return { pid: child.pid ?? 0, stderr: () => stderr, done };
 }
 
 export const runCli = (args: readonly string[], env: Record<string, string> = {}): Promise<CliResult> =>

@@ -7,6 +7,9 @@ import {
   InvokeEndpointWithResponseStreamCommand,
   SageMakerRuntimeClient,
 } from '@aws-sdk/client-sagemaker-runtime';
+import { ReplayExtras } from '../../bin/commands/replay-extras.ts';
+import { resultText } from '../../bin/commands/replay-text.ts';
+import { DEFAULT_OPTIONS } from '../../lambda/replay/options.ts';
 import { SageMakerTarget } from '../../lambda/replay/target/sagemaker-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { captureLine, chatBody, chatLine, ReplayFolder, replay, runCli } from '../helpers/replay.ts';
@@ -206,7 +209,10 @@ test('credentials that run out end the replay in order: what was measured is wri
     if (++signed > 5) throw new Error('the session has expired');
     return KEY;
   };
-  const { records, incomplete, outcome } = await replay(file, await target({ credentials }), out, { speedup: 10 });
+  const options = { speedup: 10 };
+  const expiring = await target({ credentials });
+  const result = await replay(file, expiring, out, options);
+  const { records, incomplete, outcome } = result;
   expect(records).toHaveLength(5);
   expect(outcome.unsent).toBe(3);
   expect(incomplete).toBe('Error: the session has expired; 3 requests unsent');
@@ -217,6 +223,12 @@ test('credentials that run out end the replay in order: what was measured is wri
     incomplete_reason: incomplete,
     request_count: { avg: 5 },
   });
+  const flags = { report: true, compare: false, judge: false, judgeBudgetUsd: 0, mlflow: false };
+  const extras = await ReplayExtras.open(flags, out, 'test-run', expiring);
+  await extras.finish(result, { ...DEFAULT_OPTIONS, ...options }, true, new AbortController().signal);
+  const said = `A part of the schedule was not sent: ${incomplete}.`;
+  expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain(`<p class="warn">${said}</p>`);
+  expect(resultText(result, out)).toContain(said);
   const none = target({
     credentials: async () => {
       throw new Error('no credentials at all');

@@ -6,7 +6,7 @@ import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../helpers/misbehaving-server.ts';
-import { type CliResult, chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
+import { chatLine, ReplayFolder, type RunningCli, readLines, startCli } from '../helpers/replay.ts';
 
 const START_MS = 5 * 60_000;
 const TEST_MS = 2 * 60_000;
@@ -42,10 +42,12 @@ beforeEach(() => {
 });
 afterEach(() => folder.delete());
 
-function replay(run: string, count: number, ...flags: string[]): Promise<CliResult> {
+const replay = (run: string, count: number, ...flags: string[]) => start(run, count, ...flags).done;
+
+function start(run: string, count: number, ...flags: string[]): RunningCli {
   const lines = Array.from({ length: count }, (_, i) => chatLine(`e${i}`, 0, `question number ${i} of parcels`, 'No.'));
   const file = folder.write('captures/a.jsonl', lines);
-  return runCli(['replay', join(file, '..'), '--url', endpoint.url, '--quiet', '--run', run, '-o', out, ...flags], {
+  return startCli(['replay', join(file, '..'), '--url', endpoint.url, '--quiet', '--run', run, '-o', out, ...flags], {
     MLFLOW_TRACKING_URI: mlflowProxy.url,
     MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
     JUDGE_BASE_URL: `${judgeProxy.url}/v1`,
@@ -108,6 +110,64 @@ test(
     expect(run?.data.metrics).toContainEqual(expect.objectContaining({ key: 'judged_better', value: better }));
     expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
     expect(stdout).toContain(`MLflow assessments: ${better}\n`);
+  },
+  TEST_MS,
+);
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+test(
+  'Ctrl-C while the judge is at work: no further pair is asked about, and all the rest is done',
+  async () => {
+    const PAIRS = 60;
+    let goOn = (): void => {};
+    const stopped = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    judgeProxy.rule((_, ordinal) =>
+      ordinal < 30 ? undefined : { kind: 'after', work: () => stopped, next: { kind: 'pass' } },
+    );
+    const running = start('judge-stopped', PAIRS, '--judge', '--mlflow');
+    await until(() => judgeProxy.requests.length > 30);
+    process.kill(running.pid, 'SIGINT');
+    await until(() => running.stderr().includes('Ctrl-C'));
+    goOn();
+    const { code, stdout, stderr } = await running.done;
+    expect(code).toBe(130);
+    expect(stderr).toContain('The judge was not asked about all pairs: JudgingStopped: ');
+    expect(stdout).toContain(`succeeded: ${PAIRS}`);
+    const { quality, judgeFailure } = comparison();
+    expect(judgeFailure?.name).toBe('JudgingStopped');
+    const judged = readLines<{ verdict: string }>(join(out, 'judged.jsonl'));
+    expect(judged.length).toBeGreaterThanOrEqual(15);
+    expect(judged.length).toBeLessThan(PAIRS);
+    expect(quality.judged.better).toBe(judged.length);
+    // What was asked by then has come to its end, both orders of each pair.
+    expect(judgeProxy.requests).toHaveLength(2 * judged.length);
+    expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('The judge was not asked about all pairs');
+    const run = await runInMlflow('judge-stopped');
+    expect(run?.info.status).toBe('KILLED');
+    expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
+  },
+  TEST_MS,
+);
+
+test(
+  'Ctrl-C while the judge does not answer: it is waited for a few seconds, and what it had said is kept',
+  async () => {
+    judgeProxy.rule((_, ordinal) => (ordinal < 10 ? undefined : { kind: 'slowBody' }));
+    const running = start('judge-silent', 12, '--judge');
+    await until(() => judgeProxy.requests.length > 12);
+    process.kill(running.pid, 'SIGINT');
+    const { code, stdout } = await running.done;
+    expect(code).toBe(130);
+    expect(stdout).toContain('succeeded: 12');
+    const { quality, judgeFailure } = comparison();
+    expect(judgeFailure?.name).toBe('JudgingStopped');
+    expect(quality.judged.better).toBe(readLines(join(out, 'judged.jsonl')).length);
+    expect(existsSync(join(out, 'report.html'))).toBe(true);
   },
   TEST_MS,
 );

@@ -14,6 +14,8 @@ import { capturedReply, replayedReply } from './reply.ts';
 export const COMPARE_FILE = 'compare.json';
 export const JUDGED_FILE = 'judged.jsonl';
 
+const JUDGING_STOPPED = { name: 'JudgingStopped', message: 'It was stopped; what it had said by then is counted' };
+
 export interface CapturedComparison {
   quality: Quality;
   /** Requests whose capture has no reply to compare with. */
@@ -60,8 +62,8 @@ export class CapturedReplies {
   }
 
   /**
-   * Completes the files; with a judge, every pair that differs is judged. A judge that fails half way loses nothing: what
-   * it has said is in the result, beside why it said no more.
+   * Completes the files; with a judge, every pair that differs is judged. A judge that fails half way, or is stopped, loses
+   * nothing: what it has said is in the result, beside why it said no more.
    */
   async finish(judging?: JudgeSettings): Promise<CapturedComparison> {
     await this.#file.close();
@@ -82,6 +84,11 @@ export class CapturedReplies {
     const verdicts = new LineWriter(join(this.#directory, JUDGED_FILE));
     const replies = readReplies(join(this.#directory, REPLIES_FILE));
     const result = noneJudged();
+    let stopped = false;
+    const goOn = (): boolean => {
+      stopped ||= judging.goOn?.() === false;
+      return !stopped;
+    };
     const onDone = (item: StoredReply, verdict?: PairVerdict): void => {
       if (!verdict) return;
       verdicts.write(judgedLine(item, judging.judge.sourceId, verdict));
@@ -90,10 +97,10 @@ export class CapturedReplies {
       }
     };
     try {
-      await judgeAll(judging, replies, pairOf, onDone, result);
-      return result;
+      await judgeAll({ ...judging, goOn }, replies, pairOf, onDone, result);
+      return stopped ? { ...result, failure: JUDGING_STOPPED } : result;
     } catch (error) {
-      return { ...result, failure: toNamedError(error) };
+      return { ...result, failure: judging.signal?.aborted ? JUDGING_STOPPED : toNamedError(error) };
     } finally {
       await verdicts.close();
     }
