@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Storage } from '../../lambda/common/storage.ts';
+import { tooManyFailed } from '../../lambda/replay/measure/error-rate.ts';
 import { checkOptions, type ReplayOptions } from '../../lambda/replay/options.ts';
 import {
   type CaptureWindow,
@@ -181,12 +182,11 @@ async function replay(
   }
 }
 
-export function exitCodeOf(result: ReplayResult, options: ReplayOptions): number {
+function exitCodeOf(result: ReplayResult, options: ReplayOptions): number {
   if (result.wasCancelled) return EXIT_STOPPED;
-  const { completed, failed, succeeded } = result.results.stats;
-  const rate = completed === 0 ? 0 : (100 * failed) / completed;
-  // A replay in which nothing succeeded is no success, whatever was allowed; nor is one of which a part was not sent.
-  return rate > options.maxErrorRate || succeeded === 0 || result.incomplete !== undefined ? EXIT_FAILED : 0;
+  const { stats } = result.results;
+  const unsent = stats.completed === 0 || result.incomplete !== undefined;
+  return unsent || tooManyFailed(stats, options.maxErrorRate) !== undefined ? EXIT_FAILED : 0;
 }
 
 interface Stopping {

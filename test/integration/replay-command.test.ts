@@ -85,6 +85,28 @@ test('headers for a SageMaker endpoint are refused: it passes none on', async ()
   });
 });
 
+test('requests that are cancelled because that was asked for are no failures to the exit code', async () => {
+  const strict = ['--max-error-rate', '0', '--request-cancellation-delay', '0.02'];
+  const slow = folder.write('a.jsonl', lines(20, '[[latency 500]]'));
+  const half = await run(slow, ...strict, '--request-cancellation-rate', '50');
+  expect(half).toMatchObject({ code: 0, stdout: expect.stringMatching(/cancelled: [1-9]/) });
+  // In AIPerf's figures they are what they are there.
+  const summary = JSON.parse(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8'));
+  const cancelled = Number(/cancelled: (\d+)/.exec(half.stdout)?.[1]);
+  expect(summary).toMatchObject({ error_request_count: { avg: cancelled }, request_count: { avg: 20 - cancelled } });
+  expect(await run(slow, ...strict, '--request-cancellation-rate', '100')).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('cancelled: 20'),
+  });
+  // Of those that were not cancelled none succeeded.
+  const bad = folder.write('b.jsonl', lines(20, '[[latency 500]] [[status 500]]'));
+  const args = ['--request-cancellation-delay', '0.02', '--request-cancellation-rate', '50'];
+  expect(await run(bad, ...args)).toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(/failed: 20\ncancelled: [1-9]/),
+  });
+});
+
 test('Ctrl-C in the warm-up ends it', async () => {
   const file = folder.write('a.jsonl', lines(20, '[[latency 60000]]'));
   const running = startCli([

@@ -1,6 +1,7 @@
 /** Whether a replay's execution has succeeded, and what is to be said of what is missing. */
 import type { SummarizeReplayRequest } from '../../replay-contract.ts';
 import { JUDGED_FILE } from '../compare/with-captured.ts';
+import { tooManyFailed } from '../measure/error-rate.ts';
 import { REFUSED_FILE } from '../publish/write-traces.ts';
 import type { Collected } from './collect.ts';
 import type { CollectedEvaluations } from './collect-evaluations.ts';
@@ -120,16 +121,6 @@ export function failureOf(
   if (error?.Error) return { error: error.Error, cause: error.Cause };
   const [unevaluated] = notJudged;
   if (unevaluated !== undefined) return { error: 'ReplayNotEvaluated', cause: unevaluated };
-  const { completed, failed, succeeded } = collected.stats;
-  const rate = completed === 0 ? 0 : (100 * failed) / completed;
-  // A replay in which nothing succeeded is no success, whatever was allowed.
-  if (rate > plan.options.maxErrorRate || (completed > 0 && succeeded === 0)) {
-    return {
-      error: 'ReplayErrorRate',
-      cause: `${failed} of ${completed} requests failed (${rate.toFixed(2)}%); allowed: ${plan.options.maxErrorRate}%${
-        succeeded === 0 ? ', and at least one that succeeds' : ''
-      }`,
-    };
-  }
-  return undefined;
+  const tooMany = tooManyFailed(collected.stats, plan.options.maxErrorRate);
+  return tooMany === undefined ? undefined : { error: 'ReplayErrorRate', cause: tooMany };
 }

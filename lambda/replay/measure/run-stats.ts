@@ -17,6 +17,7 @@ export interface RunStatsJson {
   succeeded: number;
   failed: number;
   cancelled: number;
+  cancelledOnPurpose: number;
   good: number;
   withObjectives: boolean;
   busyMs: number;
@@ -38,6 +39,8 @@ export class RunStats {
   /** Cancelled ones are among the failed, as AIPerf counts them. */
   failed = 0;
   cancelled = 0;
+  /** By `--request-cancellation-rate`; the others were under way when the run ended before its time. */
+  cancelledOnPurpose = 0;
   good = 0;
   withObjectives = false;
   /** Time that all requests together were under way. */
@@ -76,6 +79,7 @@ export class RunStats {
     if (error) {
       this.failed++;
       if (measured.cancelled) this.cancelled++;
+      if (measured.cancelled && request.cancelAfterMs !== undefined) this.cancelledOnPurpose++;
       if (request.inputTokens) this.distribution('error_isl').add(request.inputTokens.count);
       this.#countError(error);
       return;
@@ -111,6 +115,7 @@ export class RunStats {
     this.succeeded += other.succeeded;
     this.failed += other.failed;
     this.cancelled += other.cancelled;
+    this.cancelledOnPurpose += other.cancelledOnPurpose;
     this.good += other.good;
     this.withObjectives ||= other.withObjectives;
     this.busyMs += other.busyMs;
@@ -126,6 +131,7 @@ export class RunStats {
       succeeded: this.succeeded,
       failed: this.failed,
       cancelled: this.cancelled,
+      cancelledOnPurpose: this.cancelledOnPurpose,
       good: this.good,
       withObjectives: this.withObjectives,
       busyMs: this.busyMs,
@@ -145,6 +151,7 @@ export class RunStats {
     stats.succeeded = json.succeeded;
     stats.failed = json.failed;
     stats.cancelled = json.cancelled;
+    stats.cancelledOnPurpose = json.cancelledOnPurpose;
     stats.good = json.good;
     stats.withObjectives = json.withObjectives;
     stats.busyMs = json.busyMs;

@@ -44,7 +44,7 @@ const plan = (requests: number[], options = {}): ReplayPlan => ({
 });
 
 /** Latencies as one process would have measured them. */
-function statsOf(latencies: readonly number[], failed = 0): RunStatsJson {
+function statsOf(latencies: readonly number[], failed = 0, cancelledOnPurpose = 0): RunStatsJson {
   const stats = new RunStats();
   for (const latency of latencies) {
     stats.succeeded++;
@@ -52,7 +52,9 @@ function statsOf(latencies: readonly number[], failed = 0): RunStatsJson {
     stats.firstStartMs = Math.min(stats.firstStartMs, START);
     stats.lastEndMs = Math.max(stats.lastEndMs, START + latency);
   }
-  stats.failed = failed;
+  stats.failed = failed + cancelledOnPurpose;
+  stats.cancelled = cancelledOnPurpose;
+  stats.cancelledOnPurpose = cancelledOnPurpose;
   return stats.toJSON();
 }
 
@@ -199,19 +201,27 @@ describe('what is missing', () => {
   });
 
   test.each([
-    [100, [5], 3, undefined],
-    [75, [5], 3, undefined],
-    [74, [5], 3, /3 of 4 requests failed \(75\.00%\); allowed: 74%/],
-    [100, [], 3, /3 of 3 requests failed .*at least one that succeeds/],
-    [0, [5, 6], 0, undefined],
-  ])('an error rate of at most %d%%', async (maxErrorRate, latencies, failed, cause) => {
-    const memory = new MemoryStorage();
-    store(memory, result(0, statsOf(latencies, failed)));
-    const planned = plan([latencies.length + failed], { maxErrorRate });
-    const failure = failureOf(planned, await collect(memory, planned), nothingEvaluated(), undefined);
-    if (cause === undefined) expect(failure).toBeUndefined();
-    else expect(failure).toEqual({ error: 'ReplayErrorRate', cause: expect.stringMatching(cause) });
-  });
+    [100, [5], 3, 0, undefined],
+    [75, [5], 3, 0, undefined],
+    [74, [5], 3, 0, /3 of 4 requests failed \(75\.00%\); allowed: 74%$/],
+    [100, [], 3, 0, /3 of 3 requests failed .*at least one that succeeds$/],
+    [0, [5, 6], 0, 0, undefined],
+    [0, [5], 0, 3, undefined],
+    [50, [5], 1, 3, undefined],
+    [49, [5], 1, 3, /1 of 2 requests failed \(50\.00%\); allowed: 49%; 3 more were cancelled on purpose$/],
+    [100, [], 1, 3, /1 of 1 requests failed .*at least one that succeeds; 3 more/],
+    [0, [], 0, 3, undefined],
+  ])(
+    'an error rate of at most %d%%: %j succeeded, %d failed, %d cancelled',
+    async (maxErrorRate, latencies, failed, cancelled, cause) => {
+      const memory = new MemoryStorage();
+      store(memory, result(0, statsOf(latencies, failed, cancelled)));
+      const planned = plan([latencies.length + failed + cancelled], { maxErrorRate });
+      const failure = failureOf(planned, await collect(memory, planned), nothingEvaluated(), undefined);
+      if (cause === undefined) expect(failure).toBeUndefined();
+      else expect(failure).toEqual({ error: 'ReplayErrorRate', cause: expect.stringMatching(cause) });
+    },
+  );
 
   test('what is not judged or not in MLflow, of shards that are there', async () => {
     const memory = new MemoryStorage();
