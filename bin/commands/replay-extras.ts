@@ -1,5 +1,5 @@
 /** What is done beside and after the replay itself: comparison, report, MLflow. Each is loaded only when it is asked for. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { toNamedError } from '../../lambda/common/errors.ts';
 import type { RunClock } from '../../lambda/replay/clock.ts';
@@ -46,25 +46,33 @@ export class ReplayExtras {
     this.#target = target;
   }
 
-  /** A judge or an MLflow that cannot be reached is known before the first request, not after the last. */
-  static async open(flags: ExtraFlags, directory: string, run: string, target: Target): Promise<ReplayExtras> {
+  /**
+   * A judge or an MLflow that cannot be reached is known before the first request, not after the last; nothing is written
+   * yet.
+   */
+  static async connect(flags: ExtraFlags, directory: string, run: string, target: Target): Promise<ReplayExtras> {
     const extras = new ReplayExtras(flags, directory, run, target);
-    await mkdir(directory, { recursive: true });
     if (flags.judge) {
       const { connectPairwiseJudge } = await import('./pairwise-judge.ts');
       extras.#judging = await connectPairwiseJudge(flags.judgeModel, flags.judgeBudgetUsd);
     }
-    if (flags.compare || flags.judge) {
-      const { CapturedReplies } = await import('../../lambda/replay/compare/with-captured.ts');
-      extras.#captured = new CapturedReplies(directory);
-    }
     if (flags.mlflow) {
       const { connectReplayMlflow } = await import('./replay-mlflow.ts');
-      const { TraceSpool, traceNameOf } = await import('../../lambda/replay/publish/spool.ts');
       extras.#mlflow = await connectReplayMlflow(flags);
-      extras.#spool = new TraceSpool(directory, run, traceNameOf(target.description, run));
     }
     return extras;
+  }
+
+  /** Begins the files, in a directory that is there. */
+  async open(): Promise<void> {
+    if (this.#flags.compare || this.#flags.judge) {
+      const { CapturedReplies } = await import('../../lambda/replay/compare/with-captured.ts');
+      this.#captured = new CapturedReplies(this.#directory);
+    }
+    if (this.#mlflow) {
+      const { TraceSpool, traceNameOf } = await import('../../lambda/replay/publish/spool.ts');
+      this.#spool = new TraceSpool(this.#directory, this.#run, traceNameOf(this.#target.description, this.#run));
+    }
   }
 
   get keepCaptured(): boolean {

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Storage } from '../../lambda/common/storage.ts';
+import { ConnectionPool } from '../../lambda/replay/http/pool.ts';
 import { tooManyFailed } from '../../lambda/replay/measure/error-rate.ts';
 import { checkOptions, type ReplayOptions } from '../../lambda/replay/options.ts';
 import {
@@ -130,16 +131,22 @@ async function replay(
   const spanSeconds = index.total > 0 ? (index.lastMs - index.firstMs) / 1000 : 0;
   const wholeSchedule =
     timing.kind === 'fixed' && options.startOffsetMs === undefined && options.endOffsetMs === undefined;
-  await prepareDirectory(directory);
-  stopping.begun = true;
-  const extras = await ReplayExtras.open(flags, directory, run, target);
+  const extras = await ReplayExtras.connect(flags, directory, run, target);
+  const pool = new ConnectionPool(target.origin);
   let display: ReplayDisplay | undefined;
   try {
+    await pool.open();
+    stopping.signal.throwIfAborted();
+    // Not before all can be reached: a replay that cannot run takes no earlier results away.
+    await prepareDirectory(directory);
+    stopping.begun = true;
+    await extras.open();
     const result = await replayToDirectory({
       run,
       files,
       index,
       target,
+      pool,
       options,
       directory,
       inputs: flags.inputs,
@@ -178,6 +185,7 @@ async function replay(
     else if (failures.length > 0 && !result.wasCancelled) process.exitCode = EXIT_UNFINISHED;
   } finally {
     display?.stop();
+    pool.close();
     extras.close();
   }
 }

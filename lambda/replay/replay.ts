@@ -1,5 +1,6 @@
 /** A whole replay from options to files of results, for one process. */
 import type { RunClock } from './clock.ts';
+import type { ConnectionPool } from './http/pool.ts';
 import type { Measured } from './measure/measure.ts';
 import type { RunStats } from './measure/run-stats.ts';
 import { parseGoodput, parseSetting, type ReplayOptions } from './options.ts';
@@ -111,6 +112,8 @@ export interface ReplayRequest {
   onStarted?(progress: Progress, stats: RunStats): void;
   onMeasured?(measured: Measured, clock: RunClock): void;
   signal?: AbortSignal;
+  /** Where the target has been reached before: see `ReplayPlan`. */
+  pool?: ConnectionPool;
 }
 
 export interface ReplayResult {
@@ -155,6 +158,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
       traceIdOf: request.traceIdOf,
       keepRaw: request.raw,
       endInOrder: true,
+      ...(request.pool ? { pool: request.pool } : {}),
       onSkipped: (line) => results.skipped(line),
       onPrepared: (prepared) => results.prepared(prepared),
       onStarted: (progress) => {

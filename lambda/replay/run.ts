@@ -54,6 +54,8 @@ export interface ReplayPlan {
   /** A part of a schedule that was made beforehand, instead of the one made of `index` and `schedule`. */
   part?: SchedulePart;
   resolve?: Resolve;
+  /** Connections to the target, opened already, and closed at the end. */
+  pool?: ConnectionPool;
 }
 
 /** What one of several processes sends of a schedule that they share. */
@@ -102,11 +104,11 @@ const STOPPED = { code: 499, type: CANCELLED_TYPE, message: 'The replay was stop
 export async function runReplay(plan: ReplayPlan, signal?: AbortSignal): Promise<ReplayOutcome> {
   const clock = new RunClock();
   const reader = plan.part?.reader ?? new RecordReader(plan.files);
-  const pool = new ConnectionPool(plan.target.origin, plan.resolve);
+  const pool = plan.pool ?? new ConnectionPool(plan.target.origin, plan.resolve);
   const random = new Random(plan.schedule.seed);
   const preparer = new Preparer({ ...plan, reader, random });
   try {
-    await pool.open();
+    if (!plan.pool) await pool.open();
     if (plan.warmup > 0) await warmUp(plan, pool, clock, reader, signal);
     return await replay(plan, pool, clock, preparer, signal);
   } finally {

@@ -48,6 +48,29 @@ test('files of an earlier run do not stay beside those of another', async () => 
   expect(readFileSync(join(out, 'profile_export.jsonl'), 'utf8').trim().split('\n')).toHaveLength(2);
 });
 
+test('a target, a judge or an MLflow that cannot be reached leaves earlier results, and no empty directory', async () => {
+  const file = folder.write('a.jsonl', lines(2));
+  expect((await run(file)).code).toBe(0);
+  const before = readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8');
+  const dead = await startMisbehavingServer();
+  await dead.stop();
+  const args = ['replay', file, '--quiet', '--no-report'];
+  const env = { DOTENV_CONFIG_PATH: join(folder.path, 'none'), MLFLOW_TRACKING_URI: dead.url };
+  const cases: [string[], RegExp][] = [
+    [['--url', dead.url], /TargetUnreachable/],
+    [['--url', endpoint.url, '--mlflow', '--tracking-uri', 'nonsense'], /InvalidSettings|Mlflow/],
+    [['--url', endpoint.url, '--judge', '--judge-model', 'openai:/no-price'], /JudgePriceUnknown|InvalidSettings/],
+  ];
+  for (const [flags, message] of cases) {
+    for (const directory of [out, join(folder.path, 'new')]) {
+      const failed = await runCli([...args, ...flags, '-o', directory], env);
+      expect(failed).toMatchObject({ code: 2, stderr: expect.stringMatching(message) });
+    }
+    expect(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8')).toBe(before);
+    expect(existsSync(join(folder.path, 'new'))).toBe(false);
+  }
+});
+
 test('an output directory that cannot be one is named before anything is sent', async () => {
   mkdirSync(join(folder.path, 'dir'));
   writeFileSync(join(folder.path, 'dir', 'file'), '');

@@ -224,7 +224,7 @@ test('credentials that run out end the replay in order: what was measured is wri
     request_count: { avg: 5 },
   });
   const flags = { report: true, compare: false, judge: false, judgeBudgetUsd: 0, mlflow: false };
-  const extras = await ReplayExtras.open(flags, out, 'test-run', expiring);
+  const extras = await ReplayExtras.connect(flags, out, 'test-run', expiring);
   await extras.finish(result, { ...DEFAULT_OPTIONS, ...options }, true, new AbortController().signal);
   const said = `A part of the schedule was not sent: ${incomplete}.`;
   expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain(`<p class="warn">${said}</p>`);
