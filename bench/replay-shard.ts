@@ -6,7 +6,6 @@
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { MAX_RECORDS } from '../lambda/replay/cloud/index-objects.ts';
 import {
   FIGURES_RESERVE_MS,
   MAX_CONNECTIONS,
@@ -15,6 +14,7 @@ import {
   SCHEDULE_RESERVE_MS,
   SHARD_LEAD_MS,
 } from '../lambda/replay/cloud/limits.ts';
+import { MAX_RECORDS } from '../lambda/replay/cloud/plan/index-objects.ts';
 import { REPLAYER_TIMEOUT_SECONDS } from '../lambda/replay-contract.ts';
 import { ONE_VCPU_MB } from '../lib/replay.ts';
 import type { Log } from '../local/python-environment.ts';

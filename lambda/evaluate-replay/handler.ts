@@ -5,7 +5,7 @@ import { createS3Client, Storage } from '../common/storage.ts';
 import { logged } from '../common/telemetry.ts';
 import { connectBudget, connectJudge } from '../judge/connect.ts';
 import { connectMlflow } from '../mlflow/connect.ts';
-import { evaluateReplay } from '../replay/cloud/evaluate.ts';
+import { evaluateReplay } from '../replay/cloud/evaluate/evaluate.ts';
 import { type EvaluateReplayRequest, type EvaluateReplayResult, replayShardRequestSchema } from '../replay-contract.ts';
 
 const environment = readEnvironment();

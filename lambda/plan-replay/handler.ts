@@ -6,7 +6,7 @@ import { logged, logger } from '../common/telemetry.ts';
 import { createModelWatch } from '../judge/model-check.ts';
 import { connectMlflow } from '../mlflow/connect.ts';
 import { readReplayEnvironment } from '../replay/cloud/environment.ts';
-import { planReplay } from '../replay/cloud/plan-replay.ts';
+import { planReplay } from '../replay/cloud/plan/plan-replay.ts';
 import type { ReplayPlanRequest, ReplayPlanResult } from '../replay-contract.ts';
 
 const environment = readReplayEnvironment();

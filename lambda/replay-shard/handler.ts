@@ -3,7 +3,7 @@ import type { Context } from 'aws-lambda';
 import { createS3Client, Storage } from '../common/storage.ts';
 import { logged } from '../common/telemetry.ts';
 import { readReplayEnvironment } from '../replay/cloud/environment.ts';
-import { replayShard, type ShardCounts } from '../replay/cloud/shard.ts';
+import { replayShard, type ShardCounts } from '../replay/cloud/shard/shard.ts';
 import { type ReplayShardRequest, replayShardRequestSchema } from '../replay-contract.ts';
 
 const environment = readReplayEnvironment();

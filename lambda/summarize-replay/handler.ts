@@ -3,7 +3,7 @@ import type { Context } from 'aws-lambda';
 import { createS3Client, Storage } from '../common/storage.ts';
 import { logged } from '../common/telemetry.ts';
 import { readReplayEnvironment } from '../replay/cloud/environment.ts';
-import { summarizeReplay } from '../replay/cloud/summarize.ts';
+import { summarizeReplay } from '../replay/cloud/summarize/summarize.ts';
 import type { SummarizeReplayRequest, SummarizeReplayResult } from '../replay-contract.ts';
 
 const environment = readReplayEnvironment();

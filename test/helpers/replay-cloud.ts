@@ -15,13 +15,13 @@ import type { SpendingLimit } from '../../lambda/judge/spending-limit.ts';
 import type { Judge } from '../../lambda/judge/types.ts';
 import type { MlflowClient } from '../../lambda/mlflow/client.ts';
 import { type ReplayEnvironment, readReplayEnvironment } from '../../lambda/replay/cloud/environment.ts';
-import { evaluateReplay } from '../../lambda/replay/cloud/evaluate.ts';
+import { evaluateReplay } from '../../lambda/replay/cloud/evaluate/evaluate.ts';
 import { START_LEAD_MS } from '../../lambda/replay/cloud/limits.ts';
+import { planReplay } from '../../lambda/replay/cloud/plan/plan-replay.ts';
 import type { ReplayPlan } from '../../lambda/replay/cloud/plan.ts';
-import { planReplay } from '../../lambda/replay/cloud/plan-replay.ts';
 import { publishReplay } from '../../lambda/replay/cloud/publish-replay.ts';
-import { replayShard, type ShardCounts } from '../../lambda/replay/cloud/shard.ts';
-import { summarizeReplay } from '../../lambda/replay/cloud/summarize.ts';
+import { replayShard, type ShardCounts } from '../../lambda/replay/cloud/shard/shard.ts';
+import { summarizeReplay } from '../../lambda/replay/cloud/summarize/summarize.ts';
 import {
   type EvaluateReplayResult,
   type PublishReplayResult,

@@ -7,7 +7,7 @@ import { createJudge } from '../../lambda/judge/create-judge.ts';
 import { priceOptions } from '../../lambda/judge/estimate.ts';
 import { priceCall } from '../../lambda/judge/prices.ts';
 import { createMlflowClient, type MlflowClient } from '../../lambda/mlflow/client.ts';
-import { budgetRun } from '../../lambda/replay/cloud/evaluate.ts';
+import { budgetRun } from '../../lambda/replay/cloud/evaluate/evaluate.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
 import { mlflowEnvironment } from '../../local/python-presets.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';

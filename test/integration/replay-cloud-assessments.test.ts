@@ -1,6 +1,6 @@
 /** The judge's verdicts on the traces of replayed requests: MLflow, the judge and S3 for real, the functions in this process. */
 import { join } from 'node:path';
-import type { EvaluationProgress } from '../../lambda/replay/cloud/progress.ts';
+import type { EvaluationProgress } from '../../lambda/replay/cloud/evaluate/progress.ts';
 import type { JudgedReply } from '../../lambda/replay/compare/judge-replies.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
 import { traceIdOf } from '../../lambda/trace/ids.ts';

@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { EvaluationProgress } from '../../lambda/replay/cloud/progress.ts';
+import type { EvaluationProgress } from '../../lambda/replay/cloud/evaluate/progress.ts';
 import type { RefusedTrace } from '../../lambda/replay/publish/write-traces.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
 import { logChunk } from '../../lambda/run/log-chunk.ts';

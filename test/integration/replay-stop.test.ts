@@ -1,6 +1,6 @@
 /** Stopping a replay in the cloud: its functions in this process, S3 in the emulator, a real HTTP server. */
 import { Storage } from '../../lambda/common/storage.ts';
-import { replayShard } from '../../lambda/replay/cloud/shard.ts';
+import { replayShard } from '../../lambda/replay/cloud/shard/shard.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { chatLine } from '../helpers/replay.ts';

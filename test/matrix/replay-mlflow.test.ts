@@ -1,5 +1,5 @@
 /** A replay in the cloud and its run in MLflow, on servers that take traces one by one, and refuse what they have. */
-import { type EvaluationProgress, newProgress } from '../../lambda/replay/cloud/progress.ts';
+import { type EvaluationProgress, newProgress } from '../../lambda/replay/cloud/evaluate/progress.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
 import { MANAGED_MLFLOW_VERSION } from '../../local/python-presets.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';

@@ -1,4 +1,4 @@
-import { ConversationFinder } from '../../../../lambda/replay/cloud/conversations.ts';
+import { ConversationFinder } from '../../../../lambda/replay/cloud/plan/conversations.ts';
 import type { IndexEntry, SourceFile } from '../../../../lambda/replay/source/types.ts';
 import { captureLine, chatLine, chatReply } from '../../../helpers/replay.ts';
 

@@ -1,6 +1,6 @@
 import { type ReplayEnvironment, readReplayEnvironment } from '../../../../lambda/replay/cloud/environment.ts';
-import { parseReplayInput } from '../../../../lambda/replay/cloud/input.ts';
 import { shardBounds } from '../../../../lambda/replay/cloud/limits.ts';
+import { parseReplayInput } from '../../../../lambda/replay/cloud/plan/input.ts';
 import { parseSecretHeaders } from '../../../../lambda/replay/cloud/target.ts';
 import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
 

@@ -1,5 +1,5 @@
 /** The bounds of a replay in the cloud, held against each other: each has its arithmetic, and none may change alone. */
-import { MAX_RECORDS } from '../../../../lambda/replay/cloud/index-objects.ts';
+
 import {
   MAX_CONNECTIONS,
   MAX_PER_SECOND,
@@ -11,6 +11,7 @@ import {
   WRITE_RESERVE_MS,
   WRITTEN_BYTES_PER_MS,
 } from '../../../../lambda/replay/cloud/limits.ts';
+import { MAX_RECORDS } from '../../../../lambda/replay/cloud/plan/index-objects.ts';
 import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
 import { RECORD_BYTES } from '../../../../lambda/replay/source/run-merge.ts';
 import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../../../../lambda/replay-contract.ts';

@@ -1,11 +1,11 @@
-import { claimShard } from '../../../../lambda/replay/cloud/claim.ts';
-import { type Collected, collectShards } from '../../../../lambda/replay/cloud/collect.ts';
-import { collectEvaluations, nothingEvaluated } from '../../../../lambda/replay/cloud/collect-evaluations.ts';
+import { newProgress } from '../../../../lambda/replay/cloud/evaluate/progress.ts';
 import type { ReplayPlan } from '../../../../lambda/replay/cloud/plan.ts';
-import { newProgress } from '../../../../lambda/replay/cloud/progress.ts';
-import { shardSeed } from '../../../../lambda/replay/cloud/shard.ts';
-import type { ShardResult } from '../../../../lambda/replay/cloud/shard-results.ts';
-import { failureOf, missing, remarks } from '../../../../lambda/replay/cloud/verdict.ts';
+import { claimShard } from '../../../../lambda/replay/cloud/shard/claim.ts';
+import { shardSeed } from '../../../../lambda/replay/cloud/shard/shard.ts';
+import type { ShardResult } from '../../../../lambda/replay/cloud/shard/shard-results.ts';
+import { type Collected, collectShards } from '../../../../lambda/replay/cloud/summarize/collect.ts';
+import { collectEvaluations, nothingEvaluated } from '../../../../lambda/replay/cloud/summarize/collect-evaluations.ts';
+import { failureOf, missing, remarks } from '../../../../lambda/replay/cloud/summarize/verdict.ts';
 import { RunStats, type RunStatsJson } from '../../../../lambda/replay/measure/run-stats.ts';
 import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
 import { Random } from '../../../../lambda/replay/random.ts';

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import type { Storage } from '../../../../lambda/common/storage.ts';
 import type { ShardBounds } from '../../../../lambda/replay/cloud/limits.ts';
+import { type Concurrency, shareOf, stripesOf, WindowCutter } from '../../../../lambda/replay/cloud/plan/sharding.ts';
+import { writeSchedule } from '../../../../lambda/replay/cloud/plan/write-schedule.ts';
 import { type CaptureObject, readSchedule } from '../../../../lambda/replay/cloud/schedule-file.ts';
-import { type Concurrency, shareOf, stripesOf, WindowCutter } from '../../../../lambda/replay/cloud/sharding.ts';
-import { writeSchedule } from '../../../../lambda/replay/cloud/write-schedule.ts';
 import type { ScheduledEntry } from '../../../../lambda/replay/timing.ts';
 import { MAX_SHARDS, replayKeys } from '../../../../lambda/replay-contract.ts';
 

@@ -1,10 +1,10 @@
 /** Reads the input of a replay's execution, and says what is wrong with it. */
 import type * as z from 'zod';
-import { PermanentError, PipelineError } from '../../common/errors.ts';
-import { type ReplayInput, replayInputSchema } from '../../replay-contract.ts';
-import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../options.ts';
-import type { CaptureWindow } from '../replay.ts';
-import type { ReplayEnvironment } from './environment.ts';
+import { PermanentError, PipelineError } from '../../../common/errors.ts';
+import { type ReplayInput, replayInputSchema } from '../../../replay-contract.ts';
+import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../options.ts';
+import type { CaptureWindow } from '../../replay.ts';
+import type { ReplayEnvironment } from '../environment.ts';
 
 const ALLOWED =
   '{"target":{"endpoint":…} or {"url":…}, "source":{"bucket","prefix","from","to"}, and the options of the command ' +

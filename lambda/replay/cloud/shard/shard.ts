@@ -1,22 +1,22 @@
 /** ReplayShard: one shard of a replay, from its schedule in the work bucket to its files there. */
-import { PermanentError, toNamedError } from '../../common/errors.ts';
-import type { Storage } from '../../common/storage.ts';
-import { type ReplayShardRequest, replayKeys } from '../../replay-contract.ts';
-import { traceIdOf } from '../../trace/ids.ts';
-import { Random } from '../random.ts';
-import { sendingOf } from '../replay.ts';
-import { type ReplayOutcome, runReplay, type SchedulePart } from '../run.ts';
-import type { ScheduledEntry } from '../timing.ts';
+import { PermanentError, toNamedError } from '../../../common/errors.ts';
+import type { Storage } from '../../../common/storage.ts';
+import { type ReplayShardRequest, replayKeys } from '../../../replay-contract.ts';
+import { traceIdOf } from '../../../trace/ids.ts';
+import { Random } from '../../random.ts';
+import { sendingOf } from '../../replay.ts';
+import { type ReplayOutcome, runReplay, type SchedulePart } from '../../run.ts';
+import type { ScheduledEntry } from '../../timing.ts';
+import type { ReplayEnvironment } from '../environment.ts';
+import { SHARD_FILES, warmupKey } from '../keys.ts';
+import { MAX_CONNECTIONS, WRITE_RESERVE_MS } from '../limits.ts';
+import type { ReplayPlan, ShardPlan } from '../plan.ts';
+import { RangeReader } from '../range-reader.ts';
+import { readSchedule, type ShardSchedule } from '../schedule-file.ts';
+import { StopWatch } from '../stop.ts';
+import { cloudTarget } from '../target.ts';
 import { claimShard } from './claim.ts';
-import type { ReplayEnvironment } from './environment.ts';
-import { SHARD_FILES, warmupKey } from './keys.ts';
-import { MAX_CONNECTIONS, WRITE_RESERVE_MS } from './limits.ts';
-import type { ReplayPlan, ShardPlan } from './plan.ts';
-import { RangeReader } from './range-reader.ts';
-import { readSchedule, type ShardSchedule } from './schedule-file.ts';
 import { ShardResults } from './shard-results.ts';
-import { StopWatch } from './stop.ts';
-import { cloudTarget } from './target.ts';
 
 export interface ShardDependencies {
   storage: Storage;

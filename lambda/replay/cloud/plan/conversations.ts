@@ -2,11 +2,11 @@
  * Finds the conversations of all captures while they are indexed: a shard sees only some of the turns. Requests are linked
  * in the order of file and line, which is that of time within a variant.
  */
-import { literalRequest, NO_OVERRIDES, payloadBytes } from '../request/literal.ts';
-import { capturedContent, replyMessage } from '../request/preparer.ts';
-import { SessionLinker, type Turn } from '../request/sessions.ts';
-import type { IndexEntry, SourceFile } from '../source/types.ts';
-import type { ScheduledEntry } from '../timing.ts';
+import { literalRequest, NO_OVERRIDES, payloadBytes } from '../../request/literal.ts';
+import { capturedContent, replyMessage } from '../../request/preparer.ts';
+import { SessionLinker, type Turn } from '../../request/sessions.ts';
+import type { IndexEntry, SourceFile } from '../../source/types.ts';
+import type { ScheduledEntry } from '../../timing.ts';
 
 /** Later turns that are kept: about 150 bytes each, 150 MB. Further ones count as conversations of their own. */
 const MAX_LATER_TURNS = 1_000_000;

@@ -1,7 +1,7 @@
 /** A shard is sent once: nobody retries it, and whoever tries all the same is stopped here. */
-import { PermanentError } from '../../common/errors.ts';
-import type { Storage } from '../../common/storage.ts';
-import { replayKeys } from '../../replay-contract.ts';
+import { PermanentError } from '../../../common/errors.ts';
+import type { Storage } from '../../../common/storage.ts';
+import { replayKeys } from '../../../replay-contract.ts';
 
 export interface ShardClaim {
   run: string;

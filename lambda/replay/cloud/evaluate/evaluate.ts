@@ -1,19 +1,19 @@
 /** EvaluateReplay: the traces and the verdicts of one shard's replies, as far as one function has time for. */
-import { PermanentError, RetryableError, toNamedError } from '../../common/errors.ts';
-import type { ObjectFacts, Storage } from '../../common/storage.ts';
-import type { SpendingLimit } from '../../judge/spending-limit.ts';
-import type { Judge } from '../../judge/types.ts';
-import type { MlflowClient } from '../../mlflow/client.ts';
-import { type EvaluateReplayRequest, type EvaluateReplayResult, replayKeys } from '../../replay-contract.ts';
-import { REPLIES_FILE } from '../compare/replies-file.ts';
-import { SPOOL_FILE } from '../publish/spool.ts';
+import { PermanentError, RetryableError, toNamedError } from '../../../common/errors.ts';
+import type { ObjectFacts, Storage } from '../../../common/storage.ts';
+import type { SpendingLimit } from '../../../judge/spending-limit.ts';
+import type { Judge } from '../../../judge/types.ts';
+import type { MlflowClient } from '../../../mlflow/client.ts';
+import { type EvaluateReplayRequest, type EvaluateReplayResult, replayKeys } from '../../../replay-contract.ts';
+import { REPLIES_FILE } from '../../compare/replies-file.ts';
+import { SPOOL_FILE } from '../../publish/spool.ts';
+import { SHARD_FILES } from '../keys.ts';
+import type { ReplayPlan } from '../plan.ts';
+import { stopMark } from '../stop.ts';
 import { assessVerdicts } from './evaluate-assessments.ts';
 import { judgePairs } from './evaluate-pairs.ts';
 import { traceExchanges } from './evaluate-traces.ts';
-import { SHARD_FILES } from './keys.ts';
-import type { ReplayPlan } from './plan.ts';
 import { type EvaluationProgress, ProgressFile } from './progress.ts';
-import { stopMark } from './stop.ts';
 
 export interface EvaluateReplayDependencies {
   storage: Storage;

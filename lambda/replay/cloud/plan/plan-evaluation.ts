@@ -1,14 +1,14 @@
 /** What a replay in the cloud needs of the judge and of MLflow: looked for before captures are read, and long before the end. */
-import type { LambdaEnvironment } from '../../common/environment.ts';
-import { priceOptions } from '../../judge/estimate.ts';
-import { assertModelLives, type ModelCheck } from '../../judge/model-check.ts';
-import { requireKnownPrice } from '../../judge/prices.ts';
-import type { MlflowClient } from '../../mlflow/client.ts';
-import { findExperiment } from '../../mlflow/experiments.ts';
-import type { ReplayExecution } from '../../replay-contract.ts';
-import { endRun, findOrCreateRun } from '../publish/mlflow-run.ts';
+import type { LambdaEnvironment } from '../../../common/environment.ts';
+import { priceOptions } from '../../../judge/estimate.ts';
+import { assertModelLives, type ModelCheck } from '../../../judge/model-check.ts';
+import { requireKnownPrice } from '../../../judge/prices.ts';
+import type { MlflowClient } from '../../../mlflow/client.ts';
+import { findExperiment } from '../../../mlflow/experiments.ts';
+import type { ReplayExecution } from '../../../replay-contract.ts';
+import { endRun, findOrCreateRun } from '../../publish/mlflow-run.ts';
+import type { PlannedJudge, PlannedMlflow } from '../plan.ts';
 import type { ReplayJob } from './input.ts';
-import type { PlannedJudge, PlannedMlflow } from './plan.ts';
 
 export interface EvaluationPorts {
   settings: Pick<

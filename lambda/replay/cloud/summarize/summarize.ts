@@ -3,21 +3,24 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { putFile } from '../../common/put-file.ts';
-import type { Storage } from '../../common/storage.ts';
-import { replayKeys, type SummarizeReplayRequest, type SummarizeReplayResult } from '../../replay-contract.ts';
-import { REPLIES_FILE } from '../compare/replies-file.ts';
-import { type CapturedComparison, COMPARE_FILE, JUDGED_FILE } from '../compare/with-captured.ts';
-import { metricsOf, paramsOf } from '../publish/run-content.ts';
-import { REFUSED_FILE } from '../publish/write-traces.ts';
-import { clientBottleneck, timingOf } from '../replay.ts';
-import { qualitySection, regressionsSection } from '../report/quality-sections.ts';
-import { replayReport } from '../report/replay-report.ts';
-import { FILES, writeFigures } from '../results/result-set.ts';
+import { putFile } from '../../../common/put-file.ts';
+import type { Storage } from '../../../common/storage.ts';
+import { replayKeys, type SummarizeReplayRequest, type SummarizeReplayResult } from '../../../replay-contract.ts';
+import { REPLIES_FILE } from '../../compare/replies-file.ts';
+import { type CapturedComparison, COMPARE_FILE, JUDGED_FILE } from '../../compare/with-captured.ts';
+import { metricsOf, paramsOf } from '../../publish/run-content.ts';
+import { REFUSED_FILE } from '../../publish/write-traces.ts';
+import { clientBottleneck, timingOf } from '../../replay.ts';
+import { qualitySection, regressionsSection } from '../../report/quality-sections.ts';
+import { replayReport } from '../../report/replay-report.ts';
+import { FILES, writeFigures } from '../../results/result-set.ts';
+import { SHARD_FILES } from '../keys.ts';
+import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from '../limits.ts';
+import type { ReplayPlan } from '../plan.ts';
+import type { ReplayPublication } from '../publish-replay.ts';
+import { targetFacts } from '../target-facts.ts';
 import { type Collected, collectShards } from './collect.ts';
 import { type CollectedEvaluations, collectEvaluations } from './collect-evaluations.ts';
-import { SHARD_FILES } from './keys.ts';
-import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from './limits.ts';
 import {
   bytesOf,
   type MergeContext,
@@ -27,9 +30,6 @@ import {
   mergeReplies,
   mergeSkipped,
 } from './merge-files.ts';
-import type { ReplayPlan } from './plan.ts';
-import type { ReplayPublication } from './publish-replay.ts';
-import { targetFacts } from './target-facts.ts';
 import { type Failure, failureOf, missing, notEvaluated, remarks } from './verdict.ts';
 
 export interface SummarizeDependencies {

@@ -1,12 +1,12 @@
 /** Assigns the requests of a schedule to shards and writes each shard's part, a window at a time. */
-import type { Storage } from '../../common/storage.ts';
-import { replayKeys } from '../../replay-contract.ts';
-import type { ScheduledEntry } from '../timing.ts';
+import type { Storage } from '../../../common/storage.ts';
+import { replayKeys } from '../../../replay-contract.ts';
+import type { ScheduledEntry } from '../../timing.ts';
+import { warmupKey } from '../keys.ts';
+import type { ShardBounds } from '../limits.ts';
+import type { ShardPlan } from '../plan.ts';
+import { type CaptureObject, ScheduleLines } from '../schedule-file.ts';
 import type { ConversationFinder } from './conversations.ts';
-import { warmupKey } from './keys.ts';
-import type { ShardBounds } from './limits.ts';
-import type { ShardPlan } from './plan.ts';
-import { type CaptureObject, ScheduleLines } from './schedule-file.ts';
 import { type Concurrency, shardsOf, stripeOf, type Window } from './sharding.ts';
 
 /** Schedules that are written at a time. */

@@ -3,11 +3,11 @@ import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { putFile } from '../../common/put-file.ts';
-import type { Storage } from '../../common/storage.ts';
-import { LineWriter } from '../results/line-writer.ts';
-import type { SkippedLine } from '../source/types.ts';
-import { plannedSkippedKey } from './keys.ts';
+import { putFile } from '../../../common/put-file.ts';
+import type { Storage } from '../../../common/storage.ts';
+import { LineWriter } from '../../results/line-writer.ts';
+import type { SkippedLine } from '../../source/types.ts';
+import { plannedSkippedKey } from '../keys.ts';
 
 export class SkippedLines {
   #directory: string | undefined;

@@ -2,10 +2,10 @@
  * Cuts a schedule into shards: a window of time × a stripe. The requests of a window go to its stripes in turn, so that
  * each sends a thinned copy of the same load.
  */
-import { PermanentError } from '../../common/errors.ts';
-import { MAX_SHARDS } from '../../replay-contract.ts';
-import type { ShardBounds } from './limits.ts';
-import type { ShardPlan } from './plan.ts';
+import { PermanentError } from '../../../common/errors.ts';
+import { MAX_SHARDS } from '../../../replay-contract.ts';
+import type { ShardBounds } from '../limits.ts';
+import type { ShardPlan } from '../plan.ts';
 
 /** Requests of a window: their schedule is held in memory while it is written, 120 bytes each and twice that as text. */
 const MAX_WINDOW_REQUESTS = 1_000_000;

@@ -1,14 +1,14 @@
 /** Takes in what the shards measured, and says which of them are missing something. */
-import type { ObjectFacts, Storage } from '../../common/storage.ts';
-import { replayKeys } from '../../replay-contract.ts';
-import { RunStats } from '../measure/run-stats.ts';
-import { ReportCollector } from '../report/collector.ts';
-import type { MeasuredRun } from '../results/result-set.ts';
-import { TimeSlices } from '../results/time-slices.ts';
-import { SHARD_FILES } from './keys.ts';
-import type { ReplayPlan } from './plan.ts';
-import type { ShardResult } from './shard-results.ts';
-import { type StopMark, stopMark } from './stop.ts';
+import type { ObjectFacts, Storage } from '../../../common/storage.ts';
+import { replayKeys } from '../../../replay-contract.ts';
+import { RunStats } from '../../measure/run-stats.ts';
+import { ReportCollector } from '../../report/collector.ts';
+import type { MeasuredRun } from '../../results/result-set.ts';
+import { TimeSlices } from '../../results/time-slices.ts';
+import { SHARD_FILES } from '../keys.ts';
+import type { ReplayPlan } from '../plan.ts';
+import type { ShardResult } from '../shard/shard-results.ts';
+import { type StopMark, stopMark } from '../stop.ts';
 
 /** A shard of which nothing is known. */
 export interface LostShard {

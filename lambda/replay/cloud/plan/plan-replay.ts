@@ -1,29 +1,29 @@
 /** PlanReplay: what is to be sent when, and by which shard. */
-import { PermanentError } from '../../common/errors.ts';
-import type { Storage } from '../../common/storage.ts';
+import { PermanentError } from '../../../common/errors.ts';
+import type { Storage } from '../../../common/storage.ts';
 import {
   type ReplayPlanRequest,
   type ReplayPlanResult,
   replayKeys,
   type ShardManifestLine,
-} from '../../replay-contract.ts';
-import { ManifestWriter } from '../../run/manifest-writer.ts';
-import { type DryRun, dryRun } from '../dry-run.ts';
-import { maxConcurrencyOf, overridesOf, scheduleOf, sliceMsOf, timingOf } from '../replay.ts';
-import type { IndexEntry } from '../source/types.ts';
-import { schedule } from '../timing.ts';
-import type { ReplayEnvironment } from './environment.ts';
+} from '../../../replay-contract.ts';
+import { ManifestWriter } from '../../../run/manifest-writer.ts';
+import { type DryRun, dryRun } from '../../dry-run.ts';
+import { maxConcurrencyOf, overridesOf, scheduleOf, sliceMsOf, timingOf } from '../../replay.ts';
+import type { IndexEntry } from '../../source/types.ts';
+import { schedule } from '../../timing.ts';
+import type { ReplayEnvironment } from '../environment.ts';
+import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, START_LEAD_MS, shardBounds, WARMUP_LEAD_MS } from '../limits.ts';
+import type { PlannedMlflow, ReplayPlan, ShardPlan } from '../plan.ts';
+import { RangeReader } from '../range-reader.ts';
+import type { CaptureObject } from '../schedule-file.ts';
+import { stopMark } from '../stop.ts';
+import { cloudTarget } from '../target.ts';
 import { type IndexedCaptures, indexObjects, tooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
-import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, START_LEAD_MS, shardBounds, WARMUP_LEAD_MS } from './limits.ts';
-import type { PlannedMlflow, ReplayPlan, ShardPlan } from './plan.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
-import { RangeReader } from './range-reader.ts';
-import type { CaptureObject } from './schedule-file.ts';
 import { type Concurrency, WindowCutter } from './sharding.ts';
 import { SkippedLines } from './skipped-lines.ts';
-import { stopMark } from './stop.ts';
-import { cloudTarget } from './target.ts';
 import { writeSchedule } from './write-schedule.ts';
 
 export interface PlanDependencies {

@@ -1,15 +1,15 @@
 /** The pairs of a shard's replies that differ → the judge's verdicts, a batch at a time. */
-import type { ObjectFacts } from '../../common/storage.ts';
-import type { SpendingLimit } from '../../judge/spending-limit.ts';
-import type { Judge } from '../../judge/types.ts';
-import type { ReplyComparison } from '../compare/compare-replies.ts';
-import { judgeAll, judgedLine, pairOf } from '../compare/judge-replies.ts';
-import type { Pair, PairVerdict } from '../compare/pairwise.ts';
-import type { RegressionRow } from '../compare/quality.ts';
-import type { StoredReply } from '../compare/replies-file.ts';
-import { rowOf } from '../compare/with-captured.ts';
+import type { ObjectFacts } from '../../../common/storage.ts';
+import type { SpendingLimit } from '../../../judge/spending-limit.ts';
+import type { Judge } from '../../../judge/types.ts';
+import type { ReplyComparison } from '../../compare/compare-replies.ts';
+import { judgeAll, judgedLine, pairOf } from '../../compare/judge-replies.ts';
+import type { Pair, PairVerdict } from '../../compare/pairwise.ts';
+import type { RegressionRow } from '../../compare/quality.ts';
+import type { StoredReply } from '../../compare/replies-file.ts';
+import { rowOf } from '../../compare/with-captured.ts';
+import { ObjectLines } from '../shard-lines.ts';
 import type { ShardWork, StepEnd } from './evaluate.ts';
-import { ObjectLines } from './shard-lines.ts';
 
 /**
  * Between two saves: with 16 pairs at a time and 3 s a call, 12 s. When a function dies these are paid again: about a cent

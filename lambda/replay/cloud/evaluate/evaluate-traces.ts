@@ -1,8 +1,8 @@
 /** The exchanges that a shard has kept → traces in MLflow, shown under the replay's run. */
-import type { ObjectFacts } from '../../common/storage.ts';
-import { SpoolBatch, type TracePorts, writeTraces } from '../publish/write-traces.ts';
+import type { ObjectFacts } from '../../../common/storage.ts';
+import { SpoolBatch, type TracePorts, writeTraces } from '../../publish/write-traces.ts';
+import { ObjectLines } from '../shard-lines.ts';
 import type { ShardWork, StepEnd } from './evaluate.ts';
-import { ObjectLines } from './shard-lines.ts';
 
 /** Of the spool at a time: a line may have 67 MB, which is put together from as few pieces. */
 const BLOCK_BYTES = 8 * 1024 * 1024;

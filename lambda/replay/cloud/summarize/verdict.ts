@@ -1,12 +1,12 @@
 /** Whether a replay's execution has succeeded, and what is to be said of what is missing. */
-import type { SummarizeReplayRequest } from '../../replay-contract.ts';
-import { JUDGED_FILE } from '../compare/with-captured.ts';
-import { tooManyFailed } from '../measure/error-rate.ts';
-import { REFUSED_FILE } from '../publish/write-traces.ts';
+import type { SummarizeReplayRequest } from '../../../replay-contract.ts';
+import { JUDGED_FILE } from '../../compare/with-captured.ts';
+import { tooManyFailed } from '../../measure/error-rate.ts';
+import { REFUSED_FILE } from '../../publish/write-traces.ts';
+import { MAX_CONNECTIONS } from '../limits.ts';
+import type { ReplayPlan } from '../plan.ts';
 import type { Collected } from './collect.ts';
 import type { CollectedEvaluations } from './collect-evaluations.ts';
-import { MAX_CONNECTIONS } from './limits.ts';
-import type { ReplayPlan } from './plan.ts';
 
 export interface Failure {
   error: string;

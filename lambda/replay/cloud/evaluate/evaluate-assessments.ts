@@ -2,8 +2,8 @@
  * The verdicts that a shard's evaluation has saved → assessments of the traces in MLflow, a part at a time. What is paid is
  * saved before MLflow is asked for anything; what a call does not come to, the next one does.
  */
-import type { JudgedReply } from '../compare/judge-replies.ts';
-import { type AssessmentPorts, writeAssessments } from '../publish/write-assessments.ts';
+import type { JudgedReply } from '../../compare/judge-replies.ts';
+import { type AssessmentPorts, writeAssessments } from '../../publish/write-assessments.ts';
 import type { ShardWork, StepEnd } from './evaluate.ts';
 
 /** No part is begun with less time: 64 verdicts take a second or two, and a server that restarts half a minute more. */

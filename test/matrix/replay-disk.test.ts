@@ -2,7 +2,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { RECORD_FILE_BYTES, SHARD_FILES_PER_BYTE } from '../../lambda/replay/cloud/limits.ts';
-import { LINE_FILES } from '../../lambda/replay/cloud/shard-results.ts';
+import { LINE_FILES } from '../../lambda/replay/cloud/shard/shard-results.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
 import { captureLine } from '../helpers/replay.ts';
 import { CloudReplays, WORK } from '../helpers/replay-cloud.ts';

@@ -2,12 +2,12 @@
  * How far the evaluation of a shard is. It is saved after every batch, behind the batch's own lines: whoever goes on begins
  * where the last save says, and what had been done since is done again.
  */
-import { PermanentError } from '../../common/errors.ts';
-import type { Storage } from '../../common/storage.ts';
-import { replayKeys } from '../../replay-contract.ts';
-import { type JudgedAll, noneJudged } from '../compare/judge-replies.ts';
-import type { AssessedVerdicts } from '../publish/write-assessments.ts';
-import { EVALUATION_FILES } from './keys.ts';
+import { PermanentError } from '../../../common/errors.ts';
+import type { Storage } from '../../../common/storage.ts';
+import { replayKeys } from '../../../replay-contract.ts';
+import { type JudgedAll, noneJudged } from '../../compare/judge-replies.ts';
+import type { AssessedVerdicts } from '../../publish/write-assessments.ts';
+import { EVALUATION_FILES } from '../keys.ts';
 
 /** Kinds of lines that an evaluation writes; the files of the result set are made of them. */
 export type PartKind = 'judged' | 'worse' | 'refused';

@@ -1,13 +1,13 @@
 /** Takes in what EvaluateReplay has done of the shards, and says of which of them it is not all. */
-import type { ObjectFacts, Storage } from '../../common/storage.ts';
-import { replayKeys } from '../../replay-contract.ts';
-import { addUsd } from '../compare/pairwise.ts';
-import { type Judged, nothingJudged } from '../compare/quality.ts';
-import type { AssessedVerdicts } from '../publish/write-assessments.ts';
+import type { ObjectFacts, Storage } from '../../../common/storage.ts';
+import { replayKeys } from '../../../replay-contract.ts';
+import { addUsd } from '../../compare/pairwise.ts';
+import { type Judged, nothingJudged } from '../../compare/quality.ts';
+import type { AssessedVerdicts } from '../../publish/write-assessments.ts';
+import { type EvaluationProgress, newProgress, type PartKind } from '../evaluate/progress.ts';
+import { EVALUATION_FILES } from '../keys.ts';
+import type { ReplayPlan } from '../plan.ts';
 import type { Collected } from './collect.ts';
-import { EVALUATION_FILES } from './keys.ts';
-import type { ReplayPlan } from './plan.ts';
-import { type EvaluationProgress, newProgress, type PartKind } from './progress.ts';
 
 /** A shard that has measured, and of which not all is judged or in MLflow. */
 export interface UnevaluatedShard {

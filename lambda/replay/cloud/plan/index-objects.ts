@@ -1,14 +1,14 @@
 /** Finds the captures of a replay in S3 and sorts them by their time, without a copy of them. */
-import { PermanentError } from '../../common/errors.ts';
-import type { ObjectFacts, Storage } from '../../common/storage.ts';
-import { backfillObjects, type CaptureScope, capturedObject } from '../../run/capture-objects.ts';
-import { indexFor } from '../replay.ts';
-import { type ScannedLine, scanBlocks } from '../source/lines.ts';
-import type { SortedIndex } from '../source/sorted-index.ts';
-import type { OnSkipped, SourceFile } from '../source/types.ts';
+import { PermanentError } from '../../../common/errors.ts';
+import type { ObjectFacts, Storage } from '../../../common/storage.ts';
+import { backfillObjects, type CaptureScope, capturedObject } from '../../../run/capture-objects.ts';
+import { indexFor } from '../../replay.ts';
+import { type ScannedLine, scanBlocks } from '../../source/lines.ts';
+import type { SortedIndex } from '../../source/sorted-index.ts';
+import type { OnSkipped, SourceFile } from '../../source/types.ts';
+import type { CaptureObject } from '../schedule-file.ts';
 import { ConversationFinder } from './conversations.ts';
 import type { ReplayJob } from './input.ts';
-import type { CaptureObject } from './schedule-file.ts';
 
 /** Places of records that fit on the disk while they are sorted: 32 bytes each, 320 MB. */
 export const MAX_RECORDS = 10_000_000;
