@@ -152,7 +152,6 @@ function completeSettings(settings: StackSettings, mlflowUrl: string): Record<st
   };
 }
 
-/** One after the other: two searches at a time could find the same port. */
 async function freePorts(options: EnvironmentOptions): Promise<[number, number, number]> {
   const aws = await freePort(options.awsPort, '--port');
   const mlflow = await freePort(options.mlflowPort, '--mlflow-port');

@@ -104,8 +104,8 @@ function serverEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 async function isHealthy(url: string): Promise<boolean> {
   try {
     const response = await fetch(`${url}/health`, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });
-    await response.body?.cancel();
-    return response.ok;
+    // Another program that answers any path, on a port that was given twice, is not taken for this server.
+    return response.ok && (await response.text()).trim() === 'OK';
   } catch {
     // Not listening yet.
     return false;
