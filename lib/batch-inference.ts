@@ -5,7 +5,7 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
 import { resourceNames } from '../lambda/contract.ts';
 import { allow } from './allow.ts';
-import { grantModel } from './judge-access.ts';
+import { grantBatchModel } from './judge-access.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
 import type { Settings } from './settings.ts';
 import { WHY_WORK_PART, workPatterns } from './work-access.ts';
@@ -41,18 +41,12 @@ export class BatchInference extends Construct {
     batcher.function.addEnvironment('BATCH_ROLE_ARN', this.serviceRole.roleArn);
     // A judge outside Bedrock has no batch inference, and planning refuses it.
     if (model.startsWith('openai:/') || model.startsWith('sagemaker:/')) return;
-    grantModel(this.serviceRole, model);
-    const modelArn = model.startsWith('arn:')
-      ? model
-      : /^[a-z]{2,6}(-gov)?\.[a-z0-9-]+\./.test(model)
-        ? `arn:${partition}:bedrock:${region}:${account}:inference-profile/${model}`
-        : `arn:${partition}:bedrock:${region}::foundation-model/${model}`;
     allow(batcher.role, {
       actions: ['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'],
       resources: [jobs],
       why: 'A job gets its id when it is made.',
     });
-    allow(batcher.role, { actions: ['bedrock:CreateModelInvocationJob'], resources: [modelArn] });
+    grantBatchModel(batcher.role, this.serviceRole, settings);
     allow(batcher.role, {
       actions: ['iam:PassRole'],
       resources: [this.serviceRole.roleArn],

@@ -1,11 +1,10 @@
 /** Permission to ask the judge's model: the one model, through the one profile, and nothing else. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
-import { allow, type Permission } from './allow.ts';
+import { type ProfileId, parseProfileId } from '../lambda/judge/profile-id.ts';
+import { allow } from './allow.ts';
 import type { Settings } from './settings.ts';
 
-/** Cross-region inference profiles begin with a geography, e.g. `us.`, `eu.`, `apac.`, `global.`. */
-const PROFILE = /^(?<geography>[a-z]{2,6}(?:-gov)?)\.(?<model>[a-z0-9-]+\..+)$/;
 const PROFILE_ARN = /^arn:[\w-]+:bedrock:[^:]*:[^:]*:(?:application-)?inference-profile\/(?<id>.+)$/;
 
 // Converse is authorised as InvokeModel.
@@ -13,19 +12,37 @@ const INVOKE = 'bedrock:InvokeModel';
 
 /** For a model id, an inference-profile id or an ARN of either, on Bedrock; for an endpoint; for a key elsewhere. */
 export function grantJudge(role: Role, settings: Settings): void {
-  const { BEDROCK_MODEL_ID: id, BEDROCK_GUARDRAIL_ID: guardrail, JUDGE_SECRET_ARN: secret } = settings;
+  const { BEDROCK_MODEL_ID: id, JUDGE_SECRET_ARN: secret } = settings;
   const stack = Stack.of(role);
-  grantModel(role, id);
-  if (guardrail !== undefined) {
-    const arn = `arn:${stack.partition}:bedrock:${stack.region}:${stack.account}:guardrail/${guardrail}`;
-    allow(role, { actions: ['bedrock:ApplyGuardrail'], resources: [arn] });
+  if (id.startsWith('sagemaker:/')) {
+    // As IAM spells endpoints, whatever their own case.
+    const endpoint = id.replace(/^sagemaker:\/+/, '').toLowerCase();
+    const arn = `arn:${stack.partition}:sagemaker:${stack.region}:${stack.account}:endpoint/${endpoint}`;
+    allow(role, { actions: ['sagemaker:InvokeEndpoint'], resources: [arn] });
   }
+  for (const { arn, through, why } of modelResources(stack, id)) {
+    allow(role, {
+      actions: [INVOKE],
+      resources: [arn],
+      // What a profile stands on may be invoked through that profile alone.
+      ...(through === undefined ? {} : { conditions: { StringEquals: { 'bedrock:InferenceProfileArn': through } } }),
+      ...(why === undefined ? {} : { why: `${why}; calls through the one profile of the condition are allowed.` }),
+    });
+  }
+  grantGuardrail(role, settings);
   if (secret !== undefined) allow(role, { actions: ['secretsmanager:GetSecretValue'], resources: [secret] });
+}
+
+function grantGuardrail(role: Role, { BEDROCK_GUARDRAIL_ID: guardrail }: Settings): void {
+  if (guardrail === undefined) return;
+  const { partition, region, account } = Stack.of(role);
+  const arn = `arn:${partition}:bedrock:${region}:${account}:guardrail/${guardrail}`;
+  allow(role, { actions: ['bedrock:ApplyGuardrail'], resources: [arn] });
 }
 
 /** Looking up whether the model is there and when it ends: what planning tells a person. */
 export function grantModelLookUp(role: Role, id: string): void {
-  const { partition, region, account } = Stack.of(role);
+  const { partition, region } = Stack.of(role);
   // Of a judge elsewhere, and of a model of one's own, there is nothing to look up.
   if (/^(openai|sagemaker):\//.test(id)) return;
   const profile = profileOf(id);
@@ -36,9 +53,7 @@ export function grantModelLookUp(role: Role, id: string): void {
     allow(role, { actions: ['bedrock:GetFoundationModel'], resources: [arn] });
     return;
   }
-  const profileArn = id.startsWith('arn:')
-    ? id
-    : `arn:${partition}:bedrock:${region}:${account}:inference-profile/${id}`;
+  const profileArn = profileArnOf(Stack.of(role), id);
   allow(role, { actions: ['bedrock:GetInferenceProfile'], resources: [profileArn] });
   allow(role, {
     actions: ['bedrock:GetFoundationModel'],
@@ -50,75 +65,78 @@ export function grantModelLookUp(role: Role, id: string): void {
 }
 
 /** The parts of an inference profile's id or ARN, none of an application profile's; `undefined` for all that is no profile. */
-function profileOf(id: string): { geography?: string; model?: string } | undefined {
+function profileOf(id: string): Partial<ProfileId> | undefined {
   const arnMatch = PROFILE_ARN.exec(id);
   if (id.startsWith('arn:') && arnMatch === null) return undefined;
-  const match = PROFILE.exec(arnMatch?.groups?.id ?? id);
-  return match?.groups ?? (arnMatch === null ? undefined : {});
+  return parseProfileId(arnMatch?.groups?.id ?? id) ?? (arnMatch === null ? undefined : {});
 }
 
-/** The model alone: what a batch job needs of it. */
-export function grantModel(role: Role, id: string): void {
-  for (const permission of modelPermissions(Stack.of(role), id)) allow(role, permission);
+const profileArnOf = ({ partition, region, account }: Stack, id: string): string =>
+  id.startsWith('arn:') ? id : `arn:${partition}:bedrock:${region}:${account}:inference-profile/${id}`;
+
+/** One ARN that IAM asks about when a model is used. */
+interface ModelResource {
+  arn: string;
+  /** The inference profile by which it is reached; `undefined` for what the id names itself. */
+  through?: string;
+  /** Where the ARN has a wildcard: why, without a full stop. */
+  why?: string;
 }
 
-function modelPermissions(stack: Stack, id: string): Permission[] {
-  const { partition, region, account } = stack;
-  // A judge outside AWS.
-  if (id.startsWith('openai:/')) return [];
-  if (id.startsWith('sagemaker:/')) {
-    // As IAM spells endpoints, whatever their own case.
-    const endpoint = id.replace(/^sagemaker:\/+/, '').toLowerCase();
-    const arn = `arn:${partition}:sagemaker:${region}:${account}:endpoint/${endpoint}`;
-    return [{ actions: ['sagemaker:InvokeEndpoint'], resources: [arn] }];
-  }
+/** The model or profile that an id of Bedrock names, and all that it stands on; nothing for a judge elsewhere. */
+function modelResources(stack: Stack, id: string): ModelResource[] {
+  const { partition, region } = stack;
+  if (/^(openai|sagemaker):\//.test(id)) return [];
   const profile = profileOf(id);
   if (profile === undefined) {
-    const arn = id.startsWith('arn:') ? id : `arn:${partition}:bedrock:${region}::foundation-model/${id}`;
-    return [{ actions: [INVOKE], resources: [arn] }];
+    return [{ arn: id.startsWith('arn:') ? id : `arn:${partition}:bedrock:${region}::foundation-model/${id}` }];
   }
-  const profileArn = id.startsWith('arn:')
-    ? id
-    : `arn:${partition}:bedrock:${region}:${account}:inference-profile/${id}`;
-  return [{ actions: [INVOKE], resources: [profileArn] }, ...throughProfile(stack, profileArn, profile)];
-}
-
-/** What a profile stands on may be invoked through that profile alone. */
-function throughProfile(
-  { partition }: Stack,
-  profileArn: string,
-  profile: { geography?: string; model?: string },
-): Permission[] {
-  const conditions = { StringEquals: { 'bedrock:InferenceProfileArn': profileArn } };
-  const bound = 'calls through the one profile of the condition are allowed';
+  const through = profileArnOf(stack, id);
   // An application profile tells neither its model nor the cross-region profile it may stand on.
   const isApplication = profile.model === undefined;
   const model = profile.model ?? '*';
-  const permissions: Permission[] = [
+  const resources: ModelResource[] = [
+    { arn: through },
     {
-      actions: [INVOKE],
-      resources: [`arn:${partition}:bedrock:*::foundation-model/${model}`],
-      conditions,
+      arn: `arn:${partition}:bedrock:*::foundation-model/${model}`,
+      through,
       why: isApplication
-        ? `An application profile does not tell its model, nor the regions it routes to; ${bound}.`
-        : `The profile routes to regions of its geography, and which ones is Bedrock's to say; ${bound}.`,
+        ? 'An application profile does not tell its model, nor the regions it routes to'
+        : "The profile routes to regions of its geography, and which ones is Bedrock's to say",
     },
   ];
   if (isApplication || profile.geography === 'global') {
-    permissions.push({
-      actions: [INVOKE],
-      resources: [`arn:${partition}:bedrock:::foundation-model/${model}`],
-      conditions,
-      ...(isApplication ? { why: `An application profile does not tell its model; ${bound}.` } : {}),
+    resources.push({
+      arn: `arn:${partition}:bedrock:::foundation-model/${model}`,
+      through,
+      ...(isApplication ? { why: 'An application profile does not tell its model' } : {}),
     });
   }
   if (isApplication) {
-    permissions.push({
-      actions: [INVOKE],
-      resources: [profileArn.replace(/:application-inference-profile\/.*$/, ':inference-profile/*')],
-      conditions,
-      why: `An application profile does not tell which cross-region profile it stands on; ${bound}.`,
+    resources.push({
+      arn: through.replace(/:application-inference-profile\/.*$/, ':inference-profile/*'),
+      through,
+      why: 'An application profile does not tell which cross-region profile it stands on',
     });
   }
-  return permissions;
+  return resources;
+}
+
+/**
+ * What a batch job needs: leave to start it with the model, and for the role that Bedrock takes on, leave to use it.
+ * Both are asked about the profile and about the model behind it, and the key that binds the one to the other belongs to
+ * InvokeModel from outside: `bedrock:CreateModelInvocationJob` does not have it. What bounds them is that only jobs of this
+ * account take the role on, and that only one function may hand it to a job.
+ */
+export function grantBatchModel(starter: Role, serviceRole: Role, settings: Settings): void {
+  for (const { arn, why } of modelResources(Stack.of(starter), settings.BEDROCK_MODEL_ID)) {
+    const of = {
+      resources: [arn],
+      ...(why === undefined ? {} : { why: `${why}; only the batch jobs of this stack use it.` }),
+    };
+    allow(starter, { actions: ['bedrock:CreateModelInvocationJob'], ...of });
+    allow(serviceRole, { actions: [INVOKE], ...of });
+  }
+  // The requests of a job are the judge's own, and name its guardrail.
+  grantGuardrail(serviceRole, settings);
 }

@@ -2,6 +2,7 @@
 import { BedrockClient, GetFoundationModelCommand, GetInferenceProfileCommand } from '@aws-sdk/client-bedrock';
 import { PermanentError } from '../common/errors.ts';
 import { parseJudgeId } from './create-judge.ts';
+import { parseProfileId } from './profile-id.ts';
 
 export type ModelState =
   | 'active'
@@ -34,13 +35,11 @@ const LEVELS: Record<ModelState, ModelCheck['level']> = {
   unknown: 'warning',
 };
 
-/** What an id stands before: a geography of cross-region inference. */
-const PROFILE_ID = /^(global|us-gov|[a-z]{2,4})\.[a-z0-9-]+\./;
-
 const nameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
 const day = (date: Date): string => date.toISOString().slice(0, 10);
 
-const isProfile = (name: string): boolean => PROFILE_ID.test(name) || /:(application-)?inference-profile\//.test(name);
+const isProfile = (name: string): boolean =>
+  parseProfileId(name) !== undefined || /:(application-)?inference-profile\//.test(name);
 
 /** The foundation model behind an inference profile, by its id or ARN; `undefined` where there is none. */
 async function modelBehind(client: BedrockClient, name: string): Promise<string | undefined> {

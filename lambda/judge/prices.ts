@@ -8,6 +8,7 @@
 import { PermanentError } from '../common/errors.ts';
 import { overrideOf, type PriceOverrides, type Rates, withoutScheme } from './price-overrides.ts';
 import table from './price-table.json' with { type: 'json' };
+import { parseProfileId } from './profile-id.ts';
 
 /** Tokens of one call as Bedrock Converse counts them: `inputTokens` is without the cached ones. */
 export interface CallUsage {
@@ -36,9 +37,6 @@ const MODELS = new Map<string, Record<string, TableRow>>(Object.entries(table.mo
 /** Where the table's figures are from, for people. */
 export const PRICE_SOURCE = `${table.source} (${table.date})`;
 
-/** Geographies of cross-region inference profiles: the part of an id before the vendor. */
-const PROFILE_PREFIX = /^(global|us-gov|us|eu|apac|au|jp|ca|sa|in|mx|me|af|il)\.(?=[a-z0-9-]+\.)/;
-
 /** Variants of one model by context length share its price: `amazon.nova-pro-v1:0:24k`. */
 const CONTEXT_VARIANT = /:\d+k$/;
 
@@ -66,9 +64,12 @@ export function resolveModel(id: string): PricedModel | undefined {
     return undefined;
   }
   name = name.replace(CONTEXT_VARIANT, '');
-  const profile = PROFILE_PREFIX.exec(name)?.[1];
-  const model = profile === undefined ? name : name.slice(profile.length + 1);
-  return { model, ...(profile === undefined ? {} : { profile }), ...(region === undefined ? {} : { region }) };
+  const profile = parseProfileId(name);
+  return {
+    model: profile?.model ?? name,
+    ...(profile === undefined ? {} : { profile: profile.geography }),
+    ...(region === undefined ? {} : { region }),
+  };
 }
 
 const toRates = ([input, output, cacheRead, cacheWrite]: TableRow): Rates => ({

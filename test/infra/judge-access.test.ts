@@ -5,6 +5,7 @@ const AT = 'arn:aws:bedrock:eu-west-1:123456789012';
 const OTHER = 'arn:aws:bedrock:us-west-2:210987654321';
 const SECRET = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:judge-AbCdEf';
 
+const STARTING = 'bedrock:CreateModelInvocationJob';
 /** What a judge of any kind needs; a batch job is another matter. */
 const JUDGE_ACTION = /^(bedrock:(InvokeModel|ApplyGuardrail)|sagemaker:|secretsmanager:)/;
 
@@ -19,8 +20,15 @@ function judgeLines(settings: Record<string, string>): Line[] {
   expect(others.flatMap(ofJudge)).toEqual([]);
   const lines = ofJudge('EvaluateTracesRole');
   expect(ofJudge('ReplayEvaluationRole')).toEqual(lines);
-  // A job gets the model, but no guardrail, no key, and no judge outside Bedrock.
-  expect(ofJudge('BatchServiceRole')).toEqual(lines.filter(([[action]]) => action === 'bedrock:InvokeModel'));
+  // A job gets the model and the guardrail, but no key, and no judge outside Bedrock; its own calls know no profile.
+  const ofBedrock = lines.filter(([[action]]) => action?.startsWith('bedrock:'));
+  expect(ofJudge('BatchServiceRole')).toEqual(ofBedrock.map(([actions, resources]) => [actions, resources]));
+  // IAM asks about each of them when a job is started, and about the job.
+  const models = ofBedrock.filter(([[action]]) => action === 'bedrock:InvokeModel');
+  expect((policies.JudgeBatchRole ?? []).filter(([[action]]) => action === STARTING)).toEqual([
+    ...(ofBedrock.length > 0 ? [[[STARTING, 'bedrock:GetModelInvocationJob'], [`${AT}:model-invocation-job/*`]]] : []),
+    ...models.map(([, resources]) => [[STARTING], resources]),
+  ]);
   return lines;
 }
 
@@ -36,6 +44,11 @@ it.each<[string, string, Line[]]>([
     'a plain model, in the region of the stack',
     'bedrock:/anthropic.claude-haiku-4-5-20251001-v1:0',
     [invoke('arn:aws:bedrock:eu-west-1::foundation-model/anthropic.claude-haiku-4-5-20251001-v1:0')],
+  ],
+  [
+    'a model whose version has a dot, which is no profile of a geography',
+    'zai.glm-4.7-flash',
+    [invoke('arn:aws:bedrock:eu-west-1::foundation-model/zai.glm-4.7-flash')],
   ],
   [
     'a profile of a geography',

@@ -17,6 +17,8 @@ const model: Line[] = [
   [['bedrock:InvokeModel'], ['arn:aws:bedrock:*::foundation-model/anthropic.claude-sonnet-4-6'], throughProfile],
   [['bedrock:InvokeModel'], ['arn:aws:bedrock:::foundation-model/anthropic.claude-sonnet-4-6'], throughProfile],
 ];
+/** A batch job's: the same without the condition. */
+const behindProfile = (action: string): Line[] => model.map(([, resources]) => [[action], resources]);
 const JOBS = 'arn:aws:bedrock:eu-west-1:123456789012:model-invocation-job/*';
 const STATES = 'arn:aws:states:eu-west-1:123456789012';
 const MACHINE = 'sagemaker-data-capture-monitoring-test';
@@ -64,7 +66,7 @@ it.each<[string, Line[]]>([
       [['s3:AbortMultipartUpload'], work('batch/*/state/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'], [JOBS]],
-      [['bedrock:CreateModelInvocationJob'], [PROFILE]],
+      ...behindProfile('bedrock:CreateModelInvocationJob'),
       [
         ['iam:PassRole'],
         ['<BatchServiceRole.Arn>'],
@@ -78,7 +80,7 @@ it.each<[string, Line[]]>([
       [['s3:GetObject'], work('batch/*/input/*')],
       [['s3:PutObject'], work('batch/*/output/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
-      ...model,
+      ...behindProfile('bedrock:InvokeModel'),
     ],
   ],
   [

@@ -9,6 +9,10 @@ describe('resolveModel', () => {
     [`bedrock:/global.${SONNET}`, { model: SONNET, profile: 'global' }],
     [`us.${SONNET}`, { model: SONNET, profile: 'us' }],
     ['us-gov.anthropic.claude-sonnet-5', { model: 'anthropic.claude-sonnet-5', profile: 'us-gov' }],
+    // Dots of versions, not of geographies.
+    ['zai.glm-4.7', { model: 'zai.glm-4.7' }],
+    ['xai.grok-4.3', { model: 'xai.grok-4.3' }],
+    ['eu.deepseek.v3.2', { model: 'deepseek.v3.2', profile: 'eu' }],
     ['amazon.nova-pro-v1:0:24k', { model: 'amazon.nova-pro-v1:0' }],
     [`arn:aws:bedrock:eu-west-1::foundation-model/${SONNET}`, { model: SONNET, region: 'eu-west-1' }],
     [`arn:aws:bedrock:::foundation-model/${SONNET}`, { model: SONNET }],

@@ -1,0 +1,19 @@
+import table from '../../../lambda/judge/price-table.json' with { type: 'json' };
+import { parseProfileId } from '../../../lambda/judge/profile-id.ts';
+
+const models = Object.keys(table.models);
+
+it('no model that is known by its own id is taken for a profile', () => {
+  expect(models.length).toBeGreaterThan(100);
+  expect(models.filter((model) => parseProfileId(model) !== undefined)).toEqual([]);
+});
+
+it.each(['global', 'us', 'eu', 'apac', 'us-gov', 'jp'])('each of them behind the geography %s is one', (geography) => {
+  for (const model of models) expect(parseProfileId(`${geography}.${model}`)).toEqual({ geography, model });
+});
+
+it.each([
+  'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-6',
+  'openai:/gpt-5-mini',
+  'sagemaker:/us.my-judge',
+])('%s is none', (id) => expect(parseProfileId(id)).toBeUndefined());
