@@ -4,7 +4,7 @@
  * One cause rings one alarm: what Lambda and Step Functions retry by themselves counts only when it goes on for a
  * quarter of an hour, and what a failed run has lost is RunFailed's alone.
  */
-import { Duration } from 'aws-cdk-lib';
+import { Duration, Stack } from 'aws-cdk-lib';
 import {
   Alarm,
   ComparisonOperator,
@@ -15,6 +15,7 @@ import {
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
@@ -56,10 +57,35 @@ export class Alarms extends Construct {
       enforceSSL: true,
       displayName: `SageMaker monitoring ${settings.STACK_PREFIX}`,
     });
+    this.#letAlarmsPublish();
     if (settings.ALARM_EMAIL !== undefined) this.topic.addSubscription(new EmailSubscription(settings.ALARM_EMAIL));
     this.#aboutRuns(stateMachine, functions);
     this.#aboutEvents(deadLetters);
     this.#aboutResults();
+  }
+
+  /**
+   * SNS's own policy of a topic lets everybody of the account publish, CloudWatch included. Enforcing TLS takes its place
+   * with a policy that only denies, and then an alarm rings and its mail is refused, which its history alone tells.
+   */
+  #letAlarmsPublish(): void {
+    const { partition, region, account } = Stack.of(this);
+    this.topic.addToResourcePolicy(
+      new PolicyStatement({
+        sid: 'AlarmsOfThisStack',
+        actions: ['sns:Publish'],
+        principals: [new ServicePrincipal('cloudwatch.amazonaws.com')],
+        resources: [this.topic.topicArn],
+        conditions: {
+          StringEquals: { 'aws:SourceAccount': account },
+          ArnLike: { 'aws:SourceArn': `arn:${partition}:cloudwatch:${region}:${account}:alarm:${this.#name('*')}` },
+        },
+      }),
+    );
+  }
+
+  #name(id: string): string {
+    return `sagemaker-monitoring-${this.#prefix}-${id}`;
   }
 
   #aboutRuns(stateMachine: IStateMachine, functions: readonly IFunction[]): void {
@@ -129,7 +155,7 @@ export class Alarms extends Construct {
 
   #alarm(id: string, { metric, what, sustained = false }: AlarmOptions): void {
     const alarm = new Alarm(this, id, {
-      alarmName: `sagemaker-monitoring-${this.#prefix}-${id}`,
+      alarmName: this.#name(id),
       alarmDescription: `${what}. What to do: section ${id} of docs/runbook.md.`,
       metric,
       threshold: 0,

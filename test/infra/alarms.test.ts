@@ -92,6 +92,16 @@ it('a person hears of it by mail, if there is an address', () => {
   );
 });
 
+it('the topic lets each alarm of the stack publish', () => {
+  const { PolicyDocument } = flattened(onlyResource(template, 'AWS::SNS::TopicPolicy').Properties) as {
+    PolicyDocument: { Statement: { Effect: string; Condition: { ArnLike: Record<string, string> } }[] };
+  };
+  const [allowing] = PolicyDocument.Statement.filter(({ Effect }) => Effect === 'Allow');
+  const [, beginning = ''] = /:alarm:(.*)\*$/.exec(allowing?.Condition.ArnLike['aws:SourceArn'] ?? '') ?? [];
+  expect(beginning).not.toBe('');
+  expect(alarms.filter(({ AlarmName }) => !AlarmName.startsWith(beginning))).toEqual([]);
+});
+
 describe('the metrics that the runs publish', () => {
   const metrics = createMetrics('prod');
   for (const name of RUN_METRICS) metrics.addMetric(name, MetricUnit.Count, 1);

@@ -248,7 +248,7 @@ it('the functions run under the roles that people know', () => {
   });
 });
 
-it('resource policies but deny what is not encrypted, and let EventBridge reach the dead-letter queues', () => {
+it('resource policies deny what is not encrypted, let EventBridge reach the dead-letter queues, and alarms their topic', () => {
   const allowed = Object.values(resourcesOf(template)).flatMap(({ Type, Properties }) => {
     const document = Properties?.PolicyDocument as { Statement: { Effect: string; Principal?: unknown }[] } | undefined;
     if (document === undefined || Type === 'AWS::IAM::Policy') return [];
@@ -262,5 +262,17 @@ it('resource policies but deny what is not encrypted, and let EventBridge reach 
     Resource: `<${construct}DeadLetters.Arn>`,
     Condition: { ArnEquals: { 'aws:SourceArn': `<${construct}Rule.Arn>` } },
   });
-  expect(flattened(allowed)).toEqual(['ReplayStopping', 'Captures'].map(fromRule));
+  // SNS's own policy, which lets CloudWatch publish, is gone as soon as a topic has another one.
+  const fromAlarms = {
+    Sid: 'AlarmsOfThisStack',
+    Effect: 'Allow',
+    Principal: { Service: 'cloudwatch.amazonaws.com' },
+    Action: 'sns:Publish',
+    Resource: '<AlarmsTopic>',
+    Condition: {
+      StringEquals: { 'aws:SourceAccount': '123456789012' },
+      ArnLike: { 'aws:SourceArn': 'arn:aws:cloudwatch:eu-west-1:123456789012:alarm:sagemaker-monitoring-test-*' },
+    },
+  };
+  expect(flattened(allowed)).toEqual([fromRule('ReplayStopping'), fromRule('Captures'), fromAlarms]);
 });
