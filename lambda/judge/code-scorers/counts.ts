@@ -2,7 +2,8 @@
 import type { CodeScorer } from '../types.ts';
 import { replyTexts, UNSPACED_SCRIPT } from './text.ts';
 
-const segmenter = new Intl.Segmenter(undefined, { granularity: 'word' });
+// One locale, or the same text has another number of words on another machine.
+const segmenter = new Intl.Segmenter('en', { granularity: 'word' });
 
 /** Words of a text: what stands between white space, and dictionary words where a script has no spaces. */
 export function countWords(text: string): number {

@@ -2,6 +2,9 @@
 
 const FIRST_ROWS = 1024;
 
+/** The order of two names, which is another one in another locale by `localeCompare`. */
+const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
 export class RequestTable {
   readonly #metrics: number;
   readonly #rows = new Map<string, number>();
@@ -46,7 +49,7 @@ export class RequestTable {
       groups.set(key, rows);
     }
     for (const [key, rows] of groups) {
-      rows.sort((a, b) => this.#fileOf(a).localeCompare(this.#fileOf(b)) || a - b);
+      rows.sort((a, b) => byCodeUnits(this.#fileOf(a), this.#fileOf(b)) || a - b);
       for (const [i, row] of rows.entries()) {
         const name = i === 0 ? key : `${key} (${i + 1})`;
         this.#rows.set(name, row);
