@@ -1,6 +1,6 @@
 /** A server as a child process that never outlives this one. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 export interface GuardedProcess {
@@ -16,9 +16,11 @@ export interface GuardedProcess {
 
 /** What a server gets to end by itself after SIGTERM before it is killed. */
 const GRACE_MS = 4_000;
-/** A killed process is gone within milliseconds, unless it is a zombie that nobody takes in. */
+/** A killed process is gone within milliseconds, unless it is a zombie that nobody takes in … */
 const GONE_POLL_MS = 20;
 const GONE_LIMIT_MS = 1_000;
+/** … or waits for a slow disk. */
+const LIVING_LIMIT_MS = 20_000;
 
 /**
  * Becomes the command (`exec`), after leaving a watcher behind that kills the process group when standard input ends.
@@ -80,13 +82,31 @@ export function startGuarded(
       clearTimeout(timer);
     }
     // What the process started may outlive it: the group goes as a whole. It holds its port until it is really gone.
-    const deadline = Date.now() + GONE_LIMIT_MS;
-    while (signalGroup(pid, 'SIGKILL') && Date.now() < deadline) {
+    const since = Date.now();
+    while (signalGroup(pid, 'SIGKILL')) {
+      const waited = Date.now() - since;
+      if (waited > LIVING_LIMIT_MS || (waited > GONE_LIMIT_MS && !isAnyAlive(pid))) break;
       await new Promise((resolve) => setTimeout(resolve, GONE_POLL_MS));
     }
   };
 
   return { pid, exited, ended: () => description, logTail, stop };
+}
+
+/** Whether a group has more than zombies, by Linux's /proc; where there is none, nobody is taken for alive. */
+function isAnyAlive(group: number): boolean {
+  if (!existsSync('/proc/self/stat')) return false;
+  return readdirSync('/proc').some((id) => {
+    if (!/^\d+$/.test(id)) return false;
+    try {
+      // The command's name stands in brackets and may hold brackets: what follows its last one is regular.
+      const [state, , ofGroup] = readFileSync(`/proc/${id}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
+      return state !== 'Z' && Number(ofGroup) === group;
+    } catch {
+      // It ended while we looked.
+      return false;
+    }
+  });
 }
 
 /** @returns whether there was anybody to signal */

@@ -1,6 +1,6 @@
 /** MiniStack, the emulated AWS, on a loopback port. */
 import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, realpathSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readlinkSync, realpathSync, symlinkSync } from 'node:fs';
 import { get as getHttp } from 'node:http';
 import { get as getHttps } from 'node:https';
 import { tmpdir } from 'node:os';
@@ -45,7 +45,7 @@ export interface MiniStack {
 }
 
 /** It takes 0.5 s on an idle machine; the rest is for a busy one that imports Python files for the first time. */
-const START_LIMIT_MS = 60_000;
+const START_LIMIT_MS = 120_000;
 const HEALTH_POLL_MS = 100;
 const HEALTH_TIMEOUT_MS = 2_000;
 const HEALTH_PATH = '/_ministack/health';
@@ -236,7 +236,17 @@ function makeFolder(): Folder {
 }
 
 function removeWithTemporary(path: string): void {
-  const link = join(path, TEMPORARY);
-  if (existsSync(link)) removeFolder(realpathSync(link));
+  const temporary = targetOf(join(path, TEMPORARY));
+  if (temporary !== undefined) removeFolder(temporary);
   removeFolder(path);
+}
+
+/** Of a link; `undefined` when there is none, be it that another process has just removed it. */
+function targetOf(link: string): string | undefined {
+  try {
+    return readlinkSync(link);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
 }

@@ -32,7 +32,7 @@ export interface MlflowServer {
 }
 
 /** A cold start on a busy two-core machine takes about 20 s: importing MLflow and making the database's tables. */
-const START_LIMIT_MS = 120_000;
+const START_LIMIT_MS = 240_000;
 const HEALTH_POLL_MS = 150;
 const HEALTH_TIMEOUT_MS = 2_000;
 

@@ -16,9 +16,19 @@ export function makeOwnFolder(kind: string, remove: (path: string) => void = rem
   mkdirSync(parent, { recursive: true });
   for (const name of readdirSync(parent)) {
     const owner = new RegExp(`^${kind}-(\\d+)-`).exec(name)?.[1];
-    if (owner && !isAlive(Number(owner))) remove(join(parent, name));
+    if (owner && !isAlive(Number(owner))) removeLeftOver(() => remove(join(parent, name)));
   }
   return mkdtempSync(join(parent, `${kind}-${process.pid}-`));
+}
+
+/** Another process that starts now may be removing it too; what is left then, the next one removes. */
+function removeLeftOver(remove: () => void): void {
+  try {
+    remove();
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (!['ENOENT', 'ENOTEMPTY', 'EBUSY'].includes(code)) throw error;
+  }
 }
 
 export const removeFolder = (path: string): void => rmSync(path, REMOVAL);

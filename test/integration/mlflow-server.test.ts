@@ -141,13 +141,13 @@ describe('what a server is started with', () => {
     if (how.startsWith('SIG')) {
       // The shell prints nothing when it has started its second process: it is waited for.
       const started = () => !existsSync('/proc') || livingInGroup(Number(line)).length >= 2;
-      for (let tries = 0; tries < 50 && !started(); tries += 1) await new Promise((r) => setTimeout(r, 100));
+      for (let tries = 0; tries < 600 && !started(); tries += 1) await new Promise((r) => setTimeout(r, 100));
       expect(started()).toBe(true);
       child.kill(how as NodeJS.Signals);
     }
     await ended;
     const living = () => (existsSync('/proc') ? livingInGroup(Number(line)) : []);
-    for (let tries = 0; tries < 50 && living().length > 0; tries += 1) await new Promise((r) => setTimeout(r, 100));
+    for (let tries = 0; tries < 600 && living().length > 0; tries += 1) await new Promise((r) => setTimeout(r, 100));
     expect(living()).toEqual([]);
     rmSync(directory, { recursive: true });
   });
