@@ -47,7 +47,7 @@ const modelBehaviourSchema = z.strictObject({
 export type ModelBehaviour = z.infer<typeof modelBehaviourSchema>;
 
 export const behaviourSchema = z.strictObject({
-  /** How long an answer takes. */
+  /** How long an answer takes; at most until the behaviour is changed. */
   delayMs: z.number().min(0).default(0),
   /** Share of the calls that are throttled (429), at once. */
   throttleShare: share.default(0),

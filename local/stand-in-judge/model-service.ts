@@ -1,5 +1,4 @@
 /** The stand-in's model service behind its HTTP side: meets each call as the behaviour says, answers it, counts it. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fromConverse, toConverse } from './anthropic-messages.ts';
 import {
   type AnswerFault,
@@ -93,6 +92,8 @@ export class ModelService {
   private rate: (() => boolean) | undefined;
   private faultyLeft = Infinity;
   private inFlight = 0;
+  /** Each answers a call that waits for `delayMs` to pass. */
+  private readonly waiting = new Set<() => void>();
   private readonly cache: PrefixCache = new Map();
   private readonly keepCalls: number;
   private readonly forwarder: Forwarder | undefined;
@@ -103,9 +104,10 @@ export class ModelService {
     this.behave(behaviour);
   }
 
-  /** Behaves so from now on; what is left out goes back to its default. */
+  /** Behaves so from now on; what is left out goes back to its default. Calls that wait for their answer get it now. */
   behave(input: BehaviourInput): void {
     this.behaviour = behaviourSchema.parse(input);
+    for (const answer of [...this.waiting]) answer();
     this.random = pseudoRandom(this.behaviour.seed);
     this.rate = this.behaviour.callsPerSecond === undefined ? undefined : rateGate(this.behaviour.callsPerSecond);
     this.faultyLeft = this.behaviour.faultyCalls ?? Infinity;
@@ -175,12 +177,24 @@ export class ModelService {
       const answer = await this.forwarder(call.path, call.text);
       return { asked: [], usage: usageIn(answer), answer };
     }
-    if (this.behaviour.delayMs > 0) await sleep(this.behaviour.delayMs, undefined, { ref: false });
+    if (this.behaviour.delayMs > 0) await this.wait(this.behaviour.delayMs);
     const model = modelBehaviour(this.behaviour, modelId);
     if (operation === 'chat') return chatCompletion(body, model, fault);
     if (operation === 'endpoint') return behindEndpoint(modelId, model, () => chatCompletion(body, model, fault));
     if (operation === 'converse') return converse(modelId, body, model, fault, this.cache, startedAt);
     return fromConverse(converse(modelId, toConverse(body), model, fault, this.cache, startedAt), modelId);
+  }
+
+  private wait(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = (): void => {
+        clearTimeout(timer);
+        this.waiting.delete(end);
+        resolve();
+      };
+      const timer = setTimeout(end, ms).unref();
+      this.waiting.add(end);
+    });
   }
 
   private count({ text: _, ...call }: IncomingCall, result: ModelCall | 'drop', at: number): void {
