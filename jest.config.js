@@ -18,6 +18,7 @@ const common = {
   transform: { '^.+\\.ts$': toCommonJs, [`/node_modules/${esmOnly}.+\\.js$`]: toCommonJs },
   transformIgnorePatterns: [`/node_modules/(?!${esmOnly})`],
   modulePathIgnorePatterns: ['<rootDir>/cdk.out', '<rootDir>/.local', '<rootDir>/.venvs'],
+  setupFiles: ['<rootDir>/test/helpers/clean-shell.ts'],
 };
 
 const level = (name, extra = {}) => ({
@@ -27,14 +28,16 @@ const level = (name, extra = {}) => ({
   ...extra,
 });
 
+const withPython = { globalSetup: '<rootDir>/test/helpers/python-environments.ts' };
+
 /** The tests wait for servers more than they compute: on two cores, where jest would run one file at a time, two. */
 const maxWorkers = Math.max(2, availableParallelism() - 1);
 
 export default {
   maxWorkers,
-  // For a machine that other work keeps busy: no test measures time, and a hanging one still ends.
-  testTimeout: 60_000,
+  // For a machine that other work keeps busy, or that is slow: no test measures time, and a hanging one still ends.
+  testTimeout: 300_000,
   // A test that fails may leave a server running; the run has to end all the same.
   forceExit: true,
-  projects: [level('unit'), level('infra'), level('integration'), level('matrix'), level('faults')],
+  projects: [level('unit'), level('infra'), level('integration', withPython), level('matrix'), level('faults')],
 };

@@ -79,8 +79,10 @@ it('every input that it starts a run with is one that planning takes', () => {
 it('every command is one that bash can read', () => {
   const blocks = [...text.matchAll(/```bash\n([\s\S]*?)```/g)].map(([, block = '']) => block);
   expect(blocks.length).toBeGreaterThan(15);
+  // A locale that the machine does not have would be complained of.
+  const env = { PATH: process.env.PATH, LC_ALL: 'C' };
   for (const block of blocks) {
-    const { status, stderr } = spawnSync('bash', ['-n'], { input: block, encoding: 'utf8' });
+    const { status, stderr } = spawnSync('bash', ['-n'], { input: block, encoding: 'utf8', env });
     expect({ status, stderr, block }).toEqual({ status: 0, stderr: '', block });
   }
 });

@@ -1,0 +1,27 @@
+/**
+ * Jest's `setupFiles`: what a person or a build server has set up for AWS, MLflow and this project is not for the tests,
+ * nor for the commands that they start. Each test file has variables of its own, so nothing has to be put back.
+ */
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const NOT_OURS = [
+  /^(AWS|CDK|MLFLOW|BEDROCK|JUDGE|SAGEMAKER|DATA_CAPTURE|EVALUATION|REPLAY|LAMBDA)_/,
+  /^(STACK_PREFIX|ALARM_EMAIL|CSV_HEADER|FEATURE_NAMES|LOG_RETENTION_DAYS|MAX_CONCURRENCY|MAX_LINE_BYTES)$/,
+];
+const nowhere = join(tmpdir(), 'no-such-folder', 'file');
+const { NO_PROXY, no_proxy = NO_PROXY } = process.env;
+/** A proxy that packages come through must not be asked for servers on this machine. */
+const withoutProxy = [...(no_proxy ? [no_proxy] : []), '127.0.0.1', 'localhost'].join(',');
+
+for (const name of Object.keys(process.env)) {
+  if (NOT_OURS.some((pattern) => pattern.test(name))) delete process.env[name];
+}
+Object.assign(process.env, {
+  AWS_CONFIG_FILE: nowhere,
+  AWS_SHARED_CREDENTIALS_FILE: nowhere,
+  AWS_EC2_METADATA_DISABLED: 'true',
+  DOTENV_CONFIG_PATH: nowhere,
+  NO_PROXY: withoutProxy,
+  no_proxy: withoutProxy,
+});
