@@ -2,7 +2,7 @@
  * One of several processes that spend the same budget, as Lambdas do: several calls at a time, each cheaper than its
  * announced maximum, until the cap holds it. Prints what it paid, in nanodollars, as JSON.
  *
- * Arguments: DynamoDB endpoint, table, run, daily cap, run cap or "none", calls at a time, and `hang` to stop for ever
+ * Arguments: DynamoDB endpoint, table, milliseconds that its clock is ahead, run, daily cap, run cap or "none", calls at a time, and `hang` to stop for ever
  * with its first reservation taken.
  */
 import { once } from 'node:events';
@@ -10,7 +10,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { createBudget } from '../../lambda/judge/budget.ts';
 
-const [endpoint, table, run, dailyUsd, runUsd, atOnce, hang] = process.argv.slice(2) as [
+const [endpoint, table, aheadMs, run, dailyUsd, runUsd, atOnce, hang] = process.argv.slice(2) as [
+  string,
   string,
   string,
   string,
@@ -31,6 +32,7 @@ const budget = createBudget({
   dailyUsd: Number(dailyUsd),
   ...(runUsd === 'none' ? {} : { runUsd: Number(runUsd) }),
   run,
+  now: () => Date.now() + Number(aheadMs),
 });
 
 const MAX_USD = 0.02;

@@ -18,7 +18,6 @@ import {
 import { type Receipt, resourceNames, workKeys } from '../../lambda/contract.ts';
 import type { RunSummary } from '../../lambda/run/summary.ts';
 import type { LocalEnvironment } from '../../local/environment.ts';
-import { experimentId } from '../../local/mlflow-pages.ts';
 import { readRunSummaries } from '../../local/run-summaries.ts';
 import type { StackOutputs } from '../../local/stack-outputs.ts';
 import { runningProcesses } from './deployed-processes.ts';
@@ -48,7 +47,7 @@ export type FunctionKey =
 
 const POLL_MS = 150;
 /** An execution in the emulator takes a second or two; retries and a busy machine are allowed for. */
-const LIMIT_MS = 120_000;
+const LIMIT_MS = 240_000;
 
 export class DeployedPipeline {
   readonly environment: LocalEnvironment;
@@ -255,26 +254,6 @@ export class DeployedPipeline {
       body: JSON.stringify({ Name: resourceNames(this.prefix).rule }),
     });
     if (!reply.ok) throw new Error(`${operation}: HTTP ${reply.status} ${await reply.text()}`);
-  }
-
-  /** Whether MLflow has a trace of this object; asked of its REST API, which is quicker than the Python reader. */
-  async hasTracesOf(key: string, experiment: string): Promise<boolean> {
-    const reply = await fetch(`${this.environment.mlflowUrl}/api/3.0/mlflow/traces/search`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        locations: [
-          {
-            type: 'MLFLOW_EXPERIMENT',
-            mlflow_experiment: { experiment_id: await experimentId(this.environment.mlflowUrl, experiment) },
-          },
-        ],
-        filter: `tag.s3_file_key = '${key}'`,
-        max_results: 1,
-      }),
-    });
-    if (!reply.ok) throw new Error(`traces/search: HTTP ${reply.status} ${await reply.text()}`);
-    return ((await reply.json()) as { traces?: unknown[] }).traces?.length === 1;
   }
 
   /** The processes that the emulator keeps for this function, at work or not. */

@@ -2,6 +2,7 @@
  * A proxy that injects faults between a client and S3 or MLflow. Unlike the misbehaving server it passes every header on
  * (S3 speaks in headers), and can fail a share or a number of the requests that a filter picks.
  */
+import { createHash } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, request as openRequest, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
@@ -205,6 +206,22 @@ export function mixOf(faults: readonly (readonly [share: number, fault: Fault])[
       rest -= share;
     }
     return undefined;
+  };
+}
+
+/**
+ * What `rule` says, but no request, told by all that it asks for, meets a fault twice in a row: where the same must be
+ * done at the first attempt in every run, chance must not use up a client's attempts.
+ */
+export function sparing(rule: FaultRule): FaultRule {
+  const spared = new Set<string>();
+  return (request) => {
+    const { method, path, body } = request;
+    const what = createHash('sha256').update(`${method} ${path}\n`).update(body).digest('hex');
+    if (spared.delete(what)) return undefined;
+    const fault = rule(request);
+    if (fault !== undefined) spared.add(what);
+    return fault;
   };
 }
 

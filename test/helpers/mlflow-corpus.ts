@@ -51,7 +51,7 @@ export function testCorpus(setup: () => Pick<SuiteSetup, 'client' | 'reader'>, a
       await client.writeTraces(experiment, all);
       found = await reader.search(experiment.id);
       read = new Map(found.map((trace) => [trace.traceId, trace]));
-    }, 120_000);
+    });
 
     test('is there, each capture record once', () => {
       const ids = [...written.values()].flat().map(({ trace }) => trace.traceId);

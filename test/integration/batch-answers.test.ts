@@ -55,7 +55,7 @@ beforeAll(async () => {
       KeySchema: [{ AttributeName: budgetTable.partitionKey, KeyType: 'HASH' }],
     }),
   );
-}, 240_000);
+});
 
 afterAll(async () => {
   process.env = before;
@@ -159,4 +159,4 @@ test('with no room left its verdicts stand and the others are held; with room th
   const after = await readSpending({ client: dynamo, table: TABLE }, runScope(RUN));
   expect(after.spentUsd).toBeCloseTo(paid + (whole.spend.usd ?? Number.NaN), 8);
   expect(after.committedUsd).toBe(after.spentUsd);
-}, 60_000);
+});

@@ -20,8 +20,6 @@ import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 
 const run = promisify(execFile);
-/** Making the Python environment, where it is missing, takes a minute or two. */
-const START_TIMEOUT_MS = 240_000;
 
 /** Seven kinds of traces, three each. */
 const TRACES = 21;
@@ -32,7 +30,7 @@ let folder: string;
 beforeAll(async () => {
   ({ python } = await defaultPythonEnvironment());
   folder = mkdtempSync(join(tmpdir(), 'calibration-'));
-}, START_TIMEOUT_MS);
+});
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 interface Reference {
@@ -181,17 +179,14 @@ describe.each([DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION])(
     let mlflow: MlflowServer;
     beforeAll(async () => {
       mlflow = await startMlflowServer({ version });
-    }, START_TIMEOUT_MS);
+    });
     afterAll(() => mlflow?.stop());
 
     test('labels, overrides, majorities and ties are read as MLflow’s client wrote them', async () => {
       const { stdout } = await run(
         python,
         [projectPath('test', 'helpers', 'assessed_traces.py'), mlflow.url, 'my-endpoint', String(TRACES), '3'],
-        {
-          timeout: 150_000,
-          maxBuffer: 1 << 26,
-        },
+        { maxBuffer: 1 << 26 },
       );
       const made = JSON.parse(stdout.trim().split('\n').at(-1) as string) as {
         traces: number;
@@ -217,7 +212,7 @@ describe.each([DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION])(
       expect(corrected?.request).toContain('question');
       expect(Object.keys(report.judges)).toEqual(['bedrock:/test-judge version 1']);
       expect(text).toContain("Cohen's κ");
-    }, 180_000);
+    });
 
     test('an experiment that is not there is not made', async () => {
       // Asked for twice: looking for it must not make it.
@@ -225,7 +220,7 @@ describe.each([DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION])(
         const asked = calibrate(['--experiment', 'another'], { MLFLOW_TRACKING_URI: mlflow.url });
         await expect(asked).rejects.toMatchObject({ stderr: expect.stringContaining('MlflowExperimentMissing') });
       }
-    }, 30_000);
+    });
   },
 );
 
@@ -271,7 +266,7 @@ describe('a judge that is asked', () => {
     expect(report.spend?.usd).toBeGreaterThan(0);
     expect(report.pairs).toHaveLength(60);
     for (const scorer of report.scorers) compare(scorer, referenceOf(scorer, report.pairs));
-  }, 60_000);
+  });
 
   test('about the anchor set: the same judge has not drifted, another one has', async () => {
     const baseline = join(folder, 'baseline.json');
@@ -286,7 +281,7 @@ describe('a judge that is asked', () => {
       code: 1,
       stdout: expect.stringContaining('the judge has drifted'),
     });
-  }, 60_000);
+  });
 
   test('whose mistakes are corrected is shown them from then on', async () => {
     // The command writes into the project it is started in: here a folder that only looks like it.
@@ -311,7 +306,7 @@ describe('a judge that is asked', () => {
     });
     const tone = scorersFor({ examples }).find(({ name }) => name === 'professional_tone');
     expect(stderr).toContain(`version ${tone?.version}`);
-  }, 30_000);
+  });
 
   test('within its budget, and not at all where the price is not known', async () => {
     const { report } = await calibrate(['--anchors', '--budget-usd', '0.2'], env);
@@ -320,5 +315,5 @@ describe('a judge that is asked', () => {
     await expect(calibrate(['--anchors', '--model', 'vendor.new-model'], env)).rejects.toMatchObject({
       stderr: expect.stringContaining('JudgePriceUnknown'),
     });
-  }, 60_000);
+  });
 });

@@ -12,7 +12,6 @@ import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts'
 
 const ENDPOINT = 'batch-endpoint';
 const RECORDS = 120;
-jest.setTimeout(120_000);
 
 let environment: LocalEnvironment;
 let pipeline: DeployedPipeline;
@@ -35,7 +34,7 @@ beforeAll(async () => {
   const FunctionName = pipeline.functionName('evaluator');
   const { Environment } = await environment.clients.lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
   table = Environment?.Variables?.BUDGET_TABLE ?? '';
-}, 300_000);
+});
 
 afterAll(async () => {
   dynamo?.destroy();

@@ -20,9 +20,6 @@ const PREFIX = 'policies';
 const ENDPOINT = 'guarded-endpoint';
 const HOUR = `${ENDPOINT}/AllTraffic/2026/11/20/10`;
 const names = resourceNames(PREFIX);
-const SETUP_LIMIT_MS = 300_000;
-
-jest.setTimeout(90_000);
 
 interface Statement {
   Action: string | string[];
@@ -239,7 +236,7 @@ beforeAll(async () => {
   await environment.mlflow;
   reader = await startDeployedReader(ministack.env, environment.mlflowUrl);
   replays = new DeployedReplay(pipeline);
-}, SETUP_LIMIT_MS);
+});
 
 afterAll(async () => {
   reader?.stop();

@@ -10,12 +10,6 @@ import { mixedLines } from '../helpers/deployed-captures.ts';
 import { runningProcesses } from '../helpers/deployed-processes.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
 
-/** Half a minute on two cores; other tests may keep them busy. */
-const START_LIMIT_MS = 300_000;
-
-/** The Python reader alone imports MLflow for some seconds. */
-jest.setTimeout(90_000);
-
 interface Command {
   process: ChildProcess;
   /** What it has written so far. */
@@ -83,7 +77,7 @@ describe('npm start', () => {
     });
     const exports = [...start.output().matchAll(/^export (\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]);
     variables = Object.fromEntries(exports);
-  }, START_LIMIT_MS);
+  });
 
   afterAll(() => {
     start.process.kill('SIGKILL');

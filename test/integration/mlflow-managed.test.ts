@@ -58,8 +58,6 @@ afterAll(async () => {
   await managed?.stop();
 });
 
-jest.setTimeout(60_000);
-
 describe('through the double of a tracking server', () => {
   testMlflow(() => ({ ...suite, reader, version: managed.server.version }));
   testCorpus(() => ({ ...suite, reader }));

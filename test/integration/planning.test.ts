@@ -85,7 +85,7 @@ beforeAll(async () => {
     }),
     remainingMs: () => 900_000,
   };
-}, 120_000);
+});
 
 afterAll(async () => {
   if (clients) destroyClients(clients);

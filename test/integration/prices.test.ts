@@ -6,8 +6,6 @@ import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python-presets.ts';
 import { buildTable, compareTables, type PriceTable, readCatalogue, TABLE_FILE } from '../../local/refresh-prices.ts';
 
-/** Making the Python environment, where it is missing, takes a minute or two. */
-const ENVIRONMENT_TIMEOUT_MS = 240_000;
 /** Models whose price is compared at least, and how far it may be off. */
 const MIN_MODELS = 30;
 const TOLERANCE = 0.01;
@@ -38,7 +36,7 @@ let table: PriceTable;
 beforeAll(async () => {
   ({ python } = await defaultPythonEnvironment());
   table = JSON.parse(readFileSync(projectPath(TABLE_FILE), 'utf8')) as PriceTable;
-}, ENVIRONMENT_TIMEOUT_MS);
+});
 
 test('every rate of the catalogue is in the table, within 1%', () => {
   expect(compareTables(table, buildTable(readCatalogue(python)), TOLERANCE)).toEqual([]);

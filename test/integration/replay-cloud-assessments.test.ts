@@ -12,7 +12,7 @@ import type { CloudRun } from '../helpers/replay-cloud.ts';
 import { EvaluatedReplays, JUDGE_MODEL, JUDGE_PRICES } from '../helpers/replay-evaluation.ts';
 
 const START_MS = 6 * 60_000;
-const TEST_MS = 4 * 60_000;
+const TEST_MS = 5 * 60_000;
 const REPLAYS = 'my-endpoint-replays';
 const AWAY: Behaviour = { kind: 'reply', status: 503 };
 

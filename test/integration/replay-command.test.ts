@@ -117,7 +117,9 @@ test('requests that are cancelled because that was asked for are no failures to 
   const summary = JSON.parse(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8'));
   const cancelled = Number(/cancelled: (\d+)/.exec(half.stdout)?.[1]);
   expect(summary).toMatchObject({ error_request_count: { avg: cancelled }, request_count: { avg: 20 - cancelled } });
-  expect(await run(slow, ...strict, '--request-cancellation-rate', '100')).toMatchObject({
+  // However long a busy machine holds the command up, no reply comes before it is cancelled.
+  const silent = folder.write('silent.jsonl', lines(20, '[[latency 600000]]'));
+  expect(await run(silent, ...strict, '--request-cancellation-rate', '100')).toMatchObject({
     code: 0,
     stdout: expect.stringContaining('cancelled: 20'),
   });
@@ -156,7 +158,7 @@ test('a disk that is full ends the replay, names the file, and is no success', a
   mkdirSync(out);
   const file = folder.write(
     'a.jsonl',
-    Array.from({ length: 200 }, (_, i) => chatLine(`e${i}`, i, `[#${i}] hello`)),
+    Array.from({ length: 600 }, (_, i) => chatLine(`e${i}`, i, `[#${i}] hello`)),
   );
   symlinkSync('/dev/full', join(out, 'profile_export.jsonl'));
   const replaying = replay(file, endpoint.url, out, { speedup: 20 });
@@ -164,8 +166,8 @@ test('a disk that is full ends the replay, names the file, and is no success', a
     name: 'ResultsNotWritten',
     message: expect.stringMatching(/ENOSPC.*profile_export\.jsonl/),
   });
-  // Ten seconds of schedule: it was given up with the first write, half a second after the first reply.
-  expect(endpoint.arrivals.count).toBeLessThan(100);
+  // Half a minute of schedule: it was given up with the first write, half a second after the first reply.
+  expect(endpoint.arrivals.count).toBeLessThan(300);
   expect(readdirSync(out)).not.toContain('inputs.json.spool');
 });
 

@@ -182,13 +182,13 @@ test.each(['', 'has space', '-x', 'a'.repeat(64), '../../other'])('%j is no endp
 });
 
 test('a request that waits longer than its signature lasts is signed anew', async () => {
-  const strict = await startStandInEndpoint({ latencyMs: 600, signingKey: KEY, maxSkewMs: 2_500, record: true });
+  const strict = await startStandInEndpoint({ latencyMs: 1_500, signingKey: KEY, maxSkewMs: 7_000, record: true });
   try {
     const file = folder.write(
       'a.jsonl',
       Array.from({ length: 8 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}] hello`)),
     );
-    // All eight are signed at once; the last one goes more than four seconds later.
+    // All eight are signed at once; the last one goes more than ten seconds later.
     const own = await target({ url: strict.url, goodForMs: 400 });
     const { records } = await replay(file, own, out, { concurrency: 1 }, { raw: true });
     expect(records.map(({ error }) => error?.message)).toEqual(records.map(() => undefined));

@@ -7,7 +7,7 @@ import { type CloudRun, WORK } from '../helpers/replay-cloud.ts';
 import { EvaluatedReplays } from '../helpers/replay-evaluation.ts';
 
 const START_MS = 6 * 60_000;
-const TEST_MS = 4 * 60_000;
+const TEST_MS = 5 * 60_000;
 const IN_TIME_MS = 5_000;
 
 let all: EvaluatedReplays;

@@ -7,7 +7,7 @@ import { chatLine } from '../helpers/replay.ts';
 import { CloudReplays, type CloudRun, WORK } from '../helpers/replay-cloud.ts';
 
 const START_MS = 5 * 60_000;
-const TEST_MS = 3 * 60_000;
+const TEST_MS = 5 * 60_000;
 const PLENTY_MS = 900_000;
 
 let cloud: CloudReplays;

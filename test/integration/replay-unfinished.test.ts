@@ -9,7 +9,7 @@ import { type MisbehavingServer, startMisbehavingServer } from '../helpers/misbe
 import { chatLine, ReplayFolder, type RunningCli, readLines, startCli } from '../helpers/replay.ts';
 
 const START_MS = 5 * 60_000;
-const TEST_MS = 2 * 60_000;
+const TEST_MS = 5 * 60_000;
 
 let mlflow: MlflowServer;
 let standIn: StandInJudge;

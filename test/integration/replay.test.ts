@@ -263,8 +263,8 @@ describe('what is measured', () => {
     // In the report's chart too, at the time at which those that waited were to be sent.
     const waited = [...results.report.buckets].filter(([, { maxEffective }]) => maxEffective > STALL_MS * 0.6);
     expect(waited.map(([index]) => index * results.report.bucketMs)).toContain(1500);
-    // The wait is not taken for the client's own delay, of which a busy machine has some.
-    expect(results.stats.distribution('replay_client_lag').max).toBeLessThan(STALL_MS / 2);
+    // The wait of a third of the requests is not taken for the client's own delay, of which a busy machine has some.
+    expect(results.stats.distribution('replay_client_lag').percentile(80)).toBeLessThan(STALL_MS / 2);
   });
 
   test('a stream: first token, gaps, tokens', async () => {
@@ -367,7 +367,9 @@ describe('what is measured', () => {
     const file = folder.write('a.jsonl', [chatLine('e', 0, 'a')]);
     await endpoint.close();
     await expect(replay(file, endpoint.url, out)).rejects.toMatchObject({ name: 'TargetUnreachable' });
-    await expect(replay(file, 'http://no-such-host.invalid', out)).rejects.toMatchObject({ name: 'TargetUnreachable' });
+    // Too long for a name: no resolver has to be asked, and waited for, to know that it is none.
+    const nobody = `http://${'x'.repeat(64)}.invalid`;
+    await expect(replay(file, nobody, out)).rejects.toMatchObject({ name: 'TargetUnreachable' });
     endpoint = await startStandInEndpoint();
   });
 });

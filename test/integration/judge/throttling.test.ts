@@ -51,7 +51,7 @@ test('with half of all calls throttled, 2,000 captures get every verdict, and no
     .filter(({ status }) => status === 200)
     .map((call) => /parcel (\d+)\?/.exec(userTextOf(call))?.[1]);
   expect(new Set(answered).size).toBe(CAPTURES);
-}, 60_000);
+});
 
 test('the number of calls at once settles at what the service takes, and comes back when it takes more', async () => {
   rig.behave({ delayMs: 50, maxInFlight: 6 });
@@ -64,7 +64,7 @@ test('the number of calls at once settles at what the service takes, and comes b
   expect(limiter.limit).toBe(32);
   expect(rig.standIn.counts.throttled).toBe(0);
   expect(rig.standIn.counts.maxInFlight).toBeGreaterThan(16);
-}, 30_000);
+});
 
 test('a rate that the account allows is used well, without a flood of refused calls', async () => {
   rig.behave({ callsPerSecond: 50, delayMs: 100 });
@@ -72,10 +72,10 @@ test('a rate that the account allows is used well, without a flood of refused ca
   await judgeAll(rig.judge({ retry: DEFAULT_RETRY }), 150);
   const { answered, throttled } = rig.standIn.counts;
   expect(answered).toBe(150);
-  // 50 are in hand at the start, so 150 take two seconds at least.
-  expect(Date.now() - startedAt).toBeLessThan(8000);
+  // 50 are in hand at the start, so 150 take two seconds at least, and three where it was measured.
+  expect(Date.now() - startedAt).toBeLessThan(15_000);
   expect(throttled).toBeLessThan(answered);
-}, 30_000);
+});
 
 test('never more calls at once than the limit', async () => {
   rig.behave({ delayMs: 5 });
@@ -182,12 +182,12 @@ describe('failures that stay', () => {
   });
 
   test.each([
-    ['in a call', { delayMs: 5000 }],
+    ['in a call', { delayMs: 60_000 }],
     ['between attempts', { throttleShare: 1 }],
   ])('an aborted judging ends at once, %s', async (_, behaviour) => {
     rig.behave(behaviour);
     const startedAt = Date.now();
-    const judge = rig.judge({ retry: { baseMs: 5000, capMs: 5000 } });
+    const judge = rig.judge({ retry: { baseMs: 60_000, capMs: 60_000 } });
     const signal = AbortSignal.timeout(60);
     const results = await Promise.allSettled([1, 2, 3].map((i) => judge.judge(captureOf(i), CHAT_SCORERS, signal)));
     for (const result of results) {
@@ -196,7 +196,7 @@ describe('failures that stay', () => {
         reason: { name: 'ChunkOutOfTime', cause: { name: 'TimeoutError' } },
       });
     }
-    expect(Date.now() - startedAt).toBeLessThan(4000);
+    expect(Date.now() - startedAt).toBeLessThan(20_000);
   });
 });
 
