@@ -5,6 +5,7 @@ import { Architecture, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { LogLevel, NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
+import { nodeOptions } from './function-environment.ts';
 import type { Settings } from './settings.ts';
 
 export interface PipelineFunctionProps {
@@ -43,6 +44,7 @@ export class PipelineFunction extends Construct {
       assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
     });
     logGroup.grantWrite(this.role);
+    const memorySize = props.memoryMb ?? settings.LAMBDA_MEMORY_MB;
     this.function = new NodejsFunction(this, 'Function', {
       functionName,
       description: props.description,
@@ -53,11 +55,15 @@ export class PipelineFunction extends Construct {
       runtime: Runtime.NODEJS_24_X,
       // A fifth cheaper than x86_64; nothing in the bundles is native.
       architecture: Architecture.ARM_64,
-      memorySize: props.memoryMb ?? settings.LAMBDA_MEMORY_MB,
+      memorySize,
       timeout: Duration.seconds(props.timeoutSeconds ?? settings.LAMBDA_TIMEOUT_SECONDS),
       ...(props.diskMib === undefined ? {} : { ephemeralStorageSize: Size.mebibytes(props.diskMib) }),
       ...(props.asyncRetries === undefined ? {} : { retryAttempts: props.asyncRetries }),
-      environment: { ...props.environment, POWERTOOLS_SERVICE_NAME: functionName },
+      environment: {
+        ...props.environment,
+        NODE_OPTIONS: nodeOptions(memorySize),
+        POWERTOOLS_SERVICE_NAME: functionName,
+      },
       bundling: {
         format: OutputFormat.ESM,
         target: 'node24',

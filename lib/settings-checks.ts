@@ -1,7 +1,7 @@
 /** What settings must be together. */
 import type { PriceOverrides } from '../lambda/judge/price-overrides.ts';
 import { ratesOf } from '../lambda/judge/prices.ts';
-import { functionEnvironment, replayEnvironment } from './function-environment.ts';
+import { functionEnvironment, nodeOptions, replayEnvironment } from './function-environment.ts';
 import type { Settings } from './settings.ts';
 import type { CheckedSettings } from './settings-schema.ts';
 
@@ -55,6 +55,7 @@ const [BUCKET_NAME, TABLE_NAME] = ['b'.repeat(63), 't'.repeat(128)] as const;
 /** What else `lib/pipeline-function.ts` and `lib/batch-inference.ts` set, at its longest. */
 const FURTHER =
   `,"POWERTOOLS_SERVICE_NAME":"${'f'.repeat(64)}"`.length +
+  `,"NODE_OPTIONS":"${nodeOptions(10_240)}"`.length +
   `,"BATCH_ROLE_ARN":"arn:aws-us-gov:iam::123456789012:role/${'r'.repeat(64)}"`.length;
 
 /** Whether the functions can be given all of it. */
