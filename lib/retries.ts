@@ -3,8 +3,16 @@ import { Duration } from 'aws-cdk-lib';
 import { JitterType, type RetryProps, type TaskStateBase } from 'aws-cdk-lib/aws-stepfunctions';
 import { RETRYABLE_ERRORS } from '../lambda/common/errors.ts';
 
-/** Lambda's own trouble, which passes within seconds. */
-const LAMBDA_SERVICE_ERRORS = ['Lambda.ServiceException', 'Lambda.AWSLambdaException', 'Lambda.SdkClientException'];
+/**
+ * Trouble of Lambda's own, or on the way to it, which passes within seconds: all that Step Functions' best practices name.
+ * With ClientExecutionTimeoutException the function may still be at work; to begin again beside it is safe.
+ */
+const LAMBDA_SERVICE_ERRORS = [
+  'Lambda.ClientExecutionTimeoutException',
+  'Lambda.ServiceException',
+  'Lambda.AWSLambdaException',
+  'Lambda.SdkClientException',
+];
 
 /** No concurrency is left in the account; the CDK's own default retry leaves it out. */
 const LAMBDA_THROTTLED = 'Lambda.TooManyRequestsException';

@@ -215,6 +215,9 @@ const isMissing = (error: unknown): boolean =>
     statusOf(error) === 404) &&
   error.name !== 'NoSuchBucket';
 
+/** S3 ends a connection on which nothing comes for 20 s, as of a sender that is short of CPU, and calls it a 400. */
+const IDLE_CONNECTION = 'RequestTimeout';
+
 const EXPIRED_NAMES = new Set(['ExpiredToken', 'ExpiredTokenException', 'TokenRefreshRequired', 'RequestExpired']);
 
 /** Puts one of the pipeline's names on an S3 failure: what may pass by itself is retryable. */
@@ -235,7 +238,8 @@ export function namedStorageError(error: unknown, where: string): Error {
     );
   }
   if (name === 'NoSuchBucket') return new PermanentError('BucketMissing', 'The bucket does not exist', facts, error);
-  if (status !== undefined && status >= 400 && status < 500 && status !== 408 && status !== 429) {
+  const isPassing = status === 408 || status === 429 || name === IDLE_CONNECTION;
+  if (status !== undefined && status >= 400 && status < 500 && !isPassing) {
     return new PermanentError('StorageRefused', 'S3 refused the request', facts, error);
   }
   return new RetryableError('StorageUnavailable', 'S3 did not answer', facts, error);

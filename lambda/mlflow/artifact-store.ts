@@ -69,7 +69,12 @@ export async function putToS3(
     const { namedStorageError } = await import('../common/storage.ts');
     const named = namedStorageError(error, `s3://${bucket}/${key}`);
     if (named.name !== 'StorageAccessDenied') throw named;
-    const facts = { expected: 's3:PutObject on it: set MLFLOW_ARTIFACT_BUCKET', where: `s3://${bucket}/${key}` };
+    // S3 says which permission is missing, and whose: its own, or the key's where the bucket has one.
+    const facts = {
+      got: error instanceof Error ? `${error.name}: ${error.message}` : String(error),
+      expected: 's3:PutObject on it: set MLFLOW_ARTIFACT_BUCKET',
+      where: `s3://${bucket}/${key}`,
+    };
     throw new PermanentError('MlflowArtifactAccessDenied', 'MLflow’s artifact bucket denied access', facts, error);
   }
 }

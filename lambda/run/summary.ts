@@ -292,6 +292,5 @@ export function describeFailure(summary: RunSummary): { error: string; cause: st
       ? 'Planning stopped before its end, so that a retry would leave out what follows: start the same input again'
       : `retry with {"retry":{"run":"${run}","what":"failed"}}`,
   ];
-  // Step Functions keeps 32,768 characters of a cause.
-  return { error: summary.error?.name ?? 'RunIncomplete', cause: facts.join('. ').slice(0, 30_000) };
+  return { error: summary.error?.name ?? 'RunIncomplete', cause: facts.join('. ') };
 }

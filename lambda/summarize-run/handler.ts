@@ -1,5 +1,6 @@
 /** SummarizeRun: the receipts of a run → summary.json, metrics, and whether the execution has to fail. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
+import { causeOf, withinCause } from '../common/cause.ts';
 import { readEnvironment } from '../common/environment.ts';
 import { createS3Client, Storage } from '../common/storage.ts';
 import { createMetrics, logged, logger } from '../common/telemetry.ts';
@@ -21,18 +22,8 @@ export const handler = logged<SummarizeRequest, SummarizeResult>(async ({ run, e
   const ok = summary.status !== 'failed';
   const { error: name, cause } = ok ? { error: '', cause: '' } : describeFailure(summary);
   if (!ok) logger.error('run failed', { summary } as never);
-  return { ok, error: name, cause, summary: { bucket, key } };
+  return { ok, error: name, cause: withinCause(cause), summary: { bucket, key } };
 });
-
-/** A Lambda's failure reaches Step Functions as JSON with its message inside; a service's own as plain text. */
-function causeOf(cause: string): string {
-  try {
-    const parsed = JSON.parse(cause) as { errorMessage?: unknown };
-    return typeof parsed.errorMessage === 'string' ? parsed.errorMessage : cause;
-  } catch {
-    return cause;
-  }
-}
 
 function publish({ status, lines, verdicts, spend, warnings }: RunSummary): void {
   const counts = {

@@ -13,6 +13,7 @@ const run = { 'name.$': '$$.Execution.Name', 'arn.$': '$$.Execution.Id', 'startT
 const transient = {
   ErrorEquals: [
     ...RETRYABLE_ERRORS,
+    'Lambda.ClientExecutionTimeoutException',
     'Lambda.ServiceException',
     'Lambda.AWSLambdaException',
     'Lambda.SdkClientException',

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { causeOf, withinCause } from '../../../common/cause.ts';
 import { putFile } from '../../../common/put-file.ts';
 import type { Storage } from '../../../common/storage.ts';
 import { replayKeys, type SummarizeReplayRequest, type SummarizeReplayResult } from '../../../replay-contract.ts';
@@ -106,20 +107,10 @@ const answer = (
 ): SummarizeReplayResult => ({
   ok: failure === undefined,
   error: failure?.error ?? '',
-  cause: failure?.cause ?? '',
+  cause: withinCause(failure?.cause ?? ''),
   results,
   publish,
 });
-
-/** A Lambda's failure reaches Step Functions as JSON with its message inside; a service's own as plain text. */
-function causeOf(cause: string): string {
-  try {
-    const parsed = JSON.parse(cause) as { errorMessage?: unknown };
-    return typeof parsed.errorMessage === 'string' ? parsed.errorMessage : cause;
-  } catch {
-    return cause;
-  }
-}
 
 /** A file that stays in its parts, under the shards' prefixes. */
 interface LeftOut {
