@@ -152,8 +152,13 @@ export interface EvaluateReplayResult {
 /** What the state machine hands to SummarizeReplay. `error` is there when planning or the Map itself failed. */
 export interface SummarizeReplayRequest {
   run: ReplayExecution;
-  error?: { Error: string; Cause: string };
+  error?: Raised;
 }
+
+/** What stopped a step of a state machine, as its Catch hands it on. */
+export const raisedSchema = z.object({ Error: z.string(), Cause: z.string().default('') });
+
+export type Raised = z.infer<typeof raisedSchema>;
 
 /** What SummarizeReplay returns: the state machine fails with `error` and `cause` when `ok` is false. */
 export interface SummarizeReplayResult {
@@ -200,6 +205,29 @@ export interface StopReplayResult {
 /** What the state machine hands to PublishReplay. */
 export interface PublishReplayRequest {
   run: ReplayExecution;
+}
+
+/**
+ * What is handed to the same function when a step failed for good that the end of the run in MLflow comes after, PublishReplay
+ * included: by the replay's own state machine with its input, by the one that ends what was stopped with the event.
+ */
+export const endReplayRunRequestSchema = z.union([
+  z.object({
+    run: z.object({ name: z.string().min(1), arn: z.string() }),
+    unfinished: raisedSchema,
+    input: z.unknown().optional(),
+  }),
+  z.object({ detail: endedExecutionSchema.shape.detail, unfinished: raisedSchema }),
+]);
+
+export type EndReplayRunRequest = z.infer<typeof endReplayRunRequestSchema>;
+
+/** What it returns then. */
+export interface EndReplayRunResult {
+  /** `null`: the replay has no run in MLflow. */
+  runId: string | null;
+  /** What the run's status is now. */
+  status: string | null;
 }
 
 /** What PublishReplay returns. */

@@ -108,29 +108,41 @@ export class ReplayStateMachine extends Construct {
         .when(Condition.stringEquals('$.plan.outcome', 'planned'), map)
         .otherwise(summarize),
     );
+    this.#end(summarize, props);
+    return start.next(plan);
+  }
+
+  /** From the summary on: the run in MLflow is published, or ends without. */
+  #end(summarize: TaskStateBase, props: ReplayStateMachineProps): void {
     const isWhole = Condition.booleanEquals('$.result.ok', true);
     const failed = new Fail(this, 'ReplayFailed', { errorPath: '$.result.error', causePath: '$.result.cause' });
-    const outcome = new Choice(this, 'NothingMissing')
-      .when(isWhole, new Succeed(this, 'ReplaySucceeded', { outputPath: '$.result' }))
-      .otherwise(failed);
-    const publication = this.#publication(props).addCatch(
-      new Choice(this, 'NothingElseMissing', {
-        comment: 'Requests that are missing weigh more than their run in MLflow',
-      })
-        .when(
-          isWhole,
-          new Fail(this, 'ReplayNotPublished', { errorPath: '$.unpublished.Error', causePath: '$.unpublished.Cause' }),
-        )
-        .otherwise(failed),
-      { resultPath: '$.unpublished' },
-    );
-    publication.next(outcome);
+    const succeeded = new Succeed(this, 'ReplaySucceeded', { outputPath: '$.result' });
+    const unfinished = new Choice(this, 'NothingElseMissing', {
+      comment: 'Requests that are missing weigh more than their run in MLflow',
+    })
+      .when(Condition.and(Condition.isPresent('$.result.ok'), Condition.booleanEquals('$.result.ok', false)), failed)
+      .otherwise(
+        new Fail(this, 'ReplayUnfinished', { errorPath: '$.unfinished.Error', causePath: '$.unfinished.Cause' }),
+      );
+    const end = this.#endOfRun(props);
+    end.addCatch(unfinished, { resultPath: '$.unended' }).next(unfinished);
+    summarize.addCatch(end, { resultPath: '$.unfinished' });
+    const publication = this.#publication(props);
+    publication
+      .addCatch(end, { resultPath: '$.unfinished' })
+      .next(new Choice(this, 'NothingMissing').when(isWhole, succeeded).otherwise(failed));
     summarize.next(
       new Choice(this, 'PublicationWanted', { comment: 'A run in MLflow that planning has made, whatever came of it' })
         .when(Condition.booleanEquals('$.result.publish', true), publication)
-        .otherwise(outcome),
+        .when(isWhole, succeeded)
+        .otherwise(
+          new Pass(this, 'NothingToPublish', {
+            comment: 'Planning may have died after it had made a run, or its plan may be gone',
+            parameters: { 'Error.$': '$.result.error', 'Cause.$': '$.result.cause' },
+            resultPath: '$.unfinished',
+          }).next(end),
+        ),
     );
-    return start.next(plan);
   }
 
   #shards(props: ReplayStateMachineProps): DistributedMap {
@@ -187,6 +199,27 @@ export class ReplayStateMachine extends Construct {
         retryOnServiceExceptions: false,
         taskTimeout: Timeout.duration(TASK_TIMEOUT),
         resultPath: '$.result.mlflow',
+      }),
+      STORE_RETRIES,
+    );
+  }
+
+  /** No run in MLflow stays open because a step before its end has failed for good. */
+  #endOfRun({ publisher }: ReplayStateMachineProps): TaskStateBase {
+    return withRetries(
+      new LambdaInvoke(this, 'EndReplayRun', {
+        lambdaFunction: publisher,
+        comment: 'The run in MLflow ends as failed, or as killed where the replay was stopped, and says why',
+        payload: TaskInput.fromObject({
+          run: RUN,
+          'unfinished.$': '$.unfinished',
+          // Where there is no plan, the run is found by what was asked for.
+          'input.$': '$$.Execution.Input',
+        }),
+        payloadResponseOnly: true,
+        retryOnServiceExceptions: false,
+        taskTimeout: Timeout.duration(TASK_TIMEOUT),
+        resultPath: JsonPath.DISCARD,
       }),
       STORE_RETRIES,
     );

@@ -12,8 +12,10 @@ import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import {
   Choice,
   Condition,
+  Fail,
   type IChainable,
   type IStateMachine,
+  JsonPath,
   type StateMachine,
   Succeed,
   TaskInput,
@@ -115,6 +117,20 @@ export class ReplayStop extends Construct {
       STORE_RETRIES,
     );
     const stopped = new Succeed(this, 'Stopped', { outputPath: '$.result' });
+    const unfinished = new Fail(this, 'NotEnded', { errorPath: '$.unfinished.Error', causePath: '$.unfinished.Cause' });
+    const end = withRetries(
+      new LambdaInvoke(this, 'EndStoppedRun', {
+        lambdaFunction: publisher,
+        comment: 'The run in MLflow ends without its figures, and says why',
+        payload: TaskInput.fromObject({ 'detail.$': '$.detail', 'unfinished.$': '$.unfinished' }),
+        payloadResponseOnly: true,
+        retryOnServiceExceptions: false,
+        resultPath: JsonPath.DISCARD,
+      }),
+      STORE_RETRIES,
+    );
+    end.addCatch(unfinished, { resultPath: '$.unended' }).next(unfinished);
+    for (const state of [stop, summarize, publish]) state.addCatch(end, { resultPath: '$.unfinished' });
     summarize.next(
       new Choice(this, 'PublicationWanted')
         .when(Condition.booleanEquals('$.result.publish', true), publish.next(stopped))

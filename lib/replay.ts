@@ -142,7 +142,9 @@ export class Replay extends Construct {
       write: ['replayPublication'],
       upload: ['replayResults'],
     });
-    grantWork(workBucket, this.publisher.role, { read: ['replayPublication', 'replayResults'] });
+    grantWork(workBucket, this.publisher.role, {
+      read: ['replayPlan', 'replayPublication', 'replayResults', 'replayStop'],
+    });
     grantWork(workBucket, this.stopper.role, {
       // The shards' results and claims it only lists.
       read: ['replayPlan', 'replayFigures'],

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { MAX_PER_SECOND } from '../../lambda/replay/cloud/limits.ts';
 import type { ReplayPlan } from '../../lambda/replay/cloud/plan.ts';
-import type { ShardResult } from '../../lambda/replay/cloud/shard/shard-results.ts';
+import type { ShardResult } from '../../lambda/replay/cloud/shard/shard-result.ts';
 import { RunStats } from '../../lambda/replay/measure/run-stats.ts';
 import { clientBottleneck } from '../../lambda/replay/replay.ts';
 import { type ReplayPlanResult, replayKeys } from '../../lambda/replay-contract.ts';

@@ -2,7 +2,7 @@
 
 import { SHARD_FILES } from '../../lambda/replay/cloud/keys.ts';
 import type { ReplayPlan } from '../../lambda/replay/cloud/plan.ts';
-import type { ShardResult } from '../../lambda/replay/cloud/shard/shard-results.ts';
+import type { ShardResult } from '../../lambda/replay/cloud/shard/shard-result.ts';
 import { REPLIES_FILE } from '../../lambda/replay/compare/replies-file.ts';
 import { MAX_INPUTS } from '../../lambda/replay/results/inputs.ts';
 import { FILES } from '../../lambda/replay/results/result-set.ts';

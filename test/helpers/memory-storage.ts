@@ -50,6 +50,11 @@ export class MemoryStorage {
     return Readable.from(pieces);
   }
 
+  async getText(_: string, key: string): Promise<{ text: string; etag: string } | undefined> {
+    const bytes = this.objects.get(key);
+    return bytes && { text: bytes.toString(), etag: this.#facts(key, bytes).etag };
+  }
+
   async getJson<T>(_: string, key: string): Promise<T | undefined> {
     const bytes = this.objects.get(key);
     return bytes && (JSON.parse(bytes.toString()) as T);

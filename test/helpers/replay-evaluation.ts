@@ -1,4 +1,4 @@
-/** What follows a replay in the cloud: a real MLflow server, the stand-in judge over HTTP, the budget's table in the emulator. */
+/** A replay in the cloud and what follows it: an endpoint, a real MLflow server, the stand-in judge over HTTP, the budget's table in the emulator. */
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { readEnvironment } from '../../lambda/common/environment.ts';
 import { budgetTable } from '../../lambda/contract.ts';
@@ -10,6 +10,7 @@ import { createMlflowClient, type MlflowClient } from '../../lambda/mlflow/clien
 import { budgetRun } from '../../lambda/replay/cloud/evaluate/evaluate.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
 import { mlflowEnvironment } from '../../local/python-presets.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { type MisbehavingServer, startMisbehavingServer } from './misbehaving-server.ts';
 import { type MlflowReader, startMlflowReader } from './mlflow-reader.ts';
@@ -34,6 +35,8 @@ export class EvaluatedReplays {
   readonly cloud: CloudReplays;
   readonly mlflow: MlflowServer;
   readonly standIn: StandInJudge;
+  /** Repeats what it is asked, but for secrets; it keeps every request. */
+  readonly endpoint: StandInEndpoint;
   /** In front of MLflow and of the judge: they pass everything on, until a test says otherwise. */
   readonly mlflowProxy: MisbehavingServer;
   readonly judgeProxy: MisbehavingServer;
@@ -42,12 +45,13 @@ export class EvaluatedReplays {
   readonly #dynamo: DynamoDBClient;
 
   private constructor(
-    parts: Pick<EvaluatedReplays, 'cloud' | 'mlflow' | 'standIn' | 'mlflowProxy' | 'judgeProxy'>,
+    parts: Pick<EvaluatedReplays, 'cloud' | 'mlflow' | 'standIn' | 'endpoint' | 'mlflowProxy' | 'judgeProxy'>,
     reader: MlflowReader,
   ) {
     this.cloud = parts.cloud;
     this.mlflow = parts.mlflow;
     this.standIn = parts.standIn;
+    this.endpoint = parts.endpoint;
     this.mlflowProxy = parts.mlflowProxy;
     this.judgeProxy = parts.judgeProxy;
     this.reader = reader;
@@ -88,15 +92,23 @@ export class EvaluatedReplays {
    * @param artifactRoot where clients put artifacts themselves; default: the server keeps them
    */
   static async start(version?: string, artifactRoot?: string): Promise<EvaluatedReplays> {
-    const [cloud, mlflow, standIn] = await Promise.all([
+    // For clients that are made without any.
+    process.env.AWS_ACCESS_KEY_ID = 'test';
+    process.env.AWS_SECRET_ACCESS_KEY = 'test';
+    const [cloud, mlflow, standIn, endpoint] = await Promise.all([
       CloudReplays.start(),
       startMlflowServer({ ...(version === undefined ? {} : { version }), ...(artifactRoot ? { artifactRoot } : {}) }),
       startStandInJudge(),
+      startStandInEndpoint({
+        latencyMs: 5,
+        record: true,
+        answer: ({ prompt }) => (prompt.includes('secret') ? 'I do not know.' : `You asked: ${prompt}`),
+      }),
     ]);
     const mlflowProxy = await startMisbehavingServer({ upstream: mlflow.url });
     const judgeProxy = await startMisbehavingServer({ upstream: standIn.url });
     const reader = startMlflowReader(await mlflowEnvironment(version), mlflow.url);
-    const all = new EvaluatedReplays({ cloud, mlflow, standIn, mlflowProxy, judgeProxy }, reader);
+    const all = new EvaluatedReplays({ cloud, mlflow, standIn, endpoint, mlflowProxy, judgeProxy }, reader);
     await all.#dynamo.send(
       new CreateTableCommand({
         TableName: TABLE,
@@ -114,6 +126,7 @@ export class EvaluatedReplays {
     await this.reader.close();
     await this.mlflowProxy.stop();
     await this.judgeProxy.stop();
+    await this.endpoint.close();
     await this.standIn.close();
     await this.mlflow.stop();
     await this.cloud.stop();
@@ -121,6 +134,8 @@ export class EvaluatedReplays {
 
   /** Everything works again, and nothing has been asked yet. */
   heal(): void {
+    this.standIn.forget();
+    this.endpoint.requests.length = 0;
     for (const proxy of [this.mlflowProxy, this.judgeProxy]) {
       proxy.rule(() => undefined);
       proxy.requests.length = 0;

@@ -68,7 +68,7 @@ it.each<[string, Line[]]>([
     'ReplayPublicationRole',
     [
       logsTo('ReplayPublicationLogs'),
-      [['s3:GetObject'], work('publication.json', 'results/*')],
+      [['s3:GetObject'], work('plan.json', 'publication.json', 'results/*', 'stop.json')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
     ],
   ],

@@ -36,6 +36,8 @@ const resultsAt = (folder: string) => ({
 });
 const toSummary = [{ ErrorEquals: ['States.ALL'], ResultPath: '$.summarize.error', Next: 'SummarizeReplay' }];
 
+const toEnd = [{ ErrorEquals: ['States.ALL'], ResultPath: '$.unfinished', Next: 'EndReplayRun' }];
+
 /** Comments are for people. */
 const withoutComments = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value, (key, part) => (key === 'Comment' ? undefined : part)));
@@ -137,14 +139,23 @@ it('has exactly these states', () => {
         InputPath: '$.summarize',
         ResultPath: '$.result',
         Retry: storeRetries,
+        Catch: toEnd,
         Next: 'PublicationWanted',
       },
       PublicationWanted: {
         Type: 'Choice',
-        Choices: [{ Variable: '$.result.publish', BooleanEquals: true, Next: 'PublishReplay' }],
-        Default: 'NothingMissing',
+        Choices: [
+          { Variable: '$.result.publish', BooleanEquals: true, Next: 'PublishReplay' },
+          { Variable: '$.result.ok', BooleanEquals: true, Next: 'ReplaySucceeded' },
+        ],
+        Default: 'NothingToPublish',
       },
-      // A run in MLflow that was not ended makes the execution fail, by its own error where nothing else is missing.
+      NothingToPublish: {
+        Type: 'Pass',
+        Parameters: { 'Error.$': '$.result.error', 'Cause.$': '$.result.cause' },
+        ResultPath: '$.unfinished',
+        Next: 'EndReplayRun',
+      },
       PublishReplay: {
         Type: 'Task',
         Resource: lambda('ReplayPublicationFunction'),
@@ -152,15 +163,35 @@ it('has exactly these states', () => {
         ResultPath: '$.result.mlflow',
         TimeoutSeconds: 960,
         Retry: storeRetries,
-        Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.unpublished', Next: 'NothingElseMissing' }],
+        Catch: toEnd,
         Next: 'NothingMissing',
       },
+      // Whatever has failed for good: no run in MLflow stays open, where MLflow itself can be reached.
+      EndReplayRun: {
+        Type: 'Task',
+        Resource: lambda('ReplayPublicationFunction'),
+        Parameters: { run, 'unfinished.$': '$.unfinished', 'input.$': '$$.Execution.Input' },
+        ResultPath: null,
+        TimeoutSeconds: 960,
+        Retry: storeRetries,
+        Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.unended', Next: 'NothingElseMissing' }],
+        Next: 'NothingElseMissing',
+      },
+      // The execution fails by what is missing of the replay, and else by what has failed after it.
       NothingElseMissing: {
         Type: 'Choice',
-        Choices: [{ Variable: '$.result.ok', BooleanEquals: true, Next: 'ReplayNotPublished' }],
-        Default: 'ReplayFailed',
+        Choices: [
+          {
+            And: [
+              { Variable: '$.result.ok', IsPresent: true },
+              { Variable: '$.result.ok', BooleanEquals: false },
+            ],
+            Next: 'ReplayFailed',
+          },
+        ],
+        Default: 'ReplayUnfinished',
       },
-      ReplayNotPublished: { Type: 'Fail', ErrorPath: '$.unpublished.Error', CausePath: '$.unpublished.Cause' },
+      ReplayUnfinished: { Type: 'Fail', ErrorPath: '$.unfinished.Error', CausePath: '$.unfinished.Cause' },
       NothingMissing: {
         Type: 'Choice',
         Choices: [{ Variable: '$.result.ok', BooleanEquals: true, Next: 'ReplaySucceeded' }],

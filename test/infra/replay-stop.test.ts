@@ -16,6 +16,8 @@ const lambda = (id: string): string => `arn:aws:lambda:eu-west-1:123456789012:fu
 /** As for the monitoring's functions, named one by one in `definition.test.ts`. */
 const storeRetries = [6, 60, 2].map((MaxAttempts) => expect.objectContaining({ MaxAttempts }));
 
+const toEnd = [{ ErrorEquals: ['States.ALL'], ResultPath: '$.unfinished', Next: 'EndStoppedRun' }];
+
 it('has exactly these states', () => {
   expect(definition).toEqual({
     Comment: expect.any(String),
@@ -29,6 +31,7 @@ it('has exactly these states', () => {
         // Beside the event, with which it is asked again.
         ResultPath: '$.stop',
         Retry: storeRetries,
+        Catch: toEnd,
         Next: 'AllEnded',
       },
       AllEnded: {
@@ -48,6 +51,7 @@ it('has exactly these states', () => {
         InputPath: '$.stop.summarize',
         ResultPath: '$.result',
         Retry: storeRetries,
+        Catch: toEnd,
         Next: 'PublicationWanted',
       },
       PublicationWanted: {
@@ -62,9 +66,22 @@ it('has exactly these states', () => {
         Parameters: { 'run.$': '$.stop.summarize.run' },
         ResultPath: '$.result.mlflow',
         Retry: storeRetries,
+        Catch: toEnd,
         Next: 'Stopped',
       },
       Stopped: { Type: 'Succeed', OutputPath: '$.result' },
+      // Whatever has failed for good: no run in MLflow stays open, where MLflow itself can be reached.
+      EndStoppedRun: {
+        Type: 'Task',
+        Comment: expect.any(String),
+        Resource: lambda('ReplayPublicationFunction'),
+        Parameters: { 'detail.$': '$.detail', 'unfinished.$': '$.unfinished' },
+        ResultPath: null,
+        Retry: storeRetries,
+        Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.unended', Next: 'NotEnded' }],
+        Next: 'NotEnded',
+      },
+      NotEnded: { Type: 'Fail', ErrorPath: '$.unfinished.Error', CausePath: '$.unfinished.Cause' },
       NothingToEnd: { Type: 'Succeed' },
     },
   });
@@ -150,6 +167,7 @@ it('only the stopper writes the order to stop, and those who have to end by it r
   expect(users('s3:GetObject').toSorted()).toEqual([
     'ReplayEvaluationRole',
     'ReplayPlanRole',
+    'ReplayPublicationRole',
     'ReplayShardRole',
     'ReplaySummaryRole',
   ]);

@@ -14,7 +14,9 @@ import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type FunctionKey } from '../helpers/deployed-pipeline.ts';
 import { type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
 import { DeployedReplay, numberedCapture, received } from '../helpers/deployed-replay.ts';
+import { DeployedStop } from '../helpers/deployed-stop.ts';
 import { chatLine as captured } from '../helpers/replay.ts';
+import { type ReplayRun, ReplaysInMlflow } from '../helpers/replays-in-mlflow.ts';
 
 const PREFIX = 'policies';
 const ENDPOINT = 'guarded-endpoint';
@@ -343,6 +345,72 @@ describe('a replay', () => {
       } finally {
         await restore();
       }
+    });
+  });
+
+  describe.each<[string, FunctionKey, Needed & { ends: string }]>([
+    [
+      'summarised',
+      'replaySummarizer',
+      {
+        role: names.replaySummarizerRole,
+        grant: 'to write',
+        is: (one) => has(one.Action, 's3:PutObject'),
+        ends: 'FAILED',
+      },
+    ],
+    [
+      'published',
+      'replayPublisher',
+      {
+        role: names.replayPublisherRole,
+        grant: 'to read',
+        is: (one) => has(one.Action, 's3:GetObject'),
+        ends: 'SUCCEEDED',
+      },
+    ],
+  ])('that cannot be %s', (what, which, { role, is, ends }) => {
+    const run = `never-${what}`;
+    const runInMlflow = async () => {
+      const found = (await new ReplaysInMlflow(environment.mlflowUrl).runs(`${ENDPOINT}-replays`)).filter(
+        ({ name }) => name === run,
+      );
+      expect(found).toHaveLength(1);
+      return found[0] as ReplayRun;
+    };
+
+    test('fails by that, and its run in MLflow does not stay open: it has failed, and says why', async () => {
+      const restore = await takeAway(role, is);
+      try {
+        const arn = await replays.start({ ...input(), judge: false }, run);
+        const { status, error } = await replays.ended(arn);
+        expect({ status, error }).toEqual({ status: 'FAILED', error: 'StorageAccessDenied' });
+        // What ends replays tries the summary again, where there is none.
+        expect((await new DeployedStop(replays).ending(arn)).status).toBe(ends);
+        expect(await runInMlflow()).toMatchObject({
+          status: 'FAILED',
+          endMs: expect.any(Number),
+          tags: {
+            replay_error: expect.stringMatching(/^The replay was not brought to its end\. StorageAccessDenied: /),
+          },
+        });
+      } finally {
+        await restore();
+      }
+    });
+
+    test('can be brought to its end by hand once it may', async () => {
+      // A process that was refused is as good as any.
+      const request = { run: { name: run } };
+      if (which === 'replaySummarizer') {
+        expect((await replays.invoke('replaySummarizer', request)).payload).toMatchObject({ ok: true, publish: true });
+      }
+      expect((await replays.invoke('replayPublisher', request)).payload).toMatchObject({ leftOut: [] });
+      const { status, tags, metrics, files } = await runInMlflow();
+      expect(status).toBe('FINISHED');
+      expect(tags).not.toHaveProperty('replay_error');
+      expect(metrics).toMatchObject({ request_count: 4 });
+      expect(files).toContain('report.html');
     });
   });
 

@@ -4,7 +4,6 @@ import type { EvaluationProgress } from '../../lambda/replay/cloud/evaluate/prog
 import type { JudgedReply } from '../../lambda/replay/compare/judge-replies.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
 import { traceIdOf } from '../../lambda/trace/ids.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import type { Behaviour } from '../helpers/misbehaving-server.ts';
 import type { ReadTrace } from '../helpers/mlflow-reader.ts';
 import { type CliResult, chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
@@ -17,28 +16,15 @@ const REPLAYS = 'my-endpoint-replays';
 const AWAY: Behaviour = { kind: 'reply', status: 503 };
 
 let all: EvaluatedReplays;
-let endpoint: StandInEndpoint;
 /** Of the experiment of the captures. */
 let capturesId: string;
 
 beforeAll(async () => {
-  process.env.AWS_ACCESS_KEY_ID = 'test';
-  process.env.AWS_SECRET_ACCESS_KEY = 'test';
   all = await EvaluatedReplays.start();
-  endpoint = await startStandInEndpoint({
-    latencyMs: 5,
-    answer: ({ prompt }) => (prompt.includes('secret') ? 'I do not know.' : `You asked: ${prompt}`),
-  });
   capturesId = (await all.client.resolveExperiment('my-endpoint')).id;
 }, START_MS);
-afterAll(async () => {
-  await endpoint?.close();
-  await all?.stop();
-});
-beforeEach(() => {
-  all.heal();
-  all.standIn.forget();
-});
+afterAll(() => all?.stop());
+beforeEach(() => all.heal());
 
 /** A new reply that is better, one that is worse, one as good, and one that is the same and asked nobody about. */
 const LINES = [
@@ -53,7 +39,7 @@ const VERDICTS = { better: 'better', worse: 'worse', equal: 'same' };
 async function replayed(name: string, lines: readonly string[]): Promise<CloudRun> {
   await all.cloud.put(`${name}/00`, lines);
   const source = { prefix: `my-endpoint/AllTraffic/2026/11/20/10/${name}` };
-  const target = { url: endpoint.url };
+  const target = { url: all.endpoint.url };
   const run = all.cloud.run({ source, target, concurrency: 32, judge: true, mlflow: true }, {}, name);
   expect((await run.plan(0)).shards).toBe(1);
   expect((await run.shard(0)).failed).toBe(0);
@@ -290,7 +276,7 @@ describe('the command line', () => {
   const replayByHand = (run: string, lines: readonly string[] = LINES): Promise<CliResult> =>
     runCli(
       [
-        ...['replay', folder.write('00.jsonl', lines), '--url', endpoint.url, '--run', run, '-o', out()],
+        ...['replay', folder.write('00.jsonl', lines), '--url', all.endpoint.url, '--run', run, '-o', out()],
         ...['--quiet', '--judge', '--mlflow'],
       ],
       {

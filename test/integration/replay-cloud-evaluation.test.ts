@@ -6,7 +6,6 @@ import type { EvaluationProgress } from '../../lambda/replay/cloud/evaluate/prog
 import type { RefusedTrace } from '../../lambda/replay/publish/write-traces.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
 import { logChunk } from '../../lambda/run/log-chunk.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import type { Behaviour, SeenRequest } from '../helpers/misbehaving-server.ts';
 import { chatLine, readLines, runCli } from '../helpers/replay.ts';
 import { CAPTURES, type CloudRun, WORK } from '../helpers/replay-cloud.ts';
@@ -17,27 +16,12 @@ const TEST_MS = 5 * 60_000;
 const IN_TIME_MS = 5_000;
 
 let all: EvaluatedReplays;
-let endpoint: StandInEndpoint;
 
 beforeAll(async () => {
-  process.env.AWS_ACCESS_KEY_ID = 'test';
-  process.env.AWS_SECRET_ACCESS_KEY = 'test';
   all = await EvaluatedReplays.start();
-  endpoint = await startStandInEndpoint({
-    latencyMs: 5,
-    record: true,
-    answer: ({ prompt }) => (prompt.includes('secret') ? 'I do not know.' : `You asked: ${prompt}`),
-  });
 }, START_MS);
-afterAll(async () => {
-  await endpoint?.close();
-  await all?.stop();
-});
-beforeEach(() => {
-  all.heal();
-  all.standIn.forget();
-  endpoint.requests.length = 0;
-});
+afterAll(() => all?.stop());
+beforeEach(() => all.heal());
 
 interface Judged {
   key: string;
@@ -112,7 +96,7 @@ describe('a replay of three shards with the judge and MLflow', () => {
     await monitor(await put('whole', lines), lines.length);
     run = all.cloud.run({
       source: source('whole'),
-      target: { url: endpoint.url },
+      target: { url: all.endpoint.url },
       judge: true,
       mlflow: true,
       maxErrorRate: 50,
@@ -150,7 +134,7 @@ describe('a replay of three shards with the judge and MLflow', () => {
       });
       expect(metrics.request_latency_p50).toBeGreaterThan(4);
       const params = Object.fromEntries((made?.data.params ?? []).map(({ key, value }) => [key, value]));
-      expect(params).toEqual({ target_kind: 'url', target_url: endpoint.url, maxErrorRate: '50' });
+      expect(params).toEqual({ target_kind: 'url', target_url: all.endpoint.url, maxErrorRate: '50' });
       const tags = Object.fromEntries((made?.data.tags ?? []).map(({ key, value }) => [key, value]));
       expect(tags).toMatchObject({ replay_run: run.name, replay_execution: expect.stringContaining(`:${run.name}`) });
 
@@ -196,7 +180,7 @@ describe('a replay of three shards with the judge and MLflow', () => {
         writeFileSync(file, `${lines.join('\n')}\n`);
         const out = join(folder, 'out');
         const { code, stderr } = await runCli(
-          ['replay', file, '--url', endpoint.url, '--quiet', '--judge', '--judge-model', JUDGE_MODEL, '-o', out],
+          ['replay', file, '--url', all.endpoint.url, '--quiet', '--judge', '--judge-model', JUDGE_MODEL, '-o', out],
           {
             JUDGE_BASE_URL: `${all.standIn.url}/v1`,
             JUDGE_API_KEY: 'k',
@@ -286,7 +270,7 @@ async function manyReplies(name: string, count: number, input: object): Promise<
   );
   const run = all.cloud.run({
     source: source(name),
-    target: { url: endpoint.url },
+    target: { url: all.endpoint.url },
     concurrency: 32,
     ...input,
   });
@@ -468,7 +452,7 @@ test(
   async () => {
     const input = {
       source: source('lost'),
-      target: { url: endpoint.url },
+      target: { url: all.endpoint.url },
       mlflow: true,
       judge: true,
       shard: { seconds: 1 },
@@ -535,7 +519,12 @@ describe('planning', () => {
     async () => {
       await put('twice', [chatLine('a', 0, 'one')]);
       const name = "o'clock-7";
-      const input = { source: source('twice'), target: { url: endpoint.url }, mlflow: true, experiment: 'elsewhere' };
+      const input = {
+        source: source('twice'),
+        target: { url: all.endpoint.url },
+        mlflow: true,
+        experiment: 'elsewhere',
+      };
       const run = all.cloud.run(input, {}, name);
       await run.plan(0);
       const first = (await run.stored()).mlflow;
@@ -551,7 +540,7 @@ describe('planning', () => {
     'with a judge whose model is gone, or whose price is not known, or an MLflow that is away sends nothing',
     async () => {
       await put('nothing', [chatLine('a', 0, 'one')]);
-      const input = { source: source('nothing'), target: { url: endpoint.url } };
+      const input = { source: source('nothing'), target: { url: all.endpoint.url } };
       const runs = ['a', 'b', 'c', 'd'].map((name, i) =>
         all.cloud.run({ ...input, ...(i === 0 ? { mlflow: true } : { judge: true }) }, {}, `nothing-${name}`),
       );
@@ -571,7 +560,7 @@ describe('planning', () => {
         Object.assign(all.cloud, { settings, checkJudgeModel });
       }
       for (const run of runs.slice(0, 3)) expect(await all.cloud.keys(replayKeys.prefix(run.name))).toEqual([]);
-      expect(endpoint.requests).toEqual([]);
+      expect(all.endpoint.requests).toEqual([]);
     },
     TEST_MS,
   );
@@ -580,7 +569,7 @@ describe('planning', () => {
     'for a dry run, or where there is nothing to send, makes no run',
     async () => {
       await put('dry', [chatLine('a', 0, 'one')]);
-      const input = { target: { url: endpoint.url }, mlflow: true, judge: true };
+      const input = { target: { url: all.endpoint.url }, mlflow: true, judge: true };
       const dry = all.cloud.run({ ...input, source: source('dry'), dryRun: true });
       expect(await dry.plan(0)).toMatchObject({ outcome: 'dryRun', evaluate: false });
       const empty = all.cloud.run({ ...input, source: source('dry'), startOffsetMs: 5000 });
@@ -595,7 +584,7 @@ describe('planning', () => {
     'that fails after all leaves no run open',
     async () => {
       await put('fails', [chatLine('a', 0, 'one')]);
-      const run = all.cloud.run({ source: source('fails'), target: { url: endpoint.url }, mlflow: true });
+      const run = all.cloud.run({ source: source('fails'), target: { url: all.endpoint.url }, mlflow: true });
       const { storage } = all.cloud;
       const putJson = storage.putJson.bind(storage);
       storage.putJson = (bucket, key, value) =>
@@ -618,11 +607,11 @@ test('what is not in the work bucket is named', async () => {
   const run = all.cloud.run({});
   await expect(run.evaluate(0)).rejects.toMatchObject({ name: 'ReplayNotPlanned' });
   await expect(run.publish()).rejects.toMatchObject({ name: 'ReplayNotSummarized' });
-  await expect(all.cloud.run({ target: { url: endpoint.url }, judgeBudgetUsd: 1 }).plan(0)).rejects.toMatchObject({
+  await expect(all.cloud.run({ target: { url: all.endpoint.url }, judgeBudgetUsd: 1 }).plan(0)).rejects.toMatchObject({
     name: 'InvalidReplayInput',
     message: expect.stringContaining('judgeBudgetUsd'),
   });
-  await expect(all.cloud.run({ target: { url: endpoint.url }, experiment: 'x' }).plan(0)).rejects.toMatchObject({
+  await expect(all.cloud.run({ target: { url: all.endpoint.url }, experiment: 'x' }).plan(0)).rejects.toMatchObject({
     name: 'InvalidReplayInput',
     message: expect.stringContaining('experiment'),
   });

@@ -1,7 +1,6 @@
 /** What becomes of the judge and of the run in MLflow when a replay in the cloud is stopped; all that is talked to is real. */
 import { stopReplay } from '../../lambda/replay/cloud/stop-replay.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { chatLine } from '../helpers/replay.ts';
 import { type CloudRun, WORK } from '../helpers/replay-cloud.ts';
 import { EvaluatedReplays } from '../helpers/replay-evaluation.ts';
@@ -11,27 +10,16 @@ const TEST_MS = 5 * 60_000;
 const IN_TIME_MS = 5_000;
 
 let all: EvaluatedReplays;
-let endpoint: StandInEndpoint;
 
 beforeAll(async () => {
-  process.env.AWS_ACCESS_KEY_ID = 'test';
-  process.env.AWS_SECRET_ACCESS_KEY = 'test';
   all = await EvaluatedReplays.start();
-  endpoint = await startStandInEndpoint({ latencyMs: 5, record: true });
 }, START_MS);
-afterAll(async () => {
-  await endpoint?.close();
-  await all?.stop();
-});
-beforeEach(() => {
-  all.heal();
-  all.standIn.forget();
-  endpoint.requests.length = 0;
-});
+afterAll(() => all?.stop());
+beforeEach(() => all.heal());
 
 const input = (name: string) => ({
   source: { prefix: `my-endpoint/AllTraffic/2026/11/20/10/${name}` },
-  target: { url: endpoint.url },
+  target: { url: all.endpoint.url },
   judge: true,
   mlflow: true,
 });
@@ -49,7 +37,7 @@ test(
     const run = all.cloud.run(input('sending'));
     await run.plan(IN_TIME_MS);
     const sending = run.shard(0);
-    while (endpoint.requests.length < 4) await new Promise((resolve) => setTimeout(resolve, 20));
+    while (all.endpoint.requests.length < 4) await new Promise((resolve) => setTimeout(resolve, 20));
     await order(run);
     const { sent } = await sending;
     // The execution goes on where the order was put by hand.
@@ -103,7 +91,7 @@ test(
     expect(await statuses(run)).toEqual(['KILLED']);
     // Had its shards been called all the same:
     expect(await run.shard(0)).toMatchObject({ sent: 0, unsent: 1 });
-    expect(endpoint.requests).toEqual([]);
+    expect(all.endpoint.requests).toEqual([]);
   },
   TEST_MS,
 );

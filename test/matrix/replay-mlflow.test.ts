@@ -2,7 +2,6 @@
 import { type EvaluationProgress, newProgress } from '../../lambda/replay/cloud/evaluate/progress.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
 import { MANAGED_MLFLOW_VERSION } from '../../local/python-presets.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { chatLine } from '../helpers/replay.ts';
 import { WORK } from '../helpers/replay-cloud.ts';
 import { EvaluatedReplays } from '../helpers/replay-evaluation.ts';
@@ -14,15 +13,11 @@ const LIMIT_MS = 10 * 60_000;
 test(
   'files go to the bucket themselves where the server leaves that to its clients',
   async () => {
-    process.env.AWS_ACCESS_KEY_ID = 'test';
-    process.env.AWS_SECRET_ACCESS_KEY = 'test';
     const all = await EvaluatedReplays.start(undefined, `s3://${WORK}/mlflow`);
-    let endpoint: StandInEndpoint | undefined;
     try {
-      endpoint = await startStandInEndpoint({ latencyMs: 5 });
       await all.cloud.put('s3/00', [chatLine('e', 0, 'question')]);
       const source = { prefix: 'my-endpoint/AllTraffic/2026/11/20/10/s3' };
-      const run = all.cloud.run({ source, target: { url: endpoint.url }, mlflow: true });
+      const run = all.cloud.run({ source, target: { url: all.endpoint.url }, mlflow: true });
       const { shards } = await run.plan(0);
       await run.replay(shards);
       await all.evaluateAll(run, shards);
@@ -34,7 +29,6 @@ test(
       expect((await all.cloud.keys(root)).sort()).toEqual((await run.results()).sort());
       expect(await all.cloud.text(`${root}report.html`)).toBe(await run.result('report.html'));
     } finally {
-      await endpoint?.close();
       await all.stop();
     }
   },
@@ -44,19 +38,15 @@ test(
 test.each(VERSIONS)(
   'MLflow %s: traces with verdicts and a run, and nothing twice',
   async (version) => {
-    process.env.AWS_ACCESS_KEY_ID = 'test';
-    process.env.AWS_SECRET_ACCESS_KEY = 'test';
     const all = await EvaluatedReplays.start(version);
-    let endpoint: StandInEndpoint | undefined;
     try {
-      endpoint = await startStandInEndpoint({ latencyMs: 5 });
       await all.cloud.put(
         'old/00',
         [0, 1, 2, 3].map((i) => chatLine(`e${i}`, i, `question ${i}`)),
       );
       const source = { prefix: 'my-endpoint/AllTraffic/2026/11/20/10/old' };
       const evaluated = { mlflow: true, judge: true };
-      const input = { source, target: { url: endpoint.url }, ...evaluated, speedup: 4, shard: { seconds: 0.5 } };
+      const input = { source, target: { url: all.endpoint.url }, ...evaluated, speedup: 4, shard: { seconds: 0.5 } };
       const run = all.cloud.run(input);
       const { shards } = await run.plan(0);
       await run.plan(0);
@@ -91,7 +81,6 @@ test.each(VERSIONS)(
       const linked = await all.reader.find(id, `attributes.run_id = '${runs[0]?.info.run_id}'`);
       expect(linked).toHaveLength(own.mlflow.linked ? 4 : 0);
     } finally {
-      await endpoint?.close();
       await all.stop();
     }
   },

@@ -3,7 +3,15 @@ import { PermanentError } from '../../common/errors.ts';
 import type { ObjectFacts, Storage } from '../../common/storage.ts';
 import type { MlflowClient } from '../../mlflow/client.ts';
 import { type PublishReplayRequest, type PublishReplayResult, replayKeys } from '../../replay-contract.ts';
-import { endRun, getRun, logRun, putFiles, type ResultFile, type RunContent } from '../publish/mlflow-run.ts';
+import {
+  endRun,
+  getRun,
+  logRun,
+  putFiles,
+  type ResultFile,
+  type RunContent,
+  tellFailure,
+} from '../publish/mlflow-run.ts';
 import { RESULT_FILES } from '../results/result-set.ts';
 import type { PlannedMlflow } from './plan.ts';
 
@@ -11,6 +19,8 @@ import type { PlannedMlflow } from './plan.ts';
 export interface ReplayPublication {
   mlflow: PlannedMlflow;
   content: Pick<RunContent, 'endMs' | 'status' | 'metrics' | 'params' | 'atMs'>;
+  /** Why the execution fails, where it does. */
+  failure?: string;
 }
 
 export interface PublishDependencies {
@@ -42,6 +52,7 @@ export async function publishReplay(
     if (RESULT_FILES.has(object.key.slice(prefix.length))) files.push(resultFile(storage, object, prefix));
   }
   const leftOut = await putFiles(rest, made, files, async () => storage.s3);
+  await tellFailure(rest, made, publication.failure);
   // Last: a run that is over is whole.
   await endRun(rest, made, publication.content);
   return { experiment: { id: experiment.id, name: experiment.name }, runId, leftOut };

@@ -3,10 +3,10 @@ import type { Storage } from '../../common/storage.ts';
 import {
   type EndedExecution,
   REPLAYER_TIMEOUT_SECONDS,
-  type ReplayExecution,
   replayKeys,
   type StopReplayResult,
 } from '../../replay-contract.ts';
+import { executionOf } from './ended-execution.ts';
 import { SHARD_FILES } from './keys.ts';
 import type { ReplayPlan } from './plan.ts';
 
@@ -32,27 +32,25 @@ export async function stopReplay(
 ): Promise<StopReplayResult> {
   const run = executionOf(detail);
   const failed = detail.status === 'FAILED';
+  const planOf = () => storage.getJson<ReplayPlan>(bucket, replayKeys.plan(run.name));
   const error = failed && detail.error ? { Error: detail.error, Cause: detail.cause ?? '' } : undefined;
   const answer = (next: StopReplayResult['next'], begun = 0, underWay = 0): StopReplayResult => ({
     next,
     shards: { begun, underWay },
     summarize: { run, ...(error ? { error } : {}) },
   });
-  if (failed && (await isSettled(storage, bucket, run.name))) return answer('nothing');
+  if (failed) {
+    if (await isSettled(storage, bucket, run.name)) return answer('nothing');
+    const planned = (await planOf())?.shards.length;
+    const { begun, over } = await shardsUnderWay(storage, bucket, run.name, now());
+    // All was sent, and only the summary failed: with the order, what the judge and MLflow still owe could not be had.
+    if (over === planned) return answer('summarize', begun);
+  }
   // First of all: from here on, no shard begins.
   await putMark(storage, bucket, run.name, detail.status);
-  const plan = await storage.getJson<ReplayPlan>(bucket, replayKeys.plan(run.name));
-  if (plan?.outcome !== 'planned') return answer('nothing');
+  if ((await planOf())?.outcome !== 'planned') return answer('nothing');
   const { begun, underWay } = await shardsUnderWay(storage, bucket, run.name, now());
   return answer(underWay > 0 ? 'wait' : 'summarize', begun, underWay);
-}
-
-function executionOf({ executionArn, startDate }: EndedExecution['detail']): ReplayExecution {
-  return {
-    name: executionArn.slice(executionArn.lastIndexOf(':') + 1),
-    arn: executionArn,
-    startTime: startDate === undefined ? '' : new Date(startDate).toISOString(),
-  };
 }
 
 /** Nothing was planned, or what was planned has its results. */
@@ -74,12 +72,12 @@ async function shardsUnderWay(
   bucket: string,
   run: string,
   nowMs: number,
-): Promise<{ begun: number; underWay: number }> {
-  const ended = new Set<number>();
+): Promise<{ begun: number; over: number; underWay: number }> {
+  const over = new Set<number>();
   const shards = replayKeys.shardsPrefix(run);
   for await (const { key } of storage.list(bucket, shards)) {
     const [shard = '', name = ''] = key.slice(shards.length).split('/');
-    if (name === SHARD_FILES.result || name === SHARD_FILES.failure) ended.add(Number(shard));
+    if (name === SHARD_FILES.result || name === SHARD_FILES.failure) over.add(Number(shard));
   }
   let begun = 0;
   let underWay = 0;
@@ -87,7 +85,9 @@ async function shardsUnderWay(
   for await (const { key, lastModifiedMs } of storage.list(bucket, claims)) {
     begun++;
     const shard = Number.parseInt(key.slice(claims.length), 10);
-    if (!ended.has(shard) && nowMs < lastModifiedMs + CLAIM_LIMIT_MS) underWay++;
+    if (over.has(shard)) continue;
+    if (nowMs < lastModifiedMs + CLAIM_LIMIT_MS) underWay++;
+    else over.add(shard);
   }
-  return { begun, underWay };
+  return { begun, over: over.size, underWay };
 }

@@ -8,6 +8,7 @@ import { withRetries } from '../../mlflow/retry.ts';
 
 const runSchema = z.object({
   info: z.object({ run_id: z.string(), artifact_uri: z.string(), status: z.string() }),
+  data: z.object({ tags: z.array(z.object({ key: z.string(), value: z.string() })).default([]) }).default({ tags: [] }),
 });
 const runReply = z.object({ run: runSchema });
 const searchReply = z.object({ runs: z.array(runSchema).default([]) });
@@ -19,6 +20,10 @@ const PARAMS_A_BATCH = 100;
 const MAX_PARAM_CHARS = 6000;
 /** A larger file takes minutes and the server's memory; what is left out is said. */
 export const MAX_FILE_BYTES = 64 * 1024 * 1024;
+/** Why a run is not what it should be, for whoever finds it in MLflow. */
+export const FAILURE_TAG = 'replay_error';
+/** MLflow takes 5,000 characters, servers of some years ago as many. */
+const MAX_TAG_CHARS = 5000;
 /** Bound of one link request. */
 const LINKS_A_REQUEST = 100;
 
@@ -37,6 +42,8 @@ export interface RunContent {
 export interface MlflowRun {
   runId: string;
   artifactUri: string;
+  /** MLflow's own, such as `RUNNING`. */
+  status: string;
 }
 
 const pairs = (values: Record<string, string>): { key: string; value: string }[] =>
@@ -47,7 +54,23 @@ type NewRun = Pick<RunContent, 'name' | 'startMs' | 'tags'>;
 const runOf = ({ info }: z.infer<typeof runSchema>): MlflowRun => ({
   runId: info.run_id,
   artifactUri: info.artifact_uri,
+  status: info.status,
 });
+
+/** @param tags their values hold no double quote */
+const searchOf = (experimentId: string, tags: Record<string, string>) =>
+  ({
+    method: 'POST',
+    path: '/api/2.0/mlflow/runs/search',
+    json: {
+      experiment_ids: [experimentId],
+      filter: Object.entries(tags)
+        .map(([key, value]) => `tags.\`${key}\` = "${value}"`)
+        .join(' and '),
+      max_results: 1,
+      order_by: ['attributes.start_time ASC'],
+    },
+  }) as const;
 
 /** Once, not repeated: a run that was made twice would be two runs. */
 export async function createRun(
@@ -67,14 +90,7 @@ export async function createRun(
  * @param tags their values hold no double quote
  */
 export async function findOrCreateRun(rest: MlflowRest, experimentId: string, run: NewRun): Promise<MlflowRun> {
-  const filter = Object.entries(run.tags)
-    .map(([key, value]) => `tags.\`${key}\` = "${value}"`)
-    .join(' and ');
-  const search = {
-    method: 'POST',
-    path: '/api/2.0/mlflow/runs/search',
-    json: { experiment_ids: [experimentId], filter, max_results: 1, order_by: ['attributes.start_time ASC'] },
-  } as const;
+  const search = searchOf(experimentId, run.tags);
   // After an attempt of which nothing is known it is looked for again, before it is made again.
   return withRetries(rest.retry, async () => {
     const found = (await rest.once(search, searchReply)).runs[0];
@@ -85,6 +101,16 @@ export async function findOrCreateRun(rest: MlflowRest, experimentId: string, ru
     }
     return runOf(found);
   });
+}
+
+/** The run that carries all of these tags, if there is one. @param tags their values hold no double quote */
+export async function findRun(
+  rest: MlflowRest,
+  experimentId: string,
+  tags: Record<string, string>,
+): Promise<MlflowRun | undefined> {
+  const [found] = (await rest.repeat(searchOf(experimentId, tags), searchReply)).runs;
+  return found && runOf(found);
 }
 
 /** @throws MlflowRefusedError when there is no such run any more */
@@ -144,6 +170,31 @@ export async function endRun(
 ): Promise<void> {
   const json = { run_id: runId, status, end_time: Math.round(endMs) };
   await rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/runs/update', json }, anyReply);
+}
+
+/**
+ * Says on the run why it is not what it should be, or takes back what was said before.
+ *
+ * @param why `undefined`: all is well
+ */
+export async function tellFailure(
+  rest: MlflowRest,
+  { runId }: Pick<MlflowRun, 'runId'>,
+  why: string | undefined,
+): Promise<void> {
+  if (why !== undefined) {
+    const json = { run_id: runId, key: FAILURE_TAG, value: why.slice(0, MAX_TAG_CHARS) };
+    await rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/runs/set-tag', json }, anyReply);
+    return;
+  }
+  const get = { method: 'GET', path: '/api/2.0/mlflow/runs/get', query: { run_id: runId } } as const;
+  // A tag that is not there cannot be deleted: it is looked for first, and again after an attempt of which nothing is known.
+  await withRetries(rest.retry, async () => {
+    const { tags } = (await rest.once(get, runReply)).run.data;
+    if (!tags.some(({ key }) => key === FAILURE_TAG)) return;
+    const json = { run_id: runId, key: FAILURE_TAG };
+    await rest.once({ method: 'POST', path: '/api/2.0/mlflow/runs/delete-tag', json }, anyReply);
+  });
 }
 
 const CONTENT_TYPES: Record<string, string> = {

@@ -6,8 +6,9 @@ import { requireKnownPrice } from '../../../judge/prices.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
 import { findExperiment } from '../../../mlflow/experiments.ts';
 import type { ReplayExecution } from '../../../replay-contract.ts';
-import { endRun, findOrCreateRun } from '../../publish/mlflow-run.ts';
+import { endRun, findOrCreateRun, tellFailure } from '../../publish/mlflow-run.ts';
 import type { PlannedJudge, PlannedMlflow } from '../plan.ts';
+import { replaysExperiment, runTags } from '../run-tags.ts';
 import type { ReplayJob } from './input.ts';
 
 export interface EvaluationPorts {
@@ -40,7 +41,7 @@ export interface MlflowPlace {
   /** Finds or makes the run; a planning that is tried again does not make a second one. */
   openRun(execution: ReplayExecution, startMs: number): Promise<PlannedMlflow>;
   /** For a planning that fails after all: no run stays open. */
-  giveUp(planned: PlannedMlflow, status: 'FAILED' | 'KILLED', endMs: number): Promise<void>;
+  giveUp(planned: PlannedMlflow, status: 'FAILED' | 'KILLED', why: string, endMs: number): Promise<void>;
 }
 
 /** @throws what MLflow's client throws when it cannot be reached, or refuses the experiment */
@@ -54,21 +55,18 @@ export async function findMlflowPlace(
   const { rest } = client;
   // A server that is too old for traces is known here too, not after the last request.
   await client.capabilities();
-  const experiment = await client.resolveExperiment(wanted.experiment ?? `${captures}-replays`);
+  const experiment = await client.resolveExperiment(replaysExperiment(wanted.experiment, captures));
   const capturesExperimentId = (await findExperiment(rest, captures))?.id;
   return {
     capturesExperimentId,
-    openRun: async ({ name, arn }, startMs) => {
-      const tags = {
-        replay_run: name,
-        // Another stack's executions may have the same name.
-        replay_execution: arn,
-        'mlflow.source.name': arn,
-        'mlflow.source.type': 'JOB',
-      };
-      const { runId } = await findOrCreateRun(rest, experiment.id, { name, startMs, tags });
+    openRun: async (execution, startMs) => {
+      const { name } = execution;
+      const { runId } = await findOrCreateRun(rest, experiment.id, { name, startMs, tags: runTags(execution) });
       return { experiment, runId, ...(capturesExperimentId === undefined ? {} : { capturesExperimentId }) };
     },
-    giveUp: ({ runId }, status, endMs) => endRun(rest, { runId }, { status, endMs }),
+    giveUp: async ({ runId }, status, why, endMs) => {
+      await tellFailure(rest, { runId }, why);
+      await endRun(rest, { runId }, { status, endMs });
+    },
   };
 }

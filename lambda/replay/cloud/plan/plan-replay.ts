@@ -1,5 +1,5 @@
 /** PlanReplay: what is to be sent when, and by which shard. */
-import { PermanentError } from '../../../common/errors.ts';
+import { PermanentError, toNamedError } from '../../../common/errors.ts';
 import type { Storage } from '../../../common/storage.ts';
 import {
   type ReplayPlanRequest,
@@ -83,8 +83,9 @@ export async function planReplay(
     return { outcome: plan.outcome, manifest, shards: shards.length, evaluate };
   } catch (error) {
     // What stopped the planning is what matters. One that is tried again takes the run up again.
-    const status = error instanceof Error && error.name === 'ReplayStopped' ? 'KILLED' : 'FAILED';
-    if (mlflow) await place?.giveUp(mlflow, status, now()).catch(() => {});
+    const { name, message } = toNamedError(error);
+    const status = name === 'ReplayStopped' ? 'KILLED' : 'FAILED';
+    if (mlflow) await place?.giveUp(mlflow, status, `${name}: ${message}`, now()).catch(() => {});
     throw error;
   } finally {
     await captures?.index.dispose();

@@ -9,9 +9,7 @@ import type { RunClock } from '../../clock.ts';
 import { REPLIES_FILE } from '../../compare/replies-file.ts';
 import { CapturedReplies } from '../../compare/with-captured.ts';
 import type { Measured } from '../../measure/measure.ts';
-import type { RunStatsJson } from '../../measure/run-stats.ts';
 import { SPOOL_FILE, TraceSpool, traceNameOf } from '../../publish/spool.ts';
-import type { CollectorJson } from '../../report/collector.ts';
 import type { PreparedRequest } from '../../request/prepared.ts';
 import { payloadJson } from '../../results/inputs.ts';
 import { LineWriter } from '../../results/line-writer.ts';
@@ -19,33 +17,7 @@ import { FILES, ResultSet } from '../../results/result-set.ts';
 import { SHARD_FILES } from '../keys.ts';
 import type { ReplayPlan, ShardPlan } from '../plan.ts';
 import { targetFacts } from '../target-facts.ts';
-
-export interface ShardFigures {
-  shard: number;
-  /** Epoch ms. */
-  beganAtMs: number;
-  endedAtMs: number;
-  /** How much later than scheduled it began. */
-  lateMs: number;
-  /** Of the schedule: `sent`, `unsent` and what was skipped add up to the requests of its plan. */
-  sent: number;
-  unsent: number;
-  /** Whether the replay was stopped before all was sent and answered. */
-  stopped: boolean;
-  /** Most connections at one time, and those that could not be opened ahead of their requests. */
-  maxConnections: number;
-  warmFailures: number;
-}
-
-export interface ShardResult extends ShardFigures {
-  skipped: Record<string, number>;
-  /** Requests whose captures could not be read any more; they are among the skipped. */
-  unread: number;
-  stats: RunStatsJson;
-  warmup: RunStatsJson;
-  slices: Record<string, RunStatsJson>;
-  report: CollectorJson;
-}
+import type { ShardFigures, ShardResult } from './shard-result.ts';
 
 /** Reasons of skipped lines that come from the line itself; all others mean that it could not be read. */
 const UNREAD = /^(Capture|Storage|Bucket|Credentials)/;

@@ -1,4 +1,5 @@
 /** Takes in what the shards measured, and says which of them are missing something. */
+import { toNamedError } from '../../../common/errors.ts';
 import type { ObjectFacts, Storage } from '../../../common/storage.ts';
 import { replayKeys } from '../../../replay-contract.ts';
 import { RunStats } from '../../measure/run-stats.ts';
@@ -7,7 +8,7 @@ import type { MeasuredRun } from '../../results/result-set.ts';
 import { TimeSlices } from '../../results/time-slices.ts';
 import { SHARD_FILES } from '../keys.ts';
 import type { ReplayPlan } from '../plan.ts';
-import type { ShardResult } from '../shard/shard-results.ts';
+import { parseShardResult, type ShardResult } from '../shard/shard-result.ts';
 import { type StopMark, stopMark } from '../stop.ts';
 
 /** A shard of which nothing is known. */
@@ -16,7 +17,12 @@ export interface LostShard {
   requests: number;
   /** It may have sent some or all of its requests. */
   claimed: boolean;
-  failure?: { name: string; message: string };
+  failure?: NamedFailure;
+}
+
+interface NamedFailure {
+  name: string;
+  message: string;
 }
 
 /** A shard that did not begin because the replay was stopped. */
@@ -94,11 +100,18 @@ export async function collectShards(storage: Storage, bucket: string, plan: Repl
     warmFailures: 0,
     files: new Map(),
   };
-  const resultOf = (shard: number): Promise<ShardResult | undefined> => {
+  const resultOf = async (shard: number): Promise<ShardResult | NamedFailure | undefined> => {
+    if (!objects.get(shard)?.has(SHARD_FILES.result)) return undefined;
     const key = `${replayKeys.shardPrefix(run, shard)}${SHARD_FILES.result}`;
-    return objects.get(shard)?.has(SHARD_FILES.result) ? storage.getJson(bucket, key) : Promise.resolve(undefined);
+    const stored = await storage.getText(bucket, key);
+    try {
+      return stored && parseShardResult(stored.text, `s3://${bucket}/${key}`);
+    } catch (error) {
+      // One object that is damaged is no reason to show nothing of all the others.
+      return toNamedError(error);
+    }
   };
-  const ahead: Promise<ShardResult | undefined>[] = [];
+  const ahead: ReturnType<typeof resultOf>[] = [];
   let asked = 0;
   for (const { shard, requests } of shards) {
     for (; asked < shards.length && ahead.length < RESULTS_AHEAD; asked++) {
@@ -109,13 +122,10 @@ export async function collectShards(storage: Storage, bucket: string, plan: Repl
     }
     const result = await ahead.shift();
     const files = objects.get(shard);
-    if (!result) {
-      const failure = files?.has(SHARD_FILES.failure)
-        ? await storage.getJson<{ name: string; message: string }>(
-            bucket,
-            `${replayKeys.shardPrefix(run, shard)}${SHARD_FILES.failure}`,
-          )
-        : undefined;
+    if (!result || 'message' in result) {
+      const key = `${replayKeys.shardPrefix(run, shard)}${SHARD_FILES.failure}`;
+      const stored = files?.has(SHARD_FILES.failure) ? storage.getJson<NamedFailure>(bucket, key) : undefined;
+      const failure = result ?? (await stored);
       if (stop && !failure && !claimed.has(shard)) {
         found.notBegun.push({ shard, requests });
         found.unsent += requests;

@@ -19,6 +19,7 @@ import { SHARD_FILES } from '../keys.ts';
 import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from '../limits.ts';
 import type { ReplayPlan } from '../plan.ts';
 import type { ReplayPublication } from '../publish-replay.ts';
+import { causeOf, raisedText } from '../raised.ts';
 import { targetFacts } from '../target-facts.ts';
 import { type Collected, collectShards } from './collect.ts';
 import { type CollectedEvaluations, collectEvaluations } from './collect-evaluations.ts';
@@ -31,7 +32,7 @@ import {
   mergeReplies,
   mergeSkipped,
 } from './merge-files.ts';
-import { type Failure, failureOf, missing, notEvaluated, remarks } from './verdict.ts';
+import { type Failure, failureOf, missing, notEvaluated, remarks, wasStopped } from './verdict.ts';
 
 export interface SummarizeDependencies {
   storage: Storage;
@@ -86,17 +87,16 @@ function publicationOf(
   failure: Failure | undefined,
 ): ReplayPublication | undefined {
   if (!plan.mlflow) return undefined;
-  // Also when all was sent by then, and not yet evaluated.
-  const wasStopped = collected.wasCancelled || (collected.stop && evaluations.unevaluated.length > 0);
   return {
     mlflow: plan.mlflow,
     content: {
       endMs: collected.endMs,
       atMs: Date.now(),
-      status: wasStopped ? 'KILLED' : failure ? 'FAILED' : 'FINISHED',
+      status: wasStopped(collected, evaluations) ? 'KILLED' : failure ? 'FAILED' : 'FINISHED',
       metrics: metricsOf(collected.stats, isScheduled(plan), comparison?.quality),
       params: paramsOf(targetFacts(plan.target), plan.options),
     },
+    ...(failure ? { failure: raisedText({ Error: failure.error, Cause: failure.cause }) } : {}),
   };
 }
 

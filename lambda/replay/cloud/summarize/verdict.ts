@@ -101,6 +101,15 @@ export function remarks(
   return lines;
 }
 
+/**
+ * Whether an order to stop has kept back or cut anything, or left replies without their evaluation: one that comes after all
+ * that changes nothing.
+ */
+export const wasStopped = (
+  { stop, wasCancelled }: Pick<Collected, 'stop' | 'wasCancelled'>,
+  { unevaluated }: Pick<CollectedEvaluations, 'unevaluated'>,
+): boolean => stop !== undefined && (wasCancelled || unevaluated.length > 0);
+
 /** @returns why the execution has to fail, if it does */
 export function failureOf(
   plan: ReplayPlan,
@@ -110,9 +119,9 @@ export function failureOf(
 ): Failure | undefined {
   const gone = missing(collected);
   const map = error?.Error ? `${error.Error}: ${error.Cause}` : undefined;
-  const { stop, wasCancelled } = collected;
+  const { stop } = collected;
   const notJudged = notEvaluated(evaluations);
-  if (stop && (wasCancelled || notJudged.length > 0)) {
+  if (stop && wasStopped(collected, evaluations)) {
     const stopped = `The replay was stopped at ${new Date(stop.atMs).toISOString()}`;
     const rest = [...gone, ...notJudged, ...(map ? [map] : [])];
     return { error: 'ReplayCancelled', cause: [stopped, ...rest].join('; ') };

@@ -2,7 +2,7 @@ import { newProgress } from '../../../../lambda/replay/cloud/evaluate/progress.t
 import type { ReplayPlan } from '../../../../lambda/replay/cloud/plan.ts';
 import { claimShard } from '../../../../lambda/replay/cloud/shard/claim.ts';
 import { shardSeed } from '../../../../lambda/replay/cloud/shard/shard.ts';
-import type { ShardResult } from '../../../../lambda/replay/cloud/shard/shard-results.ts';
+import type { ShardResult } from '../../../../lambda/replay/cloud/shard/shard-result.ts';
 import { type Collected, collectShards } from '../../../../lambda/replay/cloud/summarize/collect.ts';
 import { collectEvaluations, nothingEvaluated } from '../../../../lambda/replay/cloud/summarize/collect-evaluations.ts';
 import { failureOf, missing, remarks } from '../../../../lambda/replay/cloud/summarize/verdict.ts';
@@ -146,6 +146,38 @@ describe('what is missing', () => {
     expect(failureOf(planned, collected, nothingEvaluated(), { Error: 'States.X', Cause: 'y' })).toEqual({
       error: 'ReplayIncomplete',
       cause: expect.stringMatching(/^2 shards .*; States\.X: y$/),
+    });
+  });
+
+  test('a result that is none is that of a lost shard, with what is wrong and where; the others are shown', async () => {
+    const memory = new MemoryStorage();
+    const keyOf = (shard: number) => `${replayKeys.shardPrefix(RUN, shard)}result.json`;
+    store(memory, result(0, statsOf([5, 6])));
+    memory.put(keyOf(1), '{"shard":1,');
+    memory.put(keyOf(2), { ...result(2, statsOf([7])), sent: 'one' });
+    memory.put(replayKeys.claim(RUN, 1), {});
+    const collected = await collect(memory, plan([2, 1, 1]));
+    expect(collected).toMatchObject({ sent: 2, stats: { succeeded: 2 } });
+    const invalid = (where: string, got: RegExp) => ({
+      name: 'ShardResultInvalid',
+      message: expect.stringMatching(new RegExp(`got: ${got.source}.*where: s3://w/${where}`)),
+    });
+    expect(collected.lost).toEqual([
+      { shard: 1, requests: 1, claimed: true, failure: invalid(keyOf(1), /\{"shard":1,/) },
+      { shard: 2, requests: 1, claimed: false, failure: invalid(keyOf(2), /.*expected number.*at sent/) },
+    ]);
+  });
+
+  test('results that an earlier version has written, without what was cancelled on purpose, have a rate of errors', async () => {
+    const memory = new MemoryStorage();
+    const { cancelledOnPurpose: _, ...before } = statsOf([5], 3);
+    store(memory, result(0, before as RunStatsJson, { slices: { 0: before as RunStatsJson } }));
+    const planned = plan([4], { maxErrorRate: 74 });
+    const collected = await collect(memory, planned);
+    expect(collected.stats.cancelledOnPurpose).toBe(0);
+    expect(failureOf(planned, collected, nothingEvaluated(), undefined)).toEqual({
+      error: 'ReplayErrorRate',
+      cause: expect.stringMatching(/^3 of 4 requests failed \(75\.00%\)/),
     });
   });
 

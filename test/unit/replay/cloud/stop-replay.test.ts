@@ -17,7 +17,8 @@ const event = (more: Partial<EndedExecution['detail']> = {}): EndedExecution => 
   detail: { executionArn: ARN, status: 'ABORTED', startDate: NOW - 5 * MINUTE_MS, ...more },
 });
 const stop = (one = event()) => stopReplay(one, { storage: memory.storage, workBucket: 'w', now: () => NOW });
-const planned = (outcome: ReplayPlan['outcome'] = 'planned') => memory.put(replayKeys.plan(RUN), { run: RUN, outcome });
+const planned = (outcome: ReplayPlan['outcome'] = 'planned') =>
+  memory.put(replayKeys.plan(RUN), { run: RUN, outcome, shards: [{ shard: 0 }, { shard: 1 }, { shard: 2 }] });
 function claimed(shard: number, minutesAgo = 1): void {
   memory.put(replayKeys.claim(RUN, shard), {});
   memory.writtenMs.set(replayKeys.claim(RUN, shard), NOW - minutesAgo * MINUTE_MS);
@@ -95,6 +96,20 @@ describe('an execution that failed', () => {
       summarize: { run, error: { Error: 'States.Runtime', Cause: 'too much' } },
     });
     expect(hasMark()).toBe(true);
+  });
+
+  test('without results, though all its shards have ended, is summarised again: an order would keep back the judge', async () => {
+    planned();
+    for (const shard of [0, 1]) claimed(shard);
+    left(0, 'result.json');
+    claimed(1, 16);
+    expect(await stop(failed)).toMatchObject({ next: 'summarize' });
+    expect(hasMark()).toBe(true);
+    memory.objects.delete(replayKeys.stop(RUN));
+    // One that failed before its claim.
+    left(2, 'failure.json');
+    expect(await stop(failed)).toMatchObject({ next: 'summarize', shards: { begun: 2, underWay: 0 } });
+    expect(hasMark()).toBe(false);
   });
 
   test('one that was aborted is summarised again: it may have been stopped in the middle of that', async () => {
