@@ -19,7 +19,7 @@ import { SHARD_FILES } from '../keys.ts';
 import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from '../limits.ts';
 import type { ReplayPlan } from '../plan.ts';
 import type { ReplayPublication } from '../publish-replay.ts';
-import { causeOf, raisedText } from '../raised.ts';
+import { raisedText } from '../raised.ts';
 import { targetFacts } from '../target-facts.ts';
 import { type Collected, collectShards } from './collect.ts';
 import { type CollectedEvaluations, collectEvaluations } from './collect-evaluations.ts';
