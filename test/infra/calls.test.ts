@@ -1,0 +1,142 @@
+/**
+ * Every call that a function can make to AWS is one that its role allows, and nothing is allowed that no call needs. The
+ * calls are read from the bundles: what the bundler has left of the SDK is what the code can reach. Which objects, tables
+ * and models the permissions are for, the tests of the policies say; that they suffice, those with policies enforced.
+ */
+import { build } from 'esbuild';
+import { flattened, policiesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
+
+/** What IAM asks about for each call, from AWS's Service Authorization Reference. */
+const ACTIONS: Record<string, string> = {
+  AbortMultipartUploadCommand: 's3:AbortMultipartUpload',
+  CompleteMultipartUploadCommand: 's3:PutObject',
+  ConverseCommand: 'bedrock:InvokeModel',
+  CreateModelInvocationJobCommand: 'bedrock:CreateModelInvocationJob',
+  CreateMultipartUploadCommand: 's3:PutObject',
+  DescribeExecutionCommand: 'states:DescribeExecution',
+  GetFoundationModelCommand: 'bedrock:GetFoundationModel',
+  GetInferenceProfileCommand: 'bedrock:GetInferenceProfile',
+  GetItemCommand: 'dynamodb:GetItem',
+  GetModelInvocationJobCommand: 'bedrock:GetModelInvocationJob',
+  GetObjectCommand: 's3:GetObject',
+  GetSecretValueCommand: 'secretsmanager:GetSecretValue',
+  HeadObjectCommand: 's3:GetObject',
+  InvokeEndpointCommand: 'sagemaker:InvokeEndpoint',
+  ListObjectsV2Command: 's3:ListBucket',
+  PutObjectCommand: 's3:PutObject',
+  UpdateItemCommand: 'dynamodb:UpdateItem',
+  UploadPartCommand: 's3:PutObject',
+};
+
+/** Parts of the SDK that nothing here uses: other credentials than a function's, waiters, an upload's tags. */
+const UNUSED = [
+  'AssumeRoleCommand',
+  'AssumeRoleWithWebIdentityCommand',
+  'CreateOAuth2TokenCommand',
+  'CreateTokenCommand',
+  'GetRoleCredentialsCommand',
+  'HeadBucketCommand',
+  'PutObjectTaggingCommand',
+];
+
+/** What is asked about besides the call itself, and calls that are not made by the SDK. */
+const BESIDE: Record<string, string> = {
+  'bedrock:ApplyGuardrail': 'Converse with a guardrail',
+  'iam:PassRole': 'CreateModelInvocationJob',
+  'kms:Decrypt': 'GetObject of an encrypted capture',
+  's3:GetObjectVersion': 'GetObject with a version',
+  'sagemaker-mlflow:*': 'MLflow’s REST client',
+  'sagemaker:CallMlflowAppApi': 'MLflow’s REST client',
+};
+/** The replay's own HTTP client. */
+const SENDER = ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'];
+
+const secret = (name: string): string => `arn:aws:secretsmanager:eu-west-1:123456789012:secret:${name}-AbCdEf`;
+const managed = (kind: string) => `arn:aws:sagemaker:eu-west-1:123456789012:${kind}`;
+
+/** Settings that together give every permission there is. */
+const VARIANTS: Record<string, string>[] = [
+  { MLFLOW_SECRET_ARN: secret('mlflow') },
+  { MLFLOW_TRACKING_URI: managed('mlflow-app/app-ABC123'), MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow' },
+  {
+    MLFLOW_TRACKING_URI: managed('mlflow-tracking-server/mine'),
+    MLFLOW_ARTIFACT_BUCKET: 'artifacts',
+    DATA_CAPTURE_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd',
+    BEDROCK_GUARDRAIL_ID: 'gr1234',
+    BEDROCK_GUARDRAIL_VERSION: '2',
+    REPLAY_ENDPOINT_NAMES: 'v2',
+    REPLAY_INFERENCE_COMPONENT_NAMES: 'part',
+    REPLAY_HEADERS_SECRET_ARN: secret('replay'),
+  },
+  { BEDROCK_MODEL_ID: 'sagemaker:/my-judge', EVALUATION_BUDGET_USD: '0' },
+  { BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_SECRET_ARN: secret('judge'), EVALUATION_BUDGET_USD: '0' },
+];
+const templates = VARIANTS.map((settings) => templateOf(settings));
+
+/** The function's construct, and its folder under `lambda/`. */
+const FOLDERS: Record<string, string> = {
+  PlanCaptures: 'plan-captures',
+  LogTraces: 'log-traces',
+  EvaluateTraces: 'evaluate-traces',
+  JudgeBatch: 'judge-batch',
+  SummarizeRun: 'summarize-run',
+  ReplayPlan: 'plan-replay',
+  ReplayShard: 'replay-shard',
+  ReplayEvaluation: 'evaluate-replay',
+  ReplaySummary: 'summarize-replay',
+  ReplayPublication: 'publish-replay',
+  ReplayStop: 'stop-replay',
+};
+
+it('these are all functions', () => {
+  const [template] = templates;
+  if (template === undefined) throw new Error('No template');
+  const functions = Object.entries(resourcesOfType(template, 'AWS::Lambda::Function')).flatMap(
+    ([id, { Properties }]) => (id.startsWith('BucketNotificationsHandler') ? [] : [[id, flattened(Properties.Role)]]),
+  );
+  expect(functions).toEqual(Object.keys(FOLDERS).map((step) => [`${step}Function`, `<${step}Role.Arn>`]));
+});
+
+/** Names of the SDK's commands that a handler's bundle can make. */
+async function commandsOf(folder: string): Promise<string[]> {
+  const { outputFiles } = await build({
+    entryPoints: [`lambda/${folder}/handler.ts`],
+    bundle: true,
+    write: false,
+    format: 'esm',
+    platform: 'node',
+    target: 'node24',
+    mainFields: ['module', 'main'],
+    logLevel: 'error',
+  });
+  const made = outputFiles.flatMap(({ text }) => [...text.matchAll(/\bnew (?:\w+\.)?([A-Z]\w*?Command)\d*\(/g)]);
+  return [...new Set(made.map(([, name = '']) => name))].toSorted();
+}
+
+function allowedTo(step: string): Set<string> {
+  const lines = templates.flatMap((template) => policiesOf(template)[`${step}Role`] ?? []);
+  return new Set(lines.flatMap(([actions]) => actions).filter((action) => !action.startsWith('logs:')));
+}
+
+describe.each(Object.entries(FOLDERS))('%s', (step, folder) => {
+  let commands: string[];
+  beforeAll(async () => {
+    commands = (await commandsOf(folder)).filter((command) => !UNUSED.includes(command));
+  });
+
+  it('makes calls of which it is known what they need', () => {
+    expect(commands).not.toEqual([]);
+    expect(commands.filter((command) => ACTIONS[command] === undefined)).toEqual([]);
+  });
+
+  it('may make each of them', () => {
+    const allowed = allowedTo(step);
+    expect(commands.filter((command) => !allowed.has(ACTIONS[command] ?? ''))).toEqual([]);
+  });
+
+  it('may do nothing else', () => {
+    const needed = new Set(commands.map((command) => ACTIONS[command]));
+    const beside = [...Object.keys(BESIDE), ...(step === 'ReplayShard' ? SENDER : [])];
+    expect([...allowedTo(step)].filter((action) => !needed.has(action) && !beside.includes(action))).toEqual([]);
+  });
+});
