@@ -2,7 +2,8 @@
  * The functions of a replay in the cloud against the bounds that `limits.ts` plans with: ReplayShard at the rate a shard
  * is given at most and as fast as it goes, SummarizeReplay over the files of many shards, PlanReplay over an hour of captures.
  *
- * `--only=shard`, `--only=summary`, `--only=plan`; `--records N` of each of the ten shards that are merged.
+ * `--only=bursts`, `--only=shard`, `--only=summary`, `--only=plan`; `--no-bare` leaves the yardstick of the bursts out;
+ * `--records N` of each of the ten shards that are merged.
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,7 +29,7 @@ import { DISTANCE_MS, summarizeRuns } from './replay-support/summary-runs.ts';
 import { numberFlag } from './support/flags.ts';
 import { atLeast, atMost, type BenchResult, type Check, machine, round } from './support/result.ts';
 
-const PARTS = ['shard', 'summary', 'plan'] as const;
+const PARTS = ['bursts', 'shard', 'summary', 'plan'] as const;
 /** Times the rate that a shard is planned with, one after the other until it lags. */
 const FASTER = [4, 6, 8, 10, 12, 16];
 /** Requests of such a run: four seconds of them, as far as the captures go. */
@@ -71,7 +72,8 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
     server = await startServer(functions.directory, { tls: functions.tls });
     await functions.aside(server.process.pid);
     const captures = await putShardCaptures(functions);
-    if (wanted('shard')) await shardPart(functions, server, captures, report, log);
+    if (wanted('bursts')) await burstsPart(functions, server, captures, !flags.includes('--no-bare'), report, log);
+    if (wanted('shard')) await shardPart(functions, server, report, log);
     if (wanted('summary')) {
       await summaryPart(functions, server, numberFlag(flags, 'records', DEFAULT_RECORDS), report, log);
     }
@@ -112,37 +114,42 @@ function addShard(report: Report, name: string, run: ShardRun): void {
   report.ours[`${name}: processor ms a request`] = round(run.cpuMs);
 }
 
-async function shardPart(
+const say = (log: Log, name: string, run: ShardRun): void =>
+  log(
+    `${name}: ${run.arrived.toFixed(0)} requests/s arrived, lateness p99 ${run.latenessP99.toFixed(1)} ms, own lag p99 ${run.ownLagP99.toFixed(1)} ms, ${run.megabytes.toFixed(0)} MB, ${run.connections} connections`,
+  );
+
+/** A full shard as captured times have it: all requests of a second at once. */
+async function burstsPart(
   functions: ReplayFunctions,
   server: Server,
   captures: string,
+  withBare: boolean,
   report: Report,
   log: Log,
 ): Promise<void> {
   await planShard(functions, 'bursts', {});
-  await planShard(functions, 'even', { spreadSameSecond: 'even' });
-  const say = (name: string, run: ShardRun): void =>
-    log(
-      `${name}: ${run.arrived.toFixed(0)} requests/s arrived, lateness p99 ${run.latenessP99.toFixed(1)} ms, own lag p99 ${run.ownLagP99.toFixed(1)} ms, ${run.megabytes.toFixed(0)} MB, ${run.connections} connections`,
-    );
-
   const bursts = await runShard(functions, 'bursts', 'run-bursts', server.url);
   const name = `${MAX_PER_SECOND}/s in bursts for ${SHARD.seconds} s`;
-  say(name, bursts);
+  say(log, name, bursts);
   addShard(report, name, bursts);
   report.ours['files stored, MB/s'] = round(bursts.storedBytes / 1e6 / bursts.storeSeconds);
+  report.checks.push(
+    atMost(`${name}: own lag p99, ms`, bursts.ownLagP99, MAX_PER_SECOND * BURST_MS_A_REQUEST),
+    memoryCheck(name, bursts.megabytes),
+  );
+  if (!withBare) return;
   const bare = await bareRun(functions, server, captures);
   log(`${name}, bare: lateness p99 ${bare.latenessP99.toFixed(1)} ms`);
   report.peer[`${name}, bare: lateness p99 ms`] = round(bare.latenessP99);
   report.peer[`${name}, bare: latency p50 ms`] = round(bare.latencyP50);
   report.peer[`${name}, bare: MB`] = round(bare.megabytes, 0);
   report.ratio = round(bare.latenessP99 / bursts.latenessP99);
-  report.checks.push(
-    atMost(`${name}: own lag p99, ms`, bursts.ownLagP99, MAX_PER_SECOND * BURST_MS_A_REQUEST),
-    atMost(`${name}: lateness p99 over the bare sender’s`, bursts.latenessP99 / bare.latenessP99, 1),
-    memoryCheck(name, bursts.megabytes),
-  );
+  report.checks.push(atMost(`${name}: lateness p99 over the bare sender’s`, bursts.latenessP99 / bare.latenessP99, 1));
+}
 
+async function shardPart(functions: ReplayFunctions, server: Server, report: Report, log: Log): Promise<void> {
+  await planShard(functions, 'even', { spreadSameSecond: 'even' });
   const ready = await runShard(functions, 'even', 'run-ready', server.url, { requests: MAX_PER_SECOND, leadMs: 0 });
   report.ours['ready after s'] = round(ready.lateMs / 1000);
   report.checks.push(
@@ -153,7 +160,7 @@ async function shardPart(
   for (const faster of FASTER) {
     const requests = Math.min(SHARD.requests, MAX_PER_SECOND * faster * LADDER_SECONDS);
     const run = await runShard(functions, 'even', `run-${faster}`, server.url, { faster, requests });
-    say(`${run.asked}/s, even`, run);
+    say(log, `${run.asked}/s, even`, run);
     if (run.bottleneck !== undefined || run.failed > 0) break;
     most = run.asked;
     report.ours[`${run.asked}/s, even: own lag p99 ms`] = round(run.ownLagP99);
@@ -167,7 +174,7 @@ async function shardPart(
     const requests = MAX_PER_SECOND * SLOW_SECONDS;
     const run = await runShard(functions, 'even', 'run-slow', slow.url, { requests });
     const what = `${MAX_PER_SECOND}/s, replies after ${SLOW_MS / 1000} s`;
-    say(what, run);
+    say(log, what, run);
     addShard(report, what, run);
     report.checks.push(
       atMost(`${what}: failed requests`, run.failed, 0),

@@ -19,6 +19,8 @@ export interface Measured {
 }
 
 const POLL_MS = 100;
+/** All processes are looked through once in so many looks: it takes 2 ms of one of the processors that are measured. */
+const SCAN_EVERY = 7;
 const CLOCK_TICKS = 100;
 const PAGE_BYTES = 4096;
 const BYTES_PER_MEGABYTE = 1e6;
@@ -31,30 +33,57 @@ interface Usage {
   ticks: number;
 }
 
-/** Memory and processor time of a process and its descendants, from /proc. */
-function treeUsage(root: number): Usage {
-  const processes = new Map<number, { parent: number } & Usage>();
-  for (const entry of readdirSync('/proc')) {
-    if (!/^\d+$/.test(entry)) continue;
-    try {
-      const stat = readFileSync(`/proc/${entry}/stat`, 'utf8');
-      // The name, in brackets, may hold spaces.
-      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-      const ticks = Number(fields[11]) + Number(fields[12]);
-      processes.set(Number(entry), { parent: Number(fields[1]), ticks, bytes: Number(fields[21]) * PAGE_BYTES });
-    } catch {
-      // It has ended meanwhile.
+/** A process, from /proc. */
+interface Found extends Usage {
+  parent: number;
+}
+
+function findProcess(pid: number): Found | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The name, in brackets, may hold spaces.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const ticks = Number(fields[11]) + Number(fields[12]);
+    return { parent: Number(fields[1]), ticks, bytes: Number(fields[21]) * PAGE_BYTES };
+  } catch {
+    // It has ended meanwhile.
+    return undefined;
+  }
+}
+
+/** Memory and processor time of a process and its descendants. */
+class ProcessTree {
+  readonly #root: number;
+  #members: number[] = [];
+  #looks = 0;
+
+  constructor(root: number) {
+    this.#root = root;
+  }
+
+  look(): Usage {
+    if (this.#looks++ % SCAN_EVERY === 0) this.#members = this.#scan();
+    const sum: Usage = { bytes: 0, ticks: 0 };
+    for (const pid of this.#members) {
+      const found = findProcess(pid);
+      sum.bytes += found?.bytes ?? 0;
+      sum.ticks += found?.ticks ?? 0;
     }
+    return sum;
   }
-  const sum: Usage = { bytes: 0, ticks: 0 };
-  for (const [pid, found] of processes) {
-    let at: number | undefined = pid;
-    while (at !== undefined && at !== root && at !== 1) at = processes.get(at)?.parent;
-    if (at !== root) continue;
-    sum.bytes += found.bytes;
-    sum.ticks += found.ticks;
+
+  #scan(): number[] {
+    const parents = new Map<number, number>();
+    for (const entry of readdirSync('/proc')) {
+      const found = /^\d+$/.test(entry) ? findProcess(Number(entry)) : undefined;
+      if (found) parents.set(Number(entry), found.parent);
+    }
+    return [...parents.keys()].filter((pid) => {
+      let at: number | undefined = pid;
+      while (at !== undefined && at !== this.#root && at !== 1) at = parents.get(at);
+      return at === this.#root;
+    });
   }
-  return sum;
 }
 
 /** The most memory that one process ever had: between two looks it may have had more than at either. */
@@ -107,8 +136,9 @@ export async function measureRun(
   }
   let bytes = 0;
   let ticks = 0;
+  const tree = new ProcessTree(child.pid ?? 0);
   const poll = setInterval(() => {
-    const usage = treeUsage(child.pid ?? 0);
+    const usage = tree.look();
     bytes = Math.max(bytes, usage.bytes, highWaterMark(child.pid ?? 0));
     ticks = Math.max(ticks, usage.ticks);
   }, POLL_MS);

@@ -11,6 +11,7 @@ import type { PreparedRequest } from './request/prepared.ts';
 import { Preparer } from './request/preparer.ts';
 import { type Completion, Dispatcher } from './send/dispatcher.ts';
 import { Feeder } from './send/feeder.ts';
+import { rehearse } from './send/rehearsal.ts';
 import { Renewer } from './send/renewer.ts';
 import { SlicedQueue } from './send/slices.ts';
 import { Warmer } from './send/warmer.ts';
@@ -109,6 +110,7 @@ export async function runReplay(plan: ReplayPlan, signal?: AbortSignal): Promise
   const preparer = new Preparer({ ...plan, reader, random });
   try {
     if (!plan.pool) await pool.open();
+    if (plan.schedule.timing.kind !== 'concurrency') await rehearse();
     if (plan.warmup > 0) await warmUp(plan, pool, clock, reader, signal);
     return await replay(plan, pool, clock, preparer, signal);
   } finally {
@@ -156,9 +158,14 @@ async function replay(
   fed.catch(() => {});
   await feeding.ready;
   const closedLoop = plan.schedule.timing.kind === 'concurrency';
-  await warmer.beforeStart(firstDueMs, closedLoop ? Math.min(plan.maxConcurrency, dispatcher.queue.length) : undefined);
+  const commonStart = plan.startAtEpochMs === undefined ? undefined : clock.at(plan.startAtEpochMs);
+  await warmer.beforeStart(
+    firstDueMs,
+    commonStart === undefined ? 0 : commonStart + firstDueMs - clock.now(),
+    closedLoop ? dispatcher.queue.length : undefined,
+  );
 
-  startAt = plan.startAtEpochMs === undefined ? clock.now() + START_MARGIN_MS : clock.at(plan.startAtEpochMs);
+  startAt = commonStart ?? clock.now() + START_MARGIN_MS;
   // One that is late begins late and keeps the distances of its requests: sent all together, the overdue ones would be a
   // burst that nobody captured.
   if (plan.startAtEpochMs !== undefined) lateMs = Math.max(0, clock.now() - (startAt + firstDueMs));
@@ -170,7 +177,7 @@ async function replay(
   };
   if (signal?.aborted) stop();
   else signal?.addEventListener('abort', stop, { once: true });
-  warmer.start(elapsed);
+  warmer.start(elapsed, firstDueMs);
   const renewer = new Renewer(dispatcher.queue, plan.target.goodForMs);
   renewer.start();
   dispatcher.start(startAt, lateMs);

@@ -42,9 +42,9 @@ export const WRITTEN_BYTES_PER_MS = 20_000;
 /**
  * Requests a second. Measured: they take a tenth of the processor (0.5 ms each: read, signed, encrypted, recorded) and
  * 170 MB, and six times as many still go out in time (own lag p99 below 10 ms at 1,200 a second). What bounds it are bursts,
- * since captured times have whole seconds: of 200 requests that are due at the same moment the last goes out 15 ms later in
- * one run and 76 in another (the report says then that the client was the bottleneck; `spreadSameSecond` spreads them); and
- * the 1,024 file descriptors: at 200 a second `MAX_CONNECTIONS` are replies that take 4 s.
+ * since captured times have whole seconds: of 200 requests that are due at the same moment the last goes out 9 ms later
+ * (`spreadSameSecond` spreads them); and the 1,024 file descriptors: at 200 a second `MAX_CONNECTIONS` are replies that take
+ * 4 s.
  */
 export const MAX_PER_SECOND = 200;
 /**

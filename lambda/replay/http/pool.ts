@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import type { SecureContext } from 'node:tls';
 import { PermanentError } from '../../common/errors.ts';
 import { Connection, type ConnectionOwner, loadTransport, type Origin } from './connection.ts';
 import type { Exchange } from './exchange.ts';
@@ -8,7 +9,7 @@ import type { Exchange } from './exchange.ts';
  * moment a request goes out, and a request is never sent again. The shortest default in wide use is uvicorn's 5 s.
  */
 const IDLE_LIMIT_MS = 4_000;
-/** Taken off the server's own `Keep-Alive: timeout=`, for the same reason. */
+/** Taken off the server's own `Keep-Alive: timeout=`, for the same reason; half of it where it is short. */
 const IDLE_MARGIN_MS = 1_000;
 /** How often the name is looked up again; AWS's endpoints answer with a time to live of a minute. */
 const DNS_REFRESH_MS = 30_000;
@@ -45,6 +46,7 @@ export class ConnectionPool implements ConnectionOwner {
   readonly #all = new Set<Connection>();
   #idleLimitMs = IDLE_LIMIT_MS;
   tlsSession: Buffer | undefined;
+  secureContext: SecureContext | undefined;
   /** Most that were open at one time. */
   maxOpen = 0;
   /** Connections opened ahead that failed to open. */
@@ -62,7 +64,7 @@ export class ConnectionPool implements ConnectionOwner {
    */
   async open(): Promise<void> {
     const { hostname, port } = this.#origin;
-    await loadTransport(this.#origin);
+    this.secureContext = await loadTransport(this.#origin);
     const started = performance.now();
     let addresses: string[];
     try {
@@ -122,6 +124,15 @@ export class ConnectionPool implements ConnectionOwner {
     this.#open(exchange);
   }
 
+  get tls(): boolean {
+    return this.#origin.tls;
+  }
+
+  /** An idle connection is used until then. */
+  get idleLimitMs(): number {
+    return this.#idleLimitMs;
+  }
+
   /** Connections that are open or nearly so, with nothing to do. */
   get spare(): number {
     return this.#idle.length + this.#opening.size;
@@ -134,12 +145,17 @@ export class ConnectionPool implements ConnectionOwner {
     return missing;
   }
 
-  /** Resolves when every connection that was opened ahead is open or has failed. */
-  async warmed(): Promise<void> {
-    while (this.#opening.size > 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  /** Resolves when every connection that was opened ahead is open or has failed, after `atMostMs` in any case. */
+  async warmed(atMostMs: number): Promise<void> {
+    const until = performance.now() + atMostMs;
+    while (this.#opening.size > 0 && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 1));
   }
 
-  /** Closes what has been idle too long, and looks the name up again when it is time. To be called about every second. */
+  /**
+   * Closes what has been idle too long, and looks the name up again when it is time.
+   *
+   * @param now a time to come closes what will have been idle too long by then
+   */
   sweep(now: number = performance.now()): void {
     for (const connection of [...this.#idle]) {
       if (now - connection.idleSince > this.#idleLimitMs) connection.destroy();
@@ -157,7 +173,7 @@ export class ConnectionPool implements ConnectionOwner {
     this.#opening.delete(connection);
     connection.idleIndex = this.#idle.push(connection) - 1;
     const seconds = connection.keepAliveSeconds;
-    if (seconds !== undefined) this.#idleLimitMs = Math.max(0, seconds * 1000 - IDLE_MARGIN_MS);
+    if (seconds !== undefined) this.#idleLimitMs = Math.max(seconds * 500, seconds * 1000 - IDLE_MARGIN_MS);
     if (this.#probe?.connection === connection) this.#probe.settle();
   }
 

@@ -8,6 +8,14 @@ import { RequestQueue } from './request-queue.ts';
 const TIMER_SLACK_MS = 1.2;
 /** After a pause there is credit to wake up earlier: on a busy machine a process that slept gets the processor late. */
 const LONGEST_SLACK_MS = 5;
+/**
+ * A turn over the event loop while waiting: nothing is done for so long, then replies are looked for. Every turn makes
+ * garbage, and so does every look at the time: with many of them the collector is at work when the moment comes.
+ */
+const SPIN_TURN_MS = 0.1;
+/** The processor's own pauses, of 25 ns or more, between two looks at the time. */
+const PAUSES = 100;
+const { pause } = Atomics as unknown as { pause(): void };
 /** Share of the time that may be spent so: at a thousand sends a second it would be all of it, and the target may be on this machine. */
 const SPIN_SHARE = 0.1;
 const MAX_SPIN_CREDIT_MS = 10;
@@ -203,11 +211,22 @@ export class Dispatcher {
       this.#timer = setTimeout(() => this.tick(), 1);
     } else {
       this.#spinning = wait > 0;
-      this.#immediate = setImmediate(() => {
-        this.#immediate = undefined;
-        this.tick();
-      });
+      this.#immediate = setImmediate(this.#turn);
     }
+  }
+
+  /** One for all turns, for the same reason that they are few. */
+  readonly #turn = (): void => {
+    this.#immediate = undefined;
+    if (this.#spinning) this.#spin();
+    this.tick();
+  };
+
+  /** Waits for the next moment, no longer than a turn may take. */
+  #spin(): void {
+    const from = performance.now();
+    const until = from + Math.min(SPIN_TURN_MS, this.slack(from));
+    while (performance.now() < until) for (let i = 0; i < PAUSES; i++) pause();
   }
 
   #end(): void {

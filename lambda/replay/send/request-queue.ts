@@ -58,6 +58,13 @@ export class RequestQueue {
     return this.#items.at(-1)?.dueMs;
   }
 
+  /** Requests that are due until then, those without a time among them. */
+  dueBefore(untilMs: number): number {
+    let at = this.#head;
+    while (at < this.#items.length && !((this.#items[at]?.dueMs ?? 0) > untilMs)) at++;
+    return at - this.#head;
+  }
+
   /**
    * Most requests that are due within any `windowMs`, of those due before `untilMs`: how many connections will be busy at
    * once when a reply takes that long.

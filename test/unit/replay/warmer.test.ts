@@ -2,7 +2,7 @@
 import { type ConnectionNeed, sparesNeeded } from '../../../lambda/replay/send/warmer.ts';
 
 const need = (more: Partial<ConnectionNeed>): number =>
-  sparesNeeded({ peak: 100, inFlight: 0, young: 0, nextMs: 900, latencyMs: 50, limit: 4096, ...more });
+  sparesNeeded({ soon: 0, peak: 100, inFlight: 0, young: 0, limit: 4096, ...more });
 
 test.each<[string, Partial<ConnectionNeed>, number]>([
   ['all of the next burst when nothing is under way', {}, 100],
@@ -10,7 +10,8 @@ test.each<[string, Partial<ConnectionNeed>, number]>([
   ['what a larger one needs more', { inFlight: 60, young: 60 }, 40],
   ['none when more are under way than will be needed', { inFlight: 300, young: 300 }, 0],
   ['all of it while the target stalls: those under way may not come back', { inFlight: 100, young: 0 }, 100],
-  ['all of it when the next is due before replies come', { inFlight: 100, young: 100, nextMs: 20 }, 100],
+  ['all of it when it is due before replies come', { soon: 100, inFlight: 100, young: 100 }, 100],
+  ['of a burst that is half sent the other half, and no second set', { soon: 40, inFlight: 60, young: 60 }, 40],
   ['what the cap on concurrency leaves', { inFlight: 30, limit: 50 }, 20],
   ['none above the cap', { inFlight: 50, limit: 50 }, 0],
 ])('%s', (_, more, spare) => expect(need(more)).toBe(spare));

@@ -1,0 +1,216 @@
+/** When a replay opens its connections, how many, and what becomes of them. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Measured } from '../../lambda/replay/measure/measure.ts';
+import { DEFAULT_OPTIONS } from '../../lambda/replay/options.ts';
+import { indexFor, sendingOf } from '../../lambda/replay/replay.ts';
+import { type Progress, type ReplayOutcome, type ReplayPlan, runReplay } from '../../lambda/replay/run.ts';
+import { rehearse } from '../../lambda/replay/send/rehearsal.ts';
+import { localFiles } from '../../lambda/replay/source/files.ts';
+import { UrlTarget } from '../../lambda/replay/target/url-target.ts';
+import { chatLine, ReplayFolder, type ReplayRecord, replay } from '../helpers/replay.ts';
+
+const BURST = 20;
+const LATENCY_MS = 50;
+/** Connections are opened 1.5 s ahead of their requests; the rest is for two ways of reading the wall clock. */
+const AHEAD_MS = 1_550;
+const ANSWER = JSON.stringify({ choices: [{ index: 0, message: { role: 'assistant', content: 'Fine.' } }] });
+
+/** A server that notes when connections come and what comes on each. */
+class NotingServer {
+  readonly #server: Server;
+  readonly #open = new Set<Socket>();
+  /** Epoch ms. */
+  readonly openedAtMs: number[] = [];
+  /** Of the requests, in the order in which they came. */
+  readonly numbers: number[] = [];
+  most = 0;
+  answering = true;
+
+  constructor() {
+    this.#server = createServer((message, response) => this.#handle(message, response));
+    this.#server.on('connection', (socket: Socket) => {
+      this.openedAtMs.push(Date.now());
+      this.#open.add(socket);
+      this.most = Math.max(this.most, this.#open.size);
+      socket.on('error', () => {});
+      socket.once('close', () => this.#open.delete(socket));
+      this.onConnection(socket);
+    });
+  }
+
+  onConnection: (socket: Socket) => void = () => {};
+
+  #handle(message: IncomingMessage, response: ServerResponse): void {
+    const chunks: Buffer[] = [];
+    message.on('data', (chunk: Buffer) => chunks.push(chunk));
+    message.on('end', () => {
+      this.numbers.push(Number(/#(\d+)/.exec(Buffer.concat(chunks).toString())?.[1]));
+      if (!this.answering) return;
+      setTimeout(() => {
+        response.writeHead(200, { 'content-type': 'application/json', 'content-length': ANSWER.length });
+        response.end(ANSWER);
+      }, LATENCY_MS);
+    });
+  }
+
+  async listen(): Promise<string> {
+    await new Promise<void>((resolve) => {
+      this.#server.listen(0, '127.0.0.1', resolve);
+    });
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  get open(): number {
+    return this.#open.size;
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+}
+
+let folder: ReplayFolder;
+let server: NotingServer;
+let url: string;
+
+beforeEach(async () => {
+  folder = new ReplayFolder();
+  server = new NotingServer();
+  url = await server.listen();
+});
+afterEach(async () => {
+  await server.close();
+  folder.delete();
+});
+
+/** Captures of bursts at these seconds. */
+const bursts = (...seconds: number[]): string =>
+  folder.write(
+    'a.jsonl',
+    seconds.flatMap((second, n) =>
+      Array.from({ length: BURST }, (_, i) => chatLine(`e${n * BURST + i}`, second, `#${n * BURST + i}`)),
+    ),
+  );
+
+const numbersOf = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
+const sorted = (numbers: readonly number[]): number[] => [...numbers].sort((a, b) => a - b);
+const reused = ({ metrics }: ReplayRecord): number | undefined => metrics.http_req_connection_reused?.value;
+
+/** A replay that starts at a time that it is told, as the shards of one do. */
+async function startAt(
+  captures: string,
+  startAtEpochMs: number,
+  signal?: AbortSignal,
+  more: Partial<ReplayPlan> = {},
+): Promise<ReplayOutcome> {
+  const options = { ...DEFAULT_OPTIONS, autoOffset: true };
+  const files = await localFiles(captures);
+  const index = await indexFor(files, options, {}, () => {});
+  return runReplay(
+    {
+      run: 'test-run',
+      files,
+      index,
+      target: new UrlTarget(url),
+      ...sendingOf(options),
+      maxConcurrency: Number.POSITIVE_INFINITY,
+      warmup: 0,
+      keepCaptured: false,
+      onSkipped: () => {},
+      onMeasured: () => {},
+      startAtEpochMs,
+      ...more,
+    },
+    signal,
+  );
+}
+
+const until = async (condition: () => boolean): Promise<void> => {
+  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
+};
+
+describe('connections are open before the requests that need them', () => {
+  test('as many as are due at once', async () => {
+    const { records, outcome } = await replay(bursts(0), url, folder.path, { autoOffset: true });
+    expect(sorted(server.numbers)).toEqual(numbersOf(BURST));
+    expect(records.map(reused)).toEqual(records.map(() => 1));
+    expect([server.most, outcome.maxConnections]).toEqual([BURST, BURST]);
+  });
+
+  test('not more than the cap allows requests', async () => {
+    const { records } = await replay(bursts(0), url, folder.path, { autoOffset: true, maxConcurrency: 3 });
+    expect(records).toHaveLength(BURST);
+    expect(sorted(server.numbers)).toEqual(numbersOf(BURST));
+    expect(server.most).toBe(3);
+  });
+
+  test('not long before a start that is told, when they would be idle for too long', async () => {
+    const startMs = Date.now() + 3_000;
+    const opened: boolean[] = [];
+    const onMeasured = ({ exchange }: Measured): void => void opened.push(exchange.reused);
+    await startAt(bursts(0), startMs, undefined, { onMeasured });
+    expect(opened).toEqual(opened.map(() => true));
+    expect(opened).toHaveLength(BURST);
+    // The first shows that the target is there.
+    const [probe = 0, ...others] = server.openedAtMs;
+    expect(probe).toBeLessThan(startMs);
+    expect(Math.min(...others)).toBeGreaterThan(startMs - AHEAD_MS);
+    expect(sorted(server.numbers)).toEqual(numbersOf(BURST));
+  });
+
+  test('a server that closes the unused ones early gets each request once', async () => {
+    // Of each connection on which nothing comes for so long.
+    server.onConnection = (socket) => {
+      const timer = setTimeout(() => socket.destroy(), 100);
+      socket.once('data', () => clearTimeout(timer));
+    };
+    const { records, outcome } = await replay(bursts(0, 3), url, folder.path, { autoOffset: true });
+    expect(outcome.sent).toBe(2 * BURST);
+    expect(records).toHaveLength(2 * BURST);
+    expect(new Set(server.numbers).size).toBe(server.numbers.length);
+    // One that was closed just when its request went out is a failure that says so, and is not sent again.
+    const failed = records.filter(({ error }) => error);
+    expect(failed.filter(({ error }) => !/Connection|Disconnected|BrokenPipe/.test(error?.type ?? ''))).toEqual([]);
+    expect(server.numbers.length + failed.length).toBeGreaterThanOrEqual(2 * BURST);
+  });
+});
+
+describe('a replay that is stopped leaves no connection', () => {
+  test('while it waits for its start', async () => {
+    const stop = new AbortController();
+    const started: Progress[] = [];
+    const running = startAt(bursts(0), Date.now() + 60_000, stop.signal, { onStarted: (one) => started.push(one) });
+    await until(() => started.length === 1);
+    stop.abort();
+    expect(await running).toMatchObject({ sent: 0, unsent: BURST, stopped: true });
+    await until(() => server.open === 0);
+    expect(server.numbers).toEqual([]);
+  });
+
+  test('with requests under way and connections open for the next burst', async () => {
+    server.answering = false;
+    const stop = new AbortController();
+    const running = startAt(bursts(0, 1), Date.now(), stop.signal);
+    // Those under way may not come back: the next burst gets connections of its own.
+    await until(() => server.numbers.length >= BURST && server.open > BURST);
+    stop.abort();
+    const { sent, unsent, stopped } = await running;
+    expect([sent + unsent, stopped]).toEqual([2 * BURST, true]);
+    await until(() => server.open === 0);
+  });
+});
+
+test('the rehearsal leaves neither connection nor server behind', async () => {
+  const resources = (): string[] =>
+    process
+      .getActiveResourcesInfo()
+      .filter((name) => /TCP/.test(name))
+      .sort();
+  const before = resources();
+  await rehearse();
+  await until(() => resources().length <= before.length);
+  expect(resources()).toEqual(before);
+  expect(server.openedAtMs).toEqual([]);
+});
