@@ -69,6 +69,8 @@ export async function startMlflowServer(options: MlflowServerOptions = {}): Prom
         ...serverEnvironment(process.env),
         MLFLOW_SERVER_ENABLE_JOB_EXECUTION: 'false',
         MLFLOW_DISABLE_TELEMETRY: 'true',
+        // Prices are those of its package: it would ask the internet for newer ones.
+        MLFLOW_MODEL_CATALOG_URI: '',
         DO_NOT_TRACK: 'true',
         ...options.env,
       }),

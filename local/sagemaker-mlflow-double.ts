@@ -108,7 +108,9 @@ function refuse(response: ServerResponse, { status, type, message }: Refusal): v
 
 function forward(upstream: string, message: IncomingMessage, body: Buffer, response: ServerResponse): void {
   const headers = Object.fromEntries(Object.entries(message.headers).filter(([name]) => !HOP_HEADERS.has(name)));
-  const call = openRequest(new URL(message.url ?? '/', upstream), { method: message.method, headers }, (reply) => {
+  // A connection of its own for each: MLflow's server closes idle ones, and one that is used at that moment breaks.
+  const options = { method: message.method, headers, agent: false };
+  const call = openRequest(new URL(message.url ?? '/', upstream), options, (reply) => {
     const passed = Object.fromEntries(Object.entries(reply.headers).filter(([name]) => !HOP_HEADERS.has(name)));
     response.writeHead(reply.statusCode ?? 502, passed);
     reply.pipe(response);
