@@ -15,8 +15,18 @@ import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 
 jest.setTimeout(START_LIMIT_MS);
 
-/** A small package without needs of its own. */
-const PACKAGES = { six: '1.17.0' };
+/** A package that is made here: what is tested is how environments are made, not how a package index is today. */
+const PACKAGES = { tiny: '1.1.0' };
+const MAKE_WHEELS = `
+import sys, zipfile
+for version in ("1.0.0", "1.1.0"):
+    with zipfile.ZipFile(f"{sys.argv[1]}/tiny-{version}-py3-none-any.whl", "w") as wheel:
+        info = f"tiny-{version}.dist-info"
+        wheel.writestr("tiny.py", f"__version__ = '{version}'\\n")
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\\nName: tiny\\nVersion: {version}\\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{info}/RECORD", "".join(f"{name},,\\n" for name in wheel.namelist()))
+`;
 
 /** A program in a Node process of its own. */
 const program = (code: string): string[] => [
@@ -38,13 +48,22 @@ const ensure = (name: string, packages: Record<string, string> = PACKAGES): stri
     console.log('error:' + error.message);
   }`;
 const pythonOf = (output: string): string => /^python:(.*)$/m.exec(output)?.[1] ?? '';
-const importsSix = async (python: string): Promise<string> =>
-  (await promisify(execFile)(python, ['-c', 'import six; print(six.__version__)'])).stdout.trim();
+const versionIn = async (python: string): Promise<string> =>
+  (await promisify(execFile)(python, ['-c', 'import tiny; print(tiny.__version__)'])).stdout.trim();
 
 describe('a Python environment', () => {
   const name = `test-${process.pid}`;
   const folders = () => readdirSync(projectPath('.venvs')).filter((entry) => entry.startsWith(name));
+  const wheels = mkdtempSync(join(tmpdir(), 'wheels-'));
+  const before = { ...process.env };
+  beforeAll(async () => {
+    const { python } = await defaultPythonEnvironment();
+    await promisify(execFile)(python, ['-c', MAKE_WHEELS, wheels]);
+    Object.assign(process.env, { PIP_NO_INDEX: '1', PIP_FIND_LINKS: wheels, UV_OFFLINE: '1', UV_FIND_LINKS: wheels });
+  });
   afterAll(() => {
+    process.env = before;
+    rmSync(wheels, { recursive: true });
     for (const entry of folders()) rmSync(projectPath('.venvs', entry), { recursive: true, force: true });
   });
 
@@ -52,7 +71,7 @@ describe('a Python environment', () => {
     const outputs = await Promise.all([1, 2, 3].map(() => run(ensure(name))));
     expect(outputs.filter((output) => output.includes('Made the Python environment'))).toHaveLength(1);
     expect(new Set(outputs.map(pythonOf)).size).toBe(1);
-    expect(await importsSix(pythonOf(outputs[0] ?? ''))).toBe('1.17.0');
+    expect(await versionIn(pythonOf(outputs[0] ?? ''))).toBe('1.1.0');
     expect(folders().filter((entry) => !entry.endsWith('.lock'))).toHaveLength(1);
   });
 
@@ -61,15 +80,15 @@ describe('a Python environment', () => {
     rmSync(join(bin, '..', '.complete'));
     rmSync(join(bin, '..', 'lib'), { recursive: true });
     await ensurePythonEnvironment({ name, packages: PACKAGES });
-    expect(await importsSix(python)).toBe('1.17.0');
+    expect(await versionIn(python)).toBe('1.1.0');
   });
 
   test('other pins are another environment', async () => {
-    const [one, other] = [{ six: '1.17.0' }, { six: '1.16.0' }].map((packages) =>
+    const [one, other] = [{ tiny: '1.1.0' }, { tiny: '1.0.0' }].map((packages) =>
       ensurePythonEnvironment({ name, packages }),
     );
     expect((await one)?.python).not.toBe((await other)?.python);
-    expect(await importsSix((await other)?.python ?? '')).toBe('1.16.0');
+    expect(await versionIn((await other)?.python ?? '')).toBe('1.0.0');
   });
 
   test('is made with venv and pip where uv is not installed', async () => {
@@ -80,7 +99,7 @@ describe('a Python environment', () => {
       symlinkSync(base.stdout.trim(), join(path, 'python3'));
       const output = await run(ensure(`${name}-pip`), { ...process.env, PATH: path });
       expect(output).toContain('uv is not installed');
-      expect(await importsSix(pythonOf(output))).toBe('1.17.0');
+      expect(await versionIn(pythonOf(output))).toBe('1.1.0');
     } finally {
       rmSync(path, { recursive: true });
     }
@@ -94,9 +113,9 @@ describe('a Python environment', () => {
   });
 
   test('with a package that does not exist it shows what the installer says', async () => {
-    const output = await run(ensure(`${name}-wrong`, { six: '99.0.0' }));
+    const output = await run(ensure(`${name}-wrong`, { tiny: '99.0.0' }));
     expect(output).toContain('error:The Python environment could not be made');
-    expect(output).toMatch(/six==99\.0\.0/);
+    expect(output).toMatch(/tiny==99\.0\.0/);
   });
 });
 
