@@ -21,6 +21,7 @@ import type { LocalEnvironment } from '../../local/environment.ts';
 import { readRunSummaries } from '../../local/run-summaries.ts';
 import type { StackOutputs } from '../../local/stack-outputs.ts';
 import { runningProcesses } from './deployed-processes.ts';
+import { fetchAnew } from './fetch-anew.ts';
 
 export interface Outcome {
   name: string;
@@ -244,7 +245,7 @@ export class DeployedPipeline {
   }
 
   async #rule(operation: 'DisableRule' | 'EnableRule'): Promise<void> {
-    const reply = await fetch(this.environment.ministack.url, {
+    const reply = await fetchAnew(this.environment.ministack.url, {
       method: 'POST',
       headers: {
         authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/events/aws4_request',

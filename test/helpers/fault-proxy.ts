@@ -126,7 +126,8 @@ function forward(upstream: string, { method, path, headers, body }: ProxiedReque
     const passed = Object.fromEntries(
       Object.entries(headers).filter(([name]) => !HOP_HEADERS.has(name) && name !== 'host' && name !== 'expect'),
     );
-    const call = openRequest(new URL(path, upstream), { method, headers: passed }, (reply) => {
+    // A connection of its own for each: a server closes idle ones, and one that is used at that moment breaks.
+    const call = openRequest(new URL(path, upstream), { method, headers: passed, agent: false }, (reply) => {
       const chunks: Buffer[] = [];
       reply.on('data', (chunk) => chunks.push(chunk));
       reply.on('error', reject);

@@ -74,8 +74,9 @@ export async function startMisbehavingServer(
         response.write(behaviour.body ?? '{');
         return;
       default: {
-        const reply = await pass(options.upstream ?? '', seen);
-        if (behaviour.kind === 'passThenCut') response.socket?.destroy();
+        // Where the server behind is down, it is a cut connection to the client.
+        const reply = await pass(options.upstream ?? '', seen).catch(() => undefined);
+        if (reply === undefined || behaviour.kind === 'passThenCut') response.socket?.destroy();
         else if (behaviour.kind === 'passThenReply') response.writeHead(behaviour.status).end(behaviour.body ?? '');
         else response.writeHead(reply.status, reply.headers).end(reply.body);
       }
@@ -135,9 +136,12 @@ function pass(
 ): Promise<{ status: number; headers: Record<string, string>; body: Buffer }> {
   return new Promise((resolve, reject) => {
     const { host: _host, connection: _connection, ...headers } = seen.headers;
-    const call = openRequest(new URL(seen.path, upstream), { method: seen.method, headers }, (reply) => {
+    // A connection of its own for each: a server closes idle ones, and one that is used at that moment breaks.
+    const options = { method: seen.method, headers, agent: false };
+    const call = openRequest(new URL(seen.path, upstream), options, (reply) => {
       const chunks: Buffer[] = [];
       reply.on('data', (chunk) => chunks.push(chunk));
+      reply.on('error', reject);
       reply.on('end', () => {
         const type = String(reply.headers['content-type'] ?? 'application/json');
         resolve({ status: reply.statusCode ?? 0, headers: { 'content-type': type }, body: Buffer.concat(chunks) });

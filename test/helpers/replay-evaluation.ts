@@ -12,6 +12,7 @@ import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.
 import { mlflowEnvironment } from '../../local/python-presets.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import { fetchAnew } from './fetch-anew.ts';
 import { type MisbehavingServer, startMisbehavingServer } from './misbehaving-server.ts';
 import { type MlflowReader, startMlflowReader } from './mlflow-reader.ts';
 import { CAPTURES, CloudReplays, type CloudRun, PREFIX, WORK } from './replay-cloud.ts';
@@ -156,7 +157,7 @@ export class EvaluatedReplays {
   }
 
   async api<T = Record<string, unknown>>(path: string, body?: object): Promise<T> {
-    const reply = await fetch(`${this.mlflow.url}/api/${path}`, {
+    const reply = await fetchAnew(`${this.mlflow.url}/api/${path}`, {
       ...(body ? { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } } : {}),
     });
     if (!reply.ok) throw new Error(`${path}: ${reply.status} ${await reply.text()}`);

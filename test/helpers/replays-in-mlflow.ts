@@ -1,5 +1,6 @@
 /** What a replay has left in MLflow, read over REST: its run with figures and files, and its traces. */
 import { experimentId } from '../../local/mlflow-pages.ts';
+import { fetchAnew } from './fetch-anew.ts';
 
 interface Pair<T> {
   key: string;
@@ -75,19 +76,19 @@ export class ReplaysInMlflow {
   }
 
   async file(run: string, path: string): Promise<string> {
-    const reply = await fetch(`${this.#url}/get-artifact?path=${encodeURIComponent(path)}&run_uuid=${run}`);
+    const reply = await fetchAnew(`${this.#url}/get-artifact?path=${encodeURIComponent(path)}&run_uuid=${run}`);
     if (!reply.ok) throw new Error(`${path}: HTTP ${reply.status}`);
     return reply.text();
   }
 
   async #files(run: string): Promise<string[]> {
-    const reply = await fetch(`${this.#url}/api/2.0/mlflow/artifacts/list?run_id=${run}`);
+    const reply = await fetchAnew(`${this.#url}/api/2.0/mlflow/artifacts/list?run_id=${run}`);
     if (!reply.ok) throw new Error(`artifacts/list: HTTP ${reply.status} ${await reply.text()}`);
     return (((await reply.json()) as { files?: { path: string }[] }).files ?? []).map(({ path }) => path);
   }
 
   async #post(path: string, body: object): Promise<object> {
-    const reply = await fetch(`${this.#url}/api/${path}`, {
+    const reply = await fetchAnew(`${this.#url}/api/${path}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),

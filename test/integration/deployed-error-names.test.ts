@@ -77,7 +77,7 @@ const template = {
               Runtime: 'nodejs24.x',
               Handler: 'index.handler',
               Role: { 'Fn::GetAtt': ['Role', 'Arn'] },
-              Timeout: timeout ?? 10,
+              Timeout: timeout ?? 60,
               FunctionName: name,
               Code: { ZipFile: code },
             },

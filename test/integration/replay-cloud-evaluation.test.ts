@@ -6,6 +6,7 @@ import type { EvaluationProgress } from '../../lambda/replay/cloud/evaluate/prog
 import type { RefusedTrace } from '../../lambda/replay/publish/write-traces.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
 import { logChunk } from '../../lambda/run/log-chunk.ts';
+import { fetchAnew } from '../helpers/fetch-anew.ts';
 import type { Behaviour, SeenRequest } from '../helpers/misbehaving-server.ts';
 import { chatLine, readLines, runCli } from '../helpers/replay.ts';
 import { CAPTURES, type CloudRun, WORK } from '../helpers/replay-cloud.ts';
@@ -142,7 +143,7 @@ describe('a replay of three shards with the judge and MLflow', () => {
         `2.0/mlflow/artifacts/list?run_id=${made?.info.run_id}`,
       );
       expect(listed.files.map(({ path }) => path).sort()).toEqual((await run.results()).sort());
-      const report = await fetch(`${all.mlflow.url}/get-artifact?path=report.html&run_uuid=${made?.info.run_id}`);
+      const report = await fetchAnew(`${all.mlflow.url}/get-artifact?path=report.html&run_uuid=${made?.info.run_id}`);
       expect(await report.text()).toBe(await run.result('report.html'));
 
       // As MLflow's own client reads them.

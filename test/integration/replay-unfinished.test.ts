@@ -5,6 +5,7 @@ import type { RefusedTrace } from '../../lambda/replay/publish/write-traces.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import { fetchAnew } from '../helpers/fetch-anew.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../helpers/misbehaving-server.ts';
 import { chatLine, ReplayFolder, type RunningCli, readLines, startCli } from '../helpers/replay.ts';
 
@@ -72,7 +73,7 @@ interface Run {
 async function runInMlflow(name: string): Promise<Run | undefined> {
   const api = async <T>(path: string, body?: object): Promise<T> => {
     const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
-    const reply = await fetch(`${mlflow.url}/api/2.0/mlflow/${path}`, body ? post : {});
+    const reply = await fetchAnew(`${mlflow.url}/api/2.0/mlflow/${path}`, body ? post : {});
     return (await reply.json()) as T;
   };
   const { experiment } = await api<{ experiment: { experiment_id: string } }>(
@@ -83,7 +84,7 @@ async function runInMlflow(name: string): Promise<Run | undefined> {
   return found.runs?.[0];
 }
 async function filesOf(run: Run | undefined): Promise<string[]> {
-  const reply = await fetch(`${mlflow.url}/api/2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`);
+  const reply = await fetchAnew(`${mlflow.url}/api/2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`);
   return ((await reply.json()) as { files?: { path: string }[] }).files?.map(({ path }) => path) ?? [];
 }
 
