@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Storage } from '../../lambda/common/storage.ts';
 import { type Difference, STATISTICS } from '../../lambda/replay/compare/bootstrap.ts';
-import { compareRuns, type RunsComparison } from '../../lambda/replay/compare/compare-runs.ts';
+import { compareRuns, type RunFacts, type RunsComparison } from '../../lambda/replay/compare/compare-runs.ts';
 import { type OpenedRun, openRun } from '../../lambda/replay/compare/open-run.ts';
 import { COMPARED_METRICS, METRIC_TAGS, type RunData, readRun } from '../../lambda/replay/compare/run-data.ts';
 import {
@@ -16,6 +16,7 @@ import {
 } from '../../lambda/replay/compare/thresholds.ts';
 import { Distribution } from '../../lambda/replay/measure/distribution.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../lambda/replay/options.ts';
+import { EXIT_STOPPED, type Stopping, stopOnSignals, stoppedBy } from './stopping.ts';
 
 interface CompareFlags {
   threshold: Threshold[];
@@ -39,7 +40,8 @@ Thresholds (repeatable), each a bound on how much worse the second run may be:
   metrics: ${METRIC_TAGS.join(', ')}
   statistics: ${STATISTICS.join(', ')}; shares: ${SHARES.join(', ')}
 A difference of a metric or of the error rate crosses its bound only if its 95% interval excludes 0.
-The exit code is 1 when a threshold is crossed or cannot be told, 2 when the runs could not be compared.
+The exit code is 1 when a threshold is crossed or cannot be told, 2 when the runs could not be
+compared or the judge failed, 130 after Ctrl-C.
 
 Examples:
   inference-monitor compare replays/before replays/after --threshold request_latency:p95:10% --threshold error_rate:1
@@ -92,18 +94,30 @@ async function compare(beforeLocation: string, afterLocation: string, flags: Com
     opened.push(run);
     return readRun(run.directory, location);
   };
+  const stopping = stopOnSignals();
   try {
-    await compareOpened(await read(beforeLocation), await read(afterLocation), flags);
+    await compareOpened(await read(beforeLocation), await read(afterLocation), flags, stopping);
+  } catch (error) {
+    if (stopping.begun || !stopping.signal.aborted) throw error;
+    console.error('Stopped before the runs were compared.');
+    process.exitCode = EXIT_STOPPED;
   } finally {
+    stopping.dispose();
     for (const { dispose } of opened) await dispose();
   }
 }
 
-async function compareOpened(before: RunData, after: RunData, flags: CompareFlags): Promise<void> {
+async function compareOpened(before: RunData, after: RunData, flags: CompareFlags, stopping: Stopping): Promise<void> {
+  const { signal } = stopping;
   const judging = flags.judge
     ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(flags.judgeModel, flags.judgeBudgetUsd)
     : undefined;
-  const comparison = await compareRuns(before, after, judging);
+  signal.throwIfAborted();
+  stopping.begun = true;
+  stopping.say(
+    `${judging ? 'The judge is asked no more, and the' : 'The'} comparison is being written. Ctrl-C again to leave at once.`,
+  );
+  const comparison = await compareRuns(before, after, judging && stoppedBy(signal, judging));
   const crossed = crossings(flags.threshold, comparison);
   const directory = flags.output ?? (after.location === after.directory ? after.directory : join('replays', after.run));
   const output = join(directory, 'comparison.json');
@@ -122,9 +136,12 @@ async function compareOpened(before: RunData, after: RunData, flags: CompareFlag
   console.log(flags.json ? json : await comparisonText(comparison, crossed, output));
   if (crossed.length > 0) process.exitCode = EXIT_CROSSED;
   if (comparison.judgeFailure) {
-    console.error(`The judge failed: ${comparison.judgeFailure.name}: ${comparison.judgeFailure.message}`);
+    console.error(
+      `The judge was not asked about all pairs: ${comparison.judgeFailure.name}: ${comparison.judgeFailure.message}`,
+    );
     process.exitCode = EXIT_NOT_COMPARED;
   }
+  if (signal.aborted) process.exitCode = EXIT_STOPPED;
 }
 
 function latencies(run: RunData): Distribution {
@@ -138,6 +155,9 @@ const signed = (value: number): string => `${value >= 0 ? '+' : ''}${value.toFix
 const intervalOf = ({ low, high, significant, tooFew }: Difference): string =>
   tooFew ? 'too few requests' : `${signed(low)} … ${signed(high)}${significant ? ' *' : ''}`;
 
+const factsLine = ({ run, requests, failed, cancelledOnPurpose: cancelled }: RunFacts): string =>
+  `${run}, ${requests} requests, ${failed} failed${cancelled > 0 ? `, ${cancelled} cancelled on purpose` : ''}`;
+
 async function comparisonText(
   comparison: RunsComparison,
   crossed: readonly Crossing[],
@@ -146,8 +166,8 @@ async function comparisonText(
   const { before, after, paired, errorRate, quality } = comparison;
   const { qualityLines } = await import('../../lambda/replay/report/quality-sections.ts');
   const lines = [
-    `before: ${before.run}, ${before.requests} requests, ${before.failed} failed`,
-    `after: ${after.run}, ${after.requests} requests, ${after.failed} failed`,
+    `before: ${factsLine(before)}`,
+    `after: ${factsLine(after)}`,
     `in both: ${paired.requests}; newly failing ${paired.newlyFailing}, newly succeeding ${paired.newlySucceeding}`,
     ...(paired.onlyBefore + paired.onlyAfter > 0
       ? [`in one only: ${paired.onlyBefore} before, ${paired.onlyAfter} after`]

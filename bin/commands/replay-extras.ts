@@ -14,9 +14,7 @@ import { FILES } from '../../lambda/replay/results/result-set.ts';
 import type { Target } from '../../lambda/replay/target/target.ts';
 import type { ReplayMlflow } from './replay-mlflow.ts';
 import { unsentWarning } from './replay-text.ts';
-
-/** Calls that are under way when the judge is stopped are paid: their answers are waited for so long. */
-const STOP_GRACE_MS = 10_000;
+import { stoppedBy } from './stopping.ts';
 
 export interface ExtraFlags {
   report: boolean;
@@ -195,15 +193,6 @@ export class ReplayExtras {
     for (const file of leftOut) lines.push(`not put into MLflow: ${file}`);
     return { lines, failures };
   }
-}
-
-/** Asks about no further pair once the signal has come, and gives up what is under way after a while. */
-function stoppedBy(signal: AbortSignal, judging: JudgeSettings): JudgeSettings {
-  const late = new AbortController();
-  const stop = (): void => void setTimeout(() => late.abort(), STOP_GRACE_MS).unref();
-  if (signal.aborted) stop();
-  else signal.addEventListener('abort', stop, { once: true });
-  return { ...judging, signal: late.signal, goOn: () => !signal.aborted };
 }
 
 const judgeWarning = ({ name, message }: { name: string; message: string }): string =>

@@ -23,14 +23,12 @@ import { ReplayDisplay } from './replay-display.ts';
 import { type ExtraFlags, ReplayExtras } from './replay-extras.ts';
 import { type TargetFlags, targetOf } from './replay-target.ts';
 import { dryRunText, resultText } from './replay-text.ts';
+import { EXIT_STOPPED, type Stopping, stopOnSignals } from './stopping.ts';
 
 /** The replay ran and is a failure by its own measure; that it could not run is 2. */
 const EXIT_FAILED = 1;
 /** As when it could not run: what was asked for after it, the judge or MLflow, is not all there. */
 const EXIT_UNFINISHED = 2;
-/** As the shell has it for a process that Ctrl-C ended: 128 + SIGINT. */
-const EXIT_STOPPED = 130;
-
 export interface ReplayFlags extends TargetFlags, ExtraFlags {
   options: ReplayOptions;
   window: CaptureWindow;
@@ -195,37 +193,4 @@ function exitCodeOf(result: ReplayResult, options: ReplayOptions): number {
   const { stats } = result.results;
   const unsent = stats.completed === 0 || result.incomplete !== undefined;
   return unsent || tooManyFailed(stats, options.maxErrorRate) !== undefined ? EXIT_FAILED : 0;
-}
-
-interface Stopping {
-  signal: AbortSignal;
-  /** From then on a replay ends in order. */
-  begun: boolean;
-  /** What the next signal is answered with. */
-  say(text: string): void;
-  dispose(): void;
-}
-
-/** The first signal stops the replay in order, the second one ends the process. */
-function stopOnSignals(): Stopping {
-  const controller = new AbortController();
-  let text = 'Stopping. Ctrl-C again to leave at once.';
-  const stop = (): void => {
-    if (controller.signal.aborted) process.exit(EXIT_STOPPED);
-    process.stderr.write(`\n${text}\n`);
-    controller.abort();
-  };
-  process.on('SIGINT', stop);
-  process.on('SIGTERM', stop);
-  return {
-    signal: controller.signal,
-    begun: false,
-    say: (next) => {
-      text = next;
-    },
-    dispose: () => {
-      process.off('SIGINT', stop);
-      process.off('SIGTERM', stop);
-    },
-  };
 }

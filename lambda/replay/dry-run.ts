@@ -48,13 +48,16 @@ export async function dryRun(
     outputTokens: { total: 0, captured: 0 },
   };
   const perSecond = new SecondCounts();
+  let skipped = 0;
   try {
-    for await (const batch of schedule(index, options)) {
+    for await (const batch of schedule(index, options, () => skipped)) {
       reader.expect?.(batch.map(({ entry }) => entry));
-      for (const { entry, dueMs } of batch) {
+      for (const { entry, dueMs, pass } of batch) {
         signal?.throwIfAborted();
         const literal = literalRequest(await reader.read(entry), overrides);
         if (literal.kind === 'skipped') {
+          skipped++;
+          if (pass > 0) continue;
           const file = files[entry.file]?.name ?? '';
           onSkipped({ file, line: entry.line, reason: literal.reason, message: literal.message });
           continue;

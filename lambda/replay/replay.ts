@@ -159,7 +159,10 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
       keepRaw: request.raw,
       endInOrder: true,
       ...(request.pool ? { pool: request.pool } : {}),
-      onSkipped: (line) => results.skipped(line),
+      // A line that cannot be sent is one, however often the captures are gone through.
+      onSkipped: (line, pass = 0) => {
+        if (pass === 0) results.skipped(line);
+      },
       onPrepared: (prepared) => results.prepared(prepared),
       onStarted: (progress) => {
         results.started(progress.startAt);

@@ -244,17 +244,19 @@ async function warmUp(
   renewer.start();
   dispatcher.start(performance.now());
   let left = plan.warmup;
+  let skipped = 0;
   const first = (): ScheduleOptions => ({
     ...plan.schedule,
     timing: { kind: 'concurrency' },
     count: plan.warmup,
   });
   try {
-    for await (const batch of plan.part ? plan.part.warmup() : schedule(plan.index, first())) {
+    for await (const batch of plan.part ? plan.part.warmup() : schedule(plan.index, first(), () => skipped)) {
       for (const scheduled of batch) {
         if (signal?.aborted) break;
         const request = await preparer.prepare(scheduled, 'warmup');
-        if (request && !signal?.aborted && left-- > 0) dispatcher.push(request);
+        if (!request) skipped++;
+        else if (!signal?.aborted && left-- > 0) dispatcher.push(request);
       }
     }
     dispatcher.close();

@@ -44,7 +44,7 @@ export interface ScheduleOptions {
   timing: Timing;
   /** Times the captures are gone through; at least 1. */
   repeat: number;
-  /** Most requests in all. */
+  /** Most requests in all, over all passes. */
   count?: number;
   seed: number;
 }
@@ -60,20 +60,33 @@ const SECOND_MS = 1000;
 /** Between two passes: captured times have whole seconds, so the last record's second is played to its end. */
 const PASS_GAP_MS = SECOND_MS;
 
-/** The schedule in batches, in the order of their time. */
-export async function* schedule(source: EntrySource, options: ScheduleOptions): AsyncGenerator<ScheduledEntry[]> {
-  const { timing, repeat } = options;
+/**
+ * The schedule in batches, in the order of their time.
+ *
+ * @param skipped how many of the entries given so far came to nothing: they do not count among `options.count`
+ */
+export async function* schedule(
+  source: EntrySource,
+  options: ScheduleOptions,
+  skipped: () => number = () => 0,
+): AsyncGenerator<ScheduledEntry[]> {
+  const { timing, repeat, count = Number.POSITIVE_INFINITY } = options;
   const random = new Random(options.seed);
-  let left = options.count ?? Number.POSITIVE_INFINITY;
+  let given = 0;
   let rateDue = 0;
   let passStart = 0;
-  for (let pass = 0; pass < repeat && left > 0; pass++) {
+  for (let pass = 0; pass < repeat; pass++) {
     let any = false;
     let lastDue = passStart;
     for await (const kept of timing.kind === 'fixed' ? fixedBatches(source, timing, random) : plainBatches(source)) {
-      const batch: ScheduledEntry[] = [];
+      let batch: ScheduledEntry[] = [];
       for (const { entry, offsetMs } of kept) {
-        if (left-- <= 0) break;
+        if (given - skipped() >= count && batch.length > 0) {
+          // Whoever takes them may find that some cannot be sent: then there is room for more.
+          yield batch;
+          batch = [];
+        }
+        if (given - skipped() >= count) return;
         let dueMs = Number.NaN;
         if (timing.kind === 'fixed') {
           dueMs = passStart + offsetMs;
@@ -84,10 +97,10 @@ export async function* schedule(source: EntrySource, options: ScheduleOptions): 
           rateDue += timing.arrivals === 'poisson' ? random.exponential(mean) : mean;
         }
         batch.push({ entry, dueMs, pass });
+        given++;
+        any = true;
       }
-      any ||= batch.length > 0;
       if (batch.length > 0) yield batch;
-      if (left <= 0) return;
     }
     if (!any) return;
     passStart = lastDue + (timing.kind === 'fixed' ? PASS_GAP_MS / timing.speedup : 0);

@@ -1,5 +1,5 @@
 /** The replay command where something is odd: options, the output directory, signals before the first request. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { startMisbehavingServer } from '../helpers/misbehaving-server.ts';
@@ -117,6 +117,22 @@ test('requests that are cancelled because that was asked for are no failures to 
   const summary = JSON.parse(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8'));
   const cancelled = Number(/cancelled: (\d+)/.exec(half.stdout)?.[1]);
   expect(summary).toMatchObject({ error_request_count: { avg: cancelled }, request_count: { avg: 20 - cancelled } });
+  // Of all others no gate sees any that failed.
+  const before = join(folder.path, 'before');
+  renameSync(out, before);
+  expect((await run(slow, ...strict, '--compare', '--request-cancellation-rate', '0')).code).toBe(0);
+  const compare = [
+    'compare',
+    out,
+    before,
+    '--no-report',
+    ...['error_rate:0', 'newly_failing:0'].flatMap((gate) => ['--threshold', gate]),
+  ];
+  const compared = await runCli(compare);
+  expect(compared).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining(`0 failed, ${cancelled} cancelled on purpose`),
+  });
   // However long a busy machine holds the command up, no reply comes before it is cancelled.
   const silent = folder.write('silent.jsonl', lines(20, '[[latency 600000]]'));
   expect(await run(silent, ...strict, '--request-cancellation-rate', '100')).toMatchObject({

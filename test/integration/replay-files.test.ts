@@ -222,6 +222,7 @@ describe('the command', () => {
     };
     expect(comparison.paired).toEqual({
       requests: 40,
+      cancelled: 0,
       newlyFailing: 0,
       newlySucceeding: 0,
       onlyBefore: 0,

@@ -45,18 +45,21 @@ afterEach(() => folder.delete());
 
 const replay = (run: string, count: number, ...flags: string[]) => start(run, count, ...flags).done;
 
+const environment = (): Record<string, string> => ({
+  MLFLOW_TRACKING_URI: mlflowProxy.url,
+  MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
+  JUDGE_BASE_URL: `${judgeProxy.url}/v1`,
+  JUDGE_API_KEY: 'k',
+  BEDROCK_MODEL_ID: 'openai:/stand-in',
+  JUDGE_PRICES: '{"openai:/stand-in":{"input":1,"output":5}}',
+  DOTENV_CONFIG_PATH: join(folder.path, 'none'),
+});
+
 function start(run: string, count: number, ...flags: string[]): RunningCli {
   const lines = Array.from({ length: count }, (_, i) => chatLine(`e${i}`, 0, `question number ${i} of parcels`, 'No.'));
   const file = folder.write('captures/a.jsonl', lines);
-  return startCli(['replay', join(file, '..'), '--url', endpoint.url, '--quiet', '--run', run, '-o', out, ...flags], {
-    MLFLOW_TRACKING_URI: mlflowProxy.url,
-    MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
-    JUDGE_BASE_URL: `${judgeProxy.url}/v1`,
-    JUDGE_API_KEY: 'k',
-    BEDROCK_MODEL_ID: 'openai:/stand-in',
-    JUDGE_PRICES: '{"openai:/stand-in":{"input":1,"output":5}}',
-    DOTENV_CONFIG_PATH: join(folder.path, 'none'),
-  });
+  const args = ['replay', join(file, '..'), '--url', endpoint.url, '--quiet', '--run', run, '-o', out, ...flags];
+  return startCli(args, environment());
 }
 
 const comparison = () =>
@@ -151,6 +154,45 @@ test(
     const run = await runInMlflow('judge-stopped');
     expect(run?.info.status).toBe('KILLED');
     expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
+  },
+  TEST_MS,
+);
+
+test(
+  'Ctrl-C while the judge compares two runs: what it has said is kept, with the comparison',
+  async () => {
+    const PAIRS = 60;
+    const before = join(folder.path, 'before');
+    expect((await replay('before', PAIRS, '--compare', '-o', before)).code).toBe(0);
+    expect(
+      (await replay('after', PAIRS, '--compare', '--set', 'messages=[{"role":"user","content":"Else?"}]')).code,
+    ).toBe(0);
+    let goOn = (): void => {};
+    const stopped = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    judgeProxy.rule((_, ordinal) =>
+      ordinal < 30 ? undefined : { kind: 'after', work: () => stopped, next: { kind: 'pass' } },
+    );
+    const running = startCli(['compare', before, out, '--judge', '--threshold', 'judged_worse:100'], environment());
+    await until(() => judgeProxy.requests.length > 30);
+    process.kill(running.pid, 'SIGINT');
+    await until(() => running.stderr().includes('Ctrl-C'));
+    goOn();
+    const { code, stderr } = await running.done;
+    expect(stderr).toContain('The judge was not asked about all pairs: JudgingStopped: ');
+    expect(code).toBe(130);
+    const found = JSON.parse(readFileSync(join(out, 'comparison.json'), 'utf8')) as {
+      judgeFailure: { name: string };
+      quality: { compared: number; judged: Record<string, number> };
+      paired: { requests: number };
+    };
+    expect(found).toMatchObject({ judgeFailure: { name: 'JudgingStopped' }, paired: { requests: PAIRS } });
+    const judged = Object.values(found.quality.judged).reduce((sum, count) => sum + count, 0);
+    expect(judged).toBeGreaterThanOrEqual(15);
+    expect(judged).toBeLessThan(PAIRS);
+    expect(judgeProxy.requests).toHaveLength(2 * judged);
+    expect(readFileSync(join(out, 'comparison.html'), 'utf8')).toContain('The judge was not asked about all pairs');
   },
   TEST_MS,
 );

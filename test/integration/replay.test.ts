@@ -2,9 +2,18 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DistributionMetric } from '../../lambda/replay/measure/metrics.ts';
+import type { SkippedLine } from '../../lambda/replay/source/types.ts';
 import type { StandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
-import { captureLine, chatBody, chatLine, ReplayFolder, type ReplayRecord, replay } from '../helpers/replay.ts';
+import {
+  captureLine,
+  chatBody,
+  chatLine,
+  ReplayFolder,
+  type ReplayRecord,
+  readLines,
+  replay,
+} from '../helpers/replay.ts';
 
 const LATENCY_MS = 50;
 /** A busy machine holds a process up for some hundred milliseconds; a schedule that is not kept differs by more. */
@@ -188,6 +197,18 @@ describe('when it is sent', () => {
       requestCount: 10,
     });
     expect(repeated.records.map(({ metadata }) => metadata.pass).sort()).toEqual([0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
+  });
+
+  test('a number of requests is that of those that are sent, and a bad line is one in all repetitions', async () => {
+    const bad = captureLine('bad', 0, { data: '!!', encoding: 'BASE64' });
+    const file = folder.write('a.jsonl', [bad, ...[1, 2].map((i) => chatLine(`e${i}`, 0, `[#${i}]`)), bad]);
+    const counted = { speedup: 20, repeat: 4, requestCount: 5, warmup: 2 };
+    const { records, skipped } = await replay(file, endpoint.url, out, counted);
+    const sent = records.map(({ metadata }) => `${metadata.event_id} ${metadata.pass}`);
+    expect(sent.sort()).toEqual(['e1 0', 'e1 1', 'e1 2', 'e2 0', 'e2 1']);
+    expect(endpoint.arrivals.count).toBe(7);
+    expect(skipped).toEqual([]);
+    expect(readLines<SkippedLine>(join(out, 'skipped.jsonl')).map(({ line }) => line)).toEqual([1, 4]);
   });
 
   test('never more at a time than the cap allows, and the wait is not hidden', async () => {

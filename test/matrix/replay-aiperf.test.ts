@@ -3,10 +3,11 @@ import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { type Aiperf, aiperf } from '../../bench/replay-support/aiperf.ts';
+import { type Aiperf, aiperf, profileArgs } from '../../bench/replay-support/aiperf.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { recordSchema } from '../helpers/aiperf-files.ts';
+import { missingKeys } from '../helpers/aiperf-keys.ts';
 import { findChromium } from '../helpers/chromium.ts';
 import {
   captureLine,
@@ -42,13 +43,16 @@ afterAll(async () => {
 
 const execute = promisify(execFile);
 
-async function readByAiperf(directory: string): Promise<Record<string, number | boolean | null>> {
-  const script = projectPath('test', 'helpers', 'aiperf_files.py');
+async function byAiperf<T>(name: string, directory: string): Promise<T> {
+  const script = projectPath('test', 'helpers', name);
   const { stdout } = await execute(peer.environment.python, [script, directory], {
     env: peer.command([], folder.path).env,
   });
-  return JSON.parse(stdout.trim().split('\n').at(-1) ?? '{}') as Record<string, number | boolean | null>;
+  return JSON.parse(stdout.trim().split('\n').at(-1) ?? '{}') as T;
 }
+
+const readByAiperf = (directory: string): Promise<Record<string, number | boolean | null>> =>
+  byAiperf('aiperf_files.py', directory);
 
 async function plot(directories: string[], output: string): Promise<void> {
   const { command, args, env } = peer.command(['plot', ...directories, '--output', output], folder.path);
@@ -166,6 +170,92 @@ test(
       expect(await readByAiperf(directory)).toEqual({ ...expected, goodRequests: name === 'plain' ? null : good });
       expect(expected.slices).toBeGreaterThanOrEqual(4);
       if (name === 'difficult') expect(expected.cancelled).toBeGreaterThan(0);
+    }
+  },
+  PLOT_MS,
+);
+
+/** Both counts are the target's own: there is no tokenizer here that could differ from it. */
+const OF_A_TOKENIZER = ['usage_completion_tokens_diff_pct', 'usage_prompt_tokens_diff_pct'];
+const USAGE_HEADERS = ['Usage Completion Diff %', 'Usage Discrepancy Count', 'Usage Prompt Diff %'];
+const AGENTS = ['metadata.agent_depth', 'metadata.context_overflow_skip', 'metadata.root_correlation_id'];
+/** What AIPerf's files have and ours do not, as docs/replay.md has it. */
+const LEFT_OUT: Record<string, string[]> = {
+  summary: ['aiperf_version', 'input_config', 'telemetry_data', 'usage_discrepancy_count', ...OF_A_TOKENIZER],
+  csv: ['Endpoint', ...USAGE_HEADERS],
+  slices: ['usage_discrepancy_count', ...OF_A_TOKENIZER],
+  slicesCsv: USAGE_HEADERS,
+  records: [...AGENTS, ...OF_A_TOKENIZER.map((tag) => `metrics.${tag}`)],
+  raw: AGENTS,
+};
+/** Where nothing was streamed, AIPerf has zeros for these. */
+const OF_STREAMS =
+  /^(active_|tokens_in_flight|effective_(decode|prefill|total)_|(Active|Effective (Decode|Prefill|Total)|Tokens In Flight)\b)/;
+
+test.each(['plain', 'streamed'])(
+  'have all keys that AIPerf’s own have, with their units, but for those that are left out: %s',
+  async (kind) => {
+    const streamed = kind === 'streamed';
+    const stream = streamed ? { stream: true, stream_options: { include_usage: true } } : {};
+    const lines = [
+      ...Array.from({ length: 30 }, (_, i) => chatLine(`k${i}`, i % 3, `[#${i}] hello`, 'Fine.', stream)),
+      chatLine('too-long', 1, '[[status 400]] maximum context length', 'x', stream),
+    ];
+    const goodput = streamed ? 'request_latency:200 time_to_first_token:100' : 'request_latency:200';
+    const ours = await replayed(`keys-${kind}`, lines, { goodput });
+    const theirs = join(folder.path, `aiperf-${kind}`);
+    const { command, args, env } = peer.command(
+      [
+        ...profileArgs(join(folder.path, `keys-${kind}.jsonl`), endpoint.url, theirs),
+        ...['--slice-duration', '1', '--export-level', 'raw', '--goodput', goodput],
+        ...(streamed ? ['--streaming'] : []),
+      ],
+      folder.path,
+    );
+    await execute(command, [...args], { env, cwd: folder.path, maxBuffer: 64 * 1024 * 1024 });
+    for (const [file, keys] of Object.entries(missingKeys(theirs, ours.directory))) {
+      const left = keys.filter((key) => streamed || !OF_STREAMS.test(key)).map((key) => key.replace(/ \(.*\)$/, ''));
+      expect({ file, left }).toEqual({ file, left: [...(LEFT_OUT[file] ?? [])].sort() });
+    }
+    expect(JSON.parse(readFileSync(join(ours.directory, 'profile_export_aiperf.json'), 'utf8'))).toMatchObject({
+      context_overflow_count: { avg: 1 },
+    });
+  },
+  PLOT_MS,
+);
+
+/** AIPerf sees every moment, a replay steps of one millisecond: where requests begin and end there is a difference. */
+const STEP_SHARE = 0.15;
+
+test(
+  'have the figures of what was under way that AIPerf computes from the same records',
+  async () => {
+    const lines = [
+      ...Array.from({ length: 40 }, (_, i) => {
+        const stream = i % 5 === 0 ? {} : { stream: true, stream_options: { include_usage: true } };
+        return chatLine(`l${i}`, i % 4, `[[latency ${100 + 20 * i}]] [#${i}] hello`, 'Fine.', stream);
+      }),
+      chatLine('429', 1, '[[status 429]]'),
+    ];
+    const { directory } = await replayed('load', lines, {});
+    const theirs = await byAiperf<Record<string, Record<string, number>>>('aiperf_load.py', directory);
+    const ours = JSON.parse(readFileSync(join(directory, 'profile_export_aiperf.json'), 'utf8')) as typeof theirs;
+    expect(Object.keys(theirs)).toHaveLength(14);
+    for (const [tag, { avg = 0, std = 0, max = 0 }] of Object.entries(theirs)) {
+      const own = ours[tag] ?? {};
+      // Means over the whole run are exact, but for what is shared out among the users within a step.
+      const exact = !tag.startsWith('active_') && !tag.endsWith('_per_user');
+      expect({ tag, close: Math.abs((own.avg ?? Number.NaN) - avg) <= (exact ? 1e-4 : 0.05) * avg }).toEqual({
+        tag,
+        close: true,
+      });
+      // Pieces of several streams that come within a step are one there: those peaks are lower.
+      const peaks = tag.includes('decode_throughput');
+      expect({ tag, close: peaks || Math.abs((own.std ?? Number.NaN) - std) <= STEP_SHARE * std }).toEqual({
+        tag,
+        close: true,
+      });
+      if (tag.endsWith('concurrency')) expect(own).toMatchObject({ max, min: 0 });
     }
   },
   PLOT_MS,

@@ -1,12 +1,11 @@
 /** Two runs of the same captures: what is faster, what is slower, what is worse. */
 import { join } from 'node:path';
-import { toNamedError } from '../../common/errors.ts';
 import { RecordReader } from '../source/record-reader.ts';
 import type { IndexEntry } from '../source/types.ts';
 import { bootstrapDifferences, type Difference, MIN_VALUES, type Statistic, shareDifference } from './bootstrap.ts';
 import { compareReplies } from './compare-replies.ts';
 import { jsonLines, parsed } from './json-lines.ts';
-import { type JudgeSettings, judgeAll, noneJudged, worthJudging } from './judge-replies.ts';
+import { type JudgeFailure, type JudgeSettings, judgeMost, worthJudging } from './judge-replies.ts';
 import type { PairVerdict } from './pairwise.ts';
 import { type Quality, QualityTally, type RegressionRow } from './quality.ts';
 import { REPLIES_FILE, readReplies, replyMessageOf, replyText, type StoredReply } from './replies-file.ts';
@@ -15,8 +14,15 @@ import { type ComparedMetric, METRIC_TAGS, type RunData } from './run-data.ts';
 export interface RunsComparison {
   before: RunFacts;
   after: RunFacts;
-  /** Requests that both runs sent, and what became of them. */
-  paired: { requests: number; newlyFailing: number; newlySucceeding: number; onlyBefore: number; onlyAfter: number };
+  /** Requests that both runs sent, and what became of them; `cancelled`: on purpose, in either run. */
+  paired: {
+    requests: number;
+    cancelled: number;
+    newlyFailing: number;
+    newlySucceeding: number;
+    onlyBefore: number;
+    onlyAfter: number;
+  };
   metrics: Partial<Record<ComparedMetric, Record<Statistic, Difference>>>;
   errorRate: Difference;
   requestThroughput?: [before: number, after: number];
@@ -28,7 +34,7 @@ export interface RunsComparison {
   slowed: { key: string; before: number; after: number }[];
   judgeUsd?: number | null;
   /** Why the judge was asked no further. */
-  judgeFailure?: { name: string; message: string };
+  judgeFailure?: JudgeFailure;
   notes: string[];
 }
 
@@ -37,18 +43,27 @@ export interface RunFacts {
   directory: string;
   target: Record<string, string>;
   requests: number;
+  /** Those that were cancelled on purpose are neither failures nor successes. */
   failed: number;
+  cancelledOnPurpose: number;
 }
 
 const SLOWED = 20;
 
-const factsOf = ({ run, location, target, requests, failed }: RunData): RunFacts => ({
+const factsOf = ({ run, location, target, requests, failed, cancelledOnPurpose }: RunData): RunFacts => ({
   run,
   directory: location,
   target,
   requests: requests.size,
   failed,
+  cancelledOnPurpose,
 });
+
+/** Failed ones, and all of which it can be told. */
+const failuresOf = ({ requests, failed, cancelledOnPurpose }: RunData): [number, number] => [
+  failed,
+  requests.size - cancelledOnPurpose,
+];
 
 const both = (before: number | undefined, after: number | undefined): [number, number] | undefined =>
   before === undefined || after === undefined ? undefined : [before, after];
@@ -60,9 +75,9 @@ export async function compareRuns(before: RunData, after: RunData, judging?: Jud
   const comparison: RunsComparison = {
     before: factsOf(before),
     after: factsOf(after),
-    paired: { requests: 0, newlyFailing: 0, newlySucceeding: 0, onlyBefore: 0, onlyAfter: 0 },
+    paired: { requests: 0, cancelled: 0, newlyFailing: 0, newlySucceeding: 0, onlyBefore: 0, onlyAfter: 0 },
     metrics: {},
-    errorRate: shareDifference([before.failed, before.requests.size], [after.failed, after.requests.size]),
+    errorRate: shareDifference(failuresOf(before), failuresOf(after)),
     ...(requestThroughput ? { requestThroughput } : {}),
     ...(tokenThroughput ? { tokenThroughput } : {}),
     regressions: [],
@@ -97,15 +112,16 @@ function compareRequests(before: RunData, after: RunData, comparison: RunsCompar
       continue;
     }
     paired.requests++;
-    const [wasOk, isOk] = [before.requests.isOk(was), after.requests.isOk(is)];
-    if (wasOk && !isOk) paired.newlyFailing++;
-    if (!wasOk && isOk) paired.newlySucceeding++;
+    const [from, to] = [before.requests.outcome(was), after.requests.outcome(is)];
+    if (from === 'cancelled' || to === 'cancelled') paired.cancelled++;
+    if (from === 'ok' && to === 'failed') paired.newlyFailing++;
+    if (from === 'failed' && to === 'ok') paired.newlySucceeding++;
     for (const [i, pair] of pairs.entries()) {
-      const [from, to] = [before.requests.value(was, i), after.requests.value(is, i)];
-      if (Number.isNaN(from) || Number.isNaN(to)) continue;
-      pair.before.push(from);
-      pair.after.push(to);
-      if (i === 0) addSlowed(slowed, { key, before: from, after: to });
+      const [then, now] = [before.requests.value(was, i), after.requests.value(is, i)];
+      if (Number.isNaN(then) || Number.isNaN(now)) continue;
+      pair.before.push(then);
+      pair.after.push(now);
+      if (i === 0) addSlowed(slowed, { key, before: then, after: now });
     }
   }
   paired.onlyAfter = after.requests.size - paired.requests;
@@ -160,6 +176,7 @@ async function compareQuality(
       const place = places.get(nameOf(stored.key, stored.file));
       if (!place) continue;
       const old = parsed(await reader.read(place), `${oldPath}, line ${place.line}`) as StoredReply;
+      if (old.reply.cancelled || stored.reply.cancelled) continue;
       yield { stored, old, comparison: compareReplies(old.reply, stored.reply) };
     }
   };
@@ -205,16 +222,12 @@ async function addPairs(
         ? { messages: stored.messages, before: first, after: second }
         : undefined;
     };
-    const result = noneJudged();
     const onDone = (item: RepliesPair, verdict?: PairVerdict): void => {
       if (verdict?.verdict === 'worse') tally.addJudgedWorse(rowOf(item), item.comparison, verdict.rationales[0]);
     };
-    try {
-      await judgeAll(judging, pairs(), pairOf, onDone, result);
-    } catch (error) {
-      // What it has said is kept, and that it said no more is in the result.
-      comparison.judgeFailure = toNamedError(error);
-    }
+    const { failure, ...result } = await judgeMost(judging, pairs(), pairOf, onDone);
+    // What it has said is kept, and that it said no more is in the result.
+    if (failure) comparison.judgeFailure = failure;
     tally.quality.judged = result.judged;
     comparison.judgeUsd = result.usd;
   }

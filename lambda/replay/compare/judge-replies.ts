@@ -1,4 +1,5 @@
 /** Asks the judge about every pair of replies that differ, several at a time, within a limit of money. */
+import { toNamedError } from '../../common/errors.ts';
 import type { SpendingLimit } from '../../judge/spending-limit.ts';
 import type { Judge } from '../../judge/types.ts';
 import type { ReplyComparison } from './compare-replies.ts';
@@ -77,6 +78,38 @@ export async function judgeAll<T>(
   await Promise.all(running);
   if (failure) throw failure.error;
   return result;
+}
+
+/** Why the judge was not asked about all pairs. */
+export interface JudgeFailure {
+  name: string;
+  message: string;
+}
+
+const JUDGING_STOPPED: JudgeFailure = {
+  name: 'JudgingStopped',
+  message: 'It was stopped; what it had said by then is counted',
+};
+
+/** As `judgeAll`, for those who keep what was said whatever ended it. */
+export async function judgeMost<T>(
+  judging: JudgeSettings,
+  items: AsyncIterable<T> | Iterable<T>,
+  pairOf: (item: T) => Pair | undefined,
+  onDone: (item: T, verdict?: PairVerdict) => void,
+): Promise<JudgedAll & { failure?: JudgeFailure }> {
+  const result = noneJudged();
+  let stopped = false;
+  const goOn = (): boolean => {
+    stopped ||= judging.goOn?.() === false;
+    return !stopped;
+  };
+  try {
+    await judgeAll({ ...judging, goOn }, items, pairOf, onDone, result);
+    return stopped ? { ...result, failure: JUDGING_STOPPED } : result;
+  } catch (error) {
+    return { ...result, failure: judging.signal?.aborted ? JUDGING_STOPPED : toNamedError(error) };
+  }
 }
 
 /** Whether there is anything to ask: what is the same, or failed, needs no judge. */

@@ -7,6 +7,8 @@ export interface Reply {
   ok: boolean;
   /** There when it is an error. */
   error?: { code?: number; message: string };
+  /** Given up before it was there, which says nothing about it. */
+  cancelled?: true;
   /** What a model said; empty for tabular and binary replies. */
   text: string;
   toolCalls?: unknown[];
@@ -55,10 +57,18 @@ export function replyOf(
 export const capturedReply = (captured: CapturedReply, digest: (bytes: Buffer) => string): Reply =>
   replyOf(captured.content, captured.bytes, captured.contentType, digest);
 
-export function replayedReply({ error, content, exchange }: Measured, digest: (bytes: Buffer) => string): Reply {
+export function replayedReply(
+  { error, content, exchange, cancelled }: Measured,
+  digest: (bytes: Buffer) => string,
+): Reply {
   if (error) {
     const { code, type, message } = error;
-    return { ok: false, error: { ...(code === undefined ? {} : { code }), message: `${type}: ${message}` }, text: '' };
+    return {
+      ok: false,
+      error: { ...(code === undefined ? {} : { code }), message: `${type}: ${message}` },
+      text: '',
+      ...(cancelled ? { cancelled } : {}),
+    };
   }
   return replyOf(
     content,

@@ -5,6 +5,10 @@ const FIRST_ROWS = 1024;
 /** The order of two names, which is another one in another locale by `localeCompare`. */
 const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
+/** What became of a request. Of one that was cancelled on purpose nothing can be told of the target. */
+const OUTCOMES = ['failed', 'ok', 'cancelled'] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
 export class RequestTable {
   readonly #metrics: number;
   readonly #rows = new Map<string, number>();
@@ -14,7 +18,7 @@ export class RequestTable {
   #files = new Uint32Array(FIRST_ROWS);
   readonly #fileNumbers = new Map<string, number>();
   readonly #fileNames: string[] = [];
-  #ok = new Uint8Array(FIRST_ROWS);
+  #outcomes = new Uint8Array(FIRST_ROWS);
   #values: Float64Array;
   /** Names of the rows that share a key, by key and file, in their order. */
   readonly #shared = new Map<string, string[]>();
@@ -27,11 +31,11 @@ export class RequestTable {
   }
 
   /** @param values NaN where the request has none */
-  add(key: string, file: string, ok: boolean, values: readonly number[]): void {
+  add(key: string, file: string, outcome: Outcome, values: readonly number[]): void {
     const row = this.size++;
-    if (row === this.#ok.length) this.#grow();
+    if (row === this.#outcomes.length) this.#grow();
     this.#files[row] = this.#fileNumber(file);
-    this.#ok[row] = ok ? 1 : 0;
+    this.#outcomes[row] = OUTCOMES.indexOf(outcome);
     this.#values.set(values, row * this.#metrics);
     if (this.#rows.has(key)) this.#later.push({ key, row });
     else this.#rows.set(key, row);
@@ -64,8 +68,8 @@ export class RequestTable {
     return this.#rows.get(key);
   }
 
-  isOk(row: number): boolean {
-    return this.#ok[row] === 1;
+  outcome(row: number): Outcome {
+    return OUTCOMES[this.#outcomes[row] ?? 0] ?? 'failed';
   }
 
   /** @param metric its place among the values */
@@ -110,13 +114,13 @@ export class RequestTable {
   }
 
   #grow(): void {
-    const rows = this.#ok.length * 2;
+    const rows = this.#outcomes.length * 2;
     const files = new Uint32Array(rows);
     files.set(this.#files);
     this.#files = files;
-    const ok = new Uint8Array(rows);
-    ok.set(this.#ok);
-    this.#ok = ok;
+    const outcomes = new Uint8Array(rows);
+    outcomes.set(this.#outcomes);
+    this.#outcomes = outcomes;
     const values = new Float64Array(rows * this.#metrics);
     values.set(this.#values);
     this.#values = values;

@@ -7,7 +7,7 @@ import { PermanentError } from '../../common/errors.ts';
 import { FILES } from '../results/result-set.ts';
 import { jsonLines } from './json-lines.ts';
 import { REPLIES_FILE, requestKey } from './replies-file.ts';
-import { RequestTable } from './request-table.ts';
+import { type Outcome, RequestTable } from './request-table.ts';
 
 interface ComparedDefinition {
   name: string;
@@ -37,7 +37,9 @@ export interface RunData {
   run: string;
   target: Record<string, string>;
   requests: RequestTable;
+  /** Without those that were cancelled on purpose. */
   failed: number;
+  cancelledOnPurpose: number;
   wasCancelled: boolean;
   bottleneck?: string;
   /** Requests a second and output tokens a second over the run. */
@@ -61,6 +63,8 @@ const recordSchema = z.object({
     scheduled_ns: nanoseconds,
     credit_issued_ns: nanoseconds.nullable(),
     request_end_ns: z.number(),
+    was_cancelled: z.boolean().nullish(),
+    cancelled_on_purpose: z.boolean().optional(),
   }),
   metrics: z.record(z.string(), z.object({ value: z.unknown().optional() }).nullish()).nullish(),
   error: z.unknown().optional(),
@@ -89,6 +93,13 @@ const keyOf = ({ metadata }: RecordJson): string =>
     ? requestKey(metadata.event_id, metadata.s3_key, metadata.line, metadata.pass ?? 0)
     : `${metadata.conversation_id ?? metadata.x_request_id}:${metadata.turn_index ?? 0}`;
 
+function outcomeOf({ metadata, error }: RecordJson): Outcome {
+  if (error === undefined || error === null) return 'ok';
+  // AIPerf does not say why it cancelled; when it is told to is the rule.
+  const onPurpose = metadata.cancelled_on_purpose ?? (metadata.s3_key === undefined && metadata.was_cancelled === true);
+  return onPurpose ? 'cancelled' : 'failed';
+}
+
 /** A file of the run that may be missing. */
 async function readJson(path: string): Promise<Record<string, unknown> | undefined> {
   if (!existsSync(path)) return undefined;
@@ -104,9 +115,10 @@ async function readJson(path: string): Promise<Record<string, unknown> | undefin
 const averageOf = (summary: Record<string, unknown> | undefined, tag: string): number | undefined =>
   (summary?.[tag] as { avg?: number } | undefined)?.avg;
 
-async function readRequests(path: string): Promise<{ requests: RequestTable; failed: number }> {
+async function readRequests(path: string): Promise<Pick<RunData, 'requests' | 'failed' | 'cancelledOnPurpose'>> {
   const requests = new RequestTable(METRIC_TAGS.length);
   let failed = 0;
+  let cancelledOnPurpose = 0;
   for await (const { value, line } of jsonLines(path)) {
     const record = recordSchema.safeParse(value);
     if (!record.success) {
@@ -114,12 +126,13 @@ async function readRequests(path: string): Promise<{ requests: RequestTable; fai
       throw new PermanentError('NotAReplay', 'A line of the results is no record of a request', facts);
     }
     const { data } = record;
-    const ok = data.error === undefined || data.error === null;
-    if (!ok) failed++;
-    requests.add(keyOf(data), data.metadata.s3_key ?? '', ok, valuesOf(data));
+    const outcome = outcomeOf(data);
+    if (outcome === 'failed') failed++;
+    if (outcome === 'cancelled') cancelledOnPurpose++;
+    requests.add(keyOf(data), data.metadata.s3_key ?? '', outcome, valuesOf(data));
   }
   requests.seal();
-  return { requests, failed };
+  return { requests, failed, cancelledOnPurpose };
 }
 
 /**

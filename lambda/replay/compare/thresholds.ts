@@ -79,8 +79,9 @@ function shareCrossing(
 ): Crossing | undefined {
   const { share, limit, text } = threshold;
   if (share === 'error_rate') {
-    if (comparison.before.requests === 0 || comparison.after.requests === 0)
-      return { threshold: text, got: 'one of the runs sent no request' };
+    const { before, after } = comparison;
+    if ([before, after].some(({ requests, cancelledOnPurpose }) => requests === cancelledOnPurpose))
+      return { threshold: text, got: 'one of the runs sent no request, or cancelled all of them on purpose' };
     const { difference, low, high, significant } = comparison.errorRate;
     if (difference * 100 <= limit || !significant) return undefined;
     return {
@@ -88,8 +89,8 @@ function shareCrossing(
       got: `${signed(difference * 100)} points (95% interval ${signed(low * 100)} to ${signed(high * 100)})`,
     };
   }
-  const { quality } = comparison;
-  if (share === 'newly_failing') return over(text, comparison.paired.newlyFailing, comparison.paired.requests, limit);
+  const { quality, paired } = comparison;
+  if (share === 'newly_failing') return over(text, paired.newlyFailing, paired.requests - paired.cancelled, limit);
   if (!quality) return { threshold: text, got: 'the runs kept no replies: replay them with --compare' };
   if (share === 'regressed') return over(text, quality.regressed, quality.compared, limit);
   if (share === 'new_refusals') return over(text, quality.refusals.new, quality.compared, limit);
@@ -108,7 +109,7 @@ function shareCrossing(
 }
 
 function over(threshold: string, count: number, total: number, limit: number): Crossing | undefined {
-  if (total === 0) return { threshold, got: 'no request is in both runs' };
+  if (total === 0) return { threshold, got: 'no request is in both runs, or all are cancelled' };
   const percent = (100 * count) / total;
   return percent > limit ? { threshold, got: `${percent.toFixed(2)}% (${count} of ${total})` } : undefined;
 }

@@ -1,11 +1,17 @@
 /** Compares every reply of a run with the captured one, while the run goes on. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { toNamedError } from '../../common/errors.ts';
 import type { Measured } from '../measure/measure.ts';
 import { LineWriter } from '../results/line-writer.ts';
 import { compareReplies } from './compare-replies.ts';
-import { type JudgedAll, type JudgeSettings, judgeAll, judgedLine, noneJudged, pairOf } from './judge-replies.ts';
+import {
+  type JudgedAll,
+  type JudgeFailure,
+  type JudgeSettings,
+  judgedLine,
+  judgeMost,
+  pairOf,
+} from './judge-replies.ts';
 import type { PairVerdict } from './pairwise.ts';
 import { type Quality, QualityTally, type RegressionRow } from './quality.ts';
 import { REPLIES_FILE, readReplies, replyText, type StoredReply, sha256, storedReply } from './replies-file.ts';
@@ -13,8 +19,6 @@ import { capturedReply, replayedReply } from './reply.ts';
 
 export const COMPARE_FILE = 'compare.json';
 export const JUDGED_FILE = 'judged.jsonl';
-
-const JUDGING_STOPPED = { name: 'JudgingStopped', message: 'It was stopped; what it had said by then is counted' };
 
 export interface CapturedComparison {
   quality: Quality;
@@ -24,7 +28,7 @@ export interface CapturedComparison {
   /** What the judge cost; `null`: its price is not known. */
   judgeUsd?: number | null;
   /** Why the judge was not asked about all pairs; what it had said by then is counted. */
-  judgeFailure?: { name: string; message: string };
+  judgeFailure?: JudgeFailure;
 }
 
 /** What a person needs to see of a reply that got worse. */
@@ -80,15 +84,9 @@ export class CapturedReplies {
     return result;
   }
 
-  async #judge(judging: JudgeSettings): Promise<JudgedAll & { failure?: CapturedComparison['judgeFailure'] }> {
+  async #judge(judging: JudgeSettings): Promise<JudgedAll & { failure?: JudgeFailure }> {
     const verdicts = new LineWriter(join(this.#directory, JUDGED_FILE));
     const replies = readReplies(join(this.#directory, REPLIES_FILE));
-    const result = noneJudged();
-    let stopped = false;
-    const goOn = (): boolean => {
-      stopped ||= judging.goOn?.() === false;
-      return !stopped;
-    };
     const onDone = (item: StoredReply, verdict?: PairVerdict): void => {
       if (!verdict) return;
       verdicts.write(judgedLine(item, judging.judge.sourceId, verdict));
@@ -97,10 +95,7 @@ export class CapturedReplies {
       }
     };
     try {
-      await judgeAll({ ...judging, goOn }, replies, pairOf, onDone, result);
-      return stopped ? { ...result, failure: JUDGING_STOPPED } : result;
-    } catch (error) {
-      return { ...result, failure: judging.signal?.aborted ? JUDGING_STOPPED : toNamedError(error) };
+      return await judgeMost(judging, replies, pairOf, onDone);
     } finally {
       await verdicts.close();
     }

@@ -22,6 +22,7 @@ export type Summary = Record<
 
 export class Distribution {
   readonly #scale: number;
+  readonly #lowest: number;
   #histogram: HdrHistogram;
   count = 0;
   sum = 0;
@@ -33,9 +34,11 @@ export class Distribution {
   /**
    * @param scale values are multiplied by it before they are counted as whole numbers
    * @param sparse less memory, slower: for the many small ones of time slices
+   * @param lowest value, where it is below 0: the histogram counts from there
    */
-  constructor(scale: number, sparse = false) {
+  constructor(scale: number, sparse = false, lowest = 0) {
     this.#scale = scale;
+    this.#lowest = lowest;
     this.#histogram = new HdrHistogram(sparse);
   }
 
@@ -47,12 +50,14 @@ export class Distribution {
     this.#squares += distance * (value - this.mean);
     if (value < this.min) this.min = value;
     if (value > this.max) this.max = value;
-    this.#histogram.record(value > 0 ? Math.round(value * this.#scale) : 0);
+    const above = value - this.#lowest;
+    this.#histogram.record(above > 0 ? Math.round(above * this.#scale) : 0);
   }
 
   /** Value that `percent` of the values do not exceed, within 0.1%; never outside the smallest and the largest one. */
   percentile(percent: number): number {
-    return Math.min(this.max, Math.max(this.min, this.#histogram.valueAt(percent) / this.#scale));
+    const value = this.#histogram.valueAt(percent) / this.#scale + this.#lowest;
+    return Math.min(this.max, Math.max(this.min, value));
   }
 
   /** Percentile over these values and `failed` infinite ones; `undefined` where it falls among those. */
@@ -113,8 +118,8 @@ export class Distribution {
     return this.#histogram.encode();
   }
 
-  static fromJSON(json: DistributionJson, scale: number, sparse = false): Distribution {
-    const distribution = new Distribution(scale, sparse);
+  static fromJSON(json: DistributionJson, scale: number, sparse = false, lowest = 0): Distribution {
+    const distribution = new Distribution(scale, sparse, lowest);
     distribution.count = json.count;
     distribution.sum = json.sum;
     distribution.mean = json.mean;

@@ -10,7 +10,7 @@ import type { RunStats } from './run-stats.ts';
  */
 export function tooManyFailed(stats: RunStats, allowed: number): string | undefined {
   const { cancelledOnPurpose, succeeded } = stats;
-  const failed = stats.failed - cancelledOnPurpose;
+  const failed = stats.failures;
   const counted = failed + succeeded;
   if (counted === 0) return undefined;
   const rate = (100 * failed) / counted;

@@ -29,6 +29,10 @@ export interface Measured {
   outputSource?: TokenSource;
 }
 
+/** By `--request-cancellation-rate`: it says nothing of the target. */
+export const isCancelledOnPurpose = ({ cancelled, request }: Measured): boolean =>
+  cancelled && request.cancelAfterMs !== undefined;
+
 export type Objectives = ReadonlyMap<RequestMetric, number>;
 
 export const INVALID_REPLY = 'InvalidInferenceResultError';
@@ -172,6 +176,8 @@ function fillTokens(measured: Measured, stream: StreamReader | undefined): numbe
   if (output === undefined) return undefined;
   metrics.output_sequence_length = output;
   metrics.output_token_count = output;
+  const limit = request.outputLimit;
+  if (limit !== undefined) metrics.osl_mismatch_diff_pct = ((output - limit) / limit) * 100;
   if (usage?.reasoning !== undefined) {
     metrics.usage_reasoning_tokens = usage.reasoning;
     metrics.reasoning_token_count = usage.reasoning;

@@ -8,6 +8,8 @@ export interface MetricDefinition {
   /** Histograms count whole numbers: values are multiplied by this. 1,000 makes milliseconds microseconds. */
   scale: number;
   largerIsBetter?: boolean;
+  /** Lowest value, where it is below 0; histograms count from there. */
+  lowest?: number;
 }
 
 const ms = (tag: string, header: string): MetricDefinition => ({ tag, unit: 'ms', header, scale: 1000 });
@@ -65,6 +67,14 @@ export const REQUEST_METRICS = {
     unit: 'ratio',
     header: 'HTTP Connection Reused',
     scale: 1,
+  },
+  /** Tokens of the reply against the request's own limit, signed: -100% is an empty reply. */
+  osl_mismatch_diff_pct: {
+    tag: 'osl_mismatch_diff_pct',
+    unit: '%',
+    header: 'OSL Mismatch Diff %',
+    scale: 1000,
+    lowest: -100,
   },
   good_request_count: { tag: 'good_request_count', unit: 'requests', header: 'Good Request Count', scale: 1 },
 } as const satisfies Record<string, MetricDefinition>;

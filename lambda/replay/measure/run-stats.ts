@@ -1,11 +1,26 @@
 /** What a run amounts to: distributions and counts, mergeable over workers and shards. */
 import type { ExchangeError } from '../http/exchange.ts';
 import { Distribution, type DistributionJson } from './distribution.ts';
-import type { Measured } from './measure.ts';
-import { DISTRIBUTION_METRICS, type DistributionMetric, REQUEST_METRICS, type RequestMetric } from './metrics.ts';
+import { isCancelledOnPurpose, type Measured } from './measure.ts';
+import {
+  DISTRIBUTION_METRICS,
+  type DistributionMetric,
+  type MetricDefinition,
+  REQUEST_METRICS,
+  type RequestMetric,
+} from './metrics.ts';
 
 /** Different errors that are told apart; the rest is counted under `OtherErrors`, so that unique messages cannot fill the memory. */
 const MAX_ERROR_KINDS = 200;
+
+/** What servers say of a request that is too long for the model. */
+const CONTEXT_OVERFLOW = /context length|maximum context|context_length_exceeded|prompt is too long/i;
+
+/** A reply is counted whose length is off its limit by more than so many per cent, or tokens, whichever is less. */
+const MISMATCH_PERCENT = 5;
+const MISMATCH_TOKENS = 50;
+const isMismatch = (output: number, limit: number): boolean =>
+  Math.abs(output - limit) > Math.min((limit * MISMATCH_PERCENT) / 100, MISMATCH_TOKENS);
 
 export interface ErrorCount {
   error: ExchangeError;
@@ -20,6 +35,8 @@ export interface RunStatsJson {
   cancelledOnPurpose: number;
   good: number;
   withObjectives: boolean;
+  contextOverflows: number;
+  lengthMismatches: number;
   busyMs: number;
   errors: ErrorCount[];
   statuses: Record<string, number>;
@@ -43,6 +60,10 @@ export class RunStats {
   cancelledOnPurpose = 0;
   good = 0;
   withObjectives = false;
+  /** Refused because the model's context is too short for them. */
+  contextOverflows = 0;
+  /** Replies that are much shorter or longer than the request's own limit. */
+  lengthMismatches = 0;
   /** Time that all requests together were under way. */
   busyMs = 0;
   firstStartMs = Number.POSITIVE_INFINITY;
@@ -57,10 +78,16 @@ export class RunStats {
     return this.succeeded + this.failed;
   }
 
+  /** Without those that were cancelled on purpose: they are failures to AIPerf alone. */
+  get failures(): number {
+    return this.failed - this.cancelledOnPurpose;
+  }
+
   distribution(metric: DistributionMetric): Distribution {
     let distribution = this.distributions.get(metric);
     if (!distribution) {
-      distribution = new Distribution(DISTRIBUTION_METRICS[metric].scale, this.#sparse);
+      const { scale, lowest }: MetricDefinition = DISTRIBUTION_METRICS[metric];
+      distribution = new Distribution(scale, this.#sparse, lowest);
       this.distributions.set(metric, distribution);
     }
     return distribution;
@@ -79,8 +106,9 @@ export class RunStats {
     if (error) {
       this.failed++;
       if (measured.cancelled) this.cancelled++;
-      if (measured.cancelled && request.cancelAfterMs !== undefined) this.cancelledOnPurpose++;
+      if (isCancelledOnPurpose(measured)) this.cancelledOnPurpose++;
       if (request.inputTokens) this.distribution('error_isl').add(request.inputTokens.count);
+      if (CONTEXT_OVERFLOW.test(error.message)) this.contextOverflows++;
       this.#countError(error);
       return;
     }
@@ -90,6 +118,10 @@ export class RunStats {
     for (const tag of METRIC_TAGS) {
       const value = metrics[tag];
       if (value !== undefined) this.distribution(tag).add(value);
+    }
+    const { output_sequence_length: output } = metrics;
+    if (metrics.osl_mismatch_diff_pct !== undefined && isMismatch(output ?? 0, request.outputLimit ?? 0)) {
+      this.lengthMismatches++;
     }
     if (metrics.good_request_count !== undefined) {
       this.withObjectives = true;
@@ -118,6 +150,8 @@ export class RunStats {
     this.cancelledOnPurpose += other.cancelledOnPurpose;
     this.good += other.good;
     this.withObjectives ||= other.withObjectives;
+    this.contextOverflows += other.contextOverflows;
+    this.lengthMismatches += other.lengthMismatches;
     this.busyMs += other.busyMs;
     for (const { error, count } of other.errors.values()) this.#countError(error, count);
     for (const [status, count] of other.statuses) this.statuses.set(status, (this.statuses.get(status) ?? 0) + count);
@@ -134,6 +168,8 @@ export class RunStats {
       cancelledOnPurpose: this.cancelledOnPurpose,
       good: this.good,
       withObjectives: this.withObjectives,
+      contextOverflows: this.contextOverflows,
+      lengthMismatches: this.lengthMismatches,
       busyMs: this.busyMs,
       errors: [...this.errors.values()],
       statuses: Object.fromEntries(this.statuses),
@@ -146,7 +182,8 @@ export class RunStats {
     const stats = new RunStats(sparse);
     for (const [metric, distribution] of Object.entries(json.distributions)) {
       const tag = metric as DistributionMetric;
-      stats.distributions.set(tag, Distribution.fromJSON(distribution, DISTRIBUTION_METRICS[tag].scale, sparse));
+      const { scale, lowest }: MetricDefinition = DISTRIBUTION_METRICS[tag];
+      stats.distributions.set(tag, Distribution.fromJSON(distribution, scale, sparse, lowest));
     }
     stats.succeeded = json.succeeded;
     stats.failed = json.failed;
@@ -154,6 +191,8 @@ export class RunStats {
     stats.cancelledOnPurpose = json.cancelledOnPurpose;
     stats.good = json.good;
     stats.withObjectives = json.withObjectives;
+    stats.contextOverflows = json.contextOverflows;
+    stats.lengthMismatches = json.lengthMismatches;
     stats.busyMs = json.busyMs;
     for (const { error, count } of json.errors) stats.#countError(error, count);
     for (const [status, count] of Object.entries(json.statuses)) stats.statuses.set(status, count);

@@ -1,8 +1,6 @@
 /** A finished replay of one process in MLflow: a run with its figures, parameters and files, and a trace for every request. */
-import { createReadStream } from 'node:fs';
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { MlflowClient } from '../../mlflow/client.ts';
 import type { Experiment } from '../../mlflow/types.ts';
@@ -13,6 +11,7 @@ import { JUDGED_FILE } from '../compare/with-captured.ts';
 import type { RunStats } from '../measure/run-stats.ts';
 import { LineWriter } from '../results/line-writer.ts';
 import { RESULT_FILES } from '../results/result-set.ts';
+import { scanLines } from '../source/lines.ts';
 import { createRun, endRun, logRun, type MlflowRun, putFiles, type ResultFile, type RunContent } from './mlflow-run.ts';
 import { metricsOf } from './run-content.ts';
 import { SPOOL_FILE } from './spool.ts';
@@ -120,18 +119,17 @@ async function writeSpool(
       published.refused++;
     }
   };
-  const input = createReadStream(join(directory, SPOOL_FILE));
   try {
     let batch = new SpoolBatch();
-    for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
-      batch.add(line);
+    // Its lines are our own, with a request and a reply in each: the bound of captured ones may be too short for both.
+    for await (const { bytes } of scanLines(join(directory, SPOOL_FILE), Number.POSITIVE_INFINITY)) {
+      if (bytes) batch.add(bytes.toString('utf8'));
       if (!batch.isFull) continue;
       await flush(batch.lines);
       batch = new SpoolBatch();
     }
     if (batch.lines.length > 0) await flush(batch.lines);
   } finally {
-    input.destroy();
     await refused?.close();
   }
 }

@@ -14,6 +14,14 @@ export function metricsOf(stats: RunStats, scheduled: boolean, quality?: Quality
       if (typeof value === 'number') metrics[single ? tag : `${tag}_${statistic}`] = value;
     }
   }
+  const { failures, succeeded, cancelledOnPurpose } = stats;
+  if (cancelledOnPurpose > 0) {
+    // As for the exit code and for gates: AIPerf's files alone count them as failed.
+    const counted = failures + succeeded;
+    metrics.error_request_count = failures;
+    metrics.request_error_rate = counted === 0 ? 0 : (100 * failures) / counted;
+    metrics.requests_cancelled_on_purpose = cancelledOnPurpose;
+  }
   if (quality) {
     const { compared, identical, same, regressed, meanOverlap, status, refusals, judged } = quality;
     Object.assign(metrics, {

@@ -90,13 +90,16 @@ export async function runsReport(
     ),
     ...(gated && crossings.length === 0 ? ['<p class="good">No threshold is crossed.</p>'] : []),
     ...(comparison.judgeFailure
-      ? [`<p class="warn">The judge failed: ${escapeHtml(comparison.judgeFailure.message)}</p>`]
+      ? [`<p class="warn">The judge was not asked about all pairs: ${escapeHtml(comparison.judgeFailure.message)}</p>`]
       : []),
     ...comparison.notes.map((note) => `<p class="soft">${escapeHtml(note)}</p>`),
     tiles([
       ['requests in both', String(paired.requests)],
       ['latency p50 (ms)', latency ? `${latency.before.toFixed(1)} → ${latency.after.toFixed(1)}` : '–'],
       ['failed', `${before.failed} → ${after.failed}`],
+      ...(before.cancelledOnPurpose + after.cancelledOnPurpose > 0
+        ? [['cancelled on purpose', `${before.cancelledOnPurpose} → ${after.cancelledOnPurpose}`] as [string, string]]
+        : []),
       ['newly failing', String(paired.newlyFailing)],
       ...(paired.onlyBefore + paired.onlyAfter > 0
         ? [['only before, only after', `${paired.onlyBefore}, ${paired.onlyAfter}`] as [string, string]]

@@ -41,6 +41,8 @@ export interface PreparedRequest {
   capturedMs: number;
   /** Length of the input, for requests that carry text. */
   inputTokens?: { count: number; source: TokenSource };
+  /** Most tokens that the request lets the reply have, above 0. */
+  outputLimit?: number;
   /** MLflow's id of the captured request's trace, where it is to be linked. */
   capturedTraceId?: string;
   /** The captured reply's content, kept where replies are compared. */

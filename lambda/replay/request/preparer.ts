@@ -9,7 +9,7 @@ import type { ScheduledEntry } from '../timing.ts';
 import { type CapturedSide, type LiteralRequest, literalRequest, type Overrides, payloadBytes } from './literal.ts';
 import type { CapturedReply, PreparedRequest } from './prepared.ts';
 import { SessionLinker } from './sessions.ts';
-import { estimateInputTokens } from './tokens.ts';
+import { estimateInputTokens, outputLimit } from './tokens.ts';
 
 export interface PreparerOptions {
   run: string;
@@ -55,7 +55,8 @@ export class Preparer {
     }
     const literal = literalRequest(line, overrides);
     if (literal.kind === 'skipped') {
-      this.#options.onSkipped({ file: file.name, line: entry.line, reason: literal.reason, message: literal.message });
+      const { reason, message } = literal;
+      this.#options.onSkipped({ file: file.name, line: entry.line, reason, message }, pass);
       return undefined;
     }
     const { request } = literal;
@@ -98,6 +99,7 @@ export class Preparer {
       line: entry.line,
       capturedMs: entry.timeMs,
       inputTokens: inputTokens(request.json, captured?.content),
+      outputLimit: outputLimit(request.json),
       capturedTraceId: this.#options.traceIdOf?.(line),
       captured: this.#options.keepCaptured ? captured : undefined,
     };

@@ -27,3 +27,11 @@ export function estimateInputTokens(json: Record<string, unknown> | undefined): 
   const characters = charactersOf(text);
   return characters > 0 ? Math.ceil((characters + extra) / CHARACTERS_PER_TOKEN) : undefined;
 }
+
+/** Most tokens that a request lets its reply have, where it says so. */
+export function outputLimit(json: Record<string, unknown> | undefined): number | undefined {
+  if (!json) return undefined;
+  const inner = (json.parameters ?? {}) as Record<string, unknown>;
+  const limit = json.max_completion_tokens ?? json.max_tokens ?? inner.max_new_tokens;
+  return typeof limit === 'number' && limit > 0 ? limit : undefined;
+}

@@ -1,7 +1,7 @@
 /** One line of `profile_export.jsonl`, as AIPerf 0.13 writes it, with the keys that join it to the capture. */
 import type { RunClock } from '../clock.ts';
 import type { ExchangeError } from '../http/exchange.ts';
-import type { Measured } from '../measure/measure.ts';
+import { isCancelledOnPurpose, type Measured } from '../measure/measure.ts';
 import { REQUEST_METRICS, type RequestMetric } from '../measure/metrics.ts';
 
 const METRICS = (Object.keys(REQUEST_METRICS) as RequestMetric[]).map((tag) => ({
@@ -33,6 +33,7 @@ export function metadataJson(measured: Measured, { clock, workerId }: RecordCont
   const end = clock.epochNs(exchange.endAt);
   const ack = Number.isNaN(exchange.headAt) ? '' : `,"request_ack_ns":${clock.epochNs(exchange.headAt)}`;
   const cancelled = measured.cancelled ? `,"cancellation_time_ns":${end}` : '';
+  const onPurpose = isCancelledOnPurpose(measured) ? ',"cancelled_on_purpose":true' : '';
   const profiling = request.phase === 'profiling' ? ',"profiling_index":0' : '';
   return (
     `{"session_num":${turn.session},"x_request_id":${JSON.stringify(request.requestId)}` +
@@ -41,7 +42,7 @@ export function metadataJson(measured: Measured, { clock, workerId }: RecordCont
     `,"request_start_ns":${clock.epochNs(exchange.startedAt)}${ack},"request_end_ns":${end}` +
     `,"worker_id":${JSON.stringify(workerId)},"record_processor_id":${JSON.stringify(workerId)}` +
     `,"benchmark_phase":"${request.phase}","phase_index":0${profiling},"phase_name":"${request.phase}","phase_kind":"${request.phase}"` +
-    `,"was_cancelled":${measured.cancelled}${cancelled}` +
+    `,"was_cancelled":${measured.cancelled}${cancelled}${onPurpose}` +
     `,"scheduled_ns":${scheduled}${text('event_id', request.eventId)}${text('inference_id', request.inferenceId)}` +
     `${text('captured_inference_id', request.capturedInferenceId)},"s3_key":${JSON.stringify(request.file)}` +
     `${text('s3_bucket', request.bucket)},"line":${request.line},"captured_ms":${request.capturedMs},"pass":${request.pass}` +

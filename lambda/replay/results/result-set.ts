@@ -2,6 +2,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunClock } from '../clock.ts';
+import { LoadCurves } from '../measure/load-curves.ts';
 import type { Measured } from '../measure/measure.ts';
 import { RunStats } from '../measure/run-stats.ts';
 import { ReportCollector } from '../report/collector.ts';
@@ -10,6 +11,7 @@ import type { SkippedLine } from '../source/types.ts';
 import { summaryCsv } from './csv.ts';
 import { InputsFile } from './inputs.ts';
 import { LineWriter } from './line-writer.ts';
+import { LoadFigures } from './load-figures.ts';
 import { rawLine } from './raw-line.ts';
 import { recordLine } from './record-line.ts';
 import { figures, type SummaryFacts, summaryJson } from './summary.ts';
@@ -63,6 +65,7 @@ export class ResultSet {
   readonly stats = new RunStats();
   readonly warmup = new RunStats();
   readonly slices: TimeSlices;
+  readonly load = new LoadCurves();
   readonly report = new ReportCollector();
   /** Lines that were not replayed, by reason. */
   readonly skippedReasons = new Map<string, number>();
@@ -110,6 +113,7 @@ export class ResultSet {
     const context = { clock, workerId: this.#options.workerId };
     this.stats.add(measured, epoch);
     this.slices.add(measured, clock, this.#startAt);
+    this.load.add(measured, this.#startAt);
     this.report.add(measured, this.#startAt);
     this.#records.write(recordLine(measured, context));
     this.#raw?.write(rawLine(measured, context));
@@ -121,7 +125,10 @@ export class ResultSet {
    * @param configuration what was asked for, for `replay.json`; without secrets
    * @throws PermanentError `ResultsNotWritten`
    */
-  async finish(facts: Omit<SummaryFacts, 'warmup' | 'run'>, configuration: Record<string, unknown>): Promise<void> {
+  async finish(
+    facts: Omit<SummaryFacts, 'warmup' | 'load' | 'run'>,
+    configuration: Record<string, unknown>,
+  ): Promise<void> {
     const inputsWritten = await this.#complete();
     await writeFigures(
       this.#options.directory,
@@ -162,6 +169,7 @@ export interface MeasuredRun {
   stats: RunStats;
   warmup: RunStats;
   slices: TimeSlices;
+  load: LoadCurves;
   report: ReportCollector;
   skippedReasons: ReadonlyMap<string, number>;
 }
@@ -169,15 +177,16 @@ export interface MeasuredRun {
 /** Writes the files that hold figures. */
 export async function writeFigures(
   directory: string,
-  { stats, warmup, slices, report, skippedReasons }: MeasuredRun,
-  facts: Omit<SummaryFacts, 'warmup'>,
+  { stats, warmup, slices, load, report, skippedReasons }: MeasuredRun,
+  facts: Omit<SummaryFacts, 'warmup' | 'load'>,
   configuration: Record<string, unknown>,
 ): Promise<void> {
   const path = (name: string): string => join(directory, name);
-  const complete: SummaryFacts = { ...facts, ...(warmup.completed > 0 ? { warmup } : {}) };
+  const curves = new LoadFigures(load);
+  const complete: SummaryFacts = { ...facts, load: curves.window(), ...(warmup.completed > 0 ? { warmup } : {}) };
   await writeFile(path(FILES.summaryJson), `${JSON.stringify(summaryJson(stats, complete), null, 1)}\n`);
   await writeFile(path(FILES.summaryCsv), summaryCsv(figures(stats, complete)));
-  await slices.write(path(FILES.slicesJson), path(FILES.slicesCsv), facts.startMs);
+  await slices.write(path(FILES.slicesJson), path(FILES.slicesCsv), facts.startMs, curves);
   const own = {
     run: facts.run,
     ...configuration,

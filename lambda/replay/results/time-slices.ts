@@ -5,6 +5,7 @@ import type { RunClock } from '../clock.ts';
 import type { Measured } from '../measure/measure.ts';
 import { RunStats } from '../measure/run-stats.ts';
 import { TIMESLICES_HEADER, timesliceRows } from './csv.ts';
+import type { LoadFigures } from './load-figures.ts';
 import { figures } from './summary.ts';
 
 /** Slices whose figures are held open; older ones are packed, about 20 KB each, and opened again for a late reply. */
@@ -57,7 +58,7 @@ export class TimeSlices {
   }
 
   /** Writes both files, slice by slice; slices without a request are left out, as AIPerf leaves them out. */
-  async write(jsonPath: string, csvPath: string, startMs: number): Promise<void> {
+  async write(jsonPath: string, csvPath: string, startMs: number, load: LoadFigures): Promise<void> {
     const json = createWriteStream(jsonPath);
     const csv = createWriteStream(csvPath);
     json.write('{"timeslices":[');
@@ -67,11 +68,17 @@ export class TimeSlices {
     for (const [position, index] of indexes.entries()) {
       const stats = this.#open.get(index) ?? unpack(JSON.parse(this.#packed.get(index) ?? '{}'));
       const from = startNs + BigInt(Math.round(index * this.#sliceMs)) * NS_PER_MS;
-      const to = from + BigInt(Math.round(this.#sliceMs)) * NS_PER_MS;
-      const found = figures(stats, { windowSeconds: this.#sliceMs / 1000, scheduled: false, slice: true });
+      const fromMs = index * this.#sliceMs;
+      // The last one ends with the run, and says so: time in which nothing could be would thin its figures.
+      const toMs = Math.min(fromMs + this.#sliceMs, load.lastMs);
+      const complete = toMs === fromMs + this.#sliceMs;
+      const to = from + BigInt(Math.round((toMs - fromMs) * 1000)) * 1000n;
+      const window = { windowSeconds: (toMs - fromMs) / 1000, load: load.window(fromMs, toMs) };
+      const found = figures(stats, { ...window, scheduled: false, slice: true });
       // The slice's window is its length, not that of its own requests.
       const body = JSON.stringify(Object.fromEntries(found.results)).slice(1);
-      json.write(`${position === 0 ? '' : ','}{"start_ns":${from},"end_ns":${to},${body}`);
+      const partly = complete ? '' : '"is_complete":false,';
+      json.write(`${position === 0 ? '' : ','}{"start_ns":${from},"end_ns":${to},${partly}${body}`);
       csv.write(`${timesliceRows(position, String(from), String(to), found).join('\n')}\n`);
     }
     json.end(']}\n');

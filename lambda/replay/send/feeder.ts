@@ -28,6 +28,7 @@ export class Feeder {
   #failed: (error: unknown) => void = () => {};
   #stopped = false;
   #isStarted = false;
+  #skipped = 0;
   /** Why it stopped before the end, where the plan lets it. */
   failure: unknown;
   /** Requests of the schedule that were not sent because the run was stopped. */
@@ -67,7 +68,7 @@ export class Feeder {
     try {
       const pace = new Pace();
       const { part, index, schedule: timing } = this.#plan;
-      for await (const batch of part ? part.entries() : schedule(index, timing)) {
+      for await (const batch of part ? part.entries() : schedule(index, timing, () => this.#skipped)) {
         for (const scheduled of batch) {
           await this.#room(scheduled);
           if (this.#stopped) {
@@ -103,7 +104,10 @@ export class Feeder {
 
   async #feed(scheduled: ScheduledEntry): Promise<void> {
     const request = await this.#preparer.prepare(scheduled, 'profiling');
-    if (!request) return;
+    if (!request) {
+      this.#skipped++;
+      return;
+    }
     this.#plan.onPrepared?.(request);
     this.#dispatcher.push(request);
   }

@@ -24,8 +24,13 @@ const isBlank = (bytes: Buffer): boolean => {
   return true;
 };
 
-/** The non-blank lines of a file, without a byte order mark at its start. Memory is bound by one line. */
-export const scanLines = (path: string): AsyncGenerator<ScannedLine> => scanBlocks(fileBlocks(path));
+/**
+ * The non-blank lines of a file, without a byte order mark at its start. Memory is bound by one line.
+ *
+ * @param maxLineBytes longer lines are not kept: for files that may be anybody's
+ */
+export const scanLines = (path: string, maxLineBytes = MAX_LINE_BYTES): AsyncGenerator<ScannedLine> =>
+  scanBlocks(fileBlocks(path), maxLineBytes);
 
 async function* fileBlocks(path: string): AsyncGenerator<Buffer> {
   const file = await open(path, 'r');
@@ -43,7 +48,10 @@ async function* fileBlocks(path: string): AsyncGenerator<Buffer> {
 }
 
 /** The same of consecutive blocks, whatever their lengths. A block may be used again once the next one is asked for. */
-export async function* scanBlocks(blocks: AsyncIterable<Buffer>): AsyncGenerator<ScannedLine> {
+export async function* scanBlocks(
+  blocks: AsyncIterable<Buffer>,
+  maxLineBytes = MAX_LINE_BYTES,
+): AsyncGenerator<ScannedLine> {
   /** The unfinished line of the blocks before; its pieces are dropped once it is over the bound. */
   let held: Buffer[] = [];
   let heldBytes = 0;
@@ -55,7 +63,7 @@ export async function* scanBlocks(blocks: AsyncIterable<Buffer>): AsyncGenerator
     let length = heldBytes + end.length;
     let bytes: Buffer | undefined;
     let start = lineStart;
-    if (length <= MAX_LINE_BYTES) {
+    if (length <= maxLineBytes) {
       bytes = held.length === 0 ? end : Buffer.concat([...held, end]);
       if (bytes[length - 1] === CR) bytes = bytes.subarray(0, --length);
       if (start === 0 && BOM.every((byte, i) => bytes?.[i] === byte)) {
@@ -82,7 +90,7 @@ export async function* scanBlocks(blocks: AsyncIterable<Buffer>): AsyncGenerator
       lineStart = position + at;
     }
     heldBytes += block.length - at;
-    if (heldBytes <= MAX_LINE_BYTES) held.push(Buffer.from(block.subarray(at)));
+    if (heldBytes <= maxLineBytes) held.push(Buffer.from(block.subarray(at)));
     else held = [];
     position += block.length;
   }

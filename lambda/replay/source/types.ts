@@ -42,4 +42,5 @@ export interface LineReader {
   close(): Promise<void>;
 }
 
-export type OnSkipped = (skipped: SkippedLine) => void;
+/** @param pass which repetition of the captures it was met in, from 0 */
+export type OnSkipped = (skipped: SkippedLine, pass?: number) => void;

@@ -18,6 +18,8 @@ interface Spec {
   eventId?: string;
   ms?: number;
   ok?: boolean;
+  /** How it says that it was cancelled. */
+  cancelled?: object;
   text?: string;
 }
 
@@ -27,21 +29,24 @@ const NS = 1_795_233_124_000_000_000;
 function run(name: string, specs: readonly Spec[]): string {
   const directory = join(folder, name);
   mkdirSync(directory);
-  const records = specs.map(({ file = 'a.jsonl', line = 1, eventId, ms = 10, ok = true }) =>
+  const records = specs.map(({ file = 'a.jsonl', line = 1, eventId, ms = 10, ok = true, cancelled }) =>
     JSON.stringify({
       metadata: {
         ...(eventId ? { event_id: eventId } : {}),
+        ...cancelled,
         ...{ s3_key: file, line, pass: 0, scheduled_ns: NS, request_end_ns: NS + ms * 1e6 },
       },
       metrics: ok ? { request_latency: { value: ms, unit: 'ms' } } : {},
       ...(ok ? {} : { error: { code: 500, type: 'x', message: 'y' } }),
     }),
   );
-  const replies = specs.map(({ file = 'a.jsonl', line = 1, eventId, ok = true, text = 'same' }) =>
+  const replies = specs.map(({ file = 'a.jsonl', line = 1, eventId, ok = true, cancelled, text = 'same' }) =>
     JSON.stringify({
       key: `${eventId ?? file.split('/').at(-1)}:${line}`,
       ...{ file, line, input: '' },
-      reply: ok ? { ok, text } : { ok, text: '', error: { code: 500, message: 'y' } },
+      reply: ok
+        ? { ok, text }
+        : { ok, text: '', error: { code: 500, message: 'y' }, ...(cancelled ? { cancelled: true } : {}) },
     }),
   );
   writeFileSync(join(directory, 'profile_export.jsonl'), `${records.join('\n')}\n`);
@@ -153,4 +158,35 @@ describe('what is no run is named with its place', () => {
     await expect(comparing).rejects.toThrow(message);
     await expect(comparing).rejects.toThrow(place);
   });
+});
+
+test('what was cancelled on purpose is no failure; what was cut off by the end of a run is', async () => {
+  const good = numbered(40, () => 10);
+  const onPurpose: Spec = { ok: false, cancelled: { was_cancelled: true, cancelled_on_purpose: true } };
+  const cutOff: Spec = { ok: false, cancelled: { was_cancelled: true } };
+  const last = good.slice(20);
+  const found = await compared(good, [...good.slice(0, 20), ...last.map((one) => ({ ...one, ...onPurpose }))]);
+  expect(found.after).toMatchObject({ requests: 40, failed: 0, cancelledOnPurpose: 20 });
+  expect(found.errorRate).toMatchObject({ before: 0, after: 0, significant: false });
+  expect(found.paired).toMatchObject({ requests: 40, cancelled: 20, newlyFailing: 0 });
+  expect(found.quality).toMatchObject({ compared: 20, regressed: 0 });
+  const gates = ['error_rate:0', 'newly_failing:0', 'regressed:0'].map(parseThreshold);
+  expect(crossings(gates, found)).toEqual([]);
+  rmSync(folder, { recursive: true });
+  mkdirSync(folder);
+  const cut = await compared(good, [...good.slice(0, 20), ...last.map((one) => ({ ...one, ...cutOff }))]);
+  expect(cut.after).toMatchObject({ failed: 20, cancelledOnPurpose: 0 });
+  expect(cut.errorRate).toMatchObject({ after: 0.5, significant: true });
+  expect(crossings(gates, cut).map(({ threshold }) => threshold)).toEqual(['error_rate:0', 'newly_failing:0']);
+  rmSync(folder, { recursive: true });
+  mkdirSync(folder);
+  const nothing = await compared(
+    good,
+    good.map((one) => ({ ...one, ...onPurpose })),
+  );
+  expect(crossings(gates, nothing).map(({ threshold }) => threshold)).toEqual([
+    'error_rate:0',
+    'newly_failing:0',
+    'regressed:0',
+  ]);
 });

@@ -126,3 +126,34 @@ describe('without a schedule', () => {
     ]);
   });
 });
+
+describe('a number of requests', () => {
+  /** Takes the schedule as a sender does that cannot send some of the lines. */
+  async function sent(bad: readonly number[], options: Partial<ScheduleOptions>): Promise<string[]> {
+    const found: string[] = [];
+    let skipped = 0;
+    const all = { timing: FIXED, repeat: 1, seed: 1, ...options };
+    for await (const batch of schedule(source([0, 0, 0, 0, 1000, 1000, 2000]), all, () => skipped)) {
+      for (const { entry, pass } of batch) {
+        if (bad.includes(entry.line)) skipped++;
+        else found.push(`${entry.line}${'*'.repeat(pass)}`);
+      }
+    }
+    return found;
+  }
+
+  test.each<[number, number[], number, string[]]>([
+    [3, [], 1, ['1', '2', '3']],
+    [3, [1, 2], 1, ['3', '4', '5']],
+    [3, [2, 4, 6], 1, ['1', '3', '5']],
+    [3, [1, 2, 3, 4, 5], 1, ['6', '7']],
+    [3, [1, 2, 3, 4, 5], 3, ['6', '7', '6*']],
+    [9, [7], 2, ['1', '2', '3', '4', '5', '6', '1*', '2*', '3*']],
+    [2, [1, 2, 3, 4, 5, 6, 7], 50, []],
+    [100, [3], 1, ['1', '2', '4', '5', '6', '7']],
+  ])('%j of which lines %j cannot be sent, in %j passes', async (count, bad, repeat, expected) => {
+    for (const timing of [FIXED, { kind: 'concurrency' }] as const) {
+      expect(await sent(bad, { timing, count, repeat })).toEqual(expected);
+    }
+  });
+});

@@ -84,7 +84,7 @@ export class ShardResults {
     await this.#inputs.close();
     await this.#replies?.finish();
     await this.#spool?.close();
-    const { stats, warmup, slices, report, skippedReasons } = this.#set;
+    const { stats, warmup, slices, load, report, skippedReasons } = this.#set;
     for (const name of LINE_FILES) {
       const path = join(this.#directory, name);
       if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, LINES);
@@ -98,6 +98,7 @@ export class ShardResults {
       stats: stats.toJSON(),
       warmup: warmup.toJSON(),
       slices: slices.toJSON(),
+      load: load.toJSON(),
       report: report.toJSON(),
     };
     await storage.putJson(bucket, `${prefix}${SHARD_FILES.result}`, result);

@@ -6,6 +6,7 @@ import type { ShardResult } from '../../../../lambda/replay/cloud/shard/shard-re
 import { type Collected, collectShards } from '../../../../lambda/replay/cloud/summarize/collect.ts';
 import { collectEvaluations, nothingEvaluated } from '../../../../lambda/replay/cloud/summarize/collect-evaluations.ts';
 import { failureOf, missing, remarks } from '../../../../lambda/replay/cloud/summarize/verdict.ts';
+import { LoadCurves } from '../../../../lambda/replay/measure/load-curves.ts';
 import { RunStats, type RunStatsJson } from '../../../../lambda/replay/measure/run-stats.ts';
 import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
 import { Random } from '../../../../lambda/replay/random.ts';
@@ -73,6 +74,7 @@ const result = (shard: number, stats: RunStatsJson, more: Partial<ShardResult> =
   stats,
   warmup: new RunStats().toJSON(),
   slices: { 0: stats },
+  load: new LoadCurves().toJSON(),
   report: new ReportCollector().toJSON(),
   ...more,
 });
