@@ -1,5 +1,5 @@
 /** `inference-monitor compare`: two replays of the same captures beside each other; can gate a release. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Storage } from '../../lambda/common/storage.ts';
@@ -16,6 +16,7 @@ import {
 } from '../../lambda/replay/compare/thresholds.ts';
 import { Distribution } from '../../lambda/replay/measure/distribution.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../lambda/replay/options.ts';
+import { writableDirectory } from './replay-directory.ts';
 import { EXIT_STOPPED, type Stopping, stopOnSignals, stoppedBy } from './stopping.ts';
 
 interface CompareFlags {
@@ -117,11 +118,12 @@ async function compareOpened(before: RunData, after: RunData, flags: CompareFlag
   stopping.say(
     `${judging ? 'The judge is asked no more, and the' : 'The'} comparison is being written. Ctrl-C again to leave at once.`,
   );
+  const directory = flags.output ?? (after.location === after.directory ? after.directory : join('replays', after.run));
+  // Before a judge is paid.
+  await writableDirectory(directory);
   const comparison = await compareRuns(before, after, judging && stoppedBy(signal, judging));
   const crossed = crossings(flags.threshold, comparison);
-  const directory = flags.output ?? (after.location === after.directory ? after.directory : join('replays', after.run));
   const output = join(directory, 'comparison.json');
-  await mkdir(directory, { recursive: true });
   const json = JSON.stringify({ ...comparison, thresholds: flags.threshold.map(({ text }) => text), crossed }, null, 1);
   await writeFile(output, `${json}\n`);
   if (flags.report) {

@@ -77,11 +77,20 @@ async function headersOf(flags: TargetFlags): Promise<Record<string, string>> {
     for (const [name, value] of Object.entries(more)) headers.set(name.toLowerCase(), [name, value]);
   };
   if (flags.headersFile !== undefined) {
-    add(parseHeaders(await readFile(flags.headersFile, 'utf8'), flags.headersFile));
+    add(parseHeaders(await readHeadersFile(flags.headersFile), flags.headersFile));
   }
   if (flags.headersSecret !== undefined) add(await secretHeaders(flags.headersSecret));
   add(parseHeaders(flags.header.join('\n'), '--header'));
   return Object.fromEntries(headers.values());
+}
+
+async function readHeadersFile(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    const facts = { got: (error as Error).message, expected: 'a file with headers (--headers-file)' };
+    throw new PermanentError('InvalidHeader', 'The headers cannot be read', facts, error);
+  }
 }
 
 async function secretHeaders(secretId: string): Promise<Record<string, string>> {

@@ -1,5 +1,6 @@
 /** `inference-monitor replay`: sends captured requests to another endpoint and measures what comes back. */
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { parseInferenceTime } from '../../lambda/capture/inference-time.ts';
 import { PermanentError } from '../../lambda/common/errors.ts';
 import { DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../lambda/replay/options.ts';
 import { type ReplayFlags, runReplayCommand } from './replay-run.ts';
@@ -11,8 +12,9 @@ const number = (text: string): number => {
 };
 
 const instant = (text: string): number => {
-  const value = Date.parse(text);
-  if (!/^\d{4}-\d\d-\d\dT/.test(text) || Number.isNaN(value)) {
+  // As the captured times are read: UTC where there is no offset, not this machine's own time.
+  const value = parseInferenceTime(text);
+  if (!/^\d{4}-/.test(text) || value === undefined) {
     throw new InvalidArgumentError('a time such as 2026-11-20T09:00:00Z is needed');
   }
   return value;
@@ -119,7 +121,7 @@ export function replayCommand(): Command {
     new Option('--stream', 'ask for streamed replies'),
   ];
   const captures = [
-    new Option('--from <time>', 'captured at or after').argParser(instant),
+    new Option('--from <time>', 'captured at or after, e.g. 2026-11-20T09:00:00Z').argParser(instant),
     new Option('--to <time>', 'captured before').argParser(instant),
   ];
   const timing = [

@@ -79,7 +79,28 @@ test('an output directory that cannot be one is named before anything is sent', 
     code: 2,
     stderr: expect.stringMatching(/OutputUnusable: .*dir\/file/),
   });
+  // Node's own way to make directories tries there forever.
+  out = '/proc/replay-results';
+  expect(await run(folder.write('a.jsonl', lines(1)))).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/OutputUnusable: .*ENOENT/),
+  });
   expect(endpoint.arrivals.count).toBe(0);
+});
+
+test('a window without an offset is in UTC, as captured times are', async () => {
+  const file = folder.write(
+    'a.jsonl',
+    [0, 1, 2, 3].map((second) => chatLine(`e${second}`, second, 'hello')),
+  );
+  for (const [from, to] of [
+    ['2026-11-20T10:00:01', '2026-11-20T10:00:03'],
+    ['2026-11-20T12:00:01+02:00', '2026-11-20T10:00:03Z'],
+  ] as const) {
+    const args = ['replay', file, '--dry-run', '--from', from, '--to', to];
+    const { stdout } = await runCli(args, { TZ: 'Asia/Tokyo' });
+    expect(stdout).toMatch(/^requests: 2\n/);
+  }
 });
 
 test.each([
@@ -90,6 +111,8 @@ test.each([
   [['--run', '../outside'], /without \//],
   [['--speedup', 'fast'], /a number is needed/],
   [['--no-such-option'], /unknown option/],
+  [['--from', '2026-02-30T10:00:00Z'], /a time such as/],
+  [['--headers-file', 'no-such-file'], /InvalidHeader: The headers cannot be read; got: ENOENT/],
 ])('%j is refused', async (options, message) => {
   const file = folder.write('a.jsonl', lines(1));
   expect(await run(file, ...options)).toMatchObject({

@@ -40,8 +40,8 @@ function request(i: number): PreparedRequest {
 }
 
 /** Request i goes out 10 × i ms after the start, and is answered after `latency`. */
-function exchanged(i: number, latency: number, error?: ExchangeError): Measured {
-  const prepared = request(i);
+function exchanged(i: number, latency: number, error?: ExchangeError, outputLimit?: number): Measured {
+  const prepared = { ...request(i), ...(outputLimit === undefined ? {} : { outputLimit }) };
   let done: Measured | undefined;
   const scheduledAt = START + prepared.dueMs;
   const exchange = new Exchange(prepared.wire, (finished) => {
@@ -103,6 +103,42 @@ test('three shards merged are the whole, through JSON', () => {
   expect(b.get('good_request_count')?.avg).toBe(
     all.filter(({ error, metrics }) => !error && (metrics.request_latency ?? 0) <= 60).length,
   );
+});
+
+test.each([
+  // The reply has two tokens; 5% of a limit, or 50 tokens, may be missing.
+  [undefined, undefined, undefined],
+  [2, 0, 0],
+  [3, 1, -33.333],
+  [50, 1, -96],
+  [1, 1, 100],
+])('a reply against the limit of its request: %j', (outputLimit, mismatches, percent) => {
+  const stats = new RunStats();
+  const one = exchanged(1, 10, undefined, outputLimit);
+  stats.add(one, (at) => at);
+  const { results } = figures(RunStats.fromJSON(json(stats.toJSON())), { scheduled: false });
+  expect(results.get('osl_mismatch_count')?.avg).toBe(mismatches);
+  const found = results.get('osl_mismatch_diff_pct');
+  if (percent === undefined) expect(found).toBeUndefined();
+  else for (const key of ['avg', 'p50', 'min', 'max']) expect(Number(found?.[key])).toBeCloseTo(percent, 2);
+});
+
+test('percentiles of what may be below zero', () => {
+  const stats = new RunStats();
+  for (const limit of [1, 2, 4, 8, 16, 32, 64, 128, 256]) {
+    stats.add(exchanged(1, 10, undefined, limit), (at) => at);
+  }
+  const found = figures(stats, { scheduled: false }).results.get('osl_mismatch_diff_pct');
+  expect(found).toMatchObject({ min: expect.closeTo(-99.22, 2), max: 100, p50: expect.closeTo(-87.5, 1) });
+  expect(found?.p25).toBeCloseTo(-96.875, 1);
+  expect(found?.p90).toBeCloseTo(100, 1);
+});
+
+test('requests that are too long for the model are counted', () => {
+  const stats = new RunStats();
+  const messages = ["This model's maximum context length is 4096 tokens.", 'Prompt is too long', 'no', 'Overloaded'];
+  for (const message of messages) stats.add(exchanged(1, 10, { code: 400, type: 'Bad Request', message }), (at) => at);
+  expect(figures(stats, { scheduled: false }).results.get('context_overflow_count')?.avg).toBe(2);
 });
 
 test('what reports show is merged on the common clock', () => {
