@@ -9,7 +9,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import type { ReplayExecution } from '../../lambda/replay-contract.ts';
-import { functionEnvironment, replayEnvironment } from '../../lib/function-environment.ts';
+import { functionEnvironment, nodeOptions, replayEnvironment } from '../../lib/function-environment.ts';
+import { ONE_VCPU_MB } from '../../lib/replay.ts';
 import { parseSettings } from '../../lib/settings.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
 import { freePort } from '../../local/free-port.ts';
@@ -131,6 +132,7 @@ export class ReplayFunctions {
       ...this.ministack.env,
       ...functionEnvironment(settings, WORK, 'bench-budget'),
       ...replayEnvironment(settings),
+      NODE_OPTIONS: nodeOptions(ONE_VCPU_MB),
       AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: runtime,
       NODE_EXTRA_CA_CERTS: this.tls.certificate,
       POWERTOOLS_LOG_LEVEL: 'WARN',

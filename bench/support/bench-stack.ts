@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
-import { functionEnvironment } from '../../lib/function-environment.ts';
+import { functionEnvironment, nodeOptions } from '../../lib/function-environment.ts';
 import { parseSettings } from '../../lib/settings.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
 import { synthesize } from '../../local/deploy.ts';
@@ -124,6 +124,7 @@ export class BenchStack {
       PATH: process.env.PATH ?? '',
       ...this.#ministack.env,
       ...functionEnvironment(settings, WORK, 'bench-budget'),
+      NODE_OPTIONS: nodeOptions(settings.LAMBDA_MEMORY_MB),
       AWS_ENDPOINT_URL_BEDROCK_RUNTIME: this.judge.url,
       POWERTOOLS_LOG_LEVEL: 'WARN',
     };

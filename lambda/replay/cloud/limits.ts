@@ -41,15 +41,15 @@ export const SHARD_FILE_BYTES = MAX_REQUESTS * RECORD_FILE_BYTES + MAX_BYTES * S
 export const WRITTEN_BYTES_PER_MS = 20_000;
 /**
  * Requests a second. Measured: they take a tenth of the processor (0.5 ms each: read, signed, encrypted, recorded) and
- * 170 MB, and six times as many still go out in time (own lag p99 below 10 ms at 1,200 a second). What bounds it are bursts,
- * since captured times have whole seconds: of 200 requests that are due at the same moment the last goes out 9 ms later
+ * 160 MB, and six times as many still go out in time (own lag p99 below 10 ms at 1,200 a second). What bounds it are bursts,
+ * since captured times have whole seconds: of 200 requests that are due at the same moment the last goes out 9 to 11 ms later
  * (`spreadSameSecond` spreads them); and the 1,024 file descriptors: at 200 a second `MAX_CONNECTIONS` are replies that take
  * 4 s.
  */
 export const MAX_PER_SECOND = 200;
 /**
- * 1,024 file descriptors less what Node, S3 (50 sockets) and the shard's own files need. Measured with all of them open: 176
- * MB, and an own lag p99 of 14 ms, since opening one takes a millisecond of the processor.
+ * 1,024 file descriptors less what Node, S3 (50 sockets) and the shard's own files need. Measured with all of them open: 200
+ * MB, and an own lag p99 of 2.4 ms; opening one takes half a millisecond of the processor.
  */
 export const MAX_CONNECTIONS = 800;
 /** Where there is no schedule every connection is always busy: replies of 100 ms are 1,280 requests a second, see above. */
