@@ -300,6 +300,11 @@ describe('in a browser', () => {
     expect(await failed.locator('pre').first().innerText()).toContain('<script>alert(1)</script>');
     expect(await page.locator('section', { hasText: 'Slowest requests' }).last().locator('tbody tr').count()).toBe(20);
     expect(await page.locator('body').innerText()).toContain('replies compared');
+    // On a telephone the page itself does not scroll sideways; charts and tables do, and stay readable.
+    await page.setViewportSize({ width: 400, height: 900 });
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(400);
+    expect((await chart.boundingBox())?.width).toBeGreaterThan(600);
+    expect((await failed.locator('td').last().boundingBox())?.width).toBeGreaterThanOrEqual(150);
     await page.close();
   });
 

@@ -42,7 +42,8 @@ function svg(option: EChartsOption, title: string): string {
   chart.setOption({ animation: false, textStyle: { fontFamily: 'system-ui, sans-serif', color: INK }, ...option });
   const text = chart.renderToSVGString();
   chart.dispose();
-  return text.replace('<svg ', `<svg role="img" aria-label="${title}" `);
+  // On a narrow screen it is scrolled: made smaller, nobody could read its words.
+  return `<div class="wide">${text.replace('<svg ', `<svg role="img" aria-label="${title}" `)}</div>`;
 }
 
 const axis = (name: string, type: 'value' | 'log' = 'value') => ({

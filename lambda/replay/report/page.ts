@@ -19,9 +19,9 @@ p { margin: 4px 0 8px; } .soft { color: var(--soft); } .bad { color: var(--bad);
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 5px 8px; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { color: var(--soft); font-weight: 600; } td.n, th.n { text-align: right; white-space: nowrap; }
+th { color: var(--soft); font-weight: 600; } td.n, th.n { text-align: right; white-space: nowrap; } td:not(.n) { min-width: 150px; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 6px 0; padding: 8px; background: var(--card); border-radius: 6px; font-size: 12px; max-height: 320px; overflow-y: auto; }
-summary { cursor: pointer; color: var(--soft); } details { display: inline-block; margin-right: 14px; vertical-align: top; } details[open] { display: block; } svg { width: 100%; height: auto; display: block; }
+summary { cursor: pointer; color: var(--soft); } details { display: inline-block; margin-right: 14px; vertical-align: top; } details[open] { display: block; } svg { width: 100%; min-width: 680px; height: auto; display: block; }
 `;
 
 /** @param body HTML of the page's inside */
