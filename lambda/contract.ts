@@ -424,6 +424,7 @@ export const resourceNames = (prefix: string) => ({
   replayStopStateMachine: `sagemaker-data-capture-replay-stop-${prefix}`,
   replayStopStateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-replay-stop-${prefix}`,
   replayStopRule: `sagemaker-replay-stop-rule-${prefix}`,
+  replayOrderRule: `sagemaker-replay-order-rule-${prefix}`,
   replayStateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-replay-${prefix}`,
   dashboard: `SageMakerMonitoring-${prefix}`,
 });

@@ -189,17 +189,27 @@ export const endedExecutionSchema = z.object({
 
 export type EndedExecution = z.infer<typeof endedExecutionSchema>;
 
+/** The order to stop, as EventBridge tells of an object in the work bucket ("Object Created"). */
+const stopOrderSchema = z.object({
+  detail: z.object({ object: z.object({ key: z.string().regex(/^replays\/[^/]+\/stop\.json$/) }) }),
+});
+
+/** What is handed to StopReplay. */
+export const stopReplayRequestSchema = z.union([endedExecutionSchema, stopOrderSchema]);
+
+export type StopReplayRequest = z.infer<typeof stopReplayRequestSchema>;
+
 /** What StopReplay returns. */
 export interface StopReplayResult {
   /**
    * `wait`: shards are under way, ask again; `summarize`: all that began have ended; `nothing`: there is nothing to
-   * summarise, or it has been done.
+   * summarise, or it has been done, or the execution has only just been stopped and its own event is to come.
    */
   next: 'wait' | 'summarize' | 'nothing';
   /** Shards that have begun, and those of them that have not ended. */
   shards: { begun: number; underWay: number };
-  /** For SummarizeReplay. */
-  summarize: SummarizeReplayRequest;
+  /** For SummarizeReplay, where that is next. */
+  summarize?: SummarizeReplayRequest;
 }
 
 /** What the state machine hands to PublishReplay. */

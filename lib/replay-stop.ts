@@ -1,10 +1,11 @@
 /**
  * What ends a replay in order whose execution was stopped: Step Functions ends none of the Lambdas that send, and nothing
  * more of the execution runs. EventBridge tells of it, and a state machine of its own writes the order to stop, waits for
- * the shards that have begun, and summarises.
+ * the shards that have begun, and summarises. It is also told of an order that somebody else has put, and stops the execution,
+ * whose children may wait for hours; EventBridge tells of that in its turn.
  */
 import { Duration } from 'aws-cdk-lib';
-import { Rule } from 'aws-cdk-lib/aws-events';
+import { Match, Rule } from 'aws-cdk-lib/aws-events';
 import { SfnStateMachine } from 'aws-cdk-lib/aws-events-targets';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
@@ -25,6 +26,7 @@ import {
 import { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
 import { resourceNames } from '../lambda/contract.ts';
+import { replayKeys } from '../lambda/replay-contract.ts';
 import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
 import { pipelineStateMachine } from './pipeline-state-machine.ts';
 import { STORE_RETRIES, withRetries } from './retries.ts';
@@ -50,6 +52,7 @@ export interface ReplayStopProps {
 export class ReplayStop extends Construct {
   readonly stateMachine: StateMachine;
   readonly rule: Rule;
+  readonly orderRule: Rule;
   readonly deadLetters: Queue;
 
   constructor(scope: Construct, id: string, props: ReplayStopProps) {
@@ -65,6 +68,7 @@ export class ReplayStop extends Construct {
       definition: this.#definition(props),
     });
     this.deadLetters = deadLetterQueue(this);
+    const target = new SfnStateMachine(this.stateMachine, { ...DELIVERY, deadLetterQueue: this.deadLetters });
     this.rule = new Rule(this, 'Rule', {
       ruleName: names.replayStopRule,
       description: 'The execution of a replay has been stopped, or has failed',
@@ -77,7 +81,20 @@ export class ReplayStop extends Construct {
           status: ['ABORTED', 'TIMED_OUT', 'FAILED'],
         },
       },
-      targets: [new SfnStateMachine(this.stateMachine, { ...DELIVERY, deadLetterQueue: this.deadLetters })],
+      targets: [target],
+    });
+    this.orderRule = new Rule(this, 'OrderRule', {
+      ruleName: names.replayOrderRule,
+      description: 'The order to stop a replay has been put into the work bucket',
+      eventPattern: {
+        source: ['aws.s3'],
+        detailType: ['Object Created'],
+        detail: {
+          bucket: { name: [props.workBucket.bucketName] },
+          object: { key: Match.wildcard(replayKeys.stop('*')) },
+        },
+      },
+      targets: [target],
     });
   }
 

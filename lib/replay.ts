@@ -1,10 +1,12 @@
 /** Replays on demand: six functions, the state machine that a person starts, and the one that ends what was stopped. */
+import { ArnFormat, Stack } from 'aws-cdk-lib';
 import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../lambda/contract.ts';
 import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../lambda/replay-contract.ts';
+import { allow } from './allow.ts';
 import { grantBudget } from './budget-table.ts';
 import { grantCaptureRead } from './capture-access.ts';
 import { replayEnvironment } from './function-environment.ts';
@@ -105,6 +107,19 @@ export class Replay extends Construct {
       summarizer: this.summarizer.function,
       publisher: this.publisher.function,
     }).stateMachine;
+    this.stopper.function.addEnvironment('REPLAY_STATE_MACHINE_ARN', this.stateMachine.stateMachineArn);
+    allow(this.stopper.role, {
+      actions: ['states:DescribeExecution', 'states:StopExecution'],
+      resources: [
+        Stack.of(this).formatArn({
+          service: 'states',
+          resource: 'execution',
+          arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+          resourceName: `${names.replayStateMachine}:*`,
+        }),
+      ],
+      why: 'Executions are named by the person who starts them.',
+    });
     new ReplayStop(this, 'Stopping', {
       settings,
       workBucket,

@@ -1,13 +1,36 @@
-/** StopReplay: a replay whose execution was stopped → no more is sent, and what is to be done next. */
+/** StopReplay: a replay whose execution was stopped, or is to be → no more is sent, and what is to be done next. */
+import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient, StopExecutionCommand } from '@aws-sdk/client-sfn';
+import { PermanentError, RetryableError, toNamedError } from '../common/errors.ts';
 import { createS3Client, Storage } from '../common/storage.ts';
 import { logged } from '../common/telemetry.ts';
-import { readReplayEnvironment } from '../replay/cloud/environment.ts';
+import { readStopEnvironment } from '../replay/cloud/environment.ts';
 import { stopReplay } from '../replay/cloud/stop-replay.ts';
-import { type EndedExecution, endedExecutionSchema, type StopReplayResult } from '../replay-contract.ts';
+import { type StopReplayRequest, type StopReplayResult, stopReplayRequestSchema } from '../replay-contract.ts';
 
-const environment = readReplayEnvironment();
+const environment = readStopEnvironment();
 const storage = new Storage(createS3Client());
+const stepFunctions = new SFNClient({});
 
-export const handler = logged<EndedExecution, StopReplayResult>((event) =>
-  stopReplay(endedExecutionSchema.parse(event), { storage, workBucket: environment.WORK_BUCKET }),
+async function stopExecution(name: string): Promise<boolean> {
+  const executionArn = `${environment.REPLAY_STATE_MACHINE_ARN.replace(':stateMachine:', ':execution:')}:${name}`;
+  try {
+    const { status } = await stepFunctions.send(new DescribeExecutionCommand({ executionArn }));
+    if (status !== 'RUNNING') return false;
+    const cause = 'The order to stop was put into the work bucket';
+    await stepFunctions.send(new StopExecutionCommand({ executionArn, error: 'ReplayStopped', cause }));
+    return true;
+  } catch (error) {
+    // An order may be there before what it is for: planning finds it.
+    if (error instanceof ExecutionDoesNotExist) return false;
+    const { name, message } = toNamedError(error);
+    const facts = { got: `${name}: ${message}`, where: executionArn };
+    if (name === 'AccessDeniedException') {
+      throw new PermanentError('StepFunctionsAccessDenied', 'The function may not stop the execution', facts, error);
+    }
+    throw new RetryableError('StorageUnavailable', 'Step Functions did not stop an execution', facts, error);
+  }
+}
+
+export const handler = logged<StopReplayRequest, StopReplayResult>((event) =>
+  stopReplay(stopReplayRequestSchema.parse(event), { storage, workBucket: environment.WORK_BUCKET, stopExecution }),
 );

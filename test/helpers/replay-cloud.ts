@@ -152,12 +152,18 @@ export class CloudRun {
     return JSON.parse(await this.#cloud.text(replayKeys.plan(this.name))) as ReplayPlan;
   }
 
-  shard(shard: number, remainingMs = PLENTY_MS): Promise<ShardCounts> {
+  /** @param freeBytes of its disk; default: what there is */
+  shard(shard: number, remainingMs = PLENTY_MS, freeBytes?: number): Promise<ShardCounts> {
     const { storage } = this.#cloud;
     const until = Date.now() + remainingMs;
     return replayShard(
       { run: this.name, shard },
-      { storage, environment: this.#environment, remainingMs: () => until - Date.now() },
+      {
+        storage,
+        environment: this.#environment,
+        remainingMs: () => until - Date.now(),
+        ...(freeBytes === undefined ? {} : { freeBytes }),
+      },
     );
   }
 

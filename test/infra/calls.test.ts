@@ -24,6 +24,7 @@ const ACTIONS: Record<string, string> = {
   InvokeEndpointCommand: 'sagemaker:InvokeEndpoint',
   ListObjectsV2Command: 's3:ListBucket',
   PutObjectCommand: 's3:PutObject',
+  StopExecutionCommand: 'states:StopExecution',
   UpdateItemCommand: 'dynamodb:UpdateItem',
   UploadPartCommand: 's3:PutObject',
 };

@@ -98,6 +98,7 @@ describe.each(functions)('%s', (id, { Properties }) => {
             REPLAY_ENDPOINT_NAMES: 'one,Two',
             REPLAY_INFERENCE_COMPONENT_NAMES: 'part',
             REPLAY_HEADERS_SECRET_ARN: settings.REPLAY_HEADERS_SECRET_ARN,
+            ...(step === 'ReplayStop' ? { REPLAY_STATE_MACHINE_ARN: '<ReplayMachineStateMachine>' } : {}),
           }
         : {},
     );

@@ -254,13 +254,13 @@ it('resource policies deny what is not encrypted, let EventBridge reach the dead
     if (document === undefined || Type === 'AWS::IAM::Policy') return [];
     return document.Statement.filter(({ Effect }) => Effect === 'Allow');
   });
-  const fromRule = (construct: string) => ({
+  const fromRule = (construct: string, rule = 'Rule') => ({
     Sid: expect.any(String),
     Effect: 'Allow',
     Principal: { Service: 'events.amazonaws.com' },
     Action: 'sqs:SendMessage',
     Resource: `<${construct}DeadLetters.Arn>`,
-    Condition: { ArnEquals: { 'aws:SourceArn': `<${construct}Rule.Arn>` } },
+    Condition: { ArnEquals: { 'aws:SourceArn': `<${construct}${rule}.Arn>` } },
   });
   // SNS's own policy, which lets CloudWatch publish, is gone as soon as a topic has another one.
   const fromAlarms = {
@@ -274,5 +274,10 @@ it('resource policies deny what is not encrypted, let EventBridge reach the dead
       ArnLike: { 'aws:SourceArn': 'arn:aws:cloudwatch:eu-west-1:123456789012:alarm:sagemaker-monitoring-test-*' },
     },
   };
-  expect(flattened(allowed)).toEqual([fromRule('ReplayStopping'), fromRule('Captures'), fromAlarms]);
+  expect(flattened(allowed)).toEqual([
+    fromRule('ReplayStopping'),
+    fromRule('ReplayStopping', 'OrderRule'),
+    fromRule('Captures'),
+    fromAlarms,
+  ]);
 });

@@ -128,6 +128,27 @@ it('is started for executions of the replays that end out of order, and for no o
   });
 });
 
+it('is started for an order that somebody has put, in the same way', () => {
+  const rule = resourcesOfType(template, 'AWS::Events::Rule').ReplayStoppingOrderRule;
+  const { Targets, ...properties } = flattened(rule?.Properties) as { Targets: object[] };
+  expect(properties).toEqual({
+    Name: 'sagemaker-replay-order-rule-test',
+    Description: expect.any(String),
+    State: 'ENABLED',
+    EventPattern: {
+      source: ['aws.s3'],
+      'detail-type': ['Object Created'],
+      detail: { bucket: { name: ['<WorkBucket>'] }, object: { key: [{ wildcard: 'replays/*/stop.json' }] } },
+    },
+  });
+  expect(Targets).toEqual([
+    expect.objectContaining({
+      Arn: '<ReplayStoppingStateMachine>',
+      DeadLetterConfig: { Arn: '<ReplayStoppingDeadLetters.Arn>' },
+    }),
+  ]);
+});
+
 const policies = policiesOf(template);
 const work = (...keys: string[]): string[] => keys.map((key) => `<WorkBucket.Arn>/replays/*/${key}`);
 
@@ -139,6 +160,10 @@ it.each<[string, Line[]]>([
       [['s3:GetObject'], work('plan.json', 'results/replay.json')],
       [['s3:PutObject'], work('stop.json')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+      [
+        ['states:DescribeExecution', 'states:StopExecution'],
+        ['arn:aws:states:eu-west-1:123456789012:execution:sagemaker-data-capture-replay-test:*'],
+      ],
     ],
   ],
   [

@@ -1,7 +1,7 @@
 /** The work bucket and the budget's table: encrypted, reachable by TLS alone, and forgetting in time. */
 import { workKeys } from '../../lambda/contract.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
-import { flattened, onlyResource, templateOf } from '../helpers/synth.ts';
+import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf();
 
@@ -68,8 +68,18 @@ describe('the work bucket', () => {
     });
   });
 
-  it('does not tell EventBridge of its objects: nothing the pipeline writes can start it', () => {
-    expect(bucket.Properties.NotificationConfiguration).toBeUndefined();
+  it('tells EventBridge of its objects, for the order to stop a replay alone: nothing the pipeline writes can start it', () => {
+    expect(bucket.Properties.NotificationConfiguration).toEqual({
+      EventBridgeConfiguration: { EventBridgeEnabled: true },
+    });
+    const patterns = Object.values(resourcesOfType(template, 'AWS::Events::Rule')).map(({ Properties }) =>
+      flattened(Properties.EventPattern),
+    ) as { source: string[]; detail: { bucket?: { name: string[] }; object?: unknown } }[];
+    const own = patterns.filter(({ detail }) => detail.bucket?.name.includes('<WorkBucket>'));
+    expect(own.map(({ detail }) => detail.object)).toEqual([{ key: [{ wildcard: 'replays/*/stop.json' }] }]);
+    // Whoever listens to S3 says to which bucket.
+    for (const { source, detail } of patterns)
+      if (source.includes('aws.s3')) expect(detail.bucket?.name).toHaveLength(1);
   });
 });
 
@@ -88,13 +98,14 @@ it('the budget’s table costs nothing at rest, and forgets by itself', () => {
 it('the topic of the alarms takes TLS only', () => {
   const { PolicyDocument } = onlyResource(template, 'AWS::SNS::TopicPolicy').Properties;
   expect(flattened(PolicyDocument)).toMatchObject({
-    Statement: [
-      {
+    // And who may publish, which the policies' test has.
+    Statement: expect.arrayContaining([
+      expect.objectContaining({
         Effect: 'Deny',
         Principal: '*',
         Action: 'sns:Publish',
         Condition: { Bool: { 'aws:SecureTransport': 'false' } },
-      },
-    ],
+      }),
+    ]),
   });
 });

@@ -182,7 +182,13 @@ const NEEDED_AFTERWARDS: (Needed & { which: FunctionKey })[] = [
 ];
 
 /** And what ends a replay that was stopped. */
-const NEEDED_TO_STOP: Needed[] = [
+const NEEDED_TO_STOP: (Needed & { order?: true })[] = [
+  {
+    role: names.replayStopperRole,
+    grant: 'to stop an execution, where the order is put by hand',
+    is: (one) => has(one.Action, 'states:StopExecution'),
+    order: true,
+  },
   {
     role: names.replayStopperRole,
     grant: 'to read the plan',
@@ -327,6 +333,7 @@ describe('a replay', () => {
     const executionArn = `arn:aws:states:us-east-1:000000000000:execution:replays:${RUN}`;
     const stop = () => replays.invoke('replayStopper', { detail: { executionArn, status: 'ABORTED' } });
     const order = replayKeys.stop(RUN);
+    const stopByHand = () => replays.invoke('replayStopper', { detail: { object: { key: order } } });
     // What comes after the sending does less where there is an order.
     afterAll(() => replays.deleteWork(order));
 
@@ -334,12 +341,15 @@ describe('a replay', () => {
       const { error, payload } = await stop();
       expect([error, payload]).toEqual([undefined, expect.objectContaining({ next: 'summarize' })]);
       expect(await replays.names(order)).toHaveLength(1);
+      // It has ended: there is nothing to stop.
+      const byHand = await stopByHand();
+      expect([byHand.error, byHand.payload]).toEqual([undefined, expect.objectContaining({ next: 'nothing' })]);
     });
 
-    test.each(NEEDED_TO_STOP)('$role needs its grant $grant', async ({ role, is }) => {
+    test.each(NEEDED_TO_STOP)('$role needs its grant $grant', async ({ role, is, order: byHand }) => {
       const restore = await takeAway(role, is);
       try {
-        const { error, payload } = await stop();
+        const { error, payload } = byHand ? await stopByHand() : await stop();
         expect(error).toBeDefined();
         expect(JSON.stringify(payload)).toMatch(/AccessDenied|not authorized/);
       } finally {

@@ -495,7 +495,16 @@ describe('what cannot or need not be sent', () => {
       const input = { source: source('dry'), target: { url: endpoint.url } };
       await expect(cloud.run(input).plan(0, 180_000)).rejects.toMatchObject({
         name: 'ReplayTooLarge',
-        message: expect.stringMatching(/got: 0 of 1 files begun in the time there was; .*narrow the window/),
+        message: expect.stringMatching(
+          /got: \d+ bytes, of which 0 were begun in the time there was \(0 of 1 files, 0 records\); .*narrow the window/,
+        ),
+      });
+      // All is read in time, and there is none left for the schedule.
+      let asked = 0;
+      const slow = () => (++asked > 2 ? 29_000 : 900_000);
+      await expect(cloud.run(input).plan(0, slow)).rejects.toMatchObject({
+        name: 'ReplayTooLarge',
+        message: expect.stringMatching(/got: 0 requests scheduled in the time that reading 6 records left; .*narrow/),
       });
       let calls = 0;
       // The captures are indexed in time, counting them is not.

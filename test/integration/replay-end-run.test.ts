@@ -84,7 +84,10 @@ test(
     });
     // Its execution has failed: what ends replays summarises again, and gives no order that would keep the judge back.
     const detail = { executionArn: arnOf(run), status: 'FAILED' as const, error: 'StorageAccessDenied', cause: '' };
-    const next = await stopReplay({ detail }, { storage: all.cloud.storage, workBucket: WORK });
+    const next = await stopReplay(
+      { detail },
+      { storage: all.cloud.storage, workBucket: WORK, stopExecution: async () => false },
+    );
     expect(next).toMatchObject({ next: 'summarize', shards: { begun: 2, underWay: 0 } });
     expect(await all.cloud.keys(replayKeys.stop(run.name))).toEqual([]);
 

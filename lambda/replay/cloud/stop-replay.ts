@@ -1,9 +1,13 @@
-/** StopReplay: an execution has ended out of order → its shards are told to stop, and waited for. */
+/**
+ * StopReplay: an execution has ended out of order → its shards are told to stop, and waited for. The order to stop was put by
+ * hand → the execution is stopped: its children wait for their time, and look for no order meanwhile.
+ */
 import type { Storage } from '../../common/storage.ts';
 import {
   type EndedExecution,
   REPLAYER_TIMEOUT_SECONDS,
   replayKeys,
+  type StopReplayRequest,
   type StopReplayResult,
 } from '../../replay-contract.ts';
 import { executionOf } from './ended-execution.ts';
@@ -13,6 +17,8 @@ import type { ReplayPlan } from './plan.ts';
 export interface StopDependencies {
   storage: Storage;
   workBucket: string;
+  /** Stops the execution of that name, if it goes on. @returns whether it did */
+  stopExecution(name: string): Promise<boolean>;
   /** Epoch ms; for tests. */
   now?(): number;
 }
@@ -26,8 +32,17 @@ const CLAIM_LIMIT_MS = (REPLAYER_TIMEOUT_SECONDS + 30) * 1000;
  * Executions that failed in order have their results, and are left alone. Those that failed without them, by an error that
  * Step Functions lets no state catch, may have shards under way like those that were aborted.
  */
-export async function stopReplay(
-  { detail }: EndedExecution,
+export async function stopReplay({ detail }: StopReplayRequest, deps: StopDependencies): Promise<StopReplayResult> {
+  if ('executionArn' in detail) return endReplay(detail, deps);
+  const { key } = detail.object;
+  // The order that a stopped execution gets comes here too, and finds that it has ended. Of one that was going on, EventBridge
+  // tells next.
+  await deps.stopExecution(key.split('/')[1] ?? '');
+  return { next: 'nothing', shards: { begun: 0, underWay: 0 } };
+}
+
+async function endReplay(
+  detail: EndedExecution['detail'],
   { storage, workBucket: bucket, now = Date.now }: StopDependencies,
 ): Promise<StopReplayResult> {
   const run = executionOf(detail);

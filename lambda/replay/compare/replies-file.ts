@@ -78,6 +78,17 @@ export function storedReply(
   };
 }
 
+/** Without what the reply said: that it was compared, and how, stays. */
+export const withoutReply = (stored: StoredReply, bytes: number): StoredReply => ({
+  ...stored,
+  reply: {
+    ok: stored.reply.ok,
+    ...(stored.reply.error ? { error: stored.reply.error } : {}),
+    text: '',
+    notKeptBytes: bytes,
+  },
+});
+
 /** @throws PermanentError `NotAReplay` */
 export async function* readReplies(path: string): AsyncGenerator<StoredReply> {
   for await (const { value } of jsonLines(path)) yield value as StoredReply;
@@ -96,6 +107,7 @@ export const replyMessageOf = (reply: Reply): ChatMessage | undefined =>
 /** What a person reads of a reply. */
 export const replyText = (reply: Reply): string => {
   if (!reply.ok) return `error ${reply.error?.code ?? ''} ${reply.error?.message ?? ''}`.replace(/ +/g, ' ');
+  if (reply.notKeptBytes !== undefined) return `not kept: ${reply.notKeptBytes} bytes`;
   if (reply.text !== '') return reply.text;
   const rest = reply.document ?? reply.toolCalls ?? reply.digest ?? '';
   return (typeof rest === 'string' ? rest : JSON.stringify(rest)).slice(0, 2000);

@@ -16,6 +16,8 @@ export interface Reply {
   document?: unknown;
   /** SHA-256 of the bytes, for replies that are neither. */
   digest?: string;
+  /** There when it has been compared, and was then too large to be kept: its bytes. Nothing of what it said is here. */
+  notKeptBytes?: number;
 }
 
 const rowsOf = (csv: string): unknown[][] =>

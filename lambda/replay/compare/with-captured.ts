@@ -42,6 +42,15 @@ export const rowOf = (stored: StoredReply): Omit<RegressionRow, 'regressions' | 
   after: replyText(stored.reply),
 });
 
+/** The reply of a request, compared with the captured one where there is one. */
+export function comparedReply(measured: Measured): StoredReply {
+  const reply = replayedReply(measured, sha256);
+  const { captured } = measured.request;
+  // A cancelled request says nothing about the target's replies.
+  const before = captured && !measured.cancelled ? capturedReply(captured, sha256) : undefined;
+  return storedReply(measured, reply, before, before && compareReplies(before, reply));
+}
+
 export class CapturedReplies {
   readonly #directory: string;
   readonly #file: LineWriter;
@@ -54,12 +63,8 @@ export class CapturedReplies {
   }
 
   add(measured: Measured): void {
-    const reply = replayedReply(measured, sha256);
-    const { captured } = measured.request;
-    // A cancelled request says nothing about the target's replies.
-    const before = captured && !measured.cancelled ? capturedReply(captured, sha256) : undefined;
-    const comparison = before && compareReplies(before, reply);
-    const stored = storedReply(measured, reply, before, comparison);
+    const stored = comparedReply(measured);
+    const { comparison } = stored;
     this.#file.write(JSON.stringify(stored));
     if (comparison) this.#tally.add(comparison, () => rowOf(stored));
     else this.#withoutCaptured++;

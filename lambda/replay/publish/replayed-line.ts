@@ -49,23 +49,34 @@ function streamedReply({ content }: Measured): Buffer {
   return Buffer.from(JSON.stringify(reply));
 }
 
-function outputSide(measured: Measured): Record<string, unknown> | undefined {
+function outputSide(measured: Measured, instead: string | undefined): Record<string, unknown> | undefined {
   const { error, exchange } = measured;
   if (error) {
     const message = { ...(error.code === undefined ? {} : { code: error.code }), message: error.message };
     // Captures of failed calls have no content type.
     return side('OUTPUT', null, Buffer.from(JSON.stringify(message)));
   }
+  if (instead !== undefined) return side('OUTPUT', 'application/json', Buffer.from(instead));
   if (exchange.reader) return side('OUTPUT', 'application/json', streamedReply(measured));
   return side('OUTPUT', exchange.headers.get('content-type') ?? null, exchange.body);
 }
 
-export function replayedLine(measured: Measured, clock: RunClock, run: string, target: string): ReplayedLine {
+/** @param instead JSON that stands for a reply that is not kept */
+export function replayedLine(
+  measured: Measured,
+  clock: RunClock,
+  run: string,
+  target: string,
+  instead?: string,
+): ReplayedLine {
   const { request, exchange, error, scheduledAt } = measured;
   const body = request.wire.subarray(request.bodyAt);
   const startMs = Math.round(clock.epochMs(exchange.startedAt));
   return {
-    captureData: { endpointInput: side('INPUT', request.contentType, body), endpointOutput: outputSide(measured) },
+    captureData: {
+      endpointInput: side('INPUT', request.contentType, body),
+      endpointOutput: outputSide(measured, instead),
+    },
     eventMetadata: {
       ...(request.eventId === undefined ? {} : { eventId: request.eventId }),
       ...(request.inferenceId === undefined ? {} : { inferenceId: request.inferenceId }),

@@ -25,9 +25,11 @@ function sentHeaders(wire: Buffer, bodyAt: number): Record<string, string> {
 }
 
 /** Text where the bytes are text, else base64 under a name that says so. */
-function replies(measured: Measured): unknown[] {
+function replies(measured: Measured, instead: string | undefined): unknown[] {
   const { exchange } = measured;
   const perfNs = (at: number): number => Math.round(at * 1e6);
+  if (instead !== undefined)
+    return [{ perf_ns: perfNs(exchange.endAt), text: instead, content_type: 'application/json' }];
   const { reader } = exchange;
   const stream = reader instanceof SageMakerStreamReader ? reader.inner : reader;
   if (stream instanceof StreamReader) {
@@ -57,14 +59,15 @@ function payload(wire: Buffer, bodyAt: number): unknown {
   return Buffer.from(text, 'utf8').equals(body) ? { text } : { base64: body.toString('base64') };
 }
 
-export function rawLine(measured: Measured, context: RecordContext): string {
+/** @param instead JSON that stands for a reply that is not kept */
+export function rawLine(measured: Measured, context: RecordContext, instead?: string): string {
   const { request, exchange, error } = measured;
   const fields = {
     start_perf_ns: Math.round(exchange.startedAt * 1e6),
     request_headers: sentHeaders(request.wire, request.bodyAt),
     ...(exchange.status ? { status: exchange.status } : {}),
     response_headers: Object.fromEntries([...exchange.headers].map(([name, value]) => [name, shown(name, value)])),
-    responses: replies(measured),
+    responses: replies(measured, instead),
     payload: payload(request.wire, request.bodyAt),
   };
   const json = JSON.stringify(fields).slice(1, -1);

@@ -104,19 +104,22 @@ export class ResultSet {
     this.#skipped.write(JSON.stringify(line));
   }
 
-  measured(measured: Measured, clock: RunClock): void {
+  /** @returns characters of its line among the records; 0 for the warm-up, which has none */
+  measured(measured: Measured, clock: RunClock): number {
     const epoch = (at: number): number => clock.epochMs(at);
     if (measured.request.phase === 'warmup') {
       this.warmup.add(measured, epoch);
-      return;
+      return 0;
     }
     const context = { clock, workerId: this.#options.workerId };
     this.stats.add(measured, epoch);
     this.slices.add(measured, clock, this.#startAt);
     this.load.add(measured, this.#startAt);
     this.report.add(measured, this.#startAt);
-    this.#records.write(recordLine(measured, context));
+    const record = recordLine(measured, context);
+    this.#records.write(record);
     this.#raw?.write(rawLine(measured, context));
+    return record.length;
   }
 
   /**

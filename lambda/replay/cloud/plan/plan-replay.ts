@@ -11,7 +11,7 @@ import { ManifestWriter } from '../../../run/manifest-writer.ts';
 import { type DryRun, dryRun } from '../../dry-run.ts';
 import { maxConcurrencyOf, overridesOf, scheduleOf, sliceMsOf, timingOf } from '../../replay.ts';
 import type { IndexEntry } from '../../source/types.ts';
-import { schedule } from '../../timing.ts';
+import { type ScheduledEntry, schedule } from '../../timing.ts';
 import type { ReplayEnvironment } from '../environment.ts';
 import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, START_LEAD_MS, shardBounds, WARMUP_LEAD_MS } from '../limits.ts';
 import type { PlannedMlflow, ReplayPlan, ShardPlan } from '../plan.ts';
@@ -35,6 +35,8 @@ export interface PlanDependencies {
   now?(): number;
 }
 
+/** Kept of the function's time for the manifest, the plan and the run in MLflow, with their retries. */
+const FINISH_RESERVE_MS = 30_000;
 /** Kept of the function's time for what a dry run has found. */
 const DRY_RUN_RESERVE_MS = 20_000;
 
@@ -64,7 +66,10 @@ export async function planReplay(
     captures = await indexObjects(storage, scope, job, (line) => skipped.add(line), limits);
     const { shards, found } = job.dryRun
       ? { shards: [], found: await dryRunOf(storage, captures, job, skipped, remainingMs) }
-      : { shards: await cutAndWrite(storage, captures, job, bounds, { bucket, run: run.name }), found: undefined };
+      : {
+          shards: await cutAndWrite(storage, captures, job, bounds, { bucket, run: run.name, remainingMs }),
+          found: undefined,
+        };
     await skipped.store(storage, bucket, run.name);
     if (shards.length > 0) mlflow = await place?.openRun(run, now() + leadOf(job.options));
     const plan: ReplayPlan = {
@@ -104,17 +109,28 @@ async function cutAndWrite(
   { files, index, conversations }: IndexedCaptures,
   job: ReplayJob,
   bounds: ReturnType<typeof shardBounds>,
-  { bucket, run }: { bucket: string; run: string },
+  { bucket, run, remainingMs }: { bucket: string; run: string; remainingMs(): number },
 ): Promise<ShardPlan[]> {
   const concurrency = concurrencyOf(job);
   const timing = scheduleOf(job.options);
+  // Nothing has been sent: better an error that says what to do than a function that is ended, and tried again twice.
+  const inTime = async function* (): AsyncGenerator<ScheduledEntry[]> {
+    let requests = 0;
+    for await (const batch of schedule(index, timing)) {
+      if (remainingMs() < FINISH_RESERVE_MS) {
+        throw tooLarge(`${requests} requests scheduled in the time that reading ${index.total} records left`, 'fewer');
+      }
+      requests += batch.length;
+      yield batch;
+    }
+  };
   const cutter = new WindowCutter(bounds, concurrency);
-  for await (const batch of schedule(index, timing)) {
+  for await (const batch of inTime()) {
     for (const { dueMs, entry } of batch) cutter.add(dueMs, entry.length);
   }
   const windows = cutter.windows();
   if (windows.length === 0) return [];
-  const source = { batches: schedule(index, timing), files, conversations, warmup: job.options.warmup };
+  const source = { batches: inTime(), files, conversations, warmup: job.options.warmup };
   return writeSchedule(source, windows, bounds, concurrency, { storage, bucket, run });
 }
 

@@ -49,6 +49,8 @@ const shardFiguresSchema = z.object({
   /** Most connections at one time, and those that could not be opened ahead of their requests. */
   maxConnections: count,
   warmFailures: count,
+  /** Replies that were measured and compared, and not kept: the shard's disk had no room for them. */
+  notKept: z.object({ replies: count, bytes: count }).default({ replies: 0, bytes: 0 }),
 });
 
 export type ShardFigures = z.infer<typeof shardFiguresSchema>;

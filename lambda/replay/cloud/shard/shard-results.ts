@@ -1,22 +1,25 @@
 /** What a shard leaves behind: its lines, and one object with its figures, which is written last. */
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { putFile } from '../../../common/put-file.ts';
 import type { Storage } from '../../../common/storage.ts';
 import type { RunClock } from '../../clock.ts';
-import { REPLIES_FILE } from '../../compare/replies-file.ts';
-import { CapturedReplies } from '../../compare/with-captured.ts';
+import { REPLIES_FILE, withoutReply } from '../../compare/replies-file.ts';
+import { comparedReply } from '../../compare/with-captured.ts';
 import type { Measured } from '../../measure/measure.ts';
-import { SPOOL_FILE, TraceSpool, traceNameOf } from '../../publish/spool.ts';
+import { replayedLine } from '../../publish/replayed-line.ts';
+import { SPOOL_FILE, traceNameOf } from '../../publish/spool.ts';
 import type { PreparedRequest } from '../../request/prepared.ts';
 import { payloadJson } from '../../results/inputs.ts';
 import { LineWriter } from '../../results/line-writer.ts';
+import { rawLine } from '../../results/raw-line.ts';
 import { FILES, ResultSet } from '../../results/result-set.ts';
 import { SHARD_FILES } from '../keys.ts';
 import type { ReplayPlan, ShardPlan } from '../plan.ts';
 import { targetFacts } from '../target-facts.ts';
+import { ReplyRoom } from './reply-room.ts';
 import type { ShardFigures, ShardResult } from './shard-result.ts';
 
 /** Reasons of skipped lines that come from the line itself; all others mean that it could not be read. */
@@ -33,32 +36,75 @@ export const LINE_FILES = [
   SPOOL_FILE,
 ] as const;
 
+/** @param instead JSON that stands for the reply, where that is not kept */
+type BodyLine = (measured: Measured, clock: RunClock, instead?: string) => string;
+
+/** As AIPerf names who sent a request. */
+const workerOf = ({ shard }: ShardPlan): string => `shard_${shard}`;
+
+const sizeOf = (lines: readonly string[]): number => lines.reduce((sum, line) => sum + Buffer.byteLength(line) + 1, 0);
+
+/** What stands where the reply would be. */
+const notKept = (bytes: number): string =>
+  JSON.stringify({ reply_not_kept: { bytes, why: 'The disk of the shard had no room for it; it was measured' } });
+
+async function freeBytesOf(directory: string): Promise<number> {
+  const { bavail, bsize } = await statfs(directory);
+  return bavail * bsize;
+}
+
 export class ShardResults {
   readonly #directory: string;
   readonly #set: ResultSet;
   readonly #inputs: LineWriter;
-  readonly #replies: CapturedReplies | undefined;
-  readonly #spool: TraceSpool | undefined;
+  /** Files that hold replies, by their lines. */
+  readonly #bodies: { file: LineWriter; line: BodyLine }[] = [];
+  readonly #room: ReplyRoom;
   readonly #shard: ShardPlan;
   readonly #stripes: number;
 
-  private constructor(directory: string, set: ResultSet, plan: ReplayPlan, shard: ShardPlan) {
+  private constructor(directory: string, set: ResultSet, plan: ReplayPlan, shard: ShardPlan, room: ReplyRoom) {
     this.#directory = directory;
     this.#set = set;
     this.#shard = shard;
+    this.#room = room;
     this.#stripes = plan.shards.filter(({ window }) => window === shard.window).length;
     this.#inputs = new LineWriter(join(directory, SHARD_FILES.inputs));
-    this.#replies = plan.compare ? new CapturedReplies(directory) : undefined;
+    const add = (name: string, line: BodyLine): void => {
+      this.#bodies.push({ file: new LineWriter(join(directory, name)), line });
+    };
+    const workerId = workerOf(shard);
+    if (plan.raw) add(FILES.raw, (measured, clock, instead) => rawLine(measured, { clock, workerId }, instead));
+    if (plan.compare) {
+      add(REPLIES_FILE, (measured, _, instead) => {
+        const stored = comparedReply(measured);
+        return JSON.stringify(instead === undefined ? stored : withoutReply(stored, measured.exchange.bodyBytes));
+      });
+    }
     const name = traceNameOf(targetFacts(plan.target), plan.run);
-    this.#spool = plan.mlflow ? new TraceSpool(directory, plan.run, name) : undefined;
+    if (plan.mlflow) {
+      add(SPOOL_FILE, (measured, clock, instead) =>
+        JSON.stringify(replayedLine(measured, clock, plan.run, name, instead)),
+      );
+    }
   }
 
-  static async create(plan: ReplayPlan, shard: ShardPlan): Promise<ShardResults> {
+  /**
+   * @param capturedBytes of each request, in their order
+   * @param freeBytes of the disk; default: what there is
+   */
+  static async create(
+    plan: ReplayPlan,
+    shard: ShardPlan,
+    capturedBytes: readonly number[],
+    freeBytes?: number,
+  ): Promise<ShardResults> {
     const directory = await mkdtemp(join(tmpdir(), 'replay-shard-'));
-    const workerId = `shard_${shard.shard}`;
-    const { run, raw, sliceMs } = plan;
-    const set = await ResultSet.create({ directory, run, sliceMs, inputs: false, raw, workerId });
-    return new ShardResults(directory, set, plan, shard);
+    const { run, sliceMs } = plan;
+    const workerId = workerOf(shard);
+    const set = await ResultSet.create({ directory, run, sliceMs, inputs: false, raw: false, workerId });
+    const room = new ReplyRoom(freeBytes ?? (await freeBytesOf(directory)), capturedBytes);
+    return new ShardResults(directory, set, plan, shard, room);
   }
 
   get set(): ResultSet {
@@ -68,22 +114,34 @@ export class ShardResults {
   /** A line is its place among the window's requests, its conversation, and the request. */
   prepared(request: PreparedRequest): void {
     const place = request.ordinal * this.#stripes + this.#shard.stripe;
-    this.#inputs.write(`${place}\t${JSON.stringify(request.turn)}\t${payloadJson(request)}`);
+    const line = `${place}\t${JSON.stringify(request.turn)}\t${payloadJson(request)}`;
+    this.#room.wrote(Buffer.byteLength(line));
+    this.#inputs.write(line);
   }
 
   measured(measured: Measured, clock: RunClock): void {
-    this.#set.measured(measured, clock);
-    if (measured.request.phase !== 'profiling') return;
-    this.#replies?.add(measured);
-    this.#spool?.add(measured, clock);
+    this.#room.wrote(this.#set.measured(measured, clock));
+    const { request, exchange } = measured;
+    if (request.phase !== 'profiling') return;
+    const linesOf = (instead?: string): string[] => this.#bodies.map(({ line }) => line(measured, clock, instead));
+    let lines = linesOf();
+    if (!this.#room.take(request.ordinal, sizeOf(lines), exchange.bodyBytes)) {
+      lines = linesOf(notKept(exchange.bodyBytes));
+      this.#room.wrote(sizeOf(lines));
+    }
+    for (const [i, { file }] of this.#bodies.entries()) file.write(lines[i] ?? '');
   }
 
   /** Writes everything to the work bucket. */
-  async store(storage: Storage, bucket: string, prefix: string, figures: ShardFigures): Promise<ShardResult> {
+  async store(
+    storage: Storage,
+    bucket: string,
+    prefix: string,
+    figures: Omit<ShardFigures, 'notKept'>,
+  ): Promise<ShardResult> {
     await this.#set.close();
     await this.#inputs.close();
-    await this.#replies?.finish();
-    await this.#spool?.close();
+    for (const { file } of this.#bodies) await file.close();
     const { stats, warmup, slices, load, report, skippedReasons } = this.#set;
     for (const name of LINE_FILES) {
       const path = join(this.#directory, name);
@@ -93,6 +151,7 @@ export class ShardResults {
     const unread = Object.entries(skipped).reduce((sum, [reason, count]) => sum + (UNREAD.test(reason) ? count : 0), 0);
     const result: ShardResult = {
       ...figures,
+      notKept: this.#room.notKept,
       skipped,
       unread,
       stats: stats.toJSON(),

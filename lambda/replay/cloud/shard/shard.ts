@@ -22,6 +22,8 @@ export interface ShardDependencies {
   storage: Storage;
   environment: ReplayEnvironment;
   remainingMs(): number;
+  /** Of the disk, for tests; default: what there is. */
+  freeBytes?: number;
 }
 
 /** What the Map gets to see of a shard. */
@@ -70,7 +72,8 @@ async function claimAndRun({ run, shard }: ReplayShardRequest, deps: ShardDepend
   const stop = new StopWatch(storage, bucket, run);
   if (await stop.look()) return notSent(own);
   await claimShard(storage, bucket, { run, shard, claimedAtMs: Date.now() });
-  const results = await ShardResults.create(plan, own);
+  const captured = schedule.entries.map(({ entry }) => entry.length);
+  const results = await ShardResults.create(plan, own, captured, deps.freeBytes);
   try {
     const beganAtMs = Date.now();
     // Again, since whoever stops a replay waits for the shards that have a claim by then, and for no other.

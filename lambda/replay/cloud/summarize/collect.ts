@@ -43,6 +43,12 @@ export interface IncompleteShard {
   unread: number;
 }
 
+export interface NotKept {
+  shard: number;
+  replies: number;
+  bytes: number;
+}
+
 export interface LateShard {
   shard: number;
   lateMs: number;
@@ -65,6 +71,8 @@ export interface Collected extends MeasuredRun {
   /** Most of any shard. */
   maxConnectionsOfOne: number;
   warmFailures: number;
+  /** Shards that could not keep all replies. */
+  notKept: NotKept[];
   /** The files of the shards that are there, by name, in the order of the shards. */
   files: Map<string, { shard: number; object: ObjectFacts; firstStartMs: number }[]>;
 }
@@ -100,6 +108,7 @@ export async function collectShards(storage: Storage, bucket: string, plan: Repl
     maxConnections: 0,
     maxConnectionsOfOne: 0,
     warmFailures: 0,
+    notKept: [],
     files: new Map(),
   };
   const resultOf = async (shard: number): Promise<ShardResult | NamedFailure | undefined> => {
@@ -167,6 +176,7 @@ function take(found: Collected, result: ShardResult, requests: number): void {
   }
   found.wasCancelled ||= stopped;
   if (unsent > 0 || unread > 0) found.incomplete.push({ shard, requests, unsent, stopped, unread });
+  if (result.notKept.replies > 0) found.notKept.push({ shard, ...result.notKept });
   if (lateMs > LATE_MS) found.late.push({ shard, lateMs });
 }
 

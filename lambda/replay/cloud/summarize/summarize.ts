@@ -199,6 +199,7 @@ async function writeOwn(
       not_begun: notBegun,
       incomplete: collected.incomplete,
       late: collected.late,
+      not_kept: collected.notKept,
     },
     ...evaluationFacts(plan, evaluations),
     remarks: remarks(plan, collected, evaluations),

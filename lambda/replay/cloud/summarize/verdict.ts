@@ -73,7 +73,7 @@ export function notEvaluated({ unevaluated }: CollectedEvaluations): string[] {
 /** What else is to be said above the figures. */
 export function remarks(
   plan: ReplayPlan,
-  { late, maxConnectionsOfOne }: Collected,
+  { late, maxConnectionsOfOne, notKept }: Collected,
   { refused, linked, assessments: { withoutTrace } }: CollectedEvaluations,
 ): string[] {
   const lines: string[] = [];
@@ -90,6 +90,14 @@ export function remarks(
     lines.push(
       `${late.length} shards began late (${named(late)}), ${Math.round(most)} ms at most: their requests keep their ` +
         'distances, and the delay counts as schedule lag',
+    );
+  }
+  if (notKept.length > 0) {
+    lines.push(
+      `${sumOf(notKept, ({ replies }) => replies)} replies with ${sumOf(notKept, ({ bytes }) => bytes)} bytes were measured` +
+        `${plan.compare ? ' and compared' : ''}, but not kept${plan.judge ? ' and not judged' : ''}: the disks of ` +
+        `${notKept.length} shards (${named(notKept)}) had no room for replies that much larger than the captured ones; ` +
+        'use smaller shards (shard.requests)',
     );
   }
   if (maxConnectionsOfOne >= MAX_CONNECTIONS) {

@@ -1,6 +1,12 @@
 import type { ReplayPlan } from '../../../../lambda/replay/cloud/plan.ts';
 import { stopReplay } from '../../../../lambda/replay/cloud/stop-replay.ts';
-import { type EndedExecution, endedExecutionSchema, replayKeys } from '../../../../lambda/replay-contract.ts';
+import {
+  type EndedExecution,
+  endedExecutionSchema,
+  replayKeys,
+  type StopReplayRequest,
+  stopReplayRequestSchema,
+} from '../../../../lambda/replay-contract.ts';
 import { MemoryStorage } from '../../../helpers/memory-storage.ts';
 
 const RUN = 'before-the-migration';
@@ -11,12 +17,21 @@ const MINUTE_MS = 60_000;
 let memory: MemoryStorage;
 beforeEach(() => {
   memory = new MemoryStorage();
+  stopped = [];
 });
 
 const event = (more: Partial<EndedExecution['detail']> = {}): EndedExecution => ({
   detail: { executionArn: ARN, status: 'ABORTED', startDate: NOW - 5 * MINUTE_MS, ...more },
 });
-const stop = (one = event()) => stopReplay(one, { storage: memory.storage, workBucket: 'w', now: () => NOW });
+/** Executions that were to be stopped. */
+let stopped: string[];
+const stop = (one: StopReplayRequest = event()) =>
+  stopReplay(one, {
+    storage: memory.storage,
+    workBucket: 'w',
+    now: () => NOW,
+    stopExecution: async (name) => stopped.push(name) > 0,
+  });
 const planned = (outcome: ReplayPlan['outcome'] = 'planned') =>
   memory.put(replayKeys.plan(RUN), { run: RUN, outcome, shards: [{ shard: 0 }, { shard: 1 }, { shard: 2 }] });
 function claimed(shard: number, minutesAgo = 1): void {
@@ -61,6 +76,20 @@ test.each([undefined, 'empty', 'dryRun'] as const)('nothing to send was planned 
   expect(await stop()).toMatchObject({ next: 'nothing' });
   // A planner that goes on finds it.
   expect(hasMark()).toBe(true);
+});
+
+test('an order that was put by hand stops the execution, whose end is told of next', async () => {
+  planned();
+  claimed(0);
+  const { detail } = stopReplayRequestSchema.parse({
+    detail: { bucket: { name: 'w' }, object: { key: replayKeys.stop(RUN), size: 0 } },
+  });
+  expect(await stop({ detail } as StopReplayRequest)).toEqual({ next: 'nothing', shards: { begun: 0, underWay: 0 } });
+  expect(stopped).toEqual([RUN]);
+});
+
+test.each(['replays/a/b/stop.json', 'replays/a/plan.json', 'runs/a/stop.json'])('%s is no order', (key) => {
+  expect(stopReplayRequestSchema.safeParse({ detail: { object: { key } } }).success).toBe(false);
 });
 
 test('the first order stands, also one by hand', async () => {
