@@ -1,8 +1,11 @@
 #!/usr/bin/env node
 /** The command line. Each command is loaded only when it is asked for: a replay's first request should not wait for a judge. */
 import { enableCompileCache } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import type { Command } from 'commander';
+import { SMALL_MALLOC } from '../lambda/common/malloc.ts';
 
 const COMMANDS: Record<string, () => Promise<Command>> = {
   replay: async () => (await import('./commands/replay.ts')).replayCommand(),
@@ -10,6 +13,9 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   doctor: async () => (await import('./commands/doctor.ts')).doctorCommand(),
   calibrate: async () => (await import('./commands/calibrate.ts')).calibrateCommand(),
 };
+
+/** Where Node would have it too. */
+const COMPILE_CACHE = join(tmpdir(), 'node-compile-cache');
 
 /** As a command that could not run. */
 const EXIT_NOT_DONE = 2;
@@ -23,11 +29,25 @@ function keepHeapSmall(): void {
   setFlagsFromString('--heap-growing-percent=30');
 }
 
+/**
+ * Begins anew, as the same process, with malloc's settings, which it reads at its start alone. It takes 35 ms, with the
+ * compile cache on from the start. Where malloc is set already, or Node cannot do it, the process goes on as it is.
+ */
+function keepMallocSmall(): void {
+  if (process.platform !== 'linux' || process.execve === undefined || process.env.MALLOC_ARENA_MAX !== undefined)
+    return;
+  const args = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
+  process.execve(process.execPath, args, { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, ...SMALL_MALLOC });
+}
+
 async function main(): Promise<void> {
-  // Without it every start compiles every file anew, and strips its types.
-  enableCompileCache();
   const asked = process.argv[2] ?? '';
-  if (asked === 'replay') keepHeapSmall();
+  if (asked === 'replay') {
+    keepMallocSmall();
+    keepHeapSmall();
+  }
+  // Without it every start compiles every file anew, and strips its types.
+  enableCompileCache(COMPILE_CACHE);
   const { Command } = await import('commander');
   const program = new Command('inference-monitor').description(
     'Replays captured traffic of SageMaker endpoints, compares replays, and checks the judge.',

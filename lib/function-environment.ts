@@ -1,4 +1,5 @@
 /** The functions' environment, as `lambda/common/environment.ts` reads it. */
+import { SMALL_MALLOC } from '../lambda/common/malloc.ts';
 import type { Settings } from './settings.ts';
 
 /** Settings that the functions read under their own names. */
@@ -45,23 +46,12 @@ export function replayEnvironment(settings: Settings): Record<string, string> {
 const HEAP_SHARE = 0.75;
 
 /**
+ * A young generation of 1 MB for each semi-space instead of 16, which together with malloc's settings makes processes small.
  * Lambda gives V8 nine tenths of a function's memory, unless NODE_OPTIONS names a size of its own: then V8 takes half of the
  * memory that it sees, whichever size was named. So where one is named, both are.
  */
 export const nodeOptions = (memoryMb: number): string =>
   `--max-semi-space-size=1 --max-old-space-size=${Math.floor(memoryMb * HEAP_SHARE)}`;
-
-/**
- * Settings of the C library, and with `nodeOptions` of Node, for processes that live long and are small. A young generation
- * of 1 MB for each semi-space instead of 16, two arenas of malloc instead of eight a core, and memory given back to the
- * system: together they took 25% off the peak of the processor and of the evaluator, and nothing off their speed (`npm run
- * bench`).
- */
-const SMALL_PROCESS = {
-  MALLOC_ARENA_MAX: '2',
-  MALLOC_MMAP_THRESHOLD_: '65536',
-  MALLOC_TRIM_THRESHOLD_: '65536',
-};
 
 export function functionEnvironment(
   settings: Settings,
@@ -73,6 +63,6 @@ export function functionEnvironment(
     ...(Object.fromEntries(made) as Record<string, string>),
     WORK_BUCKET: workBucket,
     BUDGET_TABLE: budgetTable,
-    ...SMALL_PROCESS,
+    ...SMALL_MALLOC,
   };
 }
