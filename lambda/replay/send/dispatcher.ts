@@ -13,9 +13,9 @@ const LONGEST_SLACK_MS = 5;
  * garbage, and so does every look at the time: with many of them the collector is at work when the moment comes.
  */
 const SPIN_TURN_MS = 0.1;
-/** The processor's own pauses, of 25 ns or more, between two looks at the time. */
+/** The processor's own pauses, of 25 ns or more, between two looks at the time; Node before 24 has none. */
 const PAUSES = 100;
-const { pause } = Atomics as unknown as { pause(): void };
+const { pause = () => {} } = Atomics as unknown as { pause?(): void };
 /** Share of the time that may be spent so: at a thousand sends a second it would be all of it, and the target may be on this machine. */
 const SPIN_SHARE = 0.1;
 const MAX_SPIN_CREDIT_MS = 10;
