@@ -42,7 +42,7 @@ export const WRITTEN_BYTES_PER_MS = 20_000;
 /**
  * Requests a second. Measured: they take a tenth of the processor (0.5 ms each: read, signed, encrypted, recorded) and
  * 160 MB, and six times as many still go out in time (own lag p99 below 10 ms at 1,200 a second). What bounds it are bursts,
- * since captured times have whole seconds: of 200 requests that are due at the same moment the last goes out 9 to 11 ms later
+ * since captured times have whole seconds: of 200 requests that are due at the same moment the last goes out 7 to 11 ms later
  * (`spreadSameSecond` spreads them); and the 1,024 file descriptors: at 200 a second `MAX_CONNECTIONS` are replies that take
  * 4 s.
  */
