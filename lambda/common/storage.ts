@@ -1,17 +1,24 @@
 /** S3 as the pipeline uses it: ranges under `If-Match`, small JSON objects, conditional writes, listings as streams. */
 import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   GetObjectCommand,
+  type GetObjectCommandInput,
+  type GetObjectCommandOutput,
   HeadObjectCommand,
   ListObjectsV2Command,
   PutObjectCommand,
   S3Client,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
-import { PermanentError, RetryableError } from './errors.ts';
+import { PermanentError, PipelineError, RetryableError } from './errors.ts';
 
 /** S3 asks clients to back off for a while under SlowDown: 6 attempts are 5 waits of up to 0.1, 0.2, … 1.6 s. */
 const S3_ATTEMPTS = 6;
+
+/** A body that breaks off is asked for again from there, this often without a byte in between: waits of 0.1, 0.2, 0.4 s. */
+const BODY_ATTEMPTS = 4;
+const BODY_WAIT_MS = 100;
 
 /** An S3 client for the real service, and path-style for an emulator that is named by `AWS_ENDPOINT_URL`. */
 export function createS3Client(): S3Client {
@@ -34,7 +41,7 @@ export interface StoredText {
   etag: string;
 }
 
-const unquote = (etag: string | undefined): string => (etag ?? '').replaceAll('"', '');
+export const unquote = (etag: string | undefined): string => (etag ?? '').replaceAll('"', '');
 
 /** Reads and writes objects; every failure comes out as a named error. */
 export class Storage {
@@ -44,10 +51,12 @@ export class Storage {
     this.s3 = s3;
   }
 
-  /** @returns the object's facts, `undefined` when it does not exist. */
-  async head(bucket: string, key: string): Promise<ObjectFacts | undefined> {
+  /** @returns the object's facts, of that version where one is named; `undefined` when it does not exist. */
+  async head(bucket: string, key: string, version?: string): Promise<ObjectFacts | undefined> {
+    const where = `s3://${bucket}/${key}`;
     try {
-      const reply = await this.s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
+      const reply = await this.s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key, VersionId: version }));
+      if (reply.ETag === undefined) throw notS3('a reply without an etag', where);
       return {
         bucket,
         key,
@@ -59,39 +68,58 @@ export class Storage {
       };
     } catch (error) {
       if (isMissing(error)) return undefined;
-      throw namedStorageError(error, `s3://${bucket}/${key}`);
+      throw namedStorageError(error, where);
     }
   }
 
   /**
    * Streams bytes `start`..`end` (inclusive; the whole object without them) of the object as it was when `etag` was seen.
+   * Where the connection breaks the stream goes on from there; it ends with every byte, or with a named error.
    *
-   * @throws PermanentError `CaptureChanged` when the object was overwritten since, `CaptureMissing` when it is gone.
+   * @throws PermanentError `CaptureChanged` when the object was overwritten since, `CaptureMissing` when it is gone,
+   *   `CaptureArchived`; RetryableError `StorageUnavailable` when not all of it can be had.
    */
   async read(
-    object: { bucket: string; key: string; etag: string; versionId?: string },
+    object: { bucket: string; key: string; etag: string; versionId?: string; size?: number },
     range?: { start: number; end?: number },
     signal?: AbortSignal,
-  ): Promise<Readable> {
-    const place = `s3://${object.bucket}/${object.key}`;
+  ): Promise<AsyncIterable<Buffer>> {
+    const request = {
+      Bucket: object.bucket,
+      Key: object.key,
+      IfMatch: `"${object.etag}"`,
+      ...(object.versionId ? { VersionId: object.versionId } : {}),
+    };
+    const start = range?.start ?? 0;
+    const end = range?.end ?? (object.size === undefined ? undefined : object.size - 1);
+    const first = await this.#get(request, range && { start, end }, signal);
+    return this.#body(first, request, start, end, signal);
+  }
+
+  async #get(
+    request: GetObjectCommandInput,
+    range: { start: number; end: number | undefined } | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<GetObjectCommandOutput> {
+    const place = `s3://${request.Bucket}/${request.Key}`;
+    let changed = false;
     try {
       const reply = await this.s3.send(
-        new GetObjectCommand({
-          Bucket: object.bucket,
-          Key: object.key,
-          IfMatch: `"${object.etag}"`,
-          ...(object.versionId ? { VersionId: object.versionId } : {}),
-          ...(range ? { Range: `bytes=${range.start}-${range.end ?? ''}` } : {}),
-        }),
+        new GetObjectCommand({ ...request, ...(range ? { Range: `bytes=${range.start}-${range.end ?? ''}` } : {}) }),
         signal ? { abortSignal: signal } : {},
       );
-      return reply.Body as Readable;
+      // Nothing of an answer is handed on that is not of this object, as it was, from this byte on.
+      changed = reply.ETag !== undefined && unquote(reply.ETag) !== unquote(request.IfMatch);
+      if (!changed && reply.ETag !== undefined && (!range?.start || reply.ContentRange !== undefined)) return reply;
+      (reply.Body as Readable | undefined)?.destroy();
+      throw notS3(range?.start ? 'a reply without the etag or the range' : 'a reply without an etag', place);
     } catch (error) {
-      if (statusOf(error) === 412) {
+      const facts = { expected: `etag ${unquote(request.IfMatch)}`, where: place };
+      if (changed || statusOf(error) === 412) {
         throw new PermanentError(
           'CaptureChanged',
           'The capture file was overwritten after this run planned it; start a new run on it',
-          { expected: `etag ${object.etag}`, where: place },
+          facts,
           error,
         );
       }
@@ -99,7 +127,7 @@ export class Storage {
         throw new PermanentError(
           'CaptureMissing',
           'The capture file was deleted after this run planned it',
-          { expected: `etag ${object.etag}`, where: place },
+          facts,
           error,
         );
       }
@@ -107,20 +135,68 @@ export class Storage {
     }
   }
 
+  /** The bytes of a reply; where it breaks off or ends early, those of further requests from there on. */
+  async *#body(
+    first: GetObjectCommandOutput,
+    request: GetObjectCommandInput,
+    start: number,
+    end: number | undefined,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<Buffer, void, undefined> {
+    const where = `s3://${request.Bucket}/${request.Key}`;
+    const expected = end === undefined ? first.ContentLength : end - start + 1;
+    let reply: GetObjectCommandOutput | undefined = first;
+    let read = 0;
+    let failures = 0;
+    for (;;) {
+      let failure: unknown;
+      try {
+        const from = { start: start + read, end };
+        reply ??= await this.#get(request, from, signal);
+        for await (const piece of (reply.Body ?? []) as Readable) {
+          read += (piece as Buffer).length;
+          if (expected !== undefined && read > expected) throw notS3(`more than ${expected} bytes`, where);
+          failures = 0;
+          yield piece as Buffer;
+        }
+      } catch (error) {
+        failure = namedStorageError(error, where);
+        if (!(failure instanceof RetryableError) || signal?.aborted) throw failure;
+      }
+      if (failure === undefined && (expected === undefined || read === expected)) return;
+      failure ??= new RetryableError('StorageUnavailable', 'S3 ended the object early', {
+        got: `${read} bytes`,
+        expected: `${expected} bytes`,
+        where,
+      });
+      failures += 1;
+      if (failures >= BODY_ATTEMPTS || (expected !== undefined && read >= expected)) throw failure;
+      reply = undefined;
+      await sleep(BODY_WAIT_MS * 2 ** (failures - 1), undefined, signal ? { signal } : {});
+    }
+  }
+
   /** @returns the object's text, `undefined` when it does not exist. */
   async getText(bucket: string, key: string): Promise<StoredText | undefined> {
+    const request = { Bucket: bucket, Key: key };
     try {
-      const reply = await this.s3.send(new GetObjectCommand({ Bucket: bucket, Key: key }));
-      return { text: (await reply.Body?.transformToString()) ?? '', etag: unquote(reply.ETag) };
+      const reply = await this.s3.send(new GetObjectCommand(request));
+      const pieces: Buffer[] = [];
+      const same = { ...request, IfMatch: reply.ETag };
+      for await (const piece of this.#body(reply, same, 0, undefined, undefined)) pieces.push(piece);
+      return { text: Buffer.concat(pieces).toString('utf8'), etag: unquote(reply.ETag) };
     } catch (error) {
       if (isMissing(error)) return undefined;
-      throw namedStorageError(error, `s3://${bucket}/${key}`);
+      const where = `s3://${bucket}/${key}`;
+      // Between its first bytes and the rest it was written again: the next attempt reads the new one.
+      if (error instanceof PermanentError && CHANGED_NAMES.has(error.name)) throw notS3('another object', where);
+      throw namedStorageError(error, where);
     }
   }
 
   async getJson<T>(bucket: string, key: string): Promise<T | undefined> {
     const stored = await this.getText(bucket, key);
-    return stored === undefined ? undefined : (JSON.parse(stored.text) as T);
+    return stored === undefined ? undefined : parseStored<T>(stored.text, `s3://${bucket}/${key}`);
   }
 
   async putText(bucket: string, key: string, body: string, contentType = 'application/json'): Promise<void> {
@@ -197,12 +273,16 @@ export class Storage {
           lastModifiedMs: entry.LastModified?.getTime() ?? 0,
         }),
       );
-      return { objects, more: reply.IsTruncated === true && objects.length > 0 };
+      // A page of another server, which is no listing, must not pass for an empty one.
+      if (reply.IsTruncated === undefined) throw notS3('no listing', `s3://${bucket}/${prefix}`);
+      return { objects, more: reply.IsTruncated && objects.length > 0 };
     } catch (error) {
       throw namedStorageError(error, `s3://${bucket}/${prefix}`);
     }
   }
 }
+
+const CHANGED_NAMES = new Set(['CaptureChanged', 'CaptureMissing']);
 
 const statusOf = (error: unknown): number | undefined =>
   error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
@@ -220,14 +300,31 @@ const IDLE_CONNECTION = 'RequestTimeout';
 
 const EXPIRED_NAMES = new Set(['ExpiredToken', 'ExpiredTokenException', 'TokenRefreshRequired', 'RequestExpired']);
 
+/** An answer that is none of S3's, such as a gateway's page with status 200. */
+const notS3 = (got: string, where: string): RetryableError =>
+  new RetryableError('StorageUnavailable', 'This is not an answer of S3', { got, where });
+
+/** What the pipeline has stored as JSON. An error quotes nothing of it. */
+export function parseStored<T>(text: string, where: string): T {
+  try {
+    return JSON.parse(text) as T;
+  } catch {
+    throw notS3(`${text.length} characters that are not JSON`, where);
+  }
+}
+
 /** Puts one of the pipeline's names on an S3 failure: what may pass by itself is retryable. */
 export function namedStorageError(error: unknown, where: string): Error {
+  if (error instanceof PipelineError) return error;
   const status = statusOf(error);
   const name = error instanceof Error ? error.name : 'Unknown';
   const message = error instanceof Error ? error.message : String(error);
   const facts = { got: `${name}${status ? ` (HTTP ${status})` : ''}: ${message}`, where };
   if (EXPIRED_NAMES.has(name)) {
     return new RetryableError('CredentialsExpired', 'The credentials for S3 have expired', facts, error);
+  }
+  if (name === 'InvalidObjectState') {
+    return new PermanentError('CaptureArchived', 'S3 has archived the capture file; restore it first', facts, error);
   }
   if (status === 403) {
     return new PermanentError(

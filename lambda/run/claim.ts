@@ -3,7 +3,7 @@
  * execution ends as a duplicate of the first while that one runs.
  */
 import { createHash } from 'node:crypto';
-import type { ObjectFacts, Storage } from '../common/storage.ts';
+import { type ObjectFacts, parseStored, type Storage } from '../common/storage.ts';
 import { workKeys } from '../contract.ts';
 
 export interface RunIdentity {
@@ -39,7 +39,7 @@ export async function claimObject(
       if (await storage.putJsonIf(workBucket, key, claim)) return undefined;
       continue;
     }
-    holder = JSON.parse(stored.text) as RunIdentity;
+    holder = parseStored<RunIdentity>(stored.text, `s3://${workBucket}/${key}`);
     // A retried PlanCaptures finds its own claim.
     if (holder.arn === run.arn) return undefined;
     if (await isRunning(holder.arn)) return { name: holder.name, arn: holder.arn };

@@ -1,6 +1,6 @@
 /** Receipts of a run: written by each attempt, read by the summary and by a retry. */
 import { toNamedError } from '../common/errors.ts';
-import type { Storage } from '../common/storage.ts';
+import { parseStored, type Storage } from '../common/storage.ts';
 import {
   type ChunkRequest,
   type EvaluateReceipt,
@@ -89,7 +89,8 @@ export const readReceipts = (storage: Storage, workBucket: string, run: string):
 export async function* readManifest(storage: Storage, workBucket: string, run: string): AsyncGenerator<ManifestLine> {
   for await (const object of storage.list(workBucket, workKeys.manifestPrefix(run))) {
     const stored = await storage.getText(workBucket, object.key);
-    for (const line of stored?.text.split('\n') ?? []) if (line !== '') yield JSON.parse(line) as ManifestLine;
+    const where = `s3://${workBucket}/${object.key}`;
+    for (const line of stored?.text.split('\n') ?? []) if (line !== '') yield parseStored<ManifestLine>(line, where);
   }
 }
 

@@ -105,5 +105,5 @@ async function copyObject(
   path: string,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  await pipeline(await storage.read(object), createWriteStream(path), { signal });
+  await pipeline(await storage.read(object, undefined, signal), createWriteStream(path), { signal });
 }

@@ -141,7 +141,7 @@ class ReadAhead {
   }
 
   #open(ordinal: number) {
-    const { bucket, name: key, etag, versionId } = this.#files[ordinal] as CaptureObject;
-    return this.#storage.read({ bucket, key, etag, versionId });
+    const { name: key, ...object } = this.#files[ordinal] as CaptureObject;
+    return this.#storage.read({ ...object, key });
   }
 }
