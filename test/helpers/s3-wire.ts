@@ -121,8 +121,12 @@ export class S3Wire {
   #write({ bucket, key, headers }: S3Request, body: Buffer, response: ServerResponse): void {
     const there = this.#objects.get(`${bucket}/${key}`)?.at(-1);
     const match = headers['if-match'];
-    if (headers['if-none-match'] === '*' && there !== undefined) return sendError(response, 412, 'PreconditionFailed');
-    if (match !== undefined && match !== `"${there?.etag}"`) return sendError(response, 412, 'PreconditionFailed');
+    const fails =
+      match === undefined ? headers['if-none-match'] === '*' && there !== undefined : match !== `"${there?.etag}"`;
+    if (fails) {
+      sendError(response, 412, 'PreconditionFailed');
+      return;
+    }
     this.put(bucket, key, headers['content-encoding']?.includes('aws-chunked') ? unchunked(body) : body);
     const etag = this.#objects.get(`${bucket}/${key}`)?.at(-1)?.etag;
     response.writeHead(200, { etag: `"${etag}"` }).end();
@@ -132,9 +136,12 @@ export class S3Wire {
     const versions = this.#objects.get(`${bucket}/${key}`) ?? [];
     const wanted = query.get('versionId');
     const object = wanted === null ? versions.at(-1) : versions.find(({ versionId }) => versionId === wanted);
-    if (object === undefined) return sendError(response, 404, 'NoSuchKey');
     const match = headers['if-match'];
-    if (match !== undefined && match !== `"${object.etag}"`) return sendError(response, 412, 'PreconditionFailed');
+    if (object === undefined || (match !== undefined && match !== `"${object.etag}"`)) {
+      if (object === undefined) sendError(response, 404, 'NoSuchKey');
+      else sendError(response, 412, 'PreconditionFailed');
+      return;
+    }
     const range = /^bytes=(\d+)-(\d*)$/.exec(headers.range ?? '');
     const start = Number(range?.[1] ?? 0);
     const end = range?.[2] ? Number(range[2]) : object.bytes.length - 1;
@@ -160,7 +167,7 @@ export class S3Wire {
       .filter((key) => key.startsWith(prefix) && Buffer.compare(Buffer.from(key), Buffer.from(after)) > 0)
       .filter((key) => delimiter === null || !key.slice(prefix.length).includes(delimiter))
       .map((key) => {
-        const { etag, bytes, modified } = this.#objects.get(`${bucket}/${key}`)?.at(-1) as Version;
+        const { etag, bytes, modified } = (this.#objects.get(`${bucket}/${key}`) as Version[]).at(-1) as Version;
         return `<Contents><Key>${key}</Key><ETag>"${etag}"</ETag><Size>${bytes.length}</Size><LastModified>${modified.toISOString()}</LastModified></Contents>`;
       });
     const body = `<ListBucketResult><IsTruncated>false</IsTruncated>${entries.join('')}</ListBucketResult>`;
