@@ -1,4 +1,5 @@
 /** A line of a capture file → what was captured. */
+import { captureTimeMs, withinTime } from '../common/within-time.ts';
 import { type Envelope, openEnvelope } from './envelope.ts';
 import { identityOf } from './identity.ts';
 import { inferenceTimeOf } from './inference-time.ts';
@@ -12,17 +13,28 @@ import type { Capture, DecodedLine, DecodeOptions, Payload, RawLine } from './ty
  * what is no capture record is quarantined: a payload that cannot be understood is kept as it was captured.
  */
 export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLine {
-  const opened = openEnvelope(raw.bytes);
-  if ('reason' in opened) return { kind: 'quarantine', reason: opened.reason };
+  const timeMs = captureTimeMs(raw.bytes.length);
   try {
-    return { kind: 'capture', capture: captureOf(opened.envelope, raw, options) };
+    const opened = openEnvelope(raw.bytes);
+    if ('reason' in opened) return { kind: 'quarantine', reason: opened.reason };
+    try {
+      const capture = withinTime(options.timeMs ?? timeMs, () => captureOf(opened.envelope, raw, options));
+      return { kind: 'capture', capture };
+    } catch (error) {
+      // A payload beyond what can be taken apart, or a fault of our own: the record is kept all the same.
+      return { kind: 'capture', capture: withinTime(timeMs, () => undecodedCapture(opened.envelope, raw, error)) };
+    }
   } catch (error) {
-    // A payload beyond what can be taken apart, or a fault of our own: the record is kept all the same.
-    return { kind: 'capture', capture: undecodedCapture(opened.envelope, raw, error) };
+    return { kind: 'quarantine', reason: { name: 'NotDecoded', message: `the record cannot be read: ${why(error)}` } };
   }
 }
 
+const MAX_WHY_CHARS = 200;
+const why = (error: unknown): string =>
+  (error instanceof Error ? `${error.name}: ${error.message}` : String(error)).slice(0, MAX_WHY_CHARS);
+
 function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions): Capture {
+  if (options.keepRaw !== undefined) throw options.keepRaw;
   const { captureData } = envelope;
   const notes = [...envelope.notes];
   const facts = factsOf(envelope, raw, notes);
@@ -75,8 +87,7 @@ function factsOf({ record, eventMetadata, extraFields }: Envelope, raw: RawLine,
 function undecodedCapture(envelope: Envelope, raw: RawLine, error: unknown): Capture {
   const notes = [...envelope.notes];
   const facts = factsOf(envelope, raw, notes);
-  const why = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  notes.push(`the payloads could not be taken apart (${why.slice(0, 200)}) and are kept as captured`);
+  notes.push(`the payloads could not be taken apart (${why(error)}) and are kept as captured`);
   const keep = (side: unknown): Payload | undefined => {
     if (side === undefined || side === null) return undefined;
     const { data, observedContentType, encoding } = isObject(side) ? side : {};

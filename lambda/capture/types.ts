@@ -162,4 +162,8 @@ export interface DecodeOptions {
   csvHeader?: boolean;
   /** Names of tabular features, in order. */
   featureNames?: string[];
+  /** Time for taking the payloads apart, after which they are kept as captured. Default: as its bytes need. */
+  timeMs?: number;
+  /** Why the payloads are kept as captured from the outset. */
+  keepRaw?: Error;
 }

@@ -1,5 +1,6 @@
 /** Writes traces, by OTLP where the server can take it, else as a file of spans and a REST call each. */
 import type { S3Client } from '@aws-sdk/client-s3';
+import { toNamedError } from '../common/errors.ts';
 import type { TraceRecord } from '../trace/types.ts';
 import { spansStore } from './artifact-store.ts';
 import { type CapabilityProbe, isAccessDenied } from './capabilities.ts';
@@ -87,12 +88,21 @@ export class TraceWriter {
     return new Set((await readTraces(rest, probe, experiment.id, ids)).keys());
   }
 
-  /** Hands the traces to a delivery by `work`, and gives what became of them. */
+  /** Hands the traces, each prepared when its turn comes, to a delivery by `work`, and gives what became of them. */
   async #deliver<T extends { traceId: string }>(
     experiment: Experiment,
+    traces: readonly TraceRecord[],
     way: Omit<Delivery<T>, 'retry' | 'control' | 'checkRefusal'> & { prepare(trace: TraceRecord): T },
-    work: (deliveries: Deliveries<T>) => Promise<void>,
+    work: (deliveries: Deliveries<T>, prepared: Generator<T>) => Promise<void>,
   ): Promise<WriteTracesResult> {
+    const unwritable: WriteTracesResult['refused'] = [];
+    const prepared = function* (): Generator<T> {
+      for (const trace of traces) {
+        const item = preparedOr(trace, way.prepare);
+        if ('reason' in item) unwritable.push({ traceId: trace.traceId, reason: item.reason });
+        else yield item.prepared;
+      }
+    };
     const { rest } = this.#options;
     const controls = new ControlTraces(rest, experiment);
     const checkRefusal = async () => {
@@ -108,8 +118,9 @@ export class TraceWriter {
     };
     const deliveries = new Deliveries<T>({ ...way, retry: rest.retry, control, checkRefusal });
     try {
-      await work(deliveries);
-      return await deliveries.result();
+      await work(deliveries, prepared());
+      const result = await deliveries.result();
+      return { ...result, refused: [...result.refused, ...unwritable] };
     } finally {
       await controls.remove();
     }
@@ -118,6 +129,7 @@ export class TraceWriter {
   async #byOtlp(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult> {
     return this.#deliver<OtlpTrace>(
       experiment,
+      traces,
       {
         prepare: otlpTrace,
         send: async (batch) => {
@@ -135,16 +147,15 @@ export class TraceWriter {
           this.#sizeARequest = Math.min(this.#sizeARequest, size / 2);
         },
       },
-      (deliveries) => atOnce(OTLP_AT_ONCE, this.#batches(traces), (batch) => deliveries.deliver(batch)),
+      (deliveries, prepared) => atOnce(OTLP_AT_ONCE, this.#batches(prepared), (batch) => deliveries.deliver(batch)),
     );
   }
 
   /** Batches are made when they are asked for, so that only those under way are in memory. */
-  *#batches(traces: readonly TraceRecord[]): Generator<OtlpTrace[]> {
+  *#batches(traces: Iterable<OtlpTrace>): Generator<OtlpTrace[]> {
     let batch: OtlpTrace[] = [];
     let size = 0;
-    for (const record of traces) {
-      const trace = otlpTrace(record);
+    for (const trace of traces) {
       const full = batch.length >= TRACES_A_REQUEST || size + trace.size > this.#sizeARequest;
       if (full && batch.length > 0) {
         yield batch;
@@ -162,28 +173,46 @@ export class TraceWriter {
     if (traces.length === 0) return { written: [], alreadyThere: [], refused: [] };
     const { rest, s3 } = this.#options;
     const spans = spansStore(rest, experiment, s3);
-    return this.#deliver<TraceRecord>(
+    return this.#deliver<{ traceId: string; file: Buffer; info: Record<string, unknown> }>(
       experiment,
+      traces,
       {
-        prepare: (trace) => trace,
+        prepare: (trace) => ({
+          traceId: trace.traceId,
+          file: spansFile(trace),
+          info: traceInfo(experiment.id, trace),
+        }),
         send: async (batch) => {
-          for (const trace of batch) {
-            await spans.put(trace.traceId, spansFile(trace));
-            const json = { trace: { trace_info: traceInfo(experiment.id, trace) } };
+          for (const { traceId, file, info } of batch) {
+            await spans.put(traceId, file);
+            const json = { trace: { trace_info: info } };
             await rest.once({ method: 'POST', path: '/api/3.0/mlflow/traces', json }, anyReply);
           }
         },
         existing: async (batch) => {
           const existing = await this.#existing(experiment, batch);
           // The trace may be a twin's, and its file what a put of ours that broke off has left.
-          for (const trace of batch) {
-            if (existing.has(trace.traceId)) await spans.mend(trace.traceId, spansFile(trace));
+          for (const { traceId, file } of batch) {
+            if (existing.has(traceId)) await spans.mend(traceId, file);
           }
           return existing;
         },
       },
-      (deliveries) => atOnce(REST_AT_ONCE, traces.values(), (trace) => deliveries.deliver([trace])),
+      (deliveries, prepared) => atOnce(REST_AT_ONCE, prepared, (trace) => deliveries.deliver([trace])),
     );
+  }
+}
+
+/** The trace in the form that is sent, or why it has none: one that cannot be written out is refused, not the others. */
+function preparedOr<T>(
+  trace: TraceRecord,
+  prepare: (trace: TraceRecord) => T,
+): { prepared: T } | { reason: { name: string; message: string } } {
+  try {
+    return { prepared: prepare(trace) };
+  } catch (error) {
+    const { name, message } = toNamedError(error);
+    return { reason: { name: 'TraceNotBuilt', message: `The trace could not be written out: ${name}: ${message}` } };
   }
 }
 

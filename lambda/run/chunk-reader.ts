@@ -7,8 +7,16 @@ import type { Storage } from '../common/storage.ts';
 import type { ManifestLine, RunOptions } from '../contract.ts';
 import { traceIdOf } from '../trace/ids.ts';
 
+export interface CaptureLine {
+  kind: 'capture';
+  raw: RawLine;
+  capture: Capture;
+  traceId: string;
+  duplicate: boolean;
+}
+
 export type ChunkLine =
-  | { kind: 'capture'; raw: RawLine; capture: Capture; traceId: string; duplicate: boolean }
+  | CaptureLine
   | { kind: 'outsideWindow' }
   | { kind: 'quarantine'; place: RawLine['place']; bytes?: Buffer; reason: QuarantineReason };
 

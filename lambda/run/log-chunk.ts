@@ -1,8 +1,10 @@
 /** Logs one chunk of capture lines as traces; what is no capture record goes to quarantine with its reason. */
-import type { LinePlace } from '../capture/types.ts';
+import { decodeLine } from '../capture/decode.ts';
+import type { Capture, LinePlace } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
-import { PermanentError } from '../common/errors.ts';
+import { PermanentError, toNamedError } from '../common/errors.ts';
 import type { Storage } from '../common/storage.ts';
+import { captureTimeMs, isOutOfTime, withinTime } from '../common/within-time.ts';
 import {
   type ChunkRequest,
   type LogCounts,
@@ -14,7 +16,7 @@ import {
 import type { Experiment, TraceStore } from '../mlflow/types.ts';
 import { buildTrace } from '../trace/build.ts';
 import type { TraceRecord } from '../trace/types.ts';
-import { readChunk } from './chunk-reader.ts';
+import { type CaptureLine, readChunk } from './chunk-reader.ts';
 import { attemptFacts, emptyLogCounts, writeReceipt } from './receipts.ts';
 
 export interface LogDependencies {
@@ -89,11 +91,8 @@ class LogChunk {
         const place = { place: line.raw.place, bytes: line.raw.bytes };
         this.#duplicates.set(line.traceId, [...(this.#duplicates.get(line.traceId) ?? []), place]);
       } else {
-        const trace = buildTrace(line.capture, line.raw, {
-          experimentId: chunk.experimentId,
-          endpointName: environment.SAGEMAKER_ENDPOINT_NAME,
-        });
-        await this.#add({ trace, place: line.raw.place, bytes: line.raw.bytes });
+        const trace = this.#traceOf(line);
+        if (trace !== undefined) await this.#add({ trace, place: line.raw.place, bytes: line.raw.bytes });
       }
     }
     await this.#flush();
@@ -105,6 +104,33 @@ class LogChunk {
         expected: `${chunk.lines} lines`,
         where: `s3://${chunk.bucket}/${chunk.key}, bytes ${chunk.start}-${chunk.end}`,
       });
+    }
+  }
+
+  /** A line whose trace cannot be built goes to quarantine; one that takes too long is shown as it was captured. */
+  #traceOf({ raw, capture, traceId }: CaptureLine): TraceRecord | undefined {
+    const { environment } = this.#deps;
+    const options = {
+      experimentId: this.#request.chunk.experimentId,
+      endpointName: environment.SAGEMAKER_ENDPOINT_NAME,
+    };
+    const build = (of: Capture): TraceRecord =>
+      withinTime(captureTimeMs(raw.bytes.length), () => buildTrace(of, raw, options));
+    try {
+      try {
+        return build(capture);
+      } catch (error) {
+        if (!isOutOfTime(error)) throw error;
+        const kept = decodeLine(raw, { keepRaw: error });
+        if (kept.kind !== 'capture') throw error;
+        return build(kept.capture);
+      }
+    } catch (error) {
+      const { name, message } = toNamedError(error);
+      const reason = { name: 'TraceNotBuilt', message: `The line's trace could not be built: ${name}: ${message}` };
+      this.#addToQuarantine(raw.place, reason, raw.bytes);
+      this.#refused.set(traceId, reason);
+      return undefined;
     }
   }
 

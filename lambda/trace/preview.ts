@@ -17,7 +17,7 @@ function messagePreview(message: ChatMessage): string {
   const calls = Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : [];
   const written = calls.map((call) => {
     const inner = isObject(call) && isObject(call.function) ? call.function : {};
-    return `${String(inner.name ?? 'unnamed')}(${typeof inner.arguments === 'string' ? inner.arguments : (toJson(inner.arguments) ?? '')})`;
+    return `${typeof inner.name === 'string' ? inner.name : 'unnamed'}(${typeof inner.arguments === 'string' ? inner.arguments : (toJson(inner.arguments) ?? '')})`;
   });
   return [text, ...written].filter((part) => part.trim() !== '').join('\n');
 }

@@ -60,6 +60,14 @@ export class MemoryStorage {
     return bytes && (JSON.parse(bytes.toString()) as T);
   }
 
+  async putText(_: string, key: string, body: string): Promise<void> {
+    this.put(key, body);
+  }
+
+  async putJson(_: string, key: string, value: object): Promise<void> {
+    this.put(key, value);
+  }
+
   async putJsonIf(_: string, key: string, value: object): Promise<boolean> {
     if (this.objects.has(key)) return false;
     this.put(key, value);

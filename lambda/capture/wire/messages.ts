@@ -130,7 +130,8 @@ const isToolCall = (call: unknown): boolean =>
 function isOpenAi(message: JsonObject): boolean {
   const { content } = message;
   if (typeof message.role !== 'string' || message.role !== roleOf(message.role, '')) return false;
-  if (Array.isArray(message.tool_calls) && !message.tool_calls.every(isToolCall)) return false;
+  const calls = message.tool_calls ?? [];
+  if (!Array.isArray(calls) || !calls.every(isToolCall)) return false;
   if (content === null || typeof content === 'string') return true;
   if (content === undefined) return Array.isArray(message.tool_calls) || isObject(message.function_call);
   return (
@@ -159,7 +160,7 @@ export function chatMessages(value: unknown, fallbackRole: string): ChatMessage[
   const carried = Object.fromEntries(
     ['name', 'tool_call_id'].flatMap((name) => (typeof value[name] === 'string' ? [[name, value[name]]] : [])),
   );
-  const calls = [...blocks.calls, ...(Array.isArray(value.tool_calls) ? value.tool_calls.map(anyToolCall) : [])];
+  const calls = [...blocks.calls, ...toolCalls(value.tool_calls)];
   if (blocks.parts.length > 0 || calls.length > 0 || blocks.reasoning.length > 0 || messages.length === 0) {
     messages.push({
       role,
@@ -189,6 +190,9 @@ function anyToolCall(call: unknown): ToolCall {
   const inner = isObject(call.function) ? call.function : call;
   return toolCall(call.id, inner.name, inner.arguments ?? inner.parameters ?? inner.input);
 }
+
+/** The calls of a list, each in OpenAI's form; none where there is no list. */
+export const toolCalls = (value: unknown): ToolCall[] => (Array.isArray(value) ? value.map(anyToolCall) : []);
 
 /** A vendor's list of messages in the OpenAI form. */
 export const allMessages = (list: unknown[]): ChatMessage[] => list.flatMap((message) => chatMessages(message, 'user'));

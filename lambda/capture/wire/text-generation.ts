@@ -1,7 +1,7 @@
 /** Hugging Face's form: `inputs` and `parameters` → `generated_text`, as TGI, LMI/DJL and the inference toolkit have it. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { chatMessages, isMessageList, textsOf, without } from './messages.ts';
+import { chatMessages, isMessageList, textsOf, toolCalls, without } from './messages.ts';
 import { asksForJson, batchOf, flattened, promptsOf, userMessages } from './openai.ts';
 import type { WireFormat } from './types.ts';
 
@@ -66,8 +66,8 @@ function generatedOf(value: unknown): JsonObject[] | undefined {
 function replyOf(item: JsonObject): ChatMessage {
   const { generated_text: generated } = item;
   if (typeof generated === 'string') {
-    const calls = Array.isArray(item.tool_calls) && item.tool_calls.length > 0 ? { tool_calls: item.tool_calls } : {};
-    return { role: 'assistant', content: generated, ...calls } as ChatMessage;
+    const calls = toolCalls(item.tool_calls);
+    return { role: 'assistant', content: generated, ...(calls.length > 0 ? { tool_calls: calls } : {}) };
   }
   const last = (generated as unknown[]).at(-1);
   return chatMessages(last, 'assistant').at(-1) as ChatMessage;

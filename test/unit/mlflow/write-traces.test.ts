@@ -72,6 +72,17 @@ describe('batches', () => {
     expect(server.to(OTLP).every(({ headers }) => headers['x-mlflow-experiment-id'] === '7')).toBe(true);
   });
 
+  test.each(['3.17.2', '3.10.1'])(
+    'one trace that cannot be written out is refused, the others are written (%s)',
+    async (version) => {
+      await server.stop();
+      await start(version);
+      const [span] = chatTrace('7', 'x').spans;
+      const result = await write(traces(3, (n) => (n === 1 && span ? { spans: [{ ...span, inputs: 1n }] } : {})));
+      expect(result.refused).toMatchObject([{ reason: { name: 'TraceNotBuilt' } }]);
+    },
+  );
+
   test('of few large traces', async () => {
     await write(traces(10, large));
     expect(server.to(OTLP).length).toBeGreaterThanOrEqual(3);

@@ -1,0 +1,69 @@
+/** One chunk through the step that logs it, with MLflow's wire played by a server. */
+import { readEnvironment } from '../../../lambda/common/environment.ts';
+import { type ChunkRequest, type QuarantineEntry, workKeys } from '../../../lambda/contract.ts';
+import { createMlflowClient, type MlflowClient } from '../../../lambda/mlflow/client.ts';
+import { logChunk } from '../../../lambda/run/log-chunk.ts';
+import { MemoryStorage } from '../../helpers/memory-storage.ts';
+import { type ScriptedMlflow, startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
+import { captureOf, jsonSide } from '../capture/arbitraries.ts';
+
+const environment = readEnvironment({
+  STACK_PREFIX: 'test',
+  WORK_BUCKET: 'work',
+  SAGEMAKER_ENDPOINT_NAME: 'fern-house',
+  DATA_CAPTURE_S3_BUCKET: 'b',
+  DATA_CAPTURE_S3_PREFIX: 'p/',
+  MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
+  MLFLOW_EXPERIMENT_NAME: 'e',
+  BEDROCK_MODEL_ID: 'm',
+});
+
+let server: ScriptedMlflow;
+let store: MlflowClient;
+beforeEach(async () => {
+  server = await startScriptedMlflow();
+  store = createMlflowClient({ trackingUri: server.url });
+});
+afterEach(async () => {
+  store.close();
+  await server.stop();
+});
+
+async function logged(records: object[], chunk: Partial<ChunkRequest['chunk']> = {}) {
+  const storage = new MemoryStorage();
+  const text = records.map((record) => `${JSON.stringify(record)}\n`).join('');
+  const { bucket, key, etag, size } = storage.put('captures.jsonl', text);
+  const place = { bucket, key, etag, objectTimeMs: 0, chunk: 0, experimentId: '7' };
+  const range = { start: 0, end: size - 1, firstLine: 1, lines: records.length, bytes: size };
+  const request: ChunkRequest = {
+    run: 'run',
+    chunk: { ...place, ...range, ...chunk },
+    options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
+    attempt: 0,
+  };
+  const receipt = await logChunk(request, { storage: storage.storage, store, environment, requestId: 'r' });
+  const quarantine = (await storage.getText('', workKeys.quarantine('run', 0)))?.text ?? '';
+  const entries = quarantine.split('\n').filter((line) => line !== '');
+  return { ...receipt, quarantine: entries.map((line) => JSON.parse(line) as QuarantineEntry) };
+}
+
+const asked = (content: string): object => ({ messages: [{ role: 'user', content }] });
+const good = (content: string): object => captureOf(jsonSide('INPUT', asked(content), 'plain'), undefined);
+
+test('a tool call whose name is no text is traced like any other', async () => {
+  const reply = (name: unknown) => [{ generated_text: 'x', tool_calls: [{ function: { name, arguments: {} } }, null] }];
+  const odd = (name: unknown) => captureOf(undefined, jsonSide('OUTPUT', reply(name), 'plain'));
+  const { counts } = await logged([good('a'), odd({ toString: 1 }), odd(17), good('b')]);
+  expect(counts).toMatchObject({ lines: 4, traced: 4, quarantined: 0 });
+});
+
+test('a line whose trace cannot be built is in quarantine with its place, and so is its twin; the others are traced', async () => {
+  const { eventMetadata, ...timeless } = good('no time') as { eventMetadata: object };
+  // The time of the file stands for the captured one, and is none.
+  const { counts, quarantine } = await logged([good('a'), timeless, good('b'), timeless], { objectTimeMs: 9e15 });
+  expect(counts).toMatchObject({ lines: 4, traced: 2, written: 2, quarantined: 2 });
+  expect(quarantine).toMatchObject([
+    { line: 2, reason: { name: 'TraceNotBuilt', message: expect.stringContaining('RangeError') } },
+    { line: 4, reason: { name: 'TraceNotBuilt' } },
+  ]);
+});
