@@ -20,7 +20,7 @@ const JSON_LINES = new Set([
 ]);
 
 const BINARY =
-  /^(?:image|audio|video|font|model)\/|^application\/(?:x-image|x-npy|x-npz|x-recordio(?:-protobuf)?|x-protobuf|protobuf|vnd\.google\.protobuf|x-parquet|vnd\.apache\.parquet|x-avro|avro|zip|gzip|x-tar|pdf|x-python-pickle|x-pickle|x-rio|vnd\.amazon\.eventstream|vnd\.sagemaker\..*binary.*)$/;
+  /^(?:image|audio|video|font|model)\/|^application\/(?:x-image|x-npy|x-npz|x-recordio(?:-protobuf)?|x-protobuf|protobuf|vnd\.google\.protobuf|x-parquet|vnd\.apache\.parquet|x-avro|avro|zip|gzip|x-tar|pdf|x-python-pickle|x-pickle|x-rio|vnd\.amazon\.eventstream)$|^application\/vnd\.sagemaker\..*binary/;
 
 function announced(media: string): ContentType['announces'] {
   if (media === 'text/event-stream') return 'event-stream';

@@ -1,5 +1,6 @@
 /** Comma separated values of a tabular model's request or reply. */
 import { parse } from 'csv-parse/sync';
+import { normalForm } from './json.ts';
 
 /** Cells are numbers where the text is a number that a double holds, text otherwise. */
 export type Cell = string | number;
@@ -10,18 +11,19 @@ const MAX_DOUBLE_DIGITS = 17;
 /** Whole numbers beyond 2^53 are rounded by a double: identifiers, not measurements. */
 const MAX_WHOLE_DIGITS = 15;
 
-/** A cell's value; what a number would change (`007`, a 20 digit id) stays text. */
+/** A cell's value; what a number would change (`007`, `-0`, a 20 digit id) stays text. */
 export function cellOf(text: string): Cell {
   const trimmed = text.trim();
   if (!NUMBER.test(trimmed)) return text;
-  const digits = trimmed
-    .replace(/[eE].*$/, '')
-    .replace(/[^0-9]/g, '')
-    .replace(/^0+/, '').length;
-  const isWhole = !/[.eE]/.test(trimmed);
-  if (digits > (isWhole ? MAX_WHOLE_DIGITS : MAX_DOUBLE_DIGITS)) return text;
   const number = Number(trimmed);
-  return Number.isFinite(number) ? number : text;
+  const written = String(number);
+  if (written === trimmed || normalForm(written) === normalForm(trimmed)) return number;
+  if (Object.is(number, -0) || !Number.isFinite(number)) return text;
+  // Programs write 17 digits of a double where 16 would do: 0.10000000000000001 is 0.1, and no more than that is lost.
+  const [whole = '', fraction = ''] = trimmed.replace('-', '').split(/[eE]/, 1).join('').split('.');
+  const digits = `${whole}${fraction}`.replace(/^0+/, '').length;
+  const isMeasurement = fraction !== '' && whole.length <= MAX_WHOLE_DIGITS && digits <= MAX_DOUBLE_DIGITS;
+  return isMeasurement ? number : text;
 }
 
 /** Rows of cells, a header row included; quoted cells are text. Never throws. */

@@ -124,12 +124,27 @@ const PLAIN_ERRORS: readonly { pattern: RegExp; status?: number }[] = [
 
 /** `502 Bad Gateway`, `HTTP 503: Service Unavailable`, as a whole body or a page's title. */
 const STATUS_LINE = /^(?:HTTP(?:\/[\d.]+)?\s+)?(?:Error\s+)?([45]\d\d)[ :-]+[A-Z][A-Za-z -]{2,40}!{0,2}$/;
-const HTML_TITLE = /^\s*(?:<!doctype html[^>]*>\s*)?(?:<html[\s\S]{0,2000}?)?<title>\s*([^<]{3,120}?)\s*<\/title>/i;
+const HTML_START = /^(?:<!doctype html|<html|<title>)/i;
+/** Far enough into a page to find its title; a text may go on for megabytes. */
+const MAX_HEAD_CHARS = 4000;
+const MAX_TITLE_CHARS = 120;
+
+/** The title of an HTML page; `undefined` for a text that is no page. */
+function titleOf(text: string): string | undefined {
+  if (!HTML_START.test(text)) return undefined;
+  const head = text.slice(0, MAX_HEAD_CHARS);
+  const open = head.search(/<title>/i);
+  const from = open + '<title>'.length;
+  const end = head.indexOf('<', from);
+  if (open === -1 || !/^<\/title>/i.test(head.slice(end, end + '</title>'.length))) return undefined;
+  const title = head.slice(from, end).trim();
+  return title.length >= 3 && title.length <= MAX_TITLE_CHARS ? title : undefined;
+}
 
 function errorOfText(text: string, unmarked: boolean): CaptureError | undefined {
   const whole = text.trim();
   if (whole === '') return undefined;
-  const title = HTML_TITLE.exec(whole)?.[1];
+  const title = titleOf(whole);
   const line = STATUS_LINE.exec(title ?? whole);
   if (line !== null) return build(title ?? whole, Number(line[1]), undefined);
   const plain = PLAIN_ERRORS.find(({ pattern }) => pattern.test(title ?? whole));

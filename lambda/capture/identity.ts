@@ -44,9 +44,13 @@ function addHeader(found: Map<string, string>, header: string): void {
       // Not JSON after all: read as pairs below.
     }
   }
-  const pairs = header.split(/[,;&]/).map((pair) => /^\s*([\w.:-]{1,128})\s*=\s*(.*?)\s*$/s.exec(pair));
-  if (pairs.some((pair) => pair !== null)) {
-    for (const pair of pairs) if (pair !== null) found.set(pair[1] as string, pair[2] as string);
+  const pairs = header.split(/[,;&]/).flatMap((pair) => {
+    const [name = '', ...value] = pair.split('=');
+    const isPair = value.length > 0 && /^[\w.:-]{1,128}$/.test(name.trim());
+    return isPair ? [[name.trim(), value.join('=').trim()] as const] : [];
+  });
+  if (pairs.length > 0) {
+    for (const [name, value] of pairs) found.set(name, value);
   } else if (header.trim() !== '') found.set('custom_attributes', header.trim());
 }
 

@@ -2,6 +2,7 @@
  * JSON as payloads really hold it. `JSON.parse` silently rounds long numbers, keeps the last of two equal keys, and
  * accepts nesting that no reader behind us survives; Python writes `NaN`. Each of these is seen and said here.
  */
+import { trimEndOf } from '../common/text-edges.ts';
 
 export type JsonObject = Record<string, unknown>;
 
@@ -54,6 +55,8 @@ function takeCensus(text: string): Census {
   let depth = 0;
   let digits = 0;
   let part: 'whole' | 'fraction' | 'exponent' = 'whole';
+  /** A minus, and behind it nothing but zeros so far. */
+  let minus = false;
   for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
     if (code >= 0x30 && code <= 0x39) {
@@ -61,15 +64,17 @@ function takeCensus(text: string): Census {
       if (digits > 0 || code !== 0x30) digits += 1;
       const most =
         part === 'whole' ? SAFE_INTEGER_DIGITS : part === 'fraction' ? MAX_DOUBLE_DIGITS : SAFE_EXPONENT_DIGITS;
-      // Whole digits are judged when it is clear that no fraction follows; see below.
+      // Whole digits are judged where they end; see below.
       if (digits > most && part !== 'whole') census.longNumber = true;
       continue;
     }
     if (code === 0x2e) {
+      if (part === 'whole' && digits > SAFE_INTEGER_DIGITS) census.longNumber = true;
       part = 'fraction';
       continue;
     }
-    if (part === 'whole' && digits > SAFE_INTEGER_DIGITS) census.longNumber = true;
+    if ((part === 'whole' && digits > SAFE_INTEGER_DIGITS) || (minus && digits === 0)) census.longNumber = true;
+    minus = code === 0x2d && part !== 'exponent';
     if (code === 0x45 || code === 0x65) {
       part = 'exponent';
       digits = 0;
@@ -89,7 +94,7 @@ function takeCensus(text: string): Census {
       if (depth > census.depth) census.depth = depth;
     } else if (code === 0x5d || code === 0x7d) depth -= 1;
   }
-  if (digits > SAFE_INTEGER_DIGITS) census.longNumber = true;
+  if (digits > SAFE_INTEGER_DIGITS || (minus && digits === 0)) census.longNumber = true;
   return census;
 }
 
@@ -143,7 +148,7 @@ export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): ParsedJson {
 /** V8's message with the part that quotes the text left out. */
 function describeSyntaxError(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
-  const clause = message.replace(/,? *(?:\.\.\.)?"[\s\S]*$/, '').slice(0, 120);
+  const [clause = ''] = message.slice(0, 300).split(/,? ?(?:\.\.\.)?"/, 1);
   return `it is not JSON (${clause})`;
 }
 
@@ -162,14 +167,15 @@ const sourceAwareJson = JSON as unknown as {
 /** A number written out exactly by `JSON.stringify` although a double cannot hold it. */
 export const isExactNumber = (value: unknown): value is { rawJSON: string } => sourceAwareJson.isRawJSON(value);
 
-/** Significant digits and power of ten of a number literal, so that `1.50e1` and `15` are the same. */
-function normalForm(literal: string): string {
+/** Sign, significant digits and power of ten of a number literal: `1.50e1` and `15` are the same, `0` and `-0` are not. */
+export function normalForm(literal: string): string {
   const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal);
   if (match === null) return literal;
   const [, sign = '', whole = '', fraction = '', exponent = '0'] = match;
   const digits = (whole + fraction).replace(/^0+/, '');
-  const significant = digits.replace(/0+$/, '');
-  if (significant === '') return '0';
+  const significant = trimEndOf(digits, (digit) => digit === '0');
+  // A double has a zero below zero, which is written as `0`.
+  if (significant === '') return `${sign}0`;
   return `${sign}${significant}e${Number(exponent) - fraction.length + (digits.length - significant.length)}`;
 }
 

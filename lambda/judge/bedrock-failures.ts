@@ -30,11 +30,11 @@ const LACKING: readonly [RegExp, Feature][] = [
 ];
 
 const TOO_LONG =
-  /input is too long|too long for requested model|prompt is too long|context (length|window)|maximum (context|number of) .*tokens|exceeds? the (maximum|limit).*(tokens|length)|too many (input )?tokens in/i;
+  /input is too long|too long for requested model|prompt is too long|context (length|window)|maximum (context|number of) .{0,80}tokens|exceeds? the (maximum|limit).{0,80}(tokens|length)|too many (input )?tokens in/i;
 
 /** Refusals that no other request with the same settings would escape. */
 const MODEL_OR_SETTINGS =
-  /model identifier is invalid|on-demand throughput isn.t supported|operation not allowed|end of its life|marked by provider as legacy|model is not supported|not supported in this region|guardrail (identifier|version|id|was not found|not found)|invalid guardrail|inference profile .*(not found|invalid)/i;
+  /model identifier is invalid|on-demand throughput isn.t supported|operation not allowed|end of its life|marked by provider as legacy|model is not supported|not supported in this region|guardrail (identifier|version|id|was not found|not found)|invalid guardrail|inference profile .{0,200}(not found|invalid)/i;
 
 interface AwsError {
   name: string;

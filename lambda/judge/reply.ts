@@ -33,7 +33,25 @@ const asksFor = (object: Fields, scorers: readonly JudgeScorer[]): boolean => {
 };
 
 /** What a model thought aloud is not its answer. */
-const withoutThinking = (text: string): string => text.replaceAll(/<(think|thinking|reasoning)>[\s\S]*?<\/\1>/g, '');
+function withoutThinking(text: string): string {
+  const open = /<(think|thinking|reasoning)>/g;
+  const kept: string[] = [];
+  /** Tags that are never closed: to look for their end again and again would be quadratic. */
+  const unclosed = new Set<string>();
+  let from = 0;
+  for (let tag = open.exec(text); tag !== null; tag = open.exec(text)) {
+    const close = `</${tag[1]}>`;
+    const end = unclosed.has(close) ? -1 : text.indexOf(close, open.lastIndex);
+    if (end === -1) {
+      unclosed.add(close);
+      continue;
+    }
+    kept.push(text.slice(from, tag.index));
+    from = end + close.length;
+    open.lastIndex = from;
+  }
+  return kept.join('') + text.slice(from);
+}
 
 /** The outermost `{…}` of a text, braces in strings left alone. The last one may be open. */
 function objectsIn(text: string): string[] {

@@ -1,14 +1,18 @@
 /** Reading a value that a judge wrote: how it is dressed does not matter, what it says must be on the list. */
+import { trimEndOf } from '../common/text-edges.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import type { ScorerValues } from './types.ts';
 
 /** `**Yes.**` → `yes`; `Somewhat_Coherent` → `somewhat coherent`. */
 const undress = (text: string): string =>
+  trimEndOf(dressed(text), (character) => /[\s"'`*“”‘’«»)\]}>.,;:!。]/u.test(character));
+
+const dressed = (text: string): string =>
   text
     .normalize('NFKC')
     .toLowerCase()
     .replaceAll(/[\s_-]+/gu, ' ')
-    .replaceAll(/^[\s"'`*“”‘’«»([{<]+|[\s"'`*“”‘’«»)\]}>.,;:!。]+$/gu, '');
+    .replace(/^[\s"'`*“”‘’«»([{<]+/u, '');
 
 const NUMBER = /^[+-]?\d+(\.\d+)?$/;
 

@@ -33,7 +33,7 @@ class NodeSha256 implements Checksum {
   }
 }
 
-const EXPIRED = /ExpiredToken|RequestExpired|token\b.*\bexpired|Signature expired/i;
+const EXPIRED = /ExpiredToken|RequestExpired|token\b.{0,80}\bexpired|Signature expired/i;
 
 /** Whether a reply says that the credentials or the signature are too old. */
 export const saysExpired = (reply: { text: string; errorType: string }): boolean =>

@@ -84,8 +84,11 @@ function readQuestions(system: string): AskedQuestion[] {
   );
 }
 
-const tag = (text: string, name: string): string | undefined =>
-  new RegExp(`<${name}>([\\s\\S]*)</${name}>`).exec(text)?.[1];
+function tag(text: string, name: string): string | undefined {
+  const open = text.indexOf(`<${name}>`);
+  const close = text.lastIndexOf(`</${name}>`);
+  return open === -1 || close < open ? undefined : text.slice(open + name.length + 2, close);
+}
 
 /** MLflow's judges ask one question a request, in one of a few wordings. */
 function readMlflow(system: string, user: string): ReadPrompt | undefined {

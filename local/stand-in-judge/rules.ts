@@ -44,7 +44,7 @@ function sharedWords(a: string, b: string): string[] {
 const quote = (text: string): string => `"${text.slice(0, 60).replaceAll(/\s+/g, ' ')}"`;
 const sentences = (text: string): string[] =>
   text.split(/(?<=[.!?。])\s+/).filter((sentence) => sentence.trim() !== '');
-const REPEATED_WORD = /\b(\p{L}{2,})\s+\1\b/iu;
+const REPEATED_WORD = /\b(\p{L}{2,40})\s{1,8}\1\b/iu;
 const MOJIBAKE = /\uFFFD|Ã[\u0080-\u00BF©¨]/;
 const ENDS_WELL = /[.!?:;…。！？)\]}"'»”’`*|\d>]\s*$/u;
 

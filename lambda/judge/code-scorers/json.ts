@@ -32,14 +32,32 @@ export function jsonAskedBy(capture: Capture): 'response_format' | 'prompt' | un
     : undefined;
 }
 
+/** What stands between the fences of a text that is one Markdown code block; `undefined` for any other. */
+function insideFence(text: string): string | undefined {
+  const whole = text.trim();
+  const open = whole.indexOf('\n');
+  const isFenced = open !== -1 && whole.length > open + 3 && whole.endsWith('```');
+  if (!isFenced || !/^```(?:json)?$/i.test(whole.slice(0, open).trimEnd())) return undefined;
+  return whole.slice(open + 1, -3);
+}
+
+function parses(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function problemOf(text: string): string | undefined {
   try {
     JSON.parse(text);
     return undefined;
   } catch (error) {
     if (text.trim() === '') return 'it is empty';
-    const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n\s*```\s*$/i.exec(text)?.[1];
-    if (fenced !== undefined && problemOf(fenced) === undefined) return 'it is JSON inside a Markdown code fence';
+    const fenced = insideFence(text);
+    if (fenced !== undefined && parses(fenced)) return 'it is JSON inside a Markdown code fence';
     // V8's message quotes the text; only the place is taken from it, where it tells one.
     const { message } = error as Error;
     const place = /position (\d+)/.exec(message)?.[1];

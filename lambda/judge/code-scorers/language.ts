@@ -63,7 +63,7 @@ const prose = (text: string): string =>
     .replace(/```[\s\S]*?(```|$)/g, ' ')
     .replace(/`[^`\n]{0,200}`/g, ' ')
     .replace(/\b(?:https?:\/\/|www\.)\S+/gi, ' ')
-    .replace(/\S+@\S+/g, ' ')
+    .replace(/\S+/g, (word) => (/.@./u.test(word) ? ' ' : word))
     .replace(/<[^<>]{1,200}>/g, ' ')
     .replace(/[\d_]+/g, ' ');
 

@@ -1,4 +1,5 @@
 /** Whether a reply is caught in a loop. */
+import { trimEndOf } from '../../common/text-edges.ts';
 import type { CodeScorer } from '../types.ts';
 import { replyTexts, UNSPACED_SCRIPT } from './text.ts';
 
@@ -69,7 +70,7 @@ function repeatedSentence(text: string): Loop | undefined {
     const words = tokens(sentence);
     total += words.length;
     if (words.length < MIN_SENTENCE_WORDS) continue;
-    const key = words.join(' ').replace(/[\p{P}\p{S}]+$/u, '');
+    const key = trimEndOf(words.join(' '), (character) => /[\p{P}\p{S}]/u.test(character));
     counts.set(key, (counts.get(key) ?? 0) + 1);
   }
   for (const [unit, times] of counts) {

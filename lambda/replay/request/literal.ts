@@ -57,7 +57,7 @@ export function payloadBytes(side: CapturedSide): Buffer | string {
     .replace(/[\s=]+/g, '')
     .replaceAll('-', '+')
     .replaceAll('_', '/');
-  if (bytes.toString('base64').replace(/=+$/, '') !== unpadded) return 'its data is not base64';
+  if (bytes.toString('base64').replaceAll('=', '') !== unpadded) return 'its data is not base64';
   return bytes;
 }
 

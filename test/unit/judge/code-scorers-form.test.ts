@@ -17,9 +17,15 @@ describe('valid_json', () => {
     ["{'a':1}", 'breaks at character 1'],
     ['Sure! {"a":1}', 'not JSON'],
     ['```json\n{"a":1}\n```', 'Markdown code fence'],
+    [' ```\n\n{"a":1}\n\n``` \n', 'Markdown code fence'],
+    ['```json\n```', 'not JSON'],
     ['', 'empty'],
   ])('%p does not', (reply, why) =>
     expect(asked(reply)).toEqual({ value: false, rationale: expect.stringContaining(why) }),
+  );
+
+  test.each(['', '{"a":1,'])('a model that ran on in line breaks behind a fence and %j is read once', (start) =>
+    expect(asked(`\`\`\`json\n${start}${'\n'.repeat(500_000)}`)).toMatchObject({ value: false }),
   );
 
   test.each([
@@ -102,6 +108,7 @@ describe('repeated_text', () => {
   ])('%s is none', (_, text) => expect(score(textCapture('x', text))).toEqual({ value: false }));
 
   test('names the unit and how often it came', () => {
+    expect(findLoop(`${'?!'.repeat(200_000)}a b c d e`)).toBeUndefined();
     expect(findLoop(`Start. ${'over and out '.repeat(7)}`)).toEqual({ unit: 'over and out', times: 7 });
   });
 

@@ -63,6 +63,10 @@ describe('an answer is read however it is dressed', () => {
     expect(read(text)).toEqual(both);
   });
 
+  test('thoughts that do not end keep nobody busy', () => {
+    expect(read(`${'<think>'.repeat(100_000)}<reasoning>{"safety":"no"}</reasoning>${json}`)).toEqual(both);
+  });
+
   test('in a tool call', () => {
     expect(read('', { object: GOOD })).toEqual(both);
   });
