@@ -1,10 +1,10 @@
 /** One Lambda of the pipeline: bundled, with a role and a log group of its own. */
 import { Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { Architecture, Runtime } from 'aws-cdk-lib/aws-lambda';
-import { LogLevel, NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
+import { Architecture, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
+import { functionCode } from './function-code.ts';
 import { nodeOptions } from './function-environment.ts';
 import type { Settings } from './settings.ts';
 
@@ -26,7 +26,7 @@ export interface PipelineFunctionProps {
 }
 
 export class PipelineFunction extends Construct {
-  readonly function: NodejsFunction;
+  readonly function: LambdaFunction;
   readonly role: Role;
 
   constructor(scope: Construct, id: string, props: PipelineFunctionProps) {
@@ -45,13 +45,13 @@ export class PipelineFunction extends Construct {
     });
     logGroup.grantWrite(this.role);
     const memorySize = props.memoryMb ?? settings.LAMBDA_MEMORY_MB;
-    this.function = new NodejsFunction(this, 'Function', {
+    this.function = new LambdaFunction(this, 'Function', {
       functionName,
       description: props.description,
       role: this.role,
       logGroup,
-      entry: `lambda/${folder}/handler.ts`,
-      depsLockFilePath: 'package-lock.json',
+      code: functionCode(this, folder),
+      handler: 'index.handler',
       runtime: Runtime.NODEJS_24_X,
       // A fifth cheaper than x86_64; nothing in the bundles is native.
       architecture: Architecture.ARM_64,
@@ -63,20 +63,6 @@ export class PipelineFunction extends Construct {
         ...props.environment,
         NODE_OPTIONS: nodeOptions(memorySize),
         POWERTOOLS_SERVICE_NAME: functionName,
-      },
-      bundling: {
-        format: OutputFormat.ESM,
-        target: 'node24',
-        minify: true,
-        // Its sizes are looked after by a test.
-        logLevel: LogLevel.WARNING,
-        keepNames: true,
-        // On a pinned runtime the CDK leaves the SDK out; the version that was tested is the one that runs.
-        bundleAwsSDK: true,
-        mainFields: ['module', 'main'],
-        // CommonJS packages inside an ES module still call require.
-        banner:
-          "import{createRequire as __createRequire}from'node:module';const require=__createRequire(import.meta.url);",
       },
     });
   }
