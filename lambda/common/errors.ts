@@ -3,6 +3,8 @@
  * explicitly (a bundler may rename classes), and the state machine's retries list the names of RETRYABLE_ERRORS.
  */
 
+import { knownWords } from './known-words.ts';
+
 /** Facts that help a person at 3 a.m.: what was got, what is allowed, and where. */
 export interface ErrorFacts {
   got?: unknown;
@@ -23,13 +25,14 @@ function describe(message: string, facts: ErrorFacts): string {
   return parts.join('; ');
 }
 
+/**
+ * Its message goes into logs, receipts, summaries and causes: it holds names, counts, ids and places, never what was
+ * captured, what a judge wrote, or a secret. What another program said goes through `knownWords` before it gets here.
+ */
 export class PipelineError extends Error {
-  readonly facts: ErrorFacts;
-
   constructor(name: string, message: string, facts: ErrorFacts = {}, cause?: unknown) {
     super(describe(message, facts), cause === undefined ? undefined : { cause });
     this.name = name;
-    this.facts = facts;
   }
 }
 
@@ -68,6 +71,27 @@ export type RetryableErrorName = (typeof RETRYABLE_ERRORS)[number];
 
 export const isRetryable = (error: unknown): error is RetryableError => error instanceof RetryableError;
 
-/** An error as receipts and summaries record it. */
-export const toNamedError = (error: unknown): { name: string; message: string } =>
-  error instanceof Error ? { name: error.name, message: error.message } : { name: 'Unknown', message: String(error) };
+/** An error as receipts and summaries record it; of one that is not the pipeline's own, the words that quote nothing. */
+export function toNamedError(error: unknown): { name: string; message: string } {
+  if (error instanceof PipelineError) return { name: error.name, message: error.message };
+  if (error instanceof Error) return { name: error.name, message: knownWords(error.message) };
+  return { name: 'Unknown', message: knownWords(String(error)) };
+}
+
+/** Causes of causes that are logged. */
+const MAX_CAUSES = 5;
+
+/**
+ * An error as it may be logged, and leave a function: name, message, the places in the code, and its causes. Fields of
+ * any other name stay behind: they may hold anything.
+ */
+export function bareError(error: unknown, depth = 0): Error {
+  const { name, message } = toNamedError(error);
+  const cause = error instanceof Error && depth < MAX_CAUSES ? error.cause : undefined;
+  const bare = new Error(message, cause === undefined ? undefined : { cause: bareError(cause, depth + 1) });
+  const stack = error instanceof Error ? (error.stack ?? '') : '';
+  // A stack begins with the message, in the words of the error as it was made.
+  const said = error instanceof Error ? stack.indexOf(error.message) + error.message.length : -1;
+  const frames = said > 0 ? stack.slice(said).split('\n').slice(1) : [];
+  return Object.assign(bare, { name, stack: [`${name}: ${message}`, ...frames].join('\n') });
+}

@@ -3,8 +3,12 @@ import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import type { Context } from 'aws-lambda';
 import { RESOURCE_METRICS } from '../contract.ts';
+import { bareError } from './errors.ts';
 
-export const logger = new Logger();
+/** Of an error it logs no field but those that hold nothing captured. */
+export const logger = new Logger({
+  jsonReplacerFn: (_, value) => (value instanceof Error ? bareError(value) : value),
+});
 
 /**
  * Metrics of this stack; `StackPrefix` tells the stacks of one account apart. It is the only dimension: Powertools adds
@@ -18,8 +22,9 @@ export function createMetrics(stackPrefix: string): Metrics {
 }
 
 /**
- * A handler that logs what it was asked, what came of it, and every failure with its name, facts and cause before it
- * is thrown on to Step Functions. Captured payloads are never part of a request: pointers only.
+ * A handler that logs what it was asked, what came of it, and every failure with its name, message and causes before it
+ * is thrown on to Step Functions: bare, since Lambda's runtime logs every field of an error, and its stack goes into the
+ * execution's history. Captured payloads are never part of a request: pointers only.
  */
 export function logged<Request, Result>(
   handle: (request: Request, context: Context) => Promise<Result>,
@@ -33,7 +38,7 @@ export function logged<Request, Result>(
       return result;
     } catch (error) {
       logger.error('failed', { request, milliseconds: Date.now() - startedAt, error: error as Error } as never);
-      throw error;
+      throw bareError(error);
     }
   };
 }

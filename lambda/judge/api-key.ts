@@ -1,30 +1,33 @@
-/** Reads the API key of a judge outside AWS from Secrets Manager. */
-import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+/** The API key of a judge outside AWS. */
+import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { PermanentError } from '../common/errors.ts';
+import { loadSecret } from '../common/secret.ts';
+
+/** What may stand in a header as it is: a key with a line break in it would be shown by the error that it leads to. */
+const KEY = /^[\x21-\x7e]+$/;
 
 /**
- * @returns the key: the secret's text, or its `api_key` when it is JSON
- * @throws PermanentError `JudgeSecretUnreadable`; the message never holds the secret
+ * @returns the key: the text, or its `api_key` when it is a JSON object
+ * @throws PermanentError `JudgeSecretUnreadable`; the message never holds the text
  */
-export async function loadApiKey(client: SecretsManagerClient, secretArn: string): Promise<string> {
-  const expected = 'the key as plain text, or JSON {"api_key":"…"}';
-  let text: string;
-  try {
-    text = (await client.send(new GetSecretValueCommand({ SecretId: secretArn }))).SecretString ?? '';
-  } catch (error) {
-    const got = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-    throw new PermanentError(
-      'JudgeSecretUnreadable',
-      'The judge’s API key could not be read',
-      { got, expected, where: secretArn },
-      error,
-    );
+export function parseApiKey(text: string, where: string): string {
+  let key: unknown = text.trim();
+  if (text.trimStart().startsWith('{')) {
+    try {
+      key = (JSON.parse(text) as { api_key?: unknown }).api_key;
+    } catch {
+      key = undefined;
+    }
   }
-  if (!text.trimStart().startsWith('{')) return text.trim();
-  const key = (JSON.parse(text) as { api_key?: unknown }).api_key;
-  if (typeof key === 'string' && key !== '') return key;
+  if (typeof key === 'string' && KEY.test(key)) return key;
   throw new PermanentError('JudgeSecretUnreadable', 'The judge’s secret holds no API key', {
-    expected,
-    where: secretArn,
+    expected: 'the key as plain text, one word of ASCII characters, or JSON {"api_key":"…"}; no binary secret',
+    where,
   });
+}
+
+/** @throws PermanentError `JudgeSecretUnreadable`, RetryableError `JudgeUnavailable` while Secrets Manager fails */
+export async function loadApiKey(client: SecretsManagerClient | undefined, secretArn: string): Promise<string> {
+  const names = { unreadable: 'JudgeSecretUnreadable', unavailable: 'JudgeUnavailable' } as const;
+  return parseApiKey(await loadSecret(client, secretArn, names, 'The judge’s API key'), secretArn);
 }

@@ -1,4 +1,5 @@
 /** What an error of the AWS SDK means for the judging. */
+import { knownWords } from '../common/known-words.ts';
 import { readRetryAfter } from './backoff.ts';
 import { CallFailure, type CallFailureKind, type Feature } from './errors.ts';
 
@@ -63,7 +64,7 @@ export function readAwsFailure(error: unknown, signal?: AbortSignal): CallFailur
   const status = aws.$metadata?.httpStatusCode ?? aws.$response?.statusCode;
   const { kind, feature } = signal?.aborted ? { kind: 'aborted' as const } : kindOf(aws, status);
   const headers = aws.$response?.headers ?? {};
-  return new CallFailure(kind, `${aws.name}: ${aws.message || aws.code}`, {
+  return new CallFailure(kind, `${aws.name}: ${aws.message ? knownWords(aws.message) : aws.code}`, {
     ...(feature === undefined ? {} : { feature }),
     retryAfterMs: readRetryAfter(headers['retry-after']),
     status,

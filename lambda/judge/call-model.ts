@@ -3,6 +3,7 @@
  * place, tries again what is worth trying again, and gives up in time.
  */
 import type { Capture } from '../capture/types.ts';
+import { knownWords } from '../common/known-words.ts';
 import { answerSchema } from './answer-schema.ts';
 import { DEFAULT_RETRY, MAX_RETRY_AFTER_MS, pause, type RetryPolicy, waitMs } from './backoff.ts';
 import { Capabilities, looser } from './capabilities.ts';
@@ -124,7 +125,9 @@ export class ModelCaller {
       return { told, rung };
     } catch (error) {
       const failure =
-        error instanceof CallFailure ? error : new CallFailure('unavailable', String(error), { cause: error });
+        error instanceof CallFailure
+          ? error
+          : new CallFailure('unavailable', knownWords(String(error)), { cause: error });
       if (
         failure.kind === 'throttled' &&
         failure.retryAfterMs !== undefined &&

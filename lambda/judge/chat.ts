@@ -1,5 +1,6 @@
 /** OpenAI's chat completions as a way to a judge: the request and the answer, whatever carries them. */
 import * as z from 'zod';
+import { knownWords } from '../common/known-words.ts';
 import type { JsonSchema } from './answer-schema.ts';
 import { CallFailure, type CallFailureKind, type Feature } from './errors.ts';
 import type { JudgeParameters } from './parameters.ts';
@@ -88,13 +89,14 @@ export function readCompletion(text: string, ask: Ask): Told {
   let document: unknown;
   try {
     document = JSON.parse(text);
-  } catch (error) {
-    throw new CallFailure('unavailable', `The judge answered without JSON: ${text.slice(0, 200)}`, { cause: error });
+  } catch {
+    // Neither the text nor the parser's error, which quotes it: either may hold what was captured.
+    throw new CallFailure('unavailable', `The judge answered without JSON, in ${text.length} characters`);
   }
   const parsed = completionSchema.safeParse(document);
   if (!parsed.success) {
-    const message = `The judge's answer is no chat completion: ${z.prettifyError(parsed.error)}; got: ${text.slice(0, 200)}`;
-    throw new CallFailure('unavailable', message);
+    const issues = z.prettifyError(parsed.error);
+    throw new CallFailure('unavailable', `The judge's answer is no chat completion: ${issues}`);
   }
   const { choices, usage } = parsed.data;
   const choice = choices[0];
@@ -137,7 +139,7 @@ const NO_SUCH_MODEL = /model_not_found|does not exist|no such model|unknown mode
 
 /** What an error answer of a chat completion server means for the judging. */
 export function readChatFailure(status: number, text: string, retryAfterMs: number | undefined): CallFailure {
-  const message = `HTTP ${status}: ${text.slice(0, 500)}`;
+  const message = `HTTP ${status}: ${knownWords(text)}`;
   const failure = (kind: CallFailureKind, feature?: Feature): CallFailure =>
     new CallFailure(kind, message, { status, retryAfterMs, ...(feature === undefined ? {} : { feature }) });
   // A used-up credit is no matter of waiting.

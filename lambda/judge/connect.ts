@@ -1,6 +1,5 @@
 /** The judge, the scorers, the rules and the budget of this stack, made once per cold start. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import type { Capture } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { createAlwaysRule } from './always-rules.ts';
@@ -24,21 +23,30 @@ export interface Judging {
   always: ReturnType<typeof createAlwaysRule>;
 }
 
-/** @returns a function that gives the judge; the key of a judge outside AWS is read from Secrets Manager once. */
+/**
+ * @returns a function that gives the judge. The key of a judge outside AWS is read from Secrets Manager when it is made,
+ *   and again when it stops being accepted.
+ */
 export function connectJudge(environment: LambdaEnvironment): () => Promise<Judging> {
   const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
   const prices = priceOptions(environment, 'converse');
   const make = async (): Promise<Judging> => {
     const { JUDGE_SECRET_ARN: secret, BEDROCK_GUARDRAIL_ID: identifier } = environment;
-    const apiKey = secret === undefined ? undefined : await loadApiKey(new SecretsManagerClient({}), secret);
+    // Read now, so that what is wrong with it fails by its own name; the judge begins with what was read.
+    let first = secret === undefined ? undefined : await loadApiKey(undefined, secret);
+    const loadKey = async (): Promise<string> => {
+      const key = first ?? (await loadApiKey(undefined, secret ?? ''));
+      first = undefined;
+      return key;
+    };
     const judge = createJudge({
       model: environment.BEDROCK_MODEL_ID,
       parameters: environment.MLFLOW_EVALUATION_MODEL_PARAM,
       calls: environment.JUDGE_CALLS,
       priceCall: (model, usage) => priceCall(model, usage, prices),
       baseUrl: environment.JUDGE_BASE_URL,
-      apiKey,
+      ...(secret === undefined ? {} : { apiKey: loadKey }),
       ...(identifier === undefined
         ? {}
         : { guardrail: { id: identifier, version: environment.BEDROCK_GUARDRAIL_VERSION ?? 'DRAFT' } }),

@@ -4,7 +4,7 @@ import type { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import { PermanentError } from '../common/errors.ts';
 import { createBedrockJudge, type Guardrail } from './bedrock.ts';
 import type { JudgeOptions } from './judge-capture.ts';
-import { createOpenAiJudge } from './openai.ts';
+import { type ApiKey, createOpenAiJudge } from './openai.ts';
 import { createSageMakerJudge } from './sagemaker.ts';
 import type { CallUsage } from './transport.ts';
 import type { Judge } from './types.ts';
@@ -21,7 +21,7 @@ export interface JudgeConfig extends Omit<JudgeOptions, 'price' | 'maxTokens' | 
   guardrail?: Guardrail | undefined;
   /** `openai:/` only. */
   baseUrl?: string | undefined;
-  apiKey?: string | undefined;
+  apiKey?: ApiKey | undefined;
   /** Clients that are there already; else they are made with the SDK's defaults (region, credentials, endpoints). */
   clients?: { bedrockRuntime?: BedrockRuntimeClient; sagemakerRuntime?: SageMakerRuntimeClient };
 }

@@ -1,5 +1,11 @@
 /** Errors of the judge: of a single call (ours to deal with), and of a capture's judging (for the caller). */
-import { type ErrorFacts, PermanentError, RetryableError, type RetryableErrorName } from '../common/errors.ts';
+import {
+  type ErrorFacts,
+  PermanentError,
+  PipelineError,
+  RetryableError,
+  type RetryableErrorName,
+} from '../common/errors.ts';
 import type { JudgeResult, Verdict } from './types.ts';
 
 /** What a model may not support; each is done without once it has been refused. */
@@ -26,7 +32,7 @@ export type CallFailureKind =
   | 'held';
 
 /** One call that ended without an answer. Refused and failed calls cost no tokens. */
-export class CallFailure extends Error {
+export class CallFailure extends PipelineError {
   readonly kind: CallFailureKind;
   readonly feature: Feature | undefined;
   readonly retryAfterMs: number | undefined;
@@ -42,8 +48,7 @@ export class CallFailure extends Error {
       cause?: unknown;
     } = {},
   ) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause });
-    this.name = 'JudgeCallFailure';
+    super('JudgeCallFailure', message, {}, details.cause);
     this.kind = kind;
     this.feature = details.feature;
     this.retryAfterMs = details.retryAfterMs;
@@ -53,64 +58,71 @@ export class CallFailure extends Error {
 
 export type JudgeSpendOfCapture = JudgeResult['spend'];
 
+/** What was answered and paid before a failure. Verdicts quote what was captured: the error does not show them. */
+interface Answered {
+  spend: JudgeSpendOfCapture;
+  verdicts: readonly Verdict[];
+  cause?: unknown;
+  retryAfterMs?: number | undefined;
+}
+
 /**
  * The judging of a capture was broken off and can be taken up later. `verdicts` were paid for and are valid: write
  * them before failing, and they will not be asked for again. `spend` is all that was spent on the capture.
  */
 export class JudgeInterrupted extends RetryableError {
-  readonly spend: JudgeSpendOfCapture;
-  readonly verdicts: readonly Verdict[];
+  readonly #answered: Answered;
 
-  constructor(
-    name: RetryableErrorName,
-    message: string,
-    facts: ErrorFacts,
-    state: {
-      spend: JudgeSpendOfCapture;
-      verdicts: readonly Verdict[];
-      cause?: unknown;
-      retryAfterMs?: number | undefined;
-    },
-  ) {
-    super(name, message, facts, state.cause, state.retryAfterMs);
-    this.spend = state.spend;
-    this.verdicts = state.verdicts;
+  constructor(name: RetryableErrorName, message: string, facts: ErrorFacts, answered: Answered) {
+    super(name, message, facts, answered.cause, answered.retryAfterMs);
+    this.#answered = answered;
+  }
+
+  get spend(): JudgeSpendOfCapture {
+    return this.#answered.spend;
+  }
+
+  get verdicts(): readonly Verdict[] {
+    return this.#answered.verdicts;
+  }
+}
+
+class AnsweredInPart extends PermanentError {
+  readonly #answered: Answered;
+
+  constructor(name: string, message: string, facts: ErrorFacts, answered: Answered) {
+    super(name, message, facts, answered.cause);
+    this.#answered = answered;
+  }
+
+  get spend(): JudgeSpendOfCapture {
+    return this.#answered.spend;
+  }
+
+  get verdicts(): readonly Verdict[] {
+    return this.#answered.verdicts;
   }
 }
 
 /**
  * No capture can be judged with these settings: the run must stop and say so, not write an error on every trace.
  */
-export class JudgeRefused extends PermanentError {
-  readonly spend: JudgeSpendOfCapture;
-  readonly verdicts: readonly Verdict[];
-
-  constructor(
-    message: string,
-    facts: ErrorFacts,
-    state: { spend: JudgeSpendOfCapture; verdicts: readonly Verdict[]; cause?: unknown },
-  ) {
-    super('JudgeRefused', message, facts, state.cause);
-    this.spend = state.spend;
-    this.verdicts = state.verdicts;
+export class JudgeRefused extends AnsweredInPart {
+  constructor(message: string, facts: ErrorFacts, answered: Answered) {
+    super('JudgeRefused', message, facts, answered);
   }
 }
 
 /** The budget left no room to ask for what was missing. What was answered before stands; the rest is held. */
-export class JudgeHeld extends PermanentError {
-  readonly spend: JudgeSpendOfCapture;
-  readonly verdicts: readonly Verdict[];
-
-  constructor(facts: ErrorFacts, state: { spend: JudgeSpendOfCapture; verdicts: readonly Verdict[]; cause?: unknown }) {
-    super('JudgeHeld', 'The budget leaves no room for the call', facts, state.cause);
-    this.spend = state.spend;
-    this.verdicts = state.verdicts;
+export class JudgeHeld extends AnsweredInPart {
+  constructor(facts: ErrorFacts, answered: Answered) {
+    super('JudgeHeld', 'The budget leaves no room for the call', facts, answered);
   }
 }
 
 /** What a judge that failed has answered and cost all the same; its errors carry it. */
 export function answeredBefore(error: unknown): JudgeResult {
-  const isCarrier = error instanceof JudgeInterrupted || error instanceof JudgeRefused || error instanceof JudgeHeld;
+  const isCarrier = error instanceof JudgeInterrupted || error instanceof AnsweredInPart;
   if (isCarrier) return { verdicts: [...error.verdicts], spend: error.spend };
   return { verdicts: [], spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 } };
 }

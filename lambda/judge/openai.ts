@@ -1,5 +1,8 @@
 /** A judge behind an OpenAI-compatible URL: OpenAI itself, vLLM, Ollama, LiteLLM's proxy, and many others. */
-import { PermanentError } from '../common/errors.ts';
+import { isRetryable, PermanentError, toNamedError } from '../common/errors.ts';
+import { knownWords } from '../common/known-words.ts';
+import { type Authorizer, anonymous, secretAuthorizer } from '../mlflow/auth.ts';
+import { parseApiKey } from './api-key.ts';
 import { readRetryAfter } from './backoff.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
 import { CallFailure } from './errors.ts';
@@ -13,12 +16,15 @@ const CALL_TIMEOUT_MS = 120_000;
 
 export const OPENAI_BASE_URL = 'https://api.openai.com/v1';
 
+/** A key, or how to load it: it is loaded again when it stops being accepted (rotation). */
+export type ApiKey = string | (() => Promise<string>);
+
 export interface OpenAiJudgeConfig extends JudgeOptions {
   /** With or without `openai:/`. */
   model: string;
   /** Up to and without `/chat/completions`; default OpenAI's own. */
   baseUrl?: string | undefined;
-  apiKey?: string | undefined;
+  apiKey?: ApiKey | undefined;
   /** Further headers, e.g. of a gateway. */
   headers?: Readonly<Record<string, string>> | undefined;
   parameters?: Readonly<Record<string, unknown>> | undefined;
@@ -31,6 +37,7 @@ class OpenAiTransport implements Transport {
   private readonly model: string;
   private readonly url: URL;
   private readonly headers: Record<string, string>;
+  private readonly authorizer: Authorizer;
   private readonly parameters: JudgeParameters;
   private readonly fetch: typeof fetch;
 
@@ -38,45 +45,75 @@ class OpenAiTransport implements Transport {
     this.model = config.model.replace(/^openai:\/+/, '');
     this.sourceId = `openai:/${this.model}`;
     this.url = completionsUrl(config.baseUrl ?? OPENAI_BASE_URL);
-    this.headers = {
-      'content-type': 'application/json',
-      ...(config.apiKey === undefined ? {} : { authorization: `Bearer ${config.apiKey}` }),
-      ...config.headers,
-    };
+    this.headers = { 'content-type': 'application/json', ...config.headers };
+    this.authorizer = keyAuthorizer(config.apiKey);
     this.parameters = parameters;
     this.userSet = parameters.userSet;
     this.fetch = config.fetch ?? globalThis.fetch;
   }
 
   async send(ask: Ask, signal?: AbortSignal): Promise<Told> {
+    const body = JSON.stringify(chatBody(ask, this.model, this.parameters));
+    for (let isRenewed = false; ; isRenewed = true) {
+      const sent = await this.authorize();
+      const { status, text, headers } = await this.post(body, sent, signal);
+      if (status < 300) return readCompletion(text, ask);
+      if (status < 400) {
+        // The key and the prompt are for the server of the settings alone.
+        const target = URL.parse(headers.get('location') ?? '')?.origin ?? 'another address';
+        throw new CallFailure(
+          'refused',
+          `${this.url.host} redirects to ${target} (HTTP ${status}): set JUDGE_BASE_URL`,
+        );
+      }
+      const isDenied = status === 401 || status === 403;
+      if (isDenied && !isRenewed && (await this.renew(sent))) continue;
+      throw readChatFailure(status, text, readRetryAfter(headers.get('retry-after')));
+    }
+  }
+
+  private authorize(): Promise<Record<string, string>> {
+    return this.authorizer.authorize({ method: 'POST', url: this.url, headers: this.headers }).catch(asCallFailure);
+  }
+
+  private renew(sent: Record<string, string>): Promise<boolean> {
+    return this.authorizer.renew({ status: 401, text: '', errorType: '', sent }).catch(asCallFailure);
+  }
+
+  private async post(body: string, headers: Record<string, string>, signal: AbortSignal | undefined) {
     const timeout = AbortSignal.timeout(CALL_TIMEOUT_MS);
-    let status: number;
-    let text: string;
-    let retryAfterMs: number | undefined;
     try {
       const response = await this.fetch(this.url, {
         method: 'POST',
-        headers: this.headers,
-        body: JSON.stringify(chatBody(ask, this.model, this.parameters)),
+        headers,
+        body,
+        redirect: 'manual',
         signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
       });
-      status = response.status;
-      retryAfterMs = readRetryAfter(response.headers.get('retry-after'));
-      text = await response.text();
+      return { status: response.status, headers: response.headers, text: await response.text() };
     } catch (error) {
       if (signal?.aborted) throw new CallFailure('aborted', 'The judging was broken off in a call', { cause: error });
       throw new CallFailure('unavailable', `${this.url.host}: ${reasonOf(error)}`, { cause: error });
     }
-    if (status >= 400) throw readChatFailure(status, text, retryAfterMs);
-    return readCompletion(text, ask);
   }
+}
+
+function keyAuthorizer(key: ApiKey | undefined): Authorizer {
+  if (key === undefined) return anonymous;
+  if (typeof key === 'string') return secretAuthorizer({ token: parseApiKey(key, 'JUDGE_API_KEY') });
+  return secretAuthorizer(async () => ({ token: await key() }));
+}
+
+function asCallFailure(error: unknown): never {
+  const { message } = toNamedError(error);
+  throw new CallFailure(isRetryable(error) ? 'unavailable' : 'refused', message, { cause: error });
 }
 
 /** `fetch` says "fetch failed"; what failed is in its cause. */
 function reasonOf(error: unknown): string {
   const { message = String(error), cause } = error as { message?: string; cause?: { message?: string; code?: string } };
   const reason = cause?.message || cause?.code;
-  return reason ? `${message}: ${reason}` : message;
+  return knownWords(reason ? `${message}: ${reason}` : message);
 }
 
 function completionsUrl(baseUrl: string): URL {

@@ -4,6 +4,7 @@ import {
   SageMakerRuntimeClient,
   type SageMakerRuntimeClientConfig,
 } from '@aws-sdk/client-sagemaker-runtime';
+import { knownWords } from '../common/known-words.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
 import { CallFailure } from './errors.ts';
@@ -81,7 +82,7 @@ function readInvokeFailure(error: unknown, signal: AbortSignal | undefined): Cal
   }
   // `Endpoint x of account y not found` is a 400.
   if (name === 'ValidationError' && /not found/i.test(message))
-    return new CallFailure('refused', `${name}: ${message}`, { cause: error });
+    return new CallFailure('refused', `${name}: ${knownWords(message)}`, { cause: error });
   return readAwsFailure(error, signal);
 }
 

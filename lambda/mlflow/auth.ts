@@ -7,15 +7,23 @@ export interface SignableRequest {
   body?: Uint8Array;
 }
 
+export interface RefusedReply {
+  status: number;
+  text: string;
+  errorType: string;
+  sent: Record<string, string>;
+}
+
 export interface Authorizer {
   /** All headers of the request, those that authorise it included. */
   authorize(request: SignableRequest): Promise<Record<string, string>>;
   /**
    * Called when the server did not accept them.
    *
+   * @param reply.sent the headers that it did not accept: others may have taken their place meanwhile
    * @returns whether others may be accepted: then the request is worth sending again
    */
-  renew(reply: { status: number; text: string; errorType: string }): Promise<boolean>;
+  renew(reply: RefusedReply): Promise<boolean>;
   /** What a person should check when access is denied. */
   readonly hint: string;
 }
@@ -47,11 +55,11 @@ export function secretAuthorizer(source: MlflowSecretSource): Authorizer {
   };
   return {
     authorize: async ({ headers }) => ({ ...headers, authorization: await current() }),
-    renew: async ({ status }) => {
+    renew: async ({ status, sent }) => {
       if (status !== 401 || typeof source !== 'function') return false;
-      const old = await current();
-      header = undefined;
-      return (await current()) !== old;
+      // Of requests that were under way together the first that is refused loads the secret, for all of them.
+      if ((await current()) === sent.authorization) header = undefined;
+      return (await current()) !== sent.authorization;
     },
     hint: 'check the user and password, or the token, in the secret MLFLOW_SECRET_ARN',
   };

@@ -42,6 +42,7 @@ export class Deliveries<T extends { traceId: string }> {
   /** Traces that the server failed on, each alone and more than once. */
   readonly #suspects: Suspect<T>[] = [];
   #failedInARow = 0;
+  #firstRefusal: string | undefined;
 
   constructor(delivery: Delivery<T>) {
     this.#delivery = delivery;
@@ -82,7 +83,7 @@ export class Deliveries<T extends { traceId: string }> {
     const taken = written.length + alreadyThere.length;
     if (taken === 0 && refused.length >= REFUSED_IS_SUSPECT && !(await this.#takesAny())) {
       throw new PermanentError('MlflowRefusesAll', 'MLflow refused every trace', {
-        got: `${refused.length} traces refused; the first: ${refused[0]?.reason.message}`,
+        got: `${refused.length} traces refused; the first: ${this.#firstRefusal ?? refused[0]?.reason.name}`,
         expected: 'some of them to be taken',
       });
     }
@@ -113,7 +114,7 @@ export class Deliveries<T extends { traceId: string }> {
     for (const { trace, error } of verdicts.guilty) {
       this.#result.refused.push({
         traceId: trace.traceId,
-        reason: { name: 'MlflowFailsOnTrace', message: error.message },
+        reason: { name: 'MlflowFailsOnTrace', message: error.reason },
       });
     }
     for (const { trace, error } of verdicts.refused) await this.#refused([trace], error);
@@ -136,7 +137,10 @@ export class Deliveries<T extends { traceId: string }> {
     // A trace that another run has written meanwhile may be refused, and is there.
     const existing = await this.#delivery.existing([only]);
     if (existing.has(only.traceId)) this.#result.alreadyThere.push(only.traceId);
-    else this.#result.refused.push({ traceId: only.traceId, reason: { name: error.name, message: error.message } });
+    else {
+      this.#firstRefusal ??= error.message;
+      this.#result.refused.push({ traceId: only.traceId, reason: { name: error.name, message: error.reason } });
+    }
   }
 
   async #failed(batch: readonly T[], error: MlflowRetryableError): Promise<void> {

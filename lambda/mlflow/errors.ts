@@ -1,6 +1,10 @@
 /** How failures of MLflow calls are named. */
 import { PermanentError, RetryableError, type RetryableErrorName } from '../common/errors.ts';
 
+const MAX_SAID_CHARS = 500;
+const withWords = (message: string, said: string): string =>
+  said === '' ? message : `${message}; MLflow said: ${said.slice(0, MAX_SAID_CHARS)}`;
+
 /**
  * What is known about a call that failed: `none`, the server has done nothing (it refused, or was never reached), or
  * `unknown`, it may have done the work all the same: whoever wrote must read before writing again.
@@ -15,6 +19,7 @@ export class MlflowRetryableError extends RetryableError {
   readonly whileSending: boolean;
   /** Nobody waits for the answer any more, but the server may still be at work on it. */
   readonly mayBeAtWork: boolean;
+  readonly #said: string;
 
   constructor(
     name: RetryableErrorName,
@@ -22,6 +27,7 @@ export class MlflowRetryableError extends RetryableError {
     details: {
       where: string;
       got?: unknown;
+      said?: string;
       outcome: Outcome;
       status?: number;
       whileSending?: boolean;
@@ -34,7 +40,13 @@ export class MlflowRetryableError extends RetryableError {
     this.outcome = details.outcome;
     this.status = details.status;
     this.whileSending = details.whileSending ?? false;
+    this.#said = details.said ?? '';
     this.mayBeAtWork = details.timedOut === true || details.status === 504;
+  }
+
+  /** See `MlflowRefusedError`. */
+  get reason(): string {
+    return withWords(this.message, this.#said);
   }
 }
 
@@ -43,11 +55,21 @@ export class MlflowRefusedError extends PermanentError {
   readonly status: number;
   /** MLflow's own code, e.g. `RESOURCE_DOES_NOT_EXIST`; `undefined` when the reply is not MLflow's. */
   readonly errorCode: string | undefined;
+  readonly #said: string;
 
-  constructor(message: string, details: { where: string; got: unknown; status: number; errorCode?: string }) {
+  constructor(
+    message: string,
+    details: { where: string; got: unknown; said: string; status: number; errorCode?: string },
+  ) {
     super('MlflowRefused', message, { got: details.got, where: details.where });
     this.status = details.status;
     this.errorCode = details.errorCode;
+    this.#said = details.said;
+  }
+
+  /** With MLflow's own words, which may quote what was to be stored: for quarantine alone, where that is kept anyway. */
+  get reason(): string {
+    return withWords(this.message, this.#said);
   }
 
   /** The server does not know this route (another version, or a gateway that does not pass it on). */

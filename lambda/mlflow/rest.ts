@@ -1,7 +1,8 @@
 /** Calls to MLflow: signed, limited in time, their failures named. */
 import type { z } from 'zod';
 import { PermanentError } from '../common/errors.ts';
-import type { Authorizer } from './auth.ts';
+import { knownWords } from '../common/known-words.ts';
+import type { Authorizer, RefusedReply } from './auth.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import { type RetryPolicy, withRetries } from './retry.ts';
 import { saysExpired } from './sigv4.ts';
@@ -66,10 +67,10 @@ export class MlflowRest {
   /** One call; the reply's body. */
   async bytes(call: Call): Promise<Buffer> {
     for (let renewals = 0; ; renewals += 1) {
-      const reply = await this.#send(call);
+      const { reply, sent } = await this.#send(call);
       if (reply.status >= 200 && reply.status < 300) return reply.body;
       const text = reply.body.toString('utf8');
-      const facts = { status: reply.status, text, errorType: String(reply.headers['x-amzn-errortype'] ?? '') };
+      const facts = { status: reply.status, text, errorType: String(reply.headers['x-amzn-errortype'] ?? ''), sent };
       if ([400, 401, 403].includes(reply.status) && renewals < MOST_RENEWALS) {
         if (await this.#options.authorizer.renew(facts)) continue;
       }
@@ -81,7 +82,7 @@ export class MlflowRest {
     return `${call.method} ${this.target.baseUrl.origin}${call.path}`;
   }
 
-  async #send(call: Call): Promise<TransportReply> {
+  async #send(call: Call): Promise<{ reply: TransportReply; sent: Record<string, string> }> {
     const body = call.json === undefined ? call.bytes : Buffer.from(JSON.stringify(call.json));
     const url = new URL(this.target.baseUrl);
     url.pathname = url.pathname.replace(/\/+$/, '') + call.path;
@@ -99,7 +100,7 @@ export class MlflowRest {
     };
     request.headers = await authorizer.authorize(request);
     try {
-      return await transport.send(request);
+      return { reply: await transport.send(request), sent: request.headers };
     } catch (error) {
       if (!(error instanceof NoReplyError)) throw error;
       throw new MlflowRetryableError('MlflowUnavailable', 'MLflow did not answer', {
@@ -113,10 +114,11 @@ export class MlflowRest {
     }
   }
 
-  #failure(call: Call, reply: TransportReply, facts: { status: number; text: string; errorType: string }): Error {
+  #failure(call: Call, reply: TransportReply, facts: RefusedReply): Error {
     const { status, text, errorType } = facts;
     const where = this.#where(call);
-    const got = `HTTP ${status} ${errorType} ${text}`.replace(/\s+/g, ' ').trim();
+    // MLflow passes on its database's errors, which list what was to be stored.
+    const got = `HTTP ${status} ${knownWords(`${errorType} ${text}`)}`.trim();
     const retryAfterMs = parseRetryAfter(reply.headers['retry-after']);
     const { authorizer } = this.#options;
     if (status === 429 || /Throttl|TooManyRequests/i.test(errorType)) {
@@ -132,7 +134,7 @@ export class MlflowRest {
     }
     if (status >= 300 && status < 400) {
       const expected = 'an MLflow server at the tracking URI, not a page that redirects (a login?)';
-      const target = `HTTP ${status} to ${reply.headers.location ?? 'nowhere'}`;
+      const target = `HTTP ${status} to ${originOf(reply.headers.location)}`;
       return new PermanentError('MlflowBadReply', 'MLflow redirected the request', { got: target, expected, where });
     }
     if (DATABASE_BUSY.test(text)) {
@@ -141,11 +143,11 @@ export class MlflowRest {
     }
     // 501 is the server's final word, all other 5xx and these two may pass.
     if ((status >= 500 && status !== 501) || status === 408 || status === 425) {
-      const details = { got, where, status, outcome: 'unknown' as const, retryAfterMs };
+      const details = { got, said: text, where, status, outcome: 'unknown' as const, retryAfterMs };
       return new MlflowRetryableError('MlflowUnavailable', 'MLflow failed', details);
     }
     const errorCode = errorCodeOf(text);
-    const details = { got, where, status, ...(errorCode === undefined ? {} : { errorCode }) };
+    const details = { got, said: text, where, status, ...(errorCode === undefined ? {} : { errorCode }) };
     return new MlflowRefusedError('MLflow refused the request', details);
   }
 }
@@ -153,6 +155,8 @@ export class MlflowRest {
 /** MLflow passes on what its database layer says, as a 400 like any other. */
 const DATABASE_BUSY =
   /QueuePool limit|database is locked|deadlock detected|Lock wait timeout|too many (?:clients|connections)/i;
+
+const originOf = (location: string | undefined): string => URL.parse(location ?? '')?.origin ?? 'another page';
 
 /** Seconds or an HTTP date, as milliseconds from now. */
 function parseRetryAfter(header: string | undefined): number | undefined {
@@ -178,12 +182,15 @@ function parseReply<T>(body: Buffer, schema: z.ZodType<T>, where: string): T {
   try {
     json = JSON.parse(body.toString('utf8'));
   } catch (error) {
-    const facts = { got: body.toString('utf8', 0, 200), expected: 'JSON', where };
+    const facts = { got: knownWords(body.toString('utf8')), expected: 'JSON', where };
     throw new PermanentError('MlflowBadReply', 'This is not a reply of MLflow', facts, error);
   }
   const parsed = schema.safeParse(json);
   if (parsed.success) return parsed.data;
-  const expected = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; ');
-  const facts = { got: body.toString('utf8', 0, 200), expected, where };
+  // The names of tags and of metadata are part of a path.
+  const expected = knownWords(
+    parsed.error.issues.map(({ path, message }) => `${path.join(' ')}: ${message}`).join('; '),
+  );
+  const facts = { got: `${body.length} bytes of JSON`, expected, where };
   throw new PermanentError('MlflowBadReply', 'MLflow’s reply has not the expected form', facts, parsed.error);
 }

@@ -1,7 +1,8 @@
 /** Reads the user and password, or the token, of a plain tracking server from Secrets Manager. */
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import * as z from 'zod';
-import { PermanentError, RetryableError } from '../common/errors.ts';
+import { PermanentError } from '../common/errors.ts';
+import { loadSecret } from '../common/secret.ts';
 import type { MlflowSecret } from './auth.ts';
 
 /** Keys in lower case, or as MLflow's environment variables are called. */
@@ -44,25 +45,13 @@ export function parseMlflowSecret(text: string, where: string): MlflowSecret {
 
 /**
  * @param client `undefined`: one with the credentials and region of the environment
- * @throws PermanentError `MlflowSecretUnreadable` when it is missing or access to it is denied
+ * @throws PermanentError `MlflowSecretUnreadable` when it is missing or access to it is denied, RetryableError `MlflowUnavailable`
+ *   while Secrets Manager fails
  */
 export async function loadMlflowSecret(
   client: SecretsManagerClient | undefined,
   secretArn: string,
 ): Promise<MlflowSecret> {
-  // Loaded when first needed: most functions have no secret to read.
-  const { GetSecretValueCommand, SecretsManagerClient: Client } = await import('@aws-sdk/client-secrets-manager');
-  let text: string | undefined;
-  try {
-    text = (await (client ?? new Client({})).send(new GetSecretValueCommand({ SecretId: secretArn }))).SecretString;
-  } catch (error) {
-    const { name, message, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
-    const facts = { got: `${name}: ${message}`, where: secretArn };
-    const status = $metadata?.httpStatusCode;
-    if (status !== undefined && status >= 400 && status < 500 && !/Throttl|TooManyRequests|ExpiredToken/.test(name)) {
-      throw new PermanentError('MlflowSecretUnreadable', 'The MLflow secret could not be read', facts, error);
-    }
-    throw new RetryableError('MlflowUnavailable', 'The MLflow secret could not be read', facts, error);
-  }
-  return parseMlflowSecret(text ?? '', secretArn);
+  const names = { unreadable: 'MlflowSecretUnreadable', unavailable: 'MlflowUnavailable' } as const;
+  return parseMlflowSecret(await loadSecret(client, secretArn, names, 'The MLflow secret'), secretArn);
 }

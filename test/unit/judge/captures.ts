@@ -1,5 +1,6 @@
 /** Captures made for the judge's tests. */
 import type { Capture, ChatMessage, Payload } from '../../../lambda/capture/types.ts';
+import type { JudgeScorer } from '../../../lambda/judge/types.ts';
 
 const payload = (value: unknown): Payload => ({
   contentType: 'application/json',
@@ -81,3 +82,20 @@ export const toolCallCapture = (name = 'track', args = '{"parcel":"8841"}'): Cap
       },
     ],
   });
+
+/** Questions that are answered with yes or no. */
+export const YES_NO_SCORERS: readonly JudgeScorer[] = ['safety', 'fluency'].map((name) => ({
+  kind: 'judge',
+  name,
+  version: '1',
+  question: `Has the reply ${name}?`,
+  values: { kind: 'yes-no' },
+  needs: ['reply'],
+}));
+
+/** A chat completion that answers them, and reports what it used. */
+export const completionOf = (usage: unknown = { prompt_tokens: 500, completion_tokens: 50 }, content?: string) => {
+  const entries = YES_NO_SCORERS.map(({ name }) => [name, { rationale: 'It does.', value: 'yes' }]);
+  const message = { role: 'assistant', content: content ?? JSON.stringify(Object.fromEntries(entries)) };
+  return { choices: [{ index: 0, message, finish_reason: 'stop' }], usage };
+};

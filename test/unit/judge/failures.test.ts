@@ -1,3 +1,4 @@
+import { knownWords } from '../../../lambda/common/known-words.ts';
 import { readAwsFailure } from '../../../lambda/judge/bedrock-failures.ts';
 import { readChatFailure } from '../../../lambda/judge/chat.ts';
 
@@ -91,7 +92,7 @@ describe('errors of the AWS SDK', () => {
   ])('%s %s %s is %s', (name, status, message, kind, feature) => {
     const failure = readAwsFailure(aws(name, status, message));
     expect([failure.kind, failure.feature]).toEqual([kind, feature]);
-    expect(failure.message).toContain(message);
+    expect(failure.message).toBe(`${name}: ${knownWords(message)}`);
   });
 
   test('Retry-After is read, and an aborted signal wins', () => {

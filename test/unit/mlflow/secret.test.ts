@@ -37,10 +37,13 @@ describe('the header', () => {
     const authorizer = secretAuthorizer(async () => ({ token: tokens[loads++] ?? 'none' }));
     await Promise.all([authorizer.authorize(request), authorizer.authorize(request)]);
     expect(loads).toBe(1);
-    const denied = { status: 401, text: '', errorType: '' };
+    const denied = { status: 401, text: '', errorType: '', sent: await authorizer.authorize(request) };
     expect(await authorizer.renew({ ...denied, status: 403 })).toBe(false);
     expect(await authorizer.renew(denied)).toBe(false);
     expect(await authorizer.renew(denied)).toBe(true);
+    // One that was under way with the old secret is refused later: it is worth repeating too, with what is there.
+    expect(await authorizer.renew(denied)).toBe(true);
+    expect(loads).toBe(3);
     expect((await authorizer.authorize(request)).authorization).toBe('Bearer new');
   });
 

@@ -92,8 +92,10 @@ describe('expired credentials', () => {
     });
     const request = { method: 'GET', url: new URL('http://localhost/'), headers: {} };
     await authorizer.authorize(request);
-    expect(await authorizer.renew({ status: 403, text: 'denied', errorType: 'AccessDeniedException' })).toBe(false);
-    expect(await authorizer.renew({ status: 403, text: '', errorType: 'ExpiredTokenException' })).toBe(true);
+    expect(await authorizer.renew({ status: 403, text: 'denied', errorType: 'AccessDeniedException', sent: {} })).toBe(
+      false,
+    );
+    expect(await authorizer.renew({ status: 403, text: '', errorType: 'ExpiredTokenException', sent: {} })).toBe(true);
     await authorizer.authorize(request);
     await authorizer.authorize(request);
     expect(asked.map((options) => (options as { forceRefresh?: boolean } | undefined)?.forceRefresh)).toEqual([
