@@ -1,6 +1,12 @@
 /** What a replay would send, without sending it: how many requests, when, of what kind, and how many tokens. */
-import { type LiteralRequest, literalRequest, type Overrides, payloadBytes } from './request/literal.ts';
-import { capturedContent } from './request/preparer.ts';
+import {
+  type LiteralOrSkip,
+  type LiteralRequest,
+  literalRequest,
+  type Overrides,
+  unreadable,
+} from './request/literal.ts';
+import { readCaptured } from './request/preparer.ts';
 import { estimateInputTokens, estimateTextTokens } from './request/tokens.ts';
 import { RecordReader } from './source/record-reader.ts';
 import type { LineReader, OnSkipped, SourceFile } from './source/types.ts';
@@ -54,7 +60,7 @@ export async function dryRun(
       reader.expect?.(batch.map(({ entry }) => entry));
       for (const { entry, dueMs, pass } of batch) {
         signal?.throwIfAborted();
-        const literal = literalRequest(await reader.read(entry), overrides);
+        const literal = counted(found, await reader.read(entry), overrides);
         if (literal.kind === 'skipped') {
           skipped++;
           if (pass > 0) continue;
@@ -64,7 +70,6 @@ export async function dryRun(
         }
         found.requests++;
         if (!Number.isNaN(dueMs)) perSecond.add(dueMs);
-        countRequest(found, literal.request);
       }
     }
   } finally {
@@ -77,16 +82,27 @@ export async function dryRun(
   return found;
 }
 
+/** One that cannot be counted is skipped, as it is when it is to be sent. */
+function counted(found: DryRun, line: Buffer, overrides: Overrides): LiteralOrSkip {
+  try {
+    const literal = literalRequest(line, overrides);
+    if (literal.kind === 'request') countRequest(found, literal.request);
+    return literal;
+  } catch (error) {
+    return unreadable(error);
+  }
+}
+
 function countRequest(found: DryRun, request: LiteralRequest): void {
   const { json, body, contentType, streaming, capturedReply } = request;
+  const reply = readCaptured(capturedReply)?.content;
+  const estimate = estimateInputTokens(json);
   found.bodyBytes += body.length;
   if (streaming) found.streaming++;
   found.contentTypes[contentType] = (found.contentTypes[contentType] ?? 0) + 1;
-  const bytes = capturedReply ? payloadBytes(capturedReply) : undefined;
-  const reply = Buffer.isBuffer(bytes) ? capturedContent(bytes, capturedReply?.observedContentType ?? null) : undefined;
   const input = reply?.usage?.input;
   if (input !== undefined) found.inputTokens.captured += input;
-  found.inputTokens.total += input ?? estimateInputTokens(json) ?? 0;
+  found.inputTokens.total += input ?? estimate ?? 0;
   const output = reply?.usage?.output;
   if (output !== undefined) found.outputTokens.captured += output;
   found.outputTokens.total += output ?? (json && reply ? estimateTextTokens(reply.text) : 0);

@@ -2,6 +2,7 @@
  * One replay, from the sorted captures to the last reply. It knows nothing of files of results, of terminals or of
  * Lambdas: what happened to each request is handed to `onMeasured`.
  */
+import { toNamedError } from '../common/errors.ts';
 import { RunClock } from './clock.ts';
 import { ConnectionPool, type Resolve } from './http/pool.ts';
 import { CANCELLED_TYPE, type Measured, measure, type Objectives } from './measure/measure.ts';
@@ -132,7 +133,7 @@ async function replay(
       const { request, exchange, scheduledAt, roomAt } = done;
       const measured = measure(request, exchange, scheduledAt, roomAt, plan.objectives);
       if (!measured.error) warmer.observe(exchange.endAt - exchange.startedAt);
-      plan.onMeasured(measured, clock);
+      keep(plan, measured, clock);
       exchange.release();
     },
     () => dispatcher.tick(),
@@ -214,6 +215,20 @@ async function replay(
   };
 }
 
+/** Whatever a reply does to those who keep it, it ends with that reply: it is named, and all others are kept. */
+function keep(plan: ReplayPlan, measured: Measured, clock: RunClock): void {
+  try {
+    plan.onMeasured(measured, clock);
+  } catch (error) {
+    const { file, line } = measured.request;
+    const { name, message } = toNamedError(error);
+    plan.onSkipped({
+      ...{ file, line, reason: 'ResultNotKept' },
+      message: `Not all that was measured of the request is kept: ${name}: ${message}`,
+    });
+  }
+}
+
 /** Sends the first requests ahead of the clock, so that the target is warm; their results are not counted. */
 async function warmUp(
   plan: ReplayPlan,
@@ -234,7 +249,7 @@ async function warmUp(
     maxConcurrency: Math.min(plan.maxConcurrency, WARMUP_CONCURRENCY),
     timeoutMs: plan.timeoutMs,
     onDone: ({ request, exchange, scheduledAt, roomAt }) => {
-      plan.onMeasured(measure(request, exchange, scheduledAt, roomAt, plan.objectives), clock);
+      keep(plan, measure(request, exchange, scheduledAt, roomAt, plan.objectives), clock);
       exchange.release();
     },
   });

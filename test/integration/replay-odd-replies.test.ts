@@ -1,10 +1,20 @@
 /** Replies as servers should not send them, and do: byte for byte over a real connection. */
-
+import { mkdirSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { chatLine, ReplayFolder, readLines, replay } from '../helpers/replay.ts';
+import { compareRuns } from '../../lambda/replay/compare/compare-runs.ts';
+import { readRun } from '../../lambda/replay/compare/run-data.ts';
+import { CapturedReplies } from '../../lambda/replay/compare/with-captured.ts';
+import { dryRun } from '../../lambda/replay/dry-run.ts';
+import { DEFAULT_OPTIONS } from '../../lambda/replay/options.ts';
+import { replayTrace } from '../../lambda/replay/publish/replay-trace.ts';
+import { replayedLine } from '../../lambda/replay/publish/replayed-line.ts';
+import { indexFor, scheduleOf } from '../../lambda/replay/replay.ts';
+import { NO_OVERRIDES } from '../../lambda/replay/request/literal.ts';
+import { localFiles } from '../../lambda/replay/source/files.ts';
+import { captureLine, chatLine, ReplayFolder, readLines, replay } from '../helpers/replay.ts';
 
 const chat = (content: string, more: object = {}): string =>
   JSON.stringify({ choices: [{ message: { role: 'assistant', content }, finish_reason: 'stop' }], ...more });
@@ -16,9 +26,16 @@ const whole = (head: string, body: string | Buffer): Buffer =>
 const JSON_HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/json';
 const SSE_HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream';
 const usage = { prompt_tokens: 3, completion_tokens: 9, completion_tokens_details: { reasoning_tokens: 4 } };
+const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth);
 
-/** What is answered to a prompt of that name, and whether the connection is closed after it. */
-const REPLIES: Record<string, { bytes: Buffer; close?: boolean }> = {
+interface Scripted {
+  bytes: Buffer;
+  /** The connection is closed after it. */
+  close?: boolean;
+}
+
+/** What is answered to a prompt of that name. */
+const REPLIES: Record<string, Scripted> = {
   gzip: { bytes: whole(`${JSON_HEAD}\r\nContent-Encoding: gzip`, gzipSync(chat('packed'))) },
   'gzip stream': {
     bytes: whole(`${SSE_HEAD}\r\nContent-Encoding: GZIP`, gzipSync(delta('packed', 'stop'))),
@@ -40,6 +57,26 @@ const REPLIES: Record<string, { bytes: Buffer; close?: boolean }> = {
   'error event': { bytes: whole(SSE_HEAD, `${delta('a')}event: error\ndata: upstream died\n\n`) },
 };
 
+/** Replies that end what reads, compares or writes them, where it does not see to that. */
+const HOSTILE: Record<string, Scripted> = {
+  'deep reply': { bytes: whole(JSON_HEAD, nested(10_000)) },
+  'deep error': { bytes: whole(JSON_HEAD, `{"object":"error","more":${nested(10_000)}}`) },
+  'deep event': { bytes: whole(SSE_HEAD, `data: {"object":"error","more":${nested(10_000)}}\n\n`) },
+  'endless tokens': { bytes: whole(JSON_HEAD, chat('x').replace(/}$/, ',"usage":{"completion_tokens":1e999}}')) },
+  'many tokens': { bytes: whole(JSON_HEAD, chat('x').replace(/}$/, ',"usage":{"completion_tokens":1e305}}')) },
+};
+
+/** Captured bodies that do the same to what prepares them; each is sent, byte for byte. */
+const ODD_BODIES: Record<string, string> = {
+  'deep content': `{"messages":[{"role":"user","content":${nested(10_000)}}]}`,
+  'deep prompt': `{"prompt":${nested(10_000)}}`,
+  'role without text': '{"messages":[{"role":{"toString":0,"valueOf":0},"content":"x"}]}',
+  'number without prototype': '{"messages":[{"role":{"__proto__":null},"content":{"__proto__":null}}],"max_tokens":{}}',
+  'no messages': '{"messages":[null,5,[[]]],"tools":{"toJSON":0},"stream":"yes"}',
+  'least tokens': '{"messages":[{"role":"user","content":"x"}],"max_tokens":1e-320}',
+  'half a character': '{"messages":[{"role":"user","content":"\\ud800","tool_calls":{}}]}',
+};
+
 let folder: ReplayFolder;
 let server: Server;
 const sockets = new Set<Socket>();
@@ -58,9 +95,9 @@ beforeEach(async () => {
       if (head < 0 || text.length < head + 4 + Number(length)) return;
       const name = /"content":"([^"]+)"/.exec(text)?.[1] ?? '';
       text = '';
-      const reply = REPLIES[name];
-      socket.write(reply?.bytes ?? '');
-      if (reply?.close) socket.end();
+      const reply = REPLIES[name] ?? HOSTILE[name] ?? { bytes: whole(JSON_HEAD, chat('ok')) };
+      socket.write(reply.bytes);
+      if (reply.close) socket.end();
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -75,8 +112,6 @@ afterEach(async () => {
 test('are read as they are meant, or are an error that says what is wrong', async () => {
   const out = join(folder.path, 'out');
   const lines = Object.keys(REPLIES).map((name) => chatLine(name, 0, name, 'Fine.', { stream: true }));
-  const { CapturedReplies } = await import('../../lambda/replay/compare/with-captured.ts');
-  const { mkdirSync } = await import('node:fs');
   mkdirSync(out);
   const captured = new CapturedReplies(out);
   const { records } = await replay(
@@ -122,4 +157,65 @@ test('are read as they are meant, or are an error that says what is wrong', asyn
     reasoning_token_count: { value: 4, unit: 'tokens' },
     usage_reasoning_tokens: { value: 4, unit: 'tokens' },
   });
+});
+
+test('a capture or a reply that ends what reads it ends alone, in every step', async () => {
+  const out = join(folder.path, 'out');
+  mkdirSync(out);
+  const hostile = Object.entries(ODD_BODIES).map(([name, data], i) =>
+    captureLine(name, i, { data }, { data: i % 2 === 0 ? nested(10_000) : chat('ok') }),
+  );
+  const odd = [
+    // Not skipped as one that a replay has sent: its id is nobody's of ours.
+    chatLine('good 1', 0, 'good 1', 'Fine.'),
+    ...hostile,
+    captureLine('document', 7, { data: {} }).replace('"data":{}', `"data":${nested(10_000)}`),
+    captureLine('odd type', 8, { data: '{}', contentType: 5 as never }, { data: '{}', contentType: {} as never }),
+    `{"captureData":{},"eventMetadata":${nested(10_000)}}`,
+    ...Object.keys(HOSTILE).map((name) => chatLine(name, 9, name, 'Fine.')),
+    chatLine('good 2', 10, 'good 2', 'Fine.'),
+  ];
+  const file = folder.write('a.jsonl', odd);
+  const captured = new CapturedReplies(out);
+  const spooled: string[] = [];
+  const { records, skipped } = await replay(
+    file,
+    url,
+    out,
+    { concurrency: 4 },
+    {
+      raw: true,
+      keepCaptured: true,
+      onMeasured: (measured, clock) => {
+        captured.add(measured);
+        spooled.push(JSON.stringify(replayedLine(measured, clock, 'r', 't')));
+      },
+    },
+  );
+  await captured.finish();
+  const ids = [...Object.keys(ODD_BODIES), ...Object.keys(HOSTILE), 'good 1', 'good 2', 'odd type'].sort();
+  const idsOf = (name: string): string[] =>
+    readLines<{ event_id?: string; metadata?: { event_id: string } }>(join(out, name))
+      .map((line) => line.event_id ?? line.metadata?.event_id ?? '')
+      .sort();
+  for (const name of ['profile_export.jsonl', 'profile_export_raw.jsonl', 'replies.jsonl'])
+    expect([name, idsOf(name)]).toEqual([name, ids]);
+  expect(readLines(join(out, 'skipped.jsonl'))).toMatchObject([
+    { file, line: 11, reason: 'NestedTooDeep' },
+    { file, line: 9, reason: 'NestedTooDeep' },
+  ]);
+  expect(skipped).toHaveLength(1);
+  for (const { metrics } of records)
+    for (const [name, { value }] of Object.entries(metrics)) expect([name, typeof value]).toEqual([name, 'number']);
+  // What is not taken apart is a reply all the same.
+  expect(records.filter(({ error }) => error)).toEqual([]);
+
+  // The same through the report, a dry run, traces, and a comparison with itself.
+  expect(spooled.map((line) => replayTrace(line, '1')?.traceId)).toHaveLength(ids.length);
+  const files = await localFiles(file);
+  const index = await indexFor(files, { ...DEFAULT_OPTIONS, concurrency: 1 }, {}, () => {});
+  const plan = await dryRun(files, index, scheduleOf({ ...DEFAULT_OPTIONS, concurrency: 1 }), NO_OVERRIDES, () => {});
+  expect(plan.requests).toBe(ids.length);
+  const run = await readRun(out);
+  expect((await compareRuns(run, await readRun(out))).paired.requests).toBe(ids.length);
 });

@@ -1,4 +1,6 @@
 /** Whether a reply is still right, as far as it can be told without a judge. */
+import { toNamedError } from '../../common/errors.ts';
+import { parseJson } from '../json.ts';
 import { compareJson, type JsonComparison } from './json-diff.ts';
 import type { Reply } from './reply.ts';
 import { isRefusal, normalise, wordOverlap, wordsOf } from './text.ts';
@@ -22,6 +24,8 @@ export interface ReplyComparison {
   refusal?: { before: boolean; after: boolean };
   /** Names of the called tools are the same in the same order; there when either side calls one. */
   sameTools?: boolean;
+  /** Name of the error for which there is no more than the status. */
+  problem?: string;
 }
 
 const statusOf = (before: Reply, after: Reply): StatusChange =>
@@ -32,7 +36,7 @@ function documentIn(text: string): { value: unknown } | undefined {
   const inner = /^```(?:json)?\s*\n([\s\S]*?)\n```$/.exec(text.trim())?.[1] ?? text.trim();
   if (!/^[[{]/.test(inner)) return undefined;
   try {
-    return { value: JSON.parse(inner) };
+    return { value: parseJson(inner) };
   } catch {
     return undefined;
   }
@@ -55,8 +59,17 @@ function toolCallsEqual(before: unknown[] | undefined, after: unknown[] | undefi
   return compareJson(values(before), values(after)).differences.length === 0;
 }
 
+/** Whatever a reply does to what compares it, it is that pair which cannot be compared. */
 export function compareReplies(before: Reply, after: Reply): ReplyComparison {
   const status = statusOf(before, after);
+  try {
+    return compared(status, before, after);
+  } catch (error) {
+    return { status, identical: false, same: false, problem: toNamedError(error).name };
+  }
+}
+
+function compared(status: StatusChange, before: Reply, after: Reply): ReplyComparison {
   if (status !== 'both-ok') {
     const identical = status === 'both-failed' && before.error?.code === after.error?.code;
     return { status, identical, same: identical };
@@ -97,6 +110,7 @@ export function compareReplies(before: Reply, after: Reply): ReplyComparison {
 /** What went from right to wrong, the worst first; empty for a reply that is no worse as far as can be told. */
 export const REGRESSIONS = [
   'newly-failing',
+  'not-comparable',
   'new-refusal',
   'json-broken',
   'json-structure',
@@ -113,6 +127,7 @@ export function regressionsOf(comparison: ReplyComparison): Regression[] {
   const { status, refusal, json, sameTools, overlap } = comparison;
   const found: Regression[] = [];
   if (status === 'newly-failing') found.push('newly-failing');
+  if (comparison.problem) found.push('not-comparable');
   if (refusal?.after && !refusal.before) found.push('new-refusal');
   if (json?.before && !json.after) found.push('json-broken');
   if (json?.before && json.after && json.sameStructure === false) found.push('json-structure');

@@ -3,7 +3,7 @@ import { toNamedError } from '../../common/errors.ts';
 import type { SpendingLimit } from '../../judge/spending-limit.ts';
 import type { Judge } from '../../judge/types.ts';
 import type { ReplyComparison } from './compare-replies.ts';
-import { addUsd, judgePair, maxPairCostUsd, type Pair, type PairVerdict } from './pairwise.ts';
+import { addUsd, judgePair, maxPairCostUsd, type Pair, type PairVerdict, unaskable } from './pairwise.ts';
 import { type Judged, nothingJudged } from './quality.ts';
 import { replyMessageOf, type StoredReply } from './replies-file.ts';
 
@@ -44,7 +44,15 @@ export async function judgeAll<T>(
   const running = new Set<Promise<void>>();
   let failure: { error: unknown } | undefined;
   const judgeOne = async (item: T, pair: Pair): Promise<void> => {
-    const reservation = await limit?.reserve(maxPairCostUsd(judge, pair) ?? 0);
+    let mostUsd: number | null;
+    try {
+      mostUsd = maxPairCostUsd(judge, pair);
+    } catch (error) {
+      result.judged.failed++;
+      onDone(item, { verdict: 'failed', rationales: [], error: unaskable(error), usd: 0 });
+      return;
+    }
+    const reservation = await limit?.reserve(mostUsd ?? 0);
     if (reservation === 'held') {
       result.judged.overBudget++;
       onDone(item);

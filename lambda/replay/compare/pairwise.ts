@@ -2,7 +2,9 @@
  * Which of two replies is better, by the judge. Each pair is shown in both orders: models favour a place, and a verdict
  * that changes with the order is none.
  */
+
 import type { Capture, ChatMessage } from '../../capture/types.ts';
+import { PipelineError, toNamedError } from '../../common/errors.ts';
 import { answeredBefore } from '../../judge/errors.ts';
 import type { Judge, JudgeScorer } from '../../judge/types.ts';
 import type { Preference } from './quality.ts';
@@ -84,9 +86,20 @@ async function ask(judge: Judge, pair: Pair, swapped: boolean, signal?: AbortSig
     const preference: Preference = verdict.value === EQUAL ? 'same' : verdict.value === newOne ? 'better' : 'worse';
     return { preference, rationale: verdict.rationale, usd: spend.usd };
   } catch (error) {
+    // The judge names its own failures; anything else came of what this pair holds.
+    if (!(error instanceof PipelineError) && !signal?.aborted) {
+      const own = unaskable(error);
+      return { rationale: `${own.code}: ${own.message}`, error: own, usd: 0 };
+    }
     return { rationale: '', usd: answeredBefore(error).spend.usd, failure: error };
   }
 }
+
+/** Of a pair that no question can be made of: whatever it holds, the others are judged. */
+export const unaskable = (error: unknown): VerdictError => ({
+  code: 'PAIR_UNUSABLE',
+  message: toNamedError(error).name,
+});
 
 /** A pair that the judge could not be asked about, and what was spent on it until then. */
 export interface PairFailure {

@@ -1,4 +1,5 @@
 /** A reply as it is compared: what it says, in one form for the captured, the replayed and the stored one. */
+import { parseJson } from '../json.ts';
 import type { Measured } from '../measure/measure.ts';
 import type { ReplyContent } from '../reply/content.ts';
 import type { CapturedReply } from '../request/prepared.ts';
@@ -50,7 +51,7 @@ export function replyOf(
   const text = bytes.toString('utf8');
   if (contentType?.startsWith('text/csv')) return { ...reply, document: rowsOf(text) };
   try {
-    return { ...reply, document: JSON.parse(text) };
+    return { ...reply, document: parseJson(text) };
   } catch {
     return { ...reply, digest: digest(bytes) };
   }

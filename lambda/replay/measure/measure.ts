@@ -1,5 +1,7 @@
 /** From what happened on the wire to the metrics of the request. */
+import { toNamedError } from '../../common/errors.ts';
 import type { Exchange, ExchangeError } from '../http/exchange.ts';
+import { NestedTooDeep, parseJson } from '../json.ts';
 import { contentOfJson, type ReplyContent } from '../reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
 import type { PreparedRequest, TokenSource } from '../request/prepared.ts';
@@ -70,9 +72,9 @@ function wholeContent(exchange: Exchange): { content: ReplyContent; problem?: st
   }
   const text = exchange.body.toString('utf8');
   try {
-    return { content: contentOfJson(JSON.parse(text)) };
-  } catch {
-    if (isJsonType(exchange.headers))
+    return { content: contentOfJson(parseJson(text)) };
+  } catch (error) {
+    if (isJsonType(exchange.headers) && !(error instanceof NestedTooDeep))
       return { content: { text: '' }, problem: `the reply is not the ${type} that it says it is` };
     return { content: { text: type?.startsWith('text/') ? text : '' } };
   }
@@ -112,13 +114,18 @@ export function measure(
     reader instanceof SageMakerStreamReader ? reader.inner : reader instanceof StreamReader ? reader : undefined;
   let content: ReplyContent = { text: '' };
   let problem: string | undefined;
-  if (reader instanceof SageMakerStreamReader || reader instanceof StreamReader) {
-    content = reader.end();
-    problem = stream?.problem ?? (stream?.contentAt.length === 0 ? 'the stream held no content' : undefined);
-    if (exchange.endedByClose && stream?.ended === false)
-      problem ??= 'the server closed the connection before the stream said that it was complete';
-  } else if (!exchange.error && exchange.status < 300) {
-    ({ content, problem } = wholeContent(exchange));
+  try {
+    if (reader instanceof SageMakerStreamReader || reader instanceof StreamReader) {
+      content = reader.end();
+      problem = stream?.problem ?? (stream?.contentAt.length === 0 ? 'the stream held no content' : undefined);
+      if (exchange.endedByClose && stream?.ended === false)
+        problem ??= 'the server closed the connection before the stream said that it was complete';
+    } else if (!exchange.error && exchange.status < 300) {
+      ({ content, problem } = wholeContent(exchange));
+    }
+  } catch (thrown) {
+    // Whatever a reply does to what reads it, it does to its own request alone.
+    problem = `it cannot be read: ${toNamedError(thrown).name}`;
   }
   const error = exchange.error ?? replyError(exchange, content, problem);
   const measured: Measured = {
@@ -132,6 +139,9 @@ export function measure(
     metrics: {},
   };
   if (!error) fillMetrics(measured, stream, objectives);
+  // JSON has no such number: one would make the files of all requests unreadable.
+  for (const tag of Object.keys(measured.metrics) as RequestMetric[])
+    if (!Number.isFinite(measured.metrics[tag])) delete measured.metrics[tag];
   return measured;
 }
 

@@ -1,4 +1,5 @@
 /** Writes the traces of a replay from its spool, a batch at a time, so that doing a batch again changes nothing. */
+import { PermanentError, toNamedError } from '../../common/errors.ts';
 import type { MlflowClient } from '../../mlflow/client.ts';
 import type { Experiment } from '../../mlflow/types.ts';
 import type { TraceRecord } from '../../trace/types.ts';
@@ -80,9 +81,13 @@ export async function writeTraces(
   const refused: RefusedTrace[] = [];
   const traces = new Map<string, { trace: TraceRecord; line: string }>();
   for (const line of lines) {
-    const trace = replayTrace(line, experiment.id);
-    if (trace) traces.set(trace.traceId, { trace, line });
-    else refused.push(refusedTrace(line, { name: 'NotACapture', message: 'The exchange cannot be read as a capture' }));
+    try {
+      const trace = replayTrace(line, experiment.id);
+      if (!trace) throw new PermanentError('NotACapture', 'The exchange cannot be read as a capture');
+      traces.set(trace.traceId, { trace, line });
+    } catch (error) {
+      refused.push(refusedTrace(line, toNamedError(error)));
+    }
   }
   const ids = [...traces.keys()];
   const existing = await client.getTraces(experiment.id, ids);

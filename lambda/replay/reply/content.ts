@@ -1,4 +1,5 @@
 /** What a reply says, whatever its wire format: its text, its token usage, its error. */
+import { parseJson } from '../json.ts';
 
 /** Tokens as the server counted them. */
 export interface Usage {
@@ -23,7 +24,14 @@ type Json = Record<string, unknown>;
 
 const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-const count = (value: unknown): number | undefined => (typeof value === 'number' && value >= 0 ? value : undefined);
+
+/** More tokens than a reply can have; sums of so many are still exact. */
+const MAX_NUMBER = 1e9;
+
+/** A number of tokens, or another whole one, if it can be that: not all that a target says is believed. */
+export const wholeNumber = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_NUMBER ? value : undefined;
+
 const string = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 
 function usageOf(json: Json): Usage | undefined {
@@ -31,21 +39,21 @@ function usageOf(json: Json): Usage | undefined {
   // Anthropic's streams begin with the input's tokens, inside the message that is to come.
   const usage = isObject(json.message) && json.type === 'message_start' ? json.message.usage : json.usage;
   if (isObject(usage)) {
-    const input = count(usage.prompt_tokens) ?? count(usage.input_tokens);
-    const output = count(usage.completion_tokens) ?? count(usage.output_tokens);
+    const input = wholeNumber(usage.prompt_tokens) ?? wholeNumber(usage.input_tokens);
+    const output = wholeNumber(usage.completion_tokens) ?? wholeNumber(usage.output_tokens);
     const sum = input === undefined && output === undefined ? undefined : (input ?? 0) + (output ?? 0);
     const parts = usage.completion_tokens_details ?? usage.output_tokens_details;
-    const reasoning = isObject(parts) ? count(parts.reasoning_tokens) : undefined;
+    const reasoning = isObject(parts) ? wholeNumber(parts.reasoning_tokens) : undefined;
     return {
       input,
       output,
-      total: count(usage.total_tokens) ?? sum,
+      total: wholeNumber(usage.total_tokens) ?? sum,
       ...(reasoning === undefined ? {} : { reasoning }),
     };
   }
-  if (isObject(details) && count(details.generated_tokens) !== undefined) {
+  if (isObject(details) && wholeNumber(details.generated_tokens) !== undefined) {
     const prefill = Array.isArray(details.prefill) && details.prefill.length > 0 ? details.prefill.length : undefined;
-    return { input: prefill, output: count(details.generated_tokens) };
+    return { input: prefill, output: wholeNumber(details.generated_tokens) };
   }
   return undefined;
 }
@@ -53,7 +61,7 @@ function usageOf(json: Json): Usage | undefined {
 /** What a server-sent event named `error` says, whatever its form. */
 export function errorOfEvent(data: string): NonNullable<ReplyContent['error']> {
   try {
-    const value: unknown = JSON.parse(data);
+    const value = parseJson(data);
     if (isObject(value))
       return errorOf({ error: value.error ?? value.message ?? data, ...value, object: 'error' }) ?? { message: data };
   } catch {
@@ -81,7 +89,7 @@ function errorOf(json: Json): ReplyContent['error'] {
   if (json.object === 'error' || (only && (nested !== undefined || typeof json.error === 'string'))) {
     const from = nested ?? json;
     return {
-      code: count(from.code),
+      code: wholeNumber(from.code),
       type: string(from.type) ?? string(json.error_type),
       message: string(from.message) ?? string(json.error) ?? JSON.stringify(json),
     };
@@ -160,7 +168,12 @@ const toolPieces = (calls: unknown): ToolCallPiece[] | undefined =>
         if (!isObject(call)) return [];
         const { name, arguments: given } = isObject(call.function) ? call.function : {};
         return [
-          { index: count(call.index) ?? at, id: call.id ?? undefined, name: string(name), arguments: string(given) },
+          {
+            index: wholeNumber(call.index) ?? at,
+            id: call.id ?? undefined,
+            name: string(name),
+            arguments: string(given),
+          },
         ];
       })
     : undefined;
@@ -204,7 +217,7 @@ export function deltaOf(value: unknown): Delta {
   if (value.type === 'content_block_start' && isObject(value.content_block)) {
     const { type, id, name, text } = value.content_block;
     if (type === 'tool_use')
-      return { ...none, toolCalls: [{ index: count(value.index) ?? 0, id, name: string(name) }], usage };
+      return { ...none, toolCalls: [{ index: wholeNumber(value.index) ?? 0, id, name: string(name) }], usage };
     return { ...none, output: string(text) ?? '', usage };
   }
   if (isObject(value.delta)) {
@@ -213,7 +226,7 @@ export function deltaOf(value: unknown): Delta {
     return {
       output: string(delta.text) ?? '',
       reasoning: string(delta.thinking) ?? '',
-      ...(given === undefined ? {} : { toolCalls: [{ index: count(value.index) ?? 0, arguments: given }] }),
+      ...(given === undefined ? {} : { toolCalls: [{ index: wholeNumber(value.index) ?? 0, arguments: given }] }),
       finishReason: string(delta.stop_reason),
       usage,
     };

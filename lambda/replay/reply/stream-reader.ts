@@ -1,5 +1,6 @@
 /** Reads a streamed reply as it comes, noting when each piece of content arrived. */
 import type { BodyReader } from '../http/exchange.ts';
+import { parseJson } from '../json.ts';
 import { EventStreamParser } from './aws-event-stream.ts';
 import { deltaOf, errorOfEvent, joinToolCalls, type ReplyContent, type ToolCall, type Usage } from './content.ts';
 import { EventSourceParser } from './event-source.ts';
@@ -54,12 +55,16 @@ export class StreamReader implements BodyReader {
 
   piece(bytes: Buffer, at: number): void {
     this.#at = at;
-    if (this.#inner !== 'unknown') {
-      this.#take(bytes);
-      return;
+    if (this.problem) return;
+    try {
+      if (this.#inner === 'unknown') {
+        this.#head = Buffer.concat([this.#head, bytes]);
+        this.#begin(innerFormat(this.#head));
+      } else this.#take(bytes);
+    } catch (error) {
+      // It came in the middle of the connection's work, where nobody else would take it.
+      this.problem = `it cannot be read: ${(error as Error).name}`;
     }
-    this.#head = Buffer.concat([this.#head, bytes]);
-    this.#begin(innerFormat(this.#head));
   }
 
   #begin(format: Inner): void {
@@ -105,7 +110,7 @@ export class StreamReader implements BodyReader {
     }
     let value: unknown;
     try {
-      value = JSON.parse(data);
+      value = parseJson(data);
     } catch {
       this.#add(data, '');
       return;

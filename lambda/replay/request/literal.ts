@@ -1,5 +1,7 @@
 /** The captured request as it is sent: its body byte for byte, unless an override was asked for. */
-import type { EventMetadata } from '../source/peek.ts';
+import { toNamedError } from '../../common/errors.ts';
+import { parseJson } from '../json.ts';
+import { type EventMetadata, notJson } from '../source/peek.ts';
 import { NotSpliceable, setJsonValue } from './json-splice.ts';
 
 /** Changes asked for on the command line; each touches only the value it names. */
@@ -32,11 +34,20 @@ export interface LiteralRequest {
   capturedReply?: CapturedSide;
 }
 
-export type LiteralOrSkip =
-  | { kind: 'request'; request: LiteralRequest }
-  | { kind: 'skipped'; reason: string; message: string };
+export interface SkippedRequest {
+  kind: 'skipped';
+  reason: string;
+  message: string;
+}
+export type LiteralOrSkip = { kind: 'request'; request: LiteralRequest } | SkippedRequest;
 
-const skip = (reason: string, message: string): LiteralOrSkip => ({ kind: 'skipped', reason, message });
+const skip = (reason: string, message: string): SkippedRequest => ({ kind: 'skipped', reason, message });
+
+/** Of a record that ends what reads it: it alone is not sent, whatever it holds. */
+export function unreadable(error: unknown): SkippedRequest {
+  const { name, message } = toNamedError(error);
+  return skip('UnreadableRequest', `The captured request cannot be read: ${name}: ${message}`);
+}
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -75,7 +86,7 @@ function parsedObject(body: Buffer): Record<string, unknown> | undefined {
   while (first < body.length && (body[first] ?? 0) <= 0x20) first++;
   if (body[first] !== OPEN_BRACE) return undefined;
   try {
-    const value: unknown = JSON.parse(body.toString('utf8'));
+    const value = parseJson(body.toString('utf8'));
     return isObject(value) ? value : undefined;
   } catch {
     // It was captured so and is sent so: what the endpoint makes of it is the endpoint's.
@@ -105,9 +116,10 @@ function override(body: Buffer, json: Record<string, unknown>, overrides: Overri
 export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSkip {
   let record: unknown;
   try {
-    record = JSON.parse(line.toString('utf8'));
+    record = parseJson(line.toString('utf8'));
   } catch (error) {
-    return skip('NotJson', `The line is not JSON: ${(error as Error).message}`);
+    const { reason, message } = notJson(error);
+    return skip(reason, message);
   }
   if (!isObject(record) || !isObject(record.captureData)) {
     return skip('NotACaptureRecord', 'The line is JSON, but no capture record: it has no captureData');

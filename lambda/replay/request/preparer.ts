@@ -1,12 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { PipelineError } from '../../common/errors.ts';
+import { parseJson } from '../json.ts';
 import type { Random } from '../random.ts';
 import { contentOfJson, type ReplyContent } from '../reply/content.ts';
 import { StreamReader } from '../reply/stream-reader.ts';
 import type { LineReader, OnSkipped, SourceFile } from '../source/types.ts';
 import type { RequestIdentity, Target } from '../target/target.ts';
 import type { ScheduledEntry } from '../timing.ts';
-import { type CapturedSide, type LiteralRequest, literalRequest, type Overrides, payloadBytes } from './literal.ts';
+import {
+  type CapturedSide,
+  type LiteralRequest,
+  literalRequest,
+  type Overrides,
+  payloadBytes,
+  unreadable,
+} from './literal.ts';
 import type { CapturedReply, PreparedRequest } from './prepared.ts';
 import { SessionLinker } from './sessions.ts';
 import { estimateInputTokens, outputLimit } from './tokens.ts';
@@ -41,7 +49,7 @@ export class Preparer {
   /** @returns `undefined` for a record that cannot be sent: it is reported. */
   async prepare(scheduled: ScheduledEntry, phase: PreparedRequest['phase']): Promise<PreparedRequest | undefined> {
     const { entry, pass } = scheduled;
-    const { files, reader, overrides, target, run } = this.#options;
+    const { files, reader, target, run } = this.#options;
     const file = files[entry.file] as SourceFile;
     let line: Buffer;
     try {
@@ -53,25 +61,13 @@ export class Preparer {
       this.#options.onSkipped({ file: file.name, line: entry.line, reason: error.name, message: error.message });
       return undefined;
     }
-    const literal = literalRequest(line, overrides);
-    if (literal.kind === 'skipped') {
-      const { reason, message } = literal;
+    const content = this.#read(line, scheduled, file);
+    if (content.kind === 'skipped') {
+      const { reason, message } = content;
       this.#options.onSkipped({ file: file.name, line: entry.line, reason, message }, pass);
       return undefined;
     }
-    const { request } = literal;
-    if (pass !== this.#pass) {
-      // The captures begin anew: so do their conversations.
-      this.#pass = pass;
-      this.#linker = new SessionLinker(this.#linker.next);
-    }
-    const captured = this.#captured(request.capturedReply, request.json?.messages !== undefined);
-    const eventId = typeof request.metadata.eventId === 'string' ? request.metadata.eventId : undefined;
-    const eventKey = eventId ?? `${file.name}:${entry.line}`;
-    const name = (): string => (pass === 0 ? eventKey : `${eventKey}#${pass}`);
-    const turn = scheduled.turn
-      ? { ...scheduled.turn, conversationId: scheduled.turn.conversationId ?? name() }
-      : this.#linker.link(request.json?.messages, replyMessage(captured?.content), name);
+    const { request, captured, eventId, eventKey, turn, tokens, limit } = content;
     const requestId = randomUUID();
     const identity = { run, eventKey, pass, requestId, turn };
     const encoded = target.encode(request, identity);
@@ -98,11 +94,38 @@ export class Preparer {
       bucket: file.bucket,
       line: entry.line,
       capturedMs: entry.timeMs,
-      inputTokens: inputTokens(request.json, captured?.content),
-      outputLimit: outputLimit(request.json),
+      inputTokens: tokens,
+      outputLimit: limit,
       capturedTraceId: this.#options.traceIdOf?.(line),
       captured: this.#options.keepCaptured ? captured : undefined,
     };
+  }
+
+  /** All that depends on what a record holds: whatever that does, it ends with the record. */
+  #read(line: Buffer, { entry, pass, turn: planned }: ScheduledEntry, file: SourceFile) {
+    try {
+      const literal = literalRequest(line, this.#options.overrides);
+      if (literal.kind === 'skipped') return literal;
+      const { request } = literal;
+      if (pass !== this.#pass) {
+        // The captures begin anew: so do their conversations.
+        this.#pass = pass;
+        this.#linker = new SessionLinker(this.#linker.next);
+      }
+      // The captured reply is read when something needs it: the comparison, or a chat whose next turn may follow.
+      const isRead = this.#options.keepCaptured || request.json?.messages !== undefined;
+      const captured = isRead ? readCaptured(request.capturedReply) : undefined;
+      const eventId = typeof request.metadata.eventId === 'string' ? request.metadata.eventId : undefined;
+      const eventKey = eventId ?? `${file.name}:${entry.line}`;
+      const name = (): string => (pass === 0 ? eventKey : `${eventKey}#${pass}`);
+      const turn = planned
+        ? { ...planned, conversationId: planned.conversationId ?? name() }
+        : this.#linker.link(request.json?.messages, replyMessage(captured?.content), name);
+      const tokens = inputTokens(request.json, captured?.content);
+      return { ...literal, captured, eventId, eventKey, turn, tokens, limit: outputLimit(request.json) };
+    } catch (error) {
+      return unreadable(error);
+    }
   }
 
   /** Holds nothing that the request on the wire does not hold. */
@@ -117,19 +140,18 @@ export class Preparer {
     if (!cancellation || phase === 'warmup') return undefined;
     return random.next() * 100 < cancellation.percent ? cancellation.afterMs : undefined;
   }
-
-  /** The captured reply is read when something needs it: the comparison, or a chat whose next turn may follow. */
-  #captured(side: CapturedSide | undefined, chat: boolean): CapturedReply | undefined {
-    if (!side || (!chat && !this.#options.keepCaptured)) return undefined;
-    const bytes = payloadBytes(side);
-    const contentType = typeof side.observedContentType === 'string' ? side.observedContentType : null;
-    if (typeof bytes === 'string') return { contentType, content: { text: '' } };
-    return { contentType, bytes, content: capturedContent(bytes, contentType) };
-  }
 }
 
-/** What a captured reply says. */
-export function capturedContent(bytes: Buffer, contentType: string | null): ReplyContent {
+/** What the captured endpoint answered; `undefined` where that was not captured. */
+export function readCaptured(side: CapturedSide | undefined): CapturedReply | undefined {
+  if (!side) return undefined;
+  const bytes = payloadBytes(side);
+  const contentType = typeof side.observedContentType === 'string' ? side.observedContentType : null;
+  if (typeof bytes === 'string') return { contentType, content: { text: '' } };
+  return { contentType, bytes, content: capturedContent(bytes, contentType) };
+}
+
+function capturedContent(bytes: Buffer, contentType: string | null): ReplyContent {
   if (contentType?.startsWith('text/event-stream')) {
     const reader = new StreamReader();
     reader.piece(bytes, 0);
@@ -139,7 +161,7 @@ export function capturedContent(bytes: Buffer, contentType: string | null): Repl
   // A container's failure is captured without a content type.
   const failed = contentType === null;
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseJson(text);
     const content = contentOfJson(value);
     if (!failed || content.error) return content;
     const { code, message } = value as { code?: unknown; message?: unknown };

@@ -3,6 +3,7 @@
  * is its next turn.
  */
 import { hash } from 'node:crypto';
+import { parseJson } from '../json.ts';
 
 /** Ends of turns that are remembered, least recently used dropped first: 50,000 × about 200 bytes are 10 MB. */
 const MAX_REMEMBERED = 50_000;
@@ -49,14 +50,17 @@ function callsOf({ tool_calls: calls }: Message): string {
 function argumentsOf(given: unknown): unknown {
   if (typeof given !== 'string') return given;
   try {
-    return JSON.parse(given) as unknown;
+    return parseJson(given);
   } catch {
     return given;
   }
 }
 
+/** What is no text may be an object that cannot be made one. */
+const roleOf = ({ role }: Message): string => (typeof role === 'string' ? role : `${JSON.stringify(role)}`);
+
 const digest = (before: string, message: Message): string =>
-  hash('sha1', `${before}\n${String(message.role)}\n${contentOf(message)}\n${callsOf(message)}`, 'base64');
+  hash('sha1', `${before}\n${roleOf(message)}\n${contentOf(message)}\n${callsOf(message)}`, 'base64');
 
 interface Conversation {
   conversationId: string;

@@ -1,4 +1,5 @@
 /** Estimates of token counts, for requests whose endpoint does not count them. Always named an estimate where they are shown. */
+import { wholeNumber } from '../reply/content.ts';
 
 /** English text has about four characters a token in the tokenizers of today. */
 const CHARACTERS_PER_TOKEN = 4;
@@ -33,5 +34,5 @@ export function outputLimit(json: Record<string, unknown> | undefined): number |
   if (!json) return undefined;
   const inner = (json.parameters ?? {}) as Record<string, unknown>;
   const limit = json.max_completion_tokens ?? json.max_tokens ?? inner.max_new_tokens;
-  return typeof limit === 'number' && limit > 0 ? limit : undefined;
+  return wholeNumber(limit) || undefined;
 }

@@ -1,5 +1,6 @@
 /** One line of `profile_export_raw.jsonl`: the request and the reply themselves. */
 
+import { parseJson } from '../json.ts';
 import type { Measured } from '../measure/measure.ts';
 import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
 import { errorJson, metadataJson, type RecordContext } from './record-line.ts';
@@ -51,7 +52,7 @@ function payload(wire: Buffer, bodyAt: number): unknown {
   const body = wire.subarray(bodyAt);
   const text = body.toString('utf8');
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseJson(text);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
   } catch {
     // Not JSON: wrapped below, since the field holds an object.

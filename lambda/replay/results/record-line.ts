@@ -11,7 +11,10 @@ const METRICS = (Object.keys(REQUEST_METRICS) as RequestMetric[]).map((tag) => (
 }));
 
 /** A millionth of the unit: nanoseconds for milliseconds. */
-const number = (value: number): string => String(Math.round(value * 1e6) / 1e6);
+const number = (value: number): string => {
+  const scaled = Math.round(value * 1e6);
+  return String(Number.isFinite(scaled) ? scaled / 1e6 : value);
+};
 
 const text = (key: string, value: string | undefined): string =>
   value === undefined ? '' : `,${JSON.stringify(key)}:${JSON.stringify(value)}`;

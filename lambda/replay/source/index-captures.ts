@@ -1,5 +1,6 @@
+import { unreadable } from '../request/literal.ts';
 import { MAX_LINE_BYTES, type ScannedLine, scanLines } from './lines.ts';
-import { peekLine } from './peek.ts';
+import { type Peek, peekLine } from './peek.ts';
 import { SortedIndex } from './sorted-index.ts';
 import type { IndexEntry, OnSkipped, SourceFile } from './types.ts';
 
@@ -31,6 +32,15 @@ export async function indexCaptures(files: readonly SourceFile[], options: Index
   return index;
 }
 
+/** Whatever a line does to what looks at it, it is skipped, and the others are not. */
+function peekAt(bytes: Buffer, needsTime: boolean): Peek {
+  try {
+    return peekLine(bytes, needsTime);
+  } catch (error) {
+    return unreadable(error);
+  }
+}
+
 async function addAll(index: SortedIndex, files: readonly SourceFile[], options: IndexOptions): Promise<void> {
   const from = options.fromMs ?? Number.NEGATIVE_INFINITY;
   const to = options.toMs ?? Number.POSITIVE_INFINITY;
@@ -43,7 +53,7 @@ async function addAll(index: SortedIndex, files: readonly SourceFile[], options:
         options.onSkipped({ file: file.name, line, reason: 'LineTooLong', message });
         continue;
       }
-      const peek = peekLine(bytes, options.needsTime);
+      const peek = peekAt(bytes, options.needsTime);
       if (peek.kind === 'skipped') {
         options.onSkipped({ file: file.name, line, reason: peek.reason, message: peek.message });
         continue;

@@ -4,6 +4,7 @@
  */
 
 import { parseInferenceTime } from '../../capture/inference-time.ts';
+import { NestedTooDeep, parseJson } from '../json.ts';
 
 export interface EventMetadata {
   eventId?: string;
@@ -20,6 +21,7 @@ export type Peek =
 const METADATA_KEY = Buffer.from('"eventMetadata"');
 /** Marks of a request that a replay has sent. */
 export const REPLAY_ID_PREFIX = 'replay-';
+const REPLAY_ID = new RegExp(`^${REPLAY_ID_PREFIX}[0-9a-f]{32}$`);
 export const REPLAY_RUN_ATTRIBUTE = 'replay_run';
 
 /** The metadata of a line that ends as SageMaker writes it; `undefined` means that the whole line has to be parsed. */
@@ -28,7 +30,7 @@ function tailMetadata(line: Buffer): EventMetadata | undefined {
   if (at < 0) return undefined;
   try {
     // Inside a payload the quotes are escaped, so this is a key of the record itself; a nested one would leave a brace over.
-    const tail = JSON.parse(`{${line.toString('utf8', at)}`) as { eventMetadata?: EventMetadata };
+    const tail = parseJson(`{${line.toString('utf8', at)}`) as { eventMetadata?: EventMetadata };
     return isObject(tail.eventMetadata) ? tail.eventMetadata : undefined;
   } catch {
     return undefined;
@@ -38,12 +40,20 @@ function tailMetadata(line: Buffer): EventMetadata | undefined {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+/** Why a line is no record. */
+export function notJson(error: unknown): { reason: string; message: string } {
+  const { message } = error as Error;
+  return error instanceof NestedTooDeep
+    ? { reason: error.name, message: `The line is not taken apart: ${message}` }
+    : { reason: 'NotJson', message: `The line is not JSON: ${message}` };
+}
+
 function wholeMetadata(line: Buffer): EventMetadata | { reason: string; message: string } {
   let record: unknown;
   try {
-    record = JSON.parse(line.toString('utf8'));
+    record = parseJson(line.toString('utf8'));
   } catch (error) {
-    return { reason: 'NotJson', message: `The line is not JSON: ${(error as Error).message}` };
+    return notJson(error);
   }
   if (!isObject(record) || !isObject(record.captureData)) {
     return { reason: 'NotACaptureRecord', message: 'The line is JSON, but no capture record: it has no captureData' };
@@ -58,11 +68,11 @@ const REPLAY_MARK = Buffer.from(`${REPLAY_RUN_ATTRIBUTE}=`);
  * captures put in several places. A prompt that speaks of replays is none.
  */
 function sentByReplay(line: Buffer, metadata: EventMetadata): boolean {
-  if (typeof metadata.inferenceId === 'string' && metadata.inferenceId.startsWith(REPLAY_ID_PREFIX)) return true;
+  if (typeof metadata.inferenceId === 'string' && REPLAY_ID.test(metadata.inferenceId)) return true;
   if (!line.includes(REPLAY_MARK)) return false;
   let record: unknown;
   try {
-    record = JSON.parse(line.toString('utf8'));
+    record = parseJson(line.toString('utf8'));
   } catch {
     return false;
   }

@@ -155,6 +155,14 @@ describe('replies', () => {
     expect(regressionsOf(compareReplies(call('track', '{}'), text('Done.')))).toContain('tools-changed');
   });
 
+  test('a pair that cannot be compared is named as one that got worse', () => {
+    let deep: unknown[] = [];
+    for (let i = 0; i < 10_000; i++) deep = [deep];
+    const found = compareReplies(document(deep), document([deep]));
+    expect(found).toEqual({ status: 'both-ok', identical: false, same: false, problem: 'RangeError' });
+    expect(regressionsOf(found)).toEqual(['not-comparable']);
+  });
+
   test('are added up', () => {
     const tally = new QualityTally();
     const row = () => ({ key: 'k', file: 'f', line: 1, input: '', before: '', after: '' });
@@ -291,6 +299,30 @@ describe('the judge of pairs', () => {
       error,
       usd: 0.002,
     });
+  });
+
+  test('a pair of which no question can be made has none, and the others are judged', async () => {
+    const good = judge('longer');
+    const strict: Judge = {
+      ...good,
+      maxCostUsd: (capture) => Number(capture.conversation?.messages.slice(0, 1).every(({ role }) => role)),
+      judge: (capture, ...more) =>
+        capture.conversation?.messages[1] === null
+          ? Promise.reject(new TypeError('null'))
+          : good.judge(capture, ...more),
+    };
+    const odd = (...messages: unknown[]): Pair => ({ ...pair, messages: messages as Pair['messages'] });
+    const pairs = [odd(null), pair, odd(...pair.messages, null), pair];
+    const done: unknown[] = [];
+    const found = await judgeAll(
+      { judge: strict },
+      pairs,
+      (one) => one,
+      (_, verdict) => done.push(verdict?.error),
+    );
+    expect(found.judged).toMatchObject({ better: 2, failed: 2 });
+    const error = { code: 'PAIR_UNUSABLE', message: 'TypeError' };
+    expect(done.filter((one) => one !== undefined)).toEqual([error, error]);
   });
 
   test('one that favours a place has no verdict', async () => {

@@ -86,10 +86,15 @@ describe('a look at a line', () => {
     ['NotACaptureRecord', '"a string"'],
     ['NoInferenceTime', record({ eventId: 'e' })],
     ['NoInferenceTime', record({ inferenceTime: 'yesterday' })],
-    ['SentByReplay', record({ inferenceTime: '2026-11-20T10:00:01Z', inferenceId: 'replay-0123' })],
+    ['SentByReplay', record({ inferenceTime: '2026-11-20T10:00:01Z', inferenceId: `replay-${'0a'.repeat(16)}` })],
     ['SentByReplay', record({ inferenceTime: '2026-11-20T10:00:01Z', customAttributes: ['replay_run=r1;event_id=e'] })],
   ])('skips %s', (reason, line) => {
     expect(peekLine(Buffer.from(line), true)).toMatchObject({ kind: 'skipped', reason });
+  });
+
+  test('an id of somebody else may begin as those of replays do', () => {
+    const line = record({ inferenceTime: '2026-11-20T10:00:01Z', inferenceId: 'replay-of-the-incident' });
+    expect(peekLine(Buffer.from(line), true).kind).toBe('record');
   });
 
   test.each([

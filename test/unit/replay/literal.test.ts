@@ -59,6 +59,7 @@ describe('the request of a capture', () => {
     ['NoRequest', line({ data: null, encoding: 'JSON' })],
     ['UndecodableRequest', line({ data: '!!! not base64 !!!', encoding: 'BASE64' })],
     ['UndecodableRequest', line({ data: '{}', encoding: 'ROT13' })],
+    ['NestedTooDeep', Buffer.from(`{"captureData":${'['.repeat(300)}${']'.repeat(300)}}`)],
   ])('is skipped as %s', (reason, bytes) => {
     expect(literalRequest(bytes, NO_OVERRIDES)).toMatchObject({ kind: 'skipped', reason });
   });

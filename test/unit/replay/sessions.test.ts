@@ -63,6 +63,14 @@ describe('conversations', () => {
     expect(linker.link([user('a'), assistant('something else'), user('b')], undefined, id).turnIndex).toBe(0);
   });
 
+  test('roles that are no text tell turns apart as texts do', () => {
+    const linker = new SessionLinker();
+    const odd = { role: { toString: 0, valueOf: 0 }, content: 'x' };
+    linker.link([odd], assistant('A'), id);
+    expect(linker.link([odd, assistant('A'), user('b')], undefined, id).turnIndex).toBe(1);
+    expect(linker.link([{ ...odd, role: null }, assistant('A'), user('b')], undefined, id).turnIndex).toBe(0);
+  });
+
   test('requests without messages are conversations of their own', () => {
     const linker = new SessionLinker();
     expect(linker.link(undefined, undefined, id).conversationId).toBe('s0');

@@ -2,8 +2,8 @@
  * Finds the conversations of all captures while they are indexed: a shard sees only some of the turns. Requests are linked
  * in the order of file and line, which is that of time within a variant.
  */
-import { literalRequest, NO_OVERRIDES, payloadBytes } from '../../request/literal.ts';
-import { capturedContent, replyMessage } from '../../request/preparer.ts';
+import { literalRequest, NO_OVERRIDES } from '../../request/literal.ts';
+import { readCaptured, replyMessage } from '../../request/preparer.ts';
 import { SessionLinker, type Turn } from '../../request/sessions.ts';
 import type { IndexEntry, SourceFile } from '../../source/types.ts';
 import type { ScheduledEntry } from '../../timing.ts';
@@ -37,19 +37,26 @@ export class ConversationFinder {
     const place = this.#placeOf(entry);
     this.#lines = Math.max(this.#lines, place + 1);
     if (!CHAT_MARKS.some((mark) => bytes.includes(mark))) return;
+    let turn: Turn | undefined;
+    try {
+      turn = this.#link(bytes, entry, place);
+    } catch {
+      // It is a conversation of its own; the shard that sends it says what is the matter with it, if that matters there.
+    }
+    if (!turn || turn.turnIndex === 0) return;
+    if (this.#later.size < MAX_LATER_TURNS) this.#later.set(place, turn);
+    else this.dropped++;
+  }
+
+  #link(bytes: Buffer, entry: IndexEntry, place: number): Turn | undefined {
     const literal = literalRequest(bytes, NO_OVERRIDES);
-    if (literal.kind === 'skipped' || literal.request.json?.messages === undefined) return;
+    if (literal.kind === 'skipped' || literal.request.json?.messages === undefined) return undefined;
     const { json, metadata, capturedReply } = literal.request;
-    const reply = capturedReply ? payloadBytes(capturedReply) : undefined;
-    const content = Buffer.isBuffer(reply) ? capturedContent(reply, typeOf(capturedReply)) : undefined;
     const eventId = typeof metadata.eventId === 'string' ? metadata.eventId : `${this.#file}:${entry.line}`;
-    const turn = this.#linker.link(json.messages, replyMessage(content), (session) => {
+    return this.#linker.link(json.messages, replyMessage(readCaptured(capturedReply)?.content), (session) => {
       this.#rememberFirst(session, place);
       return eventId;
     });
-    if (turn.turnIndex === 0) return;
-    if (this.#later.size < MAX_LATER_TURNS) this.#later.set(place, turn);
-    else this.dropped++;
   }
 
   /** The turn of a scheduled request. Each pass through the captures has conversations of its own. */
@@ -79,6 +86,3 @@ export class ConversationFinder {
     this.#firstPlaces[session] = place;
   }
 }
-
-const typeOf = (side: { observedContentType?: string | null } | undefined): string | null =>
-  typeof side?.observedContentType === 'string' ? side.observedContentType : null;

@@ -38,3 +38,17 @@ test('turns are found over files, and each pass has conversations of its own', (
   const sessions = [0, 1].flatMap((pass) => [place(0, 1), place(0, 2)].map((one) => finder.turnOf(one, pass).session));
   expect(new Set(sessions).size).toBe(4);
 });
+
+test('a chat that cannot be read is a conversation of its own, and the others keep theirs', () => {
+  const finder = new ConversationFinder();
+  const add = (line: number, text: string): void => finder.record(Buffer.from(text), place(0, line));
+  const deep = '['.repeat(10_000) + ']'.repeat(10_000);
+  finder.file(file('a'));
+  add(1, chatLine('one', 0, 'hello', 'hi'));
+  add(2, captureLine('deep', 1, { data: `{"messages":[{"role":"user","content":${deep}}]}` }));
+  add(3, captureLine('object', 1, { data: '{"messages":[{"role":{"toString":0,"valueOf":0},"content":"x"}]}' }));
+  add(4, captureLine('reply', 1, { data: turns('a') }, { data: `{"object":"error","more":${deep}}` }));
+  add(5, captureLine('two', 2, { data: turns('hello', 'hi', 'and now?') }));
+  expect([2, 3, 4].map((line) => finder.turnOf(place(0, line), 0).turnIndex)).toEqual([0, 0, 0]);
+  expect(finder.turnOf(place(0, 5), 0)).toMatchObject({ turnIndex: 1, conversationId: 'one' });
+});
