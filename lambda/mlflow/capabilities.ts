@@ -1,4 +1,4 @@
-/** What a tracking server can do, by its version; looked up once and remembered while the process lives. */
+/** What a tracking server can do, by its version; looked up now and then, since the server behind a URL may be replaced. */
 import { PermanentError } from '../common/errors.ts';
 import { MlflowRefusedError } from './errors.ts';
 import type { MlflowRest } from './rest.ts';
@@ -26,6 +26,9 @@ const MERGING_SINCE = [3, 13];
  */
 const OTLP_SINCE = [3, 17];
 
+/** A server that was rolled back would take traces by OTLP and drop their tags: one small request a minute tells. */
+const ASKED_AGAIN_MS = 60_000;
+
 const atLeast = (version: number[], since: number[]): boolean => {
   const [major = 0, minor = 0] = version;
   const [sinceMajor = 0, sinceMinor = 0] = since;
@@ -52,6 +55,7 @@ export function capabilitiesOf(version: string | undefined): Capabilities {
 export class CapabilityProbe {
   readonly #rest: MlflowRest;
   #known: Promise<Capabilities> | undefined;
+  #askedMs = 0;
   /** Ways that turned out missing although the version has them, e.g. behind a gateway that knows fewer routes. */
   readonly #missing = new Set<'otlp' | 'batchRead'>();
 
@@ -60,6 +64,10 @@ export class CapabilityProbe {
   }
 
   get(): Promise<Capabilities> {
+    const age = Date.now() - this.#askedMs;
+    // A clock that was set back makes them old as well.
+    if (age < 0 || age > ASKED_AGAIN_MS) this.#known = undefined;
+    if (this.#known === undefined) this.#askedMs = Date.now();
     this.#known ??= this.#probe().catch((error) => {
       this.#known = undefined;
       throw error;

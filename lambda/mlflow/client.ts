@@ -43,7 +43,7 @@ export interface MlflowClient extends TraceStore {
   readonly target: TrackingTarget;
   /** For what is neither a trace nor an assessment: runs and their files. */
   readonly rest: MlflowRest;
-  /** What the server can do; looked up once. */
+  /** What the server can do; looked up now and then. */
   capabilities(): Promise<Capabilities>;
   /** Closes the kept connections. */
   close(): void;

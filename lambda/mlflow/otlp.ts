@@ -92,3 +92,17 @@ export function otlpRequest(traces: readonly OtlpTrace[]): Uint8Array {
   if (bytes === undefined) throw new Error('The OTLP serializer gave no bytes');
   return bytes;
 }
+
+/**
+ * How many spans the reply to an OTLP request says were not taken; `undefined` where it is no such reply, as a page of
+ * something between us and the server.
+ */
+export function rejectedSpans(reply: Uint8Array): number | undefined {
+  if (reply.length === 0) return 0;
+  try {
+    const partial = ProtobufTraceSerializer.deserializeResponse(reply)?.partialSuccess;
+    return partial && Number(partial.rejectedSpans ?? 0);
+  } catch {
+    return undefined;
+  }
+}

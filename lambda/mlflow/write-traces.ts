@@ -1,6 +1,7 @@
 /** Writes traces, by OTLP where the server can take it, else as a file of spans and a REST call each. */
 import type { S3Client } from '@aws-sdk/client-s3';
 import { toNamedError } from '../common/errors.ts';
+import { PermanentError } from '../common/errors.ts';
 import type { TraceRecord } from '../trace/types.ts';
 import { spansStore } from './artifact-store.ts';
 import { type CapabilityProbe, isAccessDenied } from './capabilities.ts';
@@ -8,7 +9,7 @@ import { ControlTraces } from './control-traces.ts';
 import { Deliveries, type Delivery } from './deliver.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { getExperiment } from './experiments.ts';
-import { type OtlpTrace, otlpRequest, otlpTrace } from './otlp.ts';
+import { type OtlpTrace, otlpRequest, otlpTrace, rejectedSpans } from './otlp.ts';
 import { readTraces } from './read-traces.ts';
 import { anyReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
@@ -20,6 +21,8 @@ import type { Experiment, WriteTracesResult } from './types.ts';
 const TRACES_A_REQUEST = 100;
 /** About 4 MB: two requests under way, their texts and their bytes, are 4 × 4 = 16 MB. A larger trace goes alone. */
 const SIZE_A_REQUEST = 4 * 1024 * 1024;
+const OTLP_PATH = '/v1/traces';
+
 /** One request is sent while the next is put together; more only queue up in a server with one worker. */
 const OTLP_AT_ONCE = 2;
 /** A trace is a wait for the artifact store and one for the server: four keep both busy. */
@@ -133,13 +136,14 @@ export class TraceWriter {
       {
         prepare: otlpTrace,
         send: async (batch) => {
-          await this.#options.rest.bytes({
+          const reply = await this.#options.rest.bytes({
             method: 'POST',
-            path: '/v1/traces',
+            path: OTLP_PATH,
             bytes: otlpRequest(batch),
             contentType: 'application/x-protobuf',
             headers: { 'x-mlflow-experiment-id': experiment.id },
           });
+          assertTaken(reply);
         },
         existing: (batch) => this.#existing(experiment, batch),
         tooLarge: (batch) => {
@@ -214,6 +218,21 @@ function preparedOr<T>(
     const { name, message } = toNamedError(error);
     return { reason: { name: 'TraceNotBuilt', message: `The trace could not be written out: ${name}: ${message}` } };
   }
+}
+
+/** A 200 is not yet a yes: spans may have been rejected, or the answer be a page of something before the server. */
+function assertTaken(reply: Buffer): void {
+  const rejected = rejectedSpans(reply);
+  if (rejected === 0) return;
+  const where = `POST ${OTLP_PATH}`;
+  if (rejected !== undefined) {
+    throw new MlflowRefusedError('MLflow rejected spans', { got: `${rejected} spans rejected`, where, status: 200 });
+  }
+  throw new PermanentError('MlflowBadReply', 'This is not a reply of MLflow', {
+    got: `${reply.length} bytes`,
+    expected: 'the protobuf reply to an OTLP request, not a page (a login?)',
+    where,
+  });
 }
 
 /** Works through the items, `limit` at a time. After a failure no further one is begun, and those begun are awaited. */

@@ -369,6 +369,35 @@ describe.each([
   });
 });
 
+describe('a 200 by OTLP', () => {
+  beforeEach(() => start());
+
+  test('with a page in it is no trace written', async () => {
+    const page = '<html><body>Sign in as secret-person</body></html>';
+    server.fault(({ path }) => (path === OTLP ? { kind: 'reply', status: 200, body: page } : undefined));
+    server.expect(ids(traces(3)));
+    await expect(client.writeTraces(experiment, traces(3))).rejects.toMatchObject({
+      name: 'MlflowBadReply',
+      message: expect.not.stringContaining('secret-person'),
+    });
+  });
+
+  test('that rejects spans refuses the traces that they are of', async () => {
+    const records = traces(5);
+    server.expect(ids(records));
+    const bad = records[2]?.traceId ?? '';
+    const partial = Buffer.from([0x0a, 5, 0x08, 1, 0x12, 1, 0x61]);
+    server.fault((request) =>
+      request.path === OTLP && server.tracesOf(request).includes(bad)
+        ? { kind: 'reply', status: 200, body: partial }
+        : undefined,
+    );
+    expect((await write(records)).refused).toEqual([
+      { traceId: bad, reason: { name: 'MlflowRefused', message: expect.stringContaining('1 spans rejected') } },
+    ]);
+  });
+});
+
 describe('the way', () => {
   test('without OTLP the file of spans comes before the trace', async () => {
     await start('3.10.1');
@@ -383,6 +412,25 @@ describe('the way', () => {
         `POST ${REST}`,
       ]);
     }
+  });
+
+  test('is looked up again after a while, since the server may have been rolled back', async () => {
+    await start();
+    const clock = jest.spyOn(Date, 'now');
+    try {
+      await write(traces(2));
+      server.taken.clear();
+      await write(traces(2));
+      expect(server.to('/version')).toHaveLength(1);
+      const later = Date.now() + 61_000;
+      clock.mockImplementation(() => later);
+      server.fault(({ path }) => (path === '/version' ? { kind: 'reply', status: 200, body: '3.16.0' } : undefined));
+      server.taken.clear();
+      await write(traces(2));
+    } finally {
+      clock.mockRestore();
+    }
+    expect([server.to(OTLP).length, server.to(REST).length]).toEqual([2, 2]);
   });
 
   test.each([404, 405, 501])('%i for OTLP leads to the other one, which is remembered', async (status) => {
