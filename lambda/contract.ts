@@ -31,7 +31,12 @@ const runOptionFields = {
 export const objectInputSchema = z.looseObject({
   detail: z.looseObject({
     bucket: z.looseObject({ name: z.string().min(1) }),
-    object: z.looseObject({ key: z.string().min(1) }),
+    // Of a versioned bucket the event names the version; of any, what the file was when it was written.
+    object: z.looseObject({
+      key: z.string().min(1),
+      etag: z.string().optional(),
+      'version-id': z.string().optional(),
+    }),
   }),
   ...runOptionFields,
 });
@@ -69,6 +74,8 @@ export interface RunOptions {
   budgetUsd?: number;
   /** Backfill window as epoch milliseconds, `from` inclusive, `to` exclusive. */
   window?: { fromMs?: number; toMs?: number };
+  /** Runs with `reevaluate` that this one retries: what they have judged is judged. */
+  continues?: string[];
 }
 
 // ------------------------------------------------------------------------------------------------------- manifest
@@ -93,6 +100,8 @@ export interface ManifestLine {
   experimentId: string;
   /** S3's LastModified of the object, epoch milliseconds: the last resort for a record without a time. */
   objectTimeMs: number;
+  /** Quarantine object with the lines' bytes, which is read where the capture file is gone. */
+  keptIn?: string;
 }
 
 export const manifestLineSchema: z.ZodType<ManifestLine> = z.object({
@@ -107,6 +116,7 @@ export const manifestLineSchema: z.ZodType<ManifestLine> = z.object({
   chunk: z.number().int().min(0),
   experimentId: z.string().min(1),
   objectTimeMs: z.number(),
+  keptIn: z.string().optional(),
 });
 
 // ---------------------------------------------------------------------------------------- state machine payloads
@@ -163,6 +173,7 @@ export const chunkRequestSchema: z.ZodType<ChunkRequest> = z.object({
     judge: z.enum(['converse', 'batch']),
     budgetUsd: z.number().positive().optional(),
     window: z.object({ fromMs: z.number().optional(), toMs: z.number().optional() }).optional(),
+    continues: z.array(z.string()).optional(),
   }),
 });
 
@@ -299,6 +310,15 @@ export interface EvaluateReceipt {
 
 export type Receipt = LogReceipt | EvaluateReceipt;
 
+/** A capture file that could not be planned, and why: it fails the run, and stops no other file. */
+export interface FailedFile {
+  bucket: string;
+  key: string;
+  versionId?: string;
+  etag: string;
+  error: NamedError;
+}
+
 /** What PlanCaptures leaves for SummarizeRun, one object per part. */
 export interface PlanReceipt {
   part: number;
@@ -318,6 +338,9 @@ export interface PlanReceipt {
   estimate?: CostEstimate;
   /** What a person must know though the run goes on, e.g. that the judge's model ends soon. */
   warnings?: string[];
+  /** One of the warnings is that of the judge's model. */
+  judgeModelEnding?: true;
+  failedFiles?: FailedFile[];
 }
 
 /** The forecast of the judge's bill: a dry run's by every capture, a run's own by the sizes of what it planned. */
@@ -385,6 +408,7 @@ export interface QuarantineEntry {
   /** What a retry of the line needs. */
   experimentId: string;
   objectTimeMs: number;
+  options?: RunOptions;
 }
 
 // ----------------------------------------------------------------------------------------------------- AWS names

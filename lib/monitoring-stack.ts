@@ -85,7 +85,8 @@ export class MonitoringStack extends Stack {
       write: ['plan', 'claims'],
       upload: ['manifest'],
     });
-    grantWork(workBucket, processor.role, { write: ['receipts', 'quarantine'] });
+    // Quarantined lines are read back where their capture file is gone.
+    grantWork(workBucket, processor.role, { read: ['quarantine'], write: ['receipts', 'quarantine'] });
     grantWork(workBucket, evaluator.role, {
       // A record whose trace MLflow refused lies in quarantine, and owes no verdict.
       read: ['quarantine', 'batchState', 'batchOutput'],

@@ -58,7 +58,7 @@ async function smoke(prefix: string, keep: boolean): Promise<void> {
           : 'the run left no summary.json',
       );
 
-      for (const warning of summary?.warnings ?? []) console.log(`warning  judge       ${warning}`);
+      for (const warning of summary?.warnings ?? []) console.log(`warning  run         ${warning}`);
 
       const trace = await findTrace(clients, environment, capture);
       report(trace.state === 'OK', 'trace', `${trace.traceId} in ${trace.experiment}: ${trace.state ?? 'not there'}`);

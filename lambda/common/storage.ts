@@ -7,6 +7,7 @@ import {
   type GetObjectCommandOutput,
   HeadObjectCommand,
   ListObjectsV2Command,
+  type ListObjectsV2CommandInput,
   PutObjectCommand,
   S3Client,
   S3ServiceException,
@@ -259,10 +260,25 @@ export class Storage {
     }
   }
 
-  private async listPage(bucket: string, prefix: string, after?: string) {
+  /** Objects that lie in the folder itself; those of its folders are not looked at. */
+  async *listFolder(bucket: string, folder: string): AsyncGenerator<ObjectFacts> {
+    let token: string | undefined;
+    do {
+      const page = await this.listPage(bucket, folder, undefined, { Delimiter: '/', ContinuationToken: token });
+      yield* page.objects;
+      token = page.token;
+    } while (token !== undefined);
+  }
+
+  private async listPage(
+    bucket: string,
+    prefix: string,
+    after?: string,
+    more: Partial<ListObjectsV2CommandInput> = {},
+  ) {
     try {
       const reply = await this.s3.send(
-        new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix, ...(after ? { StartAfter: after } : {}) }),
+        new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix, StartAfter: after || undefined, ...more }),
       );
       const objects = (reply.Contents ?? []).map(
         (entry): ObjectFacts => ({
@@ -275,7 +291,7 @@ export class Storage {
       );
       // A page of another server, which is no listing, must not pass for an empty one.
       if (reply.IsTruncated === undefined) throw notS3('no listing', `s3://${bucket}/${prefix}`);
-      return { objects, more: reply.IsTruncated && objects.length > 0 };
+      return { objects, more: reply.IsTruncated && objects.length > 0, token: reply.NextContinuationToken };
     } catch (error) {
       throw namedStorageError(error, `s3://${bucket}/${prefix}`);
     }

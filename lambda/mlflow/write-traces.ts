@@ -1,7 +1,6 @@
 /** Writes traces, by OTLP where the server can take it, else as a file of spans and a REST call each. */
 import type { S3Client } from '@aws-sdk/client-s3';
-import { toNamedError } from '../common/errors.ts';
-import { PermanentError } from '../common/errors.ts';
+import { PermanentError, toNamedError } from '../common/errors.ts';
 import type { TraceRecord } from '../trace/types.ts';
 import { spansStore } from './artifact-store.ts';
 import { type CapabilityProbe, isAccessDenied } from './capabilities.ts';

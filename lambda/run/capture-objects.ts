@@ -2,7 +2,7 @@
 
 import { formatHour, HOUR_MS, hourPathOf } from '../capture/capture-path.ts';
 import { PermanentError } from '../common/errors.ts';
-import type { ObjectFacts, Storage } from '../common/storage.ts';
+import { type ObjectFacts, type Storage, unquote } from '../common/storage.ts';
 import type { BackfillInput, ObjectInput, RunOptions } from '../contract.ts';
 
 /** Where captures may come from: what the stack has permission for, and whose endpoint its traces are tagged with. */
@@ -24,7 +24,16 @@ function assertInScope(scope: CaptureScope, bucket: string, key: string, what: s
 
 /** @throws PermanentError `NotACaptureFile`, `OutsideCaptureScope`, `CaptureMissing`. */
 export async function objectOf(storage: Storage, scope: CaptureScope, input: ObjectInput): Promise<ObjectFacts> {
-  return capturedObject(storage, scope, input.detail.bucket.name, input.detail.object.key);
+  const { bucket, object } = input.detail;
+  const { 'version-id': version } = object;
+  return capturedObject(storage, scope, bucket.name, object.key, version === 'null' ? undefined : version);
+}
+
+/** Says of a file whose bucket keeps no versions that it is no longer the one whose event started the run. */
+export function overwrittenSince({ detail: { object } }: ObjectInput, found: ObjectFacts): string | undefined {
+  if (object.etag === undefined || unquote(object.etag) === found.etag) return undefined;
+  const where = `s3://${found.bucket}/${found.key}`;
+  return `${where} was overwritten after its event (etag ${unquote(object.etag)}, now ${found.etag}): what only the earlier content held is gone, unless a run had read it before; in a versioned bucket each event's own version is read`;
 }
 
 /** @throws PermanentError `NotACaptureFile`, `OutsideCaptureScope`, `CaptureMissing`. */
@@ -33,6 +42,7 @@ export async function capturedObject(
   scope: CaptureScope,
   bucket: string,
   key: string,
+  version?: string,
 ): Promise<ObjectFacts> {
   if (!key.endsWith(CAPTURE_SUFFIX)) {
     throw new PermanentError('NotACaptureFile', 'The key is not that of a capture file', {
@@ -41,10 +51,10 @@ export async function capturedObject(
     });
   }
   assertInScope(scope, bucket, key, 'file');
-  const facts = await storage.head(bucket, key);
+  const facts = await storage.head(bucket, key, version);
   if (facts === undefined) {
     throw new PermanentError('CaptureMissing', 'The capture file does not exist', {
-      where: `s3://${bucket}/${key}`,
+      where: `s3://${bucket}/${key}${version === undefined ? '' : `, version ${version}`}`,
       expected: 'the raw key of an existing object (not URL-encoded)',
     });
   }
@@ -57,9 +67,12 @@ export async function capturedObject(
  */
 const HOUR_MARGIN_MS = HOUR_MS;
 
+/** Characters of `yyyy/mm/dd`. */
+const DAY_LENGTH = 10;
+
 /**
  * Capture files of a backfill in S3's order, those of hours outside the window skipped without listing them:
- * the listing jumps to the window's first hour, and over what lies behind its last.
+ * the listing jumps to the window's first hour, and over each day behind its last.
  *
  * @param after last key of the part before, exclusive.
  */
@@ -91,8 +104,13 @@ export async function* backfillObjects(
       continue;
     }
     if (hour !== undefined && untilMs !== undefined && hour.startMs >= untilMs) {
-      // ":" is the character after "9": behind all years of this base, before anything that is no year.
-      jump = `${hour.base}:`;
+      // The rest of this day's folder: files that lie in no hour are read whatever the window.
+      const day = `${hour.base}${formatHour(hour.startMs).slice(0, DAY_LENGTH)}`;
+      for await (const loose of storage.listFolder(input.bucket, `${day}/`)) {
+        if (loose.key > object.key && loose.key.endsWith(CAPTURE_SUFFIX)) yield loose;
+      }
+      // "0" is the character after "/".
+      jump = `${day}0`;
       continue;
     }
     if (object.key.endsWith(CAPTURE_SUFFIX)) yield object;

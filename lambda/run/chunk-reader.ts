@@ -6,6 +6,7 @@ import type { LambdaEnvironment } from '../common/environment.ts';
 import type { Storage } from '../common/storage.ts';
 import type { ManifestLine, RunOptions } from '../contract.ts';
 import { traceIdOf } from '../trace/ids.ts';
+import { openChunk } from './kept-lines.ts';
 
 export interface CaptureLine {
   kind: 'capture';
@@ -44,7 +45,7 @@ export async function* readChunk(
 ): AsyncGenerator<ChunkLine> {
   const options = decodeOptions(environment);
   const seen = new Set<string>();
-  const stream = await storage.read(chunk, { start: chunk.start, end: chunk.end });
+  const stream = await openChunk(storage, chunk, environment.WORK_BUCKET);
   for await (const line of readLines(stream, chunk, { maxLineBytes: environment.MAX_LINE_BYTES })) {
     if (line.kind === 'tooLong') {
       const reason = {

@@ -1,10 +1,10 @@
 /**
  * Tells two executions of the same object at the same time apart. EventBridge delivers at least once; the second
- * execution ends as a duplicate of the first while that one runs.
+ * execution ends as a duplicate of the first while that one runs, if both are asked for the same.
  */
 import { createHash } from 'node:crypto';
 import { type ObjectFacts, parseStored, type Storage } from '../common/storage.ts';
-import { workKeys } from '../contract.ts';
+import { type RunOptions, workKeys } from '../contract.ts';
 
 export interface RunIdentity {
   name: string;
@@ -18,7 +18,7 @@ export type IsRunning = (executionArn: string) => Promise<boolean>;
 const CLAIM_ROUNDS = 5;
 
 /**
- * Claims (bucket, key, version, etag) for this run.
+ * Claims (bucket, key, version, etag, what is asked) for this run.
  *
  * @returns the identity of the run that holds it, when that one is still running; `undefined` when this run has it.
  */
@@ -27,9 +27,13 @@ export async function claimObject(
   workBucket: string,
   object: ObjectFacts,
   run: RunIdentity,
+  options: RunOptions,
   isRunning: IsRunning,
 ): Promise<RunIdentity | undefined> {
-  const identity = [object.bucket, object.key, object.versionId ?? '', object.etag].join('\n');
+  const { evaluate, reevaluate, sampleRate, budgetUsd, judge } = options;
+  // How is judged makes no difference where nothing is.
+  const asked = evaluate ? JSON.stringify([reevaluate, sampleRate, budgetUsd ?? null, judge]) : 'traces only';
+  const identity = [object.bucket, object.key, object.versionId ?? '', object.etag, asked].join('\n');
   const key = workKeys.claim(createHash('sha256').update(identity).digest('hex'));
   const claim = { name: run.name, arn: run.arn, object: `s3://${object.bucket}/${object.key}`, etag: object.etag };
   let holder: RunIdentity | undefined;

@@ -44,11 +44,15 @@ export function parseInvocation(event: unknown): Invocation {
   if ('Records' in shape) {
     const notification = notificationSchema.safeParse(event);
     if (!notification.success) throw invalid(event, z.prettifyError(notification.error));
-    const files = notification.data.Records.map(({ s3 }) => ({
-      bucket: s3.bucket.name,
-      key: decodeNotifiedKey(s3.object.key),
-    }));
-    return { kind: 'files', files };
+    try {
+      const files = notification.data.Records.map(({ s3 }) => ({
+        bucket: s3.bucket.name,
+        key: decodeNotifiedKey(s3.object.key),
+      }));
+      return { kind: 'files', files };
+    } catch {
+      throw invalid(event, 'a key is not URL-encoded as S3 does it: a "%" stands for no character');
+    }
   }
   const file = fileSchema.safeParse(event);
   if (file.success) return { kind: 'files', files: [file.data] };
@@ -96,6 +100,7 @@ export async function forEachChunkOf(
         ordinal += 1;
       }
       if (unit.outOfTime) throw outOfTime(file);
+      if (unit.failed) throw new PermanentError(unit.failed.error.name, unit.failed.error.message);
     }
   }
 }

@@ -205,6 +205,7 @@ class LogChunk {
       quarantinedAt: new Date().toISOString(),
       experimentId: this.#request.chunk.experimentId,
       objectTimeMs,
+      options: this.#request.options,
     });
   }
 

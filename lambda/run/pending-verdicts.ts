@@ -32,7 +32,7 @@ export function pendingVerdicts(
   capture: Capture,
   stored: StoredTrace | undefined,
   scorers: readonly Scorer[],
-  options: Pick<RunOptions, 'reevaluate' | 'sampleRate'>,
+  options: Pick<RunOptions, 'reevaluate' | 'sampleRate' | 'continues'>,
   run: string,
   always: boolean,
 ): PendingVerdicts {
@@ -44,6 +44,7 @@ export function pendingVerdicts(
   // A rule is for captures that matter: it overrides the scorer's own sample as well as the run's.
   const isSampled = ({ name, sampleRate = 1 }: JudgeScorer): boolean =>
     always || (inSample(traceId, options.sampleRate) && inSample(traceId, sampleRate, name));
+  const sameWork = new Set<string | undefined>([run, ...(options.continues ?? [])]);
   for (const scorer of scorers) {
     if (stored === undefined) {
       settle('notJudgeable', 'traceMissing');
@@ -55,7 +56,7 @@ export function pendingVerdicts(
       continue;
     }
     if (previous !== undefined) {
-      if (!options.reevaluate || previous.metadata[RUN_METADATA] === run) {
+      if (!options.reevaluate || sameWork.has(previous.metadata[RUN_METADATA])) {
         settle('alreadyThere');
         continue;
       }

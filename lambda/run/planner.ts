@@ -4,11 +4,12 @@
  * A part is what one Lambda can plan in its time; the state machine runs a part's chunks, then plans the next one.
  */
 import type { LambdaEnvironment } from '../common/environment.ts';
-import { PermanentError } from '../common/errors.ts';
+import { PermanentError, toNamedError } from '../common/errors.ts';
 import type { Storage } from '../common/storage.ts';
 import {
   type BackfillInput,
   type CostEstimate,
+  type FailedFile,
   type PlanReceipt,
   type PlanRequest,
   type PlanResult,
@@ -17,13 +18,14 @@ import {
 } from '../contract.ts';
 import { assertModelLives, type ModelCheck } from '../judge/model-check.ts';
 import type { TraceStore } from '../mlflow/types.ts';
-import { backfillObjects, objectOf } from './capture-objects.ts';
+import { backfillObjects, objectOf, overwrittenSince } from './capture-objects.ts';
 import { claimObject, type IsRunning } from './claim.ts';
 import { type CostEstimator, estimateRange } from './dry-run.ts';
 import { type ParsedInput, parseInput, runOptions } from './input.ts';
 import { ManifestWriter } from './manifest-writer.ts';
-import { optionsOfRun, retryChunks } from './retry-source.ts';
-import { type PlannedUnit, single, unitsOfChunks, unitsOfObjects } from './units.ts';
+import { failedFiles, optionsOfRun, retryChunks } from './retry-source.ts';
+import { addEstimates } from './summary.ts';
+import { type PlannedUnit, single, unitsOfObjects, unitsOfRetry } from './units.ts';
 
 export interface PlannerDependencies {
   storage: Storage;
@@ -49,28 +51,75 @@ const FINISH_RESERVE_MS = 30_000;
 /** A part is ended here at the latest: with some 300 bytes a line its manifest stays under 10 MB. */
 const MAX_PART_CHUNKS = 30_000;
 
+/** So many files that fail in one part are no fault of theirs. */
+const MAX_FAILED_FILES = 1_000;
+
+/** What an earlier execution of the same name has left is older than this; clocks differ by less. */
+const NAME_MARGIN_MS = 3_600_000;
+
 /** @throws PermanentError by name for input that cannot be planned; RetryableError when S3 or MLflow are away. */
 export async function planCaptures(request: PlanRequest, deps: PlannerDependencies): Promise<PlanResult> {
   const parsed = parseInput(request.input);
-  const options = await optionsFor(parsed, deps);
+  const warnings: string[] = [];
+  const options = await optionsFor(parsed, deps, warnings);
+  if (request.part === 0) await assertNameUnused(request, deps);
   if (options.evaluate && !options.dryRun) deps.assertJudgeAffordable(options);
   const check = options.evaluate && request.part === 0 ? await deps.checkJudgeModel() : undefined;
   // A dry run asks no judge: it says what a run would meet.
   if (!options.dryRun) assertModelLives(check);
-  const plan = new Part(request, deps, options, check === undefined ? [] : [check.message]);
+  if (check !== undefined) warnings.push(check.message);
+  const plan = new Part(request, deps, options, { warnings, judgeModelEnding: check !== undefined });
   return options.dryRun ? plan.estimate(parsed) : plan.write(parsed);
 }
 
 /** A retry is the earlier run again: its options hold where the retry's input is silent. */
-async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies): Promise<RunOptions> {
+async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnings: string[]): Promise<RunOptions> {
   const options = runOptions(parsed.input, { sampleRate: deps.environment.EVALUATION_SAMPLE_RATE });
   if (parsed.kind !== 'retry') return options;
-  const original = await optionsOfRun(deps.storage, deps.environment.WORK_BUCKET, parsed.input.retry.run);
+  const { retry } = parsed.input;
+  const { budgetUsd, ...original } = await optionsOfRun(deps.storage, deps.environment.WORK_BUCKET, retry);
   const said = Object.fromEntries(
     Object.entries(parsed.input).filter(([name, value]) => name !== 'retry' && value !== undefined),
   ) as Partial<RunOptions>;
-  // A run is made again for what it left undone, not judged anew, unless the retry asks for it.
-  return { ...original, reevaluate: false, dryRun: false, ...said };
+  // What the earlier run's own budget held back, the same budget would hold back again.
+  const isNewBudget = retry.what === 'held' && budgetUsd !== undefined;
+  if (isNewBudget && said.budgetUsd === undefined) {
+    warnings.push(
+      `The budget of ${retry.run}, ${budgetUsd} dollars, is not taken over: the daily budget holds, and "budgetUsd" where the retry has one`,
+    );
+  }
+  return {
+    ...original,
+    dryRun: false,
+    ...(isNewBudget || budgetUsd === undefined ? {} : { budgetUsd }),
+    ...(original.reevaluate ? { continues: [...(original.continues ?? []), retry.run] } : {}),
+    ...said,
+  };
+}
+
+/** Names may be used again after 90 days, while lines that the earlier execution put into quarantine still lie there. */
+async function assertNameUnused({ run }: PlanRequest, { storage, environment }: PlannerDependencies): Promise<void> {
+  const bucket = environment.WORK_BUCKET;
+  for (const prefix of [workKeys.runPrefix(run.name), workKeys.quarantinePrefix(run.name)]) {
+    for await (const { key, lastModifiedMs } of storage.list(bucket, prefix)) {
+      if (lastModifiedMs >= Date.parse(run.startTime) - NAME_MARGIN_MS) continue;
+      throw new PermanentError(
+        'RunNameTaken',
+        'The work bucket still holds what an earlier execution of that name left',
+        {
+          got: run.name,
+          expected: 'an execution name that no quarantined lines belong to',
+          where: `s3://${bucket}/${key}`,
+        },
+      );
+    }
+  }
+}
+
+/** What a person must know of the run. */
+interface Known {
+  warnings: string[];
+  judgeModelEnding: boolean;
 }
 
 /** One part of one run while it is planned. */
@@ -78,14 +127,15 @@ class Part {
   readonly #request: PlanRequest;
   readonly #deps: PlannerDependencies;
   readonly #options: RunOptions;
-  readonly #warnings: readonly string[];
+  readonly #known: Known;
+  readonly #failed: FailedFile[] = [];
   readonly #totals = { objects: 0, chunks: 0, lines: 0, bytes: 0 };
 
-  constructor(request: PlanRequest, deps: PlannerDependencies, options: RunOptions, warnings: readonly string[]) {
+  constructor(request: PlanRequest, deps: PlannerDependencies, options: RunOptions, known: Known) {
     this.#request = request;
     this.#deps = deps;
     this.#options = options;
-    this.#warnings = warnings;
+    this.#known = known;
   }
 
   /** Writes the manifest of this part. */
@@ -114,17 +164,35 @@ class Part {
 
   /** Counts, and estimates the judge's bill; writes nothing but the plan's receipt. */
   async estimate(parsed: ParsedInput): Promise<PlanResult> {
-    const { storage, environment, createEstimator } = this.#deps;
+    const { storage, environment, createEstimator, estimateSizes } = this.#deps;
     const estimator = createEstimator(this.#options);
+    // A long file's chunks that there is no time to decode.
+    const rest = { captures: 0, bytes: 0 };
     const units = await this.#units(parsed, false);
     if ('duplicateOf' in units) return this.#finish('duplicate', null, units);
     const cursor = await this.#consume(units.units, async (unit) => {
       for (const chunk of unit.chunks) {
-        if (this.#options.evaluate) await estimateRange(storage, chunk, environment, this.#options, estimator);
         this.#count(chunk);
+        if (!this.#options.evaluate) continue;
+        if (this.#deps.remainingMs() < FINISH_RESERVE_MS) {
+          rest.captures += chunk.lines;
+          rest.bytes += chunk.end - chunk.start + 1;
+          continue;
+        }
+        try {
+          await estimateRange(storage, chunk, environment, this.#options, estimator);
+        } catch (error) {
+          if (!(error instanceof PermanentError)) throw error;
+          this.#fail({ ...chunk, error: toNamedError(error) });
+          return;
+        }
       }
     });
-    return this.#finish('dryRun', cursor, { estimate: estimator.result() });
+    const decoded = estimator.result();
+    if (rest.captures === 0) return this.#finish('dryRun', cursor, { estimate: decoded });
+    const estimate = addEstimates(estimateSizes(this.#options, rest), decoded);
+    estimate.basis = `${decoded.basis}; for want of time ${rest.captures} lines by their size alone`;
+    return this.#finish('dryRun', cursor, { estimate });
   }
 
   #count(chunk: PlannedUnit['chunks'][number]): void {
@@ -148,7 +216,11 @@ class Part {
     };
     if (parsed.kind === 'object') {
       const object = await objectOf(storage, scope, parsed.input);
-      const holder = claim ? await claimObject(storage, environment.WORK_BUCKET, object, run, isRunning) : undefined;
+      const overwritten = overwrittenSince(parsed.input, object);
+      if (overwritten !== undefined) this.#known.warnings.push(overwritten);
+      const holder = claim
+        ? await claimObject(storage, environment.WORK_BUCKET, object, run, this.#options, isRunning)
+        : undefined;
       if (holder !== undefined) return { duplicateOf: holder.name };
       return { units: unitsOfObjects(storage, single(object), limits) };
     }
@@ -157,8 +229,10 @@ class Part {
       const objects = backfillObjects(storage, scope, input, this.#options.window, cursor);
       return { units: unitsOfObjects(storage, objects, limits) };
     }
+    const { retry } = parsed.input;
     const chunks = retryChunks(storage, environment.WORK_BUCKET, parsed.input, this.#options);
-    return { units: unitsOfChunks(chunks, Number(cursor ?? 0)) };
+    const files = retry.what === 'failed' ? failedFiles(storage, environment.WORK_BUCKET, retry.run) : none();
+    return { units: unitsOfRetry(storage, chunks, files, Number(cursor ?? 0), limits) };
   }
 
   /** @returns the cursor of the next part, `null` when the input is exhausted. */
@@ -170,18 +244,27 @@ class Part {
     for await (const unit of units) {
       // Whether more follows is only known when it is there: a full part ends before the unit that did not fit.
       if (cursor !== null && this.#isFull()) return cursor;
-      if (unit.outOfTime) {
-        if (cursor !== null) return cursor;
-        throw new PermanentError('CaptureFileTooLarge', 'One capture file takes longer to plan than a Lambda has', {
-          got: unit.cursor,
-          expected: 'a file of some tens of GB at most',
-        });
-      }
-      await take(unit);
+      // The next part has all of a Lambda's time for it; where it was this part's first, it had that.
+      if (unit.outOfTime && cursor !== null) return cursor;
+      if (unit.failed !== undefined) this.#fail(unit.failed);
+      else await take(unit);
       this.#totals.objects += 1;
       cursor = unit.cursor;
     }
     return null;
+  }
+
+  /** Names the file, and goes on. */
+  #fail({ bucket, key, versionId, etag, error }: FailedFile): void {
+    if (this.#failed.length === MAX_FAILED_FILES) throw new PermanentError(error.name, error.message);
+    this.#failed.push({ bucket, key, ...(versionId === undefined ? {} : { versionId }), etag, error });
+  }
+
+  /** What a person may have meant otherwise: an input that stands for nothing. */
+  #nothingFound(outcome: PlanResult['outcome'], cursor: string | null): string[] {
+    const { part, input } = this.#request;
+    if (part > 0 || cursor !== null || outcome === 'duplicate' || this.#totals.objects > 0) return [];
+    return [`The input matches no capture file and nothing to retry: ${JSON.stringify(input)}`];
   }
 
   #isFull(): boolean {
@@ -195,6 +278,7 @@ class Part {
   ): Promise<PlanResult> {
     const { run, part, nextChunk, input } = this.#request;
     const bucket = this.#deps.environment.WORK_BUCKET;
+    const warnings = [...this.#known.warnings, ...this.#nothingFound(outcome, cursor)];
     const receipt: PlanReceipt = {
       part,
       outcome,
@@ -203,7 +287,9 @@ class Part {
       more: cursor !== null,
       options: this.#options,
       input,
-      ...(this.#warnings.length === 0 ? {} : { warnings: [...this.#warnings] }),
+      ...(warnings.length === 0 ? {} : { warnings }),
+      ...(this.#known.judgeModelEnding ? { judgeModelEnding: true as const } : {}),
+      ...(this.#failed.length === 0 ? {} : { failedFiles: this.#failed }),
       ...more,
     };
     await this.#deps.storage.putJson(bucket, workKeys.plan(run.name, part), receipt);
@@ -219,3 +305,5 @@ class Part {
     };
   }
 }
+
+async function* none(): AsyncGenerator<never> {}

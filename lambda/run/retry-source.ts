@@ -2,6 +2,7 @@
 import { PermanentError } from '../common/errors.ts';
 import type { Storage } from '../common/storage.ts';
 import {
+  type FailedFile,
   type ManifestLine,
   type PlanReceipt,
   type QuarantineEntry,
@@ -11,17 +12,28 @@ import {
   workKeys,
 } from '../contract.ts';
 import { CHUNK_BOUNDS } from './chunk-bounds.ts';
+import { entriesOf } from './kept-lines.ts';
 import { type ChunkState, chunkStates, readManifest, readPlanReceipts } from './receipts.ts';
 
 /** A manifest line that has no number in the new run yet. */
 export type UnnumberedChunk = Omit<ManifestLine, 'chunk'>;
 
 /**
- * The options of the earlier run, which a retry keeps unless it says otherwise (its window above all).
+ * The options of the earlier run, which a retry keeps unless it says otherwise (its window above all). Quarantined lines
+ * carry them: they outlive the run's plan, and those of a direct invocation never had one.
  *
  * @throws PermanentError `RunUnknown` when the work bucket holds nothing of that run.
  */
-export async function optionsOfRun(storage: Storage, workBucket: string, run: string): Promise<RunOptions> {
+export async function optionsOfRun(
+  storage: Storage,
+  workBucket: string,
+  { run, what }: RetryInput['retry'],
+): Promise<RunOptions> {
+  if (what === 'quarantined') {
+    for await (const { entry } of quarantineOf(storage, workBucket, run)) {
+      if (entry.options !== undefined) return entry.options;
+    }
+  }
   let last: PlanReceipt | undefined;
   for await (const receipt of readPlanReceipts(storage, workBucket, run)) last = receipt;
   if (last === undefined) {
@@ -59,33 +71,46 @@ export async function* retryChunks(
   }
 }
 
+/** Capture files that the earlier run could not plan. */
+export async function* failedFiles(storage: Storage, workBucket: string, run: string): AsyncGenerator<FailedFile> {
+  for await (const plan of readPlanReceipts(storage, workBucket, run)) yield* plan.failedFiles ?? [];
+}
+
+async function* quarantineOf(
+  storage: Storage,
+  workBucket: string,
+  run: string,
+): AsyncGenerator<{ key: string; entry: QuarantineEntry }> {
+  for await (const { key } of storage.list(workBucket, workKeys.quarantinePrefix(run))) {
+    const stored = await storage.getText(workBucket, key);
+    for (const entry of entriesOf(stored?.text ?? '', `s3://${workBucket}/${key}`)) yield { key, entry };
+  }
+}
+
 /** Quarantined lines as ranges; neighbours in a file are one range, so that 10,000 bad lines are not 10,000 chunks. */
 async function* quarantinedChunks(storage: Storage, workBucket: string, run: string): AsyncGenerator<UnnumberedChunk> {
   let open: UnnumberedChunk | undefined;
-  for await (const object of storage.list(workBucket, workKeys.quarantinePrefix(run))) {
-    const stored = await storage.getText(workBucket, object.key);
-    for (const text of stored?.text.split('\n') ?? []) {
-      if (text === '') continue;
-      const entry = JSON.parse(text) as QuarantineEntry;
-      if (open !== undefined && continues(open, entry)) {
-        open.end = entry.end;
-        open.lines += 1;
-        continue;
-      }
-      if (open !== undefined) yield open;
-      open = {
-        bucket: entry.bucket,
-        key: entry.key,
-        ...(entry.versionId === undefined ? {} : { versionId: entry.versionId }),
-        etag: entry.etag,
-        start: entry.start,
-        end: entry.end,
-        firstLine: entry.line,
-        lines: 1,
-        experimentId: entry.experimentId,
-        objectTimeMs: entry.objectTimeMs,
-      };
+  for await (const { key, entry } of quarantineOf(storage, workBucket, run)) {
+    const kept = entry.base64 === undefined ? {} : { keptIn: key };
+    if (open !== undefined && open.keptIn === kept.keptIn && continues(open, entry)) {
+      open.end = entry.end;
+      open.lines += 1;
+      continue;
     }
+    if (open !== undefined) yield open;
+    open = {
+      bucket: entry.bucket,
+      key: entry.key,
+      ...(entry.versionId === undefined ? {} : { versionId: entry.versionId }),
+      etag: entry.etag,
+      start: entry.start,
+      end: entry.end,
+      firstLine: entry.line,
+      lines: 1,
+      experimentId: entry.experimentId,
+      objectTimeMs: entry.objectTimeMs,
+      ...kept,
+    };
   }
   if (open !== undefined) yield open;
 }

@@ -4,11 +4,13 @@ import {
   type BatchReport,
   type CostEstimate,
   type EvaluateReceipt,
+  type FailedFile,
   type JudgeSpend,
   type LogCounts,
   type ManifestLine,
   type NamedError,
   type PlanReceipt,
+  type RetryInput,
   VERDICT_TERMS,
   type VerdictCounts,
   workKeys,
@@ -71,14 +73,18 @@ export interface RunSummary {
   batch?: BatchReport;
   /** What a person must know though the run went on, e.g. that the judge's model ends soon. */
   warnings?: string[];
+  /** One of the warnings is that of the judge's model. */
+  judgeModelEnding?: true;
   /** The first of the chunks that failed; all of them are in the receipts. */
   failedChunks: FailedChunk[];
+  /** The first of the capture files that could not be planned, and how many there are. */
+  failedFiles?: { count: number; first: FailedFile[] };
   /** What stopped planning or the Map itself. */
   error?: NamedError;
   /** Planning stopped before its last part: what was to follow is in no chunk, and no retry knows of it. */
   partlyPlanned?: true;
-  /** Whether the two equations hold without a remainder. */
-  equations: { lines: boolean; verdicts: boolean };
+  /** Whether the two equations hold without a remainder; `null` where nothing was to be counted (a dry run, a duplicate). */
+  equations: { lines: boolean | null; verdicts: boolean | null };
 }
 
 /** Failed chunks named in the summary; a person reads a few, the receipts hold all. */
@@ -159,6 +165,12 @@ export class SummaryBuilder {
     if (plan.outcome === 'duplicate' || plan.outcome === 'dryRun') summary.status = plan.outcome;
     if (plan.duplicateOf !== undefined) summary.duplicateOf = plan.duplicateOf;
     if (plan.warnings !== undefined) summary.warnings = [...(summary.warnings ?? []), ...plan.warnings];
+    if (plan.judgeModelEnding) summary.judgeModelEnding = true;
+    if (plan.failedFiles !== undefined) {
+      const { count = 0, first = [] } = summary.failedFiles ?? {};
+      const all = [...first, ...plan.failedFiles].slice(0, MAX_FAILED_CHUNKS);
+      summary.failedFiles = { count: count + plan.failedFiles.length, first: all };
+    }
     if (plan.estimate !== undefined) summary.estimate = addEstimates(summary.estimate, plan.estimate);
   }
 
@@ -251,18 +263,26 @@ export class SummaryBuilder {
       const isWhole = summary.equations.lines && summary.equations.verdicts && this.#planComplete;
       if (!isWhole || lines.lost > 0 || verdicts.lost > 0) summary.status = 'failed';
     } else {
-      summary.equations = { lines: true, verdicts: true };
+      summary.equations = { lines: null, verdicts: null };
     }
+    if (summary.failedFiles !== undefined || isStillHeld(summary)) summary.status = 'failed';
     if (summary.error !== undefined) summary.status = 'failed';
     return summary;
   }
+}
+
+/** A retry of what the budget held back that has judged nothing has not done what it was started for. */
+function isStillHeld({ input, verdicts }: RunSummary): boolean {
+  const what = (input as Partial<RetryInput> | null)?.retry?.what;
+  return what === 'held' && verdicts.heldByBudget > 0 && verdicts.newVerdicts === 0;
 }
 
 function addCounts(total: Record<string, number>, more: Record<string, number>): void {
   for (const [name, count] of Object.entries(more)) total[name] = (total[name] ?? 0) + count;
 }
 
-function addEstimates(total: CostEstimate | undefined, more: CostEstimate): CostEstimate {
+/** Adds up parts of an estimate; how the figures were come by is the last one's. */
+export function addEstimates(total: CostEstimate | undefined, more: CostEstimate): CostEstimate {
   if (total === undefined) return more;
   return {
     ...more,
@@ -277,7 +297,12 @@ function addEstimates(total: CostEstimate | undefined, more: CostEstimate): Cost
 
 /** The run's failure in words for the execution's cause: what is missing, and what to start next. */
 export function describeFailure(summary: RunSummary): { error: string; cause: string } {
-  const { lines, verdicts, chunks, failedChunks, run } = summary;
+  const { lines, verdicts, chunks, failedChunks, failedFiles, run } = summary;
+  const isWhole = chunks.failed === 0 && !summary.partlyPlanned && lines.lost + verdicts.lost === 0;
+  if (summary.error === undefined && failedFiles === undefined && isWhole && isStillHeld(summary)) {
+    const cause = `The budget held back all ${verdicts.heldByBudget} verdicts again: raise EVALUATION_BUDGET_USD or the retry's "budgetUsd", or wait for the next day (UTC); then start {"retry":{"run":"${run}","what":"held"}}`;
+    return { error: 'VerdictsStillHeld', cause };
+  }
   if (summary.error !== undefined && chunks.planned === 0) {
     return { error: summary.error.name, cause: summary.error.message };
   }
@@ -285,6 +310,8 @@ export function describeFailure(summary: RunSummary): { error: string; cause: st
     ...(summary.error === undefined ? [] : [`${summary.error.name}: ${summary.error.message}`]),
     `${lines.lost} of ${lines.planned} lines and ${verdicts.lost} of ${verdicts.expected} verdicts are missing`,
     `${chunks.failed} of ${chunks.planned} chunks failed`,
+    ...(failedFiles === undefined ? [] : [`${failedFiles.count} capture files could not be planned`]),
+    ...(failedFiles?.first ?? []).slice(0, 3).map(({ key, error }) => `${key}: ${error.name}: ${error.message}`),
     ...failedChunks
       .slice(0, 3)
       .map(({ chunk, step, error }) => `chunk ${chunk} (${step}): ${error.name}: ${error.message}`),
@@ -292,5 +319,6 @@ export function describeFailure(summary: RunSummary): { error: string; cause: st
       ? 'Planning stopped before its end, so that a retry would leave out what follows: start the same input again'
       : `retry with {"retry":{"run":"${run}","what":"failed"}}`,
   ];
-  return { error: summary.error?.name ?? 'RunIncomplete', cause: facts.join('. ') };
+  const one = isWhole ? failedFiles?.first[0]?.error.name : undefined;
+  return { error: summary.error?.name ?? one ?? 'RunIncomplete', cause: facts.join('. ') };
 }

@@ -1,6 +1,8 @@
 /** The steps of planning: a unit is planned whole or not at all, and names where to go on after it. */
 import { scanChunks } from '../capture/lines.ts';
+import { PermanentError, toNamedError } from '../common/errors.ts';
 import type { ObjectFacts, Storage } from '../common/storage.ts';
+import type { FailedFile } from '../contract.ts';
 import { CHUNK_BOUNDS } from './chunk-bounds.ts';
 import type { UnnumberedChunk } from './retry-source.ts';
 
@@ -10,6 +12,8 @@ export interface PlannedUnit {
   chunks: UnnumberedChunk[];
   /** There was no time to read the unit to its end; `chunks` is empty. */
   outOfTime: boolean;
+  /** The file could not be read; `chunks` is empty. What is wrong with one file is no fault of the others. */
+  failed?: FailedFile;
 }
 
 export interface UnitLimits {
@@ -70,19 +74,56 @@ async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLim
     }
     return unit;
   } catch (error) {
-    if (timeout.aborted) return { cursor: object.key, chunks: [], outOfTime: true };
-    throw error;
+    if (timeout.aborted) {
+      const tooLarge = new PermanentError(
+        'CaptureFileTooLarge',
+        'One capture file takes longer to plan than a Lambda has',
+        {
+          got: `${object.size} bytes`,
+          expected: 'a file of some tens of GB at most',
+          where: `s3://${object.bucket}/${object.key}`,
+        },
+      );
+      return { ...failedUnit(object, tooLarge), outOfTime: true };
+    }
+    return failedUnit(object, error);
   }
 }
 
-/** One unit per chunk; the cursor counts the chunks already planned. */
-export async function* unitsOfChunks(
+/** @throws what is no fault of the file */
+function failedUnit({ bucket, key, versionId, etag }: Omit<FailedFile, 'error'>, error: unknown): PlannedUnit {
+  if (!(error instanceof PermanentError)) throw error;
+  const version = versionId === undefined ? {} : { versionId };
+  const failed = { bucket, key, ...version, etag, error: toNamedError(error) };
+  return { cursor: key, chunks: [], outOfTime: false, failed };
+}
+
+/** One unit per chunk, then one per file, as it is now; the cursor counts those already planned. */
+export async function* unitsOfRetry(
+  storage: Storage,
   chunks: AsyncIterable<UnnumberedChunk>,
+  files: AsyncIterable<FailedFile>,
   done: number,
+  limits: UnitLimits,
 ): AsyncGenerator<PlannedUnit> {
   let seen = 0;
   for await (const chunk of chunks) {
     seen += 1;
     if (seen > done) yield { cursor: String(seen), chunks: [chunk], outOfTime: false };
+  }
+  for await (const file of files) {
+    seen += 1;
+    if (seen > done) yield { ...(await scanAgain(storage, file, limits)), cursor: String(seen) };
+  }
+}
+
+async function scanAgain(storage: Storage, file: FailedFile, limits: UnitLimits): Promise<PlannedUnit> {
+  try {
+    const object = await storage.head(file.bucket, file.key, file.versionId);
+    if (object !== undefined) return await scanObject(storage, object, limits);
+    const where = `s3://${file.bucket}/${file.key}`;
+    throw new PermanentError('CaptureMissing', 'The capture file does not exist any more', { where });
+  } catch (error) {
+    return failedUnit(file, error);
   }
 }

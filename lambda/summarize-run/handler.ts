@@ -25,7 +25,7 @@ export const handler = logged<SummarizeRequest, SummarizeResult>(async ({ run, e
   return { ok, error: name, cause: withinCause(cause), summary: { bucket, key } };
 });
 
-function publish({ status, lines, verdicts, spend, warnings }: RunSummary): void {
+function publish({ status, lines, verdicts, spend, judgeModelEnding }: RunSummary): void {
   const counts = {
     TracedLines: lines.traced,
     QuarantinedLines: lines.quarantined,
@@ -35,8 +35,7 @@ function publish({ status, lines, verdicts, spend, warnings }: RunSummary): void
     HeldVerdicts: verdicts.heldByBudget,
     LostVerdicts: verdicts.lost,
     RunsFailed: status === 'failed' ? 1 : 0,
-    // All that is warned of at present is the model's end.
-    JudgeModelEnding: warnings === undefined ? 0 : 1,
+    JudgeModelEnding: judgeModelEnding ? 1 : 0,
   } satisfies Record<Exclude<RunMetric, 'JudgeUsd'>, number>;
   for (const [name, value] of Object.entries(counts)) metrics.addMetric(name, MetricUnit.Count, value);
   if (spend.usd !== null) metrics.addMetric('JudgeUsd' satisfies RunMetric, MetricUnit.NoUnit, spend.usd);

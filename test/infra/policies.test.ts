@@ -43,7 +43,13 @@ it.each<[string, Line[]]>([
   ],
   [
     'LogTracesRole',
-    [logsTo('LogTracesLogs'), ...captures, [['s3:PutObject'], work('runs/*/receipts/*', 'quarantine/*/*')]],
+    [
+      logsTo('LogTracesLogs'),
+      ...captures,
+      [['s3:GetObject'], work('quarantine/*/*')],
+      [['s3:PutObject'], work('runs/*/receipts/*', 'quarantine/*/*')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+    ],
   ],
   [
     'EvaluateTracesRole',

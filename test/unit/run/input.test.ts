@@ -1,4 +1,5 @@
 import { parseInput, runOptions } from '../../../lambda/run/input.ts';
+import { parseInvocation } from '../../../lambda/run/invocation.ts';
 
 const object = { detail: { bucket: { name: 'captures' }, object: { key: 'my-endpoint/a.jsonl' } } };
 
@@ -60,4 +61,15 @@ describe('the input of an execution', () => {
       window: { fromMs: Date.UTC(2026, 10, 20, 9) },
     });
   });
+});
+
+test('a notification of S3 has its keys decoded; one that is not encoded is refused', () => {
+  const notification = (key: string) => ({ Records: [{ s3: { bucket: { name: 'b' }, object: { key } } }] });
+  expect(parseInvocation(notification('e/a+b%C3%BC.jsonl'))).toEqual({
+    kind: 'files',
+    files: [{ bucket: 'b', key: 'e/a bü.jsonl' }],
+  });
+  expect(() => parseInvocation(notification('e/100%.jsonl'))).toThrow(
+    expect.objectContaining({ name: 'InvalidInput' }),
+  );
 });

@@ -79,6 +79,18 @@ describe('what is there already', () => {
     expect(pending([scorer('safety')], { trace: done, options })).toMatchObject({ judge: [] });
   });
 
+  it('is not asked anew by the retry of a run that has done so', () => {
+    const options = { ...all, reevaluate: true, continues: ['that-run', 'its-retry'] };
+    for (const run of options.continues) {
+      const done = stored([{ ...verdict, metadata: { [RUN_METADATA]: run } }]);
+      expect(pending([scorer('safety')], { trace: done, options })).toMatchObject({
+        judge: [],
+        settled: { alreadyThere: 1 },
+      });
+    }
+    expect(pending([scorer('safety')], { trace: stored([verdict]), options }).judge).toHaveLength(1);
+  });
+
   it('stays as it is where a person has spoken', () => {
     const person = stored([verdict, { name: 'safety', sourceType: 'HUMAN', value: 'no' }]);
     const options = { ...all, reevaluate: true };

@@ -167,6 +167,23 @@ describe('the summary of a run', () => {
     expect(summary.lines.planned).toBe(0);
   });
 
+  test('a retry of what was held is no success when nothing was judged', () => {
+    const input = { retry: { run: 'run-0', what: 'held' } };
+    const again = (counts: object) =>
+      summarize(
+        [plan({ input })],
+        [log(), evaluate({ counts: { ...emptyVerdictCounts(), ...counts }, failedRecorded: 0 })],
+      );
+    const held = again({ heldByBudget: 4, alreadyThere: 20 });
+    expect(held.status).toBe('failed');
+    expect(describeFailure(held)).toEqual({
+      error: 'VerdictsStillHeld',
+      cause: expect.stringContaining('{"retry":{"run":"run-1","what":"held"}}'),
+    });
+    expect(again({ heldByBudget: 3, newVerdicts: 1, alreadyThere: 20 }).status).toBe('succeeded');
+    expect(again({ alreadyThere: 24 }).status).toBe('succeeded');
+  });
+
   test('a duplicate names the run it duplicates', () => {
     const summary = summarize([plan({ outcome: 'duplicate', duplicateOf: 'run-0', chunks: 0, lines: 0 })], []);
     expect(summary).toMatchObject({ status: 'duplicate', duplicateOf: 'run-0' });
