@@ -225,7 +225,12 @@ function assertTaken(reply: Buffer): void {
   if (rejected === 0) return;
   const where = `POST ${OTLP_PATH}`;
   if (rejected !== undefined) {
-    throw new MlflowRefusedError('MLflow rejected spans', { got: `${rejected} spans rejected`, where, status: 200 });
+    throw new MlflowRefusedError('MLflow rejected spans', {
+      got: `${rejected} spans rejected`,
+      said: '',
+      where,
+      status: 200,
+    });
   }
   throw new PermanentError('MlflowBadReply', 'This is not a reply of MLflow', {
     got: `${reply.length} bytes`,
