@@ -81,10 +81,13 @@ export class ReplayExtras {
     return this.#mlflow?.traceIdOf;
   }
 
-  measured(measured: Measured, clock: RunClock): void {
-    if (measured.request.phase !== 'profiling') return;
-    this.#captured?.add(measured);
-    this.#spool?.add(measured, clock);
+  /** Reads what became of a request; what it returns keeps it. */
+  read(measured: Measured, clock: RunClock): () => void {
+    if (measured.request.phase !== 'profiling') return () => {};
+    const keep = [this.#captured?.read(measured), this.#spool?.read(measured, clock)];
+    return () => {
+      for (const one of keep) one?.();
+    };
   }
 
   /**
@@ -104,7 +107,11 @@ export class ReplayExtras {
     const failures: string[] = [];
     // What was stopped is not judged: the person waits for the end.
     const judging = result.wasCancelled ? undefined : this.#judging;
-    const comparison = await this.#captured?.finish(judging && stoppedBy(signal, judging));
+    const comparison = await this.#captured?.finish(judging && stoppedBy(signal, judging)).catch((error: unknown) => {
+      const { name, message } = toNamedError(error);
+      failures.push(`The replies could not be compared: ${name}: ${message}`);
+      return undefined;
+    });
     const stopped = signal.aborted && comparison?.judgeFailure !== undefined;
     if (comparison) {
       const { qualityLines } = await import('../../lambda/replay/report/quality-sections.ts');

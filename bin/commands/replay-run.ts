@@ -153,7 +153,7 @@ async function replay(
       traceIdOf: extras.traceIdOf,
       skipped,
       signal: stopping.signal,
-      onMeasured: (measured, clock) => extras.measured(measured, clock),
+      read: (measured, clock) => extras.read(measured, clock),
       onStarted: (progress, stats) => {
         stopping.say('Stopping: writing what was measured. Ctrl-C again to leave at once.');
         if (flags.quiet) return;

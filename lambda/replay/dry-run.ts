@@ -56,7 +56,7 @@ export async function dryRun(
   const perSecond = new SecondCounts();
   let skipped = 0;
   try {
-    for await (const batch of schedule(index, options, () => skipped)) {
+    for await (const batch of schedule(index, options, { skipped: () => skipped })) {
       reader.expect?.(batch.map(({ entry }) => entry));
       for (const { entry, dueMs, pass } of batch) {
         signal?.throwIfAborted();

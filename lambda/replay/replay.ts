@@ -1,11 +1,12 @@
 /** A whole replay from options to files of results, for one process. */
+import { toNamedError } from '../common/errors.ts';
 import type { RunClock } from './clock.ts';
 import type { ConnectionPool } from './http/pool.ts';
 import type { Measured } from './measure/measure.ts';
 import type { RunStats } from './measure/run-stats.ts';
 import { parseGoodput, parseSetting, type ReplayOptions } from './options.ts';
 import type { Overrides } from './request/literal.ts';
-import { ResultSet } from './results/result-set.ts';
+import { ResultSet, unreadOf } from './results/result-set.ts';
 import { type Progress, type ReplayOutcome, type ReplayPlan, runReplay } from './run.ts';
 import { type IndexOptions, indexCaptures } from './source/index-captures.ts';
 import type { SortedIndex } from './source/sorted-index.ts';
@@ -110,7 +111,8 @@ export interface ReplayRequest {
   /** Lines that were skipped while the index was made. */
   skipped: readonly SkippedLine[];
   onStarted?(progress: Progress, stats: RunStats): void;
-  onMeasured?(measured: Measured, clock: RunClock): void;
+  /** Reads what became of a request, beside the results; what it returns keeps it. It may throw, which keeps nothing. */
+  read?(measured: Measured, clock: RunClock): () => void;
   signal?: AbortSignal;
   /** Where the target has been reached before: see `ReplayPlan`. */
   pool?: ConnectionPool;
@@ -169,8 +171,9 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
         request.onStarted?.(progress, results.stats);
       },
       onMeasured: (measured, clock) => {
+        const keep = request.read?.(measured, clock);
         results.measured(measured, clock);
-        request.onMeasured?.(measured, clock);
+        keep?.();
       },
     },
     stopping,
@@ -182,8 +185,8 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
   // A replay without requests ends before the moment at which its first would have gone.
   const endMs = Math.max(startMs, outcome.clock.epochMs(performance.now()));
   const bottleneck = scheduled ? clientBottleneck(results.stats) : undefined;
-  const wasCancelled = outcome.stopped;
-  const incomplete = incompleteReason(outcome);
+  const wasCancelled = outcome.stopped && !unwritable.signal.aborted;
+  const incomplete = incompleteReason(outcome, results, unwritable.signal.reason);
   await results.finish(
     {
       scheduled,
@@ -193,6 +196,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
       isComplete: incomplete === undefined,
       incompleteReason: incomplete,
     },
+    outcome.sent,
     {
       target: target.description,
       options,
@@ -215,11 +219,22 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
   return { outcome, results, startMs, endMs, wasCancelled, bottleneck, incomplete };
 }
 
-function incompleteReason({ stopped, failure, unsent }: ReplayOutcome): string | undefined {
-  const left = `${unsent} requests unsent`;
-  if (failure !== undefined)
-    return `${failure instanceof Error ? `${failure.name}: ${failure.message}` : failure}; ${left}`;
-  return stopped ? `stopped with ${left}` : undefined;
+/** @param unwritten why lines could not be written any more, where that has stopped it */
+function incompleteReason(outcome: ReplayOutcome, results: ResultSet, unwritten: unknown): string | undefined {
+  const { stopped, unsent, unrecorded, failure = unwritten } = outcome;
+  const named = ({ name, message }: Error | ReturnType<typeof toNamedError>): string => `${name}: ${message}`;
+  const unread = unreadOf(results.skippedReasons);
+  const reasons = [
+    ...(failure === undefined
+      ? []
+      : [`${named(failure instanceof Error ? failure : toNamedError(failure))}; ${unsent} requests unsent`]),
+    ...(stopped && failure === undefined ? [`stopped with ${unsent} requests unsent`] : []),
+    ...(unread > 0 ? [`${unread} requests unsent because their captures could not be read any more`] : []),
+    ...(unrecorded
+      ? [`${unrecorded.requests} requests sent and not recorded: ${named(toNamedError(unrecorded.why))}`]
+      : []),
+  ];
+  return reasons.length > 0 ? reasons.join('; ') : undefined;
 }
 
 const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);

@@ -2,12 +2,11 @@
  * One replay, from the sorted captures to the last reply. It knows nothing of files of results, of terminals or of
  * Lambdas: what happened to each request is handed to `onMeasured`.
  */
-import { toNamedError } from '../common/errors.ts';
 import { RunClock } from './clock.ts';
 import { ConnectionPool, type Resolve } from './http/pool.ts';
-import { CANCELLED_TYPE, type Measured, measure, type Objectives } from './measure/measure.ts';
+import { CANCELLED_TYPE, type Measured, measure, notRecorded, type Objectives } from './measure/measure.ts';
 import { Random } from './random.ts';
-import type { Overrides } from './request/literal.ts';
+import { type Overrides, unreadable } from './request/literal.ts';
 import type { PreparedRequest } from './request/prepared.ts';
 import { Preparer } from './request/preparer.ts';
 import { type Completion, Dispatcher } from './send/dispatcher.ts';
@@ -41,9 +40,12 @@ export interface ReplayPlan {
   /** Keep the events of streams as they came. */
   keepRaw?: boolean;
   onSkipped: OnSkipped;
-  /** Called as each request comes to its end. */
+  /**
+   * Called as each request comes to its end. Where it throws it is called again, with an error in place of the reply: it
+   * must have kept nothing of the request by then.
+   */
   onMeasured(measured: Measured, clock: RunClock): void;
-  /** Called as each request is prepared, in the order of the schedule. */
+  /** Called as each request is prepared, in the order of the schedule. Where it throws the request is skipped. */
   onPrepared?(request: PreparedRequest): void;
   onStarted?(progress: Progress): void;
   /**
@@ -92,6 +94,8 @@ export interface ReplayOutcome {
   stopped: boolean;
   /** Why the rest of the schedule could not be sent. */
   failure?: unknown;
+  /** Requests that were sent and of which nothing could be recorded, and why it was so for the first. */
+  unrecorded?: { requests: number; why: unknown };
   maxConnections: number;
   warmFailures: number;
 }
@@ -107,13 +111,11 @@ export async function runReplay(plan: ReplayPlan, signal?: AbortSignal): Promise
   const clock = new RunClock();
   const reader = plan.part?.reader ?? new RecordReader(plan.files);
   const pool = plan.pool ?? new ConnectionPool(plan.target.origin, plan.resolve);
-  const random = new Random(plan.schedule.seed);
-  const preparer = new Preparer({ ...plan, reader, random });
   try {
     if (!plan.pool) await pool.open();
     if (plan.schedule.timing.kind !== 'concurrency') await rehearse();
     if (plan.warmup > 0) await warmUp(plan, pool, clock, reader, signal);
-    return await replay(plan, pool, clock, preparer, signal);
+    return await replay(plan, pool, clock, reader, signal);
   } finally {
     pool.close();
     await reader.close();
@@ -124,16 +126,16 @@ async function replay(
   plan: ReplayPlan,
   pool: ConnectionPool,
   clock: RunClock,
-  preparer: Preparer,
+  reader: LineReader,
   signal: AbortSignal | undefined,
 ): Promise<ReplayOutcome> {
   let startAt = Number.POSITIVE_INFINITY;
+  const recorder = new Recorder(plan, clock);
   const finished = new SlicedQueue<Completion>(
     (done) => {
-      const { request, exchange, scheduledAt, roomAt } = done;
-      const measured = measure(request, exchange, scheduledAt, roomAt, plan.objectives);
-      if (!measured.error) warmer.observe(exchange.endAt - exchange.startedAt);
-      keep(plan, measured, clock);
+      const { exchange } = done;
+      const measured = recorder.record(done);
+      if (measured && !measured.error) warmer.observe(exchange.endAt - exchange.startedAt);
       exchange.release();
     },
     () => dispatcher.tick(),
@@ -150,26 +152,27 @@ async function replay(
   let lateMs = 0;
   /** Where in the schedule the run is. */
   const elapsed = (): number => performance.now() - startAt - lateMs;
-  const feeding = new Feeder(plan, preparer, dispatcher, firstDueMs, () =>
-    startAt === Number.POSITIVE_INFINITY ? firstDueMs : elapsed(),
-  );
-
-  const fed = feeding.run();
-  // What goes wrong while feeding is thrown where it is awaited below.
-  fed.catch(() => {});
-  await feeding.ready;
-  const closedLoop = plan.schedule.timing.kind === 'concurrency';
-  const commonStart = plan.startAtEpochMs === undefined ? undefined : clock.at(plan.startAtEpochMs);
-  await warmer.beforeStart(
+  const preparer = new Preparer({
+    ...plan,
+    reader,
+    random: new Random(plan.schedule.seed),
+    // One that was given up has been counted as unsent.
+    onSkipped: (line, pass) => {
+      if (!feeding.stopped) plan.onSkipped(line, pass);
+    },
+  });
+  const feeding = new Feeder({
+    batches: (taker) => (plan.part ? plan.part.entries() : schedule(plan.index, plan.schedule, taker)),
+    prepare: async (scheduled) => {
+      const request = await preparer.prepare(scheduled, 'profiling');
+      return request && !feeding.stopped ? announced(plan, request) : undefined;
+    },
+    dispatcher,
+    maxConcurrency: plan.maxConcurrency,
     firstDueMs,
-    commonStart === undefined ? 0 : commonStart + firstDueMs - clock.now(),
-    closedLoop ? dispatcher.queue.length : undefined,
-  );
-
-  startAt = commonStart ?? clock.now() + START_MARGIN_MS;
-  // One that is late begins late and keeps the distances of its requests: sent all together, the overdue ones would be a
-  // burst that nobody captured.
-  if (plan.startAtEpochMs !== undefined) lateMs = Math.max(0, clock.now() - (startAt + firstDueMs));
+    elapsedMs: () => (startAt === Number.POSITIVE_INFINITY ? firstDueMs : elapsed()),
+    endInOrder: plan.endInOrder,
+  });
   let stopped = false;
   const stop = (): void => {
     stopped = true;
@@ -178,6 +181,28 @@ async function replay(
   };
   if (signal?.aborted) stop();
   else signal?.addEventListener('abort', stop, { once: true });
+
+  const fed = feeding.run();
+  // What goes wrong while feeding is thrown where it is awaited below.
+  fed.catch(() => {});
+  await feeding.ready.catch((error: unknown) => {
+    signal?.removeEventListener('abort', stop);
+    throw error;
+  });
+  const closedLoop = plan.schedule.timing.kind === 'concurrency';
+  const commonStart = plan.startAtEpochMs === undefined ? undefined : clock.at(plan.startAtEpochMs);
+  if (!stopped) {
+    await warmer.beforeStart(
+      firstDueMs,
+      commonStart === undefined ? 0 : commonStart + firstDueMs - clock.now(),
+      closedLoop ? dispatcher.queue.length : undefined,
+    );
+  }
+
+  startAt = commonStart ?? clock.now() + START_MARGIN_MS;
+  // One that is late begins late and keeps the distances of its requests: sent all together, the overdue ones would be a
+  // burst that nobody captured.
+  if (plan.startAtEpochMs !== undefined) lateMs = Math.max(0, clock.now() - (startAt + firstDueMs));
   warmer.start(elapsed, firstDueMs);
   const renewer = new Renewer(dispatcher.queue, plan.target.goodForMs);
   renewer.start();
@@ -210,22 +235,53 @@ async function replay(
     unsent: feeding.unsent,
     stopped,
     ...(feeding.failure === undefined ? {} : { failure: feeding.failure }),
+    ...(recorder.unrecorded ? { unrecorded: recorder.unrecorded } : {}),
     maxConnections: pool.maxOpen,
     warmFailures: pool.warmFailures,
   };
 }
 
-/** Whatever a reply does to those who keep it, it ends with that reply: it is named, and all others are kept. */
-function keep(plan: ReplayPlan, measured: Measured, clock: RunClock): void {
+/** Hands over what became of each request. Nothing that one reply does to its own record is done to those of others. */
+class Recorder {
+  readonly #plan: ReplayPlan;
+  readonly #clock: RunClock;
+  unrecorded: ReplayOutcome['unrecorded'];
+
+  constructor(plan: ReplayPlan, clock: RunClock) {
+    this.#plan = plan;
+    this.#clock = clock;
+  }
+
+  /** @returns `undefined` where nothing could be recorded */
+  record({ request, exchange, scheduledAt, roomAt }: Completion): Measured | undefined {
+    const { objectives } = this.#plan;
+    try {
+      return this.#handOver(measure(request, exchange, scheduledAt, roomAt, objectives));
+    } catch (error) {
+      try {
+        return this.#handOver(notRecorded(request, exchange, scheduledAt, roomAt, error));
+      } catch (why) {
+        this.unrecorded = { why, ...this.unrecorded, requests: (this.unrecorded?.requests ?? 0) + 1 };
+        return undefined;
+      }
+    }
+  }
+
+  #handOver(measured: Measured): Measured {
+    this.#plan.onMeasured(measured, this.#clock);
+    return measured;
+  }
+}
+
+/** A request that has been announced; `undefined` for one of which that could not be done. */
+function announced(plan: ReplayPlan, request: PreparedRequest): PreparedRequest | undefined {
   try {
-    plan.onMeasured(measured, clock);
+    plan.onPrepared?.(request);
+    return request;
   } catch (error) {
-    const { file, line } = measured.request;
-    const { name, message } = toNamedError(error);
-    plan.onSkipped({
-      ...{ file, line, reason: 'ResultNotKept' },
-      message: `Not all that was measured of the request is kept: ${name}: ${message}`,
-    });
+    const { reason, message } = unreadable(error);
+    plan.onSkipped({ file: request.file, line: request.line, reason, message }, request.pass);
+    return undefined;
   }
 }
 
@@ -244,36 +300,36 @@ async function warmUp(
     random: new Random(plan.schedule.seed),
     onSkipped: () => {},
   });
+  const recorder = new Recorder(plan, clock);
   const dispatcher = new Dispatcher({
     pool,
     maxConcurrency: Math.min(plan.maxConcurrency, WARMUP_CONCURRENCY),
     timeoutMs: plan.timeoutMs,
-    onDone: ({ request, exchange, scheduledAt, roomAt }) => {
-      keep(plan, measure(request, exchange, scheduledAt, roomAt, plan.objectives), clock);
-      exchange.release();
+    onDone: (done) => {
+      recorder.record(done);
+      done.exchange.release();
     },
   });
-  const stop = (): void => void dispatcher.stop(STOPPED);
-  signal?.addEventListener('abort', stop, { once: true });
+  const first: ScheduleOptions = { ...plan.schedule, timing: { kind: 'concurrency' }, count: plan.warmup };
+  const feeding = new Feeder({
+    batches: (taker) => (plan.part ? plan.part.warmup() : schedule(plan.index, first, taker)),
+    prepare: (scheduled) => preparer.prepare(scheduled, 'warmup'),
+    dispatcher,
+    maxConcurrency: WARMUP_CONCURRENCY,
+    firstDueMs: 0,
+    elapsedMs: () => 0,
+  });
+  const stop = (): void => {
+    feeding.stop();
+    dispatcher.stop(STOPPED);
+  };
+  if (signal?.aborted) stop();
+  else signal?.addEventListener('abort', stop, { once: true });
   const renewer = new Renewer(dispatcher.queue, plan.target.goodForMs);
   renewer.start();
   dispatcher.start(performance.now());
-  let left = plan.warmup;
-  let skipped = 0;
-  const first = (): ScheduleOptions => ({
-    ...plan.schedule,
-    timing: { kind: 'concurrency' },
-    count: plan.warmup,
-  });
   try {
-    for await (const batch of plan.part ? plan.part.warmup() : schedule(plan.index, first(), () => skipped)) {
-      for (const scheduled of batch) {
-        if (signal?.aborted) break;
-        const request = await preparer.prepare(scheduled, 'warmup');
-        if (!request) skipped++;
-        else if (!signal?.aborted && left-- > 0) dispatcher.push(request);
-      }
-    }
+    await feeding.run();
     dispatcher.close();
     await dispatcher.drained();
   } catch (error) {

@@ -60,22 +60,33 @@ const SECOND_MS = 1000;
 /** Between two passes: captured times have whole seconds, so the last record's second is played to its end. */
 const PASS_GAP_MS = SECOND_MS;
 
-/**
- * The schedule in batches, in the order of their time.
- *
- * @param skipped how many of the entries given so far came to nothing: they do not count among `options.count`
- */
+/** What whoever takes the entries tells of them. */
+export interface Feeding {
+  /** How many of those given so far came to nothing: they do not count among `ScheduleOptions.count`. */
+  skipped(): number;
+  /** No more are wanted but their number: passes that have not begun are told by that. */
+  stopped(): boolean;
+  passOver(entries: number): void;
+}
+
+/** The schedule in batches, in the order of their time. */
 export async function* schedule(
   source: EntrySource,
   options: ScheduleOptions,
-  skipped: () => number = () => 0,
+  { skipped = () => 0, stopped = () => false, passOver }: Partial<Feeding> = {},
 ): AsyncGenerator<ScheduledEntry[]> {
   const { timing, repeat, count = Number.POSITIVE_INFINITY } = options;
   const random = new Random(options.seed);
   let given = 0;
   let rateDue = 0;
   let passStart = 0;
+  let firstPass = 0;
   for (let pass = 0; pass < repeat; pass++) {
+    if (pass === 1) firstPass = given;
+    if (pass > 0 && stopped()) {
+      passOver?.(Math.min(firstPass * (repeat - pass), count - (given - skipped())));
+      return;
+    }
     let any = false;
     let lastDue = passStart;
     for await (const kept of timing.kind === 'fixed' ? fixedBatches(source, timing, random) : plainBatches(source)) {

@@ -7,6 +7,7 @@ import { indexFor, sendingOf } from '../../lambda/replay/replay.ts';
 import { type Progress, type ReplayOutcome, type ReplayPlan, runReplay } from '../../lambda/replay/run.ts';
 import { rehearse } from '../../lambda/replay/send/rehearsal.ts';
 import { localFiles } from '../../lambda/replay/source/files.ts';
+import type { Target } from '../../lambda/replay/target/target.ts';
 import { UrlTarget } from '../../lambda/replay/target/url-target.ts';
 import { chatLine, ReplayFolder, type ReplayRecord, replay } from '../helpers/replay.ts';
 
@@ -200,6 +201,53 @@ describe('a replay that is stopped leaves no connection', () => {
     const { sent, unsent, stopped } = await running;
     expect([sent + unsent, stopped]).toEqual([2 * BURST, true]);
     await until(() => server.open === 0);
+  });
+});
+
+describe('nothing is sent after the stop', () => {
+  /** A replay that has sent its first burst, and prepares the next one when it is stopped; the target does not answer. */
+  async function stoppedWhilePreparing(release: (go: () => void, ended: Promise<ReplayOutcome>) => void) {
+    server.answering = false;
+    const real = new UrlTarget(url);
+    let go = (): void => {};
+    const held = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    let encoded = 0;
+    const target: Target = {
+      origin: real.origin,
+      description: real.description,
+      encode: async (...request) => {
+        if (encoded++ >= BURST) await held;
+        return real.encode(...request);
+      },
+    };
+    const stop = new AbortController();
+    const reasons: string[] = [];
+    const running = startAt(bursts(0, 1, 2), Date.now(), stop.signal, {
+      target,
+      // For days: what is left is not gone through, only counted.
+      schedule: { ...sendingOf({ ...DEFAULT_OPTIONS, autoOffset: true }).schedule, repeat: 1_000_000 },
+      endInOrder: true,
+      onSkipped: ({ reason }) => reasons.push(reason),
+    });
+    await until(() => encoded > BURST && server.numbers.length === BURST);
+    stop.abort();
+    release(go, running);
+    const outcome = await running;
+    await until(() => server.open === 0);
+    return { ...outcome, reasons };
+  }
+  const ALL = 3 * BURST * 1_000_000;
+
+  test.each<[string, (go: () => void, ended: Promise<ReplayOutcome>) => void]>([
+    ['though the request that is being prepared is ready at once', (go) => go()],
+    ['though it is ready when all is over', (go, ended) => void ended.then(go)],
+    ['though it is never ready', () => {}],
+  ])('%s; the run ends, and counts it', async (_, release) => {
+    const { sent, unsent, stopped, reasons } = await stoppedWhilePreparing(release);
+    expect([sent, sent + unsent, stopped, reasons]).toEqual([BURST, ALL, true, []]);
+    expect(sorted(server.numbers)).toEqual(numbersOf(BURST));
   });
 });
 

@@ -121,7 +121,7 @@ test('are read as they are meant, or are an error that says what is wrong', asyn
     { timeout: 10 },
     {
       keepCaptured: true,
-      onMeasured: (measured) => captured.add(measured),
+      read: (measured) => captured.read(measured),
     },
   );
   await captured.finish();
@@ -186,9 +186,9 @@ test('a capture or a reply that ends what reads it ends alone, in every step', a
     {
       raw: true,
       keepCaptured: true,
-      onMeasured: (measured, clock) => {
-        captured.add(measured);
+      read: (measured, clock) => {
         spooled.push(JSON.stringify(replayedLine(measured, clock, 'r', 't')));
+        return captured.read(measured);
       },
     },
   );

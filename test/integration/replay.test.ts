@@ -1,8 +1,10 @@
 /** Replays against a real HTTP server: what arrives there, and what is said of it. */
-import { readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DistributionMetric } from '../../lambda/replay/measure/metrics.ts';
 import type { SkippedLine } from '../../lambda/replay/source/types.ts';
+import type { Target } from '../../lambda/replay/target/target.ts';
+import { UrlTarget } from '../../lambda/replay/target/url-target.ts';
 import type { StandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import {
@@ -392,5 +394,120 @@ describe('what is measured', () => {
     const nobody = `http://${'x'.repeat(64)}.invalid`;
     await expect(replay(file, nobody, out)).rejects.toMatchObject({ name: 'TargetUnreachable' });
     endpoint = await startStandInEndpoint();
+  });
+});
+
+describe('what was measured is written, whatever becomes of the files', () => {
+  const json = (name: string) => JSON.parse(readFileSync(join(out, name), 'utf8')) as Record<string, unknown>;
+  const inputs = () => (json('inputs.json').data as { payloads: unknown[] }[]).flatMap(({ payloads }) => payloads);
+  const chats = (name: string, from: number, count: number): string =>
+    folder.write(
+      `captures/${name}`,
+      Array.from({ length: count }, (_, i) => chatLine(`e${from + i}`, from + i, `[#${from + i}] hello`)),
+    );
+  /** Does something when the first request is encoded. */
+  function onFirst(work: () => void): Target {
+    const url = new UrlTarget(endpoint.url);
+    let first = true;
+    const encode: Target['encode'] = (...request) => {
+      if (first) work();
+      first = false;
+      return url.encode(...request);
+    };
+    return { origin: url.origin, description: url.description, encode };
+  }
+
+  test.each<[string, string, (file: string) => void]>([
+    ['is deleted', 'CaptureUnreadable', (file) => rmSync(file)],
+    ['is cut short', 'CaptureChanged', (file) => writeFileSync(file, '')],
+    ['becomes another', 'CaptureChanged', (file) => writeFileSync(file, `x${readFileSync(file, 'utf8')}`)],
+  ])(
+    'a capture file that %s in the midst: the others go on, and the replay is not complete',
+    async (_, reason, change) => {
+      const first = chats('a.jsonl', 0, 3);
+      const second = chats('b.jsonl', 3, 2);
+      const target = onFirst(() => change(second));
+      const { records, incomplete, outcome } = await replay(join(first, '..'), target, out, { speedup: 100 });
+      expect(records.map(({ metadata }) => metadata.event_id).sort()).toEqual(['e0', 'e1', 'e2']);
+      expect(incomplete).toBe('2 requests unsent because their captures could not be read any more');
+      expect(outcome).toMatchObject({ sent: 3, stopped: false });
+      expect(json('profile_export_aiperf.json')).toMatchObject({ is_complete: false, incomplete_reason: incomplete });
+      expect(readLines<SkippedLine>(join(out, 'skipped.jsonl'))).toEqual(
+        [1, 2].map((line) => ({
+          file: second,
+          line,
+          reason,
+          message: expect.stringContaining(`b.jsonl, line ${line}`),
+        })),
+      );
+      expect(inputs()).toHaveLength(3);
+    },
+  );
+
+  test.each(['inputs.json', 'inputs.json.spool'])('no room for %s: it is given up, and named', async (name) => {
+    mkdirSync(out);
+    symlinkSync('/dev/full', join(out, name));
+    const { incomplete } = await replay(chats('a.jsonl', 0, 4), endpoint.url, out, { speedup: 10 });
+    expect(incomplete).toBeUndefined();
+    expect(json('replay.json')).toMatchObject({ inputs_left_out: expect.stringContaining('ENOSPC') });
+    expect(json('profile_export_aiperf.json')).toMatchObject({ is_complete: true, request_count: { avg: 4 } });
+    expect(readdirSync(out).filter((one) => one.startsWith('inputs'))).toEqual([]);
+  });
+
+  test('no room for the records: the figures are there', async () => {
+    mkdirSync(out);
+    symlinkSync('/dev/full', join(out, 'profile_export.jsonl'));
+    await expect(replay(chats('a.jsonl', 0, 3), endpoint.url, out, { speedup: 10 })).rejects.toMatchObject({
+      name: 'ResultsNotWritten',
+    });
+    expect(json('profile_export_aiperf.json')).toMatchObject({ request_count: { avg: 3 } });
+    expect(json('replay.json')).toMatchObject({ sent: 3 });
+  });
+
+  test('a request that was prepared and not sent is no input', async () => {
+    const stop = new AbortController();
+    const file = chats('a.jsonl', 0, 30);
+    const onStarted = (): void => void setTimeout(() => stop.abort(), 200);
+    const { outcome } = await replay(file, endpoint.url, out, { speedup: 10 }, { signal: stop.signal, onStarted });
+    expect(outcome.unsent).toBeGreaterThan(0);
+    expect(inputs()).toHaveLength(outcome.sent);
+  });
+
+  test('a reply that cannot be kept is an error of its own record', async () => {
+    const { records } = await replay(
+      chats('a.jsonl', 0, 4),
+      endpoint.url,
+      out,
+      { speedup: 10 },
+      {
+        raw: true,
+        read: ({ request, error }) => {
+          if (request.eventId === 'e1' && !error) throw new RangeError('Maximum call stack size exceeded');
+          return () => {};
+        },
+      },
+    );
+    const errors = records.map(({ metadata, error }) => [metadata.event_id, error?.type]);
+    expect(errors.sort()).toEqual([['e0'], ['e1', 'ReplyNotRecorded'], ['e2'], ['e3']].map(([a, b]) => [a, b]));
+    expect(readLines(join(out, 'profile_export_raw.jsonl'))).toHaveLength(4);
+    expect(json('profile_export_aiperf.json')).toMatchObject({ request_count: { avg: 3 }, is_complete: true });
+    expect(existsSync(join(out, 'inputs.json'))).toBe(true);
+  });
+
+  test('what cannot be recorded at all is said, and the others are there', async () => {
+    const { records, incomplete } = await replay(
+      chats('a.jsonl', 0, 3),
+      endpoint.url,
+      out,
+      { speedup: 10 },
+      {
+        read: ({ request }) => {
+          if (request.eventId === 'e1') throw new TypeError('not this one');
+          return () => {};
+        },
+      },
+    );
+    expect(records).toHaveLength(2);
+    expect(incomplete).toBe('1 requests sent and not recorded: TypeError: not this one');
   });
 });

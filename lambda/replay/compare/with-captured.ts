@@ -62,12 +62,15 @@ export class CapturedReplies {
     this.#file = new LineWriter(join(directory, REPLIES_FILE));
   }
 
-  add(measured: Measured): void {
+  /** Compares the reply; what it returns keeps the comparison. */
+  read(measured: Measured): () => void {
     const stored = comparedReply(measured);
-    const { comparison } = stored;
-    this.#file.write(JSON.stringify(stored));
-    if (comparison) this.#tally.add(comparison, () => rowOf(stored));
-    else this.#withoutCaptured++;
+    const line = JSON.stringify(stored);
+    return () => {
+      this.#file.write(line);
+      if (stored.comparison) this.#tally.add(stored.comparison, () => rowOf(stored));
+      else this.#withoutCaptured++;
+    };
   }
 
   /**

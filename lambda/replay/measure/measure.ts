@@ -38,6 +38,7 @@ export const isCancelledOnPurpose = ({ cancelled, request }: Measured): boolean 
 export type Objectives = ReadonlyMap<RequestMetric, number>;
 
 export const INVALID_REPLY = 'InvalidInferenceResultError';
+export const UNREADABLE_REPLY = 'ReplyNotRecorded';
 export const CANCELLED_TYPE = 'RequestCancellationError';
 
 /** Types that a stream may come as besides server-sent events, when one was asked for. */
@@ -143,6 +144,29 @@ export function measure(
   for (const tag of Object.keys(measured.metrics) as RequestMetric[])
     if (!Number.isFinite(measured.metrics[tag])) delete measured.metrics[tag];
   return measured;
+}
+
+/** What is recorded of a request whose reply cannot be: the client's own fault, and of no other request. */
+export function notRecorded(
+  request: PreparedRequest,
+  exchange: Exchange,
+  scheduledAt: number,
+  roomAt: number,
+  cause: unknown,
+): Measured {
+  const message = `The reply could not be read or recorded: ${toNamedError(cause).name}`;
+  const error = exchange.error ?? { type: UNREADABLE_REPLY, message };
+  exchange.release();
+  return {
+    request,
+    exchange,
+    scheduledAt,
+    roomAt,
+    content: { text: '' },
+    error,
+    cancelled: error.type === CANCELLED_TYPE,
+    metrics: {},
+  };
 }
 
 function fillMetrics(measured: Measured, stream: StreamReader | undefined, objectives: Objectives): void {

@@ -19,8 +19,10 @@ export class TraceSpool {
     this.#target = target;
   }
 
-  add(measured: Measured, clock: RunClock): void {
-    this.#writer.write(JSON.stringify(replayedLine(measured, clock, this.#run, this.#target)));
+  /** What it returns writes the line. */
+  read(measured: Measured, clock: RunClock): () => void {
+    const line = JSON.stringify(replayedLine(measured, clock, this.#run, this.#target));
+    return () => this.#writer.write(line);
   }
 
   close(): Promise<void> {

@@ -1,5 +1,4 @@
 /** `inputs.json`: the requests as they were sent, by conversation and turn, as AIPerf lays them out. */
-
 import { once } from 'node:events';
 import { createReadStream, createWriteStream, type WriteStream } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
@@ -38,10 +37,10 @@ export class InputsFile {
   #multiTurn = false;
   skipped = 0;
 
-  /** @param onError called when a write fails; `finish` throws it all the same */
-  constructor(path: string, onError?: (error: Error) => void) {
+  constructor(path: string) {
     this.#path = path;
-    this.#spool = new LineWriter(`${path}.spool`, onError);
+    // A disk that has no room for it is left to the files that hold what was measured.
+    this.#spool = new LineWriter(`${path}.spool`, () => void this.discard());
   }
 
   /** Deletes what was spooled, where `finish` is not reached. */
@@ -51,6 +50,7 @@ export class InputsFile {
   }
 
   add(request: PreparedRequest): void {
+    if (this.#spool.error) return;
     if (this.#sessions.length >= MAX_INPUTS) {
       this.skipped++;
       return;
@@ -67,21 +67,30 @@ export class InputsFile {
 
   /** Resolves when the disk has taken most of what was added, for those that add faster than it takes. */
   async room(): Promise<void> {
-    while (this.#spool.backlog > MAX_BACKLOG) await new Promise((resolve) => setTimeout(resolve, BACKLOG_WAIT_MS));
+    while (!this.#spool.error && this.#spool.backlog > MAX_BACKLOG)
+      await new Promise((resolve) => setTimeout(resolve, BACKLOG_WAIT_MS));
   }
 
-  /** @returns whether the file was written; it is not when there were more requests than it can hold. */
-  async finish(): Promise<boolean> {
+  /**
+   * @param sent of what was added, the first that belong into the file
+   * @returns why the file was left out, in words
+   */
+  async finish(sent = Number.POSITIVE_INFINITY): Promise<string | undefined> {
     try {
       await this.#spool.close();
-      if (this.skipped > 0) return false;
+      if (this.skipped > 0 && sent > MAX_INPUTS) return 'more requests than inputs.json can hold';
+      this.#sessions = this.#sessions.slice(0, sent);
       const out = new OutputFile(this.#path);
       await out.write('{"data":[');
       if (this.#multiTurn) await this.#writeGrouped(out);
       else await this.#writeInOrder(out);
       await out.write(']}\n');
       await out.end();
-      return true;
+      return undefined;
+    } catch (error) {
+      // It tells nothing that the captures do not: a part of it would be no JSON, and take the room of other files.
+      await rm(this.#path, { force: true });
+      return (error as Error).message;
     } finally {
       await rm(this.#spool.path, { force: true });
     }
@@ -89,8 +98,10 @@ export class InputsFile {
 
   async #writeInOrder(out: OutputFile): Promise<void> {
     let first = true;
+    let left = this.#sessions.length;
     // Not by Node's readline: it reads the whole file ahead of a disk that is slower than it.
     for await (const { bytes, length } of scanLines(this.#spool.path)) {
+      if (left-- === 0) break;
       if (!bytes) throw new Error(`A request of ${length} bytes is too long for inputs.json`);
       const line = bytes.toString('utf8');
       const tab = line.indexOf('\t');

@@ -52,9 +52,16 @@ export interface ResultSetOptions {
   inputs: boolean;
   raw: boolean;
   workerId: string;
-  /** Called when a file cannot be written any more; `finish` throws it all the same. */
+  /** Called when a file with a line for each request cannot be written any more; `finish` throws it all the same. */
   onError?(error: Error): void;
 }
+
+/** Reasons of skipped lines that do not come from the line itself: it could not be read when its time came. */
+const UNREAD = /^(Capture|Storage|Bucket|Credentials)/;
+
+/** Requests that were not sent because their captures could not be read any more. */
+export const unreadOf = (skippedReasons: ReadonlyMap<string, number>): number =>
+  [...skippedReasons].reduce((sum, [reason, count]) => sum + (UNREAD.test(reason) ? count : 0), 0);
 
 export class ResultSet {
   readonly #options: ResultSetOptions;
@@ -77,7 +84,7 @@ export class ResultSet {
     const { onError } = options;
     this.#records = new LineWriter(this.#path(FILES.records), onError);
     this.#raw = options.raw ? new LineWriter(this.#path(FILES.raw), onError) : undefined;
-    this.#inputs = options.inputs ? new InputsFile(this.#path(FILES.inputs), onError) : undefined;
+    this.#inputs = options.inputs ? new InputsFile(this.#path(FILES.inputs)) : undefined;
   }
 
   static async create(options: ResultSetOptions): Promise<ResultSet> {
@@ -112,46 +119,41 @@ export class ResultSet {
       return 0;
     }
     const context = { clock, workerId: this.#options.workerId };
+    // First what may throw, so that nothing is kept of a request by then.
+    const record = recordLine(measured, context);
+    const raw = this.#raw && rawLine(measured, context);
     this.stats.add(measured, epoch);
     this.slices.add(measured, clock, this.#startAt);
     this.load.add(measured, this.#startAt);
     this.report.add(measured, this.#startAt);
-    const record = recordLine(measured, context);
     this.#records.write(record);
-    this.#raw?.write(rawLine(measured, context));
+    if (raw !== undefined) this.#raw?.write(raw);
     return record.length;
   }
 
   /**
-   * Completes the files.
+   * Completes the files: the figures first, and last what may be larger than the disk.
    *
+   * @param sent requests of the schedule that were sent, the first of those that were prepared
    * @param configuration what was asked for, for `replay.json`; without secrets
-   * @throws PermanentError `ResultsNotWritten`
+   * @throws PermanentError `ResultsNotWritten` when lines are missing; the figures are there all the same
    */
   async finish(
     facts: Omit<SummaryFacts, 'warmup' | 'load' | 'run'>,
+    sent: number,
     configuration: Record<string, unknown>,
   ): Promise<void> {
-    const inputsWritten = await this.#complete();
-    await writeFigures(
-      this.#options.directory,
-      this,
-      { ...facts, run: this.#options.run },
-      {
-        ...configuration,
-        ...(inputsWritten === false ? { inputs_left_out: 'more requests than inputs.json can hold' } : {}),
-      },
+    const failure = await this.close().then(
+      () => undefined,
+      (error: unknown) => error,
     );
-  }
-
-  async #complete(): Promise<boolean | undefined> {
-    try {
-      await this.close();
-      return await this.#inputs?.finish();
-    } catch (error) {
-      await this.discard();
-      throw error;
-    }
+    // Its room on a full disk is for the figures.
+    if (failure !== undefined) await this.discard();
+    const { directory, run } = this.#options;
+    await writeFigures(directory, this, { ...facts, run }, configuration);
+    if (failure !== undefined) throw failure;
+    const leftOut = await this.#inputs?.finish(sent);
+    if (leftOut !== undefined) await writeOwn(directory, this, run, { ...configuration, inputs_left_out: leftOut });
   }
 
   /** Takes away what only `finish` has a use for, where it is not reached. */
@@ -161,9 +163,8 @@ export class ResultSet {
 
   /** Completes the files that have a line for each request. */
   async close(): Promise<void> {
-    await this.#records.close();
-    await this.#raw?.close();
-    await this.#skipped?.close();
+    const closed = await Promise.allSettled([this.#records.close(), this.#raw?.close(), this.#skipped?.close()]);
+    for (const one of closed) if (one.status === 'rejected') throw one.reason;
   }
 }
 
@@ -189,9 +190,18 @@ export async function writeFigures(
   const complete: SummaryFacts = { ...facts, load: curves.window(), ...(warmup.completed > 0 ? { warmup } : {}) };
   await writeFile(path(FILES.summaryJson), `${JSON.stringify(summaryJson(stats, complete), null, 1)}\n`);
   await writeFile(path(FILES.summaryCsv), summaryCsv(figures(stats, complete)));
+  await writeOwn(directory, { stats, report, skippedReasons }, facts.run, configuration);
   await slices.write(path(FILES.slicesJson), path(FILES.slicesCsv), facts.startMs, curves);
+}
+
+async function writeOwn(
+  directory: string,
+  { stats, report, skippedReasons }: Pick<MeasuredRun, 'stats' | 'report' | 'skippedReasons'>,
+  run: string,
+  configuration: Record<string, unknown>,
+): Promise<void> {
   const own = {
-    run: facts.run,
+    run,
     ...configuration,
     skipped: Object.fromEntries(skippedReasons),
     statuses: Object.fromEntries(stats.statuses),
@@ -200,5 +210,5 @@ export async function writeFigures(
     histograms: Object.fromEntries([...stats.distributions].map(([tag, one]) => [tag, one.encodeHistogram()])),
     report: report.toJSON(),
   };
-  await writeFile(path(FILES.replay), `${JSON.stringify(own)}\n`);
+  await writeFile(join(directory, FILES.replay), `${JSON.stringify(own)}\n`);
 }

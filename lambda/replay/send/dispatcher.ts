@@ -54,6 +54,7 @@ export class Dispatcher {
   #shiftMs = 0;
   #started = false;
   #closed = false;
+  #stopped = false;
   #timer: NodeJS.Timeout | undefined;
   #immediate: NodeJS.Immediate | undefined;
   #timeoutCheck: NodeJS.Timeout | undefined;
@@ -97,10 +98,16 @@ export class Dispatcher {
     this.tick();
   }
 
-  /** Requests are given in the order of their time. */
-  push(request: PreparedRequest): void {
+  /**
+   * Requests are given in the order of their time.
+   *
+   * @returns whether it was taken; once the dispatcher was stopped none is, however long it was prepared for
+   */
+  push(request: PreparedRequest): boolean {
+    if (this.#stopped) return false;
     this.queue.push(request);
     if (this.#started && this.queue.length === 1) this.#arm();
+    return true;
   }
 
   /** No more requests will come. */
@@ -121,6 +128,7 @@ export class Dispatcher {
   stop(error: ExchangeError): number {
     const dropped = this.queue.length;
     this.queue.clear();
+    this.#stopped = true;
     this.#closed = true;
     for (const exchange of [...this.#inFlight]) exchange.abort(error);
     this.#arm();
@@ -154,9 +162,12 @@ export class Dispatcher {
     const scheduled = !Number.isNaN(request.dueMs);
     const dueAt = scheduled ? this.#startAt + request.dueMs : now;
     const roomAt = scheduled ? Math.max(dueAt, this.#roomSince) : now;
+    let cancelling: NodeJS.Timeout | undefined;
     const exchange = new Exchange(
       request.wire,
       (done) => {
+        // It would hold the reply, and the process, for the whole delay.
+        clearTimeout(cancelling);
         if (this.#inFlight.size === this.#options.maxConcurrency) this.#roomSince = performance.now();
         this.#inFlight.delete(done);
         this.#options.onDone({ request, exchange: done, scheduledAt: scheduled ? dueAt : done.startedAt, roomAt });
@@ -166,14 +177,14 @@ export class Dispatcher {
     );
     this.#inFlight.add(exchange);
     this.sent++;
-    if (request.cancelAfterMs !== undefined) this.#cancelLater(exchange, request.cancelAfterMs);
+    if (request.cancelAfterMs !== undefined) cancelling = this.#cancelLater(exchange, request.cancelAfterMs);
     this.#options.pool.send(exchange);
   }
 
-  #cancelLater(exchange: Exchange, afterMs: number): void {
-    setTimeout(() => {
+  #cancelLater(exchange: Exchange, afterMs: number): NodeJS.Timeout {
+    return setTimeout(() => {
       const message = `Request cancelled ${(afterMs / 1000).toFixed(3)}s after being sent`;
-      if (!exchange.done) exchange.abort({ code: 499, type: CANCELLED_TYPE, message });
+      exchange.abort({ code: 499, type: CANCELLED_TYPE, message });
     }, afterMs);
   }
 

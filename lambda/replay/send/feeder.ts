@@ -1,6 +1,5 @@
-import type { Preparer } from '../request/preparer.ts';
-import type { ReplayPlan } from '../run.ts';
-import { type ScheduledEntry, schedule } from '../timing.ts';
+import type { PreparedRequest } from '../request/prepared.ts';
+import type { Feeding, ScheduledEntry } from '../timing.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import { Pace } from './slices.ts';
 
@@ -15,18 +14,31 @@ const READY_REQUESTS = 512;
 /** A full queue is looked at again after this. */
 const FULL_WAIT_MS = 5;
 
+export interface FeederOptions {
+  batches(feeding: Feeding): AsyncIterable<ScheduledEntry[]>;
+  /** @returns `undefined` for a record that cannot be sent, which has been reported */
+  prepare(scheduled: ScheduledEntry): Promise<PreparedRequest | undefined>;
+  dispatcher: Dispatcher;
+  /** Requests under way at most. */
+  maxConcurrency: number;
+  /** When the first request is due. */
+  firstDueMs: number;
+  /** Where in the schedule the run is. */
+  elapsedMs(): number;
+  /** A failure after the start is in `failure`; without this it is thrown. */
+  endInOrder?: boolean;
+}
+
 /** Prepares requests ahead of their time, as far as memory allows. */
 export class Feeder {
-  readonly #plan: ReplayPlan;
-  readonly #preparer: Preparer;
-  readonly #dispatcher: Dispatcher;
-  readonly #firstDueMs: number;
-  readonly #elapsedMs: () => number;
+  readonly #options: FeederOptions;
   /** Resolves when the first requests are ready to go. */
   readonly ready: Promise<void>;
   #isReady: () => void = () => {};
   #failed: (error: unknown) => void = () => {};
   #stopped = false;
+  /** Lets go of the request that is being prepared. */
+  #giveUp: () => void = () => {};
   #isStarted = false;
   #skipped = 0;
   /** Why it stopped before the end, where the plan lets it. */
@@ -34,22 +46,8 @@ export class Feeder {
   /** Requests of the schedule that were not sent because the run was stopped. */
   unsent = 0;
 
-  /**
-   * @param firstDueMs when the first request is due
-   * @param elapsedMs where in the schedule the run is
-   */
-  constructor(
-    plan: ReplayPlan,
-    preparer: Preparer,
-    dispatcher: Dispatcher,
-    firstDueMs: number,
-    elapsedMs: () => number,
-  ) {
-    this.#firstDueMs = firstDueMs;
-    this.#plan = plan;
-    this.#preparer = preparer;
-    this.#dispatcher = dispatcher;
-    this.#elapsedMs = elapsedMs;
+  constructor(options: FeederOptions) {
+    this.#options = options;
     this.ready = new Promise((resolve, reject) => {
       this.#isReady = () => {
         this.#isStarted = true;
@@ -57,23 +55,37 @@ export class Feeder {
       };
       this.#failed = reject;
     });
+    // `run` throws it too.
+    this.ready.catch(() => {});
   }
 
+  get stopped(): boolean {
+    return this.#stopped;
+  }
+
+  /** What is being prepared is not waited for: a disk, S3 or the credentials may take for ever. */
   stop(): void {
     this.#stopped = true;
+    this.#giveUp();
   }
 
   async run(): Promise<void> {
-    const { endInOrder } = this.#plan;
+    const { endInOrder, dispatcher } = this.#options;
     try {
       const pace = new Pace();
-      const { part, index, schedule: timing } = this.#plan;
-      for await (const batch of part ? part.entries() : schedule(index, timing, () => this.#skipped)) {
-        for (const scheduled of batch) {
-          await this.#room(scheduled);
+      const feeding: Feeding = {
+        skipped: () => this.#skipped,
+        stopped: () => this.#stopped,
+        passOver: (entries) => {
+          this.unsent += entries;
+        },
+      };
+      for await (const batch of this.#options.batches(feeding)) {
+        for (const [i, scheduled] of batch.entries()) {
+          if (!this.#stopped) await this.#room(scheduled);
           if (this.#stopped) {
-            this.unsent++;
-            continue;
+            this.unsent += batch.length - i;
+            break;
           }
           try {
             await this.#feed(scheduled);
@@ -86,7 +98,7 @@ export class Feeder {
             continue;
           }
           if (pace.due) {
-            this.#dispatcher.tick();
+            dispatcher.tick();
             await pace.rest();
           }
         }
@@ -103,27 +115,29 @@ export class Feeder {
   }
 
   async #feed(scheduled: ScheduledEntry): Promise<void> {
-    const request = await this.#preparer.prepare(scheduled, 'profiling');
-    if (!request) {
-      this.#skipped++;
-      return;
-    }
-    this.#plan.onPrepared?.(request);
-    this.#dispatcher.push(request);
+    const request = await new Promise<PreparedRequest | undefined>((resolve, reject) => {
+      this.#giveUp = () => resolve(undefined);
+      this.#options.prepare(scheduled).then(resolve, reject);
+    });
+    // Whatever came of it: after the stop nothing is sent.
+    if (this.#stopped) this.unsent++;
+    else if (!request) this.#skipped++;
+    else if (!this.#options.dispatcher.push(request)) this.unsent++;
   }
 
   /** Waits while enough is ready. */
   async #room(scheduled: ScheduledEntry): Promise<void> {
-    const { queue } = this.#dispatcher;
+    const { dispatcher, maxConcurrency, firstDueMs, elapsedMs } = this.#options;
+    const { queue } = dispatcher;
     const enough = Number.isNaN(scheduled.dueMs)
-      ? queue.length >= Math.max(READY_REQUESTS, Math.min(this.#plan.maxConcurrency, MAX_WAITING))
-      : scheduled.dueMs - this.#firstDueMs > READY_MS;
+      ? queue.length >= Math.max(READY_REQUESTS, Math.min(maxConcurrency, MAX_WAITING))
+      : scheduled.dueMs - firstDueMs > READY_MS;
     if (enough) this.#isReady();
     while (
       !this.#stopped &&
       (queue.length >= MAX_WAITING ||
         queue.bytes >= MAX_WAITING_BYTES ||
-        scheduled.dueMs - this.#elapsedMs() > PREPARE_AHEAD_MS)
+        scheduled.dueMs - elapsedMs() > PREPARE_AHEAD_MS)
     ) {
       this.#isReady();
       await new Promise((resolve) => setTimeout(resolve, FULL_WAIT_MS));

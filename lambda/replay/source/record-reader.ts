@@ -1,5 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { PermanentError } from '../../common/errors.ts';
+import { PermanentError, PipelineError } from '../../common/errors.ts';
 import type { IndexEntry, LineReader, SourceFile } from './types.ts';
 
 /** Read ahead of a record: its neighbours in the file are likely to be next. */
@@ -14,6 +14,20 @@ interface Block {
   bytes: Buffer;
 }
 
+const LF = 0x0a;
+const CR = 0x0d;
+const BOM_BYTES = 3;
+
+/** The record's bytes; `undefined` where the block does not hold them between the ends of two lines. */
+function lineIn({ start, bytes }: Block, entry: IndexEntry): Buffer | undefined {
+  const from = entry.start - start;
+  const end = from + entry.length;
+  // A file may begin with a byte order mark, and may end without a line end.
+  const begins = from > 0 && (bytes[from - 1] === LF || entry.start === BOM_BYTES);
+  const ends = bytes[end] === LF || bytes[end] === CR || end === bytes.length;
+  return (begins || entry.start === 0) && from >= 0 && ends ? bytes.subarray(from, end) : undefined;
+}
+
 /** Reads records by their place, a block at a time. */
 export class RecordReader implements LineReader {
   readonly #files: readonly SourceFile[];
@@ -25,36 +39,47 @@ export class RecordReader implements LineReader {
     this.#files = files;
   }
 
-  /** The line's bytes, valid for as long as they are held. At once when they are in memory, else a promise. */
+  /**
+   * The line's bytes, valid for as long as they are held. At once when they are in memory, else a promise.
+   *
+   * @throws PipelineError `CaptureChanged`, `CaptureUnreadable`
+   */
   read(entry: IndexEntry): Buffer | Promise<Buffer> {
     const block = this.#blocks.get(entry.file);
-    if (block) {
-      const from = entry.start - block.start;
-      if (from >= 0 && from + entry.length <= block.bytes.length) {
-        return block.bytes.subarray(from, from + entry.length);
-      }
-    }
-    return this.#load(entry);
+    // One that ends with the block may go on behind it.
+    const held = block && entry.start + entry.length < block.start + block.bytes.length && lineIn(block, entry);
+    return held || this.#load(entry);
   }
 
+  /** What could not be opened is not closed either: whoever wanted it has been told. */
   async close(): Promise<void> {
-    const handles = await Promise.all(this.#handles.values());
+    const handles = await Promise.allSettled(this.#handles.values());
     this.#handles.clear();
-    await Promise.all(handles.map((handle) => handle.close()));
+    await Promise.allSettled(
+      handles.map((handle) => (handle.status === 'fulfilled' ? handle.value.close() : undefined)),
+    );
   }
 
   async #load(entry: IndexEntry): Promise<Buffer> {
-    const handle = await this.#handle(entry.file);
-    const bytes = Buffer.allocUnsafeSlow(Math.max(BLOCK_BYTES, entry.length));
-    const { bytesRead } = await handle.read(bytes, 0, bytes.length, entry.start);
-    if (bytesRead < entry.length) {
-      const where = `${this.#files[entry.file]?.name}, line ${entry.line}`;
-      throw new PermanentError('CaptureChanged', 'The file was cut short while it was replayed', { where });
+    const where = `${this.#files[entry.file]?.name}, line ${entry.line}`;
+    // With the ends of the line before it and of its own.
+    const start = Math.max(0, entry.start - BOM_BYTES);
+    const bytes = Buffer.allocUnsafeSlow(Math.max(BLOCK_BYTES, entry.start - start + entry.length + 1));
+    let bytesRead: number;
+    try {
+      const handle = await this.#handle(entry.file);
+      ({ bytesRead } = await handle.read(bytes, 0, bytes.length, start));
+    } catch (error) {
+      const got = (error as NodeJS.ErrnoException).code;
+      throw new PipelineError('CaptureUnreadable', 'The capture file could not be read', { got, where }, error);
     }
+    const block = { start, bytes: bytes.subarray(0, bytesRead) };
+    const line = entry.start - start + entry.length <= bytesRead ? lineIn(block, entry) : undefined;
+    if (!line) throw new PermanentError('CaptureChanged', 'The file was changed while it was replayed', { where });
     this.#blocks.delete(entry.file);
-    this.#blocks.set(entry.file, { start: entry.start, bytes: bytes.subarray(0, bytesRead) });
+    this.#blocks.set(entry.file, block);
     if (this.#blocks.size > MAX_BLOCKS) this.#blocks.delete(this.#blocks.keys().next().value as number);
-    return bytes.subarray(0, entry.length);
+    return line;
   }
 
   async #handle(file: number): Promise<FileHandle> {
@@ -66,11 +91,13 @@ export class RecordReader implements LineReader {
     }
     const opened = open(this.#files[file]?.path ?? '', 'r');
     this.#handles.set(file, opened);
+    // Tried again for its next line: it may be that this process had too many files open.
+    opened.catch(() => this.#handles.delete(file));
     if (this.#handles.size > MAX_FILES) {
       const oldest = this.#handles.keys().next().value as number;
       const handle = this.#handles.get(oldest);
       this.#handles.delete(oldest);
-      await (await handle)?.close();
+      await handle?.then((one) => one.close()).catch(() => {});
     }
     return opened;
   }

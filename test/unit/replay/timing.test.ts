@@ -133,7 +133,7 @@ describe('a number of requests', () => {
     const found: string[] = [];
     let skipped = 0;
     const all = { timing: FIXED, repeat: 1, seed: 1, ...options };
-    for await (const batch of schedule(source([0, 0, 0, 0, 1000, 1000, 2000]), all, () => skipped)) {
+    for await (const batch of schedule(source([0, 0, 0, 0, 1000, 1000, 2000]), all, { skipped: () => skipped })) {
       for (const { entry, pass } of batch) {
         if (bad.includes(entry.line)) skipped++;
         else found.push(`${entry.line}${'*'.repeat(pass)}`);

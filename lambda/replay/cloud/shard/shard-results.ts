@@ -15,15 +15,12 @@ import type { PreparedRequest } from '../../request/prepared.ts';
 import { payloadJson } from '../../results/inputs.ts';
 import { LineWriter } from '../../results/line-writer.ts';
 import { rawLine } from '../../results/raw-line.ts';
-import { FILES, ResultSet } from '../../results/result-set.ts';
+import { FILES, ResultSet, unreadOf } from '../../results/result-set.ts';
 import { SHARD_FILES } from '../keys.ts';
 import type { ReplayPlan, ShardPlan } from '../plan.ts';
 import { targetFacts } from '../target-facts.ts';
 import { ReplyRoom } from './reply-room.ts';
 import type { ShardFigures, ShardResult } from './shard-result.ts';
-
-/** Reasons of skipped lines that come from the line itself; all others mean that it could not be read. */
-const UNREAD = /^(Capture|Storage|Bucket|Credentials)/;
 
 const LINES = 'application/jsonlines';
 /** Files with a line for each request. */
@@ -120,11 +117,13 @@ export class ShardResults {
   }
 
   measured(measured: Measured, clock: RunClock): void {
-    this.#room.wrote(this.#set.measured(measured, clock));
     const { request, exchange } = measured;
-    if (request.phase !== 'profiling') return;
+    const counted = request.phase === 'profiling';
     const linesOf = (instead?: string): string[] => this.#bodies.map(({ line }) => line(measured, clock, instead));
-    let lines = linesOf();
+    // First what may throw, so that nothing is kept of a request by then.
+    let lines = counted ? linesOf() : [];
+    this.#room.wrote(this.#set.measured(measured, clock));
+    if (!counted) return;
     if (!this.#room.take(request.ordinal, sizeOf(lines), exchange.bodyBytes)) {
       lines = linesOf(notKept(exchange.bodyBytes));
       this.#room.wrote(sizeOf(lines));
@@ -147,13 +146,11 @@ export class ShardResults {
       const path = join(this.#directory, name);
       if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, LINES);
     }
-    const skipped = Object.fromEntries(skippedReasons);
-    const unread = Object.entries(skipped).reduce((sum, [reason, count]) => sum + (UNREAD.test(reason) ? count : 0), 0);
     const result: ShardResult = {
       ...figures,
       notKept: this.#room.notKept,
-      skipped,
-      unread,
+      skipped: Object.fromEntries(skippedReasons),
+      unread: unreadOf(skippedReasons),
       stats: stats.toJSON(),
       warmup: warmup.toJSON(),
       slices: slices.toJSON(),

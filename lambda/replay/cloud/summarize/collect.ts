@@ -74,7 +74,7 @@ export interface Collected extends MeasuredRun {
   /** Shards that could not keep all replies. */
   notKept: NotKept[];
   /** The files of the shards that are there, by name, in the order of the shards. */
-  files: Map<string, { shard: number; object: ObjectFacts; firstStartMs: number }[]>;
+  files: Map<string, { shard: number; object: ObjectFacts; firstStartMs: number; sent: number }[]>;
 }
 
 /** Results of half a megabyte that are read at a time: one after the other, S3 would keep a thousand of them a minute. */
@@ -149,7 +149,7 @@ export async function collectShards(storage: Storage, bucket: string, plan: Repl
     take(found, result, requests);
     for (const [name, object] of files ?? []) {
       const list = found.files.get(name) ?? [];
-      list.push({ shard, object, firstStartMs: result.stats.firstStartMs ?? 0 });
+      list.push({ shard, object, firstStartMs: result.stats.firstStartMs ?? 0, sent: result.sent });
       found.files.set(name, list);
     }
   }

@@ -130,21 +130,27 @@ export async function mergeInputs(context: MergeContext, directory: string): Pro
   const { bavail, bsize } = await statfs(tmpdir());
   if (bytes * DISK_PER_BYTE > bavail * bsize) return 'more bytes than the disk of the function can hold';
   const file = new InputsFile(join(directory, FILES.inputs));
-  const windowOf = new Map(plan.shards.map(({ shard, window }) => [shard, window]));
-  const byWindow = Map.groupBy(shards, ({ shard }) => windowOf.get(shard) ?? 0);
-  for (const window of byWindow.values()) {
+  const partOf = new Map(shards.map((part) => [part.shard, part]));
+  for (const stripes of Map.groupBy(plan.shards, ({ window }) => window).values()) {
     // Its stripes took turns.
-    const sources = window.map(({ object }) => ({ object, leastKey: 0 }));
+    const sources = stripes.flatMap(({ shard }) => {
+      const part = partOf.get(shard);
+      return part ? [{ object: part.object, leastKey: 0 }] : [];
+    });
+    const left = stripes.map(({ shard }) => partOf.get(shard)?.sent ?? 0);
     for await (const line of mergeLines(storage, sources, (one) =>
       Number.parseInt(one.toString('latin1', 0, 20), 10),
     )) {
-      const [, turn = '', payload = ''] = splitInput(line.toString('utf8'));
+      const [place, turn = '', payload = ''] = splitInput(line.toString('utf8'));
+      // What was prepared and not sent when the shard was stopped is no input.
+      const stripe = Number(place) % stripes.length;
+      if ((left[stripe] ?? 0) <= 0) continue;
+      left[stripe] = (left[stripe] ?? 0) - 1;
       file.addPayload(JSON.parse(turn) as Turn, payload);
       await file.room();
     }
   }
-  await file.finish();
-  return undefined;
+  return file.finish();
 }
 
 /** Place, turn and payload; a payload is JSON, whose tabs may stand between its tokens. */
