@@ -156,6 +156,20 @@ export interface ChunkRequest {
   attempt: number;
   /** With batch inference evaluation has two phases: the requests are written, then the answers are read. */
   phase?: BatchPhase;
+  /** Which parts of the chunk are left; the whole chunk when absent. */
+  progress?: ChunkProgress;
+  /** Numbers of lines that a person leaves out of a direct invocation. */
+  leaveOut?: number[];
+}
+
+/** How far a step has come with a chunk. What each invocation returns is what the next one gets. */
+export interface ChunkProgress {
+  /** Where the parts that are left begin, in non-blank lines of the chunk, and where the last one ends; empty: the whole chunk. */
+  bounds: number[];
+  /** How often in a row the function was killed on the first of them; counted by the state machine. */
+  kills: number;
+  /** Whether parts are left. */
+  more?: boolean;
 }
 
 export type BatchPhase = 'prepare' | 'apply';
@@ -165,6 +179,9 @@ export const chunkRequestSchema: z.ZodType<ChunkRequest> = z.object({
   chunk: manifestLineSchema,
   attempt: z.number().int().min(0),
   phase: z.enum(['prepare', 'apply']).optional(),
+  progress: z
+    .object({ bounds: z.array(z.number().int().min(0)), kills: z.number().int().min(0), more: z.boolean().optional() })
+    .optional(),
   options: z.object({
     evaluate: z.boolean(),
     reevaluate: z.boolean(),
@@ -218,6 +235,15 @@ export interface NamedError {
   message: string;
 }
 
+/** The part of a chunk that an attempt was about. */
+export interface PartFacts {
+  /** Its first non-blank line, from 0, and the one after its last. */
+  from: number;
+  to: number;
+  /** How often in a row the function had been killed on what begins there. */
+  kills: number;
+}
+
 /** Counts of one LogTraces attempt over one chunk. */
 export interface LogCounts {
   /** Non-blank lines read. Always `traced + quarantined + outsideWindow`. */
@@ -236,6 +262,8 @@ export interface LogReceipt {
   step: 'log';
   run: string;
   chunk: number;
+  /** Absent: the whole chunk. */
+  part?: PartFacts;
   attempt: number;
   requestId: string;
   startedAt: string;
@@ -283,6 +311,8 @@ export interface EvaluateReceipt {
   step: 'evaluate';
   run: string;
   chunk: number;
+  /** Absent: the whole chunk. */
+  part?: PartFacts;
   attempt: number;
   requestId: string;
   startedAt: string;

@@ -85,11 +85,11 @@ export class MonitoringStack extends Stack {
       write: ['plan', 'claims'],
       upload: ['manifest'],
     });
-    // Quarantined lines are read back where their capture file is gone.
+    // Quarantined lines are read back where their capture file is gone, and where a later part of the chunk adds to them.
     grantWork(workBucket, processor.role, { read: ['quarantine'], write: ['receipts', 'quarantine'] });
     grantWork(workBucket, evaluator.role, {
       // A record whose trace MLflow refused lies in quarantine, and owes no verdict.
-      read: ['quarantine', 'batchState', 'batchOutput'],
+      read: ['quarantine', 'batchState', 'batchInput', 'batchOutput'],
       write: ['receipts', 'batchState', 'batchInput'],
     });
     grantWork(workBucket, batcher.role, {

@@ -28,8 +28,16 @@ import {
 import { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
 import { type BatchPhase, type JudgeBatchRequest, resourceNames, workKeys } from '../lambda/contract.ts';
+import { MOST_KILLS } from '../lambda/run/chunk-bounds.ts';
 import { pipelineStateMachine, RUN } from './pipeline-state-machine.ts';
-import { JUDGE_RETRIES, STORE_RETRIES, withRetries } from './retries.ts';
+import {
+  EVALUATE_CHUNK_RETRIES,
+  JUDGE_RETRIES,
+  LAMBDA_ENDED_ERRORS,
+  LOG_CHUNK_RETRIES,
+  STORE_RETRIES,
+  withRetries,
+} from './retries.ts';
 import type { Settings } from './settings.ts';
 
 export interface MonitoringStateMachineProps {
@@ -144,7 +152,7 @@ export class MonitoringStateMachine extends Construct {
       manifestKey: '$.batch.manifest.key',
       results: workKeys.batchMapResultPrefix('{}'),
     })
-      .itemProcessor(this.#evaluation(props, 'ApplyBatch', 'apply'))
+      .itemProcessor(this.#evaluation(props, 'ApplyBatch', new Succeed(this, 'AnswersApplied'), 'apply'))
       .addCatch(summarize, { resultPath: '$.error' });
     const ended = new Choice(this, 'BatchEnded')
       .when(Condition.stringEquals('$.batch.outcome', 'ready'), apply)
@@ -180,6 +188,7 @@ export class MonitoringStateMachine extends Construct {
         'run.$': '$$.Execution.Name',
         'chunk.$': '$$.Map.Item.Value',
         'options.$': '$.plan.options',
+        progress: { bounds: [], kills: 0 },
       },
       resultWriterV2: new ResultWriterV2({
         bucket: props.workBucket,
@@ -195,37 +204,59 @@ export class MonitoringStateMachine extends Construct {
         lambdaFunction: props.processor,
         comment: 'Capture lines to traces; what is no capture record to quarantine',
         ...this.#chunkTask(props),
-        resultPath: '$.logged',
       }),
-      STORE_RETRIES,
+      LOG_CHUNK_RETRIES,
     );
     const done = new Succeed(this, 'ChunkDone');
-    return log.next(
-      new Choice(this, 'EvaluationWanted')
+    return this.#inParts(log, 'EvaluationWanted', (next) =>
+      next
         .when(Condition.booleanEquals('$.options.evaluate', false), done)
         .when(
           Condition.stringEquals('$.options.judge', 'batch'),
-          this.#evaluation(props, 'PrepareBatch', 'prepare').next(done),
+          this.#evaluation(props, 'PrepareBatch', done, 'prepare'),
         )
-        .otherwise(this.#evaluation(props, 'EvaluateTraces').next(done)),
+        .otherwise(this.#evaluation(props, 'EvaluateTraces', done)),
     );
   }
 
   /** The evaluator: whole, or one phase of batch inference. */
-  #evaluation(props: MonitoringStateMachineProps, id: string, phase?: BatchPhase): TaskStateBase {
+  #evaluation(props: MonitoringStateMachineProps, id: string, done: Succeed, phase?: BatchPhase): IChainable {
     const comments = {
       prepare: 'The judge’s requests to the input of a batch job',
       apply: 'The answers of the batch job to assessments',
     };
-    return withRetries(
+    const evaluate = withRetries(
       new LambdaInvoke(this, id, {
         lambdaFunction: props.evaluator,
         comment: phase ? comments[phase] : 'The judge and the code scorers to assessments',
         ...this.#chunkTask(props, phase),
-        resultPath: '$.evaluated',
       }),
-      JUDGE_RETRIES,
+      EVALUATE_CHUNK_RETRIES,
     );
+    return this.#inParts(evaluate, `${id}Done`, (next) => next.otherwise(done));
+  }
+
+  /**
+   * Goes back to the task until no part of the chunk is left. What the task is killed on it gets again in halves, until
+   * what kills it stands alone (lambda/run/parts.ts).
+   */
+  #inParts(task: LambdaInvoke, nextId: string, then: (next: Choice) => Choice): IChainable {
+    const failed = new Fail(this, `${task.id}Failed`, { errorPath: '$.killed.Error', causePath: '$.killed.Cause' });
+    const killed = new Pass(this, `${task.id}Killed`, {
+      comment: 'The next invocation halves the part that comes first once more',
+      parameters: {
+        'bounds.$': '$.progress.bounds',
+        kills: JsonPath.mathAdd(JsonPath.numberAt('$.progress.kills'), 1),
+      },
+      resultPath: '$.progress',
+    });
+    killed.next(
+      new Choice(this, `${task.id}InHalves`, { comment: 'A function that is always killed ends the chunk' })
+        .when(Condition.numberLessThanEquals('$.progress.kills', MOST_KILLS), task)
+        .otherwise(failed),
+    );
+    task.addCatch(killed, { errors: LAMBDA_ENDED_ERRORS, resultPath: '$.killed' });
+    return task.next(then(new Choice(this, nextId).when(Condition.booleanEquals('$.progress.more', true), task)));
   }
 
   /** A function that gets one chunk. */
@@ -236,10 +267,14 @@ export class MonitoringStateMachine extends Construct {
         'chunk.$': '$.chunk',
         'options.$': '$.options',
         'attempt.$': '$$.State.RetryCount',
+        'progress.$': '$.progress',
         ...(phase === undefined ? {} : { phase }),
       }),
       payloadResponseOnly: true,
       retryOnServiceExceptions: false,
+      // The counts are in the receipts.
+      resultSelector: { 'bounds.$': '$.bounds', 'kills.$': '$.kills', 'more.$': '$.more' },
+      resultPath: '$.progress',
       // Longer than the function's own limit, so that the function's is the one that is seen.
       taskTimeout: Timeout.duration(Duration.seconds(settings.LAMBDA_TIMEOUT_SECONDS + 60)),
     };

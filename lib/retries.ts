@@ -18,7 +18,7 @@ const LAMBDA_SERVICE_ERRORS = [
 const LAMBDA_THROTTLED = 'Lambda.TooManyRequestsException';
 
 /** A function that was ended: by its time limit, out of memory, or with its host. */
-const LAMBDA_ENDED_ERRORS = [
+export const LAMBDA_ENDED_ERRORS = [
   'Sandbox.Timedout',
   'States.Timeout',
   'Runtime.ExitError',
@@ -56,7 +56,7 @@ const THROTTLED_RETRY: RetryProps = {
   maxAttempts: 60,
 };
 
-/** What ended a function once may be the host's; what ends it three times is the chunk's own. */
+/** What ended a function once may be the host's; what ends it three times is its own. */
 const ENDED_RETRY: RetryProps = {
   errors: LAMBDA_ENDED_ERRORS,
   interval: Duration.seconds(2),
@@ -81,6 +81,10 @@ const NOT_BEGUN_RETRY: RetryProps = {
 /** Each has attempts of its own: a chunk that waited for a place has not used up its retries of MLflow. */
 export const STORE_RETRIES = [TRANSIENT_RETRY, THROTTLED_RETRY, ENDED_RETRY];
 export const JUDGE_RETRIES = [JUDGE_RETRY, THROTTLED_RETRY, ENDED_RETRY];
+
+/** A chunk on which a function was ended is not tried again as it is, but in smaller parts. */
+export const LOG_CHUNK_RETRIES = [TRANSIENT_RETRY, THROTTLED_RETRY];
+export const EVALUATE_CHUNK_RETRIES = [JUDGE_RETRY, THROTTLED_RETRY];
 
 export const BEGIN_RETRIES = [NOT_BEGUN_RETRY];
 

@@ -3,13 +3,14 @@ import type { Context } from 'aws-lambda';
 import { readEnvironment } from '../common/environment.ts';
 import { createS3Client, Storage } from '../common/storage.ts';
 import { logged } from '../common/telemetry.ts';
-import type { ChunkRequest, EvaluateReceipt } from '../contract.ts';
+import type { ChunkProgress, ChunkRequest, EvaluateReceipt } from '../contract.ts';
 import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../judge/connect.ts';
 import { connectMlflow } from '../mlflow/connect.ts';
 import { batchAnswers } from '../run/batch-answers.ts';
 import { prepareChunk } from '../run/batch-prepare.ts';
 import { evaluateChunk, sumEvaluations } from '../run/evaluate-chunk.ts';
 import { forEachChunkOf, parseInvocation } from '../run/invocation.ts';
+import { partOf } from '../run/parts.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
@@ -22,45 +23,45 @@ const batchJudge = (): BatchJudging => {
   return batchJudging;
 };
 
-export const handler = logged<unknown, ReturnType<typeof sumEvaluations> | { records: number; held: number }>(
-  async (event, context: Context) => {
-    const invocation = parseInvocation(event);
-    const deps = {
-      storage,
-      store: await mlflow(),
-      environment,
-      requestId: context.awsRequestId,
-      remainingMs: () => context.getRemainingTimeInMillis(),
-    };
-    const scoring = await judging();
-    const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
-      const limit = budget(request.run, request.options.budgetUsd);
-      const limited = { ...deps, ...scoring, ...(limit === undefined ? {} : { limit }) };
-      if (request.phase !== 'apply') return evaluateChunk(request, limited);
-      const workBucket = environment.WORK_BUCKET;
-      const openBatch = () => batchAnswers(request, { storage, workBucket, limit, ...batchJudge() });
-      return evaluateChunk(request, { ...limited, openBatch });
-    };
-    if (invocation.kind === 'chunk' && invocation.request.phase === 'prepare') {
-      const { run, options } = invocation.request;
-      const limit = budget(run, options.budgetUsd);
-      const { records, held } = await prepareChunk(invocation.request, {
-        ...deps,
-        ...scoring,
-        ...batchJudge(),
-        ...(limit === undefined ? {} : { limit }),
-      });
-      return { records, held: held.length };
-    }
-    const receipts: EvaluateReceipt[] = [];
-    if (invocation.kind === 'chunk') {
-      receipts.push(await evaluate(invocation.request));
-    } else {
-      const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
-      await forEachChunkOf(invocation.files, deps, experiment.id, async (request) => {
-        receipts.push(await evaluate(request));
-      });
-    }
-    return sumEvaluations(receipts);
-  },
-);
+type Counts = ReturnType<typeof sumEvaluations> | { records: number; held: number };
+
+export const handler = logged<unknown, Counts | (Counts & ChunkProgress)>(async (event, context: Context) => {
+  const invocation = parseInvocation(event);
+  const deps = {
+    storage,
+    store: await mlflow(),
+    environment,
+    requestId: context.awsRequestId,
+    remainingMs: () => context.getRemainingTimeInMillis(),
+  };
+  const scoring = await judging();
+  const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
+    const limit = budget(request.run, request.options.budgetUsd);
+    const limited = { ...deps, ...scoring, ...(limit === undefined ? {} : { limit }) };
+    if (request.phase !== 'apply') return evaluateChunk(request, limited);
+    const workBucket = environment.WORK_BUCKET;
+    const openBatch = () => batchAnswers(request, { storage, workBucket, limit, ...batchJudge() });
+    return evaluateChunk(request, { ...limited, openBatch });
+  };
+  if (invocation.kind === 'chunk' && invocation.request.phase === 'prepare') {
+    const { run, options } = invocation.request;
+    const limit = budget(run, options.budgetUsd);
+    const { records, held } = await prepareChunk(invocation.request, {
+      ...deps,
+      ...scoring,
+      ...batchJudge(),
+      ...(limit === undefined ? {} : { limit }),
+    });
+    return { records, held: held.length, ...partOf(invocation.request).next };
+  }
+  if (invocation.kind === 'chunk') {
+    const { request } = invocation;
+    return { ...sumEvaluations([await evaluate(request)]), ...partOf(request).next };
+  }
+  const receipts: EvaluateReceipt[] = [];
+  const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+  await forEachChunkOf(invocation.files, deps, experiment.id, async (request) => {
+    receipts.push(await evaluate(request));
+  });
+  return sumEvaluations(receipts);
+});

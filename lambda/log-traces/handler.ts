@@ -3,16 +3,18 @@ import type { Context } from 'aws-lambda';
 import { readEnvironment } from '../common/environment.ts';
 import { createS3Client, Storage } from '../common/storage.ts';
 import { logged } from '../common/telemetry.ts';
-import type { LogCounts, LogReceipt } from '../contract.ts';
+import type { ChunkProgress, LogCounts, LogReceipt } from '../contract.ts';
 import { connectMlflow } from '../mlflow/connect.ts';
 import { forEachChunkOf, parseInvocation } from '../run/invocation.ts';
-import { logChunk, sumLogCounts } from '../run/log-chunk.ts';
+import { logChunk } from '../run/log-chunk.ts';
+import { partOf } from '../run/parts.ts';
+import { sumLogCounts } from '../run/receipts.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const mlflow = connectMlflow(environment, storage.s3);
 
-export const handler = logged<unknown, LogCounts>(async (event, context: Context) => {
+export const handler = logged<unknown, LogCounts | (LogCounts & ChunkProgress)>(async (event, context: Context) => {
   const invocation = parseInvocation(event);
   const deps = {
     storage,
@@ -21,7 +23,10 @@ export const handler = logged<unknown, LogCounts>(async (event, context: Context
     requestId: context.awsRequestId,
     remainingMs: () => context.getRemainingTimeInMillis(),
   };
-  if (invocation.kind === 'chunk') return (await logChunk(invocation.request, deps)).counts;
+  if (invocation.kind === 'chunk') {
+    const { request } = invocation;
+    return { ...(await logChunk(request, deps)).counts, ...partOf(request).next };
+  }
   const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
   const receipts: LogReceipt[] = [];
   await forEachChunkOf(invocation.files, deps, experiment.id, async (request) => {

@@ -1,8 +1,9 @@
 /** Verdicts as the assessments that MLflow keeps. */
 import type { Capture } from '../capture/types.ts';
-import type { CodeScorer, JudgeScorer, Verdict } from '../judge/types.ts';
+import type { CodeScorer, JudgeScorer, Scorer, Verdict } from '../judge/types.ts';
 import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
 import { assessmentIdOf } from '../trace/ids.ts';
+import { KILLED } from './parts.ts';
 import { RUN_METADATA } from './pending-verdicts.ts';
 
 export interface VerdictContext {
@@ -79,5 +80,15 @@ export function verdictAssessment(
     ...(verdict.outcome === 'verdict'
       ? { value: verdict.value, rationale: verdict.rationale }
       : { error: verdict.error }),
+  };
+}
+
+/** What a capture that kills the function has in place of a scorer's verdict. */
+export function killedAssessment(scorer: Scorer, sourceId: string, context: VerdictContext): NewAssessment {
+  const isCode = scorer.kind === 'code';
+  return {
+    ...common(scorer, isCode ? `code:/${scorer.name}` : sourceId, context),
+    sourceType: isCode ? 'CODE' : 'LLM_JUDGE',
+    error: { code: KILLED.name, message: KILLED.message },
   };
 }

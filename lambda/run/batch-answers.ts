@@ -52,12 +52,14 @@ export async function batchAnswers(
   });
   const spend = emptySpend();
   for (const answer of answers.values()) addSpend(spend, spendOf(answer));
-  if (limit !== undefined && prepared?.deposit !== undefined) {
-    await limit.settleDeposit(prepared.deposit, spend.usd ?? 0);
+  // What all answers cost is booked once: with the end of the first.
+  for (const [index, deposit] of (prepared?.deposits ?? []).entries()) {
+    await limit?.settleDeposit(deposit, index === 0 ? (spend.usd ?? 0) : 0);
   }
   const held = new Set(prepared?.held);
   return {
     spend,
+    killed: prepared?.killed ?? [],
     of(traceId) {
       if (job !== undefined && text === undefined) throw withoutAnswer(job);
       const answer = answers.get(recordIdOf(traceId));

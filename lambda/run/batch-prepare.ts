@@ -2,12 +2,14 @@
 import { capturePathOf } from '../capture/capture-path.ts';
 import type { Capture } from '../capture/types.ts';
 import { type ChunkRequest, workKeys } from '../contract.ts';
-import type { BatchRecord } from '../judge/batch/record.ts';
+import { type BatchRecord, recordIdOf } from '../judge/batch/record.ts';
 import type { Budget, Deposit } from '../judge/budget.ts';
 import type { JudgeScorer } from '../judge/types.ts';
 import { readChunk } from './chunk-reader.ts';
 import type { EvaluateDependencies } from './evaluate-chunk.ts';
+import { chunkOfPart, KILLED, leftOut, partOf } from './parts.ts';
 import { pendingVerdicts } from './pending-verdicts.ts';
+import { readQuarantine } from './receipts.ts';
 
 /**
  * Chunks whose requests go into one job. Bedrock takes 50,000 records a job for most models (its quota "Records per
@@ -20,10 +22,12 @@ export const groupOf = (chunk: number): number => Math.floor(chunk / CHUNKS_PER_
 /** What `prepareChunk` leaves for the start of the jobs and for the second phase. */
 export interface PreparedChunk {
   records: number;
-  /** The most that the chunk's answers can cost, set aside; absent where no budget is set. */
-  deposit?: Deposit;
+  /** The most that the chunk's answers can cost, set aside part by part; none where no budget is set. */
+  deposits: Deposit[];
   /** Traces that the budget left no room for. */
   held: string[];
+  /** First bytes of the lines that killed the function alone. */
+  killed: number[];
 }
 
 export interface PrepareDependencies
@@ -36,11 +40,12 @@ export interface PrepareDependencies
 }
 
 /**
- * Writes the judge's requests of a chunk as a file of a batch job's input. Nothing is written to MLflow yet. Made again
- * after a failure, it takes the place of what the attempt before has left.
+ * Writes the judge's requests of a chunk as a file of a batch job's input; those of a part beside those of the parts
+ * before. Nothing is written to MLflow yet. Made again after a failure, it takes the place of what the attempt before has
+ * left.
  */
 export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
-  const deposit = depositName(request.run, request.chunk.chunk);
+  const deposit = depositName(request.run, request.chunk.chunk, partOf(request).from);
   try {
     await deps.limit?.dropDeposit(deposit);
     return await prepare(request, deps, deposit);
@@ -54,15 +59,32 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
 
 async function prepare(request: ChunkRequest, deps: PrepareDependencies, deposit: string): Promise<PreparedChunk> {
   const { storage, store, environment, scorers, always, limit } = deps;
-  const { run, chunk, options } = request;
+  const { run, options } = request;
+  const part = partOf(request);
+  const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, request.chunk, part);
+  const bucket = environment.WORK_BUCKET;
   const { variant } = capturePathOf(chunk.key);
   const captures = new Map<string, Capture>();
-  for await (const line of readChunk(storage, chunk, environment, options.window)) {
+  const killed: number[] = [];
+  const leaveOut = leftOut(request, await readQuarantine(storage, bucket, run, chunk.chunk));
+  for await (const line of readChunk(storage, chunk, environment, options.window, leaveOut)) {
+    if (line.kind === 'quarantine' && line.reason === KILLED) killed.push(line.place.start);
     if (line.kind === 'capture' && !line.duplicate) captures.set(line.traceId, line.capture);
   }
   const stored = await store.getTraces(chunk.experimentId, [...captures.keys()]);
-  const prepared: PreparedChunk = { records: 0, held: [] };
-  const lines: string[] = [];
+  const inputKey = workKeys.batchInput(run, groupOf(chunk.chunk), chunk.chunk);
+  const preparedKey = workKeys.batchPrepared(run, chunk.chunk);
+  // What the parts before have left; a line that is in both parts is asked once.
+  const own = new Set([...captures.keys()].map(recordIdOf));
+  const before = part.from === 0 ? undefined : await storage.getJson<PreparedChunk>(bucket, preparedKey);
+  const input = part.from === 0 ? undefined : await storage.getText(bucket, inputKey);
+  const lines = (input?.text ?? '').split(/(?<=\n)/).filter((line) => line !== '' && !own.has(idOf(line)));
+  const prepared: PreparedChunk = {
+    records: 0,
+    deposits: (before?.deposits ?? []).filter(({ name }) => name !== deposit),
+    held: (before?.held ?? []).filter((traceId) => !captures.has(traceId)),
+    killed: [...(before?.killed ?? []), ...killed],
+  };
   for (const [traceId, capture] of captures) {
     const isAlways = always(capture, { variant }) !== undefined;
     const { judge } = pendingVerdicts(traceId, capture, stored.get(traceId), scorers, options, run, isAlways);
@@ -74,16 +96,16 @@ async function prepare(request: ChunkRequest, deps: PrepareDependencies, deposit
     lines.push(`${JSON.stringify(deps.record(traceId, capture, judge))}\n`);
   }
   prepared.records = lines.length;
-  const bucket = environment.WORK_BUCKET;
-  if (lines.length > 0) {
-    const key = workKeys.batchInput(run, groupOf(chunk.chunk), chunk.chunk);
-    await storage.putText(bucket, key, lines.join(''), 'application/jsonlines');
-  }
+  if (lines.length > 0) await storage.putText(bucket, inputKey, lines.join(''), 'application/jsonlines');
   // The answers may come hours later, when no lease of a Lambda is left.
-  if (limit !== undefined) prepared.deposit = await limit.closeWithDeposit(deposit);
-  await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
+  const made = await limit?.closeWithDeposit(deposit);
+  if (made !== undefined && made.scopes.length > 0) prepared.deposits.push(made);
+  await storage.putJson(bucket, preparedKey, prepared);
   return prepared;
 }
 
 /** Told apart from the leases of Lambdas by its slash. */
-const depositName = (run: string, chunk: number): string => `batch/${run}/${chunk}`;
+const depositName = (run: string, chunk: number, from: number): string =>
+  `batch/${run}/${chunk}${from === 0 ? '' : `/${from}`}`;
+
+const idOf = (line: string): string => (JSON.parse(line) as BatchRecord).recordId;

@@ -9,3 +9,9 @@
  * 40 MB × 6 = 240 MB still fits a function of 1 GB.
  */
 export const CHUNK_BOUNDS = { maxLines: 500, maxBytes: 8 * 1024 * 1024 };
+
+/**
+ * How often in a row a function may be killed on a part of a chunk. One line of the longest chunk stands alone after
+ * ⌈log₂ lines⌉ halvings, and is condemned by one kill more; a function that is killed twice after that has another fault.
+ */
+export const MOST_KILLS = Math.ceil(Math.log2(CHUNK_BOUNDS.maxLines)) + 2;

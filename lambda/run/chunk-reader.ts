@@ -1,7 +1,7 @@
 /** Reads the lines of one chunk back from S3, with what they decode to. */
 import { decodeLine } from '../capture/decode.ts';
 import { readLines } from '../capture/lines.ts';
-import type { Capture, DecodeOptions, QuarantineReason, RawLine } from '../capture/types.ts';
+import type { Capture, DecodeOptions, LinePlace, QuarantineReason, RawLine } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import type { Storage } from '../common/storage.ts';
 import type { ManifestLine, RunOptions } from '../contract.ts';
@@ -35,6 +35,7 @@ const isOutside = (capture: Capture, window: RunOptions['window']): boolean =>
  * The non-blank lines of a chunk in order, each one decoded. A line identical to an earlier one of the chunk is marked
  * as its duplicate: both are counted, they share one trace.
  *
+ * @param leaveOut why a line is not decoded but goes to quarantine as it is
  * @throws PermanentError `CaptureChanged`, `CaptureMissing`; RetryableError `StorageUnavailable`.
  */
 export async function* readChunk(
@@ -42,6 +43,7 @@ export async function* readChunk(
   chunk: Omit<ManifestLine, 'chunk'>,
   environment: LambdaEnvironment,
   window: RunOptions['window'],
+  leaveOut?: (place: LinePlace) => QuarantineReason | undefined,
 ): AsyncGenerator<ChunkLine> {
   const options = decodeOptions(environment);
   const seen = new Set<string>();
@@ -53,6 +55,11 @@ export async function* readChunk(
         message: `The line has ${line.place.end - line.place.start + 1} bytes; ${environment.MAX_LINE_BYTES} are allowed (MAX_LINE_BYTES). It is kept by reference.`,
       };
       yield { kind: 'quarantine', place: line.place, reason };
+      continue;
+    }
+    const left = leaveOut?.(line.raw.place);
+    if (left !== undefined) {
+      yield { kind: 'quarantine', place: line.raw.place, bytes: line.raw.bytes, reason: left };
       continue;
     }
     const decoded = decodeLine(line.raw, options);

@@ -8,19 +8,19 @@ import {
   type ChunkRequest,
   type EvaluateReceipt,
   type JudgeSpend,
-  type QuarantineEntry,
   VERDICT_TERMS,
   type VerdictCounts,
-  workKeys,
 } from '../contract.ts';
 import { answeredBefore, JudgeHeld } from '../judge/errors.ts';
 import type { SpendingLimit } from '../judge/spending-limit.ts';
 import type { Judge, JudgeScorer, Scorer } from '../judge/types.ts';
 import type { NewAssessment, StoredTrace, TraceStore } from '../mlflow/types.ts';
-import { codeAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
+import { traceIdOf } from '../trace/ids.ts';
+import { codeAssessment, killedAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
 import { readChunk } from './chunk-reader.ts';
+import { chunkOfPart, KILLED, leftOut, partOf } from './parts.ts';
 import { type AlwaysRule, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
-import { addSpend, attemptFacts, emptySpend, emptyVerdictCounts, writeReceipt } from './receipts.ts';
+import { addSpend, attemptFacts, emptySpend, emptyVerdictCounts, readQuarantine, writeReceipt } from './receipts.ts';
 
 export interface EvaluateDependencies {
   storage: Storage;
@@ -41,6 +41,8 @@ export interface EvaluateDependencies {
 export interface BatchAnswers {
   /** What all of them cost. */
   spend: JudgeSpend;
+  /** First bytes of the lines that killed the function alone when the requests were made. */
+  killed: readonly number[];
   /** The judge and the limit of one trace, in place of the chunk's own, and what its answer cost. */
   of(traceId: string): { judge: Judge; limit?: Pick<SpendingLimit, 'reserve'>; paid?: JudgeSpend };
 }
@@ -136,20 +138,30 @@ class EvaluateChunk {
   async #plan(): Promise<Work[]> {
     const { storage, store, environment, scorers, always } = this.#deps;
     const { variant } = capturePathOf(this.#request.chunk.key);
-    const { chunk, options, run } = this.#request;
+    const { options, run } = this.#request;
+    const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, this.#request.chunk, partOf(this.#request));
+    // Among them are records whose trace MLflow refused: they are no traced lines, and owe no verdict.
+    const quarantine = await readQuarantine(storage, environment.WORK_BUCKET, run, chunk.chunk);
     const lines: { traceId: string; capture: Capture; duplicate: boolean; start: number }[] = [];
-    for await (const line of readChunk(storage, chunk, environment, options.window)) {
+    const condemned: { traceId: string; start: number }[] = [];
+    const leaveOut = leftOut(this.#request, quarantine, this.#batch?.killed);
+    for await (const line of readChunk(storage, chunk, environment, options.window, leaveOut)) {
+      if (line.kind === 'quarantine' && line.reason === KILLED && line.bytes !== undefined) {
+        condemned.push({ traceId: traceIdOf(chunk.experimentId, line.bytes), start: line.place.start });
+      }
       if (line.kind !== 'capture') continue;
       const { traceId, capture, duplicate } = line;
       lines.push({ traceId, capture, duplicate, start: line.raw.place.start });
     }
-    const ids = lines.filter(({ duplicate }) => !duplicate).map(({ traceId }) => traceId);
+    const ids = [...lines.filter(({ duplicate }) => !duplicate), ...condemned].map(({ traceId }) => traceId);
     const stored = await store.getTraces(chunk.experimentId, ids);
-    const isMissing = ids.some((traceId) => !stored.has(traceId));
-    const refused = isMissing ? await quarantinedStarts(storage, environment.WORK_BUCKET, this.#request) : undefined;
-    const traced = lines.filter(({ traceId, start }) => stored.has(traceId) || !refused?.has(start));
+    const refused = new Set(quarantine.map(({ start }) => start));
+    const isTraced = ({ traceId, start }: { traceId: string; start: number }): boolean =>
+      stored.has(traceId) || !refused.has(start);
+    for (const { traceId } of condemned.filter(isTraced)) await this.#condemn(traceId, stored.get(traceId));
+    const traced = lines.filter(isTraced);
     const captures = traced.filter(({ duplicate }) => !duplicate);
-    this.#traced = traced.length;
+    this.#traced += traced.length;
     this.#counts.duplicateLine += (traced.length - captures.length) * scorers.length;
     const work: Work[] = [];
     for (const { traceId, capture } of captures) {
@@ -166,8 +178,22 @@ class EvaluateChunk {
     return work;
   }
 
+  /** A line that killed the function alone is not looked at: its trace says so for each scorer without a verdict. */
+  async #condemn(traceId: string, stored: StoredTrace | undefined): Promise<void> {
+    const { judge, scorers } = this.#deps;
+    const { run, options } = this.#request;
+    const isOpen = { ...options, reevaluate: false };
+    const { settled, reasons, ...pending } = pendingVerdicts(traceId, undefined, stored, scorers, isOpen, run, false);
+    this.#traced += 1;
+    for (const [term, count] of Object.entries(settled)) this.#counts[term as 'failed'] += count;
+    for (const reason of reasons) this.#addReason(reason);
+    const context = { traceId, run, overrides: pending.overrides };
+    const errors = [...pending.judge, ...pending.code].map((one) => killedAssessment(one, judge.sourceId, context));
+    if (stored !== undefined) await this.#write(stored, errors);
+  }
+
   async #assess({ traceId, capture, stored, pending }: Work, signal: AbortSignal): Promise<void> {
-    const { store, judge } = this.#deps;
+    const { judge } = this.#deps;
     const context: VerdictContext = { traceId, run: this.#request.run, overrides: pending.overrides };
     const assessments: NewAssessment[] = [];
     for (const scorer of pending.code) {
@@ -193,19 +219,22 @@ class EvaluateChunk {
         }
       }
     }
-    if (assessments.length > 0) {
-      const { written, traceMissing } = await store.writeAssessments(stored, assessments);
-      const news = new Set(written);
-      for (const assessment of assessments) {
-        if (traceMissing) this.#settle('notJudgeable', 'traceMissing');
-        // An error assessment that an earlier attempt has recorded is a failed verdict still.
-        else if (news.has(assessment.assessmentId) || assessment.error !== undefined) this.#count(assessment);
-        else this.#settle('alreadyThere');
-      }
-      if (!traceMissing && assessments.some(({ error }) => error === undefined)) this.#evaluated.add(traceId);
-    }
+    await this.#write(stored, assessments);
     // What was answered before the judge failed is paid and kept; the rest is for the next attempt.
     if (failure !== undefined) throw failure;
+  }
+
+  async #write(stored: StoredTrace, assessments: readonly NewAssessment[]): Promise<void> {
+    if (assessments.length === 0) return;
+    const { written, traceMissing } = await this.#deps.store.writeAssessments(stored, assessments);
+    const news = new Set(written);
+    for (const assessment of assessments) {
+      if (traceMissing) this.#settle('notJudgeable', 'traceMissing');
+      // An error assessment that an earlier attempt has recorded is a failed verdict still.
+      else if (news.has(assessment.assessmentId) || assessment.error !== undefined) this.#count(assessment);
+      else this.#settle('alreadyThere');
+    }
+    if (!traceMissing && assessments.some(({ error }) => error === undefined)) this.#evaluated.add(stored.traceId);
   }
 
   /** @returns verdicts, what was spent by calls of this attempt, and how many scorers the budget held back */
@@ -275,20 +304,6 @@ class EvaluateChunk {
       ...(this.#batch === undefined ? {} : { batchSpend: this.#batch.spend }),
     };
   }
-}
-
-/**
- * First bytes of the lines that the log step has put into quarantine. Among them are records whose trace MLflow refused:
- * they are no traced lines, and owe no verdict.
- */
-async function quarantinedStarts(
-  storage: Storage,
-  workBucket: string,
-  { run, chunk }: ChunkRequest,
-): Promise<ReadonlySet<number>> {
-  const stored = await storage.getText(workBucket, workKeys.quarantine(run, chunk.chunk));
-  const entries = (stored?.text ?? '').split('\n').filter((line) => line !== '');
-  return new Set(entries.map((line) => (JSON.parse(line) as QuarantineEntry).start));
 }
 
 /** What a capture's judging cost beyond the answer that a batch job had given for it. */

@@ -3,11 +3,21 @@ import * as z from 'zod';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { PermanentError, RetryableError } from '../common/errors.ts';
 import type { Storage } from '../common/storage.ts';
+import { logger } from '../common/telemetry.ts';
 import { type ChunkRequest, chunkRequestSchema, type RunOptions } from '../contract.ts';
 import { capturedObject } from './capture-objects.ts';
+import { CHUNK_BOUNDS } from './chunk-bounds.ts';
+import type { UnnumberedChunk } from './retry-source.ts';
 import { single, unitsOfObjects } from './units.ts';
 
-const fileSchema = z.strictObject({ bucket: z.string().min(1), key: z.string().min(1) });
+const fileSchema = z.strictObject({
+  bucket: z.string().min(1),
+  key: z.string().min(1),
+  /** Numbers of lines, from 1, that go to quarantine as they are. */
+  leaveOut: z.array(z.number().int().min(1)).optional(),
+  /** Each line by itself, and named in the log before it is begun: shows which one kills the function. */
+  oneByOne: z.boolean().optional(),
+});
 
 const notificationSchema = z.looseObject({
   Records: z
@@ -22,11 +32,8 @@ const notificationSchema = z.looseObject({
     .min(1),
 });
 
-export interface CaptureFile {
-  bucket: string;
-  /** Raw, not URL-encoded. */
-  key: string;
-}
+/** The key is raw, not URL-encoded. */
+export type CaptureFile = z.infer<typeof fileSchema>;
 
 export type Invocation = { kind: 'chunk'; request: ChunkRequest } | { kind: 'files'; files: CaptureFile[] };
 
@@ -62,14 +69,16 @@ export function parseInvocation(event: unknown): Invocation {
 const invalid = (event: unknown, problem: string): PermanentError =>
   new PermanentError('InvalidInput', `The function's input is not valid: ${problem.replaceAll('\n', ' ')}`, {
     got: event,
-    expected: '{"bucket":…,"key":…}, an S3 notification event, or a chunk from the state machine',
+    expected:
+      '{"bucket":…,"key":…} with "leaveOut":[<line>] or "oneByOne":true where wanted, an S3 notification event, or a chunk from the state machine',
   });
 
 /** Kept back so that a chunk that is begun can end. */
 const CHUNK_RESERVE_MS = 60_000;
 
 /**
- * Runs every chunk of the files one after the other.
+ * Runs every chunk of the files one after the other. Each is named in the log before it is begun, since a function that is
+ * killed has no last word, and nobody is there to halve the chunk.
  *
  * @throws RetryableError `ChunkOutOfTime` when the Lambda's time does not suffice; what was done stays done.
  */
@@ -91,12 +100,26 @@ export async function forEachChunkOf(
   let ordinal = 0;
   for (const file of files) {
     const object = await capturedObject(storage, scope, file.bucket, file.key);
-    const limits = { maxLineBytes: environment.MAX_LINE_BYTES, deadlineMs: () => remainingMs() - CHUNK_RESERVE_MS };
+    const limits = {
+      maxLineBytes: environment.MAX_LINE_BYTES,
+      deadlineMs: () => remainingMs() - CHUNK_RESERVE_MS,
+      ...(file.oneByOne ? { bounds: { ...CHUNK_BOUNDS, maxLines: 1 } } : {}),
+    };
+    const { leaveOut } = file;
     for await (const unit of unitsOfObjects(storage, single(object), limits)) {
       for (const chunk of unit.chunks) {
         if (remainingMs() < CHUNK_RESERVE_MS || unit.outOfTime) throw outOfTime(file);
         const numbered = { ...chunk, experimentId, chunk: ordinal };
-        await handle({ run: `invoke-${requestId}`, chunk: numbered, options, attempt: 0 });
+        logger.info(`If this is the last line of the log, the function was killed: ${adviceOn(chunk)}`, {
+          key: file.key,
+        });
+        await handle({
+          run: `invoke-${requestId}`,
+          chunk: numbered,
+          options,
+          attempt: 0,
+          ...(leaveOut && { leaveOut }),
+        });
         ordinal += 1;
       }
       if (unit.outOfTime) throw outOfTime(file);
@@ -104,6 +127,11 @@ export async function forEachChunkOf(
     }
   }
 }
+
+const adviceOn = ({ firstLine, lines }: UnnumberedChunk): string =>
+  lines === 1
+    ? `by line ${firstLine}; leave it out with "leaveOut":[${firstLine}]`
+    : `by one of ${lines} lines from line ${firstLine}; invoke it with "oneByOne":true, and the log names the one`;
 
 const outOfTime = (file: CaptureFile): RetryableError =>
   new RetryableError('ChunkOutOfTime', 'The file is too long for one invocation; start an execution on it instead', {

@@ -7,17 +7,20 @@ import type { Storage } from '../common/storage.ts';
 import { captureTimeMs, isOutOfTime, withinTime } from '../common/within-time.ts';
 import {
   type ChunkRequest,
-  type LogCounts,
   type LogReceipt,
+  type ManifestLine,
   type NamedError,
   type QuarantineEntry,
   workKeys,
 } from '../contract.ts';
 import type { Experiment, TraceStore } from '../mlflow/types.ts';
 import { buildTrace } from '../trace/build.ts';
+import { traceIdOf } from '../trace/ids.ts';
 import type { TraceRecord } from '../trace/types.ts';
+import { CHUNK_BOUNDS } from './chunk-bounds.ts';
 import { type CaptureLine, readChunk } from './chunk-reader.ts';
-import { attemptFacts, emptyLogCounts, writeReceipt } from './receipts.ts';
+import { chunkOfPart, KILLED, leftOut, type Part, partOf } from './parts.ts';
+import { attemptFacts, emptyLogCounts, readQuarantine, writeReceipt } from './receipts.ts';
 
 export interface LogDependencies {
   storage: Storage;
@@ -60,6 +63,7 @@ export async function logChunk(request: ChunkRequest, deps: LogDependencies): Pr
 
 class LogChunk {
   readonly #request: ChunkRequest;
+  readonly #part: Part;
   readonly #deps: LogDependencies;
   readonly #startedAt = new Date().toISOString();
   readonly #counts = emptyLogCounts();
@@ -75,16 +79,21 @@ class LogChunk {
 
   constructor(request: ChunkRequest, deps: LogDependencies) {
     this.#request = request;
+    this.#part = partOf(request);
     this.#deps = deps;
   }
 
   async run(): Promise<void> {
     const { storage, environment } = this.#deps;
-    const { chunk, options } = this.#request;
-    for await (const line of readChunk(storage, chunk, environment, options.window)) {
+    const { options } = this.#request;
+    const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, this.#request.chunk, this.#part);
+    const leaveOut = leftOut(this.#request);
+    for await (const line of readChunk(storage, chunk, environment, options.window, leaveOut)) {
       this.#counts.lines += 1;
       if (line.kind === 'outsideWindow') {
         this.#counts.outsideWindow += 1;
+      } else if (line.kind === 'quarantine' && line.reason === KILLED) {
+        await this.#condemn(line.place, line.bytes);
       } else if (line.kind === 'quarantine') {
         this.#addToQuarantine(line.place, line.reason, line.bytes);
       } else if (line.duplicate) {
@@ -97,7 +106,7 @@ class LogChunk {
     }
     await this.#flush();
     this.#countDuplicates();
-    await this.#writeQuarantine();
+    await this.#writeQuarantine(chunk);
     if (this.#counts.lines !== chunk.lines) {
       throw new PermanentError('LineCountMismatch', 'The chunk has not the number of lines that was planned', {
         got: `${this.#counts.lines} lines`,
@@ -134,6 +143,20 @@ class LogChunk {
     }
   }
 
+  /** A line that killed the function after its trace was written is traced; any other goes to quarantine as it is. */
+  async #condemn(place: LinePlace, bytes: Buffer = Buffer.alloc(0)): Promise<void> {
+    const { experimentId } = this.#request.chunk;
+    const traceId = traceIdOf(experimentId, bytes);
+    const existing = await this.#deps.store.getTraces(experimentId, [traceId]);
+    if (existing.has(traceId)) {
+      this.#counts.alreadyThere += 1;
+      this.#counts.traced += 1;
+    } else {
+      // A long one by reference: nothing may kill the function here again.
+      this.#addToQuarantine(place, KILLED, bytes.length > CHUNK_BOUNDS.maxBytes ? undefined : bytes);
+    }
+  }
+
   async #add(pending: Pending): Promise<void> {
     this.#pending.push(pending);
     this.#pendingBytes += Math.max(pending.bytes.length, pending.trace.spans.length * SPAN_BYTES);
@@ -147,8 +170,7 @@ class LogChunk {
     this.#pendingBytes = 0;
     if (batch.length === 0) return;
     const { store } = this.#deps;
-    const { attempt, chunk } = this.#request;
-    const { experimentId } = chunk;
+    const { experimentId } = this.#request.chunk;
     const [existing, experiment] = await Promise.all([
       store.getTraces(
         experimentId,
@@ -158,7 +180,7 @@ class LogChunk {
     ]);
     this.#experiment = experiment;
     const absent = batch.filter(({ trace }) => !existing.has(trace.traceId));
-    if (attempt > 0) {
+    if (this.#part.isRepeated) {
       const present = batch.filter(({ trace }) => existing.has(trace.traceId));
       await store.mendTraces(
         experiment,
@@ -210,14 +232,17 @@ class LogChunk {
   }
 
   /**
-   * One object a chunk, which a later attempt replaces: with an empty one when it quarantines nothing, so that what MLflow
-   * refused once and has taken since is not told to be in quarantine.
+   * One object a chunk, in which a later attempt replaces what is of its part: by nothing when it quarantines nothing, so
+   * that what MLflow refused once and has taken since is not told to be in quarantine.
    */
-  async #writeQuarantine(): Promise<void> {
+  async #writeQuarantine(part: ManifestLine): Promise<void> {
     const { storage, environment } = this.#deps;
-    const { run, chunk, attempt } = this.#request;
-    if (this.#quarantine.length === 0 && attempt === 0) return;
-    const body = this.#quarantine
+    const { run, chunk } = this.#request;
+    const { isRepeated } = this.#part;
+    if (this.#quarantine.length === 0 && !isRepeated) return;
+    const before = isRepeated ? await readQuarantine(storage, environment.WORK_BUCKET, run, chunk.chunk) : [];
+    const others = before.filter(({ start }) => start < part.start || start > part.end);
+    const body = [...others, ...this.#quarantine]
       .toSorted((a, b) => a.start - b.start)
       .map((entry) => `${JSON.stringify(entry)}\n`)
       .join('');
@@ -241,13 +266,4 @@ class LogChunk {
       quarantineReasons,
     };
   }
-}
-
-/** What a whole file's chunks came to, for a direct invocation. */
-export function sumLogCounts(receipts: readonly LogReceipt[]): LogCounts {
-  const total = emptyLogCounts();
-  for (const { counts } of receipts) {
-    for (const name of Object.keys(total) as (keyof LogCounts)[]) total[name] += counts[name];
-  }
-  return total;
 }

@@ -24,12 +24,13 @@ export interface PendingVerdicts {
 export type AlwaysRule = (capture: Capture, context: { variant?: string | undefined }) => string | undefined;
 
 /**
+ * @param capture `undefined` where nothing may look at it: every sampled scorer is taken to apply
  * @param always a rule says that this capture is judged whatever the sample says
  * @param stored the trace as MLflow has it; `undefined` when it is missing (a person deleted it): it is never made again here.
  */
 export function pendingVerdicts(
   traceId: string,
-  capture: Capture,
+  capture: Capture | undefined,
   stored: StoredTrace | undefined,
   scorers: readonly Scorer[],
   options: Pick<RunOptions, 'reevaluate' | 'sampleRate' | 'continues'>,
@@ -66,7 +67,7 @@ export function pendingVerdicts(
       pending.code.push(scorer);
       continue;
     }
-    const applies = applicability(capture, scorer);
+    const applies = capture === undefined ? ({ judge: true } as const) : applicability(capture, scorer);
     if ('notJudgeable' in applies) settle('notJudgeable', applies.notJudgeable);
     else if (!isSampled(scorer)) settle('notSampled', 'notSampled');
     else pending.judge.push(scorer);

@@ -9,11 +9,14 @@ import {
   type LogReceipt,
   type ManifestLine,
   type PlanReceipt,
+  type QuarantineEntry,
   type Receipt,
   VERDICT_TERMS,
   type VerdictCounts,
   workKeys,
 } from '../contract.ts';
+import { entriesOf } from './kept-lines.ts';
+import { partFacts } from './parts.ts';
 
 export const emptyVerdictCounts = (): VerdictCounts =>
   Object.fromEntries(VERDICT_TERMS.map((term) => [term, 0])) as unknown as VerdictCounts;
@@ -29,15 +32,12 @@ export const emptyLogCounts = (): LogCounts => ({
 });
 
 /** What the receipts of both steps say of an attempt that ends now. */
-export function attemptFacts(
-  { run, chunk, attempt }: ChunkRequest,
-  requestId: string,
-  startedAt: string,
-  failure: unknown,
-) {
+export function attemptFacts(request: ChunkRequest, requestId: string, startedAt: string, failure: unknown) {
+  const { run, chunk, attempt } = request;
   return {
     run,
     chunk: chunk.chunk,
+    ...partFacts(request),
     attempt,
     requestId,
     startedAt,
@@ -48,6 +48,15 @@ export function attemptFacts(
 }
 
 export const emptySpend = (): JudgeSpend => ({ calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 });
+
+/** What the parts of a chunk, or the chunks of a file, came to. */
+export function sumLogCounts(receipts: readonly LogReceipt[]): LogCounts {
+  const total = emptyLogCounts();
+  for (const { counts } of receipts) {
+    for (const name of Object.keys(total) as (keyof LogCounts)[]) total[name] += counts[name];
+  }
+  return total;
+}
 
 /** Adds `more` to `total`; a sum with an unknown price in it is unknown. */
 export function addSpend(total: JudgeSpend, more: JudgeSpend): void {
@@ -94,43 +103,101 @@ export async function* readManifest(storage: Storage, workBucket: string, run: s
   }
 }
 
-/** What is known of one chunk: its last successful attempt of each step, and the last error of a step without one. */
-export interface ChunkState {
-  log?: LogReceipt;
-  evaluate?: EvaluateReceipt;
-  logError?: LogReceipt;
-  evaluateError?: EvaluateReceipt;
-  /** Attempts to evaluate that have left a receipt. */
-  evaluateAttempts?: Set<number>;
+/** The last successful attempt at each part of a chunk, by the part's first line, and the last one that failed. */
+interface StepState<R extends Receipt> {
+  done: Map<number, R>;
+  failed?: R;
 }
 
-const isLater = (a: Receipt, b: Receipt | undefined): boolean =>
-  b === undefined || a.attempt > b.attempt || (a.attempt === b.attempt && a.endedAt >= b.endedAt);
+/** What is known of one chunk. */
+export interface ChunkState {
+  log: StepState<LogReceipt>;
+  evaluate: StepState<EvaluateReceipt>;
+  /** Attempts to evaluate that have left a receipt, by the part's first line and how often the function was killed on it. */
+  evaluateAttempts: Map<number, Map<number, Set<number>>>;
+}
+
+export const emptyChunkState = (): ChunkState => ({
+  log: { done: new Map() },
+  evaluate: { done: new Map() },
+  evaluateAttempts: new Map(),
+});
+
+const fromOf = ({ part }: Receipt): number => part?.from ?? 0;
+const killsOf = ({ part }: Receipt): number => part?.kills ?? 0;
+
+/** Parts are done in order, and one that killed the function is begun again with one kill more. */
+function isLater(a: Receipt, b: Receipt | undefined): boolean {
+  if (b === undefined) return true;
+  const order = fromOf(a) - fromOf(b) || killsOf(a) - killsOf(b) || a.attempt - b.attempt;
+  return order > 0 || (order === 0 && a.endedAt >= b.endedAt);
+}
+
+function foldStep<R extends Receipt>(state: StepState<R>, receipt: R): void {
+  if (!receipt.ok && isLater(receipt, state.failed)) state.failed = receipt;
+  if (receipt.ok && isLater(receipt, state.done.get(fromOf(receipt)))) state.done.set(fromOf(receipt), receipt);
+}
 
 /** Folds a receipt into what is known of its chunk. */
 export function foldReceipt(state: ChunkState, receipt: Receipt): void {
   if (receipt.step === 'log') {
-    if (receipt.ok && isLater(receipt, state.log)) state.log = receipt;
-    if (!receipt.ok && isLater(receipt, state.logError)) state.logError = receipt;
-  } else {
-    state.evaluateAttempts ??= new Set();
-    state.evaluateAttempts.add(receipt.attempt);
-    if (receipt.ok && isLater(receipt, state.evaluate)) state.evaluate = receipt;
-    if (!receipt.ok && isLater(receipt, state.evaluateError)) state.evaluateError = receipt;
+    foldStep(state.log, receipt);
+    return;
   }
+  foldStep(state.evaluate, receipt);
+  const ofPart = state.evaluateAttempts.get(fromOf(receipt)) ?? new Map<number, Set<number>>();
+  state.evaluateAttempts.set(fromOf(receipt), ofPart);
+  ofPart.set(killsOf(receipt), (ofPart.get(killsOf(receipt)) ?? new Set()).add(receipt.attempt));
+}
+
+/**
+ * The successful attempts at the parts of a chunk, one after the other from its first line.
+ *
+ * @returns `whole` when they are about all lines; `error` is what the first part that is missing failed with last, if it
+ *   left a receipt
+ */
+export function partsDone<R extends Receipt>(
+  { done, failed }: StepState<R>,
+  lines: number,
+): { parts: R[]; whole: boolean; error?: R } {
+  const parts: R[] = [];
+  let from = 0;
+  for (let next = done.get(from); next !== undefined && from < lines; next = done.get(from)) {
+    parts.push(next);
+    from = next.part?.to ?? lines;
+  }
+  const isMissing = failed !== undefined && fromOf(failed) >= from;
+  return { parts, whole: from >= lines, ...(isMissing ? { error: failed } : {}) };
 }
 
 /** Attempts to evaluate before the last one known that have left no receipt: killed, timed out or never begun. */
 export function unreportedAttempts({ evaluateAttempts }: ChunkState): number {
-  return evaluateAttempts === undefined ? 0 : Math.max(...evaluateAttempts) + 1 - evaluateAttempts.size;
+  let unreported = 0;
+  for (const byKills of evaluateAttempts.values()) {
+    unreported += Math.max(...byKills.keys());
+    for (const attempts of byKills.values()) unreported += Math.max(...attempts) + 1 - attempts.size;
+  }
+  return unreported;
 }
 
 export async function chunkStates(storage: Storage, workBucket: string, run: string): Promise<Map<number, ChunkState>> {
   const states = new Map<number, ChunkState>();
   for await (const receipt of readReceipts(storage, workBucket, run)) {
-    const state = states.get(receipt.chunk) ?? {};
+    const state = states.get(receipt.chunk) ?? emptyChunkState();
     states.set(receipt.chunk, state);
     foldReceipt(state, receipt);
   }
   return states;
+}
+
+/** What the log step has put into quarantine of a chunk so far. */
+export async function readQuarantine(
+  storage: Storage,
+  workBucket: string,
+  run: string,
+  chunk: number,
+): Promise<QuarantineEntry[]> {
+  const key = workKeys.quarantine(run, chunk);
+  const stored = await storage.getText(workBucket, key);
+  return entriesOf(stored?.text ?? '', `s3://${workBucket}/${key}`);
 }

@@ -13,7 +13,14 @@ import {
 } from '../contract.ts';
 import { CHUNK_BOUNDS } from './chunk-bounds.ts';
 import { entriesOf } from './kept-lines.ts';
-import { type ChunkState, chunkStates, readManifest, readPlanReceipts } from './receipts.ts';
+import {
+  type ChunkState,
+  chunkStates,
+  emptyChunkState,
+  partsDone,
+  readManifest,
+  readPlanReceipts,
+} from './receipts.ts';
 
 /** A manifest line that has no number in the new run yet. */
 export type UnnumberedChunk = Omit<ManifestLine, 'chunk'>;
@@ -47,11 +54,17 @@ export async function optionsOfRun(
 }
 
 /** Whether a chunk is to be run again. */
-function isUndone(state: ChunkState | undefined, what: Exclude<RetryWhat, 'quarantined'>, evaluated: boolean): boolean {
-  if (what === 'held') return (state?.evaluate?.counts.heldByBudget ?? 0) > 0;
-  if (state?.log === undefined) return true;
+function isUndone(
+  state: ChunkState,
+  lines: number,
+  what: Exclude<RetryWhat, 'quarantined'>,
+  evaluated: boolean,
+): boolean {
+  const evaluations = partsDone(state.evaluate, lines);
+  if (what === 'held') return evaluations.parts.some(({ counts }) => counts.heldByBudget > 0);
+  if (!partsDone(state.log, lines).whole) return true;
   if (!evaluated) return false;
-  return state.evaluate === undefined || state.evaluate.counts.failed > 0;
+  return !evaluations.whole || evaluations.parts.some(({ counts }) => counts.failed > 0);
 }
 
 /** Chunks or lines that a retry runs again, in the order of the earlier run. */
@@ -67,7 +80,7 @@ export async function* retryChunks(
   }
   const states = await chunkStates(storage, workBucket, retry.run);
   for await (const { chunk, ...rest } of readManifest(storage, workBucket, retry.run)) {
-    if (isUndone(states.get(chunk), retry.what, original.evaluate)) yield rest;
+    if (isUndone(states.get(chunk) ?? emptyChunkState(), rest.lines, retry.what, original.evaluate)) yield rest;
   }
 }
 

@@ -18,12 +18,15 @@ import {
 import {
   addSpend,
   type ChunkState,
+  emptyChunkState,
   emptySpend,
   emptyVerdictCounts,
   foldReceipt,
+  partsDone,
   readManifest,
   readPlanReceipts,
   readReceipts,
+  sumLogCounts,
   unreportedAttempts,
   verdictTotal,
 } from './receipts.ts';
@@ -101,13 +104,13 @@ export async function summarizeRun(
   for await (const plan of readPlanReceipts(storage, workBucket, run.name)) summary.addPlan(plan);
   const states = new Map<number, ChunkState>();
   for await (const receipt of readReceipts(storage, workBucket, run.name)) {
-    const state = states.get(receipt.chunk) ?? {};
+    const state = states.get(receipt.chunk) ?? emptyChunkState();
     states.set(receipt.chunk, state);
     foldReceipt(state, receipt);
     if (receipt.step === 'evaluate') summary.addSpend(receipt);
   }
   for await (const chunk of readManifest(storage, workBucket, run.name)) {
-    summary.addChunk(chunk, states.get(chunk.chunk) ?? {});
+    summary.addChunk(chunk, states.get(chunk.chunk) ?? emptyChunkState());
   }
   summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run.name)));
   return summary.build();
@@ -188,18 +191,19 @@ export class SummaryBuilder {
 
   addChunk(chunk: ManifestLine, state: ChunkState): void {
     const { lines, chunks, quarantineReasons } = this.#summary;
-    if (state.log === undefined) {
+    const { parts, whole, error } = partsDone(state.log, chunk.lines);
+    if (!whole) {
       lines.lost += chunk.lines;
       chunks.failed += 1;
-      this.#fail(chunk, 'log', state.logError?.error);
+      this.#fail(chunk, 'log', error?.error);
       return;
     }
     chunks.logged += 1;
-    const { lines: counted, ...terms } = state.log.counts;
+    const { lines: counted, ...terms } = sumLogCounts(parts);
     for (const name of Object.keys(terms) as (keyof typeof terms)[]) lines[name] += terms[name];
     // A chunk that counts otherwise than it was planned has lost the difference.
     lines.lost += Math.max(0, chunk.lines - counted);
-    addCounts(quarantineReasons, state.log.quarantineReasons);
+    for (const part of parts) addCounts(quarantineReasons, part.quarantineReasons);
     this.#addVerdicts(chunk, state, terms.traced);
   }
 
@@ -213,16 +217,18 @@ export class SummaryBuilder {
     }
     const unreported = unreportedAttempts(state);
     if (unreported > 0) this.#summary.unreportedAttempts = (this.#summary.unreportedAttempts ?? 0) + unreported;
+    const { parts, whole, error } = partsDone(state.evaluate, chunk.lines);
     // Without a successful attempt, what the last one did is counted, and the rest of the chunk is lost.
-    const receipt = state.evaluate ?? state.evaluateError;
-    if (state.evaluate === undefined) {
-      chunks.failed += 1;
-      this.#fail(chunk, 'evaluate', state.evaluateError?.error);
-    } else {
+    const counted = whole || error === undefined ? parts : [...parts, error];
+    if (whole) {
       chunks.evaluated += 1;
+    } else {
+      chunks.failed += 1;
+      this.#fail(chunk, 'evaluate', error?.error);
     }
-    if (receipt !== undefined) this.#addReceipt(receipt);
-    const missing = Math.max(0, expected - (receipt === undefined ? 0 : verdictTotal(receipt.counts)));
+    for (const receipt of counted) this.#addReceipt(receipt);
+    const told = counted.reduce((total, { counts }) => total + verdictTotal(counts), 0);
+    const missing = Math.max(0, expected - told);
     verdicts.failed += missing;
     verdicts.lost += missing;
   }

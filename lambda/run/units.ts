@@ -1,5 +1,5 @@
 /** The steps of planning: a unit is planned whole or not at all, and names where to go on after it. */
-import { scanChunks } from '../capture/lines.ts';
+import { type ChunkBounds, scanChunks } from '../capture/lines.ts';
 import { PermanentError, toNamedError } from '../common/errors.ts';
 import type { ObjectFacts, Storage } from '../common/storage.ts';
 import type { FailedFile } from '../contract.ts';
@@ -20,6 +20,8 @@ export interface UnitLimits {
   maxLineBytes: number;
   /** Milliseconds left for reading. */
   deadlineMs(): number;
+  /** Of a chunk; default as everywhere. */
+  bounds?: ChunkBounds;
 }
 
 /** Objects read at a time: 10,000 small ones at 40 ms each take 50 s instead of 400 s. */
@@ -56,7 +58,7 @@ async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLim
   const timeout = AbortSignal.timeout(Math.max(1, limits.deadlineMs()));
   try {
     const stream = await storage.read(object, undefined, timeout);
-    for await (const chunk of scanChunks(stream, CHUNK_BOUNDS)) {
+    for await (const chunk of scanChunks(stream, limits.bounds ?? CHUNK_BOUNDS)) {
       // Blank lines alone make no chunk worth a child.
       if (chunk.lines === 0) continue;
       unit.chunks.push({

@@ -1,5 +1,5 @@
 import type { EvaluateReceipt, LogReceipt, ManifestLine, PlanReceipt } from '../../../lambda/contract.ts';
-import { type ChunkState, emptyVerdictCounts, foldReceipt } from '../../../lambda/run/receipts.ts';
+import { emptyChunkState, emptyVerdictCounts, foldReceipt } from '../../../lambda/run/receipts.ts';
 import { describeFailure, SummaryBuilder } from '../../../lambda/run/summary.ts';
 
 const run = { name: 'run-1', startTime: '2026-11-20T10:00:00Z' };
@@ -62,7 +62,7 @@ const summarize = (
 ) => {
   const builder = new SummaryBuilder(run, error);
   for (const receipt of plans) builder.addPlan(receipt);
-  const state: ChunkState = {};
+  const state = emptyChunkState();
   for (const receipt of receipts) {
     foldReceipt(state, receipt);
     if (receipt.step === 'evaluate') builder.addSpend(receipt);
@@ -93,6 +93,95 @@ describe('the summary of a run', () => {
     const summary = summarize([plan()], [log(), failed, evaluate({ attempt: 4 })]);
     expect(summary).toMatchObject({ status: 'succeeded', unreportedAttempts: 3, spend: { calls: 16 } });
     expect(summarize([plan()], [log(), evaluate()])).not.toHaveProperty('unreportedAttempts');
+  });
+
+  describe('of a chunk that was done in parts', () => {
+    const counts = (lines: number, quarantined: number) => ({
+      ...log().counts,
+      ...{
+        lines,
+        traced: lines - quarantined,
+        written: lines - quarantined,
+        alreadyThere: 0,
+        duplicateLine: 0,
+        quarantined,
+      },
+    });
+    const logPart = (from: number, to: number, kills = 0, quarantined = 0) =>
+      log({
+        part: { from, to, kills },
+        counts: counts(to - from, quarantined),
+        quarantineReasons: quarantined > 0 ? { FunctionKilled: quarantined } : {},
+      });
+    const evaluatePart = (from: number, to: number, kills = 0, more: Partial<EvaluateReceipt> = {}) =>
+      evaluate({
+        part: { from, to, kills },
+        counts: { ...emptyVerdictCounts(), newVerdicts: 3 * (to - from) },
+        failedRecorded: 0,
+        verdicts: { safety: { yes: to - from } },
+        ...more,
+      });
+    const logged = [logPart(0, 5, 1), logPart(5, 7, 2), logPart(7, 8, 3, 1), logPart(8, 10)];
+
+    test('the parts add up, and what killed the function is in quarantine', () => {
+      const evaluated = [
+        evaluatePart(0, 5, 1, { counts: { ...emptyVerdictCounts(), newVerdicts: 27 } }),
+        evaluatePart(5, 10, 0, { counts: emptyVerdictCounts() }),
+      ];
+      const summary = summarize([plan()], [...evaluated, ...logged.toReversed()]);
+      expect(summary).toMatchObject({
+        status: 'succeeded',
+        lines: { planned: 10, traced: 9, quarantined: 1, lost: 0 },
+        verdicts: { expected: 27, newVerdicts: 27, lost: 0 },
+        verdictsByScorer: { safety: { yes: 10 } },
+        quarantineReasons: { FunctionKilled: 1 },
+        equations: { lines: true, verdicts: true },
+        // One evaluation was killed on the first part.
+        unreportedAttempts: 1,
+        spend: { calls: 16 },
+      });
+    });
+
+    test('a chunk of which a part is missing is not whole: it fails the run by the part’s error', () => {
+      const error = { name: 'MlflowUnavailable', message: 'away' };
+      const failed = log({ ...logPart(7, 8, 3), ok: false, error });
+      const summary = summarize([plan()], [logPart(0, 5, 1), failed, logPart(5, 7, 2)]);
+      expect(summary).toMatchObject({ status: 'failed', lines: { lost: 10 }, failedChunks: [{ step: 'log', error }] });
+      const silent = summarize([plan()], [logPart(0, 5, 1), logPart(8, 10)]);
+      expect(silent).toMatchObject({ lines: { lost: 10 }, failedChunks: [{ error: { name: 'NoReceipt' } }] });
+    });
+
+    test('an evaluation of which a part is missing counts the parts that are there, and loses the rest', () => {
+      const error = { name: 'JudgeRefused', message: 'no' };
+      const failed = evaluatePart(5, 10, 0, { ok: false, error, counts: { ...emptyVerdictCounts(), newVerdicts: 2 } });
+      const summary = summarize([plan()], [log({ counts: counts(10, 0) }), evaluatePart(0, 5, 1), failed]);
+      expect(summary).toMatchObject({
+        status: 'failed',
+        verdicts: { expected: 30, newVerdicts: 17, failed: 13, lost: 13 },
+        equations: { verdicts: true },
+        failedChunks: [{ step: 'evaluate', error }],
+      });
+    });
+
+    test('what had left its receipt before its function was killed is not counted beside the halves', () => {
+      const summary = summarize([plan()], [logPart(0, 10), logPart(0, 5, 1), logPart(5, 10), evaluatePart(0, 10)]);
+      expect(summary).toMatchObject({ status: 'succeeded', lines: { traced: 10 }, verdicts: { newVerdicts: 30 } });
+    });
+
+    test('every killed evaluation is told, also one that was killed in a later attempt', () => {
+      const throttled = evaluatePart(0, 10, 0, { ok: false, error: { name: 'JudgeThrottled', message: 'slow' } });
+      const parts = [
+        evaluatePart(0, 3, 2),
+        evaluatePart(3, 5),
+        evaluatePart(5, 8, 1),
+        evaluatePart(8, 10, 0, { attempt: 2 }),
+      ];
+      // Two on the first part, one on the third, and two attempts at the last that have left nothing.
+      expect(summarize([plan()], [log({ counts: counts(10, 0) }), throttled, ...parts])).toMatchObject({
+        status: 'succeeded',
+        unreportedAttempts: 5,
+      });
+    });
   });
 
   test('the answers of a batch job are paid once, whatever attempts have read them', () => {
