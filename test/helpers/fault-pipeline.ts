@@ -12,7 +12,7 @@ import { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } 
 import { readEnvironment } from '../../lambda/common/environment.ts';
 import { RETRYABLE_ERRORS, toNamedError } from '../../lambda/common/errors.ts';
 import { Storage } from '../../lambda/common/storage.ts';
-import type { ChunkRequest, NamedError, PlanResult, RunOptions } from '../../lambda/contract.ts';
+import type { ChunkProgress, ChunkRequest, NamedError, PlanResult, RunOptions } from '../../lambda/contract.ts';
 import { createBedrockClient } from '../../lambda/judge/bedrock.ts';
 import { createJudge } from '../../lambda/judge/create-judge.ts';
 import { estimateFromSizes } from '../../lambda/judge/estimate.ts';
@@ -22,6 +22,7 @@ import type { Judge } from '../../lambda/judge/types.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../lambda/mlflow/client.ts';
 import { evaluateChunk } from '../../lambda/run/evaluate-chunk.ts';
 import { logChunk } from '../../lambda/run/log-chunk.ts';
+import { partOf } from '../../lambda/run/parts.ts';
 import { planCaptures } from '../../lambda/run/planner.ts';
 import { readManifest } from '../../lambda/run/receipts.ts';
 import { type RunSummary, summarizeRun } from '../../lambda/run/summary.ts';
@@ -42,7 +43,10 @@ const RETRY = { baseMs: 20, capMs: 300 };
 const MLFLOW_TIMEOUT_MS = 8_000;
 /** As the state machine does: the first attempt and six retries. */
 const ATTEMPTS = 7;
-const RETRYABLE = new Set<string>([...RETRYABLE_ERRORS, 'Runtime.ExitError']);
+const RETRYABLE = new Set<string>(RETRYABLE_ERRORS);
+/** As Step Functions names the end of a function's process. */
+const KILLED = 'Runtime.ExitError';
+const isFirst = (request: ChunkRequest): boolean => !partOf(request).isRepeated;
 /** What a function has left of its time where a test says nothing else. */
 const LAMBDA_MS = 300_000;
 const CREDENTIALS = { accessKeyId: 'test', secretAccessKey: 'test' };
@@ -188,7 +192,7 @@ export class FaultPipeline {
       child.once('close', (...how) => resolve(how));
     });
     this.#worker = undefined;
-    if (signal === 'SIGKILL') throw Object.assign(new Error('The process was killed'), { name: 'Runtime.ExitError' });
+    if (signal === 'SIGKILL') throw Object.assign(new Error('The process was killed'), { name: KILLED });
     if (code !== 0) throw new Error(complaints);
   }
 }
@@ -277,27 +281,41 @@ export class FaultCase {
   async #chunks(run: string, { options }: PlanResult, errors: string[], hooks: RunHooks): Promise<void> {
     const { storage } = this.#pipeline;
     for await (const chunk of readManifest(storage, WORK, run)) {
-      const request = (attempt: number): ChunkRequest => ({ run, chunk, options, attempt });
       try {
-        await this.#retried(errors, async (attempt) => {
-          if (attempt === 0 && hooks.inProcess === 'log') await this.#inProcess('log', request(0));
-          else await logChunk(request(attempt), { ...this.#dependencies(), requestId: randomUUID() });
+        await this.#inParts(errors, { run, chunk, options, attempt: 0 }, async (request) => {
+          if (isFirst(request) && hooks.inProcess === 'log') await this.#inProcess('log', request);
+          else await logChunk(request, { ...this.#dependencies(), requestId: randomUUID() });
         });
         await hooks.logged?.();
         if (!options.evaluate) continue;
-        await this.#retried(errors, async (attempt) => {
-          if (attempt === 0 && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request(0));
-          await evaluateChunk(request(attempt), {
+        await this.#inParts(errors, { run, chunk, options, attempt: 0 }, async (request) => {
+          if (isFirst(request) && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request);
+          await evaluateChunk(request, {
             ...this.#dependencies(),
             judge: this.#pipeline.judgeUnderTest,
             scorers: this.scorers,
             always: () => undefined,
             requestId: randomUUID(),
-            remainingMs: () => hooks.evaluateMs?.(attempt) ?? LAMBDA_MS,
+            remainingMs: () => hooks.evaluateMs?.(request.attempt) ?? LAMBDA_MS,
           });
         });
       } catch {
         // One chunk's failure stops no other; the receipts tell it.
+      }
+    }
+  }
+
+  /** A chunk until no part of it is left; what the function is killed on comes back in halves. */
+  async #inParts(errors: string[], chunk: ChunkRequest, work: (request: ChunkRequest) => Promise<void>): Promise<void> {
+    let progress: ChunkProgress = { bounds: [], kills: 0, more: true };
+    while (progress.more) {
+      const request = { ...chunk, progress };
+      try {
+        await this.#retried(errors, (attempt) => work({ ...request, attempt }));
+        progress = partOf(request).next;
+      } catch (error) {
+        if ((error as Error).name !== KILLED) throw error;
+        progress = { ...progress, kills: progress.kills + 1 };
       }
     }
   }

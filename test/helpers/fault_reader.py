@@ -139,15 +139,17 @@ def count(s3, command):
 
 
 def last_attempts(s3, bucket, run):
-    """The raw receipts of a run: (chunk, step) -> the last attempt that succeeded, and the money of all."""
+    """The raw receipts of a run: (chunk, step, part) -> the last attempt that succeeded, and the money of all."""
     last, usd = {}, 0.0
     for _, body in objects(s3, bucket, f"runs/{run}/receipts/"):
         receipt = json.loads(body)
         usd += (receipt.get("spend") or {}).get("usd") or 0
-        place = (receipt["chunk"], receipt["step"])
-        if receipt["ok"] and (place not in last or receipt["attempt"] >= last[place]["attempt"]):
-            last[place] = receipt
-    return last, usd
+        part = receipt.get("part") or {"from": 0, "kills": 0}
+        place = (receipt["chunk"], receipt["step"], part["from"])
+        order = (part["kills"], receipt["attempt"])
+        if receipt["ok"] and (place not in last or order >= last[place][0]):
+            last[place] = (order, receipt)
+    return {place: receipt for place, (_, receipt) in last.items()}, usd
 
 
 def equations(s3, command):
@@ -160,8 +162,8 @@ def equations(s3, command):
         if line.strip()
     ]
     last, usd = last_attempts(s3, bucket, run)
-    logs = [receipt for (_, step), receipt in last.items() if step == "log"]
-    evaluations = [receipt for (_, step), receipt in last.items() if step == "evaluate"]
+    logs = [receipt for (_, step, _), receipt in last.items() if step == "log"]
+    evaluations = [receipt for (_, step, _), receipt in last.items() if step == "evaluate"]
     counts = collections.Counter()
     for receipt in logs:
         counts.update(receipt["counts"])

@@ -56,7 +56,7 @@ it.each<[string, Line[]]>([
     [
       logsTo('EvaluateTracesLogs'),
       ...captures,
-      [['s3:GetObject'], work('quarantine/*/*', 'batch/*/state/*', 'batch/*/output/*')],
+      [['s3:GetObject'], work('quarantine/*/*', 'batch/*/state/*', 'batch/*/input/*', 'batch/*/output/*')],
       [['s3:PutObject'], work('runs/*/receipts/*', 'batch/*/state/*', 'batch/*/input/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       ...model,

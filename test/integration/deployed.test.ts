@@ -355,9 +355,9 @@ describe('a second stack beside the first', () => {
       await expectTraced([key]);
     });
 
-    test('a function that times out is invoked again', async () => {
+    test('a function that times out is invoked again, and no line is blamed for it that was not tried alone', async () => {
       const key = `${hour(4)}/late.jsonl`;
-      await stage({ [key]: [chatLine('late')] });
+      await stage({ [key]: [chatLine('late'), chatLine('later')] });
       const server = await environment.mlflow;
       await second.setTimeout('processor', 5);
       const arn = await startWithChunkHeld(key);
@@ -379,7 +379,7 @@ describe('a second stack beside the first', () => {
       const outcome = await second.ended(arn);
       expectSucceeded(outcome);
       expectAccountedFor(outcome);
-      expect((await expectTraced([key])).totalTokens).toBe(CHAT_TOKENS);
+      expect((await expectTraced([key])).totalTokens).toBe(2 * CHAT_TOKENS);
     });
 
     test('a file that changes under the run fails it by name, and the next run takes the new one', async () => {

@@ -203,8 +203,11 @@ def check_settled(s3, work_bucket, runs, lines, names, problems):
         last, usd = last_attempts(s3, work_bucket, run)
         if usd:
             problems.add("a settled run that paid the judge", f"{run}: {usd}")
-        for (number, step), receipt in last.items():
-            counts, chunk = receipt["counts"], chunks[number]
+        by_chunk = collections.defaultdict(collections.Counter)
+        for (number, step, _), receipt in last.items():
+            by_chunk[number, step].update(receipt["counts"])
+        for (number, step), counts in by_chunk.items():
+            chunk = chunks[number]
             if step == "log" and counts["written"]:
                 problems.add("a settled run that wrote traces", f"{run} chunk {number}: {counts}")
             if step != "evaluate":
