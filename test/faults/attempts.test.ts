@@ -7,7 +7,7 @@ import { DEFAULT_MLFLOW_VERSION } from '../../local/python-presets.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { FaultPipeline } from '../helpers/fault-pipeline.ts';
 import { type Fault, firstOnes, type ProxiedRequest, someOf } from '../helpers/fault-proxy.ts';
-import { inBucket, isAny, isTraceWrite } from '../helpers/fault-rules.ts';
+import { inBucket, isAny, isTraceWrite, isVerdictWrite } from '../helpers/fault-rules.ts';
 import {
   expectEquations,
   expectFailed,
@@ -32,10 +32,6 @@ const expiredToken: Fault = {
 };
 /** As Bedrock does. */
 const EXPIRED_AT_BEDROCK = { errorShare: 1, errorStatus: 403, errorType: 'ExpiredTokenException' };
-
-const isVerdictWrite = ({ method, path, body }: ProxiedRequest): boolean =>
-  method === 'POST' &&
-  (/\/assessments$/.test(path) || (/\/mlflow\/traces$/.test(path) && body.includes('"assessments":[{')));
 
 describe.each(versions)('with MLflow %s', (version) => {
   let pipeline: FaultPipeline;

@@ -5,6 +5,9 @@ export const isWrite = ({ method, path }: ProxiedRequest): boolean =>
   method !== 'GET' && !/\/(search|batchGetInfos|experiments\/)/.test(path);
 export const isTraceWrite = ({ method, path }: ProxiedRequest): boolean =>
   (method === 'POST' && /^\/(v1\/traces|api\/3\.0\/mlflow\/traces)$/.test(path)) || method === 'PUT';
+export const isVerdictWrite = ({ method, path, body }: ProxiedRequest): boolean =>
+  method === 'POST' &&
+  (/\/assessments$/.test(path) || (/\/mlflow\/traces$/.test(path) && body.includes('"assessments":[{')));
 export const isAny = (): boolean => true;
 export const inBucket = (bucket: string, method?: string) => (request: ProxiedRequest) =>
   request.path.startsWith(`/${bucket}`) && (method === undefined || request.method === method);

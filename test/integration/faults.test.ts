@@ -16,7 +16,7 @@ import {
   sparing,
 } from '../helpers/fault-proxy.ts';
 import type { Count, FoundAssessment } from '../helpers/fault-reader.ts';
-import { isAny, isTraceWrite, isWrite, slowDown } from '../helpers/fault-rules.ts';
+import { isAny, isTraceWrite, isVerdictWrite, isWrite, slowDown } from '../helpers/fault-rules.ts';
 import { expectEquations, expectNothingDoubled, linesOf } from '../helpers/fault-suite.ts';
 import { FaultyEnvironment } from '../helpers/faulty-environment.ts';
 
@@ -137,6 +137,75 @@ test('a record that MLflow refuses is alone in quarantine, and comes back from i
   const retry = await faulty.pipeline.run({ retry: { run: outcome.name, what: 'quarantined' } });
   expect(retry.summary?.lines).toMatchObject({ planned: 2, traced: 1, quarantined: 1 });
   await expectWhole(retry, key);
+});
+
+describe('a capture that kills the function whenever it is handled', () => {
+  const pill = chatLine('deadlypill');
+  const lines = [...linesOf('deadly', 9).slice(0, 5), pill, ...linesOf('deadly', 9).slice(5)];
+  /** 2⌈log₂ 13⌉ + 1. */
+  const FURTHER = 9;
+  let key: string;
+
+  async function expectHalved(outcome: Outcome, which: 'processor' | 'evaluator'): Promise<void> {
+    const { arn, status, error, cause, summary } = outcome;
+    expect({ status, error, cause }).toEqual({ status: 'SUCCEEDED' });
+    expect(summary?.equations).toEqual({ lines: true, verdicts: true });
+    expect(new Set(await faulty.pipeline.chunkErrors(arn))).toEqual(new Set(['Runtime.ExitError']));
+    expect(await faulty.pipeline.childCalls(arn, which)).toBeLessThanOrEqual(1 + FURTHER);
+  }
+
+  test('of the processor: it alone is in quarantine, by itself, and comes back from it', async () => {
+    key = await stage('deadly', lines);
+    faulty.mlflowProxy.inject((request) => {
+      if (!isTraceWrite(request) || !request.body.includes('deadlypill')) return undefined;
+      faulty.kill('processor');
+      return { kind: 'cutBefore' };
+    });
+    const outcome = await run(key, { evaluate: false });
+    await expectHalved(outcome, 'processor');
+    expect(outcome.summary?.quarantineReasons).toEqual({ FunctionKilled: 1, NotJson: 1 });
+    const equations = await faulty.equations(outcome.name);
+    expectEquations({ equations });
+    expect(equations.quarantinedLines).toContain(pill);
+    const count = await faulty.count([key]);
+    expectNothingDoubled(count);
+    expect(count.missing).toHaveLength(1);
+
+    faulty.heal();
+    const retry = await faulty.pipeline.run({
+      retry: { run: outcome.name, what: 'quarantined' },
+      evaluate: false,
+    });
+    expect(retry.summary?.lines).toMatchObject({ planned: 2, traced: 1, quarantined: 1 });
+  });
+
+  test('of the evaluator: its trace says so, and all others are judged', async () => {
+    const ids = await faulty.do<string[]>('trace_ids', { bucket: CAPTURE_BUCKET, keys: [key] });
+    const deadly = ids[lines.indexOf(pill)] ?? '';
+    faulty.mlflowProxy.inject((request) => {
+      const isOfIt = request.path.includes(deadly) || request.body.includes(deadly);
+      if (!isVerdictWrite(request) || !isOfIt || request.body.includes('FunctionKilled')) return undefined;
+      faulty.kill('evaluator');
+      return { kind: 'cutBefore' };
+    });
+    const outcome = await run(key);
+    await expectHalved(outcome, 'evaluator');
+    const { verdicts, unreportedAttempts } = outcome.summary ?? {};
+    const errors = (await faulty.do<FoundAssessment[]>('assessments', { traceId: deadly })).filter(
+      ({ value }) => value === null,
+    );
+    expect(errors.length).toBeGreaterThan(0);
+    expect(verdicts).toMatchObject({ failed: errors.length, failedRecorded: errors.length, lost: 0 });
+    expect(unreportedAttempts).toBeGreaterThan(0);
+    const count = await expectWhole(outcome, key);
+    expect(count.failedVerdicts).toBe(errors.length);
+
+    faulty.heal();
+    const retry = await faulty.pipeline.run({ retry: { run: outcome.name, what: 'failed' } });
+    expect(retry.summary?.verdicts).toMatchObject({ failed: 0, lost: 0 });
+    // The error of a scorer that turns out not to apply has no verdict to take its place.
+    expect((await expectWhole(retry, key)).failedVerdicts).toBeLessThan(errors.length);
+  });
 });
 
 test('S3 answering 503 SlowDown to every third request', async () => {
