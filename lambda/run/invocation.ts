@@ -110,9 +110,7 @@ export async function forEachChunkOf(
       for (const chunk of unit.chunks) {
         if (remainingMs() < CHUNK_RESERVE_MS || unit.outOfTime) throw outOfTime(file);
         const numbered = { ...chunk, experimentId, chunk: ordinal };
-        logger.info(`If this is the last line of the log, the function was killed: ${adviceOn(chunk)}`, {
-          key: file.key,
-        });
+        logger.info(adviceOn(chunk), { key: file.key });
         await handle({
           run: `invoke-${requestId}`,
           chunk: numbered,
@@ -130,8 +128,8 @@ export async function forEachChunkOf(
 
 const adviceOn = ({ firstLine, lines }: UnnumberedChunk): string =>
   lines === 1
-    ? `by line ${firstLine}; leave it out with "leaveOut":[${firstLine}]`
-    : `by one of ${lines} lines from line ${firstLine}; invoke it with "oneByOne":true, and the log names the one`;
+    ? `Next is line ${firstLine}; should it kill the function, leave it out with "leaveOut":[${firstLine}]`
+    : `Next are ${lines} lines from line ${firstLine}; should one kill the function, "oneByOne":true has the log name it`;
 
 const outOfTime = (file: CaptureFile): RetryableError =>
   new RetryableError('ChunkOutOfTime', 'The file is too long for one invocation; start an execution on it instead', {
