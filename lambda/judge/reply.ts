@@ -77,17 +77,18 @@ function objectsIn(text: string): string[] {
   return found;
 }
 
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
-}
+/** Levels of a value that is looked into: an answer has two, and two of wrapping. What is deeper could overflow the stack. */
+const MAX_LEVELS = 32;
+const isShallow = (value: unknown, levels = MAX_LEVELS): boolean =>
+  typeof value !== 'object' ||
+  value === null ||
+  (levels > 0 && Object.values(value).every((inner) => isShallow(inner, levels - 1)));
 
-function repaired(text: string): unknown {
+/** @param repair makes JSON of what a model took for it */
+function parse(text: string, repair: (text: string) => string = (same) => same): unknown {
   try {
-    return JSON.parse(jsonrepair(text)) as unknown;
+    const value = JSON.parse(repair(text)) as unknown;
+    return isShallow(value) ? value : undefined;
   } catch {
     return undefined;
   }
@@ -110,30 +111,38 @@ function unwrap(value: unknown, scorers: readonly JudgeScorer[]): Fields | undef
   return inner.length === 1 ? unwrap(inner[0], scorers) : undefined;
 }
 
+const beginsLine = (before: string): boolean => before.slice(before.lastIndexOf('\n') + 1).trim() === '';
+const isFence = (text: string): boolean => /^\s*(?:```[a-z]*\s*)?$/i.test(text);
+
 /**
- * The answer in a text. Where several objects answer the same questions, none is taken: one of them may be a quotation
- * from the record.
+ * The answer in a text. With words around it, it is the last thing said, on a line of its own, and the only object: any
+ * other may be a quotation from the record, of which the judge says that it does not follow it.
  */
 function answerIn(text: string, scorers: readonly JudgeScorer[]): Fields | string {
+  const read = (part: string): Fields | undefined =>
+    unwrap(parse(part), scorers) ?? unwrap(parse(part, jsonrepair), scorers);
   const whole = unwrap(parse(text.trim()), scorers);
   if (whole !== undefined) return whole;
   const bare = withoutThinking(text);
   const parts = objectsIn(bare);
-  const read = (texts: readonly string[], how: (text: string) => unknown): Fields[] =>
-    texts.map((part) => unwrap(how(part), scorers)).filter((answer) => answer !== undefined);
-  const answers = read(parts, parse);
-  if (answers.length === 0 && bare.includes('{')) {
-    answers.push(...read(parts, repaired));
-    // Quotes of another kind hide where an object ends: then the text from its first brace on is repaired as one.
-    const asOne = answers.length === 0 ? unwrap(repaired(bare.slice(bare.indexOf('{'))), scorers) : undefined;
-    if (asOne !== undefined) answers.push(asOne);
+  const last = parts.at(-1);
+  if (last === undefined) return text.trim() === '' ? 'it was empty' : NO_OBJECT;
+  const first = bare.indexOf('{');
+  const start = bare.lastIndexOf(last);
+  // Thoughts whose end, or beginning, is not marked.
+  const before = bare.slice(0, start).replaceAll(/<\/?(?:think|thinking|reasoning)>/g, '');
+  const answer = read(last);
+  const others = parts.slice(0, -1).filter((part) => part !== last);
+  if (answer !== undefined && others.length === 0) {
+    const isLast = isFence(bare.slice(start + last.length)) && (beginsLine(before) || isFence(before));
+    return isLast ? answer : 'its JSON object did not stand alone at the end';
   }
-  const [first] = answers;
-  if (first === undefined)
-    return text.trim() === '' ? 'it was empty' : 'it held no JSON object with the questions in it';
-  const different = answers.some((answer) => JSON.stringify(answer) !== JSON.stringify(first));
-  return different ? 'it held several different answers' : first;
+  // Quotes of another kind hide where an object ends: a text that begins with its first brace is repaired as one.
+  const asOne = isFence(bare.slice(0, first)) ? unwrap(parse(bare.slice(first), jsonrepair), scorers) : undefined;
+  return asOne ?? (answer === undefined ? NO_OBJECT : 'it held several different objects');
 }
+
+const NO_OBJECT = 'it held no JSON object with the questions in it';
 
 function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   const chars = JSON.stringify(entry)?.length ?? 0;
@@ -151,7 +160,7 @@ function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
 
 /** Reads a reply for the scorers it was asked for. */
 export function readReply(told: Told, scorers: readonly JudgeScorer[]): ReplyReading {
-  const fromTool = told.object === undefined ? undefined : unwrap(told.object, scorers);
+  const fromTool = isShallow(told.object) ? unwrap(told.object, scorers) : undefined;
   const answer = fromTool ?? answerIn(told.text, scorers);
   if (typeof answer === 'string') return { readable: false, problem: answer };
   const entries = new Map(Object.entries(answer).map(([key, entry]) => [keyOf(key), entry]));
