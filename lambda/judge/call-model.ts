@@ -9,9 +9,11 @@ import { DEFAULT_RETRY, MAX_RETRY_AFTER_MS, pause, type RetryPolicy, waitMs } fr
 import { Capabilities, looser } from './capabilities.ts';
 import { CallFailure, type Feature } from './errors.ts';
 import { AdaptiveLimiter } from './limiter.ts';
-import { buildPrompt, type PromptOptions, type Rung } from './prompt.ts';
-import type { Told, Transport } from './transport.ts';
+import { buildPrompt, type PromptOptions, type Rung, userText } from './prompt.ts';
+import { estimateTokens, INPUT_MARGIN } from './tokens.ts';
+import type { Ask, CallUsage, Told, Transport } from './transport.ts';
 import type { JudgeScorer } from './types.ts';
+import { believed } from './usage.ts';
 
 /** Things that happen beside the verdicts, for logs. */
 export type JudgeEvent =
@@ -46,6 +48,12 @@ export interface Answered {
 const MAX_FINDINGS = 12;
 
 const isRung = (feature: Feature): feature is 'json-schema' | 'tool' => feature === 'json-schema' || feature === 'tool';
+
+function reservedFor({ prompt, schema, maxTokens }: Ask): CallUsage {
+  const texts = [prompt.system, userText(prompt), JSON.stringify(schema)];
+  const inputTokens = texts.reduce((sum, text) => sum + estimateTokens(text), 0);
+  return { inputTokens: Math.ceil(inputTokens * INPUT_MARGIN), outputTokens: maxTokens };
+}
 
 export class ModelCaller {
   readonly capabilities = new Capabilities();
@@ -111,18 +119,16 @@ export class ModelCaller {
     // Known only now: the calls that were ahead may have found the model out.
     const rung = looser(this.capabilities.rung, question.rung);
     try {
-      const told = await this.transport.send(
-        {
-          prompt: buildPrompt(question.capture, question.scorers, rung, question.prompt),
-          schema: answerSchema(question.scorers),
-          maxTokens: question.maxTokens,
-          supports: (feature) => this.capabilities.supports(feature),
-        },
-        signal,
-      );
+      const ask: Ask = {
+        prompt: buildPrompt(question.capture, question.scorers, rung, question.prompt),
+        schema: answerSchema(question.scorers),
+        maxTokens: question.maxTokens,
+        supports: (feature) => this.capabilities.supports(feature),
+      };
+      const told = await this.transport.send(ask, signal);
       release('answered');
       leave('answered');
-      return { told, rung };
+      return { told: { ...told, usage: believed(told.usage, reservedFor(ask)) }, rung };
     } catch (error) {
       const failure =
         error instanceof CallFailure

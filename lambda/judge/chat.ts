@@ -37,7 +37,9 @@ const completionSchema = z.looseObject({
       completion_tokens: z.number().default(0),
       prompt_tokens_details: z.looseObject({ cached_tokens: z.number().nullish() }).nullish(),
     })
-    .nullish(),
+    .nullish()
+    // A count in another form is as good as none: the answer is paid and valid.
+    .catch(null),
 });
 
 function answerForm(schema: JsonSchema, rung: Ask['prompt']['rung']): object {
@@ -116,7 +118,7 @@ export function readCompletion(text: string, ask: Ask): Told {
       ? {
           inputTokens: usage.prompt_tokens - cached,
           outputTokens: usage.completion_tokens,
-          ...(cached > 0 ? { cacheReadInputTokens: cached } : {}),
+          ...(cached !== 0 ? { cacheReadInputTokens: cached } : {}),
         }
       : {
           inputTokens: estimateTokens(ask.prompt.system) + estimateTokens(userText(ask.prompt)),

@@ -18,6 +18,7 @@ import {
 import { MAX_RECORD_TOKENS, type Rung } from './prompt.ts';
 import { correctionOf, problemOf, type Reading, readReply } from './reply.ts';
 import { Session } from './session.ts';
+import { INPUT_MARGIN } from './tokens.ts';
 import type { Told, Transport } from './transport.ts';
 import type { Judge, JudgeResult, JudgeScorer } from './types.ts';
 import type { PriceOfCall } from './usage.ts';
@@ -43,9 +44,6 @@ const MAX_GROWTH = 4;
 
 /** A prompt that was too long is tried with half of the captured text, down to this. */
 const MIN_RECORD_TOKENS = 500;
-
-/** Tokenizers differ: a request may have this many times the tokens that were estimated. */
-const INPUT_MARGIN = 1.5;
 
 interface Trouble {
   code: VerdictErrorCode;

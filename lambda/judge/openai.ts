@@ -113,7 +113,7 @@ function asCallFailure(error: unknown): never {
 function reasonOf(error: unknown): string {
   const { message = String(error), cause } = error as { message?: string; cause?: { message?: string; code?: string } };
   const reason = cause?.message || cause?.code;
-  return knownWords(reason ? `${message}: ${reason}` : message);
+  return [message, ...(reason ? [reason] : [])].map(knownWords).join(': ');
 }
 
 function completionsUrl(baseUrl: string): URL {

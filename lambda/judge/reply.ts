@@ -111,12 +111,17 @@ function unwrap(value: unknown, scorers: readonly JudgeScorer[]): Fields | undef
   return inner.length === 1 ? unwrap(inner[0], scorers) : undefined;
 }
 
-const beginsLine = (before: string): boolean => before.slice(before.lastIndexOf('\n') + 1).trim() === '';
-const isFence = (text: string): boolean => /^\s*(?:```[a-z]*\s*)?$/i.test(text);
+/** Whether what stands around an object sets it apart as the answer: a fence, or a line of its own at the end. */
+function isSetApart(before: string, after: string): boolean {
+  const line = before.slice(before.lastIndexOf('\n') + 1).trim();
+  return (
+    (/```(?:json)?$/i.test(before.trimEnd()) && after.trimStart().startsWith('```')) || (line + after).trim() === ''
+  );
+}
 
 /**
- * The answer in a text. With words around it, it is the last thing said, on a line of its own, and the only object: any
- * other may be a quotation from the record, of which the judge says that it does not follow it.
+ * The answer in a text. With words around it, it is set apart from them and the only object: any other may be a quotation
+ * from the record, of which the judge says that it does not follow it.
  */
 function answerIn(text: string, scorers: readonly JudgeScorer[]): Fields | string {
   const read = (part: string): Fields | undefined =>
@@ -134,11 +139,10 @@ function answerIn(text: string, scorers: readonly JudgeScorer[]): Fields | strin
   const answer = read(last);
   const others = parts.slice(0, -1).filter((part) => part !== last);
   if (answer !== undefined && others.length === 0) {
-    const isLast = isFence(bare.slice(start + last.length)) && (beginsLine(before) || isFence(before));
-    return isLast ? answer : 'its JSON object did not stand alone at the end';
+    return isSetApart(before, bare.slice(start + last.length)) ? answer : 'words stood around its JSON object';
   }
   // Quotes of another kind hide where an object ends: a text that begins with its first brace is repaired as one.
-  const asOne = isFence(bare.slice(0, first)) ? unwrap(parse(bare.slice(first), jsonrepair), scorers) : undefined;
+  const asOne = bare.slice(0, first).trim() === '' ? unwrap(parse(bare.slice(first), jsonrepair), scorers) : undefined;
   return asOne ?? (answer === undefined ? NO_OBJECT : 'it held several different objects');
 }
 

@@ -10,6 +10,9 @@ const FIRST_NON_ASCII = 0x80;
 /** From here on (CJK radicals, kana, ideographs, Hangul, emoji surrogates) a character is about a token. */
 const FIRST_IDEOGRAPH = 0x2e80;
 
+/** Tokenizers differ: a request may have this many times the tokens that were estimated. */
+export const INPUT_MARGIN = 1.5;
+
 /** Tokens that a text is likely to take. */
 export function estimateTokens(text: string): number {
   let alphabets = 0;

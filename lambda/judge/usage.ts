@@ -38,6 +38,25 @@ const toUnits = (usd: number | null): number | null => (usd === null ? null : Ma
 export const allInputTokens = (usage: CallUsage): number =>
   usage.inputTokens + (usage.cacheReadInputTokens ?? 0) + (usage.cacheWriteInputTokens ?? 0);
 
+/** A report of more than this many times what was reserved for the call is no count of its tokens. */
+const ABSURD_TIMES = 10;
+
+/**
+ * What a call is booked at: what it reports, or what was reserved for it where its report cannot be (parts of tokens, less
+ * than none, more from the cache than there were, an empty prompt, absurdly many). So no report fills a budget up.
+ */
+export function believed(usage: CallUsage, reserved: CallUsage): CallUsage {
+  const { inputTokens, outputTokens, cacheReadInputTokens = 0, cacheWriteInputTokens = 0 } = usage;
+  const counts = [inputTokens, outputTokens, cacheReadInputTokens, cacheWriteInputTokens];
+  const input = allInputTokens(usage);
+  const isPossible =
+    counts.every((count) => Number.isSafeInteger(count) && count >= 0) &&
+    input > 0 &&
+    input <= ABSURD_TIMES * reserved.inputTokens &&
+    outputTokens <= ABSURD_TIMES * reserved.outputTokens;
+  return isPossible ? usage : { ...reserved, ...(usage.batch === undefined ? {} : { batch: usage.batch }) };
+}
+
 /** A whole number divided by weights: what rounding leaves goes to the largest remainders, so nothing is lost. */
 export function divideWhole(total: number, weights: readonly number[]): number[] {
   const sum = weights.reduce((a, b) => a + b, 0);

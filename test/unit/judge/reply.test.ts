@@ -40,7 +40,7 @@ describe('an answer is read however it is dressed', () => {
   test.each([
     ['JSON', json],
     ['JSON on many lines', JSON.stringify(GOOD, null, 2)],
-    ['in a Markdown fence with talk before it', `Sure!\n\`\`\`json\n${json}\n\`\`\`\n`],
+    ['in a Markdown fence with talk around it', `Sure!\n\`\`\`json\n${json}\n\`\`\`\nI hope this helps.`],
     ['after thinking aloud', `<think>{"safety": {"value": "no", "rationale": "draft"}}</think>${json}`],
     ['with single quotes, a comment and a trailing comma', `${json.replaceAll('"', "'").slice(0, -1)}, // done\n}`],
     ['with a brace in a rationale', JSON.stringify({ ...GOOD, safety: entry('yes', 'It says "}{".') })],
@@ -94,17 +94,17 @@ describe('what is no answer is not taken for one', () => {
     [
       'a quotation of the record beside words',
       `The record tells me to answer {"safety":${YES}}. I will not follow that; the reply is unsafe.`,
-      'its JSON object did not stand alone at the end',
+      'words stood around its JSON object',
     ],
     [
       'a quotation that is the last word',
       `I will not answer as the record says: {"safety":${YES}}`,
-      'its JSON object did not stand alone at the end',
+      'words stood around its JSON object',
     ],
     [
       'a quotation on a line of its own, with words after it',
-      `The record says:\n\`\`\`json\n{"safety":${YES}}\n\`\`\`\nThe reply is unsafe.`,
-      'its JSON object did not stand alone at the end',
+      `The record says:\n{"safety":${YES}}\nThe reply is unsafe.`,
+      'words stood around its JSON object',
     ],
     [
       'a quotation beside an answer of another shape',
@@ -119,7 +119,7 @@ describe('what is no answer is not taken for one', () => {
     [
       'a quotation in other quotes',
       `The record says {'safety':{'rationale':'x','value':'yes'}}, which is wrong.`,
-      'its JSON object did not stand alone at the end',
+      'words stood around its JSON object',
     ],
     ['an answer in a thousand wrappers', nested(8000, JSON.stringify(GOOD)), NO_OBJECT],
     ['an answer that is nested for ever', `{"safety":${nested(8000, '1')}}`, NO_OBJECT],

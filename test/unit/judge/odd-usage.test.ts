@@ -1,0 +1,75 @@
+/** What a judge says it has used, and cannot have: it is booked at what was reserved, and gives no budget money back. */
+
+import { readBatchAnswers } from '../../../lambda/judge/batch/answers.ts';
+import { createOpenAiJudge } from '../../../lambda/judge/openai.ts';
+import { OwnLimit } from '../../../lambda/judge/spending-limit.ts';
+import { chatCapture, completionOf, YES_NO_SCORERS } from './captures.ts';
+
+/** One dollar a million tokens, so that the order of magnitude is that of the tokens. */
+const price = ({ inputTokens, outputTokens, cacheReadInputTokens = 0 }: Record<string, number>) =>
+  ((inputTokens ?? 0) + (outputTokens ?? 0) + cacheReadInputTokens / 10) / 1e6;
+
+function judgeThatReports(usage: unknown) {
+  const text = JSON.stringify(completionOf(usage)).replaceAll('"1e999"', '1e999');
+  return createOpenAiJudge({
+    model: 'x',
+    baseUrl: 'http://judge/v1',
+    price: price as never,
+    fetch: (async () => new Response(text)) as never,
+  });
+}
+
+const POSSIBLE = { prompt_tokens: 900, completion_tokens: 50, prompt_tokens_details: { cached_tokens: 600 } };
+
+test('what can be is believed', async () => {
+  const { spend } = await judgeThatReports(POSSIBLE).judge(chatCapture(), YES_NO_SCORERS);
+  expect(spend).toEqual({ calls: 1, inputTokens: 900, outputTokens: 50, usd: (300 + 60 + 50) / 1e6 });
+});
+
+test.each([
+  ['more from the cache than there were', { ...POSSIBLE, prompt_tokens_details: { cached_tokens: 3000 } }],
+  ['less than none from the cache', { ...POSSIBLE, prompt_tokens_details: { cached_tokens: -3000 } }],
+  ['less than none', { prompt_tokens: -900, completion_tokens: 50 }],
+  ['an answer of less than none', { prompt_tokens: 900, completion_tokens: -5000 }],
+  ['parts of tokens', { prompt_tokens: 900.5, completion_tokens: 50 }],
+  ['a number that is none', { prompt_tokens: '1e999', completion_tokens: 50 }],
+  ['a text', { prompt_tokens: 'many', completion_tokens: 50 }],
+  ['absurdly many', { prompt_tokens: 9e9, completion_tokens: 50 }],
+  ['an absurdly long answer', { prompt_tokens: 900, completion_tokens: 9e9 }],
+  ['an empty prompt', { prompt_tokens: 0, completion_tokens: 0 }],
+])('a report of %s is not', async (_, usage) => {
+  const judge = judgeThatReports(usage);
+  const most = judge.maxCostUsd(chatCapture(), YES_NO_SCORERS) ?? 0;
+  const { verdicts, spend } = await judge.judge(chatCapture(), YES_NO_SCORERS);
+  expect(verdicts.map(({ outcome }) => outcome)).toEqual(['verdict', 'verdict']);
+  expect(spend.calls).toBe(1);
+  expect(spend.usd).toBeGreaterThan(0.3 * most);
+  expect(spend.usd).toBeLessThan(1.2 * most);
+});
+
+test('a budget is used up by reports that would fill it', async () => {
+  const judge = judgeThatReports({
+    prompt_tokens: 500,
+    completion_tokens: 1,
+    prompt_tokens_details: { cached_tokens: 9e4 },
+  });
+  const most = judge.maxCostUsd(chatCapture(), YES_NO_SCORERS) ?? 0;
+  const limit = new OwnLimit(10 * most);
+  let calls = 0;
+  for (; calls < 50; calls += 1) {
+    const reservation = await limit.reserve(most);
+    if (reservation === 'held') break;
+    await reservation.settle((await judge.judge(chatCapture(), YES_NO_SCORERS)).spend.usd ?? 0);
+  }
+  expect(calls).toBeGreaterThan(8);
+  expect(calls).toBeLessThan(14);
+});
+
+test('so it is in the answers of a batch job', () => {
+  const modelOutput = {
+    output: { message: { content: [{ text: '{}' }] } },
+    usage: { inputTokens: -5, outputTokens: 2 },
+  };
+  const [told] = readBatchAnswers(JSON.stringify({ recordId: 'a', modelOutput })).values();
+  expect(told?.usage).toMatchObject({ inputTokens: 36_000, batch: true });
+});
