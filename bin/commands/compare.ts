@@ -135,12 +135,10 @@ async function compareOpened(before: RunData, after: RunData, flags: CompareFlag
     });
     await writeFile(output.replace(/json$/, 'html'), page);
   }
-  console.log(flags.json ? json : await comparisonText(comparison, crossed, output));
+  console.log(flags.json ? json : await comparisonText(comparison, crossed, flags.threshold.length > 0, output));
   if (crossed.length > 0) process.exitCode = EXIT_CROSSED;
   if (comparison.judgeFailure) {
-    console.error(
-      `The judge was not asked about all pairs: ${comparison.judgeFailure.name}: ${comparison.judgeFailure.message}`,
-    );
+    console.error(`Not all pairs are judged: ${comparison.judgeFailure.name}: ${comparison.judgeFailure.message}`);
     process.exitCode = EXIT_NOT_COMPARED;
   }
   if (signal.aborted) process.exitCode = EXIT_STOPPED;
@@ -163,6 +161,7 @@ const factsLine = ({ run, requests, failed, cancelledOnPurpose: cancelled }: Run
 async function comparisonText(
   comparison: RunsComparison,
   crossed: readonly Crossing[],
+  gated: boolean,
   output: string,
 ): Promise<string> {
   const { before, after, paired, errorRate, quality } = comparison;
@@ -208,6 +207,7 @@ async function comparisonText(
   lines.push(
     '',
     ...crossed.map(({ threshold, got }) => `Threshold crossed: ${threshold}; got: ${got}`),
+    ...(gated && crossed.length === 0 ? ['No threshold is crossed.'] : []),
     `written: ${output}`,
   );
   return lines.join('\n');

@@ -203,7 +203,7 @@ export class ReplayExtras {
 }
 
 const judgeWarning = ({ name, message }: { name: string; message: string }): string =>
-  `The judge was not asked about all pairs: ${name}: ${message}`;
+  `Not all pairs are judged: ${name}: ${message}`;
 
 async function comparisonSections({ quality, regressions }: CapturedComparison): Promise<string> {
   const { qualitySection, regressionsSection } = await import('../../lambda/replay/report/quality-sections.ts');

@@ -97,7 +97,7 @@ test(
     judgeProxy.rule((_, ordinal) => (ordinal < 40 ? undefined : { kind: 'reply', status: 401, body: '{}' }));
     const { code, stdout, stderr } = await replay('half-judged', 60, '--judge', '--mlflow');
     expect(code).toBe(2);
-    expect(stderr).toMatch(/^The judge was not asked about all pairs: JudgeRefused: /);
+    expect(stderr).toMatch(/^Not all pairs are judged: JudgeRefused: /);
     expect(stdout).toContain('succeeded: 60');
     const { quality, judgeUsd, judgeFailure } = comparison();
     expect(quality.compared).toBe(60);
@@ -109,7 +109,7 @@ test(
     expect(judged).toHaveLength(better);
     // All of what was paid, the halves of pairs included.
     expect(judgeUsd).toBeGreaterThanOrEqual(judged.reduce((sum, { usd }) => sum + usd, 0) - 1e-9);
-    expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('The judge was not asked about all pairs');
+    expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('Not all pairs are judged');
     const run = await runInMlflow('half-judged');
     expect(run?.data.metrics).toContainEqual(expect.objectContaining({ key: 'judged_better', value: better }));
     expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
@@ -140,7 +140,7 @@ test(
     goOn();
     const { code, stdout, stderr } = await running.done;
     expect(code).toBe(130);
-    expect(stderr).toContain('The judge was not asked about all pairs: JudgingStopped: ');
+    expect(stderr).toContain('Not all pairs are judged: JudgingStopped: ');
     expect(stdout).toContain(`succeeded: ${PAIRS}`);
     const { quality, judgeFailure } = comparison();
     expect(judgeFailure?.name).toBe('JudgingStopped');
@@ -150,7 +150,7 @@ test(
     expect(quality.judged.better).toBe(judged.length);
     // What was asked by then has come to its end, both orders of each pair.
     expect(judgeProxy.requests).toHaveLength(2 * judged.length);
-    expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('The judge was not asked about all pairs');
+    expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('Not all pairs are judged');
     const run = await runInMlflow('judge-stopped');
     expect(run?.info.status).toBe('KILLED');
     expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
@@ -180,7 +180,7 @@ test(
     await until(() => running.stderr().includes('Ctrl-C'));
     goOn();
     const { code, stderr } = await running.done;
-    expect(stderr).toContain('The judge was not asked about all pairs: JudgingStopped: ');
+    expect(stderr).toContain('Not all pairs are judged: JudgingStopped: ');
     expect(code).toBe(130);
     const found = JSON.parse(readFileSync(join(out, 'comparison.json'), 'utf8')) as {
       judgeFailure: { name: string };
@@ -192,7 +192,7 @@ test(
     expect(judged).toBeGreaterThanOrEqual(15);
     expect(judged).toBeLessThan(PAIRS);
     expect(judgeProxy.requests).toHaveLength(2 * judged);
-    expect(readFileSync(join(out, 'comparison.html'), 'utf8')).toContain('The judge was not asked about all pairs');
+    expect(readFileSync(join(out, 'comparison.html'), 'utf8')).toContain('Not all pairs are judged');
   },
   TEST_MS,
 );

@@ -32,8 +32,21 @@ const RESAMPLES = 1000;
 /** More values than this are sampled first; the intervals come out wider than they could be, never narrower. */
 export const MAX_VALUES = 20_000;
 const CONFIDENCE = 0.95;
-/** That all of five pairs differ in one direction happens by chance once in 16 times; of six, once in 32. */
-export const MIN_VALUES = 6;
+/**
+ * Values without which nothing is told of a statistic. That all of five pairs differ in one direction happens by chance
+ * once in 16 times; of six, once in 32. With fewer than five values beyond a quantile its resamples are nearly all the same
+ * few values: of two equal runs a fifth would differ "significantly".
+ */
+export const NEEDED_VALUES: Readonly<Record<Statistic, number>> = {
+  mean: 6,
+  ...(Object.fromEntries(QUANTILES.map(([name, share]) => [name, Math.round(5 / (1 - share))])) as Record<
+    Exclude<Statistic, 'mean'>,
+    number
+  >),
+};
+
+/** A percentile interval of a mean is too narrow where there are few values: by this factor, Student's and that of n − 1. */
+const widened = (values: number): number => (1 + 1.25 / (values - 1)) * Math.sqrt(values / (values - 1));
 
 /** Values with the order of their size, so that a resample's quantiles need no sort. */
 class Sorted {
@@ -122,13 +135,15 @@ export function bootstrapDifferences(
   const entries = STATISTICS.map((statistic, s): [Statistic, Difference] => {
     const sorted = (drawn[s] ?? []).sort((x, y) => x - y);
     const tail = Math.floor((RESAMPLES * (1 - CONFIDENCE)) / 2);
-    const low = sorted[tail] ?? 0;
-    const high = sorted[RESAMPLES - 1 - tail] ?? 0;
+    const values = Math.min(before.length, after.length);
+    const enough = values >= NEEDED_VALUES[statistic];
     const start = from[s] ?? 0;
     const end = to[s] ?? 0;
     const difference = end - start;
     const relative = start === 0 ? null : difference / start;
-    const enough = Math.min(before.length, after.length) >= MIN_VALUES;
+    const factor = statistic === 'mean' && values > 1 ? widened(values) : 1;
+    const low = difference + ((sorted[tail] ?? 0) - difference) * factor;
+    const high = difference + ((sorted[RESAMPLES - 1 - tail] ?? 0) - difference) * factor;
     const significant = enough && (low > 0 || high < 0);
     return [
       statistic,

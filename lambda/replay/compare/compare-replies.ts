@@ -3,7 +3,7 @@ import { toNamedError } from '../../common/errors.ts';
 import { parseJson } from '../json.ts';
 import { compareJson, type JsonComparison } from './json-diff.ts';
 import type { Reply } from './reply.ts';
-import { isRefusal, normalise, wordOverlap, wordsOf } from './text.ts';
+import { isRefusal, readAlike, wordOverlap, wordsOf } from './text.ts';
 
 /** What happened to the success of the call. */
 export type StatusChange = 'both-ok' | 'both-failed' | 'newly-failing' | 'newly-succeeding';
@@ -31,9 +31,19 @@ export interface ReplyComparison {
 const statusOf = (before: Reply, after: Reply): StatusChange =>
   before.ok ? (after.ok ? 'both-ok' : 'newly-failing') : after.ok ? 'newly-succeeding' : 'both-failed';
 
-/** A text that is a JSON document, bare or in a fence of three backticks. */
+const FENCE = '```';
+
+/** What stands in a fence of three backticks; other texts as they are. */
+function unfenced(text: string): string {
+  if (!text.startsWith(FENCE) || !text.endsWith(`\n${FENCE}`)) return text;
+  const opened = text.indexOf('\n');
+  const language = text.slice(FENCE.length, opened).trim();
+  return language === '' || language === 'json' ? text.slice(opened + 1, -FENCE.length).trim() : text;
+}
+
+/** A text that is a JSON document, bare or in a fence. */
 function documentIn(text: string): { value: unknown } | undefined {
-  const inner = /^```(?:json)?\s*\n([\s\S]*?)\n```$/.exec(text.trim())?.[1] ?? text.trim();
+  const inner = unfenced(text.trim());
   if (!/^[[{]/.test(inner)) return undefined;
   try {
     return { value: parseJson(inner) };
@@ -83,9 +93,9 @@ function compared(status: StatusChange, before: Reply, after: Reply): ReplyCompa
     ...(before.toolCalls || after.toolCalls ? { sameTools } : {}),
   };
   if (before.text !== '' || after.text !== '') {
-    const words = [wordsOf(before.text), wordsOf(after.text)] as const;
-    result.overlap = wordOverlap(...words);
-    result.words = [words[0].length, words[1].length];
+    const [was, is] = [wordsOf(before.text), wordsOf(after.text)];
+    result.overlap = wordOverlap(was.words, is.words);
+    result.words = [was.count, is.count];
     result.refusal = { before: isRefusal(before.text), after: isRefusal(after.text) };
   }
   const documents = [documentOf(before), documentOf(after)] as const;
@@ -102,7 +112,7 @@ function compared(status: StatusChange, before: Reply, after: Reply): ReplyCompa
       result.identical = false;
     }
   }
-  const equalText = documents[0] && documents[1] ? equalDocuments : normalise(before.text) === normalise(after.text);
+  const equalText = documents[0] && documents[1] ? equalDocuments : readAlike(before.text, after.text);
   result.same = result.identical || (equalText && equalDocuments && equalCalls && before.digest === after.digest);
   return result;
 }

@@ -2,13 +2,14 @@
 import { join } from 'node:path';
 import { RecordReader } from '../source/record-reader.ts';
 import type { IndexEntry } from '../source/types.ts';
-import { bootstrapDifferences, type Difference, MIN_VALUES, type Statistic, shareDifference } from './bootstrap.ts';
+import { bootstrapDifferences, type Difference, NEEDED_VALUES, type Statistic, shareDifference } from './bootstrap.ts';
 import { compareReplies } from './compare-replies.ts';
 import { jsonLines, parsed } from './json-lines.ts';
 import { type JudgeFailure, type JudgeSettings, judgeMost, worthJudging } from './judge-replies.ts';
 import type { PairVerdict } from './pairwise.ts';
 import { type Quality, QualityTally, type RegressionRow } from './quality.ts';
 import { REPLIES_FILE, readReplies, replyMessageOf, replyText, type StoredReply } from './replies-file.ts';
+import { RequestTable } from './request-table.ts';
 import { type ComparedMetric, METRIC_TAGS, type RunData } from './run-data.ts';
 
 export interface RunsComparison {
@@ -24,6 +25,8 @@ export interface RunsComparison {
     onlyAfter: number;
   };
   metrics: Partial<Record<ComparedMetric, Record<Statistic, Difference>>>;
+  /** How many values each metric's differences are told from, of how many that the run with more of them has. */
+  seen: Partial<Record<ComparedMetric, Seen>>;
   errorRate: Difference;
   requestThroughput?: [before: number, after: number];
   tokenThroughput?: [before: number, after: number];
@@ -36,6 +39,11 @@ export interface RunsComparison {
   /** Why the judge was asked no further. */
   judgeFailure?: JudgeFailure;
   notes: string[];
+}
+
+export interface Seen {
+  seen: number;
+  of: number;
 }
 
 export interface RunFacts {
@@ -77,23 +85,34 @@ export async function compareRuns(before: RunData, after: RunData, judging?: Jud
     after: factsOf(after),
     paired: { requests: 0, cancelled: 0, newlyFailing: 0, newlySucceeding: 0, onlyBefore: 0, onlyAfter: 0 },
     metrics: {},
+    seen: {},
     errorRate: shareDifference(failuresOf(before), failuresOf(after)),
     ...(requestThroughput ? { requestThroughput } : {}),
     ...(tokenThroughput ? { tokenThroughput } : {}),
     regressions: [],
     slowed: [],
-    notes: notesOf(before, after),
+    notes: [],
   };
+  RequestTable.seal(before.requests, after.requests);
   compareRequests(before, after, comparison);
   if (before.hasReplies && after.hasReplies) await compareQuality(before, after, comparison, judging);
+  comparison.notes.unshift(...notesOf(before, after));
   return comparison;
 }
 
 function notesOf(before: RunData, after: RunData): string[] {
   const notes: string[] = [];
-  for (const { run, bottleneck, wasCancelled } of [before, after]) {
+  for (const { run, bottleneck, wasCancelled, cutLines } of [before, after]) {
+    for (const where of cutLines) notes.push(`The last line of a file of ${run} is cut off, and left out: ${where}.`);
     if (bottleneck) notes.push(`In ${run} the client was the bottleneck: ${bottleneck}.`);
     if (wasCancelled) notes.push(`${run} was stopped before its end.`);
+  }
+  const names = new Set([...Object.keys(before.options), ...Object.keys(after.options)]);
+  const told = ({ options }: RunData, name: string): string => JSON.stringify(options[name]) ?? 'not given';
+  const others = [...names].filter((name) => told(before, name) !== told(after, name));
+  if (others.length > 0) {
+    const each = others.map((name) => `${name} ${told(before, name)} and ${told(after, name)}`);
+    notes.push(`The two runs were told other things: ${each.join('; ')}.`);
   }
   if (!before.hasReplies || !after.hasReplies) {
     notes.push('The replies are not compared: both runs must have kept them (replay with --compare).');
@@ -130,18 +149,29 @@ function compareRequests(before: RunData, after: RunData, comparison: RunsCompar
     const pair = pairs[i];
     const differences =
       pair && bootstrapDifferences(Float64Array.from(pair.before), Float64Array.from(pair.after), true);
+    const counts = [before, after].map(({ requests }) => requests.column(i).length);
     if (differences) comparison.metrics[tag] = differences;
+    comparison.seen[tag] = { seen: pair?.before.length ?? 0, of: Math.max(...counts) };
   }
-  if (paired.requests > 0 && paired.requests < MIN_VALUES) {
+  if (paired.requests > 0 && paired.requests < NEEDED_VALUES.mean) {
     comparison.notes.push(
       `Only ${paired.requests} requests are in both runs: that is too few to tell a difference of their latencies from chance.`,
+    );
+  }
+  const { size } = before.requests;
+  if (paired.requests > 0 && paired.requests * 2 < Math.max(size, after.requests.size)) {
+    comparison.notes.push(
+      `Of ${size} requests before and ${after.requests.size} after, only ${paired.requests} are in both runs: thresholds are not told from less than half.`,
     );
   }
   if (paired.requests > 0) return;
   comparison.notes.push('No request is in both runs: their latencies are compared as two independent samples.');
   for (const [i, tag] of METRIC_TAGS.entries()) {
-    const differences = bootstrapDifferences(before.requests.column(i), after.requests.column(i), false);
+    const columns = [before, after].map(({ requests }) => requests.column(i)) as [Float64Array, Float64Array];
+    const differences = bootstrapDifferences(...columns, false);
     if (differences) comparison.metrics[tag] = differences;
+    const counts = columns.map(({ length }) => length);
+    comparison.seen[tag] = { seen: Math.min(...counts), of: Math.max(...counts) };
   }
 }
 
@@ -170,10 +200,14 @@ async function compareQuality(
   const places = await placesOf(before);
   const reader = new RecordReader([{ path: oldPath, name: oldPath, size: 0 }]);
   const tally = new QualityTally();
+  // With a judge they are read twice.
+  const onCut = (where: string): void => {
+    if (!after.cutLines.includes(where)) after.cutLines.push(where);
+  };
   const pairs = async function* (): AsyncGenerator<RepliesPair> {
     const nameOf = after.requests.namer();
-    for await (const stored of readReplies(join(after.directory, REPLIES_FILE))) {
-      const place = places.get(nameOf(stored.key, stored.file));
+    for await (const stored of readReplies(join(after.directory, REPLIES_FILE), onCut)) {
+      const place = places.get(nameOf(stored));
       if (!place) continue;
       const old = parsed(await reader.read(place), `${oldPath}, line ${place.line}`) as StoredReply;
       if (old.reply.cancelled || stored.reply.cancelled) continue;
@@ -191,12 +225,13 @@ async function compareQuality(
   comparison.regressions = tally.worst();
 }
 
-async function placesOf({ directory, requests }: RunData): Promise<Map<string, IndexEntry>> {
+async function placesOf({ directory, requests, cutLines }: RunData): Promise<Map<string, IndexEntry>> {
   const places = new Map<string, IndexEntry>();
   const nameOf = requests.namer();
-  for await (const { value, line, start, length } of jsonLines(join(directory, REPLIES_FILE))) {
-    const { key, file } = value as StoredReply;
-    places.set(nameOf(key, file), { timeMs: 0, file: 0, line, start, length });
+  for await (const { value, line, start, length } of jsonLines(join(directory, REPLIES_FILE), (where) =>
+    cutLines.push(where),
+  )) {
+    places.set(nameOf(value as StoredReply), { timeMs: 0, file: 0, line, start, length });
   }
   return places;
 }

@@ -38,49 +38,74 @@ const step = (path: string, key: string | number): string =>
       ? `${path}.${key}`
       : `${path}[${JSON.stringify(key)}]`;
 
+/** Keys from the outside in; they are put into words only where a difference is listed. */
+type Path = (string | number)[];
+
 export function compareJson(before: unknown, after: unknown): JsonComparison {
   const comparison: JsonComparison = { differences: [], more: false, sameStructure: true, maxNumberChange: 0 };
-  walk(before, after, '$', 0, comparison);
+  walk(before, after, [], comparison);
   return comparison;
 }
 
-function note(comparison: JsonComparison, difference: JsonDifference): void {
-  if (difference.kind !== 'value') comparison.sameStructure = false;
-  if (comparison.differences.length >= MAX_LISTED) comparison.more = true;
-  else comparison.differences.push(difference);
+function note(
+  comparison: JsonComparison,
+  kind: JsonDifference['kind'],
+  path: Path,
+  values: [unknown?, unknown?],
+): void {
+  if (kind !== 'value') comparison.sameStructure = false;
+  if (comparison.differences.length >= MAX_LISTED) {
+    comparison.more = true;
+    return;
+  }
+  const [before, after] = values;
+  comparison.differences.push({
+    path: path.reduce<string>(step, '$'),
+    kind,
+    ...(kind === 'added' ? {} : { before: shown(before) }),
+    ...(kind === 'missing' ? {} : { after: shown(after) }),
+  });
 }
 
-function walk(before: unknown, after: unknown, path: string, depth: number, comparison: JsonComparison): void {
+function walk(before: unknown, after: unknown, path: Path, comparison: JsonComparison): void {
   const type = typeOf(before);
-  if (type !== typeOf(after)) {
-    note(comparison, { path, kind: 'type', before: shown(before), after: shown(after) });
-    return;
-  }
-  if (depth >= MAX_DEPTH || (type !== 'object' && type !== 'list')) {
-    compareLeaves(before, after, path, comparison);
-    return;
-  }
-  const left = before as Record<string, unknown>;
-  const right = after as Record<string, unknown>;
-  const key = (name: string): string | number => (type === 'list' ? Number(name) : name);
-  for (const name of Object.keys(left)) {
-    if (Object.hasOwn(right, name)) walk(left[name], right[name], step(path, key(name)), depth + 1, comparison);
-    else note(comparison, { path: step(path, key(name)), kind: 'missing', before: shown(left[name]) });
-  }
-  for (const name of Object.keys(right)) {
-    if (!Object.hasOwn(left, name))
-      note(comparison, { path: step(path, key(name)), kind: 'added', after: shown(right[name]) });
+  if (type !== typeOf(after)) note(comparison, 'type', path, [before, after]);
+  else if (path.length >= MAX_DEPTH || (type !== 'object' && type !== 'list')) {
+    if (!areEqual(before, after, comparison)) note(comparison, 'value', path, [before, after]);
+  } else if (type === 'list') walkList(before as unknown[], after as unknown[], path, comparison);
+  else walkObject(before as Record<string, unknown>, after as Record<string, unknown>, path, comparison);
+}
+
+function walkList(before: unknown[], after: unknown[], path: Path, comparison: JsonComparison): void {
+  for (let i = 0; i < Math.max(before.length, after.length); i++) {
+    path.push(i);
+    if (i >= after.length) note(comparison, 'missing', path, [before[i]]);
+    else if (i >= before.length) note(comparison, 'added', path, [undefined, after[i]]);
+    else walk(before[i], after[i], path, comparison);
+    path.pop();
   }
 }
 
-function compareLeaves(before: unknown, after: unknown, path: string, comparison: JsonComparison): void {
-  if (typeof before === 'number' && typeof after === 'number') {
-    const scale = Math.max(Math.abs(before), Math.abs(after));
-    const change = scale === 0 ? 0 : Math.abs(before - after) / scale;
-    comparison.maxNumberChange = Math.max(comparison.maxNumberChange, change);
-    if (change <= NUMBER_TOLERANCE) return;
-  } else if (before === after || JSON.stringify(before) === JSON.stringify(after)) {
-    return;
+function walkObject(
+  before: Record<string, unknown>,
+  after: Record<string, unknown>,
+  path: Path,
+  comparison: JsonComparison,
+) {
+  for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    path.push(name);
+    if (!Object.hasOwn(after, name)) note(comparison, 'missing', path, [before[name]]);
+    else if (!Object.hasOwn(before, name)) note(comparison, 'added', path, [undefined, after[name]]);
+    else walk(before[name], after[name], path, comparison);
+    path.pop();
   }
-  note(comparison, { path, kind: 'value', before: shown(before), after: shown(after) });
+}
+
+function areEqual(before: unknown, after: unknown, comparison: JsonComparison): boolean {
+  if (typeof before !== 'number' || typeof after !== 'number')
+    return before === after || JSON.stringify(before) === JSON.stringify(after);
+  const scale = Math.max(Math.abs(before), Math.abs(after));
+  const change = scale === 0 ? 0 : Math.abs(before - after) / scale;
+  comparison.maxNumberChange = Math.max(comparison.maxNumberChange, change);
+  return change <= NUMBER_TOLERANCE;
 }

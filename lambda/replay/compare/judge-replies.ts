@@ -4,7 +4,7 @@ import type { SpendingLimit } from '../../judge/spending-limit.ts';
 import type { Judge } from '../../judge/types.ts';
 import type { ReplyComparison } from './compare-replies.ts';
 import { addUsd, judgePair, maxPairCostUsd, type Pair, type PairVerdict, unaskable } from './pairwise.ts';
-import { type Judged, nothingJudged } from './quality.ts';
+import { addFailed, type Judged, nothingJudged, withoutAnyVerdict } from './quality.ts';
 import { replyMessageOf, type StoredReply } from './replies-file.ts';
 
 /** The judge's own limiter decides how many calls go on; this is how many pairs wait for it. */
@@ -49,6 +49,7 @@ export async function judgeAll<T>(
       mostUsd = maxPairCostUsd(judge, pair);
     } catch (error) {
       result.judged.failed++;
+      addFailed(result.judged, unaskable(error).code);
       onDone(item, { verdict: 'failed', rationales: [], error: unaskable(error), usd: 0 });
       return;
     }
@@ -63,6 +64,7 @@ export async function judgeAll<T>(
     if (found.verdict === undefined) failure ??= { error: found.failure };
     else {
       result.judged[found.verdict]++;
+      if (found.verdict === 'failed') addFailed(result.judged, found.error?.code ?? 'NO_VERDICT');
       onDone(item, found);
     }
     await reservation?.settle(found.usd ?? 0);
@@ -88,7 +90,7 @@ export async function judgeAll<T>(
   return result;
 }
 
-/** Why the judge was not asked about all pairs. */
+/** Why not all pairs are judged. */
 export interface JudgeFailure {
   name: string;
   message: string;
@@ -114,7 +116,9 @@ export async function judgeMost<T>(
   };
   try {
     await judgeAll({ ...judging, goOn }, items, pairOf, onDone, result);
-    return stopped ? { ...result, failure: JUDGING_STOPPED } : result;
+    const none = withoutAnyVerdict(result.judged);
+    if (stopped) return { ...result, failure: JUDGING_STOPPED };
+    return none === undefined ? result : { ...result, failure: { name: 'NoVerdict', message: none } };
   } catch (error) {
     return { ...result, failure: judging.signal?.aborted ? JUDGING_STOPPED : toNamedError(error) };
   }

@@ -4,9 +4,31 @@ import { REGRESSIONS, type Regression, type ReplyComparison, regressionsOf } fro
 export type Preference = 'better' | 'same' | 'worse';
 
 /** Pairs by the judge's verdict on the new reply. */
-export type Judged = Record<Preference | 'undecided' | 'failed' | 'overBudget', number>;
+export type Judged = Record<Preference | 'undecided' | 'failed' | 'overBudget', number> & {
+  /** Of those that failed, by the code of the error. */
+  errors?: Record<string, number>;
+};
 
 export const nothingJudged = (): Judged => ({ better: 0, same: 0, worse: 0, undecided: 0, failed: 0, overBudget: 0 });
+
+/** Adds pairs that have no verdict. */
+export function addFailed(judged: Judged, code: string, count = 1): void {
+  judged.errors ??= {};
+  judged.errors[code] = (judged.errors[code] ?? 0) + count;
+}
+
+/** Codes and counts, in words; empty where all have a verdict. */
+export const errorsText = ({ errors = {} }: Judged): string =>
+  Object.entries(errors)
+    .map(([code, count]) => `${code} ${count}`)
+    .join(', ');
+
+/** A judge that was asked and has said nothing of any pair is one that does not work, in words. */
+export function withoutAnyVerdict(judged: Judged): string | undefined {
+  const { better, same, worse, undecided, failed } = judged;
+  if (failed === 0 || better + same + worse + undecided > 0) return undefined;
+  return `not one of ${failed} pairs has a verdict: ${errorsText(judged)}`;
+}
 
 /** A request whose reply got worse, with what a person needs to see that. */
 export interface RegressionRow {

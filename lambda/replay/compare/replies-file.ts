@@ -90,8 +90,8 @@ export const withoutReply = (stored: StoredReply, bytes: number): StoredReply =>
 });
 
 /** @throws PermanentError `NotAReplay` */
-export async function* readReplies(path: string): AsyncGenerator<StoredReply> {
-  for await (const { value } of jsonLines(path)) yield value as StoredReply;
+export async function* readReplies(path: string, onCut?: (where: string) => void): AsyncGenerator<StoredReply> {
+  for await (const { value } of jsonLines(path, onCut)) yield value as StoredReply;
 }
 
 /** A reply as a message, for a judge; `undefined` when there is nothing to read. */

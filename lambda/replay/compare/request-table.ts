@@ -1,4 +1,6 @@
-/** The requests of a run by their key, in columns: a million of them take about 150 MB. */
+/** The requests of a run by their name, in columns: a million of them take about 150 MB. */
+import { basename } from 'node:path';
+import type { StoredReply } from './replies-file.ts';
 
 const FIRST_ROWS = 1024;
 
@@ -9,11 +11,25 @@ const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 
 const OUTCOMES = ['failed', 'ok', 'cancelled'] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
+/** What a request is known by in a run, and where it was captured. */
+export interface RequestPlace {
+  name: string;
+  file: string;
+  line: number;
+}
+
+/** An event id names its request wherever the captures have been copied to; without one, the place does. */
+export const requestName = (eventId: string | undefined, file: string, line: number, pass: string): string =>
+  `${eventId ?? `${basename(file)}:${line}`}${pass}`;
+
 export class RequestTable {
   readonly #metrics: number;
   readonly #rows = new Map<string, number>();
-  /** Rows whose key an earlier one has. */
-  #later: { key: string; row: number }[] = [];
+  /** Rows whose request has the name of an earlier one. */
+  #later: { name: string; row: number }[] = [];
+  /** Names that stand for several requests, here or in the other run. */
+  #ambiguous: ReadonlySet<string> = new Set();
+  #lines = new Uint32Array(FIRST_ROWS);
   /** File of each row, as a number. */
   #files = new Uint32Array(FIRST_ROWS);
   readonly #fileNumbers = new Map<string, number>();
@@ -31,27 +47,41 @@ export class RequestTable {
   }
 
   /** @param values NaN where the request has none */
-  add(key: string, file: string, outcome: Outcome, values: readonly number[]): void {
+  add({ name, file, line }: RequestPlace, outcome: Outcome, values: readonly number[]): void {
     const row = this.size++;
     if (row === this.#outcomes.length) this.#grow();
     this.#files[row] = this.#fileNumber(file);
+    this.#lines[row] = line;
     this.#outcomes[row] = OUTCOMES.indexOf(outcome);
     this.#values.set(values, row * this.#metrics);
-    if (this.#rows.has(key)) this.#later.push({ key, row });
-    else this.#rows.set(key, row);
+    if (this.#rows.has(name)) this.#later.push({ name, row });
+    else this.#rows.set(name, row);
   }
 
   /**
-   * To be called after the last `add`: requests that share a key (copies of a file, lines without an event id in files of
-   * one name) are told apart by their file and their order, the same in every run.
+   * To be called after the last `add` of both: requests that share a name in either run (copies of a file, lines without an
+   * event id in files of one name) are told apart by their line, then their file and their order, the same in every run.
    */
-  seal(): void {
+  static seal(...tables: readonly RequestTable[]): void {
+    const ambiguous = new Set(tables.flatMap((table) => table.#later.map(({ name }) => name)));
+    for (const table of tables) table.#seal(ambiguous);
+  }
+
+  #seal(ambiguous: ReadonlySet<string>): void {
+    this.#ambiguous = ambiguous;
     const groups = new Map<string, number[]>();
-    for (const { key, row } of this.#later) {
-      const rows = groups.get(key) ?? [this.#rows.get(key) ?? 0];
-      rows.push(row);
-      groups.set(key, rows);
+    const put = (name: string, row: number): void => {
+      const key = `${name}:${this.#lines[row]}`;
+      const rows = groups.get(key);
+      if (rows) rows.push(row);
+      else groups.set(key, [row]);
+    };
+    for (const name of ambiguous) {
+      const row = this.#rows.get(name);
+      if (row !== undefined) put(name, row);
+      this.#rows.delete(name);
     }
+    for (const { name, row } of this.#later) put(name, row);
     for (const [key, rows] of groups) {
       rows.sort((a, b) => byCodeUnits(this.#fileOf(a), this.#fileOf(b)) || a - b);
       for (const [i, row] of rows.entries()) {
@@ -89,9 +119,14 @@ export class RequestTable {
   }
 
   /** Names the lines of another file of the same run, given in its order, as the requests are named. */
-  namer(): (key: string, file: string) => string {
+  namer(): (stored: StoredReply) => string {
     const seen = new Map<string, number>();
-    return (key, file) => {
+    return ({ key: given, event_id, file, line }) => {
+      const own = event_id ?? basename(file);
+      // What follows the line is the number of the pass.
+      const name = requestName(event_id, file, line, given.slice(`${own}:${line}`.length));
+      if (!this.#ambiguous.has(name)) return name;
+      const key = `${name}:${line}`;
       const place = `${key}\n${file}`;
       const names = this.#shared.get(place);
       if (!names) return key;
@@ -118,6 +153,9 @@ export class RequestTable {
     const files = new Uint32Array(rows);
     files.set(this.#files);
     this.#files = files;
+    const lines = new Uint32Array(rows);
+    lines.set(this.#lines);
+    this.#lines = lines;
     const outcomes = new Uint8Array(rows);
     outcomes.set(this.#outcomes);
     this.#outcomes = outcomes;

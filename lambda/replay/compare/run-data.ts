@@ -6,8 +6,8 @@ import { z } from 'zod';
 import { PermanentError } from '../../common/errors.ts';
 import { FILES } from '../results/result-set.ts';
 import { jsonLines } from './json-lines.ts';
-import { REPLIES_FILE, requestKey } from './replies-file.ts';
-import { type Outcome, RequestTable } from './request-table.ts';
+import { REPLIES_FILE } from './replies-file.ts';
+import { type Outcome, type RequestPlace, RequestTable, requestName } from './request-table.ts';
 
 interface ComparedDefinition {
   name: string;
@@ -41,10 +41,14 @@ export interface RunData {
   failed: number;
   cancelledOnPurpose: number;
   wasCancelled: boolean;
+  /** Where a file stops in the middle of its last line, which is left out. */
+  cutLines: string[];
   bottleneck?: string;
   /** Requests a second and output tokens a second over the run. */
   requestThroughput?: number;
   tokenThroughput?: number;
+  /** What it was told, where that is known. */
+  options: Record<string, unknown>;
   /** Its replies were kept. */
   hasReplies: boolean;
 }
@@ -88,10 +92,16 @@ function valuesOf({ metadata, metrics, error }: RecordJson): number[] {
 }
 
 /** Runs of other tools have no captured place: their conversation and turn name the request. */
-const keyOf = ({ metadata }: RecordJson): string =>
-  metadata.s3_key !== undefined && metadata.line !== undefined
-    ? requestKey(metadata.event_id, metadata.s3_key, metadata.line, metadata.pass ?? 0)
-    : `${metadata.conversation_id ?? metadata.x_request_id}:${metadata.turn_index ?? 0}`;
+function placeOf({ metadata }: RecordJson): RequestPlace {
+  const { event_id, s3_key: file, line, pass } = metadata;
+  if (file !== undefined && line !== undefined)
+    return { name: requestName(event_id, file, line, pass ? `#${pass}` : ''), file, line };
+  return {
+    name: `${metadata.conversation_id ?? metadata.x_request_id}:${metadata.turn_index ?? 0}`,
+    file: '',
+    line: 0,
+  };
+}
 
 function outcomeOf({ metadata, error }: RecordJson): Outcome {
   if (error === undefined || error === null) return 'ok';
@@ -115,11 +125,14 @@ async function readJson(path: string): Promise<Record<string, unknown> | undefin
 const averageOf = (summary: Record<string, unknown> | undefined, tag: string): number | undefined =>
   (summary?.[tag] as { avg?: number } | undefined)?.avg;
 
-async function readRequests(path: string): Promise<Pick<RunData, 'requests' | 'failed' | 'cancelledOnPurpose'>> {
+async function readRequests(
+  path: string,
+): Promise<Pick<RunData, 'requests' | 'failed' | 'cancelledOnPurpose' | 'cutLines'>> {
   const requests = new RequestTable(METRIC_TAGS.length);
   let failed = 0;
   let cancelledOnPurpose = 0;
-  for await (const { value, line } of jsonLines(path)) {
+  const cutLines: string[] = [];
+  for await (const { value, line } of jsonLines(path, (where) => cutLines.push(where))) {
     const record = recordSchema.safeParse(value);
     if (!record.success) {
       const facts = { got: z.prettifyError(record.error).replace(/\s+/g, ' '), where: `${path}, line ${line}` };
@@ -129,10 +142,9 @@ async function readRequests(path: string): Promise<Pick<RunData, 'requests' | 'f
     const outcome = outcomeOf(data);
     if (outcome === 'failed') failed++;
     if (outcome === 'cancelled') cancelledOnPurpose++;
-    requests.add(keyOf(data), data.metadata.s3_key ?? '', outcome, valuesOf(data));
+    requests.add(placeOf(data), outcome, valuesOf(data));
   }
-  requests.seal();
-  return { requests, failed, cancelledOnPurpose };
+  return { requests, failed, cancelledOnPurpose, cutLines };
 }
 
 /**
@@ -156,6 +168,7 @@ export async function readRun(directory: string, location = directory): Promise<
     run: String(own?.run ?? summary?.benchmark_id ?? basename(location)),
     target: (own?.target ?? {}) as Record<string, string>,
     ...(await readRequests(records)),
+    options: (own?.options ?? {}) as Record<string, unknown>,
     wasCancelled: summary?.was_cancelled === true,
     ...(typeof bottleneck === 'string' ? { bottleneck } : {}),
     requestThroughput: averageOf(summary, 'request_throughput'),

@@ -4,10 +4,20 @@
 export const normalise = (text: string): string =>
   text.normalize('NFKC').replace(/[‘’‛]/g, "'").replace(/[“”]/g, '"').replace(/\s+/g, ' ').trim().toLowerCase();
 
-/** Words and, for scripts without spaces, single characters. */
-export const wordsOf = (text: string): string[] =>
-  text.toLowerCase().match(/[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]|[\p{L}\p{N}]+/gu) ??
-  [];
+/** Of longer texts the beginnings are compared: megabytes would hold up the sending for a second. */
+const MAX_COMPARED = 256 * 1024;
+
+/** Whether readers see the same; texts that are too long for that are the same only if nothing differs. */
+export const readAlike = (a: string, b: string): boolean =>
+  a === b || (Math.max(a.length, b.length) <= MAX_COMPARED && normalise(a) === normalise(b));
+
+/** Words and, for scripts without spaces, single characters; `count` of a longer text is what its beginning lets expect. */
+export function wordsOf(text: string): { words: string[]; count: number } {
+  const begin = text.slice(0, MAX_COMPARED).toLowerCase();
+  const word = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]|[\p{L}\p{N}]+/gu;
+  const words = begin.match(word) ?? [];
+  return { words, count: Math.round((words.length * text.length) / Math.max(1, Math.min(text.length, MAX_COMPARED))) };
+}
 
 /** F1 of the words that both have, counted as often as both have them (ROUGE-1): 1 for the same words, 0 for none. */
 export function wordOverlap(a: readonly string[], b: readonly string[]): number {

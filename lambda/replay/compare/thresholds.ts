@@ -1,7 +1,7 @@
 /** What makes a comparison a failure, so that it can gate a release. */
 import { PermanentError } from '../../common/errors.ts';
-import { type Difference, STATISTICS, type Statistic } from './bootstrap.ts';
-import type { RunsComparison } from './compare-runs.ts';
+import { type Difference, NEEDED_VALUES, STATISTICS, type Statistic } from './bootstrap.ts';
+import type { RunsComparison, Seen } from './compare-runs.ts';
 import { COMPARED_METRICS, type ComparedMetric, isLargerBetter } from './run-data.ts';
 
 /** Shares of requests, in points of per cent. */
@@ -55,6 +55,10 @@ function worseBy(difference: Difference, largerIsBetter: boolean, relative: bool
   return largerIsBetter ? -change : change;
 }
 
+/** A gate that saw less than half of what there was is not open: replays of other captures, or the few that did not fail. */
+const tooFewSeen = ({ seen, of }: Seen): string | undefined =>
+  seen * 2 < of ? `cannot be told: only ${seen} of ${of} are in both runs` : undefined;
+
 function metricCrossing(
   threshold: Extract<Threshold, { kind: 'metric' }>,
   comparison: RunsComparison,
@@ -62,13 +66,15 @@ function metricCrossing(
   const { metric, statistic, relative, limit, text } = threshold;
   const difference = comparison.metrics[metric]?.[statistic];
   if (!difference) return { threshold: text, got: `neither run has ${metric}, or one of them has not` };
+  const unseen = tooFewSeen(comparison.seen[metric] ?? { seen: 0, of: 0 });
+  if (unseen !== undefined) return { threshold: text, got: unseen };
   const worse = worseBy(difference, isLargerBetter(metric) === true, relative);
   // What may be chance does not fail a release; what cannot be told from chance does.
   if (worse <= limit || !(difference.significant || difference.tooFew)) return undefined;
   const change =
     relative && difference.relative !== null ? `${signed(difference.relative * 100)}%` : signed(difference.difference);
   const sure = difference.tooFew
-    ? 'too few requests to tell it from chance'
+    ? `too few requests to tell it from chance: ${statistic} needs ${NEEDED_VALUES[statistic]}`
     : `95% interval of the difference ${signed(difference.low)} to ${signed(difference.high)}`;
   return { threshold: text, got: `${change} (${sure})` };
 }
@@ -90,8 +96,17 @@ function shareCrossing(
     };
   }
   const { quality, paired } = comparison;
-  if (share === 'newly_failing') return over(text, paired.newlyFailing, paired.requests - paired.cancelled, limit);
+  const told = paired.requests - paired.cancelled;
+  const pairs = { seen: paired.requests, of: Math.max(comparison.before.requests, comparison.after.requests) };
+  const unseen = paired.requests > 0 ? tooFewSeen(pairs) : undefined;
+  if (unseen !== undefined) return { threshold: text, got: unseen };
+  if (share === 'newly_failing') return over(text, paired.newlyFailing, told, limit);
   if (!quality) return { threshold: text, got: 'the runs kept no replies: replay them with --compare' };
+  if (quality.compared > 0 && quality.compared * 2 < told)
+    return {
+      threshold: text,
+      got: `cannot be told: of ${told} pairs only ${quality.compared} have replies that are kept`,
+    };
   if (share === 'regressed') return over(text, quality.regressed, quality.compared, limit);
   if (share === 'new_refusals') return over(text, quality.refusals.new, quality.compared, limit);
   if (!quality.judged) return { threshold: text, got: 'no judge was asked: compare with --judge' };

@@ -27,7 +27,7 @@ export interface CapturedComparison {
   regressions: RegressionRow[];
   /** What the judge cost; `null`: its price is not known. */
   judgeUsd?: number | null;
-  /** Why the judge was not asked about all pairs; what it had said by then is counted. */
+  /** Why not all pairs are judged; what it had said by then is counted. */
   judgeFailure?: JudgeFailure;
 }
 

@@ -54,16 +54,23 @@ export class Distribution {
     this.#histogram.record(above > 0 ? Math.round(above * this.#scale) : 0);
   }
 
-  /** Value that `percent` of the values do not exceed, within 0.1%; never outside the smallest and the largest one. */
+  /**
+   * As AIPerf and numpy have it: between the two nearest values in proportion. Within 0.1%; never outside the smallest and
+   * the largest one.
+   */
   percentile(percent: number): number {
-    const value = this.#histogram.valueAt(percent) / this.#scale + this.#lowest;
+    return this.#at(((this.count - 1) * percent) / 100);
+  }
+
+  #at(place: number): number {
+    const value = this.#histogram.at(place) / this.#scale + this.#lowest;
     return Math.min(this.max, Math.max(this.min, value));
   }
 
   /** Percentile over these values and `failed` infinite ones; `undefined` where it falls among those. */
   percentileWithFailed(percent: number, failed: number): number | undefined {
-    const rank = (percent / 100) * (this.count + failed);
-    return rank <= this.count && this.count > 0 ? this.percentile((100 * rank) / this.count) : undefined;
+    const place = ((this.count + failed - 1) * percent) / 100;
+    return place <= this.count - 1 && this.count > 0 ? this.#at(place) : undefined;
   }
 
   get std(): number {

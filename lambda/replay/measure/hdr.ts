@@ -55,18 +55,23 @@ export class HdrHistogram {
     this.#addAt(indexOf(Math.min(value, MAX_VALUE)), times);
   }
 
-  /** Value that `percent` of the values do not exceed: the middle of its bucket, half a thousandth off at most. */
-  valueAt(percent: number): number {
-    const rank = Math.max(1, Math.ceil((percent / 100) * this.count - 1e-9));
+  /**
+   * Value at a place among the sorted values, from 0; between two of them in proportion. A value is the middle of its
+   * bucket, half a thousandth off at most.
+   */
+  at(place: number): number {
+    const before = Math.floor(place);
     let seen = 0;
+    let start: number | undefined;
     for (const [index, count] of this.entries()) {
       seen += count;
-      if (seen >= rank) {
-        const { low, width } = bucketOf(index);
-        return low + Math.floor(width / 2);
-      }
+      if (seen <= before) continue;
+      const { low, width } = bucketOf(index);
+      const value = low + Math.floor(width / 2);
+      if (place === before || seen > before + 1) return value + (before + 1 - place) * ((start ?? value) - value);
+      start = value;
     }
-    return 0;
+    return start ?? 0;
   }
 
   /** Number of values up to `value`, within the precision. */

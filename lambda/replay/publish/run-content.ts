@@ -32,7 +32,10 @@ export function metricsOf(stats: RunStats, scheduled: boolean, quality?: Quality
     });
     Object.assign(metrics, { replies_newly_failing: status['newly-failing'], replies_new_refusals: refusals.new });
     if (meanOverlap !== null) metrics.replies_mean_overlap = meanOverlap;
-    if (judged) for (const [verdict, count] of Object.entries(judged)) metrics[`judged_${verdict}`] = count;
+    if (judged) {
+      const { errors: _, ...counts } = judged;
+      for (const [verdict, count] of Object.entries(counts)) metrics[`judged_${verdict}`] = count;
+    }
   }
   return metrics;
 }

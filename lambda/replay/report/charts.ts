@@ -152,9 +152,12 @@ export function distributions(named: readonly NamedDistribution[], title: string
   const colors = [BLUE, ORANGE, PURPLE, GREEN];
   const shown = named.filter((one) => one.distribution !== undefined && one.distribution.count > 0);
   const bounds = shown.flatMap(({ distribution }) => [distribution?.min ?? 0, distribution?.max ?? 0]);
+  const [low, high] = [Math.min(...bounds), Math.max(...bounds)];
+  // Values that are nearly the same are shown as that, and not a hundred thousandth apart.
+  const around = high < low * 1.05 ? { min: Math.floor(low * 0.9), max: Math.ceil(high * 1.1) } : {};
   const option: EChartsOption = {
     ...base,
-    xAxis: { ...axis('ms', wide(bounds) ? 'log' : 'value'), scale: true },
+    xAxis: { ...axis('ms', wide(bounds) ? 'log' : 'value'), scale: true, ...around },
     yAxis: axis('requests'),
     series: shown.map(({ name, distribution }, i) => {
       const color = colors[i % colors.length] ?? BLUE;

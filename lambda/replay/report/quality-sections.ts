@@ -1,5 +1,5 @@
 /** Sections of a report that say whether the replies are still right. */
-import type { Quality, RegressionRow } from '../compare/quality.ts';
+import { errorsText, type Quality, type RegressionRow } from '../compare/quality.ts';
 import { type Column, escapeHtml, folded, isolated, section, table } from './page.ts';
 
 const percent = (count: number, total: number): string =>
@@ -36,7 +36,8 @@ export function qualityLines(quality: Quality): [string, string][] {
     const { better, same, worse, undecided, failed, overBudget } = judged;
     lines.push([
       'judged',
-      `${better} better, ${same} same, ${worse} worse, ${undecided} undecided, ${failed} without a verdict`,
+      `${better} better, ${same} same, ${worse} worse, ${undecided} undecided, ${failed} without a verdict` +
+        (judged.errors ? ` (${errorsText(judged)})` : ''),
     ]);
     if (overBudget > 0) lines.push(['not judged for the budget', String(overBudget)]);
   }

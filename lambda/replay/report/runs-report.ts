@@ -90,7 +90,7 @@ export async function runsReport(
     ),
     ...(gated && crossings.length === 0 ? ['<p class="good">No threshold is crossed.</p>'] : []),
     ...(comparison.judgeFailure
-      ? [`<p class="warn">The judge was not asked about all pairs: ${escapeHtml(comparison.judgeFailure.message)}</p>`]
+      ? [`<p class="warn">Not all pairs are judged: ${escapeHtml(comparison.judgeFailure.message)}</p>`]
       : []),
     ...comparison.notes.map((note) => `<p class="soft">${escapeHtml(note)}</p>`),
     tiles([

@@ -1,5 +1,5 @@
 /** Two runs from their files: which requests are pairs, what can be told of few, and what is no run. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { compareRuns } from '../../../lambda/replay/compare/compare-runs.ts';
@@ -43,6 +43,7 @@ function run(name: string, specs: readonly Spec[]): string {
   const replies = specs.map(({ file = 'a.jsonl', line = 1, eventId, ok = true, cancelled, text = 'same' }) =>
     JSON.stringify({
       key: `${eventId ?? file.split('/').at(-1)}:${line}`,
+      ...(eventId ? { event_id: eventId } : {}),
       ...{ file, line, input: '' },
       reply: ok
         ? { ok, text }
@@ -52,6 +53,11 @@ function run(name: string, specs: readonly Spec[]): string {
   writeFileSync(join(directory, 'profile_export.jsonl'), `${records.join('\n')}\n`);
   writeFileSync(join(directory, 'replies.jsonl'), `${replies.join('\n')}\n`);
   return directory;
+}
+
+function anew(): void {
+  rmSync(folder, { recursive: true });
+  mkdirSync(folder);
 }
 
 const compared = async (before: readonly Spec[], after: readonly Spec[]) =>
@@ -98,13 +104,62 @@ test('a difference of five requests may be chance, but passes no gate', async ()
   expect(gate('request_latency:p50:200%')).toEqual([]);
 });
 
-test('a difference of six is told', async () => {
-  const enough = await compared(
+test('a difference of means is told from six on, one of a quantile where there are values beyond it', async () => {
+  const few = await compared(
     numbered(6, () => 10),
     numbered(6, (i) => 20 + i),
   );
-  expect(enough.metrics.request_latency?.p50.significant).toBe(true);
-  expect(enough.metrics.request_latency?.p50.tooFew).toBeUndefined();
+  expect(few.metrics.request_latency).toMatchObject({ mean: { significant: true }, p50: { tooFew: true } });
+  anew();
+  const more = await compared(
+    numbered(99, () => 10),
+    numbered(99, (i) => 20 + i),
+  );
+  expect(more.metrics.request_latency).toMatchObject({ p90: { significant: true }, p95: { tooFew: true } });
+  expect(more.metrics.request_latency?.p90.tooFew).toBeUndefined();
+  expect(crossings([parseThreshold('request_latency:p95:5%')], more)[0]?.got).toContain('p95 needs 100');
+});
+
+describe('the same requests', () => {
+  const ids = Array.from({ length: 20 }, (_, i) => `e${i}`);
+  const gates = ['regressed:0', 'newly_failing:0', 'request_latency:mean:1%'].map(parseThreshold);
+
+  test('are pairs wherever their captures were copied to', async () => {
+    const two = ids.map((eventId, i): Spec => ({ eventId, file: i < 10 ? 'a' : 'b', line: (i % 10) + 1 }));
+    const one = ids.map((eventId, i): Spec => ({ eventId, file: 'both', line: i + 1 }));
+    const found = await compared(two, one.reverse());
+    expect(found.paired).toMatchObject({ requests: 20, onlyBefore: 0, onlyAfter: 0 });
+    expect(found.quality).toMatchObject({ compared: 20, identical: 20 });
+    expect(crossings(gates, found)).toEqual([]);
+  });
+
+  test('that share an event id in one of the runs are pairs by their line', async () => {
+    const copies: Spec[] = [1, 2, 3].map((line) => ({ eventId: 'same', line, text: `reply ${line}` }));
+    const found = await compared([...copies, { eventId: 'other', line: 4 }], [{ ...copies[1] }, { eventId: 'other' }]);
+    expect(found.paired).toMatchObject({ requests: 2, onlyBefore: 2, onlyAfter: 0 });
+    expect(found.quality).toMatchObject({ compared: 2, identical: 2 });
+  });
+
+  test('pass no gate where less than half of them are pairs', async () => {
+    const before = ids.map((eventId): Spec => ({ eventId }));
+    const found = await compared(
+      before,
+      before.map((one, i) => (i === 0 ? one : { eventId: `other ${i}` })),
+    );
+    expect(found.paired.requests).toBe(1);
+    const got = expect.stringContaining('only 1 of 20');
+    expect(crossings(gates, found)).toMatchObject([{ got }, { got }, { got }]);
+    expect(found.notes.join()).toContain('only 1 are in both runs');
+    anew();
+    expect(crossings(gates, await compared(before, before.slice(0, 10)))).toEqual([]);
+    anew();
+    // A latency that one of twenty has is none of the run.
+    const failing = await compared(
+      before,
+      before.map((one, i) => ({ ...one, ok: i === 0 })),
+    );
+    expect(crossings(gates.slice(2), failing)).toMatchObject([{ got }]);
+  });
 });
 
 test('what was nothing and is something is more than any per cent', async () => {
@@ -145,7 +200,7 @@ describe('what is no run is named with its place', () => {
     ['replay.json', '[]', /no JSON object/, 'replay.json'],
     [
       'replies.jsonl',
-      '{"key":"a.jsonl:1","file":"a.jsonl","reply":{"ok":true,"text":""}}\n{"bro',
+      '{"key":"a.jsonl:1","file":"a.jsonl","reply":{"ok":true,"text":""}}\n{"bro\n',
       /not JSON/,
       'replies.jsonl, line 2',
     ],
@@ -160,6 +215,31 @@ describe('what is no run is named with its place', () => {
   });
 });
 
+test('a last line that is cut off is left out, and said', async () => {
+  const before = run(
+    'before',
+    numbered(3, () => 10),
+  );
+  const after = run(
+    'after',
+    numbered(3, () => 10),
+  );
+  for (const name of ['profile_export.jsonl', 'replies.jsonl'])
+    writeFileSync(join(after, name), readFileSync(join(after, name), 'utf8').slice(0, -20));
+  const found = await compareRuns(await readRun(before), await readRun(after));
+  expect(found).toMatchObject({ paired: { requests: 2, onlyBefore: 1 }, quality: { compared: 2 } });
+  expect(found.notes[0]).toMatch(/cut off.*profile_export.jsonl, line 3/);
+  expect(found.notes[1]).toMatch(/cut off.*replies.jsonl, line 3/);
+});
+
+test('what the two runs were told differently is said', async () => {
+  const directories = [run('before', [{}]), run('after', [{}])] as const;
+  for (const [i, directory] of directories.entries())
+    writeFileSync(join(directory, 'replay.json'), JSON.stringify({ options: { speedup: 1 + 4 * i, repeat: 1 } }));
+  const found = await compareRuns(await readRun(directories[0]), await readRun(directories[1]));
+  expect(found.notes[0]).toBe('The two runs were told other things: speedup 1 and 5.');
+});
+
 test('what was cancelled on purpose is no failure; what was cut off by the end of a run is', async () => {
   const good = numbered(40, () => 10);
   const onPurpose: Spec = { ok: false, cancelled: { was_cancelled: true, cancelled_on_purpose: true } };
@@ -172,14 +252,12 @@ test('what was cancelled on purpose is no failure; what was cut off by the end o
   expect(found.quality).toMatchObject({ compared: 20, regressed: 0 });
   const gates = ['error_rate:0', 'newly_failing:0', 'regressed:0'].map(parseThreshold);
   expect(crossings(gates, found)).toEqual([]);
-  rmSync(folder, { recursive: true });
-  mkdirSync(folder);
+  anew();
   const cut = await compared(good, [...good.slice(0, 20), ...last.map((one) => ({ ...one, ...cutOff }))]);
   expect(cut.after).toMatchObject({ failed: 20, cancelledOnPurpose: 0 });
   expect(cut.errorRate).toMatchObject({ after: 0.5, significant: true });
   expect(crossings(gates, cut).map(({ threshold }) => threshold)).toEqual(['error_rate:0', 'newly_failing:0']);
-  rmSync(folder, { recursive: true });
-  mkdirSync(folder);
+  anew();
   const nothing = await compared(
     good,
     good.map((one) => ({ ...one, ...onPurpose })),

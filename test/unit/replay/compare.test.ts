@@ -32,8 +32,9 @@ describe('texts', () => {
         expect(wordOverlap(a, [...a].reverse())).toBe(1);
       }),
     );
-    expect(wordOverlap(wordsOf('the cat sat'), wordsOf('the dog sat'))).toBeCloseTo(2 / 3);
-    expect(wordOverlap(wordsOf('今日は晴れ'), wordsOf('今日は雨'))).toBeGreaterThan(0.5);
+    const overlapOf = (a: string, b: string): number => wordOverlap(wordsOf(a).words, wordsOf(b).words);
+    expect(overlapOf('the cat sat', 'the dog sat')).toBeCloseTo(2 / 3);
+    expect(overlapOf('今日は晴れ', '今日は雨')).toBeGreaterThan(0.5);
     expect(wordOverlap(['x'], ['y'])).toBe(0);
   });
 
@@ -153,6 +154,37 @@ describe('replies', () => {
     });
     expect(regressionsOf(compareReplies(call('track', '{}'), call('delete', '{}')))).toEqual(['tools-changed']);
     expect(regressionsOf(compareReplies(call('track', '{}'), text('Done.')))).toContain('tools-changed');
+  });
+
+  test.each<[string, (size: number) => Reply]>([
+    ['line breaks behind a fence', (size) => text(`\`\`\`${'\n'.repeat(size)}x`)],
+    ['spaces behind a fence', (size) => text(`\`\`\`json${' '.repeat(size)}\n{}`)],
+    ['words', (size) => text(Array.from({ length: size / 6 }, (_, i) => `${i % 977} w`).join(' '))],
+    ['numbers', (size) => document(Array.from({ length: size / 6 }, (_, i) => i))],
+    ['keys', (size) => document(Object.fromEntries(Array.from({ length: size / 12 }, (_, i) => [`key ${i}`, {}])))],
+  ])('the time grows with the length of a reply: %s', (_, replyOf) => {
+    const timeOf = (size: number): number => {
+      const replies: [Reply, Reply] = [replyOf(size), replyOf(size + 24)];
+      const times = [1, 2].map(() => {
+        const from = performance.now();
+        compareReplies(...replies);
+        return performance.now() - from;
+      });
+      return Math.min(...times);
+    };
+    timeOf(12_000);
+    // Ten times the length: a quadratic one takes a hundred times as long.
+    expect(timeOf(120_000)).toBeLessThan(40 * Math.max(1, timeOf(12_000)));
+  });
+
+  test('long texts are compared by their beginning, and counted by what it lets expect', () => {
+    const long = (word: string): Reply => text(`${word} `.repeat(200_000));
+    expect(compareReplies(long('one'), long('two'))).toMatchObject({
+      overlap: 0,
+      words: [200_000, 200_000],
+      same: false,
+    });
+    expect(compareReplies(long('one'), long('one'))).toMatchObject({ overlap: 1, identical: true, same: true });
   });
 
   test('a pair that cannot be compared is named as one that got worse', () => {
@@ -360,6 +392,25 @@ describe('differences of two runs', () => {
       significant: true,
     });
     expect(bootstrapDifferences(before, after, false)?.mean?.significant).toBe(false);
+  });
+
+  test('two equal runs differ about as seldom as the interval says, wherever one is given', () => {
+    const sizes = { 6: ['mean'], 10: ['p50'], 50: ['mean', 'p90'], 100: ['p95'] } as const;
+    for (const [size, statistics] of Object.entries(sizes)) {
+      const runs = 80;
+      const different = new Map<string, number>();
+      for (let run = 0; run < runs; run++) {
+        const random = new Random(run * 7919 + 11);
+        const values = () => Float64Array.from({ length: Number(size) }, () => Math.exp(normal(random, 0, 0.5)));
+        const found = bootstrapDifferences(values(), values(), true, run);
+        for (const one of statistics) {
+          expect(found?.[one].tooFew).toBeUndefined();
+          if (found?.[one].significant) different.set(one, (different.get(one) ?? 0) + 1);
+        }
+      }
+      for (const one of statistics)
+        expect([size, one, (different.get(one) ?? 0) / runs <= 0.1]).toEqual([size, one, true]);
+    }
   });
 
   test('quantiles are those of the values', () => {

@@ -131,7 +131,8 @@ test('percentiles of what may be below zero', () => {
   const found = figures(stats, { scheduled: false }).results.get('osl_mismatch_diff_pct');
   expect(found).toMatchObject({ min: expect.closeTo(-99.22, 2), max: 100, p50: expect.closeTo(-87.5, 1) });
   expect(found?.p25).toBeCloseTo(-96.875, 1);
-  expect(found?.p90).toBeCloseTo(100, 1);
+  // Between 0 and 100, of which the latter is the ninth and last.
+  expect(found?.p90).toBeCloseTo(20, 1);
 });
 
 test('requests that are too long for the model are counted', () => {

@@ -2,7 +2,7 @@
 import type { ObjectFacts, Storage } from '../../../common/storage.ts';
 import { replayKeys } from '../../../replay-contract.ts';
 import { addUsd } from '../../compare/pairwise.ts';
-import { type Judged, nothingJudged } from '../../compare/quality.ts';
+import { addFailed, type Judged, nothingJudged } from '../../compare/quality.ts';
 import type { AssessedVerdicts } from '../../publish/write-assessments.ts';
 import { type EvaluationProgress, newProgress, type PartKind } from '../evaluate/progress.ts';
 import { EVALUATION_FILES } from '../keys.ts';
@@ -77,7 +77,9 @@ function take(
   found.linked &&= traces.linked;
   found.assessments.written += assessments.written;
   found.assessments.withoutTrace += assessments.withoutTrace;
-  for (const [verdict, count] of Object.entries(pairs.judged)) found.judged[verdict as keyof Judged] += count;
+  const { errors = {}, ...counts } = pairs.judged;
+  for (const [verdict, count] of Object.entries(counts)) found.judged[verdict as keyof typeof counts] += count;
+  for (const [code, count] of Object.entries(errors)) addFailed(found.judged, code, count);
   found.usd = addUsd(found.usd, pairs.usd);
   for (const [kind, names] of Object.entries(parts)) {
     found.parts[kind as PartKind].push(...names.flatMap((name) => objectOf(name) ?? []));

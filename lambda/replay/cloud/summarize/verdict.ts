@@ -1,5 +1,6 @@
 /** Whether a replay's execution has succeeded, and what is to be said of what is missing. */
 import type { SummarizeReplayRequest } from '../../../replay-contract.ts';
+import { withoutAnyVerdict } from '../../compare/quality.ts';
 import { JUDGED_FILE } from '../../compare/with-captured.ts';
 import { tooManyFailed } from '../../measure/error-rate.ts';
 import { REFUSED_FILE } from '../../publish/write-traces.ts';
@@ -61,8 +62,9 @@ export function missing({ lost, notBegun, incomplete }: Collected): string[] {
 }
 
 /** What is not judged, or not in MLflow, in words. */
-export function notEvaluated({ unevaluated }: CollectedEvaluations): string[] {
-  if (unevaluated.length === 0) return [];
+export function notEvaluated({ unevaluated, judged }: CollectedEvaluations): string[] {
+  const none = withoutAnyVerdict(judged);
+  if (unevaluated.length === 0) return none === undefined ? [] : [none];
   const why = unevaluated.find(({ failure }) => failure)?.failure;
   return [
     `${unevaluated.length} shards (${named(unevaluated)}) were not evaluated to their end: of their replies, not all are ` +
