@@ -7,16 +7,20 @@ import { chatCapture, plainCapture, textPayload, toolCallCapture } from './captu
 const of = (capture: Capture, ...needs: ScorerNeed[]) => applicability(capture, { needs });
 const judged = { judge: true };
 
-test('a chat with request and reply is judged by all but the tool scorer', () => {
+test('a chat with request and reply is judged by all that need no tools', () => {
   const applied = defaultJudgeScorers.map((scorer) => [scorer.name, applicability(chatCapture(), scorer)]);
-  const { tool_call_correctness: tools, ...others } = Object.fromEntries(applied);
-  expect(tools).toEqual({ notJudgeable: 'noToolCalls' });
-  expect(Object.values(others)).toEqual(Array(9).fill(judged));
+  const expected = defaultJudgeScorers.map(({ name, needs }) => [
+    name,
+    needs.includes('tools') ? { notJudgeable: 'noToolCalls' } : judged,
+  ]);
+  expect(applied).toEqual(expected);
+  expect(expected).toContainEqual(['tool_call_correctness', { notJudgeable: 'noToolCalls' }]);
 });
 
-test('a reply of tool calls alone is judged by the tool scorer alone', () => {
+test('a reply of tool calls alone is judged by those that need no text of a reply', () => {
   const applied = defaultJudgeScorers.filter((scorer) => 'judge' in applicability(toolCallCapture(), scorer));
-  expect(applied.map(({ name }) => name)).toEqual(['tool_call_correctness']);
+  expect(applied).toEqual(defaultJudgeScorers.filter(({ needs }) => !needs.includes('reply')));
+  expect(applied.map(({ name }) => name)).toContain('tool_call_correctness');
   expect(of(toolCallCapture(), 'reply')).toEqual({ notJudgeable: 'noReplyText' });
 });
 

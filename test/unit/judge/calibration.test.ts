@@ -108,7 +108,9 @@ describe('asking', () => {
     );
     const { pairs, unanswered, spend } = await askAll(items, { judge, scorers, ask: 'production' });
     expect(judge.asked).toHaveLength(2);
-    expect(judge.asked[0]).toHaveLength(9);
+    const [first] = items as [LabelledItem];
+    const due = scorers.filter((scorer) => 'judge' in applicability(captureOf(first), scorer));
+    expect(judge.asked[0]?.toSorted()).toEqual(due.map(({ name }) => name).toSorted());
     expect(pairs.map(({ id, agrees }) => [id, agrees])).toEqual([
       ['a', true],
       ['b', true],
@@ -335,12 +337,14 @@ describe('examples', () => {
 
 describe('anchor set', () => {
   const anchors = readAnchors(projectRoot(), scorers) as (LabelledItem & { pair?: string })[];
-  const failing = ({ scorer, label }: LabelledItem) =>
-    scorer === 'coherence' ? label !== 'coherent' : scorer === 'refusal' ? label === 'yes' : label === 'no';
+  // Of a pair one fails, whichever of two values that is.
+  const failing = ({ scorer, label }: LabelledItem) => {
+    const values = scorers.find(({ name }) => name === scorer)?.values;
+    return values?.kind === 'categories' ? label !== values.values[0] : label === 'no';
+  };
 
-  test('has at least 60 items over all judge scorers, half of them failing, each with its reason', () => {
+  test('has at least 60 items, half of them failing, each with its reason', () => {
     expect(anchors.length).toBeGreaterThanOrEqual(60);
-    expect(new Set(anchors.map(({ scorer }) => scorer))).toEqual(new Set(defaultJudgeScorers.map(({ name }) => name)));
     expect(anchors.filter(failing)).toHaveLength(anchors.length / 2);
     expect(anchors.every(({ labelRationale }) => (labelRationale?.length ?? 0) > 20)).toBe(true);
     expect(new Set(anchors.map(({ id }) => id)).size).toBe(anchors.length);
@@ -348,6 +352,10 @@ describe('anchor set', () => {
 
   test.each(defaultJudgeScorers.map(({ name }) => name))('%s has three pairs whose label flips', (name) => {
     const own = anchors.filter(({ scorer }) => scorer === name);
+    // Says which are missing: examples of a scorer, right and wrong, are how one knows that the judge understands it.
+    expect(own.map(({ id }) => id)).toEqual(
+      expect.arrayContaining(['1a', '1b', '2a', '2b', '3a', '3b'].map((item) => `${name}-${item}`)),
+    );
     const pairs = ['1', '2', '3'].map((number) =>
       ['a', 'b'].map((side) => own.find(({ id }) => id === `${name}-${number}${side}`) as LabelledItem),
     ) as [LabelledItem, LabelledItem][];

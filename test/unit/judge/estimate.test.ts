@@ -29,6 +29,9 @@ const captures = Array.from({ length: 50 }, (_, index) => ({
   ),
 }));
 
+/** Those that a chat without tools is put to. */
+const asked = defaultJudgeScorers.filter(({ needs }) => !needs.includes('tools'));
+
 const estimateOf = (
   overrides: Partial<typeof settings> = {},
   options: Partial<{ judge: 'converse' | 'batch'; sampleRate: number }> = {},
@@ -42,7 +45,6 @@ const estimateOf = (
 test('sizes the requests as they would be sent', () => {
   const { inputTokens, outputTokens, judgeCalls, judgedCaptures, captures: seen, usd } = estimateOf();
   expect([seen, judgedCaptures, judgeCalls]).toEqual([50, 50, 50]);
-  const asked = defaultJudgeScorers.filter(({ name }) => name !== 'tool_call_correctness');
   const schema = JSON.stringify(answerSchema(asked)).length;
   const characters = captures.reduce((sum, { capture }) => {
     const prompt = buildPrompt(capture, asked, 'json-schema');
@@ -56,7 +58,7 @@ test('sizes the requests as they would be sent', () => {
 test('asking one by one costs several times as much', () => {
   const together = estimateOf();
   const separate = estimateOf({ JUDGE_CALLS: 'separate' });
-  expect(separate.judgeCalls).toBe(50 * 9);
+  expect(separate.judgeCalls).toBe(50 * asked.length);
   expect(together.inputTokens / separate.inputTokens).toBeLessThan(0.35);
 });
 
