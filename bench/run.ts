@@ -1,22 +1,47 @@
 /**
  * `npm run bench -- NAME [--json]`: measures the product beside a peer or a limit in the same run, and prints a ratio.
- *
- * Names: ingest, ingest-artifacts, evaluate, cold-start, replay, replay-shard. `--rounds N` and `--records N` make a quicker run.
+ * `--help` names the benchmarks and their options, which make a quicker run.
  */
 import { existsSync } from 'node:fs';
+import { describeError } from '../local/describe-error.ts';
 import { projectPath } from '../local/project-root.ts';
+import { type FlagKinds, readFlags } from './support/flags.ts';
 import type { BenchResult } from './support/result.ts';
 import { printResult } from './support/result.ts';
 
-const NAMES = ['ingest', 'ingest-artifacts', 'evaluate', 'cold-start', 'replay', 'replay-shard'].filter((name) =>
-  existsSync(projectPath('bench', `${name}.ts`)),
-);
+const BENCHMARKS: Record<string, FlagKinds> = {
+  ingest: { records: 'number', rounds: 'number' },
+  'ingest-artifacts': { records: 'number', rounds: 'number', served: 'switch' },
+  evaluate: { records: 'number', rounds: 'number' },
+  'cold-start': {},
+  replay: { rounds: 'number', only: 'texts', 'no-peer': 'switch' },
+  'replay-shard': { records: 'number', only: 'texts', 'no-bare': 'switch' },
+};
+const NAMES = Object.keys(BENCHMARKS).filter((name) => existsSync(projectPath('bench', `${name}.ts`)));
 
-const [name, ...flags] = process.argv.slice(2);
-if (name === undefined || !NAMES.includes(name)) {
-  console.error(
-    `Which benchmark? got: ${name ?? 'nothing'}; expected: one of ${NAMES.join(', ')}, and --json if wanted`,
+const [name = '', ...args] = process.argv.slice(2);
+if (args.includes('--help') || name === '--help' || !NAMES.includes(name)) {
+  const isHelp = process.argv.includes('--help');
+  const lines = NAMES.map(
+    (each) =>
+      `  ${each.padEnd(18)}${Object.keys(BENCHMARKS[each] ?? {})
+        .map((flag) => `--${flag}`)
+        .join(' ')}`,
   );
+  (isHelp ? console.log : console.error)(
+    [
+      ...(isHelp ? [] : [`Which benchmark? got: ${name || 'nothing'}`]),
+      'Usage: npm run bench -- NAME [--json] [options]; the names and their options are:',
+      ...lines,
+    ].join('\n'),
+  );
+  process.exit(isHelp ? 0 : 2);
+}
+let flags: string[] = [];
+try {
+  flags = readFlags(args, { json: 'switch', ...BENCHMARKS[name] });
+} catch (error) {
+  console.error(describeError(error));
   process.exit(2);
 }
 const json = flags.includes('--json');

@@ -1,13 +1,14 @@
 /**
  * Compares `lambda/judge/price-table.json` with the model catalogue of an installed MLflow, or renews it from there.
  *
- *     npm run prices -- --python .venvs/mlflow/bin/python            compare; exit code 1 when a rate differs by over 1%
- *     npm run prices -- --python .venvs/mlflow/bin/python --write    renew the table
+ *     npm run prices -- --python .venvs/default-…/bin/python            compare; exit code 1 when a rate differs by over 1%
+ *     npm run prices -- --python .venvs/default-…/bin/python --write    renew the table
  */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, type StdioOptions } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { describeError } from './describe-error.ts';
 
 interface CatalogueEntry {
   mode?: string;
@@ -35,9 +36,23 @@ files = [json.loads(folder.joinpath(name + ".json").read_text()) for name in ("b
 print(json.dumps({"version": mlflow.version.VERSION, "files": files}))
 `;
 
+/** @throws Error that says what to do when this Python has no MLflow */
 export function readCatalogue(python: string): Catalogue {
-  const output = execFileSync(python, ['-c', READ_CATALOGUE], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 });
-  return JSON.parse(output) as Catalogue;
+  const stdio: StdioOptions = ['ignore', 'pipe', 'pipe'];
+  try {
+    const output = execFileSync(python, ['-c', READ_CATALOGUE], {
+      encoding: 'utf8',
+      maxBuffer: 64 * 1024 * 1024,
+      stdio,
+    });
+    return JSON.parse(output) as Catalogue;
+  } catch (error) {
+    const { stderr = '', message } = error as Error & { stderr?: string };
+    throw new Error(
+      `MLflow's catalogue cannot be read; got: ${stderr.trim().split('\n').at(-1) || message} from ${python}; expected: a Python with a recent MLflow, by --python, such as .venvs/default-…/bin/python, which npm start makes`,
+      { cause: error },
+    );
+  }
 }
 
 const PROFILE = /^(global|us-gov|us|eu|apac|au|jp|ca)\.(?=[a-z0-9-]+\.)/;
@@ -133,10 +148,26 @@ export function formatTable({ models, ...head }: PriceTable): string {
   return `{\n${fields.join(',\n')},\n  "models": {\n${lines.join(',\n')}\n  }\n}\n`;
 }
 
+const HELP = `Usage: npm run prices -- [--python PYTHON] [--write]
+
+Compares lambda/judge/price-table.json with the model catalogue of an installed MLflow, rate by rate; the exit code is 1 when
+one differs by over 1%.
+
+  --python PYTHON   a Python with MLflow, such as .venvs/default-…/bin/python, which npm start makes (default: python3)
+  --write           renew the table`;
+
 function main(): void {
   const { values } = parseArgs({
-    options: { python: { type: 'string', default: 'python3' }, write: { type: 'boolean', default: false } },
+    options: {
+      python: { type: 'string', default: 'python3' },
+      write: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
   });
+  if (values.help) {
+    console.log(HELP);
+    return;
+  }
   const reference = buildTable(readCatalogue(values.python));
   const rows = Object.values(reference.models).reduce((total, row) => total + Object.keys(row).length, 0);
   if (values.write) {
@@ -153,4 +184,12 @@ function main(): void {
   if (differences.length > 0) process.exitCode = 1;
 }
 
-if (process.argv[1]?.endsWith('refresh-prices.ts')) main();
+if (process.argv[1]?.endsWith('refresh-prices.ts')) {
+  try {
+    main();
+  } catch (error) {
+    console.error(describeError(error));
+    // 1 is said of rates that differ.
+    process.exitCode = 2;
+  }
+}

@@ -1,8 +1,36 @@
-/** A whole number given as `--name N`, for a quicker run than the standard one. */
-export function numberFlag(flags: readonly string[], name: string, standard: number): number {
-  const at = flags.indexOf(`--${name}`);
-  if (at === -1) return standard;
-  const value = Number(flags[at + 1]);
-  if (Number.isInteger(value) && value > 0) return value;
-  throw new Error(`--${name} is not a number; got: ${flags[at + 1]}; expected: a whole number from 1`);
+/** The options of benchmarks and of the soak. */
+import { parseArgs } from 'node:util';
+
+/** `switch`: `--name`; `number`: `--name N`; `texts`: `--name TEXT`, as often as one likes. */
+export type FlagKinds = Readonly<Record<string, 'switch' | 'number' | 'texts'>>;
+
+/**
+ * Refuses what is not understood, before anything is started: a slip would begin the real thing.
+ *
+ * @returns the flags as `--name` and `--name=value`
+ */
+export function readFlags(args: readonly string[], kinds: FlagKinds): string[] {
+  const options = Object.entries(kinds).map(([name, kind]) => [
+    name,
+    { type: kind === 'switch' ? 'boolean' : 'string', multiple: kind === 'texts' } as const,
+  ]);
+  try {
+    const { values } = parseArgs({ args: [...args], options: Object.fromEntries(options) });
+    const wrong = Object.entries(values).find(
+      ([name, value]) => kinds[name] === 'number' && !/^[1-9]\d*$/.test(String(value)),
+    );
+    if (wrong) throw new Error(`--${wrong[0]} ${wrong[1]}, which is no number from 1`);
+    return Object.entries(values).flatMap(([name, value]) =>
+      [value].flat().map((one) => (one === true ? `--${name}` : `--${name}=${one}`)),
+    );
+  } catch (error) {
+    const expected = Object.entries(kinds).map(
+      ([name, kind]) => `--${name}${{ switch: '', number: ' N', texts: ' TEXT' }[kind]}`,
+    );
+    throw new Error(`An option is not understood; got: ${(error as Error).message}; expected: ${expected.join(', ')}`);
+  }
 }
+
+/** A number given as `--name=N`, for a quicker run than the standard one. */
+export const numberFlag = (flags: readonly string[], name: string, standard: number): number =>
+  Number(flags.find((flag) => flag.startsWith(`--${name}=`))?.slice(name.length + 3) ?? standard);

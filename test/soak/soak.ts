@@ -6,7 +6,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { ListExecutionsCommand } from '@aws-sdk/client-sfn';
-import { numberFlag } from '../../bench/support/flags.ts';
+import { numberFlag, readFlags } from '../../bench/support/flags.ts';
+import { describeError } from '../../local/describe-error.ts';
 import { CAPTURE_BUCKET } from '../../local/environment.ts';
 import { cleanEnvironment } from '../../local/ministack.ts';
 import { projectPath } from '../../local/project-root.ts';
@@ -43,7 +44,25 @@ const started = Date.now();
 const log = (line: string): void =>
   console.error(`${((Date.now() - started) / 1000).toFixed(0).padStart(5)} s  ${line}`);
 
-const records = numberFlag(process.argv.slice(2), 'records', DEFAULT_RECORDS);
+const HELP = `Usage: npm run soak -- [--records N]
+
+Sends N capture lines (default: ${DEFAULT_RECORDS}) through a deployed stack while its parts fail, and compares every
+line with what MLflow and the quarantine hold.`;
+
+function recordsAsked(): number {
+  const args = process.argv.slice(2);
+  try {
+    const flags = readFlags(args, { records: 'number', help: 'switch' });
+    if (!flags.includes('--help')) return numberFlag(flags, 'records', DEFAULT_RECORDS);
+    console.log(HELP);
+    process.exit(0);
+  } catch (error) {
+    console.error(describeError(error));
+    process.exit(2);
+  }
+}
+
+const records = recordsAsked();
 const evaluated = Math.min(MOST_EVALUATED, Math.ceil(records * EVALUATED_SHARE));
 const faulty = await FaultyEnvironment.start({
   endpoint: ENDPOINT,
