@@ -5,13 +5,14 @@
  *
  * A prompt can ask for trouble: `[[status 429]]`, `[[disconnect]]`, `[[latency 200]]`, `[[not json]]`, `[[cut stream]]`.
  *
- * By hand: `node local/stand-in-endpoint.ts --port 8199 --latency 50`
+ * By hand: `npm run endpoint -- --port 8199 --latency 50`
  */
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { parseArgs } from 'node:util';
+import { describeError } from './describe-error.ts';
 import { ArrivalLog } from './endpoint/arrivals.ts';
 import { modelStreamError, payloadPart } from './endpoint/event-stream.ts';
 import { defaultAnswer, type InferenceRequest, parseRequest, replyEvents, wholeReply } from './endpoint/replies.ts';
@@ -26,8 +27,8 @@ export interface StandInEndpointOptions {
   words?: number;
   /** Time between the words of a stream. Default 5. */
   interTokenMs?: number;
-  /** The key that SageMaker's routes ask for. Default: `test` / `test`. */
-  signingKey?: SigningKey;
+  /** The key that SageMaker's routes ask for; `any` takes all, as those of emulated roles are made up. Default: `test` / `test`. */
+  signingKey?: SigningKey | 'any';
   /** A signature is refused when it is older. Default: AWS's five minutes. */
   maxSkewMs?: number;
   /** From `afterMs` after the first request on, nothing is answered for `durationMs`. */
@@ -153,12 +154,9 @@ export async function startStandInEndpoint(options: StandInEndpointOptions = {})
       if (options.record) requests.push({ method: message.method ?? '', url, headers: message.headers, body });
       const sageMaker = /^\/endpoints\/([^/]+)\/invocations(-response-stream)?$/.exec(url);
       if (sageMaker) {
-        const problem = signatureProblem(
-          { method: message.method ?? '', url, headers: message.headers, body },
-          signingKey,
-          'sagemaker',
-          options.maxSkewMs,
-        );
+        const signed = { method: message.method ?? '', url, headers: message.headers, body };
+        const problem =
+          signingKey === 'any' ? undefined : signatureProblem(signed, signingKey, 'sagemaker', options.maxSkewMs);
         if (problem) {
           response.setHeader('x-amzn-errortype', 'InvalidSignatureException');
           send(response, 403, 'application/json', JSON.stringify({ message: problem }));
@@ -230,7 +228,25 @@ function send(response: ServerResponse, status: number, contentType: string, bod
   response.end(body);
 }
 
+const HELP = `Usage: npm run endpoint -- [--port PORT] [--latency MS] [--words N] [--inter-token MS]
+
+A stand-in for an inference endpoint on this machine, to try replays: OpenAI's chat completions, completions and embeddings, and
+/invocations. Its replies are rules, not a model's. Ctrl-C ends it.
+
+  --port PORT        default: a free one
+  --latency MS       time to the reply, or to its first token (default: 50)
+  --words N          words of a reply (default: 16)
+  --inter-token MS   time between the words of a stream (default: 5)
+  --certificate FILE --key FILE   speak TLS`;
+
 if (process.argv[1]?.endsWith('stand-in-endpoint.ts')) {
+  main().catch((error: unknown) => {
+    console.error(describeError(error));
+    process.exitCode = 1;
+  });
+}
+
+async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
       port: { type: 'string' },
@@ -239,20 +255,21 @@ if (process.argv[1]?.endsWith('stand-in-endpoint.ts')) {
       'inter-token': { type: 'string' },
       certificate: { type: 'string' },
       key: { type: 'string' },
+      help: { type: 'boolean', short: 'h', default: false },
     },
   });
+  if (values.help) {
+    console.log(HELP);
+    return;
+  }
   const number = (text: string | undefined): number | undefined => (text === undefined ? undefined : Number(text));
   const { certificate, key } = values;
-  startStandInEndpoint({
+  const endpoint = await startStandInEndpoint({
     ...(certificate && key ? { tls: { certificate, key } } : {}),
     port: number(values.port),
     latencyMs: number(values.latency),
     words: number(values.words),
     interTokenMs: number(values['inter-token']),
-  })
-    .then((endpoint) => console.log(`stand-in endpoint: ${endpoint.url}`))
-    .catch((error: unknown) => {
-      console.error(error instanceof Error ? error.message : error);
-      process.exitCode = 1;
-    });
+  });
+  console.log(`stand-in endpoint: ${endpoint.url}`);
 }
