@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import type { Command } from 'commander';
 import { SMALL_MALLOC } from '../lambda/common/malloc.ts';
+import { awsLack } from '../local/describe-error.ts';
 
 const COMMANDS: Record<string, () => Promise<Command>> = {
   replay: async () => (await import('./commands/replay.ts')).replayCommand(),
@@ -77,7 +78,7 @@ main()
       process.exitCode = error.exitCode === 0 ? 0 : EXIT_NOT_DONE;
       return;
     }
-    console.error(error instanceof Error ? `${error.name}: ${error.message}` : error);
+    console.error(awsLack(error) ?? (error instanceof Error ? `${error.name}: ${error.message}` : error));
     process.exitCode = EXIT_NOT_DONE;
   })
   .finally(() => {

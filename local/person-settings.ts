@@ -1,4 +1,6 @@
 /** The settings of a person's own that a local run takes over. */
+import { slips } from '../lib/setting-slips.ts';
+import { parseSettings, SETTING_NAMES, type Settings } from '../lib/settings.ts';
 import { dotenvSettings } from './dotenv-file.ts';
 
 /** What is decoded and how it is judged, whoever judges. */
@@ -36,6 +38,24 @@ export function givenSettings(): Record<string, string> {
   });
   return Object.fromEntries(given);
 }
+
+/** A sentence for each variable of `.env` and the environment that looks like a setting and is none, as at synth. */
+export const settingSlips = (dotenv = dotenvSettings(), environment: NodeJS.ProcessEnv = process.env): string[] =>
+  slips(SETTING_NAMES, dotenv, environment);
+
+/**
+ * Checks what is taken over, before the minute that it takes until the CDK would.
+ *
+ * @throws Error `InvalidSettings` with a line for every setting that is wrong
+ */
+export const checkTakenOver = (settings: Readonly<Record<string, string>>): Settings =>
+  parseSettings({
+    ...settings,
+    STACK_PREFIX: 'local',
+    MLFLOW_TRACKING_URI: 'http://127.0.0.1',
+    SAGEMAKER_ENDPOINT_NAME: 'local',
+    DATA_CAPTURE_S3_BUCKET: 'local',
+  });
 
 /**
  * What a local run takes over of the settings given. Everything else names resources on AWS, which it must not touch.

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { shown } from '../../lambda/common/terminal-text.ts';
 import { readAnchors } from '../../lambda/judge/calibration/anchors.ts';
 import { askAll, givenPairs, mostUsd } from '../../lambda/judge/calibration/ask.ts';
 import {
@@ -17,7 +18,7 @@ import { findExperiment, readMlflowLabels } from '../../lambda/judge/calibration
 import { calibrationPage } from '../../lambda/judge/calibration/page.ts';
 import { calibrationReport } from '../../lambda/judge/calibration/report.ts';
 import { terminalReport } from '../../lambda/judge/calibration/table.ts';
-import type { CalibrationReport, LabelledItem } from '../../lambda/judge/calibration/types.ts';
+import type { CalibrationReport, LabelledItem, Unanswered } from '../../lambda/judge/calibration/types.ts';
 import { priceOptions } from '../../lambda/judge/estimate.ts';
 import { requireKnownPrice } from '../../lambda/judge/prices.ts';
 import { scorerExamples } from '../../lambda/judge/scorer-examples.ts';
@@ -141,7 +142,7 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
   const scorers = scorersFor({ guidelines: settings.JUDGE_GUIDELINES }).filter(isJudgeScorer);
   const report = await compareWithPeople(options, settings, scorers);
   if (options.baseline !== undefined) {
-    const baseline = parseBaseline(readFileSync(options.baseline, 'utf8'), options.baseline);
+    const baseline = parseBaseline(readGiven(options.baseline, 'The baseline'), options.baseline);
     report.drift = compareWithBaseline(report, baseline);
   }
   if (options.saveBaseline !== undefined) {
@@ -164,6 +165,7 @@ function judgeExitCode(report: CalibrationReport, { minAgreement }: CalibrateOpt
   if (report.drift?.verdict === 'drifted') process.exitCode = 1;
   if (report.pairs.length === 0) {
     say('No label has a verdict beside it: there is nothing to compare.');
+    for (const line of whyUnanswered(report.unanswered)) say(line);
     process.exitCode = 1;
   }
   if (minAgreement === undefined) return;
@@ -176,13 +178,33 @@ function judgeExitCode(report: CalibrationReport, { minAgreement }: CalibrateOpt
   if (low.length > 0) process.exitCode = 1;
 }
 
+const MAX_REASON_CHARS = 300;
+
+/** Each reason with what was said the first time. */
+export function whyUnanswered(unanswered: readonly Unanswered[]): string[] {
+  return [...Map.groupBy(unanswered, ({ reason }) => reason)].map(
+    ([reason, items]) => `${reason} ${items.length}: ${shown(items[0]?.message ?? '').slice(0, MAX_REASON_CHARS)}`,
+  );
+}
+
+/** @throws Error naming what the file was to be when it cannot be read */
+function readGiven(file: string, what: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new Error(`${what} cannot be read; got: ${(error as Error).message}; expected: a file of text`, {
+      cause: error,
+    });
+  }
+}
+
 function compareWithPeople(
   options: CalibrateOptions,
   settings: CalibrationSettings,
   scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
   if (options.labels !== undefined) {
-    const items = parseLabels(readFileSync(options.labels, 'utf8'), options.labels, scorers);
+    const items = parseLabels(readGiven(options.labels, 'The labels'), options.labels, scorers);
     return judgeItems(items, { kind: 'labels', where: options.labels }, options, settings, scorers);
   }
   if (options.anchors === true) {

@@ -5,6 +5,7 @@ import { DEFAULT_JUDGE_MODEL } from '../../lambda/contract.ts';
 import { checkJudgeModel } from '../../lambda/judge/model-check.ts';
 import { PRICE_SOURCE, ratesOf } from '../../lambda/judge/prices.ts';
 import { dotenvOfCommand } from '../../local/dotenv-file.ts';
+import { settingSlips } from '../../local/person-settings.ts';
 
 function configuredModel(): string {
   return process.env.BEDROCK_MODEL_ID || dotenvOfCommand().BEDROCK_MODEL_ID || DEFAULT_JUDGE_MODEL;
@@ -12,7 +13,11 @@ function configuredModel(): string {
 
 async function diagnose(model: string, region: string | undefined): Promise<boolean> {
   const check = await checkJudgeModel(model, new BedrockClient(region === undefined ? {} : { region }));
-  console.log(`${check.level.padEnd(7)}  judge  ${check.message}`);
+  // An emulator's word is not Bedrock's.
+  const asked = process.env.AWS_ENDPOINT_URL_BEDROCK ?? process.env.AWS_ENDPOINT_URL;
+  console.log(
+    `${check.level.padEnd(7)}  judge  ${check.message}${asked ? ` Asked was ${asked}, not Bedrock itself.` : ''}`,
+  );
   const rates = ratesOf(model.replace(/^bedrock:\/+/, ''), { region });
   console.log(
     rates === null
@@ -25,10 +30,13 @@ async function diagnose(model: string, region: string | undefined): Promise<bool
 /** The exit code is 1 when judging would fail. */
 export function doctorCommand(): Command {
   return new Command('doctor')
-    .description("check the judge's model: whether it is there, the end of its life, its price")
+    .description(
+      "check the judge's model (whether it is there, the end of its life, its price), and .env for slips of the pen",
+    )
     .option('--model <id>', 'a Bedrock model id, inference profile or ARN (default: BEDROCK_MODEL_ID)')
     .option('--region <region>', 'region of Bedrock (default: AWS_REGION)')
     .action(async ({ model, region }: { model?: string; region?: string }) => {
+      for (const slip of settingSlips(dotenvOfCommand())) console.log(`warning  names  ${slip}`);
       if (!(await diagnose(model ?? configuredModel(), region))) process.exitCode = 1;
     });
 }

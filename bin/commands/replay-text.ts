@@ -1,4 +1,5 @@
 /** What the replay command prints: the plan of a dry run, and the figures at the end. */
+import { shown } from '../../lambda/common/terminal-text.ts';
 import type { DryRun } from '../../lambda/replay/dry-run.ts';
 import type { DistributionMetric } from '../../lambda/replay/measure/metrics.ts';
 import type { ReplayResult } from '../../lambda/replay/replay.ts';
@@ -12,10 +13,6 @@ function sparkline(counts: readonly number[]): string {
   const most = Math.max(...counts, 1);
   return counts.map((count) => (count === 0 ? ' ' : LEVELS[Math.ceil((count / most) * LEVELS.length) - 1])).join('');
 }
-
-/** What a target says, on one line, and without the control characters that a terminal would obey. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-export const shown = (text: string): string => text.replace(/[\s\x00-\x1f\x7f-\x9f]+/g, ' ');
 
 const skippedLines = (skipped: ReadonlyMap<string, number>): string[] =>
   [...skipped].map(([reason, count]) => `  ${reason}: ${count}`);

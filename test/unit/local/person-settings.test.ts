@@ -1,5 +1,5 @@
 import { parseSettings } from '../../../lib/settings.ts';
-import { personSettings } from '../../../local/person-settings.ts';
+import { checkTakenOver, personSettings, settingSlips } from '../../../local/person-settings.ts';
 
 const url = 'http://127.0.0.1:4100';
 const ofStandIn = { real: false, url };
@@ -73,5 +73,19 @@ describe('what a local run takes over of a person’s settings', () => {
       settings: judge.real ? {} : { EVALUATION_BUDGET_USD: '0' },
       notes: [],
     });
+  });
+});
+
+describe('before anything is started', () => {
+  it('a misspelt setting is named, and a stranger’s variable is not', () => {
+    expect(settingSlips({ EVALUATION_SAMPEL_RATE: '0.1', EVALUTION_BUDGET_USD: '1', MY_DATABASE: 'x' }, {})).toEqual([
+      '.env sets EVALUATION_SAMPEL_RATE, which is no setting of this stack; is EVALUATION_SAMPLE_RATE meant?',
+      '.env sets EVALUTION_BUDGET_USD, which is no setting of this stack; is EVALUATION_BUDGET_USD meant?',
+    ]);
+  });
+
+  it('a wrong value of what is taken over is refused', () => {
+    expect(() => checkTakenOver({ JUDGE_GUIDELINES: '{"a":' })).toThrow(/JUDGE_GUIDELINES: got /);
+    expect(checkTakenOver({ EVALUATION_SAMPLE_RATE: '0.5' }).EVALUATION_SAMPLE_RATE).toBe(0.5);
   });
 });
