@@ -28,6 +28,8 @@ export interface EnvironmentOptions {
   enforcePolicies?: boolean;
   /** Further variables of the emulator and its Lambdas. */
   awsEnv?: Record<string, string>;
+  /** Ends everything that runs or is starting. */
+  signal?: AbortSignal;
 }
 
 export interface LocalEnvironment {
@@ -39,8 +41,12 @@ export interface LocalEnvironment {
   mlflow: Promise<MlflowServer>;
   /** Folder for what this environment writes; goes with it. */
   directory: string;
-  /** Deploys the stack with these settings on top of the environment's own; makes the capture bucket if it is missing. */
-  deployStack(settings: StackSettings): Promise<StackOutputs>;
+  /**
+   * Deploys the stack with these settings on top of the environment's own; makes the capture bucket if it is missing.
+   *
+   * @param fill puts what is to lie in that bucket before the stack watches it
+   */
+  deployStack(settings: StackSettings, fill?: () => Promise<void>): Promise<StackOutputs>;
   stop(): Promise<void>;
 }
 
@@ -62,11 +68,12 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
   const log = options.log ?? (() => {});
   // Before the minutes that a first Python environment takes, and once more after them.
   await freePorts(options);
-  await defaultPythonEnvironment(log);
+  await defaultPythonEnvironment(log, options.signal);
   const [awsPort, mlflowPort, judgePort] = await freePorts(options);
   const directory = makeOwnFolder('environment');
   const started: { stop(): Promise<void> }[] = [];
   const stopping = new AbortController();
+  const signal = options.signal ? AbortSignal.any([options.signal, stopping.signal]) : stopping.signal;
   const stop = async () => {
     stopping.abort(new Error('The environment was stopped'));
     await Promise.allSettled(started.map((part) => part.stop()));
@@ -83,7 +90,9 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
       port: mlflowPort,
       directory: options.mlflowDirectory ?? join(directory, 'mlflow'),
       log,
+      signal,
     });
+    // Called off before it answers, it has ended by itself.
     running({ stop: async () => (await mlflow).stop() });
     // Awaited where MLflow is needed; until then a failure is nobody's unhandled rejection.
     mlflow.catch(() => {});
@@ -96,6 +105,7 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
         port: awsPort,
         log,
         enforcePolicies: options.enforcePolicies,
+        signal,
         env: {
           AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
           AWS_ENDPOINT_URL_BEDROCK: judge.url,
@@ -110,7 +120,7 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
     const clients = emulatedClients(ministack);
     running({ stop: async () => destroyClients(clients) });
     judge.batch.useStorage(clients.s3);
-    const bootstrapped = bootstrap({ ministack, directory, log, signal: stopping.signal });
+    const bootstrapped = bootstrap({ ministack, directory, log, signal });
     bootstrapped.catch(() => {});
     const mlflowUrl = `http://127.0.0.1:${mlflowPort}`;
     return {
@@ -121,17 +131,17 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
       mlflowUrl,
       directory,
       stop,
-      async deployStack(settings) {
+      async deployStack(settings, fill) {
         const target = {
           ministack,
           directory,
           log,
-          signal: stopping.signal,
+          signal,
           settings: completeSettings(settings, mlflowUrl),
         };
         const [assembly] = await Promise.all([
           synthesize(target),
-          makeBucket(clients, target.settings.DATA_CAPTURE_S3_BUCKET ?? ''),
+          makeBucket(clients, target.settings.DATA_CAPTURE_S3_BUCKET ?? '').then(fill),
           bootstrapped,
         ]);
         await deploy(target, assembly);

@@ -8,13 +8,20 @@ const POLL_MS = 200;
  * dies, however it dies: SQLite's exclusive transaction is the one such lock that Node has without an add-on.
  *
  * @param waiting called once if another process holds the lock
+ * @param signal ends the waiting
  */
-export async function withFileLock<T>(file: string, work: () => Promise<T>, waiting?: () => void): Promise<T> {
+export async function withFileLock<T>(
+  file: string,
+  work: () => Promise<T>,
+  waiting?: () => void,
+  signal?: AbortSignal,
+): Promise<T> {
   const lock = new DatabaseSync(file, { timeout: 0 });
   try {
     for (let asked = false; !tryLock(lock); ) {
       if (!asked) waiting?.();
       asked = true;
+      signal?.throwIfAborted();
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
     return await work();

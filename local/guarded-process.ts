@@ -29,14 +29,15 @@ const LIVING_LIMIT_MS = 20_000;
 const GUARD = 'exec 3<&0; (read -r _ <&3; kill -KILL 0) 2>/dev/null & exec 3<&-; exec "$@" </dev/null';
 
 /**
- * Starts a command in a process group of its own, its output going to `logFile`. The group ends when `stop` is called
- * and when this process ends in whatever way (Ctrl-C, a crash, SIGKILL).
+ * Starts a command in a process group of its own, its output going to `logFile`. The group ends when `stop` is called,
+ * when `signal` is aborted, and when this process ends in whatever way (Ctrl-C, a crash, SIGKILL).
  */
 export function startGuarded(
   command: string,
   args: readonly string[],
-  options: { logFile: string; env?: NodeJS.ProcessEnv; cwd?: string },
+  options: { logFile: string; env?: NodeJS.ProcessEnv; cwd?: string; signal?: AbortSignal },
 ): GuardedProcess {
+  options.signal?.throwIfAborted();
   mkdirSync(dirname(options.logFile), { recursive: true });
   const log = openSync(options.logFile, 'w');
   let child: ChildProcess;
@@ -89,6 +90,10 @@ export function startGuarded(
       await new Promise((resolve) => setTimeout(resolve, GONE_POLL_MS));
     }
   };
+
+  const aborted = () => void stop();
+  options.signal?.addEventListener('abort', aborted, { once: true });
+  void exited.then(() => options.signal?.removeEventListener('abort', aborted));
 
   return { pid, exited, ended: () => description, logTail, stop };
 }

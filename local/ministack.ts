@@ -28,6 +28,8 @@ export interface MiniStackOptions {
    * Serve over TLS and hold every Lambda to its role's policies, as AWS does. Default `false`: every call is allowed.
    */
   enforcePolicies?: boolean;
+  /** Ends it, also while it starts. */
+  signal?: AbortSignal;
 }
 
 export interface MiniStack {
@@ -78,7 +80,7 @@ function projectNodeFolder(): string {
  * @throws Error with the end of its log when it ends or does not answer in time
  */
 export async function startMiniStack(options: MiniStackOptions = {}): Promise<MiniStack> {
-  const python = await defaultPythonEnvironment(options.log);
+  const python = await defaultPythonEnvironment(options.log, options.signal);
   const folder = makeFolder();
   const directory = folder.path;
   let server: GuardedProcess | undefined;
@@ -94,6 +96,7 @@ export async function startMiniStack(options: MiniStackOptions = {}): Promise<Mi
     server = startGuarded(python.python, [projectPath('local', 'ministack_wrapper.py')], {
       logFile: join(directory, 'ministack.log'),
       cwd: directory,
+      signal: options.signal,
       env: serverEnvironment({ port, temporary: folder.temporary, env, tls, more: options.env }),
     });
     const ca = tls && readFileSync(tls.certificate, 'utf8');

@@ -20,6 +20,8 @@ export interface MlflowServerOptions {
   /** Further arguments of `mlflow server`. */
   args?: string[];
   log?: Log;
+  /** Ends it, also while it starts. */
+  signal?: AbortSignal;
 }
 
 export interface MlflowServer {
@@ -42,7 +44,7 @@ const HEALTH_TIMEOUT_MS = 2_000;
  * @throws Error with the end of the server's log when it ends or does not answer in time
  */
 export async function startMlflowServer(options: MlflowServerOptions = {}): Promise<MlflowServer> {
-  const environment = await mlflowEnvironment(options.version, options.log);
+  const environment = await mlflowEnvironment(options.version, options.log, options.signal);
   const ownDirectory = options.directory === undefined;
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), 'mlflow-server-'));
   mkdirSync(directory, { recursive: true });
@@ -65,6 +67,7 @@ export async function startMlflowServer(options: MlflowServerOptions = {}): Prom
     {
       logFile,
       cwd: directory,
+      signal: options.signal,
       env: withBinOnPath(environment, {
         ...serverEnvironment(process.env),
         MLFLOW_SERVER_ENABLE_JOB_EXECUTION: 'false',

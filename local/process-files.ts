@@ -1,6 +1,15 @@
-/** Puts capture files into the capture bucket and follows the executions that the bucket's rule starts for them. */
+/** Puts capture files into the capture bucket and follows the executions that process them. */
 import { createReadStream } from 'node:fs';
-import { DescribeExecutionCommand, type ExecutionListItem, ListExecutionsCommand } from '@aws-sdk/client-sfn';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  DescribeExecutionCommand,
+  type DescribeExecutionCommandOutput,
+  DescribeMapRunCommand,
+  type ExecutionListItem,
+  ListExecutionsCommand,
+  ListMapRunsCommand,
+  StartExecutionCommand,
+} from '@aws-sdk/client-sfn';
 import { Upload } from '@aws-sdk/lib-storage';
 import type { AwsClients } from './aws-clients.ts';
 import type { CaptureFile } from './capture-files.ts';
@@ -9,7 +18,7 @@ export interface Run {
   /** Name of the execution. */
   name: string;
   arn: string;
-  /** Object that started it. */
+  /** Object that started it, or the prefix of a backfill. */
   key: string;
   status: string;
   /** There when it failed. */
@@ -20,10 +29,10 @@ export interface Run {
 }
 
 export interface FileProgress {
-  files: number;
-  /** Files put into the bucket. */
-  put: number;
-  /** Files whose executions have all ended. */
+  /** What is counted: files, or a backfill's chunks of lines. */
+  unit: 'files' | 'chunks';
+  total: number;
+  /** Of these, how many are through, well or not. */
   done: number;
   runs: readonly Run[];
 }
@@ -42,6 +51,8 @@ export interface ProcessFilesOptions {
 }
 
 const POLL_MS = 400;
+
+const PUTS_AT_ONCE = 8;
 
 /** EventBridge takes a second or two on AWS, at times half a minute; the emulator is at it at once. */
 const START_LIMIT_MS = 120_000;
@@ -75,10 +86,10 @@ export async function processFiles(options: ProcessFilesOptions): Promise<Run[]>
     const done = [...putAt.keys()].filter(ended).length;
     const room = options.atOnce - (putAt.size - done);
     for (const file of waiting.splice(0, Math.max(0, room))) {
-      await put(file);
+      await put(clients, options.captureBucket, file);
       putAt.set(file.key, Date.now());
     }
-    options.onProgress?.({ files: files.length, put: putAt.size, done, runs: [...runs.values()] });
+    options.onProgress?.({ unit: 'files', total: files.length, done, runs: [...runs.values()] });
     if (done === files.length) return [...runs.values()];
     for (const [key, at] of putAt) {
       const limit = options.startLimitMs ?? START_LIMIT_MS;
@@ -88,7 +99,7 @@ export async function processFiles(options: ProcessFilesOptions): Promise<Run[]>
         );
       }
     }
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    await sleep(POLL_MS);
   }
 
   async function look(item: ExecutionListItem): Promise<void> {
@@ -101,27 +112,72 @@ export async function processFiles(options: ProcessFilesOptions): Promise<Run[]>
       others.add(arn);
       return;
     }
-    runs.set(arn, {
-      name: item.name ?? '',
-      arn,
-      key,
-      status: facts.status ?? 'RUNNING',
-      ...(facts.error === undefined ? {} : { error: facts.error }),
-      ...(facts.cause === undefined ? {} : { cause: facts.cause }),
-      ...(facts.output === undefined ? {} : { output: facts.output }),
-    });
+    runs.set(arn, runOf(facts, key));
   }
+}
 
-  async function put(file: CaptureFile): Promise<void> {
-    await new Upload({
-      client: clients.s3,
-      params: {
-        Bucket: options.captureBucket,
-        Key: file.key,
-        Body: createReadStream(file.path),
-        ContentType: 'application/x-ndjson',
-      },
-    }).done();
+const runOf = (
+  { name, executionArn, status, error, cause, output }: DescribeExecutionCommandOutput,
+  key: string,
+): Run => ({
+  name: name ?? '',
+  arn: executionArn ?? '',
+  key,
+  status: status ?? 'RUNNING',
+  ...(error === undefined ? {} : { error }),
+  ...(cause === undefined ? {} : { cause }),
+  ...(output === undefined ? {} : { output }),
+});
+
+async function put({ s3 }: Pick<AwsClients, 's3'>, bucket: string, file: CaptureFile): Promise<void> {
+  const params = {
+    Bucket: bucket,
+    Key: file.key,
+    Body: createReadStream(file.path),
+    ContentType: 'application/x-ndjson',
+  };
+  await new Upload({ client: s3, params }).done();
+}
+
+/** Puts files, some at a time, of which no rule is to hear: a backfill takes them. */
+export async function putFiles(
+  clients: Pick<AwsClients, 's3'>,
+  bucket: string,
+  files: readonly CaptureFile[],
+  signal?: AbortSignal,
+): Promise<void> {
+  const next = files.values();
+  const worker = async () => {
+    for (const file of next) {
+      signal?.throwIfAborted();
+      await put(clients, bucket, file);
+    }
+  };
+  await Promise.all(Array.from({ length: PUTS_AT_ONCE }, worker));
+}
+
+/** One execution over all captures under a prefix, until it has ended, well or not. */
+export async function runBackfill(
+  options: Pick<ProcessFilesOptions, 'clients' | 'captureBucket' | 'stateMachineArn' | 'onProgress' | 'signal'> & {
+    prefix: string;
+  },
+): Promise<Run[]> {
+  const { captureBucket: bucket, stateMachineArn, prefix } = options;
+  const { sfn } = options.clients;
+  const input = JSON.stringify({ bucket, prefix });
+  const { executionArn } = await sfn.send(new StartExecutionCommand({ stateMachineArn, input }));
+  for (;;) {
+    options.signal?.throwIfAborted();
+    const run = runOf(await sfn.send(new DescribeExecutionCommand({ executionArn })), prefix);
+    const { mapRuns = [] } = await sfn.send(new ListMapRunsCommand({ executionArn }));
+    const counts = await Promise.all(
+      mapRuns.map(async ({ mapRunArn }) => (await sfn.send(new DescribeMapRunCommand({ mapRunArn }))).itemCounts),
+    );
+    const sum = (names: ('total' | 'succeeded' | 'failed')[]) =>
+      counts.reduce((all, one) => all + names.reduce((part, name) => part + (one?.[name] ?? 0), 0), 0);
+    options.onProgress?.({ unit: 'chunks', total: sum(['total']), done: sum(['succeeded', 'failed']), runs: [run] });
+    if (run.status !== 'RUNNING') return [run];
+    await sleep(POLL_MS);
   }
 }
 

@@ -7,6 +7,8 @@ export interface Progress {
   log(line: string): void;
   /** Takes the line of progress away. */
   end(): void;
+  /** Says the last word: nothing is shown after it. */
+  close(line: string): void;
 }
 
 /** Without a terminal a line is repeated at most this often, so that a log stays readable. */
@@ -20,6 +22,7 @@ const CLEAR_LINE = '\r\u001b[2K';
 export function startProgress(output: NodeJS.WriteStream): Progress {
   let shown = '';
   let shownAt = 0;
+  let closed = false;
   const terminal = output.isTTY === true;
   // Some terminals say 0.
   const cut = (text: string) => text.slice(0, (output.columns || DEFAULT_COLUMNS) - 1);
@@ -27,9 +30,20 @@ export function startProgress(output: NodeJS.WriteStream): Progress {
     if (terminal && shown) output.write(CLEAR_LINE);
     shown = '';
   };
+  const log = (line: string) => {
+    if (closed) return;
+    const under = shown;
+    clear();
+    output.write(`${line}\n`);
+    if (terminal && under) {
+      output.write(cut(under));
+      shown = under;
+    }
+  };
   return {
+    log,
     show(text) {
-      if (text === shown) return;
+      if (closed || text === shown) return;
       if (terminal) output.write(`${CLEAR_LINE}${cut(text)}`);
       else if (Date.now() - shownAt >= PLAIN_EVERY_MS) {
         output.write(`${text}\n`);
@@ -37,16 +51,12 @@ export function startProgress(output: NodeJS.WriteStream): Progress {
       }
       shown = text;
     },
-    log(line) {
-      const under = shown;
-      clear();
-      output.write(`${line}\n`);
-      if (terminal && under) {
-        output.write(cut(under));
-        shown = under;
-      }
-    },
     end: clear,
+    close(line) {
+      clear();
+      log(line);
+      closed = true;
+    },
   };
 }
 

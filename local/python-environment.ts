@@ -47,7 +47,9 @@ const COMPLETE_MARK = '.complete';
  *
  * @throws Error that says what to do when no usable Python is found or an installation fails
  */
-export async function ensurePythonEnvironment(spec: PythonEnvironmentSpec & { log?: Log }): Promise<PythonEnvironment> {
+export async function ensurePythonEnvironment(
+  spec: PythonEnvironmentSpec & { log?: Log; signal?: AbortSignal },
+): Promise<PythonEnvironment> {
   const log = spec.log ?? (() => {});
   const pins = Object.entries(spec.packages)
     .map(([name, version]) => `${name}==${version}`)
@@ -70,16 +72,18 @@ export async function ensurePythonEnvironment(spec: PythonEnvironmentSpec & { lo
       rmSync(folder, { recursive: true, force: true });
       const started = Date.now();
       log(`Making the Python environment "${spec.name}" (${pins.join(', ')}) in ${folder}`);
-      await make(folder, lockFile ? [...pins, '--requirement', lockFile] : pins, log);
+      await make(folder, lockFile ? [...pins, '--requirement', lockFile] : pins, log, spec.signal);
       writeFileSync(join(folder, COMPLETE_MARK), `${pins.join('\n')}\n`);
       log(`Made the Python environment "${spec.name}" in ${Math.round((Date.now() - started) / 1000)} s`);
     },
     () => log(`Waiting for another process that is making the Python environment "${spec.name}"`),
+    spec.signal,
   );
   return environment;
 }
 
-async function make(folder: string, requirements: string[], log: Log): Promise<void> {
+async function make(folder: string, requirements: string[], log: Log, signal?: AbortSignal): Promise<void> {
+  const run = (command: string, args: string[]) => runToEnd(command, args, signal);
   const python = join(folder, 'bin', 'python');
   if (await succeeds('uv', ['--version'])) {
     await run('uv', ['venv', '--quiet', '--python', UV_PYTHON_RANGE, folder]);
@@ -125,10 +129,10 @@ function compare(a: number[], b: number[]): number {
   return (a[0] ?? 0) - (b[0] ?? 0) || (a[1] ?? 0) - (b[1] ?? 0);
 }
 
-function start(command: string, args: string[]): ChildProcess {
+function start(command: string, args: string[], signal?: AbortSignal): ChildProcess {
   // A VIRTUAL_ENV or PYTHONPATH of the caller's shell must not leak into the new environment.
   const { VIRTUAL_ENV: _venv, PYTHONPATH: _path, PYTHONHOME: _home, ...env } = process.env;
-  return spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...env, PIP_NO_INPUT: '1' } });
+  return spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...env, PIP_NO_INPUT: '1' }, signal });
 }
 
 /** Standard output of a command that ends well, else `undefined`. */
@@ -147,9 +151,9 @@ function output(command: string, args: string[]): Promise<string | undefined> {
 
 const succeeds = async (command: string, args: string[]) => (await output(command, args)) !== undefined;
 
-function run(command: string, args: string[]): Promise<void> {
+function runToEnd(command: string, args: string[], signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const child = start(command, args);
+    const child = start(command, args, signal);
     const lines: string[] = [];
     const keep = (data: Buffer) => {
       lines.push(...data.toString().split('\n').filter(Boolean));

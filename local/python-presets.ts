@@ -50,17 +50,21 @@ const SAGEMAKER_PLUGIN_ENVIRONMENT = locked('sagemaker-mlflow', {
 
 export const LOCKED_ENVIRONMENTS: LockedSpec[] = [...MLFLOW_ENVIRONMENTS.values(), SAGEMAKER_PLUGIN_ENVIRONMENT];
 
-export const defaultPythonEnvironment = (log?: Log): Promise<PythonEnvironment> =>
-  ensurePythonEnvironment({ ...DEFAULT_ENVIRONMENT, log });
+export const defaultPythonEnvironment = (log?: Log, signal?: AbortSignal): Promise<PythonEnvironment> =>
+  ensurePythonEnvironment({ ...DEFAULT_ENVIRONMENT, log, signal });
 
 export const sagemakerPluginEnvironment = (log?: Log): Promise<PythonEnvironment> =>
   ensurePythonEnvironment({ ...SAGEMAKER_PLUGIN_ENVIRONMENT, log });
 
 /** The environment that holds this MLflow version; the default one for the default version. */
-export function mlflowEnvironment(version: string = DEFAULT_MLFLOW_VERSION, log?: Log): Promise<PythonEnvironment> {
+export function mlflowEnvironment(
+  version: string = DEFAULT_MLFLOW_VERSION,
+  log?: Log,
+  signal?: AbortSignal,
+): Promise<PythonEnvironment> {
   const spec = MLFLOW_ENVIRONMENTS.get(version) ?? {
     name: `mlflow-${version}`,
     packages: { mlflow: version, ...BOTO3 },
   };
-  return ensurePythonEnvironment({ ...spec, log });
+  return ensurePythonEnvironment({ ...spec, log, signal });
 }

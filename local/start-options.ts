@@ -1,5 +1,5 @@
 /** The command line of `npm start`. */
-import { resolve } from 'node:path';
+import { relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
 export interface StartOptions {
@@ -28,15 +28,28 @@ the stack, puts the captures into the bucket, follows the executions, prints a s
   --bedrock             judge with the real model: the stand-in passes on to Bedrock, with your own AWS credentials.
                         This costs money
   --region REGION       region of Bedrock (default: AWS_REGION, AWS_DEFAULT_REGION, else us-east-1)
-  --exit                end after the summary; the exit code is 1 when a run failed
+  --exit                end after the summary
   --port PORT           port of the emulated AWS (default: a free one)
   --mlflow-port PORT    port of the MLflow page (default: a free one)
   --judge-port PORT     port of the stand-in judge (default: a free one)
   --keep FOLDER         keep MLflow's database and artifacts in this folder (default: they go with Ctrl-C)
-  --help                this text`;
+  --help                this text
+
+More than 20 files of an endpoint are put before the stack is deployed, and one backfill takes them; fewer are put after
+it, and the bucket's rule starts an execution for each, as on AWS.
+
+The exit code is 1 when something could not be started, when a run failed, or when there were captured lines and not one of
+them became a trace; 130 when it is stopped before the summary; else 0.`;
 
 /** npm runs scripts in the project's folder; a relative path is meant from where the person typed it. */
-const asTyped = (path: string): string => resolve(process.env.INIT_CWD ?? process.cwd(), path);
+const typedIn = (): string => process.env.INIT_CWD ?? process.cwd();
+const asTyped = (path: string): string => resolve(typedIn(), path);
+
+/** A path as the person would type it. */
+export function asShown(path: string): string {
+  const short = relative(typedIn(), path);
+  return short.length < path.length ? short : path;
+}
 
 const MAX_PORT = 65_535;
 

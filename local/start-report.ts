@@ -4,6 +4,8 @@ import type { RunSummary } from '../lambda/run/summary.ts';
 import type { DeployedEndpoint } from './deployed-endpoint.ts';
 import type { LocalEnvironment } from './environment.ts';
 import type { Run } from './process-files.ts';
+import { type QuarantineReason, quarantineLines } from './quarantine-report.ts';
+import { asShown, type StartOptions } from './start-options.ts';
 import { addUp, totalLines, verdictLines } from './summary-report.ts';
 
 export interface Report {
@@ -15,6 +17,18 @@ export interface Report {
   realJudge?: string;
   experiments: readonly { name: string; id: string }[];
   seconds: number;
+  quarantine: readonly QuarantineReason[];
+  options: Pick<StartOptions, 'exit' | 'keep'>;
+  /** What was taken over of the person's settings. */
+  settings: Readonly<Record<string, string>>;
+  /** Who answers in the place of SageMaker's endpoints. */
+  endpointUrl: string;
+}
+
+/** 1 when a run failed, or when there were lines and none of them became a trace; else 0. */
+export function exitCode(runs: readonly Run[], summaries: readonly RunSummary[]): number {
+  const { captured, traced } = addUp(summaries);
+  return runs.some(({ status }) => status !== 'SUCCEEDED') || (captured > 0 && traced === 0) ? 1 : 0;
 }
 
 /** Runs named with their error; the rest is counted. */
@@ -32,7 +46,19 @@ export function reportLines(report: Report): string[] {
     '',
     ...costNote(report),
     ...failureLines(report),
+    ...quarantineSection(report),
     ...verdictSection(report, verdictLines(totals)),
+    ...(report.options.exit ? keptLines(report) : addressLines(report)),
+  ];
+}
+
+/** With --exit the servers are gone by the time that this is read. */
+function keptLines({ options: { keep } }: Report): string[] {
+  return keep === undefined ? [] : [`MLflow's database and artifacts: ${keep}`];
+}
+
+function addressLines(report: Report): string[] {
+  return [
     '── MLflow ──',
     ...report.experiments.map(
       ({ id, name }) => `${report.environment.mlflowUrl}/#/experiments/${id}/traces?startTimeLabel=ALL  (${name})`,
@@ -41,6 +67,15 @@ export function reportLines(report: Report): string[] {
     '── For AWS tools ──',
     ...exportLines(report),
   ];
+}
+
+function quarantineSection({ quarantine, deployed, options }: Report): string[] {
+  const files = new Map(deployed.flatMap((one) => one.files.map(({ key, path }) => [key, asShown(path)])));
+  const [first] = deployed;
+  const rest = options.exit
+    ? 'All of them, with their bytes, were in the emulated S3, which --exit has ended: leave it out to look at them.'
+    : `All of them, with their bytes (base64): aws s3 ls --recursive s3://${first?.outputs.workBucket}/quarantine/`;
+  return quarantineLines(quarantine, (key) => files.get(key) ?? key, rest);
 }
 
 function costNote({ realJudge }: Report): string[] {
@@ -57,7 +92,7 @@ function verdictSection({ realJudge }: Report, lines: string[]): string[] {
   return [`── Verdicts (${source}) ──`, ...lines, ''];
 }
 
-function failureLines({ runs, summaries, deployed }: Report): string[] {
+function failureLines({ runs, summaries, deployed, options }: Report): string[] {
   const failed = runs.filter((run) => run.status !== 'SUCCEEDED');
   if (failed.length === 0) return [];
   const shown = failed
@@ -72,18 +107,24 @@ function failureLines({ runs, summaries, deployed }: Report): string[] {
     '── Failed runs ──',
     ...shown,
     ...(more > 0 ? [`and ${more} more`] : []),
+    ...(options.exit ? ['What the functions logged goes with --exit: leave it out to read it.'] : logLines(deployed)),
+    '',
+  ];
+}
+
+function logLines(deployed: readonly DeployedEndpoint[]): string[] {
+  return [
     'What the functions logged, with the variables below:',
     ...deployed.slice(0, 1).flatMap(({ prefix }) => {
       const { processor, evaluator } = resourceNames(prefix);
       return [processor, evaluator].map((name) => `  aws logs tail /aws/lambda/${name} --since 1h`);
     }),
-    '',
   ];
 }
 
 /** A person's own profile would win over the dummy keys in some tools, so it is unset. */
-function exportLines({ environment, deployed }: Report): string[] {
-  const { ministack, mlflowUrl } = environment;
+function exportLines({ environment, deployed, settings, endpointUrl }: Report): string[] {
+  const { ministack, mlflowUrl, judge } = environment;
   const [first] = deployed;
   const { AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_DEFAULT_REGION } = ministack.env;
   const variables = {
@@ -92,9 +133,19 @@ function exportLines({ environment, deployed }: Report): string[] {
     AWS_SECRET_ACCESS_KEY,
     AWS_REGION,
     AWS_DEFAULT_REGION,
+    // The judge, and who tells of its model: calibrate, doctor and replay --judge ask where the stack asks.
+    AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
+    AWS_ENDPOINT_URL_BEDROCK: judge.url,
+    AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpointUrl,
+    ...(settings.JUDGE_BASE_URL ? { JUDGE_BASE_URL: settings.JUDGE_BASE_URL } : {}),
+    // Those of the person's .env name secrets on AWS, and an empty one counts as not made.
+    JUDGE_SECRET_ARN: '',
+    MLFLOW_SECRET_ARN: '',
     MLFLOW_TRACKING_URI: mlflowUrl,
+    MLFLOW_EXPERIMENT_NAME: first?.endpoint,
     STACK_PREFIX: first?.prefix,
     CAPTURE_BUCKET: first?.outputs.captureBucket,
+    WORK_BUCKET: first?.outputs.workBucket,
     STATE_MACHINE_ARN: first?.outputs.stateMachineArn,
     REPLAY_ARN: first?.outputs.all.ReplayStateMachineArn,
   };

@@ -1,20 +1,22 @@
 /** `npm start`: the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
 import { availableParallelism } from 'node:os';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import { DEFAULT_JUDGE_MODEL } from '../lambda/contract.ts';
 import { findCaptures } from './capture-files.ts';
-import { type DeployedEndpoint, deployEndpoints } from './deployed-endpoint.ts';
+import { type DeployedEndpoint, deployEndpoints, isBackfill } from './deployed-endpoint.ts';
 import { describeError } from './describe-error.ts';
 import { type LocalEnvironment, startEnvironment } from './environment.ts';
+import { forecastLines, measureFiles } from './forecast.ts';
 import { experimentId } from './mlflow-pages.ts';
-import { givenSettings, personSettings } from './person-settings.ts';
-import { type FileProgress, processFiles, type Run } from './process-files.ts';
+import { checkTakenOver, givenSettings, personSettings, settingSlips } from './person-settings.ts';
+import { type FileProgress, processFiles, type Run, runBackfill } from './process-files.ts';
 import { bar, type Progress, startProgress } from './progress.ts';
 import { projectPath } from './project-root.ts';
+import { readQuarantine } from './quarantine-report.ts';
 import { readRunSummaries } from './run-summaries.ts';
+import { startStandInEndpoint } from './stand-in-endpoint.ts';
 import type { ForwardTarget } from './stand-in-judge/forward.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
-import { reportLines } from './start-report.ts';
+import { exitCode, type Report, reportLines } from './start-report.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from './stop-signals.ts';
 
 /** Files that are in the works at a time, each a run with its own Lambda processes. */
@@ -23,12 +25,22 @@ const FILES_AT_ONCE = Math.max(2, Math.floor(availableParallelism() / 2));
 async function main(options: StartOptions, stopping: Stopping): Promise<number> {
   const startedAt = Date.now();
   const progress = startProgress(process.stderr);
-  const endpoints = await findCaptures(options.captures ?? projectPath('examples', 'captures'), options.endpoint);
+  stopping.signal.addEventListener('abort', () => progress.close('Stopping …'));
+  const unlessStopped = <T>(work: Promise<T>): Promise<T> =>
+    Promise.race([work, stopping.stopped.then(() => Promise.reject(new Stopped()))]);
   const given = givenSettings();
+  for (const slip of settingSlips()) progress.log(`warning: ${slip}`);
   // Before anything is started: what cannot be.
-  personSettings(given, { real: options.bedrock, url: '' });
-  const forward = options.bedrock ? await bedrockTarget(options) : undefined;
+  const checked = checkTakenOver(personSettings(given, { real: options.bedrock, url: 'http://127.0.0.1' }).settings);
+  const captures = options.captures ?? projectPath('examples', 'captures');
+  const endpoints = await unlessStopped(findCaptures(captures, options.endpoint));
+  const sizes = await unlessStopped(measureFiles(endpoints.flatMap(({ files }) => files)));
+  const forward = options.bedrock ? await unlessStopped(bedrockTarget(options)) : undefined;
+  for (const line of forecastLines(sizes, checked, options.bedrock)) progress.log(line);
   progress.show('Starting the emulated AWS, MLflow and the judge …');
+  const replayed = await startStandInEndpoint({ signingKey: 'any' });
+  // A judge that is an endpoint is answered by the stand-in judge, as is whatever else is an endpoint then.
+  const endpointUrl = /^sagemaker:/.test(checked.BEDROCK_MODEL_ID) ? undefined : replayed.url;
   const environment = await startEnvironment({
     log: progress.log,
     awsPort: options.awsPort,
@@ -36,78 +48,92 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
     judgePort: options.judgePort,
     ...(options.keep ? { mlflowDirectory: options.keep } : {}),
     judge: forward ? { forward } : {},
+    awsEnv: endpointUrl === undefined ? {} : { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpointUrl },
+    signal: stopping.signal,
   });
+  if (endpointUrl !== undefined) progress.log(`stand-in endpoint, for replays: ${endpointUrl}`);
   const { settings, notes } = personSettings(given, { real: options.bedrock, url: environment.judge.url });
   for (const note of notes) progress.log(note);
-  const work = async (): Promise<boolean> => {
-    const deployed = await deployEndpoints(environment, endpoints, settings, progress.show);
+  const work = async (): Promise<number> => {
+    const deployed = await deployEndpoints(environment, endpoints, settings, progress.show, stopping.signal);
     progress.show('Waiting for MLflow …');
     await environment.mlflow;
-    const failed = await processAll(environment, deployed, {
+    return processAll(environment, deployed, {
+      options,
       progress,
       signal: stopping.signal,
       startedAt,
-      ...(forward ? { realJudge: settings.BEDROCK_MODEL_ID ?? DEFAULT_JUDGE_MODEL } : {}),
+      settings,
+      endpointUrl: endpointUrl ?? environment.judge.url,
+      ...(forward ? { realJudge: checked.BEDROCK_MODEL_ID } : {}),
     });
-    return failed;
   };
   try {
-    const failed = await Promise.race([work(), stopping.stopped.then(() => Promise.reject(new Stopped()))]);
-    if (options.exit) return failed ? 1 : 0;
+    const code = await unlessStopped(work());
+    if (options.exit) return code;
     console.log('\nAll of it stays up until Ctrl-C.');
     await stopping.stopped;
-    return 0;
+    return code;
   } finally {
     progress.end();
-    await environment.stop();
+    await Promise.all([environment.stop(), replayed.close()]);
   }
 }
 
-interface Work {
+interface Work extends Pick<Report, 'options' | 'settings' | 'endpointUrl' | 'realJudge'> {
   progress: Progress;
   signal: AbortSignal;
   startedAt: number;
-  /** The judge's model, when it is the real one. */
-  realJudge?: string;
 }
 
-/** @returns whether a run failed */
-async function processAll(environment: LocalEnvironment, deployed: DeployedEndpoint[], work: Work): Promise<boolean> {
+/** @returns the exit code: 1 when a run failed, or when there were lines and none of them became a trace */
+async function processAll(environment: LocalEnvironment, deployed: DeployedEndpoint[], work: Work): Promise<number> {
   const { clients } = environment;
+  const { progress, signal, startedAt, ...told } = work;
   const runs: Run[] = [];
   const summaries: Awaited<ReturnType<typeof readRunSummaries>> = new Map();
+  const withBucket: Parameters<typeof readQuarantine>[1][number][] = [];
   const experiments: { name: string; id: string }[] = [];
-  for (const { endpoint, files, outputs } of deployed) {
-    const own = await processFiles({
-      clients,
-      captureBucket: outputs.captureBucket,
-      stateMachineArn: outputs.stateMachineArn,
-      files,
-      atOnce: FILES_AT_ONCE,
-      signal: work.signal,
-      onProgress: (state) => work.progress.show(progressText(endpoint, state, work.startedAt)),
-    });
+  for (const captures of deployed) {
+    const { endpoint, files, outputs } = captures;
+    const { captureBucket, stateMachineArn, workBucket } = outputs;
+    const onProgress = progressTeller(endpoint, startedAt, progress.show);
+    const common = { clients, captureBucket, stateMachineArn, signal, onProgress };
+    const own = await (isBackfill(captures)
+      ? runBackfill({ ...common, prefix: `${endpoint}/` })
+      : processFiles({ ...common, files, atOnce: FILES_AT_ONCE }));
     runs.push(...own);
-    for (const [name, summary] of await readRunSummaries(clients, outputs.workBucket, own)) {
+    for (const [name, summary] of await readRunSummaries(clients, workBucket, own)) {
       summaries.set(name, summary);
+      withBucket.push({ workBucket, summary });
     }
     const id = await experimentId(environment.mlflowUrl, endpoint);
     if (id) experiments.push({ name: endpoint, id });
   }
-  work.progress.end();
-  const seconds = (Date.now() - work.startedAt) / 1000;
-  const judge = work.realJudge ? { realJudge: work.realJudge } : {};
-  for (const line of reportLines({ environment, deployed, runs, summaries, ...judge, experiments, seconds })) {
-    console.log(line);
-  }
-  return runs.some((run) => run.status !== 'SUCCEEDED');
+  const quarantine = await readQuarantine(clients.s3, withBucket);
+  progress.end();
+  const seconds = (Date.now() - startedAt) / 1000;
+  const report = { ...told, environment, deployed, runs, summaries, quarantine, experiments, seconds };
+  for (const line of reportLines(report)) console.log(line);
+  return exitCode(runs, [...summaries.values()]);
 }
 
-function progressText(endpoint: string, { files, done, runs }: FileProgress, startedAt: number): string {
-  const count = (status: string) => runs.filter((run) => run.status === status).length;
-  const failed = runs.length - count('RUNNING') - count('SUCCEEDED');
-  const seconds = Math.round((Date.now() - startedAt) / 1000);
-  return `${endpoint} ${bar(done, files)} files, ${count('RUNNING')} running, ${failed} failed, ${seconds} s`;
+/** Shows how far the files of an endpoint are, and once it can be told how long it takes still. */
+function progressTeller(endpoint: string, startedAt: number, show: Progress['show']): (state: FileProgress) => void {
+  // The first ones wait for functions that start: they tell nothing of the others.
+  let begun: { at: number; done: number } | undefined;
+  return ({ unit, done, total, runs }) => {
+    if (done > 0) begun ??= { at: Date.now(), done };
+    const count = (status: string) => runs.filter((run) => run.status === status).length;
+    const failed = runs.length - count('RUNNING') - count('SUCCEEDED');
+    const seconds = Math.round((Date.now() - startedAt) / 1000);
+    const through = begun ? done - begun.done : 0;
+    const left = begun && through > 0 ? Math.round(((Date.now() - begun.at) / 1000 / through) * (total - done)) : 0;
+    const about = left < 10 ? '' : `, about ${left} s left`;
+    show(
+      `${endpoint} ${bar(done, total)} ${unit}, ${count('RUNNING')} running, ${failed} failed, ${seconds} s${about}`,
+    );
+  };
 }
 
 const DEFAULT_BEDROCK_REGION = 'us-east-1';

@@ -1,9 +1,12 @@
 /** `npm start` and `npm run smoke` as a person runs them: as commands, with nothing but what they print. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { HeadObjectCommand } from '@aws-sdk/client-s3';
+import { destroyClients, emulatedClients } from '../../local/aws-clients.ts';
+import { type FileProgress, putFiles, runBackfill } from '../../local/process-files.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python-presets.ts';
 import { mixedLines } from '../helpers/deployed-captures.ts';
@@ -105,6 +108,43 @@ describe('npm start', () => {
     expect(numbers.cost_usd).toBeGreaterThan(0);
   });
 
+  test('says why lines are in quarantine, and where in the person’s own files', () => {
+    expect(start.output()).toMatch(/── Quarantined ──[\s\S]*^ {2}\S+weather-llm\S+a\.jsonl:\d+: the line .+$/m);
+  });
+
+  test('doctor and calibrate ask the stand-in, with the printed variables', async () => {
+    const doctor = command('../bin/inference-monitor.ts', ['doctor'], variables);
+    const calibrate = command(
+      '../bin/inference-monitor.ts',
+      ['calibrate', '--anchors', '--scorer', 'safety', '--json', '-'],
+      variables,
+    );
+    expect(await doctor.code).toBe(0);
+    expect(doctor.output()).toMatch(/^ok +judge .* Asked was http:\S+, not Bedrock itself\.$/m);
+    expect(await calibrate.code).toBe(0);
+    expect(calibrate.output()).toMatch(/"n": 8,/);
+  });
+
+  test('one backfill takes files that no rule has heard of, and says how far it is', async () => {
+    const { CAPTURE_BUCKET = '', STATE_MACHINE_ARN: stateMachineArn = '' } = variables;
+    const clients = emulatedClients({ url: variables.AWS_ENDPOINT_URL ?? '', region: 'us-east-1', env: variables });
+    const states: FileProgress[] = [];
+    const onProgress = (state: FileProgress) => states.push(state);
+    try {
+      const path = join(folder, 'downloads', 'weather-llm', 'blue', '2026', '11', '20', '10', 'a.jsonl');
+      // Beside what the stack watches.
+      await putFiles(clients, CAPTURE_BUCKET, [{ path, key: 'elsewhere/a.jsonl', bytes: 0 }]);
+      const put = await clients.s3.send(new HeadObjectCommand({ Bucket: CAPTURE_BUCKET, Key: 'elsewhere/a.jsonl' }));
+      expect(put.ContentLength).toBe(statSync(path).size);
+      const prefix = 'weather-llm/';
+      const runs = await runBackfill({ clients, captureBucket: CAPTURE_BUCKET, stateMachineArn, prefix, onProgress });
+      expect(runs).toEqual([expect.objectContaining({ key: prefix, status: 'SUCCEEDED' })]);
+      expect(states.at(-1)).toMatchObject({ unit: 'chunks', total: 2, done: 2 });
+    } finally {
+      destroyClients(clients);
+    }
+  });
+
   test('says that the verdicts are a stand-in’s', () => {
     expect(start.output()).toMatch(/Verdicts \(a stand-in's rules, not a model's judgement/);
     expect(start.output()).toMatch(/^ {2}safety +yes \d+/m);
@@ -154,6 +194,26 @@ describe('npm start', () => {
     for (const url of [variables.AWS_ENDPOINT_URL, variables.MLFLOW_TRACKING_URI]) {
       await expect(fetch(url ?? '')).rejects.toThrow('fetch failed');
     }
+  });
+});
+
+describe('npm start that is stopped while it starts', () => {
+  test('says so at once, and leaves nothing behind', async () => {
+    const start = command('start.ts', [], {});
+    await new Promise<void>((resolve) => {
+      const timer = setInterval(() => {
+        if (!start.output().includes('emulated AWS:')) return;
+        clearInterval(timer);
+        resolve();
+      }, 20);
+    });
+    start.process.kill('SIGINT');
+    expect(await start.code).toBe(130);
+    // MLflow, which takes longest, is not waited for.
+    expect(start.output()).toMatch(/Stopping …\n$/);
+    const own = `-${start.process.pid}-`;
+    const left = runningProcesses().filter(({ args }) => args.includes(`environment${own}`));
+    expect([...left, ...readdirSync(projectPath('.local')).filter((name) => name.includes(own))]).toEqual([]);
   });
 });
 

@@ -1,0 +1,51 @@
+/** What a local run is about to do, said before anything is started. */
+import { createReadStream } from 'node:fs';
+import { scanChunks } from '../lambda/capture/lines.ts';
+import { readEnvironment } from '../lambda/common/environment.ts';
+import { estimateFromSizes } from '../lambda/judge/estimate.ts';
+import { scorersFor } from '../lambda/judge/scorers.ts';
+import { CHUNK_BOUNDS } from '../lambda/run/chunk-bounds.ts';
+import { functionEnvironment } from '../lib/function-environment.ts';
+import type { Settings } from '../lib/settings.ts';
+import type { CaptureFile } from './capture-files.ts';
+
+export interface CaptureSizes {
+  files: number;
+  /** Non-blank lines. */
+  lines: number;
+  bytes: number;
+}
+
+/** Counts what is in the files, as a run's planning does. */
+export async function measureFiles(files: readonly Pick<CaptureFile, 'path' | 'bytes'>[]): Promise<CaptureSizes> {
+  const sizes: CaptureSizes = { files: files.length, lines: 0, bytes: 0 };
+  for (const { path, bytes } of files) {
+    for await (const chunk of scanChunks(createReadStream(path), CHUNK_BOUNDS)) sizes.lines += chunk.lines;
+    sizes.bytes += bytes;
+  }
+  return sizes;
+}
+
+const number = (value: number): string => value.toLocaleString('en-US');
+const counted = (count: number, noun: string): string => `${number(count)} ${noun}${count === 1 ? '' : 's'}`;
+
+/** @param isReal whether the real judge is asked, which costs money */
+export function forecastLines(sizes: CaptureSizes, settings: Settings, isReal: boolean): string[] {
+  const lines = [
+    `captures: ${counted(sizes.files, 'file')}, ${counted(sizes.lines, 'line')}, ${number(sizes.bytes)} bytes`,
+  ];
+  if (!isReal || sizes.lines === 0) return lines;
+  const environment = readEnvironment(functionEnvironment(settings, 'work', 'budget'));
+  const { judgeCalls, usd, model } = estimateFromSizes(
+    environment,
+    scorersFor({ guidelines: environment.JUDGE_GUIDELINES }),
+    { judge: 'converse', sampleRate: environment.EVALUATION_SAMPLE_RATE },
+    { captures: sizes.lines, bytes: sizes.bytes },
+  );
+  const { EVALUATION_BUDGET_USD: budget } = environment;
+  const most = budget === 0 ? 'with no limit' : `and no more than ${budget} dollars`;
+  lines.push(
+    `--bedrock costs money: about ${counted(judgeCalls, 'call')} of ${model}, some ${usd === null ? 'unknown number of' : usd.toFixed(2)} dollars by the sizes of the lines, ${most} (EVALUATION_BUDGET_USD). Ctrl-C stops it`,
+  );
+  return lines;
+}

@@ -1,0 +1,86 @@
+/** Why lines are in quarantine, for the terminal. */
+import type { S3Client } from '@aws-sdk/client-s3';
+import { Storage } from '../lambda/common/storage.ts';
+import { shown } from '../lambda/common/terminal-text.ts';
+import { type QuarantineEntry, workKeys } from '../lambda/contract.ts';
+import type { RunSummary } from '../lambda/run/summary.ts';
+
+export interface QuarantineReason {
+  reason: string;
+  count: number;
+  /** The first few of these lines. */
+  lines: Pick<QuarantineEntry, 'key' | 'line' | 'reason'>[];
+}
+
+/** Lines named for each reason; the rest is counted. */
+const MAX_LINES_SHOWN = 3;
+/** Characters of a reason's message. */
+const MAX_MESSAGE_CHARS = 300;
+
+/**
+ * Counts the quarantined lines of runs by reason, and reads the first few of each reason from the work buckets.
+ *
+ * @param runs each with its summary and its work bucket
+ */
+export async function readQuarantine(
+  s3: S3Client,
+  runs: readonly { workBucket: string; summary: RunSummary }[],
+): Promise<QuarantineReason[]> {
+  const storage = new Storage(s3);
+  const found = new Map<string, QuarantineReason>();
+  for (const { workBucket, summary } of runs) {
+    const { run, quarantineReasons } = summary;
+    const wanted = new Map<string, number>();
+    for (const [reason, count] of Object.entries(quarantineReasons)) {
+      const all = found.get(reason) ?? { reason, count: 0, lines: [] };
+      found.set(reason, all);
+      all.count += count;
+      wanted.set(reason, Math.min(count, MAX_LINES_SHOWN - all.lines.length));
+    }
+    await take(workBucket, run, wanted);
+  }
+  return [...found.values()].sort((a, b) => b.count - a.count);
+
+  /** Reads no further than it has to: the objects hold the lines themselves. */
+  async function take(workBucket: string, run: string, wanted: Map<string, number>): Promise<void> {
+    const isDone = () => [...wanted.values()].every((count) => count <= 0);
+    if (isDone()) return;
+    for await (const { key } of storage.list(workBucket, workKeys.quarantinePrefix(run))) {
+      const { text = '' } = (await storage.getText(workBucket, key)) ?? {};
+      for (const json of text.split('\n').filter(Boolean)) {
+        const entry = JSON.parse(json) as QuarantineEntry;
+        const left = wanted.get(entry.reason.name) ?? 0;
+        if (left <= 0) continue;
+        wanted.set(entry.reason.name, left - 1);
+        found.get(entry.reason.name)?.lines.push({ key: entry.key, line: entry.line, reason: entry.reason });
+      }
+      if (isDone()) return;
+    }
+  }
+}
+
+/**
+ * @param fileOf the person's own file, by its key in the capture bucket
+ * @param rest where all of them are
+ */
+export function quarantineLines(
+  reasons: readonly QuarantineReason[],
+  fileOf: (key: string) => string,
+  rest: string,
+): string[] {
+  if (reasons.length === 0) return [];
+  return [
+    '── Quarantined ──',
+    ...reasons.flatMap(({ reason, count, lines }) => [
+      `${reason}: ${count}`,
+      ...lines.map((one) => {
+        const message = shown(one.reason.message);
+        const cut = message.length > MAX_MESSAGE_CHARS ? `${message.slice(0, MAX_MESSAGE_CHARS)}…` : message;
+        return `  ${shown(fileOf(one.key))}:${one.line}: ${cut}`;
+      }),
+      ...(count > lines.length ? [`  and ${count - lines.length} more`] : []),
+    ]),
+    rest,
+    '',
+  ];
+}

@@ -1,0 +1,99 @@
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { numberFlag, readFlags } from '../../../bench/support/flags.ts';
+import { whyUnanswered } from '../../../bin/commands/calibrate.ts';
+import { describeError } from '../../../local/describe-error.ts';
+import { forecastLines, measureFiles } from '../../../local/forecast.ts';
+import { checkTakenOver } from '../../../local/person-settings.ts';
+import { startProgress } from '../../../local/progress.ts';
+import { projectPath } from '../../../local/project-root.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'commands-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+test('a command says what to do where the packages are missing', () => {
+  mkdirSync(join(folder, 'local'));
+  cpSync(projectPath('local', 'ready.js'), join(folder, 'local', 'ready.js'));
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
+  const { status, stderr } = spawnSync(process.execPath, ['--import', './local/ready.js', 'local/start.ts'], {
+    cwd: folder,
+    encoding: 'utf8',
+  });
+  expect([status, stderr]).toEqual([1, 'The packages of this project are missing; run: npm ci\n']);
+});
+
+describe('options of benchmarks and of the soak', () => {
+  const kinds = { records: 'number', only: 'texts', served: 'switch' } as const;
+
+  test.each(['--records 5 --only a --only b --served', '--records=5 --only=a --only=b --served'])('%s', (text) => {
+    const flags = readFlags(text.split(' '), kinds);
+    expect(flags).toEqual(['--records=5', '--only=a', '--only=b', '--served']);
+    expect([numberFlag(flags, 'records', 1), numberFlag(flags, 'rounds', 3)]).toEqual([5, 3]);
+  });
+
+  test.each([
+    ['--recrods 5', /not understood; got: Unknown option '--recrods'; expected: --records N, --only TEXT, --served/],
+    ['--records many', /got: --records many, which is no number from 1/],
+    ['--records', /got: /],
+    ['5', /got: /],
+  ])('%s is refused', (text, message) => {
+    expect(() => readFlags(text.split(' '), kinds)).toThrow(message);
+  });
+});
+
+describe('before a local run', () => {
+  test('is told what it takes, and of the real judge what it costs at most', async () => {
+    const path = join(folder, 'a.jsonl');
+    writeFileSync(path, `${'{}\n\n'.repeat(3)}{}`);
+    const sizes = await measureFiles([
+      { path, bytes: 1_000 },
+      { path, bytes: 2_000 },
+    ]);
+    expect(sizes).toEqual({ files: 2, lines: 8, bytes: 3_000 });
+    const settings = checkTakenOver({ EVALUATION_BUDGET_USD: '5' });
+    expect(forecastLines(sizes, settings, false)).toEqual(['captures: 2 files, 8 lines, 3,000 bytes']);
+    expect(forecastLines(sizes, settings, true)[1]).toMatch(
+      /^--bedrock costs money: about 8 calls of \S+claude-sonnet-4-6, some 0\.\d\d dollars by .*, and no more than 5 dollars/,
+    );
+  });
+});
+
+test('after the last word nothing is shown', () => {
+  let text = '';
+  const write = (part: string) => {
+    text += part;
+    return true;
+  };
+  const progress = startProgress({ isTTY: true, columns: 80, write } as never);
+  progress.show('Starting …');
+  progress.close('Stopping …');
+  progress.show('Deploying …');
+  progress.log('MLflow: http://127.0.0.1');
+  progress.end();
+  expect(text).toMatch(/Stopping …\n$/);
+});
+
+test.each([
+  [
+    Object.assign(new Error('Region is missing'), {}),
+    /^The AWS region is missing\n {2}got: .*\n {2}expected: AWS_REGION/,
+  ],
+  [
+    Object.assign(new Error('Could not load credentials from any providers'), { name: 'CredentialsProviderError' }),
+    /^AWS credentials are missing\n {2}got: .*\n {2}expected: AWS_ACCESS_KEY_ID .* AWS_PROFILE/,
+  ],
+])('what the AWS SDK lacks is told without a stack: %s', (error, expected) => {
+  expect(describeError(error)).toMatch(expected);
+});
+
+test('a calibration without a verdict says what the judge answered, once for each reason', () => {
+  const one = (reason: string, message: string) => ({ id: '1', scorer: 'safety', reason, message });
+  expect(
+    whyUnanswered([one('JudgeReplyUnreadable', 'no JSON\nin it'), one('JudgeReplyUnreadable', 'x'), one('held', 'y')]),
+  ).toEqual(['JudgeReplyUnreadable 2: no JSON in it', 'held 1: y']);
+});
