@@ -7,6 +7,7 @@ import { interpret } from './interpret.ts';
 import { asText, isObject } from './json.ts';
 import { decodePayload } from './payload.ts';
 import type { Capture, DecodedLine, DecodeOptions, Payload, RawLine } from './types.ts';
+import { BYTES_A_CHARACTER, Scale, TooHeavy } from './weight.ts';
 
 /**
  * Decodes one line. Whatever its bytes are, the answer is a capture or a reason to quarantine; it never throws. Only
@@ -14,18 +15,28 @@ import type { Capture, DecodedLine, DecodeOptions, Payload, RawLine } from './ty
  */
 export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLine {
   const timeMs = captureTimeMs(raw.bytes.length);
+  const scale = new Scale(options.maxWeight);
+  const tooHeavy = (error: unknown): { tooHeavy?: true } => (error instanceof TooHeavy ? { tooHeavy: true } : {});
   try {
-    const opened = openEnvelope(raw.bytes);
+    scale.characters(raw.bytes.length);
+    const opened = openEnvelope(raw.bytes, scale);
     if ('reason' in opened) return { kind: 'quarantine', reason: opened.reason };
+    const { envelope } = opened;
+    const keep = (problem: unknown): DecodedLine => {
+      const capture = withinTime(timeMs, () => undecodedCapture(envelope, raw, problem));
+      return { kind: 'capture', capture, weight: raw.bytes.length * BYTES_A_CHARACTER, ...tooHeavy(problem) };
+    };
+    if (options.keepRaw !== undefined) return keep(options.keepRaw);
     try {
-      const capture = withinTime(options.timeMs ?? timeMs, () => captureOf(opened.envelope, raw, options));
-      return { kind: 'capture', capture };
+      const capture = withinTime(options.timeMs ?? timeMs, () => captureOf(envelope, raw, options, scale));
+      return { kind: 'capture', capture, weight: scale.weight };
     } catch (error) {
       // A payload beyond what can be taken apart, or a fault of our own: the record is kept all the same.
-      return { kind: 'capture', capture: withinTime(timeMs, () => undecodedCapture(opened.envelope, raw, error)) };
+      return keep(error);
     }
   } catch (error) {
-    return { kind: 'quarantine', reason: { name: 'NotDecoded', message: `the record cannot be read: ${why(error)}` } };
+    const reason = { name: 'NotDecoded', message: `the record cannot be read: ${why(error)}` };
+    return { kind: 'quarantine', reason, ...tooHeavy(error) };
   }
 }
 
@@ -33,13 +44,12 @@ const MAX_WHY_CHARS = 200;
 const why = (error: unknown): string =>
   (error instanceof Error ? `${error.name}: ${error.message}` : String(error)).slice(0, MAX_WHY_CHARS);
 
-function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions): Capture {
-  if (options.keepRaw !== undefined) throw options.keepRaw;
+function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions, scale: Scale): Capture {
   const { captureData } = envelope;
   const notes = [...envelope.notes];
   const facts = factsOf(envelope, raw, notes);
-  const request = decodePayload('request', captureData.endpointInput, notes);
-  const response = decodePayload('reply', captureData.endpointOutput, notes);
+  const request = decodePayload('request', captureData.endpointInput, notes, scale);
+  const response = decodePayload('reply', captureData.endpointOutput, notes, scale);
   if (request?.problem !== undefined) notes.push(`request: ${request.problem}`);
   if (response?.problem !== undefined) notes.push(`reply: ${response.problem}`);
   const meaning = interpret(request, response, facts.inferenceId, options, notes);

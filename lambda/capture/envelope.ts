@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { isObject, type JsonObject, parseJson } from './json.ts';
 import type { QuarantineReason } from './types.ts';
+import type { Scale } from './weight.ts';
 
 export interface Envelope {
   record: JsonObject;
@@ -39,8 +40,11 @@ const KNOWN_METADATA = [
 
 const bad = (name: string, message: string): { reason: QuarantineReason } => ({ reason: { name, message } });
 
-/** @param bytes of the line. Never throws. */
-export function openEnvelope(bytes: Buffer): { envelope: Envelope } | { reason: QuarantineReason } {
+/**
+ * @param bytes of the line.
+ * @throws TooHeavy
+ */
+export function openEnvelope(bytes: Buffer, scale: Scale): { envelope: Envelope } | { reason: QuarantineReason } {
   let text: string;
   try {
     text = bytes.toString('utf8');
@@ -48,7 +52,7 @@ export function openEnvelope(bytes: Buffer): { envelope: Envelope } | { reason: 
     // V8's longest string is 512 MB.
     return bad('LineTooLong', `the line has ${bytes.length} bytes, more than can be read as one text`);
   }
-  const parsed = parseJson(text, MAX_RECORD_DEPTH);
+  const parsed = parseJson(text, MAX_RECORD_DEPTH, scale);
   if (!parsed.ok) return bad(parsed.tooDeep ? 'NestedTooDeep' : 'NotJson', describeBadJson(text, parsed));
   const record = parsed.value;
   if (!isObject(record)) {

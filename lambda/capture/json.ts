@@ -2,7 +2,9 @@
  * JSON as payloads really hold it. `JSON.parse` silently rounds long numbers, keeps the last of two equal keys, and
  * accepts nesting that no reader behind us survives; Python writes `NaN`. Each of these is seen and said here.
  */
+
 import { trimEndOf } from '../common/text-edges.ts';
+import type { Scale } from './weight.ts';
 
 export type JsonObject = Record<string, unknown>;
 
@@ -23,6 +25,8 @@ export type ParsedJson =
 interface Census {
   depth: number;
   keys: number;
+  /** Lists, objects and what is in them. */
+  values: number;
   /** There may be a number that a double cannot hold. */
   longNumber: boolean;
 }
@@ -51,7 +55,7 @@ const SAFE_EXPONENT_DIGITS = 2;
 
 /** One pass over the characters, without making anything of them. */
 function takeCensus(text: string): Census {
-  const census: Census = { depth: 0, keys: 0, longNumber: false };
+  const census: Census = { depth: 0, keys: 0, values: 1, longNumber: false };
   let depth = 0;
   let digits = 0;
   let part: 'whole' | 'fraction' | 'exponent' = 'whole';
@@ -88,8 +92,10 @@ function takeCensus(text: string): Census {
       const end = endOfString(text, at + 1);
       if (end === -1) return census;
       at = end;
-    } else if (code === 0x3a) census.keys += 1;
+    } else if (code === 0x2c) census.values += 1;
+    else if (code === 0x3a) census.keys += 1;
     else if (code === 0x5b || code === 0x7b) {
+      census.values += 1;
       depth += 1;
       if (depth > census.depth) census.depth = depth;
     } else if (code === 0x5d || code === 0x7d) depth -= 1;
@@ -112,13 +118,16 @@ function countKeys(value: unknown): number {
 }
 
 /**
- * Parses a document's text; never throws.
+ * Parses a document's text.
  *
  * @param maxDepth deepest nesting that is taken apart. Beyond `MAX_JSON_DEPTH` numbers are those of `JSON.parse`.
+ * @param scale is told the values before they are made.
+ * @throws TooHeavy what the scale throws, and nothing else.
  */
-export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): ParsedJson {
+export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH, scale?: Scale): ParsedJson {
   const source = text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
   const census = takeCensus(source);
+  scale?.values(census.values);
   const isDeep = census.depth > MAX_JSON_DEPTH;
   if (census.depth > maxDepth) {
     const problem = `it is nested ${census.depth} levels deep, and ${maxDepth} are taken apart`;

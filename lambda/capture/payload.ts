@@ -9,6 +9,7 @@ import { parseJsonLines } from './json-lines.ts';
 import { assembleStream } from './stream/assemble.ts';
 import { looksLikeEventStream, parseEventStream } from './stream/events.ts';
 import type { Payload } from './types.ts';
+import { countValues, type Scale, TooHeavy } from './weight.ts';
 
 /** A summary in place of bytes; they stay in S3. */
 export interface BinarySummary {
@@ -25,14 +26,22 @@ interface Context {
   type: ContentType;
   /** Collects what a reader should know. */
   notes: string[];
+  scale: Scale;
 }
 
 /**
  * @param captured `endpointInput` or `endpointOutput`; anything but an object is kept as it is.
  * @param notes collects what a reader should know.
- * @returns `undefined` when the side was not captured. Never throws.
+ * @param scale is told what the payload becomes before it is taken apart.
+ * @returns `undefined` when the side was not captured.
+ * @throws TooHeavy
  */
-export function decodePayload(side: Context['side'], captured: unknown, notes: string[]): Payload | undefined {
+export function decodePayload(
+  side: Context['side'],
+  captured: unknown,
+  notes: string[],
+  scale: Scale,
+): Payload | undefined {
   if (captured === undefined || captured === null) return undefined;
   const fields = isObject(captured) ? captured : {};
   const observed = fields.observedContentType;
@@ -42,6 +51,7 @@ export function decodePayload(side: Context['side'], captured: unknown, notes: s
     announced: { contentType: typeof observed === 'string' ? observed : null, encoding },
     type: parseContentType(observed),
     notes,
+    scale,
   };
   if (!isObject(captured)) return undecodable(context, captured, 'captured as something other than an object');
   const { data } = captured;
@@ -94,7 +104,7 @@ function fromBase64(context: Context, data: string): Payload {
   if (bytes === undefined) return undecodable(context, data, 'announced as BASE64 but not valid base64');
   if (bytes.length === 0) return { ...announced, kind: 'empty', value: null, bytes: 0 };
   if (type.announces === 'binary') return binary(context, bytes);
-  const unpacked = gunzipped(bytes);
+  const unpacked = gunzipped(context, bytes);
   if (unpacked !== undefined) {
     const content = decodeText(unpacked, type.charset, true);
     if ('binary' in content) return binary(context, bytes);
@@ -111,12 +121,22 @@ function fromBase64(context: Context, data: string): Payload {
 const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
 
 /** The content of a gzip body: that it is one is told by a header, which is not captured. */
-function gunzipped(bytes: Buffer): Buffer | undefined {
+function gunzipped(context: Context, bytes: Buffer): Buffer | undefined {
   if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return undefined;
+  const { scale, notes } = context;
+  const most = Math.min(MAX_UNPACKED_BYTES, Math.ceil(scale.charactersLeft) + 1);
   try {
-    return gunzipSync(bytes, { maxOutputLength: MAX_UNPACKED_BYTES });
-  } catch {
-    // Damaged, too large, or not gzip after all: kept as the bytes that it is.
+    const unpacked = gunzipSync(bytes, { maxOutputLength: most });
+    scale.characters(unpacked.length);
+    return unpacked;
+  } catch (error) {
+    // Damaged, or not gzip after all: kept as the bytes that it is.
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE' && !(error instanceof TooHeavy))
+      return undefined;
+    scale.characters(most);
+    notes.push(
+      `${nameOf(context)}: unpacks to more than ${MAX_UNPACKED_BYTES} bytes, and is kept as the bytes that it is`,
+    );
     return undefined;
   }
 }
@@ -149,6 +169,7 @@ function fromText(context: Context, data: string, bytes: number): Payload {
 
   const announces = type.announces ?? (announced.encoding.toUpperCase() === 'CSV' ? 'csv' : undefined);
   if (announces === 'text') return { ...base, kind: 'text', value: text };
+  context.scale.values(countValues(text));
   if (announces === 'csv') return fromCsv(base);
   if (announces === 'event-stream' && looksLikeEventStream(text)) return fromEvents(context, base);
   if (announces === 'jsonlines') {

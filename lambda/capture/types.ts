@@ -155,7 +155,13 @@ export interface QuarantineReason {
   message: string;
 }
 
-export type DecodedLine = { kind: 'capture'; capture: Capture } | { kind: 'quarantine'; reason: QuarantineReason };
+export type DecodedLine = (
+  | { kind: 'capture'; capture: Capture /** Bytes of memory, as `weight.ts` reckons them. */; weight: number }
+  | { kind: 'quarantine'; reason: QuarantineReason }
+) & {
+  /** It was not taken apart, since that is reckoned to take more than `maxWeight`. */
+  tooHeavy?: true;
+};
 
 export interface DecodeOptions {
   /** First row of a CSV request is a header. */
@@ -164,6 +170,8 @@ export interface DecodeOptions {
   featureNames?: string[];
   /** Time for taking the payloads apart, after which they are kept as captured. Default: as its bytes need. */
   timeMs?: number;
+  /** Most bytes of memory that it may become, as `weight.ts` reckons them. Default: any number. */
+  maxWeight?: number;
   /** Why the payloads are kept as captured from the outset. */
-  keepRaw?: Error;
+  keepRaw?: string;
 }

@@ -1,4 +1,6 @@
 /** LogTraces: one chunk of capture lines → traces in MLflow. Invoked directly, a whole capture file. */
+// The first to be loaded, and in a trial's process the only one.
+import '../run/log-trial.ts';
 import type { Context } from 'aws-lambda';
 import { readEnvironment } from '../common/environment.ts';
 import { createS3Client, Storage } from '../common/storage.ts';

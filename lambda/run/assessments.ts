@@ -1,9 +1,9 @@
 /** Verdicts as the assessments that MLflow keeps. */
 import type { Capture } from '../capture/types.ts';
+import type { NamedError } from '../contract.ts';
 import type { CodeScorer, JudgeScorer, Scorer, Verdict } from '../judge/types.ts';
 import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
 import { assessmentIdOf } from '../trace/ids.ts';
-import { KILLED } from './parts.ts';
 import { RUN_METADATA } from './pending-verdicts.ts';
 
 export interface VerdictContext {
@@ -84,11 +84,16 @@ export function verdictAssessment(
 }
 
 /** What a capture that kills the function has in place of a scorer's verdict. */
-export function killedAssessment(scorer: Scorer, sourceId: string, context: VerdictContext): NewAssessment {
+export function killedAssessment(
+  scorer: Scorer,
+  sourceId: string,
+  context: VerdictContext,
+  reason: NamedError,
+): NewAssessment {
   const isCode = scorer.kind === 'code';
   return {
     ...common(scorer, isCode ? `code:/${scorer.name}` : sourceId, context),
     sourceType: isCode ? 'CODE' : 'LLM_JUDGE',
-    error: { code: KILLED.name, message: KILLED.message },
+    error: { code: reason.name, message: reason.message },
   };
 }

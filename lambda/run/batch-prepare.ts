@@ -7,6 +7,8 @@ import type { Budget, Deposit } from '../judge/budget.ts';
 import type { JudgeScorer } from '../judge/types.ts';
 import { readChunk } from './chunk-reader.ts';
 import type { EvaluateDependencies } from './evaluate-chunk.ts';
+import { tryToEvaluate } from './evaluate-trial.ts';
+import { HeldCaptures } from './held-captures.ts';
 import { chunkOfPart, KILLED, leftOut, partOf } from './parts.ts';
 import { pendingVerdicts } from './pending-verdicts.ts';
 import { readQuarantine } from './receipts.ts';
@@ -64,12 +66,16 @@ async function prepare(request: ChunkRequest, deps: PrepareDependencies, deposit
   const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, request.chunk, part);
   const bucket = environment.WORK_BUCKET;
   const { variant } = capturePathOf(chunk.key);
-  const captures = new Map<string, Capture>();
+  const captures = new Map<string, () => Capture>();
+  const held = new HeldCaptures();
   const killed: number[] = [];
   const leaveOut = leftOut(request, await readQuarantine(storage, bucket, run, chunk.chunk));
-  for await (const line of readChunk(storage, chunk, environment, options.window, leaveOut)) {
+  for await (const line of readChunk(storage, chunk, environment, options.window, {
+    leaveOut,
+    tryOut: tryToEvaluate,
+  })) {
     if (line.kind === 'quarantine' && line.reason === KILLED) killed.push(line.place.start);
-    if (line.kind === 'capture' && !line.duplicate) captures.set(line.traceId, line.capture);
+    if (line.kind === 'capture' && !line.duplicate) captures.set(line.traceId, held.hold(line));
   }
   const stored = await store.getTraces(chunk.experimentId, [...captures.keys()]);
   const inputKey = workKeys.batchInput(run, groupOf(chunk.chunk), chunk.chunk);
@@ -85,7 +91,8 @@ async function prepare(request: ChunkRequest, deps: PrepareDependencies, deposit
     held: (before?.held ?? []).filter((traceId) => !captures.has(traceId)),
     killed: [...(before?.killed ?? []), ...killed],
   };
-  for (const [traceId, capture] of captures) {
+  for (const [traceId, read] of captures) {
+    const capture = read();
     const isAlways = always(capture, { variant }) !== undefined;
     const { judge } = pendingVerdicts(traceId, capture, stored.get(traceId), scorers, options, run, isAlways);
     if (judge.length === 0) continue;

@@ -4,9 +4,9 @@
  * Lines: one judge call answers all scorers of a capture in some 10 s, and a Lambda keeps some 16 calls under way, so
  * 500 lines are 500 / 16 × 10 s = 313 s, well within the 15 minutes of a Lambda even when half the calls are throttled.
  *
- * Bytes: decoding holds the raw line, its text, the parsed payload and the serialised trace, about six times the line.
- * 8 MiB × 6 = 48 MiB beside the 100 MiB that Node and the SDK need. A single line over the bound is a chunk of its own:
- * 40 MB × 6 = 240 MB still fits a function of 1 GB.
+ * Bytes: decoding holds the raw line, its text, the parsed payload and the serialised trace, four to seven times a line
+ * of text, and 250 bytes a value where there are many. What lines become is weighed one by one (capture/weight.ts): so
+ * many of them are held as there is room for. A single line over the bound is a chunk of its own.
  */
 export const CHUNK_BOUNDS = { maxLines: 500, maxBytes: 8 * 1024 * 1024 };
 

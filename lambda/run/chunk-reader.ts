@@ -1,12 +1,15 @@
 /** Reads the lines of one chunk back from S3, with what they decode to. */
 import { decodeLine } from '../capture/decode.ts';
 import { readLines } from '../capture/lines.ts';
-import type { Capture, DecodeOptions, LinePlace, QuarantineReason, RawLine } from '../capture/types.ts';
+import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineReason, RawLine } from '../capture/types.ts';
+import { BYTES_A_CHARACTER } from '../capture/weight.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
+import { functionMb, weightAtOnce } from '../common/memory.ts';
 import type { Storage } from '../common/storage.ts';
 import type { ManifestLine, RunOptions } from '../contract.ts';
 import { traceIdOf } from '../trace/ids.ts';
 import { openChunk } from './kept-lines.ts';
+import type { TryOut } from './trial.ts';
 
 export interface CaptureLine {
   kind: 'capture';
@@ -14,12 +17,23 @@ export interface CaptureLine {
   capture: Capture;
   traceId: string;
   duplicate: boolean;
+  /** Bytes of memory that it becomes. */
+  weight: number;
+  /** Decodes it once more, in the same way. */
+  again(): DecodedLine;
 }
 
 export type ChunkLine =
   | CaptureLine
   | { kind: 'outsideWindow' }
-  | { kind: 'quarantine'; place: RawLine['place']; bytes?: Buffer; reason: QuarantineReason };
+  | {
+      kind: 'quarantine';
+      place: RawLine['place'];
+      bytes?: Buffer;
+      reason: QuarantineReason;
+      /** This step cannot take it; another may have taken it. */
+      tooHeavy?: true;
+    };
 
 export const decodeOptions = (environment: LambdaEnvironment): DecodeOptions => ({
   csvHeader: environment.CSV_HEADER,
@@ -31,11 +45,79 @@ const isOutside = (capture: Capture, window: RunOptions['window']): boolean =>
   ((window.fromMs !== undefined && capture.inferenceTimeMs < window.fromMs) ||
     (window.toMs !== undefined && capture.inferenceTimeMs >= window.toMs));
 
+/** Trials of a chunk's lines may take this long together; a hostile chunk has hundreds. */
+const TRIALS_MS = 120_000;
+
+/** How a line that is too heavy to be taken apart unseen is decoded; `undefined`: not at all. */
+type Ruling = { options: DecodeOptions; weight?: number } | undefined;
+
+export interface Reading {
+  /** Why a line is not decoded but goes to quarantine as it is. */
+  leaveOut?(place: LinePlace): QuarantineReason | undefined;
+  /** Tries a line out that could take the function's memory or time away. Without it such lines are kept as captured. */
+  tryOut?: TryOut;
+  /** Gives back what memory it can before a line is tried out. */
+  makeRoom?(): Promise<void>;
+}
+
+class LineDecoder {
+  readonly #options: DecodeOptions;
+  readonly #how: Reading;
+  readonly #most = weightAtOnce();
+  /** Of heavy lines, by trace id: twins are alike. */
+  readonly #rulings = new Map<string, Ruling>();
+  #trialsMs = 0;
+
+  constructor(options: DecodeOptions, how: Reading) {
+    this.#options = options;
+    this.#how = how;
+  }
+
+  async decode(raw: RawLine, traceId: string): Promise<DecodedLine & { again(): DecodedLine }> {
+    const light = { ...this.#options, maxWeight: this.#most };
+    const first = raw.bytes.length * BYTES_A_CHARACTER > this.#most ? undefined : decodeLine(raw, light);
+    if (first !== undefined && !first.tooHeavy) return { ...first, again: () => decodeLine(raw, light) };
+    if (!this.#rulings.has(traceId)) this.#rulings.set(traceId, await this.#rule(raw, first?.kind === 'capture'));
+    const ruling = this.#rulings.get(traceId);
+    const again = (): DecodedLine => (ruling === undefined ? tooHeavy(raw) : decodeLine(raw, ruling.options));
+    const decoded = again();
+    return { ...decoded, ...(ruling?.weight === undefined ? {} : { weight: ruling.weight }), again };
+  }
+
+  /** @param keeps it is known that the line can be kept as captured. */
+  async #rule(raw: RawLine, keeps: boolean): Promise<Ruling> {
+    const kept = {
+      ...this.#options,
+      keepRaw: `more than can be taken apart in a function of ${functionMb()} MB; LAMBDA_MEMORY_MB gives it more`,
+    };
+    for (const options of keeps ? [this.#options] : [this.#options, kept]) {
+      const { tryOut, makeRoom } = this.#how;
+      if (tryOut === undefined || this.#trialsMs > TRIALS_MS) break;
+      await makeRoom?.();
+      const started = performance.now();
+      const weight = await tryOut(raw, options);
+      this.#trialsMs += performance.now() - started;
+      if (weight !== undefined) return { options, weight };
+    }
+    return keeps ? { options: kept } : undefined;
+  }
+}
+
+const tooHeavy = ({ bytes }: RawLine): DecodedLine => ({
+  kind: 'quarantine',
+  tooHeavy: true,
+  reason: {
+    name: 'LineTooHeavy',
+    message:
+      `The line has ${bytes.length} bytes and takes more memory than a function of ${functionMb()} MB has. ` +
+      'A larger LAMBDA_MEMORY_MB takes it; a smaller MAX_LINE_BYTES leaves such lines out unread.',
+  },
+});
+
 /**
  * The non-blank lines of a chunk in order, each one decoded. A line identical to an earlier one of the chunk is marked
  * as its duplicate: both are counted, they share one trace.
  *
- * @param leaveOut why a line is not decoded but goes to quarantine as it is
  * @throws PermanentError `CaptureChanged`, `CaptureMissing`; RetryableError `StorageUnavailable`.
  */
 export async function* readChunk(
@@ -43,9 +125,9 @@ export async function* readChunk(
   chunk: Omit<ManifestLine, 'chunk'>,
   environment: LambdaEnvironment,
   window: RunOptions['window'],
-  leaveOut?: (place: LinePlace) => QuarantineReason | undefined,
+  how: Reading = {},
 ): AsyncGenerator<ChunkLine> {
-  const options = decodeOptions(environment);
+  const decoder = new LineDecoder(decodeOptions(environment), how);
   const seen = new Set<string>();
   const stream = await openChunk(storage, chunk, environment.WORK_BUCKET);
   for await (const line of readLines(stream, chunk, { maxLineBytes: environment.MAX_LINE_BYTES })) {
@@ -57,19 +139,23 @@ export async function* readChunk(
       yield { kind: 'quarantine', place: line.place, reason };
       continue;
     }
-    const left = leaveOut?.(line.raw.place);
+    const left = how.leaveOut?.(line.raw.place);
     if (left !== undefined) {
       yield { kind: 'quarantine', place: line.raw.place, bytes: line.raw.bytes, reason: left };
       continue;
     }
-    const decoded = decodeLine(line.raw, options);
+    const traceId = traceIdOf(chunk.experimentId, line.raw.bytes);
+    const decoded = await decoder.decode(line.raw, traceId);
     if (decoded.kind === 'quarantine') {
-      yield { kind: 'quarantine', place: line.raw.place, bytes: line.raw.bytes, reason: decoded.reason };
+      const { reason, tooHeavy } = decoded;
+      const { place, bytes } = line.raw;
+      yield { kind: 'quarantine', place, bytes, reason, ...(tooHeavy ? { tooHeavy } : {}) };
     } else if (isOutside(decoded.capture, window)) {
       yield { kind: 'outsideWindow' };
     } else {
-      const traceId = traceIdOf(chunk.experimentId, line.raw.bytes);
-      yield { kind: 'capture', raw: line.raw, capture: decoded.capture, traceId, duplicate: seen.has(traceId) };
+      const { capture, weight, again } = decoded;
+      const duplicate = seen.has(traceId);
+      yield { kind: 'capture', raw: line.raw, capture, traceId, duplicate, weight, again };
       seen.add(traceId);
     }
   }

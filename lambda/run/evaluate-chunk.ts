@@ -8,6 +8,7 @@ import {
   type ChunkRequest,
   type EvaluateReceipt,
   type JudgeSpend,
+  type NamedError,
   VERDICT_TERMS,
   type VerdictCounts,
 } from '../contract.ts';
@@ -18,6 +19,8 @@ import type { NewAssessment, StoredTrace, TraceStore } from '../mlflow/types.ts'
 import { traceIdOf } from '../trace/ids.ts';
 import { codeAssessment, killedAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
 import { readChunk } from './chunk-reader.ts';
+import { tryToEvaluate } from './evaluate-trial.ts';
+import { HeldCaptures, WeightGate } from './held-captures.ts';
 import { chunkOfPart, KILLED, leftOut, partOf } from './parts.ts';
 import { type AlwaysRule, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
 import { addSpend, attemptFacts, emptySpend, emptyVerdictCounts, readQuarantine, writeReceipt } from './receipts.ts';
@@ -56,9 +59,13 @@ const CAPTURES_AT_ONCE = 48;
 /** Kept back to write the verdicts of the calls under way, and the receipt. */
 const FINISH_RESERVE_MS = 45_000;
 
+/** Work before its turn comes. */
+type PlannedWork = Omit<Work, 'capture'> & { read(): Capture };
+
 interface Work {
   traceId: string;
   capture: Capture;
+  weight: number;
   stored: StoredTrace;
   pending: PendingVerdicts;
 }
@@ -110,6 +117,7 @@ class EvaluateChunk {
   async run(): Promise<void> {
     this.#batch = await this.#deps.openBatch?.();
     const work = await this.#plan();
+    const gate = new WeightGate();
     const signal = AbortSignal.timeout(Math.max(1, this.#deps.remainingMs() - FINISH_RESERVE_MS));
     const next = work[Symbol.iterator]();
     const worker = async (): Promise<void> => {
@@ -119,7 +127,8 @@ class EvaluateChunk {
           return;
         }
         try {
-          await this.#assess(item.value, signal);
+          const { read, ...rest } = item.value;
+          await gate.pass(rest.weight, () => this.#assess({ ...rest, capture: read() }, signal));
         } catch (error) {
           this.#stop ??= signal.aborted ? this.#outOfTime(error) : error;
         }
@@ -135,36 +144,44 @@ class EvaluateChunk {
   }
 
   /** Reads the chunk's captures and settles all that needs no judge. */
-  async #plan(): Promise<Work[]> {
+  async #plan(): Promise<PlannedWork[]> {
     const { storage, store, environment, scorers, always } = this.#deps;
     const { variant } = capturePathOf(this.#request.chunk.key);
     const { options, run } = this.#request;
     const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, this.#request.chunk, partOf(this.#request));
     // Among them are records whose trace MLflow refused: they are no traced lines, and owe no verdict.
     const quarantine = await readQuarantine(storage, environment.WORK_BUCKET, run, chunk.chunk);
-    const lines: { traceId: string; capture: Capture; duplicate: boolean; start: number }[] = [];
-    const condemned: { traceId: string; start: number }[] = [];
+    const lines: { traceId: string; read(): Capture; weight: number; duplicate: boolean; start: number }[] = [];
+    const held = new HeldCaptures();
+    const condemned: { traceId: string; start: number; reason: NamedError }[] = [];
     const leaveOut = leftOut(this.#request, quarantine, this.#batch?.killed);
-    for await (const line of readChunk(storage, chunk, environment, options.window, leaveOut)) {
-      if (line.kind === 'quarantine' && line.reason === KILLED && line.bytes !== undefined) {
-        condemned.push({ traceId: traceIdOf(chunk.experimentId, line.bytes), start: line.place.start });
+    for await (const line of readChunk(storage, chunk, environment, options.window, {
+      leaveOut,
+      tryOut: tryToEvaluate,
+    })) {
+      if (line.kind === 'quarantine' && (line.reason === KILLED || line.tooHeavy) && line.bytes !== undefined) {
+        const { bytes, place, reason } = line;
+        condemned.push({ traceId: traceIdOf(chunk.experimentId, bytes), start: place.start, reason });
       }
       if (line.kind !== 'capture') continue;
-      const { traceId, capture, duplicate } = line;
-      lines.push({ traceId, capture, duplicate, start: line.raw.place.start });
+      const { traceId, weight, duplicate } = line;
+      lines.push({ traceId, read: held.hold(line), weight, duplicate, start: line.raw.place.start });
     }
     const ids = [...lines.filter(({ duplicate }) => !duplicate), ...condemned].map(({ traceId }) => traceId);
     const stored = await store.getTraces(chunk.experimentId, ids);
     const refused = new Set(quarantine.map(({ start }) => start));
     const isTraced = ({ traceId, start }: { traceId: string; start: number }): boolean =>
       stored.has(traceId) || !refused.has(start);
-    for (const { traceId } of condemned.filter(isTraced)) await this.#condemn(traceId, stored.get(traceId));
+    for (const { traceId, reason } of condemned.filter(isTraced)) {
+      await this.#condemn(traceId, stored.get(traceId), reason);
+    }
     const traced = lines.filter(isTraced);
     const captures = traced.filter(({ duplicate }) => !duplicate);
     this.#traced += traced.length;
     this.#counts.duplicateLine += (traced.length - captures.length) * scorers.length;
-    const work: Work[] = [];
-    for (const { traceId, capture } of captures) {
+    const work: PlannedWork[] = [];
+    for (const { traceId, read, weight } of captures) {
+      const capture = read();
       const trace = stored.get(traceId);
       const isAlways = always(capture, { variant }) !== undefined;
       const pending = pendingVerdicts(traceId, capture, trace, scorers, options, run, isAlways);
@@ -172,14 +189,14 @@ class EvaluateChunk {
       for (const reason of pending.reasons) this.#addReason(reason);
       if (pending.settled.alreadyThere) this.#evaluated.add(traceId);
       if (trace !== undefined && pending.judge.length + pending.code.length > 0) {
-        work.push({ traceId, capture, stored: trace, pending });
+        work.push({ traceId, read, weight, stored: trace, pending });
       }
     }
     return work;
   }
 
-  /** A line that killed the function alone is not looked at: its trace says so for each scorer without a verdict. */
-  async #condemn(traceId: string, stored: StoredTrace | undefined): Promise<void> {
+  /** A line that killed the function alone, or would, is not looked at: its trace says so for each scorer without a verdict. */
+  async #condemn(traceId: string, stored: StoredTrace | undefined, reason: NamedError): Promise<void> {
     const { judge, scorers } = this.#deps;
     const { run, options } = this.#request;
     const isOpen = { ...options, reevaluate: false };
@@ -188,7 +205,9 @@ class EvaluateChunk {
     for (const [term, count] of Object.entries(settled)) this.#counts[term as 'failed'] += count;
     for (const reason of reasons) this.#addReason(reason);
     const context = { traceId, run, overrides: pending.overrides };
-    const errors = [...pending.judge, ...pending.code].map((one) => killedAssessment(one, judge.sourceId, context));
+    const errors = [...pending.judge, ...pending.code].map((one) =>
+      killedAssessment(one, judge.sourceId, context, reason),
+    );
     if (stored !== undefined) await this.#write(stored, errors);
   }
 

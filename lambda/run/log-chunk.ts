@@ -3,6 +3,7 @@ import { decodeLine } from '../capture/decode.ts';
 import type { Capture, LinePlace } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { PermanentError, toNamedError } from '../common/errors.ts';
+import { weightAtOnce } from '../common/memory.ts';
 import type { Storage } from '../common/storage.ts';
 import { captureTimeMs, isOutOfTime, withinTime } from '../common/within-time.ts';
 import {
@@ -19,6 +20,7 @@ import { traceIdOf } from '../trace/ids.ts';
 import type { TraceRecord } from '../trace/types.ts';
 import { CHUNK_BOUNDS } from './chunk-bounds.ts';
 import { type CaptureLine, readChunk } from './chunk-reader.ts';
+import { tryToLog } from './log-trial.ts';
 import { chunkOfPart, KILLED, leftOut, type Part, partOf } from './parts.ts';
 import { attemptFacts, emptyLogCounts, readQuarantine, writeReceipt } from './receipts.ts';
 
@@ -29,8 +31,10 @@ export interface LogDependencies {
   requestId: string;
 }
 
-/** Traces held before they are written: a batch of raw lines of this size is some six times that as traces. */
-const BATCH_BYTES = 8 * 1024 * 1024;
+/** Most that traces become in memory before they are written; less where the function is small. */
+const BATCH_WEIGHT = 64 * 1024 * 1024;
+/** A chunk of more than one line has no more. */
+const MAX_KEPT_BYTES = CHUNK_BOUNDS.maxBytes;
 /** Least that a span takes: a short record may hold thousands of rows, each of them a span. */
 const SPAN_BYTES = 1000;
 /** Two OTLP requests of 100 traces, which are under way at once; more would only wait in memory. */
@@ -40,6 +44,7 @@ interface Pending {
   trace: TraceRecord;
   place: LinePlace;
   bytes: Buffer;
+  weight: number;
 }
 
 /**
@@ -69,7 +74,7 @@ class LogChunk {
   readonly #counts = emptyLogCounts();
   readonly #quarantine: QuarantineEntry[] = [];
   #pending: Pending[] = [];
-  #pendingBytes = 0;
+  #pendingWeight = 0;
   #experiment: Experiment | undefined;
   /** Further lines identical to an earlier one, by trace id. */
   readonly #duplicates = new Map<string, { place: LinePlace; bytes: Buffer }[]>();
@@ -87,8 +92,8 @@ class LogChunk {
     const { storage, environment } = this.#deps;
     const { options } = this.#request;
     const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, this.#request.chunk, this.#part);
-    const leaveOut = leftOut(this.#request);
-    for await (const line of readChunk(storage, chunk, environment, options.window, leaveOut)) {
+    const how = { leaveOut: leftOut(this.#request), tryOut: tryToLog, makeRoom: () => this.#flush() };
+    for await (const line of readChunk(storage, chunk, environment, options.window, how)) {
       this.#counts.lines += 1;
       if (line.kind === 'outsideWindow') {
         this.#counts.outsideWindow += 1;
@@ -101,7 +106,9 @@ class LogChunk {
         this.#duplicates.set(line.traceId, [...(this.#duplicates.get(line.traceId) ?? []), place]);
       } else {
         const trace = this.#traceOf(line);
-        if (trace !== undefined) await this.#add({ trace, place: line.raw.place, bytes: line.raw.bytes });
+        if (trace === undefined) continue;
+        const weight = Math.max(line.weight, trace.spans.length * SPAN_BYTES);
+        await this.#add({ trace, place: line.raw.place, bytes: line.raw.bytes, weight });
       }
     }
     await this.#flush();
@@ -130,7 +137,7 @@ class LogChunk {
         return build(capture);
       } catch (error) {
         if (!isOutOfTime(error)) throw error;
-        const kept = decodeLine(raw, { keepRaw: error });
+        const kept = decodeLine(raw, { keepRaw: error.message });
         if (kept.kind !== 'capture') throw error;
         return build(kept.capture);
       }
@@ -158,16 +165,18 @@ class LogChunk {
   }
 
   async #add(pending: Pending): Promise<void> {
+    const most = Math.min(BATCH_WEIGHT, weightAtOnce());
+    if (this.#pendingWeight + pending.weight > most) await this.#flush();
     this.#pending.push(pending);
-    this.#pendingBytes += Math.max(pending.bytes.length, pending.trace.spans.length * SPAN_BYTES);
-    if (this.#pending.length >= BATCH_LINES || this.#pendingBytes >= BATCH_BYTES) await this.#flush();
+    this.#pendingWeight += pending.weight;
+    if (this.#pending.length >= BATCH_LINES || this.#pendingWeight >= most) await this.#flush();
   }
 
   /** Reads which of the traces exist, writes the others. */
   async #flush(): Promise<void> {
     const batch = this.#pending;
     this.#pending = [];
-    this.#pendingBytes = 0;
+    this.#pendingWeight = 0;
     if (batch.length === 0) return;
     const { store } = this.#deps;
     const { experimentId } = this.#request.chunk;
@@ -223,7 +232,8 @@ class LogChunk {
     this.#quarantine.push({
       ...where,
       reason,
-      ...(bytes === undefined ? {} : { base64: bytes.toString('base64') }),
+      // What is long is kept by its place alone: it would be held three times over to be written.
+      ...(bytes === undefined || bytes.length > MAX_KEPT_BYTES ? {} : { base64: bytes.toString('base64') }),
       quarantinedAt: new Date().toISOString(),
       experimentId: this.#request.chunk.experimentId,
       objectTimeMs,

@@ -20,6 +20,8 @@ const MIN_SENTENCE_SHARE = 0.3;
  * comparisons, a few milliseconds.
  */
 const MAX_WORDS = 20_000;
+/** Enough for so many words, whatever the language. */
+const MAX_CHARACTERS = 500_000;
 
 /** Words, or single characters in scripts without spaces. Table rules, bare numbers and code have loops by nature. */
 function tokens(text: string): string[] {
@@ -81,7 +83,10 @@ function repeatedSentence(text: string): Loop | undefined {
 }
 
 /** The loop a text is caught in, `undefined` when it is in none. */
-export const findLoop = (text: string): Loop | undefined => backToBack(tokens(text)) ?? repeatedSentence(text);
+export function findLoop(text: string): Loop | undefined {
+  const end = text.slice(-MAX_CHARACTERS);
+  return backToBack(tokens(end)) ?? repeatedSentence(end);
+}
 
 /** As much of the unit as tells a reader what goes round. */
 const MAX_UNIT_CHARS = 80;

@@ -1,4 +1,5 @@
 /** One chunk through the step that logs it, with MLflow's wire played by a server. */
+import { gzipSync } from 'node:zlib';
 import { readEnvironment } from '../../../lambda/common/environment.ts';
 import { type ChunkRequest, type QuarantineEntry, workKeys } from '../../../lambda/contract.ts';
 import { createMlflowClient, type MlflowClient } from '../../../lambda/mlflow/client.ts';
@@ -29,9 +30,9 @@ afterEach(async () => {
   await server.stop();
 });
 
-async function logged(records: object[], chunk: Partial<ChunkRequest['chunk']> = {}) {
+async function logged(records: (object | string)[], chunk: Partial<ChunkRequest['chunk']> = {}) {
   const storage = new MemoryStorage();
-  const text = records.map((record) => `${JSON.stringify(record)}\n`).join('');
+  const text = records.map((record) => `${typeof record === 'string' ? record : JSON.stringify(record)}\n`).join('');
   const { bucket, key, etag, size } = storage.put('captures.jsonl', text);
   const place = { bucket, key, etag, objectTimeMs: 0, chunk: 0, experimentId: '7' };
   const range = { start: 0, end: size - 1, firstLine: 1, lines: records.length, bytes: size };
@@ -66,4 +67,38 @@ test('a line whose trace cannot be built is in quarantine with its place, and so
     { line: 2, reason: { name: 'TraceNotBuilt', message: expect.stringContaining('RangeError') } },
     { line: 4, reason: { name: 'TraceNotBuilt' } },
   ]);
+});
+
+describe('content that takes more memory than there is', () => {
+  const MIB = 1024 ** 2;
+  const { AWS_LAMBDA_FUNCTION_MEMORY_SIZE: before } = process.env;
+  beforeEach(() => {
+    // Beside what this process has there is room for a small one.
+    const size = Math.round(process.memoryUsage.rss() / MIB) + 320;
+    process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE = String(size);
+  });
+  afterEach(() => {
+    delete process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE;
+    if (before !== undefined) process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE = before;
+  });
+
+  test('is tried out in another process, and kept as captured when that is killed; the lines around it are traced', async () => {
+    const body = gzipSync(`[${'[],'.repeat(20 * MIB)}1]`).toString('base64');
+    const bomb = captureOf({ ...jsonSide('INPUT', 1, 'plain'), data: body, encoding: 'BASE64' }, undefined);
+    const { counts, quarantine } = await logged([good('a'), bomb, good('b')]);
+    expect({ counts, quarantine }).toMatchObject({ counts: { lines: 3, written: 3 }, quarantine: [] });
+    const notes = server
+      .to('/v1/traces')
+      .filter(({ body }) => body.includes('more than can be taken apart in a function'));
+    expect(notes).toHaveLength(1);
+  });
+
+  test('that cannot even be kept as captured is in quarantine, with the setting that would take it', async () => {
+    const bomb = `{"captureData":{},"more":[${'[],'.repeat(5 * MIB)}1]}`;
+    const { counts, quarantine } = await logged([good('a'), bomb, good('b')]);
+    expect(counts).toMatchObject({ lines: 3, written: 2, quarantined: 1 });
+    expect(quarantine).toMatchObject([{ line: 2, reason: { name: 'LineTooHeavy' } }]);
+    expect(quarantine[0]?.reason.message).toMatch(/LAMBDA_MEMORY_MB.*MAX_LINE_BYTES/);
+    expect(quarantine[0]).not.toHaveProperty('base64');
+  });
 });
