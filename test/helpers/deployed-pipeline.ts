@@ -202,12 +202,18 @@ export class DeployedPipeline {
     );
   }
 
-  /** Invokes a function as `aws lambda invoke` does. */
-  async invoke(which: FunctionKey, payload: unknown): Promise<{ error?: string; payload: unknown }> {
+  /** Invokes a function as `aws lambda invoke --log-type Tail` does. */
+  async invoke(which: FunctionKey, payload: unknown): Promise<{ error?: string; payload: unknown; log: string }> {
+    const FunctionName = this.functionName(which);
+    const Payload = Buffer.from(JSON.stringify(payload));
     const reply = await this.environment.clients.lambda.send(
-      new InvokeCommand({ FunctionName: this.functionName(which), Payload: Buffer.from(JSON.stringify(payload)) }),
+      new InvokeCommand({ FunctionName, Payload, LogType: 'Tail' }),
     );
-    return { error: reply.FunctionError, payload: JSON.parse(reply.Payload?.transformToString() ?? 'null') };
+    return {
+      error: reply.FunctionError,
+      payload: JSON.parse(reply.Payload?.transformToString() ?? 'null'),
+      log: Buffer.from(reply.LogResult ?? '', 'base64').toString(),
+    };
   }
 
   /** Most invocations of a function that run at a time; 0 throttles every one, `null` takes the limit away. */

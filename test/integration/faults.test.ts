@@ -208,6 +208,23 @@ describe('a capture that kills the function whenever it is handled', () => {
   });
 });
 
+test('a direct invocation that is killed has named the line in its log, and does the others without it', async () => {
+  const key = await stage('killed-by-hand', [chatLine('by-hand-1'), chatLine('deadlybyhand'), chatLine('by-hand-2')]);
+  faulty.mlflowProxy.inject((request) => {
+    if (!isTraceWrite(request) || !request.body.includes('deadlybyhand')) return undefined;
+    faulty.kill('processor');
+    return { kind: 'cutBefore' };
+  });
+  const file = { bucket: CAPTURE_BUCKET, key };
+  const whole = await faulty.pipeline.invoke('processor', file);
+  expect(whole).toMatchObject({ error: 'Unhandled', log: expect.stringMatching(/Next are 3 lines.*oneByOne/) });
+  const oneByOne = await faulty.pipeline.invoke('processor', { ...file, oneByOne: true });
+  expect(oneByOne.error).toBe('Unhandled');
+  expect(oneByOne.log.match(/Next is line \d/g)?.at(-1)).toBe('Next is line 2');
+  const without = await faulty.pipeline.invoke('processor', { ...file, leaveOut: [2] });
+  expect(without).toMatchObject({ payload: { lines: 3, traced: 2, quarantined: 1 } });
+});
+
 test('S3 answering 503 SlowDown to every third request', async () => {
   const key = await stage('slow-down');
   faulty.s3Proxy.inject(everyNth(3, isAny, slowDown));
