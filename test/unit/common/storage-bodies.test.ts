@@ -1,4 +1,5 @@
 /** Bodies of S3 that break off, end early or are none of S3's: every byte, or an error by name. */
+import { RangeReader } from '../../../lambda/replay/cloud/range-reader.ts';
 import { S3Wire } from '../../helpers/s3-wire.ts';
 
 const bytes = Buffer.from(Array.from({ length: 3_000 }, (_, n) => `${n} `).join(''));
@@ -85,4 +86,15 @@ test('an archived file is named so', async () => {
   wire.fault = ({ method }) =>
     method === 'GET' ? { kind: 'error', status: 403, code: 'InvalidObjectState' } : undefined;
   await expect(readAll()).rejects.toMatchObject({ name: 'CaptureArchived' });
+});
+
+test('a replay’s records come whole over a connection that breaks', async () => {
+  const { etag = '' } = (await wire.storage.head('b', 'file')) ?? {};
+  wire.fault = ({ method }) => (method === 'GET' && gets().length < 3 ? { kind: 'reset', after: 50 } : undefined);
+  const files = [{ bucket: 'b', name: 'file', path: '', etag, size: bytes.length }];
+  const entry = { timeMs: 0, file: 0, line: 1, start: 500, length: 2_000 };
+  const reader = new RangeReader(wire.storage, files);
+  reader.expect([entry]);
+  expect((await reader.read(entry)).equals(bytes.subarray(500, 2_500))).toBe(true);
+  await reader.close();
 });
