@@ -411,7 +411,8 @@ export const workKeys = {
   /** Requests for Bedrock batch inference; the chunks of a group are the input of one job. */
   batchInput: (run: string, group: number, chunk: number) =>
     `${workKeys.batchInputPrefix(run, group)}${pad(chunk)}.jsonl`,
-  batchInputPrefix: (run: string, group: number) => `batch/${run}/input/${pad(group)}/`,
+  batchInputsPrefix: (run: string) => `batch/${run}/input/`,
+  batchInputPrefix: (run: string, group: number) => `${workKeys.batchInputsPrefix(run)}${pad(group)}/`,
   batchOutputPrefix: (run: string) => `batch/${run}/output/`,
   /** Where Bedrock puts the answers to `batchInput`. */
   batchOutput: (run: string, jobId: string, chunk: number) => `batch/${run}/output/${jobId}/${pad(chunk)}.jsonl.out`,

@@ -96,6 +96,7 @@ export class MonitoringStack extends Stack {
       read: ['manifest', 'batchState'],
       write: ['batchState'],
       upload: ['batchState'],
+      remove: ['batchInput'],
     });
     new BatchInference(this, 'Batch', { settings, workBucket, batcher });
     grantWork(workBucket, summarizer.role, {

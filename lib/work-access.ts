@@ -19,7 +19,7 @@ export const workPatterns = {
   claims: workKeys.claim('*'),
   batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,
   batchManifest: workKeys.batchManifest(ANY_RUN),
-  batchInput: `${workKeys.batchInputPrefix(ANY_RUN, 0).replace(/\d+\/$/, '')}*`,
+  batchInput: `${workKeys.batchInputsPrefix(ANY_RUN)}*`,
   batchOutput: `${workKeys.batchOutputPrefix(ANY_RUN)}*`,
   replayPlan: replayKeys.plan(ANY_RUN),
   replayManifest: replayKeys.manifest(ANY_RUN),
@@ -44,11 +44,12 @@ export const WHY_WORK_PART =
 /**
  * @param access what is read (and listed), and what is written
  * @param access.upload what is written in parts, by a stream whose length is not known
+ * @param access.remove what is deleted
  */
 export function grantWork(
   bucket: IBucket,
   role: Role,
-  access: { read?: WorkPart[]; write?: WorkPart[]; upload?: WorkPart[] },
+  access: { read?: WorkPart[]; write?: WorkPart[]; upload?: WorkPart[]; remove?: WorkPart[] },
 ): void {
   const add = (actions: string[], parts: WorkPart[] = []): void => {
     const resources = parts.map((part) => bucket.arnForObjects(workPatterns[part]));
@@ -57,6 +58,7 @@ export function grantWork(
   add(['s3:GetObject'], access.read);
   add(['s3:PutObject'], [...(access.write ?? []), ...(access.upload ?? [])]);
   add(['s3:AbortMultipartUpload'], access.upload);
+  add(['s3:DeleteObject'], access.remove);
   // Without it S3 answers 403 where an object is missing.
   if (access.read !== undefined) allow(role, { actions: ['s3:ListBucket'], resources: [bucket.bucketArn] });
 }

@@ -5,8 +5,10 @@ import {
   CreateModelInvocationJobCommand,
   GetModelInvocationJobCommand,
 } from '@aws-sdk/client-bedrock';
+import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { PermanentError, RetryableError } from '../common/errors.ts';
-import type { Storage } from '../common/storage.ts';
+import { knownWords } from '../common/known-words.ts';
+import { namedStorageError, type Storage } from '../common/storage.ts';
 import { type BatchReport, type JudgeBatchResult, workKeys } from '../contract.ts';
 import { REFUSED_JOB } from './batch-answers.ts';
 import { groupOf, type PreparedChunk } from './batch-prepare.ts';
@@ -49,10 +51,7 @@ export async function startBatch(run: string, deps: BatchDependencies): Promise<
   await manifest.close();
   if (prepared.size === 0) return { ...result(run, { jobs: [], converse: [] }, deps), outcome: 'empty' };
 
-  const records = new Map<number, number>();
-  for (const [chunk, { records: count }] of prepared) {
-    records.set(groupOf(chunk), (records.get(groupOf(chunk)) ?? 0) + count);
-  }
+  const records = await recordsOfGroups(run, prepared, deps);
   const report: BatchReport = { jobs: [], converse: [] };
   for (const [group, count] of records) {
     if (count === 0) continue;
@@ -67,6 +66,34 @@ export async function startBatch(run: string, deps: BatchDependencies): Promise<
   return result(run, report, deps);
 }
 
+/**
+ * Counts the records that a job of each group would be given. A job takes all files of a folder: one that no prepared chunk
+ * vouches for is removed, since nothing is set aside for it. Its captures are judged by Converse, or have failed already.
+ */
+async function recordsOfGroups(
+  run: string,
+  prepared: ReadonlyMap<number, PreparedChunk>,
+  { storage, workBucket }: BatchDependencies,
+): Promise<Map<number, number>> {
+  const files = new Map(
+    [...prepared].map(([chunk, state]) => [workKeys.batchInput(run, groupOf(chunk), chunk), { chunk, ...state }]),
+  );
+  const records = new Map<number, number>();
+  for await (const { key, size } of storage.list(workBucket, workKeys.batchInputsPrefix(run))) {
+    const file = files.get(key);
+    if (file !== undefined && file.records > 0 && file.bytes === size) {
+      const group = groupOf(file.chunk);
+      records.set(group, (records.get(group) ?? 0) + file.records);
+      continue;
+    }
+    const command = new DeleteObjectCommand({ Bucket: workBucket, Key: key });
+    await storage.s3.send(command).catch((error: unknown) => {
+      throw namedStorageError(error, `s3://${workBucket}/${key}`);
+    });
+  }
+  return records;
+}
+
 /** Brings the state of the jobs up to date. */
 export async function checkBatch(run: string, deps: BatchDependencies): Promise<JudgeBatchResult> {
   const { storage, workBucket, bedrock } = deps;
@@ -78,7 +105,7 @@ export async function checkBatch(run: string, deps: BatchDependencies): Promise<
     if (ENDED.has(job.status)) continue;
     const state = await send(job.arn, () => bedrock.send(new GetModelInvocationJobCommand({ jobIdentifier: job.arn })));
     job.status = state.status ?? job.status;
-    if (state.message !== undefined) job.message = state.message;
+    if (state.message !== undefined) job.message = knownWords(state.message);
   }
   await storage.putJson(workBucket, workKeys.batchJobs(run), report);
   return result(run, report, deps);

@@ -24,6 +24,8 @@ export const groupOf = (chunk: number): number => Math.floor(chunk / CHUNKS_PER_
 /** What `prepareChunk` leaves for the start of the jobs and for the second phase. */
 export interface PreparedChunk {
   records: number;
+  /** Of the file with the records: a file of another size is that of an attempt that failed. */
+  bytes: number;
   /** The most that the chunk's answers can cost, set aside part by part; none where no budget is set. */
   deposits: Deposit[];
   /** Traces that the budget left no room for. */
@@ -48,18 +50,31 @@ export interface PrepareDependencies
  */
 export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
   const deposit = depositName(request.run, request.chunk.chunk, partOf(request).from);
+  const bucket = deps.environment.WORK_BUCKET;
+  let prepared: PreparedChunk;
+  let records: string;
   try {
     await deps.limit?.dropDeposit(deposit);
-    return await prepare(request, deps, deposit);
+    ({ prepared, records } = await prepare(request, deps, deposit));
+    await deps.storage.putJson(bucket, workKeys.batchPrepared(request.run, request.chunk.chunk), prepared);
   } catch (error) {
     // Nothing will be asked of what was set aside so far.
     await deps.limit?.closeWithDeposit(deposit).catch(() => undefined);
     await deps.limit?.dropDeposit(deposit).catch(() => undefined);
     throw error;
   }
+  // Last, since what lies there is asked and paid for: its money is set aside, and will be accounted for.
+  if (records !== '') await deps.storage.putText(bucket, inputKeyOf(request), records, 'application/jsonlines');
+  return prepared;
 }
 
-async function prepare(request: ChunkRequest, deps: PrepareDependencies, deposit: string): Promise<PreparedChunk> {
+const inputKeyOf = ({ run, chunk: { chunk } }: ChunkRequest): string => workKeys.batchInput(run, groupOf(chunk), chunk);
+
+async function prepare(
+  request: ChunkRequest,
+  deps: PrepareDependencies,
+  deposit: string,
+): Promise<{ prepared: PreparedChunk; records: string }> {
   const { storage, store, environment, scorers, always, limit } = deps;
   const { run, options } = request;
   const part = partOf(request);
@@ -78,15 +93,15 @@ async function prepare(request: ChunkRequest, deps: PrepareDependencies, deposit
     if (line.kind === 'capture' && !line.duplicate) captures.set(line.traceId, held.hold(line));
   }
   const stored = await store.getTraces(chunk.experimentId, [...captures.keys()]);
-  const inputKey = workKeys.batchInput(run, groupOf(chunk.chunk), chunk.chunk);
   const preparedKey = workKeys.batchPrepared(run, chunk.chunk);
   // What the parts before have left; a line that is in both parts is asked once.
   const own = new Set([...captures.keys()].map(recordIdOf));
   const before = part.from === 0 ? undefined : await storage.getJson<PreparedChunk>(bucket, preparedKey);
-  const input = part.from === 0 ? undefined : await storage.getText(bucket, inputKey);
+  const input = part.from === 0 ? undefined : await storage.getText(bucket, inputKeyOf(request));
   const lines = (input?.text ?? '').split(/(?<=\n)/).filter((line) => line !== '' && !own.has(idOf(line)));
   const prepared: PreparedChunk = {
     records: 0,
+    bytes: 0,
     deposits: (before?.deposits ?? []).filter(({ name }) => name !== deposit),
     held: (before?.held ?? []).filter((traceId) => !captures.has(traceId)),
     killed: [...(before?.killed ?? []), ...killed],
@@ -102,13 +117,13 @@ async function prepare(request: ChunkRequest, deps: PrepareDependencies, deposit
     }
     lines.push(`${JSON.stringify(deps.record(traceId, capture, judge))}\n`);
   }
+  const records = lines.join('');
   prepared.records = lines.length;
-  if (lines.length > 0) await storage.putText(bucket, inputKey, lines.join(''), 'application/jsonlines');
+  prepared.bytes = Buffer.byteLength(records);
   // The answers may come hours later, when no lease of a Lambda is left.
   const made = await limit?.closeWithDeposit(deposit);
   if (made !== undefined && made.scopes.length > 0) prepared.deposits.push(made);
-  await storage.putJson(bucket, preparedKey, prepared);
-  return prepared;
+  return { prepared, records };
 }
 
 /** Told apart from the leases of Lambdas by its slash. */

@@ -13,6 +13,7 @@ const ACTIONS: Record<string, string> = {
   ConverseCommand: 'bedrock:InvokeModel',
   CreateModelInvocationJobCommand: 'bedrock:CreateModelInvocationJob',
   CreateMultipartUploadCommand: 's3:PutObject',
+  DeleteObjectCommand: 's3:DeleteObject',
   DescribeExecutionCommand: 'states:DescribeExecution',
   GetFoundationModelCommand: 'bedrock:GetFoundationModel',
   GetInferenceProfileCommand: 'bedrock:GetInferenceProfile',
@@ -25,6 +26,7 @@ const ACTIONS: Record<string, string> = {
   ListObjectsV2Command: 's3:ListBucket',
   PutObjectCommand: 's3:PutObject',
   StopExecutionCommand: 'states:StopExecution',
+  TransactWriteItemsCommand: 'dynamodb:UpdateItem',
   UpdateItemCommand: 'dynamodb:UpdateItem',
   UploadPartCommand: 's3:PutObject',
 };

@@ -70,6 +70,7 @@ it.each<[string, Line[]]>([
       [['s3:GetObject'], work('runs/*/manifest/*', 'batch/*/state/*')],
       [['s3:PutObject'], work('batch/*/state/*')],
       [['s3:AbortMultipartUpload'], work('batch/*/state/*')],
+      [['s3:DeleteObject'], work('batch/*/input/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'], [JOBS]],
       ...behindProfile('bedrock:CreateModelInvocationJob'),

@@ -3,13 +3,14 @@ import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { readEnvironment } from '../../lambda/common/environment.ts';
 import { Storage } from '../../lambda/common/storage.ts';
-import { budgetTable, type ChunkRequest, workKeys } from '../../lambda/contract.ts';
+import { type BatchReport, budgetTable, type ChunkRequest, workKeys } from '../../lambda/contract.ts';
 import { recordIdOf } from '../../lambda/judge/batch/record.ts';
 import { createBudget, readSpending, runScope } from '../../lambda/judge/budget.ts';
 import { connectBatchJudge } from '../../lambda/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../lambda/judge/scorers.ts';
 import type { NewAssessment, StoredTrace } from '../../lambda/mlflow/types.ts';
 import { batchAnswers } from '../../lambda/run/batch-answers.ts';
+import { startBatch } from '../../lambda/run/batch-jobs.ts';
 import { prepareChunk } from '../../lambda/run/batch-prepare.ts';
 import { evaluateChunk } from '../../lambda/run/evaluate-chunk.ts';
 import { traceIdOf } from '../../lambda/trace/ids.ts';
@@ -65,21 +66,23 @@ afterAll(async () => {
   await ministack?.stop();
 });
 
-test('with no room left its verdicts stand and the others are held; with room they are asked for, and paid once', async () => {
-  const environment = readEnvironment({
-    STACK_PREFIX: 'test',
-    WORK_BUCKET: WORK,
-    SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
-    DATA_CAPTURE_S3_BUCKET: 'captures',
-    DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
-    MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
-    MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
-    BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
-  });
+const environment = readEnvironment({
+  STACK_PREFIX: 'test',
+  WORK_BUCKET: WORK,
+  SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
+  DATA_CAPTURE_S3_BUCKET: 'captures',
+  DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
+  MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
+  MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
+  BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
+});
+const scorers = scorersFor();
+
+async function requestOf(run: string): Promise<ChunkRequest> {
   await storage.putText('captures', KEY, `${LINE}\n`);
   const object = await storage.head('captures', KEY);
-  const request: ChunkRequest = {
-    run: RUN,
+  return {
+    run,
     attempt: 0,
     options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'batch' },
     chunk: {
@@ -95,18 +98,26 @@ test('with no room left its verdicts stand and the others are held; with room th
       objectTimeMs: 0,
     },
   };
-  const scorers = scorersFor();
-  const batch = connectBatchJudge(environment);
-  const budgetOf = (runUsd: number) => createBudget({ client: dynamo, table: TABLE, run: RUN, runUsd });
+}
+
+/** MLflow with the one trace. */
+function storeThat(takes: (assessments: NewAssessment[]) => void) {
   const stored = { traceId: TRACE, assessments: [] } as unknown as StoredTrace;
-  let written: NewAssessment[] = [];
-  const store = {
+  return {
     getTraces: async () => new Map([[TRACE, stored]]),
     writeAssessments: async (_: StoredTrace, assessments: readonly NewAssessment[]) => {
-      written = [...assessments];
+      takes([...assessments]);
       return { written: assessments.map(({ assessmentId }) => assessmentId), alreadyThere: [] };
     },
   };
+}
+
+test('with no room left its verdicts stand and the others are held; with room they are asked for, and paid once', async () => {
+  const request = await requestOf(RUN);
+  const batch = connectBatchJudge(environment);
+  const budgetOf = (runUsd: number) => createBudget({ client: dynamo, table: TABLE, run: RUN, runUsd });
+  let written: NewAssessment[] = [];
+  const store = storeThat((assessments) => (written = assessments));
   const common = { storage, store, scorers, environment, always: () => undefined };
 
   // Room for the answer of a batch job, which costs half of a call's.
@@ -159,4 +170,64 @@ test('with no room left its verdicts stand and the others are held; with room th
   const after = await readSpending({ client: dynamo, table: TABLE }, runScope(RUN));
   expect(after.spentUsd).toBeCloseTo(paid + (whole.spend.usd ?? Number.NaN), 8);
   expect(after.committedUsd).toBe(after.spentUsd);
+});
+
+test('a job is given the requests of prepared chunks alone: what is left of others is asked of nobody', async () => {
+  const run = 'start-run';
+  const line = { bucket: 'captures', key: KEY, etag: 'e', start: 0, end: 1, firstLine: 1, lines: 1, experimentId: '7' };
+  const chunks = [0, 1, 2, 3, 4];
+  const manifest = chunks.map((chunk) => `${JSON.stringify({ ...line, chunk, objectTimeMs: 0 })}\n`).join('');
+  await storage.putText(WORK, `${workKeys.manifestPrefix(run)}0.jsonl`, manifest);
+  const text = `${'{"recordId":"a"}\n'.repeat(120)}`;
+  const inputOf = (chunk: number) => workKeys.batchInput(run, 0, chunk);
+  for (const chunk of chunks) await storage.putText(WORK, inputOf(chunk), text);
+  const state = (records: number, bytes: number) => ({ records, bytes, deposits: [], held: [], killed: [] });
+  await storage.putJson(WORK, workKeys.batchPrepared(run, 0), state(120, text.length));
+  // 1: its state could not be written. 2: the budget left no room when it was prepared again. 3: another attempt's file.
+  await storage.putJson(WORK, workKeys.batchPrepared(run, 2), state(0, 0));
+  await storage.putJson(WORK, workKeys.batchPrepared(run, 3), state(60, text.length / 2));
+  await storage.putJson(WORK, workKeys.batchPrepared(run, 4), state(120, text.length));
+  const inputs = async () => {
+    const keys: string[] = [];
+    for await (const { key } of storage.list(WORK, workKeys.batchInputsPrefix(run))) keys.push(key);
+    return keys;
+  };
+  let given: string[] = [];
+  const bedrock = {
+    send: async () => {
+      given = await inputs();
+      return { jobArn: 'arn:job' };
+    },
+  };
+  const deps = { storage, workBucket: WORK, bedrock: bedrock as never, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
+  await startBatch(run, deps);
+  expect(given).toEqual([inputOf(0), inputOf(4)]);
+  const report = await storage.getJson<BatchReport>(WORK, workKeys.batchJobs(run));
+  expect(report?.jobs).toEqual([{ arn: 'arn:job', group: 0, records: 240, status: 'Submitted' }]);
+});
+
+test('the requests of a chunk are put where a job finds them when its money and its state are kept', async () => {
+  const order: string[] = [];
+  const note = (what: string) => order.push(what);
+  const kept = new Storage(clients.s3);
+  const noting = Object.assign(new Storage(clients.s3), {
+    putText: async (bucket: string, key: string, body: string) => {
+      note(key.includes('/input/') ? 'input' : key);
+      return kept.putText(bucket, key, body);
+    },
+    putJson: async () => {
+      note('state');
+      throw new Error('S3 is away');
+    },
+  });
+  const request = await requestOf('order-run');
+  const limit = createBudget({ client: dynamo, table: TABLE, run: 'order-run', runUsd: 1 });
+  const common = { storage: noting, store: storeThat(() => undefined), scorers, environment, always: () => undefined };
+  const failing = prepareChunk(request, { ...common, ...connectBatchJudge(environment), limit });
+  await expect(failing).rejects.toThrow('S3 is away');
+  expect(order).toEqual(['state']);
+  expect(await readSpending({ client: dynamo, table: TABLE }, runScope('order-run'))).toEqual({
+    spentUsd: 0,
+    committedUsd: 0,
+  });
 });

@@ -318,6 +318,29 @@ describe('a deposit', () => {
     expect(await spending()).toEqual({ spentUsd: 0, committedUsd: 0.1 });
   });
 
+  test('of which there are thousands takes no room on the account, and others write meanwhile', async () => {
+    const names = Array.from({ length: 30 }, (_, chunk) => `batch/a-run-with-a-name-as-long-as-it-may-be/${chunk}`);
+    const caller = budget();
+    const calling = (async () => {
+      for (let call = 0; call < 30; call += 1) await (await reserved(caller, 0.01)).settle(0.001);
+    })();
+    const deposits = await Promise.all(
+      names.map(async (name) => {
+        const one = budget();
+        expect(await one.setAside(0.01)).toBe(true);
+        return one.closeWithDeposit(name);
+      }),
+    );
+    await calling;
+    await caller.close();
+    expect(await spending()).toEqual({ spentUsd: 0.03, committedUsd: 0.33 });
+    expect(Object.keys((await item(dayScope(noon))) ?? {}).sort()).toEqual(
+      ['committed', budgetTable.partitionKey, 'spent', budgetTable.ttlAttribute].sort(),
+    );
+    expect(await Promise.all(deposits.map((deposit) => budget().settleDeposit(deposit, 0.002)))).not.toContain(false);
+    expect(await spending()).toEqual({ spentUsd: 0.09, committedUsd: 0.09 });
+  });
+
   test('is none where nothing was reserved', async () => {
     expect(await deposited([])).toEqual({ name: NAME, scopes: [] });
   });

@@ -7,14 +7,24 @@
  *     spent      what has really been paid, in nanodollars
  *     lease#<id> one per Lambda at work: {amount, seq, until}. `amount` is the part of `committed` it has not yet
  *                reported as spent; after `until` it is taken for dead, and anybody may give its lease back.
- *                A deposit is a lease that no Lambda holds: money for answers that come when the Lambda that asked for
- *                them has long ended
+ *
+ * A deposit is money for answers that come when the Lambda that asked for them has long ended. Each is an item of its own,
+ * `<scope>#deposit#<name>`, since a run has thousands and an item has room for 400 KB:
+ *
+ *     amount     the part of `committed` that is set aside; removed when the deposit ends
+ *     until      epoch milliseconds, tells it from another one of that name
+ *
+ * It is made, and ended, in one transaction with the account's own item.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type AttributeValue,
   ConditionalCheckFailedException,
   type DynamoDBClient,
   GetItemCommand,
+  TransactionCanceledException,
+  TransactWriteItemsCommand,
+  type Update,
   UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
 import { budgetTable } from '../../contract.ts';
@@ -59,6 +69,10 @@ export interface LeaseChange {
   deposit?: { name: string; amount: Nanos } | undefined;
 }
 
+/** A transaction, or a write that meets one under way, is refused at once: it takes some 10 ms. */
+const CONFLICT_ATTEMPTS = 10;
+const CONFLICT_WAIT_MS = 50;
+
 const LEASE_PREFIX = 'lease#';
 const number = (value: number): AttributeValue => ({ N: String(value) });
 const leaseValue = ({ amount, seq, until }: Lease): AttributeValue => ({
@@ -92,22 +106,25 @@ export class Account {
 
   /** The item as it is now, zeros when there is none yet. */
   async read(): Promise<AccountState> {
+    const item = await this.#get(this.#key);
+    const leases = new Map<string, Lease>();
+    for (const [name, value] of Object.entries(item)) {
+      if (!name.startsWith(LEASE_PREFIX)) continue;
+      const { amount, seq, until } = value.M ?? {};
+      leases.set(name.slice(LEASE_PREFIX.length), {
+        amount: asNumber(amount),
+        seq: asNumber(seq),
+        until: asNumber(until),
+      });
+    }
+    this.#seen = asNumber(item.committed);
+    return { committed: this.#seen, spent: asNumber(item.spent), leases };
+  }
+
+  async #get(key: Record<string, AttributeValue>): Promise<Record<string, AttributeValue>> {
     try {
-      const { Item: item = {} } = await this.#client.send(
-        new GetItemCommand({ TableName: this.#table, Key: this.#key, ConsistentRead: true }),
-      );
-      const leases = new Map<string, Lease>();
-      for (const [name, value] of Object.entries(item)) {
-        if (!name.startsWith(LEASE_PREFIX)) continue;
-        const { amount, seq, until } = value.M ?? {};
-        leases.set(name.slice(LEASE_PREFIX.length), {
-          amount: asNumber(amount),
-          seq: asNumber(seq),
-          until: asNumber(until),
-        });
-      }
-      this.#seen = asNumber(item.committed);
-      return { committed: this.#seen, spent: asNumber(item.spent), leases };
+      const command = new GetItemCommand({ TableName: this.#table, Key: key, ConsistentRead: true });
+      return (await this.#client.send(command)).Item ?? {};
     } catch (error) {
       throw namedTableError(error, this.#table, this.scope);
     }
@@ -134,16 +151,13 @@ export class Account {
     const condition = [
       previous === undefined ? 'attribute_not_exists(#lease)' : '#lease.#seq = :seq',
       ...(take > 0 ? ['(attribute_not_exists(#committed) OR #committed <= :limit)'] : []),
-      ...(deposit === undefined ? [] : ['attribute_not_exists(#deposit)']),
     ].join(' AND ');
-    const set = `${end ? 'REMOVE #lease SET' : 'SET #lease = :lease,'}${deposit === undefined ? '' : ' #deposit = :deposit,'}`;
-    const ok = await this.#update({
-      expression: `${set} #committed = if_not_exists(#committed, :zero) + :committed, #spent = if_not_exists(#spent, :zero) + :spent, #ttl = :ttl`,
+    const update = {
+      expression: `${end ? 'REMOVE #lease SET' : 'SET #lease = :lease,'} #committed = if_not_exists(#committed, :zero) + :committed, #spent = if_not_exists(#spent, :zero) + :spent, #ttl = :ttl`,
       condition,
       names: {
         '#lease': `${LEASE_PREFIX}${id}`,
         ...(previous === undefined ? {} : { '#seq': 'seq' }),
-        ...(deposit === undefined ? {} : { '#deposit': `${LEASE_PREFIX}${deposit.name}` }),
       },
       values: {
         ':committed': number(committed),
@@ -151,12 +165,9 @@ export class Account {
         ...(end ? {} : { ':lease': leaseValue(next) }),
         ...(previous === undefined ? {} : { ':seq': number(previous.seq) }),
         ...(take > 0 ? { ':limit': number(cap - take) } : {}),
-        ...(deposit === undefined
-          ? {}
-          : { ':deposit': leaseValue({ amount: deposit.amount, seq: 1, until: this.#now() + DEPOSIT_MS }) }),
       },
-    });
-    if (ok) return end ? undefined : next;
+    };
+    if (await this.#update(update, deposit && this.#depositMade(deposit))) return end ? undefined : next;
     return this.#afterRefusal(id, previous, next, change);
   }
 
@@ -170,7 +181,7 @@ export class Account {
     const { leases } = await this.read();
     const stored = leases.get(id);
     // The deposit is there: this write went through, or that of an attempt at the same work that goes on elsewhere.
-    if (deposit !== undefined && leases.has(deposit.name)) return undefined;
+    if (deposit !== undefined && (await this.#deposit(deposit.name)) !== undefined) return undefined;
     if (stored !== undefined && stored.seq === next.seq) return next;
     if (stored?.seq === previous?.seq) return 'full';
     // A lease that has not run out is given back by nobody else: it is our own end that went through.
@@ -204,8 +215,49 @@ export class Account {
    * @returns whether it was there; a deposit ends once, however often this is called
    */
   async settleDeposit(name: string, spent: Nanos): Promise<boolean> {
-    const deposit = (await this.read()).leases.get(name);
-    return deposit !== undefined && (await this.#give(name, deposit, spent));
+    const deposit = await this.#deposit(name);
+    if (deposit === undefined) return false;
+    const change = {
+      expression: 'SET #committed = #committed + :change, #spent = #spent + :spent, #ttl = :ttl',
+      names: {},
+      values: { ':change': number(spent - deposit.amount), ':spent': number(spent) },
+    };
+    return this.#update(change, {
+      ...this.#ofDeposit(name),
+      UpdateExpression: 'REMOVE #amount',
+      ConditionExpression: '#amount = :amount AND #until = :until',
+      ExpressionAttributeValues: { ':amount': number(deposit.amount), ':until': number(deposit.until) },
+    });
+  }
+
+  /** A deposit that has not ended. */
+  async #deposit(name: string): Promise<{ amount: Nanos; until: number } | undefined> {
+    const { amount, until } = await this.#get(this.#ofDeposit(name).Key);
+    return amount === undefined ? undefined : { amount: asNumber(amount), until: asNumber(until) };
+  }
+
+  #ofDeposit(name: string) {
+    return {
+      TableName: this.#table,
+      Key: { [budgetTable.partitionKey]: { S: `${this.scope}#deposit#${name}` } },
+      ExpressionAttributeNames: { '#amount': 'amount', '#until': 'until' },
+    };
+  }
+
+  #depositMade({ name, amount }: { name: string; amount: Nanos }): Update {
+    const until = this.#now() + DEPOSIT_MS;
+    const of = this.#ofDeposit(name);
+    return {
+      ...of,
+      UpdateExpression: 'SET #amount = :amount, #until = :until, #ttl = :ttl',
+      ConditionExpression: 'attribute_not_exists(#amount)',
+      ExpressionAttributeNames: { ...of.ExpressionAttributeNames, '#ttl': budgetTable.ttlAttribute },
+      ExpressionAttributeValues: {
+        ':amount': number(amount),
+        ':until': number(until),
+        ':ttl': number(Math.ceil(until / 1000)),
+      },
+    };
   }
 
   /** Ends a lease in the state in which it was read. @returns false when it has ended or changed meanwhile. */
@@ -218,39 +270,63 @@ export class Account {
     });
   }
 
-  /** @returns whether the condition held. */
-  async #update(update: {
-    expression: string;
-    condition?: string;
-    names: Record<string, string>;
-    values: Record<string, AttributeValue>;
-  }): Promise<boolean> {
-    try {
-      const { Attributes: updated } = await this.#client.send(
-        new UpdateItemCommand({
-          TableName: this.#table,
-          Key: this.#key,
-          ReturnValues: 'UPDATED_NEW',
-          UpdateExpression: update.expression,
-          ...(update.condition === undefined ? {} : { ConditionExpression: update.condition }),
-          ExpressionAttributeNames: {
-            ...update.names,
-            '#committed': 'committed',
-            '#spent': 'spent',
-            '#ttl': budgetTable.ttlAttribute,
-          },
-          ExpressionAttributeValues: {
-            ...update.values,
-            ...(update.expression.includes(':zero') ? { ':zero': number(0) } : {}),
-            ':ttl': number(Math.floor(this.#now() / 1000) + TTL_SECONDS),
-          },
-        }),
-      );
-      this.#seen = asNumber(updated?.committed);
-      return true;
-    } catch (error) {
-      if (error instanceof ConditionalCheckFailedException) return false;
-      throw namedTableError(error, this.#table, this.scope);
+  /**
+   * @param beside a change of another item, made in one transaction with this one
+   * @returns whether the conditions held
+   */
+  async #update(
+    update: {
+      expression: string;
+      condition?: string;
+      names: Record<string, string>;
+      values: Record<string, AttributeValue>;
+    },
+    beside?: Update,
+  ): Promise<boolean> {
+    const own: Update = {
+      TableName: this.#table,
+      Key: this.#key,
+      UpdateExpression: update.expression,
+      ...(update.condition === undefined ? {} : { ConditionExpression: update.condition }),
+      ExpressionAttributeNames: {
+        ...update.names,
+        '#committed': 'committed',
+        '#spent': 'spent',
+        '#ttl': budgetTable.ttlAttribute,
+      },
+      ExpressionAttributeValues: {
+        ...update.values,
+        ...(update.expression.includes(':zero') ? { ':zero': number(0) } : {}),
+        ':ttl': number(Math.floor(this.#now() / 1000) + TTL_SECONDS),
+      },
+    };
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        if (beside === undefined) {
+          const command = new UpdateItemCommand({ ...own, ReturnValues: 'UPDATED_NEW' });
+          this.#seen = asNumber((await this.#client.send(command)).Attributes?.committed);
+        } else {
+          await this.#client.send(
+            new TransactWriteItemsCommand({ TransactItems: [{ Update: own }, { Update: beside }] }),
+          );
+        }
+        return true;
+      } catch (error) {
+        if (isConditionFailed(error)) return false;
+        if (!isConflict(error) || attempt >= CONFLICT_ATTEMPTS) throw namedTableError(error, this.#table, this.scope);
+        await sleep(Math.random() * CONFLICT_WAIT_MS * attempt);
+      }
     }
   }
 }
+
+const cancelledFor = (error: unknown, code: string): boolean =>
+  error instanceof TransactionCanceledException &&
+  (error.CancellationReasons ?? []).some((reason) => reason.Code === code);
+
+const isConditionFailed = (error: unknown): boolean =>
+  error instanceof ConditionalCheckFailedException || cancelledFor(error, 'ConditionalCheckFailed');
+
+const isConflict = (error: unknown): boolean =>
+  (error instanceof Error && error.name === 'TransactionConflictException') ||
+  cancelledFor(error, 'TransactionConflict');

@@ -8,6 +8,8 @@ const PASSING = new Set([
   'RequestLimitExceeded',
   'ThrottlingException',
   'TransactionInProgressException',
+  'TransactionConflictException',
+  'TransactionCanceledException',
   'InternalServerError',
   'ServiceUnavailable',
   'LimitExceededException',
