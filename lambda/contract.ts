@@ -72,6 +72,8 @@ export interface RunOptions {
   dryRun: boolean;
   judge: 'converse' | 'batch';
   budgetUsd?: number;
+  /** Of a retry: the run whose answers of the judge are taken before it is asked; by default the run's own. */
+  answersOf?: string;
   /** Backfill window as epoch milliseconds, `from` inclusive, `to` exclusive. */
   window?: { fromMs?: number; toMs?: number };
   /** Runs with `reevaluate` that this one retries: what they have judged is judged. */
@@ -189,6 +191,7 @@ export const chunkRequestSchema: z.ZodType<ChunkRequest> = z.object({
     dryRun: z.boolean(),
     judge: z.enum(['converse', 'batch']),
     budgetUsd: z.number().positive().optional(),
+    answersOf: z.string().min(1).optional(),
     window: z.object({ fromMs: z.number().optional(), toMs: z.number().optional() }).optional(),
     continues: z.array(z.string()).optional(),
   }),
@@ -332,7 +335,7 @@ export interface EvaluateReceipt {
   reasons: Record<string, number>;
   /** New verdicts by scorer and value, for the summary: `{safety: {yes: 12, no: 1}}`. Numbers are summed up as `count`, `sum`. */
   verdicts: Record<string, Record<string, number>>;
-  /** What was asked in this attempt. */
+  /** What was asked in this attempt, and what attempts before it had kept that were killed before their receipt. */
   spend: JudgeSpend;
   /** What the chunk's answers from a batch job cost. Every attempt that has read them says the same; it is paid once. */
   batchSpend?: JudgeSpend;
@@ -403,6 +406,9 @@ export const workKeys = {
   receiptPrefix: (run: string) => `runs/${run}/receipts/`,
   receipt: (run: string, chunk: number, step: Receipt['step'], attempt: number, requestId: string) =>
     `runs/${run}/receipts/${pad(chunk)}/${step}-${String(attempt).padStart(3, '0')}-${requestId}.json`,
+  receiptsOfChunk: (run: string, chunk: number, step: Receipt['step']) => `runs/${run}/receipts/${pad(chunk)}/${step}-`,
+  /** What the judge has answered about a trace. */
+  answer: (run: string, traceId: string) => `answers/${run}/${traceId}.json`,
   mapResultPrefix: (run: string) => `runs/${run}/map`,
   batchMapResultPrefix: (run: string) => `runs/${run}/map-batch`,
   summary: (run: string) => `runs/${run}/summary.json`,

@@ -89,8 +89,8 @@ export class MonitoringStack extends Stack {
     grantWork(workBucket, processor.role, { read: ['quarantine'], write: ['receipts', 'quarantine'] });
     grantWork(workBucket, evaluator.role, {
       // A record whose trace MLflow refused lies in quarantine, and owes no verdict.
-      read: ['quarantine', 'batchState', 'batchInput', 'batchOutput'],
-      write: ['receipts', 'batchState', 'batchInput'],
+      read: ['quarantine', 'answers', 'batchState', 'batchInput', 'batchOutput'],
+      write: ['receipts', 'answers', 'batchState', 'batchInput'],
     });
     grantWork(workBucket, batcher.role, {
       read: ['manifest', 'batchState'],

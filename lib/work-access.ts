@@ -15,6 +15,7 @@ export const workPatterns = {
   mapResult: `${workKeys.mapResultPrefix(ANY_RUN)}/*`,
   batchMapResult: `${workKeys.batchMapResultPrefix(ANY_RUN)}/*`,
   summary: workKeys.summary(ANY_RUN),
+  answers: workKeys.answer(ANY_RUN, '*'),
   quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,
   claims: workKeys.claim('*'),
   batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,

@@ -32,6 +32,8 @@ export class WorkBucket extends Construct {
       removalPolicy: RemovalPolicy.RETAIN,
       lifecycleRules: [
         { id: 'runs', prefix: 'runs/', expiration: Duration.days(RUNS_DAYS) },
+        // As long as a run can be retried: a retry takes what the judge has answered in it.
+        { id: 'answers', prefix: 'answers/', expiration: Duration.days(RUNS_DAYS) },
         { id: 'replays', prefix: 'replays/', expiration: Duration.days(REPLAYS_DAYS) },
         { id: 'batch', prefix: 'batch/', expiration: Duration.days(BATCH_DAYS) },
         { id: 'claims', prefix: 'claims/', expiration: Duration.days(CLAIMS_DAYS) },

@@ -12,6 +12,7 @@ import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { PermanentError } from '../common/errors.ts';
 import { Account, type Nanos } from './budget/account.ts';
 import { Purse, RENEW_MS } from './budget/purse.ts';
+import { bookable } from './spending-limit.ts';
 
 const NANOS_PER_USD = 1e9;
 /** Reservations are rounded up, so that a cap errs on its own side. */
@@ -161,7 +162,7 @@ class LeasedBudget implements Budget {
 
   async settleDeposit({ name, scopes }: Deposit, paidUsd: number): Promise<boolean> {
     const { client, table } = this.#options;
-    const paid = toNanos(paidUsd);
+    const paid = toNanos(bookable(paidUsd));
     const ended = await Promise.all(
       scopes.map((scope) => new Account({ client, table, scope, now: this.#now }).settleDeposit(name, paid)),
     );
@@ -206,7 +207,7 @@ class LeasedBudget implements Budget {
       settle: async (actualUsd) => {
         if (settled) throw new Error('A reservation was settled twice');
         settled = true;
-        const actual = toNanos(actualUsd);
+        const actual = toNanos(bookable(actualUsd));
         for (const purse of purses) purse.settle(amount, actual);
         this.#wake();
         await this.#exclusive(async () => {

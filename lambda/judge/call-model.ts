@@ -3,7 +3,6 @@
  * place, tries again what is worth trying again, and gives up in time.
  */
 import type { Capture } from '../capture/types.ts';
-import { knownWords } from '../common/known-words.ts';
 import { answerSchema } from './answer-schema.ts';
 import { DEFAULT_RETRY, MAX_RETRY_AFTER_MS, pause, type RetryPolicy, waitMs } from './backoff.ts';
 import { Capabilities, looser } from './capabilities.ts';
@@ -73,7 +72,7 @@ export class ModelCaller {
     this.now = options.now ?? Date.now;
   }
 
-  /** @throws CallFailure of any kind but `unsupported` */
+  /** @throws CallFailure of any kind but `unsupported`, or what the capture itself provokes */
   async ask(question: Question, signal?: AbortSignal): Promise<Answered> {
     let startedAt: number | undefined;
     let findings = 0;
@@ -130,10 +129,13 @@ export class ModelCaller {
       leave('answered');
       return { told: { ...told, usage: believed(told.usage, reservedFor(ask)) }, rung };
     } catch (error) {
-      const failure =
-        error instanceof CallFailure
-          ? error
-          : new CallFailure('unavailable', knownWords(String(error)), { cause: error });
+      // A transport throws nothing else: what comes here otherwise is wrong with the capture, and no outage.
+      if (!(error instanceof CallFailure)) {
+        release('other');
+        leave('throttled');
+        throw error;
+      }
+      const failure = error;
       if (
         failure.kind === 'throttled' &&
         failure.retryAfterMs !== undefined &&

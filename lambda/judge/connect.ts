@@ -4,14 +4,12 @@ import type { Capture } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { createAlwaysRule } from './always-rules.ts';
 import { loadApiKey } from './api-key.ts';
-import { BatchTransport, type CallGate } from './batch/batch-transport.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
 import { bedrockParts } from './bedrock.ts';
 import { type Budget, createBudget } from './budget.ts';
 import { assertBatchPossible, createJudge, parseJudgeId } from './create-judge.ts';
 import { priceOptions } from './estimate.ts';
 import { createJudgeOver } from './judge-capture.ts';
-import { AdaptiveLimiter } from './limiter.ts';
 import { priceCall } from './prices.ts';
 import { isCodeScorer, scorersFor } from './scorers.ts';
 import type { Told } from './transport.ts';
@@ -70,8 +68,8 @@ export interface BatchJudging {
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
   /** US dollars of a batch job's answer; `null` when the price is not known. */
   priceOf(answer: Told): number | null;
-  /** A judge that answers first with what the job said, and asks where that is not enough, if `gate` lets it. */
-  judgeWith(answer: Told | undefined, gate: CallGate): Judge;
+  /** The judge that reads a job's answers, and asks where they are not enough. */
+  judge: Judge;
 }
 
 /** @throws PermanentError `InvalidJudge` when the judge is not on Bedrock */
@@ -85,8 +83,6 @@ export function connectBatchJudge(environment: LambdaEnvironment): BatchJudging 
     modelId: name,
     parameters: environment.MLFLOW_EVALUATION_MODEL_PARAM,
     price: (usage) => priceCall(name, usage, usage.batch ? batch : online),
-    // What has to be asked after all shares one limiter, as all calls of a Lambda do.
-    limiter: new AdaptiveLimiter(),
     ...(id === undefined ? {} : { guardrail: { id, version } }),
   });
   const pricedAsBatch = createJudgeOver(transport, { ...options, price: (usage) => priceCall(name, usage, batch) });
@@ -96,7 +92,7 @@ export function connectBatchJudge(environment: LambdaEnvironment): BatchJudging 
       batchRecord(transport, traceId, capture, scorers, { maxTokens, thinkingTokens }),
     maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, scorers),
     priceOf: ({ usage }) => priceCall(name, usage, batch),
-    judgeWith: (answer, gate) => createJudgeOver(new BatchTransport(transport, answer, gate), options),
+    judge: createJudgeOver(transport, options),
   };
 }
 

@@ -120,8 +120,19 @@ export class JudgeHeld extends AnsweredInPart {
   }
 }
 
+/** What was answered before an error of others than the judge, such as the budget's table. */
+const answeredBeforeOthers = new WeakMap<object, JudgeResult>();
+
+/** The error as it is; `answeredBefore` tells what the judge has answered until then. */
+export function afterAnswers<E extends object>(error: E, result: JudgeResult): E {
+  answeredBeforeOthers.set(error, result);
+  return error;
+}
+
 /** What a judge that failed has answered and cost all the same; its errors carry it. */
 export function answeredBefore(error: unknown): JudgeResult {
+  const known = typeof error === 'object' && error !== null ? answeredBeforeOthers.get(error) : undefined;
+  if (known !== undefined) return known;
   const isCarrier = error instanceof JudgeInterrupted || error instanceof AnsweredInPart;
   if (isCarrier) return { verdicts: [...error.verdicts], spend: error.spend };
   return { verdicts: [], spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 } };
@@ -137,6 +148,8 @@ export const VERDICT_ERRORS = {
   filtered: 'JudgeContentFiltered',
   tooLong: 'JudgeInputTooLong',
   rejected: 'JudgeInputRejected',
+  /** An exception of ours that this capture provokes. */
+  failed: 'JudgeCaptureFailed',
 } as const;
 
 export type VerdictErrorCode = (typeof VERDICT_ERRORS)[keyof typeof VERDICT_ERRORS];

@@ -4,10 +4,13 @@
  * cannot be had.
  */
 import type { Capture } from '../capture/types.ts';
-import { answerTokens, askSize } from './ask-size.ts';
-import { type CallerOptions, ModelCaller, type Question } from './call-model.ts';
+import { PipelineError } from '../common/errors.ts';
+import { ownFault } from '../common/own-fault.ts';
+import { type AskSize, answerTokens, askSize } from './ask-size.ts';
+import { type Answered, type CallerOptions, ModelCaller, type Question } from './call-model.ts';
 import { lowerRung } from './capabilities.ts';
 import {
+  afterAnswers,
   CallFailure,
   JudgeHeld,
   JudgeInterrupted,
@@ -18,9 +21,10 @@ import {
 import { MAX_RECORD_TOKENS, type Rung } from './prompt.ts';
 import { correctionOf, problemOf, type Reading, readReply } from './reply.ts';
 import { Session } from './session.ts';
+import { bookable } from './spending-limit.ts';
 import { INPUT_MARGIN } from './tokens.ts';
 import type { Told, Transport } from './transport.ts';
-import type { Judge, JudgeResult, JudgeScorer } from './types.ts';
+import type { Judge, JudgeMoney, JudgeResult, JudgeScorer } from './types.ts';
 import type { PriceOfCall } from './usage.ts';
 
 export interface JudgeOptions extends CallerOptions {
@@ -79,12 +83,19 @@ class CaptureJudge implements Judge {
     this.sourceId = transport.sourceId;
     this.caller = new ModelCaller(transport, options);
     this.options = options;
-    this.price = options.price ?? (() => null);
+    const price = options.price ?? (() => null);
+    this.price = (usage) => {
+      const usd = price(usage);
+      return usd === null ? null : bookable(usd);
+    };
   }
 
-  /** The most that one round of answers can cost; further rounds, for answers that could not be used, are rare. */
+  /** The most that one round of answers can cost; further ones, for answers that could not be used, are reserved by themselves. */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null {
-    const { inputTokens, maxOutputTokens } = askSize(capture, scorers, this.options);
+    return this.mostUsd(askSize(capture, scorers, this.options));
+  }
+
+  private mostUsd({ inputTokens, maxOutputTokens }: AskSize): number | null {
     const input = Math.ceil(inputTokens * INPUT_MARGIN);
     // Writing to the prompt cache can cost more than plain input.
     const plain = this.price({ inputTokens: input, outputTokens: maxOutputTokens });
@@ -92,13 +103,31 @@ class CaptureJudge implements Judge {
     return plain === null || cached === null ? null : Math.max(plain, cached);
   }
 
-  async judge(capture: Capture, scorers: readonly JudgeScorer[], signal?: AbortSignal): Promise<JudgeResult> {
-    const session = new Session(scorers, this.price);
+  async judge(
+    capture: Capture,
+    scorers: readonly JudgeScorer[],
+    signal?: AbortSignal,
+    money: JudgeMoney = {},
+  ): Promise<JudgeResult> {
+    const session = new Session(scorers, this.price, money);
     const groups =
       this.options.calls === 'separate' ? scorers.map((scorer) => [scorer]) : scorers.length > 0 ? [scorers] : [];
     const ends = await Promise.allSettled(groups.map((group) => this.judgeGroup(capture, group, session, signal)));
-    const failed = ends.find((end) => end.status === 'rejected');
-    if (failed !== undefined) throw this.asThrown(failed.reason, session, signal);
+    const failures: unknown[] = [];
+    ends.forEach((end, index) => {
+      if (end.status === 'fulfilled') return;
+      const fault = end.reason instanceof CallFailure ? undefined : ownFault(end.reason);
+      if (fault === undefined) failures.push(end.reason);
+      else
+        session.fail(
+          (groups[index] ?? []).filter((scorer) => !session.has(scorer)),
+          VERDICT_ERRORS.failed,
+          fault,
+        );
+    });
+    // What can be tried again is said before what the budget holds back.
+    const failure = failures.find((reason) => !isHeld(reason)) ?? failures[0];
+    if (failure !== undefined) throw this.asThrown(failure, session, signal);
     return { verdicts: session.verdicts(), spend: session.spend() };
   }
 
@@ -114,6 +143,7 @@ class CaptureJudge implements Judge {
     let rung: Rung = 'json-schema';
     let maxRecordTokens = this.options.maxRecordTokens ?? MAX_RECORD_TOKENS;
     let correction: string | undefined;
+    let given = session.money.told;
     for (let answers = 0; answers < MAX_ANSWERS && missing.length > 0; ) {
       const question: Question = {
         capture,
@@ -122,7 +152,8 @@ class CaptureJudge implements Judge {
         rung,
         prompt: { maxRecordTokens, ...(correction === undefined ? {} : { correction }) },
       };
-      const asked = await this.ask(question, session, signal);
+      const asked = given === undefined ? await this.ask(question, session, signal) : { told: given, rung };
+      given = undefined;
       if (asked.told === undefined) {
         if (asked.failure.kind === 'too-long' && maxRecordTokens > MIN_RECORD_TOKENS) {
           maxRecordTokens = Math.max(MIN_RECORD_TOKENS, Math.floor(maxRecordTokens / 2));
@@ -160,6 +191,23 @@ class CaptureJudge implements Judge {
     return (this.options.maxTokens ?? answerTokens(scorers) * growth) + (this.options.thinkingTokens ?? 0);
   }
 
+  /** Asks when there is money for the most that this question can cost, whatever was paid for others before. */
+  private async pay(question: Question, { money }: Session, signal: AbortSignal | undefined): Promise<Answered> {
+    const { capture, scorers, maxTokens, prompt } = question;
+    const size = (): AskSize => askSize(capture, scorers, { maxTokens, maxRecordTokens: prompt.maxRecordTokens });
+    const reservation = await money.limit?.reserve(this.mostUsd(size()) ?? 0);
+    if (reservation === 'held') throw new CallFailure('held', 'The budget leaves no room for the call');
+    let usd = 0;
+    try {
+      const answered = await this.caller.ask(question, signal);
+      usd = this.price(answered.told.usage) ?? 0;
+      return answered;
+    } finally {
+      // What cannot be reported now is reported with a later call or when the limit is closed, and a failure is told there.
+      await reservation?.settle(usd).catch(() => {});
+    }
+  }
+
   /** Asks, and tells a refusal that concerns this capture alone from one that concerns all. */
   private async ask(
     question: Question,
@@ -167,7 +215,7 @@ class CaptureJudge implements Judge {
     signal: AbortSignal | undefined,
   ): Promise<{ told: Told; rung: Rung; failure?: never } | { told?: never; failure: CallFailure }> {
     try {
-      return await this.caller.ask(question, signal);
+      return await this.pay(question, session, signal);
     } catch (error) {
       if (!(error instanceof CallFailure)) throw error;
       if (error.kind === 'too-long') return { failure: error };
@@ -196,7 +244,7 @@ class CaptureJudge implements Judge {
         rung: 'json-schema',
         prompt: {},
       };
-      const { told } = await this.caller.ask(question, signal);
+      const { told } = await this.pay(question, session, signal);
       session.book(told.usage, scorers);
       return undefined;
     } catch (error) {
@@ -245,8 +293,10 @@ class CaptureJudge implements Judge {
   }
 
   private asThrown(reason: unknown, session: Session, signal: AbortSignal | undefined): unknown {
-    if (!(reason instanceof CallFailure)) return reason;
     const verdicts = session.verdicts().filter(({ outcome }) => outcome === 'verdict');
+    if (!(reason instanceof CallFailure)) {
+      return reason instanceof PipelineError ? afterAnswers(reason, { verdicts, spend: session.spend() }) : reason;
+    }
     const state = { spend: session.spend(), verdicts, cause: reason, retryAfterMs: reason.retryAfterMs };
     const facts = { got: reason.message, where: this.sourceId };
     switch (reason.kind) {
@@ -260,7 +310,8 @@ class CaptureJudge implements Judge {
           cause: signal?.reason ?? reason,
         });
       case 'held':
-        return new JudgeHeld(facts, state);
+        // What has ended, with an error too, is not to be asked again when there is money.
+        return new JudgeHeld(facts, { ...state, verdicts: session.verdicts() });
       case 'refused':
       case 'rejected':
         return new JudgeRefused('The judge takes no request with these settings', facts, state);
@@ -269,6 +320,8 @@ class CaptureJudge implements Judge {
     }
   }
 }
+
+const isHeld = (reason: unknown): boolean => reason instanceof CallFailure && reason.kind === 'held';
 
 /** Ends that the same question would meet again. */
 function finalStop({ stop, stopReason, text }: Told): Trouble | undefined {

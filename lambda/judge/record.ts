@@ -43,8 +43,8 @@ const HEADINGS: Record<string, string> = {
   function: 'tool result',
 };
 
-const headingOf = (role: string): string =>
-  Object.hasOwn(HEADINGS, role) ? (HEADINGS[role] ?? 'other role') : 'other role';
+const headingOf = (role: unknown): string =>
+  typeof role === 'string' && Object.hasOwn(HEADINGS, role) ? (HEADINGS[role] ?? 'other role') : 'other role';
 
 function partText(part: unknown): string {
   if (typeof part === 'string') return part;
@@ -67,8 +67,9 @@ const json = (value: unknown): string => (typeof value === 'string' ? value : (J
 
 function toolCallsOf(message: ChatMessage): string[] {
   const legacy = message.function_call as { name?: unknown; arguments?: unknown } | null | undefined;
-  const calls: Partial<ToolCall>[] = [...(message.tool_calls ?? [])];
-  const all = calls.map((call) => call.function as { name?: unknown; arguments?: unknown } | undefined);
+  // Captured as they were sent: the list may be none, and hold what is no call.
+  const calls: (Partial<ToolCall> | null)[] = Array.isArray(message.tool_calls) ? message.tool_calls : [];
+  const all = calls.map((call) => call?.function as { name?: unknown; arguments?: unknown } | undefined);
   if (legacy) all.push(legacy);
   return all.map((call) => `${json(call?.name)} ${json(call?.arguments)}`);
 }

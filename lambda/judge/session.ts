@@ -3,7 +3,7 @@
 import type { AssessmentValue } from '../mlflow/types.ts';
 import type { VerdictErrorCode } from './errors.ts';
 import type { CallUsage } from './transport.ts';
-import type { JudgeResult, JudgeScorer, Verdict } from './types.ts';
+import type { JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
 import { type Amount, addAmounts, divideCall, noAmount, type PriceOfCall, usageOf } from './usage.ts';
 
 type Outcome =
@@ -16,10 +16,12 @@ export class Session {
   private readonly outcomes = new Map<string, Outcome>();
   private readonly price: PriceOfCall;
   private readonly scorers: readonly JudgeScorer[];
+  readonly money: JudgeMoney;
 
-  constructor(scorers: readonly JudgeScorer[], price: PriceOfCall) {
+  constructor(scorers: readonly JudgeScorer[], price: PriceOfCall, money: JudgeMoney) {
     this.scorers = scorers;
     this.price = price;
+    this.money = money;
   }
 
   /** Books an answered call on the scorers it was made for, by the length of their answers. */

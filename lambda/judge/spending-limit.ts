@@ -7,6 +7,9 @@ export interface SpendingLimit {
   close(): Promise<void>;
 }
 
+/** What a call is booked at: one that says it has cost less than nothing gives no money back. */
+export const bookable = (actualUsd: number): number => (actualUsd > 0 ? actualUsd : 0);
+
 /** A limit of one process, for the command line; `budget.ts` is the one that Lambdas share. */
 export class OwnLimit implements SpendingLimit {
   readonly #usd: number;
@@ -32,7 +35,7 @@ export class OwnLimit implements SpendingLimit {
     return {
       settle: async (actualUsd) => {
         this.#reserved -= maxUsd;
-        this.#spent += actualUsd;
+        this.#spent += bookable(actualUsd);
         this.#underWay--;
         for (const wake of this.#waiting.splice(0)) wake();
       },

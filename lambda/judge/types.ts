@@ -1,6 +1,8 @@
 /** What the judge takes and gives. */
 import type { Capture } from '../capture/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
+import type { SpendingLimit } from './spending-limit.ts';
+import type { Told } from './transport.ts';
 
 /** The values a scorer may answer. */
 export type ScorerValues =
@@ -68,20 +70,35 @@ export interface JudgeResult {
   spend: { calls: number; inputTokens: number; outputTokens: number; usd: number | null };
 }
 
+/** What the questions about one capture are paid from. */
+export interface JudgeMoney {
+  /** Every question is reserved at the most that it can cost before it is asked; absent: there is no limit. */
+  limit?: Pick<SpendingLimit, 'reserve'> | undefined;
+  /** What a batch job has said to the first question, which is paid: it is not asked again. */
+  told?: Told | undefined;
+}
+
 /** The port through which the pipeline sees the judge; Bedrock Converse, an OpenAI-compatible URL and a SageMaker endpoint implement it. */
 export interface Judge {
   /** As recorded on assessments, e.g. `bedrock:/global.anthropic.claude-sonnet-4-6`. */
   readonly sourceId: string;
   /**
    * The most that one round of asking these can cost, in US dollars, before they are asked; `null` when the price is not
-   * known. What has to be asked again, because an answer could not be used, comes on top.
+   * known. What has to be asked again, because an answer could not be used, comes on top, and is reserved by itself.
    */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
   /**
    * Asks all the scorers of one capture. A scorer without an answer comes back as an `error` verdict; throttling and
    * outages that outlast the retries are thrown as `JudgeThrottled` / `JudgeUnavailable` (retryable), a judge that takes
    * no request at all as `JudgeRefused` (permanent): errors with `spend`, all that was spent on the capture, and `verdicts`,
-   * those that were answered before; write them, and they are not asked again. Nothing else is to be recorded.
+   * those that were answered before; write them, and they are not asked again. Nothing else is to be recorded. What `money`
+   * has no room for is thrown as `JudgeHeld`, with what was answered before. Any other exception is the capture's own, and
+   * comes back as `error` verdicts.
    */
-  judge(capture: Capture, scorers: readonly JudgeScorer[], signal?: AbortSignal): Promise<JudgeResult>;
+  judge(
+    capture: Capture,
+    scorers: readonly JudgeScorer[],
+    signal?: AbortSignal,
+    money?: JudgeMoney,
+  ): Promise<JudgeResult>;
 }

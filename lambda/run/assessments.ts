@@ -1,6 +1,7 @@
 /** Verdicts as the assessments that MLflow keeps. */
 import type { Capture } from '../capture/types.ts';
-import type { NamedError } from '../contract.ts';
+import { ownFault } from '../common/own-fault.ts';
+import { VERDICT_ERRORS } from '../judge/errors.ts';
 import type { CodeScorer, JudgeScorer, Scorer, Verdict } from '../judge/types.ts';
 import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
 import { assessmentIdOf } from '../trace/ids.ts';
@@ -35,13 +36,40 @@ function common(scorer: { name: string; version: string }, sourceId: string, con
   };
 }
 
+/** Codes of errors that are ours, beside those of the judge. */
+const SCORER_FAILED = 'ScorerFailed';
+const ASSESSMENT_REFUSED = 'AssessmentRefused';
+
+/** What a capture owes where what it provokes keeps a scorer from it: an exception, or by its code something else. */
+export function failedAssessment(
+  scorer: Scorer,
+  sourceId: string,
+  context: VerdictContext,
+  fault: string,
+  code?: string,
+): NewAssessment {
+  const isCode = scorer.kind === 'code';
+  return {
+    ...common(scorer, isCode ? codeSource(scorer) : sourceId, context),
+    sourceType: isCode ? 'CODE' : 'LLM_JUDGE',
+    error: { code: code ?? (isCode ? SCORER_FAILED : VERDICT_ERRORS.failed), message: fault },
+  };
+}
+
+/** In place of an assessment that MLflow does not take as it is. */
+export function refusedAssessment({ value: _, rationale: __, ...rest }: NewAssessment, fault: string): NewAssessment {
+  return { ...rest, error: { code: ASSESSMENT_REFUSED, message: fault } };
+}
+
+const codeSource = ({ name }: { name: string }): string => `code:/${name}`;
+
 /** A code scorer that throws has a defect of its own: an error assessment says so, and the others go on. */
 export function codeAssessment(
   scorer: CodeScorer,
   capture: Capture,
   context: VerdictContext,
 ): NewAssessment | { notJudgeable: string } {
-  const fields = { ...common(scorer, `code:/${scorer.name}`, context), sourceType: 'CODE' as const };
+  const fields = { ...common(scorer, codeSource(scorer), context), sourceType: 'CODE' as const };
   try {
     const scored = scorer.score(capture);
     if ('notJudgeable' in scored) return scored;
@@ -51,10 +79,9 @@ export function codeAssessment(
       ...(scored.rationale === undefined ? {} : { rationale: scored.rationale }),
     };
   } catch (error) {
-    return {
-      ...fields,
-      error: { code: 'SCORER_FAILED', message: error instanceof Error ? error.message : String(error) },
-    };
+    const fault = ownFault(error);
+    if (fault === undefined) throw error;
+    return failedAssessment(scorer, '', context, fault);
   }
 }
 
@@ -80,20 +107,5 @@ export function verdictAssessment(
     ...(verdict.outcome === 'verdict'
       ? { value: verdict.value, rationale: verdict.rationale }
       : { error: verdict.error }),
-  };
-}
-
-/** What a capture that kills the function has in place of a scorer's verdict. */
-export function killedAssessment(
-  scorer: Scorer,
-  sourceId: string,
-  context: VerdictContext,
-  reason: NamedError,
-): NewAssessment {
-  const isCode = scorer.kind === 'code';
-  return {
-    ...common(scorer, isCode ? `code:/${scorer.name}` : sourceId, context),
-    sourceType: isCode ? 'CODE' : 'LLM_JUDGE',
-    error: { code: reason.name, message: reason.message },
   };
 }

@@ -3,10 +3,8 @@ import { PermanentError } from '../common/errors.ts';
 import type { Storage } from '../common/storage.ts';
 import { type BatchReport, type ChunkRequest, type JudgeSpend, workKeys } from '../contract.ts';
 import { readBatchAnswers } from '../judge/batch/answers.ts';
-import type { CallGate } from '../judge/batch/batch-transport.ts';
 import { recordIdOf } from '../judge/batch/record.ts';
-import type { Budget, Reservation } from '../judge/budget.ts';
-import type { SpendingLimit } from '../judge/spending-limit.ts';
+import type { Budget } from '../judge/budget.ts';
 import type { Told } from '../judge/transport.ts';
 import type { Judge } from '../judge/types.ts';
 import { allInputTokens } from '../judge/usage.ts';
@@ -34,16 +32,17 @@ export async function batchAnswers(
     storage: Storage;
     workBucket: string;
     limit: Budget | undefined;
-    judgeWith(answer: Told | undefined, gate: CallGate): Judge;
+    judge: Judge;
     priceOf(answer: Told): number | null;
   },
 ): Promise<BatchAnswers> {
-  const { storage, workBucket, limit, judgeWith, priceOf } = deps;
+  const { storage, workBucket, limit, judge, priceOf } = deps;
   const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk.chunk));
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
   const job = report?.jobs.find(({ group }) => group === groupOf(chunk.chunk));
   const text = job === undefined || !prepared?.records ? '' : await outputOf(run, chunk.chunk, job, deps);
   const answers = readBatchAnswers(text ?? '');
+  const elsewhere = await answersElsewhere(run, prepared, report, deps);
   const spendOf = (answer: Told): JudgeSpend => ({
     calls: 1,
     inputTokens: allInputTokens(answer.usage),
@@ -62,21 +61,27 @@ export async function batchAnswers(
     killed: prepared?.killed ?? [],
     of(traceId) {
       if (job !== undefined && text === undefined) throw withoutAnswer(job);
-      const answer = answers.get(recordIdOf(traceId));
-      if (held.has(traceId)) {
-        return { judge: judgeWith(undefined, async () => false), limit: { reserve: async () => 'held' } };
-      }
-      if (answer === undefined) {
-        return { judge: judgeWith(undefined, async () => true), ...(limit === undefined ? {} : { limit }) };
-      }
-      const later = limit === undefined ? undefined : reserveLater(limit);
-      return {
-        judge: judgeWith(answer, later?.gate ?? (async () => true)),
-        ...(later === undefined ? {} : { limit: later }),
-        paid: spendOf(answer),
-      };
+      if (held.has(traceId)) return { judge, limit: { reserve: async () => 'held' } };
+      const told = answers.get(recordIdOf(traceId)) ?? elsewhere.get(recordIdOf(traceId));
+      return { judge, limit, ...(told === undefined ? {} : { told, paid: spendOf(told) }) };
     },
   };
+}
+
+/** Answers to lines that this chunk shares with others, whose jobs have asked for them and whose receipts tell their cost. */
+async function answersElsewhere(
+  run: string,
+  prepared: PreparedChunk | undefined,
+  report: BatchReport | undefined,
+  deps: { storage: Storage; workBucket: string },
+): Promise<Map<string, Told>> {
+  const found = new Map<string, Told>();
+  for (const chunk of new Set(Object.values(prepared?.elsewhere ?? {}))) {
+    const job = report?.jobs.find(({ group }) => group === groupOf(chunk));
+    const text = job && (await outputOf(run, chunk, job, deps));
+    for (const [id, told] of readBatchAnswers(text ?? '')) found.set(id, told);
+  }
+  return found;
 }
 
 /** @returns the chunk's part of the job's output; `undefined` when the job has not come to one */
@@ -98,24 +103,4 @@ function withoutAnswer({ arn, status, message }: BatchJob): PermanentError {
   return status === REFUSED_JOB
     ? new PermanentError('JudgeBatchRefused', `Bedrock refused the batch job; ${what}`, facts)
     : new PermanentError('JudgeBatchFailed', `The batch job ended without an answer; ${what}`, facts);
-}
-
-/** For a capture with an answer: money is reserved only when the judge has to ask again after all. */
-function reserveLater(limit: Budget): { reserve: SpendingLimit['reserve']; gate: CallGate } {
-  let maxUsd = 0;
-  let reserved: Promise<Reservation | 'held'> | undefined;
-  return {
-    async reserve(usd) {
-      maxUsd = usd;
-      const settle = async (paidUsd: number): Promise<void> => {
-        const reservation = await reserved;
-        if (reservation !== undefined && reservation !== 'held') await reservation.settle(paidUsd);
-      };
-      return { settle };
-    },
-    async gate() {
-      reserved ??= limit.reserve(maxUsd);
-      return (await reserved) !== 'held';
-    },
-  };
 }

@@ -1,10 +1,12 @@
 /** The first phase of a chunk under batch inference: its requests are written, and their money is set aside. */
 import { capturePathOf } from '../capture/capture-path.ts';
 import type { Capture } from '../capture/types.ts';
+import { ownFault } from '../common/own-fault.ts';
 import { type ChunkRequest, workKeys } from '../contract.ts';
 import { type BatchRecord, recordIdOf } from '../judge/batch/record.ts';
 import type { Budget, Deposit } from '../judge/budget.ts';
 import type { JudgeScorer } from '../judge/types.ts';
+import { AnswerJournal } from './answer-journal.ts';
 import { readChunk } from './chunk-reader.ts';
 import type { EvaluateDependencies } from './evaluate-chunk.ts';
 import { tryToEvaluate } from './evaluate-trial.ts';
@@ -32,10 +34,15 @@ export interface PreparedChunk {
   held: string[];
   /** First bytes of the lines that killed the function alone. */
   killed: number[];
+  /** Traces whose line another chunk has too, by that chunk, whose job asks for both. */
+  elsewhere: Record<string, number>;
 }
 
 export interface PrepareDependencies
-  extends Pick<EvaluateDependencies, 'storage' | 'store' | 'scorers' | 'environment' | 'always'> {
+  extends Pick<
+    EvaluateDependencies,
+    'storage' | 'store' | 'scorers' | 'environment' | 'always' | 'judge' | 'requestId'
+  > {
   /** Absent when no budget is set. */
   limit?: Budget;
   record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
@@ -81,6 +88,7 @@ async function prepare(
   const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, request.chunk, part);
   const bucket = environment.WORK_BUCKET;
   const { variant } = capturePathOf(chunk.key);
+  const journal = new AnswerJournal(storage, bucket, request, deps.requestId, Date.now());
   const captures = new Map<string, () => Capture>();
   const held = new HeldCaptures();
   const killed: number[] = [];
@@ -105,17 +113,32 @@ async function prepare(
     deposits: (before?.deposits ?? []).filter(({ name }) => name !== deposit),
     held: (before?.held ?? []).filter((traceId) => !captures.has(traceId)),
     killed: [...(before?.killed ?? []), ...killed],
+    elsewhere: { ...before?.elsewhere },
   };
   for (const [traceId, read] of captures) {
     const capture = read();
-    const isAlways = always(capture, { variant }) !== undefined;
+    const isAlways = (): boolean => always(capture, { variant }) !== undefined;
     const { judge } = pendingVerdicts(traceId, capture, stored.get(traceId), scorers, options, run, isAlways);
     if (judge.length === 0) continue;
-    if (limit !== undefined && !(await limit.setAside(deps.maxCostUsd(capture, judge) ?? 0))) {
+    const taken = await journal.take(traceId, judge, deps.judge.sourceId);
+    if (taken.open === undefined) {
+      prepared.elsewhere[traceId] = taken.claimedBy;
+      continue;
+    }
+    const { open } = taken;
+    const asked =
+      open.length === 0
+        ? undefined
+        : requestOf(() => ({
+            line: `${JSON.stringify(deps.record(traceId, capture, open))}\n`,
+            maxUsd: deps.maxCostUsd(capture, open) ?? 0,
+          }));
+    if (asked === undefined) continue;
+    if (limit !== undefined && !(await limit.setAside(asked.maxUsd))) {
       prepared.held.push(traceId);
       continue;
     }
-    lines.push(`${JSON.stringify(deps.record(traceId, capture, judge))}\n`);
+    lines.push(asked.line);
   }
   const records = lines.join('');
   prepared.records = lines.length;
@@ -124,6 +147,16 @@ async function prepare(
   const made = await limit?.closeWithDeposit(deposit);
   if (made !== undefined && made.scopes.length > 0) prepared.deposits.push(made);
   return { prepared, records };
+}
+
+/** A capture whose request cannot be made gets an error when the answers are applied, where the same befalls it. */
+function requestOf<T>(make: () => T): T | undefined {
+  try {
+    return make();
+  } catch (error) {
+    if (ownFault(error) === undefined) throw error;
+    return undefined;
+  }
 }
 
 /** Told apart from the leases of Lambdas by its slash. */

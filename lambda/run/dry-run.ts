@@ -2,6 +2,7 @@
 import { capturePathOf } from '../capture/capture-path.ts';
 import type { Capture } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
+import { ownFault } from '../common/own-fault.ts';
 import type { Storage } from '../common/storage.ts';
 import type { CostEstimate, RunOptions } from '../contract.ts';
 import { readChunk } from './chunk-reader.ts';
@@ -23,6 +24,12 @@ export async function estimateRange(
 ): Promise<void> {
   const { variant } = capturePathOf(chunk.key);
   for await (const line of readChunk(storage, chunk, environment, options.window)) {
-    if (line.kind === 'capture' && !line.duplicate) estimator.add(line.capture, line.traceId, { variant });
+    if (line.kind !== 'capture' || line.duplicate) continue;
+    try {
+      estimator.add(line.capture, line.traceId, { variant });
+    } catch (error) {
+      // A run records an error on it, and pays nothing.
+      if (ownFault(error) === undefined) throw error;
+    }
   }
 }

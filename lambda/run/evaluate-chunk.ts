@@ -1,8 +1,10 @@
 /** Has the judge and the code scorers assess the traces of one chunk. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { capturePathOf } from '../capture/capture-path.ts';
 import type { Capture } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { RetryableError } from '../common/errors.ts';
+import { ownFault } from '../common/own-fault.ts';
 import type { Storage } from '../common/storage.ts';
 import {
   type ChunkRequest,
@@ -14,10 +16,19 @@ import {
 } from '../contract.ts';
 import { answeredBefore, JudgeHeld } from '../judge/errors.ts';
 import type { SpendingLimit } from '../judge/spending-limit.ts';
-import type { Judge, JudgeScorer, Scorer } from '../judge/types.ts';
-import type { NewAssessment, StoredTrace, TraceStore } from '../mlflow/types.ts';
+import type { Told } from '../judge/transport.ts';
+import type { Judge, Scorer, Verdict } from '../judge/types.ts';
+import { MlflowRefusedError } from '../mlflow/errors.ts';
+import type { NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } from '../mlflow/types.ts';
 import { traceIdOf } from '../trace/ids.ts';
-import { codeAssessment, killedAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
+import { AnswerJournal } from './answer-journal.ts';
+import {
+  codeAssessment,
+  failedAssessment,
+  refusedAssessment,
+  type VerdictContext,
+  verdictAssessment,
+} from './assessments.ts';
 import { readChunk } from './chunk-reader.ts';
 import { tryToEvaluate } from './evaluate-trial.ts';
 import { HeldCaptures, WeightGate } from './held-captures.ts';
@@ -46,8 +57,13 @@ export interface BatchAnswers {
   spend: JudgeSpend;
   /** First bytes of the lines that killed the function alone when the requests were made. */
   killed: readonly number[];
-  /** The judge and the limit of one trace, in place of the chunk's own, and what its answer cost. */
-  of(traceId: string): { judge: Judge; limit?: Pick<SpendingLimit, 'reserve'>; paid?: JudgeSpend };
+  /** The judge and the limit of one trace, in place of the chunk's own, its answer, and what that cost. */
+  of(traceId: string): {
+    judge: Judge;
+    limit?: Pick<SpendingLimit, 'reserve'> | undefined;
+    told?: Told;
+    paid?: JudgeSpend;
+  };
 }
 
 /**
@@ -59,6 +75,9 @@ const CAPTURES_AT_ONCE = 48;
 /** Kept back to write the verdicts of the calls under way, and the receipt. */
 const FINISH_RESERVE_MS = 45_000;
 
+/** How often it is looked whether another chunk has the answer to a line that both hold. */
+const CLAIM_POLL_MS = 1_000;
+
 /** Work before its turn comes. */
 type PlannedWork = Omit<Work, 'capture'> & { read(): Capture };
 
@@ -69,6 +88,23 @@ interface Work {
   stored: StoredTrace;
   pending: PendingVerdicts;
 }
+
+/** What the judge has said of a capture, in this attempt or an earlier one. */
+interface Answered {
+  verdicts: Verdict[];
+  /** Scorers that the budget had no room for. */
+  held: number;
+  /** Thrown when what there is is written. */
+  failure?: unknown;
+}
+
+/** What is to be written of a capture, and counted when it is. */
+interface Outcome extends Omit<Answered, 'verdicts'> {
+  assessments: NewAssessment[];
+  notJudgeable: string[];
+}
+
+const NOT_ASKED: Answered = { verdicts: [], held: 0 };
 
 /**
  * Assesses the chunk's traces and leaves a receipt whether it succeeds or not.
@@ -99,8 +135,10 @@ class EvaluateChunk {
   readonly #deps: EvaluateDependencies;
   readonly #startedAt = new Date().toISOString();
   readonly #counts = emptyVerdictCounts();
-  readonly #reasons: Record<string, number> = {};
-  readonly #verdicts: Record<string, Record<string, number>> = {};
+  // Without a prototype: a guideline may be called `constructor`, and so may a value.
+  readonly #reasons: Record<string, number> = Object.create(null);
+  readonly #verdicts: Record<string, Record<string, number>> = Object.create(null);
+  readonly #journal: AnswerJournal;
   readonly #spend = emptySpend();
   #traced = 0;
   #failedRecorded = 0;
@@ -112,13 +150,28 @@ class EvaluateChunk {
   constructor(request: ChunkRequest, deps: EvaluateDependencies) {
     this.#request = request;
     this.#deps = deps;
+    const { storage, environment, requestId, remainingMs } = deps;
+    const until = Date.now() + remainingMs();
+    this.#journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId, until);
   }
 
   async run(): Promise<void> {
     this.#batch = await this.#deps.openBatch?.();
-    const work = await this.#plan();
+    let work = await this.#plan();
     const gate = new WeightGate();
     const signal = AbortSignal.timeout(Math.max(1, this.#deps.remainingMs() - FINISH_RESERVE_MS));
+    for (;;) {
+      work = await this.#assessAll(work, gate, signal);
+      if (this.#stop !== undefined) throw this.#stop;
+      if (work.length === 0) return;
+      // The chunk that asks has the same line: its answer is here in seconds, or its function has ended.
+      await sleep(CLAIM_POLL_MS);
+    }
+  }
+
+  /** @returns what another chunk is asking the judge about at this moment */
+  async #assessAll(work: readonly PlannedWork[], gate: WeightGate, signal: AbortSignal): Promise<PlannedWork[]> {
+    const claimed: PlannedWork[] = [];
     const next = work[Symbol.iterator]();
     const worker = async (): Promise<void> => {
       for (let item = next.next(); !item.done && this.#stop === undefined; item = next.next()) {
@@ -128,14 +181,15 @@ class EvaluateChunk {
         }
         try {
           const { read, ...rest } = item.value;
-          await gate.pass(rest.weight, () => this.#assess({ ...rest, capture: read() }, signal));
+          const assess = () => this.#assess({ ...rest, capture: read() }, signal);
+          if (!(await gate.pass(rest.weight, assess))) claimed.push(item.value);
         } catch (error) {
           this.#stop ??= signal.aborted ? this.#outOfTime(error) : error;
         }
       }
     };
     await Promise.all(Array.from({ length: Math.min(CAPTURES_AT_ONCE, work.length) }, worker));
-    if (this.#stop !== undefined) throw this.#stop;
+    return claimed;
   }
 
   #outOfTime(cause?: unknown): RetryableError {
@@ -168,6 +222,7 @@ class EvaluateChunk {
       lines.push({ traceId, read: held.hold(line), weight, duplicate, start: line.raw.place.start });
     }
     const ids = [...lines.filter(({ duplicate }) => !duplicate), ...condemned].map(({ traceId }) => traceId);
+    addSpend(this.#spend, await this.#journal.unreported(ids));
     const stored = await store.getTraces(chunk.experimentId, ids);
     const refused = new Set(quarantine.map(({ start }) => start));
     const isTraced = ({ traceId, start }: { traceId: string; start: number }): boolean =>
@@ -183,12 +238,12 @@ class EvaluateChunk {
     for (const { traceId, read, weight } of captures) {
       const capture = read();
       const trace = stored.get(traceId);
-      const isAlways = always(capture, { variant }) !== undefined;
+      const isAlways = (): boolean => always(capture, { variant }) !== undefined;
       const pending = pendingVerdicts(traceId, capture, trace, scorers, options, run, isAlways);
       for (const [term, count] of Object.entries(pending.settled)) this.#counts[term as 'failed'] += count;
       for (const reason of pending.reasons) this.#addReason(reason);
       if (pending.settled.alreadyThere) this.#evaluated.add(traceId);
-      if (trace !== undefined && pending.judge.length + pending.code.length > 0) {
+      if (trace !== undefined && pending.judge.length + pending.code.length + pending.failed.length > 0) {
         work.push({ traceId, read, weight, stored: trace, pending });
       }
     }
@@ -200,52 +255,32 @@ class EvaluateChunk {
     const { judge, scorers } = this.#deps;
     const { run, options } = this.#request;
     const isOpen = { ...options, reevaluate: false };
-    const { settled, reasons, ...pending } = pendingVerdicts(traceId, undefined, stored, scorers, isOpen, run, false);
+    const never = (): boolean => false;
+    const { settled, reasons, ...pending } = pendingVerdicts(traceId, undefined, stored, scorers, isOpen, run, never);
     this.#traced += 1;
     for (const [term, count] of Object.entries(settled)) this.#counts[term as 'failed'] += count;
     for (const reason of reasons) this.#addReason(reason);
     const context = { traceId, run, overrides: pending.overrides };
     const errors = [...pending.judge, ...pending.code].map((one) =>
-      killedAssessment(one, judge.sourceId, context, reason),
+      failedAssessment(one, judge.sourceId, context, reason.message, reason.name),
     );
-    if (stored !== undefined) await this.#write(stored, errors);
+    if (stored !== undefined) await this.#record(stored, errors);
   }
 
-  async #assess({ traceId, capture, stored, pending }: Work, signal: AbortSignal): Promise<void> {
-    const { judge } = this.#deps;
-    const context: VerdictContext = { traceId, run: this.#request.run, overrides: pending.overrides };
-    const assessments: NewAssessment[] = [];
-    for (const scorer of pending.code) {
-      const scored = codeAssessment(scorer, capture, context);
-      if ('notJudgeable' in scored) this.#settle('notJudgeable', scored.notJudgeable);
-      else assessments.push(scored);
-    }
-    let failure: unknown;
-    if (pending.judge.length > 0) {
-      const answered = await this.#ask(traceId, capture, pending.judge, signal).catch((error: unknown) => {
-        failure = error;
-        return { ...answeredBefore(error), held: 0 };
-      });
-      if (answered === 'held') {
-        this.#counts.heldByBudget += pending.judge.length;
-      } else {
-        this.#addSpend(answered.spend);
-        this.#counts.heldByBudget += answered.held;
-        const byName = new Map(pending.judge.map((scorer) => [scorer.name, scorer]));
-        for (const verdict of answered.verdicts) {
-          const scorer = byName.get(verdict.scorer);
-          if (scorer !== undefined) assessments.push(verdictAssessment(scorer, verdict, judge.sourceId, context));
-        }
-      }
-    }
-    await this.#write(stored, assessments);
+  /** @returns false when the capture's turn is later, since another chunk is asking about the same line */
+  async #assess(work: Work, signal: AbortSignal): Promise<boolean> {
+    const outcome = await this.#outcome(work, signal).catch((error: unknown) => this.#failed(work, error));
+    if (outcome === 'claimed') return false;
+    await this.#record(work.stored, outcome.assessments);
+    for (const reason of outcome.notJudgeable) this.#settle('notJudgeable', reason);
+    this.#counts.heldByBudget += outcome.held;
     // What was answered before the judge failed is paid and kept; the rest is for the next attempt.
-    if (failure !== undefined) throw failure;
+    if (outcome.failure !== undefined) throw outcome.failure;
+    return true;
   }
 
-  async #write(stored: StoredTrace, assessments: readonly NewAssessment[]): Promise<void> {
-    if (assessments.length === 0) return;
-    const { written, traceMissing } = await this.#deps.store.writeAssessments(stored, assessments);
+  async #record(stored: StoredTrace, all: readonly NewAssessment[]): Promise<void> {
+    const { assessments, written, traceMissing } = await this.#write(stored, all);
     const news = new Set(written);
     for (const assessment of assessments) {
       if (traceMissing) this.#settle('notJudgeable', 'traceMissing');
@@ -256,22 +291,94 @@ class EvaluateChunk {
     if (!traceMissing && assessments.some(({ error }) => error === undefined)) this.#evaluated.add(stored.traceId);
   }
 
-  /** @returns verdicts, what was spent by calls of this attempt, and how many scorers the budget held back */
-  async #ask(traceId: string, capture: Capture, scorers: readonly JudgeScorer[], signal: AbortSignal) {
-    const { judge, limit, paid } = { paid: undefined, ...(this.#batch?.of(traceId) ?? this.#deps) };
-    const reservation = await limit?.reserve(judge.maxCostUsd(capture, scorers) ?? 0);
-    if (reservation === 'held') return 'held' as const;
+  #contextOf({ traceId, pending }: Work): VerdictContext {
+    return { traceId, run: this.#request.run, overrides: pending.overrides };
+  }
+
+  /** Whatever the capture provokes beyond the named errors is its own: it gets error assessments, and the others go on. */
+  #failed(work: Work, error: unknown): Outcome {
+    const fault = ownFault(error);
+    if (fault === undefined) throw error;
+    const { code, judge, failed } = work.pending;
+    const assessments = [...code, ...judge, ...failed.map(({ scorer }) => scorer)].map((scorer) =>
+      failedAssessment(scorer, this.#deps.judge.sourceId, this.#contextOf(work), fault),
+    );
+    return { assessments, notJudgeable: [], held: 0 };
+  }
+
+  async #outcome(work: Work, signal: AbortSignal): Promise<Outcome | 'claimed'> {
+    const { capture, pending } = work;
+    const { sourceId } = this.#deps.judge;
+    const context = this.#contextOf(work);
+    const answered = pending.judge.length === 0 ? NOT_ASKED : await this.#ask(work, signal);
+    if (answered === 'claimed') return 'claimed';
+    const assessments = pending.failed.map(({ scorer, fault }) => failedAssessment(scorer, sourceId, context, fault));
+    const notJudgeable: string[] = [];
+    for (const scorer of pending.code) {
+      const scored = codeAssessment(scorer, capture, context);
+      if ('notJudgeable' in scored) notJudgeable.push(scored.notJudgeable);
+      else assessments.push(scored);
+    }
+    const byName = new Map(pending.judge.map((scorer) => [scorer.name, scorer]));
+    for (const verdict of answered.verdicts) {
+      const scorer = byName.get(verdict.scorer);
+      if (scorer !== undefined) assessments.push(verdictAssessment(scorer, verdict, sourceId, context));
+    }
+    return { assessments, notJudgeable, held: answered.held, failure: answered.failure };
+  }
+
+  /** Has the judge answer what no attempt has its answer to, and keeps that before anything else. */
+  async #ask({ traceId, capture, pending }: Work, signal: AbortSignal): Promise<Answered | 'claimed'> {
+    const { judge, limit, told, paid } = {
+      told: undefined,
+      paid: undefined,
+      ...(this.#batch?.of(traceId) ?? this.#deps),
+    };
+    const taken = await this.#journal.take(traceId, pending.judge, judge.sourceId);
+    if (taken.open === undefined) return 'claimed';
+    const { open } = taken;
+    if (open.length === 0) return { verdicts: taken.verdicts, held: 0 };
+    let failure: unknown;
+    const { verdicts, spend } = await judge.judge(capture, open, signal, { limit, told }).catch((error: unknown) => {
+      failure = error;
+      return answeredBefore(error);
+    });
+    const spent = spendBeyond(spend, paid);
+    addSpend(this.#spend, spent);
+    const held = failure instanceof JudgeHeld ? open.length - verdicts.length : 0;
+    if (failure instanceof JudgeHeld) failure = undefined;
+    await this.#journal.keep(traceId, taken, judge.sourceId, verdicts, spent).catch((error: unknown) => {
+      // MLflow may take them all the same.
+      failure ??= error;
+    });
+    return { verdicts: [...taken.verdicts, ...verdicts], held, failure };
+  }
+
+  /** Writes what MLflow takes; in the place of what it refuses, and takes from no other capture, an error says so. */
+  async #write(
+    stored: StoredTrace,
+    assessments: readonly NewAssessment[],
+  ): Promise<WriteAssessmentsResult & { assessments: readonly NewAssessment[] }> {
+    const { store } = this.#deps;
     try {
-      const { verdicts, spend } = await judge.judge(capture, scorers, signal);
-      const spent = spendBeyond(spend, paid);
-      await reservation?.settle(spent.usd ?? 0);
-      return { verdicts, spend: spent, held: 0 };
+      if (assessments.length === 0) return { assessments, written: [], alreadyThere: [] };
+      return { assessments, ...(await store.writeAssessments(stored, assessments)) };
     } catch (error) {
-      const { verdicts, spend } = answeredBefore(error);
-      const spent = spendBeyond(spend, paid);
-      await reservation?.settle(spent.usd ?? 0);
-      if (!(error instanceof JudgeHeld)) throw error;
-      return { verdicts, spend: spent, held: scorers.length - verdicts.length };
+      const fault = error instanceof MlflowRefusedError ? `MLflow answered HTTP ${error.status}` : ownFault(error);
+      if (fault === undefined) throw error;
+      const [only, ...others] = assessments;
+      if (only !== undefined && others.length === 0) {
+        const refused = [refusedAssessment(only, fault)];
+        return { assessments: refused, ...(await store.writeAssessments(stored, refused)) };
+      }
+      const total = { assessments: [] as NewAssessment[], written: [] as string[], alreadyThere: [] as string[] };
+      for (const assessment of assessments) {
+        const one = await this.#write(stored, [assessment]);
+        if (one.traceMissing) return { ...one, assessments };
+        total.assessments.push(...one.assessments);
+        total.written.push(...one.written);
+      }
+      return total;
     }
   }
 
@@ -282,7 +389,7 @@ class EvaluateChunk {
       return;
     }
     this.#counts.newVerdicts += 1;
-    const values = this.#verdicts[assessment.name] ?? {};
+    const values = this.#verdicts[assessment.name] ?? (Object.create(null) as Record<string, number>);
     this.#verdicts[assessment.name] = values;
     const add = (name: string, amount: number): void => {
       values[name] = (values[name] ?? 0) + amount;
@@ -302,10 +409,6 @@ class EvaluateChunk {
 
   #addReason(reason: string): void {
     this.#reasons[reason] = (this.#reasons[reason] ?? 0) + 1;
-  }
-
-  #addSpend(spend: JudgeSpend): void {
-    addSpend(this.#spend, spend);
   }
 
   receipt(failure: unknown): EvaluateReceipt {

@@ -1,5 +1,6 @@
 /** Which scorers a trace still needs, and why it does not need the others: the terms of the second equation. */
 import type { Capture } from '../capture/types.ts';
+import { ownFault } from '../common/own-fault.ts';
 import type { RunOptions, VerdictCounts } from '../contract.ts';
 import { applicability } from '../judge/applicability.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../judge/types.ts';
@@ -12,6 +13,8 @@ export const RUN_METADATA = 'monitoring.run';
 export interface PendingVerdicts {
   judge: JudgeScorer[];
   code: CodeScorer[];
+  /** Scorers of which the capture does not let us tell whether they are to be asked, and why: they owe an error. */
+  failed: { scorer: JudgeScorer; fault: string }[];
   /** Terms of the scorers that are not pending. */
   settled: Partial<VerdictCounts>;
   /** Reasons behind `notJudgeable` and `notSampled`. */
@@ -35,16 +38,21 @@ export function pendingVerdicts(
   scorers: readonly Scorer[],
   options: Pick<RunOptions, 'reevaluate' | 'sampleRate' | 'continues'>,
   run: string,
-  always: boolean,
+  always: () => boolean,
 ): PendingVerdicts {
-  const pending: PendingVerdicts = { judge: [], code: [], settled: {}, reasons: [], overrides: new Map() };
+  const pending: PendingVerdicts = { judge: [], code: [], failed: [], settled: {}, reasons: [], overrides: new Map() };
   const settle = (term: keyof VerdictCounts, reason?: string): void => {
     pending.settled[term] = (pending.settled[term] ?? 0) + 1;
     if (reason !== undefined) pending.reasons.push(reason);
   };
+  let found: boolean | undefined;
+  const isAlways = (): boolean => {
+    found ??= always();
+    return found;
+  };
   // A rule is for captures that matter: it overrides the scorer's own sample as well as the run's.
   const isSampled = ({ name, sampleRate = 1 }: JudgeScorer): boolean =>
-    always || (inSample(traceId, options.sampleRate) && inSample(traceId, sampleRate, name));
+    (inSample(traceId, options.sampleRate) && inSample(traceId, sampleRate, name)) || isAlways();
   const sameWork = new Set<string | undefined>([run, ...(options.continues ?? [])]);
   for (const scorer of scorers) {
     if (stored === undefined) {
@@ -67,10 +75,16 @@ export function pendingVerdicts(
       pending.code.push(scorer);
       continue;
     }
-    const applies = capture === undefined ? ({ judge: true } as const) : applicability(capture, scorer);
-    if ('notJudgeable' in applies) settle('notJudgeable', applies.notJudgeable);
-    else if (!isSampled(scorer)) settle('notSampled', 'notSampled');
-    else pending.judge.push(scorer);
+    try {
+      const applies = capture === undefined ? ({ judge: true } as const) : applicability(capture, scorer);
+      if ('notJudgeable' in applies) settle('notJudgeable', applies.notJudgeable);
+      else if (!isSampled(scorer)) settle('notSampled', 'notSampled');
+      else pending.judge.push(scorer);
+    } catch (error) {
+      const fault = ownFault(error);
+      if (fault === undefined) throw error;
+      pending.failed.push({ scorer, fault });
+    }
   }
   return pending;
 }

@@ -77,7 +77,7 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
   const options = runOptions(parsed.input, { sampleRate: deps.environment.EVALUATION_SAMPLE_RATE });
   if (parsed.kind !== 'retry') return options;
   const { retry } = parsed.input;
-  const { budgetUsd, ...original } = await optionsOfRun(deps.storage, deps.environment.WORK_BUCKET, retry);
+  const { budgetUsd, answersOf, ...original } = await optionsOfRun(deps.storage, deps.environment.WORK_BUCKET, retry);
   const said = Object.fromEntries(
     Object.entries(parsed.input).filter(([name, value]) => name !== 'retry' && value !== undefined),
   ) as Partial<RunOptions>;
@@ -93,6 +93,8 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
     dryRun: false,
     ...(isNewBudget || budgetUsd === undefined ? {} : { budgetUsd }),
     ...(original.reevaluate ? { continues: [...(original.continues ?? []), retry.run] } : {}),
+    // What was answered then is not paid again, unless it is to be judged anew.
+    ...(said.reevaluate && !original.reevaluate ? {} : { answersOf: answersOf ?? retry.run }),
     ...said,
   };
 }

@@ -67,8 +67,8 @@ export interface RunSummary {
   quarantineReasons: Record<string, number>;
   spend: JudgeSpend;
   /**
-   * Attempts to evaluate that left no receipt (killed, timed out, or never begun), absent where there are none: what
-   * those that were killed have paid the judge is not in `spend`.
+   * Attempts to evaluate that left no receipt (killed, timed out, or never begun), absent where there are none: of what
+   * those that were killed have paid the judge, `spend` has what was answered and kept where a later attempt found it.
    */
   unreportedAttempts?: number;
   estimate?: CostEstimate;
@@ -145,9 +145,10 @@ export class SummaryBuilder {
       },
       verdicts: { expected: 0, scorers: 0, ...emptyVerdictCounts(), failedRecorded: 0, lost: 0 },
       evaluatedTraces: 0,
-      reasons: {},
-      verdictsByScorer: {},
-      quarantineReasons: {},
+      // Without a prototype: a guideline, a value and an error's name may be called `constructor`.
+      reasons: Object.create(null),
+      verdictsByScorer: Object.create(null),
+      quarantineReasons: Object.create(null),
       spend: emptySpend(),
       failedChunks: [],
       ...(error === undefined ? {} : { error }),
@@ -240,7 +241,7 @@ export class SummaryBuilder {
     this.#summary.evaluatedTraces += receipt.evaluatedTraces ?? 0;
     addCounts(reasons, receipt.reasons);
     for (const [scorer, values] of Object.entries(receipt.verdicts)) {
-      verdictsByScorer[scorer] ??= {};
+      verdictsByScorer[scorer] ??= Object.create(null) as Record<string, number>;
       addCounts(verdictsByScorer[scorer], values);
     }
   }

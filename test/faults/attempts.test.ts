@@ -102,7 +102,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     });
   });
 
-  test('an evaluator killed between the judge’s answer and its writing: asked again, written once', async () => {
+  test('an evaluator killed between the judge’s answer and its writing: asked once, written once, paid once', async () => {
     const one = pipeline.case('killed-evaluator');
     await one.put(linesOf('killed-evaluator', 12));
     pipeline.judge.forget();
@@ -121,15 +121,30 @@ describe.each(versions)('with MLflow %s', (version) => {
     expect(outcome.errors).toEqual(['Runtime.ExitError']);
     const count = await expectWhole(one, outcome);
     expect(count.failedVerdicts).toBe(0);
-    // What the killed attempt wrote is found, and what it had only been answered is asked again.
+    // What the killed attempt wrote is found, and so is what it had only been answered.
     const { verdicts, spend } = outcome.summary;
     expect(verdicts.alreadyThere).toBeGreaterThan(0);
     expect(verdicts.newVerdicts + verdicts.alreadyThere).toBe(count.verdicts);
-    expect(pipeline.judge.counts.calls).toBeGreaterThan(killed);
-    // It left no receipt: what it paid is in no sum, and the summary says that there was such an attempt.
+    // It left no receipt: the next one tells what it had paid, save for calls whose answer was on its way when it died.
     expect(outcome.summary.unreportedAttempts).toBe(1);
-    expect(spend.calls).toBeLessThan(pipeline.judge.counts.calls);
-    expect(outcome.equations.usd).toBeLessThan(count.judgeCost);
+    expect(spend.calls).toBe(12);
+    expect(outcome.equations.usd).toBeCloseTo(count.judgeCost, 6);
+    await expectSettled(pipeline, one, count);
+  });
+
+  test('MLflow away for longer than its client tries, with the answers in hand: a later attempt writes them, each paid once', async () => {
+    const one = pipeline.case('away-with-answers', { retry: { baseMs: 5, capMs: 20, attempts: 2 } });
+    await one.put(linesOf('away-with-answers', 12));
+    pipeline.judge.forget();
+    pipeline.mlflowProxy.inject(firstOnes(60, isVerdictWrite, { kind: 'reply', status: 503 }));
+    const outcome = await one.run();
+    expect(pipeline.mlflowProxy.injected()).toBe(60);
+    expect(outcome.errors.length).toBeGreaterThan(1);
+    expect(new Set(outcome.errors)).toEqual(new Set(['MlflowUnavailable']));
+    const count = await expectWhole(one, outcome);
+    expect(count.failedVerdicts).toBe(0);
+    expect([pipeline.judge.counts.calls, outcome.summary.spend.calls]).toEqual([12, 12]);
+    expect(outcome.equations.usd).toBeCloseTo(count.judgeCost, 6);
     await expectSettled(pipeline, one, count);
   });
 

@@ -104,7 +104,7 @@ const PASSING_FAULTS: Record<string, () => FaultRule> = {
 
 /**
  * At a share of 40% one request in 1,500 fails all of the client's 8 attempts by chance: its chunk is then tried again, and
- * the judge paid again for what was under way. Here nothing may be paid twice, so that chance must not end the attempts.
+ * finds verdicts that it does not count as new. Here all of them are counted, so that chance must not end the attempts.
  */
 const PATIENT = { baseMs: 20, capMs: 300, attempts: 16 };
 

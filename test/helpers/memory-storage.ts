@@ -1,4 +1,5 @@
 /** The parts of S3 that pure domain tests need, in memory; everything real is tested against the emulator. */
+import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { PermanentError } from '../../lambda/common/errors.ts';
 import type { ObjectFacts, Storage } from '../../lambda/common/storage.ts';
@@ -27,7 +28,7 @@ export class MemoryStorage {
     return {
       bucket: 'b',
       key,
-      etag: `etag-${bytes.length}`,
+      etag: createHash('md5').update(bytes).digest('hex'),
       size: bytes.length,
       lastModifiedMs: this.writtenMs.get(key) ?? 0,
     };
@@ -71,8 +72,9 @@ export class MemoryStorage {
     this.put(key, value);
   }
 
-  async putJsonIf(_: string, key: string, value: object): Promise<boolean> {
-    if (this.objects.has(key)) return false;
+  async putJsonIf(_: string, key: string, value: object, replaces?: string): Promise<boolean> {
+    const bytes = this.objects.get(key);
+    if ((bytes && this.#facts(key, bytes).etag) !== replaces) return false;
     this.put(key, value);
     return true;
   }

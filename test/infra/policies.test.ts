@@ -56,8 +56,11 @@ it.each<[string, Line[]]>([
     [
       logsTo('EvaluateTracesLogs'),
       ...captures,
-      [['s3:GetObject'], work('quarantine/*/*', 'batch/*/state/*', 'batch/*/input/*', 'batch/*/output/*')],
-      [['s3:PutObject'], work('runs/*/receipts/*', 'batch/*/state/*', 'batch/*/input/*')],
+      [
+        ['s3:GetObject'],
+        work('quarantine/*/*', 'answers/*/*.json', 'batch/*/state/*', 'batch/*/input/*', 'batch/*/output/*'),
+      ],
+      [['s3:PutObject'], work('runs/*/receipts/*', 'answers/*/*.json', 'batch/*/state/*', 'batch/*/input/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       ...model,
       [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],

@@ -118,7 +118,7 @@ test('with no room left its verdicts stand and the others are held; with room th
   const budgetOf = (runUsd: number) => createBudget({ client: dynamo, table: TABLE, run: RUN, runUsd });
   let written: NewAssessment[] = [];
   const store = storeThat((assessments) => (written = assessments));
-  const common = { storage, store, scorers, environment, always: () => undefined };
+  const common = { storage, store, scorers, environment, always: () => undefined, requestId: 'prepared' };
 
   // Room for the answer of a batch job, which costs half of a call's.
   const limit = budgetOf(0.02);
@@ -144,8 +144,7 @@ test('with no room left its verdicts stand and the others are held; with room th
     const own = budgetOf(runUsd);
     const again = { ...request, phase: 'apply' as const, attempt };
     const openBatch = () => batchAnswers(again, { storage, workBucket: WORK, limit: own, ...batch });
-    const judgeOfChunk = batch.judgeWith(undefined, async () => true);
-    const deps = { ...common, judge: judgeOfChunk, limit: own, openBatch, requestId: `r${attempt}` };
+    const deps = { ...common, judge: batch.judge, limit: own, openBatch, requestId: `r${attempt}` };
     return evaluateChunk(again, { ...deps, remainingMs: () => 900_000 });
   };
   const asked = scorers.filter(isJudgeScorer).length - 1;
@@ -222,7 +221,14 @@ test('the requests of a chunk are put where a job finds them when its money and 
   });
   const request = await requestOf('order-run');
   const limit = createBudget({ client: dynamo, table: TABLE, run: 'order-run', runUsd: 1 });
-  const common = { storage: noting, store: storeThat(() => undefined), scorers, environment, always: () => undefined };
+  const common = {
+    storage: noting,
+    store: storeThat(() => undefined),
+    scorers,
+    environment,
+    always: () => undefined,
+    requestId: 'prepared',
+  };
   const failing = prepareChunk(request, { ...common, ...connectBatchJudge(environment), limit });
   await expect(failing).rejects.toThrow('S3 is away');
   expect(order).toEqual(['state']);

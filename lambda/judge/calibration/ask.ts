@@ -2,6 +2,8 @@
 import type { Capture } from '../../capture/types.ts';
 import { applicability } from '../applicability.ts';
 import { messageText } from '../code-scorers/text.ts';
+import { answeredBefore, JudgeHeld } from '../errors.ts';
+import { OwnLimit } from '../spending-limit.ts';
 import type { Judge, JudgeScorer, ScorerExample, Verdict } from '../types.ts';
 import type { CalibrationReport, LabelledItem, Pair, Unanswered } from './types.ts';
 
@@ -122,8 +124,7 @@ export async function askAll(items: readonly LabelledItem[], options: AskOptions
     return false;
   });
   const exchanges = exchangesOf(due);
-  /** The most that calls under way may still cost. */
-  let reserved = 0;
+  const limit = budgetUsd === undefined ? undefined : new OwnLimit(budgetUsd);
   let done = 0;
 
   const assess = async ({ capture, items: group }: Exchange): Promise<void> => {
@@ -139,15 +140,12 @@ export async function askAll(items: readonly LabelledItem[], options: AskOptions
       (scorer) =>
         wanted.has(scorer.name) || (options.ask === 'production' && 'judge' in applicability(capture, scorer)),
     );
-    const most = judge.maxCostUsd(capture, asked) ?? 0;
     const open = group.filter(({ scorer }) => wanted.has(scorer));
-    if (budgetUsd !== undefined && (result.spend.usd ?? 0) + reserved + most > budgetUsd) {
-      for (const item of open) leaveOut(item, 'held', `the budget of ${budgetUsd} US dollars leaves no room for it`);
-      return;
-    }
-    reserved += most;
-    const { verdicts, spend } = await judge.judge(capture, asked, options.signal).finally(() => {
-      reserved -= most;
+    let held = false;
+    const { verdicts, spend } = await judge.judge(capture, asked, options.signal, { limit }).catch((error: unknown) => {
+      if (!(error instanceof JudgeHeld)) throw error;
+      held = true;
+      return answeredBefore(error);
     });
     result.spend.calls += spend.calls;
     result.spend.inputTokens += spend.inputTokens;
@@ -158,6 +156,8 @@ export async function askAll(items: readonly LabelledItem[], options: AskOptions
       const verdict = answers.get(item.scorer);
       if (verdict?.outcome === 'verdict') {
         result.pairs.push(pairOf(item, verdict, judgeName(byName.get(item.scorer) as JudgeScorer)));
+      } else if (verdict === undefined && held) {
+        leaveOut(item, 'held', `the budget of ${budgetUsd} US dollars leaves no room for it`);
       } else {
         leaveOut(item, verdict?.error.code ?? 'noAnswer', verdict?.error.message ?? 'the judge left it out');
       }

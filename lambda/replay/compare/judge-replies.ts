@@ -1,9 +1,10 @@
 /** Asks the judge about every pair of replies that differ, several at a time, within a limit of money. */
 import { toNamedError } from '../../common/errors.ts';
+import { JudgeHeld } from '../../judge/errors.ts';
 import type { SpendingLimit } from '../../judge/spending-limit.ts';
 import type { Judge } from '../../judge/types.ts';
 import type { ReplyComparison } from './compare-replies.ts';
-import { addUsd, judgePair, maxPairCostUsd, type Pair, type PairVerdict, unaskable } from './pairwise.ts';
+import { addUsd, judgePair, type Pair, type PairVerdict, unaskable } from './pairwise.ts';
 import { addFailed, type Judged, nothingJudged, withoutAnyVerdict } from './quality.ts';
 import { replyMessageOf, type StoredReply } from './replies-file.ts';
 
@@ -44,40 +45,40 @@ export async function judgeAll<T>(
   const running = new Set<Promise<void>>();
   let failure: { error: unknown } | undefined;
   const judgeOne = async (item: T, pair: Pair): Promise<void> => {
-    let mostUsd: number | null;
-    try {
-      mostUsd = maxPairCostUsd(judge, pair);
-    } catch (error) {
-      result.judged.failed++;
-      addFailed(result.judged, unaskable(error).code);
-      onDone(item, { verdict: 'failed', rationales: [], error: unaskable(error), usd: 0 });
-      return;
-    }
-    const reservation = await limit?.reserve(mostUsd ?? 0);
-    if (reservation === 'held') {
+    const found = await judgePair(judge, pair, signal, { limit });
+    result.usd = addUsd(result.usd, found.usd);
+    if (found.verdict !== undefined) keep(item, found);
+    else if (found.failure instanceof JudgeHeld) {
       result.judged.overBudget++;
       onDone(item);
-      return;
+    } else failure ??= { error: found.failure };
+  };
+  const keep = (item: T, found: PairVerdict): void => {
+    result.judged[found.verdict]++;
+    if (found.verdict === 'failed') addFailed(result.judged, found.error?.code ?? 'NO_VERDICT');
+    onDone(item, found);
+  };
+  /** A reply that cannot be put before a judge stands alone. */
+  const pairOrFault = (item: T): { pair: Pair | undefined } | { fault: PairVerdict } => {
+    try {
+      return { pair: pairOf(item) };
+    } catch (error) {
+      return { fault: { verdict: 'failed', rationales: [], error: unaskable(error), usd: 0 } };
     }
-    const found = await judgePair(judge, pair, signal);
-    result.usd = addUsd(result.usd, found.usd);
-    if (found.verdict === undefined) failure ??= { error: found.failure };
-    else {
-      result.judged[found.verdict]++;
-      if (found.verdict === 'failed') addFailed(result.judged, found.error?.code ?? 'NO_VERDICT');
-      onDone(item, found);
-    }
-    await reservation?.settle(found.usd ?? 0);
   };
   for await (const item of items) {
     if (signal?.aborted) failure ??= { error: signal.reason };
     if (failure || goOn?.() === false) break;
-    const pair = pairOf(item);
-    if (!pair) {
+    const found = pairOrFault(item);
+    if ('fault' in found) {
+      keep(item, found.fault);
+      continue;
+    }
+    if (!found.pair) {
       onDone(item);
       continue;
     }
-    const one = judgeOne(item, pair)
+    const one = judgeOne(item, found.pair)
       .catch((error: unknown) => {
         failure ??= { error };
       })

@@ -5,8 +5,8 @@
 
 import type { Capture, ChatMessage } from '../../capture/types.ts';
 import { PipelineError, toNamedError } from '../../common/errors.ts';
-import { answeredBefore } from '../../judge/errors.ts';
-import type { Judge, JudgeScorer } from '../../judge/types.ts';
+import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
+import type { Judge, JudgeMoney, JudgeScorer } from '../../judge/types.ts';
 import type { Preference } from './quality.ts';
 
 const FIRST = 'reply 1';
@@ -58,12 +58,6 @@ function recordOf(messages: ChatMessage[], replies: ChatMessage[]): Capture {
 
 export const addUsd = (a: number | null, b: number | null): number | null => (a === null || b === null ? null : a + b);
 
-/** The most that judging a pair can cost; `null`: the price is not known. */
-export function maxPairCostUsd(judge: Judge, { messages, before, after }: Pair): number | null {
-  const once = judge.maxCostUsd(recordOf(messages, [before, after]), [PAIRWISE_SCORER]);
-  return once === null ? null : 2 * once;
-}
-
 /** What one order came to; a judge that could not be asked may have cost something all the same. */
 interface Asked {
   preference?: Preference;
@@ -73,10 +67,16 @@ interface Asked {
   failure?: unknown;
 }
 
-async function ask(judge: Judge, pair: Pair, swapped: boolean, signal?: AbortSignal): Promise<Asked> {
+async function ask(
+  judge: Judge,
+  pair: Pair,
+  swapped: boolean,
+  signal: AbortSignal | undefined,
+  money: JudgeMoney,
+): Promise<Asked> {
   const replies = swapped ? [pair.after, pair.before] : [pair.before, pair.after];
   try {
-    const { verdicts, spend } = await judge.judge(recordOf(pair.messages, replies), [PAIRWISE_SCORER], signal);
+    const { verdicts, spend } = await judge.judge(recordOf(pair.messages, replies), [PAIRWISE_SCORER], signal, money);
     const verdict = verdicts[0];
     if (verdict?.outcome !== 'verdict') {
       const error = verdict?.error ?? { code: 'NO_VERDICT', message: 'The judge has said nothing of the pair' };
@@ -112,14 +112,23 @@ export interface PairFailure {
  * A verdict on the new reply. Both orders must agree; one order that sees a difference where the other sees none is taken
  * as no difference.
  *
- * @returns the failure, by the judge's own error, where one of the orders could not be asked; nothing is thrown, so that
- * what was paid is known
+ * @returns the failure, by the judge's own error, where one of the orders could not be asked, `JudgeHeld` where there was no
+ * money for it; nothing is thrown, so that what was paid is known
  */
-export async function judgePair(judge: Judge, pair: Pair, signal?: AbortSignal): Promise<PairVerdict | PairFailure> {
-  const [straight, swapped] = await Promise.all([ask(judge, pair, false, signal), ask(judge, pair, true, signal)]);
+export async function judgePair(
+  judge: Judge,
+  pair: Pair,
+  signal?: AbortSignal,
+  money: JudgeMoney = {},
+): Promise<PairVerdict | PairFailure> {
+  const [straight, swapped] = await Promise.all([
+    ask(judge, pair, false, signal, money),
+    ask(judge, pair, true, signal, money),
+  ]);
   const rationales = [straight.rationale, swapped.rationale];
   const usd = addUsd(straight.usd, swapped.usd);
-  const failure = straight.failure ?? swapped.failure;
+  const isHeld = straight.failure instanceof JudgeHeld;
+  const failure = isHeld ? (swapped.failure ?? straight.failure) : (straight.failure ?? swapped.failure);
   if (failure !== undefined) return { failure, usd };
   const first = straight.preference;
   const second = swapped.preference;

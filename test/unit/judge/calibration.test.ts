@@ -12,6 +12,7 @@ import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
 import { isJudgeScorer, scorersFor } from '../../../lambda/judge/scorers.ts';
 import type { Judge, JudgeScorer } from '../../../lambda/judge/types.ts';
 import { projectRoot } from '../../../local/project-root.ts';
+import { scriptedJudge } from '../../helpers/scripted-judge.ts';
 
 const scorers = scorersFor().filter(isJudgeScorer);
 const line = (fields: object) =>
@@ -136,7 +137,7 @@ describe('asking', () => {
 
   test('a budget holds back what it has no room for', async () => {
     const many = parse(...Array.from({ length: 10 }, (_, index) => line({ id: `i${index}`, reply: `r${index}` })));
-    const judge = new ScriptedJudge(() => 'yes', 0.3);
+    const { judge } = scriptedJudge(undefined, { price: () => 0.3 });
     expect(mostUsd(many, { judge, scorers, ask: 'labelled' })).toBeCloseTo(3, 9);
     const { pairs, unanswered, spend } = await askAll(many, { judge, scorers, ask: 'labelled', budgetUsd: 1 });
     expect(spend.usd).toBeLessThanOrEqual(1);

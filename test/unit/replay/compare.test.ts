@@ -11,6 +11,7 @@ import { QualityTally } from '../../../lambda/replay/compare/quality.ts';
 import type { Reply } from '../../../lambda/replay/compare/reply.ts';
 import { isRefusal, normalise, wordOverlap, wordsOf } from '../../../lambda/replay/compare/text.ts';
 import { Random } from '../../../lambda/replay/random.ts';
+import { scriptedJudge } from '../../helpers/scripted-judge.ts';
 
 const text = (value: string): Reply => ({ ok: true, text: value });
 const document = (value: unknown): Reply => ({ ok: true, text: '', document: value });
@@ -165,7 +166,8 @@ describe('replies', () => {
   ])('the time grows with the length of a reply: %s', (_, replyOf) => {
     const timeOf = (size: number): number => {
       const replies: [Reply, Reply] = [replyOf(size), replyOf(size + 24)];
-      const times = [1, 2].map(() => {
+      // The quickest of some: another process may have had the processor, or the collector of garbage.
+      const times = [1, 2, 3, 4, 5].map(() => {
         const from = performance.now();
         compareReplies(...replies);
         return performance.now() - from;
@@ -174,7 +176,7 @@ describe('replies', () => {
     };
     timeOf(12_000);
     // Ten times the length: a quadratic one takes a hundred times as long.
-    expect(timeOf(120_000)).toBeLessThan(40 * Math.max(1, timeOf(12_000)));
+    expect(timeOf(120_000)).toBeLessThan(60 * Math.max(1, timeOf(12_000)));
   });
 
   test('long texts are compared by their beginning, and counted by what it lets expect', () => {
@@ -259,15 +261,15 @@ describe('the judge of pairs', () => {
     };
     const verdicts: unknown[] = [];
     const found = await judgeAll(
-      { judge: judge('longer'), limit: new OwnLimit(0.0065) },
+      { judge: scriptedJudge(undefined, { price: () => 0.001 }).judge, limit: new OwnLimit(0.0065) },
       pairs(),
       (one) => one,
       (_, verdict) => {
         if (verdict) verdicts.push(verdict);
       },
     );
-    // A pair can cost 0.002 dollars: three are within the budget.
-    expect(found).toMatchObject({ judged: { better: 3, overBudget: 7 }, usd: expect.closeTo(0.006) });
+    // A pair can cost 0.002 dollars: three are within the budget. Whatever comes first is preferred, so they are undecided.
+    expect(found).toMatchObject({ judged: { undecided: 3, overBudget: 7 }, usd: expect.closeTo(0.006) });
     expect(verdicts).toHaveLength(3);
   });
 
@@ -282,10 +284,6 @@ describe('the judge of pairs', () => {
         throw new JudgeInterrupted('JudgeThrottled', 'slow down', {}, { spend, verdicts: [] });
       },
     };
-    const settled: number[] = [];
-    const limit = {
-      reserve: async () => ({ settle: async (usd: number) => void settled.push(usd) }),
-    };
     const begun: number[] = [];
     const numbers = async function* (): AsyncGenerator<number> {
       for (let i = 0; i < 10; i++) {
@@ -298,7 +296,7 @@ describe('the judge of pairs', () => {
     const done: unknown[] = [];
     const result = noneJudged();
     const judging = judgeAll(
-      { judge: failing, limit },
+      { judge: failing },
       numbers(),
       () => pair,
       (item, verdict) => {
@@ -308,9 +306,23 @@ describe('the judge of pairs', () => {
     );
     await expect(judging).rejects.toMatchObject({ name: 'JudgeThrottled' });
     expect(done).toEqual([[0, 'better']]);
-    expect(settled).toEqual([0.002, expect.closeTo(0.0014)]);
     expect(result).toMatchObject({ judged: { better: 1, failed: 0 }, usd: expect.closeTo(0.0034) });
     expect(begun).toEqual([0, 1, 2]);
+  });
+
+  test('a reply that cannot be put before it has failed; the others are judged', async () => {
+    const done: unknown[] = [];
+    const { judged } = await judgeAll(
+      { judge: judge('longer') },
+      [0, 1, 2],
+      (item) => {
+        if (item === 1) throw new RangeError('My SSN is 078-05-1120');
+        return pair;
+      },
+      (item, verdict) => done.push([item, verdict?.verdict, verdict?.error?.code]),
+    );
+    expect(judged).toMatchObject({ better: 2, failed: 1 });
+    expect(done).toContainEqual([1, 'failed', 'PAIR_UNUSABLE']);
   });
 
   test('one that cannot answer an order gives its reason', async () => {
@@ -334,26 +346,17 @@ describe('the judge of pairs', () => {
   });
 
   test('a pair of which no question can be made has none, and the others are judged', async () => {
-    const good = judge('longer');
-    const strict: Judge = {
-      ...good,
-      maxCostUsd: (capture) => Number(capture.conversation?.messages.slice(0, 1).every(({ role }) => role)),
-      judge: (capture, ...more) =>
-        capture.conversation?.messages[1] === null
-          ? Promise.reject(new TypeError('null'))
-          : good.judge(capture, ...more),
-    };
     const odd = (...messages: unknown[]): Pair => ({ ...pair, messages: messages as Pair['messages'] });
     const pairs = [odd(null), pair, odd(...pair.messages, null), pair];
     const done: unknown[] = [];
     const found = await judgeAll(
-      { judge: strict },
+      { judge: scriptedJudge().judge },
       pairs,
       (one) => one,
       (_, verdict) => done.push(verdict?.error),
     );
-    expect(found.judged).toMatchObject({ better: 2, failed: 2 });
-    const error = { code: 'PAIR_UNUSABLE', message: 'TypeError' };
+    expect(found.judged).toMatchObject({ undecided: 2, failed: 2 });
+    const error = { code: 'JudgeCaptureFailed', message: expect.stringMatching('TypeError in ') };
     expect(done.filter((one) => one !== undefined)).toEqual([error, error]);
   });
 

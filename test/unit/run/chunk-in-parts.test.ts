@@ -176,12 +176,10 @@ test('the requests of a batch job: parts add to one file, a line in two of them 
     getTraces: async () =>
       new Map(lines.map((line) => [traceIdOf(line), { traceId: traceIdOf(line), assessments: [] }])),
   };
-  const { record, maxCostUsd } = connectBatchJudge(environment);
+  const batch = { ...connectBatchJudge(environment), requestId: 'r' };
   const common = { storage: storage.storage, store, scorers: scorersFor(), environment, always: () => undefined };
   const prepare = (progress: ChunkProgress): Promise<PreparedChunk> =>
-    prepareChunk(request(progress), { ...common, limit, record, maxCostUsd } as unknown as Parameters<
-      typeof prepareChunk
-    >[1]);
+    prepareChunk(request(progress), { ...common, limit, ...batch } as unknown as Parameters<typeof prepareChunk>[1]);
 
   await prepare({ bounds: [], kills: 1 });
   await prepare({ bounds: [2, 4], kills: 2 });

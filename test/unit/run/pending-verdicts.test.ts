@@ -31,7 +31,7 @@ const pending = (
     scorers,
     options,
     'this-run',
-    always,
+    () => always,
   );
 
 /** Traces of which the scorer is asked. */

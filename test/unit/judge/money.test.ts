@@ -1,0 +1,189 @@
+/** What judging may cost, and whose fault a failure is: the judge itself, over a model that the test plays. */
+import type { Capture } from '../../../lambda/capture/types.ts';
+import { RetryableError } from '../../../lambda/common/errors.ts';
+import { answeredBefore, CallFailure } from '../../../lambda/judge/errors.ts';
+import { isJudgeScorer, scorersFor } from '../../../lambda/judge/scorers.ts';
+import { OwnLimit } from '../../../lambda/judge/spending-limit.ts';
+import type { Ask, Told } from '../../../lambda/judge/transport.ts';
+import { goodAnswer, priceOf, scriptedJudge, told } from '../../helpers/scripted-judge.ts';
+import { chatCapture } from './captures.ts';
+
+const scorers = scorersFor().filter(isJudgeScorer);
+const two = scorers.slice(0, 2);
+
+/** A limit that notes what was reserved and settled. */
+function noted(room = Number.POSITIVE_INFINITY) {
+  const log: [reserved: number, settled: number | undefined][] = [];
+  let left = room;
+  return {
+    log,
+    reserve: async (usd: number) => {
+      if (usd > left) return 'held' as const;
+      left -= usd;
+      const entry: (typeof log)[number] = [usd, undefined];
+      log.push(entry);
+      const settle = async (actual: number): Promise<void> => {
+        entry[1] = actual;
+      };
+      return { settle };
+    },
+  };
+}
+
+describe('a cap', () => {
+  /** Tokens as a model may count them: 1.2 times the estimate, and an answer as long as its bound. */
+  const counted = (ask: Ask, text: string): Told['usage'] => ({
+    inputTokens: Math.round(((ask.prompt.system.length + text.length + JSON.stringify(ask.schema).length) / 4) * 1.2),
+    outputTokens: ask.maxTokens,
+  });
+  const MODELS: Record<string, (ask: Ask, text: string) => Told> = {
+    'in their form': (ask, text) => told(goodAnswer(ask.prompt.scorers), { usage: counted(ask, text) }),
+    'prose instead of JSON': (ask, text) => told('It is a fine reply.', { usage: counted(ask, text) }),
+    'cut at their bound': (ask, text) => told('{"safety": {"ratio', { stop: 'cut', usage: counted(ask, text) }),
+  };
+
+  it.each(Object.keys(MODELS))('holds exactly where answers are %s', async (kind) => {
+    const { judge, asks } = scriptedJudge(MODELS[kind]);
+    const cap = 0.5;
+    const limit = new OwnLimit(cap);
+    const judged = async (): Promise<number> => {
+      const result = await judge.judge(chatCapture(), scorers, undefined, { limit }).catch(answeredBefore);
+      return result.spend.usd ?? Number.NaN;
+    };
+    const spent = (await Promise.all(Array.from({ length: 100 }, judged))).reduce((sum, usd) => sum + usd, 0);
+    expect(asks.length).toBeGreaterThan(10);
+    expect(spent).toBeLessThanOrEqual(cap);
+    // What is left does not suffice for one more of the dearest rounds.
+    expect(spent).toBeGreaterThan(cap * 0.8);
+  });
+
+  it('is asked before each round, for the longer answer that it may bring', async () => {
+    let rounds = 0;
+    const { judge, asks } = scriptedJudge(({ prompt, maxTokens }) => {
+      rounds += 1;
+      const usage = { inputTokens: 100, outputTokens: maxTokens };
+      return rounds < 3 ? told('{"saf', { stop: 'cut', usage }) : told(goodAnswer(prompt.scorers), { usage });
+    });
+    const limit = noted();
+    await judge.judge(chatCapture(), two, undefined, { limit });
+    expect(limit.log).toHaveLength(3);
+    limit.log.forEach(([reserved, settled], round) => {
+      expect(settled).toBeCloseTo(priceOf({ inputTokens: 100, outputTokens: asks[round]?.maxTokens ?? 0 }), 12);
+      expect(reserved).toBeGreaterThan(settled ?? 0);
+    });
+    expect(limit.log[2]?.[0]).toBeGreaterThan(2 * (limit.log[0]?.[0] ?? 0));
+  });
+
+  it('holds what is still missing, and lets stand what was answered', async () => {
+    const { judge, asks } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers.slice(0, 1))));
+    const { judge: unlimited } = scriptedJudge();
+    const once = unlimited.maxCostUsd(chatCapture(), two) ?? 0;
+    const held = await judge.judge(chatCapture(), two, undefined, { limit: noted(once * 1.2) }).catch((error) => error);
+    expect(held).toMatchObject({ name: 'JudgeHeld', spend: { calls: 1 } });
+    expect(answeredBefore(held).verdicts).toMatchObject([{ scorer: two[0]?.name, outcome: 'verdict' }]);
+    expect(asks).toHaveLength(1);
+  });
+
+  it('covers the harmless question that tells whose fault a refusal is', async () => {
+    const { judge } = scriptedJudge((ask, text) => {
+      if (text.includes('capital of France')) return told(goodAnswer(ask.prompt.scorers));
+      throw new CallFailure('rejected', 'no');
+    });
+    const limit = noted();
+    const { verdicts } = await judge.judge(chatCapture(), two, undefined, { limit });
+    expect(verdicts).toMatchObject([{ error: { code: 'JudgeInputRejected' } }, { error: {} }]);
+    expect(limit.log.map(([, settled]) => settled)).toEqual([0, priceOf({ inputTokens: 1000, outputTokens: 100 })]);
+  });
+
+  it('gets nothing back from a judge that says it has cost less than nothing', async () => {
+    const usage = { inputTokens: -5000, outputTokens: 10 };
+    const { judge } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers), { usage }));
+    const limit = noted();
+    const { spend } = await judge.judge(chatCapture(), two, undefined, { limit });
+    expect(spend.usd).toBeGreaterThan(0);
+    expect(limit.log[0]?.[1]).toBe(spend.usd);
+    const free = scriptedJudge(undefined, { price: () => -0.01 });
+    expect((await free.judge.judge(chatCapture(), two)).spend.usd).toBe(0);
+    const own = new OwnLimit(1);
+    const reservation = await own.reserve(1);
+    if (reservation !== 'held') await reservation.settle(-5);
+    expect(await own.reserve(1.5)).toBe('held');
+  });
+
+  it('that cannot be asked any more ends the capture with what was answered before', async () => {
+    const { judge } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers.slice(0, 1))));
+    let asked = 0;
+    const reserve = async () => {
+      asked += 1;
+      if (asked > 1) throw new RetryableError('StorageUnavailable', 'no table');
+      return { settle: async () => Promise.reject(new Error('not now')) };
+    };
+    const failure = await judge.judge(chatCapture(), two, undefined, { limit: { reserve } }).catch((error) => error);
+    expect(failure).toMatchObject({ name: 'StorageUnavailable' });
+    expect(answeredBefore(failure)).toMatchObject({ verdicts: [{ outcome: 'verdict' }], spend: { calls: 1 } });
+  });
+
+  it('is not asked for what a batch job has answered', async () => {
+    const { judge, asks } = scriptedJudge();
+    const limit = noted();
+    const answer = told(goodAnswer(two.slice(0, 1)));
+    const { verdicts, spend } = await judge.judge(chatCapture(), two, undefined, { limit, told: answer });
+    expect(verdicts.map(({ outcome }) => outcome)).toEqual(['verdict', 'verdict']);
+    expect([asks.length, limit.log.length, spend.calls]).toEqual([1, 1, 2]);
+  });
+});
+
+describe('a capture that cannot be put before the judge', () => {
+  const nested = (): unknown => {
+    let value: unknown = [];
+    for (let depth = 0; depth < 50_000; depth += 1) value = [value];
+    return value;
+  };
+  const HOSTILE: Record<string, Capture> = {
+    'tools nested 50,000 deep': chatCapture({ tools: [nested()] }),
+    'a message that is none': chatCapture({ messages: [null] as never }),
+  };
+
+  it.each(Object.keys(HOSTILE))('gets errors and is no outage: %s', async (kind) => {
+    const { judge, asks } = scriptedJudge();
+    const verdicts = await Promise.all([judge.judge(HOSTILE[kind] as Capture, two), judge.judge(chatCapture(), two)]);
+    expect(verdicts[0]).toMatchObject({
+      verdicts: two.map(({ name }) => ({
+        scorer: name,
+        outcome: 'error',
+        error: { code: 'JudgeCaptureFailed', message: expect.stringMatching(/^(RangeError|TypeError) in \S+$/) },
+      })),
+      spend: { calls: 0, usd: 0 },
+    });
+    expect(verdicts[1]?.verdicts).toMatchObject([{ outcome: 'verdict' }, { outcome: 'verdict' }]);
+    expect(asks).toHaveLength(1);
+  });
+
+  it.each([{}, 5, [null], 'x', [{ function: 7 }]])('is not one whose tool calls are %j', async (calls) => {
+    const { judge } = scriptedJudge();
+    const odd = [{ role: 'user', content: 'hi', tool_calls: calls }] as never;
+    for (const capture of [chatCapture({ messages: odd }), chatCapture({ replies: odd })]) {
+      expect((await judge.judge(capture, two)).verdicts).toMatchObject([
+        { outcome: 'verdict' },
+        { outcome: 'verdict' },
+      ]);
+    }
+  });
+
+  it('keeps what others of its questions were answered', async () => {
+    const { judge } = scriptedJudge(
+      ({ prompt }) => {
+        if (prompt.scorers[0] === two[1]) throw new TypeError('My SSN is 078-05-1120');
+        return told(goodAnswer(prompt.scorers));
+      },
+      { calls: 'separate' },
+    );
+    const { verdicts, spend } = await judge.judge(chatCapture(), two);
+    expect(verdicts).toMatchObject([
+      { outcome: 'verdict' },
+      { outcome: 'error', error: { code: 'JudgeCaptureFailed' } },
+    ]);
+    expect(spend.calls).toBe(1);
+    expect(JSON.stringify(verdicts)).not.toContain('078-05');
+  });
+});
