@@ -1,7 +1,11 @@
 /** The files of a run, the report in a real browser, and the command line that makes them. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
+import { ReplayExtras } from '../../bin/commands/replay-extras.ts';
+import { DEFAULT_OPTIONS } from '../../lambda/replay/options.ts';
+import { SPOOL_FILE, TraceSpool, traceNameOf } from '../../lambda/replay/publish/spool.ts';
+import { UrlTarget } from '../../lambda/replay/target/url-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
 import { inputsSchema, recordSchema, slicesSchema, summarySchema } from '../helpers/aiperf-files.ts';
 import { findChromium } from '../helpers/chromium.ts';
@@ -12,7 +16,7 @@ let endpoint: StandInEndpoint;
 
 beforeEach(async () => {
   folder = new ReplayFolder();
-  endpoint = await startStandInEndpoint({ latencyMs: 20, words: 5, interTokenMs: 3 });
+  endpoint = await startStandInEndpoint({ latencyMs: 20, words: 5, interTokenMs: 3, record: true });
 });
 afterEach(async () => {
   await endpoint.close();
@@ -94,15 +98,57 @@ test('are in AIPerf’s form, to the unit, and agree with each other', async () 
   expect(raw.find(({ metadata }) => metadata.event_id === 'csv')?.payload).toEqual({ text: '1,2\n' });
 });
 
-test('hold no secret', async () => {
+test('hold no secret, whatever its header is called, nor what the query of the URL says', async () => {
   const out = join(folder.path, 'out');
-  const { UrlTarget } = await import('../../lambda/replay/target/url-target.ts');
-  const target = new UrlTarget(endpoint.url, { Authorization: 'Bearer hunter2', 'X-Api-Key': 'hunter2' });
-  await replay(folder.write('a.jsonl', mixed()), target, out, { speedup: 10 }, { raw: true });
-  for (const name of ['profile_export_raw.jsonl', 'replay.json', 'profile_export.jsonl']) {
-    expect(readFileSync(join(out, name), 'utf8')).not.toContain('hunter2');
-  }
-  expect(readFileSync(join(out, 'profile_export_raw.jsonl'), 'utf8')).toContain('"Authorization":"<redacted>"');
+  const names = [
+    ...[
+      'Authorization',
+      'X-Api-Key',
+      'api_key',
+      'Ocp-Apim-Subscription-Key',
+      'X-Functions-Key',
+      'X-Auth-Key',
+      'X-Auth',
+    ],
+    ...['CF-Access-Client-Id', 'Private-Key', 'X-Access-Key', 'X-Credential', 'X-Signature', 'X-Session', 'X-Bearer'],
+  ];
+  const headers = Object.fromEntries(names.map((name) => [name, 'hunter2']));
+  const url = `${endpoint.url}/v1/chat/completions?api-key=hunter2&v=hunter2&hunter2`;
+  const target = new UrlTarget(url, { ...headers, 'User-Agent': 'hunter2' });
+  const flags = { report: true, compare: true, judge: false, judgeBudgetUsd: 0, mlflow: false };
+  const extras = await ReplayExtras.connect(flags, out, 'test-run', target);
+  mkdirSync(out);
+  await extras.open();
+  const spool = new TraceSpool(out, 'test-run', traceNameOf(target.description, 'test-run'));
+  const options = { ...DEFAULT_OPTIONS, speedup: 10 };
+  const result = await replay(folder.write('a.jsonl', mixed()), target, out, options, {
+    raw: true,
+    keepCaptured: true,
+    read: (measured, clock) => {
+      const keep = [extras.read(measured, clock), spool.read(measured, clock)];
+      return () => {
+        for (const one of keep) one();
+      };
+    },
+  });
+  await extras.finish(result, options, false, new AbortController().signal);
+  await spool.close();
+  expect(endpoint.requests[0]).toMatchObject({ url: new URL(url).pathname + new URL(url).search });
+  expect(endpoint.requests[0]?.headers).toMatchObject({ 'x-auth': 'hunter2', 'user-agent': 'hunter2' });
+  const files = readdirSync(out);
+  expect(files).toEqual(
+    expect.arrayContaining(['profile_export_raw.jsonl', 'report.html', SPOOL_FILE, 'replies.jsonl']),
+  );
+  expect(files.filter((name) => readFileSync(join(out, name), 'utf8').includes('hunter2'))).toEqual([]);
+  // Nor in the bodies, which are in base64 there.
+  const spooled = readLines<{ captureData: Record<string, { data: string }> }>(join(out, SPOOL_FILE));
+  const bodies = spooled.flatMap(({ captureData }) => Object.values(captureData).map(({ data }) => data));
+  expect(bodies.map((data) => Buffer.from(data, 'base64').toString()).join()).not.toContain('hunter2');
+  expect(readFileSync(join(out, 'profile_export_raw.jsonl'), 'utf8')).toContain('"X-Auth":"<redacted>"');
+  expect(json(out, 'replay.json').target).toEqual({
+    kind: 'url',
+    url: `${endpoint.url}/v1/chat/completions?api-key=<redacted>&v=<redacted>&<redacted>`,
+  });
 });
 
 describe('the command', () => {

@@ -6,6 +6,7 @@ import { contentOfJson, type ReplyContent } from '../reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
 import type { PreparedRequest, TokenSource } from '../request/prepared.ts';
 import { estimateTextTokens } from '../request/tokens.ts';
+import { shownUrl } from '../target/target.ts';
 import { DISTRIBUTION_METRICS, type RequestMetric } from './metrics.ts';
 
 /** Bytes of an error reply that are kept as its message. */
@@ -88,7 +89,7 @@ function replyError(exchange: Exchange, content: ReplyContent, problem: string |
     const aws = headers.get('x-amzn-errortype')?.split(':')[0];
     const said = exchange.body.subarray(0, MAX_ERROR_MESSAGE).toString('utf8') || exchange.reason;
     const to = headers.get('location');
-    const message = to === undefined ? said : `${said}; to ${to}: redirects are not followed`;
+    const message = to === undefined ? said : `${said}; to ${shownUrl(to)}: redirects are not followed`;
     return { code: status, type: aws ?? (exchange.reason || `HTTP ${status}`), message };
   }
   if (content.error) {

@@ -20,6 +20,8 @@ export interface PreparedRequest {
   bodyAt: number;
   /** There when it is good for a time only, as signed ones are: since when it is, and how it is made anew. */
   renewal?: { since: number; encode(): Encoded | Promise<Encoded> };
+  /** Names of headers whose values are in no file. */
+  secretHeaders?: ReadonlySet<string>;
   contentType: string;
   /** The body is a JSON object. */
   isJson: boolean;

@@ -3,14 +3,19 @@
 import { parseJson } from '../json.ts';
 import type { Measured } from '../measure/measure.ts';
 import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
+import type { PreparedRequest } from '../request/prepared.ts';
+import { REDACTED, shownUrl } from '../target/target.ts';
 import { errorJson, metadataJson, type RecordContext } from './record-line.ts';
 
-/** Headers whose values are secrets, or may be. */
+/** Headers whose values are secrets, or may be, beside those that the user has set. */
 const SECRET = /^(authorization|proxy-authorization|cookie|set-cookie|.*(token|secret|api-?key|password).*)$/i;
 
-const shown = (name: string, value: string): string => (SECRET.test(name) ? '<redacted>' : value);
+function shown(name: string, value: string, secrets: ReadonlySet<string> | undefined): string {
+  if (SECRET.test(name) || secrets?.has(name.toLowerCase())) return REDACTED;
+  return name.toLowerCase() === 'location' ? shownUrl(value) : value;
+}
 
-function sentHeaders(wire: Buffer, bodyAt: number): Record<string, string> {
+function sentHeaders({ wire, bodyAt, secretHeaders }: PreparedRequest): Record<string, string> {
   const lines = wire
     .toString('latin1', 0, bodyAt)
     .split('\r\n')
@@ -20,7 +25,7 @@ function sentHeaders(wire: Buffer, bodyAt: number): Record<string, string> {
     lines.map((line) => {
       const colon = line.indexOf(':');
       const name = line.slice(0, colon);
-      return [name, shown(name, line.slice(colon + 1).trim())];
+      return [name, shown(name, line.slice(colon + 1).trim(), secretHeaders)];
     }),
   );
 }
@@ -65,9 +70,11 @@ export function rawLine(measured: Measured, context: RecordContext, instead?: st
   const { request, exchange, error } = measured;
   const fields = {
     start_perf_ns: Math.round(exchange.startedAt * 1e6),
-    request_headers: sentHeaders(request.wire, request.bodyAt),
+    request_headers: sentHeaders(request),
     ...(exchange.status ? { status: exchange.status } : {}),
-    response_headers: Object.fromEntries([...exchange.headers].map(([name, value]) => [name, shown(name, value)])),
+    response_headers: Object.fromEntries(
+      [...exchange.headers].map(([name, value]) => [name, shown(name, value, request.secretHeaders)]),
+    ),
     responses: replies(measured, instead),
     payload: payload(request.wire, request.bodyAt),
   };

@@ -25,9 +25,27 @@ export interface Target {
   origin: Origin;
   /** For people and for the run's own file; holds no secret. */
   description: Record<string, string>;
+  /** Names, in lower case, of headers that the user has set: whatever they are called, they may be secrets. */
+  secretHeaders?: ReadonlySet<string>;
   encode(request: LiteralRequest, identity: RequestIdentity): Encoded | Promise<Encoded>;
   /** There when an encoded request is good for a time only: after this it is encoded anew. */
   goodForMs?: number;
+}
+
+export const REDACTED = '<redacted>';
+
+/** A URL for people, also one that cannot be used: a user, and the values of a query, may be secrets. */
+export function shownUrl(url: string): string {
+  const [whole = ''] = url.split('#', 1);
+  const [place = ''] = whole.split('?', 1);
+  const host = place.slice(place.lastIndexOf('@') + 1);
+  const scheme = host === place ? '' : place.slice(0, place.indexOf('//') + 2);
+  if (place.length === whole.length) return scheme + host;
+  const query = whole.slice(place.length + 1).split('&');
+  const shown = query.map((part) =>
+    part.includes('=') ? `${part.slice(0, part.indexOf('=') + 1)}${REDACTED}` : REDACTED,
+  );
+  return `${scheme}${host}?${shown.join('&')}`;
 }
 
 export const USER_AGENT = 'sagemaker-inference-monitor-replay';

@@ -7,6 +7,7 @@ import {
   httpRequest,
   originOf,
   type RequestIdentity,
+  shownUrl,
   type Target,
   USER_AGENT,
 } from './target.ts';
@@ -29,19 +30,22 @@ const RESERVED = new Set([
   'x-correlation-id',
 ]);
 
+const NOT_A_NAME = 'not a header name';
+
 /** @throws PermanentError `InvalidHeader` */
 export function checkHeaders(headers: Record<string, string>): [string, string][] {
   return Object.entries(headers).map(([name, value]) => {
     const problem = RESERVED.has(name.toLowerCase())
       ? 'the replay sets this header itself'
       : !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)
-        ? 'not a header name'
+        ? NOT_A_NAME
         : headerSafe(value) !== value
           ? 'its value holds characters that a header cannot'
           : undefined;
-    // The value may be a secret: it is not shown.
-    if (problem) throw new PermanentError('InvalidHeader', `A header cannot be sent: ${problem}`, { got: name });
-    return [name, value];
+    if (!problem) return [name, value];
+    // The value may be a secret, and what is no name may hold one: they are not shown.
+    const got = problem === NOT_A_NAME ? `a text of ${name.length} characters before the colon` : name;
+    throw new PermanentError('InvalidHeader', `A header cannot be sent: ${problem}`, { got });
   });
 }
 
@@ -52,7 +56,7 @@ export class UrlTarget implements Target {
   readonly #path: string | undefined;
   readonly #headers: [string, string][];
   readonly #host: string;
-  readonly #named: Set<string>;
+  readonly secretHeaders: ReadonlySet<string>;
 
   /**
    * @param url with a path: all requests go there; without one: each to the path of its form.
@@ -62,7 +66,7 @@ export class UrlTarget implements Target {
     const parsed = URL.canParse(url) ? new URL(url) : undefined;
     if (!parsed || !/^https?:$/.test(parsed.protocol)) {
       const expected = 'http://host:port[/path] or https://…';
-      throw new PermanentError('InvalidTarget', 'The target is not a URL', { got: url, expected });
+      throw new PermanentError('InvalidTarget', 'The target is not a URL', { got: shownUrl(url), expected });
     }
     if (parsed.username || parsed.password) {
       const expected = 'credentials in a header (--headers-file or --headers-secret)';
@@ -73,8 +77,8 @@ export class UrlTarget implements Target {
     const path = parsed.pathname + parsed.search;
     this.#path = path === '/' ? undefined : path;
     this.#headers = checkHeaders(headers);
-    this.#named = new Set(this.#headers.map(([name]) => name.toLowerCase()));
-    this.description = { kind: 'url', url: `${parsed.origin}${this.#path ?? ''}` };
+    this.secretHeaders = new Set(this.#headers.map(([name]) => name.toLowerCase()));
+    this.description = { kind: 'url', url: shownUrl(`${parsed.origin}${this.#path ?? ''}`) };
   }
 
   encode(request: LiteralRequest, identity: RequestIdentity): Encoded {
@@ -86,7 +90,7 @@ export class UrlTarget implements Target {
       ['X-Request-ID', identity.requestId],
       ['X-Correlation-ID', headerSafe(identity.turn.conversationId)],
     ];
-    const headers = [...own.filter(([name]) => !this.#named.has(name.toLowerCase())), ...this.#headers];
+    const headers = [...own.filter(([name]) => !this.secretHeaders.has(name.toLowerCase())), ...this.#headers];
     return httpRequest('POST', this.#path ?? pathFor(request.json), headers, request.body);
   }
 }

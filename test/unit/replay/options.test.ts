@@ -59,6 +59,23 @@ describe('options', () => {
       expect.objectContaining({ message: expect.not.stringContaining('hunter2') }),
     );
     expect(() => new UrlTarget('ftp://h')).toThrow('The target is not a URL');
+    for (const url of [
+      'ftp://h/p?key=hunter2',
+      'ftp://me:hunter2@h',
+      'http://me:hunter2@h:99999/',
+      'h?hunter2#hunter2',
+    ]) {
+      expect(() => new UrlTarget(url)).toThrow(
+        expect.objectContaining({ message: expect.not.stringContaining('hunter2'), name: 'InvalidTarget' }),
+      );
+    }
+    // A header that was written with the wrong sign is cut at the first colon, behind the key.
+    const wrong = parseHeaders('Authorization=Bearer hunter2: y', '--header');
+    expect(() => new UrlTarget('http://h', wrong)).toThrow(
+      expect.objectContaining({
+        message: 'A header cannot be sent: not a header name; got: a text of 28 characters before the colon',
+      }),
+    );
   });
 
   test('thresholds', () => {

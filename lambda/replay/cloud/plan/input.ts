@@ -4,6 +4,7 @@ import { PermanentError, PipelineError } from '../../../common/errors.ts';
 import { type ReplayInput, replayInputSchema } from '../../../replay-contract.ts';
 import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../options.ts';
 import type { CaptureWindow } from '../../replay.ts';
+import { shownUrl } from '../../target/target.ts';
 import type { ReplayEnvironment } from '../environment.ts';
 
 const ALLOWED =
@@ -37,7 +38,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
     new PermanentError(
       'InvalidReplayInput',
       `The execution's input is not valid: ${problem}`,
-      { got: raw, expected: ALLOWED },
+      { got: JSON.stringify(raw, withoutSecrets), expected: ALLOWED },
       cause,
     );
   const parsed = replayInputSchema.safeParse(raw);
@@ -60,6 +61,11 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
   if (window.fromMs !== undefined && window.toMs !== undefined && window.fromMs >= window.toMs) {
     throw invalid('source: "from" must be before "to" ("to" is exclusive)');
   }
+  if ('url' in target && [...new URL(target.url).searchParams.keys()].some((name) => name !== 'api-version')) {
+    throw invalid(
+      'target.url: what a query holds, "api-version" aside, would be kept in clear; put it into headersSecretArn',
+    );
+  }
   assertAllowed(target, environment);
   return {
     source: {
@@ -78,6 +84,9 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
     shard: shard ?? {},
   };
 }
+
+const withoutSecrets = (key: string, value: unknown): unknown =>
+  key === 'url' && typeof value === 'string' ? shownUrl(value) : value;
 
 /** Of a choice between shapes, the problems of the one that fits best: a person meant that one. */
 function problemsOf(issues: readonly z.core.$ZodIssue[]): string[] {

@@ -2,6 +2,7 @@ import { type ReplayEnvironment, readReplayEnvironment } from '../../../../lambd
 import { shardBounds } from '../../../../lambda/replay/cloud/limits.ts';
 import { parseReplayInput } from '../../../../lambda/replay/cloud/plan/input.ts';
 import { parseSecretHeaders } from '../../../../lambda/replay/cloud/target.ts';
+import { targetFacts } from '../../../../lambda/replay/cloud/target-facts.ts';
 import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
 
 const VARIABLES = {
@@ -137,5 +138,19 @@ describe('bounds of a shard', () => {
       }),
     );
     expect(shardBounds({ ...DEFAULT_OPTIONS, timeout: 770 }, {}).windowMs).toBe(30_000);
+  });
+});
+
+test('what a query says is not taken, and not shown: it would be in the plan', () => {
+  const { name, message } = refusal({ target: { url: 'https://host/path?key=hunter2&hunter3' }, raw: true });
+  expect(name).toBe('InvalidReplayInput');
+  expect(message).toContain('"url":"https://host/path?key=<redacted>&<redacted>"');
+  expect(message).not.toMatch(/hunter/);
+  expect(parse({ target: { url: 'https://host/path?api-version=2024-05-01' } }).target).toEqual({
+    url: 'https://host/path?api-version=2024-05-01',
+  });
+  expect(targetFacts({ url: 'https://host/p?api-version=1' })).toEqual({
+    kind: 'url',
+    url: 'https://host/p?api-version=<redacted>',
   });
 });
