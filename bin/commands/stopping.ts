@@ -1,4 +1,4 @@
-/** Ctrl-C, for commands that end in order: the first one stops, the second one ends the process. */
+/** Ctrl-C and the end of the terminal, for commands that end in order: the first one stops, another Ctrl-C ends the process. */
 import type { JudgeSettings } from '../../lambda/replay/compare/judge-replies.ts';
 
 /** As the shell has it for a process that Ctrl-C ended: 128 + SIGINT. */
@@ -24,8 +24,15 @@ export function stopOnSignals(): Stopping {
     process.stderr.write(`\n${text}\n`);
     controller.abort();
   };
+  // The terminal is gone, and both the kernel and the shell may say so. What is written to it fails, which is no reason to
+  // lose what was measured.
+  const hangUp = (): void => {
+    for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+    if (!controller.signal.aborted) stop();
+  };
   process.on('SIGINT', stop);
   process.on('SIGTERM', stop);
+  process.on('SIGHUP', hangUp);
   return {
     signal: controller.signal,
     begun: false,
@@ -35,6 +42,7 @@ export function stopOnSignals(): Stopping {
     dispose: () => {
       process.off('SIGINT', stop);
       process.off('SIGTERM', stop);
+      process.off('SIGHUP', hangUp);
     },
   };
 }

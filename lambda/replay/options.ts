@@ -73,7 +73,8 @@ const NUMBERS: readonly [keyof ReplayOptions, string, (value: number) => boolean
   ['warmup', '--warmup', (v) => Number.isInteger(v) && v >= 0, 'a whole number'],
   ['timeout', '--timeout', (v) => v > 0, 'seconds, above 0'],
   ['cancellationRate', '--request-cancellation-rate', (v) => v >= 0 && v <= 100, 'per cent, 0 to 100'],
-  ['cancellationDelay', '--request-cancellation-delay', (v) => v >= 0, 'seconds, 0 or more'],
+  // What a timer can wait for: 2^31 ms.
+  ['cancellationDelay', '--request-cancellation-delay', (v) => v >= 0 && v <= 2_147_483, 'seconds, 0 to 2147483'],
   ['repeat', '--repeat', (v) => Number.isInteger(v) && v > 0, 'a whole number above 0'],
   ['requestCount', '--request-count', (v) => Number.isInteger(v) && v > 0, 'a whole number above 0'],
   ['randomSeed', '--random-seed', (v) => Number.isInteger(v) && v >= 0, 'a whole number'],

@@ -2,11 +2,13 @@
 import { toNamedError } from '../common/errors.ts';
 import type { RunClock } from './clock.ts';
 import type { ConnectionPool } from './http/pool.ts';
+import { neverSent } from './measure/error-rate.ts';
 import type { Measured } from './measure/measure.ts';
 import type { RunStats } from './measure/run-stats.ts';
 import { parseGoodput, parseSetting, type ReplayOptions } from './options.ts';
 import type { Overrides } from './request/literal.ts';
 import { ResultSet, unreadOf } from './results/result-set.ts';
+import { MAX_SLICES } from './results/time-slices.ts';
 import { type Progress, type ReplayOutcome, type ReplayPlan, runReplay } from './run.ts';
 import { type IndexOptions, indexCaptures } from './source/index-captures.ts';
 import type { SortedIndex } from './source/sorted-index.ts';
@@ -138,6 +140,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     directory,
     run,
     sliceMs: sliceMsOf(options, spanMs, index.total),
+    maxSlices: MAX_SLICES,
     inputs: request.inputs,
     raw: request.raw,
     workerId: 'worker_0',
@@ -224,12 +227,14 @@ function incompleteReason(outcome: ReplayOutcome, results: ResultSet, unwritten:
   const { stopped, unsent, unrecorded, failure = unwritten } = outcome;
   const named = ({ name, message }: Error | ReturnType<typeof toNamedError>): string => `${name}: ${message}`;
   const unread = unreadOf(results.skippedReasons);
+  const own = neverSent(results.stats);
   const reasons = [
     ...(failure === undefined
       ? []
       : [`${named(failure instanceof Error ? failure : toNamedError(failure))}; ${unsent} requests unsent`]),
     ...(stopped && failure === undefined ? [`stopped with ${unsent} requests unsent`] : []),
     ...(unread > 0 ? [`${unread} requests unsent because their captures could not be read any more`] : []),
+    ...(own === undefined ? [] : [own]),
     ...(unrecorded
       ? [`${unrecorded.requests} requests sent and not recorded: ${named(toNamedError(unrecorded.why))}`]
       : []),
@@ -249,6 +254,8 @@ const BOTTLENECK_MIN_MS = 10;
  * not count: that is the target's slowness, and it shows in the latency from the scheduled moment.
  */
 export function clientBottleneck(stats: RunStats): string | undefined {
+  const own = neverSent(stats);
+  if (own !== undefined) return own;
   const lag = stats.distributions.get('replay_client_lag');
   if (!lag || lag.count === 0) return undefined;
   const latency = stats.distributions.get('request_latency')?.percentile(50) ?? 0;

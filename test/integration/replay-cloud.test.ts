@@ -523,7 +523,8 @@ describe('what cannot or need not be sent', () => {
       const window = { from: '2026-11-20T10:59:00Z', to: '2026-11-20T10:59:01Z' };
       const run = cloud.run({ source: { ...source('dry'), ...window }, target: { url: endpoint.url } });
       expect(await run.plan(500)).toMatchObject({ outcome: 'empty', shards: 0 });
-      expect(await run.summarize()).toMatchObject({ ok: true });
+      const cause = 'Nothing was sent: none is in the window';
+      expect(await run.summarize()).toMatchObject({ ok: false, error: 'NothingSent', cause });
       expect(await own(run)).toMatchObject({ requests: 0, sent: 0, shards: { planned: 0 } });
     },
     TEST_MS,

@@ -1,4 +1,6 @@
 /** When a replay opens its connections, how many, and what becomes of them. */
+
+import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Measured } from '../../lambda/replay/measure/measure.ts';
@@ -60,6 +62,11 @@ class NotingServer {
       this.#server.listen(0, '127.0.0.1', resolve);
     });
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** New connections are refused from now on. */
+  refuse(): void {
+    this.#server.close();
   }
 
   get open(): number {
@@ -202,6 +209,88 @@ describe('a replay that is stopped leaves no connection', () => {
     expect([sent + unsent, stopped]).toEqual([2 * BURST, true]);
     await until(() => server.open === 0);
   });
+});
+
+describe('the addresses of a target', () => {
+  /** The server listens on the first alone. */
+  const resolve = async () => ['127.0.0.1', '127.0.0.2', '127.0.0.3'];
+
+  test('those that refuse cost no request', async () => {
+    server.onConnection = (socket) => void socket.once('data', () => setTimeout(() => socket.end(), 200));
+    const failed: unknown[] = [];
+    const target = new UrlTarget(url.replace('127.0.0.1', 'some.name'));
+    const outcome = await startAt(bursts(0, 1), Date.now(), undefined, {
+      target,
+      resolve,
+      onMeasured: ({ error }) => void (error && failed.push(error)),
+    });
+    expect([outcome.sent, failed]).toEqual([2 * BURST, []]);
+    expect(sorted(server.numbers)).toEqual(numbersOf(2 * BURST));
+  });
+});
+
+test('a silent connection is kept alive, with gateways in between', async () => {
+  server.answering = false;
+  const stop = new AbortController();
+  const running = startAt(bursts(0), Date.now(), stop.signal);
+  await until(() => server.numbers.length === BURST);
+  // Linux: the timer that runs on each connection to the server; 2 is that of keep-alive.
+  const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, '0');
+  const timers = readFileSync('/proc/net/tcp', 'utf8')
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, , remote]) => remote?.endsWith(`:${port}`))
+    .map(([, , , , , timer]) => timer?.slice(0, 2));
+  stop.abort();
+  await running;
+  expect(timers.length).toBeGreaterThanOrEqual(BURST);
+  expect(new Set(timers)).toEqual(new Set(['02']));
+});
+
+test.each<[string, (socket: Socket) => void]>([
+  ['accepts and closes', (socket) => void socket.destroy()],
+  ['is gone', () => server.refuse()],
+])('a target that %s is not hailed with connections', async (_, behave) => {
+  const captures = bursts(0, 1);
+  let opened = 0;
+  server.onConnection = (socket) => {
+    opened++;
+    // The first shows that it is there.
+    if (opened > 1) behave(socket);
+  };
+  const outcome = await startAt(captures, Date.now());
+  expect(outcome.sent).toBe(2 * BURST);
+  // One for each request, and a few rounds of those that are opened ahead of a burst: not 32 every 20 ms.
+  expect(opened + outcome.warmFailures).toBeLessThan(10 * BURST);
+});
+
+test('a reply that comes before its request would have been cancelled ends the wait for that', async () => {
+  const cancellation = { percent: 100, afterMs: 60_000 };
+  await startAt(bursts(0), Date.now(), undefined, { cancellation });
+  expect(process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length).toBeLessThan(BURST);
+});
+
+test('a warm-up waits for room, as the replay does', async () => {
+  server.answering = false;
+  const lines = Array.from({ length: 400 }, (_, i) => chatLine(`e${i}`, 0, `#${i} ${'x'.repeat(100_000)}`));
+  let prepared = 0;
+  const real = new UrlTarget(url);
+  const target: Target = {
+    origin: real.origin,
+    description: real.description,
+    encode: (...request) => {
+      prepared++;
+      return real.encode(...request);
+    },
+  };
+  const stop = new AbortController();
+  const running = startAt(folder.write('a.jsonl', lines), Date.now(), stop.signal, { target, warmup: 400 });
+  await until(() => server.numbers.length === 8);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  // 8 MiB of them wait, and eight are under way.
+  expect(prepared).toBeLessThan(120);
+  stop.abort();
+  await running;
 });
 
 describe('nothing is sent after the stop', () => {

@@ -228,6 +228,22 @@ describe('the command', () => {
     expect(result.stdout).toContain('The replay was stopped');
   });
 
+  test('ends in order when the terminal goes away, however often that is said', async () => {
+    const file = folder.write(
+      'a.jsonl',
+      Array.from({ length: 100 }, (_, i) => chatLine(`e${i}`, i, `[#${i}] hello`)),
+    );
+    const out = join(folder.path, 'out');
+    const running = startCli(['replay', file, '--url', endpoint.url, '--speedup', '10', '--quiet', '-o', out]);
+    while (endpoint.arrivals.count < 5) await new Promise((resolve) => setTimeout(resolve, 20));
+    process.kill(running.pid, 'SIGHUP');
+    process.kill(running.pid, 'SIGHUP');
+    expect((await running.done).code).toBe(130);
+    const records = readLines(join(out, 'profile_export.jsonl'));
+    expect(json(out, 'replay.json')).toMatchObject({ was_cancelled: true, sent: records.length });
+    expect(existsSync(join(out, 'inputs.json.spool'))).toBe(false);
+  });
+
   test('compares two runs and fails on a crossed threshold', async () => {
     const file = folder.write(
       'a.jsonl',

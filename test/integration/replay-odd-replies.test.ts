@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { gzipSync } from 'node:zlib';
+import { deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { compareRuns } from '../../lambda/replay/compare/compare-runs.ts';
 import { readRun } from '../../lambda/replay/compare/run-data.ts';
 import { CapturedReplies } from '../../lambda/replay/compare/with-captured.ts';
@@ -45,6 +45,28 @@ const REPLIES: Record<string, Scripted> = {
       'HTTP/1.1 500 Internal Server Error\r\nContent-Encoding: gzip\r\nContent-Type: application/json',
       gzipSync('{"error":"boom"}'),
     ),
+  },
+  zstd: { bytes: whole(`${JSON_HEAD}\r\nContent-Encoding: zstd`, zstdCompressSync(chat('packed'))) },
+  'raw deflate': { bytes: whole(`${JSON_HEAD}\r\nContent-Encoding: deflate`, deflateRawSync(chat('packed'))) },
+  'two codings': {
+    bytes: whole(`${JSON_HEAD}\r\nContent-Encoding: identity, deflate, gzip`, gzipSync(deflateSync(chat('packed')))),
+  },
+  'coded on its way': {
+    bytes: Buffer.concat([
+      Buffer.from(`${JSON_HEAD}\r\nTransfer-Encoding: gzip, chunked\r\n\r\n`),
+      ...[gzipSync(chat('packed'))].flatMap((body) => [
+        Buffer.from(`${body.length.toString(16).padStart(16, '0')}\r\n`),
+        body,
+        Buffer.from('\r\n0\r\n\r\n'),
+      ]),
+    ]),
+  },
+  'unknown coding': { bytes: whole(`${JSON_HEAD}\r\nContent-Encoding: constructor`, 'ABC') },
+  'larger than what is kept': {
+    bytes: whole(`${JSON_HEAD}\r\nContent-Encoding: gzip`, gzipSync(chat('x'.repeat(33 << 20)))),
+  },
+  'a stream larger than what is kept': {
+    bytes: whole(SSE_HEAD, `${delta('a')}${delta('x'.repeat(1 << 20)).repeat(33)}${delta('b', 'stop')}`),
   },
   'not gzip': { bytes: whole(`${JSON_HEAD}\r\nContent-Encoding: gzip`, chat('not packed')) },
   'stream cut by the close': { bytes: Buffer.from(`${SSE_HEAD}\r\n\r\n${delta('a')}`), close: true },
@@ -118,8 +140,9 @@ test('are read as they are meant, or are an error that says what is wrong', asyn
     folder.write('a.jsonl', lines),
     url,
     out,
-    { timeout: 10 },
+    { timeout: 60 },
     {
+      raw: true,
       keepCaptured: true,
       read: (measured) => captured.read(measured),
     },
@@ -140,6 +163,15 @@ test('are read as they are meant, or are an error that says what is wrong', asyn
     gzip: 'said: packed',
     'gzip stream': 'said: packed',
     'gzip error': '500 {"error":"boom"}',
+    zstd: 'said: packed',
+    'raw deflate': 'said: packed',
+    'two codings': 'said: packed',
+    'coded on its way': 'said: packed',
+    'unknown coding': expect.stringContaining(
+      'its coding "constructor" could not be undone: not one that is read here',
+    ),
+    'larger than what is kept': 'said: ',
+    'a stream larger than what is kept': 'said: ',
     'not gzip': 'said: not packed',
     'stream cut by the close': expect.stringContaining('closed the connection before the stream said'),
     'stream ended by the close': 'said: a',
@@ -148,8 +180,23 @@ test('are read as they are meant, or are an error that says what is wrong', asyn
     reasoning: 'said: thought',
     'error event': expect.stringContaining('upstream died'),
   });
+  // What is too large is measured, said to be so, and not taken for a reply that says nothing.
+  type Large = { event_id: string; reply: { notKeptBytes?: number }; comparison?: object };
+  const large = readLines<Large>(join(out, 'replies.jsonl')).filter(({ reply }) => reply.notKeptBytes !== undefined);
+  expect(large.map(({ event_id: id, comparison }) => [id, comparison]).sort()).toEqual([
+    ['a stream larger than what is kept', undefined],
+    ['larger than what is kept', undefined],
+  ]);
+  const raw = readLines<{ metadata: { event_id: string }; responses: { text?: string }[] }>(
+    join(out, 'profile_export_raw.jsonl'),
+  ).filter(({ metadata }) => large.some(({ event_id: id }) => id === metadata.event_id));
+  expect(raw.map(({ responses }) => JSON.parse(responses[0]?.text ?? ''))).toEqual(
+    [1, 2].map(() => ({ reply_not_kept: { bytes: expect.any(Number), why: expect.stringContaining('larger') } })),
+  );
   const metrics = (id: string) => records.find(({ metadata }) => metadata.event_id === id)?.metrics;
   expect(metrics('names in another case')?.time_to_first_token).toBeDefined();
+  expect(metrics('a stream larger than what is kept')).toMatchObject({ output_sequence_length: { value: 35 } });
+  expect(metrics('a stream larger than what is kept')?.inter_chunk_latency).toBeUndefined();
   expect(metrics('gzip stream')?.time_to_first_token).toBeUndefined();
   expect(metrics('reasoning')).toMatchObject({
     output_sequence_length: { value: 9 },

@@ -17,7 +17,7 @@ export interface Reply {
   document?: unknown;
   /** SHA-256 of the bytes, for replies that are neither. */
   digest?: string;
-  /** There when it has been compared, and was then too large to be kept: its bytes. Nothing of what it said is here. */
+  /** There when it was too large to be kept, after it was compared or before: its bytes. Nothing of what it said is here. */
   notKeptBytes?: number;
 }
 
@@ -73,6 +73,7 @@ export function replayedReply(
       ...(cancelled ? { cancelled } : {}),
     };
   }
+  if (exchange.tooLarge) return { ok: true, text: '', notKeptBytes: exchange.bodyBytes };
   return replyOf(
     content,
     exchange.reader ? undefined : exchange.body,

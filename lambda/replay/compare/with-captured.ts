@@ -46,8 +46,9 @@ export const rowOf = (stored: StoredReply): Omit<RegressionRow, 'regressions' | 
 export function comparedReply(measured: Measured): StoredReply {
   const reply = replayedReply(measured, sha256);
   const { captured } = measured.request;
-  // A cancelled request says nothing about the target's replies.
-  const before = captured && !measured.cancelled ? capturedReply(captured, sha256) : undefined;
+  // A cancelled request says nothing about the target's replies, and of one that is too large nothing is known.
+  const before =
+    captured && !measured.cancelled && !measured.exchange.tooLarge ? capturedReply(captured, sha256) : undefined;
   return storedReply(measured, reply, before, before && compareReplies(before, reply));
 }
 

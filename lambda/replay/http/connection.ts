@@ -16,8 +16,15 @@ export interface ConnectionOwner {
   /** Opened, and nothing to send on it. */
   onIdle(connection: Connection): void;
   onClosed(connection: Connection): void;
-  /** Could not be opened, with nothing waiting for it. */
-  onConnectFailed(connection: Connection, error: Error): void;
+  /**
+   * Could not be opened.
+   *
+   * @param waiting the request for which it was, of which nothing was sent
+   * @returns whether that goes on another connection; else it fails
+   */
+  onConnectFailed(connection: Connection, error: NodeJS.ErrnoException, waiting: Exchange | undefined): boolean;
+  /** Closed by the other side before anything was sent on it. */
+  onUnused(): void;
   /** TLS session for the next connection, so that it need not negotiate anew. */
   tlsSession: Buffer | undefined;
   /** Of all connections: one for each would be a third of what opening it takes. */
@@ -49,14 +56,26 @@ const ERROR_TYPES: Record<string, string> = {
   EMFILE: 'TooManyOpenFiles',
 };
 
+/** Failures of this machine: no descriptor, no port, no memory for a connection. They say nothing of the target. */
+const OWN_FAILURES = ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'];
+const OWN_ERROR_TYPES = new Set(OWN_FAILURES.map((code) => ERROR_TYPES[code] ?? code));
+
+/** Whether a request that failed so never left this machine. @param type of its error */
+export const isOwnFailure = ({ type }: { type: string }): boolean => OWN_ERROR_TYPES.has(type);
+
+/** A silent connection is asked so often whether it is alive: gateways and balancers forget it after 350 s. */
+const KEEP_ALIVE_MS = 60_000;
+
 export function describeSocketError(error: NodeJS.ErrnoException): ExchangeError {
   return { type: ERROR_TYPES[error.code ?? ''] ?? error.code ?? error.name, message: error.message };
 }
 
 /** One keep-alive connection, carrying one request at a time. It never sends a request twice. */
 export class Connection {
+  readonly address: string;
   readonly #socket: Socket;
   readonly #owner: ConnectionOwner;
+  #used = false;
   readonly #parser = new ResponseParser();
   #openedAt = Number.NaN;
   #current: Exchange | undefined;
@@ -68,6 +87,7 @@ export class Connection {
   closed = false;
 
   constructor(origin: Origin, address: string, owner: ConnectionOwner, first?: Exchange) {
+    this.address = address;
     this.#owner = owner;
     this.#current = first;
     if (first) {
@@ -75,6 +95,7 @@ export class Connection {
       first.connection = this;
     }
     this.#socket = origin.tls ? this.#openTls(origin, address) : this.#openTcp(origin, address);
+    this.#socket.setKeepAlive(true, KEEP_ALIVE_MS);
     this.#socket.on('error', (error) => this.#fail(describeSocketError(error), error));
     this.#socket.on('end', () => this.#serverEnded());
     this.#socket.on('close', () => this.#serverEnded());
@@ -154,6 +175,7 @@ export class Connection {
   }
 
   #write(exchange: Exchange): void {
+    this.#used = true;
     this.#parser.reset();
     exchange.reused = Number.isNaN(exchange.connectStartAt);
     exchange.sendStartAt = performance.now();
@@ -204,20 +226,20 @@ export class Connection {
     const exchange = this.#current;
     if (exchange) exchange.endedByClose = true;
     if (exchange && this.#parser.end(exchange)) this.#exchangeDone();
-    else
-      this.#fail({
-        type: 'ServerDisconnectedError',
-        message: 'The server closed the connection before its reply was complete',
-      });
+    else {
+      const message = 'The server closed the connection before its reply was complete';
+      this.#fail({ type: 'ServerDisconnectedError', message }, new Error(message));
+    }
   }
 
   #fail(error: ExchangeError, cause?: Error): void {
     const exchange = this.#current;
-    const opening = this.opening;
+    const { opening, closed } = this;
     this.#current = undefined;
     this.#close();
+    if (opening && cause && this.#owner.onConnectFailed(this, cause, exchange)) return;
     if (exchange) exchange.finish(performance.now(), error);
-    else if (opening && cause) this.#owner.onConnectFailed(this, cause);
+    else if (!opening && !closed && !this.#used) this.#owner.onUnused();
   }
 
   #close(): void {

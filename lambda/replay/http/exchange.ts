@@ -1,4 +1,4 @@
-import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
+import * as zlib from 'node:zlib';
 import type { ResponseSink } from './response-parser.ts';
 
 /** Why a request has no complete reply. `code` and `type` are as AIPerf records them. */
@@ -10,15 +10,34 @@ export interface ExchangeError {
 }
 
 /** Largest reply that is kept for reading its content; of a larger one only the size is known. 32 MiB is above SageMaker's 25 MB. */
-const MAX_KEPT_BYTES = 32 * 1024 * 1024;
+export const MAX_KEPT_BYTES = 32 * 1024 * 1024;
 
-/** A replay asks for no encoding, and a server may send one nevertheless. */
-const DECODERS: Record<string, (bytes: Buffer, limit: { maxOutputLength: number }) => Buffer> = {
-  gzip: gunzipSync,
-  'x-gzip': gunzipSync,
-  deflate: inflateSync,
-  br: brotliDecompressSync,
-};
+type Decoder = (bytes: Buffer, limit: { maxOutputLength: number }) => Buffer;
+
+/** Meant is the zlib format, and some send deflate's own; in zlib's, the first byte tells the method, 8. */
+const inflate: Decoder = (bytes, limit) =>
+  ((bytes[0] ?? 0) & 0x0f) === 8 ? zlib.inflateSync(bytes, limit) : zlib.inflateRawSync(bytes, limit);
+
+/** A replay asks for no coding, and a server may send one nevertheless. */
+const DECODERS = new Map<string, Decoder | undefined>([
+  ['gzip', zlib.gunzipSync],
+  ['x-gzip', zlib.gunzipSync],
+  ['deflate', inflate],
+  ['br', zlib.brotliDecompressSync],
+  // Node has it from 22.15 on.
+  ['zstd', zlib.zstdDecompressSync as Decoder | undefined],
+]);
+
+const NO_CODINGS: readonly string[] = [];
+
+/** Codings of a reply's body, in the order in which they were applied. */
+export function codingsOf(headers: ReadonlyMap<string, string>): readonly string[] {
+  const content = headers.get('content-encoding');
+  const transfer = headers.get('transfer-encoding');
+  if (content === undefined && (transfer === undefined || transfer === 'chunked')) return NO_CODINGS;
+  const all = `${content ?? ''},${transfer ?? ''}`.toLowerCase().split(',');
+  return all.map((one) => one.trim()).filter((one) => one !== '' && one !== 'identity' && one !== 'chunked');
+}
 
 /** Receives the body of a streamed reply piece by piece; `at` is when the piece came (ms on the monotonic clock). */
 export interface BodyReader {
@@ -64,6 +83,8 @@ export class Exchange implements ResponseSink {
   #unpacked: Buffer | undefined;
   /** The reply was larger than what is kept. */
   tooLarge = false;
+  /** Why the body could not be unpacked, in words; known once it has been asked for. */
+  undecoded: string | undefined;
   /** The connection's end was the reply's: nothing else told that it was complete. */
   endedByClose = false;
   error: ExchangeError | undefined;
@@ -83,16 +104,28 @@ export class Exchange implements ResponseSink {
   get body(): Buffer {
     if (this.#kept.length > 1) this.#kept = [Buffer.concat(this.#kept)];
     const bytes = this.#kept[0] ?? Buffer.alloc(0);
-    const decode = DECODERS[this.encoding];
-    if (!decode || bytes.length === 0 || !this.done) return bytes;
-    this.#unpacked ??= unpacked(bytes, decode);
+    const codings = codingsOf(this.headers);
+    if (codings.length === 0 || bytes.length === 0 || !this.done) return bytes;
+    this.#unpacked ??= this.#unpack(bytes, codings);
     return this.#unpacked;
   }
 
-  /** Content coding of the reply; empty when it has none. */
-  get encoding(): string {
-    const encoding = this.headers.get('content-encoding')?.toLowerCase() ?? '';
-    return encoding === 'identity' ? '' : encoding;
+  /** Bytes that are not what the reply says they are stay as they came. */
+  #unpack(bytes: Buffer, codings: readonly string[]): Buffer {
+    let unpacked = bytes;
+    for (const coding of codings.toReversed()) {
+      const decode = DECODERS.get(coding);
+      try {
+        if (!decode) throw new Error('not one that is read here');
+        unpacked = decode(unpacked, { maxOutputLength: MAX_KEPT_BYTES });
+      } catch (error) {
+        this.tooLarge = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
+        if (this.tooLarge) return Buffer.alloc(0);
+        this.undecoded = `its coding ${JSON.stringify(coding.slice(0, 40))} could not be undone: ${(error as Error).message}`;
+        return bytes;
+      }
+    }
+    return unpacked;
   }
 
   /** Bytes came in, before they are parsed. */
@@ -148,14 +181,5 @@ export class Exchange implements ResponseSink {
     this.#kept = [];
     this.#unpacked = undefined;
     this.reader = undefined;
-  }
-}
-
-/** Bytes that are not what the reply says they are stay as they came. */
-function unpacked(bytes: Buffer, decode: (typeof DECODERS)[string]): Buffer {
-  try {
-    return decode(bytes, { maxOutputLength: MAX_KEPT_BYTES });
-  } catch {
-    return bytes;
   }
 }

@@ -1,14 +1,23 @@
 import { isIP } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { PermanentError } from '../../common/errors.ts';
-import { Connection, type ConnectionOwner, loadTransport, type Origin } from './connection.ts';
+import {
+  Connection,
+  type ConnectionOwner,
+  describeSocketError,
+  isOwnFailure,
+  loadTransport,
+  type Origin,
+} from './connection.ts';
 import type { Exchange } from './exchange.ts';
 
 /**
  * An idle connection is not used after this, unless the server says that it keeps it longer: a server may close it at the
- * moment a request goes out, and a request is never sent again. The shortest default in wide use is uvicorn's 5 s.
+ * moment a request goes out, and a request is never sent again. The shortest default in wide use is gunicorn's 2 s; what
+ * speaks TLS is a proxy or a service as a rule, and they keep theirs for a minute.
  */
-const IDLE_LIMIT_MS = 4_000;
+const IDLE_LIMIT_MS = 1_500;
+const IDLE_LIMIT_TLS_MS = 4_000;
 /** Taken off the server's own `Keep-Alive: timeout=`, for the same reason; half of it where it is short. */
 const IDLE_MARGIN_MS = 1_000;
 /** How often the name is looked up again; AWS's endpoints answer with a time to live of a minute. */
@@ -44,16 +53,19 @@ export class ConnectionPool implements ConnectionOwner {
   /** Being opened with nothing to send yet. */
   readonly #opening = new Set<Connection>();
   readonly #all = new Set<Connection>();
-  #idleLimitMs = IDLE_LIMIT_MS;
+  #idleLimitMs: number;
   tlsSession: Buffer | undefined;
   secureContext: SecureContext | undefined;
   /** Most that were open at one time. */
   maxOpen = 0;
   /** Connections opened ahead that failed to open. */
   warmFailures = 0;
+  /** Those that the other side closed before anything was sent on them. */
+  unused = 0;
 
   constructor(origin: Origin, resolve: Resolve = resolveByDns) {
     this.#origin = origin;
+    this.#idleLimitMs = origin.tls ? IDLE_LIMIT_TLS_MS : IDLE_LIMIT_MS;
     this.#resolve = resolve;
   }
 
@@ -183,9 +195,19 @@ export class ConnectionPool implements ConnectionOwner {
     this.#forgetIdle(connection);
   }
 
-  onConnectFailed(connection: Connection, error: Error): void {
+  onConnectFailed(connection: Connection, error: NodeJS.ErrnoException, waiting: Exchange | undefined): boolean {
     if (this.#probe?.connection === connection) this.#probe.settle(error);
-    else this.warmFailures++;
+    else if (!waiting) this.warmFailures++;
+    // Until the name is looked up again, what fails is not tried again; the last address is.
+    const others = this.#addresses.filter((address) => address !== connection.address);
+    if (others.length === 0 || isOwnFailure(describeSocketError(error))) return false;
+    this.#addresses = others;
+    if (waiting) this.#open(waiting);
+    return waiting !== undefined;
+  }
+
+  onUnused(): void {
+    this.unused++;
   }
 
   #takeIdle(now: number): Connection | undefined {

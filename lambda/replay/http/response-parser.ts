@@ -26,6 +26,8 @@ const MAX_HEAD_BYTES = 64 * 1024;
 /** A chunk-size line: 16 hex digits and extensions. */
 const MAX_LINE_BYTES = 4 * 1024;
 
+/** What a head ends with: two line ends. */
+const HEAD_END_BYTES = 4;
 const CR = 0x0d;
 const LF = 0x0a;
 const STATUS_LINE = /^HTTP\/1\.([01]) (\d{3})(?: (.*))?$/;
@@ -34,8 +36,9 @@ type State = 'head' | 'length' | 'chunk-size' | 'chunk-data' | 'chunk-end' | 'tr
 
 export class ResponseParser {
   #state: State = 'head';
-  /** The unfinished head or line of earlier pieces. */
-  #partial: Buffer | undefined;
+  /** The unfinished head or line of earlier pieces: the first `#heldBytes` of a buffer that grows by doubling. */
+  #held: Buffer = Buffer.alloc(0);
+  #heldBytes = 0;
   /** Body bytes that are still to come, in the states that count. */
   #left = 0;
   #keepAlive = true;
@@ -50,7 +53,7 @@ export class ResponseParser {
   /** Makes ready for the next response. */
   reset(): void {
     this.#state = 'head';
-    this.#partial = undefined;
+    this.#heldBytes = 0;
     this.#left = 0;
     this.#keepAlive = true;
   }
@@ -105,42 +108,59 @@ export class ResponseParser {
     sink.onEnd();
   }
 
-  /** Joins what earlier pieces left unfinished with `buffer[at, length)`. */
-  #joined(buffer: Buffer, at: number, length: number, limit: number): Buffer {
-    const piece = buffer.subarray(at, length);
-    const joined = this.#partial ? Buffer.concat([this.#partial, piece]) : piece;
-    if (joined.length > limit && !joined.subarray(0, limit).includes(LF)) {
-      throw new BadResponse(`a line of more than ${limit} bytes`);
+  /** Joins what earlier pieces left unfinished with `buffer[at, length)`, and copies no byte of them again. */
+  #joined(buffer: Buffer, at: number, length: number): Buffer {
+    const before = this.#heldBytes;
+    if (before === 0) return buffer.subarray(at, length);
+    this.#hold(buffer, at, length);
+    return this.#held.subarray(0, this.#heldBytes);
+  }
+
+  #hold(buffer: Buffer, at: number, length: number): void {
+    const bytes = this.#heldBytes + length - at;
+    if (bytes > this.#held.length) {
+      const grown = Buffer.allocUnsafe(Math.max(2 * this.#held.length, bytes));
+      this.#held.copy(grown, 0, 0, this.#heldBytes);
+      this.#held = grown;
     }
-    return joined;
+    buffer.copy(this.#held, this.#heldBytes, at, length);
+    this.#heldBytes = bytes;
   }
 
   #readHead(buffer: Buffer, at: number, length: number, sink: ResponseSink): number {
-    const before = this.#partial?.length ?? 0;
-    const text = this.#joined(buffer, at, length, MAX_HEAD_BYTES);
-    const end = headEnd(text);
+    const before = this.#heldBytes;
+    const text = this.#joined(buffer, at, length);
+    // An end that was not there before lies within the last bytes of it, at the earliest.
+    const end = headEnd(text, Math.max(0, before - HEAD_END_BYTES));
     if (end < 0) {
       if (text.length > MAX_HEAD_BYTES) throw new BadResponse(`response headers of more than ${MAX_HEAD_BYTES} bytes`);
-      this.#partial = Buffer.from(text);
+      if (before === 0) this.#hold(buffer, at, length);
       return length;
     }
-    this.#partial = undefined;
+    this.#heldBytes = 0;
     this.#parseHead(text.toString('latin1', 0, end), sink);
     return at + end - before;
   }
 
   #parseHead(text: string, sink: ResponseSink): void {
     const lines = text.split(/\r?\n/);
-    const status = STATUS_LINE.exec(lines[0] ?? '');
-    if (!status) throw new BadResponse(`not an HTTP/1.1 status line: ${JSON.stringify((lines[0] ?? '').slice(0, 80))}`);
+    // Empty lines before it are the rest of an earlier reply, or of nothing.
+    const first = lines.findIndex((line) => line !== '');
+    if (first < 0) return;
+    const line = lines[first] ?? '';
+    const status = STATUS_LINE.exec(line);
+    if (!status) throw new BadResponse(`not an HTTP/1.1 status line: ${JSON.stringify(line.slice(0, 80))}`);
     const code = Number(status[2]);
     const headers = new Map<string, string>();
-    for (let i = 1; i < lines.length; i++) {
-      const line = lines[i] ?? '';
-      const colon = line.indexOf(':');
+    for (let i = first + 1; i < lines.length; i++) {
+      const header = lines[i] ?? '';
+      const colon = header.indexOf(':');
       if (colon <= 0) continue;
-      const name = line.slice(0, colon).toLowerCase();
-      const value = line.slice(colon + 1).trim();
+      const name = header.slice(0, colon).toLowerCase();
+      // Others take such a header for one of that name, or for none: what ends the reply would be a guess (RFC 9112, 5.1).
+      if (name.endsWith(' ') || name.endsWith('\t'))
+        throw new BadResponse('white space between a header’s name and its colon');
+      const value = header.slice(colon + 1).trim();
       const other = headers.get(name);
       headers.set(name, other === undefined ? value : `${other}, ${value}`);
     }
@@ -161,11 +181,15 @@ export class ResponseParser {
     const hint = /timeout=(\d+)/.exec(headers.get('keep-alive') ?? '')?.[1];
     if (hint !== undefined) this.keepAliveSeconds = Number(hint);
 
-    const encoding = headers.get('transfer-encoding')?.toLowerCase();
+    const codings = headers.get('transfer-encoding')?.toLowerCase().split(',');
+    const encoding = codings
+      ?.map((one) => one.trim())
+      .filter((one) => one !== 'identity')
+      .at(-1);
     const announced = headers.get('content-length');
     if (status === 204 || status === 304) {
       this.#state = 'done';
-    } else if (encoding?.endsWith('chunked')) {
+    } else if (encoding === 'chunked') {
       this.#state = 'chunk-size';
     } else if (announced !== undefined && encoding === undefined) {
       // The same length named twice is allowed.
@@ -182,12 +206,16 @@ export class ResponseParser {
 
   #readLine(buffer: Buffer, at: number, length: number, sink: ResponseSink): number {
     const newline = buffer.indexOf(LF, at);
-    if (newline < 0 || newline >= length) {
-      this.#partial = Buffer.from(this.#joined(buffer, at, length, MAX_LINE_BYTES));
+    const complete = newline >= 0 && newline < length;
+    const limit = this.#state === 'trailer' ? MAX_HEAD_BYTES : MAX_LINE_BYTES;
+    if (this.#heldBytes + (complete ? newline : length) - at > limit)
+      throw new BadResponse(`a line of more than ${limit} bytes`);
+    if (!complete) {
+      this.#hold(buffer, at, length);
       return length;
     }
-    const line = this.#joined(buffer, at, newline, MAX_LINE_BYTES);
-    this.#partial = undefined;
+    const line = this.#joined(buffer, at, newline);
+    this.#heldBytes = 0;
     const end = line.length > 0 && line[line.length - 1] === CR ? line.length - 1 : line.length;
     this.#takeLine(line.toString('latin1', 0, end), sink);
     return newline + 1;
@@ -200,17 +228,19 @@ export class ResponseParser {
     } else if (this.#state === 'trailer') {
       if (line === '') this.#finish(sink);
     } else {
-      const size = /^\s*([0-9a-fA-F]{1,13})\s*(?:;.*)?$/.exec(line)?.[1];
-      if (size === undefined) throw new BadResponse(`not a chunk size: ${JSON.stringify(line.slice(0, 40))}`);
+      // Some write all 16 digits that a size may have.
+      const size = /^\s*([0-9a-fA-F]{1,16})\s*(?:;.*)?$/.exec(line)?.[1];
+      if (size === undefined || !Number.isSafeInteger(Number.parseInt(size, 16)))
+        throw new BadResponse(`not a chunk size: ${JSON.stringify(line.slice(0, 40))}`);
       this.#left = Number.parseInt(size, 16);
       this.#state = this.#left === 0 ? 'trailer' : 'chunk-data';
     }
   }
 }
 
-/** Offset just after the blank line that ends a head; -1 while it has not come. Bare line feeds are accepted. */
-function headEnd(text: Buffer): number {
-  for (let newline = text.indexOf(LF); newline >= 0; newline = text.indexOf(LF, newline + 1)) {
+/** Offset just after the blank line that ends a head, looked for from there; -1 while it has not come. Bare line feeds are accepted. */
+function headEnd(text: Buffer, from: number): number {
+  for (let newline = text.indexOf(LF, from); newline >= 0; newline = text.indexOf(LF, newline + 1)) {
     if (text[newline + 1] === LF) return newline + 2;
     if (text[newline + 1] === CR && text[newline + 2] === LF) return newline + 3;
   }

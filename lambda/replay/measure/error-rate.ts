@@ -1,5 +1,15 @@
 /** Whether too many requests of a replay failed. */
+import { isOwnFailure } from '../http/connection.ts';
 import type { RunStats } from './run-stats.ts';
+
+/** Requests that the target never saw because this machine had no means to send them, in words. */
+export function neverSent(stats: RunStats): string | undefined {
+  const own = [...stats.errors.values()].filter(({ error }) => isOwnFailure(error));
+  const [first] = own;
+  if (!first) return undefined;
+  const requests = own.reduce((sum, { count }) => sum + count, 0);
+  return `${requests} requests never left this machine: ${first.error.type}: ${first.error.message}`;
+}
 
 /**
  * Requests that were cancelled on purpose say nothing of the target: they are left out, on both sides. Where any are left,

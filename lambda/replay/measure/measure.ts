@@ -1,6 +1,6 @@
 /** From what happened on the wire to the metrics of the request. */
 import { toNamedError } from '../../common/errors.ts';
-import type { Exchange, ExchangeError } from '../http/exchange.ts';
+import { codingsOf, type Exchange, type ExchangeError } from '../http/exchange.ts';
 import { NestedTooDeep, parseJson } from '../json.ts';
 import { contentOfJson, type ReplyContent } from '../reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
@@ -53,7 +53,7 @@ export function openReader(
   keepRaw = false,
 ): StreamReader | SageMakerStreamReader | undefined {
   // What is compressed is read when it is there: its pieces have no times of their own.
-  if (status >= 300 || (headers.get('content-encoding') ?? 'identity').toLowerCase() !== 'identity') return undefined;
+  if (status >= 300 || codingsOf(headers).length > 0) return undefined;
   const type = headers.get('content-type')?.toLowerCase() ?? '';
   if (type.startsWith('application/vnd.amazon.eventstream')) return new SageMakerStreamReader(keepRaw);
   const said = type.startsWith(EVENTS_TYPE);
@@ -64,18 +64,21 @@ const EVENTS_TYPE = 'text/event-stream';
 const isJsonType = (headers: Map<string, string>): boolean => /\bjson\b/i.test(headers.get('content-type') ?? '');
 
 function wholeContent(exchange: Exchange): { content: ReplyContent; problem?: string } {
+  const { body } = exchange;
   // A reply of which only the size is known is no broken one.
   if (exchange.tooLarge) return { content: { text: '' } };
   const type = exchange.headers.get('content-type');
-  if (exchange.encoding !== '' && type?.toLowerCase().startsWith(EVENTS_TYPE)) {
+  if (codingsOf(exchange.headers).length > 0 && type?.toLowerCase().startsWith(EVENTS_TYPE)) {
     const reader = new StreamReader(false, true);
-    reader.piece(exchange.body, exchange.endAt);
-    return { content: reader.end() };
+    reader.piece(body, exchange.endAt);
+    const content = reader.end();
+    return { content, problem: reader.pieces === 0 ? exchange.undecoded : undefined };
   }
-  const text = exchange.body.toString('utf8');
+  const text = body.toString('utf8');
   try {
     return { content: contentOfJson(parseJson(text)) };
   } catch (error) {
+    if (exchange.undecoded !== undefined) return { content: { text: '' }, problem: exchange.undecoded };
     if (isJsonType(exchange.headers) && !(error instanceof NestedTooDeep))
       return { content: { text: '' }, problem: `the reply is not the ${type} that it says it is` };
     return { content: { text: type?.startsWith('text/') ? text : '' } };
@@ -119,6 +122,7 @@ export function measure(
   try {
     if (reader instanceof SageMakerStreamReader || reader instanceof StreamReader) {
       content = reader.end();
+      exchange.tooLarge ||= stream?.tooLarge ?? false;
       problem = stream?.problem ?? (stream?.contentAt.length === 0 ? 'the stream held no content' : undefined);
       if (exchange.endedByClose && stream?.ended === false)
         problem ??= 'the server closed the connection before the stream said that it was complete';
@@ -202,7 +206,7 @@ function fillTokens(measured: Measured, stream: StreamReader | undefined): numbe
     metrics.usage_completion_tokens = output;
     measured.outputSource = 'server';
   } else if (stream) {
-    output = stream.contentAt.length;
+    output = stream.pieces;
     measured.outputSource = 'chunks';
   } else if (content.text !== '' && request.inputTokens) {
     output = estimateTextTokens(content.text);
@@ -235,7 +239,7 @@ function fillStream(measured: Measured, stream: StreamReader, output: number | u
   if (input !== undefined && untilFirst > 0) metrics.prefill_throughput_per_user = (input * 1000) / untilFirst;
   if (contentAt.length < 2) return;
   metrics.time_to_second_token = (contentAt[1] ?? first) - first;
-  measured.gaps = contentAt.slice(1).map((at, i) => at - (contentAt[i] ?? at));
+  if (!stream.tooLarge) measured.gaps = contentAt.slice(1).map((at, i) => at - (contentAt[i] ?? at));
   if (output === undefined || output < 2) return;
   const perToken = (last - first) / (output - 1);
   metrics.inter_token_latency = perToken;

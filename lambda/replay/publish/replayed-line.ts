@@ -4,6 +4,7 @@
  */
 import type { RunClock } from '../clock.ts';
 import type { Measured } from '../measure/measure.ts';
+import { tooLarge } from '../results/raw-line.ts';
 
 export interface ReplayFacts {
   run: string;
@@ -56,7 +57,8 @@ function outputSide(measured: Measured, instead: string | undefined): Record<str
     // Captures of failed calls have no content type.
     return side('OUTPUT', null, Buffer.from(JSON.stringify(message)));
   }
-  if (instead !== undefined) return side('OUTPUT', 'application/json', Buffer.from(instead));
+  const stands = instead ?? (exchange.tooLarge ? tooLarge(exchange.bodyBytes) : undefined);
+  if (stands !== undefined) return side('OUTPUT', 'application/json', Buffer.from(stands));
   if (exchange.reader) return side('OUTPUT', 'application/json', streamedReply(measured));
   return side('OUTPUT', exchange.headers.get('content-type') ?? null, exchange.body);
 }

@@ -45,7 +45,10 @@ function parseHeaders(bytes: Buffer): Record<string, string> {
 
 export class EventStreamParser {
   readonly #onMessage: (message: EventStreamMessage) => void;
-  #partial: Buffer = Buffer.alloc(0);
+  /** The beginning of a message, in the pieces that it came in: joined once, when as much is there as is needed. */
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  #needed = PRELUDE_BYTES;
 
   constructor(onMessage: (message: EventStreamMessage) => void) {
     this.#onMessage = onMessage;
@@ -53,7 +56,15 @@ export class EventStreamParser {
 
   /** @throws BadEventStream when a checksum or a length is wrong. */
   feed(bytes: Buffer): void {
-    let rest = this.#partial.length > 0 ? Buffer.concat([this.#partial, bytes]) : bytes;
+    let rest = bytes;
+    if (this.#heldBytes > 0) {
+      this.#hold(bytes);
+      if (this.#heldBytes < this.#needed) return;
+      rest = Buffer.concat(this.#held);
+    }
+    this.#held = [];
+    this.#heldBytes = 0;
+    this.#needed = PRELUDE_BYTES;
     while (rest.length >= PRELUDE_BYTES) {
       const total = rest.readUInt32BE(0);
       const headerBytes = rest.readUInt32BE(4);
@@ -62,6 +73,7 @@ export class EventStreamParser {
       if (total > MAX_MESSAGE_BYTES || total < PRELUDE_BYTES + headerBytes + CHECKSUM_BYTES) {
         throw new BadEventStream(`a message of ${total} bytes with ${headerBytes} bytes of headers`);
       }
+      this.#needed = total;
       if (rest.length < total) break;
       const end = total - CHECKSUM_BYTES;
       if (crc32(rest.subarray(0, end)) !== rest.readUInt32BE(end))
@@ -69,12 +81,18 @@ export class EventStreamParser {
       const headers = parseHeaders(rest.subarray(PRELUDE_BYTES, PRELUDE_BYTES + headerBytes));
       this.#onMessage({ headers, payload: rest.subarray(PRELUDE_BYTES + headerBytes, end) });
       rest = rest.subarray(total);
+      this.#needed = PRELUDE_BYTES;
     }
-    this.#partial = Buffer.from(rest);
+    this.#hold(rest);
+  }
+
+  #hold(bytes: Buffer): void {
+    if (bytes.length > 0) this.#held.push(Buffer.from(bytes));
+    this.#heldBytes += bytes.length;
   }
 
   /** Whether the stream stopped between two messages. */
   get complete(): boolean {
-    return this.#partial.length === 0;
+    return this.#heldBytes === 0;
   }
 }

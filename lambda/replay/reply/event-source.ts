@@ -1,40 +1,34 @@
 /** Server-sent events, incrementally: https://html.spec.whatwg.org/multipage/server-sent-events.html */
 
-const LF = 0x0a;
+import { MAX_KEPT_BYTES } from '../http/exchange.ts';
+import { LineSplitter } from './line-splitter.ts';
 
 /** Splits bytes into lines and joins the `data` lines of each event. */
 export class EventSourceParser {
   readonly #onEvent: (data: string, name: string) => void;
-  #partial: Buffer | undefined;
-  #data: string | undefined;
+  readonly #onTooLong: () => void;
+  readonly #splitter: LineSplitter;
+  #data: string[] = [];
+  #dataLength = 0;
   #name = '';
 
-  /** @param onEvent takes an event's data and its name, which is empty for those that have none */
-  constructor(onEvent: (data: string, name: string) => void) {
+  /**
+   * @param onEvent takes an event's data and its name, which is empty for those that have none
+   * @param onTooLong called for an event that is longer than what is kept
+   */
+  constructor(onEvent: (data: string, name: string) => void, onTooLong: () => void = () => {}) {
     this.#onEvent = onEvent;
+    this.#onTooLong = onTooLong;
+    this.#splitter = new LineSplitter((line) => this.#lines(line), onTooLong);
   }
 
   feed(bytes: Buffer): void {
-    let at = 0;
-    for (let newline = bytes.indexOf(LF); newline >= 0; newline = bytes.indexOf(LF, at)) {
-      let line = bytes.subarray(at, newline);
-      if (this.#partial) {
-        line = Buffer.concat([this.#partial, line]);
-        this.#partial = undefined;
-      }
-      at = newline + 1;
-      this.#lines(line.toString('utf8'));
-    }
-    if (at < bytes.length) {
-      const rest = Buffer.from(bytes.subarray(at));
-      this.#partial = this.#partial ? Buffer.concat([this.#partial, rest]) : rest;
-    }
+    this.#splitter.feed(bytes);
   }
 
   /** The stream ended: an event without its blank line is still an event for us. */
   end(): void {
-    if (this.#partial) this.#lines(this.#partial.toString('utf8'));
-    this.#partial = undefined;
+    this.#splitter.end();
     this.#dispatch();
   }
 
@@ -50,7 +44,9 @@ export class EventSourceParser {
       this.#dispatch();
     } else if (line.startsWith('data:')) {
       const value = line.charCodeAt(5) === 0x20 ? line.slice(6) : line.slice(5);
-      this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`;
+      this.#dataLength += value.length;
+      if (this.#dataLength > MAX_KEPT_BYTES) this.#data = [];
+      this.#data.push(value);
     } else if (line.startsWith('event:')) {
       this.#name = line.slice(6).trim();
     }
@@ -58,10 +54,11 @@ export class EventSourceParser {
   }
 
   #dispatch(): void {
-    const data = this.#data;
-    const name = this.#name;
-    this.#data = undefined;
+    const [data, length, name] = [this.#data, this.#dataLength, this.#name];
+    this.#data = [];
+    this.#dataLength = 0;
     this.#name = '';
-    if (data !== undefined) this.#onEvent(data, name);
+    if (length > MAX_KEPT_BYTES) this.#onTooLong();
+    else if (data.length > 0) this.#onEvent(data.join('\n'), name);
   }
 }

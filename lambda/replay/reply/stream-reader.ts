@@ -1,9 +1,10 @@
 /** Reads a streamed reply as it comes, noting when each piece of content arrived. */
-import type { BodyReader } from '../http/exchange.ts';
+import { type BodyReader, MAX_KEPT_BYTES } from '../http/exchange.ts';
 import { parseJson } from '../json.ts';
 import { EventStreamParser } from './aws-event-stream.ts';
 import { deltaOf, errorOfEvent, joinToolCalls, type ReplyContent, type ToolCall, type Usage } from './content.ts';
 import { EventSourceParser } from './event-source.ts';
+import { LineSplitter } from './line-splitter.ts';
 
 type Inner = 'unknown' | 'events' | 'lines' | 'text';
 
@@ -12,6 +13,8 @@ const ERROR_EVENT = 'error';
 /** Names of fields that server-sent events begin with; a comment has none. */
 const FIELDS = ['', 'data', 'event', 'id', 'retry'];
 const LONGEST_FIELD = 'event:'.length;
+/** They tell the form, or it is text. */
+const HEAD_BYTES = 64;
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /**
@@ -19,8 +22,13 @@ const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
  * milliseconds of `performance.now()`.
  */
 export class StreamReader implements BodyReader {
-  /** When each piece with content arrived. */
+  /** When each piece with content arrived; where the reply is too large the last one's time stands for all further ones. */
   readonly contentAt: number[] = [];
+  /** Pieces with content. */
+  pieces = 0;
+  /** It was larger than what is kept: what it said is not known, its times and its counts are. */
+  tooLarge = false;
+  #bytes = 0;
   /** When the first piece that is no reasoning arrived; NaN while there is none. */
   firstOutputAt = Number.NaN;
   events = 0;
@@ -40,8 +48,16 @@ export class StreamReader implements BodyReader {
   readonly #calls = new Map<number, ToolCall>();
   #at = 0;
   #text: string[] = [];
-  #partialLine = '';
-  readonly #events = new EventSourceParser((data, name) => this.#event(data, name));
+  readonly #events = new EventSourceParser(
+    (data, name) => this.#event(data, name),
+    () => this.#add('', ' '),
+  );
+  readonly #lines = new LineSplitter(
+    (line) => {
+      if (line.trim() !== '') this.#event(line);
+    },
+    () => this.#add('', ' '),
+  );
   readonly #decoder = new TextDecoder();
 
   /**
@@ -56,6 +72,13 @@ export class StreamReader implements BodyReader {
   piece(bytes: Buffer, at: number): void {
     this.#at = at;
     if (this.problem) return;
+    this.#bytes += bytes.length;
+    if (this.#bytes > MAX_KEPT_BYTES && !this.tooLarge) {
+      this.tooLarge = true;
+      this.#text = [];
+      this.raw.length = 0;
+      this.#calls.clear();
+    }
     try {
       if (this.#inner === 'unknown') {
         this.#head = Buffer.concat([this.#head, bytes]);
@@ -77,7 +100,7 @@ export class StreamReader implements BodyReader {
 
   #take(bytes: Buffer): void {
     if (this.#inner === 'events') this.#events.feed(bytes);
-    else if (this.#inner === 'lines') this.#lines(this.#decoder.decode(bytes, { stream: true }));
+    else if (this.#inner === 'lines') this.#lines.feed(bytes);
     else if (this.#inner === 'text') this.#add(this.#decoder.decode(bytes, { stream: true }), '');
   }
 
@@ -85,21 +108,15 @@ export class StreamReader implements BodyReader {
   end(): ReplyContent {
     if (this.#inner === 'unknown' && this.#head.toString('latin1').trim() !== '') this.#begin('text');
     if (this.#inner === 'events') this.#events.end();
-    if (this.#inner === 'lines' && this.#partialLine.trim() !== '') this.#event(this.#partialLine);
+    if (this.#inner === 'lines') this.#lines.end();
     this.content.text = this.#text.join('');
     if (this.#calls.size > 0) this.content.toolCalls = [...this.#calls.values()];
     return this.content;
   }
 
-  #lines(text: string): void {
-    const lines = (this.#partialLine + text).split('\n');
-    this.#partialLine = lines.pop() ?? '';
-    for (const line of lines) if (line.trim() !== '') this.#event(line);
-  }
-
   #event(data: string, name = ''): void {
     this.events++;
-    if (this.#keepRaw) this.raw.push({ at: this.#at, data });
+    if (this.#keepRaw && !this.tooLarge) this.raw.push({ at: this.#at, data });
     if (data.trim() === DONE) {
       this.ended = true;
       return;
@@ -122,7 +139,7 @@ export class StreamReader implements BodyReader {
     else if (saysItsEnd(value)) this.ended ??= false;
     if (delta.error) this.content.error = delta.error;
     const calls = delta.toolCalls ?? [];
-    joinToolCalls(this.#calls, calls);
+    if (!this.tooLarge) joinToolCalls(this.#calls, calls);
     this.#add(
       delta.output,
       delta.reasoning,
@@ -132,10 +149,12 @@ export class StreamReader implements BodyReader {
 
   #add(output: string, reasoning: string, calls = false): void {
     if (output === '' && reasoning === '' && !calls) return;
-    this.contentAt.push(this.#at);
+    this.pieces++;
+    if (this.tooLarge && this.contentAt.length > 1) this.contentAt[this.contentAt.length - 1] = this.#at;
+    else this.contentAt.push(this.#at);
     if (output === '' && !calls) return;
     if (Number.isNaN(this.firstOutputAt)) this.firstOutputAt = this.#at;
-    if (output !== '') this.#text.push(output);
+    if (output !== '' && !this.tooLarge) this.#text.push(output);
   }
 }
 
@@ -156,10 +175,11 @@ function mergedUsage(before: Usage | undefined, now: Usage): Usage {
 /** What a reply's first bytes tell of its form; `unknown` while they may still be the beginning of a field's name. */
 function innerFormat(bytes: Buffer): Inner {
   const from = bytes.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
-  const start = bytes.toString('latin1', from, from + 64).trimStart();
+  const start = bytes.toString('latin1', from, from + HEAD_BYTES).trimStart();
   if (FIELDS.some((name) => start.startsWith(`${name}:`))) return 'events';
   if (start.startsWith('{')) return 'lines';
-  const open = start.length < LONGEST_FIELD && FIELDS.some((name) => `${name}:`.startsWith(start));
+  const open =
+    bytes.length < HEAD_BYTES && start.length < LONGEST_FIELD && FIELDS.some((name) => `${name}:`.startsWith(start));
   return open || BOM.subarray(0, bytes.length).equals(bytes) ? 'unknown' : 'text';
 }
 

@@ -30,12 +30,18 @@ function sentHeaders({ wire, bodyAt, secretHeaders }: PreparedRequest): Record<s
   );
 }
 
+/** What stands where a reply would be that is measured and not kept. */
+export const replyNotKept = (bytes: number, why: string): string =>
+  JSON.stringify({ reply_not_kept: { bytes, why: `${why}; it was measured` } });
+
+export const tooLarge = (bytes: number): string => replyNotKept(bytes, 'It is larger than what is kept of a reply');
+
 /** Text where the bytes are text, else base64 under a name that says so. */
 function replies(measured: Measured, instead: string | undefined): unknown[] {
   const { exchange } = measured;
   const perfNs = (at: number): number => Math.round(at * 1e6);
-  if (instead !== undefined)
-    return [{ perf_ns: perfNs(exchange.endAt), text: instead, content_type: 'application/json' }];
+  const text = instead ?? (exchange.tooLarge ? tooLarge(exchange.bodyBytes) : undefined);
+  if (text !== undefined) return [{ perf_ns: perfNs(exchange.endAt), text, content_type: 'application/json' }];
   const { reader } = exchange;
   const stream = reader instanceof SageMakerStreamReader ? reader.inner : reader;
   if (stream instanceof StreamReader) {
@@ -43,12 +49,12 @@ function replies(measured: Measured, instead: string | undefined): unknown[] {
   }
   const { body } = exchange;
   if (body.length === 0) return [];
-  const text = body.toString('utf8');
-  const isText = Buffer.from(text, 'utf8').equals(body);
+  const said = body.toString('utf8');
+  const isText = Buffer.from(said, 'utf8').equals(body);
   const contentType = exchange.headers.get('content-type') ?? null;
   return [
     isText
-      ? { perf_ns: perfNs(exchange.endAt), text, content_type: contentType }
+      ? { perf_ns: perfNs(exchange.endAt), text: said, content_type: contentType }
       : { perf_ns: perfNs(exchange.endAt), raw_bytes: body.toString('base64'), content_type: contentType },
   ];
 }

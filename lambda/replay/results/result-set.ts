@@ -49,6 +49,7 @@ export interface ResultSetOptions {
   directory: string;
   run: string;
   sliceMs: number;
+  maxSlices?: number;
   inputs: boolean;
   raw: boolean;
   workerId: string;
@@ -80,7 +81,7 @@ export class ResultSet {
 
   private constructor(options: ResultSetOptions) {
     this.#options = options;
-    this.slices = new TimeSlices(options.sliceMs);
+    this.slices = new TimeSlices(options.sliceMs, options.maxSlices);
     const { onError } = options;
     this.#records = new LineWriter(this.#path(FILES.records), onError);
     this.#raw = options.raw ? new LineWriter(this.#path(FILES.raw), onError) : undefined;

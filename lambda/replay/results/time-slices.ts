@@ -15,20 +15,30 @@ const NS_PER_MS = 1_000_000n;
 /** A slice has few values: as counts of all buckets, its 30 histograms would take 2 MB. */
 const unpack = (json: ReturnType<RunStats['toJSON']>): RunStats => RunStats.fromJSON(json, true);
 
+/** Of a run in one process. How long one without a schedule lasts nobody knows before: where it gets longer, so do its slices. */
+export const MAX_SLICES = 1_000;
+
 export class TimeSlices {
-  readonly #sliceMs: number;
+  #sliceMs: number;
   readonly #open = new Map<number, RunStats>();
   readonly #packed = new Map<number, string>();
 
-  /** @param sliceMs length of a slice */
-  constructor(sliceMs: number) {
+  readonly #most: number;
+
+  /**
+   * @param sliceMs length of a slice
+   * @param most slices; of those of several processes, which have to be as long as each other, there is no bound
+   */
+  constructor(sliceMs: number, most = Number.POSITIVE_INFINITY) {
     this.#sliceMs = sliceMs;
+    this.#most = most;
   }
 
   /** @param startAt start of the run's clock, a time of `performance.now()` */
   add(measured: Measured, clock: RunClock, startAt: number): void {
-    const elapsed = measured.exchange.startedAt - startAt;
-    this.#slice(Math.max(0, Math.floor(elapsed / this.#sliceMs))).add(measured, (at) => clock.epochMs(at));
+    const elapsed = Math.max(0, measured.exchange.startedAt - startAt);
+    while (elapsed >= this.#most * this.#sliceMs) this.#halve();
+    this.#slice(Math.floor(elapsed / this.#sliceMs)).add(measured, (at) => clock.epochMs(at));
   }
 
   #slice(index: number): RunStats {
@@ -44,6 +54,15 @@ export class TimeSlices {
     }
     this.#open.set(index, stats);
     return stats;
+  }
+
+  /** Makes one slice of each two neighbours. */
+  #halve(): void {
+    const all = Object.entries(this.toJSON());
+    this.#open.clear();
+    this.#packed.clear();
+    this.#sliceMs *= 2;
+    for (const [index, json] of all) this.#slice(Math.floor(Number(index) / 2)).merge(unpack(json));
   }
 
   /** Takes another process's slices of the same clock in. */

@@ -23,6 +23,9 @@ const SWEEP_EVERY = 5;
 /** A request that has been under way for so many times the usual latency, and at least so long, may keep its connection. */
 const SLOW_LATENCIES = 3;
 const SLOW_MS = 300;
+/** Where connections are lost unused none is opened ahead for a while, which doubles as long as no reply comes. */
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 10_000;
 /** The clock starts without connections that take longer to open. */
 const OPENING_MS = 5_000;
 
@@ -56,6 +59,10 @@ export class Warmer {
   #latencyMs = FIRST_LATENCY_MS;
   #timer: NodeJS.Timeout | undefined;
   #rounds = 0;
+  /** Connections that were opened ahead for nothing. */
+  #lost = 0;
+  #pauseMs = 0;
+  #pausedUntil = Number.NEGATIVE_INFINITY;
 
   constructor(pool: ConnectionPool, dispatcher: Dispatcher, maxConcurrency: number) {
     this.#pool = pool;
@@ -66,6 +73,7 @@ export class Warmer {
 
   observe(latencyMs: number): void {
     this.#latencyMs += WEIGHT * (latencyMs - this.#latencyMs);
+    this.#pauseMs = 0;
   }
 
   /**
@@ -89,6 +97,7 @@ export class Warmer {
   start(elapsedMs: () => number, firstDueMs: number): void {
     this.#timer = setInterval(() => {
       if (++this.#rounds % SWEEP_EVERY === 0) this.#sweep();
+      if (this.#isPaused(performance.now())) return;
       const { inFlight, queue } = this.#dispatcher;
       const elapsed = elapsedMs();
       if (elapsed < firstDueMs - AHEAD_MS) return;
@@ -107,6 +116,17 @@ export class Warmer {
 
   stop(): void {
     clearInterval(this.#timer);
+  }
+
+  /** A target that refuses, or accepts and closes, gets no hail of connections. */
+  #isPaused(now: number): boolean {
+    const lost = this.#pool.warmFailures + this.#pool.unused;
+    if (lost > this.#lost) {
+      this.#pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(FIRST_PAUSE_MS, 2 * this.#pauseMs));
+      this.#pausedUntil = now + this.#pauseMs;
+    }
+    this.#lost = lost;
+    return now < this.#pausedUntil;
   }
 
   #sweep(): void {

@@ -1,4 +1,6 @@
 /** When a run says that its own client was the bottleneck. */
+import { describeSocketError } from '../../../lambda/replay/http/connection.ts';
+import { neverSent } from '../../../lambda/replay/measure/error-rate.ts';
 import { RunStats } from '../../../lambda/replay/measure/run-stats.ts';
 import { clientBottleneck } from '../../../lambda/replay/replay.ts';
 
@@ -24,3 +26,20 @@ test.each([
 });
 
 test('a run without requests has none', () => expect(clientBottleneck(new RunStats())).toBeUndefined());
+
+test('requests that had no descriptor are this machine’s, not the target’s', () => {
+  const found = new RunStats();
+  found.succeeded = 80;
+  const full = Object.assign(new Error('connect EMFILE 127.0.0.1:80'), { code: 'EMFILE' });
+  const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
+  for (const [error, count] of [
+    [full, 120],
+    [refused, 5],
+  ] as const) {
+    found.errors.set(error.code, { error: describeSocketError(error), count });
+  }
+  const said = '120 requests never left this machine: TooManyOpenFiles: connect EMFILE 127.0.0.1:80';
+  expect([neverSent(found), clientBottleneck(found)]).toEqual([said, said]);
+  found.errors.delete('EMFILE');
+  expect(neverSent(found)).toBeUndefined();
+});

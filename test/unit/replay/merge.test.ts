@@ -193,6 +193,14 @@ test('slices are merged, and packed ones are opened again for a late reply', asy
       Record<string, { avg: number; p99?: number }>[],
     ];
     expect(b).toHaveLength(24);
+    // However long a run gets: of 24 slices six are left, of a second each.
+    const few = new TimeSlices(250, 10);
+    for (const one of all) few.add(one, clock, START);
+    const counts = (await write(few)) as { request_count: { avg: number } }[];
+    expect(counts).toHaveLength(6);
+    const sum = (slices: readonly { request_count?: { avg: number } }[]) =>
+      slices.reduce((total, { request_count: one }) => total + (one?.avg ?? 0), 0);
+    expect(sum(counts)).toBe(sum(b));
     expect(a.map((slice) => [slice.start_ns, slice.request_count?.avg, slice.request_latency?.p99])).toEqual(
       b.map((slice) => [slice.start_ns, slice.request_count?.avg, slice.request_latency?.p99]),
     );

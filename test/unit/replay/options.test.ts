@@ -31,6 +31,8 @@ describe('options', () => {
     [{ concurrency: 4, speedup: 2 }, 'exclude each other'],
     [{ requestRate: 4, spreadSameSecond: 'even' as const }, 'exclude each other'],
     [{ cancellationRate: 5 }, 'cancelled at once'],
+    // A timer would go off at once.
+    [{ cancellationRate: 5, cancellationDelay: 2_200_000 }, 'expected: seconds, 0 to 2147483'],
     [{ goodput: 'latency:5' }, 'unknown metric; got: latency'],
     [{ goodput: 'request_latency:fast' }, 'wrong threshold'],
     [{ set: ['model'] }, '--set is not of its form'],

@@ -119,10 +119,10 @@ export function stripesOf(window: Window, bounds: ShardBounds, concurrency?: Con
   );
   const stripes = Math.min(needed, window.requests, concurrency?.requests ?? needed);
   // Every stripe sends one request at a time at least, so a cap also bounds their number.
-  if (stripes * bounds.requests < window.requests) {
+  if (stripes * bounds.requests < window.requests || stripes * bounds.bytes < window.bytes) {
     throw new PermanentError('TooManyRequests', 'So few requests at a time cannot be that many in all', {
-      got: `${window.requests} requests, ${concurrency?.requests} at a time`,
-      expected: `${stripes * bounds.requests} requests at most; choose ${WHAT_TO_DO}, or more requests at a time`,
+      got: `${window.requests} requests of ${window.bytes} bytes, ${concurrency?.requests} at a time`,
+      expected: `${stripes * bounds.requests} requests of ${stripes * bounds.bytes} bytes at most; choose ${WHAT_TO_DO}, or more requests at a time`,
     });
   }
   return stripes;

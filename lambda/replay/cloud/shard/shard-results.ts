@@ -14,7 +14,7 @@ import { SPOOL_FILE, traceNameOf } from '../../publish/spool.ts';
 import type { PreparedRequest } from '../../request/prepared.ts';
 import { payloadJson } from '../../results/inputs.ts';
 import { LineWriter } from '../../results/line-writer.ts';
-import { rawLine } from '../../results/raw-line.ts';
+import { rawLine, replyNotKept } from '../../results/raw-line.ts';
 import { FILES, ResultSet, unreadOf } from '../../results/result-set.ts';
 import { SHARD_FILES } from '../keys.ts';
 import type { ReplayPlan, ShardPlan } from '../plan.ts';
@@ -40,10 +40,6 @@ type BodyLine = (measured: Measured, clock: RunClock, instead?: string) => strin
 const workerOf = ({ shard }: ShardPlan): string => `shard_${shard}`;
 
 const sizeOf = (lines: readonly string[]): number => lines.reduce((sum, line) => sum + Buffer.byteLength(line) + 1, 0);
-
-/** What stands where the reply would be. */
-const notKept = (bytes: number): string =>
-  JSON.stringify({ reply_not_kept: { bytes, why: 'The disk of the shard had no room for it; it was measured' } });
 
 async function freeBytesOf(directory: string): Promise<number> {
   const { bavail, bsize } = await statfs(directory);
@@ -125,7 +121,7 @@ export class ShardResults {
     this.#room.wrote(this.#set.measured(measured, clock));
     if (!counted) return;
     if (!this.#room.take(request.ordinal, sizeOf(lines), exchange.bodyBytes)) {
-      lines = linesOf(notKept(exchange.bodyBytes));
+      lines = linesOf(replyNotKept(exchange.bodyBytes, 'The disk of the shard had no room for it'));
       this.#room.wrote(sizeOf(lines));
     }
     for (const [i, { file }] of this.#bodies.entries()) file.write(lines[i] ?? '');

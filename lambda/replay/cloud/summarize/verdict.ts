@@ -2,7 +2,7 @@
 import type { SummarizeReplayRequest } from '../../../replay-contract.ts';
 import { withoutAnyVerdict } from '../../compare/quality.ts';
 import { JUDGED_FILE } from '../../compare/with-captured.ts';
-import { tooManyFailed } from '../../measure/error-rate.ts';
+import { neverSent, tooManyFailed } from '../../measure/error-rate.ts';
 import { REFUSED_FILE } from '../../publish/write-traces.ts';
 import { MAX_CONNECTIONS } from '../limits.ts';
 import type { ReplayPlan } from '../plan.ts';
@@ -27,7 +27,7 @@ const sumOf = <T>(items: readonly T[], value: (item: T) => number): number =>
   items.reduce((sum, item) => sum + value(item), 0);
 
 /** What is missing, in words, a line for each kind. */
-export function missing({ lost, notBegun, incomplete }: Collected): string[] {
+export function missing({ lost, notBegun, incomplete, stats }: Collected): string[] {
   const lines: string[] = [];
   if (notBegun.length > 0) {
     const requests = sumOf(notBegun, (shard) => shard.requests);
@@ -58,6 +58,8 @@ export function missing({ lost, notBegun, incomplete }: Collected): string[] {
   }
   const unread = sumOf(incomplete, (shard) => shard.unread);
   if (unread > 0) lines.push(`${unread} requests were not sent because their captures could not be read any more`);
+  const own = neverSent(stats);
+  if (own !== undefined) lines.push(own);
   return lines;
 }
 
@@ -140,6 +142,11 @@ export function failureOf(
   if (error?.Error) return { error: error.Error, cause: error.Cause };
   const [unevaluated] = notJudged;
   if (unevaluated !== undefined) return { error: 'ReplayNotEvaluated', cause: unevaluated };
+  if (collected.stats.completed === 0) {
+    const reasons = [...collected.skippedReasons].map(([reason, count]) => `${reason}: ${count}`).join(', ');
+    const cause = reasons === '' ? 'none is in the window' : `no record could be (${reasons})`;
+    return { error: 'NothingSent', cause: `Nothing was sent: ${cause}` };
+  }
   const tooMany = tooManyFailed(collected.stats, plan.options.maxErrorRate);
   return tooMany === undefined ? undefined : { error: 'ReplayErrorRate', cause: tooMany };
 }

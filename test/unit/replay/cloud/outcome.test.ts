@@ -223,6 +223,28 @@ describe('what is missing', () => {
     expect(failureOf(planned, collected, nothingEvaluated(), undefined)).toBeUndefined();
   });
 
+  test('a replay that sent nothing is none', async () => {
+    const memory = new MemoryStorage();
+    store(memory, result(0, statsOf([]), { skipped: { NotAnObject: 3 } }));
+    const planned = plan([3]);
+    expect(failureOf(planned, await collect(memory, planned), nothingEvaluated(), undefined)).toEqual({
+      error: 'NothingSent',
+      cause: 'Nothing was sent: no record could be (NotJson: 2, NotAnObject: 3)',
+    });
+    const none = plan([]);
+    expect(
+      failureOf(
+        { ...none, skipped: {} },
+        await collect(memory, { ...none, skipped: {} }),
+        nothingEvaluated(),
+        undefined,
+      ),
+    ).toEqual({
+      error: 'NothingSent',
+      cause: 'Nothing was sent: none is in the window',
+    });
+  });
+
   test('a failed Map is a failure though nothing is missing', async () => {
     const memory = new MemoryStorage();
     store(memory, result(0, statsOf([5])));

@@ -173,6 +173,14 @@ function scheduled1(dueMs: number, i: number): ScheduledEntry {
 }
 
 describe('what is too large is refused by name', () => {
+  test('more bytes than so few at a time can be', () => {
+    const all = Array.from({ length: 12 }, (_, i) => scheduled(Number.NaN, i, 2_000));
+    expect(windowsOf(all.slice(0, 10), BOUNDS, { requests: 2, kept: false })).toHaveLength(1);
+    expect(() => windowsOf(all, BOUNDS, { requests: 2, kept: false })).toThrow(
+      expect.objectContaining({ name: 'TooManyRequests', message: expect.stringContaining('of 20000 bytes at most') }),
+    );
+  });
+
   test('too many shards', () => {
     const all = Array.from({ length: MAX_SHARDS + 1 }, (_, i) => scheduled(i * BOUNDS.windowMs, i));
     expect(windowsOf(all.slice(0, -1), BOUNDS)).toHaveLength(MAX_SHARDS);
@@ -203,7 +211,7 @@ describe('what is too large is refused by name', () => {
     const all = Array.from({ length: 101 }, (_, i) => scheduled(Number.NaN, i));
     expect(windowsOf(all.slice(0, 100), BOUNDS, { requests: 2, kept: true })).toHaveLength(1);
     expect(() => windowsOf(all, BOUNDS, { requests: 2, kept: true })).toThrow(
-      expect.objectContaining({ name: 'TooManyRequests', message: expect.stringContaining('100 requests at most') }),
+      expect.objectContaining({ name: 'TooManyRequests', message: expect.stringContaining('100 requests of ') }),
     );
   });
 });
