@@ -1,7 +1,7 @@
 /** `inference-monitor compare`: two replays of the same captures beside each other; can gate a release. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import type { Storage } from '../../lambda/common/storage.ts';
 import { type Difference, STATISTICS } from '../../lambda/replay/compare/bootstrap.ts';
 import { compareRuns, type RunFacts, type RunsComparison } from '../../lambda/replay/compare/compare-runs.ts';
@@ -16,6 +16,7 @@ import {
 } from '../../lambda/replay/compare/thresholds.ts';
 import { Distribution } from '../../lambda/replay/measure/distribution.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../lambda/replay/options.ts';
+import { amount } from './numbers.ts';
 import { writableDirectory } from './replay-directory.ts';
 import { EXIT_STOPPED, type Stopping, stopOnSignals, stoppedBy } from './stopping.ts';
 
@@ -47,12 +48,6 @@ compared or the judge failed, 130 after Ctrl-C.
 Examples:
   inference-monitor compare replays/before replays/after --threshold request_latency:p95:10% --threshold error_rate:1
   inference-monitor compare replays/before replays/after --judge --threshold judged_worse:5`;
-
-const amount = (text: string): number => {
-  const value = Number(text);
-  if (!(value >= 0)) throw new InvalidArgumentError('a number of 0 or more is needed');
-  return value;
-};
 
 export function compareCommand(): Command {
   return new Command('compare')

@@ -1,5 +1,8 @@
 /** The judge that compares replies, from the same settings as the pipeline's. */
+import { defaultProvider } from '@aws-sdk/credential-provider-node';
+import { PermanentError, toNamedError } from '../../lambda/common/errors.ts';
 import { connectCalibrationJudge, readCalibrationSettings } from '../../lambda/judge/calibration/connect.ts';
+import { parseJudgeId } from '../../lambda/judge/create-judge.ts';
 import { priceOptions } from '../../lambda/judge/estimate.ts';
 import { requireKnownPrice } from '../../lambda/judge/prices.ts';
 import { OwnLimit } from '../../lambda/judge/spending-limit.ts';
@@ -9,7 +12,7 @@ import { dotenvOfCommand } from '../../local/dotenv-file.ts';
 /**
  * @param model in place of BEDROCK_MODEL_ID
  * @param budgetUsd 0: no limit
- * @throws PermanentError `InvalidSettings`, `InvalidJudge`, `JudgePriceUnknown`
+ * @throws PermanentError `InvalidSettings`, `InvalidJudge`, `JudgePriceUnknown`, `JudgeCredentialsMissing`
  */
 export async function connectPairwiseJudge(model: string | undefined, budgetUsd: number): Promise<JudgeSettings> {
   const settings = readCalibrationSettings({
@@ -19,6 +22,18 @@ export async function connectPairwiseJudge(model: string | undefined, budgetUsd:
   });
   const budget = budgetUsd === 0 ? undefined : budgetUsd;
   requireKnownPrice(settings.BEDROCK_MODEL_ID, budget, priceOptions(settings));
+  await requireCredentials(settings.BEDROCK_MODEL_ID);
   const limit = budget === undefined ? {} : { limit: new OwnLimit(budget) };
   return { judge: await connectCalibrationJudge(settings), ...limit };
+}
+
+/** Known before anything is sent, rather than when the first pair is to be judged. */
+async function requireCredentials(model: string): Promise<void> {
+  if (parseJudgeId(model).scheme === 'openai' || process.env.AWS_BEARER_TOKEN_BEDROCK) return;
+  try {
+    await defaultProvider()();
+  } catch (error) {
+    const facts = { got: toNamedError(error).name, expected: 'credentials of AWS, or another judge (--judge-model)' };
+    throw new PermanentError('JudgeCredentialsMissing', 'There are no credentials to ask the judge with', facts, error);
+  }
 }

@@ -11,8 +11,8 @@ export interface DisplayOptions {
   out: NodeJS.WriteStream;
   progress: Progress;
   stats: RunStats;
-  /** Requests in all, as far as it is known. */
-  total: number | undefined;
+  /** Requests in all, as far as it is known by now. */
+  total(): number;
   /** Length of the schedule in seconds, where there is one. */
   seconds: number | undefined;
 }
@@ -20,10 +20,13 @@ export interface DisplayOptions {
 const ms = (value: number | undefined): string =>
   value === undefined ? '–' : `${value.toFixed(value < 10 ? 1 : 0)} ms`;
 
-const clock = (seconds: number): string => {
+/** `00:05`, from an hour on `02:36:00`, from a day on `274 d 08:30:00`. */
+export function clock(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
-  return `${String(Math.floor(whole / 60)).padStart(2, '0')}:${String(whole % 60).padStart(2, '0')}`;
-};
+  const [days, hours] = [Math.floor(whole / 86_400), Math.floor(whole / 3_600) % 24];
+  const parts = [...(whole < 3_600 ? [] : [hours]), Math.floor(whole / 60) % 60, whole % 60];
+  return `${days > 0 ? `${days} d ` : ''}${parts.map((part) => String(part).padStart(2, '0')).join(':')}`;
+}
 
 export class ReplayDisplay {
   readonly #options: DisplayOptions;
@@ -65,7 +68,8 @@ export class ReplayDisplay {
   }
 
   #draw(): void {
-    const { out, stats, total, seconds } = this.#options;
+    const { out, stats, seconds } = this.#options;
+    const total = this.#options.total();
     const { elapsed, sent, rate, inFlight, at } = this.#figures();
     const { succeeded, failed, cancelled } = stats;
     const counts = `sent ${sent}${total ? `/${total}` : ''}, ok ${succeeded}, failed ${failed}${cancelled ? ` (cancelled ${cancelled})` : ''}`;

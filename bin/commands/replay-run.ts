@@ -12,6 +12,7 @@ import {
   type ReplayResult,
   replayToDirectory,
   scheduleOf,
+  scheduleSeconds,
   timingOf,
 } from '../../lambda/replay/replay.ts';
 import { openSource } from '../../lambda/replay/source/open-source.ts';
@@ -22,7 +23,7 @@ import { prepareDirectory } from './replay-directory.ts';
 import { ReplayDisplay } from './replay-display.ts';
 import { type ExtraFlags, ReplayExtras } from './replay-extras.ts';
 import { type TargetFlags, targetOf } from './replay-target.ts';
-import { dryRunText, resultText } from './replay-text.ts';
+import { dryRunText, longWarning, resultText } from './replay-text.ts';
 import { EXIT_STOPPED, type Stopping, stopOnSignals } from './stopping.ts';
 
 /** The replay ran and is a failure by its own measure; that it could not run is 2. */
@@ -55,7 +56,10 @@ const MAX_EARLY_SKIPPED = 10_000;
 
 export async function runReplayCommand(source: string, flags: ReplayFlags): Promise<void> {
   checkOptions(flags.options);
-  const target = flags.dryRun ? undefined : await targetOf(flags);
+  // A dry run says what is wrong with the URL too; it reads no secret for that.
+  const named = !flags.dryRun || flags.url !== undefined;
+  const found = named ? await targetOf(flags.dryRun ? { ...flags, headersSecret: undefined } : flags) : undefined;
+  const target = flags.dryRun ? undefined : found;
   const stopping = stopOnSignals();
   try {
     await runFrom(source, target, flags, stopping);
@@ -112,6 +116,8 @@ async function planOnly(
   for (const line of skipped) count(line);
   const plan = await dryRun(files, index, scheduleOf(options), overridesOf(options), count, undefined, signal);
   console.log(json ? JSON.stringify({ ...plan, skipped: Object.fromEntries(reasons) }) : dryRunText(plan, reasons));
+  // As the replay itself would end.
+  if (plan.requests === 0) process.exitCode = EXIT_FAILED;
 }
 
 async function replay(
@@ -126,7 +132,8 @@ async function replay(
   const run = flags.run ?? newRunName();
   const directory = flags.output ?? join('replays', run);
   const timing = timingOf(options);
-  const spanSeconds = index.total > 0 ? (index.lastMs - index.firstMs) / 1000 : 0;
+  const spanMs = index.total > 0 ? index.lastMs - index.firstMs : 0;
+  const seconds = timing.kind === 'concurrency' ? 0 : scheduleSeconds(options, spanMs, index.total);
   const wholeSchedule =
     timing.kind === 'fixed' && options.startOffsetMs === undefined && options.endOffsetMs === undefined;
   const extras = await ReplayExtras.connect(flags, directory, run, target);
@@ -138,6 +145,8 @@ async function replay(
     // Not before all can be reached: a replay that cannot run takes no earlier results away.
     await prepareDirectory(directory);
     stopping.begun = true;
+    const warning = longWarning(seconds);
+    if (warning !== undefined) console.error(warning);
     await extras.open();
     const result = await replayToDirectory({
       run,
@@ -161,11 +170,12 @@ async function replay(
           out: process.stderr,
           progress,
           stats,
-          total: Math.min(options.requestCount ?? Number.POSITIVE_INFINITY, index.total * options.repeat),
-          seconds:
-            wholeSchedule && options.requestCount === undefined
-              ? (spanSeconds * options.repeat) / options.speedup
-              : undefined,
+          total: () =>
+            Math.min(
+              options.requestCount ?? Number.POSITIVE_INFINITY,
+              index.total * options.repeat - progress.skipped(),
+            ),
+          seconds: wholeSchedule && options.requestCount === undefined ? seconds : undefined,
         });
       },
     });

@@ -20,6 +20,42 @@ const skippedLines = (skipped: ReadonlyMap<string, number>): string[] =>
 const total = (skipped: ReadonlyMap<string, number>): number =>
   [...skipped.values()].reduce((sum, count) => sum + count, 0);
 
+const NO_CAPTURES = ['NotJson', 'NotACaptureRecord'];
+
+/** Why there is nothing to send, and what should be there. */
+const nothingToSend = (skipped: ReadonlyMap<string, number>): string =>
+  `no record could be, or none is in the window.${
+    NO_CAPTURES.some((reason) => skipped.has(reason))
+      ? ' Expected: files as Data Capture writes them, unpacked: a JSON object with captureData on each line.'
+      : ''
+  }`;
+
+const UNITS: readonly [seconds: number, name: string][] = [
+  [86_400, 'd'],
+  [3_600, 'h'],
+  [60, 'min'],
+  [1, 's'],
+];
+
+/** As people say it: `42.0 s`, `2 h 36 min`, `274 d 8 h`. */
+export function durationText(seconds: number): string {
+  const first = UNITS.findIndex(([unit]) => seconds >= unit);
+  if (first === -1 || seconds < 60) return `${seconds.toFixed(1)} s`;
+  const [larger, smaller] = UNITS.slice(first, first + 2) as [(typeof UNITS)[number], (typeof UNITS)[number]];
+  const whole = Math.floor(seconds / larger[0]);
+  const rest = Math.floor((seconds - whole * larger[0]) / smaller[0]);
+  return `${whole} ${larger[1]}${rest > 0 ? ` ${rest} ${smaller[1]}` : ''}`;
+}
+
+/** Longer schedules are not begun without a word. */
+const LONG_SECONDS = 1_800;
+
+/** What to know before a long replay; `undefined` for one that is not. */
+export const longWarning = (seconds: number): string | undefined =>
+  seconds < LONG_SECONDS
+    ? undefined
+    : `The schedule takes ${durationText(seconds)}. --speedup makes it shorter, --concurrency sends without it; Ctrl-C ends it and keeps what was measured.`;
+
 export function dryRunText(plan: DryRun, skipped: ReadonlyMap<string, number>): string {
   const estimated = (tokens: { total: number; captured: number }): string => {
     const share = tokens.total === 0 ? 0 : Math.round((100 * tokens.captured) / tokens.total);
@@ -29,7 +65,8 @@ export function dryRunText(plan: DryRun, skipped: ReadonlyMap<string, number>): 
   return [
     `requests: ${plan.requests}`,
     `streaming: ${plan.streaming}`,
-    `duration: ${plan.seconds.toFixed(1)} s`,
+    `duration: ${durationText(plan.seconds)}`,
+    ...(longWarning(plan.seconds) === undefined ? [] : [`  ${longWarning(plan.seconds)}`]),
     `requests per second: mean ${plan.meanPerSecond.toFixed(2)}, peak ${plan.peakPerSecond}`,
     ...(plan.shape.length > 1 ? [`shape: |${sparkline(plan.shape)}|`] : []),
     `bytes: ${thousands(plan.bodyBytes)}`,
@@ -39,7 +76,7 @@ export function dryRunText(plan: DryRun, skipped: ReadonlyMap<string, number>): 
     ...types,
     `skipped: ${total(skipped)}`,
     ...skippedLines(skipped),
-    'Nothing was sent.',
+    plan.requests === 0 ? `Nothing can be sent: ${nothingToSend(skipped)}` : 'Nothing was sent.',
   ].join('\n');
 }
 
@@ -68,7 +105,7 @@ export function resultText(result: ReplayResult, directory: string): string {
     `cancelled: ${stats.cancelled}`,
     `skipped: ${total(skippedReasons)}`,
     ...skippedLines(skippedReasons),
-    `duration: ${seconds.toFixed(2)} s`,
+    `duration: ${seconds < 60 ? `${seconds.toFixed(2)} s` : durationText(seconds)}`,
     `requests per second: ${perSecond(stats.succeeded)}`,
   ];
   if (result.outcome.unsent > 0) lines.push(`unsent: ${result.outcome.unsent}`);
@@ -97,7 +134,7 @@ export function resultText(result: ReplayResult, directory: string): string {
     }
   }
   if (result.bottleneck) lines.push('', `The client was the bottleneck: ${result.bottleneck}.`);
-  if (result.outcome.sent === 0) lines.push('', 'Nothing was sent: no record could be, or none is in the window.');
+  if (result.outcome.sent === 0) lines.push('', `Nothing was sent: ${nothingToSend(skippedReasons)}`);
   const unsent = unsentWarning(result);
   if (unsent !== undefined) lines.push('', shown(unsent));
   if (result.wasCancelled) lines.push('', 'The replay was stopped: what was measured until then is written.');

@@ -3,13 +3,8 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { parseInferenceTime } from '../../lambda/capture/inference-time.ts';
 import { PermanentError } from '../../lambda/common/errors.ts';
 import { DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../lambda/replay/options.ts';
+import { amount, number } from './numbers.ts';
 import { type ReplayFlags, runReplayCommand } from './replay-run.ts';
-
-const number = (text: string): number => {
-  const value = Number(text);
-  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('a number is needed');
-  return value;
-};
 
 const instant = (text: string): number => {
   // As the captured times are read: UTC where there is no offset, not this machine's own time.
@@ -171,7 +166,7 @@ export function replayCommand(): Command {
     new Option('--judge', 'with --compare: ask the judge which reply is better, both orders of each pair'),
     new Option('--judge-model <id>', 'the judge that is asked (default: BEDROCK_MODEL_ID)'),
     new Option('--judge-budget-usd <amount>', 'most that may be spent on the judge, 0: no limit')
-      .argParser(number)
+      .argParser(amount)
       .default(DEFAULT_JUDGE_BUDGET_USD),
     new Option('--mlflow', 'log a run with figures and files, and a trace for each request'),
     new Option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)'),
@@ -186,7 +181,21 @@ export function replayCommand(): Command {
   });
 }
 
+/** Options that say nothing without another one: each alone is a mistake, and would be missed. */
+const NEEDED: readonly [keyof Parsed, string, keyof Parsed, string][] = [
+  ['experiment', '--experiment', 'mlflow', '--mlflow'],
+  ['trackingUri', '--tracking-uri', 'mlflow', '--mlflow'],
+  ['judgeModel', '--judge-model', 'judge', '--judge'],
+  ['json', '--json', 'dryRun', '--dry-run'],
+];
+
 function flagsOf(parsed: Parsed): ReplayFlags {
+  for (const [option, got, needed, expected] of NEEDED) {
+    if (parsed[option] !== undefined && !parsed[needed]) {
+      const facts = { got, expected: `${got} with ${expected}` };
+      throw new PermanentError('InvalidReplayOptions', `${got} says nothing without ${expected}`, facts);
+    }
+  }
   if (parsed.fixedSchedule && (parsed.concurrency !== undefined || parsed.requestRate !== undefined)) {
     throw new PermanentError(
       'InvalidReplayOptions',
@@ -222,6 +231,10 @@ function flagsOf(parsed: Parsed): ReplayFlags {
     maxErrorRate: parsed.maxErrorRate,
   };
   const { from, to } = parsed;
+  if (from !== undefined && to !== undefined && from >= to) {
+    const facts = { got: [from, to].map((ms) => new Date(ms).toISOString()).join(' to ') };
+    throw new PermanentError('InvalidReplayOptions', '--from must be before --to, which is not included', facts);
+  }
   return {
     ...parsed,
     options,

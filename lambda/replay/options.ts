@@ -115,6 +115,9 @@ export function checkOptions(options: ReplayOptions): void {
   if (unscheduled && scheduleOnly) {
     refuse('A schedule and --concurrency or --request-rate exclude each other', 'both', 'one way of timing');
   }
+  if (options.arrivalPattern !== DEFAULT_OPTIONS.arrivalPattern && requestRate === undefined) {
+    refuse('--arrival-pattern is that of --request-rate', options.arrivalPattern, 'both, or none of them');
+  }
   if (options.cancellationRate > 0 && options.cancellationDelay === 0) {
     refuse(
       'Requests are to be cancelled at once',

@@ -81,21 +81,24 @@ const SLICE_SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600];
 const SLICES = 60;
 
 /**
- * Length of a time slice, by the expected length of the run.
+ * Length of the schedule in seconds, at most.
  *
  * @param spanMs from the first captured record to the last one
  * @param records captured, for a rate
  */
-export function sliceMsOf(options: ReplayOptions, spanMs: number, records?: number): number {
-  const { sliceDuration, requestRate, requestCount = Number.POSITIVE_INFINITY, repeat, speedup } = options;
-  if (sliceDuration !== undefined) return sliceDuration * 1000;
+export function scheduleSeconds(options: ReplayOptions, spanMs: number, records?: number): number {
+  const { requestRate, requestCount = Number.POSITIVE_INFINITY, repeat, speedup } = options;
   const end = Math.min(spanMs, options.endOffsetMs ?? spanMs);
   const windowMs = Math.max(0, end - (options.startOffsetMs ?? 0));
-  const expected =
-    requestRate === undefined || records === undefined
-      ? (windowMs * repeat) / speedup / 1000
-      : Math.min(requestCount, records * repeat) / requestRate;
-  const seconds = expected / SLICES;
+  return requestRate === undefined || records === undefined
+    ? (windowMs * repeat) / speedup / 1000
+    : Math.min(requestCount, records * repeat) / requestRate;
+}
+
+/** Length of a time slice, by the expected length of the run. */
+export function sliceMsOf(options: ReplayOptions, spanMs: number, records?: number): number {
+  if (options.sliceDuration !== undefined) return options.sliceDuration * 1000;
+  const seconds = scheduleSeconds(options, spanMs, records) / SLICES;
   return (SLICE_SECONDS.find((step) => step >= seconds) ?? Math.ceil(seconds / 3600) * 3600) * 1000;
 }
 

@@ -81,6 +81,8 @@ export interface Progress {
   sent(): number;
   inFlight(): number;
   waiting(): number;
+  /** Records that turned out to be none that can be sent. */
+  skipped(): number;
 }
 
 export interface ReplayOutcome {
@@ -213,6 +215,7 @@ async function replay(
     sent: () => dispatcher.sent,
     inFlight: () => dispatcher.inFlight,
     waiting: () => dispatcher.queue.length,
+    skipped: () => feeding.skipped,
   });
   try {
     await fed;

@@ -40,7 +40,8 @@ export class Feeder {
   /** Lets go of the request that is being prepared. */
   #giveUp: () => void = () => {};
   #isStarted = false;
-  #skipped = 0;
+  /** Records of the schedule that could not be sent. */
+  skipped = 0;
   /** Why it stopped before the end, where the plan lets it. */
   failure: unknown;
   /** Requests of the schedule that were not sent because the run was stopped. */
@@ -74,7 +75,7 @@ export class Feeder {
     try {
       const pace = new Pace();
       const feeding: Feeding = {
-        skipped: () => this.#skipped,
+        skipped: () => this.skipped,
         stopped: () => this.#stopped,
         passOver: (entries) => {
           this.unsent += entries;
@@ -121,7 +122,7 @@ export class Feeder {
     });
     // Whatever came of it: after the stop nothing is sent.
     if (this.#stopped) this.unsent++;
-    else if (!request) this.#skipped++;
+    else if (!request) this.skipped++;
     else if (!this.#options.dispatcher.push(request)) this.unsent++;
   }
 

@@ -24,11 +24,11 @@ export async function localFiles(path: string): Promise<SourceFile[]> {
   const entries = await readdir(path, { recursive: true, withFileTypes: true });
   const files: SourceFile[] = [];
   for (const entry of entries) {
-    if (!entry.name.endsWith(CAPTURE_SUFFIX) || entry.isDirectory()) continue;
+    if (!entry.name.endsWith(CAPTURE_SUFFIX)) continue;
     const file = join(entry.parentPath, entry.name);
-    // A link may point nowhere; what it points to is read.
-    const { size } = await stat(file);
-    files.push({ path: file, name: file, size });
+    // What a link points to is read. Of one that points nowhere that is said when it is to be read.
+    const target = await stat(file).catch(() => undefined);
+    if (!target?.isDirectory()) files.push({ path: file, name: file, size: target?.size ?? 0 });
   }
   if (files.length === 0) {
     throw new PermanentError('NoCaptureFiles', 'The directory holds no capture files', {

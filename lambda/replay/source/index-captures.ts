@@ -42,29 +42,42 @@ function peekAt(bytes: Buffer, needsTime: boolean): Peek {
 }
 
 async function addAll(index: SortedIndex, files: readonly SourceFile[], options: IndexOptions): Promise<void> {
-  const from = options.fromMs ?? Number.NEGATIVE_INFINITY;
-  const to = options.toMs ?? Number.POSITIVE_INFINITY;
   for (const [ordinal, file] of files.entries()) {
-    let lastMs = 0;
-    for await (const { bytes, line, start, length } of options.scan?.(file) ?? scanLines(file.path)) {
-      options.signal?.throwIfAborted();
-      if (bytes === undefined) {
-        const message = `The line has ${length} bytes; expected: ${MAX_LINE_BYTES} at most`;
-        options.onSkipped({ file: file.name, line, reason: 'LineTooLong', message });
-        continue;
-      }
-      const peek = peekAt(bytes, options.needsTime);
-      if (peek.kind === 'skipped') {
-        options.onSkipped({ file: file.name, line, reason: peek.reason, message: peek.message });
-        continue;
-      }
-      const timeMs = Number.isNaN(peek.timeMs) ? lastMs : peek.timeMs;
-      lastMs = timeMs;
-      if (timeMs < from || timeMs >= to) continue;
-      const entry = { timeMs, file: ordinal, line, start, length };
-      options.onRecord?.(bytes, entry);
-      await index.add(entry);
+    try {
+      await addFile(index, file, ordinal, options);
+    } catch (error) {
+      const { code, syscall, path } = error as NodeJS.ErrnoException;
+      const isUnreadable = !options.scan && (path === file.path || syscall === 'read');
+      // A file that is all there is, is what was asked for.
+      if (!isUnreadable || files.length === 1) throw error;
+      const message = `The capture file could not be read; got: ${code}`;
+      options.onSkipped({ file: file.name, line: 0, reason: 'CaptureUnreadable', message });
     }
   }
   await index.seal();
+}
+
+async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, options: IndexOptions): Promise<void> {
+  const from = options.fromMs ?? Number.NEGATIVE_INFINITY;
+  const to = options.toMs ?? Number.POSITIVE_INFINITY;
+  let lastMs = 0;
+  for await (const { bytes, line, start, length } of options.scan?.(file) ?? scanLines(file.path)) {
+    options.signal?.throwIfAborted();
+    if (bytes === undefined) {
+      const message = `The line has ${length} bytes; expected: ${MAX_LINE_BYTES} at most`;
+      options.onSkipped({ file: file.name, line, reason: 'LineTooLong', message });
+      continue;
+    }
+    const peek = peekAt(bytes, options.needsTime);
+    if (peek.kind === 'skipped') {
+      options.onSkipped({ file: file.name, line, reason: peek.reason, message: peek.message });
+      continue;
+    }
+    const timeMs = Number.isNaN(peek.timeMs) ? lastMs : peek.timeMs;
+    lastMs = timeMs;
+    if (timeMs < from || timeMs >= to) continue;
+    const entry = { timeMs, file: ordinal, line, start, length };
+    options.onRecord?.(bytes, entry);
+    await index.add(entry);
+  }
 }

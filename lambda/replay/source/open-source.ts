@@ -1,6 +1,6 @@
 /** Finds the captures that a replay is made of, and brings those that are in S3 to the local disk. */
-import { createWriteStream } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -40,12 +40,16 @@ export function parseS3Location(location: string): S3Location | undefined {
 }
 
 /**
- * @param location a capture file, a directory (all `*.jsonl` below it), or `s3://bucket/prefix`
+ * @param location a capture file or a pipe, a directory (all `*.jsonl` below it), or `s3://bucket/prefix`
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`, and those of the storage
  */
 export async function openSource(location: string, options: OpenSourceOptions): Promise<OpenedSource> {
   const s3 = parseS3Location(location);
-  if (!s3) return { files: await localFiles(location), dispose: async () => {} };
+  if (!s3) {
+    const facts = await stat(location).catch(() => undefined);
+    if (facts && !facts.isFile() && !facts.isDirectory()) return copyFromPipe(location, options);
+    return { files: await localFiles(location), dispose: async () => {} };
+  }
   return copyFromS3(await options.storage(), s3, options);
 }
 
@@ -61,6 +65,20 @@ export async function* s3Objects(
     return;
   }
   yield* backfillObjects(storage, { bucket, prefix: '' }, { bucket, prefix: key }, window);
+}
+
+/** Records are read by their place in a file, and what comes out of a pipe has none. */
+async function copyFromPipe(location: string, { signal }: OpenSourceOptions): Promise<OpenedSource> {
+  const directory = await mkdtemp(join(tmpdir(), 'replay-captures-'));
+  const dispose = (): Promise<void> => rm(directory, { recursive: true, force: true });
+  const path = join(directory, 'pipe.jsonl');
+  try {
+    await pipeline(createReadStream(location), createWriteStream(path), { signal });
+    return { files: [{ path, name: location, size: (await stat(path)).size }], dispose };
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
 }
 
 async function copyFromS3(storage: Storage, location: S3Location, options: OpenSourceOptions): Promise<OpenedSource> {

@@ -54,6 +54,8 @@ export class UrlTarget implements Target {
   readonly origin;
   readonly description;
   readonly #path: string | undefined;
+  /** Goes with every path. */
+  readonly #query: string;
   readonly #headers: [string, string][];
   readonly #host: string;
   readonly secretHeaders: ReadonlySet<string>;
@@ -74,11 +76,11 @@ export class UrlTarget implements Target {
     }
     this.origin = originOf(parsed);
     this.#host = hostHeader(this.origin);
-    const path = parsed.pathname + parsed.search;
-    this.#path = path === '/' ? undefined : path;
+    this.#path = parsed.pathname === '/' ? undefined : parsed.pathname;
+    this.#query = parsed.search;
     this.#headers = checkHeaders(headers);
     this.secretHeaders = new Set(this.#headers.map(([name]) => name.toLowerCase()));
-    this.description = { kind: 'url', url: shownUrl(`${parsed.origin}${this.#path ?? ''}`) };
+    this.description = { kind: 'url', url: shownUrl(`${parsed.origin}${this.#path ?? ''}${this.#query}`) };
   }
 
   encode(request: LiteralRequest, identity: RequestIdentity): Encoded {
@@ -91,6 +93,6 @@ export class UrlTarget implements Target {
       ['X-Correlation-ID', headerSafe(identity.turn.conversationId)],
     ];
     const headers = [...own.filter(([name]) => !this.secretHeaders.has(name.toLowerCase())), ...this.#headers];
-    return httpRequest('POST', this.#path ?? pathFor(request.json), headers, request.body);
+    return httpRequest('POST', `${this.#path ?? pathFor(request.json)}${this.#query}`, headers, request.body);
   }
 }

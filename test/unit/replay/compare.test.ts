@@ -5,12 +5,13 @@ import type { Judge } from '../../../lambda/judge/types.ts';
 import { bootstrapDifferences, shareDifference } from '../../../lambda/replay/compare/bootstrap.ts';
 import { compareReplies, regressionsOf } from '../../../lambda/replay/compare/compare-replies.ts';
 import { compareJson } from '../../../lambda/replay/compare/json-diff.ts';
-import { judgeAll, noneJudged } from '../../../lambda/replay/compare/judge-replies.ts';
+import { judgeAll, judgeMost, noneJudged } from '../../../lambda/replay/compare/judge-replies.ts';
 import { judgePair, type Pair } from '../../../lambda/replay/compare/pairwise.ts';
 import { QualityTally } from '../../../lambda/replay/compare/quality.ts';
 import type { Reply } from '../../../lambda/replay/compare/reply.ts';
 import { isRefusal, normalise, wordOverlap, wordsOf } from '../../../lambda/replay/compare/text.ts';
 import { Random } from '../../../lambda/replay/random.ts';
+import { qualityLines } from '../../../lambda/replay/report/quality-sections.ts';
 import { scriptedJudge } from '../../helpers/scripted-judge.ts';
 
 const text = (value: string): Reply => ({ ok: true, text: value });
@@ -176,7 +177,7 @@ describe('replies', () => {
     };
     timeOf(12_000);
     // Ten times the length: a quadratic one takes a hundred times as long.
-    expect(timeOf(120_000)).toBeLessThan(60 * Math.max(1, timeOf(12_000)));
+    expect(timeOf(120_000)).toBeLessThan(60 * Math.max(5, timeOf(12_000)));
   });
 
   test('long texts are compared by their beginning, and counted by what it lets expect', () => {
@@ -358,6 +359,39 @@ describe('the judge of pairs', () => {
     expect(found.judged).toMatchObject({ undecided: 2, failed: 2 });
     const error = { code: 'JudgeCaptureFailed', message: expect.stringMatching('TypeError in ') };
     expect(done.filter((one) => one !== undefined)).toEqual([error, error]);
+  });
+
+  test('one that says nothing of any pair is a failure, with its reasons', async () => {
+    const good = judge('none');
+    const error = { code: 'JudgeReplyUnreadable', message: 'no JSON' };
+    const usage = { inputTokens: 1, outputTokens: 1, usd: 0 };
+    const mute: Judge = {
+      ...good,
+      judge: async () => ({
+        verdicts: [{ scorer: '', outcome: 'error', error, usage }],
+        spend: { calls: 1, ...usage },
+      }),
+    };
+    const all = (one: Judge) =>
+      judgeMost(
+        { judge: one },
+        [pair, pair],
+        (item) => item,
+        () => {},
+      );
+    expect(await all(mute)).toMatchObject({
+      judged: { failed: 2, errors: { JudgeReplyUnreadable: 2 } },
+      failure: { name: 'NoVerdict', message: 'not one of 2 pairs has a verdict: JudgeReplyUnreadable 2' },
+    });
+    let calls = 0;
+    const once: Judge = { ...good, judge: (...args) => (calls++ < 2 ? good : mute).judge(...args) };
+    const some = await all(once);
+    expect(some.failure).toBeUndefined();
+    const { quality } = new QualityTally();
+    expect(qualityLines({ ...quality, judged: some.judged })).toContainEqual([
+      'judged',
+      '0 better, 1 same, 0 worse, 0 undecided, 1 without a verdict (JudgeReplyUnreadable 1)',
+    ]);
   });
 
   test('one that favours a place has no verdict', async () => {

@@ -1,10 +1,22 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { localFiles } from '../../../lambda/replay/source/files.ts';
 import { indexCaptures } from '../../../lambda/replay/source/index-captures.ts';
 import { scanLines } from '../../../lambda/replay/source/lines.ts';
+import { openSource } from '../../../lambda/replay/source/open-source.ts';
 import { peekLine } from '../../../lambda/replay/source/peek.ts';
 import { RecordReader } from '../../../lambda/replay/source/record-reader.ts';
 import { SortedIndex } from '../../../lambda/replay/source/sorted-index.ts';
@@ -169,6 +181,40 @@ describe('the index', () => {
     await reader.close();
     expect(order).toEqual(['b2', 'a1', 'b1', 'a2']);
     expect(skipped).toMatchObject([{ file: join(directory, 'b.jsonl'), line: 2, reason: 'NotJson' }]);
+  });
+
+  test('a file that cannot be read is named, and the others are read', async () => {
+    const line = record({ inferenceTime: '2026-11-20T10:00:05Z' });
+    writeFileSync(join(directory, 'good.jsonl'), line);
+    mkdirSync(join(directory, 'elsewhere'));
+    symlinkSync(join(directory, 'gone'), join(directory, 'dangling.jsonl'));
+    symlinkSync(join(directory, 'elsewhere'), join(directory, 'folder.jsonl'));
+    const skipped: SkippedLine[] = [];
+    const index = await indexCaptures(await localFiles(directory), {
+      needsTime: true,
+      onSkipped: (one) => skipped.push(one),
+    });
+    expect(await entries(index)).toHaveLength(1);
+    expect(skipped).toEqual([
+      {
+        file: join(directory, 'dangling.jsonl'),
+        line: 0,
+        reason: 'CaptureUnreadable',
+        message: expect.stringContaining('ENOENT'),
+      },
+    ]);
+  });
+
+  test('captures come out of a pipe too', async () => {
+    const pipe = join(directory, 'pipe');
+    execFileSync('mkfifo', [pipe]);
+    const writing = writeFile(pipe, 'a line\n');
+    const source = await openSource(pipe, { storage: () => Promise.reject(new Error('none')) });
+    await writing;
+    expect(source.files).toMatchObject([{ name: pipe, size: 7 }]);
+    expect(readFileSync(source.files[0]?.path ?? '', 'utf8')).toBe('a line\n');
+    await source.dispose();
+    expect(existsSync(source.files[0]?.path ?? '')).toBe(false);
   });
 
   test('keeps to a window of time, its end left out', async () => {

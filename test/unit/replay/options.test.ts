@@ -1,3 +1,4 @@
+import { replayCommand } from '../../../bin/commands/replay.ts';
 import { parseHeaders } from '../../../bin/commands/replay-target.ts';
 import { REPLIES_FILE } from '../../../lambda/replay/compare/replies-file.ts';
 import { parseThreshold } from '../../../lambda/replay/compare/thresholds.ts';
@@ -33,11 +34,47 @@ describe('options', () => {
     [{ cancellationRate: 5 }, 'cancelled at once'],
     // A timer would go off at once.
     [{ cancellationRate: 5, cancellationDelay: 2_200_000 }, 'expected: seconds, 0 to 2147483'],
+    [{ arrivalPattern: 'constant' as const }, '--arrival-pattern is that of --request-rate'],
     [{ goodput: 'latency:5' }, 'unknown metric; got: latency'],
     [{ goodput: 'request_latency:fast' }, 'wrong threshold'],
     [{ set: ['model'] }, '--set is not of its form'],
   ])('%j is refused', (options, message) => {
     expect(check(options)).toThrow(message);
+  });
+
+  test.each([
+    [['--judge', '--judge-budget-usd', '-5'], /a number of 0 or more/],
+    [['--experiment', 'e'], /--experiment says nothing without --mlflow/],
+    [['--tracking-uri', 'http://h'], /--tracking-uri says nothing without --mlflow/],
+    [['--judge-model', 'm'], /--judge-model says nothing without --judge/],
+    [['--json'], /--json says nothing without --dry-run/],
+    [['--from', '2026-11-20T10:00:00Z', '--to', '2026-11-20T10:00:00Z'], /--from must be before --to/],
+    [['--dry-run', '--url', 'nonsense'], /The target is not a URL; got: nonsense/],
+  ])('on the command line %j are refused', async (given, message) => {
+    const command = replayCommand()
+      .exitOverride()
+      .configureOutput({ writeErr: () => {} });
+    await expect(command.parseAsync(['captures', ...given], { from: 'user' })).rejects.toThrow(message);
+  });
+
+  test('the query of a URL goes with every path', () => {
+    const pathOf = (url: string): string | undefined =>
+      new UrlTarget(url)
+        .encode(
+          {
+            body: Buffer.from('{}'),
+            contentType: 'application/json',
+            json: { messages: [] },
+            streaming: false,
+            metadata: {},
+          },
+          { run: 'r', eventKey: 'e', pass: 0, requestId: 'q', turn: { conversationId: 'c', turnIndex: 0, session: 0 } },
+        )
+        .wire.toString()
+        .split(' ')[1];
+    expect(pathOf('http://h?k=1')).toBe('/v1/chat/completions?k=1');
+    expect(pathOf('http://h/own?k=1')).toBe('/own?k=1');
+    expect(pathOf('http://h')).toBe('/v1/chat/completions');
   });
 
   test('objectives, settings and headers are read', () => {

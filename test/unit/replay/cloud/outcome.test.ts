@@ -6,6 +6,7 @@ import type { ShardResult } from '../../../../lambda/replay/cloud/shard/shard-re
 import { type Collected, collectShards } from '../../../../lambda/replay/cloud/summarize/collect.ts';
 import { collectEvaluations, nothingEvaluated } from '../../../../lambda/replay/cloud/summarize/collect-evaluations.ts';
 import { failureOf, missing, remarks } from '../../../../lambda/replay/cloud/summarize/verdict.ts';
+import { addFailed } from '../../../../lambda/replay/compare/quality.ts';
 import { LoadCurves } from '../../../../lambda/replay/measure/load-curves.ts';
 import { RunStats, type RunStatsJson } from '../../../../lambda/replay/measure/run-stats.ts';
 import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
@@ -354,4 +355,22 @@ test('every shard draws numbers of its own, the first those of the command line'
   });
   expect(draws[0]).not.toEqual(draws[1]);
   expect(draws[1]).not.toEqual(draws[2]);
+});
+
+test('a judge that says nothing of any pair is a failure, with the reasons of all shards', async () => {
+  const memory = new MemoryStorage();
+  for (const shard of [0, 1]) {
+    const progress = newProgress(shard);
+    progress.done = true;
+    addFailed(progress.pairs.judged, 'JudgeReplyUnreadable', 2);
+    progress.pairs.judged.failed = 2;
+    memory.put(`${replayKeys.evaluationPrefix(RUN, shard)}progress.json`, progress);
+  }
+  const judged = { ...plan([1, 1]), judge: { model: 'm', budgetUsd: 1 } };
+  const found = await collectEvaluations(memory.storage, 'b', judged, { lost: [], notBegun: [] });
+  const { collected } = { collected: await collectShards(memory.storage, 'b', plan([])) };
+  expect(failureOf(judged, collected, found, undefined)).toEqual({
+    error: 'ReplayNotEvaluated',
+    cause: 'not one of 4 pairs has a verdict: JudgeReplyUnreadable 4',
+  });
 });

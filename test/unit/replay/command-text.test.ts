@@ -1,0 +1,46 @@
+/** What the replay command says. */
+import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
+import { clock } from '../../../bin/commands/replay-display.ts';
+import { dryRunText, durationText, longWarning } from '../../../bin/commands/replay-text.ts';
+
+test.each([
+  [0, '0.0 s', '00:00'],
+  [59.94, '59.9 s', '00:59'],
+  [61, '1 min 1 s', '01:01'],
+  [9_366, '2 h 36 min', '02:36:06'],
+  [7_200, '2 h', '02:00:00'],
+  [23_704_230, '274 d 8 h', '274 d 08:30:30'],
+])('%d seconds are %s', (seconds, text, live) => {
+  expect(durationText(seconds)).toBe(text);
+  expect(clock(seconds)).toBe(live);
+});
+
+test('a schedule of half an hour and more is said before it begins, with what makes it shorter', () => {
+  expect(longWarning(1_799)).toBeUndefined();
+  expect(longWarning(9_366)).toMatch(/takes 2 h 36 min\. --speedup .*--concurrency/);
+});
+
+test('a dry run that finds no capture says what should be there', () => {
+  const tokens = { total: 0, captured: 0 };
+  const nothing = {
+    ...{ requests: 0, seconds: 0, peakPerSecond: 0, meanPerSecond: 0, shape: [], streaming: 0, contentTypes: {} },
+    ...{ bodyBytes: 0, inputTokens: tokens, outputTokens: tokens },
+  };
+  expect(dryRunText(nothing, new Map([['NotJson', 13]]))).toMatch(/Nothing can be sent: .*unpacked: .*captureData/);
+  expect(dryRunText(nothing, new Map())).toMatch(/none is in the window\.$/);
+  expect(dryRunText({ ...nothing, requests: 1, seconds: 9_366 }, new Map())).toMatch(
+    /duration: 2 h 36 min\n.*--speedup/,
+  );
+});
+
+test('a judge without credentials is known before anything is sent', async () => {
+  const before = { ...process.env };
+  for (const name of Object.keys(process.env)) if (name.startsWith('AWS_')) delete process.env[name];
+  const none = { AWS_EC2_METADATA_DISABLED: 'true', AWS_CONFIG_FILE: '/none', AWS_SHARED_CREDENTIALS_FILE: '/none' };
+  Object.assign(process.env, none, { AWS_REGION: 'eu-west-1', DOTENV_CONFIG_PATH: '/none' });
+  try {
+    await expect(connectPairwiseJudge(undefined, 20)).rejects.toMatchObject({ name: 'JudgeCredentialsMissing' });
+  } finally {
+    process.env = before;
+  }
+});
