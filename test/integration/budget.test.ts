@@ -7,8 +7,12 @@ import { CreateTableCommand, DynamoDBClient, GetItemCommand } from '@aws-sdk/cli
 import { budgetTable } from '../../lambda/contract.ts';
 import { LEASE_MS } from '../../lambda/judge/budget/account.ts';
 import { type BudgetOptions, createBudget, dayScope, readSpending, runScope } from '../../lambda/judge/budget.ts';
+import { isJudgeScorer, scorersFor } from '../../lambda/judge/scorers.ts';
+import { estimateTokens } from '../../lambda/judge/tokens.ts';
 import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
 import { projectPath } from '../../local/project-root.ts';
+import { priceOf, scriptedJudge, told } from '../helpers/scripted-judge.ts';
+import { chatCapture } from '../unit/judge/captures.ts';
 
 const RACERS = 8;
 const CALL_MAX_NANOS = 20_000_000;
@@ -119,6 +123,36 @@ test('eight processes under a daily and a run cap keep both', async () => {
     expect([Math.round(spentUsd * 1e9), Math.round(committedUsd * 1e9)]).toEqual([paid, paid]);
   }
 });
+
+test.each(['prose', 'cut'] as const)(
+  'five Lambdas whose judge answers in %s keep the cap, round by round',
+  async (kind) => {
+    const scorers = scorersFor().filter(isJudgeScorer);
+    let paid = 0;
+    const { judge } = scriptedJudge((ask, record) => {
+      // A fifth more than is estimated, and an answer as long as it may be.
+      const texts = [ask.prompt.system, record, JSON.stringify(ask.schema)];
+      const inputTokens = Math.round(1.2 * texts.reduce((sum, text) => sum + estimateTokens(text), 0));
+      const usage = { inputTokens, outputTokens: ask.maxTokens };
+      paid += priceOf(usage);
+      return kind === 'cut' ? told('{"safety": {"ra', { stop: 'cut', usage }) : told('It is fine.', { usage });
+    });
+    const cap = 2;
+    const lambdas = Array.from({ length: 5 }, () => budget({ dailyUsd: cap }));
+    const captures = lambdas.flatMap((limit) => Array.from({ length: 48 }, () => ({ limit })));
+    const ends = await Promise.allSettled(
+      captures.map((money) => judge.judge(chatCapture(), scorers, undefined, money)),
+    );
+    await Promise.all(lambdas.map((limit) => limit.close()));
+    const held = ends.filter((end) => end.status === 'rejected').map(({ reason }) => (reason as Error).name);
+    expect(new Set(held)).toEqual(new Set(['JudgeHeld']));
+    expect(paid).toBeLessThanOrEqual(cap);
+    expect(paid).toBeGreaterThan(0.8 * cap);
+    const { spentUsd, committedUsd } = await spending();
+    expect(spentUsd).toBeCloseTo(paid, 6);
+    expect(committedUsd).toBeCloseTo(paid, 6);
+  },
+);
 
 test('what a killed process had reserved comes free when its lease has run out, not before', async () => {
   const racer = startRacer('dies', '0', '0.02', '1', 'hang');
