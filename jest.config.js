@@ -39,5 +39,12 @@ export default {
   testTimeout: 300_000,
   // A test that fails may leave a server running; the run has to end all the same.
   forceExit: true,
-  projects: [level('unit'), level('infra'), level('integration', withPython), level('matrix'), level('faults')],
+  projects: [
+    level('unit'),
+    level('infra'),
+    level('integration', withPython),
+    level('matrix'),
+    level('faults'),
+    level('memory'),
+  ],
 };

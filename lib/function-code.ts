@@ -19,12 +19,13 @@ const bundled = new Set<string>();
 export function functionCode(scope: Construct, folder: string): Code {
   if (!Stack.of(scope).bundlingRequired) return Code.fromAsset(join(LAMBDA, folder));
   const outdir = join(Stage.of(scope)?.outdir ?? 'cdk.out', 'functions');
-  if (!bundled.has(outdir)) bundleAll(outdir);
+  if (!bundled.has(outdir)) bundleFunctions(outdir);
   bundled.add(outdir);
   return Code.fromAsset(join(outdir, folder));
 }
 
-function bundleAll(outdir: string): void {
+/** Writes every handler's bundle to `<outdir>/<its folder under lambda>/index.mjs`. */
+export function bundleFunctions(outdir: string): void {
   const handlers = readdirSync(LAMBDA, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith(HANDLER));
   buildSync({
     entryPoints: handlers.map((file) => ({ in: join(LAMBDA, file), out: join(dirname(file), 'index') })),

@@ -161,6 +161,7 @@ export async function* readLines(
   assertComplete(source, read);
   piece = { bytes: Buffer.alloc(0), offset: read };
   scanner?.finish(onLine);
+  held = undefined;
   yield* ready;
 }
 

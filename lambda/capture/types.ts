@@ -170,7 +170,7 @@ export interface DecodeOptions {
   featureNames?: string[];
   /** Time for taking the payloads apart, after which they are kept as captured. Default: as its bytes need. */
   timeMs?: number;
-  /** Most bytes of memory that it may become, as `weight.ts` reckons them. Default: any number. */
+  /** Most bytes of memory that it may become, as `weight.ts` reckons them. Default: what can be taken apart unseen. */
   maxWeight?: number;
   /** Why the payloads are kept as captured from the outset. */
   keepRaw?: string;

@@ -2,11 +2,15 @@
  * What content becomes in memory, reckoned before it is taken apart. Tiny values cost most: `[]` is three characters with
  * its comma and a list of 40 bytes, a row of CSV with one digit is two and ends as some 240.
  */
+import { functionMb, weightAtOnce } from '../common/memory.ts';
 
 /** Of a text: the line, its decoded text, its copy in the trace, that as JSON, and the request to MLflow; measured 4 to 7. */
 export const BYTES_A_CHARACTER = 8;
 /** Of a value in JSON or a cell in CSV, at worst; measured 70 (lists) to 245 (CSV of one cell a row). */
 const BYTES_A_VALUE = 250;
+
+export const tooHeavyNote = (): string =>
+  `more than can be taken apart in a function of ${functionMb()} MB; LAMBDA_MEMORY_MB gives it more`;
 
 /** Content that becomes more than it may. */
 export class TooHeavy extends Error {
@@ -18,7 +22,7 @@ export class Scale {
   weight = 0;
   readonly #most: number;
 
-  constructor(most = Number.POSITIVE_INFINITY) {
+  constructor(most = weightAtOnce()) {
     this.#most = most;
   }
 
@@ -39,7 +43,7 @@ export class Scale {
 
   #add(bytes: number): void {
     this.weight += bytes;
-    if (this.weight > this.#most) throw new TooHeavy('too large to be taken apart here');
+    if (this.weight > this.#most) throw new TooHeavy(tooHeavyNote());
   }
 }
 

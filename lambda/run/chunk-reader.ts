@@ -2,7 +2,7 @@
 import { decodeLine } from '../capture/decode.ts';
 import { readLines } from '../capture/lines.ts';
 import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineReason, RawLine } from '../capture/types.ts';
-import { BYTES_A_CHARACTER } from '../capture/weight.ts';
+import { BYTES_A_CHARACTER, tooHeavyNote } from '../capture/weight.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { functionMb, weightAtOnce } from '../common/memory.ts';
 import type { Storage } from '../common/storage.ts';
@@ -54,8 +54,8 @@ type Ruling = { options: DecodeOptions; weight?: number } | undefined;
 export interface Reading {
   /** Why a line is not decoded but goes to quarantine as it is. */
   leaveOut?(place: LinePlace): QuarantineReason | undefined;
-  /** Tries a line out that could take the function's memory or time away. Without it such lines are kept as captured. */
-  tryOut?: TryOut;
+  /** Tries a line out that could take the function's memory or time away. */
+  tryOut: TryOut;
   /** Gives back what memory it can before a line is tried out. */
   makeRoom?(): Promise<void>;
 }
@@ -63,7 +63,6 @@ export interface Reading {
 class LineDecoder {
   readonly #options: DecodeOptions;
   readonly #how: Reading;
-  readonly #most = weightAtOnce();
   /** Of heavy lines, by trace id: twins are alike. */
   readonly #rulings = new Map<string, Ruling>();
   #trialsMs = 0;
@@ -74,9 +73,8 @@ class LineDecoder {
   }
 
   async decode(raw: RawLine, traceId: string): Promise<DecodedLine & { again(): DecodedLine }> {
-    const light = { ...this.#options, maxWeight: this.#most };
-    const first = raw.bytes.length * BYTES_A_CHARACTER > this.#most ? undefined : decodeLine(raw, light);
-    if (first !== undefined && !first.tooHeavy) return { ...first, again: () => decodeLine(raw, light) };
+    const first = raw.bytes.length * BYTES_A_CHARACTER > weightAtOnce() ? undefined : decodeLine(raw, this.#options);
+    if (first !== undefined && !first.tooHeavy) return { ...first, again: () => decodeLine(raw, this.#options) };
     if (!this.#rulings.has(traceId)) this.#rulings.set(traceId, await this.#rule(raw, first?.kind === 'capture'));
     const ruling = this.#rulings.get(traceId);
     const again = (): DecodedLine => (ruling === undefined ? tooHeavy(raw) : decodeLine(raw, ruling.options));
@@ -86,13 +84,11 @@ class LineDecoder {
 
   /** @param keeps it is known that the line can be kept as captured. */
   async #rule(raw: RawLine, keeps: boolean): Promise<Ruling> {
-    const kept = {
-      ...this.#options,
-      keepRaw: `more than can be taken apart in a function of ${functionMb()} MB; LAMBDA_MEMORY_MB gives it more`,
-    };
-    for (const options of keeps ? [this.#options] : [this.#options, kept]) {
+    const whole = { ...this.#options, maxWeight: Number.MAX_VALUE };
+    const kept = { ...this.#options, keepRaw: tooHeavyNote(), maxWeight: Number.MAX_VALUE };
+    for (const options of keeps ? [whole] : [whole, kept]) {
       const { tryOut, makeRoom } = this.#how;
-      if (tryOut === undefined || this.#trialsMs > TRIALS_MS) break;
+      if (this.#trialsMs > TRIALS_MS) break;
       await makeRoom?.();
       const started = performance.now();
       const weight = await tryOut(raw, options);
@@ -125,7 +121,7 @@ export async function* readChunk(
   chunk: Omit<ManifestLine, 'chunk'>,
   environment: LambdaEnvironment,
   window: RunOptions['window'],
-  how: Reading = {},
+  how: Reading,
 ): AsyncGenerator<ChunkLine> {
   const decoder = new LineDecoder(decodeOptions(environment), how);
   const seen = new Set<string>();

@@ -6,6 +6,7 @@ import { ownFault } from '../common/own-fault.ts';
 import type { Storage } from '../common/storage.ts';
 import type { CostEstimate, RunOptions } from '../contract.ts';
 import { readChunk } from './chunk-reader.ts';
+import { tryToEvaluate } from './evaluate-trial.ts';
 import type { UnnumberedChunk } from './retry-source.ts';
 
 /** Sums up what judging the captures would cost; made anew for each part. */
@@ -23,7 +24,7 @@ export async function estimateRange(
   estimator: CostEstimator,
 ): Promise<void> {
   const { variant } = capturePathOf(chunk.key);
-  for await (const line of readChunk(storage, chunk, environment, options.window)) {
+  for await (const line of readChunk(storage, chunk, environment, options.window, { tryOut: tryToEvaluate })) {
     if (line.kind !== 'capture' || line.duplicate) continue;
     try {
       estimator.add(line.capture, line.traceId, { variant });

@@ -137,7 +137,7 @@ class LogChunk {
         return build(capture);
       } catch (error) {
         if (!isOutOfTime(error)) throw error;
-        const kept = decodeLine(raw, { keepRaw: error.message });
+        const kept = decodeLine(raw, { keepRaw: error.message, maxWeight: Number.MAX_VALUE });
         if (kept.kind !== 'capture') throw error;
         return build(kept.capture);
       }

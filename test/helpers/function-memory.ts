@@ -1,0 +1,180 @@
+/**
+ * A function as it is deployed (its bundle, its flags, malloc's settings), in a process whose memory is measured together
+ * with that of its children. S3, MLflow and the judge are played.
+ */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SMALL_MALLOC } from '../../lambda/common/malloc.ts';
+import type { ChunkRequest } from '../../lambda/contract.ts';
+import { bundleFunctions } from '../../lib/function-code.ts';
+import { nodeOptions } from '../../lib/function-environment.ts';
+import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import { type Behaviour, type MisbehavingServer, startMisbehavingServer } from './misbehaving-server.ts';
+
+export type Step = 'log' | 'evaluate';
+
+export interface MemoryRun {
+  /** Most that was resident of the function's process and its children at one time. */
+  peakMb: number;
+  /** Most of the children alone. */
+  childMb: number;
+  seconds: number;
+  /** What the handler gave back; `undefined`: the process died, or the handler threw. */
+  counts: Record<string, number> | undefined;
+  /** Reasons of quarantined lines. */
+  quarantined: string[];
+  /** The ends of the requests that wrote traces: where their notes are. */
+  written: string;
+}
+
+const LOOK_MS = 4;
+const KIB = 1024;
+const FOLDERS = { log: 'log-traces', evaluate: 'evaluate-traces' };
+/** Invokes the handler once and prints what it gives back. */
+const DRIVER = `const { handler } = await import(process.env.BUNDLE);
+const counts = await handler(JSON.parse(process.env.REQUEST), { awsRequestId: 'r', getRemainingTimeInMillis: () => 840_000 });
+process.stdout.write('\\nCOUNTS ' + JSON.stringify(counts) + '\\n', () => process.exit(0));`;
+
+const json = (value: unknown): Behaviour => ({ kind: 'reply', status: 200, body: JSON.stringify(value) });
+
+export class FunctionMemory {
+  readonly #server: MisbehavingServer;
+  readonly #judge: StandInJudge;
+  readonly #bundles = mkdtempSync(join(tmpdir(), 'function-memory-'));
+  #file = Buffer.alloc(0);
+  #step: Step = 'log';
+  #quarantine = '';
+  #written: string[] = [];
+
+  static async start(): Promise<FunctionMemory> {
+    return new FunctionMemory(await startMisbehavingServer(), await startStandInJudge());
+  }
+
+  private constructor(server: MisbehavingServer, judge: StandInJudge) {
+    this.#server = server;
+    this.#judge = judge;
+    bundleFunctions(this.#bundles);
+    server.rule(({ method, path, headers, body }) => {
+      // What was sent is 40 MB at a time.
+      server.requests.length = 0;
+      if (path.startsWith('/captures/')) {
+        const [, from, to] = /bytes=(\d+)-(\d*)/.exec(String(headers.range)) ?? [];
+        const part = this.#file.subarray(Number(from ?? 0), to ? Number(to) + 1 : undefined);
+        return { kind: 'reply', status: 206, headers: { etag: '"e"' }, body: part };
+      }
+      if (path.startsWith('/work/')) {
+        if (method !== 'PUT') return { kind: 'reply', status: 404, body: '<Error><Code>NoSuchKey</Code></Error>' };
+        if (path.includes('/quarantine') || path.startsWith('/work/quarantine')) this.#quarantine = body.toString();
+        return { kind: 'reply', status: 200, headers: { etag: '"e"' } };
+      }
+      if (path === '/version') return { kind: 'reply', status: 200, body: '3.17.2' };
+      if (path === '/v1/traces') {
+        this.#written.push(noteOf(body));
+        return { kind: 'reply', status: 200 };
+      }
+      if (path.includes('/experiments/get')) {
+        return json({ experiment: { experiment_id: '7', name: 'e', artifact_location: 'mlflow-artifacts:/7' } });
+      }
+      const info = (id: string) => ({
+        trace_id: id,
+        request_time: '2026-11-20T09:15:00Z',
+        state: 'OK',
+        trace_location: { mlflow_experiment: { experiment_id: '7' } },
+      });
+      if (path.endsWith('/batchGetInfos')) {
+        const { trace_ids: ids } = JSON.parse(body.toString()) as { trace_ids: string[] };
+        return json({ trace_infos: this.#step === 'log' ? [] : ids.map(info) });
+      }
+      if (path === '/api/3.0/mlflow/traces') return json({ trace: { trace_info: info('x') } });
+      return undefined;
+    });
+  }
+
+  async stop(): Promise<void> {
+    rmSync(this.#bundles, { recursive: true });
+    await Promise.all([this.#server.stop(), this.#judge.close()]);
+  }
+
+  /** Hands the lines to the function as one chunk. */
+  async run(step: Step, memoryMb: number, lines: readonly string[]): Promise<MemoryRun> {
+    this.#step = step;
+    this.#file = Buffer.from(`${lines.join('\n')}\n`);
+    this.#quarantine = '';
+    this.#written = [];
+    const place = { bucket: 'captures', key: 'file.jsonl', etag: 'e', start: 0, end: this.#file.length - 1 };
+    const request: ChunkRequest = {
+      run: 'run',
+      chunk: { ...place, firstLine: 1, lines: lines.length, chunk: 0, experimentId: '7', objectTimeMs: 0 },
+      options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
+      attempt: 0,
+    };
+    const started = performance.now();
+    const child = spawn(process.execPath, ['--input-type=module', '-e', DRIVER], {
+      env: {
+        ...SMALL_MALLOC,
+        NODE_OPTIONS: nodeOptions(memoryMb),
+        AWS_LAMBDA_FUNCTION_MEMORY_SIZE: String(memoryMb),
+        AWS_REGION: 'us-east-1',
+        AWS_ACCESS_KEY_ID: 'test',
+        AWS_SECRET_ACCESS_KEY: 'test',
+        AWS_ENDPOINT_URL: this.#server.url,
+        AWS_ENDPOINT_URL_BEDROCK_RUNTIME: this.#judge.url,
+        POWERTOOLS_LOG_LEVEL: 'SILENT',
+        STACK_PREFIX: 'test',
+        WORK_BUCKET: 'work',
+        SAGEMAKER_ENDPOINT_NAME: 'fern-house',
+        DATA_CAPTURE_S3_BUCKET: 'captures',
+        DATA_CAPTURE_S3_PREFIX: '/',
+        MLFLOW_TRACKING_URI: this.#server.url,
+        MLFLOW_EXPERIMENT_NAME: 'e',
+        BEDROCK_MODEL_ID: 'global.anthropic.claude-haiku-4-5-20251001-v1:0',
+        EVALUATION_BUDGET_USD: '0',
+        BUNDLE: join(this.#bundles, FOLDERS[step], 'index.mjs'),
+        REQUEST: JSON.stringify(request),
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let told = '';
+    child.stdout.on('data', (piece: Buffer) => {
+      told += piece;
+    });
+    let [peakMb, childMb] = [0, 0];
+    const look = setInterval(() => {
+      const children = childrenOf(child.pid).reduce((sum, pid) => sum + residentMb(pid), 0);
+      childMb = Math.max(childMb, children);
+      peakMb = Math.max(peakMb, children + residentMb(child.pid));
+    }, LOOK_MS);
+    await new Promise((resolve) => child.once('close', resolve));
+    clearInterval(look);
+    const counts = /COUNTS (.*)/.exec(told)?.[1];
+    return {
+      peakMb: Math.round(peakMb),
+      childMb: Math.round(childMb),
+      seconds: Math.round((performance.now() - started) / 100) / 10,
+      counts: counts === undefined ? undefined : (JSON.parse(counts) as Record<string, number>),
+      quarantined: this.#quarantine
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => (JSON.parse(line) as { reason: { name: string } }).reason.name),
+      written: this.#written.join('\n'),
+    };
+  }
+}
+
+/** The notes are at a request's end. */
+const noteOf = (body: Buffer): string => body.subarray(-KIB * KIB).toString('latin1');
+
+const read = (path: string): string => {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    // The process has ended.
+    return '';
+  }
+};
+const residentMb = (pid: number | undefined): number =>
+  Number(/VmRSS:\s+(\d+)/.exec(read(`/proc/${pid}/status`))?.[1] ?? 0) / KIB;
+const childrenOf = (pid: number | undefined): number[] =>
+  read(`/proc/${pid}/task/${pid}/children`).trim().split(' ').filter(Boolean).map(Number);

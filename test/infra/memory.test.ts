@@ -1,0 +1,23 @@
+/** What `npm run test:memory` measures of every kind of content, of the worst for its size. */
+import { FunctionMemory } from '../helpers/function-memory.ts';
+import { heavyLine, numberedLine } from '../helpers/heavy-lines.ts';
+
+const MEMORY_MB = 512;
+const MARGIN_MB = 60;
+
+let functions: FunctionMemory;
+beforeAll(async () => {
+  functions = await FunctionMemory.start();
+});
+afterAll(() => functions.stop());
+
+test('70 KB of gzip among other lines take no more memory than a small function has, and all are traced', async () => {
+  const lines = [0, 1, 2].map((index) => numberedLine(index, 'text', 1_000));
+  const bomb = heavyLine('lists', 64_000_000, true);
+  expect(bomb.length).toBeLessThan(100_000);
+  const run = await functions.run('log', MEMORY_MB, [...lines.slice(0, 2), bomb, ...lines.slice(2)]);
+  expect(run.counts).toMatchObject({ lines: 4, traced: 4, quarantined: 0 });
+  expect(run.written).toContain('more than can be taken apart in a function of 512 MB');
+  expect(run.childMb).toBeGreaterThan(0);
+  expect(run.peakMb).toBeLessThanOrEqual(MEMORY_MB - MARGIN_MB);
+});
