@@ -91,8 +91,7 @@ export class CapabilityProbe {
   async #version(): Promise<string | undefined> {
     try {
       const reply = await withRetries(this.#rest.retry, () => this.#rest.bytes({ method: 'GET', path: '/version' }));
-      const text = reply.toString('utf8').trim();
-      return /^\d+\.\d+/.test(text) ? text : undefined;
+      return /^\d+\.[\d.]+/.exec(reply.toString('utf8').trim())?.[0];
     } catch (error) {
       if (error instanceof MlflowRefusedError) return undefined;
       // A gateway in front of managed MLflow may pass on the API's routes only: then the oldest ways are used.

@@ -85,7 +85,7 @@ export function parseShardResult(text: string, where: string): ShardResult {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw invalid(text.slice(0, 100), error);
+    throw invalid(`${text.length} characters that are no JSON`, error);
   }
   const parsed = shardResultSchema.safeParse(value);
   if (!parsed.success) throw invalid(z.prettifyError(parsed.error).replace(/\s+/g, ' '), parsed.error);

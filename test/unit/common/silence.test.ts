@@ -1,0 +1,566 @@
+/**
+ * Logs, metrics, causes, receipts and summaries hold names, counts, ids and places. Marked texts are planted in every
+ * field of captures, in what MLflow, judges and Secrets Manager say, and in secrets and headers; every named error is
+ * provoked; and the marks are looked for in all that is told of it.
+ */
+import { globSync, mkdtempSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { inspect } from 'node:util';
+import { DynamoDBServiceException } from '@aws-sdk/client-dynamodb';
+import { S3Client, S3ServiceException } from '@aws-sdk/client-s3';
+import { writableDirectory } from '../../../bin/commands/replay-directory.ts';
+import { parseHeaders } from '../../../bin/commands/replay-target.ts';
+import { readEnvironment } from '../../../lambda/common/environment.ts';
+import { toNamedError } from '../../../lambda/common/errors.ts';
+import { namedStorageError, Storage } from '../../../lambda/common/storage.ts';
+import { createMetrics, logged } from '../../../lambda/common/telemetry.ts';
+import { type ChunkRequest, workKeys } from '../../../lambda/contract.ts';
+import { createAlwaysRule } from '../../../lambda/judge/always-rules.ts';
+import { loadApiKey } from '../../../lambda/judge/api-key.ts';
+import { readBatchAnswers } from '../../../lambda/judge/batch/answers.ts';
+import { createBedrockJudge } from '../../../lambda/judge/bedrock.ts';
+import { namedTableError } from '../../../lambda/judge/budget/table-errors.ts';
+import { createBudget } from '../../../lambda/judge/budget.ts';
+import { readCalibrationSettings, requireTrackingUri } from '../../../lambda/judge/calibration/connect.ts';
+import { parseBaseline } from '../../../lambda/judge/calibration/drift.ts';
+import { parseLabels } from '../../../lambda/judge/calibration/labels-file.ts';
+import { createJudge } from '../../../lambda/judge/create-judge.ts';
+import { JudgeHeld } from '../../../lambda/judge/errors.ts';
+import { assertModelLives } from '../../../lambda/judge/model-check.ts';
+import { createOpenAiJudge } from '../../../lambda/judge/openai.ts';
+import { readParameters } from '../../../lambda/judge/parameters.ts';
+import { requireKnownPrice } from '../../../lambda/judge/prices.ts';
+import { checkScorers, scorersFor } from '../../../lambda/judge/scorers.ts';
+import type { Judge } from '../../../lambda/judge/types.ts';
+import { putToS3, spansStore } from '../../../lambda/mlflow/artifact-store.ts';
+import { createMlflowClient, type MlflowClient } from '../../../lambda/mlflow/client.ts';
+import { loadMlflowSecret, parseMlflowSecret } from '../../../lambda/mlflow/secret.ts';
+import { ProgressFile } from '../../../lambda/replay/cloud/evaluate/progress.ts';
+import { tooLarge } from '../../../lambda/replay/cloud/plan/index-objects.ts';
+import { parseReplayInput } from '../../../lambda/replay/cloud/plan/input.ts';
+import { publishReplay } from '../../../lambda/replay/cloud/publish-replay.ts';
+import { readSchedule } from '../../../lambda/replay/cloud/schedule-file.ts';
+import { claimShard } from '../../../lambda/replay/cloud/shard/claim.ts';
+import { replayShard } from '../../../lambda/replay/cloud/shard/shard.ts';
+import { parseShardResult } from '../../../lambda/replay/cloud/shard/shard-result.ts';
+import { parseSecretHeaders } from '../../../lambda/replay/cloud/target.ts';
+import { parsed } from '../../../lambda/replay/compare/json-lines.ts';
+import { parseThreshold } from '../../../lambda/replay/compare/thresholds.ts';
+import { checkOptions, DEFAULT_OPTIONS } from '../../../lambda/replay/options.ts';
+import { LineWriter } from '../../../lambda/replay/results/line-writer.ts';
+import { localFiles } from '../../../lambda/replay/source/files.ts';
+import { checkHeaders, UrlTarget } from '../../../lambda/replay/target/url-target.ts';
+import { batchAnswers } from '../../../lambda/run/batch-answers.ts';
+import { startBatch } from '../../../lambda/run/batch-jobs.ts';
+import { capturedObject } from '../../../lambda/run/capture-objects.ts';
+import { evaluateChunk } from '../../../lambda/run/evaluate-chunk.ts';
+import { parseInput } from '../../../lambda/run/input.ts';
+import { logChunk } from '../../../lambda/run/log-chunk.ts';
+import { optionsOfRun } from '../../../lambda/run/retry-source.ts';
+import { describeFailure, summarizeRun } from '../../../lambda/run/summary.ts';
+import { MemoryStorage } from '../../helpers/memory-storage.ts';
+import { type ScriptedMlflow, startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
+import { captureOf, jsonSide } from '../capture/arbitraries.ts';
+import { chatCapture, completionOf, YES_NO_SCORERS } from '../judge/captures.ts';
+
+/** No program says such a word by itself. */
+const MARK = 'Qz7Mark';
+let marks = 0;
+const mark = (): string => {
+  marks += 1;
+  return `${MARK}${marks} my number is 078-05-1120`;
+};
+const TOLD_CAPTURED = /qz7|078-05|UXo3TWFya/i;
+
+const environment = readEnvironment({
+  STACK_PREFIX: 'test',
+  WORK_BUCKET: 'work',
+  SAGEMAKER_ENDPOINT_NAME: 'ep',
+  DATA_CAPTURE_S3_BUCKET: 'b',
+  DATA_CAPTURE_S3_PREFIX: 'ep/',
+  MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
+  MLFLOW_EXPERIMENT_NAME: 'e',
+  BEDROCK_MODEL_ID: 'm',
+});
+
+/** Names of the errors that were provoked, of any cause in their chain too. */
+const provoked = new Set<string>();
+let written: string[] = [];
+const spies: jest.SpyInstance[] = [];
+let server: ScriptedMlflow;
+let store: MlflowClient;
+const retry = { attempts: 2, baseMs: 1, capMs: 1 };
+
+beforeAll(async () => {
+  server = await startScriptedMlflow();
+  for (const stream of [process.stdout, process.stderr]) {
+    spies.push(
+      jest.spyOn(stream, 'write').mockImplementation((text: unknown) => {
+        written.push(String(text));
+        return true;
+      }),
+    );
+  }
+});
+beforeEach(() => {
+  written = [];
+  server.fault(() => undefined);
+  store = createMlflowClient({ trackingUri: server.url, retry });
+});
+afterEach(() => store.close());
+afterAll(async () => {
+  for (const spy of spies) spy.mockRestore();
+  await server.stop();
+});
+
+function noteNames(error: unknown): void {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) provoked.add(cause.name);
+}
+
+/** All that is told when a function ends with what `work` throws. */
+async function toldOf(work: () => unknown): Promise<string> {
+  const handler = logged(async () => {
+    try {
+      return await work();
+    } catch (error) {
+      noteNames(error);
+      throw error;
+    }
+  });
+  const context = { awsRequestId: 'r', functionName: 'f', memoryLimitInMB: '1', invokedFunctionArn: 'a' };
+  const end = await handler({}, context as never).catch((error: unknown) => error);
+  const thrown = end instanceof Error ? [inspect(end, { depth: 9, showHidden: true }), toNamedError(end)] : [];
+  return JSON.stringify([written, thrown]);
+}
+
+/** A capture with a mark in every field that a client, a container or a model can fill. */
+function markedCapture(): string {
+  const tool = { type: 'function', function: { name: mark(), description: mark(), parameters: { title: mark() } } };
+  const call = { id: mark(), type: 'function', function: { name: mark(), arguments: `{"a":"${mark()}"}` } };
+  const asked = {
+    model: mark(),
+    user: mark(),
+    metadata: { [mark()]: mark() },
+    messages: [
+      { role: 'system', content: mark() },
+      { role: 'user', name: mark(), content: [{ type: 'text', text: mark() }] },
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', tool_call_id: mark(), content: mark() },
+    ],
+    tools: [tool],
+    stop: [mark()],
+  };
+  const reply = {
+    id: mark(),
+    model: mark(),
+    choices: [{ index: 0, message: { role: 'assistant', content: mark(), reasoning: mark() }, finish_reason: mark() }],
+    usage: { prompt_tokens: 10, completion_tokens: 5, [mark()]: mark() },
+  };
+  const record = captureOf(jsonSide('INPUT', asked, 'plain'), jsonSide('OUTPUT', reply, 'plain')) as {
+    eventMetadata: Record<string, unknown>;
+  };
+  record.eventMetadata.customAttributes = [mark()];
+  record.eventMetadata.inferenceId = 'id-1';
+  return JSON.stringify(record);
+}
+
+const PLACES_FOR_CONTENT = /^captures\.jsonl$|^quarantine\/|^answers\//;
+
+/** One chunk of marked captures through both steps and the summary. @returns what logs, receipts and the summary say */
+async function run(
+  judge: Judge | undefined,
+  lines = [markedCapture(), mark(), `{"captureData":"${mark()}"}`],
+): Promise<string> {
+  const storage = new MemoryStorage();
+  const { bucket, key, etag, size } = storage.put('captures.jsonl', lines.map((line) => `${line}\n`).join(''));
+  const place = { bucket, key, etag, objectTimeMs: 1_763_632_800_000, chunk: 0, experimentId: '7' };
+  const range = { start: 0, end: size - 1, firstLine: 1, lines: lines.length, bytes: size };
+  const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
+  const request: ChunkRequest = { run: 'run', chunk: { ...place, ...range }, options, attempt: 0 };
+  storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(request.chunk)}\n`);
+  const deps = { storage: storage.storage, store, environment, requestId: 'r', remainingMs: () => 900_000 };
+  const said = [await toldOf(() => logChunk(request, deps))];
+  if (judge !== undefined) {
+    const scored = { ...deps, judge, scorers: scorersFor(), always: () => undefined };
+    said.push(await toldOf(() => evaluateChunk(request, scored)));
+  }
+  const summary = await summarizeRun(storage.storage, 'work', { name: 'run', startTime: '2026-11-20T09:00:00Z' });
+  said.push(JSON.stringify([summary, describeFailure(summary)]));
+  for (const [name, bytes] of storage.objects) if (!PLACES_FOR_CONTENT.test(name)) said.push(name, bytes.toString());
+  return said.join('\n');
+}
+
+const json = (value: unknown) => JSON.stringify(value);
+
+describe('what MLflow says of what it was sent', () => {
+  const sql = () => `(psycopg2.errors.DataError) ${mark()}\n[SQL: INSERT ${mark()}]\n[parameters: {'v': '${mark()}'}]`;
+  const BODIES: Record<string, () => string> = {
+    'an error of the database': () => json({ error_code: 'BAD_REQUEST', message: sql(), [mark()]: mark() }),
+    'a code of its own': () => json({ error_code: mark(), message: mark() }),
+    'a page': () => `<html><title>${mark()}</title>${mark()}</html>`,
+    'JSON of another form': () => json({ experiment: mark(), trace_infos: [{ [mark()]: mark() }], trace: mark() }),
+  };
+  const [worst = ''] = Object.keys(BODIES);
+  const cases = [
+    ...Object.keys(BODIES).flatMap((body) => [200, 400, 500].map((status) => ({ status, body }))),
+    ...[302, 401, 403, 404, 413, 429, 501].map((status) => ({ status, body: worst })),
+  ];
+
+  test.each(cases)('$status with $body', async ({ status, body }) => {
+    for (const broken of [/\/v1\/traces$/, /batchGetInfos|experiments/]) {
+      server.fault(({ path }) => {
+        if (!broken.test(path.split('?')[0] ?? '')) return undefined;
+        const headers = { location: `https://login.example/${mark()}`, 'x-amzn-errortype': mark() };
+        return { kind: 'reply', status, headers: status === 302 ? headers : {}, body: BODIES[body]?.() ?? '' };
+      });
+      expect(await run(undefined)).not.toMatch(TOLD_CAPTURED);
+    }
+  });
+
+  test('a version, and connections that break', async () => {
+    server.fault(({ path }) =>
+      path === '/version' ? { kind: 'reply', status: 200, body: `2.0${mark()}` } : undefined,
+    );
+    expect(await run(undefined)).not.toMatch(TOLD_CAPTURED);
+    store.close();
+    store = createMlflowClient({ trackingUri: server.url, retry });
+    server.fault(({ path }) => (path === '/v1/traces' ? { kind: 'cut' } : undefined));
+    expect(await run(undefined)).not.toMatch(TOLD_CAPTURED);
+  });
+});
+
+describe('what a judge says', () => {
+  const answered = (content: string, more: object = {}) => ({
+    choices: [{ index: 0, message: { role: 'assistant', content, ...more }, finish_reason: 'stop' }],
+    usage: { prompt_tokens: 500, completion_tokens: 50 },
+  });
+  const verdict = (value: unknown) => json({ safety: { rationale: mark(), value } });
+  const SAYS: Record<string, () => Response> = {
+    'a verdict for one question alone': () => Response.json(answered(verdict('yes'))),
+    'values out of form': () => Response.json(answered(verdict(mark()))),
+    prose: () => Response.json(answered(mark())),
+    'an answer that is cut': () =>
+      Response.json({ choices: [{ message: { content: verdict('yes').slice(0, -9) }, finish_reason: 'length' }] }),
+    'an answer that is filtered': () =>
+      Response.json({ choices: [{ message: { content: mark() }, finish_reason: 'content_filter' }] }),
+    'usage that cannot be': () => Response.json({ ...completionOf({ prompt_tokens: mark(), completion_tokens: -1 }) }),
+    'no chat completion': () => Response.json({ [mark()]: mark(), choices: [{ message: mark() }] }),
+    'a page': () => new Response(`<html>${mark()}</html>`),
+    'JSON that is cut': () => new Response(`{"choices":[{"message":{"content":"${mark()}`),
+    'a redirect': () =>
+      new Response(mark(), { status: 307, headers: { location: `https://x.example/${mark().replaceAll(' ', '')}` } }),
+    ...Object.fromEntries(
+      [400, 401, 403, 404, 408, 413, 422, 429, 500, 503].map((status) => [
+        `HTTP ${status}`,
+        () => new Response(json({ error: { message: `invalid prompt: ${mark()}`, code: mark() } }), { status }),
+      ]),
+    ),
+    'nothing at all': () => {
+      throw new TypeError(mark(), { cause: new Error(mark()) });
+    },
+  };
+  const quick = { maxAttempts: 2, baseMs: 1, capMs: 1, forMs: 5 };
+
+  test.each(Object.keys(SAYS))('%s', async (name) => {
+    // One capture gets good verdicts before: they are kept, and quote the capture.
+    let calls = 0;
+    const fetch = async () => {
+      calls += 1;
+      return calls === 1 ? Response.json(answered(verdict('yes'))) : (SAYS[name]?.() ?? new Response());
+    };
+    for (const how of ['together', 'separate'] as const) {
+      calls = 0;
+      const judge = createOpenAiJudge({
+        model: 'x',
+        baseUrl: 'http://judge/v1',
+        apiKey: 'sk-Qz7Mark',
+        calls: how,
+        fetch: fetch as never,
+        retry: quick,
+        headers: { 'x-key': 'Qz7Mark' },
+      });
+      const lines = [markedCapture(), markedCapture()];
+      server.expect([]);
+      await expectSilent(judge, lines);
+    }
+  });
+
+  const awsErrors = [
+    'ValidationException',
+    'ThrottlingException',
+    'AccessDeniedException',
+    'ModelErrorException',
+    'ExpiredTokenException',
+    'ModelTimeoutException',
+  ];
+  test.each(awsErrors)('%s of Bedrock', async (name) => {
+    const client = {
+      send: async () => {
+        throw Object.assign(new Error(`The value '${mark()}' ${mark()}`), {
+          name,
+          $metadata: { httpStatusCode: name === 'ThrottlingException' ? 429 : 400 },
+          $response: { body: mark(), headers: { 'retry-after': '0' } },
+        });
+      },
+    };
+    await expectSilent(createBedrockJudge({ modelId: 'm', client: client as never, retry: quick }), [markedCapture()]);
+  });
+
+  test('a guardrail that intervenes', async () => {
+    const output = { message: { role: 'assistant', content: [{ text: mark() }] } };
+    const client = { send: async () => ({ output, stopReason: 'guardrail_intervened', usage: {} }) };
+    await expectSilent(createBedrockJudge({ modelId: 'm', client: client as never, retry: quick }), [markedCapture()]);
+  });
+
+  /** With an MLflow that has all traces. */
+  async function expectSilent(judge: Judge, lines: string[]): Promise<void> {
+    const all = new Map<string, object>();
+    const everything = {
+      ...store,
+      getExperiment: async () => ({ id: '7', name: 'e', artifactLocation: 's3://x' }),
+      getTraces: async (_: string, ids: readonly string[]) => {
+        for (const traceId of ids) all.set(traceId, { traceId, assessments: [] });
+        return all;
+      },
+      writeTraces: async () => ({ written: [], alreadyThere: [], refused: [] }),
+      writeAssessments: async (_: unknown, assessments: readonly { assessmentId: string }[]) => ({
+        written: assessments.map(({ assessmentId }) => assessmentId),
+        alreadyThere: [],
+      }),
+    };
+    const real = store;
+    store = everything as never;
+    try {
+      const said = await run(judge, lines);
+      expect(said).toContain('"step":"evaluate"');
+      expect(said).not.toMatch(TOLD_CAPTURED);
+    } finally {
+      store = real;
+    }
+  }
+});
+
+test('metrics have names and numbers', () => {
+  const metrics = createMetrics('test');
+  metrics.addMetric('TracedLines', 'Count', 1);
+  metrics.publishStoredMetrics();
+  expect(written.join('')).toContain('TracedLines');
+  expect(written.join('')).not.toMatch(TOLD_CAPTURED);
+});
+
+const s3 = (name: string, status?: number) =>
+  new S3ServiceException({ name, $fault: 'client', message: name, $metadata: { httpStatusCode: status ?? 500 } });
+const failing = (error: unknown) => ({
+  send: async () => {
+    throw error;
+  },
+});
+const aws = (name: string, status: number) =>
+  Object.assign(new Error('no'), { name, $metadata: { httpStatusCode: status } });
+const denied = new DynamoDBServiceException({
+  name: 'AccessDeniedException',
+  $fault: 'client',
+  message: 'no',
+  $metadata: { httpStatusCode: 400 },
+});
+const memory = () => new MemoryStorage().storage;
+const secretOf = (text: string) => ({ send: async () => ({ SecretString: text }) }) as never;
+const at = { bucket: 'b', key: 'ep/a.jsonl', etag: 'e' };
+const scope = { bucket: 'b', prefix: 'ep/' };
+const judgeAnswers = (status: number) =>
+  createOpenAiJudge({
+    model: 'x',
+    baseUrl: 'http://judge/v1',
+    retry: { maxAttempts: 1, baseMs: 1, capMs: 1, forMs: 1 },
+    fetch: (async () => new Response(mark(), { status })) as never,
+  }).judge(chatCapture({ user: mark() }), YES_NO_SCORERS);
+const mlflowAnswers = (status: number, body: unknown) => {
+  server.fault(() => ({ kind: 'reply', status, body: json(body) }));
+  return store.resolveExperiment('e');
+};
+const experiment = (artifactLocation: string) => ({ id: '7', name: 'e', artifactLocation });
+const chunkRequest = (run = 'run') =>
+  ({ run, attempt: 0, options: {}, chunk: { ...at, chunk: 0, start: 0, end: 1, firstLine: 1, lines: 1 } }) as never;
+const withJob = (status: string) => {
+  const storage = new MemoryStorage();
+  storage.put(workKeys.batchPrepared('run', 0), { records: 1, bytes: 1, deposits: [], held: [], killed: [] });
+  storage.put(workKeys.batchJobs('run'), { jobs: [{ arn: '', group: 0, records: 1, status }], converse: [] });
+  const deps = {
+    storage: storage.storage,
+    workBucket: 'work',
+    limit: undefined,
+    judge: {} as never,
+    priceOf: () => 0,
+  };
+  return batchAnswers(chunkRequest(), deps).then((answers) => answers.of('tr-1'));
+};
+const startOf = (error: unknown) => {
+  const storage = new MemoryStorage();
+  const text = '{}\n';
+  storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${json({ ...at, chunk: 0 })}\n`);
+  storage.put(workKeys.batchPrepared('run', 0), {
+    records: 100,
+    bytes: text.length,
+    deposits: [],
+    held: [],
+    killed: [],
+  });
+  storage.put(workKeys.batchInput('run', 0, 0), text);
+  const s3Client = new S3Client({});
+  s3Client.send = (async () => ({})) as never;
+  const deps = { workBucket: 'work', bedrock: failing(error) as never, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
+  return startBatch('run', { storage: Object.assign(storage.storage, { s3: s3Client }), ...deps });
+};
+
+/** What provokes each name that the pipelines above do not. */
+const PROVOKE: Record<string, () => unknown> = {
+  BucketMissing: () => Promise.reject(namedStorageError(s3('NoSuchBucket', 404), 's3://b')),
+  BudgetAccessDenied: () => Promise.reject(namedTableError(denied, 't', 's')),
+  CaptureArchived: () => Promise.reject(namedStorageError(s3('InvalidObjectState', 403), 's3://b')),
+  CaptureChanged: () => new Storage(failing(s3('PreconditionFailed', 412)) as never).read(at),
+  CaptureMissing: () => capturedObject(memory(), scope, 'b', 'ep/a.jsonl'),
+  CredentialsExpired: () => Promise.reject(namedStorageError(s3('ExpiredToken', 400), 's3://b')),
+  InvalidAlwaysRules: () => createAlwaysRule([{}], []),
+  InvalidBaseline: () => parseBaseline(`{"${mark()}"`, 'f'),
+  InvalidBudget: () => createBudget({ client: {} as never, table: 't', run: 'r', dailyUsd: -1 }),
+  InvalidEnvironment: () => readEnvironment({}),
+  InvalidHeader: () => parseSecretHeaders(`{"x":"${mark()}`, 'arn'),
+  InvalidInput: () => parseInput([]),
+  InvalidJudge: () => createJudge({ model: 'other:/x' }),
+  InvalidLabels: () => parseLabels(`{"request":"${mark()}`, 'f', []),
+  InvalidModelParameters: () => readParameters({ temperature: 'hot' }),
+  InvalidReplayInput: () => parseReplayInput([], {} as never),
+  InvalidReplayOptions: () => checkOptions({ ...DEFAULT_OPTIONS, speedup: 0 }),
+  InvalidSchedule: () => readSchedule('{"f":5}', 'f'),
+  InvalidScorers: () => checkScorers([{ ...YES_NO_SCORERS[0], question: '' } as never]),
+  InvalidSettings: () => readCalibrationSettings({ JUDGE_CALLS: 'no' }),
+  InvalidTarget: () => new UrlTarget('ftp://x'),
+  InvalidThreshold: () => parseThreshold('no'),
+  JudgeBatchFailed: () => withJob('Failed'),
+  JudgeBatchRefused: () => withJob('Refused'),
+  JudgeHeld: () =>
+    Promise.reject(new JudgeHeld({}, { spend: {} as never, verdicts: [{ rationale: mark() }] as never })),
+  JudgeModelGone: () => assertModelLives({ level: 'error', message: 'gone', model: 'm' } as never),
+  JudgePriceUnknown: () => requireKnownPrice('unknown', 5),
+  JudgeRefused: () => judgeAnswers(401),
+  JudgeSecretUnreadable: () => loadApiKey(secretOf(`{"api_key":${mark()}`), 'arn'),
+  JudgeThrottled: () => judgeAnswers(429),
+  JudgeUnavailable: () => startOf(aws('InternalServerException', 500)),
+  LineCountMismatch: () => run(undefined).then(() => logShort()),
+  MlflowArtifactAccessDenied: () => putToS3(failing(s3('AccessDenied', 403)) as never, 'b', 'k', Buffer.from(mark())),
+  MlflowArtifactStoreUnsupported: () => spansStore(store.rest, experiment('gs://x'), undefined),
+  MlflowBadReply: () => mlflowAnswers(200, mark()),
+  MlflowCredentialsMissing: () => createMlflowClient({ trackingUri: ARN }),
+  MlflowExperimentDeleted: () =>
+    mlflowAnswers(200, { experiment: { experiment_id: '7', name: 'e', lifecycle_stage: 'deleted' } }),
+  MlflowExperimentMissing: () => {
+    server.fault(() => ({ kind: 'reply', status: 404, body: json({ error_code: 'RESOURCE_DOES_NOT_EXIST' }) }));
+    return store.getExperiment('7');
+  },
+  MlflowRefusesAll: () => run(undefined, Array.from({ length: 25 }, markedCapture)),
+  MlflowS3ClientMissing: () => spansStore(store.rest, experiment('s3://x'), undefined),
+  MlflowSecretInvalid: () => parseMlflowSecret(`{"username":"${mark()}`, 'arn'),
+  MlflowSecretUnreadable: () => loadMlflowSecret(failing(aws('AccessDeniedException', 400)) as never, 'arn'),
+  MlflowTrackingUriInvalid: () => createMlflowClient({ trackingUri: `http://u:${MARK}@x` }),
+  MlflowTrackingUriMissing: () => requireTrackingUri({} as never),
+  NoCaptureFiles: () => localFiles(mkdtempSync(join(tmpdir(), 'silence-'))),
+  NotACaptureFile: () => capturedObject(memory(), scope, 'b', 'ep/a.txt'),
+  NotAReplay: () => parsed(Buffer.from(`{"a":${mark()}`), 'f'),
+  OutputUnusable: () => writableDirectory('/dev/null/x'),
+  OutsideCaptureScope: () => capturedObject(memory(), scope, 'b', 'other/a.jsonl'),
+  ReplayNotPlanned: () => replayShard({ run: 'r', shard: 0 } as never, { storage: memory(), environment } as never),
+  ReplayNotSummarized: () =>
+    publishReplay({ run: { name: 'r' } } as never, { storage: memory(), workBucket: 'w', mlflow: async () => store }),
+  ReplayTooLarge: () => Promise.reject(tooLarge('a', 'b')),
+  ResultsNotWritten: () => {
+    const writer = new LineWriter('/dev/null/x');
+    writer.write(mark());
+    return writer.close();
+  },
+  RunUnknown: () => optionsOfRun(memory(), 'w', { run: 'r', what: 'failed' }),
+  ShardAlreadyClaimed: async () => {
+    const storage = memory();
+    for (const at of [1, 2]) await claimShard(storage, 'w', { run: 'r', shard: 0, claimedAtMs: at });
+  },
+  ShardFileMissing: () => new ProgressFile(memory(), 'w', { run: 'r', shard: 0 } as never).lines('x'),
+  ShardResultInvalid: () => parseShardResult(`{"report":"${mark()}`, 'f'),
+  SourceMissing: () => localFiles('/dev/null/x'),
+  StorageAccessDenied: () => Promise.reject(namedStorageError(s3('AccessDenied', 403), 's3://b')),
+  StorageRefused: () => Promise.reject(namedStorageError(s3('InvalidRequest', 400), 's3://b')),
+  StorageUnavailable: () => Promise.reject(namedStorageError(s3('SlowDown', 503), 's3://b')),
+};
+const ARN = 'arn:aws:sagemaker:eu-central-1:123456789012:mlflow-tracking-server/mine';
+
+/** A chunk with fewer lines than were planned. */
+async function logShort(): Promise<unknown> {
+  const storage = new MemoryStorage();
+  const { bucket, key, etag, size } = storage.put('captures.jsonl', `${markedCapture()}\n`);
+  const chunk = {
+    bucket,
+    key,
+    etag,
+    start: 0,
+    end: size - 1,
+    firstLine: 1,
+    lines: 2,
+    chunk: 0,
+    experimentId: '7',
+    objectTimeMs: 1,
+  };
+  const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
+  const deps = { storage: storage.storage, store, environment, requestId: 'r', remainingMs: () => 900_000 };
+  return logChunk({ run: 'run', attempt: 0, options, chunk }, deps);
+}
+
+/** What their messages are made of is said here, where they take more to provoke than a call: nothing of another program. */
+const OF_OURS: Record<string, string> = {
+  BudgetRefused: 'the table, the scope and DynamoDB’s words about numbers that we wrote: integration/budget.test.ts',
+  CappedReplayTooLong: 'numbers',
+  CaptureFileTooLarge: 'a size and a key',
+  CaptureUnreadable: 'a place',
+  ChunkOutOfTime: 'the names of run and chunk',
+  HeadersUnavailable: 'the secret’s ARN and Secrets Manager’s words',
+  JudgeCredentialsMissing: 'the name of an error',
+  NotACapture: 'nothing',
+  ReplayStopped: 'nothing',
+  RunNameTaken: 'the name of the run and a key',
+  StepFunctionsAccessDenied: 'the execution’s ARN and the words of Step Functions',
+  TargetUnreachable: 'an address and a code of Node’s network',
+  TooManyRequests: 'numbers',
+  TooManyShards: 'numbers',
+};
+
+test.each(Object.keys(PROVOKE))('%s', async (name) => {
+  if (name === 'MlflowRefusesAll') {
+    server.fault(({ path }) =>
+      /(?:v1|3\.0\/mlflow)\/traces$/.test(path)
+        ? { kind: 'reply', status: 422, body: json({ error_code: 'X', message: mark() }) }
+        : undefined,
+    );
+  }
+  const told = await toldOf(() => PROVOKE[name]?.());
+  expect([...provoked]).toContain(name);
+  expect(told).not.toMatch(TOLD_CAPTURED);
+});
+
+test('headers, batch answers and replies with a mark are not shown either', async () => {
+  for (const work of [
+    () => parseHeaders(`{"a":"${mark()}`, 'f'),
+    () => parseHeaders(mark(), 'f'),
+    () => checkHeaders({ a: `${mark()}\n` }),
+    () => loadApiKey(secretOf(`${MARK}\n${mark()}`), 'arn'),
+    () => readBatchAnswers(`{"recordId":"${mark()}`),
+    () => startOf(aws('ValidationException', 400)),
+  ]) {
+    expect(await toldOf(work)).not.toMatch(TOLD_CAPTURED);
+  }
+});
+
+test('these are all named errors', () => {
+  const made = /(?:new (?:\w*Error|JudgeInterrupted)|super)\(\s*'([A-Z]\w+)'/g;
+  const sources = globSync(['lambda/**/*.ts', 'bin/**/*.ts']).map((path) => readFileSync(path, 'utf8'));
+  const names = new Set(sources.flatMap((text) => [...text.matchAll(made)].map(([, name = '']) => name)));
+  for (const name of [...provoked, ...Object.keys(OF_OURS)]) names.delete(name);
+  expect([...names].sort()).toEqual([]);
+});
