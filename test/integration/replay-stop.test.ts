@@ -66,6 +66,8 @@ test(
     // As after Ctrl-C: all that was sent has its record, and what was under way is marked.
     const records = await run.records();
     expect(records).toHaveLength(counts.sent);
+    // What was prepared and not sent is no input.
+    expect((await run.json<{ data: unknown[] }>('inputs.json')).data).toHaveLength(counts.sent);
     const cut = records.filter(({ metadata }) => metadata.was_cancelled);
     expect(cut.length).toBeGreaterThanOrEqual(2);
     expect(cut.length).toBeLessThan(counts.sent);
