@@ -18,6 +18,5 @@ test('70 KB of gzip among other lines take no more memory than a small function 
   const run = await functions.run('log', MEMORY_MB, [...lines.slice(0, 2), bomb, ...lines.slice(2)]);
   expect(run.counts).toMatchObject({ lines: 4, traced: 4, quarantined: 0 });
   expect(run.written).toContain('more than can be taken apart in a function of 512 MB');
-  expect(run.childMb).toBeGreaterThan(0);
   expect(run.peakMb).toBeLessThanOrEqual(MEMORY_MB - MARGIN_MB);
 });

@@ -39,21 +39,18 @@ const CASES: [string, () => string[]][] = [
 ];
 
 let functions: FunctionMemory;
-const took: Record<string, unknown>[] = [];
 beforeAll(async () => {
   functions = await FunctionMemory.start();
 });
-afterAll(async () => {
-  await functions.stop();
-  process.stdout.write(`${took.map((row) => Object.values(row).join(' | ')).join('\n')}\n`);
-});
+afterAll(() => functions.stop());
 
 describe.each(sizes)('in a function of %i MB', (memoryMb) => {
   describe.each<Step>(['log', 'evaluate'])('the step %s', (step) => {
     test.each(CASES.filter(([name]) => chosen(name)))('%s', async (name, lines) => {
       const given = lines();
       const run = await functions.run(step, memoryMb, given);
-      took.push({ memoryMb, step, name, peak: run.peakMb, child: run.childMb, s: run.seconds, end: endOf(run) });
+      const row = [memoryMb, step, name, `${run.peakMb} MB`, `${run.childMb} MB of it a trial`, `${run.seconds} s`];
+      process.stdout.write(`${[...row, endOf(run)].join(' | ')}\n`);
       expect(run.counts).toBeDefined();
       expect(run.peakMb).toBeLessThanOrEqual(memoryMb - MARGIN_MB);
       if (step === 'log') expect(run.counts).toMatchObject({ lines: given.length });
