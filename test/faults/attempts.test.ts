@@ -104,7 +104,8 @@ describe.each(versions)('with MLflow %s', (version) => {
 
   test('an evaluator killed between the judge’s answer and its writing: asked once, written once, paid once', async () => {
     const one = pipeline.case('killed-evaluator');
-    await one.put(linesOf('killed-evaluator', 12));
+    // Each line once: after the kill the two halves would tell of a line that is in both.
+    await one.put([...new Set(linesOf('killed-evaluator', 12))]);
     pipeline.judge.forget();
     let writes = 0;
     let killed = 0;

@@ -190,14 +190,19 @@ export class DeployedPipeline {
   }
 
   /** The receipts of a run, as they lie in the work bucket. */
-  async receipts(run: string): Promise<Receipt[]> {
+  receipts(run: string): Promise<Receipt[]> {
+    return this.readWork<Receipt>(workKeys.receiptPrefix(run));
+  }
+
+  /** The JSON below a prefix of the work bucket, of a thousand objects at most. */
+  async readWork<T>(prefix: string): Promise<T[]> {
     const { s3 } = this.environment.clients;
     const Bucket = this.outputs.workBucket;
-    const list = await s3.send(new ListObjectsV2Command({ Bucket, Prefix: workKeys.receiptPrefix(run) }));
+    const list = await s3.send(new ListObjectsV2Command({ Bucket, Prefix: prefix }));
     return Promise.all(
       (list.Contents ?? []).map(async ({ Key }) => {
         const object = await s3.send(new GetObjectCommand({ Bucket, Key }));
-        return JSON.parse((await object.Body?.transformToString()) ?? '') as Receipt;
+        return JSON.parse((await object.Body?.transformToString()) ?? '') as T;
       }),
     );
   }

@@ -2,6 +2,7 @@
  * The faults that matter most, on a deployed stack: proxies in front of S3 and MLflow fail, functions are killed, the
  * judge throttles. `npm run test:faults` has all faults, over more MLflow versions.
  */
+import { workKeys } from '../../lambda/contract.ts';
 import { CAPTURE_BUCKET } from '../../local/environment.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import type { Outcome } from '../helpers/deployed-pipeline.ts';
@@ -199,6 +200,11 @@ describe('a capture that kills the function whenever it is handled', () => {
     expect(unreportedAttempts).toBeGreaterThan(0);
     const count = await expectWhole(outcome, key);
     expect(count.failedVerdicts).toBe(errors.length);
+    // Ten of the records are chats; no answer of the judge that was kept is paid again.
+    const kept = await faulty.pipeline.readWork<{ paid: unknown[] }>(
+      workKeys.answer(outcome.name, '').replace('.json', ''),
+    );
+    expect(kept.map(({ paid }) => paid.length)).toEqual(Array.from({ length: 10 }, () => 1));
 
     faulty.heal();
     const retry = await faulty.pipeline.run({ retry: { run: outcome.name, what: 'failed' } });
