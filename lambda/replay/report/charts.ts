@@ -83,16 +83,22 @@ function series(
   return points;
 }
 
-/** The same with the buckets in which nothing happened as zero. */
-function filledSeries(
+/**
+ * Counts a second, zero where nothing happened. Captured times have whole seconds: in parts of one, what was sent at once
+ * would be several times as much a second.
+ */
+export function ratePerSecond(
   report: ReportCollector,
   value: (bucket: import('./collector.ts').TimeBucket) => number,
 ): [number, number][] {
-  const last = Math.max(-1, ...report.buckets.keys());
-  return Array.from({ length: last + 1 }, (_, index): [number, number] => {
-    const bucket = report.buckets.get(index);
-    return [((index + 0.5) * report.bucketMs) / 1000, bucket ? value(bucket) : 0];
-  });
+  const joined = Math.max(1, 1000 / report.bucketMs);
+  const seconds = (joined * report.bucketMs) / 1000;
+  const sums = Array.from({ length: Math.floor(Math.max(-1, ...report.buckets.keys()) / joined) + 1 }, () => 0);
+  for (const [index, bucket] of report.buckets) {
+    const at = Math.floor(index / joined);
+    sums[at] = (sums[at] ?? 0) + value(bucket);
+  }
+  return sums.map((sum, i) => [(i + 0.5) * seconds, sum / seconds]);
 }
 
 /** Values that differ more than tenfold are read on a logarithmic axis. */
@@ -175,7 +181,6 @@ export function distributions(named: readonly NamedDistribution[], title: string
 }
 
 export function throughput(report: ReportCollector): string {
-  const perSecond = (count: number): number => (count * 1000) / report.bucketMs;
   const option: EChartsOption = {
     ...base,
     xAxis: seconds,
@@ -184,17 +189,17 @@ export function throughput(report: ReportCollector): string {
       line(
         'sent',
         BLUE,
-        filledSeries(report, ({ sent }) => perSecond(sent)),
+        ratePerSecond(report, ({ sent }) => sent),
       ),
       line(
         'completed',
         GREEN,
-        filledSeries(report, ({ completed, failed }) => perSecond(completed - failed)),
+        ratePerSecond(report, ({ completed, failed }) => completed - failed),
       ),
       line(
         'failed',
         RED,
-        filledSeries(report, ({ failed }) => perSecond(failed)),
+        ratePerSecond(report, ({ failed }) => failed),
       ),
     ],
   };

@@ -8,8 +8,7 @@ import { Random } from '../random.ts';
 
 /** Points of time in a chart; when there are more, they are joined in pairs. */
 const MAX_BUCKETS = 240;
-/** Captured times have whole seconds: in parts of one, what was sent at once would be several times as much a second. */
-const FIRST_BUCKET_MS = 1000;
+const FIRST_BUCKET_MS = 250;
 /** Single requests in the latency chart: more would not be told apart, and each is 60 bytes of the page. */
 const MAX_POINTS = 1_500;
 const MAX_ERROR_POINTS = 1_000;

@@ -7,6 +7,7 @@ import { LoadCurves } from '../../../lambda/replay/measure/load-curves.ts';
 import { type Measured, measure } from '../../../lambda/replay/measure/measure.ts';
 import { RunStats } from '../../../lambda/replay/measure/run-stats.ts';
 import { Random } from '../../../lambda/replay/random.ts';
+import { ratePerSecond } from '../../../lambda/replay/report/charts.ts';
 import { ReportCollector } from '../../../lambda/replay/report/collector.ts';
 import type { PreparedRequest } from '../../../lambda/replay/request/prepared.ts';
 import { LoadFigures } from '../../../lambda/replay/results/load-figures.ts';
@@ -166,6 +167,17 @@ test('what reports show is merged on the common clock', () => {
   for (const one of all) long.add(one, START - 3_600_000);
   expect(long.buckets.size).toBeLessThanOrEqual(240);
   expect(long.bucketMs).toBe(16_000);
+});
+
+test('requests that were sent in one second are as many a second', () => {
+  const report = new ReportCollector();
+  for (const one of all.slice(0, 6)) report.add(one, one.exchange.startedAt - 2_100);
+  expect(report.bucketMs).toBe(250);
+  expect(ratePerSecond(report, ({ sent }) => sent)).toEqual([
+    [0.5, 0],
+    [1.5, 0],
+    [2.5, 6],
+  ]);
 });
 
 test('slices are merged, and packed ones are opened again for a late reply', async () => {
