@@ -8,7 +8,7 @@ import { REDACTED, shownUrl } from '../target/target.ts';
 import { errorJson, metadataJson, type RecordContext } from './record-line.ts';
 
 /** Headers whose values are secrets, or may be, beside those that the user has set. */
-const SECRET = /^(authorization|proxy-authorization|cookie|set-cookie|.*(token|secret|api-?key|password).*)$/i;
+const SECRET = /^(authorization|proxy-authorization|cookie|set-cookie)$|token|secret|api-?key|password/i;
 
 function shown(name: string, value: string, secrets: ReadonlySet<string> | undefined): string {
   if (SECRET.test(name) || secrets?.has(name.toLowerCase())) return REDACTED;

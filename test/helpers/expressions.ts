@@ -1,0 +1,184 @@
+/** Finds every regular expression of the product, and makes the inputs that would keep a bad one busy. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { type AST, RegExpParser } from '@eslint-community/regexpp';
+import { parseSync } from '@swc/core';
+
+/** Folders whose code is the product; `examples` and tests are not. */
+const PRODUCT = ['bin', 'lambda', 'lib', 'local', 'src'];
+
+export interface Expression {
+  file: string;
+  /** As in the code: `/a+/g`, or the source text of a `RegExp(…)` that is put together while the program runs. */
+  code: string;
+  /** Absent for one that is put together. */
+  pattern?: RegExp;
+}
+
+/** Every expression in the source files that git knows, in the order of the files, each one once a file. */
+export function productExpressions(root: string): Expression[] {
+  const listed = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', ...PRODUCT], {
+    cwd: root,
+    encoding: 'utf8',
+  });
+  const files = listed.split('\n').filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'));
+  return [...new Set(files)].sort().flatMap((file) => {
+    const found = expressionsIn(file, readFileSync(`${root}/${file}`, 'utf8'));
+    return [...new Map(found.map((expression) => [expression.code, expression])).values()];
+  });
+}
+
+/** The parser counts bytes on from where it stopped in the file before. */
+const spanStart = (module: { span: { start: number } }): number => module.span.start;
+
+export function expressionsIn(file: string, source: string): Expression[] {
+  // A first statement gives the offset at which this file begins; a line for the shell is a comment behind it.
+  const text = `0;${source.replace(/^#!/, '//')}`;
+  const module = parseSync(text, { syntax: 'typescript', target: 'es2024' });
+  const bytes = Buffer.from(text);
+  const offset = spanStart(module);
+  const found: Expression[] = [];
+  const visit = (node: unknown): void => {
+    if (Array.isArray(node)) for (const item of node) visit(item);
+    if (typeof node !== 'object' || node === null) return;
+    const { type, pattern, flags, callee, span } = node as Record<string, unknown> & {
+      callee?: { value?: string };
+      span: { start: number; end: number };
+    };
+    if (type === 'RegExpLiteral') {
+      found.push({ file, code: `/${pattern}/${flags}`, pattern: new RegExp(pattern as string, flags as string) });
+    } else if ((type === 'NewExpression' || type === 'CallExpression') && callee?.value === 'RegExp') {
+      found.push({ file, code: bytes.subarray(span.start - offset, span.end - offset).toString() });
+    }
+    for (const [name, value] of Object.entries(node)) if (name !== 'span') visit(value);
+  };
+  visit(module.body);
+  return found;
+}
+
+// ------------------------------------------------------------------------------------------------ hostile inputs
+
+/** Characters that are tried for a class: all of ASCII, and some of each kind beyond. */
+const PROBES = [
+  ...Array.from({ length: 128 }, (_, code) => String.fromCharCode(code)),
+  ...'éªäñ’“。！あカ한中ไ😀\u2028',
+];
+
+/** Far fewer copies are made of a counted group than a pattern may ask for. */
+const MAX_COPIES = 20;
+/** From this many repetitions on, a quantifier is worth an input of its own. */
+const MIN_REPEATS = 10;
+/** A character that few patterns take, the end of a line that `.` does not take, and one of a word. */
+const SUFFIXES = ['\u0001', '\n', 'z'];
+/** Enough for each pattern of the product to have all of its combinations, or nearly. */
+const MAX_INPUTS = 150;
+
+export interface HostileInput {
+  prefix: string;
+  pump: string;
+  suffix: string;
+}
+
+export const inputOf = ({ prefix, pump, suffix }: HostileInput, times: number): string =>
+  prefix + pump.repeat(times) + suffix;
+
+/**
+ * Inputs for one pattern: for each of its quantifiers, what leads up to it, then what it repeats (or a character that it and
+ * its neighbours share) over and over, then something that makes the match fail; and its own beginnings, one after the other.
+ */
+export function hostileInputs(pattern: RegExp): HostileInput[] {
+  const { pattern: tree } = new RegExpParser().parseLiteral(String(pattern));
+  const flags = pattern.flags.replace(/[gy]/g, '');
+  const matches = (node: AST.Node, text: string): boolean => {
+    try {
+      return new RegExp(`^(?:${node.raw})$`, flags).test(text);
+    } catch {
+      return false;
+    }
+  };
+  const sample = (node: AST.Node): string => {
+    switch (node.type) {
+      case 'Character':
+        return String.fromCodePoint(node.value);
+      case 'CharacterSet':
+      case 'CharacterClass':
+      case 'ExpressionCharacterClass':
+        return (
+          PROBES.findLast((probe) => /\w/.test(probe) && matches(node, probe)) ??
+          PROBES.find((probe) => matches(node, probe)) ??
+          ''
+        );
+      case 'Quantifier':
+        return sample(node.element).repeat(Math.min(MAX_COPIES, Math.max(1, node.min)));
+      case 'Group':
+      case 'CapturingGroup':
+        return node.alternatives.map(sample).find((text) => text !== '') ?? '';
+      case 'Alternative':
+        return node.elements.map(sample).join('');
+      case 'Backreference':
+        return Array.isArray(node.resolved) ? '' : sample(node.resolved);
+      default:
+        return '';
+    }
+  };
+  /** What a match has eaten before it comes to this node. */
+  const before = (node: AST.Node): string => {
+    const { parent } = node;
+    if (parent === null) return '';
+    if (parent.type !== 'Alternative') return before(parent);
+    const index = parent.elements.indexOf(node as AST.Element);
+    return before(parent) + parent.elements.slice(0, index).map(sample).join('');
+  };
+
+  /** What stands between this node and the quantifier in front of it. */
+  const sinceLast = (node: AST.Quantifier): string => {
+    const { parent } = node;
+    if (parent.type !== 'Alternative') return '';
+    const ahead = parent.elements.slice(0, parent.elements.indexOf(node));
+    return ahead
+      .slice(ahead.findLastIndex(({ type }) => type === 'Quantifier') + 1)
+      .map(sample)
+      .join('');
+  };
+
+  const leaves: AST.Node[] = [];
+  const quantifiers: AST.Quantifier[] = [];
+  const walk = (node: AST.Node): void => {
+    if (node.type === 'Character' || node.type.endsWith('CharacterClass') || node.type === 'CharacterSet') {
+      leaves.push(node);
+      return;
+    }
+    if (node.type === 'Quantifier') {
+      if (node.max >= MIN_REPEATS) quantifiers.push(node);
+      walk(node.element);
+    } else if ('alternatives' in node) for (const alternative of node.alternatives) walk(alternative);
+    else if ('elements' in node) for (const element of node.elements) walk(element);
+  };
+  walk(tree);
+
+  // One character for each way of telling characters apart that the pattern has.
+  const kinds = new Map<string, string>();
+  for (const probe of PROBES) {
+    const kind = leaves.map((leaf) => (matches(leaf, probe) ? '1' : '0')).join('');
+    if (!kinds.has(kind)) kinds.set(kind, probe);
+  }
+  const inputs: HostileInput[] = [];
+  const add = (prefix: string, pumps: readonly string[]): void => {
+    for (const pump of new Set(pumps.filter((text) => text !== ''))) {
+      for (const suffix of SUFFIXES) inputs.push({ prefix, pump, suffix });
+    }
+  };
+  for (const quantifier of quantifiers) {
+    const shared = [...kinds.values()].filter((character) => matches(quantifier.element, character));
+    const once = sample(quantifier.element);
+    add(before(quantifier), [...shared.slice(0, 3), once, sinceLast(quantifier) + once, before(quantifier) + once]);
+  }
+  add('', [...tree.alternatives.map(sample), ...kinds.values()]);
+  const different = [...new Map(inputs.map((input) => [JSON.stringify(input), input])).values()];
+  // Taken evenly over all, so that no quantifier is left out.
+  const step = Math.max(1, different.length / MAX_INPUTS);
+  return Array.from(
+    { length: Math.min(MAX_INPUTS, different.length) },
+    (_, index) => different[Math.floor(index * step)] as HostileInput,
+  );
+}

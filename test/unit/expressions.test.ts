@@ -1,0 +1,130 @@
+/**
+ * No expression of the product takes more than linear time on text that somebody else wrote. All of them are found in the
+ * source, run on inputs made for them, and listed in `expressions.json`: a new one has to be added there
+ * (`UPDATE_EXPRESSIONS=1 npx jest test/unit/expressions.test.ts` does it), and then stands the test like the others.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createContext, Script } from 'node:vm';
+import { type Expression, hostileInputs, inputOf, productExpressions } from '../helpers/expressions.ts';
+
+const root = `${__dirname}/../..`;
+const LIST = `${__dirname}/expressions.json`;
+
+/** Not linear, and it may stay: what it reads is written by whoever deploys or runs the program, and is short. */
+const READS_SETTINGS = new Set([
+  'lambda/judge/create-judge.ts /^([a-z][a-z0-9_-]*):\\/+(.+)$/',
+  'lambda/judge/openai.ts /\\/+$/',
+  'lambda/mlflow/artifact-store.ts /\\/+$/',
+  'lambda/mlflow/artifact-store.ts /^mlflow-artifacts:(?:\\/\\/[^/]*)?\\/*(.*)$/',
+  'lambda/mlflow/artifact-store.ts /^s3:\\/\\/([^/]+)\\/*(.*)$/',
+  'lambda/mlflow/rest.ts /\\/+$/',
+  'lambda/replay/publish/mlflow-run.ts /^mlflow-artifacts:(?:\\/\\/[^/]*)?\\/*(.*)$/',
+  'lambda/replay/publish/mlflow-run.ts /^s3:\\/\\/([^/]+)\\/*(.*)$/',
+  'lib/judge-access.ts /:application-inference-profile\\/.*$/',
+  'lib/mlflow-access.ts /\\/+$/',
+  'lib/setting-kinds.ts /(:\\/\\/[^?]*\\?).*$/s',
+  'lib/setting-kinds.ts /\\/\\/.*@/s',
+  'lib/work-access.ts /\\d+\\/$/',
+  // Prompts of MLflow's own judges, which are only a benchmark's.
+  'local/stand-in-judge/prompt-reader.ts /Tool Call \\d+: (\\S+)[\\s\\S]*?Arguments: (.*)/g',
+  // Paths on the disk.
+  'local/capture-files.ts /([^/]+)\\/([^/]+)\\/\\d{4}\\/(?:0[1-9]|1[0-2])\\/(?:0[1-9]|[12]\\d|3[01])\\/(?:[01]\\d|2[0-3])\\/[^/]+\\.jsonl$/',
+]);
+/** Patterns that are put together while the program runs, as they come out, in the order of the code. */
+const PUT_TOGETHER: Record<string, RegExp[]> = {
+  'lambda/judge/code-scorers/language.ts': [/[äöüß]/gu],
+  'lambda/judge/record.ts': [/0a1b2c3d4e5f/i],
+  'lambda/replay/results/line-writer.ts': [/[\u0085\u2028\u2029]/g],
+  'lambda/replay/source/peek.ts': [/^replay-[0-9a-f]{32}$/],
+  'lib/settings-schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
+  'local/own-folder.ts': [/^mlflow-(\d+)-/],
+  'local/stand-in-judge/prompt-reader.ts': [
+    /^#0a1b2c3d4e5f /m,
+    /(?:^|\n)inputs: ([\s\S]*?)(?=\n(?:inputs|outputs|expectations|conversation): |$)/,
+  ],
+};
+
+/** A linear one needs some milliseconds for this many repetitions, a quadratic one some hundred times that. */
+const REPEATS = 24_000;
+const LIMIT_MS = 100;
+const TRIES = 3;
+
+const work = { search: (): unknown => undefined };
+const context = createContext(work);
+const search = new Script('search()');
+
+/** Whether searching the whole text keeps within the limit, at least once: a machine may pause. */
+function isQuick(pattern: RegExp, text: string): boolean {
+  // All matches of a global one are looked for, as replacing does.
+  work.search = () => (pattern.global ? text.replace(pattern, '') : pattern.exec(text));
+  for (let attempt = 0; attempt < TRIES; attempt += 1) {
+    try {
+      search.runInContext(context, { timeout: LIMIT_MS });
+      return true;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
+    }
+  }
+  return false;
+}
+
+/** The first input that the pattern takes too long for. */
+function slowInput(pattern: RegExp): string | undefined {
+  const slow = hostileInputs(pattern).find((input) => !isQuick(pattern, inputOf(input, REPEATS)));
+  return slow === undefined ? undefined : JSON.stringify(slow);
+}
+
+const expressions = productExpressions(root);
+const nameOf = ({ file, code }: Expression): string => `${file} ${code}`;
+
+if (process.env.UPDATE_EXPRESSIONS === '1') {
+  const byFile: Record<string, string[]> = {};
+  for (const { file, code } of expressions) byFile[file] = [...(byFile[file] ?? []), code];
+  writeFileSync(LIST, `${JSON.stringify(byFile, null, 2)}\n`);
+}
+
+test('every expression of the product is listed, and every listed one is there', () => {
+  const listed = JSON.parse(readFileSync(LIST, 'utf8')) as Record<string, string[]>;
+  const names = Object.entries(listed).flatMap(([file, codes]) => codes.map((code) => `${file} ${code}`));
+  expect(expressions.map(nameOf).sort()).toEqual(names.sort());
+});
+
+test('what is put together while the program runs has an example here', () => {
+  const together = expressions.filter(({ pattern }) => pattern === undefined).map(({ file }) => file);
+  expect(together.sort()).toEqual(
+    Object.entries(PUT_TOGETHER).flatMap(([file, { length }]) => Array(length).fill(file)),
+  );
+});
+
+test.each(
+  // Each of them was in the product, or is the textbook's; a test that lets one pass would be worth nothing.
+  [
+    /^\s*```(?:json)?\s*\n([\s\S]*?)\n\s*```\s*$/i,
+    /<title>\s*([^<]{3,120}?)\s*<\/title>/i,
+    /<(think|thinking|reasoning)>[\s\S]*?<\/\1>/g,
+    /[\p{P}\p{S}]+$/u,
+    /^\s*([\w.:-]{1,128})\s*=\s*(.*?)\s*$/s,
+    /(Z|UTC)?\s*(?:a|b)\s*$/,
+    /0+$/,
+    /\S+@\S+/g,
+    /maximum (context|number of) .*tokens/i,
+    /,? *(?:\.\.\.)?"[\s\S]*$/,
+    /^application\/vnd\.sagemaker\..*binary.*$/,
+    /^(a+)+$/,
+  ].map((pattern) => [String(pattern), pattern] as const),
+)('the inputs find that %s is not linear', (_name, pattern) => {
+  expect(slowInput(pattern)).toBeDefined();
+});
+
+test('every expression is linear on the inputs made for it', () => {
+  const slow: Record<string, string> = {};
+  const literal = expressions.filter((one) => !READS_SETTINGS.has(nameOf(one)));
+  const together = Object.entries(PUT_TOGETHER).flatMap(([file, patterns]) =>
+    patterns.map((pattern) => ({ file, code: String(pattern), pattern })),
+  );
+  for (const expression of [...literal, ...together]) {
+    const input = expression.pattern === undefined ? undefined : slowInput(expression.pattern);
+    if (input !== undefined) slow[nameOf(expression)] = input;
+  }
+  expect(slow).toEqual({});
+});
