@@ -1,7 +1,7 @@
 /**
  * No expression of the product takes more than linear time on text that somebody else wrote. All of them are found in the
  * source, run on inputs made for them, and listed in `expressions.json`: a new one has to be added there
- * (`UPDATE_EXPRESSIONS=1 npx jest test/unit/expressions.test.ts` does it), and then stands the test like the others.
+ * (`UPDATE_EXPRESSIONS=1 npx jest test/unit/expressions.test.ts && npm run format` does it), and then stands the test like the others.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createContext, Script } from 'node:vm';
