@@ -1,0 +1,235 @@
+/**
+ * Lines through the pipeline's two steps in this process, with the real client of MLflow against a server that takes
+ * everything, and a judge that answers what it is told to.
+ */
+import { Readable } from 'node:stream';
+import { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
+import { scanChunks } from '../../lambda/capture/lines.ts';
+import { readEnvironment } from '../../lambda/common/environment.ts';
+import {
+  type ChunkRequest,
+  type EvaluateReceipt,
+  type LogReceipt,
+  type QuarantineEntry,
+  workKeys,
+} from '../../lambda/contract.ts';
+import { batchRecord } from '../../lambda/judge/batch/record.ts';
+import { BedrockTransport } from '../../lambda/judge/bedrock.ts';
+import { createJudgeOver } from '../../lambda/judge/judge-capture.ts';
+import { scorersFor } from '../../lambda/judge/scorers.ts';
+import type { Ask, Told, Transport } from '../../lambda/judge/transport.ts';
+import type { JudgeScorer } from '../../lambda/judge/types.ts';
+import { assessmentJson } from '../../lambda/mlflow/assessment-json.ts';
+import { createMlflowClient } from '../../lambda/mlflow/client.ts';
+import type { NewAssessment, StoredTrace } from '../../lambda/mlflow/types.ts';
+import { prepareChunk } from '../../lambda/run/batch-prepare.ts';
+import { evaluateChunk } from '../../lambda/run/evaluate-chunk.ts';
+import { logChunk } from '../../lambda/run/log-chunk.ts';
+import { traceIdOf } from '../../lambda/trace/ids.ts';
+import { MemoryStorage } from '../helpers/memory-storage.ts';
+import { startScriptedMlflow } from '../helpers/scripted-mlflow.ts';
+import type { ServerReply } from './arbitraries.ts';
+
+const EXPERIMENT = '7';
+const KEY = 'fern-house/AllTraffic/2026/11/20/10/hostile.jsonl';
+const RUN = 'hostile';
+
+// As the stack deploys it unless it is told otherwise: what is taken apart follows from it.
+process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE ??= '1024';
+
+const environment = readEnvironment({
+  STACK_PREFIX: 'test',
+  WORK_BUCKET: 'b',
+  SAGEMAKER_ENDPOINT_NAME: 'fern-house',
+  DATA_CAPTURE_S3_BUCKET: 'b',
+  DATA_CAPTURE_S3_PREFIX: 'fern-house/',
+  MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
+  MLFLOW_EXPERIMENT_NAME: 'e',
+  BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
+});
+
+/** Storage that hands files out in pieces of a network's size. */
+class Files extends MemoryStorage {
+  override async read(
+    object: { key: string; etag: string },
+    range?: { start: number; end?: number },
+  ): Promise<Readable> {
+    const bytes = this.objects.get(object.key) ?? Buffer.alloc(0);
+    const all = bytes.subarray(range?.start ?? 0, (range?.end ?? bytes.length - 1) + 1);
+    return Readable.from(
+      (function* () {
+        for (let at = 0; at < all.length; at += 65_536) yield all.subarray(at, at + 65_536);
+      })(),
+    );
+  }
+}
+
+/** What a judge that keeps to the form says. */
+export function goodAnswer({ schema }: Ask): string {
+  const questions = schema.properties as Record<string, { properties: { value: { enum?: string[]; type: string } } }>;
+  const firstOf = ({ enum: words, type }: { enum?: string[]; type: string }) =>
+    words?.[0] ?? (type === 'boolean' ? true : 1);
+  return JSON.stringify(
+    Object.fromEntries(
+      Object.entries(questions).map(([name, { properties }]) => [
+        name,
+        { rationale: 'So.', value: firstOf(properties.value) },
+      ]),
+    ),
+  );
+}
+
+export interface PipelineOptions {
+  /** Of MLflow: from 3.17 on traces go by OTLP, before as files. */
+  version?: '3.17.2' | '3.10.1';
+  /** In place of the answer to one request. */
+  mlflow?: ServerReply;
+  /** In place of an answer that keeps to the form. */
+  answer?: (ask: Ask) => Partial<Told>;
+}
+
+export interface PipelineOutcome {
+  log: LogReceipt;
+  evaluate: EvaluateReceipt;
+  /** Lines in quarantine, by their number. */
+  quarantine: Map<number, QuarantineEntry>;
+  /** Verdicts and error assessments by trace. */
+  assessments: Map<string, NewAssessment[]>;
+  /** Trace ids by line number. */
+  ids: string[];
+  batchRecords: number;
+}
+
+/** @throws what stops the whole chunk, which no line may do. */
+export async function throughPipeline(
+  lines: readonly Buffer[],
+  options: PipelineOptions = {},
+): Promise<PipelineOutcome> {
+  const server = await startScriptedMlflow({ version: options.version ?? '3.17.2' });
+  const store = createMlflowClient({ trackingUri: server.url });
+  try {
+    const storage = new Files();
+    const bytes = Buffer.concat(lines.flatMap((line) => [line, Buffer.from('\n')]));
+    storage.objects.set(KEY, bytes);
+    const object = await storage.head('b', KEY);
+    const ids = lines.map((line) => traceIdOf(EXPERIMENT, line));
+    server.expect(ids);
+    const { mlflow } = options;
+    if (mlflow !== undefined) {
+      const { ordinal, status, contentType, body } = mlflow;
+      const instead = { kind: 'reply', status, headers: { 'content-type': contentType }, body } as const;
+      server.fault((_, request) => (request === ordinal ? instead : undefined));
+    }
+    // One chunk, whatever its size: that the planner would cut it is not what is looked at.
+    const bounds = { maxLines: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
+    const { value: chunk } = await scanChunks(Readable.from([bytes]), bounds).next();
+    if (chunk === undefined) throw new Error('there is no line in it');
+    const request: ChunkRequest = {
+      run: RUN,
+      chunk: {
+        bucket: 'b',
+        key: KEY,
+        etag: object?.etag ?? '',
+        objectTimeMs: 0,
+        chunk: 0,
+        experimentId: EXPERIMENT,
+        ...chunk,
+      },
+      options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
+      attempt: 0,
+    };
+    const common = { storage: storage.storage, environment, requestId: 'r' };
+    const log = await logChunk(request, { ...common, store });
+    const entries = ((await storage.getText('', workKeys.quarantine(RUN, 0)))?.text ?? '').split('\n');
+    const quarantine = new Map(
+      entries
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line) as QuarantineEntry)
+        .map((entry) => [entry.line, entry]),
+    );
+
+    const transport: Transport = {
+      sourceId: 'test:/judge',
+      userSet: new Set(),
+      send: async (ask) => ({
+        text: goodAnswer(ask),
+        stop: 'end',
+        stopReason: 'end_turn',
+        usage: { inputTokens: 1000, outputTokens: 100 },
+        ...options.answer?.(ask),
+      }),
+    };
+    const assessments = new Map<string, NewAssessment[]>();
+    const evaluation = {
+      ...common,
+      scorers: scorersFor(),
+      always: () => undefined,
+      remainingMs: () => 900_000,
+      store: {
+        getTraces: async (_: string, wanted: readonly string[]) => {
+          const stored = (traceId: string): StoredTrace => ({ traceId, state: 'OK', assessments: [] });
+          return new Map(wanted.filter((id) => server.taken.has(id)).map((id) => [id, stored(id)]));
+        },
+        writeAssessments: async ({ traceId }: StoredTrace, news: readonly NewAssessment[]) => {
+          for (const assessment of news) JSON.stringify(assessmentJson(assessment));
+          assessments.set(traceId, [...(assessments.get(traceId) ?? []), ...news]);
+          return { written: news.map(({ assessmentId }) => assessmentId), alreadyThere: [] };
+        },
+      },
+    };
+    const price = ({ inputTokens, outputTokens }: Told['usage']) => (inputTokens * 3 + outputTokens * 15) / 1e6;
+    const judge = createJudgeOver(transport, { price });
+    const evaluate = await evaluateChunk(request, { ...evaluation, judge });
+    const bedrock = new BedrockTransport({
+      modelId: 'anthropic.claude-sonnet-4-6',
+      client: new BedrockRuntimeClient({ region: 'eu-west-1' }),
+    });
+    const prepared = await prepareChunk(
+      { ...request, run: `${RUN}-batch`, phase: 'prepare' },
+      {
+        ...evaluation,
+        judge,
+        record: (traceId, capture, scorers: readonly JudgeScorer[]) => batchRecord(bedrock, traceId, capture, scorers),
+        maxCostUsd: () => 0.01,
+      },
+    );
+    return { log, evaluate, quarantine, assessments, ids, batchRecords: prepared.records };
+  } finally {
+    store.close();
+    await server.stop();
+  }
+}
+
+/**
+ * What must hold of any lines between good ones.
+ *
+ * @param ordinals which of the lines are good
+ * @throws Error that says what does not hold
+ */
+export function assertGoodOnesWhole(
+  { log, evaluate, quarantine, assessments, ids }: PipelineOutcome,
+  ordinals: readonly number[],
+): void {
+  const fail = (what: string): never => {
+    throw new Error(what);
+  };
+  const { lines, traced, quarantined, outsideWindow } = log.counts;
+  if (lines !== traced + quarantined + outsideWindow) fail(`lines that are nowhere: ${JSON.stringify(log.counts)}`);
+  const { scorers, traced: owed, counts } = evaluate;
+  const told = Object.values(counts).reduce((total, count) => total + count, 0);
+  if (told !== owed * scorers) fail(`verdicts that are nowhere: ${JSON.stringify({ ...counts, owed, scorers })}`);
+  for (const { reason } of quarantine.values()) {
+    if (!/^[A-Z]\w+$/.test(reason.name)) fail(`a reason without a name: ${JSON.stringify(reason)}`);
+  }
+  for (const ordinal of ordinals) {
+    const entry = quarantine.get(ordinal + 1);
+    if (entry !== undefined)
+      fail(`good line ${ordinal + 1} is in quarantine: ${entry.reason.name}: ${entry.reason.message}`);
+    const verdicts = assessments.get(ids[ordinal] as string) ?? [];
+    const errors = verdicts
+      .filter(({ error }) => error !== undefined)
+      .map(({ name, error }) => `${name}: ${error?.message}`);
+    if (verdicts.length === 0 || errors.length > 0)
+      fail(`good line ${ordinal + 1}: ${verdicts.length} verdicts, ${errors.join('; ')}`);
+  }
+}

@@ -1,0 +1,116 @@
+/** Lines through a replay, by the command line, against a server that answers each request with the reply that was captured. */
+import { createHash } from 'node:crypto';
+import { existsSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { CapturedReplies } from '../../lambda/replay/compare/with-captured.ts';
+import type { Measured } from '../../lambda/replay/measure/measure.ts';
+import { literalRequest, NO_OVERRIDES, payloadBytes } from '../../lambda/replay/request/literal.ts';
+import type { SkippedLine } from '../../lambda/replay/source/types.ts';
+import { ReplayFolder, type ReplayRecord, readLines, replay, runCli } from '../helpers/replay.ts';
+
+const digest = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
+
+interface Reply {
+  contentType: string | undefined;
+  bytes: Buffer;
+}
+
+/** Replies by the request that they belong to, a few bytes at a time at first. */
+async function startEcho(replies: ReadonlyMap<string, Reply>): Promise<{ url: string; server: Server }> {
+  const server = createServer((request, response) => {
+    const parts: Buffer[] = [];
+    request.on('data', (part: Buffer) => parts.push(part));
+    request.on('end', () => {
+      const reply = replies.get(digest(Buffer.concat(parts)));
+      response.writeHead(
+        reply === undefined ? 404 : 200,
+        reply?.contentType === undefined ? {} : { 'content-type': reply.contentType },
+      );
+      const bytes = reply?.bytes ?? Buffer.alloc(0);
+      for (const [from, to] of [
+        [0, 1],
+        [1, 7],
+        [7, 40],
+        [40, bytes.length],
+      ] as const) {
+        if (from < bytes.length) response.write(bytes.subarray(from, to));
+      }
+      response.end();
+    });
+  });
+  // Longer than a busy machine pauses: a connection that is closed while a request is on its way is a failure.
+  server.keepAliveTimeout = 120_000;
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, server };
+}
+
+export interface ReplayOutcome {
+  records: ReplayRecord[];
+  skipped: SkippedLine[];
+}
+
+/** Runs the work with a file of the lines, and with a server that knows their replies. */
+async function withEcho<T>(
+  lines: readonly Buffer[],
+  work: (source: string, url: string, folder: string) => Promise<T>,
+): Promise<T> {
+  const { url, server } = await startEcho(repliesOf(lines));
+  const folder = new ReplayFolder();
+  try {
+    const source = folder.write('captures.jsonl', []);
+    writeFileSync(source, Buffer.concat(lines.flatMap((line) => [line, Buffer.from('\n')])));
+    return await work(source, url, folder.path);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+    folder.delete();
+  }
+}
+
+function repliesOf(lines: readonly Buffer[]): Map<string, Reply> {
+  const replies = new Map<string, Reply>();
+  for (const line of lines) {
+    const literal = literalRequest(line, NO_OVERRIDES);
+    if (literal.kind === 'skipped') continue;
+    const { body, capturedReply: side } = literal.request;
+    const bytes = side === undefined ? Buffer.alloc(0) : payloadBytes(side);
+    const type = side?.observedContentType;
+    const isHeader = typeof type === 'string' && /^[\x20-\x7e]{1,200}$/.test(type);
+    if (Buffer.isBuffer(bytes)) replies.set(digest(body), { bytes, contentType: isHeader ? type : undefined });
+  }
+  return replies;
+}
+
+/** The file is there only where a line was skipped. */
+const skippedIn = (results: string): SkippedLine[] =>
+  existsSync(join(results, 'skipped.jsonl')) ? readLines<SkippedLine>(join(results, 'skipped.jsonl')) : [];
+
+/** Replays the lines as fast as they go by the command line, compares each reply with the captured one, then the run with itself. */
+export const throughReplay = (
+  lines: readonly Buffer[],
+): Promise<ReplayOutcome & { stderr: string; comparison: number | null }> =>
+  withEcho(lines, async (source, url, folder) => {
+    const results = join(folder, 'results');
+    const args = ['--url', url, '--concurrency', '4', '--compare', '--raw', '--timeout', '30', '-o', results];
+    const { stderr } = await runCli(['replay', source, ...args]);
+    const comparison = await runCli(['compare', results, results, '-o', join(folder, 'comparison')]);
+    return {
+      stderr: `${stderr}${comparison.stderr}`,
+      records: readLines<ReplayRecord>(join(results, 'profile_export.jsonl')),
+      skipped: skippedIn(results),
+      comparison: comparison.code,
+    };
+  });
+
+/** The same in this process, without the second comparison. */
+export const throughOwnReplay = (lines: readonly Buffer[]): Promise<ReplayOutcome> =>
+  withEcho(lines, async (source, url, folder) => {
+    const results = join(folder, 'results');
+    const replies = new CapturedReplies(folder);
+    const more = { keepCaptured: true, raw: true, read: (measured: Measured) => replies.read(measured) };
+    const outcome = await replay(source, url, results, { concurrency: 2, timeout: 30 }, more);
+    await replies.finish();
+    return { records: outcome.records, skipped: skippedIn(results) };
+  });
