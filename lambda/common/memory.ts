@@ -1,5 +1,6 @@
 /** How much memory this function has for captures. */
-import { getHeapStatistics } from 'node:v8';
+import { getHeapStatistics, setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 
 const MIB = 1024 * 1024;
 
@@ -22,3 +23,14 @@ export const weightAtOnce = (): number =>
 
 /** Megabytes that a process beside this one may take now. */
 export const roomMb = (): number => functionMb() - MARGIN_MB - process.memoryUsage.rss() / MIB;
+
+let collect: (() => void) | undefined;
+
+/** Gives back what is no longer held: V8 by itself waits for its heap's limit, and buffers are beside the heap. */
+export function collectGarbage(): void {
+  if (collect === undefined) {
+    setFlagsFromString('--expose-gc');
+    collect = runInNewContext('gc') as () => void;
+  }
+  collect();
+}

@@ -4,7 +4,7 @@ import { readLines } from '../capture/lines.ts';
 import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineReason, RawLine } from '../capture/types.ts';
 import { BYTES_A_CHARACTER, tooHeavyNote } from '../capture/weight.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
-import { functionMb, weightAtOnce } from '../common/memory.ts';
+import { collectGarbage, functionMb, weightAtOnce } from '../common/memory.ts';
 import type { Storage } from '../common/storage.ts';
 import type { ManifestLine, RunOptions } from '../contract.ts';
 import { traceIdOf } from '../trace/ids.ts';
@@ -77,7 +77,12 @@ class LineDecoder {
     if (first !== undefined && !first.tooHeavy) return { ...first, again: () => decodeLine(raw, this.#options) };
     if (!this.#rulings.has(traceId)) this.#rulings.set(traceId, await this.#rule(raw, first?.kind === 'capture'));
     const ruling = this.#rulings.get(traceId);
-    const again = (): DecodedLine => (ruling === undefined ? tooHeavy(raw) : decodeLine(raw, ruling.options));
+    const again = (): DecodedLine => {
+      if (ruling === undefined) return tooHeavy(raw);
+      // The trial began with little garbage.
+      if (ruling.weight !== undefined) collectGarbage();
+      return decodeLine(raw, ruling.options);
+    };
     const decoded = again();
     return { ...decoded, ...(ruling?.weight === undefined ? {} : { weight: ruling.weight }), again };
   }

@@ -7,10 +7,8 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import type { DecodeOptions, LinePlace, RawLine } from '../capture/types.ts';
-import { roomMb } from '../common/memory.ts';
+import { collectGarbage, roomMb } from '../common/memory.ts';
 import { captureTimeMs } from '../common/within-time.ts';
 
 /** All that a step does with a line by itself. It throws, dies or runs out of time where the step would. */
@@ -116,15 +114,4 @@ function residentMb(pid: number | undefined): number {
   } catch {
     return 0;
   }
-}
-
-let collect: (() => void) | undefined;
-
-/** What is no longer held is given back before the trial's room is reckoned. */
-function collectGarbage(): void {
-  if (collect === undefined) {
-    setFlagsFromString('--expose-gc');
-    collect = runInNewContext('gc') as () => void;
-  }
-  collect();
 }
