@@ -46,7 +46,7 @@ const isOutside = (capture: Capture, window: RunOptions['window']): boolean =>
     (window.toMs !== undefined && capture.inferenceTimeMs >= window.toMs));
 
 /** Trials of a chunk's lines may take this long together; a hostile chunk has hundreds. */
-const TRIALS_MS = 120_000;
+const TRIALS_MS = 60_000;
 
 /** How a line that is too heavy to be taken apart unseen is decoded; `undefined`: not at all. */
 type Ruling = { options: DecodeOptions; weight?: number } | undefined;
