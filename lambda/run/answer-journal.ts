@@ -22,6 +22,8 @@ interface Claim extends Attempt {
   /** When the attempt began, and when its function has ended for certain; epoch milliseconds. */
   since: number;
   until: number;
+  /** Of the attempt: first line of its part, kills, retries. The clocks of two functions may differ, this does not. */
+  order?: readonly number[];
   /** The question is put into a batch job, for which no function waits. */
   batch?: true;
 }
@@ -54,12 +56,21 @@ export class AnswerJournal {
 
   /** @param until when this function will have ended for certain, epoch milliseconds */
   constructor(storage: Storage, bucket: string, request: ChunkRequest, requestId: string, until: number) {
-    const { run, chunk } = request;
+    const { run, chunk, attempt } = request;
+    const { from, kills } = partOf(request);
     this.#storage = storage;
     this.#bucket = bucket;
     this.#request = request;
     const batch = request.phase === 'prepare' ? { batch: true as const } : {};
-    this.#claim = { run, chunk: chunk.chunk, requestId, since: Date.now(), until, ...batch };
+    this.#claim = {
+      run,
+      chunk: chunk.chunk,
+      requestId,
+      since: Date.now(),
+      until,
+      order: [from, kills, attempt],
+      ...batch,
+    };
   }
 
   /** @returns what is known; or who has the claim, while another chunk's function is asking about the same line */
@@ -146,8 +157,8 @@ export class AnswerJournal {
     if (claim === undefined || claim.requestId === this.#claim.requestId) return false;
     const isOurRun = claim.run === this.#claim.run;
     if (claim.batch) return isOurRun && claim.chunk !== this.#claim.chunk && this.#claim.batch === true;
-    const isEarlier = isOurRun && claim.chunk === this.#claim.chunk && claim.since <= this.#claim.since;
-    return Date.now() < claim.until && !isEarlier;
+    const isEarlier = comesBefore(claim.order, this.#claim.order) || claim.since <= this.#claim.since;
+    return Date.now() < claim.until && !(isOurRun && claim.chunk === this.#claim.chunk && isEarlier);
   }
 
   async #read(traceId: string): Promise<{ entry: Entry; etag?: string }> {
@@ -163,4 +174,10 @@ export class AnswerJournal {
   #key(traceId: string): string {
     return workKeys.answer(this.#request.options.answersOf ?? this.#request.run, traceId);
   }
+}
+
+function comesBefore(one: readonly number[] = [], other: readonly number[] = []): boolean {
+  const [from = 0, kills = 0, attempt = 0] = one;
+  const [otherFrom = 0, otherKills = 0, otherAttempt = 0] = other;
+  return (from - otherFrom || kills - otherKills || attempt - otherAttempt) < 0;
 }
