@@ -33,6 +33,8 @@ const expiredToken: Fault = {
 /** As Bedrock does. */
 const EXPIRED_AT_BEDROCK = { errorShare: 1, errorStatus: 403, errorType: 'ExpiredTokenException' };
 
+const HOUR_MS = 3_600_000;
+
 describe.each(versions)('with MLflow %s', (version) => {
   let pipeline: FaultPipeline;
 
@@ -132,6 +134,126 @@ describe.each(versions)('with MLflow %s', (version) => {
     expect(spend.calls).toBe(12);
     expect(outcome.equations.usd).toBeCloseTo(count.judgeCost, 6);
     await expectSettled(pipeline, one, count);
+  });
+
+  describe('an evaluator that is frozen with answers in hand, and goes on', () => {
+    test.each(['when the next attempt has done the chunk', 'while the next attempt writes'])('%s', async (when) => {
+      const one = pipeline.case(`frozen-evaluator-${when.split(' ')[0]}`);
+      const judged = 12;
+      await one.put([...new Set(linesOf(`frozen-${when.split(' ')[0]}`, judged))]);
+      pipeline.judge.forget();
+      let [claims, kept, keptWhenFrozen, writes] = [0, 0, 0, 0];
+      let letGo = (): void => undefined;
+      const frozen = new Promise<void>((resolve) => {
+        letGo = resolve;
+      });
+      let thawed: Promise<void> | undefined;
+      pipeline.s3Proxy.inject((request) => {
+        if (request.method !== 'PUT' || !request.path.includes('/answers/')) return undefined;
+        if (request.body.includes('"verdict"')) {
+          const work = () => {
+            kept += 1;
+          };
+          return { kind: 'passThen', work };
+        }
+        claims += 1;
+        // The frozen one has claimed these lines, and learns of it when it goes on.
+        return claims > judged / 2 ? { kind: 'passThen', work: () => frozen } : undefined;
+      });
+      pipeline.mlflowProxy.inject((request) => {
+        if (!isVerdictWrite(request)) return undefined;
+        writes += 1;
+        if (writes === 4) {
+          keptWhenFrozen = kept;
+          pipeline.freezeWorker();
+          letGo();
+        }
+        if (writes === 6 && when.startsWith('while')) thawed = pipeline.thawWorker();
+        return undefined;
+      });
+      const outcome = await one.run(one.event(), {
+        inProcess: 'evaluate',
+        evaluated: async () => {
+          thawed ??= pipeline.thawWorker();
+          await thawed;
+        },
+      });
+      expect(outcome.errors).toEqual(['Runtime.ExitError']);
+      expect(keptWhenFrozen).toBeGreaterThanOrEqual(4);
+      const count = await expectWhole(one, outcome);
+      expect(count.failedVerdicts).toBe(0);
+      // An answer that was in the work bucket at that moment is paid once. A line that the frozen one had claimed, and had
+      // no answer to, may be paid twice: the next attempt asks, and so does the frozen one, which does not know that it stood.
+      const { calls } = pipeline.judge.counts;
+      expect(keptWhenFrozen).toBeLessThanOrEqual(judged / 2);
+      expect(calls).toBeLessThanOrEqual(judged + (judged - keptWhenFrozen));
+      // No call is left untold. What the frozen one had paid is told by the next attempt, and again by itself in the end:
+      // each call twice at most.
+      expect(outcome.summary.spend.calls).toBeGreaterThanOrEqual(calls);
+      expect(outcome.summary.spend.calls).toBeLessThanOrEqual(2 * calls);
+      await expectSettled(pipeline, one, count);
+    });
+  });
+
+  test('a processor that is frozen among its writes, and goes on when the next attempt is done: each record one trace', async () => {
+    const one = pipeline.case('frozen-processor');
+    await one.put(linesOf('frozen-processor', 230));
+    let frozen = 0;
+    pipeline.mlflowProxy.inject((request) => {
+      if (!isTraceWrite(request)) return undefined;
+      frozen += 1;
+      if (frozen === 2) pipeline.freezeWorker();
+      return undefined;
+    });
+    const outcome = await one.run(one.event(one.key(), { evaluate: false }), {
+      inProcess: 'log',
+      logged: () => pipeline.thawWorker(),
+    });
+    expect(outcome.errors).toEqual(['Runtime.ExitError']);
+    const count = await expectWhole(one, outcome);
+    expect([count.records, count.traced]).toEqual([231, 231]);
+  });
+
+  describe('a function whose clock is off', () => {
+    const clocks = [
+      ['ahead', HOUR_MS],
+      ['behind', -HOUR_MS],
+    ] as const;
+
+    test.each(clocks.flatMap(([name, ms]) => (['log', 'evaluate'] as const).map((step) => [step, name, ms] as const)))(
+      'step %s, an hour %s: the run is whole',
+      async (step, name, clockAheadMs) => {
+        const one = pipeline.case(`clock-${name}-${step}`);
+        await one.put(linesOf(`clock-${name}-${step}`));
+        const outcome = await one.run(one.event(), { inProcess: step, clockAheadMs });
+        expect(outcome.errors).toEqual([]);
+        const count = await expectWhole(one, outcome);
+        expect(outcome.equations.usd).toBeCloseTo(count.judgeCost, 6);
+        await expectSettled(pipeline, one, count);
+      },
+    );
+
+    test.each(clocks)(
+      'an hour %s, and killed with its claims: the next attempt asks for the rest',
+      async (name, clockAheadMs) => {
+        const one = pipeline.case(`clock-${name}-killed`);
+        await one.put([...new Set(linesOf(`clock-${name}-killed`, 12))]);
+        pipeline.judge.behave({ delayMs: 100 });
+        let writes = 0;
+        pipeline.mlflowProxy.inject((request) => {
+          if (!isVerdictWrite(request)) return undefined;
+          writes += 1;
+          if (writes === 2) pipeline.killWorker();
+          return undefined;
+        });
+        // So little time that waiting for the claims of the killed one ends the attempt.
+        const outcome = await one.run(one.event(), { inProcess: 'evaluate', clockAheadMs, evaluateMs: () => 55_000 });
+        expect(outcome.errors).toEqual(['Runtime.ExitError']);
+        const count = await expectWhole(one, outcome);
+        expect(count.failedVerdicts).toBe(0);
+        await expectSettled(pipeline, one, count);
+      },
+    );
   });
 
   test('MLflow away for longer than its client tries, with the answers in hand: a later attempt writes them, each paid once', async () => {

@@ -65,10 +65,21 @@ export interface RunHooks {
   planned?(): Promise<unknown>;
   /** Between logging and evaluating. */
   logged?(): Promise<unknown>;
-  /** Makes the first attempt of a chunk's step in a process of its own, for `killWorker`. */
+  /** After evaluating, before the summary. */
+  evaluated?(): Promise<unknown>;
+  /** Makes the first attempt of a chunk's step in a process of its own, for `killWorker` and `freezeWorker`. */
   inProcess?: ChunkStep;
+  /** How far that process's clock is ahead, in milliseconds. */
+  clockAheadMs?: number;
   /** Milliseconds that an attempt to evaluate has left; default plenty. */
   evaluateMs?(attempt: number): number | undefined;
+}
+
+interface Worker {
+  child: ChildProcess;
+  /** Ends its attempt, but not the process. */
+  abandon(): void;
+  ended: Promise<{ code: number | null; signal: string | null; complaints: string }>;
 }
 
 /** Servers that all tests of one MLflow version share. */
@@ -86,7 +97,8 @@ export class FaultPipeline {
   readonly #judgeUnderTest: Judge;
   readonly #stores: MlflowClient[] = [];
   readonly running = new Set<string>();
-  #worker: ChildProcess | undefined;
+  #worker: Worker | undefined;
+  #frozen: Worker | undefined;
 
   private constructor(
     parts: Pick<FaultPipeline, 'ministack' | 'judge' | 's3' | 's3Proxy' | 'mlflowProxy' | 'reader' | 'server'>,
@@ -129,6 +141,7 @@ export class FaultPipeline {
   }
 
   async stop(): Promise<void> {
+    this.#frozen?.child.kill('SIGKILL');
     for (const store of this.#stores) store.close();
     this.#storage.s3.destroy();
     this.s3.destroy();
@@ -153,7 +166,24 @@ export class FaultPipeline {
   }
 
   killWorker(): void {
-    this.#worker?.kill('SIGKILL');
+    this.#worker?.child.kill('SIGKILL');
+  }
+
+  /** Stops the process where it is: its attempt is taken for killed, and the next one begins. */
+  freezeWorker(): void {
+    this.#frozen = this.#worker;
+    this.#frozen?.child.kill('SIGSTOP');
+    this.#frozen?.abandon();
+  }
+
+  /** Has the frozen process go on, to its end. */
+  async thawWorker(): Promise<void> {
+    const frozen = this.#frozen;
+    this.#frozen = undefined;
+    if (frozen === undefined) throw new Error('No process is frozen');
+    frozen.child.kill('SIGCONT');
+    const { code, signal, complaints } = await frozen.ended;
+    if (code !== 0) throw new Error(`The process that was frozen ended by ${signal ?? code}: ${complaints}`);
   }
 
   /** A test's own endpoint and experiment. */
@@ -177,24 +207,48 @@ export class FaultPipeline {
     return this.#judgeUnderTest;
   }
 
-  /** @throws Error `Runtime.ExitError`, as Step Functions names it, when the process is killed */
-  async inProcess(step: ChunkStep, request: ChunkRequest, variables: Record<string, string>): Promise<void> {
+  /** @throws Error `Runtime.ExitError`, as Step Functions names it, when the process is killed or frozen */
+  async inProcess(
+    step: ChunkStep,
+    request: ChunkRequest,
+    variables: Record<string, string>,
+    clockAheadMs = 0,
+  ): Promise<void> {
     const urls = { s3Url: this.s3Proxy.url, mlflowUrl: this.mlflowProxy.url, judgeUrl: this.judge.url };
     const job: ChunkJob = { step, request, variables, ...urls };
     const script = projectPath('test', 'helpers', 'fault-chunk-worker.ts');
-    const child = spawn(process.execPath, [script, JSON.stringify(job)], { stdio: ['ignore', 'ignore', 'pipe'] });
-    this.#worker = child;
+    const clock = clockAheadMs === 0 ? [] : ['--import', shiftedClock(clockAheadMs)];
+    const child = spawn(process.execPath, [...clock, script, JSON.stringify(job)], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
     let complaints = '';
     child.stderr.on('data', (text) => {
       complaints += text;
     });
-    const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
-      child.once('close', (...how) => resolve(how));
+    const ended: Worker['ended'] = new Promise((resolve) => {
+      child.once('close', (code, signal) => resolve({ code, signal, complaints }));
+    });
+    const how = await new Promise<Awaited<Worker['ended']> | 'frozen'>((resolve) => {
+      this.#worker = { child, ended, abandon: () => resolve('frozen') };
+      void ended.then(resolve);
     });
     this.#worker = undefined;
-    if (signal === 'SIGKILL') throw Object.assign(new Error('The process was killed'), { name: KILLED });
-    if (code !== 0) throw new Error(complaints);
+    if (how === 'frozen' || how.signal === 'SIGKILL') {
+      throw Object.assign(new Error('The process was killed'), { name: KILLED });
+    }
+    if (how.code !== 0) throw new Error(how.complaints);
   }
+}
+
+/** A module, as a URL, that sets the clock of the process that imports it first. */
+function shiftedClock(aheadMs: number): string {
+  const module = `
+    const Real = Date;
+    globalThis.Date = class extends Real {
+      constructor(...given) { super(...(given.length === 0 ? [Real.now() + ${aheadMs}] : given)); }
+      static now() { return Real.now() + ${aheadMs}; }
+    };`;
+  return `data:text/javascript,${encodeURIComponent(module)}`;
 }
 
 function clientOf(endpoint: string, maxAttempts: number): S3Client {
@@ -283,13 +337,13 @@ export class FaultCase {
     for await (const chunk of readManifest(storage, WORK, run)) {
       try {
         await this.#inParts(errors, { run, chunk, options, attempt: 0 }, async (request) => {
-          if (isFirst(request) && hooks.inProcess === 'log') await this.#inProcess('log', request);
+          if (isFirst(request) && hooks.inProcess === 'log') await this.#inProcess('log', request, hooks);
           else await logChunk(request, { ...this.#dependencies(), requestId: randomUUID() });
         });
         await hooks.logged?.();
         if (!options.evaluate) continue;
         await this.#inParts(errors, { run, chunk, options, attempt: 0 }, async (request) => {
-          if (isFirst(request) && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request);
+          if (isFirst(request) && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request, hooks);
           await evaluateChunk(request, {
             ...this.#dependencies(),
             judge: this.#pipeline.judgeUnderTest,
@@ -299,6 +353,7 @@ export class FaultCase {
             remainingMs: () => hooks.evaluateMs?.(request.attempt) ?? LAMBDA_MS,
           });
         });
+        await hooks.evaluated?.();
       } catch {
         // One chunk's failure stops no other; the receipts tell it.
       }
@@ -320,8 +375,8 @@ export class FaultCase {
     }
   }
 
-  #inProcess(step: ChunkStep, request: ChunkRequest): Promise<void> {
-    return this.#pipeline.inProcess(step, request, this.#variables);
+  #inProcess(step: ChunkStep, request: ChunkRequest, { clockAheadMs }: RunHooks): Promise<void> {
+    return this.#pipeline.inProcess(step, request, this.#variables, clockAheadMs);
   }
 
   async #retried<T>(errors: string[], work: (attempt: number) => Promise<T>): Promise<T> {

@@ -1,5 +1,8 @@
 import { secretAuthorizer } from '../../../lambda/mlflow/auth.ts';
+import { createMlflowClient } from '../../../lambda/mlflow/client.ts';
 import { parseMlflowSecret } from '../../../lambda/mlflow/secret.ts';
+import { chatTrace } from '../../helpers/mlflow-traces.ts';
+import { startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
 
 const where = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:mlflow';
 
@@ -56,5 +59,47 @@ describe('the header', () => {
     });
     await expect(authorizer.authorize(request)).rejects.toThrow('throttled');
     expect((await authorizer.authorize(request)).authorization).toBe('Bearer t');
+  });
+});
+
+describe('a secret that is rotated under load', () => {
+  test('all is written once, by one further loading of the secret', async () => {
+    const server = await startScriptedMlflow();
+    let token = 'old';
+    let loads = 0;
+    const secret = async () => {
+      loads += 1;
+      return { token };
+    };
+    const client = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 2, capMs: 5 }, secret });
+    const batches = Array.from({ length: 40 }, (_, batch) =>
+      Array.from({ length: 3 }, (_, n) => chatTrace('7', `${batch}, ${n}`)),
+    );
+    const ids = batches.flat().map(({ traceId }) => traceId);
+    server.expect(ids);
+    let refused = 0;
+    server.fault(({ headers }, ordinal) => {
+      if (ordinal < 12) return undefined;
+      token = 'new';
+      if (headers.authorization === 'Bearer new') return undefined;
+      refused += 1;
+      return { kind: 'reply', status: 401, body: 'no' };
+    });
+    try {
+      const written = await Promise.all(
+        batches.map((batch) =>
+          client.writeTraces({ id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' }, batch),
+        ),
+      );
+      expect(written.flatMap((result) => result.written).sort()).toEqual([...ids].sort());
+      expect(written.flatMap((result) => result.refused)).toEqual([]);
+      expect([...server.taken.values()].every((times) => times === 1)).toBe(true);
+      // Those under way together were refused together, and one of them loaded the secret for all.
+      expect(refused).toBeGreaterThan(1);
+      expect(loads).toBe(2);
+    } finally {
+      client.close();
+      await server.stop();
+    }
   });
 });
