@@ -281,6 +281,8 @@ function changedPayload(text: string, one: Exclude<Edit, { kind: 'record' | 'fie
   }
 }
 
+const MAX_LINE_CHARS = 10e6;
+
 /** Lines of the corpus with some edits; most of them are captures still. */
 export const linesFrom = (corpus: readonly string[]): fc.Arbitrary<string> =>
   fc.tuple(fc.nat(corpus.length - 1), fc.array(edits, { minLength: 1, maxLength: 4 })).map(([index, list]) => {
@@ -288,7 +290,9 @@ export const linesFrom = (corpus: readonly string[]): fc.Arbitrary<string> =>
     try {
       const record: unknown = JSON.parse(line);
       for (const one of list) edit(record, one);
-      return toText(record);
+      const changed = toText(record);
+      // Several edits on top of each other may make a line that no endpoint takes.
+      return changed.length > MAX_LINE_CHARS ? line : changed;
     } catch {
       // No JSON, or too deep to be written out again: as it is.
       return line;
