@@ -1,6 +1,7 @@
 /** One chunk through the step that logs it, with MLflow's wire played by a server. */
 import { gzipSync } from 'node:zlib';
 import { readEnvironment } from '../../../lambda/common/environment.ts';
+import { collectGarbage } from '../../../lambda/common/memory.ts';
 import { type ChunkRequest, type QuarantineEntry, workKeys } from '../../../lambda/contract.ts';
 import { createMlflowClient, type MlflowClient } from '../../../lambda/mlflow/client.ts';
 import { logChunk } from '../../../lambda/run/log-chunk.ts';
@@ -73,7 +74,8 @@ describe('content that takes more memory than there is', () => {
   const MIB = 1024 ** 2;
   const { AWS_LAMBDA_FUNCTION_MEMORY_SIZE: before } = process.env;
   beforeEach(() => {
-    // Beside what this process has there is room for a small one.
+    // Beside what this process has there is room for a small one; the garbage of other tests would be room later.
+    collectGarbage();
     const size = Math.round(process.memoryUsage.rss() / MIB) + 320;
     process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE = String(size);
   });
