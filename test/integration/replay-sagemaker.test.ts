@@ -245,6 +245,9 @@ test('a warm-up that cannot be signed ends the command at once', async () => {
     ...{ AWS_ENDPOINT_URL: endpoint.url, AWS_EC2_METADATA_DISABLED: 'true', HOME: folder.path },
     ...{ AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '', AWS_PROFILE: 'none' },
   };
-  expect(await runCli(args, env)).toMatchObject({ code: 2, stderr: expect.stringContaining('AWS credentials are missing') });
+  expect(await runCli(args, env)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('AWS credentials are missing'),
+  });
   expect(endpoint.requests).toHaveLength(0);
 });
