@@ -44,19 +44,6 @@ const UNITS: Record<string, string> = {
   benchmark_duration: 'sec',
   output_token_throughput: 'tokens/sec',
   effective_concurrency: 'requests',
-  effective_decode_concurrency: 'requests',
-  effective_prefill_concurrency: 'requests',
-  effective_decode_throughput: 'tokens/sec',
-  effective_prefill_throughput: 'tokens/sec',
-  effective_total_throughput: 'tokens/sec',
-  active_decode_throughput: 'tokens/sec',
-  active_prefill_throughput: 'tokens/sec',
-  active_total_throughput: 'tokens/sec',
-  effective_decode_throughput_per_user: 'tokens/sec/user',
-  effective_prefill_throughput_per_user: 'tokens/sec/user',
-  active_decode_throughput_per_user: 'tokens/sec/user',
-  active_prefill_throughput_per_user: 'tokens/sec/user',
-  tokens_in_flight: 'tokens',
   osl_mismatch_diff_pct: '%',
   osl_mismatch_count: 'requests',
   context_overflow_count: 'requests',
@@ -146,13 +133,7 @@ const adjusted = z.strictObject({
   min: finite,
   ...Object.fromEntries(STATISTICS.filter((key) => key.startsWith('p')).map((key) => [key, finite.optional()])),
 });
-/** Of what was under way, weighted by time. */
-const OVER_TIME = ['avg', 'p50', 'p90', 'p95', 'p99', 'min', 'max', 'std'] as const;
-const overTime = z.strictObject({
-  unit: z.string(),
-  ...(Object.fromEntries(OVER_TIME.map((key) => [key, finite])) as Record<(typeof OVER_TIME)[number], typeof finite>),
-});
-const metricResult = z.union([distribution, single, adjusted, overTime]);
+const metricResult = z.union([distribution, single, adjusted]);
 
 const NOT_METRICS = [
   'schema_version',

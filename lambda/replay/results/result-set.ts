@@ -2,7 +2,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunClock } from '../clock.ts';
-import { LoadCurves } from '../measure/load-curves.ts';
 import type { Measured } from '../measure/measure.ts';
 import { RunStats } from '../measure/run-stats.ts';
 import { ReportCollector } from '../report/collector.ts';
@@ -11,7 +10,6 @@ import type { SkippedLine } from '../source/types.ts';
 import { summaryCsv } from './csv.ts';
 import { InputsFile } from './inputs.ts';
 import { LineWriter } from './line-writer.ts';
-import { LoadFigures } from './load-figures.ts';
 import { rawLine } from './raw-line.ts';
 import { recordLine } from './record-line.ts';
 import { figures, type SummaryFacts, summaryJson } from './summary.ts';
@@ -73,7 +71,6 @@ export class ResultSet {
   readonly stats = new RunStats();
   readonly warmup = new RunStats();
   readonly slices: TimeSlices;
-  readonly load = new LoadCurves();
   readonly report = new ReportCollector();
   /** Lines that were not replayed, by reason. */
   readonly skippedReasons = new Map<string, number>();
@@ -125,7 +122,6 @@ export class ResultSet {
     const raw = this.#raw && rawLine(measured, context);
     this.stats.add(measured, epoch);
     this.slices.add(measured, clock, this.#startAt);
-    this.load.add(measured, this.#startAt);
     this.report.add(measured, this.#startAt);
     this.#records.write(record);
     if (raw !== undefined) this.#raw?.write(raw);
@@ -140,7 +136,7 @@ export class ResultSet {
    * @throws PermanentError `ResultsNotWritten` when lines are missing; the figures are there all the same
    */
   async finish(
-    facts: Omit<SummaryFacts, 'warmup' | 'load' | 'run'>,
+    facts: Omit<SummaryFacts, 'warmup' | 'run'>,
     sent: number,
     configuration: Record<string, unknown>,
   ): Promise<void> {
@@ -174,7 +170,6 @@ export interface MeasuredRun {
   stats: RunStats;
   warmup: RunStats;
   slices: TimeSlices;
-  load: LoadCurves;
   report: ReportCollector;
   skippedReasons: ReadonlyMap<string, number>;
 }
@@ -182,17 +177,16 @@ export interface MeasuredRun {
 /** Writes the files that hold figures. */
 export async function writeFigures(
   directory: string,
-  { stats, warmup, slices, load, report, skippedReasons }: MeasuredRun,
-  facts: Omit<SummaryFacts, 'warmup' | 'load'>,
+  { stats, warmup, slices, report, skippedReasons }: MeasuredRun,
+  facts: Omit<SummaryFacts, 'warmup'>,
   configuration: Record<string, unknown>,
 ): Promise<void> {
   const path = (name: string): string => join(directory, name);
-  const curves = new LoadFigures(load);
-  const complete: SummaryFacts = { ...facts, load: curves.window(), ...(warmup.completed > 0 ? { warmup } : {}) };
+  const complete: SummaryFacts = { ...facts, ...(warmup.completed > 0 ? { warmup } : {}) };
   await writeFile(path(FILES.summaryJson), `${JSON.stringify(summaryJson(stats, complete), null, 1)}\n`);
   await writeFile(path(FILES.summaryCsv), summaryCsv(figures(stats, complete)));
   await writeOwn(directory, { stats, report, skippedReasons }, facts.run, configuration);
-  await slices.write(path(FILES.slicesJson), path(FILES.slicesCsv), facts.startMs, curves);
+  await slices.write(path(FILES.slicesJson), path(FILES.slicesCsv), facts.startMs, stats.lastEndMs);
 }
 
 async function writeOwn(

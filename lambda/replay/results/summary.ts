@@ -2,7 +2,6 @@
 import { PERCENTILES } from '../measure/distribution.ts';
 import { DISTRIBUTION_METRICS, type DistributionMetric } from '../measure/metrics.ts';
 import type { RunStats } from '../measure/run-stats.ts';
-import type { LoadFigure } from './load-figures.ts';
 
 /** One metric: a distribution, or a single figure in `avg`. */
 export interface MetricResult {
@@ -36,8 +35,6 @@ export interface FigureOptions {
   scheduled: boolean;
   /** A time slice: no figures of the schedule, which are those of the whole run. */
   slice?: boolean;
-  /** What was under way over the time of the window. */
-  load?: readonly LoadFigure[];
 }
 
 /** Seconds from the first request to the last reply; 0 when there was none. */
@@ -100,12 +97,8 @@ export function figures(stats: RunStats, options: FigureOptions): Figures {
   if (stats.distributions.has('osl_mismatch_diff_pct')) {
     single('osl_mismatch_count', 'OSL Mismatch Count', 'requests', stats.lengthMismatches);
   }
-  // Little's law: the mean number under way is the time spent under way over the time.
-  perSecond('effective_concurrency', 'Effective Concurrency', 'requests', stats.busyMs / 1000);
-  for (const { tag, header, result } of options.load ?? []) {
-    results.set(tag, result);
-    headers.set(tag, header);
-  }
+  // Little's law: the mean number under way is the time spent under way over the time. Requests of one slice go on in the next.
+  if (!options.slice) perSecond('effective_concurrency', 'Effective Concurrency', 'requests', stats.busyMs / 1000);
   if (stats.failed > 0) addAdjusted(stats, results, headers);
   if (options.scheduled && !options.slice) addSchedule(stats, single);
   return { results, headers };
@@ -150,7 +143,6 @@ export interface SummaryFacts {
   incompleteReason?: string;
   /** Of the warm-up's requests, when there were any. */
   warmup?: RunStats;
-  load: readonly LoadFigure[];
 }
 
 /** Content of `profile_export_aiperf.json`. */

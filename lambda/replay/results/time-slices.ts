@@ -5,7 +5,6 @@ import type { RunClock } from '../clock.ts';
 import type { Measured } from '../measure/measure.ts';
 import { RunStats } from '../measure/run-stats.ts';
 import { TIMESLICES_HEADER, timesliceRows } from './csv.ts';
-import type { LoadFigures } from './load-figures.ts';
 import { figures } from './summary.ts';
 
 /** Slices whose figures are held open; older ones are packed, about 20 KB each, and opened again for a late reply. */
@@ -76,8 +75,12 @@ export class TimeSlices {
     return Object.fromEntries([...packed, ...open]);
   }
 
-  /** Writes both files, slice by slice; slices without a request are left out, as AIPerf leaves them out. */
-  async write(jsonPath: string, csvPath: string, startMs: number, load: LoadFigures): Promise<void> {
+  /**
+   * Writes both files, slice by slice; slices without a request are left out, as AIPerf leaves them out.
+   *
+   * @param startMs, lastEndMs start of the run's clock, and end of its last reply; epoch ms
+   */
+  async write(jsonPath: string, csvPath: string, startMs: number, lastEndMs: number): Promise<void> {
     const json = createWriteStream(jsonPath);
     const csv = createWriteStream(csvPath);
     json.write('{"timeslices":[');
@@ -89,11 +92,10 @@ export class TimeSlices {
       const from = startNs + BigInt(Math.round(index * this.#sliceMs)) * NS_PER_MS;
       const fromMs = index * this.#sliceMs;
       // The last one ends with the run, and says so: time in which nothing could be would thin its figures.
-      const toMs = Math.min(fromMs + this.#sliceMs, load.lastMs);
+      const toMs = Math.min(fromMs + this.#sliceMs, lastEndMs - startMs);
       const complete = toMs === fromMs + this.#sliceMs;
       const to = from + BigInt(Math.round((toMs - fromMs) * 1000)) * 1000n;
-      const window = { windowSeconds: (toMs - fromMs) / 1000, load: load.window(fromMs, toMs) };
-      const found = figures(stats, { ...window, scheduled: false, slice: true });
+      const found = figures(stats, { windowSeconds: (toMs - fromMs) / 1000, scheduled: false, slice: true });
       // The slice's window is its length, not that of its own requests.
       const body = JSON.stringify(Object.fromEntries(found.results)).slice(1);
       const partly = complete ? '' : '"is_complete":false,';

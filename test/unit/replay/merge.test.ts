@@ -3,14 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { RunClock } from '../../../lambda/replay/clock.ts';
 import { Exchange, type ExchangeError } from '../../../lambda/replay/http/exchange.ts';
-import { LoadCurves } from '../../../lambda/replay/measure/load-curves.ts';
 import { type Measured, measure } from '../../../lambda/replay/measure/measure.ts';
 import { RunStats } from '../../../lambda/replay/measure/run-stats.ts';
 import { Random } from '../../../lambda/replay/random.ts';
 import { ratePerSecond } from '../../../lambda/replay/report/charts.ts';
 import { ReportCollector } from '../../../lambda/replay/report/collector.ts';
 import type { PreparedRequest } from '../../../lambda/replay/request/prepared.ts';
-import { LoadFigures } from '../../../lambda/replay/results/load-figures.ts';
 import { recordLine } from '../../../lambda/replay/results/record-line.ts';
 import { figures } from '../../../lambda/replay/results/summary.ts';
 import { TimeSlices } from '../../../lambda/replay/results/time-slices.ts';
@@ -182,11 +180,9 @@ test('requests that were sent in one second are as many a second', () => {
 
 test('slices are merged, and packed ones are opened again for a late reply', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'slices-'));
-  const load = new LoadCurves();
-  for (const one of all) load.add(one, START);
-  const figures = new LoadFigures(load);
+  const lastEndMs = clock.epochMs(Math.max(...all.map(({ exchange }) => exchange.endAt)));
   const write = async (slices: TimeSlices): Promise<unknown[]> => {
-    await slices.write(join(directory, 's.json'), join(directory, 's.csv'), clock.epochMs(START), figures);
+    await slices.write(join(directory, 's.json'), join(directory, 's.csv'), clock.epochMs(START), lastEndMs);
     return (JSON.parse(readFileSync(join(directory, 's.json'), 'utf8')) as { timeslices: unknown[] }).timeslices;
   };
   try {

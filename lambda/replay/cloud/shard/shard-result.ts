@@ -2,7 +2,6 @@
 import * as z from 'zod';
 import { PermanentError } from '../../../common/errors.ts';
 import type { ExchangeError } from '../../http/exchange.ts';
-import type { LoadCurvesJson } from '../../measure/load-curves.ts';
 import { DISTRIBUTION_METRICS } from '../../measure/metrics.ts';
 import type { RunStatsJson } from '../../measure/run-stats.ts';
 import type { CollectorJson } from '../../report/collector.ts';
@@ -55,15 +54,6 @@ const shardFiguresSchema = z.object({
 
 export type ShardFigures = z.infer<typeof shardFiguresSchema>;
 
-/** Shards of earlier versions have none. */
-const loadSchema: z.ZodType<LoadCurvesJson> = z.object({
-  stepMs: z.number().positive(),
-  firstMs: z.number().nullable(),
-  lastMs: z.number().nullable(),
-  streamed: z.boolean(),
-  curves: z.custom<LoadCurvesJson['curves']>(isObject),
-});
-
 const shardResultSchema = shardFiguresSchema.extend({
   skipped: z.record(z.string(), count),
   /** Requests whose captures could not be read any more; they are among the skipped. */
@@ -71,7 +61,6 @@ const shardResultSchema = shardFiguresSchema.extend({
   stats: runStatsSchema,
   warmup: runStatsSchema,
   slices: z.record(z.string(), runStatsSchema),
-  load: loadSchema.default({ stepMs: 1, firstMs: null, lastMs: null, streamed: false, curves: {} }),
   report: z.custom<CollectorJson>(isObject),
 });
 

@@ -137,7 +137,7 @@ export class ShardResults {
     await this.#set.close();
     await this.#inputs.close();
     for (const { file } of this.#bodies) await file.close();
-    const { stats, warmup, slices, load, report, skippedReasons } = this.#set;
+    const { stats, warmup, slices, report, skippedReasons } = this.#set;
     for (const name of LINE_FILES) {
       const path = join(this.#directory, name);
       if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, LINES);
@@ -150,7 +150,6 @@ export class ShardResults {
       stats: stats.toJSON(),
       warmup: warmup.toJSON(),
       slices: slices.toJSON(),
-      load: load.toJSON(),
       report: report.toJSON(),
     };
     await storage.putJson(bucket, `${prefix}${SHARD_FILES.result}`, result);

@@ -2,7 +2,6 @@
 import { toNamedError } from '../../../common/errors.ts';
 import type { ObjectFacts, Storage } from '../../../common/storage.ts';
 import { replayKeys } from '../../../replay-contract.ts';
-import { LoadCurves } from '../../measure/load-curves.ts';
 import { RunStats } from '../../measure/run-stats.ts';
 import { ReportCollector } from '../../report/collector.ts';
 import type { MeasuredRun } from '../../results/result-set.ts';
@@ -92,7 +91,6 @@ export async function collectShards(storage: Storage, bucket: string, plan: Repl
     stats: new RunStats(),
     warmup: new RunStats(),
     slices: new TimeSlices(sliceMs),
-    load: new LoadCurves(),
     report: new ReportCollector(),
     skippedReasons: new Map(Object.entries(plan.skipped)),
     sent: 0,
@@ -161,7 +159,6 @@ function take(found: Collected, result: ShardResult, requests: number): void {
   found.stats.merge(RunStats.fromJSON(result.stats));
   found.warmup.merge(RunStats.fromJSON(result.warmup));
   found.slices.merge(result.slices);
-  found.load.merge(result.load);
   found.report.merge(result.report);
   found.sent += result.sent;
   found.unsent += unsent;

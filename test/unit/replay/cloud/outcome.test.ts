@@ -7,7 +7,6 @@ import { type Collected, collectShards } from '../../../../lambda/replay/cloud/s
 import { collectEvaluations, nothingEvaluated } from '../../../../lambda/replay/cloud/summarize/collect-evaluations.ts';
 import { failureOf, missing, remarks } from '../../../../lambda/replay/cloud/summarize/verdict.ts';
 import { addFailed } from '../../../../lambda/replay/compare/quality.ts';
-import { LoadCurves } from '../../../../lambda/replay/measure/load-curves.ts';
 import { RunStats, type RunStatsJson } from '../../../../lambda/replay/measure/run-stats.ts';
 import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
 import { Random } from '../../../../lambda/replay/random.ts';
@@ -76,7 +75,6 @@ const result = (shard: number, stats: RunStatsJson, more: Partial<ShardResult> =
   stats,
   warmup: new RunStats().toJSON(),
   slices: { 0: stats },
-  load: new LoadCurves().toJSON(),
   report: new ReportCollector().toJSON(),
   ...more,
 });
