@@ -37,9 +37,58 @@ export function withinTime<T>(ms: number, work: () => T): T {
   return (result as { value: T }).value;
 }
 
+/** Work in parts that have a time together; `what` each is, as the error says it: words of ours. */
+export type Within = <T>(what: string, work: () => T) => T;
+
+/** When the time is over, no part begins any more. */
+export function withinTogether(ms: number): Within {
+  let leftMs = ms;
+  return (what, work) => {
+    const startedAt = performance.now();
+    try {
+      if (leftMs > 0) return withinTime(leftMs, work);
+    } catch (error) {
+      if (!isOutOfTime(error)) throw error;
+    } finally {
+      leftMs -= performance.now() - startedAt;
+    }
+    throw new OutOfTime(`${what} took the rest of ${ms / 1000} s`);
+  };
+}
+
+/**
+ * Does the work on each, one after the other, in a time that they have together.
+ *
+ * @param late what there is in place of a result where the time was over, and why
+ */
+export function eachWithin<T extends { name: string }, R>(
+  ms: number,
+  items: readonly T[],
+  work: (item: T) => R,
+  late: (item: T, fault: string) => R,
+): R[] {
+  const results: R[] = [];
+  if (items.length === 0) return results;
+  try {
+    withinTime(ms, () => {
+      for (const item of items) results.push(work(item));
+    });
+  } catch (error) {
+    if (!isOutOfTime(error)) throw error;
+    const [broken, ...others] = items.slice(results.length);
+    const fault = `${error.name}: ${broken?.name} took the rest of ${ms / 1000} s`;
+    for (const item of broken === undefined ? [] : [broken, ...others]) results.push(late(item, fault));
+  }
+  return results;
+}
+
 /** Seconds that any capture has, and those that each MiB of its line adds: a quarter of a processor takes 0.3 s for one. */
 const BASE_MS = 5_000;
 const MS_A_MIB = 1_000;
 
 /** Time for the synchronous work on one capture. Ordinary ones take a thousandth of it. */
 export const captureTimeMs = (bytes: number): number => BASE_MS + (bytes / 1024 ** 2) * MS_A_MIB;
+
+/** The same by what the capture's payloads are. */
+export const timeOf = (capture: { request?: { bytes: number }; response?: { bytes: number } }): number =>
+  captureTimeMs((capture.request?.bytes ?? 0) + (capture.response?.bytes ?? 0));

@@ -3,6 +3,7 @@
  * place, tries again what is worth trying again, and gives up in time.
  */
 import type { Capture } from '../capture/types.ts';
+import type { Within } from '../common/within-time.ts';
 import { answerSchema } from './answer-schema.ts';
 import { DEFAULT_RETRY, MAX_RETRY_AFTER_MS, pause, type RetryPolicy, waitMs } from './backoff.ts';
 import { Capabilities, looser } from './capabilities.ts';
@@ -35,6 +36,8 @@ export interface Question {
   maxTokens: number;
   /** Not above this rung: an answer on the one above was not in its form. */
   rung: Rung;
+  /** The time of all prompts that are made of the capture. */
+  within: Within;
   prompt: PromptOptions;
 }
 
@@ -119,7 +122,9 @@ export class ModelCaller {
     const rung = looser(this.capabilities.rung, question.rung);
     try {
       const ask: Ask = {
-        prompt: buildPrompt(question.capture, question.scorers, rung, question.prompt),
+        prompt: question.within('the prompt', () =>
+          buildPrompt(question.capture, question.scorers, rung, question.prompt),
+        ),
         schema: answerSchema(question.scorers),
         maxTokens: question.maxTokens,
         supports: (feature) => this.capabilities.supports(feature),

@@ -6,6 +6,7 @@
 import type { Capture } from '../capture/types.ts';
 import { PipelineError } from '../common/errors.ts';
 import { ownFault } from '../common/own-fault.ts';
+import { timeOf, type Within, withinTogether } from '../common/within-time.ts';
 import { type AskSize, answerTokens, askSize } from './ask-size.ts';
 import { type Answered, type CallerOptions, ModelCaller, type Question } from './call-model.ts';
 import { lowerRung } from './capabilities.ts';
@@ -38,6 +39,8 @@ export interface JudgeOptions extends CallerOptions {
   thinkingTokens?: number;
   /** Default: no price is known. */
   price?: PriceOfCall;
+  /** In place of the time that a capture has, and all prompts made of it. */
+  timeMs?: number;
 }
 
 /** Answers asked for at most, for one set of scorers: the first, and two for what was missing. */
@@ -110,9 +113,12 @@ class CaptureJudge implements Judge {
     money: JudgeMoney = {},
   ): Promise<JudgeResult> {
     const session = new Session(scorers, this.price, money);
+    const within = withinTogether(this.options.timeMs ?? timeOf(capture));
     const groups =
       this.options.calls === 'separate' ? scorers.map((scorer) => [scorer]) : scorers.length > 0 ? [scorers] : [];
-    const ends = await Promise.allSettled(groups.map((group) => this.judgeGroup(capture, group, session, signal)));
+    const ends = await Promise.allSettled(
+      groups.map((group) => this.judgeGroup(capture, group, session, within, signal)),
+    );
     const failures: unknown[] = [];
     ends.forEach((end, index) => {
       if (end.status === 'fulfilled') return;
@@ -135,6 +141,7 @@ class CaptureJudge implements Judge {
     capture: Capture,
     scorers: readonly JudgeScorer[],
     session: Session,
+    within: Within,
     signal: AbortSignal | undefined,
   ): Promise<void> {
     const troubles = new Map<string, Trouble>();
@@ -150,6 +157,7 @@ class CaptureJudge implements Judge {
         scorers: missing,
         maxTokens: this.maxTokens(missing.length, growth),
         rung,
+        within,
         prompt: { maxRecordTokens, ...(correction === undefined ? {} : { correction }) },
       };
       const asked = given === undefined ? await this.ask(question, session, signal) : { told: given, rung };
@@ -193,8 +201,9 @@ class CaptureJudge implements Judge {
 
   /** Asks when there is money for the most that this question can cost, whatever was paid for others before. */
   private async pay(question: Question, { money }: Session, signal: AbortSignal | undefined): Promise<Answered> {
-    const { capture, scorers, maxTokens, prompt } = question;
-    const size = (): AskSize => askSize(capture, scorers, { maxTokens, maxRecordTokens: prompt.maxRecordTokens });
+    const { capture, scorers, maxTokens, prompt, within } = question;
+    const options = { maxTokens, maxRecordTokens: prompt.maxRecordTokens };
+    const size = (): AskSize => within('the size of the prompt', () => askSize(capture, scorers, options));
     const reservation = await money.limit?.reserve(this.mostUsd(size()) ?? 0);
     if (reservation === 'held') throw new CallFailure('held', 'The budget leaves no room for the call');
     let usd = 0;
@@ -242,6 +251,7 @@ class CaptureJudge implements Judge {
         scorers,
         maxTokens: this.maxTokens(1, 1),
         rung: 'json-schema',
+        within: withinTogether(timeOf(canaryCapture)),
         prompt: {},
       };
       const { told } = await this.pay(question, session, signal);

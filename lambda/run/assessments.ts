@@ -1,6 +1,7 @@
 /** Verdicts as the assessments that MLflow keeps. */
 import type { Capture } from '../capture/types.ts';
 import { ownFault } from '../common/own-fault.ts';
+import { eachWithin } from '../common/within-time.ts';
 import { VERDICT_ERRORS } from '../judge/errors.ts';
 import type { CodeScorer, JudgeScorer, Scorer, Verdict } from '../judge/types.ts';
 import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
@@ -63,8 +64,24 @@ export function refusedAssessment({ value: _, rationale: __, ...rest }: NewAsses
 
 const codeSource = ({ name }: { name: string }): string => `code:/${name}`;
 
-/** A code scorer that throws has a defect of its own: an error assessment says so, and the others go on. */
-export function codeAssessment(
+/**
+ * What the scorers say of a capture within its time. One that throws has a defect of its own: an error assessment says so,
+ * and the others go on; what is not reached in time gets one too.
+ */
+export const codeAssessments = (
+  scorers: readonly CodeScorer[],
+  capture: Capture,
+  timeMs: number,
+  context: VerdictContext,
+): (NewAssessment | { notJudgeable: string })[] =>
+  eachWithin(
+    timeMs,
+    scorers,
+    (scorer) => codeAssessment(scorer, capture, context),
+    (scorer, fault) => failedAssessment(scorer, '', context, fault),
+  );
+
+function codeAssessment(
   scorer: CodeScorer,
   capture: Capture,
   context: VerdictContext,

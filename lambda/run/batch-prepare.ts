@@ -2,6 +2,7 @@
 import { capturePathOf } from '../capture/capture-path.ts';
 import type { Capture } from '../capture/types.ts';
 import { ownFault } from '../common/own-fault.ts';
+import { timeOf, withinTime } from '../common/within-time.ts';
 import { type ChunkRequest, workKeys } from '../contract.ts';
 import { type BatchRecord, recordIdOf } from '../judge/batch/record.ts';
 import type { Budget, Deposit } from '../judge/budget.ts';
@@ -118,7 +119,8 @@ async function prepare(
   for (const [traceId, read] of captures) {
     const capture = read();
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
-    const { judge } = pendingVerdicts(traceId, capture, stored.get(traceId), scorers, options, run, isAlways);
+    const look = { capture, timeMs: timeOf(capture), isAlways };
+    const { judge } = pendingVerdicts(traceId, look, stored.get(traceId), scorers, options, run);
     if (judge.length === 0) continue;
     const taken = await journal.take(traceId, judge, deps.judge.sourceId);
     if (taken.open === undefined) {
@@ -129,7 +131,7 @@ async function prepare(
     const asked =
       open.length === 0
         ? undefined
-        : requestOf(() => ({
+        : requestOf(capture, () => ({
             line: `${JSON.stringify(deps.record(traceId, capture, open))}\n`,
             maxUsd: deps.maxCostUsd(capture, open) ?? 0,
           }));
@@ -150,9 +152,9 @@ async function prepare(
 }
 
 /** A capture whose request cannot be made gets an error when the answers are applied, where the same befalls it. */
-function requestOf<T>(make: () => T): T | undefined {
+function requestOf<T>(capture: Capture, make: () => T): T | undefined {
   try {
-    return make();
+    return withinTime(timeOf(capture), make);
   } catch (error) {
     if (ownFault(error) === undefined) throw error;
     return undefined;

@@ -4,6 +4,7 @@ import type { Capture } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { ownFault } from '../common/own-fault.ts';
 import type { Storage } from '../common/storage.ts';
+import { timeOf, withinTime } from '../common/within-time.ts';
 import type { CostEstimate, RunOptions } from '../contract.ts';
 import { readChunk } from './chunk-reader.ts';
 import { tryToEvaluate } from './evaluate-trial.ts';
@@ -26,8 +27,9 @@ export async function estimateRange(
   const { variant } = capturePathOf(chunk.key);
   for await (const line of readChunk(storage, chunk, environment, options.window, { tryOut: tryToEvaluate })) {
     if (line.kind !== 'capture' || line.duplicate) continue;
+    const { capture, traceId } = line;
     try {
-      estimator.add(line.capture, line.traceId, { variant });
+      withinTime(timeOf(capture), () => estimator.add(capture, traceId, { variant }));
     } catch (error) {
       // A run records an error on it, and pays nothing.
       if (ownFault(error) === undefined) throw error;

@@ -6,6 +6,7 @@ import type { LambdaEnvironment } from '../common/environment.ts';
 import { RetryableError } from '../common/errors.ts';
 import { ownFault } from '../common/own-fault.ts';
 import type { Storage } from '../common/storage.ts';
+import { timeOf } from '../common/within-time.ts';
 import {
   type ChunkRequest,
   type EvaluateReceipt,
@@ -23,7 +24,7 @@ import type { NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } f
 import { traceIdOf } from '../trace/ids.ts';
 import { AnswerJournal } from './answer-journal.ts';
 import {
-  codeAssessment,
+  codeAssessments,
   failedAssessment,
   refusedAssessment,
   type VerdictContext,
@@ -50,6 +51,8 @@ export interface EvaluateDependencies {
   requestId: string;
   /** Milliseconds until the Lambda is ended. */
   remainingMs(): number;
+  /** In place of the time that a capture has, and its scorers with it. */
+  timeMs?: number;
 }
 
 export interface BatchAnswers {
@@ -239,7 +242,8 @@ class EvaluateChunk {
       const capture = read();
       const trace = stored.get(traceId);
       const isAlways = (): boolean => always(capture, { variant }) !== undefined;
-      const pending = pendingVerdicts(traceId, capture, trace, scorers, options, run, isAlways);
+      const look = { capture, timeMs: this.#timeMsOf(capture), isAlways };
+      const pending = pendingVerdicts(traceId, look, trace, scorers, options, run);
       for (const [term, count] of Object.entries(pending.settled)) this.#counts[term as 'failed'] += count;
       for (const reason of pending.reasons) this.#addReason(reason);
       if (pending.settled.alreadyThere) this.#evaluated.add(traceId);
@@ -255,8 +259,7 @@ class EvaluateChunk {
     const { judge, scorers } = this.#deps;
     const { run, options } = this.#request;
     const isOpen = { ...options, reevaluate: false };
-    const never = (): boolean => false;
-    const { settled, reasons, ...pending } = pendingVerdicts(traceId, undefined, stored, scorers, isOpen, run, never);
+    const { settled, reasons, ...pending } = pendingVerdicts(traceId, undefined, stored, scorers, isOpen, run);
     this.#traced += 1;
     for (const [term, count] of Object.entries(settled)) this.#counts[term as 'failed'] += count;
     for (const reason of reasons) this.#addReason(reason);
@@ -291,6 +294,10 @@ class EvaluateChunk {
     if (!traceMissing && assessments.some(({ error }) => error === undefined)) this.#evaluated.add(stored.traceId);
   }
 
+  #timeMsOf(capture: Capture): number {
+    return this.#deps.timeMs ?? timeOf(capture);
+  }
+
   #contextOf({ traceId, pending }: Work): VerdictContext {
     return { traceId, run: this.#request.run, overrides: pending.overrides };
   }
@@ -314,8 +321,7 @@ class EvaluateChunk {
     if (answered === 'claimed') return 'claimed';
     const assessments = pending.failed.map(({ scorer, fault }) => failedAssessment(scorer, sourceId, context, fault));
     const notJudgeable: string[] = [];
-    for (const scorer of pending.code) {
-      const scored = codeAssessment(scorer, capture, context);
+    for (const scored of codeAssessments(pending.code, capture, this.#timeMsOf(capture), context)) {
       if ('notJudgeable' in scored) notJudgeable.push(scored.notJudgeable);
       else assessments.push(scored);
     }

@@ -1,12 +1,16 @@
 /** What EvaluateTraces does with a line, up to the request to the judge. */
 import { decodeLine } from '../capture/decode.ts';
+import { timeOf } from '../common/within-time.ts';
 import { askSize } from '../judge/ask-size.ts';
 import { codeScorers } from '../judge/code-scorers.ts';
+import { codeAssessments } from './assessments.ts';
 import { asTrial } from './trial.ts';
 
 export const tryToEvaluate = asTrial(import.meta.url, (raw, options) => {
   const decoded = decodeLine(raw, options);
   if (decoded.kind !== 'capture') return;
-  askSize(decoded.capture, []);
-  for (const scorer of codeScorers) scorer.score(decoded.capture);
+  const { capture } = decoded;
+  askSize(capture, []);
+  // What outlives its time is broken off here as it is there: the line is not to be left out for it.
+  codeAssessments(codeScorers, capture, timeOf(capture), { traceId: '', run: '', overrides: new Map() });
 });

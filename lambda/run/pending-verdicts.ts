@@ -1,6 +1,7 @@
 /** Which scorers a trace still needs, and why it does not need the others: the terms of the second equation. */
 import type { Capture } from '../capture/types.ts';
 import { ownFault } from '../common/own-fault.ts';
+import { eachWithin } from '../common/within-time.ts';
 import type { RunOptions, VerdictCounts } from '../contract.ts';
 import { applicability } from '../judge/applicability.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../judge/types.ts';
@@ -23,22 +24,30 @@ export interface PendingVerdicts {
   overrides: Map<string, StoredAssessment>;
 }
 
+type Told = 'judge' | { term: 'notJudgeable' | 'notSampled'; reason: string } | { fault: string };
+
 /** Whether a trace is judged although the sample leaves it out; the name of the rule that says so. */
 export type AlwaysRule = (capture: Capture, context: { variant?: string | undefined }) => string | undefined;
 
+/** What a capture lets us tell of the scorers, and the time that it has for that. */
+export interface Look {
+  capture: Capture;
+  timeMs: number;
+  /** A rule says that this capture is judged whatever the sample says. */
+  isAlways(): boolean;
+}
+
 /**
- * @param capture `undefined` where nothing may look at it: every sampled scorer is taken to apply
- * @param always a rule says that this capture is judged whatever the sample says
+ * @param look `undefined` where nothing may look at the capture: every sampled scorer is taken to apply
  * @param stored the trace as MLflow has it; `undefined` when it is missing (a person deleted it): it is never made again here.
  */
 export function pendingVerdicts(
   traceId: string,
-  capture: Capture | undefined,
+  look: Look | undefined,
   stored: StoredTrace | undefined,
   scorers: readonly Scorer[],
   options: Pick<RunOptions, 'reevaluate' | 'sampleRate' | 'continues'>,
   run: string,
-  always: () => boolean,
 ): PendingVerdicts {
   const pending: PendingVerdicts = { judge: [], code: [], failed: [], settled: {}, reasons: [], overrides: new Map() };
   const settle = (term: keyof VerdictCounts, reason?: string): void => {
@@ -47,13 +56,14 @@ export function pendingVerdicts(
   };
   let found: boolean | undefined;
   const isAlways = (): boolean => {
-    found ??= always();
+    found ??= look?.isAlways() ?? false;
     return found;
   };
   // A rule is for captures that matter: it overrides the scorer's own sample as well as the run's.
   const isSampled = ({ name, sampleRate = 1 }: JudgeScorer): boolean =>
     (inSample(traceId, options.sampleRate) && inSample(traceId, sampleRate, name)) || isAlways();
   const sameWork = new Set<string | undefined>([run, ...(options.continues ?? [])]);
+  const open: JudgeScorer[] = [];
   for (const scorer of scorers) {
     if (stored === undefined) {
       settle('notJudgeable', 'traceMissing');
@@ -71,21 +81,27 @@ export function pendingVerdicts(
       }
       pending.overrides.set(scorer.name, previous);
     }
-    if (scorer.kind === 'code') {
-      pending.code.push(scorer);
-      continue;
-    }
+    if (scorer.kind === 'code') pending.code.push(scorer);
+    else open.push(scorer);
+  }
+  const told = (scorer: JudgeScorer): Told => {
     try {
-      const applies = capture === undefined ? ({ judge: true } as const) : applicability(capture, scorer);
-      if ('notJudgeable' in applies) settle('notJudgeable', applies.notJudgeable);
-      else if (!isSampled(scorer)) settle('notSampled', 'notSampled');
-      else pending.judge.push(scorer);
+      const applies = look === undefined ? ({ judge: true } as const) : applicability(look.capture, scorer);
+      if ('notJudgeable' in applies) return { term: 'notJudgeable', reason: applies.notJudgeable };
+      return isSampled(scorer) ? 'judge' : { term: 'notSampled', reason: 'notSampled' };
     } catch (error) {
       const fault = ownFault(error);
       if (fault === undefined) throw error;
-      pending.failed.push({ scorer, fault });
+      return { fault };
     }
-  }
+  };
+  const answers = look ? eachWithin(look.timeMs, open, told, (_, fault): Told => ({ fault })) : open.map(told);
+  open.forEach((scorer, index) => {
+    const answer = answers[index] as Told;
+    if (answer === 'judge') pending.judge.push(scorer);
+    else if ('fault' in answer) pending.failed.push({ scorer, fault: answer.fault });
+    else settle(answer.term, answer.reason);
+  });
   return pending;
 }
 

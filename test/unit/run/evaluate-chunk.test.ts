@@ -7,7 +7,7 @@ import type { JudgeOptions } from '../../../lambda/judge/judge-capture.ts';
 import { isJudgeScorer, scorersFor } from '../../../lambda/judge/scorers.ts';
 import { OwnLimit } from '../../../lambda/judge/spending-limit.ts';
 import type { Ask, Told } from '../../../lambda/judge/transport.ts';
-import type { CodeScorer, Scorer } from '../../../lambda/judge/types.ts';
+import type { CodeScorer, JudgeScorer, Scorer } from '../../../lambda/judge/types.ts';
 import { MlflowRefusedError } from '../../../lambda/mlflow/errors.ts';
 import type { NewAssessment, StoredAssessment, StoredTrace } from '../../../lambda/mlflow/types.ts';
 import { type EvaluateDependencies, evaluateChunk } from '../../../lambda/run/evaluate-chunk.ts';
@@ -199,6 +199,66 @@ describe('a capture that provokes an exception', () => {
     const sampled = await rule.evaluate({ ...rule.request(lines), options }, { always });
     expect(sampled.counts).toMatchObject({ notSampled: 4, failed: 2 });
   });
+
+  test.each(['code scorer', 'prompt', 'rule'])(
+    'whose %s takes longer than its time gets errors for what was not reached; the others are through',
+    async (where) => {
+      const isSlow = (capture: { request?: { text?: string } }): boolean =>
+        capture.request?.text?.includes('slow') === true;
+      const forEver = (): never => {
+        for (;;) Math.random();
+      };
+      const scorerOf = (name: string, score: CodeScorer['score']): CodeScorer => ({
+        kind: 'code',
+        name,
+        version: '1',
+        description: '',
+        score,
+      });
+      const code = [
+        scorerOf('first', () => ({ value: 1 })),
+        scorerOf('second', (capture) => (where === 'code scorer' && isSlow(capture) ? forEver() : { value: 2 })),
+        scorerOf('third', () => ({ value: 3 })),
+      ];
+      // Read when the prompt is made, for the capture that is alone in its chunk's turn.
+      let asked = 0;
+      const [safe, other] = ASKED as [JudgeScorer, JudgeScorer];
+      const question = {
+        ...safe,
+        get question() {
+          asked += 1;
+          return where === 'prompt' && asked === 1 ? forEver() : safe.question;
+        },
+      };
+      const rig = new Rig(undefined, { scorers: [question, other, ...code], timeMs: 400 });
+      const lines = [chatLine('slow'), ...LINES];
+      const rule = (capture: { request?: { text?: string } }): string | undefined =>
+        where === 'rule' && isSlow(capture) ? forEver() : 'always';
+      const request = rig.request(lines);
+      const options = { ...request.options, sampleRate: 0 };
+      const { counts } = await rig.evaluate({ ...request, options }, { always: rule, timeMs: 400 });
+      const failed = [...rig.store.assessments.values()].flat().filter(({ error }) => error);
+      const said = Object.fromEntries(failed.map(({ name, error }) => [name, `${error?.code}: ${error?.message}`]));
+      const { name } = safe;
+      expect(said).toEqual(
+        {
+          'code scorer': {
+            second: 'ScorerFailed: OutOfTime: second took the rest of 0.4 s',
+            third: 'ScorerFailed: OutOfTime: second took the rest of 0.4 s',
+          },
+          prompt: {
+            [name]: 'JudgeCaptureFailed: OutOfTime: the prompt took the rest of 0.4 s',
+            [other.name]: 'JudgeCaptureFailed: OutOfTime: the prompt took the rest of 0.4 s',
+          },
+          rule: {
+            [name]: `JudgeCaptureFailed: OutOfTime: ${name} took the rest of 0.4 s`,
+            [other.name]: `JudgeCaptureFailed: OutOfTime: ${name} took the rest of 0.4 s`,
+          },
+        }[where],
+      );
+      expect(counts).toMatchObject({ newVerdicts: lines.length * 5 - 2, failed: 2 });
+    },
+  );
 
   test('or whose verdicts MLflow refuses gets errors in the place of those alone', async () => {
     const rig = new Rig(({ prompt }, text) =>

@@ -26,12 +26,11 @@ const pending = (
 ) =>
   pendingVerdicts(
     traceId,
-    chatCapture(),
+    { capture: chatCapture(), timeMs: 1_000, isAlways: () => always },
     trace === 'missing' ? undefined : trace,
     scorers,
     options,
     'this-run',
-    () => always,
   );
 
 /** Traces of which the scorer is asked. */
