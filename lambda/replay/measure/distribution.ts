@@ -120,11 +120,6 @@ export class Distribution {
     return { count, sum, mean, squares: this.#squares, min, max, buckets: [...this.#histogram.entries()].flat() };
   }
 
-  /** HdrHistogram's V2 compressed encoding, base64, for its own tools. Values are multiplied by the metric's scale. */
-  encodeHistogram(): string {
-    return this.#histogram.encode();
-  }
-
   static fromJSON(json: DistributionJson, scale: number, sparse = false, lowest = 0): Distribution {
     const distribution = new Distribution(scale, sparse, lowest);
     distribution.count = json.count;

@@ -1,22 +1,16 @@
 /**
  * An HDR histogram: counts of whole numbers in buckets that widen with the value, so that any value is kept to three
- * digits in a few kilobytes. It has the bucket layout and the text form of HdrHistogram (V2, compressed), so its tools
- * read what is written here; it is our own because a run holds dozens of them and records in each for every request.
+ * digits in a few kilobytes. It has HdrHistogram's bucket layout; it is our own because a run holds dozens of them and
+ * records in each for every request.
  */
-import { deflateSync, inflateSync } from 'node:zlib';
 
 /** Three significant digits: 2 × 1,000 rounded up to a power of two. */
-const SIGNIFICANT_DIGITS = 3;
 const SUB_BUCKETS = 2048;
 const HALF = SUB_BUCKETS / 2;
 /** log2(HALF). */
 const HALF_MAGNITUDE = 10;
 /** Largest value: a double holds whole numbers up to 2^53. */
 const MAX_VALUE = Number.MAX_SAFE_INTEGER;
-
-const V2_COOKIE = 0x1c849303 | 0x10;
-const V2_COMPRESSED_COOKIE = 0x1c849304 | 0x10;
-const HEADER_BYTES = 40;
 
 /** floor(log2(value)) of a whole number of at least 1. */
 function log2(value: number): number {
@@ -124,76 +118,4 @@ export class HdrHistogram {
     }
     counts[index] = (counts[index] ?? 0) + times;
   }
-
-  /** HdrHistogram's V2 compressed form, base64. */
-  encode(): string {
-    const payload: number[] = [];
-    let next = 0;
-    for (const [index, count] of this.entries()) {
-      // A run of empty buckets is one negative number.
-      if (index > next) zigZag(-(index - next), payload);
-      zigZag(count, payload);
-      next = index + 1;
-    }
-    const highest = next === 0 ? 2 : bucketOf(next - 1).low + bucketOf(next - 1).width - 1;
-    const bytes = Buffer.alloc(HEADER_BYTES + payload.length);
-    bytes.writeInt32BE(V2_COOKIE, 0);
-    bytes.writeInt32BE(payload.length, 4);
-    bytes.writeInt32BE(0, 8);
-    bytes.writeInt32BE(SIGNIFICANT_DIGITS, 12);
-    bytes.writeBigInt64BE(1n, 16);
-    bytes.writeBigInt64BE(BigInt(Math.max(2, highest)), 24);
-    bytes.writeDoubleBE(1, 32);
-    bytes.set(payload, HEADER_BYTES);
-    const deflated = deflateSync(bytes);
-    const head = Buffer.alloc(8);
-    head.writeInt32BE(V2_COMPRESSED_COOKIE, 0);
-    head.writeInt32BE(deflated.length, 4);
-    return Buffer.concat([head, deflated]).toString('base64');
-  }
-
-  /** @throws when the text is not a compressed V2 histogram of three digits */
-  static decode(text: string): HdrHistogram {
-    const compressed = Buffer.from(text, 'base64');
-    const length = compressed.readInt32BE(4);
-    if (compressed.readInt32BE(0) !== V2_COMPRESSED_COOKIE) throw new Error('not a compressed V2 HDR histogram');
-    const bytes = inflateSync(compressed.subarray(8, 8 + length));
-    if (bytes.readInt32BE(0) !== V2_COOKIE || bytes.readInt32BE(12) !== SIGNIFICANT_DIGITS) {
-      throw new Error(`not a V2 HDR histogram of ${SIGNIFICANT_DIGITS} digits`);
-    }
-    const histogram = new HdrHistogram();
-    let index = 0;
-    let at = HEADER_BYTES;
-    const end = HEADER_BYTES + bytes.readInt32BE(4);
-    while (at < end) {
-      const [value, next] = unZigZag(bytes, at);
-      at = next;
-      if (value < 0) index += -value;
-      else histogram.#addAt(index++, value);
-    }
-    return histogram;
-  }
-}
-
-/** Sign in the lowest bit, seven bits a byte. */
-function zigZag(value: number, into: number[]): void {
-  let rest = value < 0 ? -2 * value - 1 : 2 * value;
-  // The ninth byte, if it comes to that, holds all of its eight bits.
-  for (let i = 0; i < 8 && rest >= 128; i++) {
-    into.push((rest % 128) + 128);
-    rest = Math.floor(rest / 128);
-  }
-  into.push(rest);
-}
-
-function unZigZag(bytes: Buffer, at: number): [number, number] {
-  let value = 0;
-  let weight = 1;
-  let i = at;
-  for (; i < at + 8 && (bytes[i] ?? 0) >= 128; i++) {
-    value += ((bytes[i] ?? 0) - 128) * weight;
-    weight *= 128;
-  }
-  value += (bytes[i] ?? 0) * weight;
-  return [value % 2 === 1 ? -(value + 1) / 2 : value / 2, i + 1];
 }

@@ -201,8 +201,6 @@ async function writeOwn(
     skipped: Object.fromEntries(skippedReasons),
     statuses: Object.fromEntries(stats.statuses),
     statistics: stats.toJSON(),
-    /** In HdrHistogram's V2 form, for its own tools; in microseconds, tokens, bytes and thousandths. */
-    histograms: Object.fromEntries([...stats.distributions].map(([tag, one]) => [tag, one.encodeHistogram()])),
     report: report.toJSON(),
   };
   await writeFile(join(directory, FILES.replay), `${JSON.stringify(own)}\n`);
