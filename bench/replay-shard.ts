@@ -15,7 +15,7 @@ import {
   SCHEDULE_RESERVE_MS,
   SHARD_LEAD_MS,
 } from '../lambda/replay/cloud/limits.ts';
-import { MAX_RECORDS } from '../lambda/replay/cloud/plan/index-objects.ts';
+import { MAX_RECORDS } from '../lambda/replay/source/sorted-index.ts';
 import { REPLAYER_TIMEOUT_SECONDS } from '../lambda/replay-contract.ts';
 import { ONE_VCPU_MB } from '../lib/replay.ts';
 import type { Log } from '../local/python-environment.ts';

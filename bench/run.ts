@@ -15,6 +15,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   evaluate: { records: 'number', rounds: 'number' },
   'cold-start': {},
   replay: { rounds: 'number', only: 'texts', 'no-peer': 'switch' },
+  'replay-index': { records: 'number' },
   'replay-shard': { records: 'number', only: 'texts', 'no-bare': 'switch' },
 };
 const NAMES = Object.keys(BENCHMARKS).filter((name) => existsSync(projectPath('bench', `${name}.ts`)));

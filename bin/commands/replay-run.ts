@@ -80,7 +80,6 @@ async function runFrom(
 ): Promise<void> {
   const { signal } = stopping;
   const { files, dispose } = await openSource(source, { ...flags.window, storage: openStorage, signal });
-  let index: SortedIndex | undefined;
   try {
     const skipped: SkippedLine[] = [];
     let dropped = 0;
@@ -88,7 +87,7 @@ async function runFrom(
       if (skipped.length < MAX_EARLY_SKIPPED) skipped.push(line);
       else dropped++;
     };
-    index = await indexFor(files, flags.options, flags.window, skip, { signal });
+    const index = await indexFor(files, flags.options, flags.window, skip, { signal });
     if (dropped > 0) {
       const message = `${dropped} more lines were skipped before the replay began`;
       skipped.push({ file: source, line: 0, reason: 'FurtherLines', message });
@@ -96,7 +95,6 @@ async function runFrom(
     if (target) await replay(files, index, skipped, target, flags, stopping);
     else await planOnly(files, index, skipped, flags, signal);
   } finally {
-    await index?.dispose();
     await dispose();
   }
 }

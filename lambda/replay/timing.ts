@@ -53,7 +53,7 @@ export interface ScheduleOptions {
 export interface EntrySource {
   total: number;
   firstMs: number;
-  batches(): AsyncIterable<IndexEntry[]>;
+  batches(): Iterable<IndexEntry[]>;
 }
 
 const SECOND_MS = 1000;
@@ -123,12 +123,12 @@ interface Offset {
   offsetMs: number;
 }
 
-async function* plainBatches(source: EntrySource): AsyncGenerator<Offset[]> {
-  for await (const batch of source.batches()) yield batch.map((entry) => ({ entry, offsetMs: 0 }));
+function* plainBatches(source: EntrySource): Generator<Offset[]> {
+  for (const batch of source.batches()) yield batch.map((entry) => ({ entry, offsetMs: 0 }));
 }
 
 /** Entries inside the window with their offset from the schedule's zero, sped up and spread. */
-async function* fixedBatches(source: EntrySource, timing: FixedSchedule, random: Random): AsyncGenerator<Offset[]> {
+function* fixedBatches(source: EntrySource, timing: FixedSchedule, random: Random): Generator<Offset[]> {
   const from = timing.startOffsetMs ?? Number.NEGATIVE_INFINITY;
   const to = timing.endOffsetMs ?? Number.POSITIVE_INFINITY;
   let zeroMs = timing.autoOffset ? undefined : (timing.startOffsetMs ?? 0);
@@ -143,7 +143,7 @@ async function* fixedBatches(source: EntrySource, timing: FixedSchedule, random:
     second = [];
     return offsets;
   };
-  for await (const batch of source.batches()) {
+  for (const batch of source.batches()) {
     let ready: Offset[] = [];
     for (const entry of batch) {
       const relative = entry.timeMs - source.firstMs;

@@ -11,25 +11,13 @@ export interface IndexOptions {
   fromMs?: number;
   toMs?: number;
   onSkipped: OnSkipped;
-  /** Entries held in memory at a time. */
-  runEntries?: number;
+  /** Records that are kept at most. */
+  maxRecords?: number;
   /** Lines of a file that is not on the disk. */
   scan?(file: SourceFile): AsyncIterable<ScannedLine>;
   /** Called for every record that is kept, in the order of file and line; `bytes` are valid during the call. */
   onRecord?(bytes: Buffer, entry: IndexEntry): void;
   signal?: AbortSignal;
-}
-
-/** Finds every record of the files and sorts them by captured time, then file and line. Memory is constant. */
-export async function indexCaptures(files: readonly SourceFile[], options: IndexOptions): Promise<SortedIndex> {
-  const index = new SortedIndex(options.runEntries);
-  try {
-    await addAll(index, files, options);
-  } catch (error) {
-    await index.dispose();
-    throw error;
-  }
-  return index;
 }
 
 /** Whatever a line does to what looks at it, it is skipped, and the others are not. */
@@ -41,7 +29,13 @@ function peekAt(bytes: Buffer, needsTime: boolean): Peek {
   }
 }
 
-async function addAll(index: SortedIndex, files: readonly SourceFile[], options: IndexOptions): Promise<void> {
+/**
+ * Finds every record of the files and sorts them by captured time, then file and line.
+ *
+ * @throws PermanentError `ReplayTooLarge`
+ */
+export async function indexCaptures(files: readonly SourceFile[], options: IndexOptions): Promise<SortedIndex> {
+  const index = new SortedIndex(options.maxRecords);
   for (const [ordinal, file] of files.entries()) {
     try {
       await addFile(index, file, ordinal, options);
@@ -54,7 +48,8 @@ async function addAll(index: SortedIndex, files: readonly SourceFile[], options:
       options.onSkipped({ file: file.name, line: 0, reason: 'CaptureUnreadable', message });
     }
   }
-  await index.seal();
+  index.seal();
+  return index;
 }
 
 async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, options: IndexOptions): Promise<void> {
@@ -78,6 +73,6 @@ async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, op
     if (timeMs < from || timeMs >= to) continue;
     const entry = { timeMs, file: ordinal, line, start, length };
     options.onRecord?.(bytes, entry);
-    await index.add(entry);
+    index.add(entry);
   }
 }

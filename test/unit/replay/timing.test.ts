@@ -17,7 +17,7 @@ function source(offsets: number[], batch = 3) {
   return {
     total: entries.length,
     firstMs: EPOCH + (offsets[0] ?? 0),
-    async *batches() {
+    *batches() {
       for (let i = 0; i < entries.length; i += batch) yield entries.slice(i, i + batch);
     },
   };

@@ -10,8 +10,6 @@ import type { CaptureObject } from '../schedule-file.ts';
 import { ConversationFinder } from './conversations.ts';
 import type { ReplayJob } from './input.ts';
 
-/** Places of records that fit on the disk while they are sorted: 32 bytes each, 320 MB. */
-export const MAX_RECORDS = 10_000_000;
 /** Small files are fetched ahead, since it takes longer to ask for one than to read it: 8 × 8 MiB at most. */
 const AHEAD = 8;
 const SMALL_BYTES = 8 * 1024 * 1024;
@@ -72,7 +70,7 @@ export async function indexObjects(
     },
     onRecord: (bytes, entry) => {
       if (records % RECORDS_BETWEEN_CHECKS === 0) checkTime();
-      if (++records > MAX_RECORDS) throw tooLarge(`more than ${MAX_RECORDS} records`, `${MAX_RECORDS} at most`);
+      records++;
       conversations.record(bytes, entry);
     },
   });

@@ -93,7 +93,6 @@ export async function planReplay(
     if (mlflow) await place?.giveUp(mlflow, status, `${name}: ${message}`, now()).catch(() => {});
     throw error;
   } finally {
-    await captures?.index.dispose();
     await skipped.dispose();
   }
 }

@@ -152,7 +152,7 @@ async function send(
         run: plan.run,
         files: allFiles,
         // The schedule was made when the replay was planned.
-        index: { total: entries.length, firstMs: 0, async *batches() {} },
+        index: { total: entries.length, firstMs: 0, batches: () => [] },
         ...sending,
         schedule: { ...sending.schedule, seed: shardSeed(options.randomSeed, shard.shard) },
         part: partOf(entries, warm, reader, shard),

@@ -11,10 +11,10 @@ import {
   WRITE_RESERVE_MS,
   WRITTEN_BYTES_PER_MS,
 } from '../../../../lambda/replay/cloud/limits.ts';
-import { MAX_RECORDS } from '../../../../lambda/replay/cloud/plan/index-objects.ts';
 import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
-import { RECORD_BYTES } from '../../../../lambda/replay/source/run-merge.ts';
+import { ENTRY_BYTES, MAX_RECORDS, SORT_BYTES } from '../../../../lambda/replay/source/sorted-index.ts';
 import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../../../../lambda/replay-contract.ts';
+import { ONE_VCPU_MB } from '../../../../lib/replay.ts';
 
 const DISK_BYTES = REPLAY_DISK_MIB * 1024 * 1024;
 /** Part of the disk that stays free: nobody promises the last byte. */
@@ -26,8 +26,8 @@ test('a shard’s files fit on its disk, and can be written in the time that is 
   expect(SHARD_FILE_BYTES / WRITTEN_BYTES_PER_MS).toBeLessThanOrEqual(WRITE_RESERVE_MS);
 });
 
-test('the places of all records fit on the disk of the function that sorts them', () => {
-  expect(MAX_RECORDS * RECORD_BYTES).toBeLessThanOrEqual(DISK_BYTES * (1 - FREE));
+test('the places of all records take a quarter of the memory of the function that sorts them', () => {
+  expect(MAX_RECORDS * (ENTRY_BYTES + SORT_BYTES)).toBeLessThanOrEqual((ONE_VCPU_MB * 1024 * 1024) / 4);
 });
 
 test.each([0, 10])(
