@@ -185,6 +185,8 @@ const LEFT_OUT: Record<string, string[]> = {
   records: [...AGENTS, ...OF_A_TOKENIZER.map((tag) => `metrics.${tag}`)],
   raw: AGENTS,
 };
+/** Requests are sent at whole seconds: none is at the edge of a slice, where the two clocks may differ. */
+const SLICE_SECONDS = 1.5;
 /** What was under way over time: ours has its mean over the run alone, `effective_concurrency.avg`. */
 const OVER_TIME =
   /^(active_|tokens_in_flight|effective_(decode|prefill|total)_|effective_concurrency\.(?!avg)|(Active|Effective (Decode|Prefill|Total)|Tokens In Flight)\b)/;
@@ -199,12 +201,12 @@ test.each(['plain', 'streamed'])(
       chatLine('400', 1, '[[status 400]]', 'x', stream),
     ];
     const goodput = streamed ? 'request_latency:200 time_to_first_token:100' : 'request_latency:200';
-    const ours = await replayed(`keys-${kind}`, lines, { goodput });
+    const ours = await replayed(`keys-${kind}`, lines, { goodput, sliceDuration: SLICE_SECONDS });
     const theirs = join(folder.path, `aiperf-${kind}`);
     const { command, args, env } = peer.command(
       [
         ...profileArgs(join(folder.path, `keys-${kind}.jsonl`), endpoint.url, theirs),
-        ...['--slice-duration', '1', '--export-level', 'raw', '--goodput', goodput],
+        ...['--slice-duration', String(SLICE_SECONDS), '--export-level', 'raw', '--goodput', goodput],
         ...(streamed ? ['--streaming'] : []),
       ],
       folder.path,
