@@ -310,6 +310,12 @@ export interface JudgeSpend {
   usd: number | null;
 }
 
+export interface TakenOver {
+  /** Request ids: of the attempt that has paid, and of those that had taken it over before. */
+  from: string[];
+  spend: JudgeSpend;
+}
+
 export interface EvaluateReceipt {
   step: 'evaluate';
   run: string;
@@ -337,6 +343,8 @@ export interface EvaluateReceipt {
   verdicts: Record<string, Record<string, number>>;
   /** What was asked in this attempt, and what attempts before it had kept that were killed before their receipt. */
   spend: JudgeSpend;
+  /** Of `spend` what it has taken over. An attempt among them that stood still and goes on tells it in its own receipt too. */
+  takenOver?: TakenOver[];
   /** What the chunk's answers from a batch job cost. Every attempt that has read them says the same; it is paid once. */
   batchSpend?: JudgeSpend;
 }

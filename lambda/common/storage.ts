@@ -219,11 +219,11 @@ export class Storage {
   /**
    * Writes only if the object does not exist (`replaces` undefined) or still has the etag `replaces`.
    *
-   * @returns whether it was written.
+   * @returns its etag, `undefined` when it was not written
    */
-  async putJsonIf(bucket: string, key: string, value: unknown, replaces?: string): Promise<boolean> {
+  async putJsonIf(bucket: string, key: string, value: unknown, replaces?: string): Promise<string | undefined> {
     try {
-      await this.s3.send(
+      const { ETag } = await this.s3.send(
         new PutObjectCommand({
           Bucket: bucket,
           Key: key,
@@ -232,10 +232,10 @@ export class Storage {
           ...(replaces === undefined ? { IfNoneMatch: '*' } : { IfMatch: `"${replaces}"` }),
         }),
       );
-      return true;
+      return unquote(ETag) || 'unknown';
     } catch (error) {
       // 409 is a conditional request that met another one under way; 404 an IfMatch on an object that is gone.
-      if (statusOf(error) === 412 || statusOf(error) === 409 || statusOf(error) === 404) return false;
+      if (statusOf(error) === 412 || statusOf(error) === 409 || statusOf(error) === 404) return undefined;
       throw namedStorageError(error, `s3://${bucket}/${key}`);
     }
   }

@@ -4,11 +4,12 @@
  * becomes of MLflow or of the function between. Of two chunks that hold the same line one has the claim and asks, and the
  * other takes its answer.
  */
+import { RetryableError } from '../common/errors.ts';
 import type { Storage } from '../common/storage.ts';
-import { type ChunkRequest, type JudgeSpend, workKeys } from '../contract.ts';
+import { type ChunkRequest, type JudgeSpend, type TakenOver, workKeys } from '../contract.ts';
 import type { JudgeScorer, Verdict } from '../judge/types.ts';
 import { partOf } from './parts.ts';
-import { addSpend, emptySpend } from './receipts.ts';
+import { addSpend } from './receipts.ts';
 
 /** An attempt at a chunk. */
 interface Attempt {
@@ -33,7 +34,13 @@ interface Entry {
   claim?: Claim;
   answers: { run: string; version: string; judge: string; verdict: Verdict }[];
   /** What was paid, each part to be told by the receipt of its attempt. */
-  paid: (Attempt & { spend: JudgeSpend })[];
+  paid: Paid[];
+}
+
+interface Paid extends Attempt {
+  spend: JudgeSpend;
+  /** Attempts that were to tell it before, the one that has paid first. */
+  before?: string[];
 }
 
 /** What is known of a trace, and what this attempt is to ask: it has the claim when `open` is not empty. */
@@ -41,6 +48,8 @@ export interface Taken {
   verdicts: Verdict[];
   open: readonly JudgeScorer[];
   entry: Entry;
+  /** Of the entry as it was put or read. */
+  etag?: string | undefined;
 }
 
 /** A round is lost when another attempt writes in between. */
@@ -82,7 +91,8 @@ export class AnswerJournal {
     const fresh: Entry = { claim: this.#claim, answers: [], paid: [] };
     for (let round = 1; ; round += 1) {
       // Mostly nobody was here before: then the claim is the only request.
-      if (await this.#put(traceId, fresh)) return { verdicts: [], open: scorers, entry: fresh };
+      const first = await this.#put(traceId, fresh);
+      if (first !== undefined) return { verdicts: [], open: scorers, entry: fresh, etag: first };
       const { entry, etag } = await this.#read(traceId);
       const verdicts = scorers.flatMap(({ name, version }) => {
         const isIt = (answer: Entry['answers'][number]): boolean =>
@@ -97,37 +107,59 @@ export class AnswerJournal {
       if (open.length === 0) return { verdicts, open, entry };
       const mine = { ...entry, claim: this.#claim };
       const isTaken = this.#isUnderWay(entry.claim);
-      if (!isTaken && (await this.#put(traceId, mine, etag))) return { verdicts, open, entry: mine };
+      const put = isTaken ? undefined : await this.#put(traceId, mine, etag);
+      if (put !== undefined) return { verdicts, open, entry: mine, etag: put };
       if (isTaken || round === ROUNDS) return { claimedBy: entry.claim?.chunk ?? this.#claim.chunk };
     }
   }
 
-  /** Keeps what was answered and paid, and gives the claim up. */
+  /**
+   * Keeps what was answered and paid, and gives the claim up. Where another attempt has taken this one for dead, since it
+   * stood still for long, what that one has left stays, and this one's is put beside it.
+   */
   async keep(
     traceId: string,
-    { entry, open }: Taken,
+    taken: Taken,
     judge: string,
     verdicts: readonly Verdict[],
     spend: JudgeSpend,
   ): Promise<void> {
-    const versions = new Map(open.map(({ name, version }) => [name, version]));
-    const isNew = (name: string): boolean => verdicts.some(({ scorer }) => scorer === name);
+    const versions = new Map(taken.open.map(({ name, version }) => [name, version]));
     const { run, chunk, requestId } = this.#claim;
-    const news = verdicts.map((verdict) => ({ run, version: versions.get(verdict.scorer) ?? '', judge, verdict }));
-    const kept: Entry = {
+    const answers = verdicts.map((verdict) => ({ run, version: versions.get(verdict.scorer) ?? '', judge, verdict }));
+    const paid = spend.calls === 0 ? [] : [{ run, chunk, requestId, spend }];
+    let { entry, etag }: { entry: Entry; etag?: string | undefined } = taken;
+    for (let round = 1; round <= ROUNDS; round += 1) {
+      if ((await this.#put(traceId, this.#with(entry, answers, paid), etag)) !== undefined) return;
+      ({ entry, etag } = await this.#read(traceId));
+      // A put that seemed to fail was done.
+      if (entry.paid.some((one) => one.run === run && [...(one.before ?? []), one.requestId][0] === requestId)) return;
+    }
+    const where = `s3://${this.#bucket}/${this.#key(traceId)}`;
+    throw new RetryableError('StorageUnavailable', 'Others write the answer again and again', { where });
+  }
+
+  /** A verdict that is there stays. */
+  #with(entry: Entry, answers: Entry['answers'], paid: Entry['paid']): Entry {
+    const isThere = (one: Entry['answers'][number]): boolean =>
+      entry.answers.some((other) => other.verdict.outcome === 'verdict' && isSameQuestion(one, other));
+    const news = answers.filter((one) => !isThere(one));
+    const isNew = (scorer: string): boolean => news.some(({ verdict }) => verdict.scorer === scorer);
+    return {
+      ...(entry.claim === undefined || entry.claim.requestId === this.#claim.requestId ? {} : { claim: entry.claim }),
       answers: [...entry.answers.filter(({ verdict }) => !isNew(verdict.scorer)), ...news],
-      paid: spend.calls === 0 ? entry.paid : [...entry.paid, { run, chunk, requestId, spend }],
+      paid: [...entry.paid, ...paid],
     };
-    await this.#storage.putJson(this.#bucket, this.#key(traceId), kept);
   }
 
   /**
    * What earlier attempts at this chunk have paid that were killed before their receipt. From now on the receipt of this
    * attempt tells it; where this one is killed as well, that of the next.
+   *
+   * @param told gets each sum as soon as it is taken over
    */
-  async unreported(traceIds: readonly string[]): Promise<JudgeSpend> {
-    const total = emptySpend();
-    if (!partOf(this.#request).isRepeated) return total;
+  async unreported(traceIds: readonly string[], told: TakenOver[]): Promise<void> {
+    if (!partOf(this.#request).isRepeated) return;
     const { run, chunk, requestId } = this.#claim;
     const receipts: string[] = [];
     for await (const { key } of this.#storage.list(this.#bucket, workKeys.receiptsOfChunk(run, chunk, 'evaluate'))) {
@@ -139,14 +171,19 @@ export class AnswerJournal {
       const { entry, etag } = await this.#read(traceId);
       const found = entry.paid.filter(isUnreported);
       if (found.length === 0) return;
-      const paid = entry.paid.map((one) => (found.includes(one) ? { ...one, requestId } : one));
-      if (!(await this.#put(traceId, { ...entry, paid }, etag))) return;
-      for (const { spend } of found) addSpend(total, spend);
+      const fromOf = (one: Paid): string[] => [...(one.before ?? []), one.requestId];
+      const paid = entry.paid.map((one) => (found.includes(one) ? { ...one, requestId, before: fromOf(one) } : one));
+      if ((await this.#put(traceId, { ...entry, paid }, etag)) === undefined) return;
+      for (const one of found) {
+        const from = fromOf(one);
+        const known = told.find((other) => other.from.join() === from.join());
+        if (known === undefined) told.push({ from, spend: { ...one.spend } });
+        else addSpend(known.spend, one.spend);
+      }
     };
     for (let at = 0; at < traceIds.length; at += READS_AT_ONCE) {
       await Promise.all(traceIds.slice(at, at + READS_AT_ONCE).map(takeOver));
     }
-    return total;
   }
 
   /**
@@ -167,7 +204,8 @@ export class AnswerJournal {
     return { entry: JSON.parse(stored.text) as Entry, etag: stored.etag };
   }
 
-  #put(traceId: string, entry: Entry, replaces?: string): Promise<boolean> {
+  /** @returns the etag, `undefined` when another has written in between */
+  #put(traceId: string, entry: Entry, replaces?: string): Promise<string | undefined> {
     return this.#storage.putJsonIf(this.#bucket, this.#key(traceId), entry, replaces);
   }
 
@@ -175,6 +213,9 @@ export class AnswerJournal {
     return workKeys.answer(this.#request.options.answersOf ?? this.#request.run, traceId);
   }
 }
+
+const isSameQuestion = (one: Entry['answers'][number], other: Entry['answers'][number]): boolean =>
+  one.verdict.scorer === other.verdict.scorer && one.version === other.version && one.judge === other.judge;
 
 function comesBefore(one: readonly number[] = [], other: readonly number[] = []): boolean {
   const [from = 0, kills = 0, attempt = 0] = one;

@@ -12,6 +12,7 @@ import {
   type EvaluateReceipt,
   type JudgeSpend,
   type NamedError,
+  type TakenOver,
   VERDICT_TERMS,
   type VerdictCounts,
 } from '../contract.ts';
@@ -142,7 +143,9 @@ class EvaluateChunk {
   readonly #reasons: Record<string, number> = Object.create(null);
   readonly #verdicts: Record<string, Record<string, number>> = Object.create(null);
   readonly #journal: AnswerJournal;
+  /** What was asked in this attempt. */
   readonly #spend = emptySpend();
+  readonly #takenOver: TakenOver[] = [];
   #traced = 0;
   #failedRecorded = 0;
   readonly #evaluated = new Set<string>();
@@ -225,7 +228,7 @@ class EvaluateChunk {
       lines.push({ traceId, read: held.hold(line), weight, duplicate, start: line.raw.place.start });
     }
     const ids = [...lines.filter(({ duplicate }) => !duplicate), ...condemned].map(({ traceId }) => traceId);
-    addSpend(this.#spend, await this.#journal.unreported(ids));
+    await this.#journal.unreported(ids, this.#takenOver);
     const stored = await store.getTraces(chunk.experimentId, ids);
     const refused = new Set(quarantine.map(({ start }) => start));
     const isTraced = ({ traceId, start }: { traceId: string; start: number }): boolean =>
@@ -418,6 +421,8 @@ class EvaluateChunk {
   }
 
   receipt(failure: unknown): EvaluateReceipt {
+    const spend = { ...this.#spend };
+    for (const taken of this.#takenOver) addSpend(spend, taken.spend);
     return {
       step: 'evaluate',
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
@@ -428,7 +433,8 @@ class EvaluateChunk {
       failedRecorded: this.#failedRecorded,
       reasons: this.#reasons,
       verdicts: this.#verdicts,
-      spend: this.#spend,
+      spend,
+      ...(this.#takenOver.length === 0 ? {} : { takenOver: this.#takenOver }),
       ...(this.#batch === undefined ? {} : { batchSpend: this.#batch.spend }),
     };
   }

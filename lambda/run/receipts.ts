@@ -58,12 +58,12 @@ export function sumLogCounts(receipts: readonly LogReceipt[]): LogCounts {
   return total;
 }
 
-/** Adds `more` to `total`; a sum with an unknown price in it is unknown. */
-export function addSpend(total: JudgeSpend, more: JudgeSpend): void {
-  total.calls += more.calls;
-  total.inputTokens += more.inputTokens;
-  total.outputTokens += more.outputTokens;
-  total.usd = total.usd === null || more.usd === null ? null : total.usd + more.usd;
+/** Adds `more` to `total`, so many times; a sum with an unknown price in it is unknown. */
+export function addSpend(total: JudgeSpend, more: JudgeSpend, times = 1): void {
+  total.calls += times * more.calls;
+  total.inputTokens += times * more.inputTokens;
+  total.outputTokens += times * more.outputTokens;
+  total.usd = total.usd === null || more.usd === null ? null : total.usd + times * more.usd;
 }
 
 export const verdictTotal = (counts: VerdictCounts): number =>
@@ -113,18 +113,23 @@ interface StepState<R extends Receipt> {
 export interface ChunkState {
   log: StepState<LogReceipt>;
   evaluate: StepState<EvaluateReceipt>;
-  /** Attempts to evaluate that have left a receipt, by the part's first line and how often the function was killed on it. */
-  evaluateAttempts: Map<number, Map<number, Set<number>>>;
+  /** What money and attempts are told by, of every receipt of the evaluation. */
+  evaluations: Evaluation[];
 }
+
+type Evaluation = Pick<
+  EvaluateReceipt,
+  'part' | 'attempt' | 'requestId' | 'startedAt' | 'endedAt' | 'ok' | 'takenOver'
+>;
 
 export const emptyChunkState = (): ChunkState => ({
   log: { done: new Map() },
   evaluate: { done: new Map() },
-  evaluateAttempts: new Map(),
+  evaluations: [],
 });
 
-const fromOf = ({ part }: Receipt): number => part?.from ?? 0;
-const killsOf = ({ part }: Receipt): number => part?.kills ?? 0;
+const fromOf = ({ part }: Pick<Receipt, 'part'>): number => part?.from ?? 0;
+const killsOf = ({ part }: Pick<Receipt, 'part'>): number => part?.kills ?? 0;
 
 /** Parts are done in order, and one that killed the function is begun again with one kill more. */
 function isLater(a: Receipt, b: Receipt | undefined): boolean {
@@ -145,9 +150,26 @@ export function foldReceipt(state: ChunkState, receipt: Receipt): void {
     return;
   }
   foldStep(state.evaluate, receipt);
-  const ofPart = state.evaluateAttempts.get(fromOf(receipt)) ?? new Map<number, Set<number>>();
-  state.evaluateAttempts.set(fromOf(receipt), ofPart);
-  ofPart.set(killsOf(receipt), (ofPart.get(killsOf(receipt)) ?? new Set()).add(receipt.attempt));
+  const { part, attempt, requestId, startedAt, endedAt, ok, takenOver } = receipt;
+  state.evaluations.push({
+    attempt,
+    requestId,
+    startedAt,
+    endedAt,
+    ok,
+    ...(part === undefined ? {} : { part }),
+    ...(takenOver === undefined ? {} : { takenOver }),
+  });
+}
+
+/** What two receipts tell: that of an attempt which was taken for dead and went on, and that of the one which took over. */
+export function toldTwice({ evaluations }: ChunkState): JudgeSpend {
+  const told = new Set(evaluations.map(({ requestId }) => requestId));
+  const total = emptySpend();
+  for (const { from, spend } of evaluations.flatMap(({ takenOver = [] }) => takenOver)) {
+    if (from.some((requestId) => told.has(requestId))) addSpend(total, spend);
+  }
+  return total;
 }
 
 /**
@@ -171,11 +193,19 @@ export function partsDone<R extends Receipt>(
 }
 
 /** Attempts to evaluate before the last one known that have left no receipt: killed, timed out or never begun. */
-export function unreportedAttempts({ evaluateAttempts }: ChunkState): number {
+export function unreportedAttempts({ evaluations }: ChunkState): number {
   let unreported = 0;
-  for (const byKills of evaluateAttempts.values()) {
-    unreported += Math.max(...byKills.keys());
-    for (const attempts of byKills.values()) unreported += Math.max(...attempts) + 1 - attempts.size;
+  for (const ofPart of Map.groupBy(evaluations, fromOf).values()) {
+    const byKills = Map.groupBy(ofPart, killsOf);
+    const kills = Math.max(...byKills.keys());
+    unreported += kills;
+    for (const [before, receipts] of byKills) {
+      const attempts = new Set(receipts.map(({ attempt }) => attempt));
+      unreported += Math.max(...attempts) + 1 - attempts.size;
+      const next = ofPart.filter((one) => killsOf(one) > before).map(({ startedAt }) => startedAt);
+      // Killed after its receipt, or taken for killed: it ended behind the start of the next one.
+      if (receipts.some(({ ok, endedAt }) => next.some((startedAt) => ok || endedAt > startedAt))) unreported -= 1;
+    }
   }
   return unreported;
 }

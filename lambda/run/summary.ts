@@ -27,6 +27,7 @@ import {
   readPlanReceipts,
   readReceipts,
   sumLogCounts,
+  toldTwice,
   unreportedAttempts,
   verdictTotal,
 } from './receipts.ts';
@@ -191,6 +192,7 @@ export class SummaryBuilder {
   }
 
   addChunk(chunk: ManifestLine, state: ChunkState): void {
+    addSpend(this.#summary.spend, toldTwice(state), -1);
     const { lines, chunks, quarantineReasons } = this.#summary;
     const { parts, whole, error } = partsDone(state.log, chunk.lines);
     if (!whole) {

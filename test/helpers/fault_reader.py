@@ -141,9 +141,14 @@ def count(s3, command):
 def last_attempts(s3, bucket, run):
     """The raw receipts of a run: (chunk, step, part) -> the last attempt that succeeded, and the money of all."""
     last, usd = {}, 0.0
-    for _, body in objects(s3, bucket, f"runs/{run}/receipts/"):
-        receipt = json.loads(body)
+    receipts = [json.loads(body) for _, body in objects(s3, bucket, f"runs/{run}/receipts/")]
+    told = {receipt["requestId"] for receipt in receipts}
+    for receipt in receipts:
         usd += (receipt.get("spend") or {}).get("usd") or 0
+        # An attempt that stood still and went on tells itself what another has told for it.
+        usd -= sum(
+            taken["spend"]["usd"] or 0 for taken in receipt.get("takenOver", []) if told.intersection(taken["from"])
+        )
         part = receipt.get("part") or {"from": 0, "kills": 0}
         place = (receipt["chunk"], receipt["step"], part["from"])
         order = (part["kills"], receipt["attempt"])

@@ -72,11 +72,10 @@ export class MemoryStorage {
     this.put(key, value);
   }
 
-  async putJsonIf(_: string, key: string, value: object, replaces?: string): Promise<boolean> {
+  async putJsonIf(_: string, key: string, value: object, replaces?: string): Promise<string | undefined> {
     const bytes = this.objects.get(key);
-    if ((bytes && this.#facts(key, bytes).etag) !== replaces) return false;
-    this.put(key, value);
-    return true;
+    if ((bytes && this.#facts(key, bytes).etag) !== replaces) return undefined;
+    return this.put(key, value).etag;
   }
 
   async *list(_: string, prefix: string): AsyncGenerator<ObjectFacts> {

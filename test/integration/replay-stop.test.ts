@@ -106,7 +106,7 @@ test(
     await run.plan(500);
     /** Is told to stop as soon as it has its claim. */
     class Stopped extends Storage {
-      override async putJsonIf(...claim: Parameters<Storage['putJsonIf']>): Promise<boolean> {
+      override async putJsonIf(...claim: Parameters<Storage['putJsonIf']>): Promise<string | undefined> {
         const written = await super.putJsonIf(...claim);
         await order(run);
         return written;

@@ -13,6 +13,7 @@ import type { NewAssessment, StoredAssessment, StoredTrace } from '../../../lamb
 import { type EvaluateDependencies, evaluateChunk } from '../../../lambda/run/evaluate-chunk.ts';
 import { emptyChunkState, foldReceipt } from '../../../lambda/run/receipts.ts';
 import { SummaryBuilder, summarizeRun } from '../../../lambda/run/summary.ts';
+import { traceIdOf } from '../../../lambda/trace/ids.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { MemoryStorage } from '../../helpers/memory-storage.ts';
 import { goodAnswer, scriptedJudge, told } from '../../helpers/scripted-judge.ts';
@@ -135,6 +136,10 @@ class Rig {
     Reflect.deleteProperty(this.storage, 'putJson');
   }
 }
+
+const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
+/** Of the journal's object about one of `LINES`. */
+const answerKey = (at: number): string => workKeys.answer('run', traceIdOf('7', Buffer.from(LINES[at] ?? '')));
 
 const LINES = ['a', 'b', 'c'].map((name) => chatLine(name));
 const away = (): never => {
@@ -348,6 +353,35 @@ describe('what was answered is paid once', () => {
       expect(await rig.spent()).toEqual({ calls: 3, usd: expect.closeTo(3 * ANSWER.usd) });
     },
   );
+
+  test('once, though an attempt stood still that was taken for dead, and tells it as well when it goes on', async () => {
+    const waiting: (() => void)[] = [];
+    let standsStill = true;
+    const rig = new Rig(async ({ prompt }, text) => {
+      if (standsStill && !text.includes('plant a')) await new Promise<void>((resolve) => waiting.push(resolve));
+      return told(goodAnswer(prompt.scorers).replace('So it is.', standsStill ? 'Late.' : 'In time.'));
+    });
+    // It has an answer to the first line, and waits for those of the others.
+    const frozen = rig.evaluate(rig.request(LINES));
+    while (waiting.length < 2 || !rig.storage.objects.get(answerKey(0))?.includes('"paid":[{')) await settled();
+    standsStill = false;
+    const next = rig.request(LINES, { progress: { bounds: [], kills: 1, more: true } });
+    const second = await rig.evaluate(next);
+    const third = await rig.evaluate(rig.request(LINES, { progress: { bounds: [2], kills: 0, more: true } }));
+    expect(second.takenOver).toEqual([{ from: ['r1'], spend: expect.objectContaining({ calls: 1 }) }]);
+    const kept = (at: number) => JSON.parse(rig.storage.objects.get(answerKey(at))?.toString() ?? '');
+    const before = kept(1);
+    standsStill = true;
+    for (const resume of waiting) resume();
+    const first = await frozen;
+    expect([first, second, third].map(({ spend }) => spend.calls)).toEqual([3, 2, 1]);
+    // What the later attempt has kept stays, and what the frozen one has paid is beside it.
+    expect(kept(1).answers).toEqual(before.answers);
+    expect(kept(1).paid.map(({ requestId }: { requestId: string }) => requestId)).toEqual(['r2', 'r1']);
+    expect(rig.asks).toHaveLength(5);
+    rig.storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(next.chunk)}\n`);
+    expect(await rig.spent()).toMatchObject({ calls: 5 });
+  });
 
   test('in part: what a throttled or held capture lacks is asked, and nothing else', async () => {
     let throttled = true;

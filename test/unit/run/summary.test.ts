@@ -169,7 +169,9 @@ describe('the summary of a run', () => {
     });
 
     test('every killed evaluation is told, also one that was killed in a later attempt', () => {
-      const throttled = evaluatePart(0, 10, 0, { ok: false, error: { name: 'JudgeThrottled', message: 'slow' } });
+      const times = { startedAt: '0', endedAt: '0' };
+      const error = { name: 'JudgeThrottled', message: 'slow' };
+      const throttled = evaluatePart(0, 10, 0, { ok: false, error, ...times });
       const parts = [
         evaluatePart(0, 3, 2),
         evaluatePart(3, 5),
@@ -181,6 +183,26 @@ describe('the summary of a run', () => {
         status: 'succeeded',
         unreportedAttempts: 5,
       });
+    });
+
+    test('an evaluation that was taken for killed and has left its receipt in the end is told, and what it paid once', () => {
+      const paid = { calls: 6, inputTokens: 60, outputTokens: 6, usd: 0.25 };
+      const frozen = evaluatePart(0, 10, 0, { requestId: 'frozen', startedAt: '1', endedAt: '9', spend: paid });
+      const halves = [
+        evaluatePart(0, 5, 1, { requestId: 'half', startedAt: '3', takenOver: [{ from: ['frozen'], spend: paid }] }),
+        evaluatePart(5, 10, 0, { requestId: 'other', startedAt: '4' }),
+      ];
+      const logged = log({ counts: counts(10, 0) });
+      const summary = summarize([plan()], [logged, frozen, ...halves]);
+      expect(summary).toMatchObject({ status: 'succeeded', spend: { calls: 16, usd: 1 } });
+      expect(summary).not.toHaveProperty('unreportedAttempts');
+      // One that never went on.
+      expect(summarize([plan()], [logged, ...halves])).toMatchObject({ unreportedAttempts: 1, spend: { calls: 16 } });
+      // Taken over twice, since the first to do so stood still as well.
+      const twice = { from: ['frozen', 'half'], spend: paid };
+      const last = evaluatePart(0, 5, 2, { requestId: 'last', startedAt: '5', takenOver: [twice] });
+      expect(summarize([plan()], [logged, ...halves, last]).spend.calls).toBe(24 - 6);
+      expect(summarize([plan()], [logged, frozen, ...halves, last]).spend.calls).toBe(30 - 12);
     });
   });
 
