@@ -27,13 +27,14 @@ export type Interpretation = Pick<
 /**
  * @param baseId id that the inferences' own ids are made of.
  * @param notes collects what a reader should know.
+ * @returns with the format, whatever the two sides mean together; of a reply alone, what it alone means.
  */
 export function interpret(
   request: Payload | undefined,
   response: Payload | undefined,
-  baseId: string | undefined,
-  options: DecodeOptions,
-  notes: string[],
+  baseId?: string,
+  options: DecodeOptions = {},
+  notes: string[] = [],
 ): Interpretation {
   const error = errorReply(response);
   const meaning = error === undefined ? meaningOf(request, response, baseId, options, notes) : undefined;

@@ -6,10 +6,10 @@ import { type ContentType, parseContentType } from './content-type.ts';
 import { looksLikeNumericCsv, parseCsv } from './csv.ts';
 import { isObject, parseJson, toJson } from './json.ts';
 import { parseJsonLines } from './json-lines.ts';
-import { assembleStream } from './stream/assemble.ts';
-import { looksLikeEventStream, parseEventStream } from './stream/events.ts';
+import { assembleStream, type StreamSource } from './stream/assemble.ts';
+import { type EventStream, looksLikeEventStream, parseEventStream } from './stream/events.ts';
 import type { Payload } from './types.ts';
-import { countValues, type Scale, TooHeavy } from './weight.ts';
+import { countValues, Scale, TooHeavy } from './weight.ts';
 
 /** A summary in place of bytes; they stay in S3. */
 export interface BinarySummary {
@@ -72,6 +72,34 @@ export function decodePayload(
   }
 }
 
+/**
+ * A body as it came over the wire, read as a captured one is.
+ *
+ * @param notes collects what a reader should know.
+ * @throws TooHeavy
+ */
+export function payloadOfBytes(
+  side: Context['side'],
+  bytes: Buffer,
+  contentType: string | null,
+  notes: string[] = [],
+  scale = new Scale(),
+): Payload {
+  const announced = { contentType, encoding: '' };
+  return fromBytes({ side, announced, type: parseContentType(contentType), notes, scale }, bytes);
+}
+
+/** A stream of which the events were read as they came; `bytes` is how long it was. */
+export function payloadOfEvents(
+  stream: EventStream,
+  source: StreamSource,
+  contentType: string | null,
+  bytes: number,
+  notes: string[] = [],
+): Payload {
+  return fromStream(stream, source, { contentType, encoding: '', bytes }, notes);
+}
+
 function undecodable({ announced }: Context, captured: unknown, problem: string): Payload {
   const text = typeof captured === 'string' ? captured : (toJson(captured) ?? 'nested too deep to be written out');
   return { ...announced, kind: 'raw', value: text, text, bytes: Buffer.byteLength(text), problem };
@@ -99,9 +127,13 @@ export function decodeBase64(data: string): Buffer | undefined {
 }
 
 function fromBase64(context: Context, data: string): Payload {
-  const { announced, type, notes } = context;
   const bytes = decodeBase64(data);
   if (bytes === undefined) return undecodable(context, data, 'announced as BASE64 but not valid base64');
+  return fromBytes(context, bytes);
+}
+
+function fromBytes(context: Context, bytes: Buffer): Payload {
+  const { announced, type, notes } = context;
   if (bytes.length === 0) return { ...announced, kind: 'empty', value: null, bytes: 0 };
   if (type.announces === 'binary') return binary(context, bytes);
   const unpacked = gunzipped(context, bytes);
@@ -157,8 +189,9 @@ function binary({ announced, type }: Context, bytes: Buffer): Payload {
 
 const nameOf = ({ side }: Context): string => (side === 'request' ? 'request' : 'reply');
 
-/** A text payload before it is known what it holds. */
-type TextPayload = Pick<Payload, 'contentType' | 'encoding' | 'bytes'> & { text: string };
+/** A payload before it is known what it holds. */
+type BarePayload = Pick<Payload, 'contentType' | 'encoding' | 'bytes' | 'text'>;
+type TextPayload = BarePayload & { text: string };
 
 /** The kind that is announced is tried first, then what the text itself looks like. */
 function fromText(context: Context, data: string, bytes: number): Payload {
@@ -204,25 +237,29 @@ function fromCsv(base: TextPayload): Payload {
 }
 
 function fromEvents({ notes }: Context, base: TextPayload): Payload {
-  const stream = parseEventStream(base.text);
-  const assembled = assembleStream(stream, 'events');
+  return fromStream(parseEventStream(base.text), 'events', base, notes);
+}
+
+function fromLines({ side, notes }: Context, base: TextPayload, lines: unknown[]): Payload {
+  if (side === 'request') return { ...base, kind: 'jsonlines', value: lines };
+  // A streamed reply may also come as one JSON document a line: LMI and Ollama send it so.
+  return fromStream({ events: lines.map((data) => ({ data })), done: false, broken: 0 }, 'lines', base, notes);
+}
+
+function fromStream(stream: EventStream, source: StreamSource, base: BarePayload, notes: string[]): Payload {
+  const assembled = assembleStream(stream, source);
+  if (source === 'lines' && assembled === undefined) {
+    return { ...base, kind: 'jsonlines', value: stream.events.map((event) => event.data) };
+  }
   if (stream.broken > 0) notes.push(`${stream.broken} of the stream’s events could not be read`);
   if (assembled !== undefined) notes.push(...assembled.notes);
   if (stream.events.length === 0) {
     notes.push('the stream holds no event that could be read');
     return { ...base, kind: 'empty', value: null, keepText: true };
   }
-  const value = assembled?.value ?? stream.events.map((event) => event.data);
-  return { ...base, kind: 'event-stream', value, keepText: true };
-}
-
-function fromLines({ side, notes }: Context, base: TextPayload, lines: unknown[]): Payload {
-  // A streamed reply may also come as one JSON document a line: LMI and Ollama send it so.
-  const stream = { events: lines.map((data) => ({ data })), done: false, broken: 0 };
-  const assembled = side === 'reply' ? assembleStream(stream, 'lines') : undefined;
-  if (assembled === undefined) return { ...base, kind: 'jsonlines', value: lines };
-  notes.push(...assembled.notes);
-  return { ...base, kind: 'event-stream', value: assembled.value, keepText: true };
+  const value = assembled === undefined ? stream.events.map((event) => event.data) : assembled.value;
+  const ended = stream.done || assembled?.ended;
+  return { ...base, kind: 'event-stream', value, keepText: true, ...(ended === undefined ? {} : { ended }) };
 }
 
 // -------------------------------------------------------------------------------------------------------- reading

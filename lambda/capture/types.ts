@@ -53,6 +53,8 @@ export interface Payload {
   problem?: string;
   /** The text says what `value` cannot (duplicate keys, a stream's events): both are worth keeping. */
   keepText?: boolean;
+  /** Of a stream: whether it told its end; `undefined` where its dialect does not tell. */
+  ended?: boolean;
 }
 
 export interface ToolCall {
@@ -76,6 +78,8 @@ export interface TokenUsage {
   outputTokens?: number;
   totalTokens?: number;
   cachedInputTokens?: number;
+  /** Of the output, what the model thought and did not say. */
+  reasoningTokens?: number;
 }
 
 /** Every text exchange, whatever its wire format, in one form for viewing and judging. */

@@ -57,6 +57,13 @@ const CACHED: readonly Path[] = [
   ['usageMetadata', 'cachedContentTokenCount'],
 ];
 
+const REASONING: readonly Path[] = [
+  ['usage', 'completion_tokens_details', 'reasoning_tokens'],
+  ['usage', 'output_tokens_details', 'reasoning_tokens'],
+  ['usage', 'reasoning_tokens'],
+  ['usageMetadata', 'thoughtsTokenCount'],
+];
+
 /** Names are compared without regard to case, `_` and `-`: headers come in many spellings. */
 function step(value: unknown, name: string): unknown {
   if (!isObject(value)) return undefined;
@@ -101,6 +108,7 @@ export function usageOf(value: unknown): TokenUsage | undefined {
   const inputTokens = count(INPUT, prefillOf);
   const outputTokens = count(OUTPUT, resultTokens);
   const cachedInputTokens = count(CACHED);
+  const reasoningTokens = count(REASONING);
   const isSum = inputTokens !== undefined && outputTokens !== undefined;
   const totalTokens = count(TOTAL) ?? (isSum ? inputTokens + outputTokens : undefined);
   const usage: TokenUsage = {
@@ -108,6 +116,7 @@ export function usageOf(value: unknown): TokenUsage | undefined {
     ...(outputTokens === undefined ? {} : { outputTokens }),
     ...(totalTokens === undefined ? {} : { totalTokens }),
     ...(cachedInputTokens === undefined ? {} : { cachedInputTokens }),
+    ...(reasoningTokens === undefined ? {} : { reasoningTokens }),
   };
   return Object.keys(usage).length > 0 ? usage : undefined;
 }

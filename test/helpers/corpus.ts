@@ -1,8 +1,12 @@
 /** The corpus of capture lines, `test/corpus/*.jsonl`, and what is expected of each, `*.expected.json` beside it. */
 import { createReadStream, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { openEnvelope } from '../../lambda/capture/envelope.ts';
+import { isObject } from '../../lambda/capture/json.ts';
 import { type LineRead, readLines } from '../../lambda/capture/lines.ts';
+import { decodeBase64 } from '../../lambda/capture/payload.ts';
 import type { Capture, DecodeOptions, RawLine } from '../../lambda/capture/types.ts';
+import { Scale } from '../../lambda/capture/weight.ts';
 import { projectPath } from '../../local/project-root.ts';
 
 /** What is expected of a line; objects are matched by the fields they name. */
@@ -53,4 +57,25 @@ export async function linesOf(file: string): Promise<RawLine[]> {
   }
   const expectations = expectationsOf(file);
   return lines.map((line, index) => ({ ...line, place: { ...line.place, key: expectations[index]?.key ?? KEY } }));
+}
+
+/** A side of a captured line as it was on the wire. */
+export interface WireBody {
+  contentType: string | null;
+  bytes: Buffer;
+}
+
+/** @returns `undefined` where the side was not captured, or not as the text or base64 of a body. */
+export function wireBodyOf(raw: RawLine, side: 'endpointInput' | 'endpointOutput'): WireBody | undefined {
+  const opened = openEnvelope(raw.bytes, new Scale());
+  if ('reason' in opened) return undefined;
+  const captured = opened.envelope.captureData[side];
+  if (!isObject(captured) || typeof captured.data !== 'string') return undefined;
+  const encoding = typeof captured.encoding === 'string' ? captured.encoding : '';
+  const bytes = encoding === 'BASE64' ? decodeBase64(captured.data) : Buffer.from(captured.data);
+  if (bytes === undefined || !['JSON', 'CSV', 'BASE64', ''].includes(encoding)) return undefined;
+  const observed = captured.observedContentType;
+  // The endpoint said so, or it would not have been captured as CSV.
+  const fallback = encoding === 'CSV' ? 'text/csv' : null;
+  return { contentType: typeof observed === 'string' ? observed : fallback, bytes };
 }

@@ -18,14 +18,19 @@ import {
 /** A reply put together from events of one dialect. */
 export interface Assembly {
   value: JsonObject;
-  /** The stream told its end: a finish reason, a last event. */
-  ended: boolean;
+  /** The stream told its end: a finish reason, a last event. `undefined` where its dialect does not tell. */
+  ended: boolean | undefined;
 }
 
 export interface Assembled {
   value: unknown;
+  /** As in `Assembly`. */
+  ended: boolean | undefined;
   notes: string[];
 }
+
+/** In server-sent events any text is a piece of the reply; JSON Lines may as well be rows of a table. */
+export type StreamSource = 'events' | 'lines';
 
 /** @returns `undefined` when the events are of another dialect. */
 type Assembler = (events: JsonObject[]) => Assembly | undefined;
@@ -42,12 +47,8 @@ const ASSEMBLERS: readonly Assembler[] = [
   assembleOllama,
 ];
 
-/**
- * @param source in server-sent events any text is a piece of the reply; JSON Lines may as well be rows of a table, so
- *   that only a dialect's own events are put together.
- * @returns `undefined` when no dialect fits; never throws.
- */
-export function assembleStream(stream: EventStream, source: 'events' | 'lines'): Assembled | undefined {
+/** @returns `undefined` when no dialect fits; never throws. */
+export function assembleStream(stream: EventStream, source: StreamSource): Assembled | undefined {
   const documents = stream.events.map((event) => event.data);
   const objects = documents.filter(isObject);
   // An error may be the only event, or the last one of a reply that began well.
@@ -56,19 +57,24 @@ export function assembleStream(stream: EventStream, source: 'events' | 'lines'):
   if (source === 'events' && objects.length === 0) return assemblePlain(documents, stream);
   const assembly = content.length === 0 ? undefined : firstFit(content, source);
   if (assembly === undefined) {
-    return error === undefined ? undefined : { value: error, notes: [] };
+    return error === undefined ? undefined : { value: error, ended: undefined, notes: [] };
   }
   if (error !== undefined) {
     return {
       value: { ...assembly.value, error: error.error ?? error.message },
+      ended: assembly.ended,
       notes: ['the stream ends with an error'],
     };
   }
-  const notes = assembly.ended || stream.done ? [] : ['the stream breaks off before its end was told'];
-  return { value: assembly.value, notes };
+  return { ...assembly, notes: endNotes(stream.done || assembly.ended) };
 }
 
-function firstFit(events: JsonObject[], source: 'events' | 'lines'): Assembly | undefined {
+function endNotes(ended: boolean | undefined): string[] {
+  if (ended === undefined) return ['the stream does not tell its end: whether it is whole is not known'];
+  return ended ? [] : ['the stream breaks off before its end was told'];
+}
+
+function firstFit(events: JsonObject[], source: StreamSource): Assembly | undefined {
   for (const assemble of source === 'events' ? [...ASSEMBLERS, assembleText] : ASSEMBLERS) {
     const assembly = assemble(events);
     if (assembly !== undefined) return assembly;
@@ -84,8 +90,6 @@ const isErrorEvent = (event: JsonObject): boolean =>
 /** Bare text behind `data:`: the reply is all of it. */
 function assemblePlain(documents: unknown[], stream: EventStream): Assembled | undefined {
   if (documents.length === 0 || !documents.every((data) => typeof data === 'string')) return undefined;
-  return {
-    value: { generated_text: documents.join('') },
-    notes: stream.done ? [] : ['the stream does not tell its end: whether it is whole is not known'],
-  };
+  const ended = stream.done || undefined;
+  return { value: { generated_text: documents.join('') }, ended, notes: endNotes(ended) };
 }

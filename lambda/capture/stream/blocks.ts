@@ -1,5 +1,6 @@
 /** Streams of content blocks: Anthropic's messages and Bedrock's Converse. */
 import { isObject, type JsonObject, parseJson } from '../json.ts';
+import { STREAM_EVENT } from '../wire/anthropic.ts';
 import type { Assembly } from './assemble.ts';
 
 /** A tool's input comes as pieces of JSON text; what does not parse in the end stays text. */
@@ -17,9 +18,7 @@ const append = (block: JsonObject, name: string, piece: unknown): void => {
 };
 
 export function assembleAnthropic(events: JsonObject[]): Assembly | undefined {
-  const isOurs = (event: JsonObject): boolean =>
-    typeof event.type === 'string' &&
-    /^(?:message_(?:start|delta|stop)|content_block_(?:start|delta|stop))$/.test(event.type);
+  const isOurs = (event: JsonObject): boolean => typeof event.type === 'string' && STREAM_EVENT.test(event.type);
   if (!events.some(isOurs)) return undefined;
   let message: JsonObject = { type: 'message', role: 'assistant' };
   let usage: JsonObject = {};

@@ -1,5 +1,6 @@
 /** Server-sent events, as models stream their replies. */
 import { parseJson } from '../json.ts';
+import { StreamFraming } from './framing.ts';
 
 export interface StreamEvent {
   /** The event's name, where the stream gives one. */
@@ -28,41 +29,36 @@ export function looksLikeEventStream(text: string): boolean {
   return false;
 }
 
-const withoutField = (line: string, field: string): string => {
-  const value = line.slice(field.length + 1);
-  return value.startsWith(' ') ? value.slice(1) : value;
-};
-
 /** Reads the events; a last one without its blank line counts as well. Never throws. */
 export function parseEventStream(text: string): EventStream {
-  const stream: EventStream = { events: [], done: false, broken: 0 };
-  let name: string | undefined;
-  let data: string[] = [];
-  const dispatch = (): void => {
-    if (data.length > 0) addEvent(stream, name, data);
-    name = undefined;
-    data = [];
-  };
-  for (const line of text.split(/\r\n|\n|\r/)) {
-    if (line === '') dispatch();
-    else if (line.startsWith('data:')) data.push(withoutField(line, 'data'));
-    else if (line.startsWith('event:')) name = withoutField(line, 'event').trim();
-  }
-  dispatch();
+  const stream = noEvents();
+  const framing = new StreamFraming({ form: 'events', onEvent: (data, name) => addEvent(stream, data, name) });
+  framing.feed(text);
+  framing.end();
   return stream;
 }
 
-function addEvent(stream: EventStream, name: string | undefined, data: string[]): void {
-  const whole = data.join('\n');
-  const parsed = readData(whole);
+export const noEvents = (): EventStream => ({ events: [], done: false, broken: 0 });
+
+/**
+ * Adds what `StreamFraming` gave: an event, or several that came as one. Never throws.
+ *
+ * @returns what was added: nothing for the end's mark and for an event that cannot be read.
+ */
+export function addEvent(stream: EventStream, data: string, name?: string): StreamEvent[] {
+  const parsed = readData(data);
   // Some servers leave the blank line between two events out.
-  if (parsed === undefined && data.length > 1) {
-    for (const line of data) addEvent(stream, name, [line]);
-    return;
+  if (parsed === undefined && data.includes('\n')) {
+    return data.split('\n').flatMap((line) => addEvent(stream, line, name));
   }
-  if (whole.trim() === '[DONE]') stream.done = true;
+  if (data.trim() === '[DONE]') stream.done = true;
   else if (parsed === undefined) stream.broken += 1;
-  else stream.events.push({ ...(name === undefined ? {} : { event: name }), data: parsed });
+  else {
+    const event = { ...(name === undefined ? {} : { event: name }), data: parsed };
+    stream.events.push(event);
+    return [event];
+  }
+  return [];
 }
 
 /** `undefined`: it begins as a JSON document and is none. */

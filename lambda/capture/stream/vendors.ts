@@ -1,5 +1,6 @@
 /** Streams of other servers: TGI and LMI tokens, OpenAI Responses, Gemini, Cohere, Ollama, and bare texts. */
 import { isObject, type JsonObject } from '../json.ts';
+import { PIECE_NAMES } from '../wire/vendors.ts';
 import type { Assembly } from './assemble.ts';
 
 const last = (events: JsonObject[], name: string): unknown => events.findLast((event) => event[name] != null)?.[name];
@@ -123,18 +124,19 @@ export function assembleOllama(events: JsonObject[]): Assembly | undefined {
   return { value: { ...final, response }, ended: end !== undefined };
 }
 
-/** Names under which servers without a dialect of their own send pieces of text. */
-const TEXT_NAMES = ['text', 'outputText', 'generated_text', 'content', 'completion', 'delta', 'token'] as const;
+/** Fields that tell the end; before it they are null or false, if they are there. */
+const END_NAMES = ['stop', 'completionReason', 'finish_reason', 'stop_reason', 'is_finished', 'sequence_end'] as const;
 
 /** Events that each hold a piece of text under the same name. At least two, or one with nothing else in it. */
 export function assembleText(events: JsonObject[]): Assembly | undefined {
-  const name = TEXT_NAMES.find((candidate) => typeof events[0]?.[candidate] === 'string');
+  const name = PIECE_NAMES.find((candidate) => typeof events[0]?.[candidate] === 'string');
   if (name === undefined || events.length < 2) return undefined;
   // Records that have much else beside the text are rows of data, not pieces of a stream.
   const isPiece = (event: JsonObject): boolean => typeof event[name] === 'string' && Object.keys(event).length <= 4;
   const pieces = events.filter(isPiece);
   if (pieces.length < events.length - 1) return undefined;
   const stopped = events.at(-1);
-  const ended = stopped?.stop === true || stopped?.completionReason != null || stopped?.finish_reason != null;
+  const tells = events.some((event) => END_NAMES.some((end) => end in event));
+  const ended = tells ? END_NAMES.some((end) => stopped?.[end] != null && stopped[end] !== false) : undefined;
   return { value: { ...stopped, generated_text: pieces.map((event) => event[name]).join('') }, ended };
 }

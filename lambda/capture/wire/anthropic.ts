@@ -1,8 +1,19 @@
 /** Anthropic's messages, and its older text completions. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { allMessages, chatMessages, openAiTools, replyMessages, textsOf, without } from './messages.ts';
+import {
+  allMessages,
+  chatMessages,
+  fieldsOf,
+  openAiTools,
+  replyMessages,
+  textIn,
+  textsOf,
+  without,
+} from './messages.ts';
 import type { WireFormat } from './types.ts';
+
+export const STREAM_EVENT = /^(?:message_(?:start|delta|stop)|content_block_(?:start|delta|stop))$/;
 
 /** Kinds of content block that no other vendor has. */
 const BLOCKS = new Set(['tool_use', 'tool_result', 'thinking', 'redacted_thinking', 'image', 'document']);
@@ -47,6 +58,16 @@ export const anthropic: WireFormat = {
       format: 'messages',
       replies: replyMessages(value.role, value.content),
       finishReasons: textsOf([value.stop_reason]),
+    };
+  },
+  delta(event) {
+    if (typeof event.type !== 'string' || !STREAM_EVENT.test(event.type)) return undefined;
+    // What a block begins with, or more of it.
+    const piece = fieldsOf(event.content_block ?? event.delta);
+    return {
+      output: textIn(piece.text),
+      reasoning: textIn(piece.thinking),
+      calls: textIn(piece.name, piece.partial_json) !== '',
     };
   },
 };

@@ -1,7 +1,7 @@
 /** Bedrock's Converse, and what its models take and give when they are invoked directly (Titan, Llama, Mistral, Nova). */
 import { isObject, type JsonObject } from '../json.ts';
 import { systemMessages } from './anthropic.ts';
-import { allMessages, openAiTools, replyMessages, textsOf, without } from './messages.ts';
+import { allMessages, fieldsOf, openAiTools, replyMessages, textIn, textsOf, without } from './messages.ts';
 import { userMessages } from './openai.ts';
 import type { WireFormat } from './types.ts';
 
@@ -45,6 +45,17 @@ export const converse: WireFormat = {
       format: 'messages',
       replies: replyMessages(value.output.message.role, value.output.message.content),
       finishReasons: textsOf([value.stopReason]),
+    };
+  },
+  delta(event) {
+    const names = ['messageStart', 'contentBlockStart', 'contentBlockDelta', 'contentBlockStop', 'messageStop'];
+    if (!names.some((name) => isObject(event[name]))) return undefined;
+    const piece = fieldsOf(fieldsOf(event.contentBlockStart).start ?? fieldsOf(event.contentBlockDelta).delta);
+    const { name, input } = fieldsOf(piece.toolUse);
+    return {
+      output: textIn(piece.text),
+      reasoning: textIn(fieldsOf(piece.reasoningContent).text),
+      calls: textIn(name, input) !== '',
     };
   },
 };

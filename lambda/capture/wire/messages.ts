@@ -233,6 +233,15 @@ function functionTool(spec: unknown): unknown {
   };
 }
 
+/** Of values that may be anything, what is text. */
+export const textIn = (...values: unknown[]): string => textsOf(values).join('');
+
+/** The objects of what may be a list. */
+export const objectsIn = (value: unknown): JsonObject[] => (Array.isArray(value) ? value.filter(isObject) : []);
+
+/** The fields of what may be an object. */
+export const fieldsOf = (value: unknown): JsonObject => (isObject(value) ? value : {});
+
 /** The fields of an object but those named. */
 export const without = (value: JsonObject, ...names: string[]): JsonObject =>
   Object.fromEntries(Object.entries(value).filter(([name]) => !names.includes(name)));

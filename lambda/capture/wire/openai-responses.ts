@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { chatMessages, textsOf, without } from './messages.ts';
+import { chatMessages, fieldsOf, textIn, textsOf, without } from './messages.ts';
 import { userMessages } from './openai.ts';
 import type { WireFormat } from './types.ts';
 
@@ -51,6 +51,18 @@ export const openAiResponses: WireFormat = {
       format: 'chat',
       replies: messages.length === 0 ? [] : [reply],
       finishReasons: textsOf([value.status]),
+    };
+  },
+  delta({ type, delta, item }) {
+    if (typeof type !== 'string' || !type.startsWith('response.')) return undefined;
+    const isCall =
+      type === 'response.function_call_arguments.delta' || type === 'response.custom_tool_call_input.delta';
+    return {
+      output: type === 'response.output_text.delta' ? textIn(delta) : '',
+      reasoning: /^response\.reasoning(?:_summary)?_text\.delta$/.test(type) ? textIn(delta) : '',
+      calls:
+        (isCall && textIn(delta) !== '') ||
+        (type === 'response.output_item.added' && textIn(fieldsOf(item).name) !== ''),
     };
   },
 };

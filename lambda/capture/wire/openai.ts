@@ -1,7 +1,7 @@
 /** OpenAI's chat completions and completions, as vLLM, LMI, TGI and SGLang serve them too. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { allMessages, chatMessages, textsOf, without } from './messages.ts';
+import { allMessages, chatMessages, fieldsOf, objectsIn, textIn, textsOf, without } from './messages.ts';
 import type { Prompt, Reply, WireFormat } from './types.ts';
 
 /** Whether the request asks for JSON, in the words of OpenAI, vLLM or TGI. */
@@ -35,6 +35,19 @@ export const openAiChat: WireFormat = {
       format: 'chat',
       replies: choices.flatMap((choice) => chatMessages(choice.message, 'assistant')),
       finishReasons: textsOf(choices.map((choice) => choice.finish_reason)),
+    };
+  },
+  delta(event) {
+    const deltas = objectsIn(event.choices).flatMap(({ delta }) => (isObject(delta) ? [delta] : []));
+    if (deltas.length === 0) return undefined;
+    const calls = deltas.flatMap(({ tool_calls: calls, function_call: call }) => [
+      ...objectsIn(calls),
+      { function: call },
+    ]);
+    return {
+      output: textIn(...deltas.map((delta) => delta.content)),
+      reasoning: textIn(...deltas.map((delta) => delta.reasoning_content ?? delta.reasoning)),
+      calls: calls.some((call) => textIn(fieldsOf(call.function).name, fieldsOf(call.function).arguments) !== ''),
     };
   },
 };
@@ -100,6 +113,10 @@ export const openAiCompletion: WireFormat = {
       replies: choices.map((choice) => ({ role: 'assistant', content: choice.text as string })),
       finishReasons: textsOf(choices.map((choice) => choice.finish_reason)),
     };
+  },
+  delta(event) {
+    const texts = textsOf(objectsIn(event.choices).map((choice) => choice.text));
+    return texts.length === 0 ? undefined : { output: texts.join(''), reasoning: '', calls: false };
   },
 };
 

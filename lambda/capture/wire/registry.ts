@@ -1,11 +1,12 @@
 /** The wire formats in the order in which they are tried: those that say clearly what they are come first. */
+import { isObject } from '../json.ts';
 import { anthropic } from './anthropic.ts';
 import { bedrockText, converse } from './bedrock.ts';
 import { messageList } from './message-list.ts';
 import { openAiChat, openAiCompletion } from './openai.ts';
 import { openAiResponses } from './openai-responses.ts';
 import { textGeneration } from './text-generation.ts';
-import type { Prompt, Reply, WireFormat } from './types.ts';
+import type { Delta, Prompt, Reply, WireFormat } from './types.ts';
 import { ai21, cohere, gemini, generic, ollama } from './vendors.ts';
 
 const FORMATS: readonly WireFormat[] = [
@@ -45,6 +46,17 @@ export function readPrompt(value: unknown, answeredAs: string | undefined): Prom
     if (prompt !== undefined) return prompt;
   }
   return undefined;
+}
+
+/** What an event of a stream adds, bare text included; `undefined` where it is of no format. Never throws. */
+export function readDelta(event: unknown): Delta | undefined {
+  if (typeof event === 'string') return { output: event, reasoning: '', calls: false };
+  if (!isObject(event)) return undefined;
+  for (const format of FORMATS) {
+    const delta = format.delta?.(event);
+    if (delta !== undefined) return delta;
+  }
+  return generic.delta?.(event);
 }
 
 /** Texts under the usual names of home-made servers; they count only where the other side is text as well. */

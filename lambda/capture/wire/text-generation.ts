@@ -1,7 +1,7 @@
 /** Hugging Face's form: `inputs` and `parameters` → `generated_text`, as TGI, LMI/DJL and the inference toolkit have it. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { chatMessages, isMessageList, textsOf, toolCalls, without } from './messages.ts';
+import { chatMessages, isMessageList, textIn, textsOf, toolCalls, without } from './messages.ts';
 import { asksForJson, batchOf, flattened, promptsOf, userMessages } from './openai.ts';
 import type { WireFormat } from './types.ts';
 
@@ -32,6 +32,10 @@ export const textGeneration: WireFormat = {
         generated.map((item) => (isObject(item.details) ? item.details.finish_reason : item.finish_reason)),
       ),
     };
+  },
+  delta({ token }) {
+    if (!isObject(token)) return undefined;
+    return { output: token.special === true ? '' : textIn(token.text), reasoning: '', calls: false };
   },
 };
 

@@ -1,4 +1,5 @@
 /** What the readers of wire formats give: each vendor's request and reply in one form. */
+import type { JsonObject } from '../json.ts';
 import type { CaptureFormat, ChatMessage } from '../types.ts';
 
 /** A request that asks for text. */
@@ -22,6 +23,16 @@ export interface Reply {
   finishReasons: string[];
 }
 
+/** What one event of a stream adds, whichever of several choices it belongs to. */
+export interface Delta {
+  /** What the model says. */
+  output: string;
+  /** What it thinks aloud. */
+  reasoning: string;
+  /** It holds a piece of a tool call: a name or arguments. */
+  calls: boolean;
+}
+
 /** One wire format. Each function answers `undefined` for a document of another format; none throws. */
 export interface WireFormat {
   readonly name: string;
@@ -29,4 +40,6 @@ export interface WireFormat {
   recognises?(value: unknown): boolean;
   request(value: unknown): Prompt | undefined;
   reply(value: unknown): Reply | undefined;
+  /** Of an event that is this format's but adds nothing, such as the last one, all is empty. */
+  delta?(event: JsonObject): Delta | undefined;
 }

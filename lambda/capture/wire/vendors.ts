@@ -1,7 +1,18 @@
 /** Gemini, Cohere, AI21 and Ollama, and servers with a form of their own. */
 import { isObject, type JsonObject } from '../json.ts';
 import { systemMessages } from './anthropic.ts';
-import { allMessages, chatMessages, isMessageList, openAiTools, replyMessages, textsOf, without } from './messages.ts';
+import {
+  allMessages,
+  chatMessages,
+  fieldsOf,
+  isMessageList,
+  objectsIn,
+  openAiTools,
+  replyMessages,
+  textIn,
+  textsOf,
+  without,
+} from './messages.ts';
 import { batchOf, flattened, promptsOf, userMessages } from './openai.ts';
 import type { Reply, WireFormat } from './types.ts';
 
@@ -53,7 +64,16 @@ export const gemini: WireFormat = {
       list.map((candidate) => candidate.finishReason),
     );
   },
+  delta({ candidates }) {
+    if (!Array.isArray(candidates)) return undefined;
+    const parts = objectsIn(candidates).flatMap(({ content }) => objectsIn(fieldsOf(content).parts));
+    const texts = (thought: boolean): string =>
+      textIn(...parts.map((part) => ((part.thought === true) === thought ? part.text : undefined)));
+    return { output: texts(false), reasoning: texts(true), calls: parts.some((part) => isObject(part.functionCall)) };
+  },
 };
+
+const COHERE_EVENT = /^(?:message|content|tool-call|citation)-(?:start|delta|end)$|^tool-plan-delta$/;
 
 export const cohere: WireFormat = {
   name: 'cohere',
@@ -103,6 +123,17 @@ export const cohere: WireFormat = {
       items.map((item) => item.finish_reason),
     );
   },
+  delta({ type, event_type: older, text, delta }) {
+    if (typeof older === 'string') {
+      const isCall = older === 'tool-calls-generation' || older === 'tool-calls-chunk';
+      return { output: older === 'text-generation' ? textIn(text) : '', reasoning: '', calls: isCall };
+    }
+    if (typeof type !== 'string' || !COHERE_EVENT.test(type)) return undefined;
+    const { content, tool_plan: plan } = fieldsOf(fieldsOf(delta).message);
+    const { text: said, thinking } = fieldsOf(content);
+    const isCall = type === 'tool-call-start' || type === 'tool-call-delta';
+    return { output: textIn(said), reasoning: textIn(thinking, plan), calls: isCall };
+  },
 };
 
 /** AI21's Jurassic: `completions[].data.text`. */
@@ -134,6 +165,15 @@ export const ollama: WireFormat = {
     }
     if (typeof value.response !== 'string') return undefined;
     return replyOf('ollama', 'completion', [{ role: 'assistant', content: value.response }], [value.done_reason]);
+  },
+  delta({ done, message, response, thinking }) {
+    if (typeof done !== 'boolean') return undefined;
+    const said = fieldsOf(message);
+    return {
+      output: textIn(response, said.content),
+      reasoning: textIn(thinking, said.thinking),
+      calls: objectsIn(said.tool_calls).length > 0,
+    };
   },
 };
 
@@ -178,6 +218,9 @@ function textUnder(value: unknown, names: readonly string[]): { name: string; te
   return undefined;
 }
 
+/** Names under which servers without a dialect of their own send pieces of text. */
+export const PIECE_NAMES = ['text', 'outputText', 'generated_text', 'content', 'completion', 'delta', 'token'] as const;
+
 /** A text under one of the usual names, on both sides; on one side alone it says too little to be taken for a talk. */
 export const generic: WireFormat = {
   name: 'generic-text',
@@ -205,5 +248,9 @@ export const generic: WireFormat = {
     if (found === undefined) return undefined;
     const replies = found.texts.map((content) => ({ role: 'assistant', content }));
     return replyOf('generic-text', 'text-generation', replies, [isObject(single) ? single.finish_reason : undefined]);
+  },
+  delta(event) {
+    const name = PIECE_NAMES.find((candidate) => typeof event[candidate] === 'string');
+    return name === undefined ? undefined : { output: textIn(event[name]), reasoning: '', calls: false };
   },
 };

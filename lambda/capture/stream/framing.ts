@@ -1,0 +1,171 @@
+/**
+ * The pieces that a streamed reply consists of, as they come: server-sent events, JSON Lines, or plain text. Captured and
+ * live streams are both read by this. https://html.spec.whatwg.org/multipage/server-sent-events.html
+ */
+import { TextDecoder } from 'node:util';
+import { parseContentType } from '../content-type.ts';
+import { parseJson } from '../json.ts';
+
+export type StreamForm = 'events' | 'lines' | 'text';
+
+export interface FramingOptions {
+  /** Takes an event's data (or a line, or a piece of text) and the event's name, where it has one. */
+  onEvent(data: string, name: string | undefined): void;
+  /** Takes the place of an event that is longer than `maxChars`. */
+  onTooLong?(): void;
+  /** Characters of the longest event that is held. Default: any. */
+  maxChars?: number;
+  /** Of the reply: what it says to be events is read as events, however it begins. */
+  contentType?: string | null;
+  /** Where it is known already. */
+  form?: StreamForm;
+}
+
+/** What server-sent events begin with. A comment has no name. */
+const FIELDS = ['data:', 'event:', 'id:', 'retry:', ':'];
+const LONGEST_FIELD = 'event:'.length;
+
+/** Takes the text of a stream in any pieces, and gives each event as soon as it is complete. */
+export class StreamFraming {
+  /** `undefined` while the first characters do not tell. */
+  form: StreamForm | undefined;
+  readonly #options: FramingOptions;
+  readonly #mostChars: number;
+  readonly #decoder: TextDecoder;
+  readonly #announced: StreamForm | undefined;
+  /** The first characters, while they do not tell the form; then the beginning of a line. */
+  #held = '';
+  /** The last piece ended with a carriage return: a line feed that follows belongs to it. */
+  #afterReturn = false;
+  #name: string | undefined;
+  #data: string[] = [];
+  #dataChars = 0;
+
+  constructor(options: FramingOptions) {
+    this.#options = options;
+    this.#mostChars = options.maxChars ?? Number.POSITIVE_INFINITY;
+    this.form = options.form;
+    const { announces, charset } = parseContentType(options.contentType);
+    this.#announced = announces === 'event-stream' ? 'events' : announces === 'jsonlines' ? 'lines' : undefined;
+    this.#decoder = decoderOf(charset);
+  }
+
+  /** @param piece valid during the call only. */
+  feed(piece: Buffer | string): void {
+    this.#take(typeof piece === 'string' ? piece : this.#decoder.decode(piece, { stream: true }));
+  }
+
+  /** The stream is over: a last event without its blank line is one all the same. */
+  end(): void {
+    this.#take(this.#decoder.decode());
+    if (this.form === undefined && this.#held.trim() !== '') this.#begin(this.#announced ?? 'text');
+    if (this.form === undefined || this.form === 'text') return;
+    if (this.#held !== '') this.#line('');
+    this.#dispatch();
+  }
+
+  #take(text: string): void {
+    if (text === '') return;
+    if (this.form === 'text') this.#options.onEvent(text, undefined);
+    else if (this.form !== undefined) this.#split(text);
+    else {
+      this.#held += text;
+      const form = formOf(this.#held);
+      if (form !== undefined) this.#begin(form === 'text' ? (this.#announced ?? form) : form);
+    }
+  }
+
+  #begin(form: StreamForm): void {
+    const head = this.#held;
+    this.#held = '';
+    this.form = form;
+    this.#take(head);
+  }
+
+  /** Lines end with a line feed, a carriage return, or both; each end is looked for once. */
+  #split(text: string): void {
+    let at = this.#afterReturn && text.startsWith('\n') ? 1 : 0;
+    this.#afterReturn = text.endsWith('\r');
+    let feed = text.indexOf('\n', at);
+    let back = text.indexOf('\r', at);
+    while (feed !== -1 || back !== -1) {
+      const end = feed === -1 || (back !== -1 && back < feed) ? back : feed;
+      this.#line(text.slice(at, end));
+      at = end === back && feed === end + 1 ? end + 2 : end + 1;
+      if (feed !== -1 && feed < at) feed = text.indexOf('\n', at);
+      if (back !== -1 && back < at) back = text.indexOf('\r', at);
+    }
+    if (at < text.length) this.#hold(text.slice(at));
+  }
+
+  /** One character more than is allowed tells that there were too many. */
+  #hold(piece: string): void {
+    if (this.#held.length <= this.#mostChars) this.#held += piece;
+  }
+
+  #line(last: string): void {
+    let line = last;
+    if (this.#held !== '') {
+      this.#hold(last);
+      line = this.#held;
+      this.#held = '';
+    }
+    const isTooLong = line.length > this.#mostChars;
+    if (this.form === 'lines') {
+      if (isTooLong) this.#options.onTooLong?.();
+      else if (line.trim() !== '') this.#options.onEvent(line, undefined);
+    } else if (line === '') this.#dispatch();
+    else if (line.startsWith('data:')) this.#add(isTooLong ? line : fieldValue(line, 'data:'));
+    else if (line.startsWith('event:')) {
+      this.#dispatchDocument();
+      this.#name = fieldValue(line, 'event:').trim();
+    }
+    // Comments, `id:` and `retry:` carry no part of a reply.
+  }
+
+  #add(value: string): void {
+    this.#dispatchDocument();
+    this.#dataChars += value.length;
+    if (this.#dataChars > this.#mostChars) this.#data.length = 0;
+    this.#data.push(value);
+  }
+
+  /** Some servers leave the blank line between two events out: a document that is whole is an event. */
+  #dispatchDocument(): void {
+    const [first] = this.#data;
+    if (first !== undefined && this.#data.length === 1 && first.startsWith('{') && parseJson(first).ok)
+      this.#dispatch();
+  }
+
+  #dispatch(): void {
+    const isTooLong = this.#dataChars > this.#mostChars;
+    const data = this.#data.length === 1 ? (this.#data[0] as string) : this.#data.join('\n');
+    const isThere = this.#data.length > 0;
+    const name = this.#name;
+    this.#data.length = 0;
+    this.#dataChars = 0;
+    this.#name = undefined;
+    if (isTooLong) this.#options.onTooLong?.();
+    else if (isThere) this.#options.onEvent(data, name);
+  }
+}
+
+function decoderOf(charset: string | undefined): TextDecoder {
+  try {
+    return new TextDecoder(charset ?? 'utf-8');
+  } catch {
+    return new TextDecoder();
+  }
+}
+
+const fieldValue = (line: string, field: string): string =>
+  line.slice(line.charCodeAt(field.length) === 0x20 ? field.length + 1 : field.length);
+
+/** What the first characters tell; `undefined` while they may yet become a field's name. */
+function formOf(head: string): StreamForm | undefined {
+  const start = head.slice(0, 4096).trimStart();
+  if (FIELDS.some((field) => start.startsWith(field))) return 'events';
+  if (start.startsWith('{')) return 'lines';
+  const isOpen = start.length < LONGEST_FIELD && FIELDS.some((field) => field.startsWith(start));
+  return isOpen && head.length < 4096 ? undefined : 'text';
+}
