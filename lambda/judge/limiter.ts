@@ -77,7 +77,7 @@ export class AdaptiveLimiter {
   }
 
   /** Waits for a place. @throws the signal's reason when it is aborted first */
-  acquire(signal?: AbortSignal): Promise<Release> {
+  async acquire(signal?: AbortSignal): Promise<Release> {
     signal?.throwIfAborted();
     return new Promise<Release>((resolve, reject) => {
       const waiter: Waiter = {

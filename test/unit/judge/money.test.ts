@@ -133,6 +133,12 @@ describe('a cap', () => {
   });
 });
 
+test('a capture whose turn comes when the time is over has no fault: the next attempt asks', async () => {
+  const { judge, asks } = scriptedJudge();
+  await expect(judge.judge(chatCapture(), two, AbortSignal.abort())).rejects.toMatchObject({ name: 'ChunkOutOfTime' });
+  expect(asks).toEqual([]);
+});
+
 describe('a capture that cannot be put before the judge', () => {
   const nested = (): unknown => {
     let value: unknown = [];
