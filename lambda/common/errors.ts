@@ -3,7 +3,7 @@
  * explicitly (a bundler may rename classes), and the state machine's retries list the names of RETRYABLE_ERRORS.
  */
 
-import { knownWords } from './known-words.ts';
+import { knownName, knownWords } from './known-words.ts';
 
 /** Facts that help a person at 3 a.m.: what was got, what is allowed, and where. */
 export interface ErrorFacts {
@@ -74,8 +74,14 @@ export const isRetryable = (error: unknown): error is RetryableError => error in
 /** An error as receipts and summaries record it; of one that is not the pipeline's own, the words that quote nothing. */
 export function toNamedError(error: unknown): { name: string; message: string } {
   if (error instanceof PipelineError) return { name: error.name, message: error.message };
-  if (error instanceof Error) return { name: error.name, message: knownWords(error.message) };
+  if (error instanceof Error) return { name: knownName(error.name), message: knownWords(error.message) };
   return { name: 'Unknown', message: knownWords(String(error)) };
+}
+
+/** What another program's error says, for the message of one of ours. */
+export function saidBy(error: unknown): string {
+  const { name, message } = toNamedError(error);
+  return message === '' ? name : `${name}: ${message}`;
 }
 
 /** Causes of causes that are logged. */
@@ -91,7 +97,13 @@ export function bareError(error: unknown, depth = 0): Error {
   const bare = new Error(message, cause === undefined ? undefined : { cause: bareError(cause, depth + 1) });
   const stack = error instanceof Error ? (error.stack ?? '') : '';
   // A stack begins with the message, in the words of the error as it was made.
-  const said = error instanceof Error ? stack.indexOf(error.message) + error.message.length : -1;
-  const frames = said > 0 ? stack.slice(said).split('\n').slice(1) : [];
+  const said = error instanceof Error ? stack.indexOf(error.message) : -1;
+  const frames =
+    said < 0
+      ? []
+      : stack
+          .slice(said + (error as Error).message.length)
+          .split('\n')
+          .slice(1);
   return Object.assign(bare, { name, stack: [`${name}: ${message}`, ...frames].join('\n') });
 }

@@ -8,32 +8,33 @@ const WORDS = new Set(
   `a abort aborted about above access account action actions active actively additional after again allowed already
   altnames an and another anthropic any are aren't argument argumenterror array artifact as assessment at attempt
   authentication authorization authorized aws background bad based be because been before below between blank block
-  body boolean bound broken budget burst busy but by byte bytes cache caching call can can't cannot capacity case
-  certificate changed character characters check choice client clients closed code column columns command compiled
-  complete completion completions concurrency concurrent condition config configuration configured conflict connect
-  connection connections constraint constructor contact contain contains content contentblock context convert corrupt
-  could couldn't create created credentials credits current data database date days deadlock decode default deleted
-  demand denied deprecated deserialization detail details detected device did didn't different directory disabled disk
-  doctype documentation does doesn't don't down due duplicate eaddrinuse eai early econnaborted econnrefused
-  econnreset ehostunreach element empty enabled encode encoding end ended endpoint endpoints enetunreach enoent enospc
-  enotfound entity entry epipe error errors escape etimedout exceed exceeded exceeds exception exist exists expected
-  experiment experiments expired explicit export extra failed fails failure feature fetch field fields file fill
-  filter finish flag following for forbidden forces foreign form format found foundation from full function gateway
-  generation get given grammar guardrail had handshake hang has have head header headers heap help hint host html http
-  https iam id identifier identity illegal implemented in inactive included increase inference input inputs insert
-  instead insufficient integer integrity internal invalid invocation invoked is isn't issue issuer it iterable its
-  json json5 jsondecodeerror key large last later latest left legacy length less license life limit limits line
-  loading locale lock locked login long malformed many marked marketplace match max maximum maxlength memory message
-  messages method min minimum missing mlflow mode model models modified more most moved must name names network newer
-  nginx no not null number object of off offset on one only open operation operational option or out output over
-  overflow overloaded parameter parameters parse parser passed password pattern payload payment per perform
-  permanently permission permissions permitted plan please policies policy pool position postgresql premature preview
-  primitive profile prompt properties property protocol provided provider proxy psycopg psycopg2 pymysql query queue
-  queuepool quota range rate reached read reading ready reason received recursion redirect refer refused region
-  relation reply request requested requests required reset resolve resource resources response restart retry retryable
-  returned role roles route row rows rule run schema search seconds secret see select self sequence serialize server
-  service session set shape should sign signature signed size slow small socket space spans specified sqlalchemy
-  sqlite sqlite3 ssl stack statement status stop store stream string structured submitted such support supported
+  body boolean bound broken bucket budget burst busy but by byte bytes cache caching call can can't cannot capacity
+  case certificate changed character characters check choice client clients closed code column columns command
+  compiled complete completion completions concurrency concurrent condition conditional config configuration
+  configured conflict connect connection connections constraint constructor contact contain contains content
+  contentblock context convert corrupt could couldn't create created credentials credits current data database date
+  days deadlock decode default deleted demand denied deprecated deserialization detail details detected device did
+  didn't different digest directory disabled disk doctype documentation does doesn't don't down due duplicate
+  eaddrinuse eai early econnaborted econnrefused econnreset ehostunreach element empty enabled encode encoding end
+  ended endpoint endpoints enetunreach enoent enospc enotfound entity entry epipe error errors escape etimedout exceed
+  exceeded exceeds exception exist exists expected experiment experiments expired explicit export extra failed fails
+  failure feature fetch field fields file fill filter finish flag following for forbidden forces foreign form format
+  found foundation from full function gateway generation get given grammar guardrail had handshake hang has have head
+  header headers heap help hint host html http https iam id identifier identity illegal implemented in inactive
+  included incomplete increase inference input inputs insert instead insufficient integer integrity internal invalid
+  invocation invoked is isn't issue issuer it iterable its json json5 jsondecodeerror key large last later latest left
+  legacy length less license life limit limits line loading locale lock locked login long malformed many marked
+  marketplace match max maximum maxlength memory message messages method min minimum mismatch missing mlflow mode
+  model models modified more most moved must name names network newer nginx no not null number object of off offset on
+  one only open operation operational option or out output over overflow overloaded parameter parameters parse parser
+  passed password pattern payload payment per perform permanently permission permissions permitted plan please
+  policies policy pool position postgresql precondition premature preview primitive profile prompt properties property
+  protocol provided provider proxy psycopg psycopg2 pymysql query queue queuepool quota range rate reached read
+  reading ready reason received recursion redirect refer refresh refused region relation reply request requested
+  requests required reset resolve resource resources response restart retry retryable returned role roles route row
+  rows rule run schema search seconds secret see select self sequence serialize server service session set shape
+  should sign signature signed size skewed slow small socket space spans specified sqlalchemy sqlite sqlite3 ssl stack
+  state statemachine statement status stop stopped store stream string structured submitted such support supported
   supports surrogate syntax system t table tag tags temperature temporarily tenant text than that the thinking this
   throttled throughput tier time timed timeout timestamp title tls to token tokens too tool toolchoice toolconfig
   tools top trace traces transaction trouble try trying type unable unauthenticated unauthorized unavailable unclosed
@@ -45,7 +46,7 @@ const WORDS = new Set(
 
 /** An ARN, an action of IAM, or a word. */
 const TOKEN =
-  /arn:aws[a-z-]{0,10}:[\w:/.*-]{1,300}|\b(?:aws-marketplace|bedrock|kms|s3|sagemaker|sagemaker-mlflow):[A-Z][A-Za-z]{2,60}|[A-Za-z0-9_]+(?:['’]t\b)?/g;
+  /arn:aws[a-z-]{0,10}:[\w:/.*-]{1,300}|\b(?:aws-marketplace|bedrock|dynamodb|kms|s3|sagemaker|sagemaker-mlflow|secretsmanager|states):[A-Z][A-Za-z]{2,60}|[A-Za-z0-9_]+(?:['’]t\b)?/g;
 /** `StringDataRightTruncation`, `ValidationException`. */
 const ERROR_CLASS = /^[A-Z][A-Za-z]{2,50}(?:Error|Exception|Violation|Truncation)$/;
 
@@ -57,10 +58,13 @@ const isKnown = (token: string): boolean =>
   token.includes(':') ||
   ERROR_CLASS.test(token) ||
   token
-    .toLowerCase()
     .replace('’', "'")
-    .split('_')
-    .every((part) => WORDS.has(part));
+    .split(/_|(?<=[a-z])(?=[A-Z])/)
+    .every((part) => WORDS.has(part.toLowerCase()));
+
+/** The name of another program's error, where no server can have made it up: most clients take the name from the answer. */
+export const knownName = (name: string): string =>
+  /^[\w.]+$/.test(name) && name.split('.').every(isKnown) ? name : 'Error';
 
 /** The known words of a text, `…` for what is between them: enough to see what failed, and nothing that was captured. */
 export function knownWords(text: string): string {

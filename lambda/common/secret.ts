@@ -1,6 +1,6 @@
 /** Reads secrets from Secrets Manager; every failure comes out as a named error, which never holds the secret. */
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { PermanentError, RetryableError, type RetryableErrorName } from './errors.ts';
+import { PermanentError, RetryableError, type RetryableErrorName, saidBy } from './errors.ts';
 
 const PASSING = /Throttl|TooManyRequests|ExpiredToken/;
 
@@ -23,8 +23,8 @@ export async function loadSecret(
       (await (client ?? new Client({})).send(new GetSecretValueCommand({ SecretId: secretArn }))).SecretString ?? ''
     );
   } catch (error) {
-    const { name, message, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
-    const facts = { got: `${name}: ${message}`, where: secretArn };
+    const { name, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
+    const facts = { got: saidBy(error), where: secretArn };
     const status = $metadata?.httpStatusCode;
     if (status !== undefined && status >= 400 && status < 500 && status !== 429 && !PASSING.test(name)) {
       throw new PermanentError(names.unreadable, `${what} could not be read`, facts, error);

@@ -12,7 +12,7 @@ import {
   S3Client,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
-import { PermanentError, PipelineError, RetryableError } from './errors.ts';
+import { PermanentError, PipelineError, RetryableError, toNamedError } from './errors.ts';
 
 /** S3 asks clients to back off for a while under SlowDown: 6 attempts are 5 waits of up to 0.1, 0.2, … 1.6 s. */
 const S3_ATTEMPTS = 6;
@@ -334,8 +334,8 @@ export function namedStorageError(error: unknown, where: string): Error {
   if (error instanceof PipelineError) return error;
   const status = statusOf(error);
   const name = error instanceof Error ? error.name : 'Unknown';
-  const message = error instanceof Error ? error.message : String(error);
-  const facts = { got: `${name}${status ? ` (HTTP ${status})` : ''}: ${message}`, where };
+  const said = toNamedError(error);
+  const facts = { got: `${said.name}${status ? ` (HTTP ${status})` : ''}: ${said.message}`, where };
   if (EXPIRED_NAMES.has(name)) {
     return new RetryableError('CredentialsExpired', 'The credentials for S3 have expired', facts, error);
   }

@@ -1,5 +1,5 @@
 /** What an error of the AWS SDK means for the judging. */
-import { knownWords } from '../common/known-words.ts';
+import { saidBy } from '../common/errors.ts';
 import { readRetryAfter } from './backoff.ts';
 import { CallFailure, type CallFailureKind, type Feature } from './errors.ts';
 
@@ -64,7 +64,8 @@ export function readAwsFailure(error: unknown, signal?: AbortSignal): CallFailur
   const status = aws.$metadata?.httpStatusCode ?? aws.$response?.statusCode;
   const { kind, feature } = signal?.aborted ? { kind: 'aborted' as const } : kindOf(aws, status);
   const headers = aws.$response?.headers ?? {};
-  return new CallFailure(kind, `${aws.name}: ${aws.message ? knownWords(aws.message) : aws.code}`, {
+  const said = aws.message ? saidBy(aws) : `${aws.name}: ${aws.code}`;
+  return new CallFailure(kind, said, {
     ...(feature === undefined ? {} : { feature }),
     retryAfterMs: readRetryAfter(headers['retry-after']),
     status,

@@ -1,6 +1,6 @@
 /** Whether the judge's model is there, and for how long: asked by `inference-monitor doctor` and at the start of runs. */
 import { BedrockClient, GetFoundationModelCommand, GetInferenceProfileCommand } from '@aws-sdk/client-bedrock';
-import { PermanentError } from '../common/errors.ts';
+import { PermanentError, saidBy } from '../common/errors.ts';
 import { parseJudgeId } from './create-judge.ts';
 import { parseProfileId } from './profile-id.ts';
 
@@ -88,7 +88,7 @@ export async function checkJudgeModel(
     }
     return result('active', `${foundationModel} is active.`, endOfLifeTime);
   } catch (error) {
-    const why = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+    const why = saidBy(error);
     if (nameOf(error) === 'ResourceNotFoundException' || nameOf(error) === 'ValidationException') {
       // A profile that is there may route to models that its own region does not list.
       if (isProfile(name) && foundationModel !== undefined) {

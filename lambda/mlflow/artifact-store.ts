@@ -1,6 +1,6 @@
 /** Where `traces.json` of a trace is put: through the tracking server, or straight to S3. */
 import type { S3Client } from '@aws-sdk/client-s3';
-import { PermanentError } from '../common/errors.ts';
+import { PermanentError, saidBy } from '../common/errors.ts';
 import type { MlflowRest } from './rest.ts';
 import { type ServedFile, servedFile } from './served-file.ts';
 import type { Experiment } from './types.ts';
@@ -71,7 +71,7 @@ export async function putToS3(
     if (named.name !== 'StorageAccessDenied') throw named;
     // S3 says which permission is missing, and whose: its own, or the key's where the bucket has one.
     const facts = {
-      got: error instanceof Error ? `${error.name}: ${error.message}` : String(error),
+      got: saidBy(error),
       expected: 's3:PutObject on it: set MLFLOW_ARTIFACT_BUCKET',
       where: `s3://${bucket}/${key}`,
     };

@@ -6,7 +6,7 @@ import {
   GetModelInvocationJobCommand,
 } from '@aws-sdk/client-bedrock';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
-import { PermanentError, RetryableError } from '../common/errors.ts';
+import { PermanentError, RetryableError, saidBy } from '../common/errors.ts';
 import { knownWords } from '../common/known-words.ts';
 import { namedStorageError, type Storage } from '../common/storage.ts';
 import { type BatchReport, type JudgeBatchResult, workKeys } from '../contract.ts';
@@ -153,8 +153,8 @@ async function send<T>(where: string, call: () => Promise<T>): Promise<T> {
   try {
     return await call();
   } catch (error) {
-    const { name, message, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
-    const facts = { got: `${name}: ${message}`, where };
+    const { name, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
+    const facts = { got: saidBy(error), where };
     const status = $metadata?.httpStatusCode;
     if (name === 'ThrottlingException' || status === 429) {
       throw new RetryableError('JudgeThrottled', 'Bedrock throttles the requests about batch jobs', facts, error);

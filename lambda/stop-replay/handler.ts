@@ -1,6 +1,6 @@
 /** StopReplay: a replay whose execution was stopped, or is to be → no more is sent, and what is to be done next. */
 import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient, StopExecutionCommand } from '@aws-sdk/client-sfn';
-import { PermanentError, RetryableError, toNamedError } from '../common/errors.ts';
+import { PermanentError, RetryableError, saidBy } from '../common/errors.ts';
 import { createS3Client, Storage } from '../common/storage.ts';
 import { logged } from '../common/telemetry.ts';
 import { readStopEnvironment } from '../replay/cloud/environment.ts';
@@ -22,9 +22,8 @@ async function stopExecution(name: string): Promise<boolean> {
   } catch (error) {
     // An order may be there before what it is for: planning finds it.
     if (error instanceof ExecutionDoesNotExist) return false;
-    const { name, message } = toNamedError(error);
-    const facts = { got: `${name}: ${message}`, where: executionArn };
-    if (name === 'AccessDeniedException') {
+    const facts = { got: saidBy(error), where: executionArn };
+    if (error instanceof Error && error.name === 'AccessDeniedException') {
       throw new PermanentError('StepFunctionsAccessDenied', 'The function may not stop the execution', facts, error);
     }
     throw new RetryableError('StorageUnavailable', 'Step Functions did not stop an execution', facts, error);

@@ -1,6 +1,6 @@
 /** Names for what DynamoDB answers: what may pass by itself is retryable. */
 import { DynamoDBServiceException } from '@aws-sdk/client-dynamodb';
-import { PermanentError, RetryableError } from '../../common/errors.ts';
+import { PermanentError, RetryableError, saidBy } from '../../common/errors.ts';
 
 const EXPIRED = new Set(['ExpiredTokenException', 'ExpiredToken', 'UnrecognizedClientException']);
 const PASSING = new Set([
@@ -17,9 +17,8 @@ const PASSING = new Set([
 
 export function namedTableError(error: unknown, table: string, scope: string): Error {
   const name = error instanceof Error ? error.name : 'Unknown';
-  const message = error instanceof Error ? error.message : String(error);
   const status = error instanceof DynamoDBServiceException ? error.$metadata.httpStatusCode : undefined;
-  const facts = { got: `${name}: ${message}`, where: `table ${table}, item ${scope}` };
+  const facts = { got: saidBy(error), where: `table ${table}, item ${scope}` };
   if (EXPIRED.has(name)) {
     return new RetryableError('CredentialsExpired', 'The credentials for DynamoDB have expired', facts, error);
   }

@@ -2,7 +2,7 @@
 import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import * as z from 'zod';
-import { PermanentError } from '../../common/errors.ts';
+import { PermanentError, saidBy } from '../../common/errors.ts';
 import type { ReplayInput } from '../../replay-contract.ts';
 import { SageMakerTarget } from '../target/sagemaker-target.ts';
 import type { Target } from '../target/target.ts';
@@ -34,8 +34,7 @@ async function secretHeaders(secretArn: string): Promise<Record<string, string>>
   try {
     text = (await client.send(new GetSecretValueCommand({ SecretId: secretArn }))).SecretString;
   } catch (error) {
-    const got = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-    const facts = { got, where: secretArn };
+    const facts = { got: saidBy(error), where: secretArn };
     throw new PermanentError('HeadersUnavailable', 'The secret with the headers could not be read', facts, error);
   } finally {
     client.destroy();

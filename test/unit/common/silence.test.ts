@@ -1,18 +1,24 @@
 /**
  * Logs, metrics, causes, receipts and summaries hold names, counts, ids and places. Marked texts are planted in every
- * field of captures, in what MLflow, judges and Secrets Manager say, and in secrets and headers; every named error is
+ * field of captures, in what MLflow, judges and the services of AWS say, and in secrets and headers; every named error is
  * provoked; and the marks are looked for in all that is told of it.
  */
-import { globSync, mkdtempSync, readFileSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
-import { DynamoDBServiceException } from '@aws-sdk/client-dynamodb';
+import { BedrockClient } from '@aws-sdk/client-bedrock';
+import { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
+import { DynamoDBClient, DynamoDBServiceException } from '@aws-sdk/client-dynamodb';
 import { S3Client, S3ServiceException } from '@aws-sdk/client-s3';
+import { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
+import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { NodeHttpHandler } from '@smithy/node-http-handler';
+import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
 import { writableDirectory } from '../../../bin/commands/replay-directory.ts';
 import { parseHeaders } from '../../../bin/commands/replay-target.ts';
 import { readEnvironment } from '../../../lambda/common/environment.ts';
-import { toNamedError } from '../../../lambda/common/errors.ts';
+import { PermanentError, toNamedError } from '../../../lambda/common/errors.ts';
 import { namedStorageError, Storage } from '../../../lambda/common/storage.ts';
 import { createMetrics, logged } from '../../../lambda/common/telemetry.ts';
 import { type ChunkRequest, workKeys } from '../../../lambda/contract.ts';
@@ -27,7 +33,7 @@ import { parseBaseline } from '../../../lambda/judge/calibration/drift.ts';
 import { parseLabels } from '../../../lambda/judge/calibration/labels-file.ts';
 import { createJudge } from '../../../lambda/judge/create-judge.ts';
 import { JudgeHeld } from '../../../lambda/judge/errors.ts';
-import { assertModelLives } from '../../../lambda/judge/model-check.ts';
+import { assertModelLives, createModelWatch } from '../../../lambda/judge/model-check.ts';
 import { createOpenAiJudge } from '../../../lambda/judge/openai.ts';
 import { readParameters } from '../../../lambda/judge/parameters.ts';
 import { requireKnownPrice } from '../../../lambda/judge/prices.ts';
@@ -36,30 +42,42 @@ import type { Judge } from '../../../lambda/judge/types.ts';
 import { putToS3, spansStore } from '../../../lambda/mlflow/artifact-store.ts';
 import { createMlflowClient, type MlflowClient } from '../../../lambda/mlflow/client.ts';
 import { loadMlflowSecret, parseMlflowSecret } from '../../../lambda/mlflow/secret.ts';
+import { plannerDependencies } from '../../../lambda/plan-captures/dependencies.ts';
+import { readReplayEnvironment } from '../../../lambda/replay/cloud/environment.ts';
 import { ProgressFile } from '../../../lambda/replay/cloud/evaluate/progress.ts';
+import type { ShardBounds } from '../../../lambda/replay/cloud/limits.ts';
 import { tooLarge } from '../../../lambda/replay/cloud/plan/index-objects.ts';
 import { parseReplayInput } from '../../../lambda/replay/cloud/plan/input.ts';
+import { planReplay } from '../../../lambda/replay/cloud/plan/plan-replay.ts';
+import { type Concurrency, stripesOf, WindowCutter } from '../../../lambda/replay/cloud/plan/sharding.ts';
 import { publishReplay } from '../../../lambda/replay/cloud/publish-replay.ts';
 import { readSchedule } from '../../../lambda/replay/cloud/schedule-file.ts';
 import { claimShard } from '../../../lambda/replay/cloud/shard/claim.ts';
 import { replayShard } from '../../../lambda/replay/cloud/shard/shard.ts';
 import { parseShardResult } from '../../../lambda/replay/cloud/shard/shard-result.ts';
-import { parseSecretHeaders } from '../../../lambda/replay/cloud/target.ts';
+import { cloudTarget, parseSecretHeaders } from '../../../lambda/replay/cloud/target.ts';
 import { parsed } from '../../../lambda/replay/compare/json-lines.ts';
 import { parseThreshold } from '../../../lambda/replay/compare/thresholds.ts';
+import { ConnectionPool } from '../../../lambda/replay/http/pool.ts';
 import { checkOptions, DEFAULT_OPTIONS } from '../../../lambda/replay/options.ts';
+import { writeTraces } from '../../../lambda/replay/publish/write-traces.ts';
 import { LineWriter } from '../../../lambda/replay/results/line-writer.ts';
 import { localFiles } from '../../../lambda/replay/source/files.ts';
+import { RecordReader } from '../../../lambda/replay/source/record-reader.ts';
 import { checkHeaders, UrlTarget } from '../../../lambda/replay/target/url-target.ts';
+import { MAX_SHARDS, replayKeys } from '../../../lambda/replay-contract.ts';
 import { batchAnswers } from '../../../lambda/run/batch-answers.ts';
 import { startBatch } from '../../../lambda/run/batch-jobs.ts';
 import { capturedObject } from '../../../lambda/run/capture-objects.ts';
 import { evaluateChunk } from '../../../lambda/run/evaluate-chunk.ts';
 import { parseInput } from '../../../lambda/run/input.ts';
 import { logChunk } from '../../../lambda/run/log-chunk.ts';
+import { planCaptures } from '../../../lambda/run/planner.ts';
 import { optionsOfRun } from '../../../lambda/run/retry-source.ts';
 import { describeFailure, summarizeRun } from '../../../lambda/run/summary.ts';
+import { single, unitsOfObjects } from '../../../lambda/run/units.ts';
 import { MemoryStorage } from '../../helpers/memory-storage.ts';
+import { type MisbehavingServer, type SeenRequest, startMisbehavingServer } from '../../helpers/misbehaving-server.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
 import { captureOf, jsonSide } from '../capture/arbitraries.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from '../judge/captures.ts';
@@ -73,7 +91,7 @@ const mark = (): string => {
 };
 const TOLD_CAPTURED = /qz7|078-05|UXo3TWFya/i;
 
-const environment = readEnvironment({
+const VARIABLES = {
   STACK_PREFIX: 'test',
   WORK_BUCKET: 'work',
   SAGEMAKER_ENDPOINT_NAME: 'ep',
@@ -82,7 +100,8 @@ const environment = readEnvironment({
   MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
   MLFLOW_EXPERIMENT_NAME: 'e',
   BEDROCK_MODEL_ID: 'm',
-});
+};
+const environment = readEnvironment(VARIABLES);
 
 /** Names of the errors that were provoked, of any cause in their chain too. */
 const provoked = new Set<string>();
@@ -91,9 +110,12 @@ const spies: jest.SpyInstance[] = [];
 let server: ScriptedMlflow;
 let store: MlflowClient;
 const retry = { attempts: 2, baseMs: 1, capMs: 1 };
+/** Of a judge. */
+const ONCE = { maxAttempts: 1, baseMs: 1, capMs: 1, forMs: 1 };
 
 beforeAll(async () => {
   server = await startScriptedMlflow();
+  await wire.start();
   for (const stream of [process.stdout, process.stderr]) {
     spies.push(
       jest.spyOn(stream, 'write').mockImplementation((text: unknown) => {
@@ -111,7 +133,7 @@ beforeEach(() => {
 afterEach(() => store.close());
 afterAll(async () => {
   for (const spy of spies) spy.mockRestore();
-  await server.stop();
+  await Promise.all([server.stop(), wire.stop()]);
 });
 
 function noteNames(error: unknown): void {
@@ -341,6 +363,157 @@ describe('what a judge says', () => {
   }
 });
 
+/** What AWS says, as it comes over the wire: a service, a gateway, a page of somebody else's. */
+interface Said {
+  status: number;
+  code: string;
+  /** Default: as the service would. */
+  as?: 'page' | 'cut';
+}
+
+class AwsWire {
+  #server: MisbehavingServer | undefined;
+  #said: Said = { status: 500, code: 'x' };
+  asked = 0;
+
+  async start(): Promise<void> {
+    const rule = ({ headers }: SeenRequest) => {
+      this.asked += 1;
+      const { status, code, as } = this.#said;
+      const isXml = headers.authorization?.includes('/s3/') === true;
+      const service = isXml
+        ? `<Error><Code>${code}</Code><Message>${mark()}</Message><Key>${mark()}</Key></Error>`
+        : json({ __type: code, message: mark(), Message: mark(), OriginalMessage: mark(), [MARK]: mark() });
+      const body =
+        as === 'page' ? `<html><title>${mark()}</title></html>` : as === 'cut' ? service.slice(0, -9) : service;
+      const type = as === 'page' ? 'text/html' : isXml ? 'application/xml' : 'application/json';
+      const named: Record<string, string> = as === undefined && !isXml ? { 'x-amzn-errortype': code } : {};
+      return { kind: 'reply', status, body, headers: { 'content-type': type, 'x-amz-id-2': MARK, ...named } } as const;
+    };
+    this.#server = await startMisbehavingServer({ rule });
+  }
+
+  stop = async (): Promise<void> => this.#server?.stop();
+
+  get client() {
+    const credentials = { accessKeyId: 'a', secretAccessKey: MARK };
+    return { endpoint: this.#server?.url ?? '', region: 'eu-west-1', credentials, maxAttempts: 1 };
+  }
+
+  /** Also for the clients that the code makes by itself. */
+  fails<T>(said: Said, work: () => T | Promise<T>): Promise<T> {
+    this.#said = said;
+    const keys = { AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: MARK };
+    const rest = { AWS_REGION: 'eu-west-1', AWS_ENDPOINT_URL: this.#server?.url ?? '', AWS_MAX_ATTEMPTS: '1' };
+    return withVariables({ ...keys, ...rest }, work);
+  }
+}
+const wire = new AwsWire();
+
+async function withVariables<T>(variables: Record<string, string | undefined>, work: () => T | Promise<T>): Promise<T> {
+  const before = Object.fromEntries(Object.keys(variables).map((name) => [name, process.env[name]]));
+  const set = (all: typeof variables): void => {
+    for (const [name, value] of Object.entries(all)) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  };
+  set({ ...variables, AWS_EC2_METADATA_DISABLED: 'true' });
+  try {
+    return await work();
+  } finally {
+    set(before);
+  }
+}
+
+/** By the function that stops replays. */
+async function stopExecution(): Promise<unknown> {
+  const machine = 'arn:aws:states:eu-west-1:123456789012:stateMachine:replays';
+  const variables = { ...VARIABLES, REPLAY_STATE_MACHINE_ARN: machine };
+  return withVariables(variables, async () => {
+    const { handler } = await import('../../../lambda/stop-replay/handler.ts');
+    return handler({ detail: { object: { key: replayKeys.stop('r') } } }, {} as never);
+  });
+}
+
+describe('what AWS says over the wire', () => {
+  const inS3 = () => {
+    const storage = new Storage(new S3Client({ ...wire.client, forcePathStyle: true }));
+    const object = { bucket: 'b', key: 'k', etag: 'e', size: 9 };
+    return { storage, object };
+  };
+  const CALLS: Record<string, () => unknown> = {
+    'S3, reading': async () => {
+      const { storage, object } = inS3();
+      for await (const _ of await storage.read(object));
+    },
+    'S3, reading state': () => inS3().storage.getJson('b', 'k'),
+    'S3, writing': () => inS3().storage.putJson('b', 'k', { [MARK]: mark() }),
+    'S3, writing with a condition': () => inS3().storage.putJsonIf('b', 'k', { [MARK]: mark() }, 'e'),
+    'S3, looking': () => inS3().storage.head('b', 'k'),
+    'S3, listing': async () => {
+      for await (const _ of inS3().storage.list('b', 'p'));
+    },
+    'S3, the artifacts of MLflow': () => putToS3(inS3().storage.s3, 'b', 'k', Buffer.from(mark())),
+    DynamoDB: () =>
+      createBudget({ client: new DynamoDBClient(wire.client), table: 't', run: 'r', dailyUsd: 1 }).reserve(0.1),
+    'Secrets Manager, the judge’s key': () => loadApiKey(new SecretsManagerClient(wire.client), 'arn'),
+    'Secrets Manager, MLflow’s password': () => loadMlflowSecret(new SecretsManagerClient(wire.client), 'arn'),
+    'Secrets Manager, headers': () => cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, {} as never),
+    'Step Functions, stopping': stopExecution,
+    'Step Functions, looking': () => plannerDependencies(environment).isRunning('arn'),
+    'Bedrock, the model': async () => {
+      const watch = createModelWatch(
+        'bedrock:/anthropic.claude-x',
+        (error) => {
+          throw error;
+        },
+        new BedrockClient(wire.client),
+      );
+      assertModelLives(await watch());
+    },
+    'Bedrock, a batch job': () => startedOn(new BedrockClient(wire.client)),
+    'Bedrock, the judge': () =>
+      createBedrockJudge({
+        modelId: 'm',
+        client: new BedrockRuntimeClient({ ...wire.client, requestHandler: new NodeHttpHandler() }),
+        retry: ONCE,
+      }).judge(chatCapture({ user: mark() }), YES_NO_SCORERS),
+    'SageMaker, the judge': () =>
+      createJudge({
+        model: 'sagemaker:/judge',
+        clients: { sagemakerRuntime: new SageMakerRuntimeClient(wire.client) },
+        retry: ONCE,
+      }).judge(chatCapture({ user: mark() }), YES_NO_SCORERS),
+  };
+  const SAID: Said[] = [
+    { status: 400, code: 'ValidationException' },
+    { status: 400, code: 'ExpiredTokenException' },
+    { status: 400, code: MARK },
+    { status: 403, code: 'AccessDenied' },
+    { status: 403, code: 'AccessDeniedException', as: 'cut' },
+    { status: 403, code: 'InvalidObjectState' },
+    { status: 404, code: 'NoSuchBucket' },
+    { status: 404, code: 'ResourceNotFoundException', as: 'page' },
+    { status: 424, code: 'ModelErrorException' },
+    { status: 429, code: 'ThrottlingException' },
+    { status: 500, code: MARK },
+    { status: 503, code: 'SlowDown', as: 'page' },
+    { status: 200, code: MARK, as: 'page' },
+    { status: 200, code: MARK },
+  ];
+
+  test.each(Object.keys(CALLS))('%s', async (name) => {
+    const before = wire.asked;
+    for (const said of SAID) {
+      written = [];
+      const told = await toldOf(() => wire.fails(said, () => CALLS[name]?.()));
+      expect({ ...said, told }).toEqual({ ...said, told: expect.not.stringMatching(TOLD_CAPTURED) });
+    }
+    expect(wire.asked).toBeGreaterThanOrEqual(before + SAID.length);
+  });
+});
+
 test('metrics have names and numbers', () => {
   const metrics = createMetrics('test');
   metrics.addMetric('TracedLines', 'Count', 1);
@@ -350,31 +523,27 @@ test('metrics have names and numbers', () => {
 });
 
 const s3 = (name: string, status?: number) =>
-  new S3ServiceException({ name, $fault: 'client', message: name, $metadata: { httpStatusCode: status ?? 500 } });
+  new S3ServiceException({ name, $fault: 'client', message: mark(), $metadata: { httpStatusCode: status ?? 500 } });
 const failing = (error: unknown) => ({
   send: async () => {
     throw error;
   },
 });
 const aws = (name: string, status: number) =>
-  Object.assign(new Error('no'), { name, $metadata: { httpStatusCode: status } });
-const denied = new DynamoDBServiceException({
-  name: 'AccessDeniedException',
-  $fault: 'client',
-  message: 'no',
-  $metadata: { httpStatusCode: 400 },
-});
+  Object.assign(new Error(mark()), { name, $metadata: { httpStatusCode: status } });
+const tableSays = (name: string) =>
+  new DynamoDBServiceException({ name, $fault: 'client', message: mark(), $metadata: { httpStatusCode: 400 } });
 const memory = () => new MemoryStorage().storage;
 const secretOf = (text: string) => ({ send: async () => ({ SecretString: text }) }) as never;
 const at = { bucket: 'b', key: 'ep/a.jsonl', etag: 'e' };
 const scope = { bucket: 'b', prefix: 'ep/' };
-const judgeAnswers = (status: number) =>
+const judgeAnswers = (status: number, signal?: AbortSignal) =>
   createOpenAiJudge({
     model: 'x',
     baseUrl: 'http://judge/v1',
-    retry: { maxAttempts: 1, baseMs: 1, capMs: 1, forMs: 1 },
+    retry: ONCE,
     fetch: (async () => new Response(mark(), { status })) as never,
-  }).judge(chatCapture({ user: mark() }), YES_NO_SCORERS);
+  }).judge(chatCapture({ user: mark() }), YES_NO_SCORERS, signal);
 const mlflowAnswers = (status: number, body: unknown) => {
   server.fault(() => ({ kind: 'reply', status, body: json(body) }));
   return store.resolveExperiment('e');
@@ -395,7 +564,13 @@ const withJob = (status: string) => {
   };
   return batchAnswers(chunkRequest(), deps).then((answers) => answers.of('tr-1'));
 };
-const startOf = (error: unknown) => {
+const takingUploads = (storage: MemoryStorage): Storage => {
+  const s3Client = new S3Client({ region: 'eu-west-1' });
+  s3Client.send = (async () => ({})) as never;
+  return Object.assign(storage.storage, { s3: s3Client });
+};
+const startOf = (error: unknown) => startedOn(failing(error) as never);
+const startedOn = (bedrock: BedrockClient) => {
   const storage = new MemoryStorage();
   const text = '{}\n';
   storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${json({ ...at, chunk: 0 })}\n`);
@@ -407,20 +582,30 @@ const startOf = (error: unknown) => {
     killed: [],
   });
   storage.put(workKeys.batchInput('run', 0, 0), text);
-  const s3Client = new S3Client({});
-  s3Client.send = (async () => ({})) as never;
-  const deps = { workBucket: 'work', bedrock: failing(error) as never, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
-  return startBatch('run', { storage: Object.assign(storage.storage, { s3: s3Client }), ...deps });
+  const deps = { workBucket: 'work', bedrock, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
+  return startBatch('run', { storage: takingUploads(storage), ...deps });
 };
 
 /** What provokes each name that the pipelines above do not. */
 const PROVOKE: Record<string, () => unknown> = {
   BucketMissing: () => Promise.reject(namedStorageError(s3('NoSuchBucket', 404), 's3://b')),
-  BudgetAccessDenied: () => Promise.reject(namedTableError(denied, 't', 's')),
+  BudgetAccessDenied: () => Promise.reject(namedTableError(tableSays('AccessDeniedException'), 't', 's')),
+  BudgetRefused: () => Promise.reject(namedTableError(tableSays('ValidationException'), 't', 's')),
+  CappedReplayTooLong: () => cutInTwo({}, { requests: 1, kept: false }),
   CaptureArchived: () => Promise.reject(namedStorageError(s3('InvalidObjectState', 403), 's3://b')),
   CaptureChanged: () => new Storage(failing(s3('PreconditionFailed', 412)) as never).read(at),
+  CaptureFileTooLarge: scanForEver,
   CaptureMissing: () => capturedObject(memory(), scope, 'b', 'ep/a.jsonl'),
+  CaptureUnreadable: () => {
+    const files = [{ name: 'f', path: '/dev/null/x', size: 9 }];
+    return new RecordReader(files as never).read({ timeMs: 0, file: 0, line: 1, start: 0, length: 5 });
+  },
+  ChunkOutOfTime: () => judgeAnswers(200, AbortSignal.abort(new Error(mark()))),
   CredentialsExpired: () => Promise.reject(namedStorageError(s3('ExpiredToken', 400), 's3://b')),
+  HeadersUnavailable: () =>
+    wire.fails({ status: 400, code: 'ResourceNotFoundException' }, () =>
+      cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, {} as never),
+    ),
   InvalidAlwaysRules: () => createAlwaysRule([{}], []),
   InvalidBaseline: () => parseBaseline(`{"${mark()}"`, 'f'),
   InvalidBudget: () => createBudget({ client: {} as never, table: 't', run: 'r', dailyUsd: -1 }),
@@ -439,6 +624,7 @@ const PROVOKE: Record<string, () => unknown> = {
   InvalidThreshold: () => parseThreshold('no'),
   JudgeBatchFailed: () => withJob('Failed'),
   JudgeBatchRefused: () => withJob('Refused'),
+  JudgeCredentialsMissing: judgeWithoutCredentials,
   JudgeHeld: () =>
     Promise.reject(new JudgeHeld({}, { spend: {} as never, verdicts: [{ rationale: mark() }] as never })),
   JudgeModelGone: () => assertModelLives({ level: 'error', message: 'gone', model: 'm' } as never),
@@ -465,6 +651,7 @@ const PROVOKE: Record<string, () => unknown> = {
   MlflowTrackingUriInvalid: () => createMlflowClient({ trackingUri: `http://u:${MARK}@x` }),
   MlflowTrackingUriMissing: () => requireTrackingUri({} as never),
   NoCaptureFiles: () => localFiles(mkdtempSync(join(tmpdir(), 'silence-'))),
+  NotACapture: replayedNoCapture,
   NotACaptureFile: () => capturedObject(memory(), scope, 'b', 'ep/a.txt'),
   NotAReplay: () => parsed(Buffer.from(`{"a":${mark()}`), 'f'),
   OutputUnusable: () => writableDirectory('/dev/null/x'),
@@ -472,12 +659,14 @@ const PROVOKE: Record<string, () => unknown> = {
   ReplayNotPlanned: () => replayShard({ run: 'r', shard: 0 } as never, { storage: memory(), environment } as never),
   ReplayNotSummarized: () =>
     publishReplay({ run: { name: 'r' } } as never, { storage: memory(), workBucket: 'w', mlflow: async () => store }),
+  ReplayStopped: planStopped,
   ReplayTooLarge: () => Promise.reject(tooLarge('a', 'b')),
   ResultsNotWritten: () => {
     const writer = new LineWriter('/dev/null/x');
     writer.write(mark());
     return writer.close();
   },
+  RunNameTaken: planAgain,
   RunUnknown: () => optionsOfRun(memory(), 'w', { run: 'r', what: 'failed' }),
   ShardAlreadyClaimed: async () => {
     const storage = memory();
@@ -486,10 +675,16 @@ const PROVOKE: Record<string, () => unknown> = {
   ShardFileMissing: () => new ProgressFile(memory(), 'w', { run: 'r', shard: 0 } as never).lines('x'),
   ShardResultInvalid: () => parseShardResult(`{"report":"${mark()}`, 'f'),
   SourceMissing: () => localFiles('/dev/null/x'),
+  StepFunctionsAccessDenied: () => wire.fails({ status: 400, code: 'AccessDeniedException' }, stopExecution),
   StorageAccessDenied: () => Promise.reject(namedStorageError(s3('AccessDenied', 403), 's3://b')),
   StorageRefused: () => Promise.reject(namedStorageError(s3('InvalidRequest', 400), 's3://b')),
   StorageUnavailable: () => Promise.reject(namedStorageError(s3('SlowDown', 503), 's3://b')),
+  TargetUnreachable: () => new ConnectionPool({ tls: false, hostname: '127.0.0.1', port: 1 }).open(),
+  TooManyRequests: () => stripesOf(windowOf(1000), SHARD_BOUNDS, { requests: 1, kept: false }),
+  TooManyShards: () => cutInTwo({ requests: 1 }),
 };
+const SHARD_BOUNDS: ShardBounds = { windowMs: 1, requests: 50, bytes: 10_000, perSecond: 5, connections: 4 };
+const windowOf = (requests: number) => ({ requests, bytes: 1, peakPerSecond: 1, firstDueMs: 0, lastDueMs: 0 });
 const ARN = 'arn:aws:sagemaker:eu-central-1:123456789012:mlflow-tracking-server/mine';
 
 /** A chunk with fewer lines than were planned. */
@@ -513,23 +708,75 @@ async function logShort(): Promise<unknown> {
   return logChunk({ run: 'run', attempt: 0, options, chunk }, deps);
 }
 
-/** What their messages are made of is said here, where they take more to provoke than a call: nothing of another program. */
-const OF_OURS: Record<string, string> = {
-  BudgetRefused: 'the table, the scope and DynamoDB’s words about numbers that we wrote: integration/budget.test.ts',
-  CappedReplayTooLong: 'numbers',
-  CaptureFileTooLarge: 'a size and a key',
-  CaptureUnreadable: 'a place',
-  ChunkOutOfTime: 'the names of run and chunk',
-  HeadersUnavailable: 'the secret’s ARN and Secrets Manager’s words',
-  JudgeCredentialsMissing: 'the name of an error',
-  NotACapture: 'nothing',
-  ReplayStopped: 'nothing',
-  RunNameTaken: 'the name of the run and a key',
-  StepFunctionsAccessDenied: 'the execution’s ARN and the words of Step Functions',
-  TargetUnreachable: 'an address and a code of Node’s network',
-  TooManyRequests: 'numbers',
-  TooManyShards: 'numbers',
-};
+/** Two requests in two windows of one second. */
+function cutInTwo(bounds: Partial<ShardBounds>, concurrency?: Concurrency): unknown {
+  const cutter = new WindowCutter({ ...SHARD_BOUNDS, ...bounds }, concurrency);
+  for (let second = 0; second < MAX_SHARDS + 2; second += 1) cutter.add(second * 1000, 1);
+  return cutter.windows();
+}
+
+/** A file whose reading is ended by the function's time. */
+async function scanForEver(): Promise<never> {
+  const read = (_object: unknown, _range: unknown, signal: AbortSignal) =>
+    new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error(mark()))));
+  const object = { ...at, size: 5, lastModifiedMs: 0 };
+  for await (const unit of unitsOfObjects({ read } as never, single(object), {
+    maxLineBytes: 9,
+    deadlineMs: () => 1,
+  })) {
+    throw new PermanentError(unit.failed?.error.name ?? '', unit.failed?.error.message ?? '');
+  }
+  throw new Error('there was no unit');
+}
+
+/** Which is said in a file of the replay's results. */
+async function replayedNoCapture(): Promise<never> {
+  const client = { ...store, getTraces: async () => new Map(), mendTraces: async () => {} };
+  const written = { ...client, writeTraces: async () => ({ written: [], alreadyThere: [], refused: [] }) };
+  const line = json({ captureData: mark(), eventMetadata: {}, replay: { requestId: 'r', file: 'f', line: 1 } });
+  const ports = { client: written, experiment: experiment('s3://x'), runId: 'r' };
+  const { refused } = await writeTraces(ports as never, [line], false);
+  throw new PermanentError(refused[0]?.reason.name ?? '', json(refused));
+}
+
+/** An order to stop that is there before its replay is planned. */
+async function planStopped(): Promise<unknown> {
+  const storage = new MemoryStorage();
+  storage.put('ep/AllTraffic/2026/11/20/10/a.jsonl', `${markedCapture()}\n`);
+  storage.put(replayKeys.stop('r'), { run: 'r', because: mark() });
+  const variables = { ...VARIABLES, DATA_CAPTURE_S3_PREFIX: 'ep/', AWS_REGION: 'eu-west-1' };
+  const input = { target: { url: 'http://127.0.0.1:9' } };
+  return planReplay(
+    { input, run: { name: 'r', arn: 'arn', startTime: '2026-11-20T09:00:00Z' } },
+    {
+      storage: Object.assign(takingUploads(storage), { listFolder: storage.list.bind(storage) }),
+      environment: readReplayEnvironment(variables),
+      evaluation: {} as never,
+      remainingMs: () => 900_000,
+    },
+  );
+}
+
+function planAgain(): Promise<unknown> {
+  const storage = new MemoryStorage();
+  storage.put(`${workKeys.runPrefix('run')}plan/0.json`, mark());
+  const detail = { bucket: { name: 'b' }, object: { key: at.key } };
+  const run = { name: 'run', arn: 'arn', startTime: '2026-11-20T09:00:00Z' };
+  return planCaptures({ input: { detail }, run, part: 0, nextChunk: 0, cursor: null }, {
+    storage: storage.storage,
+    environment,
+  } as never);
+}
+
+/** Credentials from a program that says more than it should. */
+function judgeWithoutCredentials(): Promise<unknown> {
+  const config = join(mkdtempSync(join(tmpdir(), 'silence-')), 'config');
+  writeFileSync(config, `[default]\ncredential_process = sh -c "echo ${mark()} >&2; echo ${MARK}; exit 1"\n`);
+  const none = { AWS_ACCESS_KEY_ID: undefined, AWS_SECRET_ACCESS_KEY: undefined };
+  return withVariables({ ...none, AWS_CONFIG_FILE: config, AWS_SHARED_CREDENTIALS_FILE: config }, () =>
+    connectPairwiseJudge('bedrock:/m', 0),
+  );
+}
 
 test.each(Object.keys(PROVOKE))('%s', async (name) => {
   if (name === 'MlflowRefusesAll') {
@@ -557,10 +804,22 @@ test('headers, batch answers and replies with a mark are not shown either', asyn
   }
 });
 
+/** Errors that no function ends with, and what is made of them. */
+const STAY_INSIDE: Record<string, string> = {
+  BadEventStream: 'a reply’s error in the records of its replay',
+  BadResponse: 'a reply’s error in the records of its replay',
+  NestedTooDeep: 'a line that is skipped, with its place',
+  NotSpliceable: 'a request that is sent as it was captured',
+  OutOfTime: 'a note on the trace, or an error assessment: seconds and the name of a scorer',
+  TooHeavy: 'a note on the trace',
+};
+
 test('these are all named errors', () => {
-  const made = /(?:new (?:\w*Error|JudgeInterrupted)|super)\(\s*'([A-Z]\w+)'/g;
+  // Made by their name, had by class, or handed to what makes them.
+  const made =
+    /(?:(?:new (?:\w*Error|JudgeInterrupted)|super)\(\s*|override readonly name = |\{ unreadable: )'([A-Z]\w+)'/g;
   const sources = globSync(['lambda/**/*.ts', 'bin/**/*.ts']).map((path) => readFileSync(path, 'utf8'));
   const names = new Set(sources.flatMap((text) => [...text.matchAll(made)].map(([, name = '']) => name)));
-  for (const name of [...provoked, ...Object.keys(OF_OURS)]) names.delete(name);
+  for (const name of [...provoked, ...Object.keys(STAY_INSIDE)]) names.delete(name);
   expect([...names].sort()).toEqual([]);
 });

@@ -10,7 +10,7 @@ describe('errors of the AWS SDK', () => {
     ['ThrottlingException', 429, 'Too many requests', 'throttled', undefined],
     ['ServiceQuotaExceededException', 400, 'quota', 'throttled', undefined],
     ['ModelNotReadyException', 429, 'not ready', 'throttled', undefined],
-    ['SomethingNew', 429, 'slow down', 'throttled', undefined],
+    ['SomethingNewException', 429, 'slow down', 'throttled', undefined],
     ['ServiceUnavailableException', 503, 'x', 'unavailable', undefined],
     ['InternalServerException', 500, 'x', 'unavailable', undefined],
     ['ModelTimeoutException', 408, 'x', 'unavailable', undefined],
