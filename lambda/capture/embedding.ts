@@ -1,6 +1,6 @@
 /** Vectors are summarised: their numbers say nothing to a reader, and there are thousands of them. */
 import { isExactNumber, isObject, type JsonObject } from './json.ts';
-import { promptsOf } from './wire/openai.ts';
+import { promptsOf } from './wire/prompts.ts';
 
 /** Stands in for a vector. */
 export interface VectorSummary {

@@ -6,6 +6,7 @@
 import { statusIn, statusOf, statusOfPhrase, statusOfType } from './error-status.ts';
 import { asText, field, isObject, type JsonObject } from './json.ts';
 import type { CaptureError, Payload } from './types.ts';
+import { readError } from './wire/registry.ts';
 
 /** Fields that an error body is made of. A body with any other field is a reply that has an error among its data. */
 const ERROR_FIELDS = new Set(
@@ -64,11 +65,14 @@ const isFramed = (body: JsonObject): boolean =>
 const isErrorObject = (error: JsonObject): boolean =>
   messageOf(error) !== undefined || statusIn(error) !== undefined || 'type' in error;
 
-/** @param unmarked the reply has no content type, as error replies have none. */
-function errorOfObject(body: JsonObject, unmarked: boolean): CaptureError | undefined {
+/**
+ * @param unmarked the reply has no content type, as error replies have none.
+ * @param streamed then `error` was an event of its own, whatever the other events said.
+ */
+function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): CaptureError | undefined {
   const { error } = body;
   // An error object beside what servers frame their replies with: also behind a reply that began well.
-  if (isObject(error) && isFramed(body) && isErrorObject(error)) {
+  if (isObject(error) && (streamed || isFramed(body)) && isErrorObject(error)) {
     const type = field(error, 'type', 'status', 'code');
     const message = messageOf(error, body.message);
     const status = statusIn(error) ?? statusIn(body) ?? statusOfType(type) ?? statusOfPhrase(message);
@@ -154,16 +158,13 @@ function errorOfText(text: string, unmarked: boolean): CaptureError | undefined 
   return build(message, plain?.status ?? named ?? statusOfPhrase(message), undefined);
 }
 
-/** `generated_text` with a finish reason of `error`, as LMI has it. */
-function errorOfGeneration(body: unknown): CaptureError | undefined {
-  const first = Array.isArray(body) ? body[0] : body;
-  const details = isObject(first) && isObject(first.details) ? first.details : undefined;
-  if (details?.finish_reason !== 'error') return undefined;
-  return build(
-    messageOf(details.error, first.error, details.message) ?? 'the generation ended with the finish reason “error”',
-    statusIn(first as JsonObject),
-    'generation_error',
-  );
+/** In a form that one vendor alone has. */
+function errorOfVendor(body: unknown): CaptureError | undefined {
+  const told = isObject(body) ? readError(body) : undefined;
+  if (told === undefined) return undefined;
+  const message = messageOf(told.message);
+  const status = statusIn(body as JsonObject) ?? statusOfType(told.type) ?? statusOfPhrase(message);
+  return build(message, status, told.type);
 }
 
 /**
@@ -181,7 +182,8 @@ export function errorReply(payload: Payload | undefined): CaptureError | undefin
   const body = Array.isArray(value) && value.length === 1 ? value[0] : value;
   if (isObject(body)) {
     const isProblem = payload.contentType?.includes('problem+json') ?? false;
-    return errorOfObject(body, unmarked || isProblem) ?? errorOfGeneration(value);
+    const error = errorOfObject(body, unmarked || isProblem, payload.kind === 'event-stream');
+    if (error !== undefined) return error;
   }
-  return errorOfGeneration(value);
+  return errorOfVendor(Array.isArray(value) ? value[0] : value);
 }

@@ -44,6 +44,12 @@ const STATUS_OF_TYPE: Record<string, number> = {
   internalserverexception: 500,
   incomplete_generation: 500,
   overloaded_error: 529,
+  validationexception: 400,
+  throttlingexception: 429,
+  modelstreamerrorexception: 424,
+  serviceunavailableexception: 503,
+  server_error: 500,
+  rate_limit_exceeded: 429,
 };
 
 /** HTTP's own words for a status, as whole messages: `Not Found`, `BAD_REQUEST`. */

@@ -6,10 +6,11 @@ import { type ContentType, parseContentType } from './content-type.ts';
 import { looksLikeNumericCsv, parseCsv } from './csv.ts';
 import { isObject, parseJson, toJson } from './json.ts';
 import { parseJsonLines } from './json-lines.ts';
-import { assembleStream, type StreamSource } from './stream/assemble.ts';
+import { assembleStream } from './stream/assemble.ts';
 import { type EventStream, looksLikeEventStream, parseEventStream } from './stream/events.ts';
 import type { Payload } from './types.ts';
 import { countValues, Scale, TooHeavy } from './weight.ts';
+import type { StreamSource } from './wire/registry.ts';
 
 /** A summary in place of bytes; they stay in S3. */
 export interface BinarySummary {
@@ -219,7 +220,9 @@ function fromText(context: Context, data: string, bytes: number): Payload {
       return { ...base, kind: 'json', value: inner.value, keepText: true };
     }
     context.notes.push(...parsed.notes.map((note) => `${nameOf(context)}: ${note}`));
-    return { ...base, kind: 'json', value: parsed.value, ...(parsed.duplicateKeys ? { keepText: true } : {}) };
+    const { value, duplicateKeys } = parsed;
+    const streamed = fromItems(context, base, value, 'list');
+    return streamed ?? { ...base, kind: 'json', value, ...(duplicateKeys ? { keepText: true } : {}) };
   }
   if (looksLikeEventStream(text)) return fromEvents(context, base);
   const lines = parseJsonLines(text, false, context.notes);
@@ -240,15 +243,25 @@ function fromEvents({ notes }: Context, base: TextPayload): Payload {
   return fromStream(parseEventStream(base.text), 'events', base, notes);
 }
 
-function fromLines({ side, notes }: Context, base: TextPayload, lines: unknown[]): Payload {
-  if (side === 'request') return { ...base, kind: 'jsonlines', value: lines };
-  // A streamed reply may also come as one JSON document a line: LMI and Ollama send it so.
-  return fromStream({ events: lines.map((data) => ({ data })), done: false, broken: 0 }, 'lines', base, notes);
+/** A streamed reply may also come as one JSON document a line: LMI and Ollama send it so. */
+const fromLines = (context: Context, base: TextPayload, lines: unknown[]): Payload =>
+  fromItems(context, base, lines, 'lines') ?? { ...base, kind: 'jsonlines', value: lines };
+
+function fromItems(
+  { side, notes }: Context,
+  base: TextPayload,
+  items: unknown,
+  source: StreamSource,
+): Payload | undefined {
+  if (side === 'request' || !Array.isArray(items)) return undefined;
+  const stream = { events: items.map((data) => ({ data })), done: false, broken: 0 };
+  const payload = fromStream(stream, source, base, notes);
+  return payload.kind === 'event-stream' ? payload : undefined;
 }
 
 function fromStream(stream: EventStream, source: StreamSource, base: BarePayload, notes: string[]): Payload {
   const assembled = assembleStream(stream, source);
-  if (source === 'lines' && assembled === undefined) {
+  if (source !== 'events' && assembled === undefined) {
     return { ...base, kind: 'jsonlines', value: stream.events.map((event) => event.data) };
   }
   if (stream.broken > 0) notes.push(`${stream.broken} of the stream’s events could not be read`);

@@ -3,70 +3,39 @@
  * that all behind it reads streamed and unstreamed replies alike.
  */
 import { isObject, type JsonObject } from '../json.ts';
-import { assembleAnthropic, assembleConverse } from './blocks.ts';
-import type { EventStream } from './events.ts';
-import { assembleChat, assembleCompletion } from './openai.ts';
-import {
-  assembleCohere,
-  assembleGemini,
-  assembleOllama,
-  assembleResponses,
-  assembleText,
-  assembleTgi,
-} from './vendors.ts';
+import { assembleEvents, readDelta, readError, type StreamSource } from '../wire/registry.ts';
+import type { EventStream, StreamEvent } from './events.ts';
 
-/** A reply put together from events of one dialect. */
-export interface Assembly {
-  value: JsonObject;
-  /** The stream told its end: a finish reason, a last event. `undefined` where its dialect does not tell. */
-  ended: boolean | undefined;
-}
-
-export interface Assembled {
+interface Assembled {
   value: unknown;
   /** As in `Assembly`. */
   ended: boolean | undefined;
   notes: string[];
 }
 
-/** In server-sent events any text is a piece of the reply; JSON Lines may as well be rows of a table. */
-export type StreamSource = 'events' | 'lines';
-
-/** @returns `undefined` when the events are of another dialect. */
-type Assembler = (events: JsonObject[]) => Assembly | undefined;
-
-const ASSEMBLERS: readonly Assembler[] = [
-  assembleChat,
-  assembleCompletion,
-  assembleAnthropic,
-  assembleConverse,
-  assembleResponses,
-  assembleGemini,
-  assembleCohere,
-  assembleTgi,
-  assembleOllama,
-];
-
 /** @returns `undefined` when no dialect fits; never throws. */
 export function assembleStream(stream: EventStream, source: StreamSource): Assembled | undefined {
-  const documents = stream.events.map((event) => event.data);
-  const objects = documents.filter(isObject);
   // An error may be the only event, or the last one of a reply that began well.
-  const error = source === 'events' ? objects.find(isErrorEvent) : undefined;
-  const content = error === undefined ? objects : objects.filter((event) => event !== error);
-  if (source === 'events' && objects.length === 0) return assemblePlain(documents, stream);
-  const assembly = content.length === 0 ? undefined : firstFit(content, source);
-  if (assembly === undefined) {
-    return error === undefined ? undefined : { value: error, ended: undefined, notes: [] };
+  const failed = stream.events.find(isError);
+  const others = stream.events.filter((event) => event !== failed).map((event) => event.data);
+  const objects = others.filter(isObject);
+  const assembly =
+    objects.length > 0
+      ? assembleEvents(objects, source)
+      : source === 'events' && others.length > 0 && others.every((data) => typeof data === 'string')
+        ? { value: { generated_text: others.join('') }, ended: undefined }
+        : undefined;
+  if (failed === undefined) {
+    if (assembly === undefined) return undefined;
+    const ended = stream.done || assembly.ended;
+    return { value: assembly.value, ended, notes: endNotes(ended) };
   }
-  if (error !== undefined) {
-    return {
-      value: { ...assembly.value, error: error.error ?? error.message },
-      ended: assembly.ended,
-      notes: ['the stream ends with an error'],
-    };
+  if (assembly !== undefined) {
+    const value = { ...assembly.value, error: errorOf(failed) };
+    return { value, ended: assembly.ended, notes: ['the stream ends with an error'] };
   }
-  return { ...assembly, notes: endNotes(stream.done || assembly.ended) };
+  if (source !== 'events') return undefined;
+  return { value: isErrorBody(failed.data) ? failed.data : { error: errorOf(failed) }, ended: undefined, notes: [] };
 }
 
 function endNotes(ended: boolean | undefined): string[] {
@@ -74,22 +43,21 @@ function endNotes(ended: boolean | undefined): string[] {
   return ended ? [] : ['the stream breaks off before its end was told'];
 }
 
-function firstFit(events: JsonObject[], source: StreamSource): Assembly | undefined {
-  for (const assemble of source === 'events' ? [...ASSEMBLERS, assembleText] : ASSEMBLERS) {
-    const assembly = assemble(events);
-    if (assembly !== undefined) return assembly;
-  }
-  return undefined;
-}
+const isErrorBody = (body: unknown): body is JsonObject =>
+  isObject(body) &&
+  (isObject(body.error) ||
+    body.object === 'error' ||
+    (typeof body.error === 'string' && body.error !== '' && !('choices' in body) && !('token' in body)));
 
-const isErrorEvent = (event: JsonObject): boolean =>
-  isObject(event.error) ||
-  event.object === 'error' ||
-  (typeof event.error === 'string' && event.error !== '' && !('choices' in event) && !('token' in event));
+/** By its name, by what it holds, or by a form that one vendor has for errors alone. */
+const isError = ({ event, data }: StreamEvent): boolean =>
+  event === 'error' ||
+  isErrorBody(data) ||
+  (isObject(data) && (data.type === 'error' || (readDelta(data) === undefined && readError(data) !== undefined)));
 
-/** Bare text behind `data:`: the reply is all of it. */
-function assemblePlain(documents: unknown[], stream: EventStream): Assembled | undefined {
-  if (documents.length === 0 || !documents.every((data) => typeof data === 'string')) return undefined;
-  const ended = stream.done || undefined;
-  return { value: { generated_text: documents.join('') }, ended, notes: endNotes(ended) };
+function errorOf({ data }: StreamEvent): JsonObject {
+  if (!isObject(data)) return { message: data };
+  if (isObject(data.error)) return data.error;
+  const told = readError(data);
+  return told === undefined ? { ...data, message: data.message ?? data.error } : { ...told };
 }

@@ -1,67 +1,54 @@
-/** Anthropic's messages, and its older text completions. */
-import { isObject, type JsonObject } from '../json.ts';
-import type { ChatMessage } from '../types.ts';
+/** Anthropic's messages. */
+import { isObject, type JsonObject, parseJson } from '../json.ts';
 import {
   allMessages,
-  chatMessages,
   fieldsOf,
+  joined,
+  objectsIn,
   openAiTools,
   replyMessages,
+  systemMessages,
   textIn,
-  textsOf,
   without,
 } from './messages.ts';
 import type { WireFormat } from './types.ts';
 
-export const STREAM_EVENT = /^(?:message_(?:start|delta|stop)|content_block_(?:start|delta|stop))$/;
-
 /** Kinds of content block that no other vendor has. */
 const BLOCKS = new Set(['tool_use', 'tool_result', 'thinking', 'redacted_thinking', 'image', 'document']);
 
-const contentOf = (message: unknown): JsonObject[] =>
-  isObject(message) && Array.isArray(message.content) ? message.content.filter(isObject) : [];
+const STREAM_EVENT = /^(?:message_(?:start|delta|stop)|content_block_(?:start|delta|stop))$/;
 
-export const systemMessages = (system: unknown): ChatMessage[] => {
-  if (typeof system === 'string') return system === '' ? [] : [{ role: 'system', content: system }];
-  return Array.isArray(system) && system.length > 0 ? chatMessages({ role: 'system', content: system }, 'system') : [];
-};
+const isOurs = (event: JsonObject): boolean => typeof event.type === 'string' && STREAM_EVENT.test(event.type);
 
 export const anthropic: WireFormat = {
   name: 'anthropic-messages',
-  recognises(value) {
-    if (!isObject(value) || !Array.isArray(value.messages)) return false;
-    if ('anthropic_version' in value || typeof value.system === 'string') return true;
-    if (Array.isArray(value.tools) && value.tools.some((tool) => isObject(tool) && 'input_schema' in tool)) return true;
-    return value.messages.some((message) =>
-      contentOf(message).some((block) => typeof block.type === 'string' && BLOCKS.has(block.type)),
+  format: 'messages',
+  recognises(body) {
+    if (!Array.isArray(body.messages)) return false;
+    if ('anthropic_version' in body || typeof body.system === 'string') return true;
+    if (objectsIn(body.tools).some((tool) => 'input_schema' in tool)) return true;
+    return objectsIn(body.messages).some(({ content }) =>
+      objectsIn(content).some((block) => typeof block.type === 'string' && BLOCKS.has(block.type)),
     );
   },
-  request(value) {
-    if (!isObject(value) || !Array.isArray(value.messages)) return undefined;
-    const tools = openAiTools(value.tools);
+  request(body) {
+    if (!Array.isArray(body.messages)) return undefined;
     return {
-      wire: 'anthropic-messages',
-      format: 'messages',
-      messages: [...systemMessages(value.system), ...allMessages(value.messages)],
-      ...(tools === undefined ? {} : { tools }),
-      parameters: without(value, 'messages', 'system', 'tools', 'model'),
-      jsonRequested: false,
+      messages: [...systemMessages(body.system), ...allMessages(body.messages)],
+      tools: openAiTools(body.tools),
+      parameters: without(body, 'messages', 'system', 'tools', 'model'),
     };
   },
-  reply(value) {
-    if (!isObject(value) || !Array.isArray(value.content)) return undefined;
-    const isMessage = value.type === 'message' || 'stop_reason' in value;
-    const isBlocks = value.content.every((block) => isObject(block) && typeof block.type === 'string');
-    if (!isBlocks || (!isMessage && !(value.role === 'assistant' && value.content.length > 0))) return undefined;
-    return {
-      wire: 'anthropic-messages',
-      format: 'messages',
-      replies: replyMessages(value.role, value.content),
-      finishReasons: textsOf([value.stop_reason]),
-    };
+  reply(body) {
+    const { content } = body;
+    if (!Array.isArray(content)) return undefined;
+    const isMessage = body.type === 'message' || 'stop_reason' in body;
+    const isBlocks = content.every((block) => isObject(block) && typeof block.type === 'string');
+    if (!isBlocks || (!isMessage && !(body.role === 'assistant' && content.length > 0))) return undefined;
+    return { replies: replyMessages(body.role, content), reasons: [body.stop_reason] };
   },
   delta(event) {
-    if (typeof event.type !== 'string' || !STREAM_EVENT.test(event.type)) return undefined;
+    if (!isOurs(event)) return undefined;
     // What a block begins with, or more of it.
     const piece = fieldsOf(event.content_block ?? event.delta);
     return {
@@ -70,4 +57,73 @@ export const anthropic: WireFormat = {
       calls: textIn(piece.name, piece.partial_json) !== '',
     };
   },
+  assemble(events) {
+    if (!events.some(isOurs)) return undefined;
+    let message: JsonObject = { type: 'message', role: 'assistant' };
+    let usage: JsonObject = {};
+    const blocks = new Blocks();
+    for (const event of events) {
+      const delta = fieldsOf(event.delta);
+      // The input is counted at the beginning, the output at the end.
+      const counts = event.type === 'message_start' ? fieldsOf(event.message).usage : event.usage;
+      if (isObject(counts)) usage = { ...usage, ...counts };
+      if (event.type === 'message_start') message = { ...message, ...fieldsOf(event.message) };
+      if (event.type === 'message_delta') message = { ...message, ...delta };
+      if (event.type === 'content_block_start' && isObject(event.content_block))
+        blocks.begin(event.index, event.content_block);
+      if (event.type !== 'content_block_delta') continue;
+      const block = blocks.at(event.index, { type: delta.type === 'input_json_delta' ? 'tool_use' : 'text' });
+      for (const name of ['text', 'thinking', 'signature']) {
+        if (typeof delta[name] === 'string') block[name] = joined(block[name], delta[name]);
+      }
+      blocks.input(event.index, delta.partial_json);
+    }
+    const content = blocks.inOrder((block, input) => {
+      if (block.type === 'tool_use') block.input = input ?? block.input ?? {};
+    });
+    const counted = Object.keys(usage).length > 0 ? { usage } : {};
+    return { value: { ...message, content, ...counted }, ended: events.some((event) => event.type === 'message_stop') };
+  },
+  usage: {
+    inputTokens: ['usage.input_tokens'],
+    outputTokens: ['usage.output_tokens'],
+    cachedInputTokens: ['usage.cache_read_input_tokens'],
+  },
 };
+
+/** The content blocks of a stream, as Anthropic and Bedrock number them. */
+export class Blocks {
+  readonly #blocks = new Map<number, JsonObject>();
+  readonly #inputs = new Map<number, string>();
+
+  begin(index: unknown, block: JsonObject): void {
+    this.#blocks.set(numberOf(index), { ...block });
+  }
+
+  /** @param beginning of the block, where nothing told it before. */
+  at(index: unknown, beginning: JsonObject = {}): JsonObject {
+    const block = this.#blocks.get(numberOf(index)) ?? beginning;
+    this.#blocks.set(numberOf(index), block);
+    return block;
+  }
+
+  /** A piece of the JSON text that a tool's input is. */
+  input(index: unknown, piece: unknown): void {
+    if (typeof piece !== 'string') return;
+    this.#inputs.set(numberOf(index), joined(this.#inputs.get(numberOf(index)), piece));
+  }
+
+  /** @param finish takes a tool's input with its block; what does not parse in the end stays text. */
+  inOrder(finish: (block: JsonObject, input: unknown) => void): JsonObject[] {
+    return [...this.#blocks]
+      .sort(([a], [b]) => a - b)
+      .map(([index, block]) => {
+        const pieces = this.#inputs.get(index) ?? '';
+        const parsed = pieces === '' ? undefined : parseJson(pieces);
+        finish(block, parsed?.ok ? parsed.value : pieces || undefined);
+        return block;
+      });
+  }
+}
+
+const numberOf = (index: unknown): number => (typeof index === 'number' ? index : 0);

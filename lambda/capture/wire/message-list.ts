@@ -1,38 +1,33 @@
 import { isObject } from '../json.ts';
 import { allMessages, isMessageList, without } from './messages.ts';
-import { asksForJson, flattened } from './openai.ts';
+import { asksForJson, flattened } from './prompts.ts';
 import type { WireFormat } from './types.ts';
 
 /** A bare list of messages, or one under `inputs` or `input`: what JumpStart's and LMI's chat models take. */
 export const messageList: WireFormat = {
   name: 'message-list',
-  request(value) {
-    const body = isObject(value) ? (value.inputs ?? value.input) : value;
-    const list = isObject(body) && Array.isArray(body.messages) ? body.messages : unwrapped(body);
+  format: 'text-generation',
+  request(body, value) {
+    const asked = isObject(value) ? (body.inputs ?? body.input) : value;
+    const list = isObject(asked) && Array.isArray(asked.messages) ? asked.messages : unwrapped(asked);
     if (!isMessageList(list)) return undefined;
-    const inner = isObject(body) ? without(body, 'messages', 'tools') : {};
-    const outer = isObject(value) ? without(value, 'inputs', 'input', 'model') : {};
-    const parameters = { ...inner, ...flattened(outer) };
+    const inner = isObject(asked) ? without(asked, 'messages', 'tools') : {};
+    const parameters = { ...inner, ...flattened(without(body, 'inputs', 'input', 'model')) };
     return {
-      wire: 'message-list',
-      format: 'text-generation',
       messages: allMessages(list),
-      ...(isObject(body) && Array.isArray(body.tools) ? { tools: body.tools } : {}),
+      ...(isObject(asked) && Array.isArray(asked.tools) ? { tools: asked.tools } : {}),
       parameters,
       jsonRequested: asksForJson(parameters),
     };
   },
-  reply(value) {
+  reply(_body, value) {
     const list = unwrapped(value);
-    if (isMessageList(list)) {
-      return { wire: 'message-list', format: 'text-generation', replies: allMessages(list), finishReasons: [] };
-    }
+    if (isMessageList(list)) return { replies: allMessages(list) };
     // JumpStart's older chat models: [{"generation": {"role": "assistant", "content": …}}]
     const generations = (Array.isArray(value) ? value : [value]).map((item) =>
       isObject(item) ? item.generation : undefined,
     );
-    if (generations.length === 0 || !generations.every((item) => isMessageList([item]))) return undefined;
-    return { wire: 'message-list', format: 'text-generation', replies: allMessages(generations), finishReasons: [] };
+    return isMessageList(generations) ? { replies: allMessages(generations) } : undefined;
   },
 };
 

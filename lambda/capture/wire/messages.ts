@@ -236,6 +236,20 @@ function functionTool(spec: unknown): unknown {
 /** Of values that may be anything, what is text. */
 export const textIn = (...values: unknown[]): string => textsOf(values).join('');
 
+/** The one behind the other, each where it is text; however often that is done, no text is copied. */
+export const joined = (before: unknown, piece: unknown): string =>
+  `${typeof before === 'string' ? before : ''}${typeof piece === 'string' ? piece : ''}`;
+
+/** What the model says, a message for each of the texts. */
+export const assistantMessages = (texts: unknown[]): ChatMessage[] =>
+  textsOf(texts).map((content) => ({ role: 'assistant', content }));
+
+/** What stands beside the messages: a text, or blocks of it. */
+export const systemMessages = (system: unknown): ChatMessage[] => {
+  if (typeof system === 'string') return system === '' ? [] : [{ role: 'system', content: system }];
+  return Array.isArray(system) && system.length > 0 ? chatMessages({ role: 'system', content: system }, 'system') : [];
+};
+
 /** The objects of what may be a list. */
 export const objectsIn = (value: unknown): JsonObject[] => (Array.isArray(value) ? value.filter(isObject) : []);
 

@@ -1,41 +1,43 @@
+/** OpenAI's Responses: `input` is a text or a list of items, `output` a list of items. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { chatMessages, fieldsOf, textIn, textsOf, without } from './messages.ts';
-import { userMessages } from './openai.ts';
-import type { WireFormat } from './types.ts';
+import { chatMessages, fieldsOf, joined, textIn, textsOf, without } from './messages.ts';
+import { userMessages } from './prompts.ts';
+import type { Assembly, WireFormat } from './types.ts';
 
-/** OpenAI's Responses: `input` is a text or a list of items, `output` a list of items. */
+const isOurs = ({ type }: JsonObject): boolean => typeof type === 'string' && type.startsWith('response.');
+const LAST_EVENT = /^response\.(?:completed|incomplete|failed)$/;
+const REASONING_EVENT = /^response\.reasoning(?:_summary)?_text\.delta$/;
+
 export const openAiResponses: WireFormat = {
   name: 'openai-responses',
-  request(value) {
-    if (!isObject(value)) return undefined;
-    const { input, instructions } = value;
+  format: 'chat',
+  request(body) {
+    const { input, instructions } = body;
     const isItems =
       Array.isArray(input) &&
       input.length > 0 &&
       input.every((item) => isObject(item) && ('role' in item || 'type' in item));
     // `input` as text, or a list of texts, is also what embeddings are asked with.
     const isResponses =
-      isItems || (typeof input === 'string' && ('instructions' in value || 'max_output_tokens' in value));
+      isItems || (typeof input === 'string' && ('instructions' in body || 'max_output_tokens' in body));
     if (!isResponses) return undefined;
     const system = typeof instructions === 'string' ? [{ role: 'system', content: instructions }] : [];
     const messages = typeof input === 'string' ? userMessages([input]) : (input as unknown[]).flatMap(itemMessages);
-    const tools = Array.isArray(value.tools) ? value.tools.map(flatTool) : [];
-    const format = isObject(value.text) && isObject(value.text.format) ? value.text.format.type : undefined;
+    const tools = Array.isArray(body.tools) ? body.tools.map(flatTool) : [];
+    const { type } = fieldsOf(fieldsOf(body.text).format);
     return {
-      wire: 'openai-responses',
-      format: 'chat',
       messages: [...system, ...messages],
       ...(tools.length > 0 ? { tools } : {}),
-      parameters: without(value, 'input', 'instructions', 'tools', 'model'),
-      jsonRequested: format === 'json_object' || format === 'json_schema',
+      parameters: without(body, 'input', 'instructions', 'tools', 'model'),
+      jsonRequested: type === 'json_object' || type === 'json_schema',
     };
   },
-  reply(value) {
-    if (!isObject(value) || !Array.isArray(value.output)) return undefined;
-    const isItem = (item: unknown): item is JsonObject => isObject(item) && typeof item.type === 'string';
-    if (value.object !== 'response' && !(value.output.length > 0 && value.output.every(isItem))) return undefined;
-    const messages = value.output.flatMap(itemMessages);
+  reply({ object, output, status }) {
+    if (!Array.isArray(output)) return undefined;
+    const isItem = (item: unknown): boolean => isObject(item) && typeof item.type === 'string';
+    if (object !== 'response' && !(output.length > 0 && output.every(isItem))) return undefined;
+    const messages = output.flatMap(itemMessages);
     // One turn of the assistant, however many items it takes: the page shows it as one reply.
     const calls = messages.flatMap((message) => message.tool_calls ?? []);
     const texts = textsOf(messages.map((message) => message.content)).filter((text) => text !== '');
@@ -46,26 +48,52 @@ export const openAiResponses: WireFormat = {
       ...(reasoning.length > 0 ? { reasoning: reasoning.join('\n\n') } : {}),
       ...(calls.length > 0 ? { tool_calls: calls } : {}),
     };
-    return {
-      wire: 'openai-responses',
-      format: 'chat',
-      replies: messages.length === 0 ? [] : [reply],
-      finishReasons: textsOf([value.status]),
-    };
+    return { replies: messages.length === 0 ? [] : [reply], reasons: [status] };
   },
-  delta({ type, delta, item }) {
-    if (typeof type !== 'string' || !type.startsWith('response.')) return undefined;
+  error({ object, status, error }) {
+    if (object !== 'response' || status !== 'failed' || !isObject(error)) return undefined;
+    return { message: error, type: textIn(error.code) || undefined };
+  },
+  delta(event) {
+    if (!isOurs(event)) return undefined;
+    const { type, delta, item } = event as { type: string; [name: string]: unknown };
     const isCall =
       type === 'response.function_call_arguments.delta' || type === 'response.custom_tool_call_input.delta';
     return {
       output: type === 'response.output_text.delta' ? textIn(delta) : '',
-      reasoning: /^response\.reasoning(?:_summary)?_text\.delta$/.test(type) ? textIn(delta) : '',
+      reasoning: REASONING_EVENT.test(type) ? textIn(delta) : '',
       calls:
-        (isCall && textIn(delta) !== '') ||
-        (type === 'response.output_item.added' && textIn(fieldsOf(item).name) !== ''),
+        textIn(isCall ? delta : undefined, type === 'response.output_item.added' ? fieldsOf(item).name : '') !== '',
     };
   },
+  assemble(events) {
+    const ours = events.filter(isOurs);
+    return ours.length === 0 ? undefined : assembleResponse(ours);
+  },
+  usage: {
+    cachedInputTokens: ['usage.input_tokens_details.cached_tokens'],
+    reasoningTokens: ['usage.output_tokens_details.reasoning_tokens'],
+  },
 };
+
+/** The last event holds the whole response, unless the stream was cut before it. */
+function assembleResponse(events: JsonObject[]): Assembly {
+  const final = events.findLast(({ type, response }) => LAST_EVENT.test(type as string) && isObject(response));
+  if (final !== undefined) return { value: final.response as JsonObject, ended: true };
+  const begun = fieldsOf(events.find((event) => isObject(event.response))?.response);
+  const items = events.filter((event) => event.type === 'response.output_item.done').map((event) => event.item);
+  const texts = new Map<unknown, string>();
+  for (const { type, item_id: id, delta } of events) {
+    if (type === 'response.output_text.delta') texts.set(id, joined(texts.get(id), delta));
+  }
+  for (const item of items) if (isObject(item)) texts.delete(item.id);
+  const unfinished = [...texts.values()].map((text) => ({
+    type: 'message',
+    role: 'assistant',
+    content: [{ type: 'output_text', text }],
+  }));
+  return { value: { ...begun, object: 'response', output: [...items, ...unfinished] }, ended: false };
+}
 
 const flatTool = (tool: unknown): unknown =>
   isObject(tool) && tool.type === 'function' && !isObject(tool.function)

@@ -1,13 +1,20 @@
 /** The wire formats in the order in which they are tried: those that say clearly what they are come first. */
-import { isObject } from '../json.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { ai21 } from './ai21.ts';
 import { anthropic } from './anthropic.ts';
-import { bedrockText, converse } from './bedrock.ts';
+import { bedrockText } from './bedrock-text.ts';
+import { cohere } from './cohere.ts';
+import { converse } from './converse.ts';
+import { gemini } from './gemini.ts';
+import { generic } from './generic.ts';
 import { messageList } from './message-list.ts';
-import { openAiChat, openAiCompletion } from './openai.ts';
+import { fieldsOf, textsOf } from './messages.ts';
+import { ollama } from './ollama.ts';
+import { openAiChat } from './openai-chat.ts';
+import { openAiCompletion } from './openai-completion.ts';
 import { openAiResponses } from './openai-responses.ts';
 import { textGeneration } from './text-generation.ts';
-import type { Delta, Prompt, Reply, WireFormat } from './types.ts';
-import { ai21, cohere, gemini, generic, ollama } from './vendors.ts';
+import type { Assembly, Delta, Prompt, Reply, WireFormat } from './types.ts';
 
 const FORMATS: readonly WireFormat[] = [
   openAiChat,
@@ -23,42 +30,68 @@ const FORMATS: readonly WireFormat[] = [
   bedrockText,
   ai21,
 ];
+/** With texts under the usual names of home-made servers, which may as well be something else. */
+const ALL_FORMATS = [...FORMATS, generic];
 
-/** Formats whose requests are told from OpenAI's by more than `messages`. */
-const MARKED = FORMATS.filter((format) => format.recognises !== undefined);
-
-export function readReply(value: unknown): Reply | undefined {
-  for (const format of FORMATS) {
-    const reply = format.reply(value);
-    if (reply !== undefined) return reply;
+/** What the first format that knows the document says of it. */
+function first<T>(formats: readonly WireFormat[], read: (format: WireFormat) => T | undefined): T | undefined {
+  for (const format of formats) {
+    const found = read(format);
+    if (found !== undefined) return found;
   }
   return undefined;
 }
+
+function promptOf(value: unknown, format: WireFormat | undefined): Prompt | undefined {
+  const prompt = format?.request?.(fieldsOf(value), value);
+  return prompt && ({ wire: format?.name, format: format?.format, jsonRequested: false, ...prompt } as Prompt);
+}
+
+function replyOf(value: unknown, format: WireFormat): Reply | undefined {
+  const reply = format.reply?.(fieldsOf(value), value);
+  if (reply === undefined) return undefined;
+  return {
+    wire: format.name,
+    format: reply.format ?? format.format,
+    replies: reply.replies,
+    finishReasons: textsOf(reply.reasons ?? []),
+  };
+}
+
+export const readReply = (value: unknown): Reply | undefined => first(FORMATS, (format) => replyOf(value, format));
 
 /** @param answeredAs wire format of the reply: where a request could be of two vendors, its own server tells. */
 export function readPrompt(value: unknown, answeredAs: string | undefined): Prompt | undefined {
-  const marked = MARKED.find((format) => format.recognises?.(value));
-  if (marked !== undefined) return marked.request(value);
-  const same = FORMATS.find((format) => format.name === answeredAs)?.request(value);
-  if (same !== undefined) return same;
-  for (const format of FORMATS) {
-    const prompt = format.request(value);
-    if (prompt !== undefined) return prompt;
-  }
-  return undefined;
+  // Requests that are told from OpenAI's by more than `messages`.
+  const marked = FORMATS.find((format) => format.recognises?.(fieldsOf(value)));
+  if (marked !== undefined) return promptOf(value, marked);
+  const same = FORMATS.find((format) => format.name === answeredAs);
+  return promptOf(value, same) ?? first(FORMATS, (format) => promptOf(value, format));
 }
+
+/** Texts under the usual names of home-made servers; they count only where the other side is text as well. */
+export const readGenericPrompt = (value: unknown): Prompt | undefined => promptOf(value, generic);
+export const readGenericReply = (value: unknown): Reply | undefined => replyOf(value, generic);
 
 /** What an event of a stream adds, bare text included; `undefined` where it is of no format. Never throws. */
 export function readDelta(event: unknown): Delta | undefined {
   if (typeof event === 'string') return { output: event, reasoning: '', calls: false };
-  if (!isObject(event)) return undefined;
-  for (const format of FORMATS) {
-    const delta = format.delta?.(event);
-    if (delta !== undefined) return delta;
-  }
-  return generic.delta?.(event);
+  return isObject(event) ? first(ALL_FORMATS, (format) => format.delta?.(event)) : undefined;
 }
 
-/** Texts under the usual names of home-made servers; they count only where the other side is text as well. */
-export const readGenericPrompt = (value: unknown): Prompt | undefined => generic.request(value);
-export const readGenericReply = (value: unknown): Reply | undefined => generic.reply(value);
+/** Where the events of a stream come from: of server-sent events, JSON Lines, or a JSON list. */
+export type StreamSource = 'events' | 'lines' | 'list';
+/** A piece of text under a usual name may as well be a row of data, and the items of a list have nothing to do with each other. */
+const STREAMED = { events: ALL_FORMATS, lines: FORMATS, list: FORMATS.filter((format) => format.listsEvents) };
+
+/** The reply that the events of a stream make. */
+export const assembleEvents = (events: JsonObject[], source: StreamSource): Assembly | undefined =>
+  first(STREAMED[source], (format) => format.assemble?.(events));
+
+/** An error in the form of one vendor alone. */
+export const readError = (body: JsonObject): { message: unknown; type?: string } | undefined =>
+  first(FORMATS, (format) => format.error?.(body));
+
+/** All places where a count of tokens may be, as lists of names. */
+export const usagePaths = (count: keyof NonNullable<WireFormat['usage']>): string[][] =>
+  ALL_FORMATS.flatMap((format) => format.usage?.[count] ?? []).map((path) => path.split('.'));

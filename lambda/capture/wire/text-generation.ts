@@ -1,43 +1,71 @@
 /** Hugging Face's form: `inputs` and `parameters` → `generated_text`, as TGI, LMI/DJL and the inference toolkit have it. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { chatMessages, isMessageList, textIn, textsOf, toolCalls, without } from './messages.ts';
-import { asksForJson, batchOf, flattened, promptsOf, userMessages } from './openai.ts';
+import { chatMessages, fieldsOf, isMessageList, textIn, toolCalls, without } from './messages.ts';
+import { asksForJson, batchOf, flattened, promptsOf, userMessages } from './prompts.ts';
 import type { WireFormat } from './types.ts';
 
 export const textGeneration: WireFormat = {
   name: 'tgi',
-  request(value) {
-    if (!isObject(value)) return undefined;
-    const prompts = promptsOf(value.inputs);
-    if (prompts === undefined || !isText(value.inputs)) return undefined;
-    const parameters = flattened(without(value, 'inputs', 'model'));
+  format: 'text-generation',
+  request(body) {
+    const prompts = promptsOf(body.inputs);
+    if (prompts === undefined || !isText(body.inputs)) return undefined;
+    const parameters = flattened(without(body, 'inputs', 'model'));
     return {
-      wire: 'tgi',
-      format: 'text-generation',
       messages: userMessages(prompts),
       parameters,
       jsonRequested: asksForJson(parameters),
       ...batchOf(prompts),
     };
   },
-  reply(value) {
+  reply(_body, value) {
     const generated = generatedOf(value);
-    if (generated === undefined) return undefined;
-    return {
-      wire: 'tgi',
-      format: 'text-generation',
-      replies: generated.map((item) => replyOf(item)),
-      finishReasons: textsOf(
-        generated.map((item) => (isObject(item.details) ? item.details.finish_reason : item.finish_reason)),
-      ),
-    };
+    return (
+      generated && {
+        replies: generated.map(replyOf),
+        reasons: generated.map((item) => (isObject(item.details) ? item.details : item).finish_reason),
+      }
+    );
   },
-  delta({ token }) {
-    if (!isObject(token)) return undefined;
-    return { output: token.special === true ? '' : textIn(token.text), reasoning: '', calls: false };
+  error(body) {
+    const details = fieldsOf(body.details);
+    if (details.finish_reason !== 'error') return undefined;
+    const message = details.error || body.error || details.message;
+    return { message: message || 'the generation ended with the finish reason “error”', type: 'generation_error' };
+  },
+  delta(event) {
+    const output = tokenOf(event) ?? outputsOf(event);
+    return output === undefined ? undefined : { output, reasoning: '', calls: false };
+  },
+  assemble(events) {
+    if (events.every((event) => outputsOf(event) !== undefined)) {
+      return { value: { generated_text: textIn(...events.map(outputsOf)) }, ended: undefined };
+    }
+    if (!events.some((event) => tokenOf(event) !== undefined)) return undefined;
+    // The last event has the whole text.
+    const whole = events.findLast((event) => typeof event.generated_text === 'string')?.generated_text;
+    const details = events.findLast((event) => isObject(event.details))?.details;
+    const value: JsonObject = { generated_text: whole ?? textIn(...events.map(tokenOf)) };
+    if (details !== undefined) value.details = details;
+    return { value, ended: whole !== undefined || details !== undefined };
+  },
+  usage: {
+    inputTokens: ['details.input_tokens', 'details.prompt_tokens', 'details.prefill.length'],
+    outputTokens: ['details.generated_tokens'],
   },
 };
+
+/** TGI's events and LMI's lines: a token each. */
+const tokenOf = ({ token }: JsonObject): string | undefined =>
+  isObject(token) ? (token.special === true ? '' : textIn(token.text)) : undefined;
+
+/** LMI's older lines: `{"outputs": ["text"]}`, and nothing else. */
+function outputsOf(event: JsonObject): string | undefined {
+  const { outputs, ...others } = event;
+  if (!Array.isArray(outputs) || outputs.length === 0 || Object.keys(others).length > 0) return undefined;
+  return outputs.every((text) => typeof text === 'string') ? outputs.join('') : undefined;
+}
 
 /** Numbers under `inputs` are features or token ids of a model that does not talk. */
 const isText = (inputs: unknown): boolean =>

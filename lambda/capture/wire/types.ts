@@ -1,6 +1,6 @@
-/** What the readers of wire formats give: each vendor's request and reply in one form. */
+/** A wire format: how one vendor's requests, replies and streams are read, all in one form. */
 import type { JsonObject } from '../json.ts';
-import type { CaptureFormat, ChatMessage } from '../types.ts';
+import type { CaptureFormat, ChatMessage, TokenUsage } from '../types.ts';
 
 /** A request that asks for text. */
 export interface Prompt {
@@ -23,6 +23,13 @@ export interface Reply {
   finishReasons: string[];
 }
 
+/** A reply put together from the events of its stream, as the same server would have sent it unstreamed. */
+export interface Assembly {
+  value: JsonObject;
+  /** The stream told its end: a finish reason, a last event. `undefined` where its dialect does not tell. */
+  ended: boolean | undefined;
+}
+
 /** What one event of a stream adds, whichever of several choices it belongs to. */
 export interface Delta {
   /** What the model says. */
@@ -33,13 +40,31 @@ export interface Delta {
   calls: boolean;
 }
 
-/** One wire format. Each function answers `undefined` for a document of another format; none throws. */
+/** A prompt as a format reads it; what is left out is as the format has it, and `jsonRequested` is false. */
+type ReadPrompt = Omit<Prompt, 'wire' | 'format' | 'jsonRequested'> & Partial<Prompt>;
+/** A reply; those of `reasons` that are texts are its finish reasons. */
+export type ReadReply = { replies: ChatMessage[]; reasons?: unknown[]; format?: CaptureFormat };
+
+/**
+ * One wire format. Each function answers `undefined` for a document of another format; none throws. `body` is the document
+ * where that is an object, and an empty object where it is not.
+ */
 export interface WireFormat {
   readonly name: string;
+  /** The capture format of its exchanges. */
+  readonly format: CaptureFormat;
   /** Whether a request is this vendor's beyond doubt, where `request` would also read that of another one. */
-  recognises?(value: unknown): boolean;
-  request(value: unknown): Prompt | undefined;
-  reply(value: unknown): Reply | undefined;
-  /** Of an event that is this format's but adds nothing, such as the last one, all is empty. */
+  recognises?(body: JsonObject): boolean;
+  request?(body: JsonObject, value: unknown): ReadPrompt | undefined;
+  reply?(body: JsonObject, value: unknown): ReadReply | undefined;
+  /** An error in a form that is this vendor's alone; `message` holds its text, however deep. */
+  error?(body: JsonObject): { message: unknown; type?: string } | undefined;
+  /** What one event of a stream adds. Of an event that is this format's but adds nothing all is empty. */
   delta?(event: JsonObject): Delta | undefined;
+  /** All events of a stream put together. */
+  assemble?(events: JsonObject[]): Assembly | undefined;
+  /** A stream may as well be sent as one JSON list of its events. */
+  readonly listsEvents?: boolean;
+  /** Where a reply counts its tokens: `usage.input`; `results.*.n` is the sum over a list, `list.length` its length. */
+  readonly usage?: { readonly [name in keyof TokenUsage]: readonly string[] };
 }

@@ -1,0 +1,95 @@
+/** Google's Gemini. */
+import { isObject, type JsonObject } from '../json.ts';
+import {
+  allMessages,
+  chatMessages,
+  fieldsOf,
+  objectsIn,
+  openAiTools,
+  systemMessages,
+  textIn,
+  without,
+} from './messages.ts';
+import type { Assembly, WireFormat } from './types.ts';
+
+const partsOf = (candidate: JsonObject): JsonObject[] => objectsIn(fieldsOf(candidate.content).parts);
+
+export const gemini: WireFormat = {
+  name: 'gemini',
+  format: 'messages',
+  request(body) {
+    const { contents } = body;
+    const isContents =
+      typeof contents === 'string' || isObject(contents) || (Array.isArray(contents) && contents.length > 0);
+    if (!isContents) return undefined;
+    const system = body.systemInstruction ?? body.system_instruction;
+    const config = fieldsOf(body.generationConfig ?? body.generation_config);
+    return {
+      messages: [
+        ...(isObject(system) ? chatMessages({ ...system, role: 'system' }, 'system') : systemMessages(system)),
+        ...allMessages(Array.isArray(contents) ? contents : [contents]),
+      ],
+      tools: openAiTools(body.tools),
+      parameters: { ...without(body, 'contents', 'tools', 'model'), ...config },
+      jsonRequested: (config.responseMimeType ?? config.response_mime_type) === 'application/json',
+    };
+  },
+  reply(body) {
+    const candidates = objectsIn(body.candidates);
+    if (candidates.length === 0 || candidates.length < (body.candidates as unknown[]).length) return undefined;
+    if (!candidates.some((candidate) => isObject(candidate.content) || 'finishReason' in candidate)) return undefined;
+    return {
+      replies: candidates.flatMap(({ content }) => chatMessages(content ?? { role: 'model', parts: [] }, 'assistant')),
+      reasons: candidates.map((candidate) => candidate.finishReason),
+    };
+  },
+  delta(event) {
+    if (!Array.isArray(event.candidates)) return undefined;
+    const parts = objectsIn(event.candidates).flatMap(partsOf);
+    const texts = (thought: boolean): string =>
+      textIn(...parts.filter((part) => (part.thought === true) === thought).map((part) => part.text));
+    return { output: texts(false), reasoning: texts(true), calls: parts.some((part) => isObject(part.functionCall)) };
+  },
+  listsEvents: true,
+  assemble: assembleGemini,
+  usage: {
+    inputTokens: ['usageMetadata.promptTokenCount'],
+    outputTokens: ['usageMetadata.candidatesTokenCount'],
+    totalTokens: ['usageMetadata.totalTokenCount'],
+    cachedInputTokens: ['usageMetadata.cachedContentTokenCount'],
+    reasoningTokens: ['usageMetadata.thoughtsTokenCount'],
+  },
+};
+
+function assembleGemini(events: JsonObject[]): Assembly | undefined {
+  if (!events.some((event) => Array.isArray(event.candidates))) return undefined;
+  const candidates = new Map<number, { parts: JsonObject[]; finishReason?: unknown }>();
+  for (const item of events.flatMap((event) => objectsIn(event.candidates))) {
+    const index = typeof item.index === 'number' ? item.index : 0;
+    const candidate = candidates.get(index) ?? { parts: [] };
+    candidates.set(index, candidate);
+    candidate.finishReason = item.finishReason ?? candidate.finishReason;
+    for (const part of partsOf(item)) addPart(candidate.parts, part);
+  }
+  const assembled = [...candidates].map(([index, { parts, finishReason }]) => ({
+    index,
+    content: { role: 'model', parts },
+    ...(finishReason === undefined ? {} : { finishReason }),
+  }));
+  const last = (name: string): JsonObject => {
+    const value = events.findLast((event) => event[name] != null)?.[name];
+    return value === undefined ? {} : { [name]: value };
+  };
+  return {
+    value: { candidates: assembled, ...last('usageMetadata'), ...last('modelVersion') },
+    ended: assembled.every((candidate) => 'finishReason' in candidate),
+  };
+}
+
+/** Texts that follow each other are one text. */
+function addPart(parts: JsonObject[], part: JsonObject): void {
+  const before = parts.at(-1);
+  if (typeof part.text === 'string' && typeof before?.text === 'string' && part.thought === before.thought) {
+    before.text += part.text;
+  } else parts.push({ ...part });
+}

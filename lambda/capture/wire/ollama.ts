@@ -1,0 +1,46 @@
+/** Ollama's chat and generate; its streams are JSON Lines. */
+import { isObject } from '../json.ts';
+import { assistantMessages, chatMessages, fieldsOf, objectsIn, textIn } from './messages.ts';
+import type { WireFormat } from './types.ts';
+
+export const ollama: WireFormat = {
+  name: 'ollama',
+  format: 'chat',
+  reply({ done, done_reason: reason, message, response }) {
+    if (typeof done !== 'boolean') return undefined;
+    if (isObject(message)) return { replies: chatMessages(message, 'assistant'), reasons: [reason] };
+    if (typeof response !== 'string') return undefined;
+    return { format: 'completion', replies: assistantMessages([response]), reasons: [reason] };
+  },
+  delta({ done, message, response, thinking }) {
+    if (typeof done !== 'boolean') return undefined;
+    const said = fieldsOf(message);
+    return {
+      output: textIn(response, said.content),
+      reasoning: textIn(thinking, said.thinking),
+      calls: objectsIn(said.tool_calls).length > 0,
+    };
+  },
+  assemble(events) {
+    if (!events.every((event) => typeof event.done === 'boolean')) return undefined;
+    const end = events.findLast((event) => event.done === true);
+    const final = end ?? events.at(-1);
+    const ended = end !== undefined;
+    const messages = events.flatMap(({ message }) => (isObject(message) ? [message] : []));
+    if (messages.length > 0) {
+      const content = textIn(...messages.map((message) => message.content));
+      const reasoning = textIn(...messages.map((message) => message.thinking));
+      const calls = messages.flatMap((message) => objectsIn(message.tool_calls));
+      const message = {
+        role: 'assistant',
+        content,
+        ...(reasoning === '' ? {} : { reasoning }),
+        ...(calls.length > 0 ? { tool_calls: calls } : {}),
+      };
+      return { value: { ...final, message }, ended };
+    }
+    if (!events.some((event) => typeof event.response === 'string')) return undefined;
+    return { value: { ...final, response: textIn(...events.map((event) => event.response)) }, ended };
+  },
+  usage: { inputTokens: ['prompt_eval_count'], outputTokens: ['eval_count'] },
+};

@@ -1,0 +1,39 @@
+/** Prompts without roles, and the parameters around them, as several servers take them. */
+import { isObject, type JsonObject } from '../json.ts';
+import type { ChatMessage } from '../types.ts';
+import { without } from './messages.ts';
+
+/** Whether the request asks for JSON, in the words of OpenAI, vLLM or TGI. */
+export function asksForJson(request: JsonObject): boolean {
+  const { response_format: format } = request;
+  if (isObject(format) && (format.type === 'json_object' || format.type === 'json_schema' || format.type === 'json')) {
+    return true;
+  }
+  if (request.guided_json !== undefined && request.guided_json !== null) return true;
+  return isObject(request.grammar) && request.grammar.type === 'json';
+}
+
+/** Text of one completion prompt; token ids have none, and are only counted. */
+function promptText(prompt: unknown): string | undefined {
+  if (typeof prompt === 'string') return prompt;
+  const isTokens = Array.isArray(prompt) && prompt.length > 0 && prompt.every((item) => typeof item === 'number');
+  return isTokens ? `[${prompt.length} token ids]` : undefined;
+}
+
+/** One prompt, or the prompts of a batch. */
+export function promptsOf(prompt: unknown): string[] | undefined {
+  const single = promptText(prompt);
+  if (single !== undefined) return [single];
+  if (!Array.isArray(prompt) || prompt.length === 0) return undefined;
+  const texts = prompt.map(promptText);
+  return texts.every((text): text is string => text !== undefined) ? texts : undefined;
+}
+
+export const userMessages = (prompts: readonly string[]): ChatMessage[] =>
+  prompts.map((content) => ({ role: 'user', content }));
+
+export const batchOf = (prompts: string[]): { batch?: string[] } => (prompts.length > 1 ? { batch: prompts } : {});
+
+/** `{parameters: {…}, stream: true}` as one level. */
+export const flattened = (value: JsonObject): JsonObject =>
+  isObject(value.parameters) ? { ...without(value, 'parameters'), ...value.parameters } : value;
