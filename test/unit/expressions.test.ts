@@ -38,7 +38,6 @@ const READS_SETTINGS = new Set([
 ]);
 /** Patterns that are put together while the program runs, as they come out, in the order of the code. */
 const PUT_TOGETHER: Record<string, RegExp[]> = {
-  'lambda/judge/code-scorers/language.ts': [/[äöüß]/gu],
   'lambda/judge/record.ts': [/0a1b2c3d4e5f/i],
   'lambda/replay/results/line-writer.ts': [/[\u0085\u2028\u2029]/g],
   'lambda/replay/source/peek.ts': [/^replay-[0-9a-f]{32}$/],

@@ -1,10 +1,12 @@
+import { readFileSync } from 'node:fs';
 import { detectLanguage } from '../../../lambda/judge/code-scorers/language.ts';
 import { codeScorers } from '../../../lambda/judge/code-scorers.ts';
+import { projectPath } from '../../../local/project-root.ts';
 import { chatCapture, errorCapture } from '../../helpers/captures.ts';
 
 const scorer = (name: string) => codeScorers.find((candidate) => candidate.name === name) as (typeof codeScorers)[0];
 
-/** Sentences as people write to assistants, none of them used when the word lists were made. */
+/** As people write to assistants. */
 const SENTENCES: readonly [string, string][] = [
   ['en', 'Our heating stopped working last night and the children are cold, what can we do until the plumber arrives?'],
   ['en', 'Make the second paragraph shorter and keep the numbers as they are.'],
@@ -29,10 +31,6 @@ const SENTENCES: readonly [string, string][] = [
     'pt',
     'O aquecimento deixou de funcionar ontem à noite e as crianças estão com frio. O que podemos fazer até o canalizador chegar?',
   ],
-  [
-    'nl',
-    'Onze verwarming deed het gisteravond niet meer en de kinderen hebben het koud, wat kunnen we doen tot de loodgieter komt?',
-  ],
   ['sv', 'Vår värme slutade fungera i går kväll och barnen fryser, vad kan vi göra tills rörmokaren kommer?'],
   [
     'fi',
@@ -42,18 +40,12 @@ const SENTENCES: readonly [string, string][] = [
     'pl',
     'Wczoraj wieczorem przestało działać ogrzewanie i dzieciom jest zimno. Co możemy zrobić, zanim przyjdzie hydraulik?',
   ],
-  ['cs', 'Včera večer nám přestalo fungovat topení a dětem je zima. Co můžeme dělat, než přijde instalatér?'],
   ['hu', 'Tegnap este leállt a fűtésünk, és a gyerekek fáznak. Mit tehetünk, amíg megérkezik a szerelő?'],
   ['tr', 'Dün gece ısıtmamız bozuldu ve çocuklar üşüyor, tesisatçı gelene kadar ne yapabiliriz?'],
   [
     'vi',
     'Hệ thống sưởi của chúng tôi bị hỏng tối qua và bọn trẻ đang lạnh, chúng tôi có thể làm gì trước khi thợ đến?',
   ],
-  [
-    'id',
-    'Pemanas kami berhenti bekerja tadi malam dan anak-anak kedinginan, apa yang bisa kami lakukan sampai tukang datang?',
-  ],
-  ['ru', 'Вчера вечером у нас отключилось отопление, и дети мёрзнут. Что нам делать до прихода сантехника?'],
   ['uk', 'Учора ввечері в нас вимкнулося опалення, і діти мерзнуть. Що нам робити, доки не прийде сантехнік?'],
   ['ar', 'توقفت التدفئة عن العمل مساء أمس والأطفال يشعرون بالبرد، ماذا يمكننا أن نفعل حتى يصل السباك؟'],
   ['fa', 'گرمایش خانه ما دیشب از کار افتاد و بچه‌ها سردشان است، تا آمدن لوله‌کش چه کار کنیم؟'],
@@ -70,10 +62,32 @@ test.each(SENTENCES)('%s: %s', (language, sentence) => {
   expect(detectLanguage(sentence)).toEqual({ language });
 });
 
-test.each(['', 'ok', 'Merci !', 'iPhone 15 Pro', '42', '👍👍👍', 'https://example.com/de/hilfe/konto'])(
-  'says nothing about %p',
-  (text) => expect(detectLanguage(text)).toHaveProperty('notJudgeable'),
-);
+test.each([
+  ...['', 'ok', 'Merci !', 'iPhone 15 Pro', '42', '👍👍👍', 'https://example.com/de/hilfe/konto'],
+  'Wie hoch ist der Großglockner?',
+  // Between close languages: Danish and Norwegian, Dutch and Afrikaans, Indonesian and Malay.
+  'Kan jeg få regningen på e-post i stedet for på papir?',
+  'Onze verwarming deed het gisteravond niet meer en de kinderen hebben het koud, wat kunnen we doen tot de loodgieter komt?',
+  'Pemanas kami berhenti bekerja tadi malam dan anak-anak kedinginan, apa yang bisa kami lakukan sampai tukang datang?',
+])('says nothing about %p', (text) => expect(detectLanguage(text)).toHaveProperty('notJudgeable'));
+
+test('nothing wrong is said of the calibration’s anchors', () => {
+  const anchors = readFileSync(projectPath('lambda', 'judge', 'calibration', 'anchors.jsonl'), 'utf8')
+    .trim()
+    .split('\n');
+  const told = anchors.flatMap((anchor) => {
+    const { request, reply } = JSON.parse(anchor) as { request: unknown; reply: unknown };
+    const texts = [request, reply].filter((text) => typeof text === 'string');
+    return texts.map((text) => ({ text, ...detectLanguage(text) })).filter((found) => 'language' in found);
+  });
+  expect(told.length).toBeGreaterThan(50);
+  const others = told.filter((found) => 'language' in found && found.language !== 'en');
+  expect(others).toMatchObject([
+    { language: 'es', text: expect.stringMatching(/^Entre en su cuenta/) },
+    { language: 'es', text: expect.stringMatching(/^Entrar en su cuenta/) },
+    { language: 'fr', text: expect.stringMatching(/^Vous pouvez/) },
+  ]);
+});
 
 test('code, addresses and markup do not count', () => {
   const english = 'Here is the function that you asked for, with a comment on each of the steps:';
@@ -95,9 +109,13 @@ test('request and reply are told apart, a system prompt in another language does
   const capture = chatCapture(
     [
       { role: 'system', content: 'You are a helpful assistant. Always answer in the language of the user, please.' },
-      { role: 'user', content: 'Wie lange dauert der Versand in die Schweiz, und was kostet er?' },
+      {
+        role: 'user',
+        content:
+          'Wie lange dauert der Versand in die Schweiz, und was kostet er, wenn ich mehrere Pakete auf einmal schicke?',
+      },
     ],
-    'Shipping to Switzerland takes three to five days and is free of charge for orders over 50 francs.',
+    'Shipping to Switzerland takes three to five days and is free of charge for orders over 50 francs. With more than one parcel the others are sent at half the price.',
   );
   expect(scorer('request_language').score(capture)).toEqual({ value: 'de' });
   expect(scorer('reply_language').score(capture)).toEqual({ value: 'en' });
