@@ -1,6 +1,7 @@
 /** What an error of the AWS SDK means for the judging. */
 import { saidBy } from '../common/errors.ts';
 import { readRetryAfter } from './backoff.ts';
+import { isPage } from './chat.ts';
 import { CallFailure, type CallFailureKind, type Feature } from './errors.ts';
 
 const KINDS: Record<string, CallFailureKind> = {
@@ -43,6 +44,8 @@ interface AwsError {
   code?: string;
   $metadata?: { httpStatusCode?: number };
   $response?: { statusCode?: number; headers?: Record<string, string | undefined> };
+  /** Of an answer that the client could not read. */
+  $responseBodyText?: string;
 }
 
 function kindOf(error: AwsError, status: number | undefined): { kind: CallFailureKind; feature?: Feature } {
@@ -51,7 +54,9 @@ function kindOf(error: AwsError, status: number | undefined): { kind: CallFailur
   if (status === 429) return { kind: 'throttled' };
   if (status === 401 || status === 403) return { kind: 'refused' };
   // 408 and 424: the model timed out, or failed while it worked.
-  if (status === undefined || status >= 500 || status === 408 || status === 424) return { kind: 'unavailable' };
+  if (status === undefined || status < 300 || status >= 500 || status === 408 || status === 424) {
+    return { kind: 'unavailable' };
+  }
   if (TOO_LONG.test(error.message)) return { kind: 'too-long' };
   if (MODEL_OR_SETTINGS.test(error.message)) return { kind: 'refused' };
   const lacking = LACKING.find(([pattern]) => pattern.test(error.message));
@@ -69,6 +74,7 @@ export function readAwsFailure(error: unknown, signal?: AbortSignal): CallFailur
     ...(feature === undefined ? {} : { feature }),
     retryAfterMs: readRetryAfter(headers['retry-after']),
     status,
+    mayBePaid: status !== undefined && status < 300 && !isPage(aws.$responseBodyText ?? ''),
     cause: error,
   });
 }

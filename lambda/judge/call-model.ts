@@ -75,8 +75,15 @@ export class ModelCaller {
     this.now = options.now ?? Date.now;
   }
 
-  /** @throws CallFailure of any kind but `unsupported`, or what the capture itself provokes */
-  async ask(question: Question, signal?: AbortSignal): Promise<Answered> {
+  /**
+   * @param lost called before another attempt, where the one before may have been paid though it gave no answer
+   * @throws CallFailure of any kind but `unsupported`, or what the capture itself provokes
+   */
+  async ask(
+    question: Question,
+    signal: AbortSignal | undefined,
+    lost: (usage: CallUsage) => Promise<void>,
+  ): Promise<Answered> {
     let startedAt: number | undefined;
     let findings = 0;
     for (let attempt = 1; ; ) {
@@ -92,6 +99,7 @@ export class ModelCaller {
       startedAt ??= this.now();
       const wait = waitMs(attempt, this.retry, failure.retryAfterMs);
       this.giveUpIfLate(failure, attempt, startedAt, wait);
+      if (failure.usage !== undefined) await lost(failure.usage);
       this.onEvent({ kind: 'retry', failure: failure.kind, attempt, waitMs: wait, reason: failure.message });
       await pause(wait, signal).catch((reason: unknown) => {
         throw new CallFailure('aborted', 'The judging was broken off while waiting to try again', { cause: reason });
@@ -120,8 +128,9 @@ export class ModelCaller {
     }
     // Known only now: the calls that were ahead may have found the model out.
     const rung = looser(this.capabilities.rung, question.rung);
+    let ask: Ask | undefined;
     try {
-      const ask: Ask = {
+      ask = {
         prompt: question.within('the prompt', () =>
           buildPrompt(question.capture, question.scorers, rung, question.prompt),
         ),
@@ -141,6 +150,7 @@ export class ModelCaller {
         throw error;
       }
       const failure = error;
+      if (failure.mayBePaid && ask !== undefined) failure.usage = reservedFor(ask);
       if (
         failure.kind === 'throttled' &&
         failure.retryAfterMs !== undefined &&

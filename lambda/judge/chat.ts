@@ -86,6 +86,9 @@ function parsedArguments(given: unknown): unknown {
   }
 }
 
+/** A page is a gateway's, and no model's. */
+export const isPage = (text: string): boolean => /^\s*</.test(text);
+
 /** @throws CallFailure `unavailable` when the answer is no chat completion: a proxy's page, a model that is still loading */
 export function readCompletion(text: string, ask: Ask): Told {
   let document: unknown;
@@ -93,12 +96,13 @@ export function readCompletion(text: string, ask: Ask): Told {
     document = JSON.parse(text);
   } catch {
     // Neither the text nor the parser's error, which quotes it: either may hold what was captured.
-    throw new CallFailure('unavailable', `The judge answered without JSON, in ${text.length} characters`);
+    const message = `The judge answered without JSON, in ${text.length} characters`;
+    throw new CallFailure('unavailable', message, { mayBePaid: !isPage(text) });
   }
   const parsed = completionSchema.safeParse(document);
   if (!parsed.success) {
     const issues = z.prettifyError(parsed.error);
-    throw new CallFailure('unavailable', `The judge's answer is no chat completion: ${issues}`);
+    throw new CallFailure('unavailable', `The judge's answer is no chat completion: ${issues}`, { mayBePaid: true });
   }
   const { choices, usage } = parsed.data;
   const choice = choices[0];

@@ -6,6 +6,7 @@ import {
   RetryableError,
   type RetryableErrorName,
 } from '../common/errors.ts';
+import type { CallUsage } from './transport.ts';
 import type { JudgeResult, Verdict } from './types.ts';
 
 /** What a model may not support; each is done without once it has been refused. */
@@ -31,17 +32,22 @@ export type CallFailureKind =
   /** The budget leaves no room for the call. */
   | 'held';
 
-/** One call that ended without an answer. Refused and failed calls cost no tokens. */
+/** One call that ended without an answer. Refused and failed calls cost no tokens, save where it says so. */
 export class CallFailure extends PipelineError {
   readonly kind: CallFailureKind;
   readonly feature: Feature | undefined;
   readonly retryAfterMs: number | undefined;
   readonly status: number | undefined;
+  /** Something has answered with status 200: it may have been the model, and is paid then. */
+  readonly mayBePaid: boolean;
+  /** What it is booked at then. */
+  usage: CallUsage | undefined;
 
   constructor(
     kind: CallFailureKind,
     message: string,
     details: {
+      mayBePaid?: boolean;
       feature?: Feature;
       retryAfterMs?: number | undefined;
       status?: number | undefined;
@@ -53,6 +59,7 @@ export class CallFailure extends PipelineError {
     this.feature = details.feature;
     this.retryAfterMs = details.retryAfterMs;
     this.status = details.status;
+    this.mayBePaid = details.mayBePaid ?? false;
   }
 }
 

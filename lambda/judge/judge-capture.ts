@@ -24,7 +24,7 @@ import { correctionOf, problemOf, type Reading, readReply } from './reply.ts';
 import { Session } from './session.ts';
 import { bookable } from './spending-limit.ts';
 import { INPUT_MARGIN } from './tokens.ts';
-import type { Told, Transport } from './transport.ts';
+import type { CallUsage, Told, Transport } from './transport.ts';
 import type { Judge, JudgeMoney, JudgeResult, JudgeScorer } from './types.ts';
 import type { PriceOfCall } from './usage.ts';
 
@@ -199,21 +199,39 @@ class CaptureJudge implements Judge {
     return (this.options.maxTokens ?? answerTokens(scorers) * growth) + (this.options.thinkingTokens ?? 0);
   }
 
-  /** Asks when there is money for the most that this question can cost, whatever was paid for others before. */
-  private async pay(question: Question, { money }: Session, signal: AbortSignal | undefined): Promise<Answered> {
+  /**
+   * Asks when there is money for the most that this question can cost, whatever was paid for others before. An attempt that
+   * may have been paid without an answer is booked at the most, and there must be money for the next one.
+   */
+  private async pay(question: Question, session: Session, signal: AbortSignal | undefined): Promise<Answered> {
     const { capture, scorers, maxTokens, prompt, within } = question;
     const options = { maxTokens, maxRecordTokens: prompt.maxRecordTokens };
     const size = (): AskSize => within('the size of the prompt', () => askSize(capture, scorers, options));
-    const reservation = await money.limit?.reserve(this.mostUsd(size()) ?? 0);
-    if (reservation === 'held') throw new CallFailure('held', 'The budget leaves no room for the call');
-    let usd = 0;
-    try {
-      const answered = await this.caller.ask(question, signal);
-      usd = this.price(answered.told.usage) ?? 0;
-      return answered;
-    } finally {
+    const reserve = async () => {
+      const made = await session.money.limit?.reserve(this.mostUsd(size()) ?? 0);
+      if (made === 'held') throw new CallFailure('held', 'The budget leaves no room for the call');
+      return made;
+    };
+    let reservation = await reserve();
+    const settle = async (usage: CallUsage | undefined): Promise<void> => {
+      const made = reservation;
+      reservation = undefined;
       // What cannot be reported now is reported with a later call or when the limit is closed, and a failure is told there.
-      await reservation?.settle(usd).catch(() => {});
+      await made?.settle(usage === undefined ? 0 : (this.price(usage) ?? 0)).catch(() => {});
+    };
+    try {
+      const answered = await this.caller.ask(question, signal, async (usage) => {
+        session.book(usage, scorers);
+        await settle(usage);
+        reservation = await reserve();
+      });
+      await settle(answered.told.usage);
+      return answered;
+    } catch (error) {
+      const usage = error instanceof CallFailure ? error.usage : undefined;
+      if (usage !== undefined) session.book(usage, scorers);
+      await settle(usage);
+      throw error;
     }
   }
 

@@ -15,6 +15,7 @@ describe('errors of the AWS SDK', () => {
     ['InternalServerException', 500, 'x', 'unavailable', undefined],
     ['ModelTimeoutException', 408, 'x', 'unavailable', undefined],
     ['ModelErrorException', 424, 'x', 'unavailable', undefined],
+    ['SyntaxError', 200, "Unexpected token '<'", 'unavailable', undefined],
     ['TimeoutError', undefined, 'Stream timed out', 'unavailable', undefined],
     ['Error', undefined, 'connect ECONNREFUSED', 'unavailable', undefined],
     [

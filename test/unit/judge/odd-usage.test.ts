@@ -47,6 +47,63 @@ test.each([
   expect(spend.usd).toBeLessThan(1.2 * most);
 });
 
+describe('a status of 200 that is no answer', () => {
+  const retry = { baseMs: 1, capMs: 1, maxAttempts: 4 };
+  const ANSWER = JSON.stringify(completionOf(POSSIBLE));
+
+  /** What is said to one call after the other, and how many were made. */
+  function judgeThatSays(...texts: string[]) {
+    let calls = 0;
+    const fetch = async () => {
+      calls += 1;
+      return new Response(texts[Math.min(calls, texts.length) - 1]);
+    };
+    const judge = createOpenAiJudge({
+      model: 'x',
+      baseUrl: 'http://judge/v1',
+      price: price as never,
+      retry,
+      fetch: fetch as never,
+    });
+    return { judge, calls: () => calls };
+  }
+  const OTHERS = [
+    ['JSON of another kind', '{"detail":"loading"}'],
+    ['JSON that is cut', ANSWER.slice(0, -20)],
+    ['a stream', `data: ${ANSWER}`],
+    ['nothing', ''],
+  ];
+
+  test.each(OTHERS)('may be paid where it is %s: it is booked at the most, and asked again', async (_, text) => {
+    const { judge } = judgeThatSays(text, text, ANSWER);
+    const most = judge.maxCostUsd(chatCapture(), YES_NO_SCORERS) ?? 0;
+    const { verdicts, spend } = await judge.judge(chatCapture(), YES_NO_SCORERS);
+    expect(verdicts.map(({ outcome }) => outcome)).toEqual(['verdict', 'verdict']);
+    expect(spend.calls).toBe(3);
+    expect(spend.usd).toBeGreaterThan(2 * 0.8 * most);
+    expect(spend.usd).toBeLessThan(3 * most);
+    const given = judgeThatSays(text);
+    const failure = await given.judge.judge(chatCapture(), YES_NO_SCORERS).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ name: 'JudgeUnavailable', spend: { calls: 4 } });
+  });
+
+  test('does not exceed a cap', async () => {
+    const { judge, calls } = judgeThatSays('{}');
+    const most = judge.maxCostUsd(chatCapture(), YES_NO_SCORERS) ?? 0;
+    const limit = new OwnLimit(2.5 * most);
+    const failure = await judge.judge(chatCapture(), YES_NO_SCORERS, undefined, { limit }).catch((error) => error);
+    expect(failure).toMatchObject({ name: 'JudgeHeld', spend: { calls: 2 } });
+    expect(calls()).toBe(2);
+    await expect(limit.reserve(most)).resolves.toBe('held');
+  });
+
+  test('is an outage where it is a page, which no model makes', async () => {
+    const { judge } = judgeThatSays('\n<!doctype html><title>Sign in</title>', ANSWER);
+    const { spend } = await judge.judge(chatCapture(), YES_NO_SCORERS);
+    expect(spend).toEqual({ calls: 1, inputTokens: 900, outputTokens: 50, usd: (300 + 60 + 50) / 1e6 });
+  });
+});
+
 test('a budget is used up by reports that would fill it', async () => {
   const judge = judgeThatReports({
     prompt_tokens: 500,
