@@ -5,7 +5,6 @@
 import { Readable } from 'node:stream';
 import { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import { scanChunks } from '../../lambda/capture/lines.ts';
-import { readEnvironment } from '../../lambda/common/environment.ts';
 import {
   type ChunkRequest,
   type EvaluateReceipt,
@@ -28,6 +27,7 @@ import { logChunk } from '../../lambda/run/log-chunk.ts';
 import { traceIdOf } from '../../lambda/trace/ids.ts';
 import { MemoryStorage } from '../helpers/memory-storage.ts';
 import { startScriptedMlflow } from '../helpers/scripted-mlflow.ts';
+import { testEnvironment } from '../helpers/test-environment.ts';
 import type { ServerReply } from './arbitraries.ts';
 
 const EXPERIMENT = '7';
@@ -37,16 +37,7 @@ const RUN = 'hostile';
 // As the stack deploys it unless it is told otherwise: what is taken apart follows from it.
 process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE ??= '1024';
 
-const environment = readEnvironment({
-  STACK_PREFIX: 'test',
-  WORK_BUCKET: 'b',
-  SAGEMAKER_ENDPOINT_NAME: 'fern-house',
-  DATA_CAPTURE_S3_BUCKET: 'b',
-  DATA_CAPTURE_S3_PREFIX: 'fern-house/',
-  MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
-  MLFLOW_EXPERIMENT_NAME: 'e',
-  BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
-});
+const environment = testEnvironment({ WORK_BUCKET: 'b', DATA_CAPTURE_S3_PREFIX: 'fern-house/' });
 
 /** Storage that hands files out in pieces of a network's size. */
 class Files extends MemoryStorage {

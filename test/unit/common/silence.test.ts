@@ -79,6 +79,7 @@ import { single, unitsOfObjects } from '../../../lambda/run/units.ts';
 import { MemoryStorage } from '../../helpers/memory-storage.ts';
 import { type MisbehavingServer, type SeenRequest, startMisbehavingServer } from '../../helpers/misbehaving-server.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
+import { TEST_VARIABLES, testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, jsonSide } from '../capture/arbitraries.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from '../judge/captures.ts';
 
@@ -91,17 +92,7 @@ const mark = (): string => {
 };
 const TOLD_CAPTURED = /qz7|078-05|UXo3TWFya/i;
 
-const VARIABLES = {
-  STACK_PREFIX: 'test',
-  WORK_BUCKET: 'work',
-  SAGEMAKER_ENDPOINT_NAME: 'ep',
-  DATA_CAPTURE_S3_BUCKET: 'b',
-  DATA_CAPTURE_S3_PREFIX: 'ep/',
-  MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
-  MLFLOW_EXPERIMENT_NAME: 'e',
-  BEDROCK_MODEL_ID: 'm',
-};
-const environment = readEnvironment(VARIABLES);
+const environment = testEnvironment({ DATA_CAPTURE_S3_PREFIX: 'ep/' });
 
 /** Names of the errors that were provoked, of any cause in their chain too. */
 const provoked = new Set<string>();
@@ -429,7 +420,7 @@ async function withVariables<T>(variables: Record<string, string | undefined>, w
 /** By the function that stops replays. */
 async function stopExecution(): Promise<unknown> {
   const machine = 'arn:aws:states:eu-west-1:123456789012:stateMachine:replays';
-  const variables = { ...VARIABLES, REPLAY_STATE_MACHINE_ARN: machine };
+  const variables = { ...TEST_VARIABLES, REPLAY_STATE_MACHINE_ARN: machine };
   return withVariables(variables, async () => {
     const { handler } = await import('../../../lambda/stop-replay/handler.ts');
     return handler({ detail: { object: { key: replayKeys.stop('r') } } }, {} as never);
@@ -744,7 +735,7 @@ async function planStopped(): Promise<unknown> {
   const storage = new MemoryStorage();
   storage.put('ep/AllTraffic/2026/11/20/10/a.jsonl', `${markedCapture()}\n`);
   storage.put(replayKeys.stop('r'), { run: 'r', because: mark() });
-  const variables = { ...VARIABLES, DATA_CAPTURE_S3_PREFIX: 'ep/', AWS_REGION: 'eu-west-1' };
+  const variables = { ...TEST_VARIABLES, DATA_CAPTURE_S3_PREFIX: 'ep/', AWS_REGION: 'eu-west-1' };
   const input = { target: { url: 'http://127.0.0.1:9' } };
   return planReplay(
     { input, run: { name: 'r', arn: 'arn', startTime: '2026-11-20T09:00:00Z' } },

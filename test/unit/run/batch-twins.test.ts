@@ -1,5 +1,4 @@
 /** Batch inference of chunks that share a line, and of captures that no request can be made of. */
-import { readEnvironment } from '../../../lambda/common/environment.ts';
 import { type ChunkRequest, workKeys } from '../../../lambda/contract.ts';
 import { recordIdOf } from '../../../lambda/judge/batch/record.ts';
 import { connectBatchJudge } from '../../../lambda/judge/connect.ts';
@@ -13,17 +12,9 @@ import { traceIdOf } from '../../../lambda/trace/ids.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { MemoryStorage } from '../../helpers/memory-storage.ts';
 import { goodAnswer } from '../../helpers/scripted-judge.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 
-const environment = readEnvironment({
-  STACK_PREFIX: 'test',
-  WORK_BUCKET: 'work',
-  SAGEMAKER_ENDPOINT_NAME: 'fern-house',
-  DATA_CAPTURE_S3_BUCKET: 'b',
-  DATA_CAPTURE_S3_PREFIX: 'p/',
-  MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
-  MLFLOW_EXPERIMENT_NAME: 'e',
-  BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
-});
+const environment = testEnvironment();
 const scorers = scorersFor().filter(isJudgeScorer).slice(0, 2);
 const idOf = (line: string): string => traceIdOf('7', Buffer.from(line));
 

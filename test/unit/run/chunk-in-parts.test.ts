@@ -1,6 +1,5 @@
 /** The steps of a chunk that comes in parts, since a function was killed on it: what they leave adds up. */
 import { createHash } from 'node:crypto';
-import { readEnvironment } from '../../../lambda/common/environment.ts';
 import { type ChunkProgress, type ChunkRequest, type QuarantineEntry, workKeys } from '../../../lambda/contract.ts';
 import { connectBatchJudge } from '../../../lambda/judge/connect.ts';
 import { isCodeScorer, scorersFor } from '../../../lambda/judge/scorers.ts';
@@ -11,18 +10,10 @@ import { type EvaluateDependencies, evaluateChunk } from '../../../lambda/run/ev
 import { logChunk } from '../../../lambda/run/log-chunk.ts';
 import { MemoryStorage } from '../../helpers/memory-storage.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, jsonSide } from '../capture/arbitraries.ts';
 
-const environment = readEnvironment({
-  STACK_PREFIX: 'test',
-  WORK_BUCKET: 'work',
-  SAGEMAKER_ENDPOINT_NAME: 'fern-house',
-  DATA_CAPTURE_S3_BUCKET: 'b',
-  DATA_CAPTURE_S3_PREFIX: 'p/',
-  MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
-  MLFLOW_EXPERIMENT_NAME: 'e',
-  BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
-});
+const environment = testEnvironment();
 const KEY = 'fern-house/AllTraffic/2026/11/20/10/a.jsonl';
 
 const chat = (content: string): string => {

@@ -1,5 +1,4 @@
 /** Chunks through the step that judges them: the judge, the journal and the budget are real, the model and MLflow are played. */
-import { readEnvironment } from '../../../lambda/common/environment.ts';
 import { RetryableError } from '../../../lambda/common/errors.ts';
 import { type ChunkRequest, type EvaluateReceipt, type LogReceipt, workKeys } from '../../../lambda/contract.ts';
 import { CallFailure } from '../../../lambda/judge/errors.ts';
@@ -17,18 +16,10 @@ import { traceIdOf } from '../../../lambda/trace/ids.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { MemoryStorage } from '../../helpers/memory-storage.ts';
 import { goodAnswer, scriptedJudge, told } from '../../helpers/scripted-judge.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, jsonSide } from '../capture/arbitraries.ts';
 
-const environment = readEnvironment({
-  STACK_PREFIX: 'test',
-  WORK_BUCKET: 'work',
-  SAGEMAKER_ENDPOINT_NAME: 'fern-house',
-  DATA_CAPTURE_S3_BUCKET: 'b',
-  DATA_CAPTURE_S3_PREFIX: 'p/',
-  MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
-  MLFLOW_EXPERIMENT_NAME: 'e',
-  BEDROCK_MODEL_ID: 'm',
-});
+const environment = testEnvironment();
 const ASKED = scorersFor().filter(isJudgeScorer).slice(0, 2);
 const ANSWER = { calls: 1, usd: (1000 * 3 + 100 * 15) / 1e6 };
 

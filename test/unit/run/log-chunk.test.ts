@@ -1,24 +1,15 @@
 /** One chunk through the step that logs it, with MLflow's wire played by a server. */
 import { gzipSync } from 'node:zlib';
-import { readEnvironment } from '../../../lambda/common/environment.ts';
 import { collectGarbage } from '../../../lambda/common/memory.ts';
 import { type ChunkRequest, type QuarantineEntry, workKeys } from '../../../lambda/contract.ts';
 import { createMlflowClient, type MlflowClient } from '../../../lambda/mlflow/client.ts';
 import { logChunk } from '../../../lambda/run/log-chunk.ts';
 import { MemoryStorage } from '../../helpers/memory-storage.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, jsonSide } from '../capture/arbitraries.ts';
 
-const environment = readEnvironment({
-  STACK_PREFIX: 'test',
-  WORK_BUCKET: 'work',
-  SAGEMAKER_ENDPOINT_NAME: 'fern-house',
-  DATA_CAPTURE_S3_BUCKET: 'b',
-  DATA_CAPTURE_S3_PREFIX: 'p/',
-  MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
-  MLFLOW_EXPERIMENT_NAME: 'e',
-  BEDROCK_MODEL_ID: 'm',
-});
+const environment = testEnvironment();
 
 let server: ScriptedMlflow;
 let store: MlflowClient;

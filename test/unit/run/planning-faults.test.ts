@@ -1,5 +1,4 @@
 /** Planning, chunks, the summary and retries against S3's wire, where one file or one answer is not what it should be. */
-import { readEnvironment } from '../../../lambda/common/environment.ts';
 import type { ManifestLine, PlanReceipt, PlanResult, QuarantineEntry, RunOptions } from '../../../lambda/contract.ts';
 import { workKeys } from '../../../lambda/contract.ts';
 import { forEachChunkOf } from '../../../lambda/run/invocation.ts';
@@ -8,6 +7,7 @@ import { type PlannerDependencies, planCaptures } from '../../../lambda/run/plan
 import { describeFailure, type RunSummary, summarizeRun } from '../../../lambda/run/summary.ts';
 import type { TraceRecord } from '../../../lambda/trace/types.ts';
 import { S3Wire } from '../../helpers/s3-wire.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const CAPTURES = 'captures';
 const WORK = 'work';
@@ -37,15 +37,11 @@ beforeEach(async () => {
 });
 afterEach(() => wire.stop());
 
-const environment = readEnvironment({
-  STACK_PREFIX: 'test',
+const environment = testEnvironment({
   WORK_BUCKET: WORK,
   SAGEMAKER_ENDPOINT_NAME: 'e',
   DATA_CAPTURE_S3_BUCKET: CAPTURES,
   DATA_CAPTURE_S3_PREFIX: 'e/',
-  MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
-  MLFLOW_EXPERIMENT_NAME: 'e',
-  BEDROCK_MODEL_ID: 'm',
 });
 
 const estimateOf = (captures: number, basis: string) => ({

@@ -1,0 +1,17 @@
+/** The environment of a function, as tests that reach no server have it. */
+import { readEnvironment } from '../../lambda/common/environment.ts';
+
+export const TEST_VARIABLES = {
+  STACK_PREFIX: 'test',
+  WORK_BUCKET: 'work',
+  SAGEMAKER_ENDPOINT_NAME: 'fern-house',
+  DATA_CAPTURE_S3_BUCKET: 'b',
+  DATA_CAPTURE_S3_PREFIX: 'p/',
+  // Nothing listens there.
+  MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
+  MLFLOW_EXPERIMENT_NAME: 'e',
+  BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
+};
+
+/** @param more variables, or others in the place of these */
+export const testEnvironment = (more: Record<string, string> = {}) => readEnvironment({ ...TEST_VARIABLES, ...more });
