@@ -6,7 +6,7 @@ import {
   type Overrides,
   unreadable,
 } from './request/literal.ts';
-import { readCaptured } from './request/preparer.ts';
+import { capturedReply } from './request/preparer.ts';
 import { estimateInputTokens, estimateTextTokens } from './request/tokens.ts';
 import { RecordReader } from './source/record-reader.ts';
 import type { LineReader, OnSkipped, SourceFile } from './source/types.ts';
@@ -94,9 +94,9 @@ function counted(found: DryRun, line: Buffer, overrides: Overrides): LiteralOrSk
 }
 
 function countRequest(found: DryRun, request: LiteralRequest): void {
-  const { json, body, contentType, streaming, capturedReply } = request;
-  const reply = readCaptured(capturedReply)?.content;
-  const estimate = estimateInputTokens(json);
+  const { prompt, body, contentType, streaming } = request;
+  const reply = capturedReply(request);
+  const estimate = estimateInputTokens(request);
   found.bodyBytes += body.length;
   if (streaming) found.streaming++;
   found.contentTypes[contentType] = (found.contentTypes[contentType] ?? 0) + 1;
@@ -105,7 +105,7 @@ function countRequest(found: DryRun, request: LiteralRequest): void {
   found.inputTokens.total += input ?? estimate ?? 0;
   const output = reply?.usage?.output;
   if (output !== undefined) found.outputTokens.captured += output;
-  found.outputTokens.total += output ?? (json && reply ? estimateTextTokens(reply.text) : 0);
+  found.outputTokens.total += output ?? (prompt && reply ? estimateTextTokens(reply.text) : 0);
 }
 
 /** Counts by second, and by steps whose width doubles so that their number stays bound. */

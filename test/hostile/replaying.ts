@@ -6,7 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { CapturedReplies } from '../../lambda/replay/compare/with-captured.ts';
 import type { Measured } from '../../lambda/replay/measure/measure.ts';
-import { literalRequest, NO_OVERRIDES, payloadBytes } from '../../lambda/replay/request/literal.ts';
+import { literalRequest, NO_OVERRIDES } from '../../lambda/replay/request/literal.ts';
+import { payloadBytes } from '../../lambda/replay/source/payload-bytes.ts';
 import type { SkippedLine } from '../../lambda/replay/source/types.ts';
 import { ReplayFolder, type ReplayRecord, readLines, replay, runCli } from '../helpers/replay.ts';
 
@@ -76,7 +77,7 @@ function repliesOf(lines: readonly Buffer[]): Map<string, Reply> {
     if (literal.kind === 'skipped') continue;
     const { body, capturedReply: side } = literal.request;
     const bytes = side === undefined ? Buffer.alloc(0) : payloadBytes(side);
-    const type = side?.observedContentType;
+    const type = (side as { observedContentType?: unknown } | null | undefined)?.observedContentType;
     const isHeader = typeof type === 'string' && /^[\x20-\x7e]{1,200}$/.test(type);
     if (Buffer.isBuffer(bytes)) replies.set(digest(body), { bytes, contentType: isHeader ? type : undefined });
   }

@@ -156,7 +156,7 @@ test('the service’s errors, a stream that breaks, a wrong key: named, and sent
 
 test('one changed byte of the body breaks the signature', async () => {
   const encoded = await (await target()).encode(
-    { body: Buffer.from('{"a":1}'), contentType: 'application/json', streaming: false, metadata: {} },
+    { body: Buffer.from('{"a":1}'), contentType: 'application/json', streaming: false },
     { run: 'r', eventKey: 'e', pass: 0, requestId: 'q', turn: { conversationId: 'c', turnIndex: 0, session: 0 } },
   );
   expect(await statusOf(encoded.wire)).toBe(200);

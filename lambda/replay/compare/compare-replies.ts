@@ -1,6 +1,6 @@
 /** Whether a reply is still right, as far as it can be told without a judge. */
+import { parseJson } from '../../capture/json.ts';
 import { toNamedError } from '../../common/errors.ts';
-import { parseJson } from '../json.ts';
 import { compareJson, type JsonComparison } from './json-diff.ts';
 import type { Reply } from './reply.ts';
 import { isRefusal, readAlike, wordOverlap, wordsOf } from './text.ts';
@@ -45,15 +45,16 @@ function unfenced(text: string): string {
 function documentIn(text: string): { value: unknown } | undefined {
   const inner = unfenced(text.trim());
   if (!/^[[{]/.test(inner)) return undefined;
-  try {
-    return { value: parseJson(inner) };
-  } catch {
-    return undefined;
-  }
+  const parsed = parseJson(inner);
+  return parsed.ok ? { value: parsed.value } : undefined;
 }
 
 const documentOf = (reply: Reply): { value: unknown } | undefined =>
   reply.document === undefined ? documentIn(reply.text) : { value: reply.document };
+
+/** What the further choices say, each beside the one of the same place. */
+const furtherPairs = ({ further: before = [] }: Reply, { further: after = [] }: Reply) =>
+  Array.from({ length: Math.max(before.length, after.length) }, (_, i) => [before[i], after[i]] as const);
 
 const toolNames = (calls: unknown[] | undefined): string =>
   JSON.stringify((calls ?? []).map((call) => (call as { function?: { name?: unknown } })?.function?.name ?? null));
@@ -86,9 +87,11 @@ function compared(status: StatusChange, before: Reply, after: Reply): ReplyCompa
   }
   const sameTools = toolNames(before.toolCalls) === toolNames(after.toolCalls);
   const equalCalls = toolCallsEqual(before.toolCalls, after.toolCalls);
+  const further = furtherPairs(before, after);
   const result: ReplyComparison = {
     status,
-    identical: before.text === after.text && before.digest === after.digest && equalCalls,
+    identical:
+      before.text === after.text && before.digest === after.digest && equalCalls && further.every(([a, b]) => a === b),
     same: false,
     ...(before.toolCalls || after.toolCalls ? { sameTools } : {}),
   };
@@ -112,7 +115,9 @@ function compared(status: StatusChange, before: Reply, after: Reply): ReplyCompa
       result.identical = false;
     }
   }
-  const equalText = documents[0] && documents[1] ? equalDocuments : readAlike(before.text, after.text);
+  const equalText =
+    (documents[0] && documents[1] ? equalDocuments : readAlike(before.text, after.text)) &&
+    further.every(([was = '', is = '']) => readAlike(was, is));
   result.same = result.identical || (equalText && equalDocuments && equalCalls && before.digest === after.digest);
   return result;
 }

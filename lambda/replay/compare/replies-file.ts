@@ -1,10 +1,9 @@
 /** `replies.jsonl`: what each request got, kept to be compared: with the captured reply, and with another run's. */
-import { hash } from 'node:crypto';
 import { basename } from 'node:path';
 import type { ChatMessage } from '../../capture/types.ts';
-import type { Measured } from '../measure/measure.ts';
+import { type Measured, sentBody } from '../measure/measure.ts';
+import { readMessages } from '../reply/content.ts';
 import { preview } from '../report/collector.ts';
-import type { PreparedRequest } from '../request/prepared.ts';
 import type { ReplyComparison } from './compare-replies.ts';
 import { jsonLines } from './json-lines.ts';
 import type { Reply } from './reply.ts';
@@ -31,29 +30,12 @@ export interface StoredReply {
 /** Longer texts are cut before they are kept: a judge reads no more of them, and a person neither. */
 const MAX_TEXT = 64 * 1024;
 
-export const sha256 = (bytes: Buffer): string => hash('sha256', bytes);
-
 /** The same for the same captured request in any run, whatever the path its file was read from. */
 export const requestKey = (eventId: string | undefined, file: string, line: number, pass: number): string =>
   `${eventId ?? basename(file)}:${line}${pass === 0 ? '' : `#${pass}`}`;
 
 const cut = (reply: Reply): Reply =>
   reply.text.length > MAX_TEXT ? { ...reply, text: `${reply.text.slice(0, MAX_TEXT)} …` } : reply;
-
-/** The conversation of a request, whatever its form, for a judge to read. */
-export function messagesOf(request: PreparedRequest): ChatMessage[] | undefined {
-  if (!request.isJson) return undefined;
-  const json = JSON.parse(request.wire.toString('utf8', request.bodyAt)) as Record<string, unknown>;
-  if (Array.isArray(json.messages)) return json.messages as ChatMessage[];
-  const prompt = json.prompt ?? json.inputs;
-  const text =
-    typeof prompt === 'string'
-      ? prompt
-      : Array.isArray(prompt) && prompt.every((one) => typeof one === 'string')
-        ? prompt.join('\n')
-        : undefined;
-  return text === undefined ? undefined : [{ role: 'user', content: text }];
-}
 
 export function storedReply(
   measured: Measured,
@@ -62,7 +44,7 @@ export function storedReply(
   comparison?: ReplyComparison,
 ): StoredReply {
   const { request } = measured;
-  const messages = messagesOf(request);
+  const messages = readMessages(sentBody(request));
   return {
     key: requestKey(request.eventId, request.file, request.line, request.pass),
     ...(request.eventId === undefined ? {} : { event_id: request.eventId }),

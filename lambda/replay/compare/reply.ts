@@ -1,8 +1,6 @@
 /** A reply as it is compared: what it says, in one form for the captured, the replayed and the stored one. */
-import { parseJson } from '../json.ts';
 import type { Measured } from '../measure/measure.ts';
 import type { ReplyContent } from '../reply/content.ts';
-import type { CapturedReply } from '../request/prepared.ts';
 
 export interface Reply {
   ok: boolean;
@@ -10,74 +8,39 @@ export interface Reply {
   error?: { code?: number; message: string };
   /** Given up before it was there, which says nothing about it. */
   cancelled?: true;
-  /** What a model said; empty for tabular and binary replies. */
+  /** What a model said, its first choice; empty for tabular and binary replies. */
   text: string;
+  /** What its further choices said. */
+  further?: string[];
   toolCalls?: unknown[];
-  /** The document, for JSON and CSV replies that hold no text. */
+  /** The value of a reply that holds no text. */
   document?: unknown;
   /** SHA-256 of the bytes, for replies that are neither. */
   digest?: string;
+  /** Why it is compared by its bytes alone, in words. */
+  notRead?: string;
   /** There when it was too large to be kept, after it was compared or before: its bytes. Nothing of what it said is here. */
   notKeptBytes?: number;
 }
 
-const rowsOf = (csv: string): unknown[][] =>
-  csv
-    .split(/\r?\n/)
-    .filter((row) => row.trim() !== '')
-    .map((row) =>
-      row
-        .split(',')
-        .map((field) => (field.trim() !== '' && !Number.isNaN(Number(field)) ? Number(field) : field.trim())),
-    );
-
-/** @param digest of the bytes; called only when nothing else can be compared */
-export function replyOf(
-  content: ReplyContent,
-  bytes: Buffer | undefined,
-  contentType: string | null,
-  digest: (bytes: Buffer) => string,
-): Reply {
-  if (content.error) {
-    const { code, message } = content.error;
-    return { ok: false, error: { ...(code === undefined ? {} : { code }), message }, text: '' };
-  }
-  const reply: Reply = { ok: true, text: content.text, ...(content.toolCalls ? { toolCalls: content.toolCalls } : {}) };
-  if (content.text !== '' || content.toolCalls || !bytes || bytes.length === 0) {
-    // CSV comes as text too, and its numbers are compared as numbers.
-    if (contentType?.startsWith('text/csv')) return { ok: true, text: '', document: rowsOf(content.text) };
-    return reply;
-  }
-  const text = bytes.toString('utf8');
-  if (contentType?.startsWith('text/csv')) return { ...reply, document: rowsOf(text) };
-  try {
-    return { ...reply, document: parseJson(text) };
-  } catch {
-    return { ...reply, digest: digest(bytes) };
-  }
+/** What is not what it says it is, is an error in a capture as it is live. */
+export function replyOf({ error, problem, ...content }: ReplyContent): Reply {
+  const { text, further, toolCalls, document, digest, notRead } = content;
+  if (error) return { ok: false, error: { code: error.code, message: error.message }, text: '' };
+  if (problem !== undefined) return { ok: false, error: { message: problem }, text: '' };
+  return { ok: true, text, further, toolCalls, document, digest, notRead };
 }
 
-export const capturedReply = (captured: CapturedReply, digest: (bytes: Buffer) => string): Reply =>
-  replyOf(captured.content, captured.bytes, captured.contentType, digest);
-
-export function replayedReply(
-  { error, content, exchange, cancelled }: Measured,
-  digest: (bytes: Buffer) => string,
-): Reply {
+export function replayedReply({ error, content, exchange, cancelled }: Measured): Reply {
   if (error) {
     const { code, type, message } = error;
     return {
       ok: false,
-      error: { ...(code === undefined ? {} : { code }), message: `${type}: ${message}` },
+      error: { code, message: `${type}: ${message}` },
       text: '',
       ...(cancelled ? { cancelled } : {}),
     };
   }
   if (exchange.tooLarge) return { ok: true, text: '', notKeptBytes: exchange.bodyBytes };
-  return replyOf(
-    content,
-    exchange.reader ? undefined : exchange.body,
-    exchange.headers.get('content-type') ?? null,
-    digest,
-  );
+  return replyOf(content);
 }

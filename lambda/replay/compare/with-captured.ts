@@ -14,8 +14,8 @@ import {
 } from './judge-replies.ts';
 import type { PairVerdict } from './pairwise.ts';
 import { type Quality, QualityTally, type RegressionRow } from './quality.ts';
-import { REPLIES_FILE, readReplies, replyText, type StoredReply, sha256, storedReply } from './replies-file.ts';
-import { capturedReply, replayedReply } from './reply.ts';
+import { REPLIES_FILE, readReplies, replyText, type StoredReply, storedReply } from './replies-file.ts';
+import { replayedReply, replyOf } from './reply.ts';
 
 export const COMPARE_FILE = 'compare.json';
 export const JUDGED_FILE = 'judged.jsonl';
@@ -44,11 +44,10 @@ export const rowOf = (stored: StoredReply): Omit<RegressionRow, 'regressions' | 
 
 /** The reply of a request, compared with the captured one where there is one. */
 export function comparedReply(measured: Measured): StoredReply {
-  const reply = replayedReply(measured, sha256);
+  const reply = replayedReply(measured);
   const { captured } = measured.request;
   // A cancelled request says nothing about the target's replies, and of one that is too large nothing is known.
-  const before =
-    captured && !measured.cancelled && !measured.exchange.tooLarge ? capturedReply(captured, sha256) : undefined;
+  const before = captured && !measured.cancelled && !measured.exchange.tooLarge ? replyOf(captured) : undefined;
   return storedReply(measured, reply, before, before && compareReplies(before, reply));
 }
 

@@ -1,8 +1,7 @@
 /** From what happened on the wire to the metrics of the request. */
 import { toNamedError } from '../../common/errors.ts';
 import { codingsOf, type Exchange, type ExchangeError } from '../http/exchange.ts';
-import { NestedTooDeep, parseJson } from '../json.ts';
-import { contentOfJson, type ReplyContent } from '../reply/content.ts';
+import { Body, type ReplyContent, readReply } from '../reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
 import type { PreparedRequest, TokenSource } from '../request/prepared.ts';
 import { estimateTextTokens } from '../request/tokens.ts';
@@ -43,7 +42,8 @@ export const UNREADABLE_REPLY = 'ReplyNotRecorded';
 export const CANCELLED_TYPE = 'RequestCancellationError';
 
 /** Types that a stream may come as besides server-sent events, when one was asked for. */
-const STREAM_TYPES = /^(application\/(jsonlines|x-jsonlines|x-ndjson|octet-stream)|text\/plain)/;
+const STREAM_TYPES = /^(application\/(jsonlines|x-jsonlines|x-ndjson|octet-stream)|text\/plain)/i;
+const EVENTS_TYPE = /^text\/event-stream/i;
 
 /** Opens the reader for a reply that is streamed; others are kept whole. */
 export function openReader(
@@ -54,55 +54,67 @@ export function openReader(
 ): StreamReader | SageMakerStreamReader | undefined {
   // What is compressed is read when it is there: its pieces have no times of their own.
   if (status >= 300 || codingsOf(headers).length > 0) return undefined;
-  const type = headers.get('content-type')?.toLowerCase() ?? '';
-  if (type.startsWith('application/vnd.amazon.eventstream')) return new SageMakerStreamReader(keepRaw);
-  const said = type.startsWith(EVENTS_TYPE);
-  return said || (streaming && STREAM_TYPES.test(type)) ? new StreamReader(keepRaw, said) : undefined;
+  const type = headers.get('content-type') ?? '';
+  if (/^application\/vnd\.amazon\.eventstream/i.test(type)) {
+    return new SageMakerStreamReader(headers.get('x-amzn-sagemaker-content-type'), keepRaw);
+  }
+  return EVENTS_TYPE.test(type) || (streaming && STREAM_TYPES.test(type)) ? new StreamReader(type, keepRaw) : undefined;
 }
 
-const EVENTS_TYPE = 'text/event-stream';
-const isJsonType = (headers: Map<string, string>): boolean => /\bjson\b/i.test(headers.get('content-type') ?? '');
+/** The reader of a reply that came as a stream, whatever framed it. */
+export function streamOf({ reader }: Exchange): StreamReader | undefined {
+  if (reader instanceof SageMakerStreamReader) return reader.inner;
+  return reader instanceof StreamReader ? reader : undefined;
+}
 
-function wholeContent(exchange: Exchange): { content: ReplyContent; problem?: string } {
-  const { body } = exchange;
+/** What was sent, and what came back, as Data Capture would have it. */
+export const sentBody = ({ wire, bodyAt, contentType }: PreparedRequest): Body =>
+  new Body(wire.subarray(bodyAt), contentType);
+export function repliedBody(exchange: Exchange): Body {
+  const stream = streamOf(exchange);
+  return stream
+    ? new Body(stream.body, stream.contentType)
+    : new Body(exchange.body, exchange.headers.get('content-type') ?? null);
+}
+
+/** Reads what came back. */
+function readExchange(request: PreparedRequest, exchange: Exchange): ReplyContent {
+  const { reader } = exchange;
+  const stream = streamOf(exchange);
+  if (reader instanceof SageMakerStreamReader) reader.end();
+  else stream?.end();
+  const body = repliedBody(exchange);
+  exchange.tooLarge ||= stream?.tooLarge ?? false;
   // A reply of which only the size is known is no broken one.
-  if (exchange.tooLarge) return { content: { text: '' } };
-  const type = exchange.headers.get('content-type');
-  if (codingsOf(exchange.headers).length > 0 && type?.toLowerCase().startsWith(EVENTS_TYPE)) {
-    const reader = new StreamReader(false, true);
-    reader.piece(body, exchange.endAt);
-    const content = reader.end();
-    return { content, problem: reader.pieces === 0 ? exchange.undecoded : undefined };
-  }
-  const text = body.toString('utf8');
-  try {
-    return { content: contentOfJson(parseJson(text)) };
-  } catch (error) {
-    if (exchange.undecoded !== undefined) return { content: { text: '' }, problem: exchange.undecoded };
-    if (isJsonType(exchange.headers) && !(error instanceof NestedTooDeep))
-      return { content: { text: '' }, problem: `the reply is not the ${type} that it says it is` };
-    return { content: { text: type?.startsWith('text/') ? text : '' } };
-  }
+  if (exchange.tooLarge) return { text: '', usage: stream?.usage };
+  if (exchange.error && !stream) return { text: '' };
+  const content = readReply(body, sentBody(request));
+  if (reader instanceof SageMakerStreamReader) content.error = reader.error ?? content.error;
+  content.problem = problemOf(exchange, stream, content);
+  return content;
+}
+
+/** Why a complete reply is none, in words. */
+function problemOf(exchange: Exchange, stream: StreamReader | undefined, content: ReplyContent): string | undefined {
+  if (!stream) return content.isDocument ? undefined : (exchange.undecoded ?? content.problem);
+  const isCut = exchange.endedByClose && content.ended === false;
+  const cut = isCut ? 'the server closed the connection before the stream said that it was complete' : undefined;
+  return stream.problem ?? content.problem ?? cut;
 }
 
 /** The error that a complete reply stands for, if it does. */
-function replyError(exchange: Exchange, content: ReplyContent, problem: string | undefined): ExchangeError | undefined {
+function replyError(exchange: Exchange, content: ReplyContent): ExchangeError | undefined {
   const { status, headers } = exchange;
+  const { error, problem } = content;
   if (status < 200 || status >= 300) {
     const aws = headers.get('x-amzn-errortype')?.split(':')[0];
-    const said = exchange.body.subarray(0, MAX_ERROR_MESSAGE).toString('utf8') || exchange.reason;
+    const body = exchange.body.subarray(0, MAX_ERROR_MESSAGE).toString('utf8');
+    const said = error?.message || body || exchange.reason;
     const to = headers.get('location');
     const message = to === undefined ? said : `${said}; to ${shownUrl(to)}: redirects are not followed`;
     return { code: status, type: aws ?? (exchange.reason || `HTTP ${status}`), message };
   }
-  if (content.error) {
-    const { code, type, message } = content.error;
-    return {
-      ...(code === undefined ? {} : { code }),
-      type: type ?? 'ErrorReply',
-      message: message.slice(0, MAX_ERROR_MESSAGE),
-    };
-  }
+  if (error) return { ...error, type: error.type ?? 'ErrorReply', message: error.message.slice(0, MAX_ERROR_MESSAGE) };
   return problem === undefined ? undefined : { type: INVALID_REPLY, message: `Invalid inference result: ${problem}` };
 }
 
@@ -114,26 +126,14 @@ export function measure(
   roomAt: number,
   objectives: Objectives,
 ): Measured {
-  const { reader } = exchange;
-  const stream =
-    reader instanceof SageMakerStreamReader ? reader.inner : reader instanceof StreamReader ? reader : undefined;
-  let content: ReplyContent = { text: '' };
-  let problem: string | undefined;
+  let content: ReplyContent;
   try {
-    if (reader instanceof SageMakerStreamReader || reader instanceof StreamReader) {
-      content = reader.end();
-      exchange.tooLarge ||= stream?.tooLarge ?? false;
-      problem = stream?.problem ?? (stream?.contentAt.length === 0 ? 'the stream held no content' : undefined);
-      if (exchange.endedByClose && stream?.ended === false)
-        problem ??= 'the server closed the connection before the stream said that it was complete';
-    } else if (!exchange.error && exchange.status < 300) {
-      ({ content, problem } = wholeContent(exchange));
-    }
+    content = readExchange(request, exchange);
   } catch (thrown) {
     // Whatever a reply does to what reads it, it does to its own request alone.
-    problem = `it cannot be read: ${toNamedError(thrown).name}`;
+    content = { text: '', problem: `it cannot be read: ${toNamedError(thrown).name}` };
   }
-  const error = exchange.error ?? replyError(exchange, content, problem);
+  const error = exchange.error ?? replyError(exchange, content);
   const measured: Measured = {
     request,
     exchange,
@@ -144,7 +144,7 @@ export function measure(
     cancelled: error?.type === CANCELLED_TYPE,
     metrics: {},
   };
-  if (!error) fillMetrics(measured, stream, objectives);
+  if (!error) fillMetrics(measured, streamOf(exchange), objectives);
   // JSON has no such number: one would make the files of all requests unreadable.
   for (const tag of Object.keys(measured.metrics) as RequestMetric[])
     if (!Number.isFinite(measured.metrics[tag])) delete measured.metrics[tag];
@@ -182,7 +182,7 @@ function fillMetrics(measured: Measured, stream: StreamReader | undefined, objec
   metrics.request_latency = latency;
   const output = fillTokens(measured, stream);
   if (output !== undefined && latency > 0) metrics.e2e_output_token_throughput = (output * 1000) / latency;
-  if (stream) fillStream(measured, stream, output);
+  if (stream && stream.pieces > 0) fillStream(measured, stream, output);
   fillHttp(metrics, exchange);
   if (objectives.size > 0) metrics.good_request_count = meets(metrics, objectives) ? 1 : 0;
 }

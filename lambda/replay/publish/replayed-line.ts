@@ -3,7 +3,8 @@
  * builder show a replayed conversation as they show a captured one. What captures do not hold is in `replay`.
  */
 import type { RunClock } from '../clock.ts';
-import type { Measured } from '../measure/measure.ts';
+import { type Measured, repliedBody, sentBody } from '../measure/measure.ts';
+import { Body } from '../reply/content.ts';
 import { tooLarge } from '../results/raw-line.ts';
 
 export interface ReplayFacts {
@@ -30,37 +31,23 @@ export interface ReplayedLine {
   replay: ReplayFacts;
 }
 
-const side = (mode: 'INPUT' | 'OUTPUT', contentType: string | null, bytes: Buffer) => ({
+const side = (mode: 'INPUT' | 'OUTPUT', { contentType, bytes }: Body) => ({
   observedContentType: contentType,
   mode,
   data: bytes.toString('base64'),
   encoding: 'BASE64',
 });
 
-/** A stream is over when it gets here: what it said is put in the form of a whole reply. */
-function streamedReply({ content }: Measured): Buffer {
-  const { text, toolCalls, finishReason, usage } = content;
-  const message = { role: 'assistant', content: text, ...(toolCalls ? { tool_calls: toolCalls } : {}) };
-  const reply = {
-    choices: [{ index: 0, message, ...(finishReason ? { finish_reason: finishReason } : {}) }],
-    ...(usage
-      ? { usage: { prompt_tokens: usage.input, completion_tokens: usage.output, total_tokens: usage.total } }
-      : {}),
-  };
-  return Buffer.from(JSON.stringify(reply));
-}
-
 function outputSide(measured: Measured, instead: string | undefined): Record<string, unknown> | undefined {
   const { error, exchange } = measured;
   if (error) {
     const message = { ...(error.code === undefined ? {} : { code: error.code }), message: error.message };
     // Captures of failed calls have no content type.
-    return side('OUTPUT', null, Buffer.from(JSON.stringify(message)));
+    return side('OUTPUT', new Body(Buffer.from(JSON.stringify(message)), null));
   }
   const stands = instead ?? (exchange.tooLarge ? tooLarge(exchange.bodyBytes) : undefined);
-  if (stands !== undefined) return side('OUTPUT', 'application/json', Buffer.from(stands));
-  if (exchange.reader) return side('OUTPUT', 'application/json', streamedReply(measured));
-  return side('OUTPUT', exchange.headers.get('content-type') ?? null, exchange.body);
+  if (stands !== undefined) return side('OUTPUT', new Body(Buffer.from(stands), 'application/json'));
+  return side('OUTPUT', repliedBody(exchange));
 }
 
 /** @param instead JSON that stands for a reply that is not kept */
@@ -72,11 +59,10 @@ export function replayedLine(
   instead?: string,
 ): ReplayedLine {
   const { request, exchange, error, scheduledAt } = measured;
-  const body = request.wire.subarray(request.bodyAt);
   const startMs = Math.round(clock.epochMs(exchange.startedAt));
   return {
     captureData: {
-      endpointInput: side('INPUT', request.contentType, body),
+      endpointInput: side('INPUT', sentBody(request)),
       endpointOutput: outputSide(measured, instead),
     },
     eventMetadata: {

@@ -1,5 +1,17 @@
-/** What a reply says, whatever its wire format: its text, its token usage, its error. */
-import { parseJson } from '../json.ts';
+/** What a reply says: captured or live, whole or streamed, it is read by what reads captures for the pipeline. */
+import { hash } from 'node:crypto';
+import { parseContentType } from '../../capture/content-type.ts';
+import { errorReply } from '../../capture/error-reply.ts';
+import { interpret } from '../../capture/interpret.ts';
+import { isObject, parseJson } from '../../capture/json.ts';
+import { type BinarySummary, decodePayload, documentOf, payloadOfBytes } from '../../capture/payload.ts';
+import type { ChatMessage, Payload, ToolCall } from '../../capture/types.ts';
+import { usageOf } from '../../capture/usage.ts';
+import { Scale } from '../../capture/weight.ts';
+import { readReply as readReplyForm } from '../../capture/wire/registry.ts';
+import { toNamedError } from '../../common/errors.ts';
+import { captureTimeMs, withinTime } from '../../common/within-time.ts';
+import { payloadBytes } from '../source/payload-bytes.ts';
 
 /** Tokens as the server counted them. */
 export interface Usage {
@@ -11,19 +23,50 @@ export interface Usage {
 }
 
 export interface ReplyContent {
-  /** Text of the first choice; empty when the reply has none (tool calls, tabular replies). */
+  /** What the first choice says; empty when the reply says nothing in words (tool calls, tables, vectors). */
   text: string;
-  toolCalls?: unknown[];
+  /** What further choices say, or the answers to further prompts of the same request. */
+  further?: string[];
+  toolCalls?: ToolCall[];
   finishReason?: string;
   usage?: Usage;
-  /** The reply is an error that came with a status of success. */
+  /** The reply is an error, whatever its status. */
   error?: { code?: number; type?: string; message: string };
+  /** The value of a reply that is no text: a table, a vector, another document. */
+  document?: unknown;
+  /** SHA-256, of a reply that is neither. */
+  digest?: string;
+  /** It could be taken apart: JSON, or a stream. */
+  isDocument?: boolean;
+  /** Of a stream: whether it told its end; `undefined` where its form does not tell. */
+  ended?: boolean;
+  /** It is not what its content type says, in words. */
+  problem?: string;
+  /** Why it was not taken apart, in words. */
+  notRead?: string;
 }
 
-type Json = Record<string, unknown>;
+/** A body as it went over the wire; what is none is one side of a capture record. */
+export class Body {
+  readonly bytes: Buffer;
+  readonly contentType: string | null;
 
-const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+  constructor(bytes: Buffer, contentType: string | null) {
+    this.bytes = bytes;
+    this.contentType = contentType;
+  }
+}
+
+const payloadOf = (side: 'request' | 'reply', source: unknown, scale: Scale): Payload | undefined =>
+  source instanceof Body
+    ? payloadOfBytes(side, source.bytes, source.contentType, [], scale)
+    : decodePayload(side, source, [], scale);
+
+function bytesIn(source: unknown): number {
+  if (source instanceof Body) return source.bytes.length;
+  const { data } = isObject(source) ? source : {};
+  return typeof data === 'string' ? data.length : 0;
+}
 
 /** More tokens than a reply can have; sums of so many are still exact. */
 const MAX_NUMBER = 1e9;
@@ -32,204 +75,99 @@ const MAX_NUMBER = 1e9;
 export const wholeNumber = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_NUMBER ? value : undefined;
 
-const string = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+/** Larger ones are read with a limit of time, which costs a tenth of a millisecond. */
+const MIN_TIMED_BYTES = 64 * 1024;
 
-function usageOf(json: Json): Usage | undefined {
-  const { details } = json;
-  // Anthropic's streams begin with the input's tokens, inside the message that is to come.
-  const usage = isObject(json.message) && json.type === 'message_start' ? json.message.usage : json.usage;
-  if (isObject(usage)) {
-    const input = wholeNumber(usage.prompt_tokens) ?? wholeNumber(usage.input_tokens);
-    const output = wholeNumber(usage.completion_tokens) ?? wholeNumber(usage.output_tokens);
-    const sum = input === undefined && output === undefined ? undefined : (input ?? 0) + (output ?? 0);
-    const parts = usage.completion_tokens_details ?? usage.output_tokens_details;
-    const reasoning = isObject(parts) ? wholeNumber(parts.reasoning_tokens) : undefined;
-    return {
-      input,
-      output,
-      total: wholeNumber(usage.total_tokens) ?? sum,
-      ...(reasoning === undefined ? {} : { reasoning }),
-    };
-  }
-  if (isObject(details) && wholeNumber(details.generated_tokens) !== undefined) {
-    const prefill = Array.isArray(details.prefill) && details.prefill.length > 0 ? details.prefill.length : undefined;
-    return { input: prefill, output: wholeNumber(details.generated_tokens) };
-  }
-  return undefined;
-}
+/** Work on content of so many bytes, broken off when it takes longer than any capture may. */
+export const timed = <T>(bytes: number, work: () => T): T =>
+  bytes < MIN_TIMED_BYTES ? work() : withinTime(captureTimeMs(bytes), work);
 
-/** What a server-sent event named `error` says, whatever its form. */
-export function errorOfEvent(data: string): NonNullable<ReplyContent['error']> {
+/**
+ * What a reply says. Whatever it does to what reads it, it is a reply all the same: then its bytes alone are known.
+ *
+ * @param reply a `Body`, or the captured side; so is `request`, that it answers: what some replies are, only that tells
+ */
+export function readReply(reply: unknown, request: unknown): ReplyContent {
   try {
-    const value = parseJson(data);
-    if (isObject(value))
-      return errorOf({ error: value.error ?? value.message ?? data, ...value, object: 'error' }) ?? { message: data };
+    return timed(bytesIn(reply), () => contentOf(reply, request));
+  } catch (error) {
+    const bytes = reply instanceof Body ? reply.bytes : payloadBytes(reply);
+    return { text: '', digest: digestOf(bytes), notRead: `it is not taken apart: ${toNamedError(error).name}` };
+  }
+}
+
+/** The conversation that a request goes on with, whatever its form, for a judge to read. */
+export function readMessages(request: Body): ChatMessage[] | undefined {
+  try {
+    const read = () => interpret(payloadOf('request', request, new Scale()), undefined).conversation?.messages;
+    return timed(request.bytes.length, read);
   } catch {
-    // A text says it as well.
+    return undefined;
   }
-  return { message: data };
 }
 
-function contentText(content: unknown): string {
-  if (typeof content === 'string') return content;
-  if (!Array.isArray(content)) return '';
-  return content.map((part) => (isObject(part) ? (string(part.text) ?? '') : '')).join('');
-}
-
-/** Keys that stand beside an error; others belong to a reply that is more than one. */
-const BESIDE_ERRORS = new Set([
-  ...['error', 'error_type', 'error_code', 'object', 'code', 'message', 'type', 'param', 'detail', 'details'],
-  ...['id', 'request_id', 'status', 'status_code', 'timestamp', 'created', 'model', 'path'],
-]);
-
-/** vLLM says `"object": "error"`, others send nothing but an error; a model that talks about errors sends choices. */
-function errorOf(json: Json): ReplyContent['error'] {
-  const nested = isObject(json.error) ? json.error : undefined;
-  const only = Object.keys(json).every((key) => BESIDE_ERRORS.has(key));
-  if (json.object === 'error' || (only && (nested !== undefined || typeof json.error === 'string'))) {
-    const from = nested ?? json;
-    return {
-      code: wholeNumber(from.code),
-      type: string(from.type) ?? string(json.error_type),
-      message: string(from.message) ?? string(json.error) ?? JSON.stringify(json),
-    };
+function contentOf(reply: unknown, request: unknown): ReplyContent {
+  const scale = new Scale();
+  scale.characters(bytesIn(reply));
+  const response = payloadOf('reply', reply, scale);
+  if (response === undefined) return { text: '' };
+  const document = documentOf(response);
+  const known = { usage: usageIn(document), isDocument: document !== undefined, ended: response.ended };
+  const found = errorReply(response);
+  if (found !== undefined) {
+    const { statusCode: code, type, message } = found;
+    return { ...known, text: '', error: { code, type, message } };
   }
-  return undefined;
+  // What is in a known form is read without its request.
+  const { replies = [], finishReasons = [] } =
+    readReplyForm(document) ?? interpret(payloadOf('request', request, scale), response).conversation ?? {};
+  const problem = brokenPromise(response);
+  const [first, ...others] = replies;
+  if (first === undefined) return { ...known, ...unspoken(response), problem };
+  return {
+    ...known,
+    text: textOf(first),
+    ...(others.length > 0 ? { further: others.map(textOf) } : {}),
+    ...(first.tool_calls?.length ? { toolCalls: first.tool_calls } : {}),
+    finishReason: finishReasons[0],
+    problem,
+  };
 }
 
-/** Content of a whole reply. */
-export function contentOfJson(value: unknown): ReplyContent {
-  const json = Array.isArray(value) ? value.flat(2)[0] : value;
-  if (!isObject(json)) return { text: typeof json === 'string' ? json : '' };
-  const error = errorOf(json);
-  if (error) return { text: '', error };
-  const usage = usageOf(json);
-  const choice = Array.isArray(json.choices) ? (json.choices[0] as unknown) : undefined;
-  if (isObject(choice)) {
-    const finishReason = string(choice.finish_reason);
-    if (isObject(choice.message)) {
-      const { message } = choice;
-      const toolCalls = Array.isArray(message.tool_calls) ? message.tool_calls : undefined;
-      return { text: contentText(message.content), toolCalls, finishReason, usage };
+function textOf({ content }: ChatMessage): string {
+  if (!Array.isArray(content)) return content ?? '';
+  return content.map((part) => (isObject(part) && typeof part.text === 'string' ? part.text : '')).join('');
+}
+
+const digestOf = (bytes: Buffer | string): string => hash('sha256', bytes);
+
+/** A reply that says nothing in words. */
+function unspoken({ kind, value, text = '' }: Payload): ReplyContent {
+  if (kind === 'empty') return { text: '' };
+  if (kind === 'text') return { text };
+  if (kind === 'raw') return { text: '', digest: digestOf(text) };
+  if (kind === 'binary') return { text: '', digest: (value as BinarySummary).sha256 };
+  return { text: '', document: value };
+}
+
+/** A stream without an event, or JSON that is none; where nothing but its depth is wrong with that, it is no broken reply. */
+function brokenPromise({ problem, kind, contentType, text = '' }: Payload): string | undefined {
+  const { announces } = parseContentType(contentType);
+  if (kind === 'empty') return announces === 'event-stream' ? 'the stream held no content' : undefined;
+  if (problem === undefined || kind !== 'text' || announces !== 'json') return undefined;
+  const parsed = parseJson(text);
+  return parsed.ok || parsed.tooDeep ? undefined : problem;
+}
+
+/** The counts of a document that are believed. */
+export function usageIn(document: unknown): Usage | undefined {
+  const said = usageOf(document);
+  return (
+    said && {
+      input: wholeNumber(said.inputTokens),
+      output: wholeNumber(said.outputTokens),
+      total: wholeNumber(said.totalTokens),
+      reasoning: wholeNumber(said.reasoningTokens),
     }
-    return { text: string(choice.text) ?? '', finishReason, usage };
-  }
-  if (Array.isArray(json.content)) {
-    const toolCalls = json.content.flatMap((part) =>
-      isObject(part) && part.type === 'tool_use'
-        ? [toolCall(part.id, string(part.name), JSON.stringify(part.input ?? {}))]
-        : [],
-    );
-    return {
-      text: contentText(json.content),
-      ...(toolCalls.length > 0 ? { toolCalls } : {}),
-      finishReason: string(json.stop_reason),
-      usage,
-    };
-  }
-  const text = string(json.generated_text) ?? string(json.output) ?? '';
-  return { text, usage };
-}
-
-/** A call of a tool in OpenAI's form, as all are held. */
-export interface ToolCall {
-  id?: unknown;
-  type: 'function';
-  function: { name: string; arguments: string };
-}
-
-const toolCall = (id: unknown, name = '', given = ''): ToolCall => ({
-  ...(id === undefined ? {} : { id }),
-  type: 'function',
-  function: { name, arguments: given },
-});
-
-/** A part of a call: its beginning, or more of its arguments. */
-export interface ToolCallPiece {
-  index: number;
-  id?: unknown;
-  name?: string;
-  arguments?: string;
-}
-
-/** A piece of a streamed reply. `output` is what the model says, `reasoning` what it thinks aloud. */
-export interface Delta {
-  output: string;
-  reasoning: string;
-  toolCalls?: ToolCallPiece[];
-  finishReason?: string;
-  usage?: Usage;
-  error?: ReplyContent['error'];
-}
-
-const toolPieces = (calls: unknown): ToolCallPiece[] | undefined =>
-  Array.isArray(calls)
-    ? calls.flatMap((call, at) => {
-        if (!isObject(call)) return [];
-        const { name, arguments: given } = isObject(call.function) ? call.function : {};
-        return [
-          {
-            index: wholeNumber(call.index) ?? at,
-            id: call.id ?? undefined,
-            name: string(name),
-            arguments: string(given),
-          },
-        ];
-      })
-    : undefined;
-
-/** Puts the pieces of calls together, by their index: Anthropic's counts the texts between the calls too. */
-export function joinToolCalls(calls: Map<number, ToolCall>, pieces: readonly ToolCallPiece[]): void {
-  for (const { index, id, name, arguments: given } of pieces) {
-    const call = calls.get(index);
-    if (call) {
-      call.id ??= id;
-      call.function.name ||= name ?? '';
-      call.function.arguments += given ?? '';
-    } else {
-      calls.set(index, toolCall(id, name, given));
-    }
-  }
-}
-
-/** Content of one event of a stream: OpenAI's chunks, TGI's and LMI's tokens, Anthropic's deltas. */
-export function deltaOf(value: unknown): Delta {
-  const none: Delta = { output: '', reasoning: '' };
-  if (typeof value === 'string') return { ...none, output: value };
-  if (!isObject(value)) return none;
-  const error = errorOf(value);
-  if (error) return { ...none, error };
-  const usage = usageOf(value);
-  const choice = Array.isArray(value.choices) ? (value.choices[0] as unknown) : undefined;
-  if (isObject(choice)) {
-    const delta = isObject(choice.delta) ? choice.delta : {};
-    return {
-      output: string(delta.content) ?? string(choice.text) ?? '',
-      reasoning: string(delta.reasoning_content) ?? string(delta.reasoning) ?? '',
-      toolCalls: toolPieces(delta.tool_calls),
-      finishReason: string(choice.finish_reason),
-      usage,
-    };
-  }
-  if (isObject(value.token)) return { ...none, output: string(value.token.text) ?? '', usage };
-  if (Array.isArray(value.outputs))
-    return { ...none, output: value.outputs.filter((part) => typeof part === 'string').join(''), usage };
-  if (value.type === 'content_block_start' && isObject(value.content_block)) {
-    const { type, id, name, text } = value.content_block;
-    if (type === 'tool_use')
-      return { ...none, toolCalls: [{ index: wholeNumber(value.index) ?? 0, id, name: string(name) }], usage };
-    return { ...none, output: string(text) ?? '', usage };
-  }
-  if (isObject(value.delta)) {
-    const { delta } = value;
-    const given = string(delta.partial_json);
-    return {
-      output: string(delta.text) ?? '',
-      reasoning: string(delta.thinking) ?? '',
-      ...(given === undefined ? {} : { toolCalls: [{ index: wholeNumber(value.index) ?? 0, arguments: given }] }),
-      finishReason: string(delta.stop_reason),
-      usage,
-    };
-  }
-  return { ...none, output: string(value.generated_text) ?? string(value.text) ?? '', usage };
+  );
 }

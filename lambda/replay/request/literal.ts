@@ -1,7 +1,12 @@
 /** The captured request as it is sent: its body byte for byte, unless an override was asked for. */
+import { openEnvelope } from '../../capture/envelope.ts';
+import { asText, isObject, type JsonObject, parseJson } from '../../capture/json.ts';
+import { Scale } from '../../capture/weight.ts';
+import { readPrompt } from '../../capture/wire/registry.ts';
+import type { Prompt } from '../../capture/wire/types.ts';
 import { toNamedError } from '../../common/errors.ts';
-import { parseJson } from '../json.ts';
-import { type EventMetadata, notJson } from '../source/peek.ts';
+import { payloadBytes } from '../source/payload-bytes.ts';
+import { skippedAs } from '../source/peek.ts';
 import { NotSpliceable, setJsonValue } from './json-splice.ts';
 
 /** Changes asked for on the command line; each touches only the value it names. */
@@ -15,23 +20,20 @@ export interface Overrides {
 
 export const NO_OVERRIDES: Overrides = { set: [], stream: false };
 
-/** One side of a capture record, as captured. */
-export interface CapturedSide {
-  observedContentType?: string | null;
-  data?: unknown;
-  encoding?: string;
-}
-
 export interface LiteralRequest {
   body: Buffer;
   contentType: string;
   /** The body as parsed, when it is a JSON object. */
-  json?: Record<string, unknown>;
+  json?: JsonObject;
+  /** What it asks for, when that is text. */
+  prompt?: Prompt;
   /** The reply is asked for as a stream. */
   streaming: boolean;
-  metadata: EventMetadata;
-  /** The captured reply, undecoded. */
-  capturedReply?: CapturedSide;
+  eventId?: string;
+  inferenceId?: string;
+  /** The sides of the record, undecoded. */
+  capturedRequest?: unknown;
+  capturedReply?: unknown;
 }
 
 export interface SkippedRequest {
@@ -49,55 +51,29 @@ export function unreadable(error: unknown): SkippedRequest {
   return skip('UnreadableRequest', `The captured request cannot be read: ${name}: ${message}`);
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
-/** Bytes of a captured payload; a string says why there are none. */
-export function payloadBytes(side: CapturedSide): Buffer | string {
-  const { data } = side;
-  if (typeof data !== 'string') {
-    // Some writers put the JSON document itself where SageMaker puts its text.
-    return data === null || data === undefined ? 'its data is null' : Buffer.from(JSON.stringify(data));
-  }
-  const encoding = side.encoding ?? 'JSON';
-  if (encoding === 'JSON' || encoding === 'CSV') return Buffer.from(data, 'utf8');
-  if (encoding !== 'BASE64') return `its encoding is ${JSON.stringify(encoding)}; expected: JSON, CSV or BASE64`;
-  const bytes = Buffer.from(data, 'base64');
-  // Node drops what is not base64; a payload that lost bytes is not the captured one.
-  const unpadded = data
-    .replace(/[\s=]+/g, '')
-    .replaceAll('-', '+')
-    .replaceAll('_', '/');
-  if (bytes.toString('base64').replaceAll('=', '') !== unpadded) return 'its data is not base64';
-  return bytes;
-}
-
 /** Content type as it may stand in a header; a captured one with control characters is none. */
-function contentTypeOf(side: CapturedSide, looksLikeJson: boolean): string {
-  const observed = side.observedContentType;
+function contentTypeOf(observed: unknown, looksLikeJson: boolean): string {
   if (typeof observed === 'string' && /^[\x20-\x7e]+$/.test(observed)) return observed;
   return looksLikeJson ? 'application/json' : 'application/octet-stream';
 }
 
-const OPEN_BRACE = 0x7b;
+const OPENINGS = Buffer.from('{[');
 
-function parsedObject(body: Buffer): Record<string, unknown> | undefined {
+/** What cannot be read was captured so and is sent so: what the endpoint makes of it is the endpoint's. */
+function documentIn(body: Buffer): unknown {
   let first = 0;
   while (first < body.length && (body[first] ?? 0) <= 0x20) first++;
-  if (body[first] !== OPEN_BRACE) return undefined;
-  try {
-    const value = parseJson(body.toString('utf8'));
-    return isObject(value) ? value : undefined;
-  } catch {
-    // It was captured so and is sent so: what the endpoint makes of it is the endpoint's.
-    return undefined;
-  }
+  if (!OPENINGS.includes(body[first] ?? 0)) return undefined;
+  const parsed = parseJson(body.toString('utf8'));
+  return parsed.ok ? parsed.value : undefined;
 }
 
-/** Requests in the OpenAI form can ask for the usage at the end of the stream. */
-const isOpenAi = (json: Record<string, unknown>): boolean => 'messages' in json || 'prompt' in json;
+const objectOf = (document: unknown): JsonObject | undefined => (isObject(document) ? document : undefined);
 
-function override(body: Buffer, json: Record<string, unknown>, overrides: Overrides): Buffer {
+/** Requests in the OpenAI form can ask for the usage at the end of the stream. */
+const isOpenAi = (json: JsonObject): boolean => 'messages' in json || 'prompt' in json;
+
+function override(body: Buffer, json: JsonObject, overrides: Overrides): Buffer {
   let text = body.toString('utf8');
   // Its other bytes would change: those that are no UTF-8 are lost as text.
   if (!Buffer.from(text, 'utf8').equals(body)) throw new NotSpliceable('the body is no UTF-8');
@@ -112,47 +88,46 @@ function override(body: Buffer, json: Record<string, unknown>, overrides: Overri
   return Buffer.from(text, 'utf8');
 }
 
-/** Reads the request out of a capture line. */
+/**
+ * Reads the request out of a capture line.
+ *
+ * @throws TooHeavy
+ */
 export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSkip {
-  let record: unknown;
-  try {
-    record = parseJson(line.toString('utf8'));
-  } catch (error) {
-    const { reason, message } = notJson(error);
-    return skip(reason, message);
-  }
-  if (!isObject(record) || !isObject(record.captureData)) {
-    return skip('NotACaptureRecord', 'The line is JSON, but no capture record: it has no captureData');
-  }
-  const { endpointInput, endpointOutput } = record.captureData;
-  if (!isObject(endpointInput)) return skip('NoRequest', 'The record has no captured request');
-  const side: CapturedSide = endpointInput;
-  const bytes = payloadBytes(side);
-  if (typeof bytes === 'string') {
+  const opened = openEnvelope(line, new Scale());
+  if ('reason' in opened) return skippedAs(opened.reason);
+  const { captureData, eventMetadata } = opened.envelope;
+  const { endpointInput: side, endpointOutput } = captureData;
+  if (!isObject(side)) return skip('NoRequest', 'The record has no captured request');
+  let body = payloadBytes(side);
+  if (typeof body === 'string') {
     const reason = side.data === null || side.data === undefined ? 'NoRequest' : 'UndecodableRequest';
-    return skip(reason, `The captured request cannot be sent: ${bytes}`);
+    return skip(reason, `The captured request cannot be sent: ${body}`);
   }
-  let json = parsedObject(bytes);
-  let body = bytes;
+  let document = documentIn(body);
+  const captured = objectOf(document);
   const changes = overrides.model !== undefined || overrides.stream || overrides.set.length > 0;
-  if (json && changes) {
+  if (captured && changes) {
     try {
-      body = override(bytes, json, overrides);
+      body = override(body, captured, overrides);
     } catch (error) {
       return skip('OverrideFailed', `An override cannot be applied: ${(error as Error).message}`);
     }
-    json = parsedObject(body);
+    document = documentIn(body);
   }
-  const metadata: EventMetadata = isObject(record.eventMetadata) ? record.eventMetadata : {};
+  const json = objectOf(document);
   return {
     kind: 'request',
     request: {
       body,
-      contentType: contentTypeOf(side, json !== undefined),
+      contentType: contentTypeOf(side.observedContentType, json !== undefined),
       json,
+      prompt: document === undefined ? undefined : readPrompt(document, undefined),
       streaming: json?.stream === true,
-      metadata,
-      capturedReply: isObject(endpointOutput) ? endpointOutput : undefined,
+      eventId: asText(eventMetadata.eventId),
+      inferenceId: asText(eventMetadata.inferenceId),
+      capturedRequest: side,
+      capturedReply: endpointOutput,
     },
   };
 }

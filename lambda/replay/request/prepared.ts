@@ -47,14 +47,6 @@ export interface PreparedRequest {
   outputLimit?: number;
   /** MLflow's id of the captured request's trace, where it is to be linked. */
   capturedTraceId?: string;
-  /** The captured reply's content, kept where replies are compared. */
-  captured?: CapturedReply;
-}
-
-/** What the captured endpoint answered. */
-export interface CapturedReply {
-  contentType: string | null;
-  /** Its bytes; undefined when they could not be decoded or were not captured. */
-  bytes?: Buffer;
-  content: ReplyContent;
+  /** What the captured endpoint answered, kept where replies are compared. */
+  captured?: ReplyContent;
 }

@@ -1,21 +1,13 @@
 import { randomUUID } from 'node:crypto';
+import type { ChatMessage } from '../../capture/types.ts';
 import { PipelineError } from '../../common/errors.ts';
-import { parseJson } from '../json.ts';
 import type { Random } from '../random.ts';
-import { contentOfJson, type ReplyContent } from '../reply/content.ts';
-import { StreamReader } from '../reply/stream-reader.ts';
+import { type ReplyContent, readReply, timed } from '../reply/content.ts';
 import type { LineReader, OnSkipped, SourceFile } from '../source/types.ts';
 import type { RequestIdentity, Target } from '../target/target.ts';
 import type { ScheduledEntry } from '../timing.ts';
-import {
-  type CapturedSide,
-  type LiteralRequest,
-  literalRequest,
-  type Overrides,
-  payloadBytes,
-  unreadable,
-} from './literal.ts';
-import type { CapturedReply, PreparedRequest } from './prepared.ts';
+import { type LiteralRequest, literalRequest, type Overrides, unreadable } from './literal.ts';
+import type { PreparedRequest } from './prepared.ts';
 import { SessionLinker } from './sessions.ts';
 import { estimateInputTokens, outputLimit } from './tokens.ts';
 
@@ -67,7 +59,7 @@ export class Preparer {
       this.#options.onSkipped({ file: file.name, line: entry.line, reason, message }, pass);
       return undefined;
     }
-    const { request, captured, eventId, eventKey, turn, tokens, limit } = content;
+    const { request, captured, eventKey, turn, tokens } = content;
     const requestId = randomUUID();
     const identity = { run, eventKey, pass, requestId, turn };
     const encoded = target.encode(request, identity);
@@ -88,51 +80,53 @@ export class Preparer {
       turn,
       requestId,
       correlationId: turn.conversationId,
-      eventId,
-      capturedInferenceId: typeof request.metadata.inferenceId === 'string' ? request.metadata.inferenceId : undefined,
+      eventId: request.eventId,
+      capturedInferenceId: request.inferenceId,
       inferenceId,
       file: file.name,
       bucket: file.bucket,
       line: entry.line,
       capturedMs: entry.timeMs,
       inputTokens: tokens,
-      outputLimit: limit,
+      outputLimit: outputLimit(request),
       capturedTraceId: this.#options.traceIdOf?.(line),
       captured: this.#options.keepCaptured ? captured : undefined,
     };
   }
 
   /** All that depends on what a record holds: whatever that does, it ends with the record. */
-  #read(line: Buffer, { entry, pass, turn: planned }: ScheduledEntry, file: SourceFile) {
+  #read(line: Buffer, scheduled: ScheduledEntry, file: SourceFile) {
     try {
-      const literal = literalRequest(line, this.#options.overrides);
-      if (literal.kind === 'skipped') return literal;
-      const { request } = literal;
-      if (pass !== this.#pass) {
-        // The captures begin anew: so do their conversations.
-        this.#pass = pass;
-        this.#linker = new SessionLinker(this.#linker.next);
-      }
-      // The captured reply is read when something needs it: the comparison, or a chat whose next turn may follow.
-      const isRead = this.#options.keepCaptured || request.json?.messages !== undefined;
-      const captured = isRead ? readCaptured(request.capturedReply) : undefined;
-      const eventId = typeof request.metadata.eventId === 'string' ? request.metadata.eventId : undefined;
-      const eventKey = eventId ?? `${file.name}:${entry.line}`;
-      const name = (): string => (pass === 0 ? eventKey : `${eventKey}#${pass}`);
-      const turn = planned
-        ? { ...planned, conversationId: planned.conversationId ?? name() }
-        : this.#linker.link(request.json?.messages, replyMessage(captured?.content), name);
-      const tokens = inputTokens(request.json, captured?.content);
-      return { ...literal, captured, eventId, eventKey, turn, tokens, limit: outputLimit(request.json) };
+      return timed(line.length, () => this.#readLine(line, scheduled, file));
     } catch (error) {
       return unreadable(error);
     }
   }
 
+  #readLine(line: Buffer, { entry, pass, turn: planned }: ScheduledEntry, file: SourceFile) {
+    const literal = literalRequest(line, this.#options.overrides);
+    if (literal.kind === 'skipped') return literal;
+    const { request } = literal;
+    if (pass !== this.#pass) {
+      // The captures begin anew: so do their conversations.
+      this.#pass = pass;
+      this.#linker = new SessionLinker(this.#linker.next);
+    }
+    // The captured reply is read when something needs it: the comparison, or a text, for its tokens and its next turn.
+    const isRead = this.#options.keepCaptured || request.prompt !== undefined;
+    const captured = isRead ? capturedReply(request) : undefined;
+    const eventKey = request.eventId ?? `${file.name}:${entry.line}`;
+    const name = (): string => (pass === 0 ? eventKey : `${eventKey}#${pass}`);
+    const turn = planned
+      ? { ...planned, conversationId: planned.conversationId ?? name() }
+      : this.#linker.link(request.prompt?.messages, replyMessage(captured), name);
+    return { ...literal, captured, eventKey, turn, tokens: inputTokens(request, captured) };
+  }
+
   /** Holds nothing that the request on the wire does not hold. */
   #renewal({ contentType, streaming }: LiteralRequest, identity: RequestIdentity, wire: Buffer, bodyAt: number) {
     const { target } = this.#options;
-    const request = { body: wire.subarray(bodyAt), contentType, json: undefined, streaming, metadata: {} };
+    const request = { body: wire.subarray(bodyAt), contentType, streaming };
     return { since: performance.now(), encode: () => target.encode(request, identity) };
   }
 
@@ -144,48 +138,17 @@ export class Preparer {
 }
 
 /** What the captured endpoint answered; `undefined` where that was not captured. */
-export function readCaptured(side: CapturedSide | undefined): CapturedReply | undefined {
-  if (!side) return undefined;
-  const bytes = payloadBytes(side);
-  const contentType = typeof side.observedContentType === 'string' ? side.observedContentType : null;
-  if (typeof bytes === 'string') return { contentType, content: { text: '' } };
-  return { contentType, bytes, content: capturedContent(bytes, contentType) };
-}
-
-function capturedContent(bytes: Buffer, contentType: string | null): ReplyContent {
-  if (contentType?.startsWith('text/event-stream')) {
-    const reader = new StreamReader();
-    reader.piece(bytes, 0);
-    return reader.end();
-  }
-  const text = bytes.toString('utf8');
-  // A container's failure is captured without a content type.
-  const failed = contentType === null;
-  try {
-    const value = parseJson(text);
-    const content = contentOfJson(value);
-    if (!failed || content.error) return content;
-    const { code, message } = value as { code?: unknown; message?: unknown };
-    const status = typeof code === 'number' ? code : undefined;
-    return { text: '', error: { code: status, message: typeof message === 'string' ? message : text } };
-  } catch {
-    return failed ? { text: '', error: { message: text } } : { text: contentType?.startsWith('text/') ? text : '' };
-  }
-}
+export const capturedReply = ({ capturedReply: reply, capturedRequest }: LiteralRequest): ReplyContent | undefined =>
+  reply === undefined || reply === null ? undefined : readReply(reply, capturedRequest);
 
 /** The message that a request was answered with, as the next turn of the conversation repeats it. */
-export const replyMessage = (
-  content: ReplyContent | undefined,
-): { content: string; tool_calls?: unknown[] } | undefined =>
+export const replyMessage = (content: ReplyContent | undefined): ChatMessage | undefined =>
   content && !content.error && (content.text !== '' || content.toolCalls)
-    ? { content: content.text, ...(content.toolCalls ? { tool_calls: content.toolCalls } : {}) }
+    ? { role: 'assistant', content: content.text, tool_calls: content.toolCalls }
     : undefined;
 
-function inputTokens(
-  json: Record<string, unknown> | undefined,
-  captured: ReplyContent | undefined,
-): PreparedRequest['inputTokens'] {
+function inputTokens(request: LiteralRequest, captured: ReplyContent | undefined): PreparedRequest['inputTokens'] {
   if (captured?.usage?.input !== undefined) return { count: captured.usage.input, source: 'captured' };
-  const estimate = estimateInputTokens(json);
+  const estimate = estimateInputTokens(request);
   return estimate === undefined ? undefined : { count: estimate, source: 'estimate' };
 }

@@ -3,7 +3,7 @@
  * is its next turn.
  */
 import { hash } from 'node:crypto';
-import { parseJson } from '../json.ts';
+import { parseJson } from '../../capture/json.ts';
 
 /** Ends of turns that are remembered, least recently used dropped first: 50,000 × about 200 bytes are 10 MB. */
 const MAX_REMEMBERED = 50_000;
@@ -49,11 +49,8 @@ function callsOf({ tool_calls: calls }: Message): string {
 
 function argumentsOf(given: unknown): unknown {
   if (typeof given !== 'string') return given;
-  try {
-    return parseJson(given);
-  } catch {
-    return given;
-  }
+  const parsed = parseJson(given);
+  return parsed.ok ? parsed.value : given;
 }
 
 /** What is no text may be an object that cannot be made one. */

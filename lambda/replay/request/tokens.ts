@@ -1,5 +1,6 @@
 /** Estimates of token counts, for requests whose endpoint does not count them. Always named an estimate where they are shown. */
 import { wholeNumber } from '../reply/content.ts';
+import type { LiteralRequest } from './literal.ts';
 
 /** English text has about four characters a token in the tokenizers of today. */
 const CHARACTERS_PER_TOKEN = 4;
@@ -17,22 +18,24 @@ function charactersOf(value: unknown): number {
 }
 
 /** @returns `undefined` for a request that carries no text (tabular, binary). */
-export function estimateInputTokens(json: Record<string, unknown> | undefined): number | undefined {
-  if (!json) return undefined;
-  const { messages, prompt, inputs, input, tools } = json;
-  const extra = tools === undefined ? 0 : JSON.stringify(tools).length;
-  if (Array.isArray(messages)) {
-    return Math.ceil((charactersOf(messages) + extra) / CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * messages.length;
-  }
-  const text = prompt ?? inputs ?? input;
-  const characters = charactersOf(text);
-  return characters > 0 ? Math.ceil((characters + extra) / CHARACTERS_PER_TOKEN) : undefined;
+export function estimateInputTokens({ prompt, json }: Pick<LiteralRequest, 'prompt' | 'json'>): number | undefined {
+  // Texts to make vectors of are no prompt.
+  const characters = charactersOf(prompt ? prompt.messages : (json?.input ?? json?.inputs));
+  const isChat = prompt?.format === 'chat' || prompt?.format === 'messages';
+  if (characters === 0 && !isChat) return undefined;
+  const tools = prompt?.tools === undefined ? 0 : JSON.stringify(prompt.tools).length;
+  const frames = isChat ? TOKENS_PER_MESSAGE * prompt.messages.length : 0;
+  return Math.ceil((characters + tools) / CHARACTERS_PER_TOKEN) + frames;
 }
 
+/** As OpenAI, TGI, OpenAI Responses, Converse, Gemini, Titan, and Llama on Bedrock call it. */
+const LIMIT_NAMES = [
+  ...['max_completion_tokens', 'max_tokens', 'max_new_tokens', 'max_output_tokens'],
+  ...['maxTokens', 'maxOutputTokens', 'maxTokenCount', 'max_gen_len'],
+];
+
 /** Most tokens that a request lets its reply have, where it says so. */
-export function outputLimit(json: Record<string, unknown> | undefined): number | undefined {
-  if (!json) return undefined;
-  const inner = (json.parameters ?? {}) as Record<string, unknown>;
-  const limit = json.max_completion_tokens ?? json.max_tokens ?? inner.max_new_tokens;
-  return wholeNumber(limit) || undefined;
+export function outputLimit({ prompt }: Pick<LiteralRequest, 'prompt'>): number | undefined {
+  const name = LIMIT_NAMES.find((one) => prompt?.parameters[one] !== undefined);
+  return name === undefined ? undefined : wholeNumber(prompt?.parameters[name]) || undefined;
 }

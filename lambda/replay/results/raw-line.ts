@@ -1,8 +1,7 @@
 /** One line of `profile_export_raw.jsonl`: the request and the reply themselves. */
 
-import { parseJson } from '../json.ts';
-import type { Measured } from '../measure/measure.ts';
-import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
+import { isObject, parseJson } from '../../capture/json.ts';
+import { type Measured, streamOf } from '../measure/measure.ts';
 import type { PreparedRequest } from '../request/prepared.ts';
 import { REDACTED, shownUrl } from '../target/target.ts';
 import { errorJson, metadataJson, type RecordContext } from './record-line.ts';
@@ -42,9 +41,8 @@ function replies(measured: Measured, instead: string | undefined): unknown[] {
   const perfNs = (at: number): number => Math.round(at * 1e6);
   const text = instead ?? (exchange.tooLarge ? tooLarge(exchange.bodyBytes) : undefined);
   if (text !== undefined) return [{ perf_ns: perfNs(exchange.endAt), text, content_type: 'application/json' }];
-  const { reader } = exchange;
-  const stream = reader instanceof SageMakerStreamReader ? reader.inner : reader;
-  if (stream instanceof StreamReader) {
+  const stream = streamOf(exchange);
+  if (stream) {
     return stream.raw.map(({ at, data }) => ({ perf_ns: perfNs(at), packets: [{ name: 'data', value: data }] }));
   }
   const { body } = exchange;
@@ -62,12 +60,9 @@ function replies(measured: Measured, instead: string | undefined): unknown[] {
 function payload(wire: Buffer, bodyAt: number): unknown {
   const body = wire.subarray(bodyAt);
   const text = body.toString('utf8');
-  try {
-    const value = parseJson(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
-  } catch {
-    // Not JSON: wrapped below, since the field holds an object.
-  }
+  const parsed = parseJson(text);
+  // The field holds an object: anything else is wrapped.
+  if (parsed.ok && isObject(parsed.value)) return parsed.value;
   return Buffer.from(text, 'utf8').equals(body) ? { text } : { base64: body.toString('base64') };
 }
 

@@ -30,6 +30,18 @@ describe('the request of a capture', () => {
     expect(found).toMatchObject({ body: bytes, contentType: 'application/x-image', streaming: false, json: undefined });
   });
 
+  test('a document in place of its text is sent with its long numbers as they were written', () => {
+    const document = '{"id":12345678901234567890,"n":0.1}';
+    const bytes = Buffer.from(`{"captureData":{"endpointInput":{"data":${document},"encoding":"JSON"}}}`);
+    expect(request(bytes).body.toString()).toBe(document);
+  });
+
+  test('encodings are those of the pipeline: in any case, and text where none is named', () => {
+    const data = Buffer.from('{"a":1}').toString('base64');
+    expect(request(line({ data, encoding: 'base64' })).body.toString()).toBe('{"a":1}');
+    expect(request(line({ data: 'x', encoding: '' })).body.toString()).toBe('x');
+  });
+
   test('CSV keeps its line ending and its parameters', () => {
     const found = request(
       line({ observedContentType: 'text/csv; charset=utf-8', data: '1,"a ""b"""\r\n', encoding: 'CSV' }),
@@ -59,7 +71,7 @@ describe('the request of a capture', () => {
     ['NoRequest', line({ data: null, encoding: 'JSON' })],
     ['UndecodableRequest', line({ data: '!!! not base64 !!!', encoding: 'BASE64' })],
     ['UndecodableRequest', line({ data: '{}', encoding: 'ROT13' })],
-    ['NestedTooDeep', Buffer.from(`{"captureData":${'['.repeat(300)}${']'.repeat(300)}}`)],
+    ['NestedTooDeep', Buffer.from(`{"captureData":${'['.repeat(10_000)}${']'.repeat(10_000)}}`)],
   ])('is skipped as %s', (reason, bytes) => {
     expect(literalRequest(bytes, NO_OVERRIDES)).toMatchObject({ kind: 'skipped', reason });
   });

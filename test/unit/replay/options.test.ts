@@ -66,7 +66,6 @@ describe('options', () => {
             contentType: 'application/json',
             json: { messages: [] },
             streaming: false,
-            metadata: {},
           },
           { run: 'r', eventKey: 'e', pass: 0, requestId: 'q', turn: { conversationId: 'c', turnIndex: 0, session: 0 } },
         )

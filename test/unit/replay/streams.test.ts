@@ -1,8 +1,7 @@
 import { EventStreamCodec } from '@smithy/core/event-streams';
 import fc from 'fast-check';
 import { BadEventStream, EventStreamParser } from '../../../lambda/replay/reply/aws-event-stream.ts';
-import { contentOfJson } from '../../../lambda/replay/reply/content.ts';
-import { EventSourceParser } from '../../../lambda/replay/reply/event-source.ts';
+import { Body, readReply } from '../../../lambda/replay/reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../../../lambda/replay/reply/stream-reader.ts';
 import { payloadPart } from '../../../local/endpoint/event-stream.ts';
 
@@ -12,27 +11,6 @@ function pieces(bytes: Buffer, cuts: number[]): Buffer[] {
   return places.slice(1).map((to, i) => Buffer.from(bytes.subarray(places[i], to)));
 }
 const cuts = fc.array(fc.nat(), { maxLength: 10 });
-
-describe('server-sent events', () => {
-  const read = (parts: Buffer[]): string[] => {
-    const events: string[] = [];
-    const parser = new EventSourceParser((data) => events.push(data));
-    for (const part of parts) parser.feed(part);
-    parser.end();
-    return events;
-  };
-  const stream = Buffer.from(
-    ': ping\r\n\r\nevent: message\r\ndata: {"a":1}\r\n\r\ndata:two\ndata:  lines 📦\n\nid: 7\n\ndata: [DONE]\n',
-  );
-
-  test('however they are cut', () => {
-    fc.assert(
-      fc.property(cuts, (places) => {
-        expect(read(pieces(stream, places))).toEqual(['{"a":1}', 'two\n lines 📦', '[DONE]']);
-      }),
-    );
-  });
-});
 
 describe('AWS event-stream frames', () => {
   const codec = new EventStreamCodec(
@@ -94,11 +72,14 @@ describe('AWS event-stream frames', () => {
 });
 
 const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
-const read = (text: string) => {
-  const reader = new StreamReader();
+const EVENTS = 'text/event-stream';
+/** Pieces come at 10, 20, … */
+const read = (text: string, contentType = EVENTS) => {
+  const reader = new StreamReader(contentType);
   for (const [i, part] of text.split('|').entries()) reader.piece(Buffer.from(part), 10 * (i + 1));
-  const content = reader.end();
-  return { content, contentAt: reader.contentAt, firstOutputAt: reader.firstOutputAt };
+  reader.end();
+  const { contentAt, firstOutputAt } = reader;
+  return { content: readReply(new Body(reader.body, contentType), undefined), contentAt, firstOutputAt };
 };
 
 describe('a streamed reply', () => {
@@ -133,14 +114,23 @@ describe('a streamed reply', () => {
       'TGI',
       event({ token: { text: 'a' } }) +
         event({ token: { text: 'b' }, generated_text: 'ab', details: { generated_tokens: 2 } }),
-      'ab',
+      EVENTS,
     ],
-    ['LMI lines', '{"outputs":["a"]}\n|{"outputs":["b"]}\n', 'ab'],
-    ['a list of tokens without the last line ending', '{"token":{"text":"a"}}\n{"token":{"text":"b"}}', 'ab'],
-    ['Anthropic', event({ type: 'content_block_delta', delta: { text: 'ab' } }), 'ab'],
-    ['plain text', 'a|b', 'ab'],
-  ])('of %s', (_, text, expected) => {
-    expect(read(text).content.text).toBe(expected);
+    ['LMI lines', '{"outputs":["a"]}\n|{"outputs":["b"]}\n', 'application/jsonlines'],
+    [
+      'a list of tokens without the last line ending',
+      '{"token":{"text":"a"}}\n|{"token":{"text":"b"}}',
+      'application/jsonlines',
+    ],
+    [
+      'Anthropic',
+      event({ type: 'content_block_delta', delta: { text: 'a' } }) +
+        event({ type: 'content_block_delta', delta: { text: 'b' } }),
+      EVENTS,
+    ],
+    ['plain text', 'a|b', 'text/plain'],
+  ])('of %s', (_, text, contentType) => {
+    expect(read(text, contentType)).toMatchObject({ content: { text: 'ab' }, contentAt: [10, expect.any(Number)] });
   });
 
   test.each([
@@ -184,55 +174,28 @@ describe('a streamed reply', () => {
     expect(content).toMatchObject({ usage: { input: 7, output: 5, total: 12 }, finishReason: 'end_turn' });
   });
 
-  test('whose beginning comes in pieces, with a byte order mark, or with carriage returns alone', () => {
-    const stream = event({ choices: [{ delta: { content: 'hé' } }] }) + event({ choices: [], usage: null });
-    for (const text of [
-      stream,
-      `\ufeff${stream}`,
-      `: hi\n\n${stream}`,
-      ` \n${stream}`,
-      stream.replaceAll('\n', '\r'),
-    ]) {
-      fc.assert(
-        fc.property(cuts, (places) => {
-          const reader = new StreamReader();
-          for (const part of pieces(Buffer.from(text), places)) reader.piece(part, 1);
-          expect(reader.end().text).toBe('hé');
-        }),
-      );
-    }
+  test('tells two choices apart, and counts the pieces of both', () => {
+    const piece = (index: number, content: string): string => event({ choices: [{ index, delta: { content } }] });
+    const found = read([piece(0, 'Br'), piece(1, 'A'), piece(0, 'ad'), piece(1, 'ckender')].join('|'));
+    expect(found).toMatchObject({ contentAt: [10, 20, 30, 40], content: { text: 'Brad', further: ['Ackender'] } });
   });
 
-  test('of words that begin as a field does is text, unless the reply says otherwise', () => {
-    expect(read('da|y').content.text).toBe('day');
-    expect(read('da').content.text).toBe('da');
-    const reader = new StreamReader(false, true);
-    reader.piece(Buffer.from('other: x\ndata: {"text":"hi"}\n\n'), 1);
-    expect(reader.end().text).toBe('hi');
-  });
-
-  test.each([
-    [{ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' }, request_id: 'r' }, 'Overloaded'],
-    [{ detail: 'x', message: 'gone' }, 'gone'],
-    ['upstream died', 'upstream died'],
-    [{ error: 'boom', error_type: 'generation' }, 'boom'],
-  ])('with an event named error: %j', (value, message) => {
-    const data = typeof value === 'string' ? value : JSON.stringify(value);
-    expect(read(`data: {"text":"a"}\n\nevent: error\ndata: ${data}\n\n`).content.error?.message).toBe(message);
+  test('of events that no form has: they are its pieces all the same', () => {
+    const reader = new StreamReader(EVENTS);
+    reader.piece(Buffer.from(event({ score: [1] })), 10);
+    reader.piece(Buffer.from(event({ score: [2] })), 20);
+    reader.end();
+    expect(reader).toMatchObject({ contentAt: [10, 20], pieces: 2, firstOutputAt: 10 });
+    expect(read(event({ type: 'ping' }) + event({ choices: [{ delta: { content: 'a' } }] })).contentAt).toEqual([10]);
   });
 
   test('says whether it was complete, where its form has that', () => {
-    const ended = (text: string): boolean | undefined => {
-      const reader = new StreamReader();
-      reader.piece(Buffer.from(text), 1);
-      reader.end();
-      return reader.ended;
-    };
+    const ended = (text: string): boolean | undefined => read(text).content.ended;
     const chunk = event({ choices: [{ delta: { content: 'a' } }] });
     expect(ended(chunk)).toBe(false);
     expect(ended(`${chunk}data: [DONE]\n\n`)).toBe(true);
     expect(ended(chunk + event({ choices: [{ delta: {}, finish_reason: 'stop' }] }))).toBe(true);
-    expect(ended('plain text')).toBeUndefined();
+    expect(ended('data: plain text\n\n')).toBeUndefined();
   });
 
   test('that is an error is one', () => {
@@ -243,19 +206,12 @@ describe('a streamed reply', () => {
     });
   });
 
-  test('a character that is cut in two is one character', () => {
-    const reader = new StreamReader();
-    const bytes = Buffer.from('plain 📦');
-    reader.piece(bytes.subarray(0, 8), 1);
-    reader.piece(bytes.subarray(8), 2);
-    expect(reader.end().text).toBe('plain 📦');
-  });
-
   test('in SageMaker’s frames, and its exception', () => {
     const reader = new SageMakerStreamReader();
     reader.piece(payloadPart(Buffer.from(event({ choices: [{ delta: { content: 'hi' } }] }))), 5);
-    expect(reader.end()).toMatchObject({ text: 'hi' });
+    reader.end();
     expect(reader.inner.contentAt).toEqual([5]);
+    expect(readReply(new Body(reader.inner.body, EVENTS), undefined).text).toBe('hi');
     const cut = new SageMakerStreamReader();
     cut.piece(payloadPart(Buffer.from('x')).subarray(0, 20), 5);
     cut.end();
@@ -272,7 +228,12 @@ describe('a whole reply', () => {
       },
       { text: 'hi', usage: { input: 1, output: 2, total: 3 } },
     ],
-    [{ choices: [{ message: { content: null, tool_calls: [{ id: 1 }] } }] }, { text: '', toolCalls: [{ id: 1 }] }],
+    [
+      {
+        choices: [{ message: { content: null, tool_calls: [{ id: 'c', function: { name: 'f', arguments: '{}' } }] } }],
+      },
+      { text: '', toolCalls: [{ id: 'c', function: { name: 'f', arguments: '{}' } }] },
+    ],
     [{ choices: [{ text: 'hi' }] }, { text: 'hi' }],
     [
       { generated_text: 'hi', details: { generated_tokens: 4 } },
@@ -281,7 +242,7 @@ describe('a whole reply', () => {
     [[{ generated_text: 'hi' }], { text: 'hi' }],
     [[[{ generated_text: 'hi' }]], { text: 'hi' }],
     [
-      { content: [{ type: 'text', text: 'hi' }], usage: { input_tokens: 1, output_tokens: 2 } },
+      { type: 'message', content: [{ type: 'text', text: 'hi' }], usage: { input_tokens: 1, output_tokens: 2 } },
       { text: 'hi', usage: { input: 1, output: 2, total: 3 } },
     ],
     [
@@ -298,7 +259,8 @@ describe('a whole reply', () => {
       { text: 'An "error" object is {"error": …}' },
     ],
   ])('%j', (value, expected) => {
-    expect(contentOfJson(value)).toMatchObject(expected);
+    const reply = new Body(Buffer.from(JSON.stringify(value)), 'application/json');
+    expect(readReply(reply, undefined)).toMatchObject(expected);
   });
 });
 
@@ -314,7 +276,7 @@ describe('a line that comes in pieces', () => {
     [
       'server-sent events',
       () => {
-        const reader = new StreamReader(false, true);
+        const reader = new StreamReader(EVENTS);
         reader.piece(Buffer.from('data: '), 0);
         return (piece) => reader.piece(piece, 1);
       },
@@ -322,7 +284,7 @@ describe('a line that comes in pieces', () => {
     [
       'JSON lines',
       () => {
-        const reader = new StreamReader();
+        const reader = new StreamReader('application/octet-stream');
         reader.piece(Buffer.from('{"a":"'), 0);
         return (piece) => reader.piece(piece, 1);
       },
@@ -338,7 +300,7 @@ describe('a line that comes in pieces', () => {
     [
       'white space',
       () => {
-        const reader = new StreamReader();
+        const reader = new StreamReader('application/octet-stream');
         return () => reader.piece(Buffer.alloc(1024, ' '), 1);
       },
     ],
@@ -352,15 +314,17 @@ describe('a line that comes in pieces', () => {
   });
 
   test('and is longer than what is kept is held no further: its time is known, what it says is not', () => {
-    const reader = new StreamReader(true, true);
+    const reader = new StreamReader(EVENTS, true);
     const piece = Buffer.alloc(1 << 20, 'x');
     reader.piece(Buffer.from('data: {"choices":[{"delta":{"content":"a"}}]}\n\ndata: '), 1);
     const before = process.memoryUsage().arrayBuffers;
     for (let i = 0; i < 200; i++) reader.piece(piece, 2);
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(100 << 20);
     reader.piece(Buffer.from('\n\ndata: {"choices":[{"delta":{"content":"b"},"finish_reason":"stop"}]}\n\n'), 3);
-    expect(reader.end()).toMatchObject({ text: '', finishReason: 'stop' });
-    expect(reader).toMatchObject({ tooLarge: true, pieces: 3, ended: true, raw: [] });
+    reader.piece(Buffer.from('data: {"choices":[],"usage":{"completion_tokens":2}}\n\n'), 4);
+    reader.end();
+    expect(reader).toMatchObject({ tooLarge: true, pieces: 3, usage: { output: 2 }, raw: [] });
+    expect(reader.body).toHaveLength(0);
     expect([reader.contentAt[0], reader.contentAt.at(-1)]).toEqual([1, 3]);
   });
 });

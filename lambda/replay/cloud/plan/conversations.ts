@@ -3,15 +3,15 @@
  * in the order of file and line, which is that of time within a variant.
  */
 import { literalRequest, NO_OVERRIDES } from '../../request/literal.ts';
-import { readCaptured, replyMessage } from '../../request/preparer.ts';
+import { capturedReply, replyMessage } from '../../request/preparer.ts';
 import { SessionLinker, type Turn } from '../../request/sessions.ts';
 import type { IndexEntry, SourceFile } from '../../source/types.ts';
 import type { ScheduledEntry } from '../../timing.ts';
 
 /** Later turns that are kept: about 150 bytes each, 150 MB. Further ones count as conversations of their own. */
 const MAX_LATER_TURNS = 1_000_000;
-/** In a payload that is text the key stands between escaped quotes; in base64 it cannot be seen. */
-const CHAT_MARKS = [Buffer.from('messages'), Buffer.from('BASE64')];
+/** Messages of all forms name who speaks. In base64 that cannot be seen. */
+const CHAT_MARKS = [Buffer.from('role'), Buffer.from('BASE64')];
 
 export class ConversationFinder {
   readonly #linker = new SessionLinker();
@@ -50,12 +50,11 @@ export class ConversationFinder {
 
   #link(bytes: Buffer, entry: IndexEntry, place: number): Turn | undefined {
     const literal = literalRequest(bytes, NO_OVERRIDES);
-    if (literal.kind === 'skipped' || literal.request.json?.messages === undefined) return undefined;
-    const { json, metadata, capturedReply } = literal.request;
-    const eventId = typeof metadata.eventId === 'string' ? metadata.eventId : `${this.#file}:${entry.line}`;
-    return this.#linker.link(json.messages, replyMessage(readCaptured(capturedReply)?.content), (session) => {
+    if (literal.kind === 'skipped' || literal.request.prompt === undefined) return undefined;
+    const { request } = literal;
+    return this.#linker.link(request.prompt?.messages, replyMessage(capturedReply(request)), (session) => {
       this.#rememberFirst(session, place);
-      return eventId;
+      return request.eventId ?? `${this.#file}:${entry.line}`;
     });
   }
 

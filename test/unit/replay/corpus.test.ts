@@ -1,0 +1,118 @@
+/** Every line of the corpus is read the same by the pipeline, by a replay from the captures, and by a replay live. */
+import { decodeLine } from '../../../lambda/capture/decode.ts';
+import type { Capture, ChatMessage, RawLine } from '../../../lambda/capture/types.ts';
+import { RunClock } from '../../../lambda/replay/clock.ts';
+import { compareReplies } from '../../../lambda/replay/compare/compare-replies.ts';
+import { replayedReply, replyOf } from '../../../lambda/replay/compare/reply.ts';
+import { Exchange } from '../../../lambda/replay/http/exchange.ts';
+import { type Measured, measure, openReader } from '../../../lambda/replay/measure/measure.ts';
+import { replayedLine } from '../../../lambda/replay/publish/replayed-line.ts';
+import type { ReplyContent } from '../../../lambda/replay/reply/content.ts';
+import { type LiteralRequest, literalRequest, NO_OVERRIDES } from '../../../lambda/replay/request/literal.ts';
+import type { PreparedRequest } from '../../../lambda/replay/request/prepared.ts';
+import { capturedReply } from '../../../lambda/replay/request/preparer.ts';
+import { payloadBytes } from '../../../lambda/replay/source/payload-bytes.ts';
+import { corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
+
+/** What all readers have to agree on. */
+interface Said {
+  text: string | undefined;
+  toolCalls: unknown;
+  finishReason: string | undefined;
+  error: unknown;
+  input: number | undefined;
+  output: number | undefined;
+}
+
+const textOf = (message: ChatMessage | undefined): string | undefined => {
+  const { content } = message ?? {};
+  if (!Array.isArray(content)) return content ?? '';
+  return content.map((part) => (part as { text?: string }).text ?? '').join('');
+};
+
+function saidByPipeline({ conversation, error, usage, response }: Capture): Said {
+  const first = error === undefined ? conversation?.replies[0] : undefined;
+  const isPlain = error === undefined && conversation?.replies[0] === undefined && response?.kind === 'text';
+  return {
+    text: isPlain ? (response.value as string) : textOf(first),
+    toolCalls: first?.tool_calls,
+    finishReason: error === undefined ? conversation?.finishReasons[0] : undefined,
+    error: error && { code: error.statusCode, type: error.type, message: error.message },
+    input: usage?.inputTokens,
+    output: usage?.outputTokens,
+  };
+}
+
+const saidByReplay = ({ text, toolCalls, finishReason, error, usage }: ReplyContent): Said => ({
+  text,
+  toolCalls,
+  finishReason,
+  error,
+  input: usage?.input,
+  output: usage?.output,
+});
+
+/** The reply comes over the wire in pieces of so many bytes. */
+function live(literal: LiteralRequest, bytes: Buffer, contentType: string | undefined, step: number): Measured {
+  const request = { wire: literal.body, bodyAt: 0, contentType: literal.contentType, turn: {} } as PreparedRequest;
+  const headers = new Map(contentType === undefined ? [] : [['content-type', contentType]]);
+  const exchange = new Exchange(
+    request.wire,
+    () => {},
+    (status, given) => openReader(status, given, true),
+  );
+  exchange.onHead(200, headers, 'OK');
+  exchange.startedAt = 0;
+  for (let at = 0; at < bytes.length; at += step) {
+    exchange.received(step, at + 1);
+    exchange.onBody(bytes, at, Math.min(bytes.length, at + step));
+  }
+  exchange.onEnd();
+  return measure(request, exchange, 0, 0, new Map());
+}
+
+/** What is read of it for its trace. */
+function replayedCapture(measured: Measured): Capture {
+  const line = replayedLine(measured, new RunClock(), 'run', 'target');
+  const decoded = decodeLine({ bytes: Buffer.from(JSON.stringify(line)), place: PLACE });
+  if (decoded.kind !== 'capture') throw new Error(decoded.reason.message);
+  return decoded.capture;
+}
+const PLACE = { bucket: 'b', key: 'k', etag: 'e', line: 1, start: 0, end: 0, objectTimeMs: 0 };
+
+const titles = corpusFiles().flatMap((file) => expectationsOf(file).map(({ title }, i) => [file, i, title] as const));
+
+test.each(titles)('%s, line %i: %s', async (file, i) => {
+  const raw = (await linesOf(file))[i] as RawLine;
+  const decoded = decodeLine(raw);
+  if (decoded.kind !== 'capture') return;
+  const { capture } = decoded;
+  const literal = literalRequest(raw.bytes, NO_OVERRIDES);
+  if (literal.kind === 'skipped') {
+    // Nothing to send: such a record is not replayed.
+    expect(literal.reason).toMatch(/^(NoRequest|UndecodableRequest)$/);
+    return;
+  }
+  const said = saidByPipeline(capture);
+  const captured = capturedReply(literal.request);
+  expect(captured === undefined).toBe(capture.response === undefined);
+  if (captured === undefined) return;
+  expect(saidByReplay(captured)).toEqual(said);
+  const { capturedReply: side } = literal.request;
+  const bytes = payloadBytes(side);
+  if (typeof bytes === 'string') return;
+  const { observedContentType: observed } = side as { observedContentType?: unknown };
+  const type = typeof observed === 'string' ? observed : undefined;
+  for (const step of [1, bytes.length + 1]) {
+    const measured = live(literal.request, bytes, type, step);
+    const { content, error, metrics } = measured;
+    expect(saidByReplay(content)).toEqual(said);
+    expect(compareReplies(replyOf(captured), replayedReply(measured))).toMatchObject({ same: true });
+    if (!error) expect(saidByPipeline(replayedCapture(measured))).toEqual(said);
+    // The record of the request is an error's where the trace of the capture is, and has the times of a stream.
+    expect(error?.message).toEqual(
+      capture.error?.message ?? (captured.problem && expect.stringContaining(captured.problem)),
+    );
+    if (type?.startsWith('text/event-stream') && !error) expect(metrics.time_to_first_token).toBeGreaterThan(0);
+  }
+});
