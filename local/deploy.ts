@@ -1,109 +1,127 @@
-/** The CDK CLI against the emulated AWS: bootstrap, synth and deploy, each with a time limit. */
+/** The stack for the emulated AWS: bundles, template, bootstrap and deployment, each with a time limit. */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type GuardedProcess, startGuarded } from './guarded-process.ts';
+import {
+  type CloudFormationClient,
+  CreateStackCommand,
+  waitUntilStackCreateComplete,
+} from '@aws-sdk/client-cloudformation';
+import { runGuarded } from './guarded-process.ts';
 import { cleanEnvironment, type MiniStack } from './ministack.ts';
 import { projectPath } from './project-root.ts';
 import type { Log } from './python-environment.ts';
 
 /** Deploying hangs for an hour where a custom resource fails to answer; on two busy cores it takes half a minute. */
-const CDK_LIMIT_MS = 240_000;
+const STEP_LIMIT_MS = 240_000;
 
-export interface DeployTarget {
-  /** The emulated AWS to deploy to. */
-  ministack: MiniStack;
+/** What every step is told. */
+interface Place {
   /** Folder for the CDK's output and logs. */
   directory: string;
-  /** Settings of the stack, as they stand in `.env.example`. */
-  settings: Record<string, string>;
   log?: Log;
-  /** Ends the CDK at once. */
+  /** Ends the step at once. */
   signal?: AbortSignal;
 }
 
-/** Makes what the CDK needs in an account: the bucket for assets and the roles it deploys with. */
-export async function bootstrap(target: Omit<DeployTarget, 'settings'>): Promise<void> {
-  const { account, region } = target.ministack;
-  // In a folder without a cdk.json, so that the CLI does not synthesize the app first.
-  await cdk(target, 'bootstrap', ['bootstrap', `aws://${account}/${region}`], target.directory);
+export interface DeployTarget extends Place {
+  /** The emulated AWS to deploy to. */
+  ministack: MiniStack;
+  /** Settings of the stack, as they stand in `.env.example`. */
+  settings: Record<string, string>;
+  /** Folder with the functions' bundles, which are made anew where it is left out. */
+  functions?: string;
 }
 
-/** Bundles the Lambdas and makes the template, without deploying it. */
+/** Bundles the functions: for all stacks at once, and before there is anything to deploy to. */
+export async function bundleFunctions(place: Place): Promise<string> {
+  const outdir = join(place.directory, 'functions');
+  const script = "import('./lib/bundle-functions.ts').then((module) => module.bundleFunctions(process.argv[1]))";
+  await run(place, 'bundle functions', ['--eval', script, outdir], cleanEnvironment());
+  return outdir;
+}
+
+/** Makes what the CDK needs in an account, by the CLI's own template: the bucket for assets and the roles it deploys with. */
+export async function bootstrap(client: CloudFormationClient, abortSignal?: AbortSignal): Promise<void> {
+  const template = projectPath('node_modules', 'aws-cdk', 'lib', 'api', 'bootstrap', 'bootstrap-template.yaml');
+  const StackName = 'CDKToolkit';
+  await client.send(
+    new CreateStackCommand({
+      StackName,
+      TemplateBody: readFileSync(template, 'utf8'),
+      Capabilities: ['CAPABILITY_NAMED_IAM'],
+      Parameters: [
+        {
+          ParameterKey: 'CloudFormationExecutionPolicies',
+          ParameterValue: 'arn:aws:iam::aws:policy/AdministratorAccess',
+        },
+      ],
+    }),
+  );
+  const maxWaitTime = STEP_LIMIT_MS / 1000;
+  await waitUntilStackCreateComplete({ client, maxWaitTime, minDelay: 1, abortSignal }, { StackName });
+}
+
+/** Makes the template, by the app alone and as the CDK CLI runs it: the CLI would take as long again. */
 export async function synthesize(target: DeployTarget): Promise<string> {
-  const output = join(target.directory, `cdk.out-${target.settings.STACK_PREFIX}`);
-  await cdk(target, 'synth', ['synth', '--quiet', '--output', output]);
+  const { directory, settings, functions } = target;
+  const output = join(directory, `cdk.out-${settings.STACK_PREFIX}`);
+  const { context } = JSON.parse(readFileSync(projectPath('cdk.json'), 'utf8')) as { context: object };
+  await run(target, `cdk synth ${settings.STACK_PREFIX}`, ['--import', './local/ready.js', 'bin/app.ts'], {
+    ...environmentOf(target),
+    ...settings,
+    CDK_OUTDIR: output,
+    CDK_CONTEXT_JSON: JSON.stringify({ ...context, 'aws:cdk:enable-asset-metadata': true }),
+    ...(functions ? { FUNCTION_BUNDLES: functions } : {}),
+  });
   return output;
 }
 
 /**
- * Deploys what `synthesize` made.
+ * Deploys what `synthesize` made, by the CDK CLI.
  *
  * @throws Error with what the CDK said when it fails or takes longer than its limit
  */
 export async function deploy(target: DeployTarget, assembly: string): Promise<void> {
-  await cdk(target, 'deploy', [
-    'deploy',
+  const args = [
+    projectPath('node_modules', 'aws-cdk', 'bin', 'cdk'),
+    ...['--no-notices', '--no-color', 'deploy'],
     ...['--all', '--app', assembly, '--require-approval', 'never'],
     // Without a change set first: nobody looks at it here.
     ...['--method', 'direct', '--progress', 'events'],
-  ]);
+  ];
+  await run(target, `cdk deploy ${target.settings.STACK_PREFIX}`, args, environmentOf(target)).catch((error: Error) => {
+    error.message += `; what the emulator said:\n${target.ministack.logTail(15)}`;
+    throw error;
+  });
 }
 
-async function cdk(
-  target: Omit<DeployTarget, 'settings'> & { settings?: Record<string, string> },
-  step: string,
-  args: string[],
-  cwd = projectPath(),
-): Promise<void> {
+const environmentOf = ({ ministack, directory }: DeployTarget): Record<string, string> => ({
+  ...cleanEnvironment(),
+  ...ministack.env,
+  // The person's .env names resources on AWS.
+  DOTENV_CONFIG_PATH: join(directory, 'no-dotenv'),
+  // The CLI's caches of accounts and connections must not mix with a person's own.
+  CDK_HOME: join(directory, 'cdk-home'),
+  // Nothing of a local run is reported to anybody.
+  CDK_DISABLE_CLI_TELEMETRY: 'true',
+  CI: 'true',
+});
+
+async function run(place: Place, step: string, args: string[], env: Record<string, string>): Promise<void> {
+  const { directory, log, signal } = place;
   const started = Date.now();
-  const prefix = target.settings?.STACK_PREFIX;
-  const logFile = join(target.directory, `cdk-${step}${prefix ? `-${prefix}` : ''}.log`);
-  const child = startGuarded(
-    process.execPath,
-    [projectPath('node_modules', 'aws-cdk', 'bin', 'cdk'), '--no-notices', '--no-color', ...args],
-    {
-      logFile,
-      cwd,
-      env: {
-        ...cleanEnvironment(),
-        ...target.ministack.env,
-        ...target.settings,
-        // The person's .env names resources on AWS.
-        DOTENV_CONFIG_PATH: join(target.directory, 'no-dotenv'),
-        // The CLI's caches of accounts and connections must not mix with a person's own.
-        CDK_HOME: join(target.directory, 'cdk-home'),
-        // Nothing of a local run is reported to anybody.
-        CDK_DISABLE_CLI_TELEMETRY: 'true',
-        CI: 'true',
-      },
-    },
-  );
-  const end = await endOf(child, target.signal);
-  await child.stop();
-  target.signal?.throwIfAborted();
+  const logFile = join(directory, `${step.replaceAll(' ', '-')}.log`);
+  const cwd = projectPath();
+  const { end, tail } = await runGuarded(process.execPath, args, { logFile, cwd, env, signal, limitMs: STEP_LIMIT_MS });
   if (end !== 'exit code 0') {
     throw new Error(
       [
-        `cdk ${step} failed on the emulated AWS`,
+        `${step} failed`,
         `got: ${end}`,
-        `expected: exit code 0. The lines below say which resource or setting it was`,
-        `what the CDK said:\n${child.logTail(40)}`,
-        ...(step === 'synth' ? [] : [`what the emulator said:\n${target.ministack.logTail(15)}`]),
+        'expected: exit code 0. The lines below say which resource or setting it was',
+        `what it said:\n${tail}`,
       ].join('; '),
     );
   }
-  target.log?.(`cdk ${step}: ${((Date.now() - started) / 1000).toFixed(1)} s`);
-}
-
-function endOf(child: GuardedProcess, signal?: AbortSignal): Promise<string> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(`no end after ${CDK_LIMIT_MS / 1000} s`), CDK_LIMIT_MS);
-    const aborted = () => resolve('it was called off');
-    if (signal?.aborted) aborted();
-    signal?.addEventListener('abort', aborted, { once: true });
-    void child.exited.then((end) => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', aborted);
-      resolve(end);
-    });
-  });
+  log?.(`${step}: ${((Date.now() - started) / 1000).toFixed(1)} s`);
 }

@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { type AwsClients, destroyClients, emulatedClients } from './aws-clients.ts';
-import { bootstrap, deploy, synthesize } from './deploy.ts';
+import { bootstrap, bundleFunctions, deploy, synthesize } from './deploy.ts';
 import { freePort } from './free-port.ts';
 import { type MiniStack, startMiniStack } from './ministack.ts';
 import { type MlflowServer, startMlflowServer } from './mlflow-server.ts';
@@ -59,17 +59,15 @@ export interface StackSettings extends Record<string, string> {
 export const CAPTURE_BUCKET = 'sagemaker-captures';
 
 /**
- * Starts all parts at once and waits for the emulated AWS and the judge; MLflow and the CDK's bootstrap go on in the
- * background and are waited for where they are needed.
+ * Starts all parts at once and waits for the emulated AWS and the judge; MLflow, the bundling of the functions and the CDK's
+ * bootstrap go on in the background and are waited for where they are needed.
  *
  * @throws Error that says what to do: a port in use, no usable Python, a server that does not start
  */
 export async function startEnvironment(options: EnvironmentOptions = {}): Promise<LocalEnvironment> {
   const log = options.log ?? (() => {});
-  // Before the minutes that a first Python environment takes, and once more after them.
+  // Before the time that a first Python environment takes, and once more after it.
   await freePorts(options);
-  await defaultPythonEnvironment(log, options.signal);
-  const [awsPort, mlflowPort, judgePort] = await freePorts(options);
   const directory = makeOwnFolder('environment');
   const started: { stop(): Promise<void> }[] = [];
   const stopping = new AbortController();
@@ -83,19 +81,29 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
     started.push(part);
     return part;
   };
+  /** Work that is awaited where it is needed, and before its folder goes; a failure until then is nobody's. */
+  const background = <T>(work: Promise<T>, end: (result: T) => Promise<void> = async () => {}): Promise<T> => {
+    work.catch(() => {});
+    // Called off before its end, it has ended by itself.
+    running({ stop: async () => end(await work) });
+    return work;
+  };
   try {
+    const { FUNCTION_BUNDLES: made } = process.env;
+    const bundles = background(made ? Promise.resolve(made) : bundleFunctions({ directory, log, signal }));
+    await defaultPythonEnvironment(log, signal);
+    const [awsPort, mlflowPort, judgePort] = await freePorts(options);
     const judge = await startStandInJudge({ ...options.judge, port: judgePort });
     running({ stop: () => judge.close() });
-    const mlflow = startMlflowServer({
-      port: mlflowPort,
-      directory: options.mlflowDirectory ?? join(directory, 'mlflow'),
-      log,
-      signal,
-    });
-    // Called off before it answers, it has ended by itself.
-    running({ stop: async () => (await mlflow).stop() });
-    // Awaited where MLflow is needed; until then a failure is nobody's unhandled rejection.
-    mlflow.catch(() => {});
+    const mlflow = background(
+      startMlflowServer({
+        port: mlflowPort,
+        directory: options.mlflowDirectory ?? join(directory, 'mlflow'),
+        log,
+        signal,
+      }),
+      (server) => server.stop(),
+    );
     void mlflow.then(
       ({ url, version }) => log(`MLflow ${version}: ${url}`),
       () => {},
@@ -120,8 +128,7 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
     const clients = emulatedClients(ministack);
     running({ stop: async () => destroyClients(clients) });
     judge.batch.useStorage(clients.s3);
-    const bootstrapped = bootstrap({ ministack, directory, log, signal });
-    bootstrapped.catch(() => {});
+    const bootstrapped = background(bootstrap(clients.cloudFormation, signal));
     const mlflowUrl = `http://127.0.0.1:${mlflowPort}`;
     return {
       ministack,
@@ -132,19 +139,13 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
       directory,
       stop,
       async deployStack(settings, fill) {
-        const target = {
-          ministack,
-          directory,
-          log,
-          signal,
-          settings: completeSettings(settings, mlflowUrl),
-        };
+        const target = { ministack, directory, log, signal, settings: completeSettings(settings, mlflowUrl) };
         const [assembly] = await Promise.all([
-          synthesize(target),
+          background(bundles.then((functions) => synthesize({ ...target, functions }))),
           makeBucket(clients, target.settings.DATA_CAPTURE_S3_BUCKET ?? '').then(fill),
           bootstrapped,
         ]);
-        await deploy(target, assembly);
+        await background(deploy(target, assembly));
         return readStackOutputs(clients.cloudFormation, settings.STACK_PREFIX);
       },
     };

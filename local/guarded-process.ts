@@ -15,7 +15,7 @@ export interface GuardedProcess {
 }
 
 /** What a server gets to end by itself after SIGTERM before it is killed. */
-const GRACE_MS = 4_000;
+const GRACE_MS = 2_000;
 /** A killed process is gone within milliseconds, unless it is a zombie that nobody takes in … */
 const GONE_POLL_MS = 20;
 const GONE_LIMIT_MS = 1_000;
@@ -96,6 +96,31 @@ export function startGuarded(
   void exited.then(() => options.signal?.removeEventListener('abort', aborted));
 
   return { pid, exited, ended: () => description, logTail, stop };
+}
+
+/**
+ * Runs a command to its end, which `signal` and the limit bring about, with all that it has started.
+ *
+ * @returns how it ended, such as `exit code 1`, and the end of its output
+ * @throws the signal's reason once it is aborted
+ */
+export async function runGuarded(
+  command: string,
+  args: readonly string[],
+  options: Parameters<typeof startGuarded>[2] & { limitMs: number },
+): Promise<{ end: string; tail: string }> {
+  const child = startGuarded(command, args, options);
+  let late: string | undefined;
+  // It keeps this process going too.
+  const timer = setTimeout(() => {
+    late = `no end after ${options.limitMs / 1000} s`;
+    void child.stop();
+  }, options.limitMs);
+  const end = await child.exited;
+  clearTimeout(timer);
+  await child.stop();
+  options.signal?.throwIfAborted();
+  return { end: late ?? end, tail: child.logTail(40) };
 }
 
 /** Whether a group has more than zombies, by Linux's /proc; where there is none, nobody is taken for alive. */

@@ -12,8 +12,12 @@ MiniStack is not as this file expects it, it is not started at all, because a ru
 
 CloudFormation there refuses an alarm on metric math. Nothing emits metrics in the emulator, so that no alarm ever rings,
 and the stack is deployed as it is on AWS: such an alarm is made on the first of its metrics (4).
+
+A stack takes a second there, while the CDK CLI looks every five whether it is made: the request for it is answered when it
+is (5).
 """
 
+import asyncio
 import functools
 import importlib.metadata
 import json
@@ -47,6 +51,9 @@ function _named(thrown) {
 
 # Lambda's name for a runtime that ended without an answer: killed, out of memory, process.exit.
 DIED = "Worker process died"
+
+# A custom resource may fail to answer; the CLI goes on asking then.
+STACK_LIMIT_S = 20
 
 
 def give_up(what):
@@ -127,9 +134,25 @@ def accept_metric_math(provisioners):
     provisioners._cw_metric_alarm_record = make_on_first_metric
 
 
+def answer_when_stack_is_made(cloudformation):
+    handle = cloudformation.handle_request
+
+    @functools.wraps(handle)
+    async def handle_and_wait(*args, **kwargs):
+        before = asyncio.all_tasks()
+        response = await handle(*args, **kwargs)
+        # It schedules a task that makes the stack, and no other.
+        making = asyncio.all_tasks() - before
+        if making:
+            await asyncio.wait(making, timeout=STACK_LIMIT_S)
+        return response
+
+    cloudformation.handle_request = handle_and_wait
+
+
 def main():
     from ministack.core import lambda_runtime
-    from ministack.services import lambda_svc, stepfunctions
+    from ministack.services import cloudformation, lambda_svc, stepfunctions
     from ministack.services.cloudformation import provisioners
 
     for module, name in (
@@ -138,6 +161,7 @@ def main():
         (stepfunctions, "_call_lambda"),
         (stepfunctions, "_ExecutionError"),
         (provisioners, "_cw_metric_alarm_record"),
+        (cloudformation, "handle_request"),
     ):
         if not hasattr(module, name):
             give_up(f"{module.__name__} has no {name}")
@@ -145,6 +169,7 @@ def main():
     name_errors_in_lambda(lambda_svc)
     name_throttles_in_step_functions(stepfunctions)
     accept_metric_math(provisioners)
+    answer_when_stack_is_made(cloudformation)
 
     from ministack.app import main as serve
 

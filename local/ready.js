@@ -3,6 +3,7 @@
  * TypeScript, or where the packages are missing, instead of the error that Node would print.
  */
 import { existsSync } from 'node:fs';
+import module from 'node:module';
 
 const installed = existsSync(new URL('../node_modules/.package-lock.json', import.meta.url));
 if (!installed || !process.features.typescript) {
@@ -13,3 +14,5 @@ if (!installed || !process.features.typescript) {
   );
   process.exit(1);
 }
+// Between one command and the next what was compiled is kept, in the system's folder for temporary files.
+module.enableCompileCache();

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SMALL_MALLOC } from '../../lambda/common/malloc.ts';
 import type { ChunkRequest } from '../../lambda/contract.ts';
-import { bundleFunctions } from '../../lib/function-code.ts';
+import { bundleFunctions } from '../../lib/bundle-functions.ts';
 import { nodeOptions } from '../../lib/function-environment.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { type Behaviour, type MisbehavingServer, startMisbehavingServer } from './misbehaving-server.ts';

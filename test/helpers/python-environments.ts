@@ -1,8 +1,10 @@
 /**
  * Makes the Python environments of the integration tests before the first of them: how long downloads take is nobody's
- * to know, so no test's time limit may have them in it.
+ * to know, so no test's time limit may have them in it. And the functions' bundles, which the deployed stacks share.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { bundleFunctions } from '../../local/deploy.ts';
+import { makeOwnFolder } from '../../local/own-folder.ts';
 import {
   defaultPythonEnvironment,
   MANAGED_MLFLOW_VERSION,
@@ -16,11 +18,14 @@ const WAITS_MS = [5_000, 15_000];
 /** Jest's `globalSetup`. */
 export default async function makePythonEnvironments(): Promise<void> {
   const log = (line: string): void => console.info(line);
+  const bundles = bundleFunctions({ directory: makeOwnFolder('bundles'), log });
   await Promise.all([
+    bundles,
     patiently(() => defaultPythonEnvironment(log)),
     patiently(() => mlflowEnvironment(MANAGED_MLFLOW_VERSION, log)),
     patiently(() => sagemakerPluginEnvironment(log)),
   ]);
+  process.env.FUNCTION_BUNDLES = await bundles;
 }
 
 async function patiently(make: () => Promise<unknown>): Promise<void> {

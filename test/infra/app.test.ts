@@ -8,6 +8,15 @@ import { REQUIRED_SETTINGS } from '../helpers/synth.ts';
 const folder = mkdtempSync(join(tmpdir(), 'app-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
+/** Settings that bring resources of their own. */
+const OPTIONAL = {
+  ALARM_EMAIL: 'on-call@example.com',
+  DATA_CAPTURE_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd',
+  BEDROCK_GUARDRAIL_ID: 'gr1234',
+  BEDROCK_GUARDRAIL_VERSION: '1',
+  REPLAY_ENDPOINT_NAMES: 'my-endpoint-v2',
+};
+
 const NODE = join('node_modules', 'node', 'bin', 'node');
 
 function app(env: Record<string, string>): { status: number | null; stdout: string; stderr: string } {
@@ -40,14 +49,16 @@ it('says what is missing, and no more than that', () => {
   ]);
 });
 
-it('makes the stack of the prefix, with warnings where something is doubtful', () => {
-  const lines = Object.entries({ ...REQUIRED_SETTINGS, STACK_PREFIX: 'of-file', MAX_CONCURENCY: '3' });
+it('makes the stack of the prefix, valid for CloudFormation, with warnings where something is doubtful', () => {
+  const lines = Object.entries({ ...REQUIRED_SETTINGS, ...OPTIONAL, STACK_PREFIX: 'of-file', MAX_CONCURENCY: '3' });
   writeFileSync(join(folder, '.env'), lines.map(([name, value]) => `${name}=${value}\n`).join(''));
-  const { status, stderr } = app({ STACK_PREFIX: 'of-environment' });
+  const { status, stderr } = app({ STACK_PREFIX: 'of-environment', CDK_VALIDATION: 'true' });
   expect({ status, stderr }).toMatchObject({ status: 0 });
   const manifest = readFileSync(join(folder, 'out', 'manifest.json'), 'utf8');
   expect(manifest).toContain('SageMakerInferenceMonitoringStack-of-environment');
   expect(manifest).not.toContain('of-file');
+  const { pluginReports } = JSON.parse(readFileSync(join(folder, 'out', 'validation-report.json'), 'utf8'));
+  expect(pluginReports).toEqual([]);
   const metadata = readFileSync(
     join(folder, 'out', 'SageMakerInferenceMonitoringStack-of-environment.metadata.json'),
     'utf8',
