@@ -28,7 +28,7 @@ export const isBackfill = ({ files }: Pick<EndpointCaptures, 'files'>): boolean 
 /** The endpoint that the stacks may replay to, as in the README; a stand-in answers for it. */
 const REPLAY_ENDPOINT = 'my-endpoint-v2';
 
-/** Each stack takes some 15 s; who has more endpoints wants to choose. */
+/** Each stack takes some 5 s; who has more endpoints wants to choose. */
 const MAX_ENDPOINTS = 8;
 
 /**

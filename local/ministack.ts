@@ -172,7 +172,6 @@ function serverEnvironment(parts: {
     MINISTACK_ACCOUNT_ID: EMULATED_ACCOUNT,
     LAMBDA_ACCOUNT_CONCURRENCY: String(LAMBDA_CONCURRENCY),
     LOG_LEVEL: 'WARNING',
-    PYTHONDONTWRITEBYTECODE: '1',
     TMPDIR: parts.temporary,
     STATE_DIR: join(parts.temporary, 'state'),
     S3_DATA_DIR: join(parts.temporary, 's3'),

@@ -75,6 +75,8 @@ export async function startMlflowServer(options: MlflowServerOptions = {}): Prom
         // Prices are those of its package: it would ask the internet for newer ones.
         MLFLOW_MODEL_CATALOG_URI: '',
         DO_NOT_TRACK: 'true',
+        // The first server compiles what all others load: uv leaves that undone.
+        PYTHONDONTWRITEBYTECODE: '',
         ...options.env,
       }),
     },

@@ -1,9 +1,10 @@
 /** Python environments with pinned packages, made on demand under `.venvs/` of the project. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { withFileLock } from './file-lock.ts';
+import { runGuarded } from './guarded-process.ts';
 import { projectPath } from './project-root.ts';
 
 export interface PythonEnvironmentSpec {
@@ -29,17 +30,25 @@ export type Log = (line: string) => void;
 /** Raised from hand to hand when the way environments are made changes, so that old ones are made anew. */
 const LAYOUT = 1;
 
+/** What makes them where uv is not installed. */
+const UV_VERSION = '0.13.9';
+
 /** Pythons tried in turn where `uv` is not installed: those MLflow 3 has wheels for. */
 const PYTHON_NAMES = ['python3', 'python3.12', 'python3.13', 'python3.11', 'python3.10'];
 const OLDEST_PYTHON = [3, 10];
 const NEWEST_PYTHON = [3, 13];
 const UV_PYTHON_RANGE = '>=3.10,<3.14';
 
-/** Last lines of a failed command's output that the error shows. */
-const TAIL_LINES = 15;
+/** Half a gigabyte takes a slow connection its time. */
+const INSTALL_LIMIT_MS = 3_600_000;
 
 /** Written last: a folder without it is half made. */
 const COMPLETE_MARK = '.complete';
+
+interface Making {
+  log?: Log;
+  signal?: AbortSignal;
+}
 
 /**
  * Gives the environment of these pins, made if it is missing or half made. Processes that want the same one at the
@@ -47,10 +56,15 @@ const COMPLETE_MARK = '.complete';
  *
  * @throws Error that says what to do when no usable Python is found or an installation fails
  */
-export async function ensurePythonEnvironment(
-  spec: PythonEnvironmentSpec & { log?: Log; signal?: AbortSignal },
-): Promise<PythonEnvironment> {
-  const log = spec.log ?? (() => {});
+export const ensurePythonEnvironment = (spec: PythonEnvironmentSpec & Making): Promise<PythonEnvironment> =>
+  ensure(spec, makeWithUv);
+
+/** uv as the package index has it, for machines that have none of their own. */
+export const uvEnvironment = (making: Making = {}): Promise<PythonEnvironment> =>
+  ensure({ name: 'uv', packages: { uv: UV_VERSION }, ...making }, makeWithPip);
+
+async function ensure(spec: PythonEnvironmentSpec & Making, make: typeof makeWithUv): Promise<PythonEnvironment> {
+  const { signal, log = () => {} } = spec;
   const pins = Object.entries(spec.packages)
     .map(([name, version]) => `${name}==${version}`)
     .sort();
@@ -72,27 +86,80 @@ export async function ensurePythonEnvironment(
       rmSync(folder, { recursive: true, force: true });
       const started = Date.now();
       log(`Making the Python environment "${spec.name}" (${pins.join(', ')}) in ${folder}`);
-      await make(folder, lockFile ? [...pins, '--requirement', lockFile] : pins, log, spec.signal);
+      await make(folder, lockFile ? [...pins, '--requirement', lockFile] : pins, { log, signal });
       writeFileSync(join(folder, COMPLETE_MARK), `${pins.join('\n')}\n`);
       log(`Made the Python environment "${spec.name}" in ${Math.round((Date.now() - started) / 1000)} s`);
     },
     () => log(`Waiting for another process that is making the Python environment "${spec.name}"`),
-    spec.signal,
+    signal,
   );
   return environment;
 }
 
-async function make(folder: string, requirements: string[], log: Log, signal?: AbortSignal): Promise<void> {
-  const run = (command: string, args: string[]) => runToEnd(command, args, signal);
-  const python = join(folder, 'bin', 'python');
-  if (await succeeds('uv', ['--version'])) {
-    await run('uv', ['venv', '--quiet', '--python', UV_PYTHON_RANGE, folder]);
-    await run('uv', ['pip', 'install', '--quiet', '--python', python, ...requirements]);
-    return;
+async function makeWithUv(folder: string, requirements: string[], making: Making): Promise<void> {
+  const run = (command: string, args: string[], env = {}) => runToEnd(folder, command, args, making.signal, env);
+  const into = ['--quiet', '--python', join(folder, 'bin', 'python'), ...requirements];
+  // A Python that does not do is said before anything is tried.
+  const python = (await output('uv', ['--version'])) === undefined ? await findPython() : undefined;
+  try {
+    if (python === undefined) {
+      await run('uv', ['venv', '--quiet', '--python', UV_PYTHON_RANGE, folder]);
+      await run('uv', ['pip', 'install', ...into]);
+    } else {
+      const { bin, python: withPip } = await uvEnvironment(making);
+      const uv = join(bin, 'uv');
+      const { env, options } = asUvTakesIt(await output(withPip, ['-m', 'pip', 'config', 'list']));
+      await run(uv, ['venv', '--quiet', '--python', python, folder], env);
+      await run(uv, ['pip', 'install', ...options, ...into], env);
+    }
+  } catch (error) {
+    making.signal?.throwIfAborted();
+    making.log?.(
+      `uv could not do it; using venv and pip, which takes about a minute longer. ${(error as Error).message}`,
+    );
+    rmSync(folder, { recursive: true, force: true });
+    await makeWithPip(folder, requirements, making);
   }
-  log('uv is not installed; using venv and pip, which takes about a minute longer');
-  await run(await findPython(), ['-m', 'venv', folder]);
-  await run(python, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-input', ...requirements]);
+}
+
+async function makeWithPip(folder: string, requirements: string[], { signal }: Making): Promise<void> {
+  await runToEnd(folder, await findPython(), ['-m', 'venv', folder], signal);
+  const args = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-input', ...requirements];
+  await runToEnd(folder, join(folder, 'bin', 'python'), args, signal);
+}
+
+/** Settings of pip, and what uv takes them from; how it tells several values apart. */
+const UV_SETTINGS: [string, string, string][] = [
+  ['index-url', 'UV_DEFAULT_INDEX', ' '],
+  ['extra-index-url', 'UV_INDEX', ' '],
+  ['find-links', 'UV_FIND_LINKS', ','],
+  ['trusted-host', 'UV_INSECURE_HOST', ' '],
+  ['cert', 'SSL_CERT_FILE', ' '],
+];
+
+/**
+ * uv reads neither pip's files nor its variables: who has told pip of an index and its certificates need not tell uv.
+ *
+ * @param list what `pip config list` says: lines like `global.index-url='https://…'`
+ */
+function asUvTakesIt(list = ''): { options: string[]; env: Record<string, string> } {
+  const told = new Map<string, string>();
+  for (const line of list.split('\n')) {
+    const [key = '', ...value] = line.split('=');
+    told.set(key, value.join('=').slice(1, -1));
+  }
+  const setting = (name: string) =>
+    told.get(`:env:.${name}`) ?? told.get(`install.${name}`) ?? told.get(`global.${name}`) ?? '';
+  const { REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE = REQUESTS_CA_BUNDLE ?? CURL_CA_BUNDLE } = process.env;
+  const env: Record<string, string> = { UV_PYTHON_DOWNLOADS: 'never', ...(SSL_CERT_FILE ? { SSL_CERT_FILE } : {}) };
+  for (const [name, variable, separator] of UV_SETTINGS) {
+    const values = setting(name).replaceAll('\\n', ' ').split(' ').filter(Boolean);
+    if (values.length > 0) env[variable] = values.join(separator);
+  }
+  // Without a file of certificates those of this machine are trusted, as pip does.
+  if (!env.SSL_CERT_FILE) env.UV_SYSTEM_CERTS = '1';
+  const alone = ['1', 'true', 'yes', 'on'].includes(setting('no-index').toLowerCase());
+  return { env, options: alone ? ['--no-index'] : [] };
 }
 
 /** @throws Error naming every Python that was looked at and why it does not do */
@@ -129,53 +196,41 @@ function compare(a: number[], b: number[]): number {
   return (a[0] ?? 0) - (b[0] ?? 0) || (a[1] ?? 0) - (b[1] ?? 0);
 }
 
-function start(command: string, args: string[], signal?: AbortSignal): ChildProcess {
-  // A VIRTUAL_ENV or PYTHONPATH of the caller's shell must not leak into the new environment.
+/** A VIRTUAL_ENV or PYTHONPATH of the caller's shell must not leak into the new environment. */
+function installerEnvironment(): NodeJS.ProcessEnv {
   const { VIRTUAL_ENV: _venv, PYTHONPATH: _path, PYTHONHOME: _home, ...env } = process.env;
-  return spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...env, PIP_NO_INPUT: '1' }, signal });
+  return { ...env, PIP_NO_INPUT: '1' };
 }
 
 /** Standard output of a command that ends well, else `undefined`. */
-function output(command: string, args: string[]): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const child = start(command, args);
-    let text = '';
-    child.stdout?.on('data', (data) => {
-      text += data;
-    });
-    child.stderr?.resume();
-    child.on('error', () => resolve(undefined));
-    child.on('close', (code) => resolve(code === 0 ? text : undefined));
+const output = (command: string, args: string[]): Promise<string | undefined> =>
+  new Promise((resolve) => {
+    execFile(command, args, { env: installerEnvironment() }, (error, text) => resolve(error ? undefined : text));
   });
-}
 
-const succeeds = async (command: string, args: string[]) => (await output(command, args)) !== undefined;
-
-function runToEnd(command: string, args: string[], signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const child = start(command, args, signal);
-    const lines: string[] = [];
-    const keep = (data: Buffer) => {
-      lines.push(...data.toString().split('\n').filter(Boolean));
-      lines.splice(0, lines.length - TAIL_LINES);
-    };
-    child.stdout?.on('data', keep);
-    child.stderr?.on('data', keep);
-    child.on('error', (error) => reject(new Error(`${command} could not be started`, { cause: error })));
-    child.on('close', (code, signal) => {
-      if (code === 0) return resolve();
-      reject(
-        new Error(
-          [
-            `The Python environment could not be made: ${command} ${args.join(' ')}`,
-            `got: ${signal ?? `exit code ${code}`}`,
-            'expected: exit code 0. Check the connection to the package index (PIP_INDEX_URL, UV_INDEX_URL, proxies) and free disk space (1 GB), then run the command again',
-            `last output:\n${lines.join('\n')}`,
-          ].join('; '),
-        ),
-      );
-    });
-  });
+async function runToEnd(
+  folder: string,
+  command: string,
+  args: string[],
+  signal?: AbortSignal,
+  more: Record<string, string> = {},
+): Promise<void> {
+  const logFile = `${folder}.log`;
+  const env = { ...installerEnvironment(), ...more };
+  try {
+    const { end, tail } = await runGuarded(command, args, { logFile, env, signal, limitMs: INSTALL_LIMIT_MS });
+    if (end === 'exit code 0') return;
+    throw new Error(
+      [
+        `The Python environment could not be made: ${command} ${args.join(' ')}`,
+        `got: ${end}`,
+        'expected: exit code 0. Check the connection to the package index (PIP_INDEX_URL, UV_INDEX_URL, proxies) and free disk space (1 GB), then run the command again',
+        `last output:\n${tail}`,
+      ].join('; '),
+    );
+  } finally {
+    rmSync(logFile, { force: true });
+  }
 }
 
 /** `bin` first on the PATH, for the environment of a child process. */

@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { startMlflowServer } from '../../local/mlflow-server.ts';
 import { projectPath } from '../../local/project-root.ts';
-import { ensurePythonEnvironment } from '../../local/python-environment.ts';
+import { ensurePythonEnvironment, uvEnvironment } from '../../local/python-environment.ts';
 import { defaultPythonEnvironment } from '../../local/python-presets.ts';
 import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 
@@ -39,7 +39,7 @@ const run = async (code: string, env: NodeJS.ProcessEnv = process.env): Promise<
   return stdout;
 };
 const ensure = (name: string, packages: Record<string, string> = PACKAGES): string => `
-  import { ensurePythonEnvironment } from '#python-environment.ts';
+  import { ensurePythonEnvironment, uvEnvironment } from '#python-environment.ts';
   try {
     const log = (line) => console.log(line);
     const { python } = await ensurePythonEnvironment({ name: '${name}', packages: ${JSON.stringify(packages)}, log });
@@ -59,6 +59,7 @@ describe('a Python environment', () => {
   beforeAll(async () => {
     const { python } = await defaultPythonEnvironment();
     await promisify(execFile)(python, ['-c', MAKE_WHEELS, wheels]);
+    await uvEnvironment();
     Object.assign(process.env, { PIP_NO_INDEX: '1', PIP_FIND_LINKS: wheels, UV_OFFLINE: '1', UV_FIND_LINKS: wheels });
   });
   afterAll(() => {
@@ -91,18 +92,55 @@ describe('a Python environment', () => {
     expect(await versionIn((await other)?.python ?? '')).toBe('1.0.0');
   });
 
-  test('is made with venv and pip where uv is not installed', async () => {
+  /** Runs `work` with a PATH of one folder that holds Python and what else is written to it, by name. */
+  async function withPath(scripts: Record<string, string>, work: (path: string) => Promise<void>): Promise<void> {
     const { python } = await defaultPythonEnvironment();
     const base = await promisify(execFile)(python, ['-c', 'import sys; print(sys._base_executable)']);
     const path = mkdtempSync(join(tmpdir(), 'only-python-'));
     try {
       symlinkSync(base.stdout.trim(), join(path, 'python3'));
-      const output = await run(ensure(`${name}-pip`), { ...process.env, PATH: path });
-      expect(output).toContain('uv is not installed');
-      expect(await versionIn(pythonOf(output))).toBe('1.1.0');
+      for (const [file, text] of Object.entries(scripts)) writeFileSync(join(path, file), text, { mode: 0o755 });
+      await work(path);
     } finally {
       rmSync(path, { recursive: true });
     }
+  }
+
+  test('is made by the index’s uv where none is installed, with what pip is told of an index', async () => {
+    const { UV_OFFLINE: _offline, UV_FIND_LINKS: _links, ...told } = process.env;
+    await withPath({}, async (path) => {
+      const output = await run(ensure(`${name}-uv`), { ...told, PATH: path });
+      expect(output).not.toContain('using venv and pip');
+      expect(await versionIn(pythonOf(output))).toBe('1.1.0');
+    });
+  });
+
+  test('is made with venv and pip where uv fails, which is said', async () => {
+    await withPath({ uv: '#!/bin/sh\ncase $1 in --version) ;; *) echo broken >&2; exit 3 ;; esac\n' }, async (path) => {
+      const output = await run(ensure(`${name}-pip`), { ...process.env, PATH: `${path}:/bin` });
+      expect(output).toMatch(/uv could not do it; using venv and pip[\s\S]*got: exit code 3[\s\S]*broken/);
+      expect(await versionIn(pythonOf(output))).toBe('1.1.0');
+    });
+  });
+
+  test('that is called off while it is made leaves nothing running', async () => {
+    const uv = '#!/bin/sh\ncase $1 in --version) ;; *) sleep 600 & echo $$ > "$0.pid"; wait ;; esac\n';
+    await withPath({ uv }, async (path) => {
+      const { PATH } = process.env;
+      process.env.PATH = `${path}:${PATH}`;
+      try {
+        const calling = new AbortController();
+        const made = ensurePythonEnvironment({ name: `${name}-off`, packages: PACKAGES, signal: calling.signal });
+        const pid = () => existsSync(`${path}/uv.pid`) && Number(readFileSync(`${path}/uv.pid`, 'utf8'));
+        while (!pid()) await new Promise((resolve) => setTimeout(resolve, 20));
+        const group = Number(pid());
+        calling.abort(new Error('called off'));
+        await expect(made).rejects.toThrow('called off');
+        expect(existsSync('/proc') ? livingInGroup(group) : []).toEqual([]);
+      } finally {
+        process.env.PATH = PATH;
+      }
+    });
   });
 
   test('without any Python it says what to install', async () => {
