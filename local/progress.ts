@@ -14,46 +14,59 @@ export interface Progress {
 /** Without a terminal a line is repeated at most this often, so that a log stays readable. */
 const PLAIN_EVERY_MS = 5_000;
 
+const TICK_MS = 1_000;
+
 const DEFAULT_COLUMNS = 80;
 
 const CLEAR_LINE = '\r\u001b[2K';
 
-/** @param output where it is shown; `isTTY` decides how */
+/**
+ * A text that ends in `…` waits for something: it goes on with the seconds that it has waited.
+ *
+ * @param output where it is shown; `isTTY` decides how
+ */
 export function startProgress(output: NodeJS.WriteStream): Progress {
+  let text = '';
+  let since = 0;
   let shown = '';
   let shownAt = 0;
   let closed = false;
   const terminal = output.isTTY === true;
   // Some terminals say 0.
-  const cut = (text: string) => text.slice(0, (output.columns || DEFAULT_COLUMNS) - 1);
-  const clear = () => {
-    if (terminal && shown) output.write(CLEAR_LINE);
-    shown = '';
+  const cut = (line: string) => line.slice(0, (output.columns || DEFAULT_COLUMNS) - 1);
+  const draw = () => {
+    const seconds = Math.floor((Date.now() - since) / 1000);
+    const line = text.endsWith('…') && seconds > 0 ? `${text} ${seconds} s` : text;
+    if (line === shown) return;
+    if (terminal) output.write(`${CLEAR_LINE}${cut(line)}`);
+    else if (line && Date.now() - shownAt >= PLAIN_EVERY_MS) {
+      output.write(`${line}\n`);
+      shownAt = Date.now();
+    }
+    shown = line;
+  };
+  const end = () => {
+    text = '';
+    draw();
   };
   const log = (line: string) => {
     if (closed) return;
-    const under = shown;
-    clear();
+    if (terminal && shown) output.write(CLEAR_LINE);
     output.write(`${line}\n`);
-    if (terminal && under) {
-      output.write(cut(under));
-      shown = under;
-    }
+    if (terminal) output.write(cut(shown));
   };
+  setInterval(draw, TICK_MS).unref();
   return {
     log,
-    show(text) {
-      if (closed || text === shown) return;
-      if (terminal) output.write(`${CLEAR_LINE}${cut(text)}`);
-      else if (Date.now() - shownAt >= PLAIN_EVERY_MS) {
-        output.write(`${text}\n`);
-        shownAt = Date.now();
-      }
-      shown = text;
+    show(next) {
+      if (closed || next === text) return;
+      text = next;
+      since = Date.now();
+      draw();
     },
-    end: clear,
+    end,
     close(line) {
-      clear();
+      end();
       log(line);
       closed = true;
     },

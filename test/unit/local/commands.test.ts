@@ -79,6 +79,26 @@ test('after the last word nothing is shown', () => {
 });
 
 test.each([
+  [true, /^\r\S+Waiting for MLflow …\r\S+Waiting for MLflow … 1 s\r/, /Waiting for MLflow … 7 s\r\S+$/],
+  [false, /^Waiting for MLflow …\n/, /^Waiting for MLflow …\nWaiting for MLflow … 5 s\n$/],
+])('a line that waits shows its seconds; on a terminal: %s', (isTTY, begins, ends) => {
+  jest.useFakeTimers();
+  let text = '';
+  const write = (part: string) => {
+    text += part;
+    return true;
+  };
+  const progress = startProgress({ isTTY, columns: 80, write } as never);
+  progress.show('Waiting for MLflow …');
+  jest.advanceTimersByTime(7_000);
+  progress.end();
+  jest.advanceTimersByTime(7_000);
+  jest.useRealTimers();
+  expect(text).toMatch(begins);
+  expect(text).toMatch(ends);
+});
+
+test.each([
   [
     Object.assign(new Error('Region is missing'), {}),
     /^The AWS region is missing\n {2}got: .*\n {2}expected: AWS_REGION/,
