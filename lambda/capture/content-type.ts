@@ -1,9 +1,12 @@
 /** What an observed content type says about a payload. */
+import { asCount } from './json.ts';
 
 export interface ContentType {
   /** Lower case, without parameters; `undefined` when missing, null or empty. */
   media: string | undefined;
   charset: string | undefined;
+  /** Bytes of the JSON that raw tensors follow, in the binary form of the open inference protocol. */
+  headerBytes?: number;
   /** What the media type announces; `undefined` where it leaves that open. */
   announces: 'json' | 'csv' | 'jsonlines' | 'event-stream' | 'text' | 'binary' | undefined;
 }
@@ -42,14 +45,18 @@ export function parseContentType(observed: unknown): ContentType {
   }
   const [first = '', ...parameters] = observed.split(';');
   const media = first.trim().toLowerCase();
-  let charset: string | undefined;
-  for (const parameter of parameters) {
-    const [name = '', value = ''] = parameter.split('=');
-    if (name.trim().toLowerCase() === 'charset')
-      charset = value
-        .trim()
-        .replace(/^["']|["']$/g, '')
-        .toLowerCase();
-  }
-  return { media: media === '' ? undefined : media, charset: charset || undefined, announces: announced(media) };
+  const values = new Map(
+    parameters.map((parameter) => {
+      const [name = '', value = ''] = parameter.split('=');
+      const text = value.trim().replace(/^["']|["']$/g, '');
+      return [name.trim().toLowerCase(), text.toLowerCase()] as const;
+    }),
+  );
+  const headerBytes = asCount(values.get('json-header-size'));
+  return {
+    media: media === '' ? undefined : media,
+    charset: values.get('charset') || undefined,
+    ...(headerBytes === undefined ? {} : { headerBytes }),
+    announces: announced(media),
+  };
 }

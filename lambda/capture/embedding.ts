@@ -101,7 +101,9 @@ export function summarizeEmbedding(value: unknown): unknown {
     const items = value.map(summarizeObject);
     return items.every((item) => item !== undefined) ? items : undefined;
   }
-  return summarizeNested(value, MIN_BARE_DIMENSIONS);
+  // Vectors of tokens, in lists of their own for each input, are none of the scores that a list of lists may be.
+  const isOfTokens = Array.isArray(value[0]) && Array.isArray(value[0][0]);
+  return summarizeNested(value, isOfTokens ? 1 : MIN_BARE_DIMENSIONS);
 }
 
 /** Names under which embedding models take their texts. */

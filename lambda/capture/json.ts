@@ -201,6 +201,14 @@ function parseExactly(text: string, notes: string[]): unknown {
   return value;
 }
 
+/** A whole number as the reader of JSON gives it: kept as it is written where a double would change it. */
+export function exactInteger(value: bigint): unknown {
+  const number = Number(value);
+  if (Number.isSafeInteger(number)) return number;
+  const source = String(value);
+  return normalForm(String(number)) === normalForm(source) ? number : sourceAwareJson.rawJSON(source);
+}
+
 /** Python's `NaN`, `Infinity` and `-Infinity` outside strings put in quotes; `undefined` when there are none. */
 function withQuotedNonNumbers(text: string): string | undefined {
   if (!/NaN|Infinity/.test(text)) return undefined;

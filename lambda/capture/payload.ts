@@ -8,6 +8,7 @@ import { isObject, parseJson, toJson } from './json.ts';
 import { parseJsonLines } from './json-lines.ts';
 import { assembleStream } from './stream/assemble.ts';
 import { type EventStream, looksLikeEventStream, parseEventStream } from './stream/events.ts';
+import { readTensors } from './tensors.ts';
 import type { Payload } from './types.ts';
 import { countValues, Scale, TooHeavy } from './weight.ts';
 import type { StreamSource } from './wire/registry.ts';
@@ -137,6 +138,7 @@ function fromBytes(context: Context, bytes: Buffer): Payload {
   const { announced, type, notes } = context;
   if (bytes.length === 0) return { ...announced, kind: 'empty', value: null, bytes: 0 };
   if (type.announces === 'binary') return binary(context, bytes);
+  if (type.headerBytes !== undefined) return fromTensors(context, bytes, type.headerBytes);
   const unpacked = gunzipped(context, bytes);
   if (unpacked !== undefined) {
     const content = decodeText(unpacked, type.charset, true);
@@ -148,6 +150,12 @@ function fromBytes(context: Context, bytes: Buffer): Payload {
   if ('binary' in decoded) return binary(context, bytes);
   if (decoded.note !== undefined) notes.push(`${nameOf(context)}: ${decoded.note}`);
   return fromText(context, decoded.text, bytes.length);
+}
+
+function fromTensors(context: Context, bytes: Buffer, headerBytes: number): Payload {
+  const read = readTensors(bytes, headerBytes, context.scale);
+  if ('value' in read) return { ...context.announced, kind: 'json', value: read.value, bytes: bytes.length };
+  return { ...binary(context, bytes), problem: `announced as tensors behind JSON, but ${read.problem}` };
 }
 
 /** Most that a compressed body may unpack to; SageMaker's own limit for a body is 25 MB. */

@@ -2,7 +2,7 @@
 import { gzipSync } from 'node:zlib';
 import { decodeLine } from '../../../lambda/capture/decode.ts';
 import type { Capture, DecodeOptions } from '../../../lambda/capture/types.ts';
-import { captureOf, jsonSide, lineOf, rawLine, sideOf } from './arbitraries.ts';
+import { captureOf, jsonSide, lineOf, rawLine, type Side, sideOf } from './arbitraries.ts';
 
 function decoded(record: object, options: DecodeOptions = {}): Capture {
   const line = decodeLine(lineOf(record), options);
@@ -48,11 +48,72 @@ const packed = (body: string, contentType: string): object => ({
   encoding: 'BASE64',
 });
 
+/** The binary form of the open inference protocol; each tensor takes an equal part of what is behind the JSON. */
+function tensorSide(header: { inputs: object[] }, raw: Buffer): Side {
+  const size = raw.length / header.inputs.length;
+  const inputs = header.inputs.map((tensor) => ({ parameters: { binary_data_size: size }, ...tensor }));
+  const json = Buffer.from(JSON.stringify({ ...header, inputs }));
+  return {
+    observedContentType: `application/vnd.sagemaker-triton.binary+json;json-header-size=${json.length}`,
+    mode: 'INPUT',
+    data: Buffer.concat([json, raw]).toString('base64'),
+    encoding: 'BASE64',
+  };
+}
+const BYTE_TENSOR = { name: 'a', shape: [4], datatype: 'UINT8' };
+
+test.each<[string, object, Buffer, string]>([
+  ['more values than bytes', { shape: [5] }, Buffer.alloc(4), 'its shape is no whole number from 0 to 4'],
+  ['fewer values than bytes', { shape: [3] }, Buffer.alloc(4), 'a tensor of 3 values has 4 bytes'],
+  ['a shape beyond all bounds', { shape: [1e9, 1e9, 0] }, Buffer.alloc(4), 'its shape is no whole number from 0 to 4'],
+  ['a negative shape', { shape: [-4] }, Buffer.alloc(4), 'its shape is no whole number from 0 to 4'],
+  [
+    'a size beyond the end',
+    { parameters: { binary_data_size: 5 } },
+    Buffer.alloc(4),
+    'its binary_data_size is no whole',
+  ],
+  ['bytes behind the last', { parameters: { binary_data_size: 4 } }, Buffer.alloc(9), 'its tensors end 5 bytes before'],
+  ['an unknown datatype', { datatype: 'toString' }, Buffer.alloc(4), 'a datatype is not known'],
+  [
+    'a text beyond the end',
+    { datatype: 'BYTES', shape: [1] },
+    Buffer.from([9, 0, 0, 0]),
+    'its text’s length is no whole',
+  ],
+  ['texts too few', { datatype: 'BYTES', shape: [1] }, Buffer.alloc(8), 'its texts are shorter than their tensor'],
+  [
+    'texts too many',
+    { datatype: 'BYTES', shape: [2] },
+    Buffer.from([4, 0, 0, 0, 1, 1, 1, 1]),
+    'its texts are longer than',
+  ],
+])('tensors with %s are kept as bytes', (_, tensor, raw, problem) => {
+  const side = tensorSide({ inputs: [{ ...BYTE_TENSOR, ...tensor }] }, raw);
+  const { request, notes } = decoded(captureOf(side, undefined));
+  expect(request).toMatchObject({ kind: 'binary', value: { binary: true } });
+  expect(request?.problem).toContain(`announced as tensors behind JSON, but ${problem}`);
+  expect(notes).toEqual([`request: ${request?.problem}`]);
+});
+
+test.each<[string, Buffer]>([
+  ['no tensor', Buffer.from('{"inputs": [5, null, {"parameters": {"binary_data_size": 0}}]}')],
+  ['no object', Buffer.from('[1]')],
+  ['no JSON', Buffer.from('{')],
+])('JSON before tensors that holds %s takes nothing down', (_, json) => {
+  for (const size of [0, 1, json.length, json.length + 1, '9'.repeat(400)]) {
+    const observedContentType = `application/vnd.sagemaker-triton.binary+json; json-header-size="${size}"`;
+    const side = { ...tensorSide({ inputs: [] }, json), observedContentType, data: json.toString('base64') };
+    expect(decoded(captureOf(side, undefined)).request?.bytes).toBe(json.length);
+  }
+});
+
 test.each<[string, object]>([
   ['lists', jsonSide('INPUT', Array(30_000).fill([]), 'plain')],
   ['objects in JSON lines', sideOf('INPUT', '{}\n'.repeat(30_000), 'application/jsonlines', 'base64')],
   ['rows of CSV', sideOf('INPUT', '1\n'.repeat(30_000), 'text/csv', 'plain')],
   ['a stream of events', sideOf('INPUT', 'data:a\n\n'.repeat(30_000), 'text/event-stream', 'plain')],
+  ['tensors', tensorSide({ inputs: [{ ...BYTE_TENSOR, shape: [30_000] }] }, Buffer.alloc(30_000))],
   ['a body of gzip', packed(' '.repeat(2 * MB), 'text/plain')],
   ['lists in a body of gzip', packed(`[${'[],'.repeat(100_000)}1]`, 'application/json')],
 ])('%s that become more than they may are kept as captured', (_, side) => {
