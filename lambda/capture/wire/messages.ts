@@ -39,31 +39,21 @@ interface Blocks {
 
 const mediaOf = (format: unknown, kind: string): string => (typeof format === 'string' ? `${kind}/${format}` : kind);
 
+const dataUrl = (media: string, data: string): string => `data:${media};base64,${data}`;
+
 const imagePart = (url: string): JsonObject => ({ type: 'image_url', image_url: { url } });
 
 function imageOf(block: JsonObject): JsonObject | undefined {
-  const source = isObject(block.source) ? block.source : undefined;
-  if (source !== undefined && typeof source.data === 'string') {
-    return imagePart(
-      `data:${typeof source.media_type === 'string' ? source.media_type : 'image'};base64,${source.data}`,
-    );
-  }
-  if (source !== undefined && typeof source.url === 'string') return imagePart(source.url);
+  const source = fieldsOf(block.source);
+  if (typeof source.data === 'string') return imagePart(dataUrl(textIn(source.media_type) || 'image', source.data));
+  if (typeof source.url === 'string') return imagePart(source.url);
   // Bedrock: {image: {format, source: {bytes}}}; Gemini: {inlineData: {mimeType, data}}.
-  const image = isObject(block.image) ? block.image : undefined;
-  if (image !== undefined && isObject(image.source) && typeof image.source.bytes === 'string') {
-    return imagePart(`data:${mediaOf(image.format, 'image')};base64,${image.source.bytes}`);
-  }
-  const inline = isObject(block.inlineData)
-    ? block.inlineData
-    : isObject(block.inline_data)
-      ? block.inline_data
-      : undefined;
-  if (inline !== undefined && typeof inline.data === 'string') {
-    const media = inline.mimeType ?? inline.mime_type;
-    return imagePart(`data:${typeof media === 'string' ? media : 'image'};base64,${inline.data}`);
-  }
-  return undefined;
+  const image = fieldsOf(block.image);
+  const { bytes } = fieldsOf(image.source);
+  if (typeof bytes === 'string') return imagePart(dataUrl(mediaOf(image.format, 'image'), bytes));
+  const inline = fieldsOf(block.inlineData ?? block.inline_data);
+  if (typeof inline.data !== 'string') return undefined;
+  return imagePart(dataUrl(textIn(inline.mimeType ?? inline.mime_type) || 'image', inline.data));
 }
 
 /** Text of a tool's result, whatever it is wrapped in. */
@@ -86,31 +76,22 @@ const toolResult = (id: unknown, content: unknown): ChatMessage => ({
 });
 
 function addBlock(blocks: Blocks, block: unknown): void {
-  if (typeof block === 'string') {
-    blocks.parts.push({ type: 'text', text: block });
-    return;
-  }
   if (!isObject(block)) {
-    blocks.parts.push({ type: 'text', text: toJson(block) ?? '' });
+    blocks.parts.push({ type: 'text', text: typeof block === 'string' ? block : (toJson(block) ?? '') });
     return;
   }
   const { type } = block;
-  if (type === 'tool_use') blocks.calls.push(toolCall(block.id, block.name, block.input));
-  else if (isObject(block.toolUse)) {
-    blocks.calls.push(toolCall(block.toolUse.toolUseId, block.toolUse.name, block.toolUse.input));
-  } else if (isObject(block.functionCall)) {
-    blocks.calls.push(toolCall(block.functionCall.id, block.functionCall.name, block.functionCall.args));
-  } else if (type === 'tool_result') blocks.results.push(toolResult(block.tool_use_id, block.content));
-  else if (isObject(block.toolResult)) {
-    blocks.results.push(toolResult(block.toolResult.toolUseId, block.toolResult.content));
-  } else if (isObject(block.functionResponse)) {
-    blocks.results.push(
-      toolResult(block.functionResponse.id ?? block.functionResponse.name, block.functionResponse.response),
-    );
+  // Anthropic, Bedrock, Gemini.
+  const call = type === 'tool_use' ? block : (block.toolUse ?? block.functionCall);
+  const result = type === 'tool_result' ? block : (block.toolResult ?? block.functionResponse);
+  if (isObject(call)) blocks.calls.push(toolCall(call.toolUseId ?? call.id, call.name, call.input ?? call.args));
+  else if (isObject(result)) {
+    const id = result.toolUseId ?? result.tool_use_id ?? result.id ?? result.name;
+    blocks.results.push(toolResult(id, result.content ?? result.response));
   } else if (type === 'thinking' && typeof block.thinking === 'string') blocks.reasoning.push(block.thinking);
   else if (isObject(block.reasoningContent)) {
-    const { reasoningText } = block.reasoningContent;
-    if (isObject(reasoningText) && typeof reasoningText.text === 'string') blocks.reasoning.push(reasoningText.text);
+    const { text } = fieldsOf(block.reasoningContent.reasoningText);
+    if (typeof text === 'string') blocks.reasoning.push(text);
   } else if (block.thought === true && typeof block.text === 'string') blocks.reasoning.push(block.text);
   else if (typeof type === 'string' && OPENAI_PARTS.has(type)) blocks.parts.push(block);
   else if (typeof block.text === 'string') blocks.parts.push({ type: 'text', text: block.text });
