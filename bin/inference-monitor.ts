@@ -11,6 +11,7 @@ import { awsLack } from '../local/describe-error.ts';
 const COMMANDS: Record<string, () => Promise<Command>> = {
   replay: async () => (await import('./commands/replay.ts')).replayCommand(),
   compare: async () => (await import('./commands/compare.ts')).compareCommand(),
+  stop: async () => (await import('./commands/stop.ts')).stopCommand(),
   doctor: async () => (await import('./commands/doctor.ts')).doctorCommand(),
   calibrate: async () => (await import('./commands/calibrate.ts')).calibrateCommand(),
 };
@@ -51,7 +52,7 @@ async function main(): Promise<void> {
   enableCompileCache(COMPILE_CACHE);
   const { Command } = await import('commander');
   const program = new Command('inference-monitor').description(
-    'Replays captured traffic of SageMaker endpoints, compares replays, and checks the judge.',
+    'Replays captured traffic of SageMaker endpoints, compares and stops replays, and checks the judge.',
   );
   const load = COMMANDS[asked];
   program.exitOverride();

@@ -490,10 +490,7 @@ export const resourceNames = (prefix: string) => ({
   replaySummarizerRole: `sagemaker-replay-summary-${prefix}`,
   replayStopper: `sagemaker-replay-stopper-${prefix}`,
   replayStopperRole: `sagemaker-replay-stopping-${prefix}`,
-  replayStopStateMachine: `sagemaker-data-capture-replay-stop-${prefix}`,
-  replayStopStateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-replay-stop-${prefix}`,
   replayStopRule: `sagemaker-replay-stop-rule-${prefix}`,
-  replayOrderRule: `sagemaker-replay-order-rule-${prefix}`,
   replayStateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-replay-${prefix}`,
   dashboard: `SageMakerMonitoring-${prefix}`,
 });

@@ -172,8 +172,8 @@ export interface SummarizeReplayResult {
 }
 
 /**
- * An execution of a replay that has ended, as EventBridge tells of it ("Step Functions Execution Status Change"), and as
- * it is handed to StopReplay.
+ * An execution of a replay that has ended, as EventBridge tells StopReplay of it ("Step Functions Execution Status Change"),
+ * and `inference-monitor stop` where EventBridge has not.
  */
 export const endedExecutionSchema = z.object({
   detail: z.object({
@@ -189,27 +189,10 @@ export const endedExecutionSchema = z.object({
 
 export type EndedExecution = z.infer<typeof endedExecutionSchema>;
 
-/** The order to stop, as EventBridge tells of an object in the work bucket ("Object Created"). */
-const stopOrderSchema = z.object({
-  detail: z.object({ object: z.object({ key: z.string().regex(/^replays\/[^/]+\/stop\.json$/) }) }),
-});
-
-/** What is handed to StopReplay. */
-export const stopReplayRequestSchema = z.union([endedExecutionSchema, stopOrderSchema]);
-
-export type StopReplayRequest = z.infer<typeof stopReplayRequestSchema>;
-
 /** What StopReplay returns. */
 export interface StopReplayResult {
-  /**
-   * `wait`: shards are under way, ask again; `summarize`: all that began have ended; `nothing`: there is nothing to
-   * summarise, or it has been done, or the execution has only just been stopped and its own event is to come.
-   */
-  next: 'wait' | 'summarize' | 'nothing';
-  /** Shards that have begun, and those of them that have not ended. */
-  shards: { begun: number; underWay: number };
-  /** For SummarizeReplay, where that is next. */
-  summarize?: SummarizeReplayRequest;
+  /** `empty`: nothing was to be sent, and there is nothing to summarise; `summarized`: the results are there. */
+  end: 'empty' | 'summarized';
 }
 
 /** What the state machine hands to PublishReplay. */
@@ -219,16 +202,13 @@ export interface PublishReplayRequest {
 
 /**
  * What is handed to the same function when a step failed for good that the end of the run in MLflow comes after, PublishReplay
- * included: by the replay's own state machine with its input, by the one that ends what was stopped with the event.
+ * included: by the state machine with the replay's input, by StopReplay without.
  */
-export const endReplayRunRequestSchema = z.union([
-  z.object({
-    run: z.object({ name: z.string().min(1), arn: z.string() }),
-    unfinished: raisedSchema,
-    input: z.unknown().optional(),
-  }),
-  z.object({ detail: endedExecutionSchema.shape.detail, unfinished: raisedSchema }),
-]);
+export const endReplayRunRequestSchema = z.object({
+  run: z.object({ name: z.string().min(1), arn: z.string() }),
+  unfinished: raisedSchema,
+  input: z.unknown().optional(),
+});
 
 export type EndReplayRunRequest = z.infer<typeof endReplayRunRequestSchema>;
 

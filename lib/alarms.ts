@@ -30,6 +30,8 @@ export interface AlarmsProps {
   settings: Settings;
   stateMachine: IStateMachine;
   deadLetters: IQueue;
+  /** Replays that were stopped, and not brought to their end. */
+  replaysNotEnded: IQueue;
   functions: readonly IFunction[];
 }
 
@@ -45,13 +47,17 @@ interface AlarmOptions {
   sustained?: boolean;
 }
 
+const waiting = (queue: IQueue): IMetric =>
+  queue.metricApproximateNumberOfMessagesVisible({ period: PERIOD, statistic: Stats.MAXIMUM });
+
 export class Alarms extends Construct {
   readonly topic: Topic;
   readonly all: Alarm[] = [];
   readonly #prefix: string;
 
-  constructor(scope: Construct, id: string, { settings, stateMachine, deadLetters, functions }: AlarmsProps) {
+  constructor(scope: Construct, id: string, props: AlarmsProps) {
     super(scope, id);
+    const { settings, stateMachine, deadLetters, replaysNotEnded, functions } = props;
     this.#prefix = settings.STACK_PREFIX;
     this.topic = new Topic(this, 'Topic', {
       enforceSSL: true,
@@ -62,6 +68,10 @@ export class Alarms extends Construct {
     this.#aboutRuns(stateMachine, functions);
     this.#aboutEvents(deadLetters);
     this.#aboutResults();
+    this.#alarm('ReplayNotEnded', {
+      metric: waiting(replaysNotEnded),
+      what: 'A replay was stopped or has failed, and could not be brought to its end; its event is in a dead-letter queue',
+    });
   }
 
   /**
@@ -115,7 +125,7 @@ export class Alarms extends Construct {
 
   #aboutEvents(deadLetters: IQueue): void {
     this.#alarm('EventNotDelivered', {
-      metric: deadLetters.metricApproximateNumberOfMessagesVisible({ period: PERIOD, statistic: Stats.MAXIMUM }),
+      metric: waiting(deadLetters),
       what: 'A capture file did not start an execution; its event is in the dead-letter queue',
     });
     this.#alarm('EventLost', {

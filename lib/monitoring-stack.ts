@@ -128,6 +128,7 @@ export class MonitoringStack extends Stack {
       settings,
       stateMachine,
       deadLetters,
+      replaysNotEnded: replay.notEnded,
       functions: Object.values(functions),
     });
     new MonitoringDashboard(this, 'Dashboard', {

@@ -23,9 +23,9 @@ export interface PipelineStateMachineProps {
   comment: string;
   workBucket: IBucket;
   functions: readonly IFunction[];
-  /** What its Maps read, and where they put their results; it has none without. */
-  manifests?: readonly WorkPart[];
-  mapResults?: readonly WorkPart[];
+  /** What its Maps read, and where they put their results. */
+  manifests: readonly WorkPart[];
+  mapResults: readonly WorkPart[];
   definition: IChainable;
 }
 

@@ -1,12 +1,11 @@
-/** Replays on demand: six functions, the state machine that a person starts, and the one that ends what was stopped. */
-import { ArnFormat, Stack } from 'aws-cdk-lib';
+/** Replays on demand: six functions, the state machine that a person starts, and the rule that ends what was stopped. */
 import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../lambda/contract.ts';
 import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../lambda/replay-contract.ts';
-import { allow } from './allow.ts';
 import { grantBudget } from './budget-table.ts';
 import { grantCaptureRead } from './capture-access.ts';
 import { replayEnvironment } from './function-environment.ts';
@@ -45,6 +44,8 @@ export class Replay extends Construct {
   readonly summarizer: PipelineFunction;
   readonly publisher: PipelineFunction;
   readonly stopper: PipelineFunction;
+  /** What was stopped, and could not be brought to its end. */
+  readonly notEnded: IQueue;
 
   constructor(scope: Construct, id: string, props: ReplayProps) {
     super(scope, id);
@@ -94,8 +95,11 @@ export class Replay extends Construct {
     this.stopper = make('Stop', {
       functionName: names.replayStopper,
       roleName: names.replayStopperRole,
-      description: 'Tells the shards of a replay to stop, and waits for them',
+      description: 'Brings a replay to its end whose execution was stopped',
       folder: 'stop-replay',
+      // It waits, and calls the others.
+      memoryMb: settings.LAMBDA_MEMORY_MB,
+      diskMib: undefined,
     });
     this.#grant(props);
     this.stateMachine = new ReplayStateMachine(this, 'Machine', {
@@ -107,27 +111,13 @@ export class Replay extends Construct {
       summarizer: this.summarizer.function,
       publisher: this.publisher.function,
     }).stateMachine;
-    this.stopper.function.addEnvironment('REPLAY_STATE_MACHINE_ARN', this.stateMachine.stateMachineArn);
-    allow(this.stopper.role, {
-      actions: ['states:DescribeExecution', 'states:StopExecution'],
-      resources: [
-        Stack.of(this).formatArn({
-          service: 'states',
-          resource: 'execution',
-          arnFormat: ArnFormat.COLON_RESOURCE_NAME,
-          resourceName: `${names.replayStateMachine}:*`,
-        }),
-      ],
-      why: 'Executions are named by the person who starts them.',
-    });
-    new ReplayStop(this, 'Stopping', {
+    this.notEnded = new ReplayStop(this, 'Stopping', {
       settings,
-      workBucket,
       replay: this.stateMachine,
-      stopper: this.stopper.function,
+      stopper: this.stopper,
       summarizer: this.summarizer.function,
       publisher: this.publisher.function,
-    });
+    }).deadLetters;
   }
 
   #grant({ settings, workBucket, budget }: ReplayProps): void {
@@ -161,8 +151,8 @@ export class Replay extends Construct {
       read: ['replayPlan', 'replayPublication', 'replayResults', 'replayStop'],
     });
     grantWork(workBucket, this.stopper.role, {
-      // The shards' results and claims it only lists.
-      read: ['replayPlan', 'replayFigures'],
+      // What the shards and the summary have left it only looks for.
+      read: ['replayPlan', 'replayFigures', 'replayPublication', 'replayStop'],
       write: ['replayStop'],
     });
   }

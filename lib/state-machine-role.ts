@@ -11,9 +11,9 @@ export interface StateMachineRoleProps {
   stateMachineName: string;
   workBucket: IBucket;
   functions: readonly IFunction[];
-  /** What its Maps read, and where they put their results; without, it has none. */
-  manifests?: readonly WorkPart[] | undefined;
-  mapResults?: readonly WorkPart[] | undefined;
+  /** What its Maps read, and where they put their results. */
+  manifests: readonly WorkPart[];
+  mapResults: readonly WorkPart[];
 }
 
 export class StateMachineRole extends Role {
@@ -23,7 +23,7 @@ export class StateMachineRole extends Role {
       assumedBy: new ServicePrincipal('states.amazonaws.com'),
     });
     allow(this, { actions: ['lambda:InvokeFunction'], resources: props.functions.map((each) => each.functionArn) });
-    if (props.mapResults !== undefined) this.#allowMaps(props);
+    this.#allowMaps(props);
     allow(this, {
       actions: LOG_DELIVERY,
       resources: ['*'],
@@ -31,7 +31,7 @@ export class StateMachineRole extends Role {
     });
   }
 
-  #allowMaps({ stateMachineName: name, workBucket, manifests = [], mapResults = [] }: StateMachineRoleProps): void {
+  #allowMaps({ stateMachineName: name, workBucket, manifests, mapResults }: StateMachineRoleProps): void {
     const { partition, region, account } = Stack.of(this);
     const objects = (parts: readonly WorkPart[]) => parts.map((part) => workBucket.arnForObjects(workPatterns[part]));
     const states = `arn:${partition}:states:${region}:${account}`;

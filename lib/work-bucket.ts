@@ -1,9 +1,6 @@
-/**
- * The bucket for what the pipeline itself writes: nothing in it can start the pipeline. It tells EventBridge of its objects, of
- * which one is listened for, the order to stop a replay.
- */
+/** The bucket for what the pipeline itself writes; it tells nobody of its objects, so that nothing in it can start the pipeline. */
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
-import { BlockPublicAccess, Bucket, BucketEncryption, type CfnBucket } from 'aws-cdk-lib/aws-s3';
+import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
 import { acknowledge } from './acknowledge.ts';
 
@@ -41,10 +38,6 @@ export class WorkBucket extends Construct {
         { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(1) },
       ],
     });
-    // The CDK's own switch is a function that rewrites the notifications of a bucket, and needs leave to.
-    (this.bucket.node.defaultChild as CfnBucket).notificationConfiguration = {
-      eventBridgeConfiguration: { eventBridgeEnabled: true },
-    };
     acknowledge(this.bucket, {
       'AwsSolutions-S1':
         'Access logs of a work bucket would be a second bucket to secure; CloudTrail data events can be switched on where they are wanted.',

@@ -8,7 +8,7 @@ import { describeError } from './describe-error.ts';
 import { dotenvSettings } from './dotenv-file.ts';
 import { startProgress } from './progress.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture, summaryOf } from './smoke-steps.ts';
-import { readStackOutputs } from './stack-outputs.ts';
+import { readStackOutputs, stackPrefix } from './stack-outputs.ts';
 
 const HELP = `Usage: npm run smoke -- [--prefix STACK_PREFIX] [--keep]
 
@@ -24,12 +24,6 @@ let missing = 0;
 function report(ok: boolean, step: string, found: string): void {
   if (!ok) missing += 1;
   console.log(`${ok ? 'ok     ' : 'MISSING'}  ${step.padEnd(10)}  ${found}`);
-}
-
-function prefixOf(option: string | undefined): string {
-  const prefix = option ?? process.env.STACK_PREFIX ?? dotenvSettings().STACK_PREFIX;
-  if (prefix) return prefix;
-  throw new Error('STACK_PREFIX is missing; got: nothing; expected: it in the environment or .env, or --prefix');
 }
 
 async function smoke(prefix: string, keep: boolean): Promise<void> {
@@ -91,7 +85,7 @@ try {
     },
   });
   if (values.help) console.log(HELP);
-  else await smoke(prefixOf(values.prefix), values.keep);
+  else await smoke(stackPrefix(values.prefix, dotenvSettings()), values.keep);
 } catch (error) {
   missing += 1;
   console.error(describeError(error));

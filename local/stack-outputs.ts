@@ -11,6 +11,13 @@ export interface StackOutputs {
   all: Record<string, string>;
 }
 
+/** The STACK_PREFIX that a command is for. @throws Error when nothing says it */
+export function stackPrefix(option: string | undefined, dotenv: Record<string, string>): string {
+  const prefix = option ?? process.env.STACK_PREFIX ?? dotenv.STACK_PREFIX;
+  if (prefix) return prefix;
+  throw new Error('STACK_PREFIX is missing; got: nothing; expected: it in the environment or .env, or --prefix');
+}
+
 /**
  * The outputs of a deployed stack.
  *

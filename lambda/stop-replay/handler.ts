@@ -1,35 +1,48 @@
-/** StopReplay: a replay whose execution was stopped, or is to be → no more is sent, and what is to be done next. */
-import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient, StopExecutionCommand } from '@aws-sdk/client-sfn';
-import { PermanentError, RetryableError, saidBy } from '../common/errors.ts';
+/** StopReplay: an execution was stopped, or has failed → nothing more is sent, and what was measured is there. */
+import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
+import type { Context } from 'aws-lambda';
+import { PermanentError } from '../common/errors.ts';
 import { createS3Client, Storage } from '../common/storage.ts';
 import { logged } from '../common/telemetry.ts';
-import { readStopEnvironment } from '../replay/cloud/environment.ts';
+import { resourceNames } from '../contract.ts';
+import { readReplayEnvironment } from '../replay/cloud/environment.ts';
 import { stopReplay } from '../replay/cloud/stop-replay.ts';
-import { type StopReplayRequest, type StopReplayResult, stopReplayRequestSchema } from '../replay-contract.ts';
+import { type EndedExecution, endedExecutionSchema, type StopReplayResult } from '../replay-contract.ts';
 
-const environment = readStopEnvironment();
+/** Of the function's time, to tell why it ended; what it has called goes on, and the next attempt finds what came of it. */
+const TELL_RESERVE_MS = 20_000;
+
+const environment = readReplayEnvironment();
 const storage = new Storage(createS3Client());
-const stepFunctions = new SFNClient({});
+const lambda = new LambdaClient({});
+const { replaySummarizer, replayPublisher } = resourceNames(environment.STACK_PREFIX);
 
-async function stopExecution(name: string): Promise<boolean> {
-  const executionArn = `${environment.REPLAY_STATE_MACHINE_ARN.replace(':stateMachine:', ':execution:')}:${name}`;
-  try {
-    const { status } = await stepFunctions.send(new DescribeExecutionCommand({ executionArn }));
-    if (status !== 'RUNNING') return false;
-    const cause = 'The order to stop was put into the work bucket';
-    await stepFunctions.send(new StopExecutionCommand({ executionArn, error: 'ReplayStopped', cause }));
-    return true;
-  } catch (error) {
-    // An order may be there before what it is for: planning finds it.
-    if (error instanceof ExecutionDoesNotExist) return false;
-    const facts = { got: saidBy(error), where: executionArn };
-    if (error instanceof Error && error.name === 'AccessDeniedException') {
-      throw new PermanentError('StepFunctionsAccessDenied', 'The function may not stop the execution', facts, error);
-    }
-    throw new RetryableError('StorageUnavailable', 'Step Functions did not stop an execution', facts, error);
-  }
+/** Calls a function and waits for what it returns. @throws PermanentError by the name of the function's own error */
+async function call<T>(FunctionName: string, request: object, context: Context): Promise<T> {
+  const abortSignal = AbortSignal.timeout(Math.max(1, context.getRemainingTimeInMillis() - TELL_RESERVE_MS));
+  const invoke = new InvokeCommand({ FunctionName, Payload: JSON.stringify(request) });
+  const { FunctionError, Payload } = await lambda.send(invoke, { abortSignal });
+  const reply = JSON.parse(Payload?.transformToString() || 'null');
+  if (FunctionError === undefined) return reply as T;
+  const { errorType = FunctionError, errorMessage = '' } = (reply ?? {}) as Record<string, string>;
+  throw new PermanentError(errorType, errorMessage, { where: FunctionName });
 }
 
-export const handler = logged<StopReplayRequest, StopReplayResult>((event) =>
-  stopReplay(stopReplayRequestSchema.parse(event), { storage, workBucket: environment.WORK_BUCKET, stopExecution }),
+export const handler = logged<EndedExecution, StopReplayResult>((event, context) =>
+  stopReplay(endedExecutionSchema.parse(event), {
+    storage,
+    workBucket: environment.WORK_BUCKET,
+    summarize: (request) => call(replaySummarizer, request, context),
+    publish: (request) => call(replayPublisher, request, context),
+    // Without waiting for it: there may be no time left.
+    endRun: (request) =>
+      lambda.send(
+        new InvokeCommand({
+          FunctionName: replayPublisher,
+          InvocationType: 'Event',
+          Payload: JSON.stringify(request),
+        }),
+      ),
+    remainingMs: () => context.getRemainingTimeInMillis(),
+  }),
 );

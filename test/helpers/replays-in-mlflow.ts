@@ -81,6 +81,14 @@ export class ReplaysInMlflow {
     return reply.text();
   }
 
+  /** All that a run was given of a metric. */
+  async history(run: string, metric: string): Promise<object[]> {
+    const path = `2.0/mlflow/metrics/get-history?run_id=${run}&metric_key=${metric}`;
+    const reply = await fetchAnew(`${this.#url}/api/${path}`);
+    if (!reply.ok) throw new Error(`${path}: HTTP ${reply.status} ${await reply.text()}`);
+    return ((await reply.json()) as { metrics?: object[] }).metrics ?? [];
+  }
+
   async #files(run: string): Promise<string[]> {
     const reply = await fetchAnew(`${this.#url}/api/2.0/mlflow/artifacts/list?run_id=${run}`);
     if (!reply.ok) throw new Error(`artifacts/list: HTTP ${reply.status} ${await reply.text()}`);

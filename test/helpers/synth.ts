@@ -60,7 +60,6 @@ const withoutHash = (id: string): string => id.replace(/[0-9A-F]{8}$/, '');
 
 export const MONITORING = 'MonitoringStateMachine';
 export const REPLAY = 'ReplayMachineStateMachine';
-export const REPLAY_STOP = 'ReplayStoppingStateMachine';
 
 /** A state machine by its logical id without the hash. */
 export function stateMachineOf(template: Template, id: string): Resource {

@@ -63,6 +63,7 @@ it('exactly these, one for each cause', () => {
     LinesQuarantined: [1, ofRuns('QuarantinedLines')],
     JudgeModelEnding: [1, ofRuns('JudgeModelEnding')],
     VerdictsHeld: [1, ofRuns('HeldVerdicts')],
+    ReplayNotEnded: [1, 'AWS/SQS ApproximateNumberOfMessagesVisible QueueName=<ReplayStoppingDeadLetters.QueueName>'],
   });
 });
 

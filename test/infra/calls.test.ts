@@ -22,10 +22,10 @@ const ACTIONS: Record<string, string> = {
   GetObjectCommand: 's3:GetObject',
   GetSecretValueCommand: 'secretsmanager:GetSecretValue',
   HeadObjectCommand: 's3:GetObject',
+  InvokeCommand: 'lambda:InvokeFunction',
   InvokeEndpointCommand: 'sagemaker:InvokeEndpoint',
   ListObjectsV2Command: 's3:ListBucket',
   PutObjectCommand: 's3:PutObject',
-  StopExecutionCommand: 'states:StopExecution',
   TransactWriteItemsCommand: 'dynamodb:UpdateItem',
   UpdateItemCommand: 'dynamodb:UpdateItem',
   UploadPartCommand: 's3:PutObject',
@@ -50,6 +50,7 @@ const BESIDE: Record<string, string> = {
   's3:GetObjectVersion': 'GetObject with a version',
   'sagemaker-mlflow:*': 'MLflow’s REST client',
   'sagemaker:CallMlflowAppApi': 'MLflow’s REST client',
+  'sqs:SendMessage': 'Lambda itself, with an event on which the function has failed each time',
 };
 /** The replay's own HTTP client. */
 const SENDER = ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'];

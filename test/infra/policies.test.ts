@@ -157,7 +157,7 @@ it('no other role has a policy, and none a managed one', () => {
   const roles = resourcesOfType(template, 'AWS::IAM::Role');
   expect(Object.keys(roles).toSorted()).toEqual(Object.keys(policies).toSorted());
   // Those of a replay: replay-access.test.ts and replay-stop.test.ts.
-  expect(Object.keys(roles)).toHaveLength(18);
+  expect(Object.keys(roles)).toHaveLength(16);
   for (const { Properties } of Object.values(roles)) {
     expect(Properties.ManagedPolicyArns).toBeUndefined();
     expect(Properties.Policies).toBeUndefined();
@@ -191,8 +191,6 @@ it('each role is for one service', () => {
     ReplayPublicationRole: trust('lambda.amazonaws.com'),
     ReplayStopRole: trust('lambda.amazonaws.com'),
     ReplayMachineRole: trust('states.amazonaws.com'),
-    ReplayStoppingRole: trust('states.amazonaws.com'),
-    ReplayStoppingStateMachineEventsRole: trust('events.amazonaws.com'),
     MonitoringStateMachineEventsRole: trust('events.amazonaws.com'),
   });
 });
@@ -201,7 +199,7 @@ it('* stands for all resources only where there is no ARN to name', () => {
   const everywhere = Object.entries(policies).flatMap(([role, lines]) =>
     lines.filter(([, resources]) => resources.includes('*')).map(([actions]) => ({ role, actions })),
   );
-  expect(everywhere.map(({ role }) => role)).toEqual(['MonitoringRole', 'ReplayMachineRole', 'ReplayStoppingRole']);
+  expect(everywhere.map(({ role }) => role)).toEqual(['MonitoringRole', 'ReplayMachineRole']);
   for (const action of everywhere.flatMap(({ actions }) => actions)) {
     expect(action).toMatch(
       /^logs:(\w+LogDelivery|ListLogDeliveries|PutResourcePolicy|Describe(ResourcePolicies|LogGroups))$/,
@@ -264,13 +262,13 @@ it('resource policies deny what is not encrypted, let EventBridge reach the dead
     if (document === undefined || Type === 'AWS::IAM::Policy') return [];
     return document.Statement.filter(({ Effect }) => Effect === 'Allow');
   });
-  const fromRule = (construct: string, rule = 'Rule') => ({
+  const fromRule = (construct: string) => ({
     Sid: expect.any(String),
     Effect: 'Allow',
     Principal: { Service: 'events.amazonaws.com' },
     Action: 'sqs:SendMessage',
     Resource: `<${construct}DeadLetters.Arn>`,
-    Condition: { ArnEquals: { 'aws:SourceArn': `<${construct}${rule}.Arn>` } },
+    Condition: { ArnEquals: { 'aws:SourceArn': `<${construct}Rule.Arn>` } },
   });
   // SNS's own policy, which lets CloudWatch publish, is gone as soon as a topic has another one.
   const fromAlarms = {
@@ -284,10 +282,5 @@ it('resource policies deny what is not encrypted, let EventBridge reach the dead
       ArnLike: { 'aws:SourceArn': 'arn:aws:cloudwatch:eu-west-1:123456789012:alarm:sagemaker-monitoring-test-*' },
     },
   };
-  expect(flattened(allowed)).toEqual([
-    fromRule('ReplayStopping'),
-    fromRule('ReplayStopping', 'OrderRule'),
-    fromRule('Captures'),
-    fromAlarms,
-  ]);
+  expect(flattened(allowed)).toEqual([fromRule('ReplayStopping'), fromRule('Captures'), fromAlarms]);
 });

@@ -211,13 +211,11 @@ it('repeats a shard only where it was not begun: nothing is sent twice', () => {
   expect(retried.flatMap(({ ErrorEquals }) => ErrorEquals)).toEqual(['Lambda.TooManyRequestsException']);
   // Lambda itself would repeat an invocation that nobody waits for.
   const configs = Object.values(resourcesOfType(template, 'AWS::Lambda::EventInvokeConfig'));
-  expect(configs.map(({ Properties }) => Properties)).toEqual([
-    {
-      FunctionName: { Ref: expect.stringMatching(/^ReplayShardFunction/) },
-      Qualifier: '$LATEST',
-      MaximumRetryAttempts: 0,
-    },
-  ]);
+  expect(configs.map(({ Properties }) => flattened(Properties))).toContainEqual({
+    FunctionName: '<ReplayShardFunction>',
+    Qualifier: '$LATEST',
+    MaximumRetryAttempts: 0,
+  });
 });
 
 it('waits for a place for a minute at most', () => {
@@ -266,10 +264,5 @@ it('is a STANDARD state machine that logs all, to a log group under /aws/vendedl
 it('is started by people alone: no rule has it as its target', () => {
   const rules = Object.values(resourcesOfType(template, 'AWS::Events::Rule'));
   const targets = rules.flatMap(({ Properties }) => (Properties.Targets as { Arn: unknown }[]).map(({ Arn }) => Arn));
-  // The last is the monitoring's, the others end replays.
-  expect(flattened(targets)).toEqual([
-    '<ReplayStoppingStateMachine>',
-    '<ReplayStoppingStateMachine>',
-    '<MonitoringStateMachine>',
-  ]);
+  expect(flattened(targets)).toEqual(['<ReplayStopFunction.Arn>', '<MonitoringStateMachine>']);
 });

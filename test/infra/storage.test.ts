@@ -68,15 +68,12 @@ describe('the work bucket', () => {
     });
   });
 
-  it('tells EventBridge of its objects, for the order to stop a replay alone: nothing the pipeline writes can start it', () => {
-    expect(bucket.Properties.NotificationConfiguration).toEqual({
-      EventBridgeConfiguration: { EventBridgeEnabled: true },
-    });
+  it('tells nobody of its objects: nothing that the pipeline writes can start it', () => {
+    expect(bucket.Properties.NotificationConfiguration).toBeUndefined();
     const patterns = Object.values(resourcesOfType(template, 'AWS::Events::Rule')).map(({ Properties }) =>
       flattened(Properties.EventPattern),
     ) as { source: string[]; detail: { bucket?: { name: string[] }; object?: unknown } }[];
-    const own = patterns.filter(({ detail }) => detail.bucket?.name.includes('<WorkBucket>'));
-    expect(own.map(({ detail }) => detail.object)).toEqual([{ key: [{ wildcard: 'replays/*/stop.json' }] }]);
+    expect(patterns.filter(({ detail }) => detail.bucket?.name.includes('<WorkBucket>'))).toEqual([]);
     // Whoever listens to S3 says to which bucket.
     for (const { source, detail } of patterns)
       if (source.includes('aws.s3')) expect(detail.bucket?.name).toHaveLength(1);

@@ -14,7 +14,6 @@ import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type FunctionKey } from '../helpers/deployed-pipeline.ts';
 import { type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
 import { DeployedReplay, numberedCapture, received } from '../helpers/deployed-replay.ts';
-import { DeployedStop } from '../helpers/deployed-stop.ts';
 import { chatLine as captured } from '../helpers/replay.ts';
 import { type ReplayRun, ReplaysInMlflow } from '../helpers/replays-in-mlflow.ts';
 
@@ -182,13 +181,7 @@ const NEEDED_AFTERWARDS: (Needed & { which: FunctionKey })[] = [
 ];
 
 /** And what ends a replay that was stopped. */
-const NEEDED_TO_STOP: (Needed & { order?: true })[] = [
-  {
-    role: names.replayStopperRole,
-    grant: 'to stop an execution, where the order is put by hand',
-    is: (one) => has(one.Action, 'states:StopExecution'),
-    order: true,
-  },
+const NEEDED_TO_STOP: Needed[] = [
   {
     role: names.replayStopperRole,
     grant: 'to read the plan',
@@ -203,6 +196,11 @@ const NEEDED_TO_STOP: (Needed & { order?: true })[] = [
     role: names.replayStopperRole,
     grant: 'to list claims and results',
     is: (one) => has(one.Action, 's3:ListBucket'),
+  },
+  {
+    role: names.replayStopperRole,
+    grant: 'to call those that summarise and publish',
+    is: (one) => has(one.Action, 'lambda:InvokeFunction'),
   },
 ];
 
@@ -332,24 +330,24 @@ describe('a replay', () => {
   describe('that was stopped', () => {
     const executionArn = `arn:aws:states:us-east-1:000000000000:execution:replays:${RUN}`;
     const stop = () => replays.invoke('replayStopper', { detail: { executionArn, status: 'ABORTED' } });
-    const order = replayKeys.stop(RUN);
-    const stopByHand = () => replays.invoke('replayStopper', { detail: { object: { key: order } } });
-    // What comes after the sending does less where there is an order.
-    afterAll(() => replays.deleteWork(order));
+    // What comes after the sending does less where there is an order, and StopReplay where all is done since.
+    const forget = async () => {
+      for (const key of [replayKeys.stop(RUN), replayKeys.publication(RUN)]) await replays.deleteWork(key);
+    };
+    beforeEach(forget);
+    afterAll(forget);
 
     test('is brought to its end with the policies of the stack', async () => {
       const { error, payload } = await stop();
-      expect([error, payload]).toEqual([undefined, expect.objectContaining({ next: 'summarize' })]);
-      expect(await replays.names(order)).toHaveLength(1);
-      // It has ended: there is nothing to stop.
-      const byHand = await stopByHand();
-      expect([byHand.error, byHand.payload]).toEqual([undefined, expect.objectContaining({ next: 'nothing' })]);
+      expect([error, payload]).toEqual([undefined, { end: 'summarized' }]);
+      expect(await replays.names(replayKeys.stop(RUN))).toHaveLength(1);
+      expect(await replays.names(replayKeys.publication(RUN))).toHaveLength(1);
     });
 
-    test.each(NEEDED_TO_STOP)('$role needs its grant $grant', async ({ role, is, order: byHand }) => {
+    test.each(NEEDED_TO_STOP)('$role needs its grant $grant', async ({ role, is }) => {
       const restore = await takeAway(role, is);
       try {
-        const { error, payload } = byHand ? await stopByHand() : await stop();
+        const { error, payload } = await stop();
         expect(error).toBeDefined();
         expect(JSON.stringify(payload)).toMatch(/AccessDenied|not authorized/);
       } finally {
@@ -358,7 +356,7 @@ describe('a replay', () => {
     });
   });
 
-  describe.each<[string, FunctionKey, Needed & { ends: string }]>([
+  describe.each<[string, FunctionKey, Needed]>([
     [
       'summarised',
       'replaySummarizer',
@@ -366,7 +364,6 @@ describe('a replay', () => {
         role: names.replaySummarizerRole,
         grant: 'to write',
         is: (one) => has(one.Action, 's3:PutObject'),
-        ends: 'FAILED',
       },
     ],
     [
@@ -376,10 +373,9 @@ describe('a replay', () => {
         role: names.replayPublisherRole,
         grant: 'to read',
         is: (one) => has(one.Action, 's3:GetObject'),
-        ends: 'SUCCEEDED',
       },
     ],
-  ])('that cannot be %s', (what, which, { role, is, ends }) => {
+  ])('that cannot be %s', (what, which, { role, is }) => {
     const run = `never-${what}`;
     const runInMlflow = async () => {
       const found = (await new ReplaysInMlflow(environment.mlflowUrl).runs(`${ENDPOINT}-replays`)).filter(
@@ -395,8 +391,6 @@ describe('a replay', () => {
         const arn = await replays.start({ ...input(), judge: false }, run);
         const { status, error } = await replays.ended(arn);
         expect({ status, error }).toEqual({ status: 'FAILED', error: 'StorageAccessDenied' });
-        // What ends replays tries the summary again, where there is none.
-        expect((await new DeployedStop(replays).ending(arn)).status).toBe(ends);
         expect(await runInMlflow()).toMatchObject({
           status: 'FAILED',
           endMs: expect.any(Number),

@@ -277,32 +277,42 @@ describe('with a judge that denies access', () => {
 
 describe('that is stopped', () => {
   const RUN = 'stopped';
-  let ending: Outcome;
+  let arn: string;
+  let stops: DeployedStop;
 
   beforeAll(async () => {
     const before = endpoint.arrivals.count;
     environment.judge.forget();
     // Four seconds of captures in 40.
-    const arn = await replays.start({ ...input, speedup: 0.1, shard: { seconds: 60 } }, RUN);
+    arn = await replays.start({ ...input, speedup: 0.1, shard: { seconds: 60 } }, RUN);
     await replays.until('a request', async () => (endpoint.arrivals.count > before ? true : undefined));
-    const stops = new DeployedStop(replays);
+    stops = new DeployedStop(replays);
     await stops.stop(arn);
-    ending = await stops.ending(arn);
+    await replays.until('the end of its run in MLflow', async () =>
+      (await runNamed(RUN)).status === 'RUNNING' ? undefined : true,
+    );
   });
 
   test('has what was measured, and pays no judge', async () => {
-    expect(ending).toMatchObject({ status: 'SUCCEEDED', output: { ok: false, error: 'ReplayCancelled' } });
     const { summary } = await replays.results(RUN);
     expect(summary).toMatchObject({ was_cancelled: true });
     expect(environment.judge.counts.calls).toBe(0);
   });
 
-  test('its run in MLflow is killed, with figures and files', async () => {
+  test('its run in MLflow is killed, with figures and files, and says why; nothing of it is doubled by an event that comes twice', async () => {
     const run = await runNamed(RUN);
-    expect(ending.output).toMatchObject({ publish: true, mlflow: { runId: run.id, leftOut: [] } });
-    expect(run).toMatchObject({ status: 'KILLED', endMs: expect.any(Number) });
+    expect(run).toMatchObject({
+      status: 'KILLED',
+      endMs: expect.any(Number),
+      tags: { replay_error: expect.stringMatching(/^ReplayCancelled: The replay was stopped at /) },
+    });
     const { names } = await replays.results(RUN);
     expect(run.files.toSorted()).toEqual(names.toSorted());
+    const history = await inMlflow.history(run.id, 'request_count');
+    expect(history).toHaveLength(1);
+    expect(await stops.again(arn)).toEqual({ end: 'summarized' });
+    expect(await runNamed(RUN)).toEqual(run);
+    expect(await inMlflow.history(run.id, 'request_count')).toEqual(history);
   });
 });
 

@@ -8,6 +8,7 @@ import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay, type NumberedCapture, numberedCapture, received } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';
+import type { CliResult } from '../helpers/replay.ts';
 
 const ENDPOINT = 'captured-endpoint';
 const TARGET = 'candidate-endpoint';
@@ -206,13 +207,10 @@ describe('replays that are stopped', () => {
   /** Of the replay that is stopped: its execution, when it was stopped, and what had arrived when that was dealt with. */
   let arn: string;
   let stoppedAtMs: number;
-  let ending: Outcome;
   let arrivedByThen: number[];
-  /** That whose order is put by hand: when, and what its execution came to. */
-  let orderedAtMs: number;
-  let byHand: Outcome;
-  let byHandEndedAtMs: number;
-  let byHandEnding: Outcome;
+  /** That which is stopped by the command. */
+  let command: CliResult;
+  let commandArn: string;
   let unplannedArn: string;
 
   /** Waits until so many of these captures have reached the endpoint. */
@@ -220,6 +218,7 @@ describe('replays that are stopped', () => {
     replays.until(`${count} requests`, async () =>
       received(endpoint, captures).numbers.length >= count ? true : undefined,
     );
+  const resultsOf = (run: string): string => `s3://${replays.outputs.workBucket}/${replayKeys.resultPrefix(run)}`;
 
   beforeAll(async () => {
     stops = new DeployedStop(replays);
@@ -229,28 +228,24 @@ describe('replays that are stopped', () => {
       await arrived(STOPPED, 3);
       stoppedAtMs = Date.now();
       await stops.stop(arn);
-      ending = await stops.ending(arn);
+      await stops.summarized('stopped');
       arrivedByThen = received(endpoint, STOPPED).numbers;
     };
-    const ordered = async () => {
-      // Ten seconds of captures in a thousand: without the order its last shard would wait for a quarter of an hour.
-      const started = await replays.start(inputFor('by-hand', { shard: { seconds: 300 }, speedup: 0.01 }), 'ordered');
+    const byCommand = async () => {
+      // Ten seconds of captures in a thousand: its last shard would wait for a quarter of an hour.
+      const input = inputFor('by-hand', { shard: { seconds: 300 }, speedup: 0.01 });
+      commandArn = await replays.start(input, 'by-command');
       await arrived(BY_HAND, 1);
-      orderedAtMs = Date.now();
-      await replays.putWork(replayKeys.stop('ordered'), 'enough');
-      byHand = await replays.ended(started);
-      byHandEndedAtMs = Date.now();
-      byHandEnding = await stops.ending(started);
+      command = await stops.command('by-command');
     };
     const unplanned = async () => {
       unplannedArn = await replays.start(inputFor('unplanned'), 'unplanned');
       await stops.stop(unplannedArn);
     };
-    await Promise.all([stopped(), ordered(), unplanned()]);
+    await Promise.all([stopped(), byCommand(), unplanned()]);
   });
 
   test('the shards that send stop within seconds', () => {
-    expect(ending.status).toBe('SUCCEEDED');
     const { arrivals } = received(endpoint, STOPPED);
     // The event, a cold function, three seconds between two looks; and a machine that others keep busy.
     expect(Math.max(...arrivals.map(({ atMs }) => atMs)) - stoppedAtMs).toBeLessThan(20_000);
@@ -266,11 +261,6 @@ describe('replays that are stopped', () => {
 
   test('what was measured is there, marked as cancelled, though the execution itself is aborted', async () => {
     expect(factsOf(await replays.ended(arn))).toMatchObject({ status: 'ABORTED' });
-    expect(ending.output).toMatchObject({
-      ok: false,
-      error: 'ReplayCancelled',
-      cause: expect.stringMatching(/^The replay was stopped at .*Z; /),
-    });
     const { records, summary, names } = await replays.results('stopped');
     const found = records.map(({ metadata }) => metadata.event_id).toSorted();
     expect(found).toEqual(arrivedByThen.map((number) => `event-${number}`).toSorted());
@@ -278,28 +268,65 @@ describe('replays that are stopped', () => {
     expect(names).toEqual(expect.arrayContaining(['inputs.json', 'replay.json', 'report.html']));
   });
 
-  test('what ends it can be started again, by hand: the results are the same', async () => {
+  test('an event that comes twice changes nothing; one that was lost is made up for by the command', async () => {
     const before = await replays.results('stopped');
     await stops.stop(arn);
-    const again = await stops.endByHand(arn);
-    expect([again.status, again.output]).toEqual(['SUCCEEDED', ending.output]);
+    expect(await stops.again(arn)).toEqual({ end: 'summarized' });
+    expect(await replays.results('stopped')).toEqual(before);
+    for (const key of [replayKeys.stop('stopped'), replayKeys.resultPrefix('stopped')]) await replays.deleteWork(key);
+    const made = await stops.command('stopped');
+    expect([made.code, made.stdout, made.stderr]).toEqual([
+      0,
+      `The replay stopped has ended already: ABORTED.\nIts results are not there: they are asked for.\n${arrivedByThen.length} of 90 requests were sent. Results: ${resultsOf('stopped')}\n`,
+      '',
+    ]);
     expect(await replays.results('stopped')).toEqual(before);
     expect(received(endpoint, STOPPED).numbers).toEqual(arrivedByThen);
   });
 
-  test('an order by hand stops the execution, whatever its children wait for, and the rest goes as after that', async () => {
-    expect(factsOf(byHand)).toMatchObject({ status: 'ABORTED', error: 'ReplayStopped' });
-    expect(byHandEndedAtMs - orderedAtMs).toBeLessThan(60_000);
-    expect(byHandEnding).toMatchObject({ status: 'SUCCEEDED', output: { ok: false, error: 'ReplayCancelled' } });
+  test('the command stops the execution, whatever its children wait for, and says where the results are', async () => {
+    expect(factsOf(await replays.ended(commandArn))).toMatchObject({ status: 'ABORTED', error: 'ReplayStopped' });
     const { numbers } = received(endpoint, BY_HAND);
     expect(numbers.length).toBeLessThan(BY_HAND.length);
-    const { records, summary } = await replays.results('ordered');
+    const sent = `${numbers.length} of 20 requests were sent. Results: ${resultsOf('by-command')}\n`;
+    expect([command.code, command.stdout, command.stderr]).toEqual([
+      0,
+      `The replay by-command is stopped. Its shards end within seconds.\n${sent}`,
+      '',
+    ]);
+    const { records, summary } = await replays.results('by-command');
     expect(records).toHaveLength(numbers.length);
     expect(summary).toMatchObject({ was_cancelled: true });
+    // Once more: there is nothing left to be done.
+    expect(await stops.command('by-command')).toMatchObject({
+      code: 0,
+      stdout: `The replay by-command has ended already: ABORTED (ReplayStopped).\n${sent}`,
+    });
+  });
+
+  test('one that has succeeded has its results, and one that is none is told from those that run', async () => {
+    expect(await stops.command('three-shards')).toMatchObject({
+      code: 0,
+      stdout: `The replay three-shards has ended already: SUCCEEDED.\n27 of 27 requests were sent. Results: ${resultsOf('three-shards')}\n`,
+    });
+    expect(await replays.names(replayKeys.stop('three-shards'))).toEqual([]);
+    expect(await stops.command('none of these')).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^NoSuchReplay: There is no replay of that name; got: none of these; expected: the name of an execution; running are: none/,
+      ),
+    });
   });
 
   test('one that is stopped before it is planned sends nothing', async () => {
-    expect((await stops.ending(unplannedArn)).status).toBe('SUCCEEDED');
+    await replays.until('the order', async () =>
+      (await replays.names(replayKeys.stop('unplanned'))).length > 0 ? true : undefined,
+    );
+    expect(await stops.command('unplanned')).toMatchObject({
+      code: 0,
+      stdout: 'The replay unplanned has ended already: ABORTED.\nNothing was sent.\n',
+    });
     expect(received(endpoint, UNPLANNED).numbers).toEqual([]);
     expect(await replays.names(replayKeys.claimPrefix('unplanned'))).toEqual([]);
   });

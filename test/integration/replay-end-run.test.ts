@@ -1,11 +1,12 @@
 /**
- * A replay in the cloud that is not brought to its end: its run in MLflow ends all the same and says why, and what failed can
- * still be done by hand. The functions run in this process; MLflow and S3 are real servers.
+ * A replay in the cloud that is stopped, or not brought to its end: its run in MLflow ends all the same and says why, and what
+ * failed can still be done by hand. The functions run in this process; MLflow, the judge and S3 are real servers.
  */
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
+import { PermanentError } from '../../lambda/common/errors.ts';
 import { endReplayRun } from '../../lambda/replay/cloud/end-replay-run.ts';
 import { stopReplay } from '../../lambda/replay/cloud/stop-replay.ts';
-import { endReplayRunRequestSchema, replayKeys } from '../../lambda/replay-contract.ts';
+import { type EndedExecution, endReplayRunRequestSchema, replayKeys } from '../../lambda/replay-contract.ts';
 import { chatLine } from '../helpers/replay.ts';
 import { type CloudRun, WORK } from '../helpers/replay-cloud.ts';
 import { EvaluatedReplays, type RunInMlflow } from '../helpers/replay-evaluation.ts';
@@ -34,16 +35,15 @@ const inputOf = (name: string, more: object = {}) => ({
   ...more,
 });
 
-/** Planned, and two shards that have been sent. */
-async function sent(name: string, more: object = {}): Promise<CloudRun> {
+/** Planned, with two shards, and those of them sent. */
+async function sent(name: string, more: object = {}, shards: readonly number[] = [0, 1]): Promise<CloudRun> {
   await all.cloud.put(`${name}/00`, [
     chatLine('a', 0, 'Where is parcel 8841 today?', 'No idea.'),
     chatLine('b', 2, 'When does it leave the garden?', 'No idea.'),
   ]);
   const run = all.cloud.run(inputOf(name, { shard: { seconds: 1 }, ...more }));
-  const { shards } = await run.plan(0);
-  expect(shards).toBe(2);
-  await run.replay(shards);
+  expect((await run.plan(0)).shards).toBe(2);
+  await Promise.all(shards.map((shard) => run.shard(shard)));
   return run;
 }
 
@@ -59,6 +59,20 @@ const end = (request: object) =>
   });
 const endRun = (run: CloudRun, input?: unknown) =>
   end({ run: { name: run.name, arn: arnOf(run), startTime: '' }, unfinished: UNFINISHED, input });
+const order = (run: CloudRun) => all.cloud.storage.putText(WORK, replayKeys.stop(run.name), 'enough');
+/** @param summarize in the place of the function that summarises */
+const stop = (run: CloudRun, status: EndedExecution['detail']['status'], summarize = () => run.summarize()) =>
+  stopReplay(
+    { detail: { executionArn: arnOf(run), status } },
+    {
+      storage: all.cloud.storage,
+      workBucket: WORK,
+      summarize,
+      publish: () => run.publish(),
+      endRun: end,
+      remainingMs: () => 900_000,
+    },
+  );
 const take = (key: string) => all.cloud.s3.send(new DeleteObjectCommand({ Bucket: WORK, Key: key }));
 
 async function inMlflow(run: CloudRun, experiment?: string) {
@@ -82,14 +96,14 @@ test(
       ended: true,
       why: 'The replay was not brought to its end. StorageAccessDenied: S3 denied access; where: s3://work/x',
     });
-    // Its execution has failed: what ends replays summarises again, and gives no order that would keep the judge back.
-    const detail = { executionArn: arnOf(run), status: 'FAILED' as const, error: 'StorageAccessDenied', cause: '' };
-    const next = await stopReplay(
-      { detail },
-      { storage: all.cloud.storage, workBucket: WORK, stopExecution: async () => false },
-    );
-    expect(next).toMatchObject({ next: 'summarize', shards: { begun: 2, underWay: 0 } });
+    // Its execution has failed: it is summarised again, without an order, which would keep the judge back.
+    expect(await stop(run, 'FAILED')).toEqual({ end: 'summarized' });
     expect(await all.cloud.keys(replayKeys.stop(run.name))).toEqual([]);
+    expect(await inMlflow(run)).toMatchObject({
+      id,
+      status: 'FAILED',
+      why: expect.stringMatching(/^ReplayNotEvaluated: /),
+    });
 
     await all.evaluateAll(run, 2);
     expect(await run.summarize()).toMatchObject({ ok: true, publish: true });
@@ -123,10 +137,10 @@ describe('killed where it was stopped', () => {
     'by an order, whether the summary was made or not',
     async () => {
       const run = await sent('ordered', { judge: false });
-      await all.cloud.storage.putText(WORK, replayKeys.stop(run.name), 'enough');
+      await order(run);
       expect(await endRun(run)).toMatchObject({ status: 'KILLED' });
       const summarized = await sent('ordered');
-      await all.cloud.storage.putText(WORK, replayKeys.stop(summarized.name), 'enough');
+      await order(summarized);
       expect(await summarized.summarize()).toMatchObject({ error: 'ReplayCancelled' });
       expect(await endRun(summarized)).toMatchObject({ status: 'KILLED' });
     },
@@ -138,7 +152,7 @@ describe('killed where it was stopped', () => {
     async () => {
       const run = await sent('late-order', { judge: false });
       await all.evaluateAll(run, 2);
-      await all.cloud.storage.putText(WORK, replayKeys.stop(run.name), 'enough');
+      await order(run);
       expect(await run.summarize()).toMatchObject({ ok: true });
       // It cannot be published.
       expect(await endRun(run)).toMatchObject({ status: 'FAILED' });
@@ -148,22 +162,71 @@ describe('killed where it was stopped', () => {
 
   test.each([
     ['ABORTED', 'KILLED'],
-    ['TIMED_OUT', 'KILLED'],
     ['FAILED', 'FAILED'],
-  ])(
-    'by the event that tells of its execution: %s',
+  ] as const)(
+    'by its execution, also where it cannot be summarised: %s',
     async (status, expected) => {
-      const run = await sent(`event-${status}`, { judge: false });
-      const { runId } = await end({
-        detail: { executionArn: arnOf(run), status },
-        unfinished: { Error: 'Sandbox.Timedout' },
-      });
-      expect(await inMlflow(run)).toEqual({
-        id: runId,
+      const run = await sent(`execution-${status}`, { judge: false });
+      const died = new PermanentError('Sandbox.Timedout', 'Task timed out');
+      await expect(stop(run, status, () => Promise.reject(died))).rejects.toBe(died);
+      expect(await inMlflow(run)).toMatchObject({
         status: expected,
         ended: true,
-        why: 'The replay was not brought to its end. Sandbox.Timedout',
+        why: expect.stringMatching(/^The replay was not brought to its end\. Sandbox\.Timedout/),
       });
+    },
+    TEST_MS,
+  );
+
+  test(
+    'while it sends, and the execution goes on: what was sent is in MLflow, and nothing is judged',
+    async () => {
+      // Four a second for a minute.
+      await all.cloud.put(
+        'sending/00',
+        Array.from({ length: 240 }, (_, i) => chatLine(`s-${i}`, i / 4, `Where is parcel ${i}?`, 'No idea.')),
+      );
+      const run = all.cloud.run(inputOf('sending'));
+      await run.plan(5_000);
+      const sending = run.shard(0);
+      while (all.endpoint.requests.length < 4) await new Promise((resolve) => setTimeout(resolve, 20));
+      await order(run);
+      const { sent } = await sending;
+      expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: sent, judged: 0 });
+      expect(all.judgeProxy.requests).toEqual([]);
+      expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayCancelled', publish: true });
+      await run.publish();
+      expect(await inMlflow(run)).toMatchObject({ status: 'KILLED' });
+    },
+    TEST_MS,
+  );
+
+  test(
+    'before a shard began, or before anything was judged',
+    async () => {
+      const run = await sent('before', {}, [0]);
+      expect(await stop(run, 'ABORTED')).toEqual({ end: 'summarized' });
+      expect(await inMlflow(run)).toMatchObject({
+        status: 'KILLED',
+        why: expect.stringMatching(
+          /1 shards with 1 requests had not begun \(1\); 1 shards \(0\) were not evaluated to their end/,
+        ),
+      });
+    },
+    TEST_MS,
+  );
+
+  test(
+    'while it is planned: nothing is planned further, and nothing sent',
+    async () => {
+      await all.cloud.put('planning/00', [chatLine('p', 0, 'Where?', 'No idea.')]);
+      const run = all.cloud.run(inputOf('planning'));
+      await order(run);
+      await expect(run.plan(5_000)).rejects.toMatchObject({ name: 'ReplayStopped' });
+      expect(await inMlflow(run)).toMatchObject({ status: 'KILLED' });
+      // Had its shards been called all the same:
+      expect(await run.shard(0)).toMatchObject({ sent: 0, unsent: 1 });
+      expect(all.endpoint.requests).toEqual([]);
     },
     TEST_MS,
   );

@@ -13,7 +13,6 @@ import {
   replayKeys,
 } from '../../replay-contract.ts';
 import { endRun, findRun, getRun, type MlflowRun, tellFailure } from '../publish/mlflow-run.ts';
-import { executionOf } from './ended-execution.ts';
 import type { ReplayPlan } from './plan.ts';
 import type { ReplayPublication } from './publish-replay.ts';
 import { raisedText } from './raised.ts';
@@ -34,13 +33,12 @@ export async function endReplayRun(
   request: EndReplayRunRequest,
   deps: EndReplayRunDependencies,
 ): Promise<EndReplayRunResult> {
-  const { name, arn } = 'run' in request ? request.run : executionOf(request.detail);
-  const run = await runOf(name, arn, 'run' in request ? request.input : undefined, deps);
+  const { name, arn } = request.run;
+  const run = await runOf(name, arn, request.input, deps);
   if (!run) return { runId: null, status: null };
   const { runId } = run;
   if (run.status !== 'RUNNING') return { runId, status: run.status };
-  const aborted = 'detail' in request && request.detail.status !== 'FAILED';
-  const status = aborted || (await wasStopped(name, deps)) ? 'KILLED' : 'FAILED';
+  const status = (await wasStopped(name, deps)) ? 'KILLED' : 'FAILED';
   const { rest } = await deps.mlflow();
   // First: a run that is over says why.
   await tellFailure(rest, run, `The replay was not brought to its end. ${raisedText(request.unfinished)}`);

@@ -31,24 +31,11 @@ const environmentSchema = z.object({
 
 export type ReplayEnvironment = z.infer<typeof environmentSchema>;
 
-/** Of the function that stops replays. */
-const stopEnvironmentSchema = environmentSchema.extend({
-  /** Of the replays, whose executions it stops. */
-  REPLAY_STATE_MACHINE_ARN: z.string().min(1),
-});
-
 /** @throws PermanentError `InvalidEnvironment` naming every wrong or missing variable. */
-export const readReplayEnvironment = (variables?: NodeJS.ProcessEnv): ReplayEnvironment =>
-  read(environmentSchema, variables);
-
-/** @throws PermanentError `InvalidEnvironment` naming every wrong or missing variable. */
-export const readStopEnvironment = (variables?: NodeJS.ProcessEnv): z.infer<typeof stopEnvironmentSchema> =>
-  read(stopEnvironmentSchema, variables);
-
-function read<T>(schema: z.ZodType<T>, variables: NodeJS.ProcessEnv = process.env): T {
+export function readReplayEnvironment(variables: NodeJS.ProcessEnv = process.env): ReplayEnvironment {
   // A setting left empty is a setting not made.
   const given = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
-  const result = schema.safeParse(given);
+  const result = environmentSchema.safeParse(given);
   if (result.success) return result.data;
   const wrong = result.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; ');
   throw new PermanentError('InvalidEnvironment', `The function's environment is not valid: ${wrong}`);

@@ -1,92 +1,142 @@
 /**
- * StopReplay: an execution has ended out of order → its shards are told to stop, and waited for. The order to stop was put by
- * hand → the execution is stopped: its children wait for their time, and look for no order meanwhile.
+ * StopReplay: an execution has ended, and not by itself, or not with success → its shards are told to stop and waited for,
+ * and what they measured is summarised and published. Doing it again changes nothing.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { PermanentError, toNamedError } from '../../common/errors.ts';
 import type { Storage } from '../../common/storage.ts';
 import {
   type EndedExecution,
+  type EndReplayRunRequest,
+  type PublishReplayRequest,
+  type PublishReplayResult,
   REPLAYER_TIMEOUT_SECONDS,
+  type ReplayExecution,
   replayKeys,
-  type StopReplayRequest,
   type StopReplayResult,
+  type SummarizeReplayRequest,
+  type SummarizeReplayResult,
 } from '../../replay-contract.ts';
-import { executionOf } from './ended-execution.ts';
 import { SHARD_FILES } from './keys.ts';
 import type { ReplayPlan } from './plan.ts';
+import { putStopMark, stopMark } from './stop.ts';
 
 export interface StopDependencies {
   storage: Storage;
   workBucket: string;
-  /** Stops the execution of that name, if it goes on. @returns whether it did */
-  stopExecution(name: string): Promise<boolean>;
-  /** Epoch ms; for tests. */
+  /** The functions that end a replay whose execution ends by itself. */
+  summarize(request: SummarizeReplayRequest): Promise<SummarizeReplayResult>;
+  publish(request: PublishReplayRequest): Promise<PublishReplayResult>;
+  endRun(request: EndReplayRunRequest): Promise<unknown>;
+  remainingMs(): number;
+  /** Epoch ms, and a wait; for tests. */
   now?(): number;
+  pause?(ms: number): Promise<unknown>;
 }
 
 /** A function has ended so long after its claim: its own limit, and some for clocks that differ. */
 const CLAIM_LIMIT_MS = (REPLAYER_TIMEOUT_SECONDS + 30) * 1000;
 
+/** Shards see the order within 3 s, and write their files within 75. */
+const ASK_AGAIN_MS = 3_000;
+
 /**
- * To be called again until it says what is next; each call does the same, whatever an earlier one has done.
- *
- * Executions that failed in order have their results, and are left alone. Those that failed without them, by an error that
- * Step Functions lets no state catch, may have shards under way like those that were aborted.
+ * Of the function's time, for the summary and MLflow. Shards that have not ended by then, since one of them has died, are
+ * waited for by the next attempt.
  */
-export async function stopReplay({ detail }: StopReplayRequest, deps: StopDependencies): Promise<StopReplayResult> {
-  if ('executionArn' in detail) return endReplay(detail, deps);
-  const { key } = detail.object;
-  // The order that a stopped execution gets comes here too, and finds that it has ended. Of one that was going on, EventBridge
-  // tells next.
-  await deps.stopExecution(key.split('/')[1] ?? '');
-  return { next: 'nothing', shards: { begun: 0, underWay: 0 } };
-}
+const END_RESERVE_MS = 300_000;
 
-async function endReplay(
-  detail: EndedExecution['detail'],
-  { storage, workBucket: bucket, now = Date.now }: StopDependencies,
-): Promise<StopReplayResult> {
+/** @throws PermanentError `ShardsUnderWay`, and what the storage and the two functions throw: Lambda tries it twice again */
+export async function stopReplay({ detail }: EndedExecution, deps: StopDependencies): Promise<StopReplayResult> {
   const run = executionOf(detail);
-  const failed = detail.status === 'FAILED';
-  const planOf = () => storage.getJson<ReplayPlan>(bucket, replayKeys.plan(run.name));
-  const error = failed && detail.error ? { Error: detail.error, Cause: detail.cause ?? '' } : undefined;
-  const answer = (next: StopReplayResult['next'], begun = 0, underWay = 0): StopReplayResult => ({
-    next,
-    shards: { begun, underWay },
-    summarize: { run, ...(error ? { error } : {}) },
-  });
-  if (failed) {
-    if (await isSettled(storage, bucket, run.name)) return answer('nothing');
-    const planned = (await planOf())?.shards.length;
-    const { begun, over } = await shardsUnderWay(storage, bucket, run.name, now());
-    // All was sent, and only the summary failed: with the order, what the judge and MLflow still owe could not be had.
-    if (over === planned) return answer('summarize', begun);
+  try {
+    return await bringToEnd(run, detail, deps);
+  } catch (error) {
+    const { name, message } = toNamedError(error);
+    // No run in MLflow stays open; an attempt that succeeds ends it anew. What has failed first is what matters.
+    await deps.endRun({ run, unfinished: { Error: name, Cause: message } }).catch(() => {});
+    throw error;
   }
-  // First of all: from here on, no shard begins.
-  await putMark(storage, bucket, run.name, detail.status);
-  if ((await planOf())?.outcome !== 'planned') return answer('nothing');
-  const { begun, underWay } = await shardsUnderWay(storage, bucket, run.name, now());
-  return answer(underWay > 0 ? 'wait' : 'summarize', begun, underWay);
 }
 
-/** Nothing was planned, or what was planned has its results. */
-async function isSettled(storage: Storage, bucket: string, run: string): Promise<boolean> {
-  if (!(await storage.head(bucket, replayKeys.plan(run)))) return true;
-  return (await storage.head(bucket, replayKeys.figures(run))) !== undefined;
+async function bringToEnd(
+  run: ReplayExecution,
+  { status, error, cause }: EndedExecution['detail'],
+  deps: StopDependencies,
+): Promise<StopReplayResult> {
+  const { storage, workBucket: bucket } = deps;
+  const failed = status === 'FAILED';
+  let state = await replayState(storage, bucket, run.name, failed);
+  // With an order, what the judge and MLflow still owe could not be had: none is put where nothing is left to be stopped.
+  if (!failed || (state.end === 'open' && (await shardsOf(run.name, deps)).over < state.shards)) {
+    await putStopMark(storage, bucket, run.name, `the execution is ${status}`);
+    // Again: planning writes its plan before it looks for the order.
+    state = await replayState(storage, bucket, run.name, failed);
+  }
+  if (state.end === 'empty') return { end: 'empty' };
+  if (state.end === 'open') {
+    await shardsEnd(run.name, deps);
+    const raised = failed && error ? { error: { Error: error, Cause: cause ?? '' } } : {};
+    await deps.summarize({ run, ...raised });
+  }
+  // Also where there were results: MLflow may have been away when they came.
+  if (state.mlflow) await deps.publish({ run });
+  return { end: 'summarized' };
 }
 
-/** What was there first stays: its time is that of the order. */
-async function putMark(storage: Storage, bucket: string, run: string, status: string): Promise<void> {
-  await storage.putJsonIf(bucket, replayKeys.stop(run), { run, because: `the execution is ${status}` });
+function executionOf({ executionArn, startDate }: EndedExecution['detail']): ReplayExecution {
+  return {
+    name: executionArn.slice(executionArn.lastIndexOf(':') + 1),
+    arn: executionArn,
+    startTime: startDate === undefined ? '' : new Date(startDate).toISOString(),
+  };
+}
+
+/**
+ * What there is of a replay whose execution has ended. `empty`: nothing was to be sent; `summarized`: its results, those of
+ * after the order where there is one; `open`: neither.
+ *
+ * @param failed it has failed, and may have made its results itself, without an order
+ */
+export async function replayState(
+  storage: Storage,
+  bucket: string,
+  run: string,
+  failed: boolean,
+): Promise<{ end: 'empty' | 'summarized' | 'open'; shards: number; mlflow: boolean }> {
+  const plan = await storage.getJson<ReplayPlan>(bucket, replayKeys.plan(run));
+  if (plan?.outcome !== 'planned') return { end: 'empty', shards: 0, mlflow: false };
+  const mlflow = plan.mlflow !== null;
+  // What the summary writes last.
+  const last = await storage.head(bucket, mlflow ? replayKeys.publication(run) : replayKeys.figures(run));
+  const order = await stopMark(storage, bucket, run);
+  const isSummarized = last !== undefined && (order ? last.lastModifiedMs >= order.atMs : failed);
+  return { end: isSummarized ? 'summarized' : 'open', shards: plan.shards.length, mlflow };
+}
+
+/** Waits until no shard is under way. */
+async function shardsEnd(run: string, deps: StopDependencies): Promise<void> {
+  const { remainingMs, pause = sleep } = deps;
+  for (;;) {
+    const { begun, underWay } = await shardsOf(run, deps);
+    if (underWay === 0) return;
+    if (remainingMs() < END_RESERVE_MS) {
+      throw new PermanentError('ShardsUnderWay', 'Shards have neither ended nor used up their time', {
+        got: `${underWay} of the ${begun} that have begun`,
+        expected: `each ends within ${REPLAYER_TIMEOUT_SECONDS} s of its claim`,
+        where: replayKeys.claimPrefix(run),
+      });
+    }
+    await pause(ASK_AGAIN_MS);
+  }
 }
 
 /**
  * A shard that has a claim has ended when its result is there, or why there is none, or when its function's time is up.
  */
-async function shardsUnderWay(
-  storage: Storage,
-  bucket: string,
+async function shardsOf(
   run: string,
-  nowMs: number,
+  { storage, workBucket: bucket, now = Date.now }: StopDependencies,
 ): Promise<{ begun: number; over: number; underWay: number }> {
   const over = new Set<number>();
   const shards = replayKeys.shardsPrefix(run);
@@ -101,7 +151,7 @@ async function shardsUnderWay(
     begun++;
     const shard = Number.parseInt(key.slice(claims.length), 10);
     if (over.has(shard)) continue;
-    if (nowMs < lastModifiedMs + CLAIM_LIMIT_MS) underWay++;
+    if (now() < lastModifiedMs + CLAIM_LIMIT_MS) underWay++;
     else over.add(shard);
   }
   return { begun, over: over.size, underWay };

@@ -22,6 +22,11 @@ export async function stopMark(storage: Storage, bucket: string, run: string): P
   return facts && { atMs: facts.lastModifiedMs };
 }
 
+/** What was there first stays: its time is that of the order. */
+export async function putStopMark(storage: Storage, bucket: string, run: string, because: string): Promise<void> {
+  await storage.putJsonIf(bucket, replayKeys.stop(run), { run, because });
+}
+
 /** Looks for the order to stop, and hands it on as a signal. */
 export class StopWatch {
   readonly #storage: Storage;

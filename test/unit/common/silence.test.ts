@@ -13,10 +13,12 @@ import { DynamoDBClient, DynamoDBServiceException } from '@aws-sdk/client-dynamo
 import { S3Client, S3ServiceException } from '@aws-sdk/client-s3';
 import { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { DescribeExecutionCommand, ExecutionDoesNotExist } from '@aws-sdk/client-sfn';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
 import { writableDirectory } from '../../../bin/commands/replay-directory.ts';
 import { parseHeaders } from '../../../bin/commands/replay-target.ts';
+import { findExecution } from '../../../bin/commands/stop.ts';
 import { readEnvironment } from '../../../lambda/common/environment.ts';
 import { PermanentError, toNamedError } from '../../../lambda/common/errors.ts';
 import { namedStorageError, Storage } from '../../../lambda/common/storage.ts';
@@ -55,6 +57,7 @@ import { readSchedule } from '../../../lambda/replay/cloud/schedule-file.ts';
 import { claimShard } from '../../../lambda/replay/cloud/shard/claim.ts';
 import { replayShard } from '../../../lambda/replay/cloud/shard/shard.ts';
 import { parseShardResult } from '../../../lambda/replay/cloud/shard/shard-result.ts';
+import { stopReplay } from '../../../lambda/replay/cloud/stop-replay.ts';
 import { cloudTarget, parseSecretHeaders } from '../../../lambda/replay/cloud/target.ts';
 import { parsed } from '../../../lambda/replay/compare/json-lines.ts';
 import { parseThreshold } from '../../../lambda/replay/compare/thresholds.ts';
@@ -417,14 +420,26 @@ async function withVariables<T>(variables: Record<string, string | undefined>, w
   }
 }
 
-/** By the function that stops replays. */
-async function stopExecution(): Promise<unknown> {
-  const machine = 'arn:aws:states:eu-west-1:123456789012:stateMachine:replays';
-  const variables = { ...TEST_VARIABLES, REPLAY_STATE_MACHINE_ARN: machine };
-  return withVariables(variables, async () => {
+const STOPPED = {
+  detail: { executionArn: 'arn:aws:states:eu-west-1:123456789012:execution:replays:r', status: 'ABORTED' as const },
+};
+
+/** By the function that brings replays to their end: S3 fails, and then the function that it would tell. */
+const stopByFunction = (): Promise<unknown> =>
+  withVariables(TEST_VARIABLES, async () => {
     const { handler } = await import('../../../lambda/stop-replay/handler.ts');
-    return handler({ detail: { object: { key: replayKeys.stop('r') } } }, {} as never);
+    return handler(STOPPED, { getRemainingTimeInMillis: () => 900_000 } as never);
   });
+
+/** A shard that has begun, and a function whose time is up. */
+function stopInVain(): Promise<unknown> {
+  const storage = new MemoryStorage();
+  storage.put(replayKeys.plan('r'), { outcome: 'planned', shards: [{}], mlflow: null });
+  storage.put(replayKeys.claim('r', 0), mark());
+  storage.writtenMs.set(replayKeys.claim('r', 0), Date.now());
+  const none = async (): Promise<never> => undefined as never;
+  const functions = { summarize: none, publish: none, endRun: none };
+  return stopReplay(STOPPED, { ...functions, storage: storage.storage, workBucket: 'w', remainingMs: () => 0 });
 }
 
 describe('what AWS says over the wire', () => {
@@ -451,7 +466,7 @@ describe('what AWS says over the wire', () => {
     'Secrets Manager, the judge’s key': () => loadApiKey(new SecretsManagerClient(wire.client), 'arn'),
     'Secrets Manager, MLflow’s password': () => loadMlflowSecret(new SecretsManagerClient(wire.client), 'arn'),
     'Secrets Manager, headers': () => cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, {} as never),
-    'Step Functions, stopping': stopExecution,
+    'S3 and Lambda, stopping a replay': stopByFunction,
     'Step Functions, looking': () => plannerDependencies(environment).isRunning('arn'),
     'Bedrock, the model': async () => {
       const watch = createModelWatch(
@@ -641,6 +656,12 @@ const PROVOKE: Record<string, () => unknown> = {
   MlflowSecretUnreadable: () => loadMlflowSecret(failing(aws('AccessDeniedException', 400)) as never, 'arn'),
   MlflowTrackingUriInvalid: () => createMlflowClient({ trackingUri: `http://u:${MARK}@x` }),
   MlflowTrackingUriMissing: () => requireTrackingUri({} as never),
+  NoSuchReplay: () => {
+    const missing = new ExecutionDoesNotExist({ message: mark(), $metadata: {} });
+    const send = async (command: object) =>
+      command instanceof DescribeExecutionCommand ? Promise.reject(missing) : { executions: [{ name: 'other' }] };
+    return findExecution({ send } as never, 'machine', 'r');
+  },
   NoCaptureFiles: () => localFiles(mkdtempSync(join(tmpdir(), 'silence-'))),
   NotACapture: replayedNoCapture,
   NotACaptureFile: () => capturedObject(memory(), scope, 'b', 'ep/a.txt'),
@@ -665,8 +686,8 @@ const PROVOKE: Record<string, () => unknown> = {
   },
   ShardFileMissing: () => new ProgressFile(memory(), 'w', { run: 'r', shard: 0 } as never).lines('x'),
   ShardResultInvalid: () => parseShardResult(`{"report":"${mark()}`, 'f'),
+  ShardsUnderWay: stopInVain,
   SourceMissing: () => localFiles('/dev/null/x'),
-  StepFunctionsAccessDenied: () => wire.fails({ status: 400, code: 'AccessDeniedException' }, stopExecution),
   StorageAccessDenied: () => Promise.reject(namedStorageError(s3('AccessDenied', 403), 's3://b')),
   StorageRefused: () => Promise.reject(namedStorageError(s3('InvalidRequest', 400), 's3://b')),
   StorageUnavailable: () => Promise.reject(namedStorageError(s3('SlowDown', 503), 's3://b')),

@@ -42,7 +42,7 @@ export interface SummarizeDependencies {
 
 const DRY_RUN_FILE = 'dry-run.json';
 
-/** Files that are made on the disk, and what they are. */
+/** Files that are made on the disk, and what they are; the last one says that all are there. */
 const CONTENT_TYPES: Record<string, string> = {
   [FILES.summaryJson]: 'application/json',
   [FILES.summaryCsv]: 'text/csv',
@@ -50,8 +50,8 @@ const CONTENT_TYPES: Record<string, string> = {
   [FILES.slicesJson]: 'application/json',
   [FILES.slicesCsv]: 'text/csv',
   [FILES.report]: 'text/html; charset=utf-8',
-  [FILES.replay]: 'application/json',
   [COMPARE_FILE]: 'application/json',
+  [FILES.replay]: 'application/json',
 };
 
 /** Lost and incomplete shards, and failed requests above the allowed rate, make the execution fail: with its results. */
