@@ -120,12 +120,6 @@ export interface ShardManifestLine {
   waitUntil: string;
 }
 
-export const shardManifestLineSchema: z.ZodType<ShardManifestLine> = z.object({
-  run: z.string().min(1),
-  shard: z.number().int().min(0),
-  waitUntil: z.iso.datetime(),
-});
-
 /** What the Map hands to ReplayShard; everything else about the shard is in the work bucket. */
 export interface ReplayShardRequest {
   run: string;

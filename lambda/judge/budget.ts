@@ -87,15 +87,6 @@ export function createBudget(options: BudgetOptions): Budget {
   return new LeasedBudget(options);
 }
 
-/** What was paid and what is committed (paid or on lease) in US dollars, of a day or a run. */
-export async function readSpending(
-  options: Pick<BudgetOptions, 'client' | 'table'>,
-  scope: string,
-): Promise<{ spentUsd: number; committedUsd: number }> {
-  const { spent, committed } = await new Account({ ...options, scope, now: Date.now }).read();
-  return { spentUsd: spent / NANOS_PER_USD, committedUsd: committed / NANOS_PER_USD };
-}
-
 class LeasedBudget implements Budget {
   readonly #options: BudgetOptions;
   readonly #now: () => number;

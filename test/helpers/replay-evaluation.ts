@@ -2,7 +2,7 @@
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { readEnvironment } from '../../lambda/common/environment.ts';
 import { budgetTable } from '../../lambda/contract.ts';
-import { createBudget, readSpending, runScope } from '../../lambda/judge/budget.ts';
+import { createBudget, runScope } from '../../lambda/judge/budget.ts';
 import { createJudge } from '../../lambda/judge/create-judge.ts';
 import { priceOptions } from '../../lambda/judge/estimate.ts';
 import { priceCall } from '../../lambda/judge/prices.ts';
@@ -16,6 +16,7 @@ import { fetchAnew } from './fetch-anew.ts';
 import { type MisbehavingServer, startMisbehavingServer } from './misbehaving-server.ts';
 import { type MlflowReader, startMlflowReader } from './mlflow-reader.ts';
 import { CAPTURES, CloudReplays, type CloudRun, PREFIX, WORK } from './replay-cloud.ts';
+import { readSpending } from './spending.ts';
 
 const TABLE = 'budget';
 const JUDGE = 'openai:/stand-in';

@@ -5,7 +5,7 @@ import { readEnvironment } from '../../lambda/common/environment.ts';
 import { Storage } from '../../lambda/common/storage.ts';
 import { type BatchReport, budgetTable, type ChunkRequest, workKeys } from '../../lambda/contract.ts';
 import { recordIdOf } from '../../lambda/judge/batch/record.ts';
-import { createBudget, readSpending, runScope } from '../../lambda/judge/budget.ts';
+import { createBudget, runScope } from '../../lambda/judge/budget.ts';
 import { connectBatchJudge } from '../../lambda/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../lambda/judge/scorers.ts';
 import type { NewAssessment, StoredTrace } from '../../lambda/mlflow/types.ts';
@@ -18,6 +18,7 @@ import { type AwsClients, destroyClients, emulatedClients } from '../../local/aw
 import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
+import { readSpending } from '../helpers/spending.ts';
 
 const WORK = 'work';
 const TABLE = 'budget';

@@ -6,12 +6,13 @@ import type { Readable } from 'node:stream';
 import { CreateTableCommand, DynamoDBClient, GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { budgetTable } from '../../lambda/contract.ts';
 import { LEASE_MS } from '../../lambda/judge/budget/account.ts';
-import { type BudgetOptions, createBudget, dayScope, readSpending, runScope } from '../../lambda/judge/budget.ts';
+import { type BudgetOptions, createBudget, dayScope, runScope } from '../../lambda/judge/budget.ts';
 import { isJudgeScorer, scorersFor } from '../../lambda/judge/scorers.ts';
 import { estimateTokens } from '../../lambda/judge/tokens.ts';
 import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { priceOf, scriptedJudge, told } from '../helpers/scripted-judge.ts';
+import { readSpending } from '../helpers/spending.ts';
 import { chatCapture } from '../unit/judge/captures.ts';
 
 const RACERS = 8;

@@ -3,12 +3,13 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { DEFAULT_JUDGE_MODEL, workKeys } from '../../lambda/contract.ts';
-import { dayScope, readSpending } from '../../lambda/judge/budget.ts';
+import { dayScope } from '../../lambda/judge/budget.ts';
 import { priceCall } from '../../lambda/judge/prices.ts';
 import type { RunSummary } from '../../lambda/run/summary.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
+import { readSpending } from '../helpers/spending.ts';
 
 const ENDPOINT = 'batch-endpoint';
 const RECORDS = 120;

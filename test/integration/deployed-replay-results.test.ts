@@ -4,7 +4,7 @@
  */
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { DEFAULT_JUDGE_MODEL } from '../../lambda/contract.ts';
-import { dayScope, readSpending, runScope } from '../../lambda/judge/budget.ts';
+import { dayScope, runScope } from '../../lambda/judge/budget.ts';
 import { replayKeys } from '../../lambda/replay-contract.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
@@ -13,6 +13,7 @@ import { DeployedReplay } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';
 import { captureLine, chatBody, chatLine } from '../helpers/replay.ts';
 import { type ReplayRun, ReplaysInMlflow, type TraceInfo } from '../helpers/replays-in-mlflow.ts';
+import { readSpending } from '../helpers/spending.ts';
 
 const ENDPOINT = 'captured-endpoint';
 const TARGET = 'candidate-endpoint';

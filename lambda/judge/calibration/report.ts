@@ -9,8 +9,6 @@ const MIN_LABELS = 30;
 /** With fewer of either kind, TPR or TNR says little. */
 const MIN_OF_EACH = 10;
 
-export const sameValue = (a: AssessmentValue, b: AssessmentValue): boolean => a === b;
-
 /** Values in their order; numbers that occur, ascending, for whole numbers with the gaps between them. */
 function valueList(values: ScorerValues, pairs: readonly Pair[]): string[] {
   switch (values.kind) {

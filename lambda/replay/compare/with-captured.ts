@@ -1,5 +1,5 @@
 /** Compares every reply of a run with the captured one, while the run goes on. */
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Measured } from '../measure/measure.ts';
 import { LineWriter } from '../results/line-writer.ts';
@@ -107,15 +107,5 @@ export class CapturedReplies {
     } finally {
       await verdicts.close();
     }
-  }
-}
-
-/** The comparison of an earlier run; `undefined` when it was made without one. */
-export async function readCapturedComparison(directory: string): Promise<CapturedComparison | undefined> {
-  try {
-    return JSON.parse(await readFile(join(directory, COMPARE_FILE), 'utf8')) as CapturedComparison;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
   }
 }
