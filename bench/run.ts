@@ -16,6 +16,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   'cold-start': {},
   replay: { rounds: 'number', only: 'texts', 'no-peer': 'switch' },
   'replay-index': { records: 'number' },
+  'http-client': { rounds: 'number' },
   'replay-shard': { records: 'number', only: 'texts', 'no-bare': 'switch' },
 };
 const NAMES = Object.keys(BENCHMARKS).filter((name) => existsSync(projectPath('bench', `${name}.ts`)));

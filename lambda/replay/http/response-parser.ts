@@ -4,7 +4,7 @@
  *
  * Why not `node:http`: a replay measures when the first byte came, how many chunks there were, whether the connection
  * was reused, and it must never send twice; and at thousands of requests a second the general client costs four times
- * the processor time and twice the memory (docs/decisions/0040-replay-http-client.md).
+ * the processor time and 1.5 times the memory (docs/decisions/0040-replay-http-client.md).
  */
 
 /** The bytes on the wire are not HTTP/1.1. The connection cannot be used further. */
