@@ -144,7 +144,8 @@ function change(document: unknown, at: number, what: Change): void {
     case 'repeat': {
       const times = Math.min(what.times, Math.floor(MAX_CHARS / (toText(old).length + 1)));
       if (typeof old === 'string') holder[place.key] = old.repeat(Math.max(1, times));
-      else holder[place.key] = Array.from({ length: Math.max(1, times) }, () => old);
+      // Each is one of its own: what is done to one of them later is not done to all.
+      else holder[place.key] = Array.from({ length: Math.max(1, times) }, () => structuredClone(old));
       return;
     }
     case 'copy': {
