@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { decodeLine } from '../../lambda/capture/decode.ts';
 import { compareRuns } from '../../lambda/replay/compare/compare-runs.ts';
 import { readRun } from '../../lambda/replay/compare/run-data.ts';
 import { CapturedReplies } from '../../lambda/replay/compare/with-captured.ts';
@@ -14,7 +15,16 @@ import { replayedLine } from '../../lambda/replay/publish/replayed-line.ts';
 import { indexFor, scheduleOf } from '../../lambda/replay/replay.ts';
 import { NO_OVERRIDES } from '../../lambda/replay/request/literal.ts';
 import { localFiles } from '../../lambda/replay/source/files.ts';
-import { captureLine, chatLine, ReplayFolder, readLines, replay } from '../helpers/replay.ts';
+import { linesOf, wireBodyOf } from '../helpers/corpus.ts';
+import {
+  type CapturedSideSpec,
+  captureLine,
+  chatBody,
+  chatLine,
+  ReplayFolder,
+  readLines,
+  replay,
+} from '../helpers/replay.ts';
 
 const chat = (content: string, more: object = {}): string =>
   JSON.stringify({ choices: [{ message: { role: 'assistant', content }, finish_reason: 'stop' }], ...more });
@@ -88,6 +98,9 @@ const HOSTILE: Record<string, Scripted> = {
   'many tokens': { bytes: whole(JSON_HEAD, chat('x').replace(/}$/, ',"usage":{"completion_tokens":1e305}}')) },
 };
 
+/** Of the corpus, by the test that plays them. */
+const CAPTURED: Record<string, Scripted> = {};
+
 /** Captured bodies that do the same to what prepares them; each is sent, byte for byte. */
 const ODD_BODIES: Record<string, string> = {
   'deep content': `{"messages":[{"role":"user","content":${nested(10_000)}}]}`,
@@ -117,8 +130,14 @@ beforeEach(async () => {
       if (head < 0 || text.length < head + 4 + Number(length)) return;
       const name = /"content":"([^"]+)"/.exec(text)?.[1] ?? '';
       text = '';
-      const reply = REPLIES[name] ?? HOSTILE[name] ?? { bytes: whole(JSON_HEAD, chat('ok')) };
-      socket.write(reply.bytes);
+      const reply = REPLIES[name] ?? HOSTILE[name] ?? CAPTURED[name] ?? { bytes: whole(JSON_HEAD, chat('ok')) };
+      // In pieces cut at odd places.
+      for (const [from, to] of [
+        [0, 97],
+        [97, 251],
+        [251, reply.bytes.length],
+      ] as const)
+        if (from < reply.bytes.length) socket.write(reply.bytes.subarray(from, to));
       if (reply.close) socket.end();
     });
   });
@@ -204,6 +223,55 @@ test('are read as they are meant, or are an error that says what is wrong', asyn
     reasoning_token_count: { value: 4, unit: 'tokens' },
     usage_reasoning_tokens: { value: 4, unit: 'tokens' },
   });
+});
+
+test('captured streams are read live as they are read in their captures, whichever server they are of', async () => {
+  const lines: string[] = [];
+  const errors = new Map<string, string>();
+  for (const file of [
+    'chat-stream.jsonl',
+    'messages.jsonl',
+    'text-generation.jsonl',
+    'completion.jsonl',
+    'streams.jsonl',
+  ])
+    for (const raw of await linesOf(file)) {
+      const decoded = decodeLine(raw);
+      const body = wireBodyOf(raw, 'endpointOutput');
+      // A list of all events is one document.
+      const isStream = decoded.kind === 'capture' && decoded.capture.streamed && body?.bytes[0] !== '['.charCodeAt(0);
+      if (!isStream || body === undefined) continue;
+      const name = `${file} ${raw.place.line}`;
+      const { error } = decoded.capture;
+      if (error !== undefined) errors.set(name, error.message);
+      const { captureData } = JSON.parse(raw.bytes.toString()) as { captureData: { endpointOutput: CapturedSideSpec } };
+      const type = body.contentType ?? 'application/octet-stream';
+      CAPTURED[name] = { bytes: whole(`HTTP/1.1 200 OK\r\nContent-Type: ${type}`, body.bytes) };
+      const reply = { ...captureData.endpointOutput, contentType: type };
+      lines.push(captureLine(name, 0, { data: chatBody(name, { stream: true }) }, reply));
+    }
+  expect(lines.length).toBeGreaterThan(15);
+  const out = join(folder.path, 'out');
+  mkdirSync(out);
+  const captured = new CapturedReplies(out);
+  const { records } = await replay(
+    folder.write('a.jsonl', lines),
+    url,
+    out,
+    { concurrency: 4 },
+    { keepCaptured: true, read: (measured) => captured.read(measured) },
+  );
+  await captured.finish();
+  type Compared = { event_id: string; reply: { ok: boolean }; comparison: { same: boolean } };
+  for (const { event_id: id, comparison } of readLines<Compared>(join(out, 'replies.jsonl')))
+    expect([id, comparison.same]).toEqual([id, true]);
+  for (const { metadata, metrics, error } of records) {
+    const id = String(metadata.event_id);
+    if (errors.has(id)) expect([id, error?.message]).toEqual([id, errors.get(id)]);
+    // One that holds nothing has no times.
+    else if (error) expect([id, error.message]).toEqual([id, expect.stringContaining('the stream held no content')]);
+    else expect([id, metrics.time_to_first_token?.unit]).toEqual([id, 'ms']);
+  }
 });
 
 test('a capture or a reply that ends what reads it ends alone, in every step', async () => {

@@ -41,11 +41,9 @@ export const INVALID_REPLY = 'InvalidInferenceResultError';
 export const UNREADABLE_REPLY = 'ReplyNotRecorded';
 export const CANCELLED_TYPE = 'RequestCancellationError';
 
-/** Types that a stream may come as besides server-sent events, when one was asked for. */
-const STREAM_TYPES = /^(application\/(jsonlines|x-jsonlines|x-ndjson|octet-stream)|text\/plain)/i;
 const EVENTS_TYPE = /^text\/event-stream/i;
 
-/** Opens the reader for a reply that is streamed; others are kept whole. */
+/** Opens the reader for a reply that is, or may be, streamed; others are kept whole. */
 export function openReader(
   status: number,
   headers: Map<string, string>,
@@ -54,52 +52,52 @@ export function openReader(
 ): StreamReader | SageMakerStreamReader | undefined {
   // What is compressed is read when it is there: its pieces have no times of their own.
   if (status >= 300 || codingsOf(headers).length > 0) return undefined;
-  const type = headers.get('content-type') ?? '';
-  if (/^application\/vnd\.amazon\.eventstream/i.test(type)) {
+  const type = headers.get('content-type') ?? null;
+  if (/^application\/vnd\.amazon\.eventstream/i.test(type ?? '')) {
     return new SageMakerStreamReader(headers.get('x-amzn-sagemaker-content-type'), keepRaw);
   }
-  return EVENTS_TYPE.test(type) || (streaming && STREAM_TYPES.test(type)) ? new StreamReader(type, keepRaw) : undefined;
+  return streaming || EVENTS_TYPE.test(type ?? '') ? new StreamReader(type, keepRaw) : undefined;
 }
 
+const readerOf = ({ reader }: Exchange): StreamReader | undefined =>
+  reader instanceof SageMakerStreamReader ? reader.inner : reader instanceof StreamReader ? reader : undefined;
+
 /** The reader of a reply that came as a stream, whatever framed it. */
-export function streamOf({ reader }: Exchange): StreamReader | undefined {
-  if (reader instanceof SageMakerStreamReader) return reader.inner;
-  return reader instanceof StreamReader ? reader : undefined;
+export function streamOf(exchange: Exchange): StreamReader | undefined {
+  const reader = readerOf(exchange);
+  return reader?.isStream || exchange.reader instanceof SageMakerStreamReader ? reader : undefined;
 }
 
 /** What was sent, and what came back, as Data Capture would have it. */
 export const sentBody = ({ wire, bodyAt, contentType }: PreparedRequest): Body =>
   new Body(wire.subarray(bodyAt), contentType);
 export function repliedBody(exchange: Exchange): Body {
-  const stream = streamOf(exchange);
-  return stream
-    ? new Body(stream.body, stream.contentType)
+  const reader = readerOf(exchange);
+  return reader
+    ? new Body(reader.body, reader.contentType)
     : new Body(exchange.body, exchange.headers.get('content-type') ?? null);
 }
 
 /** Reads what came back. */
 function readExchange(request: PreparedRequest, exchange: Exchange): ReplyContent {
-  const { reader } = exchange;
-  const stream = streamOf(exchange);
-  if (reader instanceof SageMakerStreamReader) reader.end();
-  else stream?.end();
+  const reader = readerOf(exchange);
+  const frames = exchange.reader instanceof SageMakerStreamReader ? exchange.reader : undefined;
+  (frames ?? reader)?.end();
   const body = repliedBody(exchange);
-  exchange.tooLarge ||= stream?.tooLarge ?? false;
+  exchange.tooLarge ||= reader?.tooLarge ?? false;
   // A reply of which only the size is known is no broken one.
-  if (exchange.tooLarge) return { text: '', usage: stream?.usage };
-  if (exchange.error && !stream) return { text: '' };
+  if (exchange.tooLarge) return { text: '', usage: reader?.usage };
+  if (exchange.error && !reader) return { text: '' };
   const content = readReply(body, sentBody(request));
-  if (reader instanceof SageMakerStreamReader) content.error = reader.error ?? content.error;
-  content.problem = problemOf(exchange, stream, content);
+  content.error = frames?.error ?? content.error;
+  // Why a complete reply is none, in words.
+  const cut =
+    exchange.endedByClose && content.ended === false
+      ? 'the server closed the connection before the stream said that it was complete'
+      : undefined;
+  const undecoded = content.isDocument ? undefined : exchange.undecoded;
+  content.problem = reader?.problem ?? undecoded ?? content.problem ?? cut;
   return content;
-}
-
-/** Why a complete reply is none, in words. */
-function problemOf(exchange: Exchange, stream: StreamReader | undefined, content: ReplyContent): string | undefined {
-  if (!stream) return content.isDocument ? undefined : (exchange.undecoded ?? content.problem);
-  const isCut = exchange.endedByClose && content.ended === false;
-  const cut = isCut ? 'the server closed the connection before the stream said that it was complete' : undefined;
-  return stream.problem ?? content.problem ?? cut;
 }
 
 /** The error that a complete reply stands for, if it does. */

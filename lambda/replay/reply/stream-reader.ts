@@ -6,6 +6,9 @@ import { type BodyReader, MAX_KEPT_BYTES } from '../http/exchange.ts';
 import { EventStreamParser } from './aws-event-stream.ts';
 import { type Usage, usageIn } from './content.ts';
 
+/** Types that a stream comes as besides server-sent events, which are told by what they begin with. */
+const STREAM_TYPES = /^(application\/(jsonlines|x-jsonlines|x-ndjson|octet-stream)|text\/plain)/i;
+
 /** Takes the bytes of the reply. Times are milliseconds of `performance.now()`. */
 export class StreamReader implements BodyReader {
   readonly contentType: string | null;
@@ -45,6 +48,11 @@ export class StreamReader implements BodyReader {
       onEvent: (data, name) => this.#event(data, name),
       onTooLong: () => this.#add(false),
     });
+  }
+
+  /** Whether it came as a stream: a server may answer with one document whatever it was asked for. */
+  get isStream(): boolean {
+    return this.#framing.form === 'events' || STREAM_TYPES.test(this.contentType ?? '');
   }
 
   /** The reply as it came; empty when it is too large. */

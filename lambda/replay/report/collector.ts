@@ -3,7 +3,7 @@
  * failed ones with their inputs. Its size is bound, whatever the length of the run.
  */
 import { Distribution, type DistributionJson } from '../measure/distribution.ts';
-import type { Measured } from '../measure/measure.ts';
+import { type Measured, repliedBody } from '../measure/measure.ts';
 import { Random } from '../random.ts';
 
 /** Points of time in a chart; when there are more, they are joined in pairs. */
@@ -237,6 +237,6 @@ function rowOf(measured: Measured, startAt: number): RequestRow {
     status: exchange.status,
     error,
     input: preview(request.wire.subarray(request.bodyAt)),
-    output: content.text === '' ? preview(exchange.body) : preview(Buffer.from(content.text)),
+    output: content.text === '' ? preview(repliedBody(exchange).bytes) : preview(Buffer.from(content.text)),
   };
 }

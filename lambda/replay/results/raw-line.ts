@@ -1,7 +1,7 @@
 /** One line of `profile_export_raw.jsonl`: the request and the reply themselves. */
 
 import { isObject, parseJson } from '../../capture/json.ts';
-import { type Measured, streamOf } from '../measure/measure.ts';
+import { type Measured, repliedBody, streamOf } from '../measure/measure.ts';
 import type { PreparedRequest } from '../request/prepared.ts';
 import { REDACTED, shownUrl } from '../target/target.ts';
 import { errorJson, metadataJson, type RecordContext } from './record-line.ts';
@@ -45,11 +45,10 @@ function replies(measured: Measured, instead: string | undefined): unknown[] {
   if (stream) {
     return stream.raw.map(({ at, data }) => ({ perf_ns: perfNs(at), packets: [{ name: 'data', value: data }] }));
   }
-  const { body } = exchange;
+  const { bytes: body, contentType } = repliedBody(exchange);
   if (body.length === 0) return [];
   const said = body.toString('utf8');
   const isText = Buffer.from(said, 'utf8').equals(body);
-  const contentType = exchange.headers.get('content-type') ?? null;
   return [
     isText
       ? { perf_ns: perfNs(exchange.endAt), text: said, content_type: contentType }

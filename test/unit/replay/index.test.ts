@@ -1,9 +1,19 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  createReadStream,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
+import { readLines } from '../../../lambda/capture/lines.ts';
 import { localFiles } from '../../../lambda/replay/source/files.ts';
 import { indexCaptures } from '../../../lambda/replay/source/index-captures.ts';
 import { scanLines } from '../../../lambda/replay/source/lines.ts';
@@ -12,6 +22,7 @@ import { peekLine } from '../../../lambda/replay/source/peek.ts';
 import { RecordReader } from '../../../lambda/replay/source/record-reader.ts';
 import { SortedIndex } from '../../../lambda/replay/source/sorted-index.ts';
 import type { IndexEntry, SkippedLine } from '../../../lambda/replay/source/types.ts';
+import { traceIdOf } from '../../../lambda/trace/ids.ts';
 
 let directory: string;
 beforeEach(() => {
@@ -45,6 +56,24 @@ describe('lines of a file', () => {
     ]);
     expect(await lines('')).toEqual([]);
     expect(await lines('\n\n')).toEqual([]);
+  });
+
+  test('are those of the pipeline, byte for byte, so that their traces have the ids that it gave them', async () => {
+    const content = Buffer.from('\ufeff{"a":1}\r\r\n\f\n\v \r\n{"b":2}\r\r\n {"c":3} \r');
+    const path = join(directory, 'lines');
+    writeFileSync(path, content);
+    const source = { bucket: '', key: '', etag: '', start: 0, firstLine: 1, objectTimeMs: 0 };
+    const expected: unknown[] = [];
+    for await (const read of readLines(createReadStream(path), source, { maxLineBytes: 100 }))
+      if (read.kind === 'line') expected.push([read.raw.place.line, traceIdOf('1', read.raw.bytes)]);
+    const found: unknown[] = [];
+    for await (const { line, bytes } of scanLines(path)) found.push([line, traceIdOf('1', bytes ?? Buffer.alloc(0))]);
+    expect(found).toEqual(expected);
+    expect(await lines(content)).toEqual([
+      [1, '{"a":1}'],
+      [4, '{"b":2}'],
+      [5, ' {"c":3} '],
+    ]);
   });
 
   test('longer than what is read at once', async () => {

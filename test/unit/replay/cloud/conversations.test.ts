@@ -52,3 +52,30 @@ test('a chat that cannot be read is a conversation of its own, and the others ke
   expect([2, 3, 4].map((line) => finder.turnOf(place(0, line), 0).turnIndex)).toEqual([0, 0, 0]);
   expect(finder.turnOf(place(0, 5), 0)).toMatchObject({ turnIndex: 1, conversationId: 'one' });
 });
+
+test.each([
+  [
+    'Converse',
+    (texts: string[]) => ({
+      messages: texts.map((text, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: [{ text }] })),
+    }),
+    (text: string) => ({ output: { message: { role: 'assistant', content: [{ text }] } }, stopReason: 'end_turn' }),
+  ],
+  [
+    'Gemini',
+    (texts: string[]) => ({
+      contents: texts.map((text, i) => ({ role: i % 2 === 0 ? 'user' : 'model', parts: [{ text }] })),
+    }),
+    (text: string) => ({ candidates: [{ content: { role: 'model', parts: [{ text }] }, finishReason: 'STOP' }] }),
+  ],
+])('turns are found in the form of %s too', (_, request, reply) => {
+  const finder = new ConversationFinder();
+  finder.file(file('a'));
+  const add = (line: number, id: string, texts: string[], answer: string): void => {
+    const [input, output] = [request(texts), reply(answer)].map((data) => ({ data: JSON.stringify(data) }));
+    finder.record(Buffer.from(captureLine(id, line, input, output)), place(0, line));
+  };
+  add(1, 'one', ['hello'], 'hi');
+  add(2, 'two', ['hello', 'hi', 'and now?'], 'this');
+  expect(finder.turnOf(place(0, 2), 0)).toMatchObject({ turnIndex: 1, conversationId: 'one' });
+});
