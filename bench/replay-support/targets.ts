@@ -4,7 +4,7 @@ import { atMost, type Check, round } from '../support/result.ts';
 /** The server answers after this. */
 export const LATENCY_MS = 50;
 
-const TARGET_MEGABYTES = 150;
+const TARGET_MEGABYTES = 200;
 const TARGET_FIRST_SECONDS = 0.7;
 const TARGET_LATENCY_SHARE = 0.05;
 export const TARGET_REQUESTS_PER_SECOND = 4_000;

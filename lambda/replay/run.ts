@@ -11,7 +11,6 @@ import type { PreparedRequest } from './request/prepared.ts';
 import { Preparer } from './request/preparer.ts';
 import { type Completion, Dispatcher } from './send/dispatcher.ts';
 import { Feeder } from './send/feeder.ts';
-import { rehearse } from './send/rehearsal.ts';
 import { Renewer } from './send/renewer.ts';
 import { SlicedQueue } from './send/slices.ts';
 import { Warmer } from './send/warmer.ts';
@@ -115,7 +114,6 @@ export async function runReplay(plan: ReplayPlan, signal?: AbortSignal): Promise
   const pool = plan.pool ?? new ConnectionPool(plan.target.origin, plan.resolve);
   try {
     if (!plan.pool) await pool.open();
-    if (plan.schedule.timing.kind !== 'concurrency') await rehearse();
     if (plan.warmup > 0) await warmUp(plan, pool, clock, reader, signal);
     return await replay(plan, pool, clock, reader, signal);
   } finally {

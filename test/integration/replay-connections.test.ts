@@ -7,7 +7,6 @@ import type { Measured } from '../../lambda/replay/measure/measure.ts';
 import { DEFAULT_OPTIONS } from '../../lambda/replay/options.ts';
 import { indexFor, sendingOf } from '../../lambda/replay/replay.ts';
 import { type Progress, type ReplayOutcome, type ReplayPlan, runReplay } from '../../lambda/replay/run.ts';
-import { rehearse } from '../../lambda/replay/send/rehearsal.ts';
 import { localFiles } from '../../lambda/replay/source/files.ts';
 import type { Target } from '../../lambda/replay/target/target.ts';
 import { UrlTarget } from '../../lambda/replay/target/url-target.ts';
@@ -338,17 +337,4 @@ describe('nothing is sent after the stop', () => {
     expect([sent, sent + unsent, stopped, reasons]).toEqual([BURST, ALL, true, []]);
     expect(sorted(server.numbers)).toEqual(numbersOf(BURST));
   });
-});
-
-test('the rehearsal leaves neither connection nor server behind', async () => {
-  const resources = (): string[] =>
-    process
-      .getActiveResourcesInfo()
-      .filter((name) => /TCP/.test(name))
-      .sort();
-  const before = resources();
-  await rehearse();
-  // What an earlier test has closed may go meanwhile.
-  await until(() => resources().length <= before.length);
-  expect(server.openedAtMs).toEqual([]);
 });

@@ -4,21 +4,6 @@ import { CANCELLED_TYPE, openReader } from '../measure/measure.ts';
 import type { PreparedRequest } from '../request/prepared.ts';
 import { RequestQueue } from './request-queue.ts';
 
-/** A timer may fire this late: Node's timers count whole milliseconds. The rest of the wait is spent turning over the event loop. */
-const TIMER_SLACK_MS = 1.2;
-/** After a pause there is credit to wake up earlier: on a busy machine a process that slept gets the processor late. */
-const LONGEST_SLACK_MS = 5;
-/**
- * A turn over the event loop while waiting: nothing is done for so long, then replies are looked for. Every turn makes
- * garbage, and so does every look at the time: with many of them the collector is at work when the moment comes.
- */
-const SPIN_TURN_MS = 0.1;
-/** The processor's own pauses, of 25 ns or more, between two looks at the time; Node before 24 has none. */
-const PAUSES = 100;
-const { pause = () => {} } = Atomics as unknown as { pause?(): void };
-/** Share of the time that may be spent so: at a thousand sends a second it would be all of it, and the target may be on this machine. */
-const SPIN_SHARE = 0.1;
-const MAX_SPIN_CREDIT_MS = 10;
 /** After this many sends in a row replies are read, or their time of arrival would be that of the last send. */
 const SENDS_IN_A_ROW = 128;
 const TIMEOUT_CHECK_MS = 50;
@@ -60,9 +45,6 @@ export class Dispatcher {
   #timeoutCheck: NodeJS.Timeout | undefined;
   /** Since when there has been room under the cap. */
   #roomSince = Number.NEGATIVE_INFINITY;
-  #spinCredit = MAX_SPIN_CREDIT_MS;
-  #lastTick = 0;
-  #spinning = false;
   #finish: (() => void) | undefined;
   sent = 0;
 
@@ -93,7 +75,6 @@ export class Dispatcher {
     this.#startAt = at;
     this.#shiftMs = shiftMs;
     this.#started = true;
-    this.#lastTick = performance.now();
     this.#timeoutCheck = setInterval(() => this.#checkTimeouts(), TIMEOUT_CHECK_MS);
     this.tick();
   }
@@ -147,7 +128,6 @@ export class Dispatcher {
   tick(): void {
     if (!this.#started) return;
     let now = performance.now();
-    this.#payForSpin(now);
     for (let inARow = 0; inARow < SENDS_IN_A_ROW; inARow++) {
       if (this.slack(now) > 0) break;
       const request = this.queue.shift();
@@ -196,14 +176,6 @@ export class Dispatcher {
     }
   }
 
-  #payForSpin(now: number): void {
-    const elapsed = now - this.#lastTick;
-    this.#lastTick = now;
-    this.#spinCredit += this.#spinning ? -elapsed : elapsed * SPIN_SHARE;
-    this.#spinCredit = Math.min(this.#spinCredit, MAX_SPIN_CREDIT_MS);
-    this.#spinning = false;
-  }
-
   /** Sees to it that `tick` is called at the right time. */
   #arm(): void {
     if (!this.#started) return;
@@ -215,29 +187,14 @@ export class Dispatcher {
       if (this.#closed && this.queue.length === 0 && this.#inFlight.size === 0) this.#end();
       return;
     }
-    const slack = Math.max(TIMER_SLACK_MS, Math.min(LONGEST_SLACK_MS, this.#spinCredit / 2));
-    if (wait > slack + 1) {
-      this.#timer = setTimeout(() => this.tick(), Math.min(MAX_TIMER_MS, wait - slack));
-    } else if (wait > 0 && this.#spinCredit <= 0) {
-      this.#timer = setTimeout(() => this.tick(), 1);
+    if (wait > 0) {
+      this.#timer = setTimeout(() => this.tick(), Math.min(MAX_TIMER_MS, wait));
     } else {
-      this.#spinning = wait > 0;
-      this.#immediate = setImmediate(this.#turn);
+      this.#immediate = setImmediate(() => {
+        this.#immediate = undefined;
+        this.tick();
+      });
     }
-  }
-
-  /** One for all turns, for the same reason that they are few. */
-  readonly #turn = (): void => {
-    this.#immediate = undefined;
-    if (this.#spinning) this.#spin();
-    this.tick();
-  };
-
-  /** Waits for the next moment, no longer than a turn may take. */
-  #spin(): void {
-    const from = performance.now();
-    const until = from + Math.min(SPIN_TURN_MS, this.slack(from));
-    while (performance.now() < until) for (let i = 0; i < PAUSES; i++) pause();
   }
 
   #end(): void {
