@@ -1,5 +1,4 @@
 /** A capture → the MLflow trace that it becomes, whatever way writes it. */
-import { createHash } from 'node:crypto';
 import { capturePathOf } from '../capture/capture-path.ts';
 import type { Capture, RawLine } from '../capture/types.ts';
 import { rootAttributes } from './attributes.ts';
@@ -8,7 +7,7 @@ import { rootSpanIdOf, traceIdOf } from './ids.ts';
 import { inferenceSpans } from './inference-spans.ts';
 import { requestPreview, responsePreview } from './preview.ts';
 import { Storer } from './storable.ts';
-import { cleanText, cut } from './text.ts';
+import { cleanText, cut, fitted } from './text.ts';
 import type { SpanRecord, TraceRecord } from './types.ts';
 
 export interface TraceOptions {
@@ -20,7 +19,6 @@ export interface TraceOptions {
 
 /** Limits of MLflow's fields. */
 const MAX_TAG_CHARS = 4096;
-const MAX_METADATA_CHARS = 250;
 /** Message of a span's status; MLflow keeps it whole, and shows it in one line. */
 const MAX_STATUS_CHARS = 2000;
 
@@ -72,16 +70,6 @@ function statusMessage({ statusCode, message, type }: NonNullable<Capture['error
     (part) => part !== undefined,
   );
   return cut(cleanText(text.join(': ')), MAX_STATUS_CHARS);
-}
-
-const DIGEST_CHARS = 16;
-
-/** An id within MLflow's 250 characters: two long ones stay two by the digest behind what is cut. */
-function fitted(id: string): string {
-  const clean = cleanText(id);
-  if (clean.length <= MAX_METADATA_CHARS) return clean;
-  const digest = createHash('sha256').update(id).digest('hex').slice(0, DIGEST_CHARS);
-  return `${cut(clean, MAX_METADATA_CHARS - DIGEST_CHARS - 1)}~${digest}`;
 }
 
 function tokenUsageOf({ usage }: Capture): Pick<TraceRecord, 'tokenUsage'> {

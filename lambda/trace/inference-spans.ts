@@ -3,6 +3,7 @@ import { isObject } from '../capture/json.ts';
 import type { Capture, Inference } from '../capture/types.ts';
 import { childSpanIdOf } from './ids.ts';
 import type { Storer } from './storable.ts';
+import { fitted } from './text.ts';
 import type { SpanRecord } from './types.ts';
 
 /** @param root of the trace; the children take its times and its status. */
@@ -18,7 +19,7 @@ export function inferenceSpans(capture: Capture, root: SpanRecord, traceId: stri
     ...stored(isTalk ? talkOf(inference) : rowOf(inference), storer),
     attributes: {
       'inference.index': inference.index,
-      ...(inference.inferenceId === '' ? {} : { 'inference.id': storer.text(inference.inferenceId) }),
+      ...(inference.inferenceId === '' ? {} : { 'inference.id': fitted(inference.inferenceId) }),
       ...(isTalk ? { 'mlflow.message.format': 'openai' } : {}),
     },
     status: root.status,

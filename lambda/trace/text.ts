@@ -1,4 +1,5 @@
 /** Text as databases and MLflow's fields take it. */
+import { createHash } from 'node:crypto';
 
 /** Stands at the end of what was cut. */
 export const CUT_MARK = '…';
@@ -18,3 +19,14 @@ export const cleanText = (text: string): string => {
   const wellFormed = text.isWellFormed() ? text : text.toWellFormed();
   return wellFormed.includes('\0') ? wellFormed.replaceAll('\0', '\ufffd') : wellFormed;
 };
+
+const MAX_METADATA_CHARS = 250;
+const DIGEST_CHARS = 16;
+
+/** An id within MLflow's 250 characters: two long ones stay two by the digest behind what is cut. */
+export function fitted(id: string): string {
+  const clean = cleanText(id);
+  if (clean.length <= MAX_METADATA_CHARS) return clean;
+  const digest = createHash('sha256').update(id).digest('hex').slice(0, DIGEST_CHARS);
+  return `${cut(clean, MAX_METADATA_CHARS - DIGEST_CHARS - 1)}~${digest}`;
+}

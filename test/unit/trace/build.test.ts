@@ -44,6 +44,17 @@ test('every span of a table has its own id, and the root as parent', () => {
   expect(root?.parentSpanId).toBeUndefined();
 });
 
+test('an id that is too long is cut on each row, which has it: a line is not as many times as large', () => {
+  const rows = sideOf('INPUT', '1,2\n'.repeat(100), 'text/csv', 'plain');
+  const table = captureOf(rows, sideOf('OUTPUT', '0\n'.repeat(100), 'text/csv', 'plain')) as { eventMetadata: object };
+  const long = { ...table, eventMetadata: { ...table.eventMetadata, eventId: 'x'.repeat(1e5) } };
+  const ids = traceOf(long)
+    .spans.slice(1)
+    .map(({ attributes }) => String(attributes['inference.id']));
+  expect(new Set(ids).size).toBe(100);
+  expect(Math.max(...ids.map((id) => id.length))).toBeLessThanOrEqual(250);
+});
+
 test('the variant comes from the S3 path, or else from the caller', () => {
   const tag = (options: object, key?: string) => traceOf(record, options, key).tags.sagemaker_variant_name;
   expect(tag({}, 'deep/prefix/fern-house/green/2026/01/02/03/f.jsonl')).toBe('green');
