@@ -5,12 +5,6 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { shown } from '../../lambda/common/terminal-text.ts';
 import { readAnchors } from '../../lambda/judge/calibration/anchors.ts';
 import { askAll, givenPairs, mostUsd } from '../../lambda/judge/calibration/ask.ts';
-import {
-  type CalibrationSettings,
-  connectCalibrationJudge,
-  connectMlflowRest,
-  readCalibrationSettings,
-} from '../../lambda/judge/calibration/connect.ts';
 import { baselineOf, compareWithBaseline, parseBaseline } from '../../lambda/judge/calibration/drift.ts';
 import { addExamples, MAX_EXAMPLES } from '../../lambda/judge/calibration/examples.ts';
 import { parseLabels } from '../../lambda/judge/calibration/labels-file.ts';
@@ -24,8 +18,8 @@ import { requireKnownPrice } from '../../lambda/judge/prices.ts';
 import { scorerExamples } from '../../lambda/judge/scorer-examples.ts';
 import { isJudgeScorer, scorersFor, withExamples } from '../../lambda/judge/scorers.ts';
 import type { JudgeScorer } from '../../lambda/judge/types.ts';
-import { dotenvOfCommand } from '../../local/dotenv-file.ts';
 import { projectPath } from '../../local/project-root.ts';
+import { type CommandSettings, commandSettings, connectCommandJudge, connectCommandMlflow } from './settings.ts';
 
 /** Most that one calibration may spend unless it is told otherwise: the anchor set costs about one dollar. */
 const DEFAULT_BUDGET_USD = 20;
@@ -115,17 +109,6 @@ export function calibrateCommand(): Command {
     });
 }
 
-/** The environment over `.env`, with what the command line says over both. */
-function settingsOf({ model, trackingUri, experiment }: CalibrateOptions): CalibrationSettings {
-  return readCalibrationSettings({
-    ...dotenvOfCommand(),
-    ...process.env,
-    ...(model === undefined ? {} : { BEDROCK_MODEL_ID: model }),
-    ...(trackingUri === undefined ? {} : { MLFLOW_TRACKING_URI: trackingUri }),
-    ...(experiment === undefined ? {} : { MLFLOW_EXPERIMENT_NAME: experiment }),
-  });
-}
-
 /** What is said while it runs goes to standard error: the report may be piped. */
 const say = (text: string): void => {
   process.stderr.write(`${text}\n`);
@@ -138,7 +121,11 @@ const progressDone = (): void => {
 };
 
 async function calibrate(options: CalibrateOptions): Promise<void> {
-  const settings = settingsOf(options);
+  const settings = commandSettings({
+    BEDROCK_MODEL_ID: options.model,
+    MLFLOW_TRACKING_URI: options.trackingUri,
+    MLFLOW_EXPERIMENT_NAME: options.experiment,
+  });
   const scorers = scorersFor({ guidelines: settings.JUDGE_GUIDELINES }).filter(isJudgeScorer);
   const report = await compareWithPeople(options, settings, scorers);
   if (options.baseline !== undefined) {
@@ -200,7 +187,7 @@ function readGiven(file: string, what: string): string {
 
 function compareWithPeople(
   options: CalibrateOptions,
-  settings: CalibrationSettings,
+  settings: CommandSettings,
   scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
   if (options.labels !== undefined) {
@@ -218,7 +205,7 @@ async function judgeItems(
   all: readonly LabelledItem[],
   source: CalibrationReport['source'],
   options: CalibrateOptions,
-  settings: CalibrationSettings,
+  settings: CommandSettings,
   scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
   const unknown = (options.scorer ?? []).filter((name) => !scorers.some((scorer) => scorer.name === name));
@@ -233,7 +220,7 @@ async function judgeItems(
   if (open.length === 0) return calibrationReport({ source, scorers, pairs: given, unanswered: [] });
   const budgetUsd = options.budgetUsd === 0 ? undefined : options.budgetUsd;
   requireKnownPrice(settings.BEDROCK_MODEL_ID, budgetUsd, priceOptions(settings));
-  const judge = await connectCalibrationJudge(settings);
+  const judge = await connectCommandJudge(settings);
   // Asked one by one in production, a scorer's verdict does not depend on the others: the labelled ones are enough.
   const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : options.ask;
   const most = mostUsd(open, { judge, scorers, ask });
@@ -254,7 +241,7 @@ async function judgeItems(
 
 async function readFromMlflow(
   options: CalibrateOptions,
-  settings: CalibrationSettings,
+  settings: CommandSettings,
   scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
   const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
@@ -263,7 +250,7 @@ async function readFromMlflow(
       'It is not known what to compare; expected: --labels FILE, --anchors, or an MLflow experiment (--experiment, MLFLOW_EXPERIMENT_NAME, SAGEMAKER_ENDPOINT_NAME)',
     );
   }
-  const mlflow = connectMlflowRest(settings);
+  const mlflow = connectCommandMlflow(settings);
   try {
     const experimentId = await findExperiment(mlflow.rest, name);
     const found = await readMlflowLabels(mlflow.rest, {

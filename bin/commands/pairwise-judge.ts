@@ -1,13 +1,12 @@
 /** The judge that compares replies, from the same settings as the pipeline's. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { PermanentError, toNamedError } from '../../lambda/common/errors.ts';
-import { connectCalibrationJudge, readCalibrationSettings } from '../../lambda/judge/calibration/connect.ts';
 import { parseJudgeId } from '../../lambda/judge/create-judge.ts';
 import { priceOptions } from '../../lambda/judge/estimate.ts';
 import { requireKnownPrice } from '../../lambda/judge/prices.ts';
 import { OwnLimit } from '../../lambda/judge/spending-limit.ts';
 import type { JudgeSettings } from '../../lambda/replay/compare/judge-replies.ts';
-import { dotenvOfCommand } from '../../local/dotenv-file.ts';
+import { commandSettings, connectCommandJudge } from './settings.ts';
 
 /**
  * @param model in place of BEDROCK_MODEL_ID
@@ -15,16 +14,12 @@ import { dotenvOfCommand } from '../../local/dotenv-file.ts';
  * @throws PermanentError `InvalidSettings`, `InvalidJudge`, `JudgePriceUnknown`, `JudgeCredentialsMissing`
  */
 export async function connectPairwiseJudge(model: string | undefined, budgetUsd: number): Promise<JudgeSettings> {
-  const settings = readCalibrationSettings({
-    ...dotenvOfCommand(),
-    ...process.env,
-    ...(model === undefined ? {} : { BEDROCK_MODEL_ID: model }),
-  });
+  const settings = commandSettings({ BEDROCK_MODEL_ID: model });
   const budget = budgetUsd === 0 ? undefined : budgetUsd;
   requireKnownPrice(settings.BEDROCK_MODEL_ID, budget, priceOptions(settings));
   await requireCredentials(settings.BEDROCK_MODEL_ID);
   const limit = budget === undefined ? {} : { limit: new OwnLimit(budget) };
-  return { judge: await connectCalibrationJudge(settings), ...limit };
+  return { judge: await connectCommandJudge(settings), ...limit };
 }
 
 /** Known before anything is sent, rather than when the first pair is to be judged. */

@@ -1,12 +1,8 @@
 /** MLflow as the replay command reaches it: the person's own settings, from the environment and .env. */
-import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import { ownSecret, readCalibrationSettings, requireTrackingUri } from '../../lambda/judge/calibration/connect.ts';
-import { createMlflowClient } from '../../lambda/mlflow/client.ts';
 import { findExperiment } from '../../lambda/mlflow/experiments.ts';
-import { loadMlflowSecret } from '../../lambda/mlflow/secret.ts';
 import type { MlflowPorts } from '../../lambda/replay/publish/publish.ts';
 import { traceIdOf } from '../../lambda/trace/ids.ts';
-import { dotenvOfCommand } from '../../local/dotenv-file.ts';
+import { commandSettings, connectCommandMlflow } from './settings.ts';
 
 export interface MlflowFlags {
   trackingUri?: string;
@@ -22,21 +18,9 @@ export interface ReplayMlflow extends MlflowPorts {
 
 /** @throws PermanentError `InvalidSettings`, `MlflowTrackingUriMissing`, and those of the server */
 export async function connectReplayMlflow(flags: MlflowFlags): Promise<ReplayMlflow> {
-  const settings = readCalibrationSettings({
-    ...dotenvOfCommand(),
-    ...process.env,
-    ...(flags.trackingUri === undefined ? {} : { MLFLOW_TRACKING_URI: flags.trackingUri }),
-  });
-  const { MLFLOW_SECRET_ARN: arn, SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: customEndpoint } = settings;
-  const secret = ownSecret(settings) ?? (arn === undefined ? undefined : () => loadMlflowSecret(undefined, arn));
+  const settings = commandSettings({ MLFLOW_TRACKING_URI: flags.trackingUri });
   const s3 = async () => (await import('../../lambda/common/storage.ts')).createS3Client();
-  const client = createMlflowClient({
-    trackingUri: requireTrackingUri(settings),
-    credentials: defaultProvider(),
-    s3: await s3(),
-    ...(customEndpoint ? { customEndpoint } : {}),
-    ...(secret === undefined ? {} : { secret }),
-  });
+  const client = connectCommandMlflow(settings, await s3());
   const captures = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
   const name = flags.experiment ?? (captures === undefined ? 'replays' : `${captures}-replays`);
   const experiment = await client.resolveExperiment(name);

@@ -5,11 +5,31 @@
 import * as z from 'zod';
 import { alwaysRulesSchema } from '../judge/always-rules.ts';
 import { priceOverridesSchema } from '../judge/price-overrides.ts';
-import { PermanentError } from './errors.ts';
-import { jsonText } from './json-text.ts';
+import { jsonText, readFunctionVariables } from './variables.ts';
 
 const flag = z.enum(['true', 'false']).transform((value) => value === 'true');
+
+/** Of the judge and of MLflow, which the command line reaches too. */
+export const sharedSettings = {
+  MLFLOW_SECRET_ARN: z.string().optional(),
+  SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: z.string().optional(),
+  /** Inference parameters of the judge. */
+  MLFLOW_EVALUATION_MODEL_PARAM: jsonText(z.record(z.string(), z.unknown())).default({}),
+  JUDGE_CALLS: z.enum(['together', 'separate']).default('together'),
+  /** Further guidelines, plain sentences by name. */
+  JUDGE_GUIDELINES: jsonText(z.record(z.string(), z.string())).default({}),
+  /** Prices of judges that the price table does not know, see `lambda/judge/price-overrides.ts`. */
+  JUDGE_PRICES: jsonText(priceOverridesSchema).default({}),
+  /** Address of an OpenAI-compatible judge. */
+  JUDGE_BASE_URL: z.string().optional(),
+  /** Secret with the key of a judge outside AWS. */
+  JUDGE_SECRET_ARN: z.string().optional(),
+  BEDROCK_GUARDRAIL_ID: z.string().optional(),
+  BEDROCK_GUARDRAIL_VERSION: z.string().default('DRAFT'),
+};
+
 const environmentSchema = z.object({
+  ...sharedSettings,
   STACK_PREFIX: z.string().min(1),
   WORK_BUCKET: z.string().min(1),
   SAGEMAKER_ENDPOINT_NAME: z.string().min(1),
@@ -18,28 +38,13 @@ const environmentSchema = z.object({
   DATA_CAPTURE_S3_PREFIX: z.string(),
   MLFLOW_TRACKING_URI: z.string().min(1),
   MLFLOW_EXPERIMENT_NAME: z.string().min(1),
-  MLFLOW_SECRET_ARN: z.string().optional(),
-  SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: z.string().optional(),
   /** Without the `bedrock:/`. */
   BEDROCK_MODEL_ID: z.string().min(1),
-  /** Inference parameters of the judge. */
-  MLFLOW_EVALUATION_MODEL_PARAM: jsonText(z.record(z.string(), z.unknown())).default({}),
   EVALUATION_SAMPLE_RATE: z.coerce.number().min(0).max(1).default(1),
-  JUDGE_CALLS: z.enum(['together', 'separate']).default('together'),
-  /** Further guidelines, plain sentences by name. */
-  JUDGE_GUIDELINES: jsonText(z.record(z.string(), z.string())).default({}),
   /** Rules of what is judged although the sample leaves it out, see `lambda/judge/always-rules.ts`. */
   EVALUATION_ALWAYS: jsonText(alwaysRulesSchema).default([]),
-  /** Address of an OpenAI-compatible judge. */
-  JUDGE_BASE_URL: z.string().optional(),
-  /** Secret with the key of a judge outside AWS. */
-  JUDGE_SECRET_ARN: z.string().optional(),
-  BEDROCK_GUARDRAIL_ID: z.string().optional(),
-  BEDROCK_GUARDRAIL_VERSION: z.string().optional(),
   /** US dollars a day (UTC); 0 switches the budget off. */
   EVALUATION_BUDGET_USD: z.coerce.number().min(0).default(20),
-  /** Prices of judges that the price table does not know, see `lambda/judge/price-overrides.ts`. */
-  JUDGE_PRICES: jsonText(priceOverridesSchema).default({}),
   /** Role that Bedrock takes on for a batch job. */
   BATCH_ROLE_ARN: z.string().optional(),
   /** How often the state machine looks at a batch job. */
@@ -59,11 +64,5 @@ const environmentSchema = z.object({
 export type LambdaEnvironment = z.infer<typeof environmentSchema>;
 
 /** @throws PermanentError `InvalidEnvironment` naming every wrong or missing variable. */
-export function readEnvironment(variables: NodeJS.ProcessEnv = process.env): LambdaEnvironment {
-  // A setting left empty is a setting not made.
-  const given = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
-  const result = environmentSchema.safeParse(given);
-  if (result.success) return result.data;
-  const wrong = result.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; ');
-  throw new PermanentError('InvalidEnvironment', `The function's environment is not valid: ${wrong}`);
-}
+export const readEnvironment = (variables = process.env): LambdaEnvironment =>
+  readFunctionVariables(environmentSchema, variables);

@@ -1,13 +1,13 @@
 /** The judge, the scorers, the rules and the budget of this stack, made once per cold start. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { Capture } from '../capture/types.ts';
-import type { LambdaEnvironment } from '../common/environment.ts';
+import type { LambdaEnvironment, sharedSettings } from '../common/environment.ts';
 import { createAlwaysRule } from './always-rules.ts';
 import { loadApiKey } from './api-key.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
 import { bedrockParts } from './bedrock.ts';
 import { type Budget, createBudget } from './budget.ts';
-import { assertBatchPossible, createJudge, parseJudgeId } from './create-judge.ts';
+import { assertBatchPossible, createJudge, type JudgeConfig, parseJudgeId } from './create-judge.ts';
 import { priceOptions } from './estimate.ts';
 import { createJudgeOver } from './judge-capture.ts';
 import { priceCall } from './prices.ts';
@@ -28,9 +28,8 @@ export interface Judging {
 export function connectJudge(environment: LambdaEnvironment): () => Promise<Judging> {
   const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
-  const prices = priceOptions(environment, 'converse');
   const make = async (): Promise<Judging> => {
-    const { JUDGE_SECRET_ARN: secret, BEDROCK_GUARDRAIL_ID: identifier } = environment;
+    const { JUDGE_SECRET_ARN: secret } = environment;
     // Read now, so that what is wrong with it fails by its own name; the judge begins with what was read.
     let first = secret === undefined ? undefined : await loadApiKey(undefined, secret);
     const loadKey = async (): Promise<string> => {
@@ -38,18 +37,7 @@ export function connectJudge(environment: LambdaEnvironment): () => Promise<Judg
       first = undefined;
       return key;
     };
-    const judge = createJudge({
-      model: environment.BEDROCK_MODEL_ID,
-      parameters: environment.MLFLOW_EVALUATION_MODEL_PARAM,
-      calls: environment.JUDGE_CALLS,
-      priceCall: (model, usage) => priceCall(model, usage, prices),
-      baseUrl: environment.JUDGE_BASE_URL,
-      ...(secret === undefined ? {} : { apiKey: loadKey }),
-      ...(identifier === undefined
-        ? {}
-        : { guardrail: { id: identifier, version: environment.BEDROCK_GUARDRAIL_VERSION ?? 'DRAFT' } }),
-    });
-    return { judge, scorers, always };
+    return { judge: judgeOf(environment, secret === undefined ? undefined : loadKey), scorers, always };
   };
   let judging: Promise<Judging> | undefined;
   return () => {
@@ -60,6 +48,24 @@ export function connectJudge(environment: LambdaEnvironment): () => Promise<Judg
     });
     return judging;
   };
+}
+
+/** The judge of these settings, asked online. */
+export function judgeOf(
+  settings: Pick<LambdaEnvironment, keyof typeof sharedSettings | 'BEDROCK_MODEL_ID'>,
+  apiKey: JudgeConfig['apiKey'],
+): Judge {
+  const prices = priceOptions(settings);
+  const { BEDROCK_GUARDRAIL_ID: id, BEDROCK_GUARDRAIL_VERSION: version } = settings;
+  return createJudge({
+    model: settings.BEDROCK_MODEL_ID,
+    parameters: settings.MLFLOW_EVALUATION_MODEL_PARAM,
+    calls: settings.JUDGE_CALLS,
+    priceCall: (model, usage) => priceCall(model, usage, prices),
+    baseUrl: settings.JUDGE_BASE_URL,
+    apiKey,
+    guardrail: id === undefined ? undefined : { id, version },
+  });
 }
 
 /** What the two phases of batch inference need of the judge. Only a judge on Bedrock has it. */
@@ -76,8 +82,8 @@ export interface BatchJudging {
 export function connectBatchJudge(environment: LambdaEnvironment): BatchJudging {
   assertBatchPossible(environment.BEDROCK_MODEL_ID);
   const { name } = parseJudgeId(environment.BEDROCK_MODEL_ID);
-  const { BEDROCK_GUARDRAIL_ID: id, BEDROCK_GUARDRAIL_VERSION: version = 'DRAFT' } = environment;
-  const online = priceOptions(environment, 'converse');
+  const { BEDROCK_GUARDRAIL_ID: id, BEDROCK_GUARDRAIL_VERSION: version } = environment;
+  const online = priceOptions(environment);
   const batch = priceOptions(environment, 'batch');
   const { transport, options } = bedrockParts({
     modelId: name,

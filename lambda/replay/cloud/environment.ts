@@ -1,6 +1,6 @@
 /** The environment of the replay's functions: set by `lib/`, read and checked once at cold start. */
 import * as z from 'zod';
-import { PermanentError } from '../../common/errors.ts';
+import { readFunctionVariables } from '../../common/variables.ts';
 
 /** `a, b` as a list; empty names are dropped. */
 const names = z.string().transform((text) =>
@@ -32,11 +32,5 @@ const environmentSchema = z.object({
 export type ReplayEnvironment = z.infer<typeof environmentSchema>;
 
 /** @throws PermanentError `InvalidEnvironment` naming every wrong or missing variable. */
-export function readReplayEnvironment(variables: NodeJS.ProcessEnv = process.env): ReplayEnvironment {
-  // A setting left empty is a setting not made.
-  const given = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
-  const result = environmentSchema.safeParse(given);
-  if (result.success) return result.data;
-  const wrong = result.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; ');
-  throw new PermanentError('InvalidEnvironment', `The function's environment is not valid: ${wrong}`);
-}
+export const readReplayEnvironment = (variables = process.env): ReplayEnvironment =>
+  readFunctionVariables(environmentSchema, variables);

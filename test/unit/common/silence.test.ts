@@ -18,6 +18,7 @@ import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
 import { writableDirectory } from '../../../bin/commands/replay-directory.ts';
 import { parseHeaders } from '../../../bin/commands/replay-target.ts';
+import { commandSettings, requireTrackingUri } from '../../../bin/commands/settings.ts';
 import { findExecution } from '../../../bin/commands/stop.ts';
 import { readEnvironment } from '../../../lambda/common/environment.ts';
 import { PermanentError, toNamedError } from '../../../lambda/common/errors.ts';
@@ -30,7 +31,6 @@ import { readBatchAnswers } from '../../../lambda/judge/batch/answers.ts';
 import { createBedrockJudge } from '../../../lambda/judge/bedrock.ts';
 import { namedTableError } from '../../../lambda/judge/budget/table-errors.ts';
 import { createBudget } from '../../../lambda/judge/budget.ts';
-import { readCalibrationSettings, requireTrackingUri } from '../../../lambda/judge/calibration/connect.ts';
 import { parseBaseline } from '../../../lambda/judge/calibration/drift.ts';
 import { parseLabels } from '../../../lambda/judge/calibration/labels-file.ts';
 import { createJudge } from '../../../lambda/judge/create-judge.ts';
@@ -625,7 +625,7 @@ const PROVOKE: Record<string, () => unknown> = {
   InvalidReplayOptions: () => checkOptions({ ...DEFAULT_OPTIONS, speedup: 0 }),
   InvalidSchedule: () => readSchedule('{"f":5}', 'f'),
   InvalidScorers: () => checkScorers([{ ...YES_NO_SCORERS[0], question: '' } as never]),
-  InvalidSettings: () => readCalibrationSettings({ JUDGE_CALLS: 'no' }),
+  InvalidSettings: () => commandSettings({}, { JUDGE_CALLS: 'no' }),
   InvalidTarget: () => new UrlTarget('ftp://x'),
   InvalidThreshold: () => parseThreshold('no'),
   JudgeBatchFailed: () => withJob('Failed'),
