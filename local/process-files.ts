@@ -1,4 +1,5 @@
 /** Puts capture files into the capture bucket and follows the executions that process them. */
+
 import { createReadStream } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -11,6 +12,7 @@ import {
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { Upload } from '@aws-sdk/lib-storage';
+import { atOnce } from '../lambda/common/at-once.ts';
 import type { AwsClients } from './aws-clients.ts';
 import type { CaptureFile } from './capture-files.ts';
 
@@ -146,14 +148,10 @@ export async function putFiles(
   files: readonly CaptureFile[],
   signal?: AbortSignal,
 ): Promise<void> {
-  const next = files.values();
-  const worker = async () => {
-    for (const file of next) {
-      signal?.throwIfAborted();
-      await put(clients, bucket, file);
-    }
-  };
-  await Promise.all(Array.from({ length: PUTS_AT_ONCE }, worker));
+  await atOnce(PUTS_AT_ONCE, files, (file) => {
+    signal?.throwIfAborted();
+    return put(clients, bucket, file);
+  });
 }
 
 /** One execution over all captures under a prefix, until it has ended, well or not. */

@@ -1,4 +1,5 @@
 /** Reads which traces exist, and their assessments. */
+import { atOnce } from '../common/at-once.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { type AssessmentReply, searchReply, type TraceInfoReply, traceInfosReply } from './replies.ts';
@@ -19,13 +20,9 @@ export async function readTraces(
   const parts: string[][] = [];
   for (let from = 0; from < ids.length; from += IDS_A_READ) parts.push(ids.slice(from, from + IDS_A_READ));
   const found = new Map<string, StoredTrace>();
-  const next = parts.values();
-  const worker = async () => {
-    for (const part of next) {
-      for (const info of await readPart(rest, probe, experimentId, part)) found.set(info.trace_id, storedTrace(info));
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(READS_AT_ONCE, parts.length) }, worker));
+  await atOnce(READS_AT_ONCE, parts, async (part) => {
+    for (const info of await readPart(rest, probe, experimentId, part)) found.set(info.trace_id, storedTrace(info));
+  });
   return found;
 }
 

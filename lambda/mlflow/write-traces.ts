@@ -1,5 +1,6 @@
 /** Writes traces, by OTLP where the server can take it, else as a file of spans and a REST call each. */
 import type { S3Client } from '@aws-sdk/client-s3';
+import { atOnce } from '../common/at-once.ts';
 import { PermanentError, toNamedError } from '../common/errors.ts';
 import type { TraceRecord } from '../trace/types.ts';
 import { spansStore } from './artifact-store.ts';
@@ -75,7 +76,7 @@ export class TraceWriter {
     const { rest, s3, probe } = this.#options;
     if (traces.length === 0 || (await probe.get()).otlp) return;
     const spans = spansStore(rest, experiment, s3);
-    await atOnce(REST_AT_ONCE, traces.values(), (trace) => spans.mend(trace.traceId, spansFile(trace)));
+    await atOnce(REST_AT_ONCE, traces, (trace) => spans.mend(trace.traceId, spansFile(trace)));
   }
 
   #lacksOtlp(error: unknown): boolean {
@@ -237,20 +238,4 @@ function assertTaken(reply: Buffer): void {
     expected: 'the protobuf reply to an OTLP request, not a page (a login?)',
     where,
   });
-}
-
-/** Works through the items, `limit` at a time. After a failure no further one is begun, and those begun are awaited. */
-async function atOnce<T>(limit: number, items: Iterator<T>, work: (item: T) => Promise<void>): Promise<void> {
-  let failure: { error: unknown } | undefined;
-  const worker = async () => {
-    for (let item = items.next(); !item.done && failure === undefined; item = items.next()) {
-      try {
-        await work(item.value);
-      } catch (error) {
-        failure ??= { error };
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: limit }, worker));
-  if (failure) throw failure.error;
 }

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { capturePathOf } from '../capture/capture-path.ts';
 import type { Capture } from '../capture/types.ts';
+import { atOnce } from '../common/at-once.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
 import { RetryableError } from '../common/errors.ts';
 import { ownFault } from '../common/own-fault.ts';
@@ -178,23 +179,17 @@ class EvaluateChunk {
   /** @returns what another chunk is asking the judge about at this moment */
   async #assessAll(work: readonly PlannedWork[], gate: WeightGate, signal: AbortSignal): Promise<PlannedWork[]> {
     const claimed: PlannedWork[] = [];
-    const next = work[Symbol.iterator]();
-    const worker = async (): Promise<void> => {
-      for (let item = next.next(); !item.done && this.#stop === undefined; item = next.next()) {
-        if (signal.aborted) {
-          this.#stop ??= this.#outOfTime();
-          return;
-        }
-        try {
-          const { read, ...rest } = item.value;
-          const assess = () => this.#assess({ ...rest, capture: read() }, signal);
-          if (!(await gate.pass(rest.weight, assess))) claimed.push(item.value);
-        } catch (error) {
-          this.#stop ??= signal.aborted ? this.#outOfTime(error) : error;
-        }
+    await atOnce(CAPTURES_AT_ONCE, work, async (item) => {
+      if (this.#stop !== undefined) return;
+      try {
+        signal.throwIfAborted();
+        const { read, ...rest } = item;
+        const assess = () => this.#assess({ ...rest, capture: read() }, signal);
+        if (!(await gate.pass(rest.weight, assess))) claimed.push(item);
+      } catch (error) {
+        this.#stop ??= signal.aborted ? this.#outOfTime(error) : error;
       }
-    };
-    await Promise.all(Array.from({ length: Math.min(CAPTURES_AT_ONCE, work.length) }, worker));
+    });
     return claimed;
   }
 

@@ -1,5 +1,6 @@
 /** Has the judge answer labelled items that have no verdict yet. */
 import type { Capture } from '../../capture/types.ts';
+import { atOnce } from '../../common/at-once.ts';
 import { applicability } from '../applicability.ts';
 import { messageText } from '../code-scorers/text.ts';
 import { answeredBefore, JudgeHeld } from '../errors.ts';
@@ -164,15 +165,11 @@ export async function askAll(items: readonly LabelledItem[], options: AskOptions
     }
   };
 
-  const next = exchanges.values();
-  const worker = async (): Promise<void> => {
-    for (const exchange of next) {
-      await assess(exchange);
-      done += 1;
-      options.progress?.(done, exchanges.length);
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(options.atOnce ?? EXCHANGES_AT_ONCE, exchanges.length) }, worker));
+  await atOnce(options.atOnce ?? EXCHANGES_AT_ONCE, exchanges, async (exchange) => {
+    await assess(exchange);
+    done += 1;
+    options.progress?.(done, exchanges.length);
+  });
   return inOrder(items, result);
 }
 
