@@ -16,7 +16,7 @@ import { describeError } from './describe-error.ts';
 import { ArrivalLog } from './endpoint/arrivals.ts';
 import { modelStreamError, payloadPart } from './endpoint/event-stream.ts';
 import { defaultAnswer, type InferenceRequest, parseRequest, replyEvents, wholeReply } from './endpoint/replies.ts';
-import { type SigningKey, signatureProblem } from './endpoint/sigv4.ts';
+import { type SigV4Credentials, verifySigV4 } from './sigv4-verifier.ts';
 
 export interface StandInEndpointOptions {
   /** Default: any free port. */
@@ -28,7 +28,7 @@ export interface StandInEndpointOptions {
   /** Time between the words of a stream. Default 5. */
   interTokenMs?: number;
   /** The key that SageMaker's routes ask for; `any` takes all, as those of emulated roles are made up. Default: `test` / `test`. */
-  signingKey?: SigningKey | 'any';
+  signingKey?: SigV4Credentials | 'any';
   /** A signature is refused when it is older. Default: AWS's five minutes. */
   maxSkewMs?: number;
   /** From `afterMs` after the first request on, nothing is answered for `durationMs`. */
@@ -154,12 +154,14 @@ export async function startStandInEndpoint(options: StandInEndpointOptions = {})
       if (options.record) requests.push({ method: message.method ?? '', url, headers: message.headers, body });
       const sageMaker = /^\/endpoints\/([^/]+)\/invocations(-response-stream)?$/.exec(url);
       if (sageMaker) {
-        const signed = { method: message.method ?? '', url, headers: message.headers, body };
-        const problem =
-          signingKey === 'any' ? undefined : signatureProblem(signed, signingKey, 'sagemaker', options.maxSkewMs);
-        if (problem) {
-          response.setHeader('x-amzn-errortype', 'InvalidSignatureException');
-          send(response, 403, 'application/json', JSON.stringify({ message: problem }));
+        const { maxSkewMs } = options;
+        const refused =
+          signingKey === 'any'
+            ? undefined
+            : verifySigV4({ message, body, credentials: signingKey, service: 'sagemaker', maxSkewMs });
+        if (refused) {
+          response.setHeader('x-amzn-errortype', refused.type);
+          send(response, refused.status, 'application/json', JSON.stringify({ message: refused.message }));
           return;
         }
         response.setHeader(

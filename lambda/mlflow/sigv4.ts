@@ -1,37 +1,10 @@
 /** SigV4 signing for SageMaker-managed MLflow, as AWS's own Python client does it. */
-import { type BinaryLike, createHash, createHmac, type Hash, type Hmac } from 'node:crypto';
 import { SignatureV4 } from '@smithy/signature-v4';
-import type { AwsCredentialIdentityProvider, Checksum, SourceData } from '@smithy/types';
+import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import { PermanentError } from '../common/errors.ts';
+import { NodeSha256 } from '../common/sha256.ts';
 import type { Authorizer } from './auth.ts';
 import type { SageMakerTarget } from './tracking-uri.ts';
-
-/** Node's SHA-256 in the form the signer takes. */
-class NodeSha256 implements Checksum {
-  readonly #secret: SourceData | undefined;
-  #hash: Hash | Hmac;
-
-  constructor(secret?: SourceData) {
-    this.#secret = secret;
-    this.#hash = this.#fresh();
-  }
-
-  #fresh(): Hash | Hmac {
-    return this.#secret === undefined ? createHash('sha256') : createHmac('sha256', this.#secret as BinaryLike);
-  }
-
-  update(data: Uint8Array | string): void {
-    this.#hash.update(data);
-  }
-
-  async digest(): Promise<Uint8Array> {
-    return this.#hash.digest();
-  }
-
-  reset(): void {
-    this.#hash = this.#fresh();
-  }
-}
 
 const EXPIRED = /ExpiredToken|RequestExpired|token\b.{0,80}\bexpired|Signature expired/i;
 

@@ -1,7 +1,8 @@
-import { createHash, createHmac, type Hash, type Hmac, hash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { SignatureV4 } from '@smithy/signature-v4';
-import type { AwsCredentialIdentityProvider, Checksum } from '@smithy/types';
+import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import { PermanentError } from '../../common/errors.ts';
+import { NodeSha256 } from '../../common/sha256.ts';
 import type { LiteralRequest } from '../request/literal.ts';
 import { REPLAY_ID_PREFIX, REPLAY_RUN_ATTRIBUTE } from '../source/peek.ts';
 import {
@@ -31,28 +32,6 @@ export interface SageMakerTargetOptions {
 const SIGNATURE_MS = 2 * 60_000;
 /** SageMaker allows 1,024 visible characters of custom attributes. */
 const MAX_ATTRIBUTES = 1024;
-
-/** Node's SHA-256 in the form the signer takes. */
-class NodeSha256 implements Checksum {
-  readonly #hash: Hash | Hmac;
-
-  constructor(secret?: string | ArrayBuffer | ArrayBufferView) {
-    this.#hash =
-      secret === undefined ? createHash('sha256') : createHmac('sha256', secret as string | NodeJS.ArrayBufferView);
-  }
-
-  update(data: Uint8Array): void {
-    this.#hash.update(data);
-  }
-
-  async digest(): Promise<Uint8Array> {
-    return this.#hash.digest();
-  }
-
-  reset(): void {
-    // The signer makes a new one for every hash.
-  }
-}
 
 /** SHA-256 of run and event id, a line each, and from the second repetition on its number: 32 hex digits of it. */
 export const replayInferenceId = (run: string, eventKey: string, pass: number): string =>
