@@ -2,13 +2,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { PermanentError } from '../../lambda/common/errors.ts';
 import { shown } from '../../lambda/common/terminal-text.ts';
 import { readAnchors } from '../../lambda/judge/calibration/anchors.ts';
 import { askAll, givenPairs, mostUsd } from '../../lambda/judge/calibration/ask.ts';
 import { baselineOf, compareWithBaseline, parseBaseline } from '../../lambda/judge/calibration/drift.ts';
 import { addExamples, MAX_EXAMPLES } from '../../lambda/judge/calibration/examples.ts';
 import { parseLabels } from '../../lambda/judge/calibration/labels-file.ts';
-import { findExperiment, readMlflowLabels } from '../../lambda/judge/calibration/mlflow-labels.ts';
+import { readMlflowLabels } from '../../lambda/judge/calibration/mlflow-labels.ts';
 import { calibrationPage } from '../../lambda/judge/calibration/page.ts';
 import { calibrationReport } from '../../lambda/judge/calibration/report.ts';
 import { terminalReport } from '../../lambda/judge/calibration/table.ts';
@@ -18,6 +19,7 @@ import { requireKnownPrice } from '../../lambda/judge/prices.ts';
 import { scorerExamples } from '../../lambda/judge/scorer-examples.ts';
 import { isJudgeScorer, scorersFor, withExamples } from '../../lambda/judge/scorers.ts';
 import type { JudgeScorer } from '../../lambda/judge/types.ts';
+import { findExperiment } from '../../lambda/mlflow/experiments.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { type CommandSettings, commandSettings, connectCommandJudge, connectCommandMlflow } from './settings.ts';
 
@@ -252,9 +254,13 @@ async function readFromMlflow(
   }
   const mlflow = connectCommandMlflow(settings);
   try {
-    const experimentId = await findExperiment(mlflow.rest, name);
+    const experiment = await findExperiment(mlflow.rest, name);
+    if (experiment === undefined) {
+      const facts = { got: name, expected: 'the name of an experiment with assessed traces' };
+      throw new PermanentError('MlflowExperimentMissing', 'The experiment does not exist', facts);
+    }
     const found = await readMlflowLabels(mlflow.rest, {
-      experimentId,
+      experimentId: experiment.id,
       filter: options.filter,
       scorers,
       only: options.scorer,

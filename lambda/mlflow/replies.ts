@@ -12,7 +12,7 @@ export const experimentReply = z.object({
 
 export const createdExperimentReply = z.object({ experiment_id: z.string() });
 
-const assessment = z.object({
+export const assessment = z.object({
   assessment_id: z.string().default(''),
   assessment_name: z.string().default(''),
   source: z.object({ source_type: z.string().default(''), source_id: z.string().default('') }).default({

@@ -1,7 +1,6 @@
 /** Labels and verdicts that stand side by side on the same MLflow traces: people's assessments and the judge's. */
 import * as z from 'zod';
-import { PermanentError } from '../../common/errors.ts';
-import { MlflowRefusedError } from '../../mlflow/errors.ts';
+import { assessment } from '../../mlflow/replies.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { JudgeScorer, ScorerValues } from '../types.ts';
@@ -9,22 +8,10 @@ import { readLabel } from './labels-file.ts';
 import { guessValues } from './report.ts';
 import type { Pair, Unanswered } from './types.ts';
 
-const assessmentSchema = z.object({
-  assessment_id: z.string().default(''),
-  assessment_name: z.string().default(''),
-  source: z
-    .object({ source_type: z.string().default(''), source_id: z.string().default('') })
-    .default({ source_type: '', source_id: '' }),
-  feedback: z
-    .object({ value: z.unknown().optional(), error: z.object({ error_code: z.string().default('') }).optional() })
-    .optional(),
-  expectation: z.object({ value: z.unknown().optional() }).optional(),
+const assessmentSchema = assessment.extend({
   rationale: z.string().default(''),
-  metadata: z.record(z.string(), z.string()).default({}),
   create_time: z.string().default(''),
   last_update_time: z.string().default(''),
-  overrides: z.string().optional(),
-  valid: z.boolean().default(true),
 });
 const searchSchema = z.object({
   traces: z
@@ -41,24 +28,6 @@ const searchSchema = z.object({
 });
 type Assessment = z.infer<typeof assessmentSchema>;
 type Trace = z.infer<typeof searchSchema>['traces'][number];
-
-const experimentSchema = z.object({ experiment: z.object({ experiment_id: z.string(), name: z.string() }) });
-
-/** @throws PermanentError `MlflowExperimentMissing` */
-export async function findExperiment(rest: Pick<MlflowRest, 'repeat'>, name: string): Promise<string> {
-  try {
-    const call = {
-      method: 'GET',
-      path: '/api/2.0/mlflow/experiments/get-by-name',
-      query: { experiment_name: name },
-    } as const;
-    return (await rest.repeat(call, experimentSchema)).experiment.experiment_id;
-  } catch (error) {
-    if (!(error instanceof MlflowRefusedError) || error.errorCode !== 'RESOURCE_DOES_NOT_EXIST') throw error;
-    const facts = { got: name, expected: 'the name of an experiment with assessed traces' };
-    throw new PermanentError('MlflowExperimentMissing', 'The experiment does not exist', facts, error);
-  }
-}
 
 /** Traces a page; each has some 20 assessments of half a kilobyte. */
 const PAGE = 100;
