@@ -1,6 +1,7 @@
 /** Reading a judge's reply: the verdicts it holds, and for each scorer without one what is wrong. */
 import { jsonrepair } from 'jsonrepair';
 import * as z from 'zod';
+import { isObject, type JsonObject } from '../capture/json.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import { describeValues } from './scorers.ts';
 import type { Told } from './transport.ts';
@@ -20,14 +21,11 @@ export type ReplyReading = { readable: false; problem: string } | { readable: tr
 const MAX_RATIONALE_CHARS = 4000;
 
 const entrySchema = z.looseObject({ value: z.unknown().optional(), rationale: z.string().optional() });
-type Fields = Record<string, unknown>;
 
-const isObject = (value: unknown): value is Fields =>
-  value !== null && typeof value === 'object' && !Array.isArray(value);
 const keyOf = (name: string): string => name.toLowerCase().replaceAll(/[\s-]+/g, '_');
 
 /** Names asked for, in whatever case a model writes them. */
-const asksFor = (object: Fields, scorers: readonly JudgeScorer[]): boolean => {
+const asksFor = (object: JsonObject, scorers: readonly JudgeScorer[]): boolean => {
   const wanted = new Set(scorers.map(({ name }) => keyOf(name)));
   return Object.keys(object).some((key) => wanted.has(keyOf(key)));
 };
@@ -95,7 +93,7 @@ function parse(text: string, repair: (text: string) => string = (same) => same):
 }
 
 /** An answer may come in a wrapper: `{"verdicts": {…}}`, or as a list of entries that name their question. */
-function unwrap(value: unknown, scorers: readonly JudgeScorer[]): Fields | undefined {
+function unwrap(value: unknown, scorers: readonly JudgeScorer[]): JsonObject | undefined {
   if (Array.isArray(value)) {
     const named = value.filter(isObject).flatMap((entry) => {
       const name = entry.name ?? entry.question ?? entry.scorer;
@@ -123,8 +121,8 @@ function isSetApart(before: string, after: string): boolean {
  * The answer in a text. With words around it, it is set apart from them and the only object: any other may be a quotation
  * from the record, of which the judge says that it does not follow it.
  */
-function answerIn(text: string, scorers: readonly JudgeScorer[]): Fields | string {
-  const read = (part: string): Fields | undefined =>
+function answerIn(text: string, scorers: readonly JudgeScorer[]): JsonObject | string {
+  const read = (part: string): JsonObject | undefined =>
     unwrap(parse(part), scorers) ?? unwrap(parse(part, jsonrepair), scorers);
   const whole = unwrap(parse(text.trim()), scorers);
   if (whole !== undefined) return whole;

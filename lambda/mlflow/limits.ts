@@ -1,5 +1,6 @@
 /** MLflow's limits, and texts cut to them with a mark that shows it. The full payload is always in the span. */
 import { createHash } from 'node:crypto';
+import { cleanText, cut as cutText } from '../trace/text.ts';
 
 export const MAX_PREVIEW_CHARS = 1_000;
 export const MAX_TAG_CHARS = 4_096;
@@ -15,33 +16,17 @@ export const MAX_NAME_CHARS = 250;
 const MARK = '… [cut]';
 const HASH_CHARS = 16;
 
-/**
- * Lone surrogates cannot be encoded as UTF-8 and NUL cannot be stored by PostgreSQL: either makes MLflow refuse the
- * trace, and with it the whole batch.
- */
-export function storable(text: string): string {
-  const wellFormed = text.isWellFormed() ? text : text.toWellFormed();
-  return wellFormed.includes('\0') ? wellFormed.replaceAll('\0', '\ufffd') : wellFormed;
-}
-
-/** The first characters of a text, without half a surrogate pair at the end. */
-function head(text: string, chars: number): string {
-  const last = text.charCodeAt(chars - 1);
-  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? chars - 1 : chars);
-}
-
 /** UTF-16 units are counted, which are never fewer than the characters that MLflow counts. */
 export function cut(text: string, maxChars: number): string {
-  const clean = storable(text);
-  return clean.length <= maxChars ? clean : head(clean, maxChars - MARK.length) + MARK;
+  return cutText(cleanText(text), maxChars, MARK);
 }
 
 /** Cuts an identifier so that two different ones stay different: `<beginning>…#<16 hex digits of its SHA-256>`. */
 export function cutIdentifier(id: string, maxChars: number = MAX_METADATA_CHARS): string {
-  const clean = storable(id);
+  const clean = cleanText(id);
   if (clean.length <= maxChars) return clean;
   const hash = createHash('sha256').update(clean).digest('hex').slice(0, HASH_CHARS);
-  return `${head(clean, maxChars - HASH_CHARS - 2)}…#${hash}`;
+  return cutText(clean, maxChars, `…#${hash}`);
 }
 
 /** MLflow refuses tags whose names hold other characters, or drops them without a word. */

@@ -1,6 +1,7 @@
 /** Reads the user and password, or the token, of a plain tracking server from Secrets Manager. */
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import * as z from 'zod';
+import { isObject } from '../capture/json.ts';
 import { PermanentError } from '../common/errors.ts';
 import { loadSecret } from '../common/secret.ts';
 import type { MlflowSecret } from './auth.ts';
@@ -34,9 +35,8 @@ export function parseMlflowSecret(text: string, where: string): MlflowSecret {
   }
   const parsed = secretSchema.safeParse(json);
   if (parsed.success && parsed.data) return parsed.data;
-  const isObject = typeof json === 'object' && json !== null && !Array.isArray(json);
   throw new PermanentError('MlflowSecretInvalid', 'The MLflow secret does not hold what is needed', {
-    got: isObject ? `a JSON object with the keys ${Object.keys(json as object).join(', ')}` : 'no JSON object',
+    got: isObject(json) ? `a JSON object with the keys ${Object.keys(json).join(', ')}` : 'no JSON object',
     expected:
       '{"username": …, "password": …} or {"token": …}; MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD and MLFLOW_TRACKING_TOKEN are understood too',
     where,

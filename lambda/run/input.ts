@@ -1,5 +1,6 @@
 /** Reads the input of an execution: one of three shapes, and nothing else. */
 
+import { isObject } from '../capture/json.ts';
 import { PermanentError } from '../common/errors.ts';
 import {
   type BackfillInput,
@@ -30,7 +31,7 @@ export function parseInput(raw: unknown): ParsedInput {
       got: raw,
       expected: ALLOWED,
     });
-  if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) throw invalid('it is not an object');
+  if (!isObject(raw)) throw invalid('it is not an object');
   // The shape is told by the one key that only it has, so that the error speaks of what the person meant.
   const [kind, schema] =
     'retry' in raw

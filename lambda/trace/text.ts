@@ -1,15 +1,12 @@
 /** Text as databases and MLflow's fields take it. */
 import { createHash } from 'node:crypto';
 
-/** Stands at the end of what was cut. */
-export const CUT_MARK = '…';
-
-/** At most `max` characters, the last one being the cut mark when something was cut; no character is halved. */
-export function cut(text: string, max: number): string {
+/** At most `max` characters, the cut mark being the last when something was cut; no character is halved. */
+export function cut(text: string, max: number, mark = '…'): string {
   if (text.length <= max) return text;
-  const kept = text.slice(0, max - CUT_MARK.length);
+  const kept = text.slice(0, max - mark.length);
   const last = kept.charCodeAt(kept.length - 1);
-  return `${last >= 0xd800 && last <= 0xdbff ? kept.slice(0, -1) : kept}${CUT_MARK}`;
+  return `${last >= 0xd800 && last <= 0xdbff ? kept.slice(0, -1) : kept}${mark}`;
 }
 
 /**

@@ -1,5 +1,6 @@
 /** What the stand-in answers: rule-based replies in the form the request asks for. It is no model and does not pretend to be one. */
 import { createHash } from 'node:crypto';
+import { isObject } from '../../lambda/capture/json.ts';
 
 export interface InferenceRequest {
   contentType: string;
@@ -38,7 +39,7 @@ export function parseRequest(contentType: string, body: Buffer, streamRoute: boo
   let json: Record<string, unknown> | undefined;
   try {
     const value: unknown = JSON.parse(body.toString('utf8'));
-    if (value && typeof value === 'object' && !Array.isArray(value)) json = value as Record<string, unknown>;
+    if (isObject(value)) json = value;
   } catch {
     // Not JSON: CSV, an image, or a broken body. All of them are answered.
   }

@@ -1,4 +1,5 @@
 /** How sure a difference of two runs is: percentile bootstrap confidence intervals. */
+import { type Estimate, share } from '../../judge/calibration/statistics.ts';
 import { Random } from '../random.ts';
 
 export const STATISTICS = ['mean', 'p50', 'p90', 'p95', 'p99'] as const;
@@ -156,21 +157,16 @@ export function bootstrapDifferences(
   return Object.fromEntries(entries) as Record<Statistic, Difference>;
 }
 
+/** Of nothing nothing is known. */
+const wilson = (hits: number, of: number): Estimate => share(hits, of) ?? { value: 0, low: 0, high: 1 };
+
 /** 95% interval of the difference of two shares (Newcombe's, from Wilson's intervals): right for small counts too. */
 export function shareDifference(before: [number, number], after: [number, number]): Difference {
-  const z = 1.959964;
-  const wilson = ([count, total]: [number, number]): { share: number; low: number; high: number } => {
-    if (total === 0) return { share: 0, low: 0, high: 1 };
-    const share = count / total;
-    const middle = (share + (z * z) / (2 * total)) / (1 + (z * z) / total);
-    const half = (z / (1 + (z * z) / total)) * Math.sqrt((share * (1 - share)) / total + (z * z) / (4 * total * total));
-    return { share, low: middle - half, high: middle + half };
-  };
-  const a = wilson(before);
-  const b = wilson(after);
-  const difference = b.share - a.share;
-  const low = difference - Math.hypot(b.share - b.low, a.high - a.share);
-  const high = difference + Math.hypot(b.high - b.share, a.share - a.low);
-  const relative = a.share === 0 ? null : difference / a.share;
-  return { before: a.share, after: b.share, difference, relative, low, high, significant: low > 0 || high < 0 };
+  const a = wilson(...before);
+  const b = wilson(...after);
+  const difference = b.value - a.value;
+  const low = difference - Math.hypot(b.value - b.low, a.high - a.value);
+  const high = difference + Math.hypot(b.high - b.value, a.value - a.low);
+  const relative = a.value === 0 ? null : difference / a.value;
+  return { before: a.value, after: b.value, difference, relative, low, high, significant: low > 0 || high < 0 };
 }

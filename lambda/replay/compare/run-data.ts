@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
+import { isObject } from '../../capture/json.ts';
 import { PermanentError } from '../../common/errors.ts';
 import { FILES } from '../results/result-set.ts';
 import { jsonLines } from './json-lines.ts';
@@ -115,7 +116,7 @@ async function readJson(path: string): Promise<Record<string, unknown> | undefin
   if (!existsSync(path)) return undefined;
   try {
     const value: unknown = JSON.parse(await readFile(path, 'utf8'));
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+    if (isObject(value)) return value;
   } catch (error) {
     throw new PermanentError('NotAReplay', 'A file of the results is not JSON', { where: path }, error);
   }

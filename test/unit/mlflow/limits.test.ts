@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { cut, cutIdentifier, storable, storableJson, tagKey } from '../../../lambda/mlflow/limits.ts';
+import { cut, cutIdentifier, storableJson, tagKey } from '../../../lambda/mlflow/limits.ts';
+import { cleanText } from '../../../lambda/trace/text.ts';
 
 /** Any UTF-16 units, lone surrogates and NUL included. */
 const anyUnits = fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code)) });
@@ -42,8 +43,8 @@ describe('cutting', () => {
 
 describe('what databases cannot take', () => {
   test('NUL and lone surrogates are replaced in texts', () => {
-    expect(storable('a\0b\ud800c')).toBe('a\ufffdb\ufffdc');
-    expect(storable('😀')).toBe('😀');
+    expect(cleanText('a\0b\ud800c')).toBe('a\ufffdb\ufffdc');
+    expect(cleanText('😀')).toBe('😀');
   });
 
   test('lone surrogates are replaced in JSON, texts that look like their escape are not', () => {

@@ -1,5 +1,6 @@
 /** `result.json`: the figures that a shard leaves behind, written last, and read by the summary. */
 import * as z from 'zod';
+import { isObject } from '../../../capture/json.ts';
 import { PermanentError } from '../../../common/errors.ts';
 import type { ExchangeError } from '../../http/exchange.ts';
 import { DISTRIBUTION_METRICS } from '../../measure/metrics.ts';
@@ -7,11 +8,10 @@ import type { RunStatsJson } from '../../measure/run-stats.ts';
 import type { CollectorJson } from '../../report/collector.ts';
 
 const count = z.number().int().min(0);
-const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Of the histograms, which are long, only that they are there is checked, and whose they are. */
 const distributions = z.custom<RunStatsJson['distributions']>(
-  (value) => isObject(value) && Object.keys(value as object).every((key) => key in DISTRIBUTION_METRICS),
+  (value) => isObject(value) && Object.keys(value).every((key) => key in DISTRIBUTION_METRICS),
   'expected histograms by the names of metrics',
 );
 
