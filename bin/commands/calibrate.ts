@@ -137,7 +137,7 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
   if (options.saveBaseline !== undefined) {
     writeFileSync(options.saveBaseline, `${JSON.stringify(baselineOf(report), null, 1)}\n`);
   }
-  if (options.html !== undefined) writeFileSync(options.html, calibrationPage(report));
+  if (options.html !== undefined) writeFileSync(options.html, await calibrationPage(report));
   const json = `${JSON.stringify(report, null, 2)}\n`;
   if (options.json === '-') process.stdout.write(json);
   else {

@@ -1,59 +1,11 @@
 /** The charts of a replay, as SVG texts. */
-import type { EChartsOption, EChartsType } from 'echarts';
+import type { EChartsOption } from 'echarts';
+import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from '../../common/charts.ts';
 import type { Distribution } from '../measure/distribution.ts';
 import type { ReportCollector } from './collector.ts';
 
-const WIDTH = 960;
-const HEIGHT = 300;
 const BARS = 60;
-/** Readable on a light and on a dark page. */
-const INK = '#808890';
-const GRID = '#80889040';
-const BLUE = '#3b82d6';
-const ORANGE = '#e08a1e';
-const GREEN = '#2f9e6b';
-const RED = '#d6453d';
-const PURPLE = '#8a63c9';
 
-interface ECharts {
-  init(element: null, theme: null, options: object): EChartsType;
-}
-
-let loaded: ECharts | undefined;
-
-/**
- * Loads the library; to be awaited before a chart is drawn. Its one-file build of the common charts is taken: loading its
- * hundreds of modules one by one takes five times the time and the memory.
- */
-export async function loadCharts(): Promise<void> {
-  if (loaded) return;
-  // @ts-expect-error the one-file build has no types of its own; they are those of the package
-  const file = (await import('echarts/dist/echarts.common.min.js')) as { default?: ECharts } & ECharts;
-  loaded = file.default ?? file;
-}
-
-function echarts(): ECharts {
-  if (!loaded) throw new Error('A chart is drawn before loadCharts()');
-  return loaded;
-}
-
-function svg(option: EChartsOption, title: string): string {
-  const chart = echarts().init(null, null, { renderer: 'svg', ssr: true, width: WIDTH, height: HEIGHT });
-  chart.setOption({ animation: false, textStyle: { fontFamily: 'system-ui, sans-serif', color: INK }, ...option });
-  const text = chart.renderToSVGString();
-  chart.dispose();
-  // On a narrow screen it is scrolled: made smaller, nobody could read its words.
-  return `<div class="wide">${text.replace('<svg ', `<svg role="img" aria-label="${title}" `)}</div>`;
-}
-
-const axis = (name: string, type: 'value' | 'log' = 'value') => ({
-  type,
-  name,
-  nameTextStyle: { color: INK },
-  axisLabel: { color: INK },
-  axisLine: { show: true, lineStyle: { color: GRID } },
-  splitLine: { lineStyle: { color: GRID } },
-});
 const base = {
   grid: { left: 70, right: 30, top: 40, bottom: 40 },
   legend: { top: 4, itemGap: 44, textStyle: { color: INK } },

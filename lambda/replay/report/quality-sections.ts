@@ -1,6 +1,6 @@
 /** Sections of a report that say whether the replies are still right. */
+import { type Column, escapeHtml, folded, isolated, section, table } from '../../common/html-page.ts';
 import { errorsText, type Quality, type RegressionRow } from '../compare/quality.ts';
-import { type Column, escapeHtml, folded, isolated, section, table } from './page.ts';
 
 const percent = (count: number, total: number): string =>
   total === 0 ? '–' : `${((100 * count) / total).toFixed(1)}%`;

@@ -1,11 +1,12 @@
 /** The report of one replay. */
+import { loadCharts } from '../../common/charts.ts';
+import { type Column, escapeHtml, folded, htmlPage, isolated, section, table, tiles } from '../../common/html-page.ts';
 import type { DistributionMetric } from '../measure/metrics.ts';
 import { DISTRIBUTION_METRICS } from '../measure/metrics.ts';
 import type { RunStats } from '../measure/run-stats.ts';
 import { durationSeconds } from '../results/summary.ts';
-import { distributions, latencyOverTime, loadCharts, scheduleLag, throughput } from './charts.ts';
+import { distributions, latencyOverTime, scheduleLag, throughput } from './charts.ts';
 import type { ReportCollector, RequestRow } from './collector.ts';
-import { type Column, escapeHtml, folded, htmlPage, isolated, section, table, tiles } from './page.ts';
 
 export interface ReportFacts {
   run: string;

@@ -1,11 +1,12 @@
 /** The report of two runs beside each other. */
+import { loadCharts } from '../../common/charts.ts';
+import { type Column, escapeHtml, htmlPage, isolated, section, table, tiles } from '../../common/html-page.ts';
 import { type Difference, STATISTICS, type Statistic } from '../compare/bootstrap.ts';
 import type { RunsComparison } from '../compare/compare-runs.ts';
 import { COMPARED_METRICS, type ComparedMetric, isLargerBetter } from '../compare/run-data.ts';
 import type { Crossing } from '../compare/thresholds.ts';
 import type { Distribution } from '../measure/distribution.ts';
-import { distributions, loadCharts } from './charts.ts';
-import { type Column, escapeHtml, htmlPage, isolated, section, table, tiles } from './page.ts';
+import { distributions } from './charts.ts';
 import { qualitySection, regressionsSection } from './quality-sections.ts';
 
 interface Row {

@@ -24,14 +24,17 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 6px 0; padding: 8p
 summary { cursor: pointer; color: var(--soft); } details { display: inline-block; margin-right: 14px; vertical-align: top; } details[open] { display: block; } svg { width: 100%; min-width: 680px; height: auto; display: block; }
 `;
 
-/** @param body HTML of the page's inside */
-export function htmlPage(title: string, body: string): string {
+/**
+ * @param body HTML of the page's inside
+ * @param style of what this page alone has
+ */
+export function htmlPage(title: string, body: string, style = ''): string {
   // Nothing may be loaded from anywhere, whatever a captured text says.
   const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="${policy}">
-<title>${escapeHtml(title)}</title><style>${STYLE}</style></head>
+<title>${escapeHtml(title)}</title><style>${STYLE}${style}</style></head>
 <body>${body}</body></html>
 `;
 }
