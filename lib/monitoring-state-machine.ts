@@ -9,15 +9,12 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
   Choice,
   Condition,
-  DistributedMap,
+  type DistributedMap,
   Fail,
   type IChainable,
   JsonPath,
   Pass,
-  ResultWriterV2,
-  S3JsonLItemReader,
   type StateMachine,
-  StateMachineType,
   Succeed,
   TaskInput,
   type TaskStateBase,
@@ -25,7 +22,7 @@ import {
   Wait,
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
-import { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
+import type { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
 import { type BatchPhase, type JudgeBatchRequest, resourceNames, workKeys } from '../lambda/contract.ts';
 import { MOST_KILLS } from '../lambda/run/chunk-bounds.ts';
@@ -36,9 +33,9 @@ import {
   LAMBDA_ENDED_ERRORS,
   LOG_CHUNK_RETRIES,
   STORE_RETRIES,
-  withRetries,
 } from './retries.ts';
 import type { Settings } from './settings.ts';
+import { invoke, overManifest } from './states.ts';
 
 export interface MonitoringStateMachineProps {
   settings: Settings;
@@ -74,35 +71,27 @@ export class MonitoringStateMachine extends Construct {
       comment: 'Whatever the input is, planning reads it from the execution itself',
       parameters: { plan: { nextPart: 0, nextChunk: 0, cursor: '' }, error: { Error: '', Cause: '' } },
     });
-    const plan = withRetries(
-      new LambdaInvoke(this, 'PlanCaptures', {
-        lambdaFunction: props.planner,
-        comment: 'The input to byte ranges of capture lines, as a manifest; one part of a long backfill at a time',
-        payload: TaskInput.fromObject({
-          'input.$': '$$.Execution.Input',
-          run: RUN,
-          'part.$': '$.plan.nextPart',
-          'nextChunk.$': '$.plan.nextChunk',
-          'cursor.$': '$.plan.cursor',
-        }),
-        payloadResponseOnly: true,
-        retryOnServiceExceptions: false,
-        resultPath: '$.plan',
+    const plan = invoke(this, 'PlanCaptures', {
+      lambdaFunction: props.planner,
+      comment: 'The input to byte ranges of capture lines, as a manifest; one part of a long backfill at a time',
+      payload: TaskInput.fromObject({
+        'input.$': '$$.Execution.Input',
+        run: RUN,
+        'part.$': '$.plan.nextPart',
+        'nextChunk.$': '$.plan.nextChunk',
+        'cursor.$': '$.plan.cursor',
       }),
-      STORE_RETRIES,
-    );
+      resultPath: '$.plan',
+      retries: STORE_RETRIES,
+    });
 
-    const summarize = withRetries(
-      new LambdaInvoke(this, 'SummarizeRun', {
-        lambdaFunction: props.summarizer,
-        comment: 'The receipts of all chunks to summary.json and metrics',
-        payload: TaskInput.fromObject({ run: RUN, 'error.$': '$.error' }),
-        payloadResponseOnly: true,
-        retryOnServiceExceptions: false,
-        resultPath: '$.result',
-      }),
-      STORE_RETRIES,
-    );
+    const summarize = invoke(this, 'SummarizeRun', {
+      lambdaFunction: props.summarizer,
+      comment: 'The receipts of all chunks to summary.json and metrics',
+      payload: TaskInput.fromObject({ run: RUN, 'error.$': '$.error' }),
+      resultPath: '$.result',
+      retries: STORE_RETRIES,
+    });
 
     const map = this.#map(props);
     // The state machine ends in one place: whatever stops planning or the Map is summarised, then fails the execution.
@@ -133,17 +122,13 @@ export class MonitoringStateMachine extends Construct {
   /** Batch inference: the jobs of the whole run, a wait for them, and their answers chunk by chunk. */
   #batch(props: MonitoringStateMachineProps, summarize: TaskStateBase): IChainable {
     const ask = (id: string, action: JudgeBatchRequest['action'], comment: string): TaskStateBase =>
-      withRetries(
-        new LambdaInvoke(this, id, {
-          lambdaFunction: props.batcher,
-          comment,
-          payload: TaskInput.fromObject({ action, run: RUN }),
-          payloadResponseOnly: true,
-          retryOnServiceExceptions: false,
-          resultPath: '$.batch',
-        }),
-        JUDGE_RETRIES,
-      ).addCatch(summarize, { resultPath: '$.error' });
+      invoke(this, id, {
+        lambdaFunction: props.batcher,
+        comment,
+        payload: TaskInput.fromObject({ action, run: RUN }),
+        resultPath: '$.batch',
+        retries: JUDGE_RETRIES,
+      }).addCatch(summarize, { resultPath: '$.error' });
     const start = ask('StartBatch', 'start', 'One batch inference job over all captures of the run');
     const check = ask('CheckBatch', 'check', 'Whether the jobs have ended');
     const wait = new Wait(this, 'WaitForBatch', { time: WaitTime.secondsPath('$.batch.pollSeconds') });
@@ -173,40 +158,30 @@ export class MonitoringStateMachine extends Construct {
   }
 
   #distributedMap(
-    props: MonitoringStateMachineProps,
+    { settings, workBucket }: MonitoringStateMachineProps,
     id: string,
-    { comment, manifestKey, results }: { comment: string; manifestKey: string; results: string },
+    manifest: { comment: string; manifestKey: string; results: string },
   ): DistributedMap {
-    return new DistributedMap(this, id, {
-      comment,
-      mapExecutionType: StateMachineType.STANDARD,
-      maxConcurrency: props.settings.MAX_CONCURRENCY,
-      // One bad chunk neither stops the others nor hides: SummarizeRun finds that its receipt is missing.
-      toleratedFailurePercentage: 100,
-      itemReader: new S3JsonLItemReader({ bucket: props.workBucket, key: JsonPath.stringAt(manifestKey) }),
+    return overManifest(this, id, {
+      ...manifest,
+      workBucket,
+      maxConcurrency: settings.MAX_CONCURRENCY,
       itemSelector: {
         'run.$': '$$.Execution.Name',
         'chunk.$': '$$.Map.Item.Value',
         'options.$': '$.plan.options',
         progress: { bounds: [], kills: 0 },
       },
-      resultWriterV2: new ResultWriterV2({
-        bucket: props.workBucket,
-        prefix: JsonPath.format(results, JsonPath.stringAt('$$.Execution.Name')),
-      }),
-      resultPath: JsonPath.DISCARD,
     });
   }
 
   #chunk(props: MonitoringStateMachineProps): IChainable {
-    const log = withRetries(
-      new LambdaInvoke(this, 'LogTraces', {
-        lambdaFunction: props.processor,
-        comment: 'Capture lines to traces; what is no capture record to quarantine',
-        ...this.#chunkTask(props),
-      }),
-      LOG_CHUNK_RETRIES,
-    );
+    const log = invoke(this, 'LogTraces', {
+      lambdaFunction: props.processor,
+      comment: 'Capture lines to traces; what is no capture record to quarantine',
+      ...this.#chunkTask(props),
+      retries: LOG_CHUNK_RETRIES,
+    });
     const done = new Succeed(this, 'ChunkDone');
     return this.#inParts(log, 'EvaluationWanted', (next) =>
       next
@@ -225,14 +200,12 @@ export class MonitoringStateMachine extends Construct {
       prepare: 'The judge’s requests to the input of a batch job',
       apply: 'The answers of the batch job to assessments',
     };
-    const evaluate = withRetries(
-      new LambdaInvoke(this, id, {
-        lambdaFunction: props.evaluator,
-        comment: phase ? comments[phase] : 'The judge and the code scorers to assessments',
-        ...this.#chunkTask(props, phase),
-      }),
-      EVALUATE_CHUNK_RETRIES,
-    );
+    const evaluate = invoke(this, id, {
+      lambdaFunction: props.evaluator,
+      comment: phase ? comments[phase] : 'The judge and the code scorers to assessments',
+      ...this.#chunkTask(props, phase),
+      retries: EVALUATE_CHUNK_RETRIES,
+    });
     return this.#inParts(evaluate, `${id}Done`, (next) => next.otherwise(done));
   }
 
@@ -270,8 +243,6 @@ export class MonitoringStateMachine extends Construct {
         'progress.$': '$.progress',
         ...(phase === undefined ? {} : { phase }),
       }),
-      payloadResponseOnly: true,
-      retryOnServiceExceptions: false,
       // The counts are in the receipts.
       resultSelector: { 'bounds.$': '$.bounds', 'kills.$': '$.kills', 'more.$': '$.more' },
       resultPath: '$.progress',

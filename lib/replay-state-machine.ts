@@ -11,15 +11,12 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
   Choice,
   Condition,
-  DistributedMap,
+  type DistributedMap,
   Fail,
   type IChainable,
   JsonPath,
   Pass,
-  ResultWriterV2,
-  S3JsonLItemReader,
   type StateMachine,
-  StateMachineType,
   Succeed,
   TaskInput,
   type TaskStateBase,
@@ -27,13 +24,14 @@ import {
   Wait,
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
-import { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
+
 import { Construct } from 'constructs';
 import { resourceNames } from '../lambda/contract.ts';
 import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS, replayKeys } from '../lambda/replay-contract.ts';
 import { pipelineStateMachine, RUN } from './pipeline-state-machine.ts';
-import { BEGIN_RETRIES, JUDGE_RETRIES, STORE_RETRIES, withRetries } from './retries.ts';
+import { BEGIN_RETRIES, JUDGE_RETRIES, STORE_RETRIES } from './retries.ts';
 import type { Settings } from './settings.ts';
+import { invoke, overManifest } from './states.ts';
 
 export interface ReplayStateMachineProps {
   settings: Settings;
@@ -73,28 +71,20 @@ export class ReplayStateMachine extends Construct {
       // What stops planning or the Map is put beside `run`.
       parameters: { summarize: { run: RUN } },
     });
-    const plan = withRetries(
-      new LambdaInvoke(this, 'PlanReplay', {
-        lambdaFunction: props.planner,
-        comment: 'The captures to a schedule, cut into shards that one function each can send',
-        payload: TaskInput.fromObject({ 'input.$': '$$.Execution.Input', run: RUN }),
-        payloadResponseOnly: true,
-        retryOnServiceExceptions: false,
-        resultPath: '$.plan',
-      }),
-      STORE_RETRIES,
-    );
-    const summarize = withRetries(
-      new LambdaInvoke(this, 'SummarizeReplay', {
-        lambdaFunction: props.summarizer,
-        comment: 'What the shards measured to one result set; shards without a result are named',
-        inputPath: '$.summarize',
-        payloadResponseOnly: true,
-        retryOnServiceExceptions: false,
-        resultPath: '$.result',
-      }),
-      STORE_RETRIES,
-    );
+    const plan = invoke(this, 'PlanReplay', {
+      lambdaFunction: props.planner,
+      comment: 'The captures to a schedule, cut into shards that one function each can send',
+      payload: TaskInput.fromObject({ 'input.$': '$$.Execution.Input', run: RUN }),
+      resultPath: '$.plan',
+      retries: STORE_RETRIES,
+    });
+    const summarize = invoke(this, 'SummarizeReplay', {
+      lambdaFunction: props.summarizer,
+      comment: 'What the shards measured to one result set; shards without a result are named',
+      inputPath: '$.summarize',
+      resultPath: '$.result',
+      retries: STORE_RETRIES,
+    });
     const map = this.#shards(props);
     const evaluation = this.#evaluation(props);
     for (const state of [plan, map, evaluation]) state.addCatch(summarize, { resultPath: '$.summarize.error' });
@@ -150,15 +140,15 @@ export class ReplayStateMachine extends Construct {
       comment: 'Nothing is paid for by the hour while a shard waits',
       time: WaitTime.timestampPath('$.waitUntil'),
     });
-    const shard = withRetries(
-      new LambdaInvoke(this, 'ReplayShard', {
-        lambdaFunction: props.replayer,
-        comment: 'The requests of one shard, each at its moment of the common clock',
-        ...this.#shardTask(),
-      }),
-      BEGIN_RETRIES,
-    );
-    return this.#map(props, 'ForEachShard', {
+    const shard = invoke(this, 'ReplayShard', {
+      lambdaFunction: props.replayer,
+      comment: 'The requests of one shard, each at its moment of the common clock',
+      ...this.#shardTask(),
+      retries: BEGIN_RETRIES,
+    });
+    return overManifest(this, 'ForEachShard', {
+      workBucket: props.workBucket,
+      manifestKey: '$.plan.manifest.key',
       comment: 'One child execution per shard; its input is its line of the manifest',
       // A child that waits holds a place too: with fewer places than shards the last ones would begin late.
       maxConcurrency: MAX_SHARDS,
@@ -168,19 +158,19 @@ export class ReplayStateMachine extends Construct {
 
   /** The shards once more: their exchanges to traces, and their replies to the judge. */
   #evaluation(props: ReplayStateMachineProps): DistributedMap {
-    const evaluate = withRetries(
-      new LambdaInvoke(this, 'EvaluateReplay', {
-        lambdaFunction: props.evaluator,
-        comment: 'What a shard has sent and got to traces, and its replies to the judge, as far as the time goes',
-        ...this.#shardTask(),
-        resultPath: '$.evaluated',
-      }),
-      JUDGE_RETRIES,
-    );
+    const evaluate = invoke(this, 'EvaluateReplay', {
+      lambdaFunction: props.evaluator,
+      comment: 'What a shard has sent and got to traces, and its replies to the judge, as far as the time goes',
+      ...this.#shardTask(),
+      resultPath: '$.evaluated',
+      retries: JUDGE_RETRIES,
+    });
     const whole = new Choice(this, 'ShardEvaluated', { comment: 'It goes on where it has left off' })
       .when(Condition.booleanEquals('$.evaluated.done', true), new Succeed(this, 'ShardDone'))
       .otherwise(evaluate);
-    return this.#map(props, 'ForEachReplayedShard', {
+    return overManifest(this, 'ForEachReplayedShard', {
+      workBucket: props.workBucket,
+      manifestKey: '$.plan.manifest.key',
       comment:
         'Over the same manifest, once all requests are sent: the judge and MLflow are shared with the monitoring',
       maxConcurrency: props.settings.MAX_CONCURRENCY,
@@ -190,68 +180,38 @@ export class ReplayStateMachine extends Construct {
 
   /** The run in MLflow gets its figures and files, and ends. What fails here fails the execution: its results are there. */
   #publication({ publisher }: ReplayStateMachineProps): TaskStateBase {
-    return withRetries(
-      new LambdaInvoke(this, 'PublishReplay', {
-        lambdaFunction: publisher,
-        comment: 'Figures and files to the run in MLflow, and its end',
-        payload: TaskInput.fromObject({ run: RUN }),
-        payloadResponseOnly: true,
-        retryOnServiceExceptions: false,
-        taskTimeout: Timeout.duration(TASK_TIMEOUT),
-        resultPath: '$.result.mlflow',
-      }),
-      STORE_RETRIES,
-    );
+    return invoke(this, 'PublishReplay', {
+      lambdaFunction: publisher,
+      comment: 'Figures and files to the run in MLflow, and its end',
+      payload: TaskInput.fromObject({ run: RUN }),
+      taskTimeout: Timeout.duration(TASK_TIMEOUT),
+      resultPath: '$.result.mlflow',
+      retries: STORE_RETRIES,
+    });
   }
 
   /** No run in MLflow stays open because a step before its end has failed for good. */
   #endOfRun({ publisher }: ReplayStateMachineProps): TaskStateBase {
-    return withRetries(
-      new LambdaInvoke(this, 'EndReplayRun', {
-        lambdaFunction: publisher,
-        comment: 'The run in MLflow ends as failed, or as killed where the replay was stopped, and says why',
-        payload: TaskInput.fromObject({
-          run: RUN,
-          'unfinished.$': '$.unfinished',
-          // Where there is no plan, the run is found by what was asked for.
-          'input.$': '$$.Execution.Input',
-        }),
-        payloadResponseOnly: true,
-        retryOnServiceExceptions: false,
-        taskTimeout: Timeout.duration(TASK_TIMEOUT),
-        resultPath: JsonPath.DISCARD,
+    return invoke(this, 'EndReplayRun', {
+      lambdaFunction: publisher,
+      comment: 'The run in MLflow ends as failed, or as killed where the replay was stopped, and says why',
+      payload: TaskInput.fromObject({
+        run: RUN,
+        'unfinished.$': '$.unfinished',
+        // Where there is no plan, the run is found by what was asked for.
+        'input.$': '$$.Execution.Input',
       }),
-      STORE_RETRIES,
-    );
+      taskTimeout: Timeout.duration(TASK_TIMEOUT),
+      resultPath: JsonPath.DISCARD,
+      retries: STORE_RETRIES,
+    });
   }
 
   /** A function that gets one shard. */
   #shardTask() {
     return {
       payload: TaskInput.fromObject({ 'run.$': '$.run', 'shard.$': '$.shard' }),
-      payloadResponseOnly: true,
-      retryOnServiceExceptions: false,
       taskTimeout: Timeout.duration(TASK_TIMEOUT),
     };
-  }
-
-  #map(
-    { workBucket }: ReplayStateMachineProps,
-    id: string,
-    { comment, maxConcurrency, results }: { comment: string; maxConcurrency: number; results: string },
-  ): DistributedMap {
-    return new DistributedMap(this, id, {
-      comment,
-      mapExecutionType: StateMachineType.STANDARD,
-      maxConcurrency,
-      // One lost shard stops no other: SummarizeReplay finds that its result is missing.
-      toleratedFailurePercentage: 100,
-      itemReader: new S3JsonLItemReader({ bucket: workBucket, key: JsonPath.stringAt('$.plan.manifest.key') }),
-      resultWriterV2: new ResultWriterV2({
-        bucket: workBucket,
-        prefix: JsonPath.format(results, JsonPath.stringAt('$$.Execution.Name')),
-      }),
-      resultPath: JsonPath.DISCARD,
-    });
   }
 }

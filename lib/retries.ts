@@ -1,6 +1,6 @@
 /** What the state machine repeats, by the error's name: how often, and for how long. */
 import { Duration } from 'aws-cdk-lib';
-import { JitterType, type RetryProps, type TaskStateBase } from 'aws-cdk-lib/aws-stepfunctions';
+import { JitterType, type RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
 import { RETRYABLE_ERRORS } from '../lambda/common/errors.ts';
 
 /**
@@ -87,8 +87,3 @@ export const LOG_CHUNK_RETRIES = [TRANSIENT_RETRY, THROTTLED_RETRY];
 export const EVALUATE_CHUNK_RETRIES = [JUDGE_RETRY, THROTTLED_RETRY];
 
 export const BEGIN_RETRIES = [NOT_BEGUN_RETRY];
-
-export function withRetries<T extends TaskStateBase>(task: T, retries: readonly RetryProps[]): T {
-  for (const retry of retries) task.addRetry(retry);
-  return task;
-}
