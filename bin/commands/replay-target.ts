@@ -1,6 +1,7 @@
 /** The target that the command line names. */
 import { readFile } from 'node:fs/promises';
 import { PermanentError } from '../../lambda/common/errors.ts';
+import { parseHeaders, secretHeaders } from '../../lambda/replay/target/headers.ts';
 import type { Target } from '../../lambda/replay/target/target.ts';
 
 export interface TargetFlags {
@@ -91,48 +92,4 @@ async function readHeadersFile(path: string): Promise<string> {
     const facts = { got: (error as Error).message, expected: 'a file with headers (--headers-file)' };
     throw new PermanentError('InvalidHeader', 'The headers cannot be read', facts, error);
   }
-}
-
-async function secretHeaders(secretId: string): Promise<Record<string, string>> {
-  const { SecretsManagerClient, GetSecretValueCommand } = await import('@aws-sdk/client-secrets-manager');
-  const client = new SecretsManagerClient({});
-  try {
-    const { SecretString } = await client.send(new GetSecretValueCommand({ SecretId: secretId }));
-    return parseHeaders(SecretString ?? '', secretId);
-  } finally {
-    client.destroy();
-  }
-}
-
-/**
- * A JSON object of names and values, or lines of `Name: value`; empty lines and lines that begin with `#` are left out.
- *
- * @throws PermanentError `InvalidHeader`; the text is not shown, it may be a secret
- */
-export function parseHeaders(text: string, where: string): Record<string, string> {
-  const expected = 'a JSON object of names and values, or lines of "Name: value"';
-  if (text.trimStart().startsWith('{')) {
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch {
-      throw new PermanentError('InvalidHeader', 'The headers are not JSON', { expected, where });
-    }
-    const entries = Object.entries(value as Record<string, unknown>);
-    if (entries.some(([, header]) => typeof header !== 'string')) {
-      throw new PermanentError('InvalidHeader', 'A header’s value is not a text', { expected, where });
-    }
-    return Object.fromEntries(entries) as Record<string, string>;
-  }
-  const headers: Record<string, string> = {};
-  for (const [i, raw] of text.split('\n').entries()) {
-    const line = raw.trim();
-    if (line === '' || line.startsWith('#')) continue;
-    const colon = line.indexOf(':');
-    if (colon <= 0) {
-      throw new PermanentError('InvalidHeader', 'A line is no header', { expected, where: `${where}, line ${i + 1}` });
-    }
-    headers[line.slice(0, colon).trim()] = line.slice(colon + 1).trim();
-  }
-  return headers;
 }

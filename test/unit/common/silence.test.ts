@@ -17,7 +17,6 @@ import { DescribeExecutionCommand, ExecutionDoesNotExist } from '@aws-sdk/client
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
 import { writableDirectory } from '../../../bin/commands/replay-directory.ts';
-import { parseHeaders } from '../../../bin/commands/replay-target.ts';
 import { commandSettings, requireTrackingUri } from '../../../bin/commands/settings.ts';
 import { findExecution } from '../../../bin/commands/stop.ts';
 import { readEnvironment } from '../../../lambda/common/environment.ts';
@@ -58,7 +57,7 @@ import { claimShard } from '../../../lambda/replay/cloud/shard/claim.ts';
 import { replayShard } from '../../../lambda/replay/cloud/shard/shard.ts';
 import { parseShardResult } from '../../../lambda/replay/cloud/shard/shard-result.ts';
 import { stopReplay } from '../../../lambda/replay/cloud/stop-replay.ts';
-import { cloudTarget, parseSecretHeaders } from '../../../lambda/replay/cloud/target.ts';
+import { cloudTarget } from '../../../lambda/replay/cloud/target.ts';
 import { parsed } from '../../../lambda/replay/compare/json-lines.ts';
 import { parseThreshold } from '../../../lambda/replay/compare/thresholds.ts';
 import { ConnectionPool } from '../../../lambda/replay/http/pool.ts';
@@ -67,6 +66,7 @@ import { writeTraces } from '../../../lambda/replay/publish/write-traces.ts';
 import { LineWriter } from '../../../lambda/replay/results/line-writer.ts';
 import { localFiles } from '../../../lambda/replay/source/files.ts';
 import { RecordReader } from '../../../lambda/replay/source/record-reader.ts';
+import { parseHeaders } from '../../../lambda/replay/target/headers.ts';
 import { checkHeaders, UrlTarget } from '../../../lambda/replay/target/url-target.ts';
 import { MAX_SHARDS, replayKeys } from '../../../lambda/replay-contract.ts';
 import { batchAnswers } from '../../../lambda/run/batch-answers.ts';
@@ -616,7 +616,7 @@ const PROVOKE: Record<string, () => unknown> = {
   InvalidBaseline: () => parseBaseline(`{"${mark()}"`, 'f'),
   InvalidBudget: () => createBudget({ client: {} as never, table: 't', run: 'r', dailyUsd: -1 }),
   InvalidEnvironment: () => readEnvironment({}),
-  InvalidHeader: () => parseSecretHeaders(`{"x":"${mark()}`, 'arn'),
+  InvalidHeader: () => parseHeaders(`{"x":"${mark()}`, 'arn'),
   InvalidInput: () => parseInput([]),
   InvalidJudge: () => createJudge({ model: 'other:/x' }),
   InvalidLabels: () => parseLabels(`{"request":"${mark()}`, 'f', []),

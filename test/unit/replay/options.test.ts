@@ -1,5 +1,4 @@
 import { replayCommand } from '../../../bin/commands/replay.ts';
-import { parseHeaders } from '../../../bin/commands/replay-target.ts';
 import { REPLIES_FILE } from '../../../lambda/replay/compare/replies-file.ts';
 import { parseThreshold } from '../../../lambda/replay/compare/thresholds.ts';
 import { COMPARE_FILE, JUDGED_FILE } from '../../../lambda/replay/compare/with-captured.ts';
@@ -13,6 +12,7 @@ import {
 import { REFUSED_FILE } from '../../../lambda/replay/publish/write-traces.ts';
 import { sliceMsOf } from '../../../lambda/replay/replay.ts';
 import { FILES, RESULT_FILES } from '../../../lambda/replay/results/result-set.ts';
+import { parseHeaders } from '../../../lambda/replay/target/headers.ts';
 import { replayInferenceId } from '../../../lambda/replay/target/sagemaker-target.ts';
 import { UrlTarget } from '../../../lambda/replay/target/url-target.ts';
 

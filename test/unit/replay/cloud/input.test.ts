@@ -1,9 +1,9 @@
 import { type ReplayEnvironment, readReplayEnvironment } from '../../../../lambda/replay/cloud/environment.ts';
 import { shardBounds } from '../../../../lambda/replay/cloud/limits.ts';
 import { parseReplayInput } from '../../../../lambda/replay/cloud/plan/input.ts';
-import { parseSecretHeaders } from '../../../../lambda/replay/cloud/target.ts';
 import { targetFacts } from '../../../../lambda/replay/cloud/target-facts.ts';
 import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
+import { parseHeaders } from '../../../../lambda/replay/target/headers.ts';
 
 const VARIABLES = {
   STACK_PREFIX: 'p',
@@ -107,10 +107,10 @@ test('only what the settings name may be invoked or read', () => {
 });
 
 test('headers of a secret, which are never shown', () => {
-  expect(parseSecretHeaders('{"Authorization":"Bearer x"}', 'arn')).toEqual({ Authorization: 'Bearer x' });
-  for (const text of ['Bearer s3cret', '["s3cret"]', '{"a":{"b":"s3cret"}}', '']) {
-    expect(() => parseSecretHeaders(text, 'arn')).toThrow(expect.objectContaining({ name: 'InvalidHeader' }));
-    expect(() => parseSecretHeaders(text, 'arn')).not.toThrow(/s3cret/);
+  expect(parseHeaders('{"Authorization":"Bearer x"}', 'arn')).toEqual({ Authorization: 'Bearer x' });
+  for (const text of ['Bearer s3cret', '["s3cret"]', '{"a":{"b":"s3cret"}}']) {
+    expect(() => parseHeaders(text, 'arn')).toThrow(expect.objectContaining({ name: 'InvalidHeader' }));
+    expect(() => parseHeaders(text, 'arn')).not.toThrow(/s3cret/);
   }
 });
 
