@@ -13,7 +13,7 @@ import { readAwsFailure } from './bedrock-failures.ts';
 import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';
 import { DEFAULT_MAX_CONCURRENCY } from './limiter.ts';
 import { memoByScorers } from './memo.ts';
-import { type JudgeParameters, readParameters, thinkingTokens } from './parameters.ts';
+import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
 import { ANSWER_NAME, type Prompt, type Rung, systemPrompt } from './prompt.ts';
 import { estimateTokens } from './tokens.ts';
 import type { Ask, Stop, Told, Transport } from './transport.ts';
@@ -216,11 +216,7 @@ export function bedrockParts(config: BedrockJudgeConfig): { transport: BedrockTr
     parameters,
     guardrail,
   });
-  const bounds = {
-    thinkingTokens: thinkingTokens(parameters),
-    ...(parameters.maxTokens === undefined ? {} : { maxTokens: parameters.maxTokens }),
-  };
-  return { transport, options: { ...bounds, ...options } };
+  return { transport, options: { ...answerBounds(parameters), ...options } };
 }
 
 export function createBedrockJudge(config: BedrockJudgeConfig): Judge {

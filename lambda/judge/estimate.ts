@@ -6,7 +6,7 @@ import { inSample } from '../trace/ids.ts';
 import type { CaptureContext } from './always-rules.ts';
 import { applicability } from './applicability.ts';
 import { type AskSize, askSize } from './ask-size.ts';
-import { readParameters, thinkingTokens } from './parameters.ts';
+import { answerBounds, readParameters } from './parameters.ts';
 import { PRICE_SOURCE, type PriceOptions, priceCall, ratesOf, requireKnownPrice } from './prices.ts';
 import { MAX_RECORD_TOKENS } from './prompt.ts';
 import type { JudgeScorer, Scorer } from './types.ts';
@@ -55,8 +55,7 @@ export function createCostEstimator(
   const parameters = readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM);
   const sizeOptions = {
     calls: settings.JUDGE_CALLS,
-    maxTokens: parameters.maxTokens,
-    thinkingTokens: thinkingTokens(parameters),
+    ...answerBounds(parameters),
   };
   const total = newTotal(settings, options);
   return {

@@ -7,7 +7,7 @@ import { readRetryAfter } from './backoff.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
 import { CallFailure } from './errors.ts';
 import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';
-import { type JudgeParameters, readParameters, thinkingTokens } from './parameters.ts';
+import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
 import type { Ask, Told, Transport } from './transport.ts';
 import type { Judge } from './types.ts';
 
@@ -132,9 +132,5 @@ function completionsUrl(baseUrl: string): URL {
 
 export function createOpenAiJudge(config: OpenAiJudgeConfig): Judge {
   const parameters = readParameters(config.parameters);
-  return createJudgeOver(new OpenAiTransport(config, parameters), {
-    thinkingTokens: thinkingTokens(parameters),
-    ...(parameters.maxTokens === undefined ? {} : { maxTokens: parameters.maxTokens }),
-    ...config,
-  });
+  return createJudgeOver(new OpenAiTransport(config, parameters), { ...answerBounds(parameters), ...config });
 }

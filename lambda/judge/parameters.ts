@@ -47,6 +47,12 @@ export function thinkingTokens({ other }: JudgeParameters): number {
   return typeof thinking?.budget_tokens === 'number' ? thinking.budget_tokens : 0;
 }
 
+/** What the parameters say of an answer's length. */
+export const answerBounds = (parameters: JudgeParameters): { maxTokens?: number; thinkingTokens: number } => ({
+  maxTokens: parameters.maxTokens,
+  thinkingTokens: thinkingTokens(parameters),
+});
+
 /**
  * Temperature 0 unless something else is set: models take one of temperature and top_p, and none while they think.
  * @throws PermanentError `InvalidModelParameters`

@@ -9,7 +9,7 @@ import { readAwsFailure } from './bedrock-failures.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
 import { CallFailure } from './errors.ts';
 import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';
-import { type JudgeParameters, readParameters, thinkingTokens } from './parameters.ts';
+import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
 import type { Ask, Told, Transport } from './transport.ts';
 import type { Judge } from './types.ts';
 
@@ -96,9 +96,5 @@ export function createSageMakerClient(config: SageMakerRuntimeClientConfig = {})
 
 export function createSageMakerJudge(config: SageMakerJudgeConfig): Judge {
   const parameters = readParameters(config.parameters);
-  return createJudgeOver(new SageMakerTransport(config, parameters), {
-    thinkingTokens: thinkingTokens(parameters),
-    ...(parameters.maxTokens === undefined ? {} : { maxTokens: parameters.maxTokens }),
-    ...config,
-  });
+  return createJudgeOver(new SageMakerTransport(config, parameters), { ...answerBounds(parameters), ...config });
 }

@@ -2,7 +2,7 @@
 import { decodeLine } from '../capture/decode.ts';
 import type { Capture, LinePlace } from '../capture/types.ts';
 import type { LambdaEnvironment } from '../common/environment.ts';
-import { PermanentError, toNamedError } from '../common/errors.ts';
+import { toNamedError } from '../common/errors.ts';
 import { weightAtOnce } from '../common/memory.ts';
 import type { Storage } from '../common/storage.ts';
 import { captureTimeMs, isOutOfTime, withinTime } from '../common/within-time.ts';
@@ -21,7 +21,7 @@ import type { TraceRecord } from '../trace/types.ts';
 import { CHUNK_BOUNDS } from './chunk-bounds.ts';
 import { type CaptureLine, readChunk } from './chunk-reader.ts';
 import { tryToLog } from './log-trial.ts';
-import { chunkOfPart, KILLED, leftOut, type Part, partOf } from './parts.ts';
+import { chunkOfPart, KILLED, leftOut, lineCountMismatch, type Part, partOf } from './parts.ts';
 import { attemptFacts, emptyLogCounts, readQuarantine, writeReceipt } from './receipts.ts';
 
 export interface LogDependencies {
@@ -114,13 +114,7 @@ class LogChunk {
     await this.#flush();
     this.#countDuplicates();
     await this.#writeQuarantine(chunk);
-    if (this.#counts.lines !== chunk.lines) {
-      throw new PermanentError('LineCountMismatch', 'The chunk has not the number of lines that was planned', {
-        got: `${this.#counts.lines} lines`,
-        expected: `${chunk.lines} lines`,
-        where: `s3://${chunk.bucket}/${chunk.key}, bytes ${chunk.start}-${chunk.end}`,
-      });
-    }
+    if (this.#counts.lines !== chunk.lines) throw lineCountMismatch(chunk, this.#counts.lines);
   }
 
   /** A line whose trace cannot be built goes to quarantine; one that takes too long is shown as it was captured. */

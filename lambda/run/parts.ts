@@ -86,14 +86,17 @@ export async function chunkOfPart(
     seen += 1;
   }
   if (first === undefined) {
-    throw new PermanentError('LineCountMismatch', 'The chunk has not the number of lines that was planned', {
-      got: `${seen} lines`,
-      expected: `${chunk.lines} lines`,
-      where: `s3://${chunk.bucket}/${chunk.key}, bytes ${chunk.start}-${chunk.end}`,
-    });
+    throw lineCountMismatch(chunk, seen);
   }
   return { ...chunk, start: first.start, end, firstLine: first.line, lines: to - from };
 }
+
+export const lineCountMismatch = (chunk: ManifestLine, lines: number): PermanentError =>
+  new PermanentError('LineCountMismatch', 'The chunk has not the number of lines that was planned', {
+    got: `${lines} lines`,
+    expected: `${chunk.lines} lines`,
+    where: `s3://${chunk.bucket}/${chunk.key}, bytes ${chunk.start}-${chunk.end}`,
+  });
 
 async function* placesOf(stream: AsyncIterable<Uint8Array>, chunk: ManifestLine): AsyncGenerator<{ place: LinePlace }> {
   for await (const line of readLines(stream, chunk, { maxLineBytes: 0 })) if (line.kind === 'tooLong') yield line;

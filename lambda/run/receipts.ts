@@ -210,12 +210,18 @@ export function unreportedAttempts({ evaluations }: ChunkState): number {
   return unreported;
 }
 
-export async function chunkStates(storage: Storage, workBucket: string, run: string): Promise<Map<number, ChunkState>> {
+export async function chunkStates(
+  storage: Storage,
+  workBucket: string,
+  run: string,
+  onReceipt?: (receipt: Receipt) => void,
+): Promise<Map<number, ChunkState>> {
   const states = new Map<number, ChunkState>();
   for await (const receipt of readReceipts(storage, workBucket, run)) {
     const state = states.get(receipt.chunk) ?? emptyChunkState();
     states.set(receipt.chunk, state);
     foldReceipt(state, receipt);
+    onReceipt?.(receipt);
   }
   return states;
 }

@@ -18,14 +18,13 @@ import {
 import {
   addSpend,
   type ChunkState,
+  chunkStates,
   emptyChunkState,
   emptySpend,
   emptyVerdictCounts,
-  foldReceipt,
   partsDone,
   readManifest,
   readPlanReceipts,
-  readReceipts,
   sumLogCounts,
   toldTwice,
   unreportedAttempts,
@@ -103,13 +102,9 @@ export async function summarizeRun(
 ): Promise<RunSummary> {
   const summary = new SummaryBuilder(run, error);
   for await (const plan of readPlanReceipts(storage, workBucket, run.name)) summary.addPlan(plan);
-  const states = new Map<number, ChunkState>();
-  for await (const receipt of readReceipts(storage, workBucket, run.name)) {
-    const state = states.get(receipt.chunk) ?? emptyChunkState();
-    states.set(receipt.chunk, state);
-    foldReceipt(state, receipt);
+  const states = await chunkStates(storage, workBucket, run.name, (receipt) => {
     if (receipt.step === 'evaluate') summary.addSpend(receipt);
-  }
+  });
   for await (const chunk of readManifest(storage, workBucket, run.name)) {
     summary.addChunk(chunk, states.get(chunk.chunk) ?? emptyChunkState());
   }
