@@ -35,6 +35,8 @@ function summarize(vector: unknown[]): VectorSummary {
 /** A vector, a list of vectors, or (one vector a token) a list of lists of vectors, each vector summarised. */
 function summarizeNested(value: unknown, least: number): unknown {
   if (isVector(value, least)) return summarize(value);
+  // Gemini: {values: […]}
+  if (isObject(value) && isVector(value.values)) return summarize(value.values);
   if (!Array.isArray(value) || value.length === 0) return undefined;
   const inner: unknown[] = [];
   for (const item of value) {
@@ -53,11 +55,16 @@ function summarizeBase64(text: string): unknown {
   return summarize(floats);
 }
 
+const summarizeTexts = (value: unknown): unknown =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string') ? value.map(summarizeBase64) : undefined;
+
 function summarizeField(value: unknown): unknown {
   if (typeof value === 'string' && value !== '') return summarizeBase64(value);
-  // Cohere: {float: [[…]], int8: [[…]]}
+  // Cohere: {float: [[…]], int8: [[…]], base64: ["…"]}
   if (isObject(value)) {
-    const entries = Object.entries(value).map(([name, item]) => [name, summarizeNested(item, 1)] as const);
+    const entries = Object.entries(value).map(
+      ([name, item]) => [name, name === 'base64' ? summarizeTexts(item) : summarizeNested(item, 1)] as const,
+    );
     return entries.length > 0 && entries.every(([, item]) => item !== undefined)
       ? Object.fromEntries(entries)
       : undefined;

@@ -7,7 +7,7 @@ import { looksLikeNumericCsv, parseCsv } from './csv.ts';
 import { isObject, parseJson, toJson } from './json.ts';
 import { parseJsonLines } from './json-lines.ts';
 import { assembleStream } from './stream/assemble.ts';
-import { type EventStream, looksLikeEventStream, parseEventStream } from './stream/events.ts';
+import { type EventStream, looksLikeEventStream, parseEventStream, unframed } from './stream/events.ts';
 import { readTensors } from './tensors.ts';
 import type { Payload } from './types.ts';
 import { countValues, Scale, TooHeavy } from './weight.ts';
@@ -89,17 +89,6 @@ export function payloadOfBytes(
 ): Payload {
   const announced = { contentType, encoding: '' };
   return fromBytes({ side, announced, type: parseContentType(contentType), notes, scale }, bytes);
-}
-
-/** A stream of which the events were read as they came; `bytes` is how long it was. */
-export function payloadOfEvents(
-  stream: EventStream,
-  source: StreamSource,
-  contentType: string | null,
-  bytes: number,
-  notes: string[] = [],
-): Payload {
-  return fromStream(stream, source, { contentType, encoding: '', bytes }, notes);
 }
 
 function undecodable({ announced }: Context, captured: unknown, problem: string): Payload {
@@ -199,8 +188,7 @@ function binary({ announced, type }: Context, bytes: Buffer): Payload {
 const nameOf = ({ side }: Context): string => (side === 'request' ? 'request' : 'reply');
 
 /** A payload before it is known what it holds. */
-type BarePayload = Pick<Payload, 'contentType' | 'encoding' | 'bytes' | 'text'>;
-type TextPayload = BarePayload & { text: string };
+type TextPayload = Pick<Payload, 'contentType' | 'encoding' | 'bytes'> & { text: string };
 
 /** The kind that is announced is tried first, then what the text itself looks like. */
 function fromText(context: Context, data: string, bytes: number): Payload {
@@ -247,27 +235,25 @@ function fromCsv(base: TextPayload): Payload {
   return { ...base, kind: 'text', value: base.text, problem: `announced as CSV, but ${table.problem}` };
 }
 
-function fromEvents({ notes }: Context, base: TextPayload): Payload {
-  return fromStream(parseEventStream(base.text), 'events', base, notes);
-}
+const fromEvents = (context: Context, base: TextPayload): Payload =>
+  fromStream(context, parseEventStream(base.text), 'events', base);
 
 /** A streamed reply may also come as one JSON document a line: LMI and Ollama send it so. */
 const fromLines = (context: Context, base: TextPayload, lines: unknown[]): Payload =>
   fromItems(context, base, lines, 'lines') ?? { ...base, kind: 'jsonlines', value: lines };
 
-function fromItems(
-  { side, notes }: Context,
-  base: TextPayload,
-  items: unknown,
-  source: StreamSource,
-): Payload | undefined {
-  if (side === 'request' || !Array.isArray(items)) return undefined;
+function fromItems(context: Context, base: TextPayload, items: unknown, source: StreamSource): Payload | undefined {
+  if (context.side === 'request' || !Array.isArray(items)) return undefined;
   const stream = { events: items.map((data) => ({ data })), done: false, broken: 0 };
-  const payload = fromStream(stream, source, base, notes);
+  const payload = fromStream(context, stream, source, base);
   return payload.kind === 'event-stream' ? payload : undefined;
 }
 
-function fromStream(stream: EventStream, source: StreamSource, base: BarePayload, notes: string[]): Payload {
+function fromStream(context: Context, framed: EventStream, source: StreamSource, base: TextPayload): Payload {
+  const { notes, scale } = context;
+  const count = (text: string): void => scale.values(countValues(text));
+  const events = framed.events.map((event) => ({ ...event, data: unframed(event.data, count) }));
+  const stream = { ...framed, events };
   const assembled = assembleStream(stream, source);
   if (source !== 'events' && assembled === undefined) {
     return { ...base, kind: 'jsonlines', value: stream.events.map((event) => event.data) };

@@ -2,7 +2,7 @@
  * Puts the events of a streamed reply together to the document that the same server would have sent unstreamed, so
  * that all behind it reads streamed and unstreamed replies alike.
  */
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject, type JsonObject, parseJson } from '../json.ts';
 import { assembleEvents, readDelta, readError, type StreamSource } from '../wire/registry.ts';
 import type { EventStream, StreamEvent } from './events.ts';
 
@@ -17,13 +17,13 @@ interface Assembled {
 export function assembleStream(stream: EventStream, source: StreamSource): Assembled | undefined {
   // An error may be the only event, or the last one of a reply that began well.
   const failed = stream.events.find(isError);
-  const others = stream.events.filter((event) => event !== failed).map((event) => event.data);
+  const others = stream.events.filter((event) => event !== failed && !isEmptyEnd(event)).map((event) => event.data);
   const objects = others.filter(isObject);
   const assembly =
     objects.length > 0
       ? assembleEvents(objects, source)
       : source === 'events' && others.length > 0 && others.every((data) => typeof data === 'string')
-        ? { value: { generated_text: others.join('') }, ended: undefined }
+        ? { value: { generated_text: textOf(others) }, ended: undefined }
         : undefined;
   if (failed === undefined) {
     if (assembly === undefined) return undefined;
@@ -36,6 +36,18 @@ export function assembleStream(stream: EventStream, source: StreamSource): Assem
   }
   if (source !== 'events') return undefined;
   return { value: isErrorBody(failed.data) ? failed.data : { error: errorOf(failed) }, ended: undefined, notes: [] };
+}
+
+/** Replicate's last event, behind bare texts. */
+const isEmptyEnd = ({ event, data }: StreamEvent): boolean =>
+  event === 'done' && isObject(data) && Object.keys(data).length === 0;
+
+/** Bare texts; where each is written as JSON, what that says. */
+function textOf(pieces: string[]): string {
+  const isQuoted = (piece: string): boolean => piece.length > 1 && piece.startsWith('"') && piece.endsWith('"');
+  const parsed = pieces.every(isQuoted) ? pieces.map((piece) => parseJson(piece)) : [];
+  const isJson = parsed.length > 0 && parsed.every((piece) => piece.ok && typeof piece.value === 'string');
+  return (isJson ? parsed.map((piece) => (piece.ok ? piece.value : '')) : pieces).join('');
 }
 
 function endNotes(ended: boolean | undefined): string[] {
@@ -59,5 +71,8 @@ function errorOf({ data }: StreamEvent): JsonObject {
   if (!isObject(data)) return { message: data };
   if (isObject(data.error)) return data.error;
   const told = readError(data);
-  return told === undefined ? { ...data, message: data.message ?? data.error } : { ...told };
+  if (told !== undefined) return { ...told };
+  // That it is an error is not its type.
+  const { type, ...others } = data;
+  return { ...others, ...(type === 'error' ? {} : { type }), message: data.message ?? data.error };
 }

@@ -1,5 +1,5 @@
 /** Server-sent events, as models stream their replies. */
-import { parseJson } from '../json.ts';
+import { isObject, parseJson } from '../json.ts';
 import { StreamFraming } from './framing.ts';
 
 export interface StreamEvent {
@@ -59,6 +59,22 @@ export function addEvent(stream: EventStream, data: string, name?: string): Stre
     return [event];
   }
   return [];
+}
+
+/**
+ * The document of an event of Bedrock's as SDKs write it down: in base64, under `bytes`.
+ *
+ * @param count is told the text before it is taken apart.
+ */
+export function unframed(value: unknown, count?: (text: string) => void): unknown {
+  if (!isObject(value)) return value;
+  const { bytes } = isObject(value.chunk) ? value.chunk : value;
+  if (typeof bytes !== 'string') return value;
+  const text = Buffer.from(bytes, 'base64').toString();
+  if (!text.startsWith('{')) return value;
+  count?.(text);
+  const parsed = parseJson(text);
+  return parsed.ok ? parsed.value : value;
 }
 
 /** `undefined`: it begins as a JSON document and is none. */

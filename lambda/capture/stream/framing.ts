@@ -119,6 +119,11 @@ export class StreamFraming {
     else if (line.startsWith('event:')) {
       this.#dispatchDocument();
       this.#name = fieldValue(line, 'event:').trim();
+    } else if (line.startsWith('error:')) {
+      // llama.cpp has a field of its own for errors.
+      this.#dispatchDocument();
+      this.#name = 'error';
+      this.#add(isTooLong ? line : fieldValue(line, 'error:'));
     }
     // Comments, `id:` and `retry:` carry no part of a reply.
   }

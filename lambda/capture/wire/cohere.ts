@@ -19,6 +19,8 @@ import type { WireFormat } from './types.ts';
 
 /** Of version 2. */
 const STREAM_EVENT = /^(?:message|content|tool-call|citation)-(?:start|delta|end)$|^tool-plan-delta$/;
+/** Of version 1: what tells of a text, or of calls. */
+const OLDER_EVENTS = ['text-generation', 'tool-calls-generation', 'stream-end'];
 /** Fields of version 1 beside its `text`. */
 const REPLY_NAMES = ['generation_id', 'response_id', 'chat_history', 'is_finished'];
 
@@ -41,7 +43,9 @@ export const cohere: WireFormat = {
     const { message, text } = body;
     if (isObject(message) && typeof message.role === 'string' && !('done' in body)) {
       const hasBlocks = Array.isArray(message.content) && !Array.isArray(message.tool_calls);
-      const replies = hasBlocks ? replyMessages('assistant', message.content) : chatMessages(message, 'assistant');
+      const plan = textIn(message.tool_plan);
+      const said = plan === '' ? message : { ...message, reasoning: plan };
+      const replies = hasBlocks ? replyMessages('assistant', message.content) : chatMessages(said, 'assistant');
       return { replies, reasons: [body.finish_reason] };
     }
     if (typeof text === 'string' && REPLY_NAMES.some((name) => name in body)) {
@@ -74,12 +78,20 @@ export const cohere: WireFormat = {
     return { output: textIn(text), reasoning: textIn(thinking, plan), calls };
   },
   assemble(events) {
-    if (events.some((event) => event.event_type === 'text-generation')) {
+    if (events.some((event) => OLDER_EVENTS.includes(event.event_type as string))) {
       const end = events.find((event) => event.event_type === 'stream-end');
       const text = textIn(
         ...events.filter((event) => event.event_type === 'text-generation').map((event) => event.text),
       );
-      return { value: { text, ...fieldsOf(end?.response) }, ended: end !== undefined };
+      const calls = events.flatMap((event) => objectsIn(event.tool_calls));
+      const value = {
+        text,
+        is_finished: end !== undefined,
+        ...(calls.length > 0 ? { tool_calls: calls } : {}),
+        ...(typeof end?.finish_reason === 'string' ? { finish_reason: end.finish_reason } : {}),
+        ...fieldsOf(end?.response),
+      };
+      return { value, ended: end !== undefined };
     }
     const names = ['content-delta', 'tool-call-start', 'message-end'];
     if (!events.some((event) => names.includes(event.type as string))) return undefined;
@@ -120,5 +132,7 @@ function assembledMessage(events: JsonObject[]): JsonObject {
     ...(thinking === '' ? [] : [{ type: 'thinking', thinking }]),
     ...(text === '' && calls.size > 0 ? [] : [{ type: 'text', text }]),
   ];
-  return { role: 'assistant', content, ...(calls.size > 0 ? { tool_calls: [...calls.values()] } : {}) };
+  const plan = textIn(...events.map((event) => messageOf(event).tool_plan));
+  const planned = plan === '' ? {} : { tool_plan: plan };
+  return { role: 'assistant', ...planned, content, ...(calls.size > 0 ? { tool_calls: [...calls.values()] } : {}) };
 }

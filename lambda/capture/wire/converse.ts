@@ -1,5 +1,5 @@
 /** Bedrock's Converse. */
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject, type JsonObject, toJson } from '../json.ts';
 import { Blocks } from './anthropic.ts';
 import {
   allMessages,
@@ -84,7 +84,8 @@ export const converse: WireFormat = {
         const { text } = fieldsOf(fieldsOf(block.reasoningContent).reasoningText);
         block.reasoningContent = { reasoningText: { text: joined(text, delta.reasoningContent.text) } };
       }
-      blocks.input(index, fieldsOf(delta.toolUse).input);
+      const { input } = fieldsOf(delta.toolUse);
+      blocks.input(index, isObject(input) ? toJson(input) : input);
     }
     const content = blocks.inOrder((block, input) => {
       if (isObject(block.toolUse)) block.toolUse = { ...block.toolUse, input: input ?? {} };

@@ -14,6 +14,10 @@ import type { Assembly, WireFormat } from './types.ts';
 
 const partsOf = (candidate: JsonObject): JsonObject[] => objectsIn(fieldsOf(candidate.content).parts);
 
+/** A prompt that is blocked has no candidates. */
+const isOurs = ({ candidates, promptFeedback }: JsonObject): boolean =>
+  Array.isArray(candidates) || typeof fieldsOf(promptFeedback).blockReason === 'string';
+
 export const gemini: WireFormat = {
   name: 'gemini',
   format: 'messages',
@@ -36,6 +40,9 @@ export const gemini: WireFormat = {
   },
   reply(body) {
     const candidates = objectsIn(body.candidates);
+    const { blockReason } = fieldsOf(body.promptFeedback);
+    if (candidates.length === 0 && typeof blockReason === 'string')
+      return { replies: [{ role: 'assistant', content: '' }], reasons: [blockReason] };
     if (candidates.length === 0 || candidates.length < (body.candidates as unknown[]).length) return undefined;
     if (!candidates.some((candidate) => isObject(candidate.content) || 'finishReason' in candidate)) return undefined;
     return {
@@ -44,7 +51,7 @@ export const gemini: WireFormat = {
     };
   },
   delta(event) {
-    if (!Array.isArray(event.candidates)) return undefined;
+    if (!isOurs(event)) return undefined;
     const parts = objectsIn(event.candidates).flatMap(partsOf);
     const texts = (thought: boolean): string =>
       textIn(...parts.filter((part) => (part.thought === true) === thought).map((part) => part.text));
@@ -62,7 +69,7 @@ export const gemini: WireFormat = {
 };
 
 function assembleGemini(events: JsonObject[]): Assembly | undefined {
-  if (!events.some((event) => Array.isArray(event.candidates))) return undefined;
+  if (!events.some(isOurs)) return undefined;
   const candidates = new Map<number, { parts: JsonObject[]; finishReason?: unknown }>();
   for (const item of events.flatMap((event) => objectsIn(event.candidates))) {
     const index = typeof item.index === 'number' ? item.index : 0;
@@ -81,7 +88,7 @@ function assembleGemini(events: JsonObject[]): Assembly | undefined {
     return value === undefined ? {} : { [name]: value };
   };
   return {
-    value: { candidates: assembled, ...last('usageMetadata'), ...last('modelVersion') },
+    value: { candidates: assembled, ...last('usageMetadata'), ...last('modelVersion'), ...last('promptFeedback') },
     ended: assembled.every((candidate) => 'finishReason' in candidate),
   };
 }

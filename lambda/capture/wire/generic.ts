@@ -1,6 +1,6 @@
 /** Texts under the usual names, as home-made servers, Triton, SGLang and llama.cpp have them. */
 import { isObject, type JsonObject } from '../json.ts';
-import { assistantMessages, textIn, without } from './messages.ts';
+import { assistantMessages, fieldsOf, objectsIn, textIn, without } from './messages.ts';
 import { batchOf, flattened, promptsOf, userMessages } from './prompts.ts';
 import type { WireFormat } from './types.ts';
 
@@ -44,12 +44,15 @@ export const generic: WireFormat = {
     };
   },
   reply(_body, value) {
+    // SGLang's answers to several prompts.
+    const items = Array.isArray(value) ? objectsIn(value) : [];
+    if (items.length > 1 && items.every((item) => isObject(item.meta_info) && typeof item.text === 'string')) {
+      return { replies: assistantMessages(items.map((item) => item.text)), reasons: items.map(reasonOf) };
+    }
     const single = Array.isArray(value) && value.length === 1 ? value[0] : value;
     const isTexts = Array.isArray(single) && single.length > 1 && single.every((item) => typeof item === 'string');
     const texts = typeof single === 'string' ? [single] : isTexts ? single : textUnder(single, REPLY_NAMES)?.texts;
-    return (
-      texts && { replies: assistantMessages(texts), reasons: [isObject(single) ? single.finish_reason : undefined] }
-    );
+    return texts && { replies: assistantMessages(texts), reasons: [isObject(single) ? reasonOf(single) : undefined] };
   },
   delta(event) {
     const name = PIECE_NAMES.find((candidate) => typeof event[candidate] === 'string');
@@ -67,6 +70,7 @@ export const generic: WireFormat = {
     return {
       value: {
         ...last,
+        finish_reason: reasonOf(last),
         generated_text: textOf(
           pieces.map((event) => event[name] as string),
           last,
@@ -92,8 +96,12 @@ export const generic: WireFormat = {
   },
 };
 
+/** Under the usual name, or under those of SGLang and llama.cpp. */
+const reasonOf = ({ finish_reason: reason, meta_info: facts, stop_type: type }: JsonObject): unknown =>
+  reason ?? fieldsOf(fieldsOf(facts).finish_reason).type ?? type;
+
 /** Records that have much else beside the text are rows of data, not pieces of a stream. */
-const MAX_FIELDS = 12;
+const MAX_FIELDS = 24;
 
 /** SGLang, known by its `meta_info`, gives with each piece all that was before it. */
 function textOf(pieces: string[], { meta_info: facts }: JsonObject): string {

@@ -29,6 +29,10 @@ const toolCall = (id: unknown, name: unknown, input: unknown): ToolCall => ({
   function: { name: typeof name === 'string' ? name : '', arguments: argumentsOf(input) },
 });
 
+/** What a block of thinking holds: a text, or (Mistral's) a list of them. */
+export const thinkingIn = ({ thinking }: JsonObject): string =>
+  textIn(thinking, ...objectsIn(thinking).map((part) => part.text));
+
 /** What a list of content blocks amounts to. */
 interface Blocks {
   parts: unknown[];
@@ -88,7 +92,7 @@ function addBlock(blocks: Blocks, block: unknown): void {
   else if (isObject(result)) {
     const id = result.toolUseId ?? result.tool_use_id ?? result.id ?? result.name;
     blocks.results.push(toolResult(id, result.content ?? result.response));
-  } else if (type === 'thinking' && typeof block.thinking === 'string') blocks.reasoning.push(block.thinking);
+  } else if (type === 'thinking' && 'thinking' in block) blocks.reasoning.push(thinkingIn(block));
   else if (isObject(block.reasoningContent)) {
     const { text } = fieldsOf(block.reasoningContent.reasoningText);
     if (typeof text === 'string') blocks.reasoning.push(text);
@@ -136,6 +140,9 @@ export function chatMessages(value: unknown, fallbackRole: string): ChatMessage[
   const blocks: Blocks = { parts: [], calls: [], results: [], reasoning: [] };
   if (Array.isArray(content)) for (const block of content) addBlock(blocks, block);
   else if (content !== undefined && content !== null) addBlock(blocks, content);
+
+  const thought = value.reasoning ?? value.reasoning_content;
+  if (typeof thought === 'string' && thought !== '') blocks.reasoning.push(thought);
 
   const messages: ChatMessage[] = [...blocks.results];
   const carried = Object.fromEntries(

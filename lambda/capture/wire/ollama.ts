@@ -6,11 +6,15 @@ import type { WireFormat } from './types.ts';
 export const ollama: WireFormat = {
   name: 'ollama',
   format: 'chat',
-  reply({ done, done_reason: reason, message, response }) {
+  reply({ done, done_reason: reason, message, response, thinking }) {
     if (typeof done !== 'boolean') return undefined;
-    if (isObject(message)) return { replies: chatMessages(message, 'assistant'), reasons: [reason] };
+    if (isObject(message)) {
+      const said = message.thinking ? { ...message, ...thoughtsIn(message.thinking) } : message;
+      return { replies: chatMessages(said, 'assistant'), reasons: [reason] };
+    }
     if (typeof response !== 'string') return undefined;
-    return { format: 'completion', replies: assistantMessages([response]), reasons: [reason] };
+    const replies = assistantMessages([response]).map((reply) => ({ ...reply, ...thoughtsIn(thinking) }));
+    return { format: 'completion', replies, reasons: [reason] };
   },
   delta({ done, message, response, thinking }) {
     if (typeof done !== 'boolean') return undefined;
@@ -40,7 +44,14 @@ export const ollama: WireFormat = {
       return { value: { ...final, message }, ended };
     }
     if (!events.some((event) => typeof event.response === 'string')) return undefined;
-    return { value: { ...final, response: textIn(...events.map((event) => event.response)) }, ended };
+    const [response, thinking] = [
+      textIn(...events.map((event) => event.response)),
+      textIn(...events.map((event) => event.thinking)),
+    ];
+    return { value: { ...final, response, ...(thinking === '' ? {} : { thinking }) }, ended };
   },
   usage: { inputTokens: ['prompt_eval_count'], outputTokens: ['eval_count'] },
 };
+
+const thoughtsIn = (thinking: unknown): { reasoning?: string } =>
+  typeof thinking === 'string' && thinking !== '' ? { reasoning: thinking } : {};

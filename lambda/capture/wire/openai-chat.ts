@@ -1,6 +1,6 @@
 /** OpenAI's chat completions, as vLLM, LMI, TGI and SGLang serve them too. */
-import { isObject, type JsonObject } from '../json.ts';
-import { allMessages, chatMessages, fieldsOf, joined, objectsIn, textIn, without } from './messages.ts';
+import { isObject, type JsonObject, toJson } from '../json.ts';
+import { allMessages, chatMessages, fieldsOf, joined, objectsIn, textIn, thinkingIn, without } from './messages.ts';
 import { asksForJson } from './prompts.ts';
 import type { Assembly, WireFormat } from './types.ts';
 
@@ -20,20 +20,22 @@ export const openAiChat: WireFormat = {
     const choices = choicesOf(body, (choice) => isObject(choice.message));
     return (
       choices && {
-        replies: choices.flatMap((choice) => chatMessages(choice.message, 'assistant')),
+        replies: choices.flatMap((choice) => chatMessages(spokenMessage(fieldsOf(choice.message)), 'assistant')),
         reasons: choices.map((choice) => choice.finish_reason),
       }
     );
   },
   delta(event) {
-    const deltas = objectsIn(event.choices).flatMap(({ delta }) => (isObject(delta) ? [delta] : []));
+    const deltas = objectsIn(event.choices).flatMap(({ delta }) => (isObject(delta) ? [plainDelta(delta)] : []));
     if (deltas.length === 0) return undefined;
     return {
-      output: textIn(...deltas.map((delta) => delta.content)),
+      output: textIn(
+        ...deltas.flatMap(({ content, refusal, audio }) => [content, refusal, fieldsOf(audio).transcript]),
+      ),
       reasoning: textIn(...deltas.map((delta) => delta.reasoning_content ?? delta.reasoning)),
       calls: deltas.flatMap(callsOf).some(({ function: call }) => {
         const { name, arguments: input } = fieldsOf(call);
-        return textIn(name, input) !== '';
+        return textIn(name) + argumentsIn(input) !== '';
       }),
     };
   },
@@ -42,7 +44,7 @@ export const openAiChat: WireFormat = {
     return assembleChoices(
       'chat.completion',
       events,
-      (): ChatChoice => ({ message: {}, tools: new Map() }),
+      (): ChatChoice => ({ message: {}, tools: [], latest: new Map() }),
       addDelta,
       messageOf,
     );
@@ -93,11 +95,13 @@ export function assembleChoices<T>(
   const choices = new Map<number, { content: T; reason: unknown }>();
   for (const event of events) {
     for (const name of COMMON_FIELDS) common[name] = event[name] ?? common[name];
+    common.usage = fieldsOf(event.x_groq).usage ?? common.usage;
     for (const item of objectsIn(event.choices)) {
       const choice = choices.get(indexOf(item)) ?? { content: begin(), reason: null };
       choices.set(indexOf(item), choice);
       add(choice.content, item);
       choice.reason = item.finish_reason ?? choice.reason;
+      common.usage = item.usage ?? common.usage;
     }
   }
   const assembled = byIndex(choices).map(([index, { content, reason }]) => ({
@@ -114,7 +118,16 @@ export function assembleChoices<T>(
 
 interface ChatChoice {
   message: JsonObject;
-  tools: Map<number, { id?: string; name: string; arguments: string }>;
+  tools: Tool[];
+  /** The last call of each index. */
+  latest: Map<number, Tool>;
+}
+
+interface Tool {
+  index: number;
+  id?: string;
+  name: string;
+  arguments: string;
 }
 
 /** Fields of a delta whose pieces are strung together. */
@@ -122,29 +135,68 @@ const TEXT_FIELDS = ['content', 'reasoning_content', 'reasoning', 'refusal'];
 
 /** Pieces of calls; the older form has a single one. */
 const callsOf = ({ tool_calls: calls, function_call: call }: JsonObject): JsonObject[] => [
-  ...objectsIn(calls),
+  // TGI gives a call without the list around it.
+  ...objectsIn(isObject(calls) ? [calls] : calls),
   ...(isObject(call) ? [{ index: 0, function: call }] : []),
 ];
 
-function addDelta({ message, tools }: ChatChoice, item: JsonObject): void {
-  const delta = fieldsOf(item.delta);
+/** Some servers give a call's arguments as the object that they are. */
+const argumentsIn = (input: unknown): string => (isObject(input) ? (toJson(input) ?? '') : textIn(input));
+
+/** Mistral's content may be a list of parts: texts and thoughts. */
+function plainDelta(delta: JsonObject): JsonObject {
+  if (!Array.isArray(delta.content)) return delta;
+  const parts = objectsIn(delta.content);
+  const content = textIn(...parts.map((part) => part.text));
+  const reasoning = textIn(...parts.map(thinkingIn));
+  return { ...delta, content, ...(reasoning === '' ? {} : { reasoning }) };
+}
+
+/** A refusal and the words of a spoken reply stand beside an empty content; a call may be in the older form. */
+function spokenMessage(message: JsonObject): JsonObject {
+  const { content, refusal, audio, function_call: call, tool_calls: calls } = message;
+  const beside = content ? '' : textIn(refusal, fieldsOf(audio).transcript);
+  const older = isObject(call) && !Array.isArray(calls) ? { tool_calls: [{ type: 'function', function: call }] } : {};
+  if (beside !== '') return { ...message, content: beside, ...older };
+  return 'tool_calls' in older ? { ...message, ...older } : message;
+}
+
+function addDelta(choice: ChatChoice, item: JsonObject): void {
+  const { message } = choice;
+  const delta = plainDelta(fieldsOf(item.delta));
   if (typeof delta.role === 'string' && delta.role !== '') message.role = delta.role;
   for (const name of TEXT_FIELDS) {
     if (typeof delta[name] === 'string') message[name] = joined(message[name], delta[name]);
   }
-  for (const [position, call] of callsOf(delta).entries()) {
-    const index = indexOf(call, position);
-    const tool = tools.get(index) ?? { name: '', arguments: '' };
-    tools.set(index, tool);
-    if (typeof call.id === 'string' && call.id !== '') tool.id = call.id;
-    const { name, arguments: input } = fieldsOf(call.function);
-    tool.name += textIn(name);
-    tool.arguments += textIn(input);
+  const { transcript } = fieldsOf(delta.audio);
+  if (typeof transcript === 'string') {
+    message.audio = { transcript: joined(fieldsOf(message.audio).transcript, transcript) };
   }
+  for (const call of callsOf(delta)) addCall(choice, call);
+}
+
+/** Some servers give calls no index, or all the same one: a name with an id of its own begins a further call. */
+function addCall({ tools, latest }: ChatChoice, call: JsonObject): void {
+  const id = textIn(call.id);
+  const { name, arguments: input } = fieldsOf(call.function);
+  const isNumbered = typeof call.index === 'number';
+  const index = indexOf(call, tools.at(-1)?.index);
+  const before = latest.get(index);
+  const isOther = isNumbered ? id !== '' && before?.id !== undefined && id !== before.id : id !== before?.id;
+  const isFurther = before === undefined || (textIn(name) !== '' && isOther);
+  const tool: Tool = isFurther ? { index, name: '', arguments: '' } : before;
+  if (isFurther) {
+    tools.push(tool);
+    latest.set(index, tool);
+  }
+  if (id !== '') tool.id = id;
+  tool.name += textIn(name);
+  tool.arguments += argumentsIn(input);
 }
 
 function messageOf({ message, tools }: ChatChoice): JsonObject {
-  const calls = byIndex(tools).map(([, { id, ...call }], position) => ({
+  const inOrder = tools.toSorted((a, b) => a.index - b.index);
+  const calls = inOrder.map(({ id, index: _, ...call }, position) => ({
     id: id ?? `call_${position}`,
     type: 'function',
     function: call,

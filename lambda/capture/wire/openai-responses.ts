@@ -1,12 +1,14 @@
 /** OpenAI's Responses: `input` is a text or a list of items, `output` a list of items. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { chatMessages, fieldsOf, joined, textIn, textsOf, without } from './messages.ts';
+import { chatMessages, fieldsOf, joined, objectsIn, textIn, textsOf, without } from './messages.ts';
 import { userMessages } from './prompts.ts';
 import type { Assembly, WireFormat } from './types.ts';
 
 const isOurs = ({ type }: JsonObject): boolean => typeof type === 'string' && type.startsWith('response.');
 const LAST_EVENT = /^response\.(?:completed|incomplete|failed)$/;
+const TEXT_EVENTS = ['response.output_text.delta', 'response.refusal.delta'];
+const CALL_EVENTS = ['response.function_call_arguments.delta', 'response.custom_tool_call_input.delta'];
 const REASONING_EVENT = /^response\.reasoning(?:_summary)?_text\.delta$/;
 
 export const openAiResponses: WireFormat = {
@@ -57,13 +59,14 @@ export const openAiResponses: WireFormat = {
   delta(event) {
     if (!isOurs(event)) return undefined;
     const { type, delta, item } = event as { type: string; [name: string]: unknown };
-    const isCall =
-      type === 'response.function_call_arguments.delta' || type === 'response.custom_tool_call_input.delta';
     return {
-      output: type === 'response.output_text.delta' ? textIn(delta) : '',
+      output: TEXT_EVENTS.includes(type) ? textIn(delta) : '',
       reasoning: REASONING_EVENT.test(type) ? textIn(delta) : '',
       calls:
-        textIn(isCall ? delta : undefined, type === 'response.output_item.added' ? fieldsOf(item).name : '') !== '',
+        textIn(
+          CALL_EVENTS.includes(type) ? delta : undefined,
+          type === 'response.output_item.added' ? fieldsOf(item).name : '',
+        ) !== '',
     };
   },
   assemble(events) {
@@ -82,16 +85,21 @@ function assembleResponse(events: JsonObject[]): Assembly {
   if (final !== undefined) return { value: final.response as JsonObject, ended: true };
   const begun = fieldsOf(events.find((event) => isObject(event.response))?.response);
   const items = events.filter((event) => event.type === 'response.output_item.done').map((event) => event.item);
-  const texts = new Map<unknown, string>();
-  for (const { type, item_id: id, delta } of events) {
-    if (type === 'response.output_text.delta') texts.set(id, joined(texts.get(id), delta));
+  const added = new Map<unknown, JsonObject>();
+  const pieces = new Map<unknown, { kind: string; text: string }>();
+  for (const { type, item_id: id, item, delta } of events) {
+    if (type === 'response.output_item.added' && isObject(item)) added.set(item.id, item);
+    const isText = TEXT_EVENTS.includes(type as string);
+    const kind = isText ? 'text' : REASONING_EVENT.test(type as string) ? 'reasoning' : 'call';
+    if (kind !== 'call' || CALL_EVENTS.includes(type as string))
+      pieces.set(id, { kind, text: joined(pieces.get(id)?.text, delta) });
   }
-  for (const item of items) if (isObject(item)) texts.delete(item.id);
-  const unfinished = [...texts.values()].map((text) => ({
-    type: 'message',
-    role: 'assistant',
-    content: [{ type: 'output_text', text }],
-  }));
+  for (const item of items) if (isObject(item)) pieces.delete(item.id);
+  const unfinished = [...pieces].map(([id, { kind, text }]) => {
+    if (kind === 'call') return { type: 'function_call', ...added.get(id), arguments: text };
+    if (kind === 'reasoning') return { type: 'reasoning', summary: [{ text }] };
+    return { type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] };
+  });
   return { value: { ...begun, object: 'response', output: [...items, ...unfinished] }, ended: false };
 }
 
@@ -118,7 +126,9 @@ function itemMessages(item: unknown): ChatMessage[] {
         'user',
       );
     case 'reasoning': {
-      const summary = Array.isArray(item.summary) ? item.summary.filter(isObject).map((part) => part.text) : [];
+      // Open models tell what they thought, not only a summary of it.
+      const thoughts = [item.content, item.summary].map(objectsIn).find((parts) => parts.length > 0) ?? [];
+      const summary = thoughts.map((part) => part.text);
       return [{ role: 'assistant', content: '', reasoning: textsOf(summary).join('\n\n') }].filter(
         (m) => m.reasoning !== '',
       );
@@ -135,6 +145,7 @@ function itemMessages(item: unknown): ChatMessage[] {
 const chatPart = (part: unknown): unknown => {
   if (!isObject(part)) return part;
   if (part.type === 'input_text' || part.type === 'output_text') return { type: 'text', text: part.text };
+  if (part.type === 'refusal') return { type: 'text', text: textIn(part.refusal) };
   if (part.type === 'input_image' && typeof part.image_url === 'string') {
     return { type: 'image_url', image_url: { url: part.image_url } };
   }

@@ -1,7 +1,7 @@
 /** Hugging Face's form: `inputs` and `parameters` → `generated_text`, as TGI, LMI/DJL and the inference toolkit have it. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { chatMessages, fieldsOf, isMessageList, textIn, toolCalls, without } from './messages.ts';
+import { chatMessages, fieldsOf, isMessageList, joined, textIn, toolCalls, without } from './messages.ts';
 import { asksForJson, batchOf, flattened, promptsOf, userMessages } from './prompts.ts';
 import type { WireFormat } from './types.ts';
 
@@ -40,7 +40,12 @@ export const textGeneration: WireFormat = {
   },
   assemble(events) {
     if (events.every((event) => outputsOf(event) !== undefined)) {
-      return { value: { generated_text: textIn(...events.map(outputsOf)) }, ended: undefined };
+      // A text for each input of the request.
+      const texts: string[] = [];
+      for (const { outputs } of events) {
+        for (const [at, text] of (outputs as string[]).entries()) texts[at] = joined(texts[at], text);
+      }
+      return { value: { generated_text: texts.length > 1 ? texts : texts[0] }, ended: undefined };
     }
     if (!events.some((event) => tokenOf(event) !== undefined)) return undefined;
     // The last event has the whole text.
@@ -51,7 +56,7 @@ export const textGeneration: WireFormat = {
     return { value, ended: whole !== undefined || details !== undefined };
   },
   usage: {
-    inputTokens: ['details.input_tokens', 'details.prompt_tokens', 'details.prefill.length'],
+    inputTokens: ['details.input_tokens', 'details.prompt_tokens', 'details.input_length', 'details.prefill.length'],
     outputTokens: ['details.generated_tokens'],
   },
 };

@@ -1,5 +1,5 @@
 /** Notes when each piece of a streamed reply arrived. What the reply says is read when it is over, as captured ones are. */
-import { addEvent, noEvents } from '../../capture/stream/events.ts';
+import { addEvent, noEvents, unframed } from '../../capture/stream/events.ts';
 import { StreamFraming } from '../../capture/stream/framing.ts';
 import { readDelta } from '../../capture/wire/registry.ts';
 import { type BodyReader, MAX_KEPT_BYTES } from '../http/exchange.ts';
@@ -97,7 +97,7 @@ export class StreamReader implements BodyReader {
       this.#add(true);
       return;
     }
-    for (const event of addEvent(this.#read, data, name)) this.#take(event.data);
+    for (const event of addEvent(this.#read, data, name)) this.#take(unframed(event.data));
     this.#read.events.length = 0;
   }
 
