@@ -241,7 +241,7 @@ export class MonitoringStateMachine extends Construct {
         'options.$': '$.options',
         'attempt.$': '$$.State.RetryCount',
         'progress.$': '$.progress',
-        ...(phase === undefined ? {} : { phase }),
+        phase,
       }),
       // The counts are in the receipts.
       resultSelector: { 'bounds.$': '$.bounds', 'kills.$': '$.kills', 'more.$': '$.more' },

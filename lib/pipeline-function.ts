@@ -58,7 +58,7 @@ export class PipelineFunction extends Construct {
       memorySize,
       timeout: Duration.seconds(props.timeoutSeconds ?? settings.LAMBDA_TIMEOUT_SECONDS),
       ...(props.diskMib === undefined ? {} : { ephemeralStorageSize: Size.mebibytes(props.diskMib) }),
-      ...(props.asyncRetries === undefined ? {} : { retryAttempts: props.asyncRetries }),
+      retryAttempts: props.asyncRetries,
       environment: {
         ...props.environment,
         NODE_OPTIONS: nodeOptions(memorySize),

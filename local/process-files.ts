@@ -121,15 +121,7 @@ export async function processFiles(options: ProcessFilesOptions): Promise<Run[]>
 const runOf = (
   { name, executionArn, status, error, cause, output }: DescribeExecutionCommandOutput,
   key: string,
-): Run => ({
-  name: name ?? '',
-  arn: executionArn ?? '',
-  key,
-  status: status ?? 'RUNNING',
-  ...(error === undefined ? {} : { error }),
-  ...(cause === undefined ? {} : { cause }),
-  ...(output === undefined ? {} : { output }),
-});
+): Run => ({ name: name ?? '', arn: executionArn ?? '', key, status: status ?? 'RUNNING', error, cause, output });
 
 async function put({ s3 }: Pick<AwsClients, 's3'>, bucket: string, file: CaptureFile): Promise<void> {
   const params = {

@@ -238,7 +238,7 @@ function flagsOf(parsed: Parsed): ReplayFlags {
   return {
     ...parsed,
     options,
-    window: { ...(from === undefined ? {} : { fromMs: from }), ...(to === undefined ? {} : { toMs: to }) },
+    window: { fromMs: from, toMs: to },
     dryRun: parsed.dryRun ?? false,
     json: parsed.json ?? false,
     raw: parsed.raw ?? false,

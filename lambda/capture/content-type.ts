@@ -56,7 +56,7 @@ export function parseContentType(observed: unknown): ContentType {
   return {
     media: media === '' ? undefined : media,
     charset: values.get('charset') || undefined,
-    ...(headerBytes === undefined ? {} : { headerBytes }),
+    headerBytes,
     announces: announced(media),
   };
 }

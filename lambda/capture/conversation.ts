@@ -66,7 +66,7 @@ export function conversationOf(exchange: TextExchange): ConversationFacts | unde
   const batch = prompt?.batch;
   return {
     format: formatOf(prompt, reply, response),
-    ...(wireFormat === undefined ? {} : { wireFormat }),
+    wireFormat,
     conversation,
     ...(batch === undefined ? {} : batchInferences(batch, replies, baseId, isThere(response), notes)),
   };

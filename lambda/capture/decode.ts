@@ -84,9 +84,9 @@ function factsOf({ record, eventMetadata, extraFields }: Envelope, raw: RawLine,
     notes.push(`eventVersion “${eventVersion.slice(0, 40)}” is not known; read as version 0`);
   }
   return {
-    ...(eventId === undefined ? {} : { eventId }),
-    ...(capturedInferenceId === undefined ? {} : { capturedInferenceId }),
-    ...(inferenceId === undefined ? {} : { inferenceId }),
+    eventId,
+    capturedInferenceId,
+    inferenceId,
     ...inferenceTimeOf(eventMetadata.inferenceTime, raw.place, notes),
     ...(eventVersion === undefined ? {} : { eventVersion }),
     ...(extraFields === undefined ? {} : { extraFields }),

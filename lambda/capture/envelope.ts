@@ -70,13 +70,7 @@ export function openEnvelope(bytes: Buffer, scale: Scale): { envelope: Envelope 
   const isDamaged = text.includes('\ufffd') && !isUtf8(bytes);
   if (isDamaged) parsed.notes.push('the line is not valid UTF-8: what could not be read is shown as U+FFFD');
   return {
-    envelope: {
-      record,
-      captureData,
-      eventMetadata: metadata,
-      notes: parsed.notes,
-      ...(extraFields === undefined ? {} : { extraFields }),
-    },
+    envelope: { record, captureData, eventMetadata: metadata, notes: parsed.notes, extraFields },
   };
 }
 

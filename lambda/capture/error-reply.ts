@@ -46,7 +46,7 @@ function messageOf(...candidates: unknown[]): string | undefined {
 }
 
 const build = (message: string | undefined, status: number | undefined, type: unknown): CaptureError => ({
-  ...(status === undefined ? {} : { statusCode: status }),
+  statusCode: status,
   message: message ?? 'the reply is an error without a message',
   ...(asText(type) === undefined ? {} : { type: asText(type) as string }),
 });

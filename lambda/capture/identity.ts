@@ -111,10 +111,5 @@ export function identityOf(record: JsonObject, metadata: JsonObject, request: un
   const sessionId = firstOf(SESSION, body, given, extra, custom) ?? firstOf(['sessionId', 'SessionId'], metadata);
   const userId = firstOf(USER, body, given, extra, custom);
   const replayRun = firstOf(REPLAY, custom, given, body);
-  return {
-    ...(sessionId === undefined ? {} : { sessionId }),
-    ...(userId === undefined ? {} : { userId }),
-    ...(replayRun === undefined ? {} : { replayRun }),
-    attributes: Object.fromEntries(kept) as Record<string, string>,
-  };
+  return { sessionId, userId, replayRun, attributes: Object.fromEntries(kept) as Record<string, string> };
 }

@@ -71,7 +71,7 @@ function meaningOf(
         format: tabularFormat(request, response),
         inferences: table.inferences,
         inferenceCount: table.count,
-        ...(table.mismatch === undefined ? {} : { inferenceMismatch: table.mismatch }),
+        inferenceMismatch: table.mismatch,
       };
     }
   }

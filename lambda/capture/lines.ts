@@ -118,7 +118,7 @@ export async function* readLines(
     const place: LinePlace = {
       bucket: source.bucket,
       key: source.key,
-      ...(source.versionId === undefined ? {} : { versionId: source.versionId }),
+      versionId: source.versionId,
       etag: source.etag,
       line: line.number,
       start: line.start,

@@ -71,7 +71,7 @@ export function readAwsFailure(error: unknown, signal?: AbortSignal): CallFailur
   const headers = aws.$response?.headers ?? {};
   const said = aws.message ? saidBy(aws) : `${aws.name}: ${aws.code}`;
   return new CallFailure(kind, said, {
-    ...(feature === undefined ? {} : { feature }),
+    feature,
     retryAfterMs: readRetryAfter(headers['retry-after']),
     status,
     mayBePaid: status !== undefined && status < 300 && !isPage(aws.$responseBodyText ?? ''),

@@ -65,7 +65,7 @@ export function chatBody(ask: Ask, model: string | undefined, parameters: JudgeP
       ]
     : [{ role: 'user', content: `${prompt.system}\n${userText(prompt)}` }];
   return {
-    ...(model === undefined ? {} : { model }),
+    model,
     messages,
     [supports('max-tokens-name') ? 'max_tokens' : 'max_completion_tokens']: maxTokens,
     ...(temperature !== undefined && supports('temperature') ? { temperature } : {}),
@@ -113,7 +113,7 @@ export function readCompletion(text: string, ask: Ask): Told {
   const answer = object === undefined && typeof call === 'string' ? call : said;
   const cached = usage?.prompt_tokens_details?.cached_tokens ?? 0;
   return {
-    ...(object === undefined ? {} : { object }),
+    object,
     text: answer,
     stop: STOPS[choice?.finish_reason ?? ''] ?? 'end',
     stopReason: choice?.finish_reason ?? '',
@@ -147,7 +147,7 @@ const NO_SUCH_MODEL = /model_not_found|does not exist|no such model|unknown mode
 export function readChatFailure(status: number, text: string, retryAfterMs: number | undefined): CallFailure {
   const message = `HTTP ${status}: ${knownWords(text)}`;
   const failure = (kind: CallFailureKind, feature?: Feature): CallFailure =>
-    new CallFailure(kind, message, { status, retryAfterMs, ...(feature === undefined ? {} : { feature }) });
+    new CallFailure(kind, message, { status, retryAfterMs, feature });
   // A used-up credit is no matter of waiting.
   if (status === 429) return failure(/insufficient_quota/.test(text) ? 'refused' : 'throttled');
   if (status === 401 || status === 403 || status === 404 || status === 405) return failure('refused');

@@ -158,7 +158,7 @@ class CaptureJudge implements Judge {
         maxTokens: this.maxTokens(missing.length, growth),
         rung,
         within,
-        prompt: { maxRecordTokens, ...(correction === undefined ? {} : { correction }) },
+        prompt: { maxRecordTokens, correction },
       };
       const asked = given === undefined ? await this.ask(question, session, signal) : { told: given, rung };
       given = undefined;

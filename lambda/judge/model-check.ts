@@ -59,7 +59,7 @@ export async function checkJudgeModel(
     model,
     state,
     level: LEVELS[state],
-    ...(endOfLife === undefined ? {} : { endOfLife }),
+    endOfLife,
     message,
   });
   if (scheme !== 'bedrock')

@@ -65,11 +65,7 @@ export function resolveModel(id: string): PricedModel | undefined {
   }
   name = name.replace(CONTEXT_VARIANT, '');
   const profile = parseProfileId(name);
-  return {
-    model: profile?.model ?? name,
-    ...(profile === undefined ? {} : { profile: profile.geography }),
-    ...(region === undefined ? {} : { region }),
-  };
+  return { model: profile?.model ?? name, ...(profile === undefined ? {} : { profile: profile.geography }), region };
 }
 
 const toRates = ([input, output, cacheRead, cacheWrite]: TableRow): Rates => ({

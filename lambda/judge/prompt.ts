@@ -35,7 +35,7 @@ How to judge
 - First the rationale: in English, one or two sentences that name or quote what decides. Then the value, exactly as listed for the question.`;
 
 const exampleLines = ({ request, reply, value, rationale }: ScorerExample): string =>
-  `Example: ${JSON.stringify({ ...(request === undefined ? {} : { request }), reply, rationale, value })}`;
+  `Example: ${JSON.stringify({ request, reply, rationale, value })}`;
 
 function questionLines(scorer: JudgeScorer): string {
   const examples = (scorer.examples ?? []).map(exampleLines);

@@ -52,7 +52,7 @@ class SageMakerTransport implements Transport {
     const { inferenceComponentName, model } = this.config;
     const command = new InvokeEndpointCommand({
       EndpointName: this.endpointName,
-      ...(inferenceComponentName === undefined ? {} : { InferenceComponentName: inferenceComponentName }),
+      InferenceComponentName: inferenceComponentName,
       ContentType: 'application/json',
       Accept: 'application/json',
       Body: JSON.stringify(chatBody(ask, model, this.parameters)),
@@ -75,7 +75,7 @@ function readInvokeFailure(error: unknown, signal: AbortSignal | undefined): Cal
     const inner = readChatFailure(status, text ?? message, undefined);
     // A 404 of the container is a wrong route or model, as it is behind a URL.
     return new CallFailure(inner.kind, `The container of the endpoint answered ${inner.message}`, {
-      ...(inner.feature === undefined ? {} : { feature: inner.feature }),
+      feature: inner.feature,
       status,
       cause: error,
     });

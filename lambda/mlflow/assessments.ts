@@ -124,8 +124,8 @@ export class AssessmentWriter {
       trace_location: { type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: info.experimentId } },
       request_time: info.requestTime,
       state: trace.state,
-      ...(info.executionDuration === undefined ? {} : { execution_duration: info.executionDuration }),
-      ...(info.clientRequestId === undefined ? {} : { client_request_id: info.clientRequestId }),
+      execution_duration: info.executionDuration,
+      client_request_id: info.clientRequestId,
       assessments: create.map(assessmentJson),
     };
     const call = {

@@ -65,7 +65,7 @@ class RestMlflowClient implements MlflowClient {
       authorizer: authorizerFor(this.target, options),
       transport: this.#transport,
       retry: { ...DEFAULT_RETRY, ...options.retry },
-      ...(options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs }),
+      timeoutMs: options.timeoutMs,
     });
     this.#probe = new CapabilityProbe(this.rest);
     const { s3 } = options;

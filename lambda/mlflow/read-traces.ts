@@ -70,8 +70,8 @@ export function storedTrace(info: TraceInfoReply): StoredTrace {
     info: {
       experimentId: info.trace_location.mlflow_experiment?.experiment_id ?? '',
       requestTime: info.request_time,
-      ...(info.execution_duration === undefined ? {} : { executionDuration: info.execution_duration }),
-      ...(info.client_request_id === undefined ? {} : { clientRequestId: info.client_request_id }),
+      executionDuration: info.execution_duration,
+      clientRequestId: info.client_request_id,
       tagKeys: Object.keys(info.tags),
     },
   };

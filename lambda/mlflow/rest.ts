@@ -147,7 +147,7 @@ export class MlflowRest {
       return new MlflowRetryableError('MlflowUnavailable', 'MLflow failed', details);
     }
     const errorCode = errorCodeOf(text);
-    const details = { got, said: text, where, status, ...(errorCode === undefined ? {} : { errorCode }) };
+    const details = { got, said: text, where, status, errorCode };
     return new MlflowRefusedError('MLflow refused the request', details);
   }
 }

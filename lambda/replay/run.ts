@@ -235,7 +235,7 @@ async function replay(
     sent: dispatcher.sent,
     unsent: feeding.unsent,
     stopped,
-    ...(feeding.failure === undefined ? {} : { failure: feeding.failure }),
+    failure: feeding.failure,
     ...(recorder.unrecorded ? { unrecorded: recorder.unrecorded } : {}),
     maxConnections: pool.maxOpen,
     warmFailures: pool.warmFailures,

@@ -69,7 +69,7 @@ export function runOptions(input: ExecutionInput, defaults: { sampleRate: number
     sampleRate: input.sampleRate ?? defaults.sampleRate,
     dryRun: input.dryRun ?? false,
     judge: input.judge ?? 'converse',
-    ...(input.budgetUsd === undefined ? {} : { budgetUsd: input.budgetUsd }),
-    ...(window === undefined ? {} : { window }),
+    budgetUsd: input.budgetUsd,
+    window,
   };
 }

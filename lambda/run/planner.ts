@@ -259,7 +259,7 @@ class Part {
   /** Names the file, and goes on. */
   #fail({ bucket, key, versionId, etag, error }: FailedFile): void {
     if (this.#failed.length === MAX_FAILED_FILES) throw new PermanentError(error.name, error.message);
-    this.#failed.push({ bucket, key, ...(versionId === undefined ? {} : { versionId }), etag, error });
+    this.#failed.push({ bucket, key, versionId, etag, error });
   }
 
   /** What a person may have meant otherwise: an input that stands for nothing. */

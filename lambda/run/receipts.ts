@@ -151,15 +151,7 @@ export function foldReceipt(state: ChunkState, receipt: Receipt): void {
   }
   foldStep(state.evaluate, receipt);
   const { part, attempt, requestId, startedAt, endedAt, ok, takenOver } = receipt;
-  state.evaluations.push({
-    attempt,
-    requestId,
-    startedAt,
-    endedAt,
-    ok,
-    ...(part === undefined ? {} : { part }),
-    ...(takenOver === undefined ? {} : { takenOver }),
-  });
+  state.evaluations.push({ attempt, requestId, startedAt, endedAt, ok, part, takenOver });
 }
 
 /** What two receipts tell: that of an attempt which was taken for dead and went on, and that of the one which took over. */

@@ -114,7 +114,7 @@ async function* quarantinedChunks(storage: Storage, workBucket: string, run: str
     open = {
       bucket: entry.bucket,
       key: entry.key,
-      ...(entry.versionId === undefined ? {} : { versionId: entry.versionId }),
+      versionId: entry.versionId,
       etag: entry.etag,
       start: entry.start,
       end: entry.end,

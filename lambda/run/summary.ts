@@ -147,7 +147,7 @@ export class SummaryBuilder {
       quarantineReasons: Object.create(null),
       spend: emptySpend(),
       failedChunks: [],
-      ...(error === undefined ? {} : { error }),
+      error,
       equations: { lines: false, verdicts: false },
     };
   }

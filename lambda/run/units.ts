@@ -64,7 +64,7 @@ async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLim
       unit.chunks.push({
         bucket: object.bucket,
         key: object.key,
-        ...(object.versionId === undefined ? {} : { versionId: object.versionId }),
+        versionId: object.versionId,
         etag: object.etag,
         start: chunk.start,
         end: chunk.end,

@@ -13,7 +13,7 @@ const aboutPayload = (payload: Payload | undefined): Record<string, unknown> | u
         encoding: payload.encoding,
         kind: payload.kind,
         bytes: payload.bytes,
-        ...(payload.problem === undefined ? {} : { problem: payload.problem }),
+        problem: payload.problem,
       };
 
 /** The payload's text where its value, or what could be stored of it, does not say all of it. */
@@ -49,7 +49,7 @@ export function rootAttributes(
     'capture.inference_time': capture.capturedInferenceTime,
     'capture.time_source': capture.timeSource,
     'capture.event_version': capture.eventVersion,
-    'capture.place': { bucket, key, ...(versionId === undefined ? {} : { version_id: versionId }), line, start, end },
+    'capture.place': { bucket, key, version_id: versionId, line, start, end },
     'capture.request': aboutPayload(request),
     'capture.response': aboutPayload(response),
     'capture.request.original': exchange.originalRequest,

@@ -77,10 +77,10 @@ function tokenUsageOf({ usage }: Capture): Pick<TraceRecord, 'tokenUsage'> {
   const { inputTokens, outputTokens, totalTokens, cachedInputTokens } = usage;
   return {
     tokenUsage: {
-      ...(inputTokens === undefined ? {} : { input_tokens: inputTokens }),
-      ...(outputTokens === undefined ? {} : { output_tokens: outputTokens }),
-      ...(totalTokens === undefined ? {} : { total_tokens: totalTokens }),
-      ...(cachedInputTokens === undefined ? {} : { cache_read_input_tokens: cachedInputTokens }),
+      input_tokens: inputTokens,
+      output_tokens: outputTokens,
+      total_tokens: totalTokens,
+      cache_read_input_tokens: cachedInputTokens,
     },
   };
 }

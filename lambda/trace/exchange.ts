@@ -83,11 +83,7 @@ function responseView(capture: Capture, response: Payload): View {
 }
 
 const choicesOf = (replies: ChatMessage[], reasons: string[]): JsonObject[] =>
-  replies.map((message, index) => ({
-    index,
-    message,
-    ...(reasons[index] === undefined ? {} : { finish_reason: reasons[index] }),
-  }));
+  replies.map((message, index) => ({ index, message, finish_reason: reasons[index] }));
 
 const sameItems = (left: readonly unknown[], right: readonly unknown[]): boolean =>
   left.length === right.length && left.every((item, index) => item === right[index]);

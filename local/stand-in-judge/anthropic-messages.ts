@@ -24,10 +24,7 @@ export function toConverse(body: MessagesBody): ConverseBody {
   return {
     ...(body.system === undefined ? {} : { system: blocks(body.system) }),
     messages: (body.messages ?? []).map(({ role, content }) => ({ role, content: blocks(content) })),
-    inferenceConfig: {
-      ...(body.max_tokens === undefined ? {} : { maxTokens: body.max_tokens }),
-      ...(body.temperature === undefined ? {} : { temperature: body.temperature }),
-    },
+    inferenceConfig: { maxTokens: body.max_tokens, temperature: body.temperature },
     ...(body.tools === undefined
       ? {}
       : {

@@ -54,7 +54,7 @@ export function addEvent(stream: EventStream, data: string, name?: string): Stre
   if (data.trim() === '[DONE]') stream.done = true;
   else if (parsed === undefined) stream.broken += 1;
   else {
-    const event = { ...(name === undefined ? {} : { event: name }), data: parsed };
+    const event = { event: name, data: parsed };
     stream.events.push(event);
     return [event];
   }

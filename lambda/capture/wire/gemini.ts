@@ -81,7 +81,7 @@ function assembleGemini(events: JsonObject[]): Assembly | undefined {
   const assembled = [...candidates].map(([index, { parts, finishReason }]) => ({
     index,
     content: { role: 'model', parts },
-    ...(finishReason === undefined ? {} : { finishReason }),
+    finishReason,
   }));
   const last = (name: string): JsonObject => {
     const value = events.findLast((event) => event[name] != null)?.[name];
@@ -89,7 +89,7 @@ function assembleGemini(events: JsonObject[]): Assembly | undefined {
   };
   return {
     value: { candidates: assembled, ...last('usageMetadata'), ...last('modelVersion'), ...last('promptFeedback') },
-    ended: assembled.every((candidate) => 'finishReason' in candidate),
+    ended: assembled.every((candidate) => candidate.finishReason !== undefined),
   };
 }
 

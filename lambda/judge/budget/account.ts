@@ -287,7 +287,7 @@ export class Account {
       TableName: this.#table,
       Key: this.#key,
       UpdateExpression: update.expression,
-      ...(update.condition === undefined ? {} : { ConditionExpression: update.condition }),
+      ConditionExpression: update.condition,
       ExpressionAttributeNames: {
         ...update.names,
         '#committed': 'committed',

@@ -10,7 +10,7 @@ import type { CalibrationReport, LabelledItem, Pair, Unanswered } from './types.
 
 /** The item as the decoder would have made it of a captured chat call. */
 export function captureOf({ messages, reply, tools }: Pick<LabelledItem, 'messages' | 'reply' | 'tools'>): Capture {
-  const request = { messages, ...(tools === undefined ? {} : { tools }) };
+  const request = { messages, tools };
   const response = { choices: [{ index: 0, message: reply }] };
   const payload = (value: unknown) => {
     const text = JSON.stringify(value);
@@ -23,14 +23,7 @@ export function captureOf({ messages, reply, tools }: Pick<LabelledItem, 'messag
     format: 'chat',
     request: payload(request),
     response: payload(response),
-    conversation: {
-      messages,
-      replies: [reply],
-      ...(tools === undefined ? {} : { tools }),
-      parameters: {},
-      jsonRequested: false,
-      finishReasons: [],
-    },
+    conversation: { messages, replies: [reply], tools, parameters: {}, jsonRequested: false, finishReasons: [] },
     attributes: {},
     notes: [],
   };
@@ -56,7 +49,7 @@ export function pairOf(
     id: item.id,
     scorer: item.scorer,
     label: item.label,
-    ...(item.labelRationale === undefined ? {} : { labelRationale: item.labelRationale }),
+    labelRationale: item.labelRationale,
     verdict: verdict.value,
     ...(verdict.rationale === '' ? {} : { verdictRationale: verdict.rationale }),
     agrees: item.label === verdict.value,

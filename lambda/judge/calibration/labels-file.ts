@@ -136,11 +136,11 @@ function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'n
     label: read('label', label),
     messages,
     reply: message,
-    ...(tools === undefined ? {} : { tools }),
-    ...(reason === undefined ? {} : { labelRationale: reason }),
+    tools,
+    labelRationale: reason,
     ...(verdict === undefined ? {} : { verdict: read('verdict', verdict) }),
-    ...(rationale === undefined ? {} : { verdictRationale: rationale }),
-    ...(judge === undefined ? {} : { judge }),
+    verdictRationale: rationale,
+    judge,
   };
 }
 

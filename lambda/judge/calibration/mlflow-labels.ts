@@ -61,8 +61,8 @@ export async function readMlflowLabels(rest: Pick<MlflowRest, 'repeat'>, options
       locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: options.experimentId } }],
       max_results: PAGE,
       order_by: ['timestamp_ms ASC'],
-      ...(options.filter === undefined ? {} : { filter: options.filter }),
-      ...(pageToken === undefined ? {} : { page_token: pageToken }),
+      filter: options.filter,
+      page_token: pageToken,
     };
     const page = await rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/traces/search', json }, searchSchema);
     traces += page.traces.length;

@@ -74,13 +74,13 @@ export function scorerReport(
   for (const { reason } of unanswered) reasons[reason] = (reasons[reason] ?? 0) + 1;
   const report: Omit<ScorerReport, 'notes'> = {
     name,
-    ...(version === undefined ? {} : { version }),
+    version,
     values,
     n,
     agreement: share(pairs.filter(({ agrees }) => agrees).length, n),
     kappa: table === null ? null : cohensKappa(table),
     weightedKappa: table === null || ordered === undefined || list.length < 2 ? null : cohensKappa(table, ordered),
-    ...(positive === undefined ? {} : { positive }),
+    positive,
     tpr: first?.sensitivity ?? null,
     tnr: first?.specificity ?? null,
     positiveShare: {
@@ -135,7 +135,7 @@ export function calibrationReport(input: {
     scorers,
     pairs: [...pairs],
     unanswered: [...unanswered],
-    ...(spend === undefined ? {} : { spend }),
+    spend,
   };
 }
 

@@ -68,7 +68,7 @@ export class ScheduleLines {
     const object = this.#files[file];
     if (!object) throw new Error(`The index names file ${file} of ${this.#files.length}`);
     const { bucket, name: key, etag, versionId, size } = object;
-    const line: FileLine = { bucket, key, etag, ...(versionId === undefined ? {} : { versionId }), size };
+    const line: FileLine = { bucket, key, etag, versionId, size };
     this.#lines.push(JSON.stringify({ file: line }));
     this.#known.set(file, this.#known.size);
     return this.#known.size - 1;

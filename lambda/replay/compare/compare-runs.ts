@@ -244,7 +244,7 @@ async function addPairs(
 ): Promise<void> {
   const rowOf = ({ stored, old: known }: RepliesPair): Omit<RegressionRow, 'regressions' | 'overlap'> => ({
     key: stored.key,
-    ...(stored.event_id === undefined ? {} : { eventId: stored.event_id }),
+    eventId: stored.event_id,
     file: stored.file,
     line: stored.line,
     input: stored.input,

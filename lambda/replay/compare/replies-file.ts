@@ -47,7 +47,7 @@ export function storedReply(
   const messages = readMessages(sentBody(request));
   return {
     key: requestKey(request.eventId, request.file, request.line, request.pass),
-    ...(request.eventId === undefined ? {} : { event_id: request.eventId }),
+    event_id: request.eventId,
     request_id: request.requestId,
     ...(request.capturedTraceId ? { captured_trace_id: request.capturedTraceId } : {}),
     file: request.file,

@@ -34,7 +34,7 @@ export interface CapturedComparison {
 /** What a person needs to see of a reply that got worse. */
 export const rowOf = (stored: StoredReply): Omit<RegressionRow, 'regressions' | 'overlap'> => ({
   key: stored.key,
-  ...(stored.event_id === undefined ? {} : { eventId: stored.event_id }),
+  eventId: stored.event_id,
   file: stored.file,
   line: stored.line,
   input: stored.input,

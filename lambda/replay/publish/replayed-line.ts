@@ -41,7 +41,7 @@ const side = (mode: 'INPUT' | 'OUTPUT', { contentType, bytes }: Body) => ({
 function outputSide(measured: Measured, instead: string | undefined): Record<string, unknown> | undefined {
   const { error, exchange } = measured;
   if (error) {
-    const message = { ...(error.code === undefined ? {} : { code: error.code }), message: error.message };
+    const message = { code: error.code, message: error.message };
     // Captures of failed calls have no content type.
     return side('OUTPUT', new Body(Buffer.from(JSON.stringify(message)), null));
   }
@@ -66,8 +66,8 @@ export function replayedLine(
       endpointOutput: outputSide(measured, instead),
     },
     eventMetadata: {
-      ...(request.eventId === undefined ? {} : { eventId: request.eventId }),
-      ...(request.inferenceId === undefined ? {} : { inferenceId: request.inferenceId }),
+      eventId: request.eventId,
+      inferenceId: request.inferenceId,
       inferenceTime: new Date(startMs).toISOString(),
       customAttributes: [`replay_run=${run}`],
     },

@@ -59,7 +59,7 @@ export class SpoolBatch {
 function refusedTrace(line: string, reason: RefusedTrace['reason'], traceId?: string): RefusedTrace {
   const { replay, eventMetadata } = JSON.parse(line) as ReplayedLine;
   return {
-    ...(traceId === undefined ? {} : { trace_id: traceId }),
+    trace_id: traceId,
     ...(typeof eventMetadata.eventId === 'string' ? { event_id: eventMetadata.eventId } : {}),
     request_id: replay.requestId,
     file: replay.file,

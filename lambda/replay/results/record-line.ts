@@ -55,11 +55,7 @@ export function metadataJson(measured: Measured, { clock, workerId }: RecordCont
 }
 
 export const errorJson = (error: ExchangeError): string =>
-  JSON.stringify({
-    ...(error.code === undefined ? {} : { code: error.code }),
-    type: error.type,
-    message: error.message,
-  });
+  JSON.stringify({ code: error.code, type: error.type, message: error.message });
 
 function metricsJson(measured: Measured): string {
   const { error, request, metrics, gaps } = measured;

@@ -58,7 +58,7 @@ export async function judgePairs(
     if (await work.isStopped()) return 'stopped';
     if (!goOn()) return 'outOfTime';
     const batch = await nextBatch(lines, new Set(pairs.ahead));
-    const settings = { judge, signal, goOn, ...(limit === undefined ? {} : { limit }) };
+    const settings = { judge, signal, goOn, limit };
     if ((await judgeBatch(work, batch, settings)) === 'outOfTime') return 'outOfTime';
   }
   return 'done';

@@ -89,7 +89,7 @@ const captureObject = ({ bucket, key, etag, versionId, size }: ObjectFacts): Cap
   name: key,
   path: '',
   etag,
-  ...(versionId === undefined ? {} : { versionId }),
+  versionId,
   size,
 });
 

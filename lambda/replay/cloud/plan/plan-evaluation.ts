@@ -62,7 +62,7 @@ export async function findMlflowPlace(
     openRun: async (execution, startMs) => {
       const { name } = execution;
       const { runId } = await findOrCreateRun(rest, experiment.id, { name, startMs, tags: runTags(execution) });
-      return { experiment, runId, ...(capturesExperimentId === undefined ? {} : { capturesExperimentId }) };
+      return { experiment, runId, capturesExperimentId };
     },
     giveUp: async ({ runId }, status, why, endMs) => {
       await tellFailure(rest, { runId }, why);
