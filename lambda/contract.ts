@@ -50,7 +50,7 @@ export const backfillInputSchema = z.strictObject({
   ...runOptionFields,
 });
 
-export const RETRY_WHAT = ['failed', 'quarantined', 'held'] as const;
+const RETRY_WHAT = ['failed', 'quarantined', 'held'] as const;
 export type RetryWhat = (typeof RETRY_WHAT)[number];
 
 /** What an earlier run left undone. */
@@ -106,7 +106,7 @@ export interface ManifestLine {
   keptIn?: string;
 }
 
-export const manifestLineSchema: z.ZodType<ManifestLine> = z.object({
+const manifestLineSchema: z.ZodType<ManifestLine> = z.object({
   bucket: z.string().min(1),
   key: z.string().min(1),
   versionId: z.string().optional(),

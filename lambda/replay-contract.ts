@@ -150,7 +150,7 @@ export interface SummarizeReplayRequest {
 }
 
 /** What stopped a step of a state machine, as its Catch hands it on. */
-export const raisedSchema = z.object({ Error: z.string(), Cause: z.string().default('') });
+const raisedSchema = z.object({ Error: z.string(), Cause: z.string().default('') });
 
 export type Raised = z.infer<typeof raisedSchema>;
 

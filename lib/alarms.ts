@@ -26,7 +26,7 @@ import { resourceNames } from '../lambda/contract.ts';
 import { runMetric, sumOf } from './metrics.ts';
 import type { Settings } from './settings.ts';
 
-export interface AlarmsProps {
+interface AlarmsProps {
   settings: Settings;
   stateMachine: IStateMachine;
   deadLetters: IQueue;

@@ -3,7 +3,7 @@ import { Stack } from 'aws-cdk-lib';
 import { PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
 import { acknowledge } from './acknowledge.ts';
 
-export interface Permission {
+interface Permission {
   actions: string[];
   resources: string[];
   conditions?: Record<string, Record<string, string | string[]>>;

@@ -10,7 +10,7 @@ import type { PipelineFunction } from './pipeline-function.ts';
 import type { Settings } from './settings.ts';
 import { WHY_WORK_PART, workPatterns } from './work-access.ts';
 
-export interface BatchInferenceProps {
+interface BatchInferenceProps {
   settings: Settings;
   workBucket: IBucket;
   batcher: PipelineFunction;

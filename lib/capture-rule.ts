@@ -12,7 +12,7 @@ import type { Settings } from './settings.ts';
 /** `*` and `\` have a meaning in a wildcard pattern. */
 export const escapeWildcard = (text: string): string => text.replace(/[\\*]/g, String.raw`\$&`);
 
-export interface CaptureRuleProps {
+interface CaptureRuleProps {
   settings: Settings;
   stateMachine: IStateMachine;
 }

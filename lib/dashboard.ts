@@ -24,7 +24,7 @@ const FULL_WIDTH = 24;
 const THIRD = FULL_WIDTH / 3;
 const HEIGHT = 6;
 
-export interface MonitoringDashboardProps {
+interface MonitoringDashboardProps {
   prefix: string;
   stateMachine: IStateMachine;
   deadLetters: IQueue;

@@ -19,7 +19,7 @@ import type { Settings } from './settings.ts';
 import { grantWork } from './work-access.ts';
 import { WorkBucket } from './work-bucket.ts';
 
-export interface MonitoringStackProps extends StackProps {
+interface MonitoringStackProps extends StackProps {
   settings: Settings;
 }
 

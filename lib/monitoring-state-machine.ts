@@ -37,7 +37,7 @@ import {
 import type { Settings } from './settings.ts';
 import { invoke, overManifest } from './states.ts';
 
-export interface MonitoringStateMachineProps {
+interface MonitoringStateMachineProps {
   settings: Settings;
   workBucket: IBucket;
   planner: IFunction;

@@ -16,7 +16,7 @@ import type { Settings } from './settings.ts';
 import { StateMachineRole } from './state-machine-role.ts';
 import type { WorkPart } from './work-access.ts';
 
-export interface PipelineStateMachineProps {
+interface PipelineStateMachineProps {
   settings: Settings;
   stateMachineName: string;
   logGroupName: string;

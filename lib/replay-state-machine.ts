@@ -33,7 +33,7 @@ import { BEGIN_RETRIES, JUDGE_RETRIES, STORE_RETRIES } from './retries.ts';
 import type { Settings } from './settings.ts';
 import { invoke, overManifest } from './states.ts';
 
-export interface ReplayStateMachineProps {
+interface ReplayStateMachineProps {
   settings: Settings;
   workBucket: IBucket;
   planner: IFunction;

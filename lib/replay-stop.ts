@@ -14,7 +14,7 @@ import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
 import type { Settings } from './settings.ts';
 
-export interface ReplayStopProps {
+interface ReplayStopProps {
   settings: Settings;
   /** That of the replays. */
   replay: IStateMachine;

@@ -27,7 +27,7 @@ import { grantWork } from './work-access.ts';
  */
 export const ONE_VCPU_MB = 1769;
 
-export interface ReplayProps {
+interface ReplayProps {
   settings: Settings;
   workBucket: IBucket;
   /** What the judge may spend, of the monitoring and of replays together. */

@@ -60,7 +60,7 @@ function nearest(names: readonly string[], name: string): string | undefined {
 }
 
 /** Insertions, deletions, replacements and swaps of neighbours that lead from one text to the other. */
-export function editDistance(a: string, b: string): number {
+function editDistance(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)];
   const at = (row: number, column: number): number => rows[row]?.[column] ?? 0;
   for (let i = 1; i <= a.length; i += 1) {

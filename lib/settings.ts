@@ -60,7 +60,7 @@ function invalidSettings(wrong: readonly WrongSetting[]): Error {
   return error;
 }
 
-export interface ReadSettings {
+interface ReadSettings {
   settings: Settings;
   /** What a person should know although the stack can be made: a sentence each. */
   warnings: string[];

@@ -7,7 +7,7 @@ import type { Construct } from 'constructs';
 import { allow } from './allow.ts';
 import { WHY_WORK_PART, type WorkPart, workPatterns } from './work-access.ts';
 
-export interface StateMachineRoleProps {
+interface StateMachineRoleProps {
   stateMachineName: string;
   workBucket: IBucket;
   functions: readonly IFunction[];

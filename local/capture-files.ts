@@ -19,7 +19,7 @@ export interface EndpointCaptures {
 }
 
 /** The endpoint of files that stand outside SageMaker's layout, unless the person names it. */
-export const DEFAULT_ENDPOINT = 'my-endpoint';
+const DEFAULT_ENDPOINT = 'my-endpoint';
 
 /** SageMaker calls a variant so when nobody names it. */
 const DEFAULT_VARIANT = 'AllTraffic';

@@ -23,7 +23,7 @@ interface Place {
   signal?: AbortSignal;
 }
 
-export interface DeployTarget extends Place {
+interface DeployTarget extends Place {
   /** The emulated AWS to deploy to. */
   ministack: MiniStack;
   /** Settings of the stack, as they stand in `.env.example`. */

@@ -15,7 +15,7 @@ import { defaultPythonEnvironment } from './python-presets.ts';
 import { readStackOutputs, type StackOutputs } from './stack-outputs.ts';
 import { type StandInJudge, type StandInOptions, startStandInJudge } from './stand-in-judge/server.ts';
 
-export interface EnvironmentOptions {
+interface EnvironmentOptions {
   log?: Log;
   /** Ports on 127.0.0.1; a free one where left out. */
   awsPort?: number;
@@ -51,7 +51,7 @@ export interface LocalEnvironment {
 }
 
 /** Settings by the names of `.env.example`. */
-export interface StackSettings extends Record<string, string> {
+interface StackSettings extends Record<string, string> {
   STACK_PREFIX: string;
   SAGEMAKER_ENDPOINT_NAME: string;
 }

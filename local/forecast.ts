@@ -9,7 +9,7 @@ import { functionEnvironment } from '../lib/function-environment.ts';
 import type { Settings } from '../lib/settings.ts';
 import type { CaptureFile } from './capture-files.ts';
 
-export interface CaptureSizes {
+interface CaptureSizes {
   files: number;
   /** Non-blank lines. */
   lines: number;

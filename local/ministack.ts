@@ -13,10 +13,10 @@ import { projectPath } from './project-root.ts';
 import type { Log, PythonEnvironment } from './python-environment.ts';
 import { defaultPythonEnvironment } from './python-presets.ts';
 
-export const EMULATED_ACCOUNT = '000000000000';
-export const EMULATED_REGION = 'us-east-1';
+const EMULATED_ACCOUNT = '000000000000';
+const EMULATED_REGION = 'us-east-1';
 
-export interface MiniStackOptions {
+interface MiniStackOptions {
   log?: Log;
   port?: number;
   /**

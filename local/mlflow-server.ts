@@ -7,7 +7,7 @@ import { startGuarded } from './guarded-process.ts';
 import { type Log, withBinOnPath } from './python-environment.ts';
 import { mlflowEnvironment } from './python-presets.ts';
 
-export interface MlflowServerOptions {
+interface MlflowServerOptions {
   /** An MLflow version; default the newest that is tested. */
   version?: string;
   /** Folder of the database, the artifacts and the log. Default: a temporary one that `stop` deletes. */

@@ -23,7 +23,7 @@ const WITH_REAL_JUDGE = ['EVALUATION_BUDGET_USD', 'BEDROCK_GUARDRAIL_ID', 'BEDRO
 /** Of a judge outside Bedrock: its address and its key. Nobody is asked, or paid, without having been told to. */
 const OF_OTHER_JUDGE = ['JUDGE_BASE_URL', 'JUDGE_SECRET_ARN'];
 
-export interface PersonSettings {
+interface PersonSettings {
   settings: Record<string, string>;
   /** What was taken over and what was not, for the terminal; none where there is nothing to say. */
   notes: string[];

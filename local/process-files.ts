@@ -39,7 +39,7 @@ export interface FileProgress {
   runs: readonly Run[];
 }
 
-export interface ProcessFilesOptions {
+interface ProcessFilesOptions {
   clients: AwsClients;
   captureBucket: string;
   stateMachineArn: string;

@@ -136,7 +136,7 @@ export function compareTables(table: PriceTable, reference: PriceTable, toleranc
 export const TABLE_FILE = join('lambda', 'judge', 'price-table.json');
 
 /** One line per model keeps the table readable and its changes visible. */
-export function formatTable({ models, ...head }: PriceTable): string {
+function formatTable({ models, ...head }: PriceTable): string {
   const lines = Object.entries(models).map(([model, rows]) => {
     const places = Object.entries(rows).map(([place, row]) => `      ${JSON.stringify(place)}: [${row.join(', ')}]`);
     return `    ${JSON.stringify(model)}: {\n${places.join(',\n')}\n    }`;

@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, request as openRequest, type Server
 import type { AddressInfo } from 'node:net';
 import { type Refusal, type SigV4Credentials, verifySigV4 } from './sigv4-verifier.ts';
 
-export interface DoubleOptions {
+interface DoubleOptions {
   /** URL of the MLflow server behind it. */
   upstream: string;
   /** `…:mlflow-tracking-server/<name>` or `…:mlflow-app/<id>`. */

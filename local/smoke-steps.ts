@@ -21,7 +21,7 @@ export async function deployedEnvironment(clients: AwsClients, outputs: StackOut
   return readEnvironment(reply.Environment?.Variables ?? {});
 }
 
-export interface SmokeCapture {
+interface SmokeCapture {
   key: string;
   /** One record, without a line ending. */
   line: string;
@@ -90,7 +90,7 @@ export async function summaryOf(clients: AwsClients, outputs: StackOutputs, run:
   return (await readRunSummaries(clients, outputs.workBucket, [run])).get(run.name);
 }
 
-export interface FoundTrace {
+interface FoundTrace {
   traceId: string;
   experiment: string;
   state?: string;

@@ -18,7 +18,7 @@ import { modelStreamError, payloadPart } from './endpoint/event-stream.ts';
 import { defaultAnswer, type InferenceRequest, parseRequest, replyEvents, wholeReply } from './endpoint/replies.ts';
 import { type SigV4Credentials, verifySigV4 } from './sigv4-verifier.ts';
 
-export interface StandInEndpointOptions {
+interface StandInEndpointOptions {
   /** Default: any free port. */
   port?: number;
   /** Time to the reply, or to its first token. Default 50. */
@@ -41,7 +41,7 @@ export interface StandInEndpointOptions {
   record?: boolean;
 }
 
-export interface RecordedRequest {
+interface RecordedRequest {
   method: string;
   url: string;
   headers: IncomingMessage['headers'];

@@ -2,7 +2,7 @@
 import type { VerdictCounts } from '../lambda/contract.ts';
 import type { RunSummary } from '../lambda/run/summary.ts';
 
-export interface Totals {
+interface Totals {
   runs: number;
   failedRuns: number;
   /** Non-blank lines. */

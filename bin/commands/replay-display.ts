@@ -7,7 +7,7 @@ const TERMINAL_MS = 500;
 const PLAIN_MS = 5_000;
 const BAR = 30;
 
-export interface DisplayOptions {
+interface DisplayOptions {
   out: NodeJS.WriteStream;
   progress: Progress;
   stats: RunStats;

@@ -4,7 +4,7 @@ export const HOUR_MS = 3_600_000;
 
 const HOUR_PATH = /^(?<base>.*?)(?<hour>\d{4}\/\d{2}\/\d{2}\/\d{2})\/[^/]*$/s;
 
-export interface HourPath {
+interface HourPath {
   /** All before the year, with its ending `/` (or empty). */
   base: string;
   /** Start of the hour, epoch ms. */
@@ -24,7 +24,7 @@ export function hourPathOf(key: string): HourPath | undefined {
 }
 
 /** What a key tells of its captures; nothing where it has no hour folder. */
-export interface CapturePath {
+interface CapturePath {
   variant?: string;
   hourMs?: number;
 }

@@ -1,7 +1,7 @@
 /** Bytes to text, in the character set they were written in. */
 import { TextDecoder } from 'node:util';
 
-export type DecodedText = { text: string; charset: string; note?: string } | { binary: true };
+type DecodedText = { text: string; charset: string; note?: string } | { binary: true };
 
 const decoderOf = (charset: string): TextDecoder | undefined => {
   try {

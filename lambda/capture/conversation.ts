@@ -27,7 +27,7 @@ const plainPrompt = (payload: Payload, wire: string): Prompt => ({
 const isPlainText = (payload: Payload | undefined): payload is Payload => payload?.kind === 'text';
 
 /** What is known of an exchange before it is taken for a conversation. */
-export interface TextExchange {
+interface TextExchange {
   /** The request, where its wire format was recognised. */
   prompt: Prompt | undefined;
   reply: Reply | undefined;
@@ -39,7 +39,7 @@ export interface TextExchange {
   notes: string[];
 }
 
-export type ConversationFacts = Pick<
+type ConversationFacts = Pick<
   Capture,
   'format' | 'wireFormat' | 'conversation' | 'inferences' | 'inferenceCount' | 'inferenceMismatch'
 >;

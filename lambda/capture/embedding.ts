@@ -3,7 +3,7 @@ import { isExactNumber, isObject, type JsonObject } from './json.ts';
 import { promptsOf } from './wire/prompts.ts';
 
 /** Stands in for a vector. */
-export interface VectorSummary {
+interface VectorSummary {
   dimensions: number;
   /** Euclidean length. */
   norm: number;

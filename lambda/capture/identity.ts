@@ -1,7 +1,7 @@
 /** Who asked and in which session, from the request and from SageMaker's custom attributes. */
 import { asText, isObject, type JsonObject } from './json.ts';
 
-export interface Identity {
+interface Identity {
   sessionId?: string;
   userId?: string;
   replayRun?: string;

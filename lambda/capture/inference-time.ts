@@ -39,7 +39,7 @@ export function parseInferenceTime(captured: unknown): number | undefined {
   return plausible(ms + Math.floor(Number(`0.${fraction}`) * 1000) - offsetMs);
 }
 
-export type InferenceTime = Pick<Capture, 'inferenceTimeMs' | 'timeSource' | 'capturedInferenceTime'>;
+type InferenceTime = Pick<Capture, 'inferenceTimeMs' | 'timeSource' | 'capturedInferenceTime'>;
 
 /** @param notes is told when the captured time could not be used. */
 export function inferenceTimeOf(captured: unknown, place: LinePlace, notes: string[]): InferenceTime {

@@ -9,7 +9,7 @@ import type { Capture, CaptureFormat, DecodeOptions, Payload } from './types.ts'
 import { usageOf } from './usage.ts';
 import { readPrompt, readReply } from './wire/registry.ts';
 
-export type Interpretation = Pick<
+type Interpretation = Pick<
   Capture,
   | 'format'
   | 'wireFormat'

@@ -15,9 +15,9 @@ export const isObject = (value: unknown): value is JsonObject =>
  * Deepest nesting that is taken apart. MLflow's server walks a payload recursively, a few Python frames per level with
  * a limit of 1,000 frames: 200 levels × 3 frames = 600.
  */
-export const MAX_JSON_DEPTH = 200;
+const MAX_JSON_DEPTH = 200;
 
-export type ParsedJson =
+type ParsedJson =
   | { ok: true; value: unknown; notes: string[]; duplicateKeys: boolean }
   | { ok: false; problem: string; tooDeep: boolean };
 

@@ -34,7 +34,7 @@ export interface LineChunk {
 }
 
 /** Where reading begins, when it is not at the file's start. */
-export interface ScanStart {
+interface ScanStart {
   offset: number;
   firstLine: number;
 }

@@ -7,7 +7,7 @@ import type { DecodeOptions, Inference, Payload } from './types.ts';
  * Inferences of one call that are taken apart. Each becomes a span of some 600 bytes: 10,000 are 6 MB, which still
  * fits one request to MLflow. The rest stays in the payload, and a note says so.
  */
-export const MAX_INFERENCES = 10_000;
+const MAX_INFERENCES = 10_000;
 
 /** Rows of one side. */
 interface Table {
@@ -173,7 +173,7 @@ const isPredictions = ({ kind, value }: Payload): boolean =>
 
 // ------------------------------------------------------------------------------------------------------ inferences
 
-export interface Inferences {
+interface Inferences {
   inferences: Inference[];
   /** Of the call, those beyond `MAX_INFERENCES` included. */
   count: number;
@@ -184,7 +184,7 @@ export const mismatchNote = (inputs: number, outputs: number): string =>
   `${inputs} ${inputs === 1 ? 'input' : 'inputs'} but ${outputs} ${outputs === 1 ? 'output' : 'outputs'}`;
 
 /** Id that joins ground truth: with `_{index}` when the call carried several inferences. */
-export const inferenceIdOf = (base: string | undefined, index: number, count: number): string =>
+const inferenceIdOf = (base: string | undefined, index: number, count: number): string =>
   count > 1 ? `${base ?? ''}_${index}` : (base ?? '');
 
 /**

@@ -37,7 +37,7 @@ const ruleSchema = z
   .refine((rule) => Object.keys(rule).length > 1, { message: 'a rule needs a condition beside its name' });
 
 export const alwaysRulesSchema = z.array(ruleSchema);
-export type AlwaysRules = z.infer<typeof alwaysRulesSchema>;
+type AlwaysRules = z.infer<typeof alwaysRulesSchema>;
 type Rule = AlwaysRules[number];
 
 /** What a rule may look at that is not in the capture itself. */

@@ -4,7 +4,7 @@ import { messageText } from './code-scorers/text.ts';
 import type { JudgeScorer } from './types.ts';
 
 /** Why a scorer is not asked of a capture; counted as `notJudgeable` in receipts. */
-export const NOT_JUDGEABLE = [
+const NOT_JUDGEABLE = [
   /** The endpoint answered with an error: LLM judges do not judge errors. */
   'errorReply',
   /** The reply was not captured, or is empty. */
@@ -21,8 +21,8 @@ export const NOT_JUDGEABLE = [
   'notText',
 ] as const;
 
-export type NotJudgeableReason = (typeof NOT_JUDGEABLE)[number];
-export type Applicability = { judge: true } | { notJudgeable: NotJudgeableReason };
+type NotJudgeableReason = (typeof NOT_JUDGEABLE)[number];
+type Applicability = { judge: true } | { notJudgeable: NotJudgeableReason };
 
 /** What the judge sees of a capture. */
 export interface Exchange {

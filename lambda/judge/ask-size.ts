@@ -32,7 +32,7 @@ export interface AskSize {
   outputTokens: number;
 }
 
-export interface AskSizeOptions {
+interface AskSizeOptions {
   calls?: 'together' | 'separate' | undefined;
   maxRecordTokens?: number | undefined;
   /** As configured, in place of `answerTokens`. */

@@ -50,7 +50,7 @@ export interface Guardrail {
   version: string;
 }
 
-export interface BedrockTransportOptions {
+interface BedrockTransportOptions {
   /** A model id, an inference profile's id, or an ARN. */
   modelId: string;
   client: BedrockRuntimeClient;
@@ -59,7 +59,7 @@ export interface BedrockTransportOptions {
 }
 
 /** Tokens below which the model caches nothing; `undefined`: not known to cache. */
-export const cacheMinimum = (modelId: string): number | undefined =>
+const cacheMinimum = (modelId: string): number | undefined =>
   CACHE_MINIMUMS.find(([pattern]) => pattern.test(modelId))?.[1];
 
 /**

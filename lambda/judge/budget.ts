@@ -31,7 +31,7 @@ export interface BudgetOptions {
   now?: (() => number) | undefined;
 }
 
-export interface Reservation {
+interface Reservation {
   /** Books what the call really cost, in US dollars, 0 for one that was not made. Call it once. */
   settle(actualUsd: number): Promise<void>;
 }

@@ -15,7 +15,7 @@ import { isCodeScorer, scorersFor } from './scorers.ts';
 import type { Told } from './transport.ts';
 import type { Judge, JudgeScorer, Scorer } from './types.ts';
 
-export interface Judging {
+interface Judging {
   judge: Judge;
   scorers: readonly Scorer[];
   always: ReturnType<typeof createAlwaysRule>;

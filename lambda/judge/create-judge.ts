@@ -10,7 +10,7 @@ import type { CallUsage } from './transport.ts';
 import type { Judge } from './types.ts';
 
 /** US dollars of a call, or `null` when the model's price is not known: `priceCall` of `prices.ts`. */
-export type PriceCall = (modelId: string, usage: CallUsage) => number | null;
+type PriceCall = (modelId: string, usage: CallUsage) => number | null;
 
 export interface JudgeConfig extends Omit<JudgeOptions, 'price' | 'maxTokens' | 'thinkingTokens'> {
   model: string;
@@ -26,7 +26,7 @@ export interface JudgeConfig extends Omit<JudgeOptions, 'price' | 'maxTokens' | 
   clients?: { bedrockRuntime?: BedrockRuntimeClient; sagemakerRuntime?: SageMakerRuntimeClient };
 }
 
-export type JudgeScheme = 'bedrock' | 'openai' | 'sagemaker';
+type JudgeScheme = 'bedrock' | 'openai' | 'sagemaker';
 
 /**
  * @returns the scheme, and what it names without it. A Bedrock ARN has colons and slashes of its own, and no scheme.

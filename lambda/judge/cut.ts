@@ -2,7 +2,7 @@
 import { estimateTokens } from './tokens.ts';
 
 /** What stands in the place of the characters that were left out; the judge is told what it means. */
-export const cutMark = (characters: number): string => `\n[… ${characters} characters left out here …]\n`;
+const cutMark = (characters: number): string => `\n[… ${characters} characters left out here …]\n`;
 
 /** A cut text keeps at least this much: its beginning and its end say what it is. */
 const MIN_KEPT_CHARS = 80;
@@ -25,7 +25,7 @@ export function cutMiddle(text: string, maxTokens: number, tokens = estimateToke
   return text.slice(0, headEnd) + cutMark(tailStart - headEnd) + text.slice(tailStart);
 }
 
-export interface Share {
+interface Share {
   tokens: number;
   /** How much of a scarce bound it may claim against the others. */
   weight: number;

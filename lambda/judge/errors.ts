@@ -63,7 +63,7 @@ export class CallFailure extends PipelineError {
   }
 }
 
-export type JudgeSpendOfCapture = JudgeResult['spend'];
+type JudgeSpendOfCapture = JudgeResult['spend'];
 
 /** What was answered and paid before a failure. Verdicts quote what was captured: the error does not show them. */
 interface Answered {

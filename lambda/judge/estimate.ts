@@ -35,7 +35,7 @@ export function assertJudgeAffordable(settings: JudgeSettings, options: Pick<Run
   requireKnownPrice(settings.BEDROCK_MODEL_ID, budget, priceOptions(settings, options.judge));
 }
 
-export interface CostEstimator {
+interface CostEstimator {
   /** Adds one capture that would be traced. */
   add(capture: Capture, traceId: string, context?: CaptureContext): void;
   result(): CostEstimate;

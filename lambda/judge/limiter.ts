@@ -27,7 +27,7 @@ const DECREASE = 0.5;
 
 export type CallOutcome = 'answered' | 'throttled' | 'other';
 /** To be called once, when the call is over. */
-export type Release = (outcome: CallOutcome) => void;
+type Release = (outcome: CallOutcome) => void;
 
 interface Waiter {
   resolve: (release: Release) => void;

@@ -4,7 +4,7 @@ import { PermanentError, saidBy } from '../common/errors.ts';
 import { parseJudgeId } from './create-judge.ts';
 import { parseProfileId } from './profile-id.ts';
 
-export type ModelState =
+type ModelState =
   | 'active'
   /** Works, and has an end. */
   | 'legacy'

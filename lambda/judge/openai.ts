@@ -14,12 +14,12 @@ import type { Judge } from './types.ts';
 /** As for Bedrock: an answer takes seconds, two minutes are for one that waits in a queue. */
 const CALL_TIMEOUT_MS = 120_000;
 
-export const OPENAI_BASE_URL = 'https://api.openai.com/v1';
+const OPENAI_BASE_URL = 'https://api.openai.com/v1';
 
 /** A key, or how to load it: it is loaded again when it stops being accepted (rotation). */
 export type ApiKey = string | (() => Promise<string>);
 
-export interface OpenAiJudgeConfig extends JudgeOptions {
+interface OpenAiJudgeConfig extends JudgeOptions {
   /** With or without `openai:/`. */
   model: string;
   /** Up to and without `/chat/completions`; default OpenAI's own. */

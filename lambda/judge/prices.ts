@@ -11,7 +11,7 @@ import table from './price-table.json' with { type: 'json' };
 import { parseProfileId } from './profile-id.ts';
 
 /** Tokens of one call as Bedrock Converse counts them: `inputTokens` is without the cached ones. */
-export interface CallUsage {
+interface CallUsage {
   inputTokens: number;
   outputTokens: number;
   cacheReadInputTokens?: number | undefined;
@@ -40,7 +40,7 @@ export const PRICE_SOURCE = `${table.source} (${table.date})`;
 /** Variants of one model by context length share its price: `amazon.nova-pro-v1:0:24k`. */
 const CONTEXT_VARIANT = /:\d+k$/;
 
-export interface PricedModel {
+interface PricedModel {
   /** As in the table, e.g. `anthropic.claude-sonnet-4-6`. */
   model: string;
   /** Geography of the inference profile, e.g. `us`, `global`. */

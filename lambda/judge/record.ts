@@ -117,7 +117,7 @@ function sectionsOf({ messages, replies, tools }: Exchange): Section[] {
   return sections;
 }
 
-export interface FencedRecord {
+interface FencedRecord {
   fence: string;
   /** From the `BEGIN` line to the `END` line, both included. */
   text: string;

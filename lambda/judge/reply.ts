@@ -15,7 +15,7 @@ export type Reading =
   | { kind: 'missing' }
   | { kind: 'value'; got: unknown; chars: number };
 
-export type ReplyReading = { readable: false; problem: string } | { readable: true; byScorer: Map<string, Reading> };
+type ReplyReading = { readable: false; problem: string } | { readable: true; byScorer: Map<string, Reading> };
 
 /** A rationale is a few sentences; what goes on for longer has lost its way. */
 const MAX_RATIONALE_CHARS = 4000;

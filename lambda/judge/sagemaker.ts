@@ -16,7 +16,7 @@ import type { Judge } from './types.ts';
 /** SageMaker ends an invocation after 60 seconds; the margin lets its own error arrive. */
 const CALL_TIMEOUT_MS = 70_000;
 
-export interface SageMakerJudgeConfig extends JudgeOptions {
+interface SageMakerJudgeConfig extends JudgeOptions {
   /** With or without `sagemaker:/`. */
   endpointName: string;
   client?: SageMakerRuntimeClient;

@@ -135,7 +135,7 @@ export function withExamples(scorer: JudgeScorer, examples: readonly ScorerExamp
   return { ...scorer, examples, version: `${scorer.version}+ex-${digest8(JSON.stringify(examples))}` };
 }
 
-export interface ScorerSettings {
+interface ScorerSettings {
   /** Plain sentences by name; one with the name of a default scorer takes its place. */
   guidelines?: Readonly<Record<string, string>>;
   /** In place of the default set, for tests and for programs of one's own. */

@@ -6,7 +6,7 @@ import { type ServedFile, servedFile } from './served-file.ts';
 import type { Experiment } from './types.ts';
 
 /** The files of spans; putting one again changes nothing. */
-export interface SpansStore {
+interface SpansStore {
   /** The file is there whole when this returns. */
   put(traceId: string, body: Uint8Array): Promise<void>;
   /** Puts the file of a trace that exists again where it is not there whole. */

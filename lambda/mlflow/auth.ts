@@ -1,6 +1,6 @@
 /** How a request shows who sends it. */
 
-export interface SignableRequest {
+interface SignableRequest {
   method: string;
   url: URL;
   headers: Record<string, string>;

@@ -9,7 +9,7 @@ const withWords = (message: string, said: string): string =>
  * What is known about a call that failed: `none`, the server has done nothing (it refused, or was never reached), or
  * `unknown`, it may have done the work all the same: whoever wrote must read before writing again.
  */
-export type Outcome = 'none' | 'unknown';
+type Outcome = 'none' | 'unknown';
 
 /** A failed call that may succeed when it is made again. */
 export class MlflowRetryableError extends RetryableError {

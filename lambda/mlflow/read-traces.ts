@@ -61,7 +61,7 @@ async function search(rest: MlflowRest, experimentId: string, ids: string[]): Pr
   return found;
 }
 
-export function storedTrace(info: TraceInfoReply): StoredTrace {
+function storedTrace(info: TraceInfoReply): StoredTrace {
   return {
     readAtMs: Date.now(),
     traceId: info.trace_id,

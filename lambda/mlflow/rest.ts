@@ -34,7 +34,7 @@ const MOST_RENEWALS = 2;
 
 const USER_AGENT = 'sagemaker-inference-monitor';
 
-export interface RestOptions {
+interface RestOptions {
   target: TrackingTarget;
   authorizer: Authorizer;
   transport: Transport;

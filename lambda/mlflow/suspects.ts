@@ -23,7 +23,7 @@ export interface Suspect<T> {
   error: MlflowRetryableError;
 }
 
-export interface Trial<T> {
+interface Trial<T> {
   retry: RetryPolicy;
   /** Writes a trace that is known to be good, once. */
   control(): Promise<void>;
@@ -33,7 +33,7 @@ export interface Trial<T> {
   mayBeTheContent(error: MlflowRetryableError): boolean;
 }
 
-export interface Verdicts<T> {
+interface Verdicts<T> {
   written: string[];
   guilty: Suspect<T>[];
   /** Refused (4xx) at last. */

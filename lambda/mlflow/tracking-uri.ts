@@ -1,7 +1,7 @@
 /** What a tracking URI points to: a plain server, or one of SageMaker's two kinds of managed MLflow. */
 import { PermanentError } from '../common/errors.ts';
 
-export interface PlainTarget {
+interface PlainTarget {
   kind: 'url';
   baseUrl: URL;
 }

@@ -28,7 +28,7 @@ const OTLP_AT_ONCE = 2;
 /** A trace is a wait for the artifact store and one for the server: four keep both busy. */
 const REST_AT_ONCE = 4;
 
-export interface TraceWriterOptions {
+interface TraceWriterOptions {
   rest: MlflowRest;
   probe: CapabilityProbe;
   s3?: S3Client;

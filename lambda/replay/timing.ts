@@ -18,12 +18,12 @@ export interface FixedSchedule {
 }
 
 /** A number of requests at any time. */
-export interface ConstantConcurrency {
+interface ConstantConcurrency {
   kind: 'concurrency';
 }
 
 /** A number of requests a second. */
-export interface ConstantRate {
+interface ConstantRate {
   kind: 'rate';
   perSecond: number;
   arrivals: 'poisson' | 'constant';

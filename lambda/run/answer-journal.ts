@@ -44,7 +44,7 @@ interface Paid extends Attempt {
 }
 
 /** What is known of a trace, and what this attempt is to ask: it has the claim when `open` is not empty. */
-export interface Taken {
+interface Taken {
   verdicts: Verdict[];
   open: readonly JudgeScorer[];
   entry: Entry;

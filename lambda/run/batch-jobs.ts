@@ -16,14 +16,14 @@ import { ManifestWriter } from './manifest-writer.ts';
 import { readManifest } from './receipts.ts';
 
 /** Bedrock's quota "Minimum number of records per batch inference job": 100 for every model that has one. */
-export const MIN_BATCH_RECORDS = 100;
+const MIN_BATCH_RECORDS = 100;
 
 /** The longest that Bedrock keeps a job waiting for capacity before it expires; 24 h is the least it allows. */
 const JOB_TIMEOUT_HOURS = 24;
 
 const ENDED = new Set(['Completed', 'PartiallyCompleted', 'Failed', 'Stopped', 'Expired', REFUSED_JOB]);
 
-export interface BatchDependencies {
+interface BatchDependencies {
   storage: Storage;
   workBucket: string;
   bedrock: BedrockClient;

@@ -39,7 +39,7 @@ export interface PreparedChunk {
   elsewhere: Record<string, number>;
 }
 
-export interface PrepareDependencies
+interface PrepareDependencies
   extends Pick<
     EvaluateDependencies,
     'storage' | 'store' | 'scorers' | 'environment' | 'always' | 'judge' | 'requestId'

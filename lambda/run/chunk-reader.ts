@@ -23,7 +23,7 @@ export interface CaptureLine {
   again(): DecodedLine;
 }
 
-export type ChunkLine =
+type ChunkLine =
   | CaptureLine
   | { kind: 'outsideWindow' }
   | {
@@ -35,7 +35,7 @@ export type ChunkLine =
       tooHeavy?: true;
     };
 
-export const decodeOptions = (environment: LambdaEnvironment): DecodeOptions => ({
+const decodeOptions = (environment: LambdaEnvironment): DecodeOptions => ({
   csvHeader: environment.CSV_HEADER,
   ...(environment.FEATURE_NAMES.length > 0 ? { featureNames: environment.FEATURE_NAMES } : {}),
 });
@@ -51,7 +51,7 @@ const TRIALS_MS = 60_000;
 /** How a line that is too heavy to be taken apart unseen is decoded; `undefined`: not at all. */
 type Ruling = { options: DecodeOptions; weight?: number } | undefined;
 
-export interface Reading {
+interface Reading {
   /** Why a line is not decoded but goes to quarantine as it is. */
   leaveOut?(place: LinePlace): QuarantineReason | undefined;
   /** Tries a line out that could take the function's memory or time away. */

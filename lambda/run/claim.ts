@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { type ObjectFacts, parseStored, type Storage } from '../common/storage.ts';
 import { type RunOptions, workKeys } from '../contract.ts';
 
-export interface RunIdentity {
+interface RunIdentity {
   name: string;
   arn: string;
 }

@@ -33,9 +33,9 @@ const notificationSchema = z.looseObject({
 });
 
 /** The key is raw, not URL-encoded. */
-export type CaptureFile = z.infer<typeof fileSchema>;
+type CaptureFile = z.infer<typeof fileSchema>;
 
-export type Invocation = { kind: 'chunk'; request: ChunkRequest } | { kind: 'files'; files: CaptureFile[] };
+type Invocation = { kind: 'chunk'; request: ChunkRequest } | { kind: 'files'; files: CaptureFile[] };
 
 /** S3's own notifications URL-encode keys, and write a space as `+`; EventBridge does not. */
 const decodeNotifiedKey = (key: string): string => decodeURIComponent(key.replaceAll('+', ' '));

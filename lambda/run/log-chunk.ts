@@ -24,7 +24,7 @@ import { tryToLog } from './log-trial.ts';
 import { chunkOfPart, KILLED, leftOut, lineCountMismatch, type Part, partOf } from './parts.ts';
 import { attemptFacts, emptyLogCounts, readQuarantine, writeReceipt } from './receipts.ts';
 
-export interface LogDependencies {
+interface LogDependencies {
   storage: Storage;
   store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces'>;
   environment: LambdaEnvironment;

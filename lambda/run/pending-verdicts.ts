@@ -30,7 +30,7 @@ type Told = 'judge' | { term: 'notJudgeable' | 'notSampled'; reason: string } | 
 export type AlwaysRule = (capture: Capture, context: { variant?: string | undefined }) => string | undefined;
 
 /** What a capture lets us tell of the scorers, and the time that it has for that. */
-export interface Look {
+interface Look {
   capture: Capture;
   timeMs: number;
   /** A rule says that this capture is judged whatever the sample says. */

@@ -91,7 +91,7 @@ async function* readAll<T>(storage: Storage, bucket: string, prefix: string): As
 export const readPlanReceipts = (storage: Storage, workBucket: string, run: string): AsyncGenerator<PlanReceipt> =>
   readAll(storage, workBucket, workKeys.planPrefix(run));
 
-export const readReceipts = (storage: Storage, workBucket: string, run: string): AsyncGenerator<Receipt> =>
+const readReceipts = (storage: Storage, workBucket: string, run: string): AsyncGenerator<Receipt> =>
   readAll(storage, workBucket, workKeys.receiptPrefix(run));
 
 /** The manifests of all parts, a line at a time. */

@@ -31,9 +31,9 @@ import {
   verdictTotal,
 } from './receipts.ts';
 
-export type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun';
+type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun';
 
-export interface FailedChunk {
+interface FailedChunk {
   chunk: number;
   step: 'log' | 'evaluate';
   bucket: string;

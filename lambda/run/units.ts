@@ -16,7 +16,7 @@ export interface PlannedUnit {
   failed?: FailedFile;
 }
 
-export interface UnitLimits {
+interface UnitLimits {
   maxLineBytes: number;
   /** Milliseconds left for reading. */
   deadlineMs(): number;

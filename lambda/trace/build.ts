@@ -10,7 +10,7 @@ import { Storer } from './storable.ts';
 import { cleanText, cut, fitted } from './text.ts';
 import type { SpanRecord, TraceRecord } from './types.ts';
 
-export interface TraceOptions {
+interface TraceOptions {
   experimentId: string;
   endpointName: string;
   /** When the S3 key does not tell it. */

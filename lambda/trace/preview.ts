@@ -5,7 +5,7 @@ import { contentText } from './chat-view.ts';
 import { cleanText, cut } from './text.ts';
 
 /** MLflow's own limit. */
-export const MAX_PREVIEW_CHARS = 1000;
+const MAX_PREVIEW_CHARS = 1000;
 /** Texts are cut to this before anything else is done with them; a payload may have 25 MB. */
 const ROUGH_CHARS = 4 * MAX_PREVIEW_CHARS;
 

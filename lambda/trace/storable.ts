@@ -11,7 +11,7 @@ export const CHANGES = {
   numbers: 'numbers beyond 64 bits are shown as text',
   nesting: 'what is nested too deep is shown as JSON text',
 } as const;
-export type Change = keyof typeof CHANGES;
+type Change = keyof typeof CHANGES;
 
 /**
  * MLflow hands spans out as protobuf, whose readers stop at 100 levels. An object takes three (value, list of pairs,

@@ -19,7 +19,7 @@ function encodeHeaders(headers: Record<string, string>): Buffer {
 }
 
 /** One message: prelude (total length, header length, CRC), headers, payload, CRC of all before it. */
-export function eventStreamMessage(headers: Record<string, string>, payload: Buffer): Buffer {
+function eventStreamMessage(headers: Record<string, string>, payload: Buffer): Buffer {
   const encoded = encodeHeaders(headers);
   const total = 12 + encoded.length + payload.length + 4;
   const message = Buffer.alloc(total);

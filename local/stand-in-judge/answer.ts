@@ -3,7 +3,7 @@ import type { AnswerFault } from './behaviour.ts';
 import { type ReadPrompt, readPrompt } from './prompt-reader.ts';
 import { verdictByRule } from './rules.ts';
 
-export interface Answer {
+interface Answer {
   /** What a tool call carries. */
   object: Record<string, unknown>;
   /** What a text answer says. */
@@ -85,7 +85,7 @@ function spoil({ object, text, stopReason }: Answer, fault: AnswerFault): Answer
   }
 }
 
-export interface Answered {
+interface Answered {
   answer: Answer;
   /** Names of the questions that were recognised. */
   asked: string[];

@@ -8,9 +8,9 @@ import type { AnswerFault } from './behaviour.ts';
 import { type HttpAnswer, serviceError } from './converse.ts';
 
 /** Answers one Converse body, in the wrong way when told so: the status and the reply's text. */
-export type AnswerConverse = (modelId: string, body: unknown, fault: AnswerFault | undefined) => HttpAnswer;
+type AnswerConverse = (modelId: string, body: unknown, fault: AnswerFault | undefined) => HttpAnswer;
 
-export interface BatchBehaviour {
+interface BatchBehaviour {
   /** Milliseconds until a job ends. Default 0. */
   delayMs?: number;
   /** No job is taken, with this message. */

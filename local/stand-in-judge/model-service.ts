@@ -17,7 +17,7 @@ import type { Forwarder } from './forward.ts';
 export type Operation = 'converse' | 'invoke' | 'chat' | 'endpoint';
 
 /** A call to a model as it came in. */
-export interface IncomingCall {
+interface IncomingCall {
   operation: Operation;
   protocol: 'h2' | 'http/1.1';
   path: string;
@@ -77,7 +77,7 @@ function usageIn({ status, body }: HttpAnswer): { inputTokens: number; outputTok
   return { inputTokens: inputTokens + cacheReadInputTokens + cacheWriteInputTokens, outputTokens };
 }
 
-export interface ModelServiceOptions {
+interface ModelServiceOptions {
   behaviour?: BehaviourInput | undefined;
   /** Calls kept in `recorded`; counts go on without end. */
   keepCalls: number;

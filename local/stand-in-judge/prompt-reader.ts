@@ -3,7 +3,7 @@
  * this project's prompts and those of MLflow's own judges, by their text alone.
  */
 
-export type AllowedValues =
+type AllowedValues =
   | { kind: 'strings'; values: string[] }
   | { kind: 'boolean' }
   | { kind: 'number'; min: number; max: number };

@@ -6,7 +6,7 @@ import { TextDecoder } from 'node:util';
 import { parseContentType } from '../content-type.ts';
 import { parseJson } from '../json.ts';
 
-export type StreamForm = 'events' | 'lines' | 'text';
+type StreamForm = 'events' | 'lines' | 'text';
 
 export interface FramingOptions {
   /** Takes an event's data (or a line, or a piece of text) and the event's name, where it has one. */

@@ -12,7 +12,7 @@ const ROLES: Record<string, string> = {
   human: 'user',
 };
 
-export function roleOf(value: unknown, fallback: string): string {
+function roleOf(value: unknown, fallback: string): string {
   if (typeof value !== 'string' || value.trim() === '') return fallback;
   const lower = value.trim().toLowerCase();
   return (Object.hasOwn(ROLES, lower) ? ROLES[lower] : undefined) ?? lower;

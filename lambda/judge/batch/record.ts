@@ -15,7 +15,7 @@ export interface BatchRecord {
 /** Record ids are letters and digits alone. */
 export const recordIdOf = (traceId: string): string => traceId.replace(/^tr-/, '');
 
-export interface BatchRecordOptions {
+interface BatchRecordOptions {
   /** Rung of structured output to begin with. */
   rung?: Rung;
   /** In place of the bound that follows from the number of scorers. */

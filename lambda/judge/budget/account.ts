@@ -34,7 +34,7 @@ import { namedTableError } from './table-errors.ts';
 export const LEASE_MS = 120_000;
 
 /** As long as the answers to a batch of requests are kept: after that nobody can have anything to pay from a deposit. */
-export const DEPOSIT_MS = 7 * 24 * 3_600_000;
+const DEPOSIT_MS = 7 * 24 * 3_600_000;
 
 /** What is kept of a day's or a run's figures: long enough to look them up for the month's bill. */
 const TTL_SECONDS = 62 * 24 * 3600;
@@ -42,7 +42,7 @@ const TTL_SECONDS = 62 * 24 * 3600;
 /** Nanodollars, as whole numbers: sums have no rounding, and 9 million dollars fit. */
 export type Nanos = number;
 
-export interface AccountState {
+interface AccountState {
   committed: Nanos;
   spent: Nanos;
   leases: Map<string, Lease>;
@@ -57,7 +57,7 @@ export interface Lease {
 }
 
 /** A change of a lease, made in one write. */
-export interface LeaseChange {
+interface LeaseChange {
   /** Nanodollars added to the lease, within `cap`. */
   take: Nanos;
   cap: Nanos;

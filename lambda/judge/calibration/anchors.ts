@@ -6,7 +6,7 @@ import { parseLabels } from './labels-file.ts';
 import type { LabelledItem } from './types.ts';
 
 /** From the project's root. */
-export const ANCHORS_FILE = join('lambda', 'judge', 'calibration', 'anchors.jsonl');
+const ANCHORS_FILE = join('lambda', 'judge', 'calibration', 'anchors.jsonl');
 
 /**
  * @param root folder of the project

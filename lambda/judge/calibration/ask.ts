@@ -40,7 +40,7 @@ function replyText({ reply }: Pick<LabelledItem, 'reply'>): string {
 }
 
 /** Label and verdict side by side. */
-export function pairOf(
+function pairOf(
   item: LabelledItem,
   verdict: Pick<Extract<Verdict, { outcome: 'verdict' }>, 'value' | 'rationale'>,
   judge: string,
@@ -60,7 +60,7 @@ export function pairOf(
   };
 }
 
-export interface AskOptions {
+interface AskOptions {
   judge: Judge;
   /** The scorers in force. */
   scorers: readonly JudgeScorer[];
@@ -77,7 +77,7 @@ export interface AskOptions {
   signal?: AbortSignal;
 }
 
-export interface Asked {
+interface Asked {
   pairs: Pair[];
   unanswered: Unanswered[];
   spend: NonNullable<CalibrationReport['spend']>;

@@ -10,12 +10,12 @@ const SIGNIFICANT = 0.05;
 const MAX_CHANGED_SHARE = 0.1;
 
 const valueSchema = z.union([z.string(), z.number(), z.boolean()]);
-export const baselineSchema = z.object({
+const baselineSchema = z.object({
   generatedAt: z.string(),
   judges: z.record(z.string(), z.number()),
   pairs: z.array(z.object({ id: z.string(), scorer: z.string(), label: valueSchema, verdict: valueSchema })),
 });
-export type Baseline = z.infer<typeof baselineSchema>;
+type Baseline = z.infer<typeof baselineSchema>;
 
 /** What is kept of a report to compare a later one with. */
 export const baselineOf = ({ generatedAt, judges, pairs }: CalibrationReport): Baseline => ({

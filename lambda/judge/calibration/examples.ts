@@ -9,7 +9,7 @@ const MAX_EXAMPLE_CHARS = 1_500;
 /** MLflow cuts what it shows of a trace at this length: half a text is no example. */
 const PREVIEW_CHARS = 1_000;
 
-export type ExamplesByScorer = Record<string, ScorerExample[]>;
+type ExamplesByScorer = Record<string, ScorerExample[]>;
 
 const isSame = (a: ScorerExample, b: ScorerExample): boolean => a.request === b.request && a.reply === b.reply;
 

@@ -32,14 +32,14 @@ type Trace = z.infer<typeof searchSchema>['traces'][number];
 /** Traces a page; each has some 20 assessments of half a kilobyte. */
 const PAGE = 100;
 
-export interface MlflowLabels {
+interface MlflowLabels {
   pairs: Pair[];
   unanswered: Unanswered[];
   /** Traces looked at. */
   traces: number;
 }
 
-export interface ReadOptions {
+interface ReadOptions {
   experimentId: string;
   /** MLflow's own filter, e.g. `tag.sagemaker_variant_name = 'AllTraffic'`. */
   filter?: string | undefined;

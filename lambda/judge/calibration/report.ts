@@ -54,7 +54,7 @@ function notesOn(report: Omit<ScorerReport, 'notes'>): string[] {
   return notes;
 }
 
-export function scorerReport(
+function scorerReport(
   name: string,
   values: ScorerValues,
   pairs: readonly Pair[],

@@ -45,7 +45,7 @@ export function confusion(values: readonly string[], pairs: readonly { label: st
   return { values: [...values], counts };
 }
 
-export type KappaWeights = 'none' | 'linear' | 'quadratic';
+type KappaWeights = 'none' | 'linear' | 'quadratic';
 
 const weightOf = (weights: KappaWeights, row: number, column: number, size: number): number => {
   if (weights === 'none') return row === column ? 1 : 0;

@@ -55,7 +55,7 @@ const DRIFT_WORDS: Record<Drift['verdict'], string> = {
   drifted: 'the judge has drifted: figures before and after cannot be compared',
 };
 
-export function driftLines(drift: Drift): string[] {
+function driftLines(drift: Drift): string[] {
   return [
     `Since the baseline of ${drift.baseline.generatedAt} (${Object.keys(drift.baseline.judges).join(', ')})`,
     `  ${DRIFT_WORDS[drift.verdict]}`,

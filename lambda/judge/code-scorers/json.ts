@@ -20,7 +20,7 @@ const INSTRUCTIONS: readonly RegExp[] = [
 ];
 
 /** How JSON was asked for, `undefined` when it was not. */
-export function jsonAskedBy(capture: Capture): 'response_format' | 'prompt' | undefined {
+function jsonAskedBy(capture: Capture): 'response_format' | 'prompt' | undefined {
   const { conversation } = capture;
   if (conversation === undefined) return undefined;
   if (conversation.jsonRequested) return 'response_format';

@@ -2,7 +2,7 @@
 import type { CodeScorer } from '../types.ts';
 import { messageText, replyTexts, requestTexts } from './text.ts';
 
-export interface Finding {
+interface Finding {
   kind: 'e-mail address' | 'phone number' | 'card number' | 'IBAN' | 'US social security number';
   /** What was found, for comparison only: never log it. */
   match: string;

@@ -36,7 +36,7 @@ function tokens(text: string): string[] {
   return words.slice(-MAX_WORDS);
 }
 
-export interface Loop {
+interface Loop {
   unit: string;
   times: number;
 }

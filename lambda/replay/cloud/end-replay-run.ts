@@ -19,7 +19,7 @@ import { raisedText } from './raised.ts';
 import { replaysExperiment, runTags } from './run-tags.ts';
 import { stopMark } from './stop.ts';
 
-export interface EndReplayRunDependencies {
+interface EndReplayRunDependencies {
   storage: Storage;
   workBucket: string;
   /** Name of the experiment with the captures' traces. */

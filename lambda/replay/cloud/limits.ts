@@ -30,7 +30,7 @@ const MIN_WINDOW_MS = 30_000;
 /** Requests of a shard: 200 bytes of schedule each in memory, 10 MB; `RECORD_FILE_BYTES` each on the disk. */
 export const MAX_REQUESTS = 50_000;
 /** Captured bytes of a shard; what becomes of them on the disk is `SHARD_FILE_BYTES`. */
-export const MAX_BYTES = 256 * 1024 * 1024;
+const MAX_BYTES = 256 * 1024 * 1024;
 /** A request's lines in all files together, however short its body is: figures, headers, names. */
 export const RECORD_FILE_BYTES = 6_000;
 /** Bytes of the files for each captured byte: inputs, raw requests and replies, compared replies, MLflow's in base64. */

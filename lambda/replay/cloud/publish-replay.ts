@@ -23,7 +23,7 @@ export interface ReplayPublication {
   failure?: string;
 }
 
-export interface PublishDependencies {
+interface PublishDependencies {
   storage: Storage;
   workBucket: string;
   mlflow(): Promise<MlflowClient>;

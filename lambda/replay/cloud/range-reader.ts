@@ -15,7 +15,7 @@ const GROUP_BYTES = 4 * 1024 * 1024;
 const MAX_GAP = 64 * 1024;
 
 /** Consecutive bytes of a file that hold wanted records. */
-export interface ByteRange {
+interface ByteRange {
   file: number;
   start: number;
   /** Exclusive. */

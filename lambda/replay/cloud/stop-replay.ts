@@ -21,7 +21,7 @@ import { SHARD_FILES } from './keys.ts';
 import type { ReplayPlan } from './plan.ts';
 import { putStopMark, stopMark } from './stop.ts';
 
-export interface StopDependencies {
+interface StopDependencies {
   storage: Storage;
   workBucket: string;
   /** The functions that end a replay whose execution ends by itself. */

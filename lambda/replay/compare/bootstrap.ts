@@ -31,7 +31,7 @@ const QUANTILES: readonly [Statistic, number][] = [
 /** Resamples: the ends of a 95% interval are then the 25th value from either side. */
 const RESAMPLES = 1000;
 /** More values than this are sampled first; the intervals come out wider than they could be, never narrower. */
-export const MAX_VALUES = 20_000;
+const MAX_VALUES = 20_000;
 const CONFIDENCE = 0.95;
 /**
  * Values without which nothing is told of a statistic. That all of five pairs differ in one direction happens by chance

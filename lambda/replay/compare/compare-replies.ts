@@ -6,7 +6,7 @@ import type { Reply } from './reply.ts';
 import { isRefusal, readAlike, wordOverlap, wordsOf } from './text.ts';
 
 /** What happened to the success of the call. */
-export type StatusChange = 'both-ok' | 'both-failed' | 'newly-failing' | 'newly-succeeding';
+type StatusChange = 'both-ok' | 'both-failed' | 'newly-failing' | 'newly-succeeding';
 
 export interface ReplyComparison {
   status: StatusChange;
@@ -136,7 +136,7 @@ export const REGRESSIONS = [
 export type Regression = (typeof REGRESSIONS)[number];
 
 /** Below this share of words in common, two answers to the same question are seldom the same answer. */
-export const LITTLE_IN_COMMON = 0.2;
+const LITTLE_IN_COMMON = 0.2;
 
 export function regressionsOf(comparison: ReplyComparison): Regression[] {
   const { status, refusal, json, sameTools, overlap } = comparison;

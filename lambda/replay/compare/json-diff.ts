@@ -1,6 +1,6 @@
 /** Where two JSON values differ. */
 
-export interface JsonDifference {
+interface JsonDifference {
   /** `$.choices[0].score` */
   path: string;
   kind: 'missing' | 'added' | 'type' | 'value';

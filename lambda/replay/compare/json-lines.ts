@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { PermanentError } from '../../common/errors.ts';
 import { scanLines } from '../source/lines.ts';
 
-export interface JsonLine {
+interface JsonLine {
   value: unknown;
   /** From 1. */
   line: number;

@@ -39,7 +39,7 @@ export interface PairVerdict {
   usd: number | null;
 }
 
-export interface VerdictError {
+interface VerdictError {
   code: string;
   message: string;
 }
@@ -102,7 +102,7 @@ export const unaskable = (error: unknown): VerdictError => ({
 });
 
 /** A pair that the judge could not be asked about, and what was spent on it until then. */
-export interface PairFailure {
+interface PairFailure {
   verdict?: never;
   failure: unknown;
   usd: number | null;

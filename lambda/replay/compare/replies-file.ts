@@ -31,7 +31,7 @@ export interface StoredReply {
 const MAX_TEXT = 64 * 1024;
 
 /** The same for the same captured request in any run, whatever the path its file was read from. */
-export const requestKey = (eventId: string | undefined, file: string, line: number, pass: number): string =>
+const requestKey = (eventId: string | undefined, file: string, line: number, pass: number): string =>
   `${eventId ?? basename(file)}:${line}${pass === 0 ? '' : `#${pass}`}`;
 
 const cut = (reply: Reply): Reply =>

@@ -6,7 +6,7 @@ import { COMPARED_METRICS, type ComparedMetric, isLargerBetter } from './run-dat
 
 /** Shares of requests, in points of per cent. */
 export const SHARES = ['error_rate', 'regressed', 'newly_failing', 'new_refusals', 'judged_worse'] as const;
-export type Share = (typeof SHARES)[number];
+type Share = (typeof SHARES)[number];
 
 export type Threshold =
   | { kind: 'metric'; text: string; metric: ComparedMetric; statistic: Statistic; relative: boolean; limit: number }

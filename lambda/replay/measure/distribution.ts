@@ -15,7 +15,7 @@ export interface DistributionJson {
 
 export const PERCENTILES = [1, 5, 10, 25, 50, 75, 90, 95, 99] as const;
 
-export type Summary = Record<
+type Summary = Record<
   'avg' | 'p1' | 'p5' | 'p10' | 'p25' | 'p50' | 'p75' | 'p90' | 'p95' | 'p99' | 'min' | 'max' | 'std' | 'count' | 'sum',
   number
 >;

@@ -11,7 +11,7 @@ import { DISTRIBUTION_METRICS, type RequestMetric } from './metrics.ts';
 /** Bytes of an error reply that are kept as its message. */
 const MAX_ERROR_MESSAGE = 4096;
 
-export type MetricValues = Partial<Record<RequestMetric, number>>;
+type MetricValues = Partial<Record<RequestMetric, number>>;
 
 export interface Measured {
   request: PreparedRequest;
@@ -37,8 +37,8 @@ export const isCancelledOnPurpose = ({ cancelled, request }: Measured): boolean 
 
 export type Objectives = ReadonlyMap<RequestMetric, number>;
 
-export const INVALID_REPLY = 'InvalidInferenceResultError';
-export const UNREADABLE_REPLY = 'ReplyNotRecorded';
+const INVALID_REPLY = 'InvalidInferenceResultError';
+const UNREADABLE_REPLY = 'ReplyNotRecorded';
 export const CANCELLED_TYPE = 'RequestCancellationError';
 
 const EVENTS_TYPE = /^text\/event-stream/i;

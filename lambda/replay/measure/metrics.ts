@@ -82,7 +82,7 @@ export const REQUEST_METRICS = {
 export type RequestMetric = keyof typeof REQUEST_METRICS;
 
 /** Distributions over the run that are not in the metrics of a record: of gaps, of failures, of the schedule. */
-export const RUN_METRICS = {
+const RUN_METRICS = {
   inter_chunk_latency: ms('inter_chunk_latency', 'Inter Chunk Latency'),
   error_isl: tokens('error_isl', 'Error Input Sequence Length'),
   effective_latency: ms('effective_latency', 'Effective Latency (CO-aware)'),
@@ -91,7 +91,7 @@ export const RUN_METRICS = {
   replay_client_lag: ms('replay_client_lag', 'Replay Client Lag'),
 } as const satisfies Record<string, MetricDefinition>;
 
-export type RunMetric = keyof typeof RUN_METRICS;
+type RunMetric = keyof typeof RUN_METRICS;
 export type DistributionMetric = RequestMetric | RunMetric;
 
 export const DISTRIBUTION_METRICS: Record<DistributionMetric, MetricDefinition> = {

@@ -22,7 +22,7 @@ const MISMATCH_TOKENS = 50;
 const isMismatch = (output: number, limit: number): boolean =>
   Math.abs(output - limit) > Math.min((limit * MISMATCH_PERCENT) / 100, MISMATCH_TOKENS);
 
-export interface ErrorCount {
+interface ErrorCount {
   error: ExchangeError;
   count: number;
 }

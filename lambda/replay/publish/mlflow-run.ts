@@ -19,9 +19,9 @@ const METRICS_A_BATCH = 1000;
 const PARAMS_A_BATCH = 100;
 const MAX_PARAM_CHARS = 6000;
 /** A larger file takes minutes and the server's memory; what is left out is said. */
-export const MAX_FILE_BYTES = 64 * 1024 * 1024;
+const MAX_FILE_BYTES = 64 * 1024 * 1024;
 /** Why a run is not what it should be, for whoever finds it in MLflow. */
-export const FAILURE_TAG = 'replay_error';
+const FAILURE_TAG = 'replay_error';
 /** MLflow takes 5,000 characters, servers of some years ago as many. */
 const MAX_TAG_CHARS = 5000;
 /** Bound of one link request. */

@@ -7,7 +7,7 @@ import { type Measured, repliedBody, sentBody } from '../measure/measure.ts';
 import { Body } from '../reply/content.ts';
 import { tooLarge } from '../results/raw-line.ts';
 
-export interface ReplayFacts {
+interface ReplayFacts {
   run: string;
   target: string;
   requestId: string;

@@ -31,7 +31,7 @@ export interface RefusedTrace {
   reason: { name: string; message: string };
 }
 
-export interface WrittenTraces {
+interface WrittenTraces {
   /** Traces that are in MLflow now, whoever wrote them. */
   traces: number;
   refused: RefusedTrace[];

@@ -1,7 +1,7 @@
 /** AWS's event-stream framing (`application/vnd.amazon.eventstream`), incrementally, with its checksums verified. */
 import { crc32 } from 'node:zlib';
 
-export interface EventStreamMessage {
+interface EventStreamMessage {
   headers: Record<string, string>;
   /** Valid only during the call. */
   payload: Buffer;

@@ -101,7 +101,7 @@ export function latencyOverTime(report: ReportCollector, scheduled: boolean): st
   return svg(option, 'Latency of requests over time');
 }
 
-export interface NamedDistribution {
+interface NamedDistribution {
   name: string;
   distribution: Distribution | undefined;
 }

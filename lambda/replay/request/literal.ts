@@ -36,7 +36,7 @@ export interface LiteralRequest {
   capturedReply?: unknown;
 }
 
-export interface SkippedRequest {
+interface SkippedRequest {
   kind: 'skipped';
   reason: string;
   message: string;

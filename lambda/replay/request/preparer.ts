@@ -11,7 +11,7 @@ import type { PreparedRequest } from './prepared.ts';
 import { SessionLinker } from './sessions.ts';
 import { estimateInputTokens, outputLimit } from './tokens.ts';
 
-export interface PreparerOptions {
+interface PreparerOptions {
   run: string;
   files: readonly SourceFile[];
   reader: LineReader;

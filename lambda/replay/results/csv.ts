@@ -3,7 +3,7 @@ import { PERCENTILES } from '../measure/distribution.ts';
 import type { Figures, MetricResult } from './summary.ts';
 
 const PERCENTILE_KEYS = PERCENTILES.map((percent) => `p${percent}`);
-export const STATISTICS = ['avg', 'min', 'max', 'sum', ...PERCENTILE_KEYS, 'std'] as const;
+const STATISTICS = ['avg', 'min', 'max', 'sum', ...PERCENTILE_KEYS, 'std'] as const;
 
 const cell = (text: string): string => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 const number = (value: number | string | undefined): string => (typeof value === 'number' ? value.toFixed(2) : '');

@@ -43,7 +43,7 @@ const LATER_FILES = [
 /** All that belongs to a run: of a directory with other files, nothing else is replaced, or put into MLflow. */
 export const RESULT_FILES: ReadonlySet<string> = new Set([...Object.values(FILES), ...LATER_FILES]);
 
-export interface ResultSetOptions {
+interface ResultSetOptions {
   directory: string;
   run: string;
   sliceMs: number;

@@ -28,7 +28,7 @@ const ADJUSTED: readonly DistributionMetric[] = [
   'inter_token_latency',
 ];
 
-export interface FigureOptions {
+interface FigureOptions {
   /** Length of the window that rates are taken over, seconds; default: from the first request to the last reply. */
   windowSeconds?: number;
   /** The requests had scheduled moments. */

@@ -19,7 +19,7 @@ export interface Completion {
   roomAt: number;
 }
 
-export interface DispatcherOptions {
+interface DispatcherOptions {
   pool: ConnectionPool;
   /** Requests under way at most. */
   maxConcurrency: number;

@@ -14,7 +14,7 @@ const READY_REQUESTS = 512;
 /** A full queue is looked at again after this. */
 const FULL_WAIT_MS = 5;
 
-export interface FeederOptions {
+interface FeederOptions {
   batches(feeding: Feeding): AsyncIterable<ScheduledEntry[]>;
   /** @returns `undefined` for a record that cannot be sent, which has been reported */
   prepare(scheduled: ScheduledEntry): Promise<PreparedRequest | undefined>;

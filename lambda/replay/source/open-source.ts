@@ -13,7 +13,7 @@ import type { SourceFile } from './types.ts';
 /** Objects that are copied at a time. */
 const COPIES = 8;
 
-export interface OpenSourceOptions {
+interface OpenSourceOptions {
   /** Captured times, epoch ms: hour folders of S3 outside them are not read. */
   fromMs?: number;
   toMs?: number;
@@ -23,13 +23,13 @@ export interface OpenSourceOptions {
   signal?: AbortSignal;
 }
 
-export interface OpenedSource {
+interface OpenedSource {
   files: SourceFile[];
   /** Deletes what was copied. */
   dispose(): Promise<void>;
 }
 
-export interface S3Location {
+interface S3Location {
   bucket: string;
   key: string;
 }
@@ -54,7 +54,7 @@ export async function openSource(location: string, options: OpenSourceOptions): 
 }
 
 /** Objects of a prefix, or the one object that is named whole, in the order of their keys. */
-export async function* s3Objects(
+async function* s3Objects(
   storage: Storage,
   { bucket, key }: S3Location,
   window: { fromMs?: number; toMs?: number },

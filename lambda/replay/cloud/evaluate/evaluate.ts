@@ -15,7 +15,7 @@ import { judgePairs } from './evaluate-pairs.ts';
 import { traceExchanges } from './evaluate-traces.ts';
 import { type EvaluationProgress, ProgressFile } from './progress.ts';
 
-export interface EvaluateReplayDependencies {
+interface EvaluateReplayDependencies {
   storage: Storage;
   workBucket: string;
   /** Called only for a replay that is to have traces. */

@@ -26,7 +26,7 @@ export interface IndexedCaptures {
   conversations: ConversationFinder;
 }
 
-export interface IndexLimits {
+interface IndexLimits {
   /** Time that is left for reading captures. */
   remainingMs(): number;
 }

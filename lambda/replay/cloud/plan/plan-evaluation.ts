@@ -36,7 +36,7 @@ export async function planJudge(
 }
 
 /** The replay's place in MLflow while it is planned. */
-export interface MlflowPlace {
+interface MlflowPlace {
   capturesExperimentId: string | undefined;
   /** Finds or makes the run; a planning that is tried again does not make a second one. */
   openRun(execution: ReplayExecution, startMs: number): Promise<PlannedMlflow>;

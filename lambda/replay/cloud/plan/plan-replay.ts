@@ -26,7 +26,7 @@ import { type Concurrency, WindowCutter } from './sharding.ts';
 import { SkippedLines } from './skipped-lines.ts';
 import { writeSchedule } from './write-schedule.ts';
 
-export interface PlanDependencies {
+interface PlanDependencies {
   storage: Storage;
   environment: ReplayEnvironment;
   evaluation: EvaluationPorts;

@@ -13,7 +13,7 @@ import { type Concurrency, shardsOf, stripeOf, type Window } from './sharding.ts
 const WRITES = 16;
 const LINES = 'application/jsonlines';
 
-export interface ScheduleSource {
+interface ScheduleSource {
   /** The same schedule that the windows were cut from. */
   batches: AsyncIterable<ScheduledEntry[]>;
   files: readonly CaptureObject[];
@@ -22,7 +22,7 @@ export interface ScheduleSource {
   warmup: number;
 }
 
-export interface ShardSink {
+interface ShardSink {
   storage: Storage;
   bucket: string;
   run: string;

@@ -3,7 +3,7 @@ import { PermanentError } from '../../../common/errors.ts';
 import type { Storage } from '../../../common/storage.ts';
 import { replayKeys } from '../../../replay-contract.ts';
 
-export interface ShardClaim {
+interface ShardClaim {
   run: string;
   shard: number;
   claimedAtMs: number;

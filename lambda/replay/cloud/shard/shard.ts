@@ -18,7 +18,7 @@ import { cloudTarget } from '../target.ts';
 import { claimShard } from './claim.ts';
 import { ShardResults } from './shard-results.ts';
 
-export interface ShardDependencies {
+interface ShardDependencies {
   storage: Storage;
   environment: ReplayEnvironment;
   remainingMs(): number;

@@ -10,7 +10,7 @@ import type { ReplayPlan } from '../plan.ts';
 import type { Collected } from './collect.ts';
 
 /** A shard that has measured, and of which not all is judged or in MLflow. */
-export interface UnevaluatedShard {
+interface UnevaluatedShard {
   shard: number;
   failure?: { name: string; message: string };
 }

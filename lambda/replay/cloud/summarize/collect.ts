@@ -12,7 +12,7 @@ import { parseShardResult, type ShardResult } from '../shard/shard-result.ts';
 import { type StopMark, stopMark } from '../stop.ts';
 
 /** A shard of which nothing is known. */
-export interface LostShard {
+interface LostShard {
   shard: number;
   requests: number;
   /** It may have sent some or all of its requests. */
@@ -26,13 +26,13 @@ interface NamedFailure {
 }
 
 /** A shard that did not begin because the replay was stopped. */
-export interface UnbegunShard {
+interface UnbegunShard {
   shard: number;
   requests: number;
 }
 
 /** A shard that measured only a part of its requests. */
-export interface IncompleteShard {
+interface IncompleteShard {
   shard: number;
   requests: number;
   unsent: number;
@@ -42,13 +42,13 @@ export interface IncompleteShard {
   unread: number;
 }
 
-export interface NotKept {
+interface NotKept {
   shard: number;
   replies: number;
   bytes: number;
 }
 
-export interface LateShard {
+interface LateShard {
   shard: number;
   lateMs: number;
 }

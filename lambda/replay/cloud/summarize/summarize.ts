@@ -34,7 +34,7 @@ import {
 } from './merge-files.ts';
 import { type Failure, failureOf, missing, notEvaluated, remarks, wasStopped } from './verdict.ts';
 
-export interface SummarizeDependencies {
+interface SummarizeDependencies {
   storage: Storage;
   workBucket: string;
   remainingMs(): number;
