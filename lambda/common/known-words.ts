@@ -7,13 +7,13 @@
 const WORDS = new Set(
   `a abort aborted about above access account action actions active actively additional after again allowed already
   altnames an and another anthropic any are aren't argument argumenterror array artifact as assessment at attempt
-  authentication authorization authorized aws background bad based be because been before below between blank block
-  body boolean bound broken bucket budget burst busy but by byte bytes cache caching call can can't cannot capacity
-  case certificate changed character characters check choice client clients closed code column columns command
-  compiled complete completion completions concurrency concurrent condition conditional config configuration
-  configured conflict connect connection connections constraint constructor contact contain contains content
-  contentblock context convert corrupt could couldn't create created credentials credits current data database date
-  days deadlock decode default deleted demand denied deprecated deserialization detail details detected device did
+  authentication authorization authorized aws background bad based batch be because been before below between blank
+  block body boolean bound broken bucket budget burst busy but by byte bytes cache caching call can can't cannot
+  capacity case certificate changed character characters check choice client clients closed code column columns command
+  compiled complete completion completions concurrency concurrent concurrently condition conditional config
+  configuration configured conflict connect connection connections constraint constructor contact contain contains
+  content contentblock context convert corrupt could couldn't create created credentials credits current data database
+  date days deadlock decode default deleted demand denied deprecated deserialization detail details detected device did
   didn't different digest directory disabled disk doctype documentation does doesn't don't down due duplicate
   eaddrinuse eai early econnaborted econnrefused econnreset ehostunreach element empty enabled encode encoding end
   ended endpoint endpoints enetunreach enoent enospc enotfound entity entry epipe error errors escape etimedout exceed
@@ -22,23 +22,23 @@ const WORDS = new Set(
   found foundation from full function gateway generation get given grammar guardrail had handshake hang has have head
   header headers heap help hint host html http https iam id identifier identity illegal implemented in inactive
   included incomplete increase inference input inputs insert instead insufficient integer integrity internal invalid
-  invocation invoked is isn't issue issuer it iterable its json json5 jsondecodeerror key large last later latest left
-  legacy length less license life limit limits line loading locale lock locked login long malformed many marked
-  marketplace match max maximum maxlength memory message messages method min minimum mismatch missing mlflow mode
-  model models modified more most moved must name names network newer nginx no not null number object of off offset on
-  one only open operation operational option or out output over overflow overloaded parameter parameters parse parser
-  passed password pattern payload payment per perform permanently permission permissions permitted plan please
-  policies policy pool position postgresql precondition premature preview primitive profile prompt properties property
-  protocol provided provider proxy psycopg psycopg2 pymysql query queue queuepool quota range rate reached read
-  reading ready reason received recursion redirect refer refresh refused region relation reply request requested
-  requests required reset resolve resource resources response restart retry retryable returned role roles route row
-  rows rule run schema search seconds secret see select self sequence serialize server service session set shape
-  should sign signature signed size skewed slow small socket space spans specified sqlalchemy sqlite sqlite3 ssl stack
-  state statemachine statement status stop stopped store stream string structured submitted such support supported
-  supports surrogate syntax system t table tag tags temperature temporarily tenant text than that the thinking this
-  throttled throughput tier time timed timeout timestamp title tls to token tokens too tool toolchoice toolconfig
-  tools top trace traces transaction trouble try trying type unable unauthenticated unauthorized unavailable unclosed
-  undefined unexpected unicode unique unknown unlicensed unprocessable unreachable unrecognized unsupported
+  invocation invoked is isn't issue issuer it iterable its job jobs json json5 jsondecodeerror key large last later
+  latest left legacy length less license life limit limits line loading locale lock locked login long malformed many
+  marked marketplace match max maximum maxlength memory message messages method min minimum mismatch missing mlflow
+  mode model models modified more most moved must name names network newer nginx no not null number object of off
+  offset on one only open operation operational option or out output over overflow overloaded parameter parameters
+  parse parser passed password pattern payload payment per perform permanently permission permissions permitted plan
+  please policies policy pool position postgresql precondition premature preview primitive profile prompt properties
+  property protocol provided provider proxy psycopg psycopg2 pymysql query queue queuepool quota range rate reached
+  read reading ready reason received record records recursion redirect refer refresh refused region relation reply
+  request requested requests required reset resolve resource resources response restart retry retryable returned role
+  roles route row rows rule run schema search seconds secret see select self sequence serialize server service session
+  set shape should sign signature signed size skewed slow small socket space spans specified sqlalchemy sqlite sqlite3
+  ssl stack state statemachine statement status stop stopped store stream string structured submit submitted such
+  support supported supports surrogate syntax system t table tag tags temperature temporarily tenant text than that the
+  thinking this throttled throughput tier time timed timeout timestamp title tls to token tokens too tool toolchoice
+  toolconfig tools top trace traces transaction trouble try trying type unable unauthenticated unauthorized unavailable
+  unclosed undefined unexpected unicode unique unknown unlicensed unprocessable unreachable unrecognized unsupported
   unterminated up update upgrade upstream use used user using utf utf8 valid validation value values varying verify
   version violates violation visible wait was wasn't were when while with within without workspace write written wrong
   you your`.split(/\s+/),
