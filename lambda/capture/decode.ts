@@ -1,5 +1,5 @@
 /** A line of a capture file → what was captured. */
-import { captureTimeMs, withinTime } from '../common/within-time.ts';
+import { captureTimeMs, isOutOfTime, withinTime } from '../common/within-time.ts';
 import { type Envelope, openEnvelope } from './envelope.ts';
 import { identityOf } from './identity.ts';
 import { inferenceTimeOf } from './inference-time.ts';
@@ -16,7 +16,10 @@ import { BYTES_A_CHARACTER, Scale, TooHeavy } from './weight.ts';
 export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLine {
   const timeMs = captureTimeMs(raw.bytes.length);
   const scale = new Scale(options.maxWeight);
-  const tooHeavy = (error: unknown): { tooHeavy?: true } => (error instanceof TooHeavy ? { tooHeavy: true } : {});
+  const limitOf = (error: unknown): { tooHeavy?: true; late?: true } => ({
+    ...(error instanceof TooHeavy ? { tooHeavy: true } : {}),
+    ...(isOutOfTime(error) ? { late: true } : {}),
+  });
   try {
     scale.characters(raw.bytes.length);
     const opened = openEnvelope(raw.bytes, scale);
@@ -24,7 +27,7 @@ export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLi
     const { envelope } = opened;
     const keep = (problem: unknown): DecodedLine => {
       const capture = withinTime(timeMs, () => undecodedCapture(envelope, raw, problem));
-      return { kind: 'capture', capture, weight: raw.bytes.length * BYTES_A_CHARACTER, ...tooHeavy(problem) };
+      return { kind: 'capture', capture, weight: raw.bytes.length * BYTES_A_CHARACTER, ...limitOf(problem) };
     };
     if (options.keepRaw !== undefined) return keep(options.keepRaw);
     try {
@@ -36,7 +39,7 @@ export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLi
     }
   } catch (error) {
     const reason = { name: 'NotDecoded', message: `the record cannot be read: ${why(error)}` };
-    return { kind: 'quarantine', reason, ...tooHeavy(error) };
+    return { kind: 'quarantine', reason, ...limitOf(error) };
   }
 }
 

@@ -165,6 +165,8 @@ export type DecodedLine = (
 ) & {
   /** It was not taken apart, since that is reckoned to take more than `maxWeight`. */
   tooHeavy?: true;
+  /** The payloads were not taken apart since the time was over: the next time it may be enough, and take more memory. */
+  late?: true;
 };
 
 export interface DecodeOptions {

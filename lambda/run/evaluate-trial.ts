@@ -1,15 +1,13 @@
 /** What EvaluateTraces does with a line, up to the request to the judge. */
-import { decodeLine } from '../capture/decode.ts';
 import { timeOf } from '../common/within-time.ts';
 import { askSize } from '../judge/ask-size.ts';
 import { codeScorers } from '../judge/code-scorers.ts';
 import { codeAssessments } from './assessments.ts';
-import { asTrial } from './trial.ts';
+import { asTrial, decodeOnTrial } from './trial.ts';
 
 export const tryToEvaluate = asTrial(import.meta.url, (raw, options) => {
-  const decoded = decodeLine(raw, options);
-  if (decoded.kind !== 'capture') return;
-  const { capture } = decoded;
+  const capture = decodeOnTrial(raw, options);
+  if (capture === undefined) return;
   askSize(capture, []);
   // What outlives its time is broken off here as it is there: the line is not to be left out for it.
   codeAssessments(codeScorers, capture, timeOf(capture), { traceId: '', run: '', overrides: new Map() });

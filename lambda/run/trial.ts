@@ -7,7 +7,8 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { DecodeOptions, LinePlace, RawLine } from '../capture/types.ts';
+import { decodeLine } from '../capture/decode.ts';
+import type { Capture, DecodeOptions, LinePlace, RawLine } from '../capture/types.ts';
 import { collectGarbage, roomMb } from '../common/memory.ts';
 import { captureTimeMs } from '../common/within-time.ts';
 
@@ -48,6 +49,17 @@ function doWork({ place, options }: Job, work: Work): void {
   const before = peakBytes();
   work({ bytes: readFileSync(STDIN), place }, options);
   process.stdout.write(`${peakBytes() - before}\n`);
+}
+
+/**
+ * The capture that the line is; `undefined` when it is none.
+ *
+ * @throws when the time for it is over. It says nothing of the memory: the step itself may come further in the same time.
+ */
+export function decodeOnTrial(raw: RawLine, options: DecodeOptions): Capture | undefined {
+  const decoded = decodeLine(raw, options);
+  if (decoded.late) throw new Error('The time was over before the line was taken apart');
+  return decoded.kind === 'capture' ? decoded.capture : undefined;
 }
 
 /** Time to start and to read, beside that of the work; the work is some three parts of `captureTimeMs` each at most. */

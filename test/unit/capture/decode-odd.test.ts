@@ -2,6 +2,7 @@
 import { gzipSync } from 'node:zlib';
 import { decodeLine } from '../../../lambda/capture/decode.ts';
 import type { Capture, DecodeOptions } from '../../../lambda/capture/types.ts';
+import { decodeOnTrial } from '../../../lambda/run/trial.ts';
 import { captureOf, jsonSide, lineOf, rawLine, type Side, sideOf } from './arbitraries.ts';
 
 function decoded(record: object, options: DecodeOptions = {}): Capture {
@@ -38,6 +39,11 @@ test('what takes too long is kept as captured', () => {
   const capture = decoded(record, { timeMs: 1 });
   expect(capture.request).toMatchObject({ kind: 'raw', text: JSON.stringify(table) });
   expect(capture.notes).toEqual([expect.stringContaining('OutOfTime: it took longer than 0.001 s')]);
+  // A trial that was broken off has not seen the memory which the step may come to take.
+  const raw = lineOf(record);
+  expect(() => decodeOnTrial(raw, { timeMs: 1 })).toThrow('The time was over');
+  expect(decodeOnTrial(raw, {})).toMatchObject({ request: { kind: 'json' } });
+  expect(decodeOnTrial(raw, { timeMs: 1, keepRaw: 'as asked' })).toMatchObject({ request: { kind: 'raw' } });
 });
 
 const MB = 1_000_000;
