@@ -105,7 +105,7 @@ function factsExpected(trace: TraceRecord, addsZeros: boolean): Facts {
     state: trace.state,
     time: trace.startTimeMs,
     duration: trace.endTimeMs - trace.startTimeMs,
-    tokenUsage: trace.tokenUsage === undefined ? null : { ...zeros, ...trace.tokenUsage },
+    tokenUsage: trace.tokenUsage === undefined ? null : { ...zeros, ...(asJson(trace.tokenUsage) as object) },
     tags: trace.tags,
     name: trace.name,
     session: trace.sessionId ?? null,
