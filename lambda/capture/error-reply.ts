@@ -48,7 +48,7 @@ function messageOf(...candidates: unknown[]): string | undefined {
 const build = (message: string | undefined, status: number | undefined, type: unknown): CaptureError => ({
   statusCode: status,
   message: message ?? 'the reply is an error without a message',
-  ...(asText(type) === undefined ? {} : { type: asText(type) as string }),
+  type: asText(type),
 });
 
 const LOOKS_LIKE_ERROR_TYPE = /(?:error|exception)$/i;

@@ -254,10 +254,10 @@ export function toJson(value: unknown): string | undefined {
   }
 }
 
-/** Field of an object without regard to the case of its name. */
+/** Field of an object without regard to the case of its name; one that is undefined is none. */
 export function field(body: JsonObject, ...names: string[]): unknown {
   for (const name of names) {
-    if (Object.hasOwn(body, name)) return body[name];
+    if (Object.hasOwn(body, name) && body[name] !== undefined) return body[name];
   }
   const lower = new Set(names.map((name) => name.toLowerCase()));
   const found = Object.keys(body).find((name) => lower.has(name.toLowerCase()));

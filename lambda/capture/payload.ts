@@ -236,7 +236,7 @@ function fromCsv(base: TextPayload): Payload {
 }
 
 const fromEvents = (context: Context, base: TextPayload): Payload =>
-  fromStream(context, parseEventStream(base.text), 'events', base);
+  fromStream(context, parseEventStream(base.text), 'events', base) as Payload;
 
 /** A streamed reply may also come as one JSON document a line: LMI and Ollama send it so. */
 const fromLines = (context: Context, base: TextPayload, lines: unknown[]): Payload =>
@@ -245,19 +245,22 @@ const fromLines = (context: Context, base: TextPayload, lines: unknown[]): Paylo
 function fromItems(context: Context, base: TextPayload, items: unknown, source: StreamSource): Payload | undefined {
   if (context.side === 'request' || !Array.isArray(items)) return undefined;
   const stream = { events: items.map((data) => ({ data })), done: false, broken: 0 };
-  const payload = fromStream(context, stream, source, base);
-  return payload.kind === 'event-stream' ? payload : undefined;
+  return fromStream(context, stream, source, base);
 }
 
-function fromStream(context: Context, framed: EventStream, source: StreamSource, base: TextPayload): Payload {
+/** @returns `undefined` for items that are no stream; server-sent events always are one. */
+function fromStream(
+  context: Context,
+  framed: EventStream,
+  source: StreamSource,
+  base: TextPayload,
+): Payload | undefined {
   const { notes, scale } = context;
   const count = (text: string): void => scale.values(countValues(text));
   const events = framed.events.map((event) => ({ ...event, data: unframed(event.data, count) }));
   const stream = { ...framed, events };
   const assembled = assembleStream(stream, source);
-  if (source !== 'events' && assembled === undefined) {
-    return { ...base, kind: 'jsonlines', value: stream.events.map((event) => event.data) };
-  }
+  if (source !== 'events' && assembled === undefined) return undefined;
   if (stream.broken > 0) notes.push(`${stream.broken} of the stream’s events could not be read`);
   if (assembled !== undefined) notes.push(...assembled.notes);
   if (stream.events.length === 0) {

@@ -72,7 +72,7 @@ function errorOf({ data }: StreamEvent): JsonObject {
   if (isObject(data.error)) return data.error;
   const told = readError(data);
   if (told !== undefined) return { ...told };
-  // That it is an error is not its type.
+  // `type: error` marks the event; it is not the type of the error.
   const { type, ...others } = data;
   return { ...others, ...(type === 'error' ? {} : { type }), message: data.message ?? data.error };
 }

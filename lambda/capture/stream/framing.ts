@@ -40,6 +40,8 @@ export class StreamFraming {
   #name: string | undefined;
   #data: string[] = [];
   #dataChars = 0;
+  /** What is held was no whole document when it was looked at. */
+  #isLookedAt = false;
 
   constructor(options: FramingOptions) {
     this.#options = options;
@@ -133,13 +135,15 @@ export class StreamFraming {
     this.#dataChars += value.length;
     if (this.#dataChars > this.#mostChars) this.#data.length = 0;
     this.#data.push(value);
+    this.#isLookedAt = false;
   }
 
   /** Some servers leave the blank line between two events out: a document that is whole is an event. */
   #dispatchDocument(): void {
     const [first] = this.#data;
-    if (first !== undefined && this.#data.length === 1 && first.startsWith('{') && parseJson(first).ok)
-      this.#dispatch();
+    if (this.#isLookedAt || first === undefined || this.#data.length > 1) return;
+    this.#isLookedAt = true;
+    if (first.startsWith('{') && parseJson(first).ok) this.#dispatch();
   }
 
   #dispatch(): void {

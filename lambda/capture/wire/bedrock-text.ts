@@ -1,16 +1,8 @@
 /** What Bedrock's models take and give when they are invoked directly: Titan, Llama, Mistral, Claude 2. */
 import type { JsonObject } from '../json.ts';
-import { assistantMessages, fieldsOf, objectsIn, textIn, without } from './messages.ts';
+import { answersIn, fieldsOf, objectsIn, textIn, without } from './messages.ts';
 import { userMessages } from './prompts.ts';
-import type { ReadReply, WireFormat } from './types.ts';
-
-/** The items of a list that all have a text under the name, and a reason under the other one. */
-function answersIn(list: unknown, name: string, reason: string): ReadReply | undefined {
-  const items = objectsIn(list);
-  if (items.length === 0 || items.length < (list as unknown[]).length) return undefined;
-  if (!items.every((item: JsonObject) => typeof item[name] === 'string')) return undefined;
-  return { replies: assistantMessages(items.map((item) => item[name])), reasons: items.map((item) => item[reason]) };
-}
+import type { WireFormat } from './types.ts';
 
 const PIECE_NAMES = ['outputText', 'generation', 'completion', 'text', 'outputs', 'results', 'response', 'generations'];
 
@@ -64,7 +56,7 @@ export const bedrockText: WireFormat = {
     const reasons = pieces.map(({ reason }) => reason).filter(isReason);
     if (pieces.length < Math.max(2, events.length - 1) || reasons.length > 1) return undefined;
     const known = events.flatMap((event) => Object.entries(event).filter(([, value]) => value !== null));
-    const answer = { generation: textIn(...pieces.map(({ text }) => text)), stop_reason: reasons[0] };
+    const answer = { generation: pieces.map(({ text }) => text).join(''), stop_reason: reasons[0] };
     const rest = without(Object.fromEntries(known), ...PIECE_NAMES);
     return { value: { ...rest, ...answer }, ended: reasons.length > 0 };
   },

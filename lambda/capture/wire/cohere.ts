@@ -2,7 +2,7 @@
 import { isObject, type JsonObject } from '../json.ts';
 import {
   allMessages,
-  assistantMessages,
+  answersIn,
   chatMessages,
   fieldsOf,
   isMessageList,
@@ -12,6 +12,7 @@ import {
   replyMessages,
   systemMessages,
   textIn,
+  textsOf,
   without,
 } from './messages.ts';
 import { userMessages } from './prompts.ts';
@@ -56,14 +57,8 @@ export const cohere: WireFormat = {
       };
       return { replies: chatMessages(said, 'assistant'), reasons: [body.finish_reason] };
     }
-    const items = objectsIn(body.generations);
-    if (items.length === 0 || items.length < (body.generations as unknown[]).length) return undefined;
-    if (!items.every((item) => typeof item.text === 'string')) return undefined;
-    return {
-      format: 'completion',
-      replies: assistantMessages(items.map((item) => item.text)),
-      reasons: items.map((item) => item.finish_reason),
-    };
+    const generated = answersIn(body.generations, 'text', 'finish_reason');
+    return generated && { format: 'completion', ...generated };
   },
   delta(event) {
     const { type, event_type: older } = event;
@@ -80,9 +75,9 @@ export const cohere: WireFormat = {
   assemble(events) {
     if (events.some((event) => OLDER_EVENTS.includes(event.event_type as string))) {
       const end = events.find((event) => event.event_type === 'stream-end');
-      const text = textIn(
-        ...events.filter((event) => event.event_type === 'text-generation').map((event) => event.text),
-      );
+      const text = textsOf(
+        events.filter((event) => event.event_type === 'text-generation').map((event) => event.text),
+      ).join('');
       const calls = events.flatMap((event) => objectsIn(event.tool_calls));
       const value = {
         text,
@@ -118,8 +113,8 @@ export const cohere: WireFormat = {
 function assembledMessage(events: JsonObject[]): JsonObject {
   const pieces = events.map((event) => fieldsOf(messageOf(event).content));
   const [text, thinking] = [
-    textIn(...pieces.map((piece) => piece.text)),
-    textIn(...pieces.map((piece) => piece.thinking)),
+    textsOf(pieces.map((piece) => piece.text)).join(''),
+    textsOf(pieces.map((piece) => piece.thinking)).join(''),
   ];
   const calls = new Map<unknown, JsonObject>();
   for (const event of events) {
@@ -132,7 +127,7 @@ function assembledMessage(events: JsonObject[]): JsonObject {
     ...(thinking === '' ? [] : [{ type: 'thinking', thinking }]),
     ...(text === '' && calls.size > 0 ? [] : [{ type: 'text', text }]),
   ];
-  const plan = textIn(...events.map((event) => messageOf(event).tool_plan));
+  const plan = textsOf(events.map((event) => messageOf(event).tool_plan)).join('');
   const planned = plan === '' ? {} : { tool_plan: plan };
   return { role: 'assistant', ...planned, content, ...(calls.size > 0 ? { tool_calls: [...calls.values()] } : {}) };
 }

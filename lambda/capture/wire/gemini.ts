@@ -7,7 +7,7 @@ import {
   objectsIn,
   openAiTools,
   systemMessages,
-  textIn,
+  textsOf,
   without,
 } from './messages.ts';
 import type { Assembly, WireFormat } from './types.ts';
@@ -54,7 +54,7 @@ export const gemini: WireFormat = {
     if (!isOurs(event)) return undefined;
     const parts = objectsIn(event.candidates).flatMap(partsOf);
     const texts = (thought: boolean): string =>
-      textIn(...parts.filter((part) => (part.thought === true) === thought).map((part) => part.text));
+      textsOf(parts.filter((part) => (part.thought === true) === thought).map((part) => part.text)).join('');
     return { output: texts(false), reasoning: texts(true), calls: parts.some((part) => isObject(part.functionCall)) };
   },
   listsEvents: true,

@@ -1,6 +1,7 @@
 /** Messages of any vendor in the OpenAI form; what is in that form already is passed on as the same object. */
 import { isObject, type JsonObject, toJson } from '../json.ts';
 import type { ChatMessage, ToolCall } from '../types.ts';
+import type { ReadReply } from './types.ts';
 
 /** Roles as vendors call them; those of OpenAI stand for themselves. */
 const ROLES: Record<string, string> = {
@@ -31,7 +32,7 @@ const toolCall = (id: unknown, name: unknown, input: unknown): ToolCall => ({
 
 /** What a block of thinking holds: a text, or (Mistral's) a list of them. */
 export const thinkingIn = ({ thinking }: JsonObject): string =>
-  textIn(thinking, ...objectsIn(thinking).map((part) => part.text));
+  textsOf([thinking, ...objectsIn(thinking).map((part) => part.text)]).join('');
 
 /** What a list of content blocks amounts to. */
 interface Blocks {
@@ -102,7 +103,7 @@ function addBlock(blocks: Blocks, block: unknown): void {
   else blocks.parts.push(imageOf(block) ?? block);
 }
 
-const isTextPart = (part: unknown): part is { type: 'text'; text: string } =>
+export const isTextPart = (part: unknown): part is { type: 'text'; text: string } =>
   isObject(part) && part.type === 'text' && typeof part.text === 'string';
 
 const isToolCall = (call: unknown): boolean =>
@@ -221,7 +222,7 @@ function functionTool(spec: unknown): unknown {
   };
 }
 
-/** Of values that may be anything, what is text. */
+/** Of a few values that may be anything, what is text; a list of any length is for `textsOf`: it would not fit the stack. */
 export const textIn = (...values: unknown[]): string => textsOf(values).join('');
 
 /** The one behind the other, each where it is text; however often that is done, no text is copied. */
@@ -248,6 +249,14 @@ export const fieldsOf = (value: unknown): JsonObject => (isObject(value) ? value
 export const without = (value: JsonObject, ...names: string[]): JsonObject =>
   Object.fromEntries(Object.entries(value).filter(([name]) => !names.includes(name)));
 
-/** Finish reasons that are said, in order. */
+/** Those of the values that are texts, in order. */
 export const textsOf = (values: unknown[]): string[] =>
   values.filter((value): value is string => typeof value === 'string');
+
+/** The items of a list that all have a text under the name, and a reason under the other one. */
+export function answersIn(list: unknown, name: string, reason: string): ReadReply | undefined {
+  const items = objectsIn(list);
+  if (items.length === 0 || items.length < (list as unknown[]).length) return undefined;
+  if (!items.every((item: JsonObject) => typeof item[name] === 'string')) return undefined;
+  return { replies: assistantMessages(items.map((item) => item[name])), reasons: items.map((item) => item[reason]) };
+}

@@ -1,6 +1,6 @@
 /** Ollama's chat and generate; its streams are JSON Lines. */
 import { isObject } from '../json.ts';
-import { assistantMessages, chatMessages, fieldsOf, objectsIn, textIn } from './messages.ts';
+import { assistantMessages, chatMessages, fieldsOf, objectsIn, textIn, textsOf } from './messages.ts';
 import type { WireFormat } from './types.ts';
 
 export const ollama: WireFormat = {
@@ -32,8 +32,8 @@ export const ollama: WireFormat = {
     const ended = end !== undefined;
     const messages = events.flatMap(({ message }) => (isObject(message) ? [message] : []));
     if (messages.length > 0) {
-      const content = textIn(...messages.map((message) => message.content));
-      const reasoning = textIn(...messages.map((message) => message.thinking));
+      const content = textsOf(messages.map((message) => message.content)).join('');
+      const reasoning = textsOf(messages.map((message) => message.thinking)).join('');
       const calls = messages.flatMap((message) => objectsIn(message.tool_calls));
       const message = {
         role: 'assistant',
@@ -45,8 +45,8 @@ export const ollama: WireFormat = {
     }
     if (!events.some((event) => typeof event.response === 'string')) return undefined;
     const [response, thinking] = [
-      textIn(...events.map((event) => event.response)),
-      textIn(...events.map((event) => event.thinking)),
+      textsOf(events.map((event) => event.response)).join(''),
+      textsOf(events.map((event) => event.thinking)).join(''),
     ];
     return { value: { ...final, response, ...(thinking === '' ? {} : { thinking }) }, ended };
   },

@@ -1,6 +1,16 @@
 /** OpenAI's chat completions, as vLLM, LMI, TGI and SGLang serve them too. */
 import { isObject, type JsonObject, toJson } from '../json.ts';
-import { allMessages, chatMessages, fieldsOf, joined, objectsIn, textIn, thinkingIn, without } from './messages.ts';
+import {
+  allMessages,
+  chatMessages,
+  fieldsOf,
+  joined,
+  objectsIn,
+  textIn,
+  textsOf,
+  thinkingIn,
+  without,
+} from './messages.ts';
 import { asksForJson } from './prompts.ts';
 import type { Assembly, WireFormat } from './types.ts';
 
@@ -29,10 +39,10 @@ export const openAiChat: WireFormat = {
     const deltas = objectsIn(event.choices).flatMap(({ delta }) => (isObject(delta) ? [plainDelta(delta)] : []));
     if (deltas.length === 0) return undefined;
     return {
-      output: textIn(
-        ...deltas.flatMap(({ content, refusal, audio }) => [content, refusal, fieldsOf(audio).transcript]),
-      ),
-      reasoning: textIn(...deltas.map((delta) => delta.reasoning_content ?? delta.reasoning)),
+      output: textsOf(
+        deltas.flatMap(({ content, refusal, audio }) => [content, refusal, fieldsOf(audio).transcript]),
+      ).join(''),
+      reasoning: textsOf(deltas.map((delta) => delta.reasoning_content ?? delta.reasoning)).join(''),
       calls: deltas.flatMap(callsOf).some(({ function: call }) => {
         const { name, arguments: input } = fieldsOf(call);
         return textIn(name) + argumentsIn(input) !== '';
@@ -147,8 +157,8 @@ const argumentsIn = (input: unknown): string => (isObject(input) ? (toJson(input
 function plainDelta(delta: JsonObject): JsonObject {
   if (!Array.isArray(delta.content)) return delta;
   const parts = objectsIn(delta.content);
-  const content = textIn(...parts.map((part) => part.text));
-  const reasoning = textIn(...parts.map(thinkingIn));
+  const content = textsOf(parts.map((part) => part.text)).join('');
+  const reasoning = textsOf(parts.map(thinkingIn)).join('');
   return { ...delta, content, ...(reasoning === '' ? {} : { reasoning }) };
 }
 

@@ -1,7 +1,7 @@
 /** OpenAI's Responses: `input` is a text or a list of items, `output` a list of items. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { chatMessages, fieldsOf, joined, objectsIn, textIn, textsOf, without } from './messages.ts';
+import { chatMessages, fieldsOf, isTextPart, joined, objectsIn, textIn, textsOf, without } from './messages.ts';
 import { userMessages } from './prompts.ts';
 import type { Assembly, WireFormat } from './types.ts';
 
@@ -153,7 +153,6 @@ const chatPart = (part: unknown): unknown => {
 };
 
 const isAllText = (content: unknown): content is { text: string }[] =>
-  Array.isArray(content) &&
-  content.every((part) => isObject(part) && part.type === 'text' && typeof part.text === 'string');
+  Array.isArray(content) && content.every(isTextPart);
 
 const joinTexts = (parts: { text: string }[]): string => parts.map((part) => part.text).join('\n\n');

@@ -1,7 +1,7 @@
 /** Hugging Face's form: `inputs` and `parameters` → `generated_text`, as TGI, LMI/DJL and the inference toolkit have it. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { chatMessages, fieldsOf, isMessageList, joined, textIn, toolCalls, without } from './messages.ts';
+import { chatMessages, fieldsOf, isMessageList, joined, textIn, textsOf, toolCalls, without } from './messages.ts';
 import { asksForJson, batchOf, flattened, promptsOf, userMessages } from './prompts.ts';
 import type { WireFormat } from './types.ts';
 
@@ -51,7 +51,7 @@ export const textGeneration: WireFormat = {
     // The last event has the whole text.
     const whole = events.findLast((event) => typeof event.generated_text === 'string')?.generated_text;
     const details = events.findLast((event) => isObject(event.details))?.details;
-    const value: JsonObject = { generated_text: whole ?? textIn(...events.map(tokenOf)) };
+    const value: JsonObject = { generated_text: whole ?? textsOf(events.map(tokenOf)).join('') };
     if (details !== undefined) value.details = details;
     return { value, ended: whole !== undefined || details !== undefined };
   },

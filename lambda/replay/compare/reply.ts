@@ -24,8 +24,8 @@ export interface Reply {
 }
 
 /** What is not what it says it is, is an error in a capture as it is live. */
-export function replyOf({ error, problem, ...content }: ReplyContent): Reply {
-  const { text, further, toolCalls, document, digest, notRead } = content;
+export function replyOf(content: ReplyContent): Reply {
+  const { error, problem, text, further, toolCalls, document, digest, notRead } = content;
   if (error) return { ok: false, error: { code: error.code, message: error.message }, text: '' };
   if (problem !== undefined) return { ok: false, error: { message: problem }, text: '' };
   return { ok: true, text, further, toolCalls, document, digest, notRead };

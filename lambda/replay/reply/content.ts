@@ -152,9 +152,9 @@ function unspoken({ kind, value, text = '' }: Payload): ReplyContent {
 
 /** A stream without an event, or JSON that is none; where nothing but its depth is wrong with that, it is no broken reply. */
 function brokenPromise({ problem, kind, contentType, text = '' }: Payload): string | undefined {
-  const { announces } = parseContentType(contentType);
-  if (kind === 'empty') return announces === 'event-stream' ? 'the stream held no content' : undefined;
-  if (problem === undefined || kind !== 'text' || announces !== 'json') return undefined;
+  const announces = () => parseContentType(contentType).announces;
+  if (kind === 'empty') return announces() === 'event-stream' ? 'the stream held no content' : undefined;
+  if (problem === undefined || kind !== 'text' || announces() !== 'json') return undefined;
   const parsed = parseJson(text);
   return parsed.ok || parsed.tooDeep ? undefined : problem;
 }

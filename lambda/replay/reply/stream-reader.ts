@@ -1,4 +1,5 @@
 /** Notes when each piece of a streamed reply arrived. What the reply says is read when it is over, as captured ones are. */
+import { parseContentType } from '../../capture/content-type.ts';
 import { addEvent, noEvents, unframed } from '../../capture/stream/events.ts';
 import { StreamFraming } from '../../capture/stream/framing.ts';
 import { readDelta } from '../../capture/wire/registry.ts';
@@ -6,8 +7,8 @@ import { type BodyReader, MAX_KEPT_BYTES } from '../http/exchange.ts';
 import { EventStreamParser } from './aws-event-stream.ts';
 import { type Usage, usageIn } from './content.ts';
 
-/** Types that a stream comes as besides server-sent events, which are told by what they begin with. */
-const STREAM_TYPES = /^(application\/(jsonlines|x-jsonlines|x-ndjson|octet-stream)|text\/plain)/i;
+/** Types that a stream comes as besides JSON Lines, and server-sent events, which are told by what they begin with. */
+const STREAM_TYPES = new Set<unknown>(['application/octet-stream', 'text/plain']);
 
 /** Takes the bytes of the reply. Times are milliseconds of `performance.now()`. */
 export class StreamReader implements BodyReader {
@@ -52,12 +53,14 @@ export class StreamReader implements BodyReader {
 
   /** Whether it came as a stream: a server may answer with one document whatever it was asked for. */
   get isStream(): boolean {
-    return this.#framing.form === 'events' || STREAM_TYPES.test(this.contentType ?? '');
+    const { announces, media } = parseContentType(this.contentType);
+    return this.#framing.form === 'events' || announces === 'jsonlines' || STREAM_TYPES.has(media);
   }
 
   /** The reply as it came; empty when it is too large. */
   get body(): Buffer {
-    return Buffer.concat(this.#kept);
+    if (this.#kept.length > 1) this.#kept = [Buffer.concat(this.#kept)];
+    return this.#kept[0] ?? Buffer.alloc(0);
   }
 
   piece(bytes: Buffer, at: number): void {

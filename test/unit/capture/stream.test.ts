@@ -182,3 +182,35 @@ test('a document within a frame counts as values before it is taken apart', () =
   expect(read()).toMatchObject({ kind: 'event-stream' });
   expect(() => read(1_000_000)).toThrow(TooHeavy);
 });
+
+const streamed = (events: readonly string[]) =>
+  interpret(
+    undefined,
+    payloadOfBytes('reply', Buffer.from(events.join('')), 'text/event-stream', [], new Scale(Number.MAX_VALUE)),
+  );
+
+test.each<[string, string]>([
+  ['TGI', '{"token":{"text":"ab"}}'],
+  ['OpenAI', '{"choices":[{"delta":{"content":"ab"}}]}'],
+  ['Ollama', '{"message":{"content":"ab"},"done":false}'],
+  ['Cohere, version 2', '{"type":"content-delta","delta":{"message":{"content":{"text":"ab"}}}}'],
+  ['Cohere, version 1', '{"event_type":"text-generation","text":"ab"}'],
+])('a stream of 150,000 events is read whole: %s', (_, event) => {
+  const { conversation } = streamed(Array(150_000).fill(`data: ${event}\n\n`));
+  expect(conversation?.replies[0]?.content).toHaveLength(300_000);
+});
+
+test('an event of 150,000 choices is one piece', () => {
+  const choices = Array(150_000).fill({ delta: { content: 'a' } });
+  expect(readDelta({ choices })?.output).toHaveLength(150_000);
+});
+
+test('a document that never ends is looked at once, however many fields come behind it', () => {
+  const { events } = framed(`data: {"a":"${'x'.repeat(10_000_000)}\n${'event: x\n'.repeat(100_000)}\n`);
+  expect(events).toHaveLength(1);
+});
+
+test('an error event without a type tells its code', () => {
+  const data = '{"code":"rate_limit_exceeded","message":"slow down"}';
+  expect(streamed([`event: error\ndata: ${data}\n\n`]).error).toMatchObject({ statusCode: 429, message: 'slow down' });
+});
