@@ -136,7 +136,7 @@ export class AnswerJournal {
       if (entry.paid.some((one) => one.run === run && [...(one.before ?? []), one.requestId][0] === requestId)) return;
     }
     const where = `s3://${this.#bucket}/${this.#key(traceId)}`;
-    throw new RetryableError('StorageUnavailable', 'Others write the answer again and again', { where });
+    throw new RetryableError('StorageUnavailable', 'The answer kept changing while it was written', { where });
   }
 
   /** A verdict that is there stays. */
@@ -173,7 +173,10 @@ export class AnswerJournal {
       if (found.length === 0) return;
       const fromOf = (one: Paid): string[] => [...(one.before ?? []), one.requestId];
       const paid = entry.paid.map((one) => (found.includes(one) ? { ...one, requestId, before: fromOf(one) } : one));
-      if ((await this.#put(traceId, { ...entry, paid }, etag)) === undefined) return;
+      const isOurs = async (): Promise<boolean> =>
+        (await this.#read(traceId)).entry.paid.some((one) => one.requestId === requestId);
+      // A put that seemed to fail may have been done: what nobody tells would be lost.
+      if ((await this.#put(traceId, { ...entry, paid }, etag)) === undefined && !(await isOurs())) return;
       for (const one of found) {
         const from = fromOf(one);
         const known = told.find((other) => other.from.join() === from.join());

@@ -345,6 +345,25 @@ describe('what was answered is paid once', () => {
     },
   );
 
+  test('once, though taking it over seemed to fail and was done', async () => {
+    const rig = new Rig();
+    rig.dieBeforeReceipt();
+    await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow('killed');
+    rig.live();
+    // The reply to the first request was lost: the same one, sent again, meets what it has written.
+    const put = rig.storage.putJsonIf;
+    let isLost = false;
+    rig.storage.putJsonIf = async (bucket, key, value, replaces) => {
+      const etag = await put.call(rig.storage, bucket, key, value, replaces);
+      const isFirst = !isLost && JSON.stringify(value).includes('"before":["r1"]');
+      isLost ||= isFirst;
+      return isFirst ? undefined : etag;
+    };
+    const { spend } = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
+    expect([isLost, spend.calls, rig.asks.length]).toEqual([true, 3, 3]);
+    expect(await rig.spent()).toMatchObject({ calls: 3 });
+  });
+
   test('once, though an attempt stood still that was taken for dead, and tells it as well when it goes on', async () => {
     const waiting: (() => void)[] = [];
     let standsStill = true;
