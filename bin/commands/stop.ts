@@ -53,16 +53,23 @@ async function stop(run: string, flags: { prefix?: string }): Promise<void> {
   try {
     const { workBucket: bucket, all } = await readStackOutputs(clients.cloudFormation, prefix);
     const storage = new Storage(clients.s3);
-    const execution = await findExecution(clients.sfn, all.ReplayStateMachineArn ?? '', run);
-    const { executionArn, status, startDate, error, cause } = execution;
+    const machine = all.ReplayStateMachineArn ?? '';
+    const { executionArn, status: found, startDate, error, cause } = await findExecution(clients.sfn, machine, run);
+    let status = found;
     const state = () => replayState(storage, bucket, run, status === 'FAILED');
     if (status === 'RUNNING') {
-      // First: shards that send look for it, also where they have left no place for the function that would put it.
+      // Before the execution is stopped: where the shards use up the account's concurrency, StopReplay starts late.
       await putStopMark(storage, bucket, run, 'inference-monitor stop');
       await clients.sfn.send(
         new StopExecutionCommand({ executionArn, error: 'ReplayStopped', cause: 'inference-monitor stop' }),
       );
-      console.log(`The replay ${run} is stopped. Its shards end within seconds.`);
+      // It may have ended by itself just before.
+      status = (await findExecution(clients.sfn, machine, run)).status;
+      console.log(
+        status === 'SUCCEEDED'
+          ? `The replay ${run} ended by itself before it could be stopped.`
+          : `The replay ${run} is stopped. Its shards end within seconds.`,
+      );
     } else {
       console.log(`The replay ${run} has ended already: ${status}${error ? ` (${error})` : ''}.`);
       if (status !== 'SUCCEEDED' && (await state()).end === 'open') {
@@ -82,7 +89,7 @@ async function stop(run: string, flags: { prefix?: string }): Promise<void> {
       if (Date.now() > deadline) {
         console.error(
           'There are no results yet. A shard that has died is waited for until its 15 minutes are over; ' +
-            `then, once more: inference-monitor stop ${run}`,
+            `then, once more: inference-monitor stop ${run} --prefix ${prefix}`,
         );
         process.exitCode = EXIT_NOT_YET;
         return;
@@ -105,7 +112,7 @@ export async function findExecution(
   try {
     return await sfn.send(new DescribeExecutionCommand({ executionArn }));
   } catch (error) {
-    // A name that none can have makes no ARN.
+    // An impossible name makes an invalid ARN.
     if (!(error instanceof ExecutionDoesNotExist || error instanceof InvalidArn)) throw error;
     const { executions = [] } = await sfn.send(
       new ListExecutionsCommand({ stateMachineArn: machine, statusFilter: 'RUNNING', maxResults: MAX_NAMED }),
