@@ -4,7 +4,7 @@ import { resourceNames } from '../lambda/contract.ts';
 import { MonitoringStack } from '../lib/monitoring-stack.ts';
 import { readSettings } from '../lib/settings.ts';
 
-// A test holds the template to these rules; loading them takes longer than making it.
+// Loading the CDK's validation rules takes longer than synth itself; a test checks the template against them.
 process.env.CDK_VALIDATION ??= 'false';
 const { CDK_DEFAULT_ACCOUNT: account, CDK_DEFAULT_REGION: region } = process.env;
 

@@ -14,7 +14,7 @@ import type { Log } from './python-environment.ts';
 /** Deploying hangs for an hour where a custom resource fails to answer; on two busy cores it takes half a minute. */
 const STEP_LIMIT_MS = 240_000;
 
-/** What every step is told. */
+/** Where each step works. */
 interface Place {
   /** Folder for the CDK's output and logs. */
   directory: string;

@@ -81,10 +81,10 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
     started.push(part);
     return part;
   };
-  /** Work that is awaited where it is needed, and before its folder goes; a failure until then is nobody's. */
+  /** Starts work that is awaited later, and always before its folder is deleted; its failure is reported there. */
   const background = <T>(work: Promise<T>, end: (result: T) => Promise<void> = async () => {}): Promise<T> => {
     work.catch(() => {});
-    // Called off before its end, it has ended by itself.
+    // Work that was aborted has cleaned up after itself.
     running({ stop: async () => end(await work) });
     return work;
   };

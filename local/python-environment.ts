@@ -27,7 +27,7 @@ export interface PythonEnvironment {
 
 export type Log = (line: string) => void;
 
-/** Raised from hand to hand when the way environments are made changes, so that old ones are made anew. */
+/** Increase it by hand when the way environments are made changes: existing ones are then rebuilt. */
 const LAYOUT = 1;
 
 /** What makes them where uv is not installed. */
@@ -114,9 +114,7 @@ async function makeWithUv(folder: string, requirements: string[], making: Making
     }
   } catch (error) {
     making.signal?.throwIfAborted();
-    making.log?.(
-      `uv could not do it; using venv and pip, which takes about a minute longer. ${(error as Error).message}`,
-    );
+    making.log?.(`uv failed; using venv and pip, which takes about a minute longer. ${(error as Error).message}`);
     rmSync(folder, { recursive: true, force: true });
     await makeWithPip(folder, requirements, making);
   }

@@ -15,7 +15,9 @@ export interface StackOutputs {
 export function stackPrefix(option: string | undefined, dotenv: Record<string, string>): string {
   const prefix = option ?? process.env.STACK_PREFIX ?? dotenv.STACK_PREFIX;
   if (prefix) return prefix;
-  throw new Error('STACK_PREFIX is missing; got: nothing; expected: it in the environment or .env, or --prefix');
+  throw new Error(
+    'STACK_PREFIX is missing; got: nothing; expected: STACK_PREFIX in the environment or .env, or --prefix',
+  );
 }
 
 /**

@@ -75,9 +75,9 @@ export function eachWithin<T extends { name: string }, R>(
     });
   } catch (error) {
     if (!isOutOfTime(error)) throw error;
-    const [broken, ...others] = items.slice(results.length);
-    const fault = `${error.name}: ${broken?.name} took the rest of ${ms / 1000} s`;
-    for (const item of broken === undefined ? [] : [broken, ...others]) results.push(late(item, fault));
+    const left = items.slice(results.length);
+    const fault = `${error.name}: ${left[0]?.name} took the rest of ${ms / 1000} s`;
+    for (const item of left) results.push(late(item, fault));
   }
   return results;
 }

@@ -1,6 +1,5 @@
 /** MLflow's limits, and texts cut to them with a mark that shows it. The full payload is always in the span. */
-import { createHash } from 'node:crypto';
-import { cleanText, cut as cutText } from '../trace/text.ts';
+import { cleanText, cut as cutText, fitted } from '../trace/text.ts';
 
 export const MAX_PREVIEW_CHARS = 1_000;
 export const MAX_TAG_CHARS = 4_096;
@@ -14,7 +13,6 @@ export const MAX_RATIONALE_CHARS = 16_000;
 export const MAX_NAME_CHARS = 250;
 
 const MARK = '… [cut]';
-const HASH_CHARS = 16;
 
 /** UTF-16 units are counted, which are never fewer than the characters that MLflow counts. */
 export function cut(text: string, maxChars: number): string {
@@ -22,12 +20,7 @@ export function cut(text: string, maxChars: number): string {
 }
 
 /** Cuts an identifier so that two different ones stay different: `<beginning>…#<16 hex digits of its SHA-256>`. */
-export function cutIdentifier(id: string, maxChars: number = MAX_METADATA_CHARS): string {
-  const clean = cleanText(id);
-  if (clean.length <= maxChars) return clean;
-  const hash = createHash('sha256').update(clean).digest('hex').slice(0, HASH_CHARS);
-  return cutText(clean, maxChars, `…#${hash}`);
-}
+export const cutIdentifier = (id: string, maxChars?: number): string => fitted(id, maxChars, '…#');
 
 /** MLflow refuses tags whose names hold other characters, or drops them without a word. */
 export const tagKey = (key: string): string => key.replace(/[^\w\-. :/]/g, '_').slice(0, MAX_NAME_CHARS);

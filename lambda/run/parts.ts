@@ -85,14 +85,12 @@ export async function chunkOfPart(
     if (seen === to - 1 && to < chunk.lines) end = place.end;
     seen += 1;
   }
-  if (first === undefined) {
-    throw lineCountMismatch(chunk, seen);
-  }
+  if (first === undefined) throw lineCountMismatch(chunk, seen);
   return { ...chunk, start: first.start, end, firstLine: first.line, lines: to - from };
 }
 
 export const lineCountMismatch = (chunk: ManifestLine, lines: number): PermanentError =>
-  new PermanentError('LineCountMismatch', 'The chunk has not the number of lines that was planned', {
+  new PermanentError('LineCountMismatch', 'The chunk has another number of lines than was planned', {
     got: `${lines} lines`,
     expected: `${chunk.lines} lines`,
     where: `s3://${chunk.bucket}/${chunk.key}, bytes ${chunk.start}-${chunk.end}`,

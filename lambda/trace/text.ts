@@ -21,9 +21,9 @@ const MAX_METADATA_CHARS = 250;
 const DIGEST_CHARS = 16;
 
 /** An id within MLflow's 250 characters: two long ones stay two by the digest behind what is cut. */
-export function fitted(id: string): string {
+export function fitted(id: string, max: number = MAX_METADATA_CHARS, mark = '…~'): string {
   const clean = cleanText(id);
-  if (clean.length <= MAX_METADATA_CHARS) return clean;
+  if (clean.length <= max) return clean;
   const digest = createHash('sha256').update(id).digest('hex').slice(0, DIGEST_CHARS);
-  return `${cut(clean, MAX_METADATA_CHARS - DIGEST_CHARS - 1)}~${digest}`;
+  return cut(clean, max, `${mark}${digest}`);
 }

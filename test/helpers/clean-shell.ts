@@ -21,7 +21,7 @@ Object.assign(process.env, {
   AWS_CONFIG_FILE: nowhere,
   AWS_SHARED_CREDENTIALS_FILE: nowhere,
   AWS_EC2_METADATA_DISABLED: 'true',
-  // Its rules take seconds to load: one test holds the template to them.
+  // The CDK's validation rules take seconds to load: one test checks the template against them.
   CDK_VALIDATION: 'false',
   DOTENV_CONFIG_PATH: nowhere,
   NO_PROXY: withoutProxy,

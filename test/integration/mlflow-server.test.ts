@@ -118,7 +118,7 @@ describe('a Python environment', () => {
   test('is made with venv and pip where uv fails, which is said', async () => {
     await withPath({ uv: '#!/bin/sh\ncase $1 in --version) ;; *) echo broken >&2; exit 3 ;; esac\n' }, async (path) => {
       const output = await run(ensure(`${name}-pip`), { ...process.env, PATH: `${path}:/bin` });
-      expect(output).toMatch(/uv could not do it; using venv and pip[\s\S]*got: exit code 3[\s\S]*broken/);
+      expect(output).toMatch(/uv failed; using venv and pip[\s\S]*got: exit code 3[\s\S]*broken/);
       expect(await versionIn(pythonOf(output))).toBe('1.1.0');
     });
   });
