@@ -4,8 +4,9 @@
  *
  * `--records N` takes fewer.
  */
-import { MAX_RECORDS, SortedIndex } from '../lambda/replay/source/sorted-index.ts';
+
 import type { Log } from '../local/python-environment.ts';
+import { MAX_RECORDS, SortedIndex } from '../src/replay/source/sorted-index.ts';
 import { numberFlag } from './support/flags.ts';
 import { atMost, type BenchResult, machine, round } from './support/result.ts';
 

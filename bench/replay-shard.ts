@@ -7,6 +7,9 @@
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { ONE_VCPU_MB } from '../lib/replay.ts';
+import type { Log } from '../local/python-environment.ts';
+import { REPLAYER_TIMEOUT_SECONDS } from '../src/contract/replay.ts';
 import {
   FIGURES_RESERVE_MS,
   MAX_CONNECTIONS,
@@ -14,11 +17,8 @@ import {
   MERGED_BYTES_PER_MS,
   SCHEDULE_RESERVE_MS,
   SHARD_LEAD_MS,
-} from '../lambda/replay/cloud/limits.ts';
-import { MAX_RECORDS } from '../lambda/replay/source/sorted-index.ts';
-import { REPLAYER_TIMEOUT_SECONDS } from '../lambda/replay-contract.ts';
-import { ONE_VCPU_MB } from '../lib/replay.ts';
-import type { Log } from '../local/python-environment.ts';
+} from '../src/replay/cloud/limits.ts';
+import { MAX_RECORDS } from '../src/replay/source/sorted-index.ts';
 import { measureRun } from './replay-support/measure.ts';
 import { planRun, scheduleRun } from './replay-support/plan-runs.ts';
 import { ReplayFunctions } from './replay-support/replay-functions.ts';

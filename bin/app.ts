@@ -1,8 +1,8 @@
 /** The CDK app: one stack, named by STACK_PREFIX. */
 import { App, Validations } from 'aws-cdk-lib';
-import { resourceNames } from '../lambda/contract.ts';
 import { MonitoringStack } from '../lib/monitoring-stack.ts';
-import { readSettings } from '../lib/settings.ts';
+import { readSettings } from '../lib/settings/settings.ts';
+import { resourceNames } from '../src/contract/monitoring.ts';
 
 // Loading the CDK's validation rules takes longer than synth itself; a test checks the template against them.
 process.env.CDK_VALIDATION ??= 'false';

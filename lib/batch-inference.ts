@@ -3,12 +3,12 @@ import { Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
-import { resourceNames } from '../lambda/contract.ts';
-import { allow } from './allow.ts';
-import { grantBatchModel } from './judge-access.ts';
+import { resourceNames } from '../src/contract/monitoring.ts';
+import { allow } from './access/allow.ts';
+import { grantBatchModel } from './access/judge.ts';
+import { WHY_WORK_PART, workPatterns } from './access/work.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
-import type { Settings } from './settings.ts';
-import { WHY_WORK_PART, workPatterns } from './work-access.ts';
+import type { Settings } from './settings/settings.ts';
 
 interface BatchInferenceProps {
   settings: Settings;

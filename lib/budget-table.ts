@@ -3,8 +3,8 @@ import { RemovalPolicy } from 'aws-cdk-lib';
 import { AttributeType, Billing, type ITableV2, TableEncryptionV2, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import { Construct } from 'constructs';
-import { budgetTable } from '../lambda/contract.ts';
-import { allow } from './allow.ts';
+import { budgetTable } from '../src/contract/monitoring.ts';
+import { allow } from './access/allow.ts';
 
 export class BudgetTable extends Construct {
   readonly table: TableV2;

@@ -1,22 +1,22 @@
 /** Everything of one environment: `SageMakerInferenceMonitoringStack-{prefix}`. */
 import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
-import { resourceNames } from '../lambda/contract.ts';
+import { resourceNames } from '../src/contract/monitoring.ts';
+import { allow } from './access/allow.ts';
+import { grantCaptureRead } from './access/capture.ts';
+import { grantJudge, grantModelLookUp } from './access/judge.ts';
+import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
+import { grantWork } from './access/work.ts';
 import { Alarms } from './alarms.ts';
-import { allow } from './allow.ts';
 import { BatchInference } from './batch-inference.ts';
 import { BudgetTable, grantBudget } from './budget-table.ts';
-import { grantCaptureRead } from './capture-access.ts';
 import { CaptureRule } from './capture-rule.ts';
 import { MonitoringDashboard } from './dashboard.ts';
-import { functionEnvironment } from './function-environment.ts';
-import { grantJudge, grantModelLookUp } from './judge-access.ts';
-import { grantArtifacts, grantMlflow } from './mlflow-access.ts';
-import { MonitoringStateMachine } from './monitoring-state-machine.ts';
 import { PipelineFunction } from './pipeline-function.ts';
 import { Replay } from './replay.ts';
-import type { Settings } from './settings.ts';
-import { grantWork } from './work-access.ts';
+import { functionEnvironment } from './settings/function-environment.ts';
+import type { Settings } from './settings/settings.ts';
+import { MonitoringStateMachine } from './state-machines/monitoring.ts';
 import { WorkBucket } from './work-bucket.ts';
 
 interface MonitoringStackProps extends StackProps {

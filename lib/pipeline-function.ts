@@ -5,8 +5,8 @@ import { Architecture, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/a
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { functionCode } from './function-code.ts';
-import { nodeOptions } from './function-environment.ts';
-import type { Settings } from './settings.ts';
+import { nodeOptions } from './settings/function-environment.ts';
+import type { Settings } from './settings/settings.ts';
 
 export interface PipelineFunctionProps {
   settings: Settings;

@@ -8,11 +8,11 @@ import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { resourceNames } from '../lambda/contract.ts';
-import { allow } from './allow.ts';
+import { resourceNames } from '../src/contract/monitoring.ts';
+import { allow } from './access/allow.ts';
 import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
-import type { Settings } from './settings.ts';
+import type { Settings } from './settings/settings.ts';
 
 interface ReplayStopProps {
   settings: Settings;

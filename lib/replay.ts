@@ -4,19 +4,19 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { resourceNames } from '../lambda/contract.ts';
-import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../lambda/replay-contract.ts';
+import { resourceNames } from '../src/contract/monitoring.ts';
+import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../src/contract/replay.ts';
+import { grantCaptureRead } from './access/capture.ts';
+import { grantJudge, grantModelLookUp } from './access/judge.ts';
+import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
+import { grantReplayTargets } from './access/replay.ts';
+import { grantWork } from './access/work.ts';
 import { grantBudget } from './budget-table.ts';
-import { grantCaptureRead } from './capture-access.ts';
-import { replayEnvironment } from './function-environment.ts';
-import { grantJudge, grantModelLookUp } from './judge-access.ts';
-import { grantArtifacts, grantMlflow } from './mlflow-access.ts';
 import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
-import { grantReplayTargets } from './replay-access.ts';
-import { ReplayStateMachine } from './replay-state-machine.ts';
 import { ReplayStop } from './replay-stop.ts';
-import type { Settings } from './settings.ts';
-import { grantWork } from './work-access.ts';
+import { replayEnvironment } from './settings/function-environment.ts';
+import type { Settings } from './settings/settings.ts';
+import { ReplayStateMachine } from './state-machines/replay.ts';
 
 /**
  * One whole vCPU: Lambda gives CPU in proportion to memory, one vCPU at 1,769 MB. A function with less is stopped for the

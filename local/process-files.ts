@@ -12,7 +12,7 @@ import {
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { Upload } from '@aws-sdk/lib-storage';
-import { atOnce } from '../lambda/common/at-once.ts';
+import { atOnce } from '../src/shared/at-once.ts';
 import type { AwsClients } from './aws-clients.ts';
 import type { CaptureFile } from './capture-files.ts';
 

@@ -1,5 +1,5 @@
 /**
- * Compares `lambda/judge/price-table.json` with the model catalogue of an installed MLflow, or renews it from there.
+ * Compares `src/judge/pricing/price-table.json` with the model catalogue of an installed MLflow, or renews it from there.
  *
  *     npm run prices -- --python .venvs/default-…/bin/python            compare; exit code 1 when a rate differs by over 1%
  *     npm run prices -- --python .venvs/default-…/bin/python --write    renew the table
@@ -133,7 +133,7 @@ export function compareTables(table: PriceTable, reference: PriceTable, toleranc
   return differences;
 }
 
-export const TABLE_FILE = join('lambda', 'judge', 'price-table.json');
+export const TABLE_FILE = join('src', 'judge', 'pricing', 'price-table.json');
 
 /** One line per model keeps the table readable and its changes visible. */
 function formatTable({ models, ...head }: PriceTable): string {
@@ -150,7 +150,7 @@ function formatTable({ models, ...head }: PriceTable): string {
 
 const HELP = `Usage: npm run prices -- [--python PYTHON] [--write]
 
-Compares lambda/judge/price-table.json with the model catalogue of an installed MLflow, rate by rate; the exit code is 1 when
+Compares src/judge/pricing/price-table.json with the model catalogue of an installed MLflow, rate by rate; the exit code is 1 when
 one differs by over 1%.
 
   --python PYTHON   a Python with MLflow, such as .venvs/default-…/bin/python, which npm start makes (default: python3)

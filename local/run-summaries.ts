@@ -1,6 +1,6 @@
 import { GetObjectCommand, NoSuchKey } from '@aws-sdk/client-s3';
-import { workKeys } from '../lambda/contract.ts';
-import type { RunSummary } from '../lambda/run/summary.ts';
+import { workKeys } from '../src/contract/monitoring.ts';
+import type { RunSummary } from '../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
 
 /**

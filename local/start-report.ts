@@ -1,6 +1,6 @@
 /** What `npm start` prints when the executions have ended. */
-import { resourceNames } from '../lambda/contract.ts';
-import type { RunSummary } from '../lambda/run/summary.ts';
+import { resourceNames } from '../src/contract/monitoring.ts';
+import type { RunSummary } from '../src/monitoring/summary.ts';
 import type { DeployedEndpoint } from './deployed-endpoint.ts';
 import type { LocalEnvironment } from './environment.ts';
 import type { Run } from './process-files.ts';

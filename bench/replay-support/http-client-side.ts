@@ -5,11 +5,11 @@
  *     node bench/replay-support/http-client-side.ts own|undici URL outcomes COUNT  one request after the other, what became of each
  */
 import { Pool } from 'undici';
-import type { Exchange } from '../../lambda/replay/http/exchange.ts';
-import { ConnectionPool } from '../../lambda/replay/http/pool.ts';
-import type { PreparedRequest } from '../../lambda/replay/request/prepared.ts';
-import { type Completion, Dispatcher } from '../../lambda/replay/send/dispatcher.ts';
-import { hostHeader, httpRequest, originOf } from '../../lambda/replay/target/target.ts';
+import type { Exchange } from '../../src/replay/http/exchange.ts';
+import { ConnectionPool } from '../../src/replay/http/pool.ts';
+import type { PreparedRequest } from '../../src/replay/request/prepared.ts';
+import { type Completion, Dispatcher } from '../../src/replay/send/dispatcher.ts';
+import { hostHeader, httpRequest, originOf } from '../../src/replay/targets/target.ts';
 
 /** Due times by number, ms; without one, as soon as one of `concurrency` is free. */
 const SCENARIOS: Record<string, { requests: number; concurrency: number; dueMs(i: number): number }> = {

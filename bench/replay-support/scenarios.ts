@@ -1,7 +1,7 @@
 /** The traffic that both sides replay, as SageMaker would have captured it: times in whole seconds. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Random } from '../../lambda/replay/random.ts';
+import { Random } from '../../src/shared/random.ts';
 
 export interface Scenario {
   name: string;

@@ -25,7 +25,7 @@ export async function startServer(
 ): Promise<Server> {
   const port = await freePort();
   const url = `${tls ? 'https' : 'http'}://127.0.0.1:${port}`;
-  const args = [projectPath('local', 'stand-in-endpoint.ts'), '--port', String(port), '--latency', String(latencyMs)];
+  const args = [projectPath('local', 'endpoint', 'server.ts'), '--port', String(port), '--latency', String(latencyMs)];
   if (tls) {
     args.push('--certificate', tls.certificate, '--key', tls.key);
     // This process asks the server when requests arrived.

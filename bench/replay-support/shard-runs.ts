@@ -1,12 +1,12 @@
 /** ReplayShard's bundle with one shard's schedule at any rate: as planned, and beyond what a plan gives a shard. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { MAX_PER_SECOND } from '../../lambda/replay/cloud/limits.ts';
-import type { ReplayPlan } from '../../lambda/replay/cloud/plan.ts';
-import type { ShardResult } from '../../lambda/replay/cloud/shard/shard-result.ts';
-import { RunStats } from '../../lambda/replay/measure/run-stats.ts';
-import { clientBottleneck } from '../../lambda/replay/replay.ts';
-import { type ReplayPlanResult, replayKeys } from '../../lambda/replay-contract.ts';
+import { type ReplayPlanResult, replayKeys } from '../../src/contract/replay.ts';
+import { MAX_PER_SECOND } from '../../src/replay/cloud/limits.ts';
+import type { ShardResult } from '../../src/replay/cloud/shard/shard-result.ts';
+import type { ReplayPlan } from '../../src/replay/cloud/stored-plan.ts';
+import { RunStats } from '../../src/replay/measure/run-stats.ts';
+import { clientBottleneck } from '../../src/replay/to-directory.ts';
 import { CAPTURES, ENDPOINT, type SideReport, WORK } from '../support/bench-stack.ts';
 import { latenessOf, takeArrivals } from './measure.ts';
 import { execution, type ReplayFunctions } from './replay-functions.ts';

@@ -1,12 +1,12 @@
 /** SummarizeReplay's bundle over many shards: the files of one that was really sent, copied. */
 
-import { SHARD_FILES } from '../../lambda/replay/cloud/keys.ts';
-import type { ReplayPlan } from '../../lambda/replay/cloud/plan.ts';
-import type { ShardResult } from '../../lambda/replay/cloud/shard/shard-result.ts';
-import { REPLIES_FILE } from '../../lambda/replay/compare/replies-file.ts';
-import { MAX_INPUTS } from '../../lambda/replay/results/inputs.ts';
-import { FILES } from '../../lambda/replay/results/result-set.ts';
-import { replayKeys, type SummarizeReplayResult } from '../../lambda/replay-contract.ts';
+import { replayKeys, type SummarizeReplayResult } from '../../src/contract/replay.ts';
+import { SHARD_FILES } from '../../src/replay/cloud/keys.ts';
+import type { ShardResult } from '../../src/replay/cloud/shard/shard-result.ts';
+import type { ReplayPlan } from '../../src/replay/cloud/stored-plan.ts';
+import { REPLIES_FILE } from '../../src/replay/compare/replies-file.ts';
+import { MAX_INPUTS } from '../../src/replay/results/inputs.ts';
+import { FILES } from '../../src/replay/results/result-set.ts';
 import { type SideReport, WORK } from '../support/bench-stack.ts';
 import { execution, type ReplayFunctions } from './replay-functions.ts';
 

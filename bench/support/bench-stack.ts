@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
-import { functionEnvironment, nodeOptions } from '../../lib/function-environment.ts';
-import { parseSettings } from '../../lib/settings.ts';
+import { functionEnvironment, nodeOptions } from '../../lib/settings/function-environment.ts';
+import { parseSettings } from '../../lib/settings/settings.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
 import { synthesize } from '../../local/deploy.ts';
 import { type MiniStack, startMiniStack } from '../../local/ministack.ts';

@@ -2,31 +2,31 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { PermanentError } from '../../lambda/common/errors.ts';
-import { shown } from '../../lambda/common/terminal-text.ts';
-import { readAnchors } from '../../lambda/judge/calibration/anchors.ts';
-import { askAll, givenPairs, mostUsd } from '../../lambda/judge/calibration/ask.ts';
-import { baselineOf, compareWithBaseline, parseBaseline } from '../../lambda/judge/calibration/drift.ts';
-import { addExamples, MAX_EXAMPLES } from '../../lambda/judge/calibration/examples.ts';
-import { parseLabels } from '../../lambda/judge/calibration/labels-file.ts';
-import { readMlflowLabels } from '../../lambda/judge/calibration/mlflow-labels.ts';
-import { calibrationPage } from '../../lambda/judge/calibration/page.ts';
-import { calibrationReport } from '../../lambda/judge/calibration/report.ts';
-import { terminalReport } from '../../lambda/judge/calibration/table.ts';
-import type { CalibrationReport, LabelledItem, Unanswered } from '../../lambda/judge/calibration/types.ts';
-import { priceOptions } from '../../lambda/judge/estimate.ts';
-import { requireKnownPrice } from '../../lambda/judge/prices.ts';
-import { scorerExamples } from '../../lambda/judge/scorer-examples.ts';
-import { isJudgeScorer, scorersFor, withExamples } from '../../lambda/judge/scorers.ts';
-import type { JudgeScorer } from '../../lambda/judge/types.ts';
-import { findExperiment } from '../../lambda/mlflow/experiments.ts';
 import { projectPath } from '../../local/project-root.ts';
+import { readAnchors } from '../../src/calibration/anchors.ts';
+import { askAll, givenPairs, mostUsd } from '../../src/calibration/ask.ts';
+import { baselineOf, compareWithBaseline, parseBaseline } from '../../src/calibration/drift.ts';
+import { addExamples, MAX_EXAMPLES } from '../../src/calibration/examples.ts';
+import { parseLabels } from '../../src/calibration/labels-file.ts';
+import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
+import { calibrationPage } from '../../src/calibration/page.ts';
+import { calibrationReport } from '../../src/calibration/report.ts';
+import { terminalReport } from '../../src/calibration/table.ts';
+import type { CalibrationReport, LabelledItem, Unanswered } from '../../src/calibration/types.ts';
+import { priceOptions } from '../../src/judge/pricing/estimate.ts';
+import { requireKnownPrice } from '../../src/judge/pricing/prices.ts';
+import { scorerExamples } from '../../src/judge/scorers/scorer-examples.ts';
+import { isJudgeScorer, scorersFor, withExamples } from '../../src/judge/scorers/scorers.ts';
+import type { JudgeScorer } from '../../src/judge/types.ts';
+import { findExperiment } from '../../src/mlflow/experiments.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
+import { shown } from '../../src/shared/terminal-text.ts';
 import { type CommandSettings, commandSettings, connectCommandJudge, connectCommandMlflow } from './settings.ts';
 
 /** Most that one calibration may spend unless it is told otherwise: the anchor set costs about one dollar. */
 const DEFAULT_BUDGET_USD = 20;
 
-const EXAMPLES_FILE = join('lambda', 'judge', 'scorer-examples.json');
+const EXAMPLES_FILE = join('src', 'judge', 'scorers', 'scorer-examples.json');
 
 interface CalibrateOptions {
   labels?: string;

@@ -2,20 +2,20 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import type { Storage } from '../../lambda/common/storage.ts';
-import { type Difference, STATISTICS } from '../../lambda/replay/compare/bootstrap.ts';
-import { compareRuns, type RunFacts, type RunsComparison } from '../../lambda/replay/compare/compare-runs.ts';
-import { type OpenedRun, openRun } from '../../lambda/replay/compare/open-run.ts';
-import { COMPARED_METRICS, METRIC_TAGS, type RunData, readRun } from '../../lambda/replay/compare/run-data.ts';
+import { type Difference, STATISTICS } from '../../src/replay/compare/bootstrap.ts';
+import { compareRuns, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
+import { type OpenedRun, openRun } from '../../src/replay/compare/open-run.ts';
+import { COMPARED_METRICS, METRIC_TAGS, type RunData, readRun } from '../../src/replay/compare/run-data.ts';
 import {
   type Crossing,
   crossings,
   parseThreshold,
   SHARES,
   type Threshold,
-} from '../../lambda/replay/compare/thresholds.ts';
-import { Distribution } from '../../lambda/replay/measure/distribution.ts';
-import { DEFAULT_JUDGE_BUDGET_USD } from '../../lambda/replay/options.ts';
+} from '../../src/replay/compare/thresholds.ts';
+import { Distribution } from '../../src/replay/measure/distribution.ts';
+import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
+import type { Storage } from '../../src/shared/storage.ts';
 import { amount } from './numbers.ts';
 import { writableDirectory } from './replay-directory.ts';
 import { EXIT_STOPPED, type Stopping, stopOnSignals, stoppedBy } from './stopping.ts';
@@ -79,7 +79,7 @@ export function compareCommand(): Command {
 }
 
 async function openStorage(): Promise<Storage> {
-  const { createS3Client, Storage } = await import('../../lambda/common/storage.ts');
+  const { createS3Client, Storage } = await import('../../src/shared/storage.ts');
   return new Storage(createS3Client());
 }
 
@@ -122,7 +122,7 @@ async function compareOpened(before: RunData, after: RunData, flags: CompareFlag
   const json = JSON.stringify({ ...comparison, thresholds: flags.threshold.map(({ text }) => text), crossed }, null, 1);
   await writeFile(output, `${json}\n`);
   if (flags.report) {
-    const { runsReport } = await import('../../lambda/replay/report/runs-report.ts');
+    const { runsReport } = await import('../../src/replay/report/runs-report.ts');
     const page = await runsReport(comparison, {
       crossings: crossed,
       gated: flags.threshold.length > 0,
@@ -160,7 +160,7 @@ async function comparisonText(
   output: string,
 ): Promise<string> {
   const { before, after, paired, errorRate, quality } = comparison;
-  const { qualityLines } = await import('../../lambda/replay/report/quality-sections.ts');
+  const { qualityLines } = await import('../../src/replay/report/quality-sections.ts');
   const lines = [
     `before: ${factsLine(before)}`,
     `after: ${factsLine(after)}`,

@@ -1,11 +1,11 @@
 /** `inference-monitor doctor`: whether the judge's model is there, for how long, and what it costs, before anything is paid. */
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { Command } from 'commander';
-import { DEFAULT_JUDGE_MODEL } from '../../lambda/contract.ts';
-import { checkJudgeModel } from '../../lambda/judge/model-check.ts';
-import { PRICE_SOURCE, ratesOf } from '../../lambda/judge/prices.ts';
 import { dotenvOfCommand } from '../../local/dotenv-file.ts';
 import { settingSlips } from '../../local/person-settings.ts';
+import { DEFAULT_JUDGE_MODEL } from '../../src/contract/monitoring.ts';
+import { PRICE_SOURCE, ratesOf } from '../../src/judge/pricing/prices.ts';
+import { checkJudgeModel } from '../../src/judge/transports/model-check.ts';
 
 function configuredModel(): string {
   return process.env.BEDROCK_MODEL_ID || dotenvOfCommand().BEDROCK_MODEL_ID || DEFAULT_JUDGE_MODEL;

@@ -1,11 +1,11 @@
 /** The judge that compares replies, from the same settings as the pipeline's. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import { PermanentError, toNamedError } from '../../lambda/common/errors.ts';
-import { parseJudgeId } from '../../lambda/judge/create-judge.ts';
-import { priceOptions } from '../../lambda/judge/estimate.ts';
-import { requireKnownPrice } from '../../lambda/judge/prices.ts';
-import { OwnLimit } from '../../lambda/judge/spending-limit.ts';
-import type { JudgeSettings } from '../../lambda/replay/compare/judge-replies.ts';
+import { OwnLimit } from '../../src/judge/budget/spending-limit.ts';
+import { priceOptions } from '../../src/judge/pricing/estimate.ts';
+import { requireKnownPrice } from '../../src/judge/pricing/prices.ts';
+import { parseJudgeId } from '../../src/judge/transports/create-judge.ts';
+import type { JudgeSettings } from '../../src/replay/compare/judge-replies.ts';
+import { PermanentError, toNamedError } from '../../src/shared/errors.ts';
 import { commandSettings, connectCommandJudge } from './settings.ts';
 
 /**

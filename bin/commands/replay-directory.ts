@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { access, constants, mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { PermanentError } from '../../lambda/common/errors.ts';
-import { RESULT_FILES } from '../../lambda/replay/results/result-set.ts';
+import { RESULT_FILES } from '../../src/replay/results/result-set.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
 
 /**
  * Makes a directory and those above it, one by one: where the file system says that there is nothing to make one in, as

@@ -1,7 +1,8 @@
 /** What a person sees while a replay runs: a few lines that renew themselves on a terminal, plain lines elsewhere. */
-import { shown } from '../../lambda/common/terminal-text.ts';
-import type { RunStats } from '../../lambda/replay/measure/run-stats.ts';
-import type { Progress } from '../../lambda/replay/run.ts';
+
+import type { RunStats } from '../../src/replay/measure/run-stats.ts';
+import type { Progress } from '../../src/replay/send-schedule.ts';
+import { shown } from '../../src/shared/terminal-text.ts';
 
 const TERMINAL_MS = 500;
 const PLAIN_MS = 5_000;

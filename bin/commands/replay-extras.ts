@@ -1,17 +1,17 @@
 /** What is done beside and after the replay itself: comparison, report, MLflow. Each is loaded only when it is asked for. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { toNamedError } from '../../lambda/common/errors.ts';
-import type { RunClock } from '../../lambda/replay/clock.ts';
-import type { JudgeSettings } from '../../lambda/replay/compare/judge-replies.ts';
-import type { CapturedComparison, CapturedReplies } from '../../lambda/replay/compare/with-captured.ts';
-import type { Measured } from '../../lambda/replay/measure/measure.ts';
-import type { ReplayOptions } from '../../lambda/replay/options.ts';
-import type { Publication } from '../../lambda/replay/publish/publish.ts';
-import type { TraceSpool } from '../../lambda/replay/publish/spool.ts';
-import { type ReplayResult, timingOf } from '../../lambda/replay/replay.ts';
-import { FILES } from '../../lambda/replay/results/result-set.ts';
-import type { Target } from '../../lambda/replay/target/target.ts';
+import type { RunClock } from '../../src/replay/clock.ts';
+import type { JudgeSettings } from '../../src/replay/compare/judge-replies.ts';
+import type { CapturedComparison, CapturedReplies } from '../../src/replay/compare/with-captured.ts';
+import type { Measured } from '../../src/replay/measure/measure.ts';
+import type { ReplayOptions } from '../../src/replay/options.ts';
+import type { Publication } from '../../src/replay/publish/publish.ts';
+import type { TraceSpool } from '../../src/replay/publish/spool.ts';
+import { FILES } from '../../src/replay/results/result-set.ts';
+import type { Target } from '../../src/replay/targets/target.ts';
+import { type ReplayResult, timingOf } from '../../src/replay/to-directory.ts';
+import { toNamedError } from '../../src/shared/errors.ts';
 import type { ReplayMlflow } from './replay-mlflow.ts';
 import { unsentWarning } from './replay-text.ts';
 import { stoppedBy } from './stopping.ts';
@@ -64,11 +64,11 @@ export class ReplayExtras {
   /** Begins the files, in a directory that is there. */
   async open(): Promise<void> {
     if (this.#flags.compare || this.#flags.judge) {
-      const { CapturedReplies } = await import('../../lambda/replay/compare/with-captured.ts');
+      const { CapturedReplies } = await import('../../src/replay/compare/with-captured.ts');
       this.#captured = new CapturedReplies(this.#directory);
     }
     if (this.#mlflow) {
-      const { TraceSpool, traceNameOf } = await import('../../lambda/replay/publish/spool.ts');
+      const { TraceSpool, traceNameOf } = await import('../../src/replay/publish/spool.ts');
       this.#spool = new TraceSpool(this.#directory, this.#run, traceNameOf(this.#target.description, this.#run));
     }
   }
@@ -114,7 +114,7 @@ export class ReplayExtras {
     });
     const stopped = signal.aborted && comparison?.judgeFailure !== undefined;
     if (comparison) {
-      const { qualityLines } = await import('../../lambda/replay/report/quality-sections.ts');
+      const { qualityLines } = await import('../../src/replay/report/quality-sections.ts');
       lines.push(...qualityLines(comparison.quality).map(([name, value]) => `${name}: ${value}`));
       if (comparison.judgeUsd !== undefined) {
         lines.push(
@@ -149,7 +149,7 @@ export class ReplayExtras {
     comparison: CapturedComparison | undefined,
   ): Promise<void> {
     // The charting library is loaded when the run is over: it is larger than all the rest.
-    const { replayReport } = await import('../../lambda/replay/report/replay-report.ts');
+    const { replayReport } = await import('../../src/replay/report/replay-report.ts');
     const { results, outcome, startMs, wasCancelled, bottleneck } = result;
     const unsent = unsentWarning(result);
     const failure = comparison?.judgeFailure;
@@ -176,8 +176,8 @@ export class ReplayExtras {
     status: Publication['status'],
   ): Promise<{ lines: string[]; failures: unknown[] }> {
     await this.#spool?.close();
-    const { publish } = await import('../../lambda/replay/publish/publish.ts');
-    const { paramsOf } = await import('../../lambda/replay/publish/run-content.ts');
+    const { publish } = await import('../../src/replay/publish/publish.ts');
+    const { paramsOf } = await import('../../src/replay/publish/run-content.ts');
     const published = await publish(mlflow, {
       run: this.#run,
       directory: this.#directory,
@@ -206,7 +206,7 @@ const judgeWarning = ({ name, message }: { name: string; message: string }): str
   `Not all pairs are judged: ${name}: ${message}`;
 
 async function comparisonSections({ quality, regressions }: CapturedComparison): Promise<string> {
-  const { qualitySection, regressionsSection } = await import('../../lambda/replay/report/quality-sections.ts');
+  const { qualitySection, regressionsSection } = await import('../../src/replay/report/quality-sections.ts');
   return (
     qualitySection(quality, 'Replies, compared with the captured ones') +
     regressionsSection(regressions, quality.regressed)

@@ -1,7 +1,7 @@
 /** MLflow as the replay command reaches it: the person's own settings, from the environment and .env. */
-import { findExperiment } from '../../lambda/mlflow/experiments.ts';
-import type { MlflowPorts } from '../../lambda/replay/publish/publish.ts';
-import { traceIdOf } from '../../lambda/trace/ids.ts';
+import { findExperiment } from '../../src/mlflow/experiments.ts';
+import type { MlflowPorts } from '../../src/replay/publish/publish.ts';
+import { traceIdOf } from '../../src/trace/ids.ts';
 import { commandSettings, connectCommandMlflow } from './settings.ts';
 
 export interface MlflowFlags {
@@ -19,7 +19,7 @@ export interface ReplayMlflow extends MlflowPorts {
 /** @throws PermanentError `InvalidSettings`, `MlflowTrackingUriMissing`, and those of the server */
 export async function connectReplayMlflow(flags: MlflowFlags): Promise<ReplayMlflow> {
   const settings = commandSettings({ MLFLOW_TRACKING_URI: flags.trackingUri });
-  const s3 = async () => (await import('../../lambda/common/storage.ts')).createS3Client();
+  const s3 = async () => (await import('../../src/shared/storage.ts')).createS3Client();
   const client = connectCommandMlflow(settings, await s3());
   const captures = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
   const name = flags.experiment ?? (captures === undefined ? 'replays' : `${captures}-replays`);

@@ -1,10 +1,13 @@
 /** The replay command at work: source, target, run, files, and what the exit code says of it. */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import type { Storage } from '../../lambda/common/storage.ts';
-import { ConnectionPool } from '../../lambda/replay/http/pool.ts';
-import { tooManyFailed } from '../../lambda/replay/measure/error-rate.ts';
-import { checkOptions, type ReplayOptions } from '../../lambda/replay/options.ts';
+import { ConnectionPool } from '../../src/replay/http/pool.ts';
+import { tooManyFailed } from '../../src/replay/measure/error-rate.ts';
+import { checkOptions, type ReplayOptions } from '../../src/replay/options.ts';
+import { openSource } from '../../src/replay/source/open-source.ts';
+import type { SortedIndex } from '../../src/replay/source/sorted-index.ts';
+import type { SkippedLine, SourceFile } from '../../src/replay/source/types.ts';
+import type { Target } from '../../src/replay/targets/target.ts';
 import {
   type CaptureWindow,
   indexFor,
@@ -14,11 +17,8 @@ import {
   scheduleOf,
   scheduleSeconds,
   timingOf,
-} from '../../lambda/replay/replay.ts';
-import { openSource } from '../../lambda/replay/source/open-source.ts';
-import type { SortedIndex } from '../../lambda/replay/source/sorted-index.ts';
-import type { SkippedLine, SourceFile } from '../../lambda/replay/source/types.ts';
-import type { Target } from '../../lambda/replay/target/target.ts';
+} from '../../src/replay/to-directory.ts';
+import type { Storage } from '../../src/shared/storage.ts';
 import { prepareDirectory } from './replay-directory.ts';
 import { ReplayDisplay } from './replay-display.ts';
 import { type ExtraFlags, ReplayExtras } from './replay-extras.ts';
@@ -47,7 +47,7 @@ const newRunName = (): string =>
   `replay-${new Date().toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}-${randomBytes(2).toString('hex')}`;
 
 async function openStorage(): Promise<Storage> {
-  const { createS3Client, Storage } = await import('../../lambda/common/storage.ts');
+  const { createS3Client, Storage } = await import('../../src/shared/storage.ts');
   return new Storage(createS3Client());
 }
 
@@ -106,7 +106,7 @@ async function planOnly(
   { options, json }: ReplayFlags,
   signal: AbortSignal,
 ): Promise<void> {
-  const { dryRun } = await import('../../lambda/replay/dry-run.ts');
+  const { dryRun } = await import('../../src/replay/dry-run.ts');
   const reasons = new Map<string, number>();
   const count = (line: SkippedLine): void => {
     reasons.set(line.reason, (reasons.get(line.reason) ?? 0) + 1);

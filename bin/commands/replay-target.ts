@@ -1,8 +1,8 @@
 /** The target that the command line names. */
 import { readFile } from 'node:fs/promises';
-import { PermanentError } from '../../lambda/common/errors.ts';
-import { parseHeaders, secretHeaders } from '../../lambda/replay/target/headers.ts';
-import type { Target } from '../../lambda/replay/target/target.ts';
+import { parseHeaders, secretHeaders } from '../../src/replay/targets/headers.ts';
+import type { Target } from '../../src/replay/targets/target.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
 
 export interface TargetFlags {
   url?: string;
@@ -23,10 +23,10 @@ export async function targetOf(flags: TargetFlags): Promise<Target> {
   }
   refuseUseless(flags);
   if (flags.url !== undefined) {
-    const { UrlTarget } = await import('../../lambda/replay/target/url-target.ts');
+    const { UrlTarget } = await import('../../src/replay/targets/url-target.ts');
     return new UrlTarget(flags.url, await headersOf(flags));
   }
-  const { SageMakerTarget } = await import('../../lambda/replay/target/sagemaker-target.ts');
+  const { SageMakerTarget } = await import('../../src/replay/targets/sagemaker-target.ts');
   const { defaultProvider } = await import('@aws-sdk/credential-provider-node');
   const region = flags.region ?? process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION;
   if (region === undefined) {

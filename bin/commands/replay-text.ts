@@ -1,9 +1,10 @@
 /** What the replay command prints: the plan of a dry run, and the figures at the end. */
-import { shown } from '../../lambda/common/terminal-text.ts';
-import type { DryRun } from '../../lambda/replay/dry-run.ts';
-import type { DistributionMetric } from '../../lambda/replay/measure/metrics.ts';
-import type { ReplayResult } from '../../lambda/replay/replay.ts';
-import { durationSeconds } from '../../lambda/replay/results/summary.ts';
+
+import type { DryRun } from '../../src/replay/dry-run.ts';
+import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
+import { durationSeconds } from '../../src/replay/results/summary.ts';
+import type { ReplayResult } from '../../src/replay/to-directory.ts';
+import { shown } from '../../src/shared/terminal-text.ts';
 
 const LEVELS = '▁▂▃▄▅▆▇█';
 

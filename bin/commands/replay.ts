@@ -1,8 +1,8 @@
 /** `inference-monitor replay`: sends captured requests to another endpoint and measures what comes back. */
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { parseInferenceTime } from '../../lambda/capture/inference-time.ts';
-import { PermanentError } from '../../lambda/common/errors.ts';
-import { DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../lambda/replay/options.ts';
+import { parseInferenceTime } from '../../src/formats/inference-time.ts';
+import { DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
 import { amount, number } from './numbers.ts';
 import { type ReplayFlags, runReplayCommand } from './replay-run.ts';
 

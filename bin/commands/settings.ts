@@ -1,16 +1,16 @@
 /** The judge and MLflow as the command line reaches them: a person's own settings, by the names and rules of the stack's. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import * as z from 'zod';
-import { sharedSettings } from '../../lambda/common/environment.ts';
-import { PermanentError } from '../../lambda/common/errors.ts';
-import { readVariables } from '../../lambda/common/variables.ts';
-import { DEFAULT_JUDGE_MODEL } from '../../lambda/contract.ts';
-import { loadApiKey } from '../../lambda/judge/api-key.ts';
-import { judgeOf } from '../../lambda/judge/connect.ts';
-import type { Judge } from '../../lambda/judge/types.ts';
-import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../lambda/mlflow/client.ts';
-import { loadMlflowSecret } from '../../lambda/mlflow/secret.ts';
 import { dotenvOfCommand } from '../../local/dotenv-file.ts';
+import { DEFAULT_JUDGE_MODEL } from '../../src/contract/monitoring.ts';
+import { judgeOf } from '../../src/judge/connect.ts';
+import { loadApiKey } from '../../src/judge/transports/api-key.ts';
+import type { Judge } from '../../src/judge/types.ts';
+import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../src/mlflow/client.ts';
+import { loadMlflowSecret } from '../../src/mlflow/secret.ts';
+import { sharedSettings } from '../../src/settings/environment.ts';
+import { readVariables } from '../../src/settings/variables.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
 
 const settingsSchema = z.object({
   ...sharedSettings,

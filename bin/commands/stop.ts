@@ -11,15 +11,15 @@ import {
   StopExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { Command } from 'commander';
-import { PermanentError } from '../../lambda/common/errors.ts';
-import { Storage } from '../../lambda/common/storage.ts';
-import { resourceNames } from '../../lambda/contract.ts';
-import { putStopMark } from '../../lambda/replay/cloud/stop.ts';
-import { replayState } from '../../lambda/replay/cloud/stop-replay.ts';
-import { type EndedExecution, replayKeys } from '../../lambda/replay-contract.ts';
 import { destroyClients, environmentClients } from '../../local/aws-clients.ts';
 import { dotenvOfCommand } from '../../local/dotenv-file.ts';
 import { readStackOutputs, stackPrefix } from '../../local/stack-outputs.ts';
+import { resourceNames } from '../../src/contract/monitoring.ts';
+import { type EndedExecution, replayKeys } from '../../src/contract/replay.ts';
+import { putStopMark } from '../../src/replay/cloud/stop/order.ts';
+import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
+import { Storage } from '../../src/shared/storage.ts';
 
 const HELP = `
 Shards that send end within seconds and the others do not begin; then what was measured is summarised, and the run in

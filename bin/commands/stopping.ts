@@ -1,5 +1,5 @@
 /** Ctrl-C and the end of the terminal, for commands that end in order: the first one stops, another Ctrl-C ends the process. */
-import type { JudgeSettings } from '../../lambda/replay/compare/judge-replies.ts';
+import type { JudgeSettings } from '../../src/replay/compare/judge-replies.ts';
 
 /** As the shell has it for a process that Ctrl-C ended: 128 + SIGINT. */
 export const EXIT_STOPPED = 130;

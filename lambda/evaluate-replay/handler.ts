@@ -1,12 +1,16 @@
 /** EvaluateReplay: the traces and the judge's verdicts of one shard of a replay, called again until it is done. */
 import type { Context } from 'aws-lambda';
-import { readEnvironment } from '../common/environment.ts';
-import { createS3Client, Storage } from '../common/storage.ts';
-import { logged } from '../common/telemetry.ts';
-import { connectBudget, connectJudge } from '../judge/connect.ts';
-import { connectMlflow } from '../mlflow/connect.ts';
-import { evaluateReplay } from '../replay/cloud/evaluate/evaluate.ts';
-import { type EvaluateReplayRequest, type EvaluateReplayResult, replayShardRequestSchema } from '../replay-contract.ts';
+import {
+  type EvaluateReplayRequest,
+  type EvaluateReplayResult,
+  replayShardRequestSchema,
+} from '../../src/contract/replay.ts';
+import { connectBudget, connectJudge } from '../../src/judge/connect.ts';
+import { connectMlflow } from '../../src/mlflow/connect.ts';
+import { evaluateReplay } from '../../src/replay/cloud/evaluate/evaluate.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
+import { logged } from '../../src/shared/telemetry.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

@@ -1,18 +1,18 @@
 /** EvaluateTraces: one chunk of capture lines → assessments in MLflow. Invoked directly, a whole capture file. */
 // The first to be loaded, and in a trial's process the only one.
-import '../run/evaluate-trial.ts';
+import '../../src/monitoring/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
-import { readEnvironment } from '../common/environment.ts';
-import { createS3Client, Storage } from '../common/storage.ts';
-import { logged } from '../common/telemetry.ts';
-import type { ChunkProgress, ChunkRequest, EvaluateReceipt } from '../contract.ts';
-import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../judge/connect.ts';
-import { connectMlflow } from '../mlflow/connect.ts';
-import { batchAnswers } from '../run/batch-answers.ts';
-import { prepareChunk } from '../run/batch-prepare.ts';
-import { evaluateChunk, sumEvaluations } from '../run/evaluate-chunk.ts';
-import { forEachChunkOf, parseInvocation } from '../run/invocation.ts';
-import { partOf } from '../run/parts.ts';
+import type { ChunkProgress, ChunkRequest, EvaluateReceipt } from '../../src/contract/monitoring.ts';
+import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../../src/judge/connect.ts';
+import { connectMlflow } from '../../src/mlflow/connect.ts';
+import { batchAnswers } from '../../src/monitoring/batch-answers.ts';
+import { prepareChunk } from '../../src/monitoring/batch-prepare.ts';
+import { evaluateChunk, sumEvaluations } from '../../src/monitoring/evaluate-chunk.ts';
+import { forEachChunkOf, parseInvocation } from '../../src/monitoring/invocation.ts';
+import { partOf } from '../../src/monitoring/parts.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
+import { logged } from '../../src/shared/telemetry.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

@@ -1,10 +1,10 @@
 /** JudgeBatch: starts the batch inference jobs of a run, and looks at them until they have ended. */
 import { BedrockClient } from '@aws-sdk/client-bedrock';
-import { readEnvironment } from '../common/environment.ts';
-import { createS3Client, Storage } from '../common/storage.ts';
-import { logged } from '../common/telemetry.ts';
-import type { JudgeBatchRequest, JudgeBatchResult } from '../contract.ts';
-import { checkBatch, startBatch } from '../run/batch-jobs.ts';
+import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/contract/monitoring.ts';
+import { checkBatch, startBatch } from '../../src/monitoring/batch-jobs.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
+import { logged } from '../../src/shared/telemetry.ts';
 
 const environment = readEnvironment();
 const dependencies = {

@@ -1,16 +1,16 @@
 /** LogTraces: one chunk of capture lines → traces in MLflow. Invoked directly, a whole capture file. */
 // The first to be loaded, and in a trial's process the only one.
-import '../run/log-trial.ts';
+import '../../src/monitoring/log-trial.ts';
 import type { Context } from 'aws-lambda';
-import { readEnvironment } from '../common/environment.ts';
-import { createS3Client, Storage } from '../common/storage.ts';
-import { logged } from '../common/telemetry.ts';
-import type { ChunkProgress, LogCounts, LogReceipt } from '../contract.ts';
-import { connectMlflow } from '../mlflow/connect.ts';
-import { forEachChunkOf, parseInvocation } from '../run/invocation.ts';
-import { logChunk } from '../run/log-chunk.ts';
-import { partOf } from '../run/parts.ts';
-import { sumLogCounts } from '../run/receipts.ts';
+import type { ChunkProgress, LogCounts, LogReceipt } from '../../src/contract/monitoring.ts';
+import { connectMlflow } from '../../src/mlflow/connect.ts';
+import { forEachChunkOf, parseInvocation } from '../../src/monitoring/invocation.ts';
+import { logChunk } from '../../src/monitoring/log-chunk.ts';
+import { partOf } from '../../src/monitoring/parts.ts';
+import { sumLogCounts } from '../../src/monitoring/receipts.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
+import { logged } from '../../src/shared/telemetry.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

@@ -1,16 +1,16 @@
 /** What planning needs, made once per cold start. */
 import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws-sdk/client-sfn';
-import type { LambdaEnvironment } from '../common/environment.ts';
-import { RetryableError } from '../common/errors.ts';
-import { createS3Client, Storage } from '../common/storage.ts';
-import { logger } from '../common/telemetry.ts';
-import { createAlwaysRule } from '../judge/always-rules.ts';
-import { assertBatchPossible } from '../judge/create-judge.ts';
-import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../judge/estimate.ts';
-import { createModelWatch } from '../judge/model-check.ts';
-import { isCodeScorer, scorersFor } from '../judge/scorers.ts';
-import { connectMlflow } from '../mlflow/connect.ts';
-import type { PlannerDependencies } from '../run/planner.ts';
+import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
+import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
+import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorers.ts';
+import { assertBatchPossible } from '../../src/judge/transports/create-judge.ts';
+import { createModelWatch } from '../../src/judge/transports/model-check.ts';
+import { connectMlflow } from '../../src/mlflow/connect.ts';
+import type { PlannerDependencies } from '../../src/monitoring/planner.ts';
+import type { LambdaEnvironment } from '../../src/settings/environment.ts';
+import { RetryableError } from '../../src/shared/errors.ts';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
+import { logger } from '../../src/shared/telemetry.ts';
 
 export function plannerDependencies(environment: LambdaEnvironment): Omit<PlannerDependencies, 'remainingMs'> {
   const storage = new Storage(createS3Client());

@@ -1,11 +1,11 @@
 /** PlanCaptures: the execution's input → a manifest of chunks in the work bucket. */
 // The first to be loaded, and in a trial's process the only one.
-import '../run/evaluate-trial.ts';
+import '../../src/monitoring/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
-import { readEnvironment } from '../common/environment.ts';
-import { logged } from '../common/telemetry.ts';
-import type { PlanRequest, PlanResult } from '../contract.ts';
-import { planCaptures } from '../run/planner.ts';
+import type { PlanRequest, PlanResult } from '../../src/contract/monitoring.ts';
+import { planCaptures } from '../../src/monitoring/planner.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
+import { logged } from '../../src/shared/telemetry.ts';
 import { plannerDependencies } from './dependencies.ts';
 
 const dependencies = plannerDependencies(readEnvironment());

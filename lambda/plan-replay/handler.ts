@@ -1,13 +1,13 @@
 /** PlanReplay: the execution's input → the schedule, cut into shards, in the work bucket. */
 import type { Context } from 'aws-lambda';
-import { readEnvironment } from '../common/environment.ts';
-import { createS3Client, Storage } from '../common/storage.ts';
-import { logged, logger } from '../common/telemetry.ts';
-import { createModelWatch } from '../judge/model-check.ts';
-import { connectMlflow } from '../mlflow/connect.ts';
-import { readReplayEnvironment } from '../replay/cloud/environment.ts';
-import { planReplay } from '../replay/cloud/plan/plan-replay.ts';
-import type { ReplayPlanRequest, ReplayPlanResult } from '../replay-contract.ts';
+import type { ReplayPlanRequest, ReplayPlanResult } from '../../src/contract/replay.ts';
+import { createModelWatch } from '../../src/judge/transports/model-check.ts';
+import { connectMlflow } from '../../src/mlflow/connect.ts';
+import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
+import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
+import { logged, logger } from '../../src/shared/telemetry.ts';
 
 const environment = readReplayEnvironment();
 const settings = readEnvironment();

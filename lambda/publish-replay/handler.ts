@@ -2,19 +2,20 @@
  * PublishReplay: figures, parameters and files of a replay that is over → its run in MLflow. With what has failed for good it
  * only ends that run.
  */
-import { readEnvironment } from '../common/environment.ts';
-import { createS3Client, Storage } from '../common/storage.ts';
-import { logged } from '../common/telemetry.ts';
-import { connectMlflow } from '../mlflow/connect.ts';
-import { endReplayRun } from '../replay/cloud/end-replay-run.ts';
-import { publishReplay } from '../replay/cloud/publish-replay.ts';
+
 import {
   type EndReplayRunRequest,
   type EndReplayRunResult,
   endReplayRunRequestSchema,
   type PublishReplayRequest,
   type PublishReplayResult,
-} from '../replay-contract.ts';
+} from '../../src/contract/replay.ts';
+import { connectMlflow } from '../../src/mlflow/connect.ts';
+import { publishReplay } from '../../src/replay/cloud/publish-replay.ts';
+import { endReplayRun } from '../../src/replay/cloud/stop/end-replay-run.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
+import { logged } from '../../src/shared/telemetry.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

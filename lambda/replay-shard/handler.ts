@@ -1,10 +1,10 @@
 /** ReplayShard: the requests of one shard, sent at their moments and measured. It is never tried twice. */
 import type { Context } from 'aws-lambda';
-import { createS3Client, Storage } from '../common/storage.ts';
-import { logged } from '../common/telemetry.ts';
-import { readReplayEnvironment } from '../replay/cloud/environment.ts';
-import { replayShard, type ShardCounts } from '../replay/cloud/shard/shard.ts';
-import { type ReplayShardRequest, replayShardRequestSchema } from '../replay-contract.ts';
+import { type ReplayShardRequest, replayShardRequestSchema } from '../../src/contract/replay.ts';
+import { replayShard, type ShardCounts } from '../../src/replay/cloud/shard/shard.ts';
+import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
+import { logged } from '../../src/shared/telemetry.ts';
 
 const environment = readReplayEnvironment();
 const storage = new Storage(createS3Client());

@@ -1,13 +1,13 @@
 /** StopReplay: an execution was stopped, or has failed → nothing more is sent, and what was measured is there. */
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import type { Context } from 'aws-lambda';
-import { PermanentError } from '../common/errors.ts';
-import { createS3Client, Storage } from '../common/storage.ts';
-import { logged } from '../common/telemetry.ts';
-import { resourceNames } from '../contract.ts';
-import { readReplayEnvironment } from '../replay/cloud/environment.ts';
-import { stopReplay } from '../replay/cloud/stop-replay.ts';
-import { type EndedExecution, endedExecutionSchema, type StopReplayResult } from '../replay-contract.ts';
+import { resourceNames } from '../../src/contract/monitoring.ts';
+import { type EndedExecution, endedExecutionSchema, type StopReplayResult } from '../../src/contract/replay.ts';
+import { stopReplay } from '../../src/replay/cloud/stop/stop-replay.ts';
+import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
+import { logged } from '../../src/shared/telemetry.ts';
 
 /** Of the function's time, to tell why it ended; what it has called goes on, and the next attempt finds what came of it. */
 const TELL_RESERVE_MS = 20_000;

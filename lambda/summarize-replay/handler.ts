@@ -1,10 +1,10 @@
 /** SummarizeReplay: the files of all shards → one result set, and whether the execution has to fail. */
 import type { Context } from 'aws-lambda';
-import { createS3Client, Storage } from '../common/storage.ts';
-import { logged } from '../common/telemetry.ts';
-import { readReplayEnvironment } from '../replay/cloud/environment.ts';
-import { summarizeReplay } from '../replay/cloud/summarize/summarize.ts';
-import type { SummarizeReplayRequest, SummarizeReplayResult } from '../replay-contract.ts';
+import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../src/contract/replay.ts';
+import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize.ts';
+import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
+import { logged } from '../../src/shared/telemetry.ts';
 
 const environment = readReplayEnvironment();
 const storage = new Storage(createS3Client());

@@ -1,11 +1,16 @@
 /** SummarizeRun: the receipts of a run → summary.json, metrics, and whether the execution has to fail. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
-import { causeOf, withinCause } from '../common/cause.ts';
-import { readEnvironment } from '../common/environment.ts';
-import { createS3Client, Storage } from '../common/storage.ts';
-import { createMetrics, logged, logger } from '../common/telemetry.ts';
-import { type RunMetric, type SummarizeRequest, type SummarizeResult, workKeys } from '../contract.ts';
-import { describeFailure, type RunSummary, summarizeRun } from '../run/summary.ts';
+import {
+  type RunMetric,
+  type SummarizeRequest,
+  type SummarizeResult,
+  workKeys,
+} from '../../src/contract/monitoring.ts';
+import { describeFailure, type RunSummary, summarizeRun } from '../../src/monitoring/summary.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
+import { causeOf, withinCause } from '../../src/shared/cause.ts';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
+import { createMetrics, logged, logger } from '../../src/shared/telemetry.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

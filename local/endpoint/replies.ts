@@ -1,6 +1,6 @@
 /** What the stand-in answers: rule-based replies in the form the request asks for. It is no model and does not pretend to be one. */
 import { createHash } from 'node:crypto';
-import { isObject } from '../../lambda/capture/json.ts';
+import { isObject } from '../../src/formats/json.ts';
 
 export interface InferenceRequest {
   contentType: string;

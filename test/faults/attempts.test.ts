@@ -4,10 +4,10 @@
  * `FAULT_MLFLOW_VERSIONS=3.13.0` tests this version alone.
  */
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python-presets.ts';
+import { type Fault, firstOnes, type ProxiedRequest, someOf } from '../doubles/fault-proxy.ts';
+import { inBucket, isAny, isTraceWrite, isVerdictWrite } from '../doubles/fault-rules.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { FaultPipeline } from '../helpers/fault-pipeline.ts';
-import { type Fault, firstOnes, type ProxiedRequest, someOf } from '../helpers/fault-proxy.ts';
-import { inBucket, isAny, isTraceWrite, isVerdictWrite } from '../helpers/fault-rules.ts';
 import {
   expectEquations,
   expectFailed,

@@ -2,12 +2,13 @@
  * What needs many requests or many tries to show itself: runs that write the same records at the same moment, and a
  * server that fails at random. `FAULT_MLFLOW_VERSIONS=3.13.0` tests this version alone.
  */
-import { RETRYABLE_ERRORS } from '../../lambda/common/errors.ts';
-import { createMlflowClient, type MlflowClient } from '../../lambda/mlflow/client.ts';
-import type { TraceRecord } from '../../lambda/trace/types.ts';
+
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python-presets.ts';
 import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
-import type { MisbehavingServer, SeenRequest } from '../helpers/misbehaving-server.ts';
+import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
+import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
+import type { TraceRecord } from '../../src/trace/types.ts';
+import type { MisbehavingServer, SeenRequest } from '../doubles/misbehaving-server.ts';
 import { START_LIMIT_MS, startPlainMlflow } from '../helpers/mlflow-plain.ts';
 import { chatTrace } from '../helpers/mlflow-traces.ts';
 

@@ -1,5 +1,5 @@
 /** Captures as the decoder makes them, for tests that begin after decoding. */
-import type { Capture, ChatMessage, Conversation, Payload } from '../../lambda/capture/types.ts';
+import type { Capture, ChatMessage, Conversation, Payload } from '../../src/formats/types.ts';
 
 const payload = (value: unknown, extra: Partial<Payload> = {}): Payload => {
   const text = typeof value === 'string' ? value : JSON.stringify(value);

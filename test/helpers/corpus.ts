@@ -1,13 +1,13 @@
 /** The corpus of capture lines, `test/corpus/*.jsonl`, and what is expected of each, `*.expected.json` beside it. */
 import { createReadStream, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { openEnvelope } from '../../lambda/capture/envelope.ts';
-import { isObject } from '../../lambda/capture/json.ts';
-import { type LineRead, readLines } from '../../lambda/capture/lines.ts';
-import { decodeBase64 } from '../../lambda/capture/payload.ts';
-import type { Capture, DecodeOptions, RawLine } from '../../lambda/capture/types.ts';
-import { Scale } from '../../lambda/capture/weight.ts';
 import { projectPath } from '../../local/project-root.ts';
+import { openEnvelope } from '../../src/formats/envelope.ts';
+import { isObject } from '../../src/formats/json.ts';
+import { type LineRead, readLines } from '../../src/formats/lines.ts';
+import { decodeBase64 } from '../../src/formats/payload.ts';
+import type { Capture, DecodeOptions, RawLine } from '../../src/formats/types.ts';
+import { Scale } from '../../src/formats/weight.ts';
 
 /** What is expected of a line; objects are matched by the fields they name. */
 export interface Expectation {

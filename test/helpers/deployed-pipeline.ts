@@ -15,11 +15,11 @@ import {
   ListMapRunsCommand,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
-import { type Receipt, resourceNames, workKeys } from '../../lambda/contract.ts';
-import type { RunSummary } from '../../lambda/run/summary.ts';
 import type { LocalEnvironment } from '../../local/environment.ts';
 import { readRunSummaries } from '../../local/run-summaries.ts';
 import type { StackOutputs } from '../../local/stack-outputs.ts';
+import { type Receipt, resourceNames, workKeys } from '../../src/contract/monitoring.ts';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { runningProcesses } from './deployed-processes.ts';
 import { fetchAnew } from './fetch-anew.ts';
 

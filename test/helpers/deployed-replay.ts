@@ -3,8 +3,8 @@
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { ListExecutionsCommand } from '@aws-sdk/client-sfn';
 import type * as z from 'zod';
-import { replayKeys } from '../../lambda/replay-contract.ts';
-import type { StandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import type { StandInEndpoint } from '../../local/endpoint/server.ts';
+import { replayKeys } from '../../src/contract/replay.ts';
 import { recordSchema, summarySchema } from './aiperf-files.ts';
 import { DeployedPipeline, type Outcome } from './deployed-pipeline.ts';
 import { captureLine, chatBody } from './replay.ts';

@@ -1,7 +1,7 @@
 /** Stopping replays on a deployed stack, and what brings them to their end. */
 import { ListExecutionsCommand, ListMapRunsCommand, StopExecutionCommand } from '@aws-sdk/client-sfn';
-import { Storage } from '../../lambda/common/storage.ts';
-import { replayState } from '../../lambda/replay/cloud/stop-replay.ts';
+import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
+import { Storage } from '../../src/shared/storage.ts';
 import type { DeployedReplay } from './deployed-replay.ts';
 import { type CliResult, runCli } from './replay.ts';
 

@@ -1,15 +1,15 @@
 /** Does one step of one chunk in a process of its own, so that a test can kill it as a Lambda is killed: without a last word. */
 import { S3Client } from '@aws-sdk/client-s3';
-import { readEnvironment } from '../../lambda/common/environment.ts';
-import { Storage } from '../../lambda/common/storage.ts';
-import type { ChunkRequest } from '../../lambda/contract.ts';
-import { createBedrockClient } from '../../lambda/judge/bedrock.ts';
-import { createJudge } from '../../lambda/judge/create-judge.ts';
-import { priceCall } from '../../lambda/judge/prices.ts';
-import { scorersFor } from '../../lambda/judge/scorers.ts';
-import { createMlflowClient } from '../../lambda/mlflow/client.ts';
-import { evaluateChunk } from '../../lambda/run/evaluate-chunk.ts';
-import { logChunk } from '../../lambda/run/log-chunk.ts';
+import type { ChunkRequest } from '../../src/contract/monitoring.ts';
+import { priceCall } from '../../src/judge/pricing/prices.ts';
+import { scorersFor } from '../../src/judge/scorers/scorers.ts';
+import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
+import { createJudge } from '../../src/judge/transports/create-judge.ts';
+import { createMlflowClient } from '../../src/mlflow/client.ts';
+import { evaluateChunk } from '../../src/monitoring/evaluate-chunk.ts';
+import { logChunk } from '../../src/monitoring/log-chunk.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
+import { Storage } from '../../src/shared/storage.ts';
 
 export type ChunkStep = 'log' | 'evaluate';
 

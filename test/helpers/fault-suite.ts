@@ -2,9 +2,7 @@
  * What must hold after any fault, and the faults. After each: both equations hold, a re-run heals, MLflow holds each
  * record once and each verdict once, and tokens are not doubled. All of it is counted by the Python reader.
  */
-import { startSageMakerMlflowDouble } from '../../local/sagemaker-mlflow-double.ts';
-import { captureLine, chatLine } from './deployed-captures.ts';
-import type { FaultCase, FaultPipeline, RunHooks, RunOutcome } from './fault-pipeline.ts';
+
 import {
   afterReplies,
   everyNth,
@@ -13,9 +11,12 @@ import {
   firstOnes,
   type ProxiedRequest,
   someOf,
-} from './fault-proxy.ts';
+} from '../doubles/fault-proxy.ts';
+import { accessDenied, inBucket, isAny, isTraceWrite, isWrite, slowDown } from '../doubles/fault-rules.ts';
+import { startSageMakerMlflowDouble } from '../doubles/sagemaker-mlflow.ts';
+import { captureLine, chatLine } from './deployed-captures.ts';
+import type { FaultCase, FaultPipeline, RunHooks, RunOutcome } from './fault-pipeline.ts';
 import type { Count, FoundAssessment } from './fault-reader.ts';
-import { accessDenied, inBucket, isAny, isTraceWrite, isWrite, slowDown } from './fault-rules.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from './mlflow-managed.ts';
 
 const TIME = '2026-11-20T10:00:00Z';

@@ -4,8 +4,8 @@ import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../../l
 import { freePort } from '../../local/free-port.ts';
 import { startMlflowServer } from '../../local/mlflow-server.ts';
 import type { Log } from '../../local/python-environment.ts';
+import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
 import { DeployedPipeline } from './deployed-pipeline.ts';
-import { type FaultProxy, startFaultProxy } from './fault-proxy.ts';
 import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';
 
 /** Waits between retries are cut to a twentieth: what is tested is that they are made. */

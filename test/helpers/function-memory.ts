@@ -6,12 +6,12 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { SMALL_MALLOC } from '../../lambda/common/malloc.ts';
-import type { ChunkRequest } from '../../lambda/contract.ts';
 import { bundleFunctions } from '../../lib/bundle-functions.ts';
-import { nodeOptions } from '../../lib/function-environment.ts';
+import { nodeOptions } from '../../lib/settings/function-environment.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
-import { type Behaviour, type MisbehavingServer, startMisbehavingServer } from './misbehaving-server.ts';
+import type { ChunkRequest } from '../../src/contract/monitoring.ts';
+import { SMALL_MALLOC } from '../../src/shared/malloc.ts';
+import { type Behaviour, type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 
 export type Step = 'log' | 'evaluate';
 

@@ -1,8 +1,8 @@
 /** The whole corpus of capture lines through a real MLflow server, read back with MLflow's own Python client. */
-import { decodeLine } from '../../lambda/capture/decode.ts';
-import { toJson } from '../../lambda/capture/json.ts';
-import { buildTrace } from '../../lambda/trace/build.ts';
-import type { TraceRecord } from '../../lambda/trace/types.ts';
+import { decodeLine } from '../../src/formats/decode.ts';
+import { toJson } from '../../src/formats/json.ts';
+import { buildTrace } from '../../src/trace/build.ts';
+import type { TraceRecord } from '../../src/trace/types.ts';
 import { CORPUS_ENDPOINT, corpusFiles, type Expectation, expectationsOf, linesOf } from './corpus.ts';
 import type { ReadTrace } from './mlflow-reader.ts';
 import type { SuiteSetup } from './mlflow-suite.ts';

@@ -3,7 +3,7 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
 import { MANAGED_MLFLOW_VERSION } from '../../local/python-presets.ts';
-import { type SageMakerMlflowDouble, startSageMakerMlflowDouble } from '../../local/sagemaker-mlflow-double.ts';
+import { type SageMakerMlflowDouble, startSageMakerMlflowDouble } from '../doubles/sagemaker-mlflow.ts';
 
 export const MANAGED_CREDENTIALS = {
   accessKeyId: 'AKIDEXAMPLE',

@@ -2,10 +2,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createMlflowClient } from '../../lambda/mlflow/client.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
 import { mlflowEnvironment } from '../../local/python-presets.ts';
-import { startMisbehavingServer } from './misbehaving-server.ts';
+import { createMlflowClient } from '../../src/mlflow/client.ts';
+import { startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { startMlflowReader } from './mlflow-reader.ts';
 import type { SuiteSetup } from './mlflow-suite.ts';
 

@@ -1,8 +1,8 @@
 /** What must hold with every MLflow version and on either way to write, read back with MLflow's own Python client. */
-import type { MlflowClient } from '../../lambda/mlflow/client.ts';
-import type { Experiment } from '../../lambda/mlflow/types.ts';
-import type { TraceRecord } from '../../lambda/trace/types.ts';
-import type { MisbehavingServer } from './misbehaving-server.ts';
+import type { MlflowClient } from '../../src/mlflow/client.ts';
+import type { Experiment } from '../../src/mlflow/types.ts';
+import type { TraceRecord } from '../../src/trace/types.ts';
+import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
 import type { MlflowReader, ReadTrace } from './mlflow-reader.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';
 

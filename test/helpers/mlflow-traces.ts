@@ -1,7 +1,7 @@
 /** Traces and assessments as the pipeline hands them to the MLflow client. */
 import { createHash } from 'node:crypto';
-import type { NewAssessment } from '../../lambda/mlflow/types.ts';
-import type { TraceRecord } from '../../lambda/trace/types.ts';
+import type { NewAssessment } from '../../src/mlflow/types.ts';
+import type { TraceRecord } from '../../src/trace/types.ts';
 
 const hex = (text: string): string => createHash('sha256').update(text).digest('hex');
 

@@ -8,28 +8,28 @@ import {
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3';
-import { type LambdaEnvironment, readEnvironment } from '../../lambda/common/environment.ts';
-import { Storage } from '../../lambda/common/storage.ts';
-import type { ModelCheck } from '../../lambda/judge/model-check.ts';
-import type { SpendingLimit } from '../../lambda/judge/spending-limit.ts';
-import type { Judge } from '../../lambda/judge/types.ts';
-import type { MlflowClient } from '../../lambda/mlflow/client.ts';
-import { type ReplayEnvironment, readReplayEnvironment } from '../../lambda/replay/cloud/environment.ts';
-import { evaluateReplay } from '../../lambda/replay/cloud/evaluate/evaluate.ts';
-import { START_LEAD_MS } from '../../lambda/replay/cloud/limits.ts';
-import { planReplay } from '../../lambda/replay/cloud/plan/plan-replay.ts';
-import type { ReplayPlan } from '../../lambda/replay/cloud/plan.ts';
-import { publishReplay } from '../../lambda/replay/cloud/publish-replay.ts';
-import { replayShard, type ShardCounts } from '../../lambda/replay/cloud/shard/shard.ts';
-import { summarizeReplay } from '../../lambda/replay/cloud/summarize/summarize.ts';
+import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
 import {
   type EvaluateReplayResult,
   type PublishReplayResult,
   type ReplayPlanResult,
   replayKeys,
   type SummarizeReplayResult,
-} from '../../lambda/replay-contract.ts';
-import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
+} from '../../src/contract/replay.ts';
+import type { SpendingLimit } from '../../src/judge/budget/spending-limit.ts';
+import type { ModelCheck } from '../../src/judge/transports/model-check.ts';
+import type { Judge } from '../../src/judge/types.ts';
+import type { MlflowClient } from '../../src/mlflow/client.ts';
+import { evaluateReplay } from '../../src/replay/cloud/evaluate/evaluate.ts';
+import { START_LEAD_MS } from '../../src/replay/cloud/limits.ts';
+import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
+import { publishReplay } from '../../src/replay/cloud/publish-replay.ts';
+import { replayShard, type ShardCounts } from '../../src/replay/cloud/shard/shard.ts';
+import type { ReplayPlan } from '../../src/replay/cloud/stored-plan.ts';
+import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize.ts';
+import { type LambdaEnvironment, readEnvironment } from '../../src/settings/environment.ts';
+import { type ReplayEnvironment, readReplayEnvironment } from '../../src/settings/replay-environment.ts';
+import { Storage } from '../../src/shared/storage.ts';
 import type { ReplayRecord } from './replay.ts';
 
 export const CAPTURES = 'captures';

@@ -3,13 +3,13 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { DEFAULT_OPTIONS, type ReplayOptions } from '../../lambda/replay/options.ts';
-import { indexFor, type ReplayRequest, type ReplayResult, replayToDirectory } from '../../lambda/replay/replay.ts';
-import { localFiles } from '../../lambda/replay/source/files.ts';
-import type { SkippedLine } from '../../lambda/replay/source/types.ts';
-import type { Target } from '../../lambda/replay/target/target.ts';
-import { UrlTarget } from '../../lambda/replay/target/url-target.ts';
 import { projectPath } from '../../local/project-root.ts';
+import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
+import { localFiles } from '../../src/replay/source/files.ts';
+import type { SkippedLine } from '../../src/replay/source/types.ts';
+import type { Target } from '../../src/replay/targets/target.ts';
+import { UrlTarget } from '../../src/replay/targets/url-target.ts';
+import { indexFor, type ReplayRequest, type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
 
 export interface CapturedSideSpec {
   data: unknown;

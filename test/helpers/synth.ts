@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
-import { resourceNames } from '../../lambda/contract.ts';
 import { MonitoringStack } from '../../lib/monitoring-stack.ts';
-import { parseSettings } from '../../lib/settings.ts';
+import { parseSettings } from '../../lib/settings/settings.ts';
+import { resourceNames } from '../../src/contract/monitoring.ts';
 
 export const REQUIRED_SETTINGS = {
   STACK_PREFIX: 'test',

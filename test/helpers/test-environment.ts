@@ -1,5 +1,5 @@
 /** The environment of a function, as tests that reach no server have it. */
-import { readEnvironment } from '../../lambda/common/environment.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
 
 export const TEST_VARIABLES = {
   STACK_PREFIX: 'test',

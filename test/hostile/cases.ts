@@ -1,8 +1,8 @@
 /** One case of the fuzzer, run; it throws where something does not hold. */
 import { S3Client } from '@aws-sdk/client-s3';
-import { PipelineError } from '../../lambda/common/errors.ts';
-import { Storage } from '../../lambda/common/storage.ts';
-import { startMisbehavingServer } from '../helpers/misbehaving-server.ts';
+import { PipelineError } from '../../src/shared/errors.ts';
+import { Storage } from '../../src/shared/storage.ts';
+import { startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { answerText, type JudgeAnswer, type ServerReply } from './arbitraries.ts';
 import { goodLine } from './lines.ts';
 import { assertGoodOnesWhole, goodAnswer, throughPipeline } from './pipeline.ts';

@@ -4,29 +4,29 @@
  */
 import { Readable } from 'node:stream';
 import { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
-import { scanChunks } from '../../lambda/capture/lines.ts';
 import {
   type ChunkRequest,
   type EvaluateReceipt,
   type LogReceipt,
   type QuarantineEntry,
   workKeys,
-} from '../../lambda/contract.ts';
-import { batchRecord } from '../../lambda/judge/batch/record.ts';
-import { BedrockTransport } from '../../lambda/judge/bedrock.ts';
-import { createJudgeOver } from '../../lambda/judge/judge-capture.ts';
-import { scorersFor } from '../../lambda/judge/scorers.ts';
-import type { Ask, Told, Transport } from '../../lambda/judge/transport.ts';
-import type { JudgeScorer } from '../../lambda/judge/types.ts';
-import { assessmentJson } from '../../lambda/mlflow/assessment-json.ts';
-import { createMlflowClient } from '../../lambda/mlflow/client.ts';
-import type { NewAssessment, StoredTrace } from '../../lambda/mlflow/types.ts';
-import { prepareChunk } from '../../lambda/run/batch-prepare.ts';
-import { evaluateChunk } from '../../lambda/run/evaluate-chunk.ts';
-import { logChunk } from '../../lambda/run/log-chunk.ts';
-import { traceIdOf } from '../../lambda/trace/ids.ts';
-import { MemoryStorage } from '../helpers/memory-storage.ts';
-import { startScriptedMlflow } from '../helpers/scripted-mlflow.ts';
+} from '../../src/contract/monitoring.ts';
+import { scanChunks } from '../../src/formats/lines.ts';
+import { batchRecord } from '../../src/judge/batch/record.ts';
+import { createJudgeOver } from '../../src/judge/judge-capture.ts';
+import { scorersFor } from '../../src/judge/scorers/scorers.ts';
+import { BedrockTransport } from '../../src/judge/transports/bedrock.ts';
+import type { Ask, Told, Transport } from '../../src/judge/transports/transport.ts';
+import type { JudgeScorer } from '../../src/judge/types.ts';
+import { assessmentJson } from '../../src/mlflow/assessment-json.ts';
+import { createMlflowClient } from '../../src/mlflow/client.ts';
+import type { NewAssessment, StoredTrace } from '../../src/mlflow/types.ts';
+import { prepareChunk } from '../../src/monitoring/batch-prepare.ts';
+import { evaluateChunk } from '../../src/monitoring/evaluate-chunk.ts';
+import { logChunk } from '../../src/monitoring/log-chunk.ts';
+import { traceIdOf } from '../../src/trace/ids.ts';
+import { MemoryStorage } from '../doubles/memory-storage.ts';
+import { startScriptedMlflow } from '../doubles/scripted-mlflow.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 import type { ServerReply } from './arbitraries.ts';
 

@@ -4,11 +4,11 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { CapturedReplies } from '../../lambda/replay/compare/with-captured.ts';
-import type { Measured } from '../../lambda/replay/measure/measure.ts';
-import { literalRequest, NO_OVERRIDES } from '../../lambda/replay/request/literal.ts';
-import { payloadBytes } from '../../lambda/replay/source/payload-bytes.ts';
-import type { SkippedLine } from '../../lambda/replay/source/types.ts';
+import { CapturedReplies } from '../../src/replay/compare/with-captured.ts';
+import type { Measured } from '../../src/replay/measure/measure.ts';
+import { literalRequest, NO_OVERRIDES } from '../../src/replay/request/literal.ts';
+import { payloadBytes } from '../../src/replay/source/payload-bytes.ts';
+import type { SkippedLine } from '../../src/replay/source/types.ts';
 import { ReplayFolder, type ReplayRecord, readLines, replay, runCli } from '../helpers/replay.ts';
 
 const digest = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');

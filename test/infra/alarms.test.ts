@@ -1,7 +1,7 @@
 /** What rings, on which metric; and that the metric is the one that is published. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
-import { createMetrics } from '../../lambda/common/telemetry.ts';
-import { RESOURCE_METRICS, RUN_METRICS } from '../../lambda/contract.ts';
+import { RESOURCE_METRICS, RUN_METRICS } from '../../src/contract/monitoring.ts';
+import { createMetrics } from '../../src/shared/telemetry.ts';
 import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 interface Metric {

@@ -1,5 +1,5 @@
 /** The definition, state by state: names, payloads and transitions are what the handlers and the runbook build on. */
-import { RETRYABLE_ERRORS } from '../../lambda/common/errors.ts';
+import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
 import { definitionOf, MONITORING, stateMachineOf, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf({ MAX_CONCURRENCY: '7', LAMBDA_TIMEOUT_SECONDS: '600' });

@@ -1,7 +1,8 @@
 /** What every function of the pipeline has in common, and the logs of all. */
-import { readEnvironment } from '../../lambda/common/environment.ts';
-import { readReplayEnvironment } from '../../lambda/replay/cloud/environment.ts';
-import { REPLAY_DISK_MIB } from '../../lambda/replay-contract.ts';
+
+import { REPLAY_DISK_MIB } from '../../src/contract/replay.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
+import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';
 import { flattened, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const settings = {

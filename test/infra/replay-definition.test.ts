@@ -1,6 +1,7 @@
 /** The definition of a replay, state by state. */
-import { RETRYABLE_ERRORS } from '../../lambda/common/errors.ts';
-import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../lambda/replay-contract.ts';
+
+import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../src/contract/replay.ts';
+import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
 import { definitionOf, flattened, REPLAY, resourcesOfType, stateMachineOf, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf();

@@ -1,8 +1,8 @@
 /** The runbook and the stack agree: sections and alarms, names, inputs, commands. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { RETRYABLE_ERRORS } from '../../lambda/common/errors.ts';
-import { parseInput } from '../../lambda/run/input.ts';
+import { parseInput } from '../../src/monitoring/input.ts';
+import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
 import { resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const text = readFileSync('docs/runbook.md', 'utf8');

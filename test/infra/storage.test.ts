@@ -1,6 +1,6 @@
 /** The work bucket and the budget's table: encrypted, reachable by TLS alone, and forgetting in time. */
-import { workKeys } from '../../lambda/contract.ts';
-import { replayKeys } from '../../lambda/replay-contract.ts';
+import { workKeys } from '../../src/contract/monitoring.ts';
+import { replayKeys } from '../../src/contract/replay.ts';
 import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf();

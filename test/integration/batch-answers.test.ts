@@ -1,22 +1,22 @@
 /** What a batch job's answer lacks is asked for under the budget: S3, the budget's table and the judge on the wire. */
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { readEnvironment } from '../../lambda/common/environment.ts';
-import { Storage } from '../../lambda/common/storage.ts';
-import { type BatchReport, budgetTable, type ChunkRequest, workKeys } from '../../lambda/contract.ts';
-import { recordIdOf } from '../../lambda/judge/batch/record.ts';
-import { createBudget, runScope } from '../../lambda/judge/budget.ts';
-import { connectBatchJudge } from '../../lambda/judge/connect.ts';
-import { isJudgeScorer, scorersFor } from '../../lambda/judge/scorers.ts';
-import type { NewAssessment, StoredTrace } from '../../lambda/mlflow/types.ts';
-import { batchAnswers } from '../../lambda/run/batch-answers.ts';
-import { startBatch } from '../../lambda/run/batch-jobs.ts';
-import { prepareChunk } from '../../lambda/run/batch-prepare.ts';
-import { evaluateChunk } from '../../lambda/run/evaluate-chunk.ts';
-import { traceIdOf } from '../../lambda/trace/ids.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import { type BatchReport, budgetTable, type ChunkRequest, workKeys } from '../../src/contract/monitoring.ts';
+import { recordIdOf } from '../../src/judge/batch/record.ts';
+import { createBudget, runScope } from '../../src/judge/budget/budget.ts';
+import { connectBatchJudge } from '../../src/judge/connect.ts';
+import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorers.ts';
+import type { NewAssessment, StoredTrace } from '../../src/mlflow/types.ts';
+import { batchAnswers } from '../../src/monitoring/batch-answers.ts';
+import { startBatch } from '../../src/monitoring/batch-jobs.ts';
+import { prepareChunk } from '../../src/monitoring/batch-prepare.ts';
+import { evaluateChunk } from '../../src/monitoring/evaluate-chunk.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
+import { Storage } from '../../src/shared/storage.ts';
+import { traceIdOf } from '../../src/trace/ids.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { readSpending } from '../helpers/spending.ts';
 

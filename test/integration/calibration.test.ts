@@ -4,11 +4,6 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { calibrationReport } from '../../lambda/judge/calibration/report.ts';
-import { cohensKappa, type Estimate } from '../../lambda/judge/calibration/statistics.ts';
-import type { CalibrationReport, Pair, ScorerReport } from '../../lambda/judge/calibration/types.ts';
-import { scorersFor } from '../../lambda/judge/scorers.ts';
-import type { ScorerValues } from '../../lambda/judge/types.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
 import { projectPath } from '../../local/project-root.ts';
 import {
@@ -18,6 +13,11 @@ import {
 } from '../../local/python-presets.ts';
 import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import { calibrationReport } from '../../src/calibration/report.ts';
+import { cohensKappa, type Estimate } from '../../src/calibration/statistics.ts';
+import type { CalibrationReport, Pair, ScorerReport } from '../../src/calibration/types.ts';
+import { scorersFor } from '../../src/judge/scorers/scorers.ts';
+import type { ScorerValues } from '../../src/judge/types.ts';
 
 const run = promisify(execFile);
 
@@ -286,7 +286,7 @@ describe('a judge that is asked', () => {
   test('whose mistakes are corrected is shown them from then on', async () => {
     // The command writes into the project it is started in: here a folder that only looks like it.
     const project = join(folder, 'project');
-    mkdirSync(join(project, 'lambda', 'judge'), { recursive: true });
+    mkdirSync(join(project, 'src', 'judge', 'scorers'), { recursive: true });
     writeFileSync(join(project, 'package.json'), '{"name": "sagemaker-inference-monitor"}');
     const file = join(folder, 'corrected.jsonl');
     const line = {
@@ -298,7 +298,7 @@ describe('a judge that is asked', () => {
     const { stderr, report } = await calibrate(['--labels', file, '--add-examples'], env, project);
     expect(report.pairs).toEqual([expect.objectContaining({ verdict: 'yes', agrees: false })]);
     expect(stderr).toMatch(/professional_tone: 1 example added, version 1\+ex-[0-9a-f]{8}/);
-    const examples = JSON.parse(readFileSync(join(project, 'lambda', 'judge', 'scorer-examples.json'), 'utf8'));
+    const examples = JSON.parse(readFileSync(join(project, 'src', 'judge', 'scorers', 'scorer-examples.json'), 'utf8'));
     expect(examples).toEqual({
       professional_tone: [
         { request: line.request, reply: line.reply, value: 'no', rationale: 'It brushes the customer off.' },

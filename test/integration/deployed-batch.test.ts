@@ -2,11 +2,11 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
-import { DEFAULT_JUDGE_MODEL, workKeys } from '../../lambda/contract.ts';
-import { dayScope } from '../../lambda/judge/budget.ts';
-import { priceCall } from '../../lambda/judge/prices.ts';
-import type { RunSummary } from '../../lambda/run/summary.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
+import { DEFAULT_JUDGE_MODEL, workKeys } from '../../src/contract/monitoring.ts';
+import { dayScope } from '../../src/judge/budget/budget.ts';
+import { priceCall } from '../../src/judge/pricing/prices.ts';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { readSpending } from '../helpers/spending.ts';

@@ -3,11 +3,11 @@
  * the monitoring made of the same captures, and the judge's verdicts on its replies.
  */
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
-import { DEFAULT_JUDGE_MODEL } from '../../lambda/contract.ts';
-import { dayScope, runScope } from '../../lambda/judge/budget.ts';
-import { replayKeys } from '../../lambda/replay-contract.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/endpoint/server.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { DEFAULT_JUDGE_MODEL } from '../../src/contract/monitoring.ts';
+import { replayKeys } from '../../src/contract/replay.ts';
+import { dayScope, runScope } from '../../src/judge/budget/budget.ts';
 import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';

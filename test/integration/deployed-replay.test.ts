@@ -2,9 +2,10 @@
  * Replays in the cloud, on the emulated one: the deployed state machine, its functions in processes of their own, and a
  * stand-in endpoint that checks signatures and keeps a record of what reached it, and when.
  */
-import { replayKeys } from '../../lambda/replay-contract.ts';
+
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/endpoint/server.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { replayKeys } from '../../src/contract/replay.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay, type NumberedCapture, numberedCapture, received } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';

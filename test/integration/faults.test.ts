@@ -2,10 +2,9 @@
  * The faults that matter most, on a deployed stack: proxies in front of S3 and MLflow fail, functions are killed, the
  * judge throttles. `npm run test:faults` has all faults, over more MLflow versions.
  */
-import { workKeys } from '../../lambda/contract.ts';
+
 import { CAPTURE_BUCKET } from '../../local/environment.ts';
-import { chatLine } from '../helpers/deployed-captures.ts';
-import type { Outcome } from '../helpers/deployed-pipeline.ts';
+import { workKeys } from '../../src/contract/monitoring.ts';
 import {
   afterReplies,
   everyNth,
@@ -15,9 +14,11 @@ import {
   type ProxiedRequest,
   someOf,
   sparing,
-} from '../helpers/fault-proxy.ts';
+} from '../doubles/fault-proxy.ts';
+import { isAny, isTraceWrite, isVerdictWrite, isWrite, slowDown } from '../doubles/fault-rules.ts';
+import { chatLine } from '../helpers/deployed-captures.ts';
+import type { Outcome } from '../helpers/deployed-pipeline.ts';
 import type { Count, FoundAssessment } from '../helpers/fault-reader.ts';
-import { isAny, isTraceWrite, isVerdictWrite, isWrite, slowDown } from '../helpers/fault-rules.ts';
 import { expectEquations, expectNothingDoubled, linesOf } from '../helpers/fault-suite.ts';
 import { FaultyEnvironment } from '../helpers/faulty-environment.ts';
 

@@ -3,13 +3,13 @@ import { execFile } from 'node:child_process';
 import { request } from 'node:http';
 import { promisify } from 'node:util';
 import { ListObjectsV2Command } from '@aws-sdk/client-s3';
-import { createMlflowClient, type MlflowClient } from '../../lambda/mlflow/client.ts';
-import { sigV4Authorizer } from '../../lambda/mlflow/sigv4.ts';
-import { parseTrackingUri, type SageMakerTarget } from '../../lambda/mlflow/tracking-uri.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { mlflowEnvironment, sagemakerPluginEnvironment } from '../../local/python-presets.ts';
-import type { SageMakerMlflowDouble } from '../../local/sagemaker-mlflow-double.ts';
-import { type MisbehavingServer, startMisbehavingServer } from '../helpers/misbehaving-server.ts';
+import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
+import { sigV4Authorizer } from '../../src/mlflow/sigv4.ts';
+import { parseTrackingUri, type SageMakerTarget } from '../../src/mlflow/tracking-uri.ts';
+import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
+import type { SageMakerMlflowDouble } from '../doubles/sagemaker-mlflow.ts';
 import { testCorpus } from '../helpers/mlflow-corpus.ts';
 import {
   MANAGED_ARNS,

@@ -1,12 +1,12 @@
 /** Planning against a real S3 wire: which files, which byte ranges, in parts, and who holds the claim. */
 import { CreateBucketCommand, GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
-import { readEnvironment } from '../../lambda/common/environment.ts';
-import { Storage } from '../../lambda/common/storage.ts';
-import type { ManifestLine, PlanReceipt, PlanRequest, PlanResult } from '../../lambda/contract.ts';
-import type { ModelCheck } from '../../lambda/judge/model-check.ts';
-import { type PlannerDependencies, planCaptures } from '../../lambda/run/planner.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
+import type { ManifestLine, PlanReceipt, PlanRequest, PlanResult } from '../../src/contract/monitoring.ts';
+import type { ModelCheck } from '../../src/judge/transports/model-check.ts';
+import { type PlannerDependencies, planCaptures } from '../../src/monitoring/planner.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
+import { Storage } from '../../src/shared/storage.ts';
 
 const CAPTURES = 'captures';
 const WORK = 'work';

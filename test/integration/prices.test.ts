@@ -1,10 +1,10 @@
 /** The price table beside MLflow's own: its catalogue, rate by rate, and what its Python computes for whole calls. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { priceCall, resolveModel } from '../../lambda/judge/prices.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python-presets.ts';
 import { buildTable, compareTables, type PriceTable, readCatalogue, TABLE_FILE } from '../../local/refresh-prices.ts';
+import { priceCall, resolveModel } from '../../src/judge/pricing/prices.ts';
 
 /** Models whose price is compared at least, and how far it may be off. */
 const MIN_MODELS = 30;

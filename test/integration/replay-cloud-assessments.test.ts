@@ -1,10 +1,10 @@
 /** The judge's verdicts on the traces of replayed requests: MLflow, the judge and S3 for real, the functions in this process. */
 import { join } from 'node:path';
-import type { EvaluationProgress } from '../../lambda/replay/cloud/evaluate/progress.ts';
-import type { JudgedReply } from '../../lambda/replay/compare/judge-replies.ts';
-import { replayKeys } from '../../lambda/replay-contract.ts';
-import { traceIdOf } from '../../lambda/trace/ids.ts';
-import type { Behaviour } from '../helpers/misbehaving-server.ts';
+import { replayKeys } from '../../src/contract/replay.ts';
+import type { EvaluationProgress } from '../../src/replay/cloud/evaluate/progress.ts';
+import type { JudgedReply } from '../../src/replay/compare/judge-replies.ts';
+import { traceIdOf } from '../../src/trace/ids.ts';
+import type { Behaviour } from '../doubles/misbehaving-server.ts';
 import type { ReadTrace } from '../helpers/mlflow-reader.ts';
 import { type CliResult, chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
 import type { CloudRun } from '../helpers/replay-cloud.ts';

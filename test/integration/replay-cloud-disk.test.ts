@@ -1,11 +1,11 @@
 /** Replies that are much larger than the captured ones, on a disk that cannot hold them: nothing that was measured is lost. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { RECORD_FILE_BYTES, SHARD_FILES_PER_BYTE } from '../../lambda/replay/cloud/limits.ts';
-import { LINE_FILES } from '../../lambda/replay/cloud/shard/shard-results.ts';
-import type { StoredReply } from '../../lambda/replay/compare/replies-file.ts';
-import type { ReplayedLine } from '../../lambda/replay/publish/replayed-line.ts';
-import { replayKeys } from '../../lambda/replay-contract.ts';
+import { replayKeys } from '../../src/contract/replay.ts';
+import { RECORD_FILE_BYTES, SHARD_FILES_PER_BYTE } from '../../src/replay/cloud/limits.ts';
+import { LINE_FILES } from '../../src/replay/cloud/shard/shard-results.ts';
+import type { StoredReply } from '../../src/replay/compare/replies-file.ts';
+import type { ReplayedLine } from '../../src/replay/publish/replayed-line.ts';
 import { chatLine } from '../helpers/replay.ts';
 import { CloudReplays, type CloudRun, WORK } from '../helpers/replay-cloud.ts';
 

@@ -2,12 +2,12 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { EvaluationProgress } from '../../lambda/replay/cloud/evaluate/progress.ts';
-import type { RefusedTrace } from '../../lambda/replay/publish/write-traces.ts';
-import { replayKeys } from '../../lambda/replay-contract.ts';
-import { logChunk } from '../../lambda/run/log-chunk.ts';
+import { replayKeys } from '../../src/contract/replay.ts';
+import { logChunk } from '../../src/monitoring/log-chunk.ts';
+import type { EvaluationProgress } from '../../src/replay/cloud/evaluate/progress.ts';
+import type { RefusedTrace } from '../../src/replay/publish/write-traces.ts';
+import type { Behaviour, SeenRequest } from '../doubles/misbehaving-server.ts';
 import { fetchAnew } from '../helpers/fetch-anew.ts';
-import type { Behaviour, SeenRequest } from '../helpers/misbehaving-server.ts';
 import { chatLine, readLines, runCli } from '../helpers/replay.ts';
 import { CAPTURES, type CloudRun, WORK } from '../helpers/replay-cloud.ts';
 import { EvaluatedReplays, JUDGE_MODEL, JUDGE_PRICES } from '../helpers/replay-evaluation.ts';

@@ -1,11 +1,11 @@
 /** A replay in the cloud without the cloud: its functions in this process, S3 in the emulator, a real HTTP server. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { Storage } from '../../lambda/common/storage.ts';
-import { SHARD_LEAD_MS, WRITE_RESERVE_MS } from '../../lambda/replay/cloud/limits.ts';
-import { replayShard } from '../../lambda/replay/cloud/shard/shard.ts';
-import { replayKeys, type ShardManifestLine } from '../../lambda/replay-contract.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/endpoint/server.ts';
+import { replayKeys, type ShardManifestLine } from '../../src/contract/replay.ts';
+import { SHARD_LEAD_MS, WRITE_RESERVE_MS } from '../../src/replay/cloud/limits.ts';
+import { replayShard } from '../../src/replay/cloud/shard/shard.ts';
+import { Storage } from '../../src/shared/storage.ts';
 import { inputsSchema, recordSchema, slicesSchema, summarySchema } from '../helpers/aiperf-files.ts';
 import { captureLine, chatBody, chatLine, chatReply } from '../helpers/replay.ts';
 import { CloudReplays, type CloudRun, WORK } from '../helpers/replay-cloud.ts';

@@ -3,13 +3,13 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { Measured } from '../../lambda/replay/measure/measure.ts';
-import { DEFAULT_OPTIONS } from '../../lambda/replay/options.ts';
-import { indexFor, sendingOf } from '../../lambda/replay/replay.ts';
-import { type Progress, type ReplayOutcome, type ReplayPlan, runReplay } from '../../lambda/replay/run.ts';
-import { localFiles } from '../../lambda/replay/source/files.ts';
-import type { Target } from '../../lambda/replay/target/target.ts';
-import { UrlTarget } from '../../lambda/replay/target/url-target.ts';
+import type { Measured } from '../../src/replay/measure/measure.ts';
+import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
+import { type Progress, type ReplayOutcome, type ReplayPlan, runReplay } from '../../src/replay/send-schedule.ts';
+import { localFiles } from '../../src/replay/source/files.ts';
+import type { Target } from '../../src/replay/targets/target.ts';
+import { UrlTarget } from '../../src/replay/targets/url-target.ts';
+import { indexFor, sendingOf } from '../../src/replay/to-directory.ts';
 import { chatLine, ReplayFolder, type ReplayRecord, replay } from '../helpers/replay.ts';
 
 const BURST = 20;

@@ -3,10 +3,10 @@
  * failed can still be done by hand. The functions run in this process; MLflow, the judge and S3 are real servers.
  */
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
-import { PermanentError } from '../../lambda/common/errors.ts';
-import { endReplayRun } from '../../lambda/replay/cloud/end-replay-run.ts';
-import { stopReplay } from '../../lambda/replay/cloud/stop-replay.ts';
-import { type EndedExecution, endReplayRunRequestSchema, replayKeys } from '../../lambda/replay-contract.ts';
+import { type EndedExecution, endReplayRunRequestSchema, replayKeys } from '../../src/contract/replay.ts';
+import { endReplayRun } from '../../src/replay/cloud/stop/end-replay-run.ts';
+import { stopReplay } from '../../src/replay/cloud/stop/stop-replay.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
 import { chatLine } from '../helpers/replay.ts';
 import { type CloudRun, WORK } from '../helpers/replay-cloud.ts';
 import { EvaluatedReplays, type RunInMlflow } from '../helpers/replay-evaluation.ts';

@@ -4,17 +4,17 @@ import type { AddressInfo } from 'node:net';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
-import { decodeLine } from '../../lambda/capture/decode.ts';
-import { compareRuns } from '../../lambda/replay/compare/compare-runs.ts';
-import { readRun } from '../../lambda/replay/compare/run-data.ts';
-import { CapturedReplies } from '../../lambda/replay/compare/with-captured.ts';
-import { dryRun } from '../../lambda/replay/dry-run.ts';
-import { DEFAULT_OPTIONS } from '../../lambda/replay/options.ts';
-import { replayTrace } from '../../lambda/replay/publish/replay-trace.ts';
-import { replayedLine } from '../../lambda/replay/publish/replayed-line.ts';
-import { indexFor, scheduleOf } from '../../lambda/replay/replay.ts';
-import { NO_OVERRIDES } from '../../lambda/replay/request/literal.ts';
-import { localFiles } from '../../lambda/replay/source/files.ts';
+import { decodeLine } from '../../src/formats/decode.ts';
+import { compareRuns } from '../../src/replay/compare/compare-runs.ts';
+import { readRun } from '../../src/replay/compare/run-data.ts';
+import { CapturedReplies } from '../../src/replay/compare/with-captured.ts';
+import { dryRun } from '../../src/replay/dry-run.ts';
+import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
+import { replayTrace } from '../../src/replay/publish/replay-trace.ts';
+import { replayedLine } from '../../src/replay/publish/replayed-line.ts';
+import { NO_OVERRIDES } from '../../src/replay/request/literal.ts';
+import { localFiles } from '../../src/replay/source/files.ts';
+import { indexFor, scheduleOf } from '../../src/replay/to-directory.ts';
 import { linesOf, wireBodyOf } from '../helpers/corpus.ts';
 import {
   type CapturedSideSpec,

@@ -6,11 +6,11 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { createMlflowClient } from '../../lambda/mlflow/client.ts';
-import { traceIdOf } from '../../lambda/trace/ids.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/endpoint/server.ts';
 import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import { createMlflowClient } from '../../src/mlflow/client.ts';
+import { traceIdOf } from '../../src/trace/ids.ts';
 import { fetchAnew } from '../helpers/fetch-anew.ts';
 import { chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
 

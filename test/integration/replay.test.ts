@@ -1,12 +1,12 @@
 /** Replays against a real HTTP server: what arrives there, and what is said of it. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { DistributionMetric } from '../../lambda/replay/measure/metrics.ts';
-import type { SkippedLine } from '../../lambda/replay/source/types.ts';
-import type { Target } from '../../lambda/replay/target/target.ts';
-import { UrlTarget } from '../../lambda/replay/target/url-target.ts';
-import type { StandInEndpoint } from '../../local/stand-in-endpoint.ts';
-import { startStandInEndpoint } from '../../local/stand-in-endpoint.ts';
+import type { StandInEndpoint } from '../../local/endpoint/server.ts';
+import { startStandInEndpoint } from '../../local/endpoint/server.ts';
+import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
+import type { SkippedLine } from '../../src/replay/source/types.ts';
+import type { Target } from '../../src/replay/targets/target.ts';
+import { UrlTarget } from '../../src/replay/targets/url-target.ts';
 import {
   captureLine,
   chatBody,
@@ -114,7 +114,7 @@ describe('what is sent', () => {
 
   test('one URL for all when it has a path; ids in headers; headers of the user', async () => {
     const file = folder.write('a.jsonl', [chatLine('e1', 0, 'one'), captureLine('e2', 0, { data: '{"inputs":"x"}' })]);
-    const { UrlTarget } = await import('../../lambda/replay/target/url-target.ts');
+    const { UrlTarget } = await import('../../src/replay/targets/url-target.ts');
     const { records } = await replay(
       file,
       new UrlTarget(`${endpoint.url}/invocations?v=1`, { Authorization: 'Bearer k', accept: 'a/b' }),

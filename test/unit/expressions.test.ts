@@ -18,19 +18,19 @@ const LIST = `${__dirname}/expressions.json`;
 
 /** Not linear, and it may stay: what it reads is written by whoever deploys or runs the program, and is short. */
 const READS_SETTINGS = new Set([
-  'lambda/judge/create-judge.ts /^([a-z][a-z0-9_-]*):\\/+(.+)$/',
-  'lambda/judge/openai.ts /\\/+$/',
-  'lambda/mlflow/artifact-store.ts /\\/+$/',
-  'lambda/mlflow/artifact-store.ts /^mlflow-artifacts:(?:\\/\\/[^/]*)?\\/*(.*)$/',
-  'lambda/mlflow/artifact-store.ts /^s3:\\/\\/([^/]+)\\/*(.*)$/',
-  'lambda/mlflow/rest.ts /\\/+$/',
-  'lambda/replay/publish/mlflow-run.ts /^mlflow-artifacts:(?:\\/\\/[^/]*)?\\/*(.*)$/',
-  'lambda/replay/publish/mlflow-run.ts /^s3:\\/\\/([^/]+)\\/*(.*)$/',
-  'lib/judge-access.ts /:application-inference-profile\\/.*$/',
-  'lib/mlflow-access.ts /\\/+$/',
-  'lib/setting-kinds.ts /(:\\/\\/[^?]*\\?).*$/s',
-  'lib/setting-kinds.ts /\\/\\/.*@/s',
-  'lib/work-access.ts /\\d+\\/$/',
+  'src/judge/transports/create-judge.ts /^([a-z][a-z0-9_-]*):\\/+(.+)$/',
+  'src/judge/transports/openai.ts /\\/+$/',
+  'src/mlflow/artifact-store.ts /\\/+$/',
+  'src/mlflow/artifact-store.ts /^mlflow-artifacts:(?:\\/\\/[^/]*)?\\/*(.*)$/',
+  'src/mlflow/artifact-store.ts /^s3:\\/\\/([^/]+)\\/*(.*)$/',
+  'src/mlflow/rest.ts /\\/+$/',
+  'src/mlflow/runs.ts /^mlflow-artifacts:(?:\\/\\/[^/]*)?\\/*(.*)$/',
+  'src/mlflow/runs.ts /^s3:\\/\\/([^/]+)\\/*(.*)$/',
+  'lib/access/judge.ts /:application-inference-profile\\/.*$/',
+  'lib/access/mlflow.ts /\\/+$/',
+  'src/settings/kinds.ts /(:\\/\\/[^?]*\\?).*$/s',
+  'src/settings/kinds.ts /\\/\\/.*@/s',
+  'lib/access/work.ts /\\d+\\/$/',
   // Prompts of MLflow's own judges, which are only a benchmark's.
   'local/stand-in-judge/prompt-reader.ts /Tool Call \\d+: (\\S+)[\\s\\S]*?Arguments: (.*)/g',
   // Paths on the disk.
@@ -38,10 +38,10 @@ const READS_SETTINGS = new Set([
 ]);
 /** Patterns that are put together while the program runs, as they come out, in the order of the code. */
 const PUT_TOGETHER: Record<string, RegExp[]> = {
-  'lambda/judge/record.ts': [/0a1b2c3d4e5f/i],
-  'lambda/replay/results/line-writer.ts': [/[\u0085\u2028\u2029]/g],
-  'lambda/replay/source/peek.ts': [/^replay-[0-9a-f]{32}$/],
-  'lib/settings-schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
+  'src/judge/prompt/record.ts': [/0a1b2c3d4e5f/i],
+  'src/replay/results/line-writer.ts': [/[\u0085\u2028\u2029]/g],
+  'src/replay/source/peek.ts': [/^replay-[0-9a-f]{32}$/],
+  'src/settings/schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
   'local/own-folder.ts': [/^mlflow-(\d+)-/],
   'local/stand-in-judge/prompt-reader.ts': [
     /^#0a1b2c3d4e5f /m,
@@ -104,7 +104,9 @@ test('every expression of the product is listed, and every listed one is there',
 test('what is put together while the program runs has an example here', () => {
   const together = expressions.filter(({ pattern }) => pattern === undefined).map(({ file }) => file);
   expect(together.sort()).toEqual(
-    Object.entries(PUT_TOGETHER).flatMap(([file, { length }]) => Array(length).fill(file)),
+    Object.entries(PUT_TOGETHER)
+      .flatMap(([file, { length }]) => Array(length).fill(file))
+      .sort(),
   );
 });
 

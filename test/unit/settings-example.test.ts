@@ -1,9 +1,9 @@
 /** `.env.example` is what a person starts from: it must name every setting, and work when it is filled in. */
 import { readFileSync } from 'node:fs';
 import { parse as parseDotenv } from 'dotenv';
-import { readEnvironment } from '../../lambda/common/environment.ts';
-import { functionEnvironment } from '../../lib/function-environment.ts';
-import { parseSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES, type Settings } from '../../lib/settings.ts';
+import { functionEnvironment } from '../../lib/settings/function-environment.ts';
+import { parseSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES, type Settings } from '../../lib/settings/settings.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
 
 const text = readFileSync('.env.example', 'utf8');
 const required: Record<string, string> = {

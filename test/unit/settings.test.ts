@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseSettings, REQUIRED_SETTING_NAMES, readSettings, SETTING_NAMES } from '../../lib/settings.ts';
+import { parseSettings, REQUIRED_SETTING_NAMES, readSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 
 const required = {
   STACK_PREFIX: 'prod',

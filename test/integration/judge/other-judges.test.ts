@@ -1,10 +1,10 @@
 /** Judges outside Bedrock: an OpenAI-compatible URL, and a SageMaker endpoint. */
 
-import type { JudgeConfig } from '../../../lambda/judge/create-judge.ts';
-import { createJudge, parseJudgeId } from '../../../lambda/judge/create-judge.ts';
-import { createSageMakerClient } from '../../../lambda/judge/sagemaker.ts';
 import { ANSWER_FAULTS } from '../../../local/stand-in-judge/behaviour.ts';
 import { startStandInJudge } from '../../../local/stand-in-judge/server.ts';
+import type { JudgeConfig } from '../../../src/judge/transports/create-judge.ts';
+import { createJudge, parseJudgeId } from '../../../src/judge/transports/create-judge.ts';
+import { createSageMakerClient } from '../../../src/judge/transports/sagemaker.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, credentials, outcomesOf, PARCEL_VERDICTS, QUICK_RETRY, useStandIn } from './setup.ts';
 

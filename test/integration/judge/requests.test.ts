@@ -1,9 +1,9 @@
 /** What the judge sends to Bedrock, seen from the other end of the wire. */
 import { ConverseRequest$, ConverseResponse$, StopReason } from '@aws-sdk/client-bedrock-runtime';
-import type { Capture } from '../../../lambda/capture/types.ts';
-import { createBedrockClient } from '../../../lambda/judge/bedrock.ts';
-import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
+import type { Capture } from '../../../src/formats/types.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
 import { chatCapture, toolCallCapture } from '../../unit/judge/captures.ts';
 import { modelFaults } from './service-model.ts';
 import {

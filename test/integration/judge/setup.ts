@@ -1,13 +1,17 @@
 /** A stand-in judge on a free port, and judges that ask it as a Lambda does. */
 import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
-import { applicability } from '../../../lambda/judge/applicability.ts';
-import { type BedrockJudgeConfig, createBedrockClient, createBedrockJudge } from '../../../lambda/judge/bedrock.ts';
-import type { JudgeEvent } from '../../../lambda/judge/call-model.ts';
-import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
-import type { Judge, JudgeResult, JudgeScorer } from '../../../lambda/judge/types.ts';
 import type { BehaviourInput } from '../../../local/stand-in-judge/behaviour.ts';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
 import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
+import type { JudgeEvent } from '../../../src/judge/call-model.ts';
+import { applicability } from '../../../src/judge/scorers/applicability.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import {
+  type BedrockJudgeConfig,
+  createBedrockClient,
+  createBedrockJudge,
+} from '../../../src/judge/transports/bedrock.ts';
+import type { Judge, JudgeResult, JudgeScorer } from '../../../src/judge/types.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 
 export const MODEL = 'global.anthropic.claude-sonnet-4-6';

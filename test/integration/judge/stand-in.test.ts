@@ -1,10 +1,10 @@
 /** The stand-in itself: what it is told from outside, what it says by its rules, and how it passes calls on. */
 import { ConverseCommand } from '@aws-sdk/client-bedrock-runtime';
-import { createBedrockClient } from '../../../lambda/judge/bedrock.ts';
-import { judgePair } from '../../../lambda/replay/compare/pairwise.ts';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
 import { verdictByRule } from '../../../local/stand-in-judge/rules.ts';
 import { startStandInJudge } from '../../../local/stand-in-judge/server.ts';
+import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
+import { judgePair } from '../../../src/replay/compare/pairwise.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, credentials, MODEL, outcomesOf, PARCEL_VERDICTS, useStandIn } from './setup.ts';
 

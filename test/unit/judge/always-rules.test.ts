@@ -1,5 +1,5 @@
-import { createAlwaysRule } from '../../../lambda/judge/always-rules.ts';
-import type { CodeScorer } from '../../../lambda/judge/types.ts';
+import { createAlwaysRule } from '../../../src/judge/scorers/always-rules.ts';
+import type { CodeScorer } from '../../../src/judge/types.ts';
 import { chatCapture } from './captures.ts';
 
 const words: CodeScorer = {

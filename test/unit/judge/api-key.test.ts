@@ -1,5 +1,5 @@
-import { loadApiKey, parseApiKey } from '../../../lambda/judge/api-key.ts';
-import { createOpenAiJudge } from '../../../lambda/judge/openai.ts';
+import { loadApiKey, parseApiKey } from '../../../src/judge/transports/api-key.ts';
+import { createOpenAiJudge } from '../../../src/judge/transports/openai.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from './captures.ts';
 
 const where = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:judge';

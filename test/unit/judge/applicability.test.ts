@@ -1,7 +1,7 @@
-import type { Capture } from '../../../lambda/capture/types.ts';
-import { applicability, exchangeOf } from '../../../lambda/judge/applicability.ts';
-import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
-import type { ScorerNeed } from '../../../lambda/judge/types.ts';
+import type { Capture } from '../../../src/formats/types.ts';
+import { applicability, exchangeOf } from '../../../src/judge/scorers/applicability.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import type { ScorerNeed } from '../../../src/judge/types.ts';
 import { chatCapture, plainCapture, textPayload, toolCallCapture } from './captures.ts';
 
 const of = (capture: Capture, ...needs: ScorerNeed[]) => applicability(capture, { needs });

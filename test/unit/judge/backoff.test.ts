@@ -1,4 +1,4 @@
-import { DEFAULT_RETRY, pause, readRetryAfter, waitMs } from '../../../lambda/judge/backoff.ts';
+import { DEFAULT_RETRY, pause, readRetryAfter, waitMs } from '../../../src/judge/transports/backoff.ts';
 
 test('waits are spread over the whole range, which doubles up to its cap', () => {
   const most = [1, 2, 3, 4, 5, 6, 7, 20].map((attempt) => waitMs(attempt, DEFAULT_RETRY, undefined, () => 1));

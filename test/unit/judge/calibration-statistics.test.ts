@@ -5,7 +5,7 @@ import {
   mcnemar,
   numberFigures,
   share,
-} from '../../../lambda/judge/calibration/statistics.ts';
+} from '../../../src/calibration/statistics.ts';
 
 const table = (...counts: number[][]) => ({ values: counts.map((_, index) => `v${index}`), counts });
 

@@ -1,18 +1,18 @@
-import { applicability } from '../../../lambda/judge/applicability.ts';
-import { readAnchors } from '../../../lambda/judge/calibration/anchors.ts';
-import { askAll, captureOf, givenPairs, mostUsd } from '../../../lambda/judge/calibration/ask.ts';
-import { baselineOf, compareWithBaseline, parseBaseline } from '../../../lambda/judge/calibration/drift.ts';
-import { addExamples } from '../../../lambda/judge/calibration/examples.ts';
-import { parseLabels, readLabel } from '../../../lambda/judge/calibration/labels-file.ts';
-import { calibrationPage } from '../../../lambda/judge/calibration/page.ts';
-import { calibrationReport } from '../../../lambda/judge/calibration/report.ts';
-import { terminalReport } from '../../../lambda/judge/calibration/table.ts';
-import type { LabelledItem, Pair } from '../../../lambda/judge/calibration/types.ts';
-import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
-import { isJudgeScorer, scorersFor } from '../../../lambda/judge/scorers.ts';
-import type { Judge, JudgeScorer } from '../../../lambda/judge/types.ts';
 import { projectRoot } from '../../../local/project-root.ts';
-import { scriptedJudge } from '../../helpers/scripted-judge.ts';
+import { readAnchors } from '../../../src/calibration/anchors.ts';
+import { askAll, captureOf, givenPairs, mostUsd } from '../../../src/calibration/ask.ts';
+import { baselineOf, compareWithBaseline, parseBaseline } from '../../../src/calibration/drift.ts';
+import { addExamples } from '../../../src/calibration/examples.ts';
+import { parseLabels, readLabel } from '../../../src/calibration/labels-file.ts';
+import { calibrationPage } from '../../../src/calibration/page.ts';
+import { calibrationReport } from '../../../src/calibration/report.ts';
+import { terminalReport } from '../../../src/calibration/table.ts';
+import type { LabelledItem, Pair } from '../../../src/calibration/types.ts';
+import { applicability } from '../../../src/judge/scorers/applicability.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorers.ts';
+import type { Judge, JudgeScorer } from '../../../src/judge/types.ts';
+import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 
 const scorers = scorersFor().filter(isJudgeScorer);
 const line = (fields: object) =>

@@ -1,6 +1,6 @@
 /** Captures made for the judge's tests. */
-import type { Capture, ChatMessage, Payload } from '../../../lambda/capture/types.ts';
-import type { JudgeScorer } from '../../../lambda/judge/types.ts';
+import type { Capture, ChatMessage, Payload } from '../../../src/formats/types.ts';
+import type { JudgeScorer } from '../../../src/judge/types.ts';
 
 const payload = (value: unknown): Payload => ({
   contentType: 'application/json',

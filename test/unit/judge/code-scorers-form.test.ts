@@ -1,5 +1,5 @@
-import { findLoop } from '../../../lambda/judge/code-scorers/repetition.ts';
-import { codeScorers } from '../../../lambda/judge/code-scorers.ts';
+import { findLoop } from '../../../src/judge/scorers/code/repetition.ts';
+import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture, textCapture } from '../../helpers/captures.ts';
 
 const scorer = (name: string) => codeScorers.find((candidate) => candidate.name === name) as (typeof codeScorers)[0];

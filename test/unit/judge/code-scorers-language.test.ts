@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { detectLanguage } from '../../../lambda/judge/code-scorers/language.ts';
-import { codeScorers } from '../../../lambda/judge/code-scorers.ts';
 import { projectPath } from '../../../local/project-root.ts';
+import { detectLanguage } from '../../../src/judge/scorers/code/language.ts';
+import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture } from '../../helpers/captures.ts';
 
 const scorer = (name: string) => codeScorers.find((candidate) => candidate.name === name) as (typeof codeScorers)[0];
@@ -72,7 +72,7 @@ test.each([
 ])('says nothing about %p', (text) => expect(detectLanguage(text)).toHaveProperty('notJudgeable'));
 
 test('nothing wrong is said of the calibration’s anchors', () => {
-  const anchors = readFileSync(projectPath('lambda', 'judge', 'calibration', 'anchors.jsonl'), 'utf8')
+  const anchors = readFileSync(projectPath('src', 'calibration', 'anchors.jsonl'), 'utf8')
     .trim()
     .split('\n');
   const told = anchors.flatMap((anchor) => {

@@ -1,5 +1,5 @@
-import { findPii, isIban, passesLuhn } from '../../../lambda/judge/code-scorers/pii.ts';
-import { codeScorers } from '../../../lambda/judge/code-scorers.ts';
+import { findPii, isIban, passesLuhn } from '../../../src/judge/scorers/code/pii.ts';
+import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture, tabularCapture, textCapture } from '../../helpers/captures.ts';
 
 const { score } = codeScorers.find(({ name }) => name === 'pii_detected') as (typeof codeScorers)[0];

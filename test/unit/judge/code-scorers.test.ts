@@ -1,5 +1,5 @@
-import { countWords } from '../../../lambda/judge/code-scorers/counts.ts';
-import { codeScorers } from '../../../lambda/judge/code-scorers.ts';
+import { countWords } from '../../../src/judge/scorers/code/counts.ts';
+import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture, tabularCapture, textCapture } from '../../helpers/captures.ts';
 
 const scorer = (name: string) => {

@@ -1,11 +1,11 @@
-import { answerSchema } from '../../../lambda/judge/answer-schema.ts';
-import { askSize } from '../../../lambda/judge/ask-size.ts';
-import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
-import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../../lambda/judge/estimate.ts';
-import { priceCall } from '../../../lambda/judge/prices.ts';
-import { buildPrompt, userText } from '../../../lambda/judge/prompt.ts';
-import { scorersFor } from '../../../lambda/judge/scorers.ts';
-import { inSample } from '../../../lambda/trace/ids.ts';
+import { askSize } from '../../../src/judge/pricing/ask-size.ts';
+import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../../src/judge/pricing/estimate.ts';
+import { priceCall } from '../../../src/judge/pricing/prices.ts';
+import { answerSchema } from '../../../src/judge/prompt/answer-schema.ts';
+import { buildPrompt, userText } from '../../../src/judge/prompt/prompt.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import { scorersFor } from '../../../src/judge/scorers/scorers.ts';
+import { inSample } from '../../../src/trace/ids.ts';
 import { chatCapture, errorCapture, tabularCapture } from '../../helpers/captures.ts';
 
 const settings: Parameters<typeof assertJudgeAffordable>[0] = {

@@ -1,6 +1,6 @@
-import { knownWords } from '../../../lambda/common/known-words.ts';
-import { readAwsFailure } from '../../../lambda/judge/bedrock-failures.ts';
-import { readChatFailure } from '../../../lambda/judge/chat.ts';
+import { readAwsFailure } from '../../../src/judge/transports/bedrock-failures.ts';
+import { readChatFailure } from '../../../src/judge/transports/chat.ts';
+import { knownWords } from '../../../src/shared/known-words.ts';
 
 const aws = (name: string, status: number | undefined, message = name, headers: Record<string, string> = {}) =>
   Object.assign(new Error(message), { name, $metadata: { httpStatusCode: status }, $response: { headers } });

@@ -1,5 +1,5 @@
-import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
-import { memoByScorers } from '../../../lambda/judge/memo.ts';
+import { memoByScorers } from '../../../src/judge/memo.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 
 test('what follows from the scorers is made once, for the same scorers in the same order', () => {
   let made = 0;

@@ -1,11 +1,11 @@
 /** What judging may cost, and whose fault a failure is: the judge itself, over a model that the test plays. */
-import type { Capture } from '../../../lambda/capture/types.ts';
-import { RetryableError } from '../../../lambda/common/errors.ts';
-import { answeredBefore, CallFailure } from '../../../lambda/judge/errors.ts';
-import { isJudgeScorer, scorersFor } from '../../../lambda/judge/scorers.ts';
-import { OwnLimit } from '../../../lambda/judge/spending-limit.ts';
-import type { Ask, Told } from '../../../lambda/judge/transport.ts';
-import { goodAnswer, priceOf, scriptedJudge, told } from '../../helpers/scripted-judge.ts';
+import type { Capture } from '../../../src/formats/types.ts';
+import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
+import { answeredBefore, CallFailure } from '../../../src/judge/errors.ts';
+import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorers.ts';
+import type { Ask, Told } from '../../../src/judge/transports/transport.ts';
+import { RetryableError } from '../../../src/shared/errors.ts';
+import { goodAnswer, priceOf, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chatCapture } from './captures.ts';
 
 const scorers = scorersFor().filter(isJudgeScorer);

@@ -1,8 +1,8 @@
 /** What a judge says it has used, and cannot have: it is booked at what was reserved, and gives no budget money back. */
 
-import { readBatchAnswers } from '../../../lambda/judge/batch/answers.ts';
-import { createOpenAiJudge } from '../../../lambda/judge/openai.ts';
-import { OwnLimit } from '../../../lambda/judge/spending-limit.ts';
+import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
+import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
+import { createOpenAiJudge } from '../../../src/judge/transports/openai.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from './captures.ts';
 
 /** One dollar a million tokens, so that the order of magnitude is that of the tokens. */

@@ -1,4 +1,4 @@
-import { readParameters, thinkingTokens } from '../../../lambda/judge/parameters.ts';
+import { readParameters, thinkingTokens } from '../../../src/judge/transports/parameters.ts';
 
 test('verdicts do not vary unless they are told to', () => {
   expect(readParameters()).toMatchObject({ temperature: 0, topP: undefined, maxTokens: undefined, other: {} });

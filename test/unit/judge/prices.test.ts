@@ -1,4 +1,4 @@
-import { priceCall, ratesOf, requireKnownPrice, resolveModel } from '../../../lambda/judge/prices.ts';
+import { priceCall, ratesOf, requireKnownPrice, resolveModel } from '../../../src/judge/pricing/prices.ts';
 
 const SONNET = 'anthropic.claude-sonnet-4-6';
 const million = { inputTokens: 1_000_000, outputTokens: 1_000_000 };

@@ -1,5 +1,5 @@
-import table from '../../../lambda/judge/price-table.json' with { type: 'json' };
-import { parseProfileId } from '../../../lambda/judge/profile-id.ts';
+import table from '../../../src/judge/pricing/price-table.json' with { type: 'json' };
+import { parseProfileId } from '../../../src/judge/pricing/profile-id.ts';
 
 const models = Object.keys(table.models);
 

@@ -1,9 +1,9 @@
-import { answerSchema } from '../../../lambda/judge/answer-schema.ts';
-import { applicability } from '../../../lambda/judge/applicability.ts';
-import { askSize } from '../../../lambda/judge/ask-size.ts';
-import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
-import { buildPrompt, RUNGS, systemPrompt, userText } from '../../../lambda/judge/prompt.ts';
-import type { JudgeScorer } from '../../../lambda/judge/types.ts';
+import { askSize } from '../../../src/judge/pricing/ask-size.ts';
+import { answerSchema } from '../../../src/judge/prompt/answer-schema.ts';
+import { buildPrompt, RUNGS, systemPrompt, userText } from '../../../src/judge/prompt/prompt.ts';
+import { applicability } from '../../../src/judge/scorers/applicability.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import type { JudgeScorer } from '../../../src/judge/types.ts';
 import { chatCapture } from './captures.ts';
 
 const asked = defaultJudgeScorers.filter((scorer) => 'judge' in applicability(chatCapture(), scorer));

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
-import { exchangeOf } from '../../../lambda/judge/applicability.ts';
-import { cutMiddle, divideBound } from '../../../lambda/judge/cut.ts';
-import { fencedRecord, makeFence } from '../../../lambda/judge/record.ts';
-import { estimateTokens } from '../../../lambda/judge/tokens.ts';
+import { cutMiddle, divideBound } from '../../../src/judge/prompt/cut.ts';
+import { fencedRecord, makeFence } from '../../../src/judge/prompt/record.ts';
+import { estimateTokens } from '../../../src/judge/prompt/tokens.ts';
+import { exchangeOf } from '../../../src/judge/scorers/applicability.ts';
 import { type ChatParts, chatCapture, toolCallCapture } from './captures.ts';
 
 const recordOf = (parts: ChatParts, maxTokens = 10_000) => {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
-import { correctionOf, problemOf, readReply } from '../../../lambda/judge/reply.ts';
-import type { Told } from '../../../lambda/judge/transport.ts';
-import type { JudgeScorer, ScorerValues } from '../../../lambda/judge/types.ts';
-import { readValue } from '../../../lambda/judge/values.ts';
+import { correctionOf, problemOf, readReply } from '../../../src/judge/prompt/reply.ts';
+import { readValue } from '../../../src/judge/prompt/values.ts';
+import type { Told } from '../../../src/judge/transports/transport.ts';
+import type { JudgeScorer, ScorerValues } from '../../../src/judge/types.ts';
 
 const scorer = (name: string, values: ScorerValues = { kind: 'yes-no' }): JudgeScorer => ({
   kind: 'judge',

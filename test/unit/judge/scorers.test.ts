@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { codeScorers } from '../../../lambda/judge/code-scorers.ts';
-import { defaultJudgeScorers } from '../../../lambda/judge/default-scorers.ts';
+import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import {
   checkScorers,
   guidelineScorer,
@@ -8,8 +8,8 @@ import {
   isJudgeScorer,
   scorersFor,
   withExamples,
-} from '../../../lambda/judge/scorers.ts';
-import type { JudgeScorer, Scorer } from '../../../lambda/judge/types.ts';
+} from '../../../src/judge/scorers/scorers.ts';
+import type { JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 
 const scorer = (fields: Partial<JudgeScorer> = {}): JudgeScorer => ({
   kind: 'judge',

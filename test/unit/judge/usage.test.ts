@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { addAmounts, divideCall, divideWhole, noAmount, usageOf } from '../../../lambda/judge/usage.ts';
+import { addAmounts, divideCall, divideWhole, noAmount, usageOf } from '../../../src/judge/pricing/usage.ts';
 
 const sum = (numbers: number[]): number => numbers.reduce((a, b) => a + b, 0);
 

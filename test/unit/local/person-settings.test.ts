@@ -1,4 +1,4 @@
-import { parseSettings } from '../../../lib/settings.ts';
+import { parseSettings } from '../../../lib/settings/settings.ts';
 import { checkTakenOver, personSettings, settingSlips } from '../../../local/person-settings.ts';
 
 const url = 'http://127.0.0.1:4100';

@@ -1,6 +1,6 @@
-import { type RunSummary, SummaryBuilder } from '../../../lambda/run/summary.ts';
 import type { QuarantineReason } from '../../../local/quarantine-report.ts';
 import { exitCode, type Report, reportLines } from '../../../local/start-report.ts';
+import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
 
 const run = { name: 'run-1', arn: 'arn', key: 'my-endpoint/a.jsonl', status: 'SUCCEEDED' };
 

@@ -1,5 +1,5 @@
-import { type RunSummary, SummaryBuilder } from '../../../lambda/run/summary.ts';
 import { addUp, totalLines, verdictLines } from '../../../local/summary-report.ts';
+import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
 
 function summary(change: (draft: RunSummary) => void): RunSummary {
   const draft = new SummaryBuilder({ name: 'run', startTime: '2026-11-20T10:00:00Z' }).build();

@@ -1,7 +1,7 @@
-import { createMlflowClient } from '../../../lambda/mlflow/client.ts';
-import type { StoredTrace } from '../../../lambda/mlflow/types.ts';
+import { createMlflowClient } from '../../../src/mlflow/client.ts';
+import type { StoredTrace } from '../../../src/mlflow/types.ts';
+import { startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { verdict } from '../../helpers/mlflow-traces.ts';
-import { startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
 
 const TRACE = 'tr-0123456789abcdef0123456789abcdef';
 const INFO = { trace_id: TRACE, request_time: '2026-11-20T09:15:00Z', state: 'OK' };

@@ -1,4 +1,4 @@
-import { capabilitiesOf } from '../../../lambda/mlflow/capabilities.ts';
+import { capabilitiesOf } from '../../../src/mlflow/capabilities.ts';
 
 test.each([
   ['3.4.0', { otlp: false, batchRead: false, mergesTraces: false }],

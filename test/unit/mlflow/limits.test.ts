@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { cut, cutIdentifier, storableJson, tagKey } from '../../../lambda/mlflow/limits.ts';
-import { cleanText } from '../../../lambda/trace/text.ts';
+import { cut, cutIdentifier, storableJson, tagKey } from '../../../src/mlflow/limits.ts';
+import { cleanText } from '../../../src/trace/text.ts';
 
 /** Any UTF-16 units, lone surrogates and NUL included. */
 const anyUnits = fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code)) });

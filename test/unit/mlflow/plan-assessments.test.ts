@@ -1,5 +1,5 @@
-import { planAssessments } from '../../../lambda/mlflow/plan-assessments.ts';
-import type { NewAssessment, StoredAssessment } from '../../../lambda/mlflow/types.ts';
+import { planAssessments } from '../../../src/mlflow/plan-assessments.ts';
+import type { NewAssessment, StoredAssessment } from '../../../src/mlflow/types.ts';
 import { verdict } from '../../helpers/mlflow-traces.ts';
 
 const traceId = 'tr-1';

@@ -1,7 +1,7 @@
-import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../../lambda/mlflow/client.ts';
 import { freePort } from '../../../local/free-port.ts';
+import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../../src/mlflow/client.ts';
+import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
-import { type ScriptedMlflow, startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
 
 const FAST = { baseMs: 5, capMs: 20 };
 let server: ScriptedMlflow;

@@ -1,8 +1,8 @@
-import { secretAuthorizer } from '../../../lambda/mlflow/auth.ts';
-import { createMlflowClient } from '../../../lambda/mlflow/client.ts';
-import { parseMlflowSecret } from '../../../lambda/mlflow/secret.ts';
+import { secretAuthorizer } from '../../../src/mlflow/auth.ts';
+import { createMlflowClient } from '../../../src/mlflow/client.ts';
+import { parseMlflowSecret } from '../../../src/mlflow/secret.ts';
+import { startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { chatTrace } from '../../helpers/mlflow-traces.ts';
-import { startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
 
 const where = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:mlflow';
 

@@ -1,6 +1,6 @@
-import { sigV4Authorizer } from '../../../lambda/mlflow/sigv4.ts';
-import { parseTrackingUri, type SageMakerTarget } from '../../../lambda/mlflow/tracking-uri.ts';
-import { verifySigV4 } from '../../../local/sigv4-verifier.ts';
+import { verifySigV4 } from '../../../local/endpoint/sigv4-verifier.ts';
+import { sigV4Authorizer } from '../../../src/mlflow/sigv4.ts';
+import { parseTrackingUri, type SageMakerTarget } from '../../../src/mlflow/tracking-uri.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
 
 const NOW = new Date('2026-11-20T10:15:00Z');

@@ -1,4 +1,4 @@
-import { parseTrackingUri } from '../../../lambda/mlflow/tracking-uri.ts';
+import { parseTrackingUri } from '../../../src/mlflow/tracking-uri.ts';
 import { MANAGED_ARNS } from '../../helpers/mlflow-managed.ts';
 
 test('a tracking server’s ARN', () => {

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
-import { createMlflowClient, type MlflowClient } from '../../../lambda/mlflow/client.ts';
-import type { TraceRecord } from '../../../lambda/trace/types.ts';
 import { pseudoRandom } from '../../../local/stand-in-judge/behaviour.ts';
+import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
+import type { TraceRecord } from '../../../src/trace/types.ts';
+import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
 import { chatTrace } from '../../helpers/mlflow-traces.ts';
-import { type ScriptedMlflow, startScriptedMlflow } from '../../helpers/scripted-mlflow.ts';
 
 const FAST = { baseMs: 2, capMs: 5 };
 const OTLP = '/v1/traces';

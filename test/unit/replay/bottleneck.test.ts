@@ -1,8 +1,8 @@
 /** When a run says that its own client was the bottleneck. */
-import { describeSocketError } from '../../../lambda/replay/http/connection.ts';
-import { neverSent } from '../../../lambda/replay/measure/error-rate.ts';
-import { RunStats } from '../../../lambda/replay/measure/run-stats.ts';
-import { clientBottleneck } from '../../../lambda/replay/replay.ts';
+import { describeSocketError } from '../../../src/replay/http/connection.ts';
+import { neverSent } from '../../../src/replay/measure/error-rate.ts';
+import { RunStats } from '../../../src/replay/measure/run-stats.ts';
+import { clientBottleneck } from '../../../src/replay/to-directory.ts';
 
 /** 100 requests, of which two were held up by the client. */
 function stats(latencyMs: number, heldUpMs: number): RunStats {

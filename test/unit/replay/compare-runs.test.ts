@@ -2,9 +2,9 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { compareRuns } from '../../../lambda/replay/compare/compare-runs.ts';
-import { readRun } from '../../../lambda/replay/compare/run-data.ts';
-import { crossings, parseThreshold } from '../../../lambda/replay/compare/thresholds.ts';
+import { compareRuns } from '../../../src/replay/compare/compare-runs.ts';
+import { readRun } from '../../../src/replay/compare/run-data.ts';
+import { crossings, parseThreshold } from '../../../src/replay/compare/thresholds.ts';
 
 let folder: string;
 beforeEach(() => {

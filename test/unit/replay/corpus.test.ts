@@ -1,17 +1,17 @@
 /** Every line of the corpus is read the same by the pipeline, by a replay from the captures, and by a replay live. */
-import { decodeLine } from '../../../lambda/capture/decode.ts';
-import type { Capture, ChatMessage, RawLine } from '../../../lambda/capture/types.ts';
-import { RunClock } from '../../../lambda/replay/clock.ts';
-import { compareReplies } from '../../../lambda/replay/compare/compare-replies.ts';
-import { replayedReply, replyOf } from '../../../lambda/replay/compare/reply.ts';
-import { Exchange } from '../../../lambda/replay/http/exchange.ts';
-import { type Measured, measure, openReader } from '../../../lambda/replay/measure/measure.ts';
-import { replayedLine } from '../../../lambda/replay/publish/replayed-line.ts';
-import type { ReplyContent } from '../../../lambda/replay/reply/content.ts';
-import { type LiteralRequest, literalRequest, NO_OVERRIDES } from '../../../lambda/replay/request/literal.ts';
-import type { PreparedRequest } from '../../../lambda/replay/request/prepared.ts';
-import { capturedReply } from '../../../lambda/replay/request/preparer.ts';
-import { payloadBytes } from '../../../lambda/replay/source/payload-bytes.ts';
+import { decodeLine } from '../../../src/formats/decode.ts';
+import type { Capture, ChatMessage, RawLine } from '../../../src/formats/types.ts';
+import { RunClock } from '../../../src/replay/clock.ts';
+import { compareReplies } from '../../../src/replay/compare/compare-replies.ts';
+import { replayedReply, replyOf } from '../../../src/replay/compare/reply.ts';
+import { Exchange } from '../../../src/replay/http/exchange.ts';
+import { type Measured, measure, openReader } from '../../../src/replay/measure/measure.ts';
+import { replayedLine } from '../../../src/replay/publish/replayed-line.ts';
+import type { ReplyContent } from '../../../src/replay/reply/content.ts';
+import { type LiteralRequest, literalRequest, NO_OVERRIDES } from '../../../src/replay/request/literal.ts';
+import type { PreparedRequest } from '../../../src/replay/request/prepared.ts';
+import { capturedReply } from '../../../src/replay/request/preparer.ts';
+import { payloadBytes } from '../../../src/replay/source/payload-bytes.ts';
 import { corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
 
 /** What all readers have to agree on. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { Distribution } from '../../../lambda/replay/measure/distribution.ts';
-import { HdrHistogram, indexOf } from '../../../lambda/replay/measure/hdr.ts';
+import { Distribution } from '../../../src/replay/measure/distribution.ts';
+import { HdrHistogram, indexOf } from '../../../src/replay/measure/hdr.ts';
 
 const value = fc.oneof(fc.nat(5000), fc.integer({ min: 0, max: 2 ** 31 }), fc.maxSafeNat());
 

@@ -13,16 +13,16 @@ import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { readLines } from '../../../lambda/capture/lines.ts';
-import { localFiles } from '../../../lambda/replay/source/files.ts';
-import { indexCaptures } from '../../../lambda/replay/source/index-captures.ts';
-import { scanLines } from '../../../lambda/replay/source/lines.ts';
-import { openSource } from '../../../lambda/replay/source/open-source.ts';
-import { peekLine } from '../../../lambda/replay/source/peek.ts';
-import { RecordReader } from '../../../lambda/replay/source/record-reader.ts';
-import { SortedIndex } from '../../../lambda/replay/source/sorted-index.ts';
-import type { IndexEntry, SkippedLine } from '../../../lambda/replay/source/types.ts';
-import { traceIdOf } from '../../../lambda/trace/ids.ts';
+import { readLines } from '../../../src/formats/lines.ts';
+import { localFiles } from '../../../src/replay/source/files.ts';
+import { indexCaptures } from '../../../src/replay/source/index-captures.ts';
+import { scanLines } from '../../../src/replay/source/lines.ts';
+import { openSource } from '../../../src/replay/source/open-source.ts';
+import { peekLine } from '../../../src/replay/source/peek.ts';
+import { RecordReader } from '../../../src/replay/source/record-reader.ts';
+import { SortedIndex } from '../../../src/replay/source/sorted-index.ts';
+import type { IndexEntry, SkippedLine } from '../../../src/replay/source/types.ts';
+import { traceIdOf } from '../../../src/trace/ids.ts';
 
 let directory: string;
 beforeEach(() => {

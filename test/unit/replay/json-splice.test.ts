@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { NotSpliceable, setJsonValue } from '../../../lambda/replay/request/json-splice.ts';
+import { NotSpliceable, setJsonValue } from '../../../src/replay/request/json-splice.ts';
 
 const key = fc.oneof(fc.constantFrom('model', 'a"b', 'ключ', '', '\\', '__proto__x'), fc.string());
 const object = fc.dictionary(key, fc.jsonValue(), { maxKeys: 6 });

@@ -1,4 +1,4 @@
-import { literalRequest, NO_OVERRIDES, type Overrides } from '../../../lambda/replay/request/literal.ts';
+import { literalRequest, NO_OVERRIDES, type Overrides } from '../../../src/replay/request/literal.ts';
 
 const line = (endpointInput: unknown, more: object = {}): Buffer =>
   Buffer.from(

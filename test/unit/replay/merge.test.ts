@@ -1,17 +1,17 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { RunClock } from '../../../lambda/replay/clock.ts';
-import { Exchange, type ExchangeError } from '../../../lambda/replay/http/exchange.ts';
-import { type Measured, measure } from '../../../lambda/replay/measure/measure.ts';
-import { RunStats } from '../../../lambda/replay/measure/run-stats.ts';
-import { Random } from '../../../lambda/replay/random.ts';
-import { ratePerSecond } from '../../../lambda/replay/report/charts.ts';
-import { ReportCollector } from '../../../lambda/replay/report/collector.ts';
-import type { PreparedRequest } from '../../../lambda/replay/request/prepared.ts';
-import { recordLine } from '../../../lambda/replay/results/record-line.ts';
-import { figures } from '../../../lambda/replay/results/summary.ts';
-import { TimeSlices } from '../../../lambda/replay/results/time-slices.ts';
+import { RunClock } from '../../../src/replay/clock.ts';
+import { Exchange, type ExchangeError } from '../../../src/replay/http/exchange.ts';
+import { type Measured, measure } from '../../../src/replay/measure/measure.ts';
+import { RunStats } from '../../../src/replay/measure/run-stats.ts';
+import { ratePerSecond } from '../../../src/replay/report/charts.ts';
+import { ReportCollector } from '../../../src/replay/report/collector.ts';
+import type { PreparedRequest } from '../../../src/replay/request/prepared.ts';
+import { recordLine } from '../../../src/replay/results/record-line.ts';
+import { figures } from '../../../src/replay/results/summary.ts';
+import { TimeSlices } from '../../../src/replay/results/time-slices.ts';
+import { Random } from '../../../src/shared/random.ts';
 
 const START = 1000;
 const clock = new RunClock(1_795_000_000_000);

@@ -1,20 +1,20 @@
 import { replayCommand } from '../../../bin/commands/replay.ts';
-import { REPLIES_FILE } from '../../../lambda/replay/compare/replies-file.ts';
-import { parseThreshold } from '../../../lambda/replay/compare/thresholds.ts';
-import { COMPARE_FILE, JUDGED_FILE } from '../../../lambda/replay/compare/with-captured.ts';
+import { REPLIES_FILE } from '../../../src/replay/compare/replies-file.ts';
+import { parseThreshold } from '../../../src/replay/compare/thresholds.ts';
+import { COMPARE_FILE, JUDGED_FILE } from '../../../src/replay/compare/with-captured.ts';
 import {
   checkOptions,
   DEFAULT_OPTIONS,
   parseGoodput,
   parseSetting,
   type ReplayOptions,
-} from '../../../lambda/replay/options.ts';
-import { REFUSED_FILE } from '../../../lambda/replay/publish/write-traces.ts';
-import { sliceMsOf } from '../../../lambda/replay/replay.ts';
-import { FILES, RESULT_FILES } from '../../../lambda/replay/results/result-set.ts';
-import { parseHeaders } from '../../../lambda/replay/target/headers.ts';
-import { replayInferenceId } from '../../../lambda/replay/target/sagemaker-target.ts';
-import { UrlTarget } from '../../../lambda/replay/target/url-target.ts';
+} from '../../../src/replay/options.ts';
+import { REFUSED_FILE } from '../../../src/replay/publish/write-traces.ts';
+import { FILES, RESULT_FILES } from '../../../src/replay/results/result-set.ts';
+import { parseHeaders } from '../../../src/replay/targets/headers.ts';
+import { replayInferenceId } from '../../../src/replay/targets/sagemaker-target.ts';
+import { UrlTarget } from '../../../src/replay/targets/url-target.ts';
+import { sliceMsOf } from '../../../src/replay/to-directory.ts';
 
 const check = (options: Partial<ReplayOptions>) => () => checkOptions({ ...DEFAULT_OPTIONS, ...options });
 

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { BadResponse, ResponseParser } from '../../../lambda/replay/http/response-parser.ts';
+import { BadResponse, ResponseParser } from '../../../src/replay/http/response-parser.ts';
 
 interface Read {
   status: number;

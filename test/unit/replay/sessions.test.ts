@@ -1,4 +1,4 @@
-import { SessionLinker } from '../../../lambda/replay/request/sessions.ts';
+import { SessionLinker } from '../../../src/replay/request/sessions.ts';
 
 const user = (content: unknown) => ({ role: 'user', content });
 const assistant = (content: string | null, more = {}) => ({ role: 'assistant', content, ...more });

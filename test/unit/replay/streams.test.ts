@@ -1,9 +1,9 @@
 import { EventStreamCodec } from '@smithy/core/event-streams';
 import fc from 'fast-check';
-import { BadEventStream, EventStreamParser } from '../../../lambda/replay/reply/aws-event-stream.ts';
-import { Body, readReply } from '../../../lambda/replay/reply/content.ts';
-import { SageMakerStreamReader, StreamReader } from '../../../lambda/replay/reply/stream-reader.ts';
 import { payloadPart } from '../../../local/endpoint/event-stream.ts';
+import { BadEventStream, EventStreamParser } from '../../../src/replay/reply/aws-event-stream.ts';
+import { Body, readReply } from '../../../src/replay/reply/content.ts';
+import { SageMakerStreamReader, StreamReader } from '../../../src/replay/reply/stream-reader.ts';
 
 /** The pieces of `bytes` when it is cut at the given places. */
 function pieces(bytes: Buffer, cuts: number[]): Buffer[] {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import type { IndexEntry } from '../../../lambda/replay/source/types.ts';
-import { type FixedSchedule, type ScheduleOptions, schedule } from '../../../lambda/replay/timing.ts';
+import { type FixedSchedule, type ScheduleOptions, schedule } from '../../../src/replay/schedule/timing.ts';
+import type { IndexEntry } from '../../../src/replay/source/types.ts';
 
 const EPOCH = Date.parse('2026-11-20T10:00:00Z');
 const FIXED: FixedSchedule = { kind: 'fixed', autoOffset: false, speedup: 1, spread: 'none' };

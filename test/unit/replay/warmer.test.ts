@@ -1,5 +1,5 @@
 /** How many connections are opened ahead of the requests that need them. */
-import { type ConnectionNeed, sparesNeeded } from '../../../lambda/replay/send/warmer.ts';
+import { type ConnectionNeed, sparesNeeded } from '../../../src/replay/send/warmer.ts';
 
 const need = (more: Partial<ConnectionNeed>): number =>
   sparesNeeded({ soon: 0, peak: 100, inFlight: 0, young: 0, limit: 4096, ...more });

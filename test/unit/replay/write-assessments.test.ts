@@ -1,8 +1,8 @@
-import { MAX_RATIONALE_CHARS } from '../../../lambda/mlflow/limits.ts';
-import type { NewAssessment, StoredTrace } from '../../../lambda/mlflow/types.ts';
-import type { JudgedReply } from '../../../lambda/replay/compare/judge-replies.ts';
-import { replayTraceIdOf } from '../../../lambda/replay/publish/replay-trace.ts';
-import { pairAssessment, writeAssessments } from '../../../lambda/replay/publish/write-assessments.ts';
+import { MAX_RATIONALE_CHARS } from '../../../src/mlflow/limits.ts';
+import type { NewAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
+import type { JudgedReply } from '../../../src/replay/compare/judge-replies.ts';
+import { replayTraceIdOf } from '../../../src/replay/publish/replay-trace.ts';
+import { pairAssessment, writeAssessments } from '../../../src/replay/publish/write-assessments.ts';
 
 const judged = (more: Partial<JudgedReply> = {}): JudgedReply => ({
   key: 'e:1',

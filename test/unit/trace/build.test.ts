@@ -1,8 +1,8 @@
-import { decodeLine } from '../../../lambda/capture/decode.ts';
-import { buildTrace } from '../../../lambda/trace/build.ts';
-import { childSpanIdOf, rootSpanIdOf, traceIdOf } from '../../../lambda/trace/ids.ts';
-import type { TraceRecord } from '../../../lambda/trace/types.ts';
-import { captureOf, jsonSide, lineOf, sideOf } from '../capture/arbitraries.ts';
+import { decodeLine } from '../../../src/formats/decode.ts';
+import { buildTrace } from '../../../src/trace/build.ts';
+import { childSpanIdOf, rootSpanIdOf, traceIdOf } from '../../../src/trace/ids.ts';
+import type { TraceRecord } from '../../../src/trace/types.ts';
+import { captureOf, jsonSide, lineOf, sideOf } from '../formats/arbitraries.ts';
 
 const OPTIONS = { experimentId: '7', endpointName: 'fern-house' };
 

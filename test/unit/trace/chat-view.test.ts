@@ -1,5 +1,5 @@
-import type { ChatMessage } from '../../../lambda/capture/types.ts';
-import { contentText, viewMessage, viewTools } from '../../../lambda/trace/chat-view.ts';
+import type { ChatMessage } from '../../../src/formats/types.ts';
+import { contentText, viewMessage, viewTools } from '../../../src/trace/chat-view.ts';
 
 const view = (message: unknown, isReply = false): ChatMessage => viewMessage(message as ChatMessage, isReply);
 

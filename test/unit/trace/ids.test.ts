@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { assessmentIdOf, childSpanIdOf, inSample, rootSpanIdOf, traceIdOf } from '../../../lambda/trace/ids.ts';
+import { assessmentIdOf, childSpanIdOf, inSample, rootSpanIdOf, traceIdOf } from '../../../src/trace/ids.ts';
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 

@@ -1,6 +1,6 @@
-import { parseJson } from '../../../lambda/capture/json.ts';
-import { Storer } from '../../../lambda/trace/storable.ts';
-import { cleanText, cut } from '../../../lambda/trace/text.ts';
+import { parseJson } from '../../../src/formats/json.ts';
+import { Storer } from '../../../src/trace/storable.ts';
+import { cleanText, cut } from '../../../src/trace/text.ts';
 
 function storedJson(json: string): { json: string; changes: string[] } {
   const parsed = parseJson(json, 1000);

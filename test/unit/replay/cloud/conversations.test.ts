@@ -1,5 +1,5 @@
-import { ConversationFinder } from '../../../../lambda/replay/cloud/plan/conversations.ts';
-import type { IndexEntry, SourceFile } from '../../../../lambda/replay/source/types.ts';
+import { ConversationFinder } from '../../../../src/replay/cloud/plan/conversations.ts';
+import type { IndexEntry, SourceFile } from '../../../../src/replay/source/types.ts';
 import { captureLine, chatLine, chatReply } from '../../../helpers/replay.ts';
 
 const file = (name: string): SourceFile => ({ path: '', name, size: 0 });

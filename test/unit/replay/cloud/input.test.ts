@@ -1,9 +1,9 @@
-import { type ReplayEnvironment, readReplayEnvironment } from '../../../../lambda/replay/cloud/environment.ts';
-import { shardBounds } from '../../../../lambda/replay/cloud/limits.ts';
-import { parseReplayInput } from '../../../../lambda/replay/cloud/plan/input.ts';
-import { targetFacts } from '../../../../lambda/replay/cloud/target-facts.ts';
-import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
-import { parseHeaders } from '../../../../lambda/replay/target/headers.ts';
+import { shardBounds } from '../../../../src/replay/cloud/limits.ts';
+import { parseReplayInput } from '../../../../src/replay/cloud/plan/input.ts';
+import { targetFacts } from '../../../../src/replay/cloud/target-facts.ts';
+import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
+import { parseHeaders } from '../../../../src/replay/targets/headers.ts';
+import { type ReplayEnvironment, readReplayEnvironment } from '../../../../src/settings/replay-environment.ts';
 
 const VARIABLES = {
   STACK_PREFIX: 'p',

@@ -1,5 +1,7 @@
 /** The bounds of a replay in the cloud, held against each other: each has its arithmetic, and none may change alone. */
 
+import { ONE_VCPU_MB } from '../../../../lib/replay.ts';
+import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../../../../src/contract/replay.ts';
 import {
   MAX_CONNECTIONS,
   MAX_PER_SECOND,
@@ -10,11 +12,9 @@ import {
   WARMUP_LEAD_MS,
   WRITE_RESERVE_MS,
   WRITTEN_BYTES_PER_MS,
-} from '../../../../lambda/replay/cloud/limits.ts';
-import { DEFAULT_OPTIONS } from '../../../../lambda/replay/options.ts';
-import { ENTRY_BYTES, MAX_RECORDS, SORT_BYTES } from '../../../../lambda/replay/source/sorted-index.ts';
-import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../../../../lambda/replay-contract.ts';
-import { ONE_VCPU_MB } from '../../../../lib/replay.ts';
+} from '../../../../src/replay/cloud/limits.ts';
+import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
+import { ENTRY_BYTES, MAX_RECORDS, SORT_BYTES } from '../../../../src/replay/source/sorted-index.ts';
 
 const DISK_BYTES = REPLAY_DISK_MIB * 1024 * 1024;
 /** Part of the disk that stays free: nobody promises the last byte. */

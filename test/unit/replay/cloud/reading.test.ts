@@ -1,10 +1,10 @@
 import fc from 'fast-check';
-import { coalesce, RangeReader } from '../../../../lambda/replay/cloud/range-reader.ts';
-import type { CaptureObject } from '../../../../lambda/replay/cloud/schedule-file.ts';
-import { linesOf, mergeLines, ObjectLines } from '../../../../lambda/replay/cloud/shard-lines.ts';
-import { scanBlocks, scanLines } from '../../../../lambda/replay/source/lines.ts';
-import type { IndexEntry } from '../../../../lambda/replay/source/types.ts';
-import { MemoryStorage } from '../../../helpers/memory-storage.ts';
+import { coalesce, RangeReader } from '../../../../src/replay/cloud/range-reader.ts';
+import type { CaptureObject } from '../../../../src/replay/cloud/schedule-file.ts';
+import { linesOf, mergeLines, ObjectLines } from '../../../../src/replay/cloud/shard-lines.ts';
+import { scanBlocks, scanLines } from '../../../../src/replay/source/lines.ts';
+import type { IndexEntry } from '../../../../src/replay/source/types.ts';
+import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 import { ReplayFolder } from '../../../helpers/replay.ts';
 
 const entry = (file: number, start: number, length: number): IndexEntry => ({

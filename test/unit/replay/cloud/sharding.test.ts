@@ -1,11 +1,11 @@
 import fc from 'fast-check';
-import type { Storage } from '../../../../lambda/common/storage.ts';
-import type { ShardBounds } from '../../../../lambda/replay/cloud/limits.ts';
-import { type Concurrency, shareOf, stripesOf, WindowCutter } from '../../../../lambda/replay/cloud/plan/sharding.ts';
-import { writeSchedule } from '../../../../lambda/replay/cloud/plan/write-schedule.ts';
-import { type CaptureObject, readSchedule } from '../../../../lambda/replay/cloud/schedule-file.ts';
-import type { ScheduledEntry } from '../../../../lambda/replay/timing.ts';
-import { MAX_SHARDS, replayKeys } from '../../../../lambda/replay-contract.ts';
+import { MAX_SHARDS, replayKeys } from '../../../../src/contract/replay.ts';
+import type { ShardBounds } from '../../../../src/replay/cloud/limits.ts';
+import { type Concurrency, shareOf, stripesOf, WindowCutter } from '../../../../src/replay/cloud/plan/sharding.ts';
+import { writeSchedule } from '../../../../src/replay/cloud/plan/write-schedule.ts';
+import { type CaptureObject, readSchedule } from '../../../../src/replay/cloud/schedule-file.ts';
+import type { ScheduledEntry } from '../../../../src/replay/schedule/timing.ts';
+import type { Storage } from '../../../../src/shared/storage.ts';
 
 const BOUNDS: ShardBounds = { windowMs: 10_000, requests: 50, bytes: 10_000, perSecond: 5, connections: 4 };
 

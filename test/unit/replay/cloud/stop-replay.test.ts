@@ -1,8 +1,8 @@
-import { PermanentError } from '../../../../lambda/common/errors.ts';
-import type { ReplayPlan } from '../../../../lambda/replay/cloud/plan.ts';
-import { replayState, stopReplay } from '../../../../lambda/replay/cloud/stop-replay.ts';
-import { type EndedExecution, endedExecutionSchema, replayKeys } from '../../../../lambda/replay-contract.ts';
-import { MemoryStorage } from '../../../helpers/memory-storage.ts';
+import { type EndedExecution, endedExecutionSchema, replayKeys } from '../../../../src/contract/replay.ts';
+import { replayState, stopReplay } from '../../../../src/replay/cloud/stop/stop-replay.ts';
+import type { ReplayPlan } from '../../../../src/replay/cloud/stored-plan.ts';
+import { PermanentError } from '../../../../src/shared/errors.ts';
+import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 
 const RUN = 'before-the-migration';
 const ARN = `arn:aws:states:eu-west-1:123456789012:execution:sagemaker-data-capture-replay-test:${RUN}`;

@@ -1,0 +1,36 @@
+/** Permissions of a role, each resource named; where a name ends in a wildcard, the reason why stands beside it. */
+import { Stack } from 'aws-cdk-lib';
+import { PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
+import { acknowledge } from '../acknowledge.ts';
+
+interface Permission {
+  actions: string[];
+  resources: string[];
+  conditions?: Record<string, Record<string, string | string[]>>;
+  /** Needed where an action or a resource has a wildcard: why it cannot be named further. */
+  why?: string;
+}
+
+/** @throws Error when a wildcard is given no reason */
+export function allow(role: Role, { why, ...statement }: Permission): void {
+  role.addToPolicy(new PolicyStatement(statement));
+  const stack = Stack.of(role);
+  const wild = [
+    ...statement.actions.filter((action) => action.includes('*')).map((action) => `Action::${action}`),
+    ...statement.resources.filter((arn) => arn.includes('*')).map((arn) => `Resource::${asText(stack.resolve(arn))}`),
+  ];
+  for (const finding of wild) {
+    if (why === undefined) throw new Error(`${role.node.path} is allowed ${finding} without a reason`);
+    acknowledge(role, { [`AwsSolutions-IAM5[${finding}]`]: why });
+  }
+}
+
+/** A resolved ARN as cdk-nag names it: references as `<logical id>` or `<logical id.attribute>`. */
+function asText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  const [[name, argument] = []] = Object.entries(value as Record<string, unknown>);
+  if (name === 'Ref') return `<${argument}>`;
+  if (name === 'Fn::GetAtt') return `<${(argument as string[]).join('.')}>`;
+  if (name === 'Fn::Join') return (argument as [string, unknown[]])[1].map(asText).join('');
+  throw new Error(`No text for ${JSON.stringify(value)}`);
+}

@@ -1,0 +1,32 @@
+/** Permission to read captures: the endpoint's prefix of the bucket, and its key where it is encrypted with one. */
+import { Stack } from 'aws-cdk-lib';
+import type { Role } from 'aws-cdk-lib/aws-iam';
+import type { Settings } from '../settings/settings.ts';
+import { allow } from './allow.ts';
+import { escapeIamPattern } from './iam-pattern.ts';
+
+export function grantCaptureRead(role: Role, settings: Settings): void {
+  const { DATA_CAPTURE_S3_BUCKET: bucket, DATA_CAPTURE_KMS_KEY_ARN: key } = settings;
+  const { partition, region, urlSuffix } = Stack.of(role);
+  const bucketArn = `arn:${partition}:s3:::${bucket}`;
+  const keys = `${escapeIamPattern(settings.DATA_CAPTURE_S3_PREFIX)}*`;
+  allow(role, {
+    actions: ['s3:GetObject', 's3:GetObjectVersion'],
+    resources: [`${bucketArn}/${keys}`],
+    why: 'The capture files of this endpoint: SageMaker names them by variant, hour and a random id.',
+  });
+  // Without it S3 answers 403 where a file is missing, and a person looks for the wrong fault. The condition holds there
+  // too: S3 takes the key that was asked for as the prefix.
+  allow(role, {
+    actions: ['s3:ListBucket'],
+    resources: [bucketArn],
+    conditions: { StringLike: { 's3:prefix': [keys] } },
+  });
+  if (key !== undefined) {
+    allow(role, {
+      actions: ['kms:Decrypt'],
+      resources: [key],
+      conditions: { StringEquals: { 'kms:ViaService': `s3.${region}.${urlSuffix}` } },
+    });
+  }
+}

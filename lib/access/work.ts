@@ -1,0 +1,65 @@
+/** Permission for the parts of the work bucket that a function uses. */
+import type { Role } from 'aws-cdk-lib/aws-iam';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import { workKeys } from '../../src/contract/monitoring.ts';
+import { replayKeys } from '../../src/contract/replay.ts';
+import { allow } from './allow.ts';
+
+const ANY_RUN = '*';
+
+/** Keys of the work bucket by what they hold, as patterns of a policy. */
+export const workPatterns = {
+  manifest: `${workKeys.manifestPrefix(ANY_RUN)}*`,
+  plan: `${workKeys.planPrefix(ANY_RUN)}*`,
+  receipts: `${workKeys.receiptPrefix(ANY_RUN)}*`,
+  mapResult: `${workKeys.mapResultPrefix(ANY_RUN)}/*`,
+  batchMapResult: `${workKeys.batchMapResultPrefix(ANY_RUN)}/*`,
+  summary: workKeys.summary(ANY_RUN),
+  answers: workKeys.answer(ANY_RUN, '*'),
+  quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,
+  claims: workKeys.claim('*'),
+  batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,
+  batchManifest: workKeys.batchManifest(ANY_RUN),
+  batchInput: `${workKeys.batchInputsPrefix(ANY_RUN)}*`,
+  batchOutput: `${workKeys.batchOutputPrefix(ANY_RUN)}*`,
+  replayPlan: replayKeys.plan(ANY_RUN),
+  replayManifest: replayKeys.manifest(ANY_RUN),
+  replaySchedule: `${replayKeys.schedulePrefix(ANY_RUN)}*`,
+  replayClaims: `${replayKeys.claimPrefix(ANY_RUN)}*`,
+  replayStop: replayKeys.stop(ANY_RUN),
+  replayShards: `${replayKeys.shardsPrefix(ANY_RUN)}*`,
+  replayMapResult: `${replayKeys.mapResultPrefix(ANY_RUN)}/*`,
+  replayFigures: replayKeys.figures(ANY_RUN),
+  replayEvaluations: `${replayKeys.evaluationsPrefix(ANY_RUN)}*`,
+  replayEvaluationMapResult: `${replayKeys.evaluationMapResultPrefix(ANY_RUN)}/*`,
+  replayPublication: replayKeys.publication(ANY_RUN),
+  replayResults: `${replayKeys.resultPrefix(ANY_RUN)}*`,
+};
+
+export type WorkPart = keyof typeof workPatterns;
+
+/** Why a part of the bucket is as far as a policy can name an object. */
+export const WHY_WORK_PART =
+  "Objects of the stack's own work bucket are named by run, chunk and attempt; this is one kind of them.";
+
+/**
+ * @param access what is read (and listed), and what is written
+ * @param access.upload what is written in parts, by a stream whose length is not known
+ * @param access.remove what is deleted
+ */
+export function grantWork(
+  bucket: IBucket,
+  role: Role,
+  access: { read?: WorkPart[]; write?: WorkPart[]; upload?: WorkPart[]; remove?: WorkPart[] },
+): void {
+  const add = (actions: string[], parts: WorkPart[] = []): void => {
+    const resources = parts.map((part) => bucket.arnForObjects(workPatterns[part]));
+    if (resources.length > 0) allow(role, { actions, resources, why: WHY_WORK_PART });
+  };
+  add(['s3:GetObject'], access.read);
+  add(['s3:PutObject'], [...(access.write ?? []), ...(access.upload ?? [])]);
+  add(['s3:AbortMultipartUpload'], access.upload);
+  add(['s3:DeleteObject'], access.remove);
+  // Without it S3 answers 403 where an object is missing.
+  if (access.read !== undefined) allow(role, { actions: ['s3:ListBucket'], resources: [bucket.bucketArn] });
+}

@@ -1,0 +1,253 @@
+/**
+ * The state machine: PlanCaptures → a Distributed Map over the manifest → SummarizeRun, in parts where a backfill is long.
+ *
+ * JSONPath throughout, and the state stays small: no result of a child and no payload ever enters it.
+ */
+import { Duration } from 'aws-cdk-lib';
+import type { IFunction } from 'aws-cdk-lib/aws-lambda';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import {
+  Choice,
+  Condition,
+  type DistributedMap,
+  Fail,
+  type IChainable,
+  JsonPath,
+  Pass,
+  type StateMachine,
+  Succeed,
+  TaskInput,
+  type TaskStateBase,
+  Timeout,
+  Wait,
+  WaitTime,
+} from 'aws-cdk-lib/aws-stepfunctions';
+import type { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
+import { Construct } from 'constructs';
+import { type BatchPhase, type JudgeBatchRequest, resourceNames, workKeys } from '../../src/contract/monitoring.ts';
+import { MOST_KILLS } from '../../src/monitoring/chunk-bounds.ts';
+import type { Settings } from '../settings/settings.ts';
+import { pipelineStateMachine, RUN } from './pipeline.ts';
+import {
+  EVALUATE_CHUNK_RETRIES,
+  JUDGE_RETRIES,
+  LAMBDA_ENDED_ERRORS,
+  LOG_CHUNK_RETRIES,
+  STORE_RETRIES,
+} from './retries.ts';
+import { invoke, overManifest } from './states.ts';
+
+interface MonitoringStateMachineProps {
+  settings: Settings;
+  workBucket: IBucket;
+  planner: IFunction;
+  processor: IFunction;
+  evaluator: IFunction;
+  batcher: IFunction;
+  summarizer: IFunction;
+}
+
+export class MonitoringStateMachine extends Construct {
+  readonly stateMachine: StateMachine;
+
+  constructor(scope: Construct, id: string, props: MonitoringStateMachineProps) {
+    super(scope, id);
+    const names = resourceNames(props.settings.STACK_PREFIX);
+    this.stateMachine = pipelineStateMachine(this, {
+      settings: props.settings,
+      stateMachineName: names.stateMachine,
+      logGroupName: names.stateMachineLogGroup,
+      comment: 'Capture lines to traces and verdicts in MLflow',
+      workBucket: props.workBucket,
+      functions: [props.planner, props.processor, props.evaluator, props.batcher, props.summarizer],
+      manifests: ['manifest', 'batchManifest'],
+      mapResults: ['mapResult', 'batchMapResult'],
+      definition: this.#definition(props),
+    });
+  }
+
+  #definition(props: MonitoringStateMachineProps): IChainable {
+    const start = new Pass(this, 'Start', {
+      comment: 'Whatever the input is, planning reads it from the execution itself',
+      parameters: { plan: { nextPart: 0, nextChunk: 0, cursor: '' }, error: { Error: '', Cause: '' } },
+    });
+    const plan = invoke(this, 'PlanCaptures', {
+      lambdaFunction: props.planner,
+      comment: 'The input to byte ranges of capture lines, as a manifest; one part of a long backfill at a time',
+      payload: TaskInput.fromObject({
+        'input.$': '$$.Execution.Input',
+        run: RUN,
+        'part.$': '$.plan.nextPart',
+        'nextChunk.$': '$.plan.nextChunk',
+        'cursor.$': '$.plan.cursor',
+      }),
+      resultPath: '$.plan',
+      retries: STORE_RETRIES,
+    });
+
+    const summarize = invoke(this, 'SummarizeRun', {
+      lambdaFunction: props.summarizer,
+      comment: 'The receipts of all chunks to summary.json and metrics',
+      payload: TaskInput.fromObject({ run: RUN, 'error.$': '$.error' }),
+      resultPath: '$.result',
+      retries: STORE_RETRIES,
+    });
+
+    const map = this.#map(props);
+    // The state machine ends in one place: whatever stops planning or the Map is summarised, then fails the execution.
+    plan.addCatch(summarize, { resultPath: '$.error' });
+    map.addCatch(summarize, { resultPath: '$.error' });
+
+    const wantsBatch = Condition.and(
+      Condition.stringEquals('$.plan.options.judge', 'batch'),
+      Condition.booleanEquals('$.plan.options.evaluate', true),
+      Condition.booleanEquals('$.plan.options.dryRun', false),
+    );
+    const more = new Choice(this, 'MoreParts', { comment: 'A long backfill is planned and run in parts' })
+      .when(Condition.booleanEquals('$.plan.more', true), plan)
+      .when(wantsBatch, this.#batch(props, summarize))
+      .otherwise(summarize);
+    map.next(more);
+    const planned = new Choice(this, 'AnythingPlanned')
+      .when(Condition.stringEquals('$.plan.outcome', 'planned'), map)
+      .otherwise(more);
+    const outcome = new Choice(this, 'NothingMissing')
+      .when(Condition.booleanEquals('$.result.ok', true), new Succeed(this, 'RunSucceeded', { outputPath: '$.result' }))
+      .otherwise(new Fail(this, 'RunFailed', { errorPath: '$.result.error', causePath: '$.result.cause' }));
+    summarize.next(outcome);
+    plan.next(planned);
+    return start.next(plan);
+  }
+
+  /** Batch inference: the jobs of the whole run, a wait for them, and their answers chunk by chunk. */
+  #batch(props: MonitoringStateMachineProps, summarize: TaskStateBase): IChainable {
+    const ask = (id: string, action: JudgeBatchRequest['action'], comment: string): TaskStateBase =>
+      invoke(this, id, {
+        lambdaFunction: props.batcher,
+        comment,
+        payload: TaskInput.fromObject({ action, run: RUN }),
+        resultPath: '$.batch',
+        retries: JUDGE_RETRIES,
+      }).addCatch(summarize, { resultPath: '$.error' });
+    const start = ask('StartBatch', 'start', 'One batch inference job over all captures of the run');
+    const check = ask('CheckBatch', 'check', 'Whether the jobs have ended');
+    const wait = new Wait(this, 'WaitForBatch', { time: WaitTime.secondsPath('$.batch.pollSeconds') });
+    const apply = this.#distributedMap(props, 'ForEachAnsweredChunk', {
+      comment: 'The answers of the batch job to assessments',
+      manifestKey: '$.batch.manifest.key',
+      results: workKeys.batchMapResultPrefix('{}'),
+    })
+      .itemProcessor(this.#evaluation(props, 'ApplyBatch', new Succeed(this, 'AnswersApplied'), 'apply'))
+      .addCatch(summarize, { resultPath: '$.error' });
+    const ended = new Choice(this, 'BatchEnded')
+      .when(Condition.stringEquals('$.batch.outcome', 'ready'), apply)
+      .when(Condition.stringEquals('$.batch.outcome', 'waiting'), wait.next(check))
+      .otherwise(summarize);
+    check.next(ended);
+    start.next(ended);
+    apply.next(summarize);
+    return start;
+  }
+
+  #map(props: MonitoringStateMachineProps): DistributedMap {
+    return this.#distributedMap(props, 'ForEachChunk', {
+      comment: 'One child execution per chunk of capture lines',
+      manifestKey: '$.plan.manifest.key',
+      results: workKeys.mapResultPrefix('{}'),
+    }).itemProcessor(this.#chunk(props));
+  }
+
+  #distributedMap(
+    { settings, workBucket }: MonitoringStateMachineProps,
+    id: string,
+    manifest: { comment: string; manifestKey: string; results: string },
+  ): DistributedMap {
+    return overManifest(this, id, {
+      ...manifest,
+      workBucket,
+      maxConcurrency: settings.MAX_CONCURRENCY,
+      itemSelector: {
+        'run.$': '$$.Execution.Name',
+        'chunk.$': '$$.Map.Item.Value',
+        'options.$': '$.plan.options',
+        progress: { bounds: [], kills: 0 },
+      },
+    });
+  }
+
+  #chunk(props: MonitoringStateMachineProps): IChainable {
+    const log = invoke(this, 'LogTraces', {
+      lambdaFunction: props.processor,
+      comment: 'Capture lines to traces; what is no capture record to quarantine',
+      ...this.#chunkTask(props),
+      retries: LOG_CHUNK_RETRIES,
+    });
+    const done = new Succeed(this, 'ChunkDone');
+    return this.#inParts(log, 'EvaluationWanted', (next) =>
+      next
+        .when(Condition.booleanEquals('$.options.evaluate', false), done)
+        .when(
+          Condition.stringEquals('$.options.judge', 'batch'),
+          this.#evaluation(props, 'PrepareBatch', done, 'prepare'),
+        )
+        .otherwise(this.#evaluation(props, 'EvaluateTraces', done)),
+    );
+  }
+
+  /** The evaluator: whole, or one phase of batch inference. */
+  #evaluation(props: MonitoringStateMachineProps, id: string, done: Succeed, phase?: BatchPhase): IChainable {
+    const comments = {
+      prepare: 'The judge’s requests to the input of a batch job',
+      apply: 'The answers of the batch job to assessments',
+    };
+    const evaluate = invoke(this, id, {
+      lambdaFunction: props.evaluator,
+      comment: phase ? comments[phase] : 'The judge and the code scorers to assessments',
+      ...this.#chunkTask(props, phase),
+      retries: EVALUATE_CHUNK_RETRIES,
+    });
+    return this.#inParts(evaluate, `${id}Done`, (next) => next.otherwise(done));
+  }
+
+  /**
+   * Goes back to the task until no part of the chunk is left. What the task is killed on it gets again in halves, until
+   * what kills it stands alone (src/monitoring/parts.ts).
+   */
+  #inParts(task: LambdaInvoke, nextId: string, then: (next: Choice) => Choice): IChainable {
+    const failed = new Fail(this, `${task.id}Failed`, { errorPath: '$.killed.Error', causePath: '$.killed.Cause' });
+    const killed = new Pass(this, `${task.id}Killed`, {
+      comment: 'The next invocation halves the part that comes first once more',
+      parameters: {
+        'bounds.$': '$.progress.bounds',
+        kills: JsonPath.mathAdd(JsonPath.numberAt('$.progress.kills'), 1),
+      },
+      resultPath: '$.progress',
+    });
+    killed.next(
+      new Choice(this, `${task.id}InHalves`, { comment: 'A function that is always killed ends the chunk' })
+        .when(Condition.numberLessThanEquals('$.progress.kills', MOST_KILLS), task)
+        .otherwise(failed),
+    );
+    task.addCatch(killed, { errors: LAMBDA_ENDED_ERRORS, resultPath: '$.killed' });
+    return task.next(then(new Choice(this, nextId).when(Condition.booleanEquals('$.progress.more', true), task)));
+  }
+
+  /** A function that gets one chunk. */
+  #chunkTask({ settings }: MonitoringStateMachineProps, phase?: BatchPhase) {
+    return {
+      payload: TaskInput.fromObject({
+        'run.$': '$.run',
+        'chunk.$': '$.chunk',
+        'options.$': '$.options',
+        'attempt.$': '$$.State.RetryCount',
+        'progress.$': '$.progress',
+        phase,
+      }),
+      // The counts are in the receipts.
+      resultSelector: { 'bounds.$': '$.bounds', 'kills.$': '$.kills', 'more.$': '$.more' },
+      resultPath: '$.progress',
+      // Longer than the function's own limit, so that the function's is the one that is seen.
+      taskTimeout: Timeout.duration(Duration.seconds(settings.LAMBDA_TIMEOUT_SECONDS + 60)),
+    };
+  }
+}

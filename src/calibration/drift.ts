@@ -1,0 +1,66 @@
+/** The same items judged at two times: whether the judge has changed. */
+import * as z from 'zod';
+import { PermanentError } from '../shared/errors.ts';
+import { mcnemar, share } from './statistics.ts';
+import type { CalibrationReport, Drift } from './types.ts';
+
+/** Below this probability that nothing changed, the judge is said to have drifted. */
+const SIGNIFICANT = 0.05;
+/** So many changed verdicts are a drift too, though right and wrong may balance: a judge at temperature 0 changes few. */
+const MAX_CHANGED_SHARE = 0.1;
+
+const valueSchema = z.union([z.string(), z.number(), z.boolean()]);
+const baselineSchema = z.object({
+  generatedAt: z.string(),
+  judges: z.record(z.string(), z.number()),
+  pairs: z.array(z.object({ id: z.string(), scorer: z.string(), label: valueSchema, verdict: valueSchema })),
+});
+type Baseline = z.infer<typeof baselineSchema>;
+
+/** What is kept of a report to compare a later one with. */
+export const baselineOf = ({ generatedAt, judges, pairs }: CalibrationReport): Baseline => ({
+  generatedAt,
+  judges,
+  pairs: pairs.map(({ id, scorer, label, verdict }) => ({ id, scorer, label, verdict })),
+});
+
+/** @throws PermanentError `InvalidBaseline` */
+export function parseBaseline(text: string, file: string): Baseline {
+  try {
+    return baselineSchema.parse(JSON.parse(text));
+  } catch (error) {
+    const facts = {
+      got: (error as Error).message,
+      expected: 'a file written by --save-baseline or --json',
+      where: file,
+    };
+    throw new PermanentError('InvalidBaseline', 'The baseline cannot be used', facts, error);
+  }
+}
+
+export function compareWithBaseline(report: CalibrationReport, baseline: Baseline): Drift {
+  const earlier = new Map(baseline.pairs.map((pair) => [`${pair.scorer} ${pair.id}`, pair]));
+  const both = report.pairs.flatMap((pair) => {
+    const before = earlier.get(`${pair.scorer} ${pair.id}`);
+    return before === undefined ? [] : [{ ...pair, before: before.verdict }];
+  });
+  const wasRight = both.filter(({ before, label }) => before === label);
+  const isRight = both.filter(({ verdict, label }) => verdict === label);
+  const changed = both.filter(({ before, verdict }) => before !== verdict);
+  const pValue = mcnemar(
+    wasRight.filter(({ verdict, label }) => verdict !== label).length,
+    isRight.filter(({ before, label }) => before !== label).length,
+  );
+  const drifted = pValue < SIGNIFICANT || changed.length > MAX_CHANGED_SHARE * both.length;
+  return {
+    baseline: { generatedAt: baseline.generatedAt, judges: baseline.judges },
+    items: both.length,
+    changed: changed.map(({ id, scorer, label, before, verdict }) => ({ id, scorer, label, before, now: verdict })),
+    agreementBefore: share(wasRight.length, both.length),
+    agreementNow: share(isRight.length, both.length),
+    pValue,
+    onlyInBaseline: baseline.pairs.length - both.length,
+    onlyNow: report.pairs.length - both.length,
+    verdict: drifted ? 'drifted' : changed.length > 0 ? 'changed' : 'none',
+  };
+}

@@ -1,0 +1,154 @@
+/**
+ * Labels from a file, one JSON object per line:
+ *
+ *     {"request": "…", "reply": "…", "scorer": "safety", "label": "no", "reason": "…"}
+ *
+ * `request` is what the user said, or the whole list of messages in the OpenAI form; `reply` is text or a message (with
+ * its tool calls); `system`, `tools`, `reason`, `id` may be left out. With `verdict` (and `rationale`) in a line, that
+ * verdict is compared and the judge is not asked.
+ */
+import { createHash } from 'node:crypto';
+import * as z from 'zod';
+import type { ChatMessage } from '../formats/types.ts';
+import { readValue } from '../judge/prompt/values.ts';
+import type { JudgeScorer, ScorerValues } from '../judge/types.ts';
+import type { AssessmentValue } from '../mlflow/types.ts';
+import { PermanentError } from '../shared/errors.ts';
+import type { LabelledItem } from './types.ts';
+
+const messageSchema = z.looseObject({
+  role: z.string().min(1),
+  content: z.union([z.string(), z.array(z.unknown()), z.null()]).default(null),
+});
+const valueSchema = z.union([z.string(), z.number(), z.boolean()]);
+
+const lineSchema = z.looseObject({
+  id: z
+    .union([z.string().min(1), z.number()])
+    .transform(String)
+    .optional(),
+  request: z.union([z.string(), z.array(messageSchema)]),
+  reply: z.union([z.string(), messageSchema]),
+  system: z.string().optional(),
+  tools: z.array(z.unknown()).optional(),
+  scorer: z.string().min(1),
+  label: valueSchema,
+  reason: z.string().optional(),
+  verdict: valueSchema.optional(),
+  rationale: z.string().optional(),
+  judge: z.string().optional(),
+});
+
+/** So many wrong lines are named; a file of another form has them all wrong. */
+const MAX_FAULTS = 10;
+
+/** 1 and 0, pass and fail stand for yes and no in many data sets. */
+const ALIASES: Readonly<Record<string, 'yes' | 'no'>> = {
+  '1': 'yes',
+  true: 'yes',
+  pass: 'yes',
+  '0': 'no',
+  false: 'no',
+  fail: 'no',
+};
+
+/** A person's label as one of the scorer's values, `undefined` when it is none. */
+export function readLabel(values: ScorerValues, given: unknown): AssessmentValue | undefined {
+  const read = readValue(values, given);
+  if (read !== undefined || (values.kind !== 'yes-no' && values.kind !== 'boolean')) return read;
+  const alias = ALIASES[String(given).trim().toLowerCase()];
+  return alias === undefined ? undefined : readValue(values, alias);
+}
+
+const digest = (value: unknown): string =>
+  createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 12);
+
+/**
+ * @param file for messages
+ * @throws PermanentError `InvalidLabels` naming the lines that are wrong
+ */
+export function parseLabels(
+  text: string,
+  file: string,
+  scorers: readonly Pick<JudgeScorer, 'name' | 'values'>[],
+): LabelledItem[] {
+  const known = new Map(scorers.map((scorer) => [scorer.name, scorer]));
+  const faults: string[] = [];
+  const items: LabelledItem[] = [];
+  const ids = new Map<string, number>();
+  for (const [index, line] of text
+    .replace(/^\uFEFF/, '')
+    .split(/\r?\n/)
+    .entries()) {
+    if (line.trim() === '') continue;
+    try {
+      const item = parseLine(line, known);
+      // The same question about the same exchange may be labelled twice, by two people.
+      const times = (ids.get(item.id) ?? 0) + 1;
+      ids.set(item.id, times);
+      items.push(times === 1 ? item : { ...item, id: `${item.id}-${times}` });
+    } catch (error) {
+      faults.push(`line ${index + 1}: ${(error as Error).message}`);
+    }
+  }
+  if (faults.length > 0 || items.length === 0) {
+    const shown = faults.slice(0, MAX_FAULTS);
+    const more = faults.length > shown.length ? `; and ${faults.length - shown.length} more` : '';
+    throw new PermanentError('InvalidLabels', 'The labels cannot be used', {
+      got: faults.length === 0 ? 'no line' : `${shown.join('; ')}${more}`,
+      expected: 'a JSON object per line: {"request", "reply", "scorer", "label"}',
+      where: file,
+    });
+  }
+  return items;
+}
+
+function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'name' | 'values'>>): LabelledItem {
+  let json: unknown;
+  try {
+    json = JSON.parse(line);
+  } catch {
+    throw new Error('not JSON');
+  }
+  const parsed = lineSchema.safeParse(json);
+  if (!parsed.success) {
+    throw new Error(
+      parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the line'}: ${message}`).join(', '),
+    );
+  }
+  const { id, request, reply, system, tools, scorer, label, reason, verdict, rationale, judge } = parsed.data;
+  const values = known.get(scorer)?.values;
+  if (values === undefined) throw new Error(`there is no scorer ${scorer}; there are ${[...known.keys()].join(', ')}`);
+  const read = (name: string, given: unknown): AssessmentValue => {
+    const value = readLabel(values, given);
+    if (value === undefined)
+      throw new Error(`${name} ${JSON.stringify(given)} is no value of ${scorer} (${describe(values)})`);
+    return value;
+  };
+  const messages: ChatMessage[] = [
+    ...(system === undefined ? [] : [{ role: 'system', content: system }]),
+    ...(typeof request === 'string' ? [{ role: 'user', content: request }] : request),
+  ];
+  const message: ChatMessage = typeof reply === 'string' ? { role: 'assistant', content: reply } : reply;
+  return {
+    id: id ?? digest([messages, message, scorer]),
+    scorer,
+    label: read('label', label),
+    messages,
+    reply: message,
+    tools,
+    labelRationale: reason,
+    ...(verdict === undefined ? {} : { verdict: read('verdict', verdict) }),
+    verdictRationale: rationale,
+    judge,
+  };
+}
+
+const describe = (values: ScorerValues): string =>
+  values.kind === 'number'
+    ? `${values.min} to ${values.max}`
+    : values.kind === 'categories'
+      ? values.values.join(', ')
+      : values.kind === 'boolean'
+        ? 'true, false'
+        : 'yes, no';

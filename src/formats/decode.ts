@@ -1,0 +1,128 @@
+/** A line of a capture file → what was captured. */
+import { captureTimeMs, isOutOfTime, withinTime } from '../shared/within-time.ts';
+import { type Envelope, openEnvelope } from './envelope.ts';
+import { identityOf } from './identity.ts';
+import { inferenceTimeOf } from './inference-time.ts';
+import { interpret } from './interpret.ts';
+import { asText, isObject } from './json.ts';
+import { decodePayload } from './payload.ts';
+import type { Capture, DecodedLine, DecodeOptions, Payload, RawLine } from './types.ts';
+import { BYTES_A_CHARACTER, Scale, TooHeavy } from './weight.ts';
+
+/**
+ * Decodes one line. Whatever its bytes are, the answer is a capture or a reason to quarantine; it never throws. Only
+ * what is no capture record is quarantined: a payload that cannot be understood is kept as it was captured.
+ */
+export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLine {
+  const timeMs = captureTimeMs(raw.bytes.length);
+  const scale = new Scale(options.maxWeight);
+  const limitOf = (error: unknown): { tooHeavy?: true; late?: true } => ({
+    ...(error instanceof TooHeavy ? { tooHeavy: true } : {}),
+    ...(isOutOfTime(error) ? { late: true } : {}),
+  });
+  try {
+    scale.characters(raw.bytes.length);
+    const opened = openEnvelope(raw.bytes, scale);
+    if ('reason' in opened) return { kind: 'quarantine', reason: opened.reason };
+    const { envelope } = opened;
+    const keep = (problem: unknown): DecodedLine => {
+      const capture = withinTime(timeMs, () => undecodedCapture(envelope, raw, problem));
+      return { kind: 'capture', capture, weight: raw.bytes.length * BYTES_A_CHARACTER, ...limitOf(problem) };
+    };
+    if (options.keepRaw !== undefined) return keep(options.keepRaw);
+    try {
+      const capture = withinTime(options.timeMs ?? timeMs, () => captureOf(envelope, raw, options, scale));
+      return { kind: 'capture', capture, weight: scale.weight };
+    } catch (error) {
+      // A payload beyond what can be taken apart, or a fault of our own: the record is kept all the same.
+      return keep(error);
+    }
+  } catch (error) {
+    const reason = { name: 'NotDecoded', message: `the record cannot be read: ${why(error)}` };
+    return { kind: 'quarantine', reason, ...limitOf(error) };
+  }
+}
+
+const MAX_WHY_CHARS = 200;
+const why = (error: unknown): string =>
+  (error instanceof Error ? `${error.name}: ${error.message}` : String(error)).slice(0, MAX_WHY_CHARS);
+
+function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions, scale: Scale): Capture {
+  const { captureData } = envelope;
+  const notes = [...envelope.notes];
+  const facts = factsOf(envelope, raw, notes);
+  const request = decodePayload('request', captureData.endpointInput, notes, scale);
+  const response = decodePayload('reply', captureData.endpointOutput, notes, scale);
+  if (request?.problem !== undefined) notes.push(`request: ${request.problem}`);
+  if (response?.problem !== undefined) notes.push(`reply: ${response.problem}`);
+  const meaning = interpret(request, response, facts.inferenceId, options, notes);
+  return {
+    ...facts,
+    ...meaning,
+    ...(request === undefined ? {} : { request }),
+    ...identityOf(envelope.record, envelope.eventMetadata, request?.kind === 'json' ? request.value : undefined),
+    notes,
+  };
+}
+
+type Facts = Pick<
+  Capture,
+  | 'eventId'
+  | 'capturedInferenceId'
+  | 'inferenceId'
+  | 'inferenceTimeMs'
+  | 'timeSource'
+  | 'capturedInferenceTime'
+  | 'eventVersion'
+  | 'extraFields'
+>;
+
+function factsOf({ record, eventMetadata, extraFields }: Envelope, raw: RawLine, notes: string[]): Facts {
+  const eventId = asText(eventMetadata.eventId);
+  const capturedInferenceId = asText(eventMetadata.inferenceId);
+  const inferenceId = capturedInferenceId ?? eventId;
+  const eventVersion = asText(record.eventVersion);
+  if (eventId === undefined) notes.push('no eventId was captured');
+  if (eventVersion !== undefined && eventVersion !== '0') {
+    notes.push(`eventVersion “${eventVersion.slice(0, 40)}” is not known; read as version 0`);
+  }
+  return {
+    eventId,
+    capturedInferenceId,
+    inferenceId,
+    ...inferenceTimeOf(eventMetadata.inferenceTime, raw.place, notes),
+    ...(eventVersion === undefined ? {} : { eventVersion }),
+    ...(extraFields === undefined ? {} : { extraFields }),
+  };
+}
+
+/** The payloads as they were captured, when taking them apart failed. */
+function undecodedCapture(envelope: Envelope, raw: RawLine, error: unknown): Capture {
+  const notes = [...envelope.notes];
+  const facts = factsOf(envelope, raw, notes);
+  notes.push(`the payloads could not be taken apart (${why(error)}) and are kept as captured`);
+  const keep = (side: unknown): Payload | undefined => {
+    if (side === undefined || side === null) return undefined;
+    const { data, observedContentType, encoding } = isObject(side) ? side : {};
+    const text = typeof data === 'string' ? data : '';
+    return {
+      contentType: typeof observedContentType === 'string' ? observedContentType : null,
+      encoding: typeof encoding === 'string' ? encoding : '',
+      kind: 'raw',
+      value: text,
+      text,
+      bytes: Buffer.byteLength(text),
+      problem: 'could not be taken apart',
+    };
+  };
+  const request = keep(envelope.captureData.endpointInput);
+  const response = keep(envelope.captureData.endpointOutput);
+  return {
+    ...facts,
+    format: 'text',
+    ...(request === undefined ? {} : { request }),
+    ...(response === undefined ? {} : { response }),
+    attributes: {},
+    notes,
+  };
+}

@@ -1,0 +1,196 @@
+/**
+ * One question to the model, until it is answered: finds the form of answer that the model supports, waits for a
+ * place, tries again what is worth trying again, and gives up in time.
+ */
+import type { Capture } from '../formats/types.ts';
+import type { Within } from '../shared/within-time.ts';
+import { CallFailure, type Feature } from './errors.ts';
+import { believed } from './pricing/usage.ts';
+import { answerSchema } from './prompt/answer-schema.ts';
+import { buildPrompt, type PromptOptions, type Rung, userText } from './prompt/prompt.ts';
+import { estimateTokens, INPUT_MARGIN } from './prompt/tokens.ts';
+import { DEFAULT_RETRY, MAX_RETRY_AFTER_MS, pause, type RetryPolicy, waitMs } from './transports/backoff.ts';
+import { Capabilities, looser } from './transports/capabilities.ts';
+import { AdaptiveLimiter } from './transports/limiter.ts';
+import type { Ask, CallUsage, Told, Transport } from './transports/transport.ts';
+import type { JudgeScorer } from './types.ts';
+
+/** Things that happen beside the verdicts, for logs. */
+export type JudgeEvent =
+  | { kind: 'rung'; from: Rung; to: Rung; reason: string }
+  | { kind: 'feature'; feature: Feature; reason: string }
+  | { kind: 'retry'; failure: 'throttled' | 'unavailable'; attempt: number; waitMs: number; reason: string };
+
+export interface CallerOptions {
+  retry?: Partial<RetryPolicy>;
+  limiter?: AdaptiveLimiter;
+  /** Epoch milliseconds after which no attempt is waited for: the Lambda's end, less what is needed to write. */
+  deadline?: () => number | undefined;
+  onEvent?: (event: JudgeEvent) => void;
+  now?: () => number;
+}
+
+export interface Question {
+  capture: Capture;
+  scorers: readonly JudgeScorer[];
+  maxTokens: number;
+  /** Not above this rung: an answer on the one above was not in its form. */
+  rung: Rung;
+  /** The time of all prompts that are made of the capture. */
+  within: Within;
+  prompt: PromptOptions;
+}
+
+export interface Answered {
+  told: Told;
+  rung: Rung;
+}
+
+/** A model can lack 2 forms of answer and 4 other features; calls that ran side by side find out some of them twice. */
+const MAX_FINDINGS = 12;
+
+const isRung = (feature: Feature): feature is 'json-schema' | 'tool' => feature === 'json-schema' || feature === 'tool';
+
+function reservedFor({ prompt, schema, maxTokens }: Ask): CallUsage {
+  const texts = [prompt.system, userText(prompt), JSON.stringify(schema)];
+  const inputTokens = texts.reduce((sum, text) => sum + estimateTokens(text), 0);
+  return { inputTokens: Math.ceil(inputTokens * INPUT_MARGIN), outputTokens: maxTokens };
+}
+
+export class ModelCaller {
+  readonly capabilities = new Capabilities();
+  readonly limiter: AdaptiveLimiter;
+  private readonly transport: Transport;
+  private readonly retry: RetryPolicy;
+  private readonly deadline: () => number | undefined;
+  private readonly onEvent: (event: JudgeEvent) => void;
+  private readonly now: () => number;
+
+  constructor(transport: Transport, options: CallerOptions = {}) {
+    this.transport = transport;
+    this.retry = { ...DEFAULT_RETRY, ...options.retry };
+    this.limiter = options.limiter ?? new AdaptiveLimiter();
+    this.deadline = options.deadline ?? (() => undefined);
+    this.onEvent = options.onEvent ?? (() => {});
+    this.now = options.now ?? Date.now;
+  }
+
+  /**
+   * @param lost called before another attempt, where the one before may have been paid though it gave no answer
+   * @throws CallFailure of any kind but `unsupported`, or what the capture itself provokes
+   */
+  async ask(
+    question: Question,
+    signal: AbortSignal | undefined,
+    lost: (usage: CallUsage) => Promise<void>,
+  ): Promise<Answered> {
+    let startedAt: number | undefined;
+    let findings = 0;
+    for (let attempt = 1; ; ) {
+      const { told, failure, rung } = await this.attempt(question, signal);
+      if (told !== undefined) return { told, rung };
+      if (failure.kind === 'unsupported') {
+        findings += 1;
+        if (findings > MAX_FINDINGS) throw new CallFailure('rejected', failure.message, { cause: failure });
+        this.doWithout(failure, rung);
+        continue;
+      }
+      if (failure.kind !== 'throttled' && failure.kind !== 'unavailable') throw failure;
+      startedAt ??= this.now();
+      const wait = waitMs(attempt, this.retry, failure.retryAfterMs);
+      this.giveUpIfLate(failure, attempt, startedAt, wait);
+      if (failure.usage !== undefined) await lost(failure.usage);
+      this.onEvent({ kind: 'retry', failure: failure.kind, attempt, waitMs: wait, reason: failure.message });
+      await pause(wait, signal).catch((reason: unknown) => {
+        throw new CallFailure('aborted', 'The judging was broken off while waiting to try again', { cause: reason });
+      });
+      attempt += 1;
+    }
+  }
+
+  private async attempt(
+    question: Question,
+    signal: AbortSignal | undefined,
+  ): Promise<{ told: Told; failure?: never; rung: Rung } | { told?: never; failure: CallFailure; rung: Rung }> {
+    const brokenOff = (reason: unknown): never => {
+      throw new CallFailure('aborted', 'The judging was broken off before the call', { cause: reason });
+    };
+    const leave = await this.capabilities.enter(signal).catch(brokenOff);
+    const release = await this.limiter.acquire(signal).catch((reason: unknown) => {
+      leave('other');
+      return brokenOff(reason);
+    });
+    const deadline = this.deadline();
+    if (deadline !== undefined && this.now() > deadline) {
+      release('other');
+      leave('other');
+      return brokenOff(new Error('the time for calls is over'));
+    }
+    // Known only now: the calls that were ahead may have found the model out.
+    const rung = looser(this.capabilities.rung, question.rung);
+    let ask: Ask | undefined;
+    try {
+      ask = {
+        prompt: question.within('the prompt', () =>
+          buildPrompt(question.capture, question.scorers, rung, question.prompt),
+        ),
+        schema: answerSchema(question.scorers),
+        maxTokens: question.maxTokens,
+        supports: (feature) => this.capabilities.supports(feature),
+      };
+      const told = await this.transport.send(ask, signal);
+      release('answered');
+      leave('answered');
+      return { told: { ...told, usage: believed(told.usage, reservedFor(ask)) }, rung };
+    } catch (error) {
+      // A transport throws nothing else: what comes here otherwise is wrong with the capture, and no outage.
+      if (!(error instanceof CallFailure)) {
+        release('other');
+        leave('throttled');
+        throw error;
+      }
+      const failure = error;
+      if (failure.mayBePaid && ask !== undefined) failure.usage = reservedFor(ask);
+      if (
+        failure.kind === 'throttled' &&
+        failure.retryAfterMs !== undefined &&
+        failure.retryAfterMs <= MAX_RETRY_AFTER_MS
+      ) {
+        this.limiter.pause(failure.retryAfterMs);
+      }
+      release(failure.kind === 'throttled' ? 'throttled' : 'other');
+      // A pioneer that met a missing feature goes on finding out: the next to enter is the next pioneer.
+      leave(failure.kind === 'throttled' || failure.kind === 'unsupported' ? 'throttled' : 'other');
+      return { failure: this.asUnsupported(failure, rung), rung };
+    }
+  }
+
+  /** A refusal that nobody has words for, met before the model has ever answered in this form, is laid to the form. */
+  private asUnsupported(failure: CallFailure, rung: Rung): CallFailure {
+    if (failure.kind !== 'rejected' || this.capabilities.isConfirmed || rung === 'prompt') return failure;
+    return new CallFailure('unsupported', failure.message, { feature: rung, status: failure.status, cause: failure });
+  }
+
+  private doWithout(failure: CallFailure, rung: Rung): void {
+    const { feature, message } = failure;
+    if (feature === undefined) throw new CallFailure('rejected', message, { cause: failure });
+    if (isRung(feature)) {
+      if (!this.capabilities.refuseRung(rung)) throw new CallFailure('rejected', message, { cause: failure });
+      this.onEvent({ kind: 'rung', from: rung, to: this.capabilities.rung, reason: message });
+      return;
+    }
+    if (this.transport.userSet.has(feature)) {
+      throw new CallFailure('refused', `The model refuses ${feature}, which the settings give: ${message}`, {
+        cause: failure,
+      });
+    }
+    if (this.capabilities.refuseFeature(feature)) this.onEvent({ kind: 'feature', feature, reason: message });
+  }
+
+  private giveUpIfLate(failure: CallFailure, attempt: number, startedAt: number, wait: number): void {
+    const at = this.now() + wait;
+    const deadline = this.deadline();
+    const late = at - startedAt > this.retry.forMs || (deadline !== undefined && at > deadline);
+    if (late || attempt >= this.retry.maxAttempts || (failure.retryAfterMs ?? 0) > MAX_RETRY_AFTER_MS) throw failure;
+  }
+}

@@ -1,0 +1,24 @@
+/**
+ * The default set of code scorers: functions of the capture that ask no model and cost nothing. Add, change or remove
+ * one here; each says in its description what it measures and what it does not.
+ */
+
+import type { CodeScorer } from '../types.ts';
+import { outputTokens, responseLength, responseWords } from './code/counts.ts';
+import { cutOff } from './code/cut-off.ts';
+import { validJson } from './code/json.ts';
+import { replyLanguage, requestLanguage } from './code/language.ts';
+import { piiDetected } from './code/pii.ts';
+import { repeatedText } from './code/repetition.ts';
+
+export const codeScorers: readonly CodeScorer[] = [
+  responseWords,
+  outputTokens,
+  responseLength,
+  validJson,
+  piiDetected,
+  requestLanguage,
+  replyLanguage,
+  repeatedText,
+  cutOff,
+];

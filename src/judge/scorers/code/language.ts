@@ -1,0 +1,80 @@
+/** Scorers that tell the language of the request and of the reply. */
+import { francAll } from 'franc';
+import type { CodeScorer } from '../../types.ts';
+import { lastUserTexts, replyTexts, type Texts } from './text.ts';
+
+/** The longest beginning of a text that is looked at; `franc` itself stops at 2,048 characters. */
+const MAX_CHARS = 4096;
+/** Fewer letters of a script that several languages share are no basis. */
+const MIN_LETTERS = 40;
+/** The same for scripts that one language has to itself. */
+const MIN_LETTERS_OWN_SCRIPT = 4;
+/**
+ * Distance between the best language and the next (0 to 1), times the letters. On 32,000 translated messages of programs in
+ * 43 languages 0.3% of the answers are wrong with 10, and 1% with 6.
+ */
+const MIN_EVIDENCE = 10;
+
+/** ISO 639-1 codes of the languages that are told apart, by the ISO 639-3 codes of `franc`. */
+// biome-ignore format: a table
+const LANGUAGES: Readonly<Record<string, string>> = {
+  afr: 'af', amh: 'am', arb: 'ar', azj: 'az', bel: 'be', ben: 'bn', bul: 'bg', cat: 'ca', ces: 'cs', cmn: 'zh', dan: 'da', deu: 'de',
+  ekk: 'et', ell: 'el', eng: 'en', fin: 'fi', fra: 'fr', glg: 'gl', guj: 'gu', hau: 'ha', heb: 'he', hin: 'hi', hrv: 'hr', hun: 'hu',
+  hye: 'hy', ind: 'id', ita: 'it', jpn: 'ja', kan: 'kn', kat: 'ka', kaz: 'kk', khk: 'mn', khm: 'km', kor: 'ko', lao: 'lo', lit: 'lt',
+  lvs: 'lv', mal: 'ml', mar: 'mr', mkd: 'mk', mya: 'my', nld: 'nl', nob: 'no', npi: 'ne', pan: 'pa', pbu: 'ps', pes: 'fa', pol: 'pl',
+  por: 'pt', ron: 'ro', rus: 'ru', sin: 'si', slk: 'sk', slv: 'sl', som: 'so', spa: 'es', srp: 'sr', swe: 'sv', swh: 'sw', tam: 'ta',
+  tel: 'te', tgl: 'tl', tha: 'th', tur: 'tr', ukr: 'uk', urd: 'ur', uzn: 'uz', vie: 'vi', yor: 'yo', zlm: 'ms', zul: 'zu',
+};
+const CODES = Object.keys(LANGUAGES);
+
+/** Takes out what is written in no language: code, addresses, markup, numbers. */
+const prose = (text: string): string =>
+  text
+    .slice(0, MAX_CHARS)
+    .replace(/```[\s\S]*?(```|$)/g, ' ')
+    .replace(/`[^`\n]{0,200}`/g, ' ')
+    .replace(/\b(?:https?:\/\/|www\.)\S+/gi, ' ')
+    .replace(/\S+/g, (word) => (/.@./u.test(word) ? ' ' : word))
+    .replace(/<[^<>]{1,200}>/g, ' ')
+    .replace(/[\d_]+/g, ' ');
+
+/**
+ * The language of a text as an ISO 639-1 code, or the reason why it is not said. A wrong guess is worse than none:
+ * what is mixed, or between two close languages, is `languageUnclear`.
+ */
+export function detectLanguage(whole: string): { language: string } | { notJudgeable: string } {
+  const text = prose(whole);
+  const letters = text.match(/\p{L}/gu)?.length ?? 0;
+  const [first, second] = francAll(text, { only: CODES, minLength: MIN_LETTERS_OWN_SCRIPT });
+  const language = first && LANGUAGES[first[0]];
+  if (letters < (language && !second ? MIN_LETTERS_OWN_SCRIPT : MIN_LETTERS)) return { notJudgeable: 'textTooShort' };
+  const isClear = !second || ((first?.[1] ?? 0) - second[1]) * letters >= MIN_EVIDENCE;
+  return language && isClear ? { language } : { notJudgeable: 'languageUnclear' };
+}
+
+function score(found: Texts): ReturnType<CodeScorer['score']> {
+  if ('notJudgeable' in found) return found;
+  const result = detectLanguage(found.texts.join('\n'));
+  return 'notJudgeable' in result ? result : { value: result.language };
+}
+
+const LIMITS =
+  'It does not guess: texts of a sentence or less, mixed ones and those between two close languages are not judgeable; ' +
+  'languages outside its list of about 70 are not told, code and addresses are left out, and only the first 4,096 ' +
+  'characters are read. It does not see whether the language is well written.';
+
+export const requestLanguage: CodeScorer = {
+  kind: 'code',
+  name: 'request_language',
+  version: '2',
+  description: `Language (ISO 639-1 code) of the last thing the user said, or of the whole request where there is no user message. ${LIMITS}`,
+  score: (capture) => score(lastUserTexts(capture)),
+};
+
+export const replyLanguage: CodeScorer = {
+  kind: 'code',
+  name: 'reply_language',
+  version: '2',
+  description: `Language (ISO 639-1 code) of the reply. Error replies are not judgeable. ${LIMITS}`,
+  score: (capture) => (capture.error === undefined ? score(replyTexts(capture)) : { notJudgeable: 'errorReply' }),
+};

@@ -1,0 +1,112 @@
+/** Whether a reply is caught in a loop. */
+import { trimEndOf } from '../../../shared/text-edges.ts';
+import type { CodeScorer } from '../../types.ts';
+import { replyTexts, UNSPACED_SCRIPT } from './text.ts';
+
+/** Longest unit looked for, in words: a paragraph. Longer loops show up as repeated sentences. */
+const MAX_PERIOD = 60;
+/** A unit must come this often in a row … */
+const MIN_REPEATS = 4;
+/** … and fill this many words in all; a single word thus comes 8 times. */
+const MIN_WORDS = 8;
+/** A sentence of this many words … */
+const MIN_SENTENCE_WORDS = 5;
+/** … that comes this often, not always in a row, … */
+const MIN_SENTENCE_COUNT = 4;
+/** … and makes up this share of the reply's words, is a loop too. */
+const MIN_SENTENCE_SHARE = 0.3;
+/**
+ * Words looked at, from the end: loops go on until the reply is cut off. 20,000 words × 60 periods are 1.2 million
+ * comparisons, a few milliseconds.
+ */
+const MAX_WORDS = 20_000;
+/** Enough for so many words, whatever the language. */
+const MAX_CHARACTERS = 500_000;
+
+/** Words, or single characters in scripts without spaces. Table rules, bare numbers and code have loops by nature. */
+function tokens(text: string): string[] {
+  const plain = text.replace(/```[\s\S]*?(?:```|$)/g, ' ');
+  const words = plain
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => /\p{L}/u.test(word))
+    .flatMap((word) =>
+      UNSPACED_SCRIPT.test(word) ? [...word].filter((character) => /\p{L}/u.test(character)) : [word],
+    );
+  return words.slice(-MAX_WORDS);
+}
+
+interface Loop {
+  unit: string;
+  times: number;
+}
+
+/** The longest run of one unit repeated back to back. */
+function backToBack(words: string[]): Loop | undefined {
+  let best: Loop | undefined;
+  let bestLength = 0;
+  for (let period = 1; period <= Math.min(MAX_PERIOD, words.length / MIN_REPEATS); period += 1) {
+    let run = 0;
+    for (let index = period; index <= words.length; index += 1) {
+      if (index < words.length && words[index] === words[index - period]) {
+        run += 1;
+        continue;
+      }
+      const length = run + period;
+      const times = Math.floor(length / period);
+      // A unit of period 2p is found at period p already: only a clearly longer run takes its place.
+      if (times >= MIN_REPEATS && length >= MIN_WORDS && length > bestLength * 1.2) {
+        best = { unit: words.slice(index - length, index - length + period).join(' '), times };
+        bestLength = length;
+      }
+      run = 0;
+    }
+  }
+  return best;
+}
+
+function repeatedSentence(text: string): Loop | undefined {
+  const counts = new Map<string, number>();
+  let total = 0;
+  for (const sentence of text.replace(/```[\s\S]*?(?:```|$)/g, ' ').split(/(?<=[.!?。！？])\s*|\n+/)) {
+    const words = tokens(sentence);
+    total += words.length;
+    if (words.length < MIN_SENTENCE_WORDS) continue;
+    const key = trimEndOf(words.join(' '), (character) => /[\p{P}\p{S}]/u.test(character));
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  for (const [unit, times] of counts) {
+    const words = unit.split(' ').length * times;
+    if (times >= MIN_SENTENCE_COUNT && words / total >= MIN_SENTENCE_SHARE) return { unit, times };
+  }
+  return undefined;
+}
+
+/** The loop a text is caught in, `undefined` when it is in none. */
+export function findLoop(text: string): Loop | undefined {
+  const end = text.slice(-MAX_CHARACTERS);
+  return backToBack(tokens(end)) ?? repeatedSentence(end);
+}
+
+/** As much of the unit as tells a reader what goes round. */
+const MAX_UNIT_CHARS = 80;
+
+export const repeatedText: CodeScorer = {
+  kind: 'code',
+  name: 'repeated_text',
+  version: '1',
+  description:
+    'Whether the reply is caught in a loop: a unit of up to 60 words (characters in scripts without spaces) repeated ' +
+    'at least 4 times in a row over at least 8 words, or one sentence that comes at least 4 times and makes up 30% of ' +
+    'the reply. Code blocks, numbers and table rules are left out, and the last 20,000 words are read. It does not ' +
+    'find paraphrases, and does not know whether repetition was asked for (a refrain, "say it ten times").',
+  score(capture) {
+    if (capture.error !== undefined) return { notJudgeable: 'errorReply' };
+    const found = replyTexts(capture);
+    if ('notJudgeable' in found) return found;
+    const loop = found.texts.map(findLoop).find((candidate) => candidate !== undefined);
+    if (loop === undefined) return { value: false };
+    const unit = loop.unit.length > MAX_UNIT_CHARS ? `${loop.unit.slice(0, MAX_UNIT_CHARS)}…` : loop.unit;
+    return { value: true, rationale: `${loop.times} times: ${JSON.stringify(unit)}` };
+  },
+};

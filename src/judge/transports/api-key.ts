@@ -1,0 +1,33 @@
+/** The API key of a judge outside AWS. */
+import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { PermanentError } from '../../shared/errors.ts';
+import { loadSecret } from '../../shared/secret.ts';
+
+/** What may stand in a header as it is: a key with a line break in it would be shown by the error that it leads to. */
+const KEY = /^[\x21-\x7e]+$/;
+
+/**
+ * @returns the key: the text, or its `api_key` when it is a JSON object
+ * @throws PermanentError `JudgeSecretUnreadable`; the message never holds the text
+ */
+export function parseApiKey(text: string, where: string): string {
+  let key: unknown = text.trim();
+  if (text.trimStart().startsWith('{')) {
+    try {
+      key = (JSON.parse(text) as { api_key?: unknown }).api_key;
+    } catch {
+      key = undefined;
+    }
+  }
+  if (typeof key === 'string' && KEY.test(key)) return key;
+  throw new PermanentError('JudgeSecretUnreadable', 'The judge’s secret holds no API key', {
+    expected: 'the key as plain text, one word of ASCII characters, or JSON {"api_key":"…"}; no binary secret',
+    where,
+  });
+}
+
+/** @throws PermanentError `JudgeSecretUnreadable`, RetryableError `JudgeUnavailable` while Secrets Manager fails */
+export async function loadApiKey(client: SecretsManagerClient | undefined, secretArn: string): Promise<string> {
+  const names = { unreadable: 'JudgeSecretUnreadable', unavailable: 'JudgeUnavailable' } as const;
+  return parseApiKey(await loadSecret(client, secretArn, names, 'The judge’s API key'), secretArn);
+}

@@ -1,0 +1,80 @@
+/** What an error of the AWS SDK means for the judging. */
+import { saidBy } from '../../shared/errors.ts';
+import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
+import { readRetryAfter } from './backoff.ts';
+import { isPage } from './chat.ts';
+
+const KINDS: Record<string, CallFailureKind> = {
+  ThrottlingException: 'throttled',
+  TooManyRequestsException: 'throttled',
+  ServiceQuotaExceededException: 'throttled',
+  ModelNotReadyException: 'throttled',
+  AccessDeniedException: 'refused',
+  ResourceNotFoundException: 'refused',
+  UnrecognizedClientException: 'refused',
+  InvalidSignatureException: 'refused',
+  InvalidClientTokenId: 'refused',
+  IncompleteSignature: 'refused',
+  CredentialsProviderError: 'refused',
+  ExpiredTokenException: 'expired',
+  ExpiredToken: 'expired',
+  TokenRefreshRequired: 'expired',
+  AbortError: 'aborted',
+};
+
+/** How Bedrock and the models behind it word that they lack a feature. */
+const LACKING: readonly [RegExp, Feature][] = [
+  [/output_?config|response_?format|json.?schema|structured output/i, 'json-schema'],
+  [/tool_?choice|tool_?config|tool use|support tools?\b/i, 'tool'],
+  [/temperature/i, 'temperature'],
+  [/prompt caching|cache_?point|cache_?control/i, 'cache'],
+  [/system (messages?|prompts?|instructions?)/i, 'system'],
+];
+
+const TOO_LONG =
+  /input is too long|too long for requested model|prompt is too long|context (length|window)|maximum (context|number of) .{0,80}tokens|exceeds? the (maximum|limit).{0,80}(tokens|length)|too many (input )?tokens in/i;
+
+/** Refusals that no other request with the same settings would escape. */
+const MODEL_OR_SETTINGS =
+  /model identifier is invalid|on-demand throughput isn.t supported|operation not allowed|end of its life|marked by provider as legacy|model is not supported|not supported in this region|guardrail (identifier|version|id|was not found|not found)|invalid guardrail|inference profile .{0,200}(not found|invalid)/i;
+
+interface AwsError {
+  name: string;
+  message: string;
+  code?: string;
+  $metadata?: { httpStatusCode?: number };
+  $response?: { statusCode?: number; headers?: Record<string, string | undefined> };
+  /** Of an answer that the client could not read. */
+  $responseBodyText?: string;
+}
+
+function kindOf(error: AwsError, status: number | undefined): { kind: CallFailureKind; feature?: Feature } {
+  const known = KINDS[error.name];
+  if (known !== undefined) return { kind: known };
+  if (status === 429) return { kind: 'throttled' };
+  if (status === 401 || status === 403) return { kind: 'refused' };
+  // 408 and 424: the model timed out, or failed while it worked.
+  if (status === undefined || status < 300 || status >= 500 || status === 408 || status === 424) {
+    return { kind: 'unavailable' };
+  }
+  if (TOO_LONG.test(error.message)) return { kind: 'too-long' };
+  if (MODEL_OR_SETTINGS.test(error.message)) return { kind: 'refused' };
+  const lacking = LACKING.find(([pattern]) => pattern.test(error.message));
+  return lacking === undefined ? { kind: 'rejected' } : { kind: 'unsupported', feature: lacking[1] };
+}
+
+/** @param error as thrown by a client of the AWS SDK: an error of the service, of the SDK, or of Node's network */
+export function readAwsFailure(error: unknown, signal?: AbortSignal): CallFailure {
+  const aws = error as AwsError;
+  const status = aws.$metadata?.httpStatusCode ?? aws.$response?.statusCode;
+  const { kind, feature } = signal?.aborted ? { kind: 'aborted' as const } : kindOf(aws, status);
+  const headers = aws.$response?.headers ?? {};
+  const said = aws.message ? saidBy(aws) : `${saidBy(aws)}: ${aws.code}`;
+  return new CallFailure(kind, said, {
+    feature,
+    retryAfterMs: readRetryAfter(headers['retry-after']),
+    status,
+    mayBePaid: status !== undefined && status < 300 && !isPage(aws.$responseBodyText ?? ''),
+    cause: error,
+  });
+}

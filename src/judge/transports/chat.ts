@@ -1,0 +1,159 @@
+/** OpenAI's chat completions as a way to a judge: the request and the answer, whatever carries them. */
+import * as z from 'zod';
+import { knownWords } from '../../shared/known-words.ts';
+import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
+import type { JsonSchema } from '../prompt/answer-schema.ts';
+import { ANSWER_NAME, userText } from '../prompt/prompt.ts';
+import { estimateTokens } from '../prompt/tokens.ts';
+import type { JudgeParameters } from './parameters.ts';
+import type { Ask, Stop, Told } from './transport.ts';
+
+const STOPS: Record<string, Stop> = {
+  stop: 'end',
+  tool_calls: 'end',
+  function_call: 'end',
+  eos_token: 'end',
+  length: 'cut',
+  content_filter: 'filtered',
+};
+
+const completionSchema = z.looseObject({
+  choices: z
+    .array(
+      z.looseObject({
+        message: z.looseObject({
+          content: z.union([z.string(), z.null(), z.array(z.looseObject({ text: z.string().optional() }))]).optional(),
+          tool_calls: z
+            .array(z.looseObject({ function: z.looseObject({ name: z.string(), arguments: z.unknown() }) }))
+            .nullish(),
+        }),
+        finish_reason: z.string().nullish(),
+      }),
+    )
+    .min(1),
+  usage: z
+    .looseObject({
+      prompt_tokens: z.number(),
+      completion_tokens: z.number().default(0),
+      prompt_tokens_details: z.looseObject({ cached_tokens: z.number().nullish() }).nullish(),
+    })
+    .nullish()
+    // A count in another form is as good as none: the answer is paid and valid.
+    .catch(null),
+});
+
+function answerForm(schema: JsonSchema, rung: Ask['prompt']['rung']): object {
+  if (rung === 'json-schema') {
+    return { response_format: { type: 'json_schema', json_schema: { name: ANSWER_NAME, schema, strict: true } } };
+  }
+  if (rung === 'prompt') return {};
+  const description = 'Records the verdicts on the reply.';
+  return {
+    tools: [{ type: 'function', function: { name: ANSWER_NAME, description, parameters: schema } }],
+    tool_choice: { type: 'function', function: { name: ANSWER_NAME } },
+  };
+}
+
+/** The body of a chat completion request. */
+export function chatBody(ask: Ask, model: string | undefined, parameters: JudgeParameters): Record<string, unknown> {
+  const { prompt, schema, maxTokens, supports } = ask;
+  const { temperature, topP, stop, other } = parameters;
+  const messages = supports('system')
+    ? [
+        { role: 'system', content: prompt.system },
+        { role: 'user', content: userText(prompt) },
+      ]
+    : [{ role: 'user', content: `${prompt.system}\n${userText(prompt)}` }];
+  return {
+    model,
+    messages,
+    [supports('max-tokens-name') ? 'max_tokens' : 'max_completion_tokens']: maxTokens,
+    ...(temperature !== undefined && supports('temperature') ? { temperature } : {}),
+    ...(topP === undefined ? {} : { top_p: topP }),
+    ...(stop === undefined ? {} : { stop }),
+    ...answerForm(schema, prompt.rung),
+    ...other,
+  };
+}
+
+function parsedArguments(given: unknown): unknown {
+  if (typeof given !== 'string') return given;
+  try {
+    return JSON.parse(given) as unknown;
+  } catch {
+    // Not JSON: read as text, where it can be repaired.
+    return undefined;
+  }
+}
+
+/** A page is a gateway's, and no model's. */
+export const isPage = (text: string): boolean => /^\s*</.test(text);
+
+/** @throws CallFailure `unavailable` when the answer is no chat completion: a proxy's page, a model that is still loading */
+export function readCompletion(text: string, ask: Ask): Told {
+  let document: unknown;
+  try {
+    document = JSON.parse(text);
+  } catch {
+    // Neither the text nor the parser's error, which quotes it: either may hold what was captured.
+    const message = `The judge answered without JSON, in ${text.length} characters`;
+    throw new CallFailure('unavailable', message, { mayBePaid: !isPage(text) });
+  }
+  const parsed = completionSchema.safeParse(document);
+  if (!parsed.success) {
+    const issues = z.prettifyError(parsed.error);
+    throw new CallFailure('unavailable', `The judge's answer is no chat completion: ${issues}`, { mayBePaid: true });
+  }
+  const { choices, usage } = parsed.data;
+  const choice = choices[0];
+  const content = choice?.message.content ?? '';
+  const call = choice?.message.tool_calls?.find((one) => one.function.name === ANSWER_NAME)?.function.arguments;
+  const object = parsedArguments(call);
+  const said = typeof content === 'string' ? content : content.map((part) => part.text ?? '').join('\n');
+  const answer = object === undefined && typeof call === 'string' ? call : said;
+  const cached = usage?.prompt_tokens_details?.cached_tokens ?? 0;
+  return {
+    object,
+    text: answer,
+    stop: STOPS[choice?.finish_reason ?? ''] ?? 'end',
+    stopReason: choice?.finish_reason ?? '',
+    // Some self-hosted servers count no tokens: an estimate is nearer to the truth than nothing.
+    usage: usage
+      ? {
+          inputTokens: usage.prompt_tokens - cached,
+          outputTokens: usage.completion_tokens,
+          ...(cached !== 0 ? { cacheReadInputTokens: cached } : {}),
+        }
+      : {
+          inputTokens: estimateTokens(ask.prompt.system) + estimateTokens(userText(ask.prompt)),
+          outputTokens: estimateTokens(answer),
+        },
+  };
+}
+
+const LACKING: readonly [RegExp, Feature][] = [
+  [/max_completion_tokens/i, 'max-tokens-name'],
+  [/response_?format|json_?schema|guided_|structured output|grammar/i, 'json-schema'],
+  [/tool_?choice|tools?\b/i, 'tool'],
+  [/temperature/i, 'temperature'],
+  [/system (role|messages?|prompts?)|roles? must alternate|only user and assistant roles/i, 'system'],
+];
+
+const TOO_LONG =
+  /context_length_exceeded|maximum context length|context window|too (long|many tokens)|inputs? tokens? \+ |must have less than/i;
+const NO_SUCH_MODEL = /model_not_found|does not exist|no such model|unknown model/i;
+
+/** What an error answer of a chat completion server means for the judging. */
+export function readChatFailure(status: number, text: string, retryAfterMs: number | undefined): CallFailure {
+  const message = `HTTP ${status}: ${knownWords(text)}`;
+  const failure = (kind: CallFailureKind, feature?: Feature): CallFailure =>
+    new CallFailure(kind, message, { status, retryAfterMs, feature });
+  // A used-up credit is no matter of waiting.
+  if (status === 429) return failure(/insufficient_quota/.test(text) ? 'refused' : 'throttled');
+  if (status === 401 || status === 403 || status === 404 || status === 405) return failure('refused');
+  if (status >= 500 || status === 408 || status === 424) return failure('unavailable');
+  if (TOO_LONG.test(text) || status === 413) return failure('too-long');
+  if (NO_SUCH_MODEL.test(text)) return failure('refused');
+  const lacking = LACKING.find(([pattern]) => pattern.test(text));
+  return lacking === undefined ? failure('rejected') : failure('unsupported', lacking[1]);
+}

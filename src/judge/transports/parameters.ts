@@ -1,0 +1,74 @@
+/** The judge's inference parameters, from the settings (`MLFLOW_EVALUATION_MODEL_PARAM`). */
+import * as z from 'zod';
+import { PermanentError } from '../../shared/errors.ts';
+
+const knownSchema = z.object({
+  temperature: z.number().min(0).max(2).optional(),
+  top_p: z.number().min(0).max(1).optional(),
+  max_tokens: z.number().int().positive().optional(),
+  stop: z.union([z.string().transform((one) => [one]), z.array(z.string())]).optional(),
+});
+
+/** Other spellings that people bring along from other programs. */
+const ALIASES: Record<string, string> = {
+  topP: 'top_p',
+  maxTokens: 'max_tokens',
+  max_completion_tokens: 'max_tokens',
+  stopSequences: 'stop',
+  stop_sequences: 'stop',
+};
+
+export interface JudgeParameters {
+  temperature?: number | undefined;
+  topP?: number | undefined;
+  maxTokens?: number | undefined;
+  stop?: string[] | undefined;
+  /** Passed on to the model as they are. */
+  other: Record<string, unknown>;
+  /** Names that the user has set, as spelled in `temperature`, `top_p`, `max_tokens`, `stop`, and the others. */
+  userSet: ReadonlySet<string>;
+}
+
+/** Verdicts should not vary from one run to the next. */
+const DEFAULT_TEMPERATURE = 0;
+
+const thinks = (other: Record<string, unknown>): boolean => {
+  const { thinking } = other as { thinking?: { type?: string } };
+  return (
+    (thinking !== undefined && thinking?.type !== 'disabled') ||
+    'reasoning_effort' in other ||
+    'reasoning_config' in other
+  );
+};
+
+/** Tokens that a model may think with, on top of its answer. */
+export function thinkingTokens({ other }: JudgeParameters): number {
+  const { thinking } = other as { thinking?: { budget_tokens?: unknown } };
+  return typeof thinking?.budget_tokens === 'number' ? thinking.budget_tokens : 0;
+}
+
+/** What the parameters say of an answer's length. */
+export const answerBounds = (parameters: JudgeParameters): { maxTokens?: number; thinkingTokens: number } => ({
+  maxTokens: parameters.maxTokens,
+  thinkingTokens: thinkingTokens(parameters),
+});
+
+/**
+ * Temperature 0 unless something else is set: models take one of temperature and top_p, and none while they think.
+ * @throws PermanentError `InvalidModelParameters`
+ */
+export function readParameters(given: Readonly<Record<string, unknown>> = {}): JudgeParameters {
+  const named = Object.fromEntries(Object.entries(given).map(([name, value]) => [ALIASES[name] ?? name, value]));
+  const parsed = knownSchema.safeParse(named);
+  if (!parsed.success) {
+    const wrong = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; ');
+    throw new PermanentError('InvalidModelParameters', `The judge's inference parameters are not valid: ${wrong}`, {
+      got: given,
+      where: 'MLFLOW_EVALUATION_MODEL_PARAM',
+    });
+  }
+  const { temperature, top_p: topP, max_tokens: maxTokens, stop } = parsed.data;
+  const other = Object.fromEntries(Object.entries(named).filter(([name]) => !(name in knownSchema.shape)));
+  const chosen = temperature ?? (topP === undefined && !thinks(other) ? DEFAULT_TEMPERATURE : undefined);
+  return { temperature: chosen, topP, maxTokens, stop, other, userSet: new Set(Object.keys(named)) };
+}

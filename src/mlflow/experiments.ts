@@ -1,0 +1,65 @@
+/** Finds and makes experiments. */
+import { PermanentError } from '../shared/errors.ts';
+import { MlflowRefusedError } from './errors.ts';
+import { createdExperimentReply, experimentReply } from './replies.ts';
+import type { MlflowRest } from './rest.ts';
+import type { Experiment } from './types.ts';
+
+const has = (error: unknown, errorCode: string): boolean =>
+  error instanceof MlflowRefusedError && error.errorCode === errorCode;
+
+/** Two that create the same experiment: the loser finds the winner's at once; a third look is for a replica that lags. */
+const MOST_LOOKS = 3;
+
+/** @throws PermanentError `MlflowExperimentDeleted`: its name stays taken until it is restored or deleted for good */
+export async function resolveExperiment(rest: MlflowRest, name: string): Promise<Experiment> {
+  for (let looks = 1; ; looks += 1) {
+    const found = await find(rest, '/api/2.0/mlflow/experiments/get-by-name', { experiment_name: name });
+    if (found) return found;
+    try {
+      const create = { method: 'POST', path: '/api/2.0/mlflow/experiments/create', json: { name } } as const;
+      const { experiment_id: id } = await rest.repeat(create, createdExperimentReply);
+      return await getExperiment(rest, id);
+    } catch (error) {
+      if (!has(error, 'RESOURCE_ALREADY_EXISTS') || looks >= MOST_LOOKS) throw error;
+    }
+  }
+}
+
+/** @throws PermanentError `MlflowExperimentDeleted`, `MlflowExperimentMissing` */
+export async function getExperiment(rest: MlflowRest, id: string): Promise<Experiment> {
+  const found = await find(rest, '/api/2.0/mlflow/experiments/get', { experiment_id: id });
+  if (found) return found;
+  throw new PermanentError('MlflowExperimentMissing', 'The experiment does not exist', {
+    got: `experiment id ${id}`,
+    expected: 'an experiment of this tracking server; a new run on the captures makes one',
+    where: rest.target.baseUrl.origin,
+  });
+}
+
+/** The experiment of that name, without making it; one that was deleted has no traces either. */
+export async function findExperiment(rest: MlflowRest, name: string): Promise<Experiment | undefined> {
+  try {
+    return await find(rest, '/api/2.0/mlflow/experiments/get-by-name', { experiment_name: name });
+  } catch (error) {
+    if (error instanceof PermanentError && error.name === 'MlflowExperimentDeleted') return undefined;
+    throw error;
+  }
+}
+
+async function find(rest: MlflowRest, path: string, query: Record<string, string>): Promise<Experiment | undefined> {
+  try {
+    const { experiment } = await rest.repeat({ method: 'GET', path, query }, experimentReply);
+    if (experiment.lifecycle_stage === 'deleted') throw deleted(experiment.experiment_id, experiment.name);
+    return { id: experiment.experiment_id, name: experiment.name, artifactLocation: experiment.artifact_location };
+  } catch (error) {
+    if (has(error, 'RESOURCE_DOES_NOT_EXIST')) return undefined;
+    throw error;
+  }
+}
+
+const deleted = (id: string, name: string): PermanentError =>
+  new PermanentError('MlflowExperimentDeleted', 'The experiment has been deleted in MLflow', {
+    got: `experiment "${name}" (id ${id}) in the stage "deleted"`,
+    expected: `an active experiment: restore it with "mlflow experiments restore --experiment-id ${id}" (MLFLOW_TRACKING_URI set), or set another MLFLOW_EXPERIMENT_NAME`,
+  });

@@ -1,0 +1,93 @@
+/** Reads which traces exist, and their assessments. */
+import { atOnce } from '../shared/at-once.ts';
+import type { CapabilityProbe } from './capabilities.ts';
+import { MlflowRefusedError } from './errors.ts';
+import { type AssessmentReply, searchReply, type TraceInfoReply, traceInfosReply } from './replies.ts';
+import type { MlflowRest } from './rest.ts';
+import type { AssessmentValue, StoredAssessment, StoredTrace } from './types.ts';
+
+/** A filter of 100 ids is 3.7 kB; the reply of 100 traces with 20 assessments each is about 1 MB. */
+const IDS_A_READ = 100;
+const READS_AT_ONCE = 2;
+
+export async function readTraces(
+  rest: MlflowRest,
+  probe: CapabilityProbe,
+  experimentId: string,
+  traceIds: readonly string[],
+): Promise<Map<string, StoredTrace>> {
+  const ids = [...new Set(traceIds)];
+  const parts: string[][] = [];
+  for (let from = 0; from < ids.length; from += IDS_A_READ) parts.push(ids.slice(from, from + IDS_A_READ));
+  const found = new Map<string, StoredTrace>();
+  await atOnce(READS_AT_ONCE, parts, async (part) => {
+    for (const info of await readPart(rest, probe, experimentId, part)) found.set(info.trace_id, storedTrace(info));
+  });
+  return found;
+}
+
+async function readPart(
+  rest: MlflowRest,
+  probe: CapabilityProbe,
+  experimentId: string,
+  ids: string[],
+): Promise<TraceInfoReply[]> {
+  if ((await probe.get()).batchRead) {
+    try {
+      const call = { method: 'POST', path: '/api/3.0/mlflow/traces/batchGetInfos', json: { trace_ids: ids } } as const;
+      return (await rest.repeat(call, traceInfosReply)).trace_infos;
+    } catch (error) {
+      if (!(error instanceof MlflowRefusedError) || !error.routeMissing) throw error;
+      await probe.lacks('batchRead');
+    }
+  }
+  return search(rest, experimentId, ids);
+}
+
+async function search(rest: MlflowRest, experimentId: string, ids: string[]): Promise<TraceInfoReply[]> {
+  const found: TraceInfoReply[] = [];
+  let pageToken: string | undefined;
+  do {
+    const json = {
+      locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experimentId } }],
+      filter: `request_id IN (${ids.map((id) => `'${id}'`).join(',')})`,
+      max_results: IDS_A_READ,
+      ...(pageToken ? { page_token: pageToken } : {}),
+    };
+    const page = await rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/traces/search', json }, searchReply);
+    found.push(...page.traces);
+    pageToken = page.next_page_token;
+  } while (pageToken);
+  return found;
+}
+
+function storedTrace(info: TraceInfoReply): StoredTrace {
+  return {
+    readAtMs: Date.now(),
+    traceId: info.trace_id,
+    state: info.state,
+    assessments: info.assessments.map(storedAssessment),
+    info: {
+      experimentId: info.trace_location.mlflow_experiment?.experiment_id ?? '',
+      requestTime: info.request_time,
+      executionDuration: info.execution_duration,
+      clientRequestId: info.client_request_id,
+      tagKeys: Object.keys(info.tags),
+    },
+  };
+}
+
+function storedAssessment(reply: AssessmentReply): StoredAssessment {
+  const value = reply.feedback?.value ?? reply.expectation?.value;
+  return {
+    assessmentId: reply.assessment_id,
+    name: reply.assessment_name,
+    sourceType: reply.source.source_type,
+    sourceId: reply.source.source_id,
+    ...(value === undefined || value === null ? {} : { value: value as AssessmentValue }),
+    ...(reply.feedback?.error ? { errorCode: reply.feedback.error.error_code } : {}),
+    valid: reply.valid,
+    ...(reply.overrides ? { overrides: reply.overrides } : {}),
+    metadata: reply.metadata,
+  };
+}

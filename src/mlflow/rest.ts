@@ -1,0 +1,196 @@
+/** Calls to MLflow: signed, limited in time, their failures named. */
+import type { z } from 'zod';
+import { PermanentError } from '../shared/errors.ts';
+import { knownWords } from '../shared/known-words.ts';
+import type { Authorizer, RefusedReply } from './auth.ts';
+import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
+import { type RetryPolicy, withRetries } from './retry.ts';
+import { saysExpired } from './sigv4.ts';
+import type { TrackingTarget } from './tracking-uri.ts';
+import { NoReplyError, type Transport, type TransportReply, type TransportRequest } from './transport.ts';
+
+export interface Call {
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Below the tracking URI, e.g. `/api/3.0/mlflow/traces`; its segments encoded. */
+  path: string;
+  query?: Record<string, string>;
+  json?: unknown;
+  bytes?: Uint8Array;
+  contentType?: string;
+  headers?: Record<string, string>;
+  /** See `TransportRequest`. */
+  receive?: (piece: Buffer) => void;
+}
+
+/**
+ * A request may take this long: 100 traces take 0.5 s on an idle server, and queue behind those of ten other writers
+ * on a busy one. Every 256 KiB of body add a second, for slow lines.
+ */
+const BASE_TIMEOUT_MS = 60_000;
+const BYTES_A_SECOND = 256 * 1024;
+
+/** Expired credentials and rotated secrets are looked up again, and the request sent again, this often. */
+const MOST_RENEWALS = 2;
+
+const USER_AGENT = 'sagemaker-inference-monitor';
+
+interface RestOptions {
+  target: TrackingTarget;
+  authorizer: Authorizer;
+  transport: Transport;
+  retry: RetryPolicy;
+  /** Default 60 s. */
+  timeoutMs?: number;
+}
+
+export class MlflowRest {
+  readonly retry: RetryPolicy;
+  readonly target: TrackingTarget;
+  readonly #options: RestOptions;
+
+  constructor(options: RestOptions) {
+    this.#options = options;
+    this.retry = options.retry;
+    this.target = options.target;
+  }
+
+  /** A call that may be repeated: a read, or a write that has the same effect twice. */
+  repeat<T>(call: Call, schema: z.ZodType<T>): Promise<T> {
+    return withRetries(this.retry, () => this.once(call, schema));
+  }
+
+  /** One call; a failure says what is known about its outcome. */
+  async once<T>(call: Call, schema: z.ZodType<T>): Promise<T> {
+    return parseReply(await this.bytes(call), schema, this.#where(call));
+  }
+
+  /** One call; the reply's body. */
+  async bytes(call: Call): Promise<Buffer> {
+    for (let renewals = 0; ; renewals += 1) {
+      const { reply, sent } = await this.#send(call);
+      if (reply.status >= 200 && reply.status < 300) return reply.body;
+      const text = reply.body.toString('utf8');
+      const facts = { status: reply.status, text, errorType: String(reply.headers['x-amzn-errortype'] ?? ''), sent };
+      if ([400, 401, 403].includes(reply.status) && renewals < MOST_RENEWALS) {
+        if (await this.#options.authorizer.renew(facts)) continue;
+      }
+      throw this.#failure(call, reply, facts);
+    }
+  }
+
+  #where(call: Call): string {
+    return `${call.method} ${this.target.baseUrl.origin}${call.path}`;
+  }
+
+  async #send(call: Call): Promise<{ reply: TransportReply; sent: Record<string, string> }> {
+    const body = call.json === undefined ? call.bytes : Buffer.from(JSON.stringify(call.json));
+    const url = new URL(this.target.baseUrl);
+    url.pathname = url.pathname.replace(/\/+$/, '') + call.path;
+    // URLSearchParams writes a space as `+`, which SageMaker's signature check does not take for a space.
+    if (call.query) url.search = new URLSearchParams(call.query).toString().replaceAll('+', '%20');
+    const contentType = call.json === undefined ? call.contentType : 'application/json';
+    const { authorizer, transport, timeoutMs = BASE_TIMEOUT_MS } = this.#options;
+    const request: TransportRequest = {
+      method: call.method,
+      url,
+      headers: { 'user-agent': USER_AGENT, ...(contentType ? { 'content-type': contentType } : {}), ...call.headers },
+      ...(body ? { body } : {}),
+      ...(call.receive ? { receive: call.receive } : {}),
+      timeoutMs: timeoutMs + ((body?.length ?? 0) / BYTES_A_SECOND) * 1000,
+    };
+    request.headers = await authorizer.authorize(request);
+    try {
+      return { reply: await transport.send(request), sent: request.headers };
+    } catch (error) {
+      if (!(error instanceof NoReplyError)) throw error;
+      throw new MlflowRetryableError('MlflowUnavailable', 'MLflow did not answer', {
+        got: error.code ? `${error.code}: ${error.message}` : error.message,
+        where: this.#where(call),
+        outcome: error.sent ? 'unknown' : 'none',
+        whileSending: error.whileSending,
+        timedOut: error.timedOut,
+        cause: error,
+      });
+    }
+  }
+
+  #failure(call: Call, reply: TransportReply, facts: RefusedReply): Error {
+    const { status, text, errorType } = facts;
+    const where = this.#where(call);
+    // MLflow passes on its database's errors, which list what was to be stored.
+    const got = `HTTP ${status} ${knownWords(`${errorType} ${text}`)}`.trim();
+    const retryAfterMs = parseRetryAfter(reply.headers['retry-after']);
+    const { authorizer } = this.#options;
+    if (status === 429 || /Throttl|TooManyRequests/i.test(errorType)) {
+      const details = { got, where, status, outcome: 'none' as const, retryAfterMs };
+      return new MlflowRetryableError('MlflowThrottled', 'MLflow asks for fewer requests', details);
+    }
+    if (this.target.kind !== 'url' && saysExpired(facts)) {
+      const details = { got, where, status, outcome: 'none' as const };
+      return new MlflowRetryableError('CredentialsExpired', 'The credentials for MLflow have expired', details);
+    }
+    if (status === 401 || status === 403) {
+      return new PermanentError('MlflowAccessDenied', `MLflow denied access: ${authorizer.hint}`, { got, where });
+    }
+    if (status >= 300 && status < 400) {
+      const expected = 'an MLflow server at the tracking URI, not a page that redirects (a login?)';
+      const target = `HTTP ${status} to ${originOf(reply.headers.location)}`;
+      return new PermanentError('MlflowBadReply', 'MLflow redirected the request', { got: target, expected, where });
+    }
+    if (DATABASE_BUSY.test(text)) {
+      const details = { got, where, status, outcome: 'unknown' as const, retryAfterMs };
+      return new MlflowRetryableError('MlflowUnavailable', 'MLflow’s database is too busy', details);
+    }
+    // 501 is the server's final word, all other 5xx and these two may pass.
+    if ((status >= 500 && status !== 501) || status === 408 || status === 425) {
+      const details = { got, said: text, where, status, outcome: 'unknown' as const, retryAfterMs };
+      return new MlflowRetryableError('MlflowUnavailable', 'MLflow failed', details);
+    }
+    const errorCode = errorCodeOf(text);
+    const details = { got, said: text, where, status, errorCode };
+    return new MlflowRefusedError('MLflow refused the request', details);
+  }
+}
+
+/** MLflow passes on what its database layer says, as a 400 like any other. */
+const DATABASE_BUSY =
+  /QueuePool limit|database is locked|deadlock detected|Lock wait timeout|too many (?:clients|connections)/i;
+
+const originOf = (location: string | undefined): string => URL.parse(location ?? '')?.origin ?? 'another page';
+
+/** Seconds or an HTTP date, as milliseconds from now. */
+function parseRetryAfter(header: string | undefined): number | undefined {
+  if (header === undefined) return undefined;
+  const seconds = Number(header);
+  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1000);
+  const date = Date.parse(header);
+  return Number.isNaN(date) ? undefined : Math.max(0, date - Date.now());
+}
+
+function errorCodeOf(text: string): string | undefined {
+  try {
+    const code = (JSON.parse(text) as { error_code?: unknown } | null)?.error_code;
+    // A route that does not exist is answered with this code too, by some versions.
+    return typeof code === 'string' && code !== 'ENDPOINT_NOT_FOUND' ? code : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function parseReply<T>(body: Buffer, schema: z.ZodType<T>, where: string): T {
+  let json: unknown;
+  try {
+    json = JSON.parse(body.toString('utf8'));
+  } catch (error) {
+    const facts = { got: knownWords(body.toString('utf8')), expected: 'JSON', where };
+    throw new PermanentError('MlflowBadReply', 'This is not a reply of MLflow', facts, error);
+  }
+  const parsed = schema.safeParse(json);
+  if (parsed.success) return parsed.data;
+  // The names of tags and of metadata are part of a path.
+  const expected = knownWords(
+    parsed.error.issues.map(({ path, message }) => `${path.join(' ')}: ${message}`).join('; '),
+  );
+  const facts = { got: `${body.length} bytes of JSON`, expected, where };
+  throw new PermanentError('MlflowBadReply', 'MLflow’s reply has not the expected form', facts, parsed.error);
+}

@@ -1,0 +1,61 @@
+/** What a tracking URI points to: a plain server, or one of SageMaker's two kinds of managed MLflow. */
+import { PermanentError } from '../shared/errors.ts';
+
+interface PlainTarget {
+  kind: 'url';
+  baseUrl: URL;
+}
+
+export interface SageMakerTarget {
+  kind: 'mlflow-tracking-server' | 'mlflow-app';
+  baseUrl: URL;
+  arn: string;
+  region: string;
+  /** Service name of the SigV4 signature. */
+  signingService: string;
+  /** Header that carries the ARN. */
+  arnHeader: string;
+}
+
+export type TrackingTarget = PlainTarget | SageMakerTarget;
+
+const SAGEMAKER_KINDS = {
+  'mlflow-tracking-server': {
+    host: (region: string) => `${region}.experiments.sagemaker.aws`,
+    signingService: 'sagemaker-mlflow',
+    arnHeader: 'x-mlflow-sm-tracking-server-arn',
+  },
+  'mlflow-app': {
+    host: (region: string) => `mlflow.sagemaker.${region}.app.aws`,
+    signingService: 'sagemaker',
+    arnHeader: 'x-sm-mlflow-app-arn',
+  },
+} as const;
+
+const ARN = /^arn:aws[a-z-]*:sagemaker:([a-z0-9-]+):\d{12}:(mlflow-tracking-server|mlflow-app)\/[^/]+$/;
+
+/**
+ * @param customEndpoint replaces the URL of an ARN's service (`SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT`); signing stays the same
+ * @throws PermanentError `MlflowTrackingUriInvalid`
+ */
+export function parseTrackingUri(trackingUri: string, customEndpoint?: string): TrackingTarget {
+  const arn = ARN.exec(trackingUri);
+  if (arn) {
+    const [, region = '', kind] = arn;
+    const { host, signingService, arnHeader } = SAGEMAKER_KINDS[kind as keyof typeof SAGEMAKER_KINDS];
+    const baseUrl = parseUrl(customEndpoint || `https://${host(region)}`);
+    return { kind: kind as SageMakerTarget['kind'], baseUrl, arn: trackingUri, region, signingService, arnHeader };
+  }
+  return { kind: 'url', baseUrl: parseUrl(trackingUri) };
+}
+
+function parseUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url && (url.protocol === 'http:' || url.protocol === 'https:') && !url.username && !url.password) return url;
+  throw new PermanentError('MlflowTrackingUriInvalid', 'This is not a tracking URI', {
+    // A URL may hold a password.
+    got: url?.password ? `${url.protocol}//…@${url.host}` : text,
+    expected:
+      'an http(s) URL without user and password (they belong in the secret), or an ARN like arn:aws:sagemaker:<region>:<account>:mlflow-tracking-server/<name> or …:mlflow-app/<id>',
+  });
+}

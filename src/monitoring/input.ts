@@ -1,0 +1,75 @@
+/** Reads the input of an execution: one of three shapes, and nothing else. */
+
+import {
+  type BackfillInput,
+  backfillInputSchema,
+  type ExecutionInput,
+  type ObjectInput,
+  objectInputSchema,
+  type RetryInput,
+  type RunOptions,
+  retryInputSchema,
+} from '../contract/monitoring.ts';
+import { isObject } from '../formats/json.ts';
+import { PermanentError } from '../shared/errors.ts';
+
+const ALLOWED =
+  'one of {"detail":{"bucket":{"name":…},"object":{"key":…}}}, ' +
+  '{"bucket":…,"prefix":…,"from":"2026-11-20T09:00:00Z","to":…}, ' +
+  '{"retry":{"run":"<execution name>","what":"failed"|"quarantined"|"held"}}; each may carry ' +
+  '"evaluate", "reevaluate", "dryRun" (true or false), "sampleRate" (0 to 1), "budgetUsd" (over 0), "judge" ("converse" or "batch")';
+
+export type ParsedInput =
+  | { kind: 'object'; input: ObjectInput }
+  | { kind: 'backfill'; input: BackfillInput }
+  | { kind: 'retry'; input: RetryInput };
+
+/** @throws PermanentError `InvalidInput` that says what was got and what is allowed. */
+export function parseInput(raw: unknown): ParsedInput {
+  const invalid = (problem: string): PermanentError =>
+    new PermanentError('InvalidInput', `The execution's input is not valid: ${problem}`, {
+      got: raw,
+      expected: ALLOWED,
+    });
+  if (!isObject(raw)) throw invalid('it is not an object');
+  // The shape is told by the one key that only it has, so that the error speaks of what the person meant.
+  const [kind, schema] =
+    'retry' in raw
+      ? (['retry', retryInputSchema] as const)
+      : 'detail' in raw
+        ? (['object', objectInputSchema] as const)
+        : (['backfill', backfillInputSchema] as const);
+  const result = schema.safeParse(raw);
+  if (!result.success) {
+    throw invalid(
+      result.error.issues.map((issue) => `${issue.path.join('.') || 'input'}: ${issue.message}`).join('; '),
+    );
+  }
+  if (kind === 'backfill') {
+    const { from, to } = result.data as BackfillInput;
+    if (from !== undefined && to !== undefined && Date.parse(from) >= Date.parse(to)) {
+      throw invalid('"from" must be before "to" ("to" is exclusive)');
+    }
+  }
+  return { kind, input: result.data } as ParsedInput;
+}
+
+/** Fills in the defaults of the stack. */
+export function runOptions(input: ExecutionInput, defaults: { sampleRate: number }): RunOptions {
+  const window =
+    'prefix' in input && (input.from !== undefined || input.to !== undefined)
+      ? {
+          ...(input.from === undefined ? {} : { fromMs: Date.parse(input.from as string) }),
+          ...(input.to === undefined ? {} : { toMs: Date.parse(input.to as string) }),
+        }
+      : undefined;
+  return {
+    evaluate: input.evaluate ?? true,
+    reevaluate: input.reevaluate ?? false,
+    sampleRate: input.sampleRate ?? defaults.sampleRate,
+    dryRun: input.dryRun ?? false,
+    judge: input.judge ?? 'converse',
+    budgetUsd: input.budgetUsd,
+    window,
+  };
+}

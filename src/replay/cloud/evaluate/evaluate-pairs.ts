@@ -1,0 +1,115 @@
+/** The pairs of a shard's replies that differ → the judge's verdicts, a batch at a time. */
+
+import type { SpendingLimit } from '../../../judge/budget/spending-limit.ts';
+import type { Judge } from '../../../judge/types.ts';
+import type { ObjectFacts } from '../../../shared/storage.ts';
+import type { ReplyComparison } from '../../compare/compare-replies.ts';
+import { judgeAll, judgedLine, pairOf } from '../../compare/judge-replies.ts';
+import type { Pair, PairVerdict } from '../../compare/pairwise.ts';
+import type { RegressionRow } from '../../compare/quality.ts';
+import type { StoredReply } from '../../compare/replies-file.ts';
+import { rowOf } from '../../compare/with-captured.ts';
+import { ObjectLines } from '../shard-lines.ts';
+import type { ShardWork, StepEnd } from './evaluate.ts';
+
+/**
+ * Between two saves: with 16 pairs at a time and 3 s a call, 12 s. When a function dies these are paid again: about a cent
+ * each.
+ */
+const BATCH_PAIRS = 64;
+const BATCH_BYTES = 16 * 1024 * 1024;
+/** No further pair is begun with less time: two calls of seconds, and what throttling makes of them. */
+const PAIR_RESERVE_MS = 120_000;
+/** Kept back from calls that take longer: they are given up, and what was answered is saved. */
+const SAVE_RESERVE_MS = 30_000;
+
+/** A line of a part that SummarizeReplay makes rows of: what the judge found worse. */
+export interface WorseReply {
+  row: Omit<RegressionRow, 'regressions' | 'overlap'>;
+  comparison: ReplyComparison;
+  rationale?: string;
+}
+
+interface WaitingPair {
+  /** First byte of its line. */
+  start: number;
+  stored: StoredReply;
+  pair: Pair;
+}
+
+interface Batch {
+  pairs: WaitingPair[];
+  /** First byte behind it. */
+  end: number;
+}
+
+/** @throws what the judge throws when it cannot be asked; the verdicts that it has given are saved */
+export async function judgePairs(
+  work: ShardWork,
+  replies: ObjectFacts,
+  judge: Judge,
+  limit: SpendingLimit | undefined,
+): Promise<StepEnd> {
+  const { storage, progress } = work;
+  const { pairs } = progress;
+  const lines = new ObjectLines(storage, replies, undefined, pairs.offset);
+  const signal = AbortSignal.timeout(Math.max(1, work.remainingMs() - SAVE_RESERVE_MS));
+  const goOn = (): boolean => work.remainingMs() >= PAIR_RESERVE_MS;
+  while (pairs.offset < replies.size) {
+    if (await work.isStopped()) return 'stopped';
+    if (!goOn()) return 'outOfTime';
+    const batch = await nextBatch(lines, new Set(pairs.ahead));
+    const settings = { judge, signal, goOn, limit };
+    if ((await judgeBatch(work, batch, settings)) === 'outOfTime') return 'outOfTime';
+  }
+  return 'done';
+}
+
+async function nextBatch(lines: ObjectLines, judged: ReadonlySet<number>): Promise<Batch> {
+  const pairs: WaitingPair[] = [];
+  let bytes = 0;
+  for (let start = lines.offset; ; start = lines.offset) {
+    const line = await lines.next();
+    if (line === undefined) break;
+    if (judged.has(start)) continue;
+    const stored = JSON.parse(line.toString('utf8')) as StoredReply;
+    const pair = pairOf(stored);
+    if (!pair) continue;
+    bytes += line.length;
+    pairs.push({ start, stored, pair });
+    if (pairs.length >= BATCH_PAIRS || bytes >= BATCH_BYTES) break;
+  }
+  return { pairs, end: lines.offset };
+}
+
+async function judgeBatch(
+  { progress, file }: ShardWork,
+  batch: Batch,
+  settings: Parameters<typeof judgeAll>[0],
+): Promise<StepEnd> {
+  const { pairs } = progress;
+  const open = new Set(batch.pairs.map(({ start }) => start));
+  const judged: string[] = [];
+  const worse: string[] = [];
+  const onDone = ({ start, stored }: WaitingPair, verdict?: PairVerdict): void => {
+    open.delete(start);
+    if (!verdict) return;
+    judged.push(judgedLine(stored, settings.judge.sourceId, verdict));
+    const { comparison } = stored;
+    if (verdict.verdict !== 'worse' || !comparison) return;
+    worse.push(JSON.stringify({ row: rowOf(stored), comparison, rationale: verdict.rationales[0] } as WorseReply));
+  };
+  let failure: unknown;
+  try {
+    await judgeAll(settings, batch.pairs, ({ pair }) => pair, onDone, pairs);
+  } catch (error) {
+    // Calls that were given up for the time are no failure: the next function makes them.
+    if (!settings.signal?.aborted) failure = error;
+  }
+  const done = batch.pairs.map(({ start }) => start).filter((start) => !open.has(start));
+  pairs.offset = Math.min(batch.end, ...open);
+  pairs.ahead = [...pairs.ahead, ...done].filter((start) => start >= pairs.offset);
+  await file.save(progress, { judged, worse });
+  if (failure !== undefined) throw failure;
+  return open.size === 0 ? 'done' : 'outOfTime';
+}

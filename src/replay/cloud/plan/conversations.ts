@@ -1,0 +1,87 @@
+/**
+ * Finds the conversations of all captures while they are indexed: a shard sees only some of the turns. Requests are linked
+ * in the order of file and line, which is that of time within a variant.
+ */
+import { literalRequest, NO_OVERRIDES } from '../../request/literal.ts';
+import { capturedReply, replyMessage } from '../../request/preparer.ts';
+import { SessionLinker, type Turn } from '../../request/sessions.ts';
+import type { ScheduledEntry } from '../../schedule/timing.ts';
+import type { IndexEntry, SourceFile } from '../../source/types.ts';
+
+/** Later turns that are kept: about 150 bytes each, 150 MB. Further ones count as conversations of their own. */
+const MAX_LATER_TURNS = 1_000_000;
+/** Messages of all forms name who speaks. In base64 that cannot be seen. */
+const CHAT_MARKS = [Buffer.from('role'), Buffer.from('BASE64')];
+
+export class ConversationFinder {
+  readonly #linker = new SessionLinker();
+  /** Number of the first turn of each conversation of the linker. */
+  #firstPlaces = new Float64Array(1024);
+  /** Turns after the first, by their place. */
+  readonly #later = new Map<number, Turn>();
+  /** Places before each file's first line. */
+  readonly #bases: number[] = [];
+  #file = '';
+  #lines = 0;
+  /** Later turns that found no room. */
+  dropped = 0;
+
+  /** To be called before the records of each file, in the order of the files. */
+  file(file: SourceFile): void {
+    this.#bases.push(this.#lines);
+    this.#file = file.name;
+  }
+
+  /** @param bytes the whole line */
+  record(bytes: Buffer, entry: IndexEntry): void {
+    const place = this.#placeOf(entry);
+    this.#lines = Math.max(this.#lines, place + 1);
+    if (!CHAT_MARKS.some((mark) => bytes.includes(mark))) return;
+    let turn: Turn | undefined;
+    try {
+      turn = this.#link(bytes, entry, place);
+    } catch {
+      // It is a conversation of its own; the shard that sends it says what is the matter with it, if that matters there.
+    }
+    if (!turn || turn.turnIndex === 0) return;
+    if (this.#later.size < MAX_LATER_TURNS) this.#later.set(place, turn);
+    else this.dropped++;
+  }
+
+  #link(bytes: Buffer, entry: IndexEntry, place: number): Turn | undefined {
+    const literal = literalRequest(bytes, NO_OVERRIDES);
+    if (literal.kind === 'skipped' || literal.request.prompt === undefined) return undefined;
+    const { request } = literal;
+    return this.#linker.link(request.prompt?.messages, replyMessage(capturedReply(request)), (session) => {
+      this.#rememberFirst(session, place);
+      return request.eventId ?? `${this.#file}:${entry.line}`;
+    });
+  }
+
+  /** The turn of a scheduled request. Each pass through the captures has conversations of its own. */
+  turnOf(entry: IndexEntry, pass: number): NonNullable<ScheduledEntry['turn']> {
+    const place = this.#placeOf(entry);
+    const passBase = pass * this.#lines;
+    const turn = this.#later.get(place);
+    if (!turn) return { session: passBase + place, turnIndex: 0 };
+    return {
+      session: passBase + (this.#firstPlaces[turn.session] ?? 0),
+      turnIndex: turn.turnIndex,
+      conversationId: pass === 0 ? turn.conversationId : `${turn.conversationId}#${pass}`,
+    };
+  }
+
+  /** A record's number among all lines of all files. */
+  #placeOf({ file, line }: IndexEntry): number {
+    return (this.#bases[file] ?? 0) + line;
+  }
+
+  #rememberFirst(session: number, place: number): void {
+    if (session >= this.#firstPlaces.length) {
+      const grown = new Float64Array(this.#firstPlaces.length * 2);
+      grown.set(this.#firstPlaces);
+      this.#firstPlaces = grown;
+    }
+    this.#firstPlaces[session] = place;
+  }
+}

@@ -1,0 +1,146 @@
+/** Finds the captures of a replay in S3 and sorts them by their time, without a copy of them. */
+
+import { backfillObjects, type CaptureScope, capturedObject } from '../../../monitoring/capture-objects.ts';
+import { PermanentError } from '../../../shared/errors.ts';
+import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
+import { type ScannedLine, scanBlocks } from '../../source/lines.ts';
+import type { SortedIndex } from '../../source/sorted-index.ts';
+import type { OnSkipped, SourceFile } from '../../source/types.ts';
+import { indexFor } from '../../to-directory.ts';
+import type { CaptureObject } from '../schedule-file.ts';
+import { ConversationFinder } from './conversations.ts';
+import type { ReplayJob } from './input.ts';
+
+/** Small files are fetched ahead, since it takes longer to ask for one than to read it: 8 × 8 MiB at most. */
+const AHEAD = 8;
+const SMALL_BYTES = 8 * 1024 * 1024;
+
+/** For people, from `SCHEDULE_RESERVE_MS` and what was measured (`npm run bench -- replay-shard`). */
+const MOST_READ = 'about 15 GB of chats at 22 MB/s, less where S3 or the processor is slower';
+
+/** How often the time is looked at within a large file. */
+const RECORDS_BETWEEN_CHECKS = 1000;
+
+export interface IndexedCaptures {
+  files: CaptureObject[];
+  index: SortedIndex;
+  conversations: ConversationFinder;
+}
+
+interface IndexLimits {
+  /** Time that is left for reading captures. */
+  remainingMs(): number;
+}
+
+/**
+ * @throws PermanentError `NoCaptureFiles`, `OutsideCaptureScope`, `CaptureMissing`, `ReplayTooLarge`, and those of the
+ * storage
+ */
+export async function indexObjects(
+  storage: Storage,
+  scope: CaptureScope,
+  job: ReplayJob,
+  onSkipped: OnSkipped,
+  limits: IndexLimits,
+): Promise<IndexedCaptures> {
+  const files: CaptureObject[] = [];
+  for await (const object of objectsOf(storage, scope, job)) files.push(captureObject(object));
+  if (files.length === 0) {
+    throw new PermanentError('NoCaptureFiles', 'There are no capture files at that place and time', {
+      got: `s3://${job.source.bucket}/${job.source.prefix}`,
+      expected: 'objects that end with .jsonl, in the hours from source.from to source.to',
+    });
+  }
+  const conversations = new ConversationFinder();
+  const ahead = new ReadAhead(storage, files);
+  let records = 0;
+  const checkTime = (): void => {
+    if (limits.remainingMs() > 0) return;
+    const read = files.slice(0, ahead.next).reduce((sum, { size }) => sum + size, 0);
+    const bytes = files.reduce((sum, { size }) => sum + size, 0);
+    throw tooLarge(
+      `${bytes} bytes, of which ${read} were begun in the time there was (${ahead.next} of ${files.length} files, ${records} records)`,
+      `what one function can read: ${MOST_READ}`,
+    );
+  };
+  const index = await indexFor(files, job.options, job.window, onSkipped, {
+    scan: (file: SourceFile): AsyncIterable<ScannedLine> => {
+      checkTime();
+      conversations.file(file);
+      return scanBlocks(ahead.blocks());
+    },
+    onRecord: (bytes, entry) => {
+      if (records % RECORDS_BETWEEN_CHECKS === 0) checkTime();
+      records++;
+      conversations.record(bytes, entry);
+    },
+  });
+  return { files, index, conversations };
+}
+
+/** The error of a replay that planning cannot hold, with what to do. */
+export const tooLarge = (got: string, expected: string): PermanentError =>
+  new PermanentError('ReplayTooLarge', 'The captures are too many to be planned in one execution', {
+    got,
+    expected: `${expected}; narrow the window (source.from, source.to) or the prefix`,
+  });
+
+const captureObject = ({ bucket, key, etag, versionId, size }: ObjectFacts): CaptureObject => ({
+  bucket,
+  name: key,
+  path: '',
+  etag,
+  versionId,
+  size,
+});
+
+/** Objects of the prefix in the order of their keys, or the one object that is named whole. */
+async function* objectsOf(storage: Storage, scope: CaptureScope, job: ReplayJob): AsyncGenerator<ObjectFacts> {
+  const { bucket, prefix } = job.source;
+  if (prefix.endsWith('.jsonl')) yield await capturedObject(storage, scope, bucket, prefix);
+  else yield* backfillObjects(storage, scope, { bucket, prefix }, job.window);
+}
+
+/** Reads the files one after the other; the next small ones are already on their way. */
+class ReadAhead {
+  readonly #storage: Storage;
+  readonly #files: readonly CaptureObject[];
+  readonly #fetched = new Map<number, Promise<Buffer>>();
+  next = 0;
+
+  constructor(storage: Storage, files: readonly CaptureObject[]) {
+    this.#storage = storage;
+    this.#files = files;
+  }
+
+  /** The bytes of the next file. */
+  async *blocks(): AsyncGenerator<Buffer> {
+    const ordinal = this.next++;
+    for (let i = ordinal; i < Math.min(this.#files.length, ordinal + AHEAD); i++) this.#fetch(i);
+    const whole = this.#fetched.get(ordinal);
+    this.#fetched.delete(ordinal);
+    if (whole) {
+      yield await whole;
+      return;
+    }
+    for await (const chunk of await this.#open(ordinal)) yield chunk as Buffer;
+  }
+
+  #fetch(ordinal: number): void {
+    const { size } = this.#files[ordinal] as CaptureObject;
+    if (size > SMALL_BYTES || size === 0 || this.#fetched.has(ordinal)) return;
+    const fetched = this.#open(ordinal).then(async (body) => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of body) chunks.push(chunk as Buffer);
+      return Buffer.concat(chunks);
+    });
+    // What goes wrong is thrown when its turn comes.
+    fetched.catch(() => {});
+    this.#fetched.set(ordinal, fetched);
+  }
+
+  #open(ordinal: number) {
+    const { name: key, ...object } = this.#files[ordinal] as CaptureObject;
+    return this.#storage.read({ ...object, key });
+  }
+}

@@ -1,0 +1,130 @@
+/** Reads the input of a replay's execution, and says what is wrong with it. */
+import type * as z from 'zod';
+import { type ReplayInput, replayInputSchema } from '../../../contract/replay.ts';
+import type { ReplayEnvironment } from '../../../settings/replay-environment.ts';
+import { PermanentError, PipelineError } from '../../../shared/errors.ts';
+import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../options.ts';
+import { shownUrl } from '../../targets/target.ts';
+import type { CaptureWindow } from '../../to-directory.ts';
+
+const ALLOWED =
+  '{"target":{"endpoint":…} or {"url":…}, "source":{"bucket","prefix","from","to"}, and the options of the command ' +
+  'line: startOffsetMs, endOffsetMs, autoOffset, speedup, spreadSameSecond, concurrency, requestRate, arrivalPattern, ' +
+  'maxConcurrency, warmup, timeout, cancellationRate, cancellationDelay, repeat, requestCount, randomSeed, model, set, ' +
+  'stream, goodput, sliceDuration, maxErrorRate, compare, judge, judgeBudgetUsd, mlflow, experiment, raw, dryRun, shard}';
+
+/** A checked input with every default filled in. */
+export interface ReplayJob {
+  source: { bucket: string; prefix: string };
+  window: CaptureWindow;
+  target: ReplayInput['target'];
+  options: ReplayOptions;
+  compare: boolean;
+  raw: boolean;
+  /** `undefined`: no judge is asked. 0 dollars: the replay has no limit of its own. */
+  judge?: { budgetUsd: number };
+  /** `undefined`: nothing goes into MLflow. */
+  mlflow?: { experiment?: string };
+  dryRun: boolean;
+  shard: NonNullable<ReplayInput['shard']>;
+}
+
+/**
+ * @throws PermanentError `InvalidReplayInput` that says what was got and what is allowed; `EndpointNotAllowed`,
+ * `InferenceComponentNotAllowed`, `SecretNotAllowed`
+ */
+export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): ReplayJob {
+  const invalid = (problem: string, cause?: unknown): PermanentError =>
+    new PermanentError(
+      'InvalidReplayInput',
+      `The execution's input is not valid: ${problem}`,
+      { got: JSON.stringify(raw, withoutSecrets), expected: ALLOWED },
+      cause,
+    );
+  const parsed = replayInputSchema.safeParse(raw);
+  if (!parsed.success) throw invalid(problemsOf(parsed.error.issues).join('; '));
+  const input = parsed.data;
+  const { source = {}, target, compare, raw: keepRaw, dryRun, shard, ...more } = input;
+  const { judge, judgeBudgetUsd, mlflow, experiment, ...given } = more;
+  if (judgeBudgetUsd !== undefined && !judge) throw invalid('judgeBudgetUsd: there is no judge without "judge": true');
+  if (experiment !== undefined && !mlflow) throw invalid('experiment: there is no MLflow without "mlflow": true');
+  const options: ReplayOptions = { ...DEFAULT_OPTIONS, ...given };
+  try {
+    checkOptions(options);
+  } catch (error) {
+    throw invalid(error instanceof PipelineError ? error.message : String(error), error);
+  }
+  const window: CaptureWindow = {
+    ...(source.from === undefined ? {} : { fromMs: Date.parse(source.from) }),
+    ...(source.to === undefined ? {} : { toMs: Date.parse(source.to) }),
+  };
+  if (window.fromMs !== undefined && window.toMs !== undefined && window.fromMs >= window.toMs) {
+    throw invalid('source: "from" must be before "to" ("to" is exclusive)');
+  }
+  if ('url' in target && [...new URL(target.url).searchParams.keys()].some((name) => name !== 'api-version')) {
+    throw invalid(
+      'target.url: what a query holds, "api-version" aside, would be kept in clear; put it into headersSecretArn',
+    );
+  }
+  assertAllowed(target, environment);
+  return {
+    source: {
+      bucket: source.bucket ?? environment.DATA_CAPTURE_S3_BUCKET,
+      prefix: source.prefix ?? environment.DATA_CAPTURE_S3_PREFIX,
+    },
+    window,
+    target,
+    options,
+    // What the judge is asked about are the replies that differ.
+    compare: (compare ?? false) || (judge ?? false),
+    ...(judge ? { judge: { budgetUsd: judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD } } : {}),
+    ...(mlflow ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
+    raw: keepRaw ?? false,
+    dryRun: dryRun ?? false,
+    shard: shard ?? {},
+  };
+}
+
+const withoutSecrets = (key: string, value: unknown): unknown =>
+  key === 'url' && typeof value === 'string' ? shownUrl(value) : value;
+
+/** Of a choice between shapes, the problems of the one that fits best: a person meant that one. */
+function problemsOf(issues: readonly z.core.$ZodIssue[]): string[] {
+  return issues.flatMap((issue) => {
+    const at = issue.path.join('.') || 'input';
+    if (issue.code === 'invalid_union') {
+      const known = issue.errors.filter((one) => !one.some(({ code }) => code === 'unrecognized_keys'));
+      const best = (known.length > 0 ? known : issue.errors).toSorted((a, b) => a.length - b.length)[0] ?? [];
+      return best.map(({ path, message }) => `${[at, ...path].join('.')}: ${message}`);
+    }
+    return [`${at}: ${issue.message}`];
+  });
+}
+
+function assertAllowed(target: ReplayInput['target'], environment: ReplayEnvironment): void {
+  const refuse = (name: string, what: string, got: string, setting: string, allowed: readonly string[]): never => {
+    throw new PermanentError(name, `A replay of this stack may not ${what}`, {
+      got,
+      expected: allowed.length > 0 ? allowed.join(', ') : `one that the setting ${setting} names; it names none`,
+      where: setting,
+    });
+  };
+  if ('endpoint' in target) {
+    const { endpoint, inferenceComponent } = target;
+    const { REPLAY_ENDPOINT_NAMES: endpoints, REPLAY_INFERENCE_COMPONENT_NAMES: components } = environment;
+    if (!endpoints.includes(endpoint)) {
+      refuse('EndpointNotAllowed', 'invoke that endpoint', endpoint, 'REPLAY_ENDPOINT_NAMES', endpoints);
+    }
+    if (inferenceComponent !== undefined && !components.includes(inferenceComponent)) {
+      const setting = 'REPLAY_INFERENCE_COMPONENT_NAMES';
+      const what = 'invoke that inference component';
+      refuse('InferenceComponentNotAllowed', what, inferenceComponent, setting, components);
+    }
+    return;
+  }
+  const secret = environment.REPLAY_HEADERS_SECRET_ARN;
+  if (target.headersSecretArn !== undefined && target.headersSecretArn !== secret) {
+    const allowed = secret === undefined ? [] : [secret];
+    refuse('SecretNotAllowed', 'read that secret', target.headersSecretArn, 'REPLAY_HEADERS_SECRET_ARN', allowed);
+  }
+}

@@ -1,0 +1,73 @@
+/** What a replay in the cloud needs of the judge and of MLflow: looked for before captures are read, and long before the end. */
+
+import type { ReplayExecution } from '../../../contract/replay.ts';
+import { priceOptions } from '../../../judge/pricing/estimate.ts';
+import { requireKnownPrice } from '../../../judge/pricing/prices.ts';
+import { assertModelLives, type ModelCheck } from '../../../judge/transports/model-check.ts';
+import type { MlflowClient } from '../../../mlflow/client.ts';
+import { findExperiment } from '../../../mlflow/experiments.ts';
+import { endRun, findOrCreateRun, tellFailure } from '../../../mlflow/runs.ts';
+import type { LambdaEnvironment } from '../../../settings/environment.ts';
+import { replaysExperiment, runTags } from '../run-tags.ts';
+import type { PlannedJudge, PlannedMlflow } from '../stored-plan.ts';
+import type { ReplayJob } from './input.ts';
+
+export interface EvaluationPorts {
+  settings: Pick<
+    LambdaEnvironment,
+    'BEDROCK_MODEL_ID' | 'EVALUATION_BUDGET_USD' | 'JUDGE_PRICES' | 'MLFLOW_EXPERIMENT_NAME'
+  >;
+  /** Called only for a replay that is to be in MLflow. */
+  mlflow(): Promise<MlflowClient>;
+  /** Called only for a replay that is judged. */
+  checkJudgeModel(): Promise<ModelCheck | undefined>;
+}
+
+/** @throws PermanentError `JudgePriceUnknown`, `JudgeModelGone` */
+export async function planJudge(
+  { judge }: ReplayJob,
+  { settings, checkJudgeModel }: EvaluationPorts,
+): Promise<PlannedJudge | null> {
+  if (!judge) return null;
+  const { BEDROCK_MODEL_ID: model, EVALUATION_BUDGET_USD: dailyUsd } = settings;
+  requireKnownPrice(model, Math.max(dailyUsd, judge.budgetUsd), priceOptions(settings));
+  const check = await checkJudgeModel();
+  assertModelLives(check);
+  return { model, ...judge, ...(check === undefined ? {} : { warning: check.message }) };
+}
+
+/** The replay's place in MLflow while it is planned. */
+interface MlflowPlace {
+  capturesExperimentId: string | undefined;
+  /** Finds or makes the run; a planning that is tried again does not make a second one. */
+  openRun(execution: ReplayExecution, startMs: number): Promise<PlannedMlflow>;
+  /** For a planning that fails after all: no run stays open. */
+  giveUp(planned: PlannedMlflow, status: 'FAILED' | 'KILLED', why: string, endMs: number): Promise<void>;
+}
+
+/** @throws what MLflow's client throws when it cannot be reached, or refuses the experiment */
+export async function findMlflowPlace(
+  { mlflow: wanted }: ReplayJob,
+  { settings, mlflow }: EvaluationPorts,
+): Promise<MlflowPlace | undefined> {
+  if (!wanted) return undefined;
+  const { MLFLOW_EXPERIMENT_NAME: captures } = settings;
+  const client = await mlflow();
+  const { rest } = client;
+  // A server that is too old for traces is known here too, not after the last request.
+  await client.capabilities();
+  const experiment = await client.resolveExperiment(replaysExperiment(wanted.experiment, captures));
+  const capturesExperimentId = (await findExperiment(rest, captures))?.id;
+  return {
+    capturesExperimentId,
+    openRun: async (execution, startMs) => {
+      const { name } = execution;
+      const { runId } = await findOrCreateRun(rest, experiment.id, { name, startMs, tags: runTags(execution) });
+      return { experiment, runId, capturesExperimentId };
+    },
+    giveUp: async ({ runId }, status, why, endMs) => {
+      await tellFailure(rest, { runId }, why);
+      await endRun(rest, { runId }, { status, endMs });
+    },
+  };
+}

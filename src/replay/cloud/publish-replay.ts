@@ -1,0 +1,62 @@
+/** PublishReplay: what a replay in the cloud came to, put into its run in MLflow. Doing it again changes nothing. */
+
+import { type PublishReplayRequest, type PublishReplayResult, replayKeys } from '../../contract/replay.ts';
+import type { MlflowClient } from '../../mlflow/client.ts';
+import { endRun, getRun, logRun, putFiles, type ResultFile, type RunContent, tellFailure } from '../../mlflow/runs.ts';
+import { PermanentError } from '../../shared/errors.ts';
+import type { ObjectFacts, Storage } from '../../shared/storage.ts';
+import { RESULT_FILES } from '../results/result-set.ts';
+import type { PlannedMlflow } from './stored-plan.ts';
+
+/** `publication.json`: what SummarizeReplay leaves to be published. */
+export interface ReplayPublication {
+  mlflow: PlannedMlflow;
+  content: Pick<RunContent, 'endMs' | 'status' | 'metrics' | 'params' | 'atMs'>;
+  /** Why the execution fails, where it does. */
+  failure?: string;
+}
+
+interface PublishDependencies {
+  storage: Storage;
+  workBucket: string;
+  mlflow(): Promise<MlflowClient>;
+}
+
+/** @throws PermanentError `ReplayNotSummarized`, and what MLflow's client throws */
+export async function publishReplay(
+  { run }: PublishReplayRequest,
+  { storage, workBucket: bucket, mlflow }: PublishDependencies,
+): Promise<PublishReplayResult> {
+  const key = replayKeys.publication(run.name);
+  const publication = await storage.getJson<ReplayPublication>(bucket, key);
+  if (!publication) {
+    throw new PermanentError('ReplayNotSummarized', 'There is nothing to publish of the replay', {
+      got: run.name,
+      where: `s3://${bucket}/${key}`,
+    });
+  }
+  const { experiment, runId } = publication.mlflow;
+  const { rest } = await mlflow();
+  const made = await getRun(rest, runId);
+  await logRun(rest, made, publication.content);
+  const files: ResultFile[] = [];
+  const prefix = replayKeys.resultPrefix(run.name);
+  for await (const object of storage.list(bucket, prefix)) {
+    if (RESULT_FILES.has(object.key.slice(prefix.length))) files.push(resultFile(storage, object, prefix));
+  }
+  const leftOut = await putFiles(rest, made, files, async () => storage.s3);
+  await tellFailure(rest, made, publication.failure);
+  // Last: a run that is over is whole.
+  await endRun(rest, made, publication.content);
+  return { experiment: { id: experiment.id, name: experiment.name }, runId, leftOut };
+}
+
+const resultFile = (storage: Storage, object: ObjectFacts, prefix: string): ResultFile => ({
+  name: object.key.slice(prefix.length),
+  size: object.size,
+  read: async () => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of await storage.read(object)) chunks.push(chunk as Buffer);
+    return Buffer.concat(chunks);
+  },
+});

@@ -1,0 +1,161 @@
+/** Puts the lines of all shards together into the files of the result set. */
+import { statfs } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
+import { TextUpload } from '../../../shared/text-upload.ts';
+import { QualityTally } from '../../compare/quality.ts';
+import { REPLIES_FILE, type StoredReply } from '../../compare/replies-file.ts';
+import { type CapturedComparison, rowOf } from '../../compare/with-captured.ts';
+import type { Turn } from '../../request/sessions.ts';
+import { InputsFile, MAX_INPUTS } from '../../results/inputs.ts';
+import { FILES } from '../../results/result-set.ts';
+import type { WorseReply } from '../evaluate/evaluate-pairs.ts';
+import { plannedSkippedKey, SHARD_FILES } from '../keys.ts';
+import { linesOf, type MergeSource, mergeLines } from '../shard-lines.ts';
+import type { ReplayPlan } from '../stored-plan.ts';
+import type { Collected } from './collect.ts';
+import type { CollectedEvaluations } from './collect-evaluations.ts';
+
+const LINES = 'application/jsonlines';
+const LINE_END = Buffer.from('\n');
+/** Lines are handed on in pieces of about this size. */
+const WRITE_BYTES = 256 * 1024;
+const NS_PER_MS = 1e6;
+const END_KEY = Buffer.from('"request_end_ns":');
+
+/** Where and of what the files are made. */
+export interface MergeContext {
+  storage: Storage;
+  bucket: string;
+  /** Of the result set. */
+  prefix: string;
+  plan: ReplayPlan;
+  collected: Collected;
+  evaluations: CollectedEvaluations;
+}
+
+/** Epoch ns of a record's end; a double loses a quarter of a microsecond of it. */
+function endOf(line: Buffer): number {
+  const at = line.indexOf(END_KEY) + END_KEY.length;
+  return Number.parseInt(line.toString('latin1', at, at + 20), 10);
+}
+
+/** Records and raw exchanges as they completed, whichever shard sent them. */
+export async function mergeRecords(
+  context: MergeContext,
+  name: typeof FILES.records | typeof FILES.raw,
+): Promise<void> {
+  const { storage, collected } = context;
+  const sources = (collected.files.get(name) ?? []).map(
+    ({ object, firstStartMs }): MergeSource => ({ object, leastKey: firstStartMs * NS_PER_MS }),
+  );
+  await uploadLines(context, name, mergeLines(storage, sources, endOf));
+}
+
+async function uploadLines(context: MergeContext, name: string, lines: AsyncIterable<Buffer>): Promise<void> {
+  const { storage, bucket, prefix } = context;
+  const upload = new TextUpload(storage, bucket, `${prefix}${name}`, LINES);
+  let held: Buffer[] = [];
+  let bytes = 0;
+  for await (const line of lines) {
+    // Copied: the line's own bytes are only valid until the next is read.
+    held.push(Buffer.from(line), LINE_END);
+    bytes += line.length + 1;
+    if (bytes < WRITE_BYTES) continue;
+    await upload.write(Buffer.concat(held));
+    held = [];
+    bytes = 0;
+  }
+  await upload.write(Buffer.concat(held));
+  await upload.close();
+}
+
+/** Lines that were left out: by the plan, then by the shards. */
+export async function mergeSkipped(context: MergeContext): Promise<void> {
+  const { storage, bucket, plan, collected } = context;
+  const planned = await storage.head(bucket, plannedSkippedKey(plan.run));
+  const objects = [...(planned ? [planned] : []), ...objectsOf(collected, FILES.skipped)];
+  if (objects.length > 0) await uploadLines(context, FILES.skipped, linesOf(storage, objects));
+}
+
+/** Verdicts and refused traces, as the shards' evaluations have them. */
+export async function mergeParts(context: MergeContext, name: string, parts: readonly ObjectFacts[]): Promise<void> {
+  if (parts.length > 0) await uploadLines(context, name, linesOf(context.storage, parts));
+}
+
+/** The replies of all shards, and what their comparisons and the judge's verdicts add up to. */
+export async function mergeReplies(context: MergeContext): Promise<CapturedComparison> {
+  const tally = new QualityTally();
+  let withoutCaptured = 0;
+  const { storage, plan, collected, evaluations } = context;
+  async function* tallied(): AsyncGenerator<Buffer> {
+    for await (const line of linesOf(storage, objectsOf(collected, REPLIES_FILE))) {
+      const stored = JSON.parse(line.toString('utf8')) as StoredReply;
+      if (stored.comparison) tally.add(stored.comparison, () => rowOf(stored));
+      else withoutCaptured++;
+      yield line;
+    }
+  }
+  await uploadLines(context, REPLIES_FILE, tallied());
+  for await (const line of linesOf(storage, evaluations.parts.worse)) {
+    const { row, comparison, rationale } = JSON.parse(line.toString('utf8')) as WorseReply;
+    tally.addJudgedWorse(row, comparison, rationale);
+  }
+  if (plan.judge) tally.quality.judged = evaluations.judged;
+  return {
+    quality: tally.quality,
+    withoutCaptured,
+    regressions: tally.worst(),
+    ...(plan.judge ? { judgeUsd: evaluations.usd } : {}),
+  };
+}
+
+/** Bytes that merging a file reads. */
+export const bytesOf = (collected: Collected, name: string): number =>
+  objectsOf(collected, name).reduce((sum, { size }) => sum + size, 0);
+
+const objectsOf = (collected: Collected, name: string): ObjectFacts[] =>
+  (collected.files.get(name) ?? []).map(({ object }) => object);
+
+/** `inputs.json` is put together on the disk, from a copy of its lines. */
+const DISK_PER_BYTE = 2.1;
+
+/** @returns why the file was left out, in words */
+export async function mergeInputs(context: MergeContext, directory: string): Promise<string | undefined> {
+  const { storage, plan, collected } = context;
+  if (plan.requests > MAX_INPUTS) return 'more requests than inputs.json can hold';
+  const shards = collected.files.get(SHARD_FILES.inputs) ?? [];
+  const bytes = bytesOf(collected, SHARD_FILES.inputs);
+  const { bavail, bsize } = await statfs(tmpdir());
+  if (bytes * DISK_PER_BYTE > bavail * bsize) return 'more bytes than the disk of the function can hold';
+  const file = new InputsFile(join(directory, FILES.inputs));
+  const partOf = new Map(shards.map((part) => [part.shard, part]));
+  for (const stripes of Map.groupBy(plan.shards, ({ window }) => window).values()) {
+    // Its stripes took turns.
+    const sources = stripes.flatMap(({ shard }) => {
+      const part = partOf.get(shard);
+      return part ? [{ object: part.object, leastKey: 0 }] : [];
+    });
+    const left = stripes.map(({ shard }) => partOf.get(shard)?.sent ?? 0);
+    for await (const line of mergeLines(storage, sources, (one) =>
+      Number.parseInt(one.toString('latin1', 0, 20), 10),
+    )) {
+      const [place, turn = '', payload = ''] = splitInput(line.toString('utf8'));
+      // What was prepared and not sent when the shard was stopped is no input.
+      const stripe = Number(place) % stripes.length;
+      if ((left[stripe] ?? 0) <= 0) continue;
+      left[stripe] = (left[stripe] ?? 0) - 1;
+      file.addPayload(JSON.parse(turn) as Turn, payload);
+      await file.room();
+    }
+  }
+  return file.finish();
+}
+
+/** Place, turn and payload; a payload is JSON, whose tabs may stand between its tokens. */
+function splitInput(line: string): [string, string, string] {
+  const first = line.indexOf('\t');
+  const second = line.indexOf('\t', first + 1);
+  return [line.slice(0, first), line.slice(first + 1, second), line.slice(second + 1)];
+}

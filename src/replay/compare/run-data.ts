@@ -1,0 +1,179 @@
+/** A finished run as another run is compared with it. */
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { z } from 'zod';
+import { isObject } from '../../formats/json.ts';
+import { PermanentError } from '../../shared/errors.ts';
+import { FILES } from '../results/result-set.ts';
+import { jsonLines } from './json-lines.ts';
+import { REPLIES_FILE } from './replies-file.ts';
+import { type Outcome, type RequestPlace, RequestTable, requestName } from './request-table.ts';
+
+interface ComparedDefinition {
+  name: string;
+  /** `undefined`: neither more nor less is better. */
+  largerIsBetter?: boolean;
+}
+
+/** Metrics of single requests that are compared. */
+export const COMPARED_METRICS = {
+  request_latency: { name: 'Latency from sending (ms)', largerIsBetter: false },
+  effective_latency: { name: 'Latency from the scheduled moment (ms)', largerIsBetter: false },
+  time_to_first_token: { name: 'Time to first token (ms)', largerIsBetter: false },
+  inter_token_latency: { name: 'Inter-token latency (ms)', largerIsBetter: false },
+  output_token_throughput_per_user: { name: 'Output tokens per second and user', largerIsBetter: true },
+  output_sequence_length: { name: 'Output length (tokens)' },
+} as const satisfies Record<string, ComparedDefinition>;
+export type ComparedMetric = keyof typeof COMPARED_METRICS;
+/** `undefined`: neither direction is. */
+export const isLargerBetter = (metric: ComparedMetric): boolean | undefined =>
+  (COMPARED_METRICS[metric] as ComparedDefinition).largerIsBetter;
+export const METRIC_TAGS = Object.keys(COMPARED_METRICS) as ComparedMetric[];
+
+export interface RunData {
+  /** Where its files are read, and what people know it by. */
+  directory: string;
+  location: string;
+  run: string;
+  target: Record<string, string>;
+  requests: RequestTable;
+  /** Without those that were cancelled on purpose. */
+  failed: number;
+  cancelledOnPurpose: number;
+  wasCancelled: boolean;
+  /** Where a file stops in the middle of its last line, which is left out. */
+  cutLines: string[];
+  bottleneck?: string;
+  /** Requests a second and output tokens a second over the run. */
+  requestThroughput?: number;
+  tokenThroughput?: number;
+  /** What it was told, where that is known. */
+  options: Record<string, unknown>;
+  /** Its replies were kept. */
+  hasReplies: boolean;
+}
+
+const nanoseconds = z.number().optional();
+/** A line of the records, as far as runs are compared by it; AIPerf's own have no place of a capture. */
+const recordSchema = z.object({
+  metadata: z.object({
+    event_id: z.string().optional(),
+    conversation_id: z.string().nullish(),
+    s3_key: z.string().optional(),
+    line: z.number().optional(),
+    pass: z.number().optional(),
+    turn_index: z.number().nullish(),
+    x_request_id: z.string().nullish(),
+    scheduled_ns: nanoseconds,
+    credit_issued_ns: nanoseconds.nullable(),
+    request_end_ns: z.number(),
+    was_cancelled: z.boolean().nullish(),
+    cancelled_on_purpose: z.boolean().optional(),
+  }),
+  metrics: z.record(z.string(), z.object({ value: z.unknown().optional() }).nullish()).nullish(),
+  error: z.unknown().optional(),
+});
+type RecordJson = z.infer<typeof recordSchema>;
+
+const NS_PER_MS = 1e6;
+
+function valuesOf({ metadata, metrics, error }: RecordJson): number[] {
+  const scheduled = metadata.scheduled_ns ?? metadata.credit_issued_ns;
+  return METRIC_TAGS.map((tag) => {
+    if (tag === 'effective_latency') {
+      // Nanoseconds of today lose their last digits as a number: a quarter of a microsecond.
+      return error || scheduled === undefined || scheduled === null
+        ? Number.NaN
+        : (metadata.request_end_ns - scheduled) / NS_PER_MS;
+    }
+    const value = metrics?.[tag]?.value;
+    return typeof value === 'number' ? value : Number.NaN;
+  });
+}
+
+/** Runs of other tools have no captured place: their conversation and turn name the request. */
+function placeOf({ metadata }: RecordJson): RequestPlace {
+  const { event_id, s3_key: file, line, pass } = metadata;
+  if (file !== undefined && line !== undefined)
+    return { name: requestName(event_id, file, line, pass ? `#${pass}` : ''), file, line };
+  return {
+    name: `${metadata.conversation_id ?? metadata.x_request_id}:${metadata.turn_index ?? 0}`,
+    file: '',
+    line: 0,
+  };
+}
+
+function outcomeOf({ metadata, error }: RecordJson): Outcome {
+  if (error === undefined || error === null) return 'ok';
+  // AIPerf does not say why it cancelled; when it is told to is the rule.
+  const onPurpose = metadata.cancelled_on_purpose ?? (metadata.s3_key === undefined && metadata.was_cancelled === true);
+  return onPurpose ? 'cancelled' : 'failed';
+}
+
+/** A file of the run that may be missing. */
+async function readJson(path: string): Promise<Record<string, unknown> | undefined> {
+  if (!existsSync(path)) return undefined;
+  try {
+    const value: unknown = JSON.parse(await readFile(path, 'utf8'));
+    if (isObject(value)) return value;
+  } catch (error) {
+    throw new PermanentError('NotAReplay', 'A file of the results is not JSON', { where: path }, error);
+  }
+  throw new PermanentError('NotAReplay', 'A file of the results is no JSON object', { where: path });
+}
+
+const averageOf = (summary: Record<string, unknown> | undefined, tag: string): number | undefined =>
+  (summary?.[tag] as { avg?: number } | undefined)?.avg;
+
+async function readRequests(
+  path: string,
+): Promise<Pick<RunData, 'requests' | 'failed' | 'cancelledOnPurpose' | 'cutLines'>> {
+  const requests = new RequestTable(METRIC_TAGS.length);
+  let failed = 0;
+  let cancelledOnPurpose = 0;
+  const cutLines: string[] = [];
+  for await (const { value, line } of jsonLines(path, (where) => cutLines.push(where))) {
+    const record = recordSchema.safeParse(value);
+    if (!record.success) {
+      const facts = { got: z.prettifyError(record.error).replace(/\s+/g, ' '), where: `${path}, line ${line}` };
+      throw new PermanentError('NotAReplay', 'A line of the results is no record of a request', facts);
+    }
+    const { data } = record;
+    const outcome = outcomeOf(data);
+    if (outcome === 'failed') failed++;
+    if (outcome === 'cancelled') cancelledOnPurpose++;
+    requests.add(placeOf(data), outcome, valuesOf(data));
+  }
+  return { requests, failed, cancelledOnPurpose, cutLines };
+}
+
+/**
+ * @param location where the directory's files come from, when that is elsewhere
+ * @throws PermanentError `NotAReplay`
+ */
+export async function readRun(directory: string, location = directory): Promise<RunData> {
+  const records = join(directory, FILES.records);
+  if (!existsSync(records)) {
+    throw new PermanentError('NotAReplay', 'That is no directory of a replay’s results', {
+      got: directory,
+      expected: `a directory with ${FILES.records}`,
+    });
+  }
+  const own = await readJson(join(directory, FILES.replay));
+  const summary = await readJson(join(directory, FILES.summaryJson));
+  const bottleneck = own?.client_bottleneck;
+  return {
+    directory,
+    location,
+    run: String(own?.run ?? summary?.benchmark_id ?? basename(location)),
+    target: (own?.target ?? {}) as Record<string, string>,
+    ...(await readRequests(records)),
+    options: (own?.options ?? {}) as Record<string, unknown>,
+    wasCancelled: summary?.was_cancelled === true,
+    ...(typeof bottleneck === 'string' ? { bottleneck } : {}),
+    requestThroughput: averageOf(summary, 'request_throughput'),
+    tokenThroughput: averageOf(summary, 'output_token_throughput'),
+    hasReplies: existsSync(join(directory, REPLIES_FILE)),
+  };
+}

@@ -1,0 +1,147 @@
+/** What a replay would send, without sending it: how many requests, when, of what kind, and how many tokens. */
+import {
+  type LiteralOrSkip,
+  type LiteralRequest,
+  literalRequest,
+  type Overrides,
+  unreadable,
+} from './request/literal.ts';
+import { capturedReply } from './request/preparer.ts';
+import { estimateInputTokens, estimateTextTokens } from './request/tokens.ts';
+import { type EntrySource, type ScheduleOptions, schedule } from './schedule/timing.ts';
+import { RecordReader } from './source/record-reader.ts';
+import type { LineReader, OnSkipped, SourceFile } from './source/types.ts';
+
+/** Steps of the shape over time. */
+const STEPS = 60;
+
+export interface DryRun {
+  requests: number;
+  /** Seconds from the first request to the last one; 0 without a schedule. */
+  seconds: number;
+  /** Most requests in any one second; 0 without a schedule. */
+  peakPerSecond: number;
+  meanPerSecond: number;
+  /** Requests in each of 60 equal steps. */
+  shape: number[];
+  streaming: number;
+  contentTypes: Record<string, number>;
+  bodyBytes: number;
+  /** `captured`: the captured endpoint's own count; the rest is estimated at four characters a token. */
+  inputTokens: { total: number; captured: number };
+  outputTokens: { total: number; captured: number };
+}
+
+export async function dryRun(
+  files: readonly SourceFile[],
+  index: EntrySource,
+  options: ScheduleOptions,
+  overrides: Overrides,
+  onSkipped: OnSkipped,
+  reader: LineReader = new RecordReader(files),
+  signal?: AbortSignal,
+): Promise<DryRun> {
+  const found: DryRun = {
+    requests: 0,
+    seconds: 0,
+    peakPerSecond: 0,
+    meanPerSecond: 0,
+    shape: [],
+    streaming: 0,
+    contentTypes: {},
+    bodyBytes: 0,
+    inputTokens: { total: 0, captured: 0 },
+    outputTokens: { total: 0, captured: 0 },
+  };
+  const perSecond = new SecondCounts();
+  let skipped = 0;
+  try {
+    for await (const batch of schedule(index, options, { skipped: () => skipped })) {
+      reader.expect?.(batch.map(({ entry }) => entry));
+      for (const { entry, dueMs, pass } of batch) {
+        signal?.throwIfAborted();
+        const literal = counted(found, await reader.read(entry), overrides);
+        if (literal.kind === 'skipped') {
+          skipped++;
+          if (pass > 0) continue;
+          const file = files[entry.file]?.name ?? '';
+          onSkipped({ file, line: entry.line, reason: literal.reason, message: literal.message });
+          continue;
+        }
+        found.requests++;
+        if (!Number.isNaN(dueMs)) perSecond.add(dueMs);
+      }
+    }
+  } finally {
+    await reader.close();
+  }
+  found.seconds = perSecond.lastMs / 1000;
+  found.peakPerSecond = perSecond.peak;
+  found.meanPerSecond = found.seconds > 0 ? found.requests / found.seconds : 0;
+  found.shape = perSecond.shape(STEPS);
+  return found;
+}
+
+/** One that cannot be counted is skipped, as it is when it is to be sent. */
+function counted(found: DryRun, line: Buffer, overrides: Overrides): LiteralOrSkip {
+  try {
+    const literal = literalRequest(line, overrides);
+    if (literal.kind === 'request') countRequest(found, literal.request);
+    return literal;
+  } catch (error) {
+    return unreadable(error);
+  }
+}
+
+function countRequest(found: DryRun, request: LiteralRequest): void {
+  const { prompt, body, contentType, streaming } = request;
+  const reply = capturedReply(request);
+  const estimate = estimateInputTokens(request);
+  found.bodyBytes += body.length;
+  if (streaming) found.streaming++;
+  found.contentTypes[contentType] = (found.contentTypes[contentType] ?? 0) + 1;
+  const input = reply?.usage?.input;
+  if (input !== undefined) found.inputTokens.captured += input;
+  found.inputTokens.total += input ?? estimate ?? 0;
+  const output = reply?.usage?.output;
+  if (output !== undefined) found.outputTokens.captured += output;
+  found.outputTokens.total += output ?? (prompt && reply ? estimateTextTokens(reply.text) : 0);
+}
+
+/** Counts by second, and by steps whose width doubles so that their number stays bound. */
+class SecondCounts {
+  readonly #steps: number[] = [];
+  #stepMs = 1000;
+  #second = -1;
+  #inSecond = 0;
+  peak = 0;
+  lastMs = 0;
+
+  add(dueMs: number): void {
+    this.lastMs = Math.max(this.lastMs, dueMs);
+    const second = Math.floor(dueMs / 1000);
+    if (second !== this.#second) this.#inSecond = 0;
+    this.#second = second;
+    this.peak = Math.max(this.peak, ++this.#inSecond);
+    while (dueMs / this.#stepMs >= STEPS * 64) {
+      for (let i = 0; i * 2 < this.#steps.length; i++)
+        this.#steps[i] = (this.#steps[2 * i] ?? 0) + (this.#steps[2 * i + 1] ?? 0);
+      this.#steps.length = Math.ceil(this.#steps.length / 2);
+      this.#stepMs *= 2;
+    }
+    const step = Math.floor(dueMs / this.#stepMs);
+    this.#steps[step] = (this.#steps[step] ?? 0) + 1;
+  }
+
+  /** The counts in at most `count` equal steps. */
+  shape(count: number): number[] {
+    const length = this.#steps.length;
+    const steps = Math.min(count, length);
+    const shape = Array.from({ length: steps }, () => 0);
+    for (let i = 0; i < length; i++) {
+      const into = Math.floor((i * steps) / length);
+      shape[into] = (shape[into] ?? 0) + (this.#steps[i] ?? 0);
+    }
+    return shape;
+  }
+}

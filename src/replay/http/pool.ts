@@ -1,0 +1,254 @@
+import { isIP } from 'node:net';
+import type { SecureContext } from 'node:tls';
+import { PermanentError } from '../../shared/errors.ts';
+import {
+  Connection,
+  type ConnectionOwner,
+  describeSocketError,
+  isOwnFailure,
+  loadTransport,
+  type Origin,
+} from './connection.ts';
+import type { Exchange } from './exchange.ts';
+
+/**
+ * An idle connection is not used after this, unless the server says that it keeps it longer: a server may close it at the
+ * moment a request goes out, and a request is never sent again. The shortest default in wide use is gunicorn's 2 s; what
+ * speaks TLS is a proxy or a service as a rule, and they keep theirs for a minute.
+ */
+const IDLE_LIMIT_MS = 1_500;
+const IDLE_LIMIT_TLS_MS = 4_000;
+/** Taken off the server's own `Keep-Alive: timeout=`, for the same reason; half of it where it is short. */
+const IDLE_MARGIN_MS = 1_000;
+/** How often the name is looked up again; AWS's endpoints answer with a time to live of a minute. */
+const DNS_REFRESH_MS = 30_000;
+/** For a first connection to each address of the target. */
+const PROBE_TIMEOUT_MS = 5_000;
+
+/** Turns a host name into addresses, best first. */
+export type Resolve = (hostname: string) => Promise<string[]>;
+
+const resolveByDns: Resolve = async (hostname) => {
+  const { lookup } = await import('node:dns/promises');
+  return (await lookup(hostname, { all: true })).map((entry) => entry.address);
+};
+
+interface Probe {
+  connection: Connection;
+  settle(error?: Error): void;
+}
+
+/** The connections to one origin. New ones are opened as they are needed, and ahead of a burst by `warm`. */
+export class ConnectionPool implements ConnectionOwner {
+  readonly #origin: Origin;
+  readonly #resolve: Resolve;
+  #addresses: string[] = [];
+  #nextAddress = 0;
+  #resolvedAt = Number.NEGATIVE_INFINITY;
+  #resolving = false;
+  #dnsMs = 0;
+  #probe: Probe | undefined;
+  /** The last used at the end: it is the likeliest to be alive. */
+  readonly #idle: Connection[] = [];
+  /** Being opened with nothing to send yet. */
+  readonly #opening = new Set<Connection>();
+  readonly #all = new Set<Connection>();
+  #idleLimitMs: number;
+  tlsSession: Buffer | undefined;
+  secureContext: SecureContext | undefined;
+  /** Most that were open at one time. */
+  maxOpen = 0;
+  /** Connections opened ahead that failed to open. */
+  warmFailures = 0;
+  /** Those that the other side closed before anything was sent on them. */
+  unused = 0;
+
+  constructor(origin: Origin, resolve: Resolve = resolveByDns) {
+    this.#origin = origin;
+    this.#idleLimitMs = origin.tls ? IDLE_LIMIT_TLS_MS : IDLE_LIMIT_MS;
+    this.#resolve = resolve;
+  }
+
+  /**
+   * Looks the name up and opens a first connection, so that a target that is not there is known before the clock starts.
+   *
+   * @throws PermanentError `TargetUnreachable`
+   */
+  async open(): Promise<void> {
+    const { hostname, port } = this.#origin;
+    this.secureContext = await loadTransport(this.#origin);
+    const started = performance.now();
+    let addresses: string[];
+    try {
+      addresses = isIP(hostname) ? [hostname] : await this.#resolve(hostname);
+    } catch (error) {
+      throw new PermanentError('TargetUnreachable', 'The name of the target is not known', { got: hostname }, error);
+    }
+    this.#dnsMs = isIP(hostname) ? 0 : performance.now() - started;
+    let last: Error | undefined;
+    for (const address of addresses) {
+      last = await this.#tryAddress(address);
+      if (last) continue;
+      // The others of the same family too, to spread the load as the name's owner wants it.
+      this.#addresses = addresses.filter((other) => isIP(other) === isIP(address));
+      this.#resolvedAt = performance.now();
+      return;
+    }
+    throw new PermanentError(
+      'TargetUnreachable',
+      `No connection to the target: ${last?.message ?? 'its name has no address'}`,
+      { got: `${hostname}:${port} (${addresses.join(', ')})`, expected: 'a server that accepts connections there' },
+      last,
+    );
+  }
+
+  #tryAddress(address: string): Promise<Error | undefined> {
+    return new Promise((resolve) => {
+      this.#addresses = [address];
+      const connection = this.#open();
+      const settle = (error?: Error): void => {
+        clearTimeout(timer);
+        this.#probe = undefined;
+        if (error) connection.destroy();
+        resolve(error);
+      };
+      const timer = setTimeout(() => settle(new Error(`no answer within ${PROBE_TIMEOUT_MS} ms`)), PROBE_TIMEOUT_MS);
+      this.#probe = { connection, settle };
+    });
+  }
+
+  /** Sends a request on an idle connection, on one that is just opening, or on a new one. */
+  send(exchange: Exchange): void {
+    exchange.startedAt = performance.now();
+    const idle = this.#takeIdle(exchange.startedAt);
+    if (idle) {
+      idle.send(exchange);
+      return;
+    }
+    const [opening] = this.#opening;
+    if (opening) {
+      this.#opening.delete(opening);
+      opening.send(exchange);
+      return;
+    }
+    exchange.dnsMs = this.#dnsMs;
+    this.#dnsMs = 0;
+    this.#open(exchange);
+  }
+
+  get tls(): boolean {
+    return this.#origin.tls;
+  }
+
+  /** An idle connection is used until then. */
+  get idleLimitMs(): number {
+    return this.#idleLimitMs;
+  }
+
+  /** Connections that are open or nearly so, with nothing to do. */
+  get spare(): number {
+    return this.#idle.length + this.#opening.size;
+  }
+
+  /** Opens connections until `count` are spare, at most `atMost` of them now. Returns how many it opened. */
+  warm(count: number, atMost = Number.POSITIVE_INFINITY): number {
+    const missing = Math.max(0, Math.min(count - this.spare, atMost));
+    for (let i = 0; i < missing; i++) this.#opening.add(this.#open());
+    return missing;
+  }
+
+  /** Resolves when every connection that was opened ahead is open or has failed, after `atMostMs` in any case. */
+  async warmed(atMostMs: number): Promise<void> {
+    const until = performance.now() + atMostMs;
+    while (this.#opening.size > 0 && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+
+  /**
+   * Closes what has been idle too long, and looks the name up again when it is time.
+   *
+   * @param now a time to come closes what will have been idle too long by then
+   */
+  sweep(now: number = performance.now()): void {
+    for (const connection of [...this.#idle]) {
+      if (now - connection.idleSince > this.#idleLimitMs) connection.destroy();
+    }
+    if (now - this.#resolvedAt > DNS_REFRESH_MS && !this.#resolving && !isIP(this.#origin.hostname)) {
+      void this.#refresh();
+    }
+  }
+
+  close(): void {
+    for (const connection of [...this.#all]) connection.destroy();
+  }
+
+  onIdle(connection: Connection): void {
+    this.#opening.delete(connection);
+    connection.idleIndex = this.#idle.push(connection) - 1;
+    const seconds = connection.keepAliveSeconds;
+    if (seconds !== undefined) this.#idleLimitMs = Math.max(seconds * 500, seconds * 1000 - IDLE_MARGIN_MS);
+    if (this.#probe?.connection === connection) this.#probe.settle();
+  }
+
+  onClosed(connection: Connection): void {
+    this.#all.delete(connection);
+    this.#opening.delete(connection);
+    this.#forgetIdle(connection);
+  }
+
+  onConnectFailed(connection: Connection, error: NodeJS.ErrnoException, waiting: Exchange | undefined): boolean {
+    if (this.#probe?.connection === connection) this.#probe.settle(error);
+    else if (!waiting) this.warmFailures++;
+    // Until the name is looked up again, what fails is not tried again; the last address is.
+    const others = this.#addresses.filter((address) => address !== connection.address);
+    if (others.length === 0 || isOwnFailure(describeSocketError(error))) return false;
+    this.#addresses = others;
+    if (waiting) this.#open(waiting);
+    return waiting !== undefined;
+  }
+
+  onUnused(): void {
+    this.unused++;
+  }
+
+  #takeIdle(now: number): Connection | undefined {
+    for (let connection = this.#idle.at(-1); connection; connection = this.#idle.at(-1)) {
+      this.#forgetIdle(connection);
+      if (now - connection.idleSince <= this.#idleLimitMs) return connection;
+      connection.destroy();
+    }
+    return undefined;
+  }
+
+  /** Takes it out of the idle ones, the last one filling its place: no search, no shift. */
+  #forgetIdle(connection: Connection): void {
+    const { idleIndex } = connection;
+    if (idleIndex < 0) return;
+    connection.idleIndex = -1;
+    const last = this.#idle.pop();
+    if (last === undefined || last === connection) return;
+    this.#idle[idleIndex] = last;
+    last.idleIndex = idleIndex;
+  }
+
+  async #refresh(): Promise<void> {
+    this.#resolving = true;
+    try {
+      const family = isIP(this.#addresses[0] ?? '');
+      const same = (await this.#resolve(this.#origin.hostname)).filter((address) => isIP(address) === family);
+      if (same.length > 0) this.#addresses = same;
+    } catch {
+      // The addresses known so far stay in use; if they have gone, the requests' own errors say so.
+    } finally {
+      this.#resolvedAt = performance.now();
+      this.#resolving = false;
+    }
+  }
+
+  #open(first?: Exchange): Connection {
+    const address = this.#addresses[this.#nextAddress++ % this.#addresses.length] ?? this.#origin.hostname;
+    const connection = new Connection(this.#origin, address, this, first);
+    this.#all.add(connection);
+    this.maxOpen = Math.max(this.maxOpen, this.#all.size);
+    return connection;
+  }
+}

@@ -1,0 +1,159 @@
+/** What a replay can be told, the same on the command line and in the cloud. Plain data, checked in one place. */
+import { PermanentError } from '../shared/errors.ts';
+import { isRequestMetric, type RequestMetric } from './measure/metrics.ts';
+import type { SpreadKind } from './schedule/timing.ts';
+
+export interface ReplayOptions {
+  /** Milliseconds after the first record, inclusive. */
+  startOffsetMs?: number;
+  endOffsetMs?: number;
+  /** The first request that is kept goes at once. */
+  autoOffset: boolean;
+  speedup: number;
+  spreadSameSecond: SpreadKind;
+  /** Without a schedule: so many requests under way at all times. */
+  concurrency?: number;
+  /** Without a schedule: so many requests a second. */
+  requestRate?: number;
+  arrivalPattern: 'poisson' | 'constant';
+  /** Requests under way at most. */
+  maxConcurrency?: number;
+  warmup: number;
+  /** Seconds. */
+  timeout: number;
+  /** Percentage of the requests that are given up, and seconds after which they are. */
+  cancellationRate: number;
+  cancellationDelay: number;
+  repeat: number;
+  requestCount?: number;
+  randomSeed: number;
+  model?: string;
+  /** `key.path=value`; a value that is not JSON is a string. */
+  set: readonly string[];
+  stream: boolean;
+  /** `tag:threshold …`, as AIPerf writes it. */
+  goodput?: string;
+  /** Seconds; default: by the length of the run. */
+  sliceDuration?: number;
+  /** Percentage of failed requests above which the replay is a failure. */
+  maxErrorRate: number;
+}
+
+/** A judged pair costs about a cent with the default model: enough for some 2,000 pairs. */
+export const DEFAULT_JUDGE_BUDGET_USD = 20;
+
+export const DEFAULT_OPTIONS: ReplayOptions = {
+  autoOffset: false,
+  speedup: 1,
+  spreadSameSecond: 'none',
+  arrivalPattern: 'poisson',
+  warmup: 0,
+  // SageMaker's own bound of a reply is 60 seconds, and 8 minutes of a streamed one.
+  timeout: 600,
+  cancellationRate: 0,
+  cancellationDelay: 0,
+  repeat: 1,
+  randomSeed: 0,
+  set: [],
+  stream: false,
+  maxErrorRate: 100,
+};
+
+function refuse(message: string, got: unknown, expected: string): never {
+  throw new PermanentError('InvalidReplayOptions', message, { got, expected });
+}
+
+const NUMBERS: readonly [keyof ReplayOptions, string, (value: number) => boolean, string][] = [
+  ['startOffsetMs', '--fixed-schedule-start-offset', (v) => v >= 0, 'milliseconds, 0 or more'],
+  ['endOffsetMs', '--fixed-schedule-end-offset', (v) => v >= 0, 'milliseconds, 0 or more'],
+  ['speedup', '--speedup', (v) => v > 0, 'a number above 0'],
+  ['concurrency', '--concurrency', (v) => Number.isInteger(v) && v > 0, 'a whole number above 0'],
+  ['requestRate', '--request-rate', (v) => v > 0, 'requests a second, above 0'],
+  ['maxConcurrency', '--max-concurrency', (v) => Number.isInteger(v) && v > 0, 'a whole number above 0'],
+  ['warmup', '--warmup', (v) => Number.isInteger(v) && v >= 0, 'a whole number'],
+  ['timeout', '--timeout', (v) => v > 0, 'seconds, above 0'],
+  ['cancellationRate', '--request-cancellation-rate', (v) => v >= 0 && v <= 100, 'per cent, 0 to 100'],
+  // What a timer can wait for: 2^31 ms.
+  ['cancellationDelay', '--request-cancellation-delay', (v) => v >= 0 && v <= 2_147_483, 'seconds, 0 to 2147483'],
+  ['repeat', '--repeat', (v) => Number.isInteger(v) && v > 0, 'a whole number above 0'],
+  ['requestCount', '--request-count', (v) => Number.isInteger(v) && v > 0, 'a whole number above 0'],
+  ['randomSeed', '--random-seed', (v) => Number.isInteger(v) && v >= 0, 'a whole number'],
+  ['sliceDuration', '--slice-duration', (v) => v > 0, 'seconds, above 0'],
+  ['maxErrorRate', '--max-error-rate', (v) => v >= 0 && v <= 100, 'per cent, 0 to 100'],
+];
+
+/**
+ * Refuses options that are wrong or contradict each other.
+ *
+ * @throws PermanentError `InvalidReplayOptions`
+ */
+export function checkOptions(options: ReplayOptions): void {
+  for (const [key, flag, allowed, expected] of NUMBERS) {
+    const value = options[key];
+    if (value === undefined) continue;
+    if (typeof value !== 'number' || !Number.isFinite(value) || !allowed(value))
+      refuse(`${flag} is wrong`, value, expected);
+  }
+  const { startOffsetMs, endOffsetMs, concurrency, requestRate } = options;
+  if (options.autoOffset && startOffsetMs !== undefined) {
+    refuse('--fixed-schedule-auto-offset and --fixed-schedule-start-offset exclude each other', 'both', 'one of them');
+  }
+  if (startOffsetMs !== undefined && endOffsetMs !== undefined && startOffsetMs > endOffsetMs) {
+    refuse(
+      'The schedule’s window is empty',
+      `${startOffsetMs} to ${endOffsetMs}`,
+      'a start offset that is not after the end offset',
+    );
+  }
+  const unscheduled = concurrency !== undefined || requestRate !== undefined;
+  const scheduleOnly =
+    options.autoOffset ||
+    startOffsetMs !== undefined ||
+    endOffsetMs !== undefined ||
+    options.speedup !== 1 ||
+    options.spreadSameSecond !== 'none';
+  if (unscheduled && scheduleOnly) {
+    refuse('A schedule and --concurrency or --request-rate exclude each other', 'both', 'one way of timing');
+  }
+  if (options.arrivalPattern !== DEFAULT_OPTIONS.arrivalPattern && requestRate === undefined) {
+    refuse('--arrival-pattern is that of --request-rate', options.arrivalPattern, 'both, or none of them');
+  }
+  if (options.cancellationRate > 0 && options.cancellationDelay === 0) {
+    refuse(
+      'Requests are to be cancelled at once',
+      '--request-cancellation-rate without --request-cancellation-delay',
+      'the seconds after which they are',
+    );
+  }
+  parseGoodput(options.goodput);
+  for (const setting of options.set) parseSetting(setting);
+}
+
+/** `request_latency:2000 time_to_first_token:300` as thresholds by tag. */
+export function parseGoodput(text: string | undefined): Map<RequestMetric, number> {
+  const objectives = new Map<RequestMetric, number>();
+  for (const part of (text ?? '').split(/\s+/).filter((word) => word !== '')) {
+    const [tag = '', threshold = '', ...more] = part.split(':');
+    if (!isRequestMetric(tag))
+      refuse('--goodput names an unknown metric', tag, 'the tag of a request’s metric, such as request_latency');
+    if (threshold === '' || more.length > 0 || !Number.isFinite(Number(threshold)))
+      refuse('--goodput has a wrong threshold', part, 'metric:number, such as request_latency:2000');
+    objectives.set(tag, Number(threshold));
+  }
+  return objectives;
+}
+
+/** `parameters.temperature=0` as a path and the JSON text of its value. */
+export function parseSetting(setting: string): { path: string[]; value: string } {
+  const equals = setting.indexOf('=');
+  if (equals <= 0) refuse('--set is not of its form', setting, 'key=value or outer.key=value');
+  const path = setting.slice(0, equals).split('.');
+  if (path.some((key) => key === '')) refuse('--set has an empty key', setting, 'key=value or outer.key=value');
+  const value = setting.slice(equals + 1);
+  try {
+    JSON.parse(value);
+    return { path, value };
+  } catch {
+    return { path, value: JSON.stringify(value) };
+  }
+}

@@ -1,0 +1,157 @@
+/** A finished replay of one process in MLflow: a run with its figures, parameters and files, and a trace for every request. */
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { S3Client } from '@aws-sdk/client-s3';
+import type { MlflowClient } from '../../mlflow/client.ts';
+import {
+  createRun,
+  endRun,
+  logRun,
+  type MlflowRun,
+  putFiles,
+  type ResultFile,
+  type RunContent,
+} from '../../mlflow/runs.ts';
+import type { Experiment } from '../../mlflow/types.ts';
+import { jsonLines } from '../compare/json-lines.ts';
+import type { JudgedReply } from '../compare/judge-replies.ts';
+import type { Quality } from '../compare/quality.ts';
+import { JUDGED_FILE } from '../compare/with-captured.ts';
+import type { RunStats } from '../measure/run-stats.ts';
+import { LineWriter } from '../results/line-writer.ts';
+import { RESULT_FILES } from '../results/result-set.ts';
+import { scanLines } from '../source/lines.ts';
+import { metricsOf } from './run-content.ts';
+import { SPOOL_FILE } from './spool.ts';
+import { type AssessedVerdicts, writeAssessments } from './write-assessments.ts';
+import { REFUSED_FILE, SpoolBatch, writeTraces } from './write-traces.ts';
+
+/** As many as one request reads the traces of. */
+const BATCH_VERDICTS = 100;
+
+export interface Publication {
+  run: string;
+  directory: string;
+  startMs: number;
+  endMs: number;
+  status: RunContent['status'];
+  scheduled: boolean;
+  stats: RunStats;
+  quality?: Quality;
+  params: Record<string, string>;
+}
+
+export interface Published {
+  runId: string;
+  traces: number;
+  /** Traces that MLflow refused for what they are, listed in `refused-traces.jsonl`. */
+  refused: number;
+  linked: boolean;
+  /** Verdicts of the judge; absent where it was not asked. */
+  assessments?: AssessedVerdicts;
+  leftOut: string[];
+  /** What did not get into MLflow, the first failure of each step; the run is marked as failed then. */
+  failures: unknown[];
+}
+
+export interface MlflowPorts {
+  client: MlflowClient;
+  experiment: Experiment;
+  /** Called only where the server keeps its artifacts in S3. */
+  s3: () => Promise<S3Client>;
+}
+
+/**
+ * Goes on with the next step where one fails: a trace that cannot be written is no reason to lose the files.
+ *
+ * @throws what MLflow's client throws when there is not even a run
+ */
+export async function publish(ports: MlflowPorts, publication: Publication): Promise<Published> {
+  try {
+    return await publishAll(ports, publication);
+  } finally {
+    // It was kept for this alone.
+    await rm(join(publication.directory, SPOOL_FILE), { force: true });
+  }
+}
+
+async function publishAll(ports: MlflowPorts, publication: Publication): Promise<Published> {
+  const { client, experiment } = ports;
+  const { run: name, directory, startMs, endMs, stats, scheduled, quality, params } = publication;
+  const tags = { replay_run: name, 'mlflow.source.name': 'inference-monitor replay', 'mlflow.source.type': 'LOCAL' };
+  const metrics = metricsOf(stats, scheduled, quality);
+  const run = await createRun(client.rest, experiment.id, { name, startMs, tags });
+  const failures: unknown[] = [];
+  const attempt = (work: () => Promise<void>): Promise<void> =>
+    work().catch((error: unknown) => {
+      failures.push(error);
+    });
+  const published: Published = { runId: run.runId, traces: 0, refused: 0, linked: true, leftOut: [], failures };
+  await attempt(() => logRun(client.rest, run, { metrics, params, atMs: endMs }));
+  await attempt(() => writeSpool(ports, run, directory, published));
+  if (quality?.judged) await attempt(() => writeVerdicts(ports, name, directory, published));
+  await attempt(async () => {
+    published.leftOut = await putFiles(client.rest, run, await filesOf(directory), ports.s3);
+  });
+  const status = failures.length > 0 ? 'FAILED' : publication.status;
+  await attempt(() => endRun(client.rest, run, { status, endMs }));
+  return published;
+}
+
+/** Those of the results alone: the directory may be anybody's, with a `.env` in it. */
+async function filesOf(directory: string): Promise<ResultFile[]> {
+  const entries = await readdir(directory, { withFileTypes: true });
+  const names = entries.filter((entry) => entry.isFile() && RESULT_FILES.has(entry.name)).map(({ name }) => name);
+  return Promise.all(
+    names.sort().map(async (name) => {
+      const path = join(directory, name);
+      return { name, size: (await stat(path)).size, read: () => readFile(path) };
+    }),
+  );
+}
+
+async function writeSpool(
+  { client, experiment }: MlflowPorts,
+  { runId }: MlflowRun,
+  directory: string,
+  published: Published,
+): Promise<void> {
+  let refused: LineWriter | undefined;
+  const flush = async (lines: readonly string[]): Promise<void> => {
+    const written = await writeTraces({ client, experiment, runId }, lines, published.linked);
+    published.traces += written.traces;
+    published.linked = written.linked;
+    for (const one of written.refused) {
+      refused ??= new LineWriter(join(directory, REFUSED_FILE));
+      refused.write(JSON.stringify(one));
+      published.refused++;
+    }
+  };
+  try {
+    let batch = new SpoolBatch();
+    // Its lines are our own, with a request and a reply in each: the bound of captured ones may be too short for both.
+    for await (const { bytes } of scanLines(join(directory, SPOOL_FILE), Number.POSITIVE_INFINITY)) {
+      if (bytes) batch.add(bytes.toString('utf8'));
+      if (!batch.isFull) continue;
+      await flush(batch.lines);
+      batch = new SpoolBatch();
+    }
+    if (batch.lines.length > 0) await flush(batch.lines);
+  } finally {
+    await refused?.close();
+  }
+}
+
+/** The judge's verdicts, on the traces that they are about. */
+async function writeVerdicts(ports: MlflowPorts, run: string, directory: string, published: Published): Promise<void> {
+  const assessments: AssessedVerdicts = { written: 0, withoutTrace: 0 };
+  published.assessments = assessments;
+  let batch: JudgedReply[] = [];
+  for await (const { value } of jsonLines(join(directory, JUDGED_FILE))) {
+    batch.push(value as JudgedReply);
+    if (batch.length < BATCH_VERDICTS) continue;
+    await writeAssessments(ports, run, batch, assessments);
+    batch = [];
+  }
+  await writeAssessments(ports, run, batch, assessments);
+}

@@ -1,0 +1,88 @@
+/** The judge's verdicts on pairs of replies, as assessments of the replayed requests' traces. */
+import { cut, MAX_RATIONALE_CHARS } from '../../mlflow/limits.ts';
+import type { Experiment, NewAssessment, TraceStore } from '../../mlflow/types.ts';
+import { JUDGE_COST, SCORER_NAME, SCORER_VERSION } from '../../monitoring/assessments.ts';
+import { assessmentIdOf } from '../../trace/ids.ts';
+import type { JudgedReply } from '../compare/judge-replies.ts';
+import { PAIRWISE_SCORER } from '../compare/pairwise.ts';
+import { replayTraceIdOf } from './replay-trace.ts';
+
+export interface AssessedVerdicts {
+  /** Verdicts that are in MLflow now, whoever wrote them. */
+  written: number;
+  /** Verdicts on requests whose trace MLflow has refused, or somebody has deleted. */
+  withoutTrace: number;
+}
+
+export interface AssessmentPorts {
+  client: Pick<TraceStore, 'getTraces' | 'writeAssessments'>;
+  experiment: Experiment;
+}
+
+/** The judge says "reply 1" and "reply 2": which was which differs between the orders. */
+const ORDERS = ['Reply 1 captured, reply 2 new: ', 'Reply 1 new, reply 2 captured: '] as const;
+const BETWEEN = '\n\n';
+
+/** Both orders, each cut to its half of what MLflow takes. */
+function rationaleOf(rationales: readonly string[]): string {
+  const room = Math.floor((MAX_RATIONALE_CHARS - BETWEEN.length) / ORDERS.length);
+  return ORDERS.map((order, i) => cut(`${order}${rationales[i] ?? ''}`, room)).join(BETWEEN);
+}
+
+/** @param traceId of the replayed request */
+export function pairAssessment(traceId: string, verdict: JudgedReply): NewAssessment {
+  const { name, version } = PAIRWISE_SCORER;
+  const { judge: sourceId, usd, captured_trace_id: captured } = verdict;
+  return {
+    assessmentId: assessmentIdOf(traceId, name, version, sourceId),
+    traceId,
+    name,
+    sourceType: 'LLM_JUDGE',
+    sourceId,
+    createTimeMs: Date.now(),
+    ...(verdict.verdict === 'failed'
+      ? { error: verdict.error ?? { code: 'NO_VERDICT', message: 'The judge has given no verdict on the pair' } }
+      : { value: verdict.verdict }),
+    rationale: rationaleOf(verdict.rationales),
+    metadata: {
+      [SCORER_NAME]: name,
+      [SCORER_VERSION]: version,
+      ...(captured === undefined ? {} : { captured_trace_id: captured }),
+      // An unknown price is shown as unknown by its absence, never as 0.
+      ...(usd === null ? {} : { [JUDGE_COST]: String(usd) }),
+    },
+  };
+}
+
+/**
+ * Doing it again changes nothing, and neither does it where a person has assessed meanwhile.
+ *
+ * @param run the replay's
+ * @param result what is counted is added to it, also when something is thrown
+ * @throws the first that MLflow's client throws, when all of the verdicts have been tried
+ */
+export async function writeAssessments(
+  { client, experiment }: AssessmentPorts,
+  run: string,
+  verdicts: readonly JudgedReply[],
+  result: AssessedVerdicts = { written: 0, withoutTrace: 0 },
+): Promise<AssessedVerdicts> {
+  const assessments = verdicts.map((verdict) =>
+    pairAssessment(replayTraceIdOf(experiment.id, run, verdict.request_id), verdict),
+  );
+  const traces = await client.getTraces(
+    experiment.id,
+    assessments.map(({ traceId }) => traceId),
+  );
+  // The client bounds how many are under way.
+  const settled = await Promise.allSettled(
+    assessments.map(async (assessment) => {
+      const trace = traces.get(assessment.traceId);
+      const isMissing = !trace || (await client.writeAssessments(trace, [assessment])).traceMissing === true;
+      result[isMissing ? 'withoutTrace' : 'written']++;
+    }),
+  );
+  const failed = settled.find((one) => one.status === 'rejected');
+  if (failed) throw failed.reason;
+  return result;
+}

@@ -1,0 +1,243 @@
+/**
+ * What the report shows and the figures do not hold: the run over time, a sample of its requests, the slowest and the
+ * failed ones with their inputs. Its size is bound, whatever the length of the run.
+ */
+
+import { Random } from '../../shared/random.ts';
+import { Distribution, type DistributionJson } from '../measure/distribution.ts';
+import { type Measured, repliedBody } from '../measure/measure.ts';
+
+/** Points of time in a chart; when there are more, they are joined in pairs. */
+const MAX_BUCKETS = 240;
+const FIRST_BUCKET_MS = 250;
+/** Single requests in the latency chart: more would not be told apart, and each is 60 bytes of the page. */
+const MAX_POINTS = 1_500;
+const MAX_ERROR_POINTS = 1_000;
+const SLOWEST = 20;
+/** Failed requests in the table, at most so many of one kind. */
+const MAX_FAILED = 50;
+const MAX_FAILED_OF_A_KIND = 10;
+const PREVIEW_CHARACTERS = 2_000;
+const LATENCY_SCALE = 1000;
+
+export interface TimeBucket {
+  sent: number;
+  completed: number;
+  failed: number;
+  tokens: number;
+  /** Greatest schedule lag, ms. */
+  maxLag: number;
+  /** Greatest latency from the scheduled moment, of the requests that were scheduled here, ms. */
+  maxEffective: number;
+  latency: Distribution;
+}
+
+/** Seconds after the start, latency in ms, and whether it failed. */
+export type Point = [seconds: number, latencyMs: number, failed: boolean];
+
+export interface RequestRow {
+  eventId?: string;
+  file: string;
+  line: number;
+  requestId: string;
+  inferenceId?: string;
+  /** Seconds after the start. */
+  at: number;
+  latencyMs: number;
+  effectiveMs: number;
+  lagMs: number;
+  status: number;
+  error?: { code?: number; type: string; message: string };
+  input: string;
+  output: string;
+}
+
+interface BucketJson extends Omit<TimeBucket, 'latency'> {
+  latency: DistributionJson;
+}
+
+export interface CollectorJson {
+  bucketMs: number;
+  buckets: Record<string, BucketJson>;
+  points: Point[];
+  errorPoints: Point[];
+  slowest: RequestRow[];
+  failed: RequestRow[];
+  seen: number;
+}
+
+const newBucket = (): TimeBucket => ({
+  sent: 0,
+  completed: 0,
+  failed: 0,
+  tokens: 0,
+  maxLag: 0,
+  maxEffective: 0,
+  latency: new Distribution(LATENCY_SCALE, true),
+});
+
+export class ReportCollector {
+  bucketMs = FIRST_BUCKET_MS;
+  buckets = new Map<number, TimeBucket>();
+  points: Point[] = [];
+  errorPoints: Point[] = [];
+  slowest: RequestRow[] = [];
+  failed: RequestRow[] = [];
+  #failedKinds = new Map<string, number>();
+  #seen = 0;
+  readonly #random = new Random(1);
+
+  /** @param startAt start of the run's clock, a time of `performance.now()` */
+  add(measured: Measured, startAt: number): void {
+    const { exchange, error, scheduledAt, metrics } = measured;
+    const at = exchange.startedAt - startAt;
+    const latency = metrics.request_latency ?? exchange.endAt - exchange.startedAt;
+    const lag = exchange.startedAt - scheduledAt;
+    const sent = this.#bucket(at);
+    sent.sent++;
+    sent.maxLag = Math.max(sent.maxLag, lag);
+    if (!error) sent.latency.add(latency);
+    const done = this.#bucket(exchange.endAt - startAt);
+    done.completed++;
+    done.tokens += metrics.output_sequence_length ?? 0;
+    if (error) done.failed++;
+    this.#addPoint([Math.round(at) / 1000, Math.round(latency * 100) / 100, error !== undefined]);
+    if (error) {
+      this.#addFailed(measured, startAt);
+      return;
+    }
+    const effective = exchange.endAt - scheduledAt;
+    const scheduled = this.#bucket(scheduledAt - startAt);
+    scheduled.maxEffective = Math.max(scheduled.maxEffective, effective);
+    this.#addSlow(measured, startAt, effective);
+  }
+
+  #bucket(atMs: number): TimeBucket {
+    let index = Math.max(0, Math.floor(atMs / this.bucketMs));
+    while (index >= MAX_BUCKETS) {
+      this.#joinPairs();
+      index = Math.max(0, Math.floor(atMs / this.bucketMs));
+    }
+    let bucket = this.buckets.get(index);
+    if (!bucket) {
+      bucket = newBucket();
+      this.buckets.set(index, bucket);
+    }
+    return bucket;
+  }
+
+  #joinPairs(): void {
+    const joined = new Map<number, TimeBucket>();
+    for (const [index, bucket] of this.buckets) joinInto(joined, Math.floor(index / 2), bucket);
+    this.buckets = joined;
+    this.bucketMs *= 2;
+  }
+
+  /** Every request has the same chance to be shown; a failed one is shown while there is room for it. */
+  #addPoint(point: Point): void {
+    if (point[2]) {
+      if (this.errorPoints.length < MAX_ERROR_POINTS) this.errorPoints.push(point);
+      return;
+    }
+    this.#seen++;
+    if (this.points.length < MAX_POINTS) {
+      this.points.push(point);
+      return;
+    }
+    const place = this.#random.below(this.#seen);
+    if (place < MAX_POINTS) this.points[place] = point;
+  }
+
+  #addSlow(measured: Measured, startAt: number, effectiveMs: number): void {
+    const least = this.slowest.at(-1);
+    if (this.slowest.length >= SLOWEST && least && effectiveMs <= least.effectiveMs) return;
+    this.#insertSlow(rowOf(measured, startAt));
+  }
+
+  #insertSlow(row: RequestRow): void {
+    this.slowest.push(row);
+    this.slowest.sort((a, b) => b.effectiveMs - a.effectiveMs);
+    this.slowest.length = Math.min(this.slowest.length, SLOWEST);
+  }
+
+  #addFailed(measured: Measured, startAt: number): void {
+    if (this.failed.length >= MAX_FAILED) return;
+    const kind = `${measured.error?.code ?? ''} ${measured.error?.type}`;
+    const known = this.#failedKinds.get(kind) ?? 0;
+    if (known >= MAX_FAILED_OF_A_KIND) return;
+    this.#failedKinds.set(kind, known + 1);
+    this.failed.push(rowOf(measured, startAt));
+  }
+
+  /** Takes in what another process collected on the same clock. */
+  merge(json: CollectorJson): void {
+    while (this.bucketMs < json.bucketMs) this.#joinPairs();
+    for (const [index, { latency, ...counts }] of Object.entries(json.buckets)) {
+      const bucket = { ...counts, latency: Distribution.fromJSON(latency, LATENCY_SCALE) };
+      joinInto(this.buckets, Math.floor((Number(index) * json.bucketMs) / this.bucketMs), bucket);
+    }
+    while (Math.max(...this.buckets.keys()) >= MAX_BUCKETS) this.#joinPairs();
+    for (const point of [...json.points, ...json.errorPoints]) this.#addPoint(point);
+    for (const row of json.slowest) this.#insertSlow(row);
+    this.failed = [...this.failed, ...json.failed].slice(0, MAX_FAILED);
+  }
+
+  toJSON(): CollectorJson {
+    const { bucketMs, points, errorPoints, slowest, failed } = this;
+    const buckets = [...this.buckets].map(([index, bucket]) => [
+      index,
+      { ...bucket, latency: bucket.latency.toJSON() },
+    ]);
+    return { bucketMs, buckets: Object.fromEntries(buckets), points, errorPoints, slowest, failed, seen: this.#seen };
+  }
+
+  static fromJSON(json: CollectorJson): ReportCollector {
+    const collector = new ReportCollector();
+    collector.merge(json);
+    return collector;
+  }
+}
+
+function joinInto(buckets: Map<number, TimeBucket>, index: number, bucket: TimeBucket): void {
+  const into = buckets.get(index);
+  if (!into) {
+    buckets.set(index, bucket);
+    return;
+  }
+  into.sent += bucket.sent;
+  into.completed += bucket.completed;
+  into.failed += bucket.failed;
+  into.tokens += bucket.tokens;
+  into.maxLag = Math.max(into.maxLag, bucket.maxLag);
+  into.maxEffective = Math.max(into.maxEffective, bucket.maxEffective);
+  into.latency.merge(bucket.latency);
+}
+
+/** The beginning of a payload as people read it. */
+export function preview(bytes: Buffer): string {
+  const text = bytes.subarray(0, PREVIEW_CHARACTERS * 4).toString('utf8');
+  // Control characters other than line breaks and tabs mean that this is no text.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+  if (/[\x00-\x08\x0b\x0c\x0e-\x1f]/.test(text)) return `(binary, ${bytes.length} bytes)`;
+  return text.length > PREVIEW_CHARACTERS ? `${text.slice(0, PREVIEW_CHARACTERS)} …` : text;
+}
+
+function rowOf(measured: Measured, startAt: number): RequestRow {
+  const { request, exchange, error, scheduledAt, content } = measured;
+  const { eventId, file, line, requestId, inferenceId } = request;
+  return {
+    eventId,
+    file,
+    line,
+    requestId,
+    inferenceId,
+    at: (exchange.startedAt - startAt) / 1000,
+    latencyMs: exchange.endAt - exchange.startedAt,
+    effectiveMs: exchange.endAt - scheduledAt,
+    lagMs: exchange.startedAt - scheduledAt,
+    status: exchange.status,
+    error,
+    input: preview(request.wire.subarray(request.bodyAt)),
+    output: content.text === '' ? preview(repliedBody(exchange).bytes) : preview(Buffer.from(content.text)),
+  };
+}

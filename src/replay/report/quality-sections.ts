@@ -1,0 +1,82 @@
+/** Sections of a report that say whether the replies are still right. */
+import { type Column, escapeHtml, folded, isolated, section, table } from '../../shared/html-page.ts';
+import { errorsText, type Quality, type RegressionRow } from '../compare/quality.ts';
+
+const percent = (count: number, total: number): string =>
+  total === 0 ? '–' : `${((100 * count) / total).toFixed(1)}%`;
+
+/** Names and values of the figures, for the page and for the terminal. */
+export function qualityLines(quality: Quality): [string, string][] {
+  const { compared, status, refusals, json, judged } = quality;
+  const share = (count: number): string => `${count} (${percent(count, compared)})`;
+  const lines: [string, string][] = [
+    ['replies compared', String(compared)],
+    ['identical', share(quality.identical)],
+    ['same after normalising', share(quality.same)],
+    ['newly failing', share(status['newly-failing'])],
+    ['newly succeeding', share(status['newly-succeeding'])],
+    ...(status['both-failed'] > 0 ? [['failed both times', share(status['both-failed'])] as [string, string]] : []),
+  ];
+  if (quality.texts > 0) {
+    lines.push(['mean word overlap', (quality.meanOverlap ?? 0).toFixed(3)]);
+    lines.push(['little in common', share(quality.regressions['little-in-common'])]);
+    if (quality.lengthRatio !== null) lines.push(['length, new to old', quality.lengthRatio.toFixed(2)]);
+    lines.push([
+      'refusals',
+      `${refusals.before} before, ${refusals.after} after (${refusals.new} new, ${refusals.gone} gone)`,
+    ]);
+  }
+  if (json.compared > 0) {
+    lines.push(['JSON replies', String(json.compared)]);
+    lines.push(['JSON no longer valid', String(json.broken)]);
+    lines.push(['JSON structure changed', String(json.structureChanged)]);
+    lines.push(['JSON values changed', String(json.valuesChanged)]);
+  }
+  if (judged) {
+    const { better, same, worse, undecided, failed, overBudget } = judged;
+    lines.push([
+      'judged',
+      `${better} better, ${same} same, ${worse} worse, ${undecided} undecided, ${failed} without a verdict` +
+        (judged.errors ? ` (${errorsText(judged)})` : ''),
+    ]);
+    if (overBudget > 0) lines.push(['not judged for the budget', String(overBudget)]);
+  }
+  lines.push(['got worse', share(quality.regressed)]);
+  return lines;
+}
+
+const COLUMNS: readonly Column<RegressionRow>[] = [
+  {
+    name: 'what',
+    // Other words for the same thing are worth a look, and are no regression.
+    cell: ({ regressions }) =>
+      regressions
+        .map((name) => `<span class="${name === 'little-in-common' ? 'soft' : 'bad'}">${escapeHtml(name)}</span>`)
+        .join('<br>'),
+  },
+  { name: 'overlap', numeric: true, cell: ({ overlap }) => (overlap === undefined ? '' : overlap.toFixed(2)) },
+  {
+    name: 'request',
+    cell: ({ key, file, line, input, before, after, rationale }) =>
+      `${isolated(key)} <span class="soft">${isolated(file)}, line ${line}</span><br>${
+        rationale ? `<span>${isolated(rationale)}</span><br>` : ''
+      }${folded('input', input)}${folded('before', before)}${folded('after', after)}`,
+  },
+];
+
+export const qualitySection = (quality: Quality, title: string): string =>
+  section(
+    title,
+    table<[string, string]>(
+      [
+        { name: 'figure', cell: ([name]) => escapeHtml(name) },
+        { name: 'value', cell: ([, value]) => escapeHtml(value) },
+      ],
+      qualityLines(quality),
+    ),
+  );
+
+export const regressionsSection = (rows: readonly RegressionRow[], total: number): string =>
+  rows.length === 0
+    ? ''
+    : section('Replies to look at', table(COLUMNS, rows), `${total} got worse; the gravest come first.`);

@@ -1,0 +1,227 @@
+/** The report of one replay. */
+import { loadCharts } from '../../shared/charts.ts';
+import { type Column, escapeHtml, folded, htmlPage, isolated, section, table, tiles } from '../../shared/html-page.ts';
+import type { DistributionMetric } from '../measure/metrics.ts';
+import { DISTRIBUTION_METRICS } from '../measure/metrics.ts';
+import type { RunStats } from '../measure/run-stats.ts';
+import { durationSeconds } from '../results/summary.ts';
+import { distributions, latencyOverTime, scheduleLag, throughput } from './charts.ts';
+import type { ReportCollector, RequestRow } from './collector.ts';
+
+export interface ReportFacts {
+  run: string;
+  target: Record<string, string>;
+  startMs: number;
+  scheduled: boolean;
+  wasCancelled: boolean;
+  unsent: number;
+  bottleneck?: string | undefined;
+  skipped: ReadonlyMap<string, number>;
+  /** What else is to be said above the figures, e.g. shards that were lost. */
+  warnings?: readonly string[];
+  /** Further sections, as HTML. */
+  extra?: string;
+}
+
+const fixed = (value: number, digits = 1): string =>
+  value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+const ms = (value: number | undefined): string => (value === undefined ? '–' : `${fixed(value)} ms`);
+
+const TABLE_METRICS: readonly DistributionMetric[] = [
+  'request_latency',
+  'effective_latency',
+  'time_to_first_token',
+  'inter_token_latency',
+  'inter_chunk_latency',
+  'output_token_throughput_per_user',
+  'e2e_output_token_throughput',
+  'input_sequence_length',
+  'output_sequence_length',
+  'credit_to_start_latency',
+  'replay_client_lag',
+  'http_req_connecting',
+  'http_req_waiting',
+];
+
+function metricsTable(stats: RunStats): string {
+  const rows = TABLE_METRICS.flatMap((metric) => {
+    const summary = stats.distributions.get(metric)?.summary();
+    return summary ? [{ metric, summary }] : [];
+  });
+  type Row = (typeof rows)[number];
+  const value = (name: string, key: keyof Row['summary']): Column<Row> => ({
+    name,
+    numeric: true,
+    cell: ({ summary }) => fixed(summary[key], 2),
+  });
+  return table<Row>(
+    [
+      {
+        name: 'Metric',
+        cell: ({ metric }) =>
+          escapeHtml(`${DISTRIBUTION_METRICS[metric].header} (${DISTRIBUTION_METRICS[metric].unit})`),
+      },
+      value('mean', 'avg'),
+      value('p50', 'p50'),
+      value('p90', 'p90'),
+      value('p95', 'p95'),
+      value('p99', 'p99'),
+      value('min', 'min'),
+      value('max', 'max'),
+      { name: 'count', numeric: true, cell: ({ summary }) => fixed(summary.count, 0) },
+    ],
+    rows,
+  );
+}
+
+const COLUMNS: readonly Column<RequestRow>[] = [
+  { name: 'at', numeric: true, cell: ({ at }) => `${fixed(at, 2)} s` },
+  { name: 'from sending', numeric: true, cell: ({ latencyMs }) => ms(latencyMs) },
+  { name: 'from schedule', numeric: true, cell: ({ effectiveMs }) => ms(effectiveMs) },
+  { name: 'lag', numeric: true, cell: ({ lagMs }) => ms(lagMs) },
+  {
+    name: 'request',
+    cell: ({ eventId, file, line, requestId, input, output, error }) =>
+      `${isolated(eventId ?? requestId)} <span class="soft">${isolated(file)}, line ${line}</span>${
+        error
+          ? `<br><span class="bad">${isolated(`${error.code ?? ''} ${error.type}: ${error.message.slice(0, 300)}`.trim())}</span>`
+          : ''
+      }<br>${folded('input', input)}${folded('reply', output)}`,
+  },
+];
+
+/** @returns the page, complete and self-contained */
+export async function replayReport(stats: RunStats, report: ReportCollector, facts: ReportFacts): Promise<string> {
+  await loadCharts();
+  const seconds = durationSeconds(stats);
+  const rate = (value: number): string => (seconds > 0 ? fixed(value / seconds, 2) : '–');
+  const latency = stats.distributions.get('request_latency');
+  const effective = stats.distributions.get('effective_latency');
+  const output = stats.distributions.get('output_sequence_length')?.sum;
+  const skipped = [...facts.skipped.values()].reduce((sum, count) => sum + count, 0);
+  const warnings = [
+    ...(facts.wasCancelled ? [`The replay was stopped: ${facts.unsent} requests were not sent.`] : []),
+    ...(stats.completed === 0 ? ['There is no request in these results.'] : []),
+    ...(facts.bottleneck ? [`The client was the bottleneck: ${facts.bottleneck}.`] : []),
+    ...(facts.warnings ?? []),
+  ];
+  const target = Object.entries(facts.target)
+    .map(([key, value]) => `${key}: ${value}`)
+    .join(', ');
+  const failedShare = stats.completed === 0 ? 0 : (100 * stats.failed) / stats.completed;
+  const parts = [
+    `<h1>Replay ${escapeHtml(facts.run)}</h1>`,
+    `<p class="soft">${escapeHtml(target)} · started ${new Date(facts.startMs).toISOString()} · ${fixed(seconds)} s</p>`,
+    ...warnings.map((warning) => `<p class="warn">${escapeHtml(warning)}</p>`),
+    tiles([
+      ['requests completed', fixed(stats.completed, 0)],
+      ['failed', `${fixed(stats.failed, 0)} (${fixed(failedShare, 2)}%)`],
+      ['requests per second', rate(stats.succeeded)],
+      ['latency p50', ms(latency?.count ? latency.percentile(50) : undefined)],
+      ['latency p99', ms(latency?.count ? latency.percentile(99) : undefined)],
+      ['p99 from the scheduled moment', ms(effective?.count ? effective.percentile(99) : undefined)],
+      ...(output === undefined ? [] : [['output tokens per second', rate(output)] as [string, string]]),
+      ...(stats.withObjectives
+        ? [['met every objective', `${fixed(stats.good, 0)} of ${fixed(stats.completed, 0)}`] as [string, string]]
+        : []),
+      ...(skipped > 0 ? [['lines skipped', fixed(skipped, 0)] as [string, string]] : []),
+    ]),
+    ...(stats.completed > 0 ? chartSections(stats, report, facts) : []),
+    facts.extra ?? '',
+    ...(stats.errors.size > 0 ? [section('Errors', errorTable(stats))] : []),
+    ...(report.failed.length > 0
+      ? [
+          section(
+            'Failed requests',
+            table(COLUMNS, report.failed),
+            `The first of each kind; ${fixed(stats.failed, 0)} in all.`,
+          ),
+        ]
+      : []),
+    ...(report.slowest.length > 0
+      ? [section('Slowest requests', table(COLUMNS, report.slowest), 'By the latency from the scheduled moment.')]
+      : []),
+    ...(skipped > 0
+      ? [section('Skipped lines', skippedTable(facts.skipped), 'Their places are in skipped.jsonl.')]
+      : []),
+  ];
+  return htmlPage(`Replay ${facts.run}`, parts.join('\n'));
+}
+
+/** The run over time, its distributions, and its figures. */
+function chartSections(stats: RunStats, report: ReportCollector, facts: ReportFacts): string[] {
+  const latency = stats.distributions.get('request_latency');
+  const effective = stats.distributions.get('effective_latency');
+  return [
+    section(
+      'Latency over time',
+      latencyOverTime(report, facts.scheduled),
+      `Each point is a request (a sample of them in long runs), by when it was sent; crosses are failures.${
+        facts.scheduled
+          ? ' The violet line is by when requests were scheduled: it rises when the server stalls, however few were sent then.'
+          : ''
+      }`,
+    ),
+    section(
+      'Latency distribution',
+      distributions(
+        [
+          { name: 'from sending', distribution: latency },
+          ...(facts.scheduled ? [{ name: 'from the scheduled moment', distribution: effective }] : []),
+        ],
+        'Distribution of the latency',
+      ),
+      facts.scheduled
+        ? 'From the scheduled moment, so that a slow client or a full concurrency cap cannot hide a slow server.'
+        : '',
+    ),
+    ...(stats.distributions.has('time_to_first_token')
+      ? [
+          section(
+            'Streaming',
+            distributions(
+              [{ name: 'time to first token', distribution: stats.distributions.get('time_to_first_token') }],
+              'Distribution of the time to the first token',
+            ) +
+              distributions(
+                [{ name: 'inter-token latency', distribution: stats.distributions.get('inter_token_latency') }],
+                'Distribution of the inter-token latency',
+              ),
+          ),
+        ]
+      : []),
+    section('Throughput', throughput(report)),
+    ...(facts.scheduled
+      ? [
+          section(
+            'Schedule lag',
+            scheduleLag(report),
+            'How long after its scheduled moment a request was sent: the greatest of each interval.',
+          ),
+        ]
+      : []),
+    section('Figures', metricsTable(stats)),
+  ];
+}
+
+function errorTable(stats: RunStats): string {
+  const rows = [...stats.errors.values()].sort((a, b) => b.count - a.count);
+  return table<(typeof rows)[number]>(
+    [
+      { name: 'count', numeric: true, cell: ({ count }) => fixed(count, 0) },
+      { name: 'code', cell: ({ error }) => String(error.code ?? '') },
+      { name: 'type', cell: ({ error }) => escapeHtml(error.type) },
+      { name: 'message', cell: ({ error }) => isolated(error.message.slice(0, 500)) },
+    ],
+    rows,
+  );
+}
+
+const skippedTable = (skipped: ReadonlyMap<string, number>): string =>
+  table<[string, number]>(
+    [
+      { name: 'reason', cell: ([reason]) => escapeHtml(reason) },
+      { name: 'lines', numeric: true, cell: ([, count]) => fixed(count, 0) },
+    ],
+    [...skipped],
+  );

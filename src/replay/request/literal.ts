@@ -1,0 +1,133 @@
+/** The captured request as it is sent: its body byte for byte, unless an override was asked for. */
+import { openEnvelope } from '../../formats/envelope.ts';
+import { asText, isObject, type JsonObject, parseJson } from '../../formats/json.ts';
+import { Scale } from '../../formats/weight.ts';
+import { readPrompt } from '../../formats/wire/registry.ts';
+import type { Prompt } from '../../formats/wire/types.ts';
+import { toNamedError } from '../../shared/errors.ts';
+import { payloadBytes } from '../source/payload-bytes.ts';
+import { skippedAs } from '../source/peek.ts';
+import { NotSpliceable, setJsonValue } from './json-splice.ts';
+
+/** Changes asked for on the command line; each touches only the value it names. */
+export interface Overrides {
+  model?: string;
+  /** Key path and JSON text of each `--set`. */
+  set: readonly { path: readonly string[]; value: string }[];
+  /** Ask for a streamed reply. */
+  stream: boolean;
+}
+
+export const NO_OVERRIDES: Overrides = { set: [], stream: false };
+
+export interface LiteralRequest {
+  body: Buffer;
+  contentType: string;
+  /** The body as parsed, when it is a JSON object. */
+  json?: JsonObject;
+  /** What it asks for, when that is text. */
+  prompt?: Prompt;
+  /** The reply is asked for as a stream. */
+  streaming: boolean;
+  eventId?: string;
+  inferenceId?: string;
+  /** The sides of the record, undecoded. */
+  capturedRequest?: unknown;
+  capturedReply?: unknown;
+}
+
+interface SkippedRequest {
+  kind: 'skipped';
+  reason: string;
+  message: string;
+}
+export type LiteralOrSkip = { kind: 'request'; request: LiteralRequest } | SkippedRequest;
+
+const skip = (reason: string, message: string): SkippedRequest => ({ kind: 'skipped', reason, message });
+
+/** Of a record that ends what reads it: it alone is not sent, whatever it holds. */
+export function unreadable(error: unknown): SkippedRequest {
+  const { name, message } = toNamedError(error);
+  return skip('UnreadableRequest', `The captured request cannot be read: ${name}: ${message}`);
+}
+
+/** Content type as it may stand in a header; a captured one with control characters is none. */
+function contentTypeOf(observed: unknown, looksLikeJson: boolean): string {
+  if (typeof observed === 'string' && /^[\x20-\x7e]+$/.test(observed)) return observed;
+  return looksLikeJson ? 'application/json' : 'application/octet-stream';
+}
+
+const OPENINGS = Buffer.from('{[');
+
+/** What cannot be read was captured so and is sent so: what the endpoint makes of it is the endpoint's. */
+function documentIn(body: Buffer): unknown {
+  let first = 0;
+  while (first < body.length && (body[first] ?? 0) <= 0x20) first++;
+  if (!OPENINGS.includes(body[first] ?? 0)) return undefined;
+  const parsed = parseJson(body.toString('utf8'));
+  return parsed.ok ? parsed.value : undefined;
+}
+
+const objectOf = (document: unknown): JsonObject | undefined => (isObject(document) ? document : undefined);
+
+/** Requests in the OpenAI form can ask for the usage at the end of the stream. */
+const isOpenAi = (json: JsonObject): boolean => 'messages' in json || 'prompt' in json;
+
+function override(body: Buffer, json: JsonObject, overrides: Overrides): Buffer {
+  let text = body.toString('utf8');
+  // Its other bytes would change: those that are no UTF-8 are lost as text.
+  if (!Buffer.from(text, 'utf8').equals(body)) throw new NotSpliceable('the body is no UTF-8');
+  if (overrides.model !== undefined) text = setJsonValue(text, ['model'], JSON.stringify(overrides.model));
+  if (overrides.stream) {
+    text = setJsonValue(text, ['stream'], 'true');
+    if (isOpenAi(json) && json.stream_options === undefined) {
+      text = setJsonValue(text, ['stream_options'], '{"include_usage":true}');
+    }
+  }
+  for (const { path, value } of overrides.set) text = setJsonValue(text, path, value);
+  return Buffer.from(text, 'utf8');
+}
+
+/**
+ * Reads the request out of a capture line.
+ *
+ * @throws TooHeavy
+ */
+export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSkip {
+  const opened = openEnvelope(line, new Scale());
+  if ('reason' in opened) return skippedAs(opened.reason);
+  const { captureData, eventMetadata } = opened.envelope;
+  const { endpointInput: side, endpointOutput } = captureData;
+  if (!isObject(side)) return skip('NoRequest', 'The record has no captured request');
+  let body = payloadBytes(side);
+  if (typeof body === 'string') {
+    const reason = side.data === null || side.data === undefined ? 'NoRequest' : 'UndecodableRequest';
+    return skip(reason, `The captured request cannot be sent: ${body}`);
+  }
+  let document = documentIn(body);
+  const captured = objectOf(document);
+  const changes = overrides.model !== undefined || overrides.stream || overrides.set.length > 0;
+  if (captured && changes) {
+    try {
+      body = override(body, captured, overrides);
+    } catch (error) {
+      return skip('OverrideFailed', `An override cannot be applied: ${(error as Error).message}`);
+    }
+    document = documentIn(body);
+  }
+  const json = objectOf(document);
+  return {
+    kind: 'request',
+    request: {
+      body,
+      contentType: contentTypeOf(side.observedContentType, json !== undefined),
+      json,
+      prompt: document === undefined ? undefined : readPrompt(document, undefined),
+      streaming: json?.stream === true,
+      eventId: asText(eventMetadata.eventId),
+      inferenceId: asText(eventMetadata.inferenceId),
+      capturedRequest: side,
+      capturedReply: endpointOutput,
+    },
+  };
+}

@@ -1,0 +1,154 @@
+import { randomUUID } from 'node:crypto';
+import type { ChatMessage } from '../../formats/types.ts';
+import { PipelineError } from '../../shared/errors.ts';
+import type { Random } from '../../shared/random.ts';
+import { type ReplyContent, readReply, timed } from '../reply/content.ts';
+import type { ScheduledEntry } from '../schedule/timing.ts';
+import type { LineReader, OnSkipped, SourceFile } from '../source/types.ts';
+import type { RequestIdentity, Target } from '../targets/target.ts';
+import { type LiteralRequest, literalRequest, type Overrides, unreadable } from './literal.ts';
+import type { PreparedRequest } from './prepared.ts';
+import { SessionLinker } from './sessions.ts';
+import { estimateInputTokens, outputLimit } from './tokens.ts';
+
+interface PreparerOptions {
+  run: string;
+  files: readonly SourceFile[];
+  reader: LineReader;
+  target: Target;
+  overrides: Overrides;
+  /** Percentage of the requests that are given up, and after how long. */
+  cancellation?: { percent: number; afterMs: number };
+  random: Random;
+  /** Keep the captured replies, to compare with. */
+  keepCaptured: boolean;
+  /** MLflow's id of a captured line's trace, where replays are to be linked to it. */
+  traceIdOf?: (line: Buffer) => string;
+  onSkipped: OnSkipped;
+}
+
+/** Turns places in capture files into requests that are ready to go. */
+export class Preparer {
+  readonly #options: PreparerOptions;
+  #linker = new SessionLinker();
+  #pass = 0;
+  #ordinal = 0;
+
+  constructor(options: PreparerOptions) {
+    this.#options = options;
+  }
+
+  /** @returns `undefined` for a record that cannot be sent: it is reported. */
+  async prepare(scheduled: ScheduledEntry, phase: PreparedRequest['phase']): Promise<PreparedRequest | undefined> {
+    const { entry, pass } = scheduled;
+    const { files, reader, target, run } = this.#options;
+    const file = files[entry.file] as SourceFile;
+    let line: Buffer;
+    try {
+      const found = reader.read(entry);
+      line = Buffer.isBuffer(found) ? found : await found;
+    } catch (error) {
+      // One that changed or went away since the schedule was made does not end the replay of the others.
+      if (!(error instanceof PipelineError)) throw error;
+      this.#options.onSkipped({ file: file.name, line: entry.line, reason: error.name, message: error.message });
+      return undefined;
+    }
+    const content = this.#read(line, scheduled, file);
+    if (content.kind === 'skipped') {
+      const { reason, message } = content;
+      this.#options.onSkipped({ file: file.name, line: entry.line, reason, message }, pass);
+      return undefined;
+    }
+    const { request, captured, eventKey, turn, tokens } = content;
+    const requestId = randomUUID();
+    const identity = { run, eventKey, pass, requestId, turn };
+    const encoded = target.encode(request, identity);
+    const { wire, bodyAt, inferenceId } = encoded instanceof Promise ? await encoded : encoded;
+    return {
+      ordinal: this.#ordinal++,
+      pass,
+      dueMs: scheduled.dueMs,
+      phase,
+      wire,
+      bodyAt,
+      ...(target.goodForMs === undefined ? {} : { renewal: this.#renewal(request, identity, wire, bodyAt) }),
+      secretHeaders: target.secretHeaders,
+      contentType: request.contentType,
+      isJson: request.json !== undefined,
+      streaming: request.streaming,
+      cancelAfterMs: this.#cancelAfter(phase),
+      turn,
+      requestId,
+      correlationId: turn.conversationId,
+      eventId: request.eventId,
+      capturedInferenceId: request.inferenceId,
+      inferenceId,
+      file: file.name,
+      bucket: file.bucket,
+      line: entry.line,
+      capturedMs: entry.timeMs,
+      inputTokens: tokens,
+      outputLimit: outputLimit(request),
+      capturedTraceId: this.#options.traceIdOf?.(line),
+      captured: this.#options.keepCaptured ? captured : undefined,
+    };
+  }
+
+  /** All that depends on what a record holds: whatever that does, it ends with the record. */
+  #read(line: Buffer, scheduled: ScheduledEntry, file: SourceFile) {
+    try {
+      return timed(line.length, () => this.#readLine(line, scheduled, file));
+    } catch (error) {
+      return unreadable(error);
+    }
+  }
+
+  #readLine(line: Buffer, { entry, pass, turn: planned }: ScheduledEntry, file: SourceFile) {
+    const literal = literalRequest(line, this.#options.overrides);
+    if (literal.kind === 'skipped') return literal;
+    const { request } = literal;
+    if (pass !== this.#pass) {
+      // The captures begin anew: so do their conversations.
+      this.#pass = pass;
+      this.#linker = new SessionLinker(this.#linker.next);
+    }
+    // The captured reply is read when something needs it: the comparison, or a text, for its tokens and its next turn.
+    const isRead = this.#options.keepCaptured || request.prompt !== undefined;
+    const captured = isRead ? capturedReply(request) : undefined;
+    const eventKey = request.eventId ?? `${file.name}:${entry.line}`;
+    const name = (): string => (pass === 0 ? eventKey : `${eventKey}#${pass}`);
+    const turn = planned
+      ? { ...planned, conversationId: planned.conversationId ?? name() }
+      : this.#linker.link(request.prompt?.messages, replyMessage(captured), name);
+    return { ...literal, captured, eventKey, turn, tokens: inputTokens(request, captured) };
+  }
+
+  /** Holds nothing that the request on the wire does not hold. */
+  #renewal({ contentType, streaming }: LiteralRequest, identity: RequestIdentity, wire: Buffer, bodyAt: number) {
+    const { target } = this.#options;
+    const request = { body: wire.subarray(bodyAt), contentType, streaming };
+    return { since: performance.now(), encode: () => target.encode(request, identity) };
+  }
+
+  #cancelAfter(phase: PreparedRequest['phase']): number | undefined {
+    const { cancellation, random } = this.#options;
+    if (!cancellation || phase === 'warmup') return undefined;
+    return random.next() * 100 < cancellation.percent ? cancellation.afterMs : undefined;
+  }
+}
+
+/** What the captured endpoint answered; `undefined` where that was not captured. */
+export const capturedReply = ({ capturedReply: reply, capturedRequest }: LiteralRequest): ReplyContent | undefined =>
+  reply === undefined || reply === null ? undefined : readReply(reply, capturedRequest);
+
+/** The message that a request was answered with, as the next turn of the conversation repeats it. */
+export const replyMessage = (content: ReplyContent | undefined): ChatMessage | undefined =>
+  content && !content.error && (content.text !== '' || content.toolCalls)
+    ? { role: 'assistant', content: content.text, tool_calls: content.toolCalls }
+    : undefined;
+
+function inputTokens(request: LiteralRequest, captured: ReplyContent | undefined): PreparedRequest['inputTokens'] {
+  if (captured?.usage?.input !== undefined) return { count: captured.usage.input, source: 'captured' };
+  const estimate = estimateInputTokens(request);
+  return estimate === undefined ? undefined : { count: estimate, source: 'estimate' };
+}

@@ -1,0 +1,121 @@
+/**
+ * Finds conversations among captured requests: one whose messages begin with an earlier request and the reply it got
+ * is its next turn.
+ */
+import { hash } from 'node:crypto';
+import { parseJson } from '../../formats/json.ts';
+
+/** Ends of turns that are remembered, least recently used dropped first: 50,000 × about 200 bytes are 10 MB. */
+const MAX_REMEMBERED = 50_000;
+
+export interface Turn {
+  conversationId: string;
+  /** From 0. */
+  turnIndex: number;
+  /** Ordinal of the conversation, from 0. */
+  session: number;
+}
+
+interface Message {
+  role?: unknown;
+  content?: unknown;
+  tool_calls?: unknown;
+}
+
+/** Text of a message whatever its form: a string and a list with one text part mean the same. */
+function contentOf(message: Message): string {
+  const { content } = message;
+  if (typeof content === 'string') return content.trim();
+  if (content === null || content === undefined) return '';
+  if (Array.isArray(content) && content.every((part) => part?.type === 'text' && typeof part.text === 'string')) {
+    return content
+      .map((part: { text: string }) => part.text)
+      .join('')
+      .trim();
+  }
+  return JSON.stringify(content);
+}
+
+/** Calls by what they call, whatever the order of their keys and the spacing of their arguments. */
+function callsOf({ tool_calls: calls }: Message): string {
+  if (!Array.isArray(calls)) return calls ? JSON.stringify(calls) : '';
+  return JSON.stringify(
+    calls.map((call) => {
+      const { name, arguments: given } = call?.function ?? {};
+      return [call?.id, name, argumentsOf(given)];
+    }),
+  );
+}
+
+function argumentsOf(given: unknown): unknown {
+  if (typeof given !== 'string') return given;
+  const parsed = parseJson(given);
+  return parsed.ok ? parsed.value : given;
+}
+
+/** What is no text may be an object that cannot be made one. */
+const roleOf = ({ role }: Message): string => (typeof role === 'string' ? role : `${JSON.stringify(role)}`);
+
+const digest = (before: string, message: Message): string =>
+  hash('sha1', `${before}\n${roleOf(message)}\n${contentOf(message)}\n${callsOf(message)}`, 'base64');
+
+interface Conversation {
+  conversationId: string;
+  session: number;
+  /** Requests of it so far. */
+  turns: number;
+}
+
+const isMessage = (value: unknown): value is Message => typeof value === 'object' && value !== null;
+
+/** Puts requests, given in the order of their capture, into conversations. */
+export class SessionLinker {
+  readonly #ends = new Map<string, Conversation>();
+  #sessions: number;
+
+  /** @param first ordinal of its first conversation */
+  constructor(first = 0) {
+    this.#sessions = first;
+  }
+
+  /** Ordinal of the next conversation. */
+  get next(): number {
+    return this.#sessions;
+  }
+
+  /**
+   * @param messages `messages` of the request; without them the request is a conversation of its own.
+   * @param reply the message it was answered with, when that was captured
+   * @param idOf names a new conversation by its ordinal
+   */
+  link(messages: unknown, reply: unknown, idOf: (session: number) => string): Turn {
+    const list = Array.isArray(messages) ? messages.filter(isMessage) : [];
+    let chain = '';
+    let before: Conversation | undefined;
+    for (const [i, message] of list.entries()) {
+      chain = digest(chain, message);
+      // A turn ends with the assistant's message; the request goes on after it.
+      if (message.role === 'assistant' && i < list.length - 1) {
+        const known = this.#ends.get(chain);
+        if (known) {
+          before = known;
+          this.#ends.delete(chain);
+          this.#ends.set(chain, known);
+        }
+      }
+    }
+    const conversation = before ?? { conversationId: idOf(this.#sessions), session: this.#sessions++, turns: 0 };
+    if (list.length > 0 && isMessage(reply))
+      this.#remember(digest(chain, { role: 'assistant', ...reply }), conversation);
+    const { conversationId, session } = conversation;
+    // A turn that was asked again, in other words or for another reply, is a further turn: no two have one index.
+    return { conversationId, session, turnIndex: conversation.turns++ };
+  }
+
+  #remember(end: string, turn: Conversation): void {
+    // Two users may have said the same: the first keeps the conversation, so that turns stay in one line.
+    if (this.#ends.has(end)) return;
+    this.#ends.set(end, turn);
+    if (this.#ends.size > MAX_REMEMBERED) this.#ends.delete(this.#ends.keys().next().value as string);
+  }
+}

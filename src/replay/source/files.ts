@@ -1,0 +1,40 @@
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { PermanentError } from '../../shared/errors.ts';
+import type { SourceFile } from './types.ts';
+
+const CAPTURE_SUFFIX = '.jsonl';
+
+const byName = (a: SourceFile, b: SourceFile): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+
+/**
+ * The capture files of a path: the file itself, or all `*.jsonl` below a directory, sorted by path.
+ *
+ * @throws PermanentError `SourceMissing`, `NoCaptureFiles`
+ */
+export async function localFiles(path: string): Promise<SourceFile[]> {
+  let facts: Awaited<ReturnType<typeof stat>>;
+  try {
+    facts = await stat(path);
+  } catch (error) {
+    const expected = 'a capture file, a directory with *.jsonl files, or s3://bucket/prefix';
+    throw new PermanentError('SourceMissing', 'There are no captures at that path', { got: path, expected }, error);
+  }
+  if (!facts.isDirectory()) return [{ path, name: path, size: facts.size }];
+  const entries = await readdir(path, { recursive: true, withFileTypes: true });
+  const files: SourceFile[] = [];
+  for (const entry of entries) {
+    if (!entry.name.endsWith(CAPTURE_SUFFIX)) continue;
+    const file = join(entry.parentPath, entry.name);
+    // What a link points to is read. Of one that points nowhere that is said when it is to be read.
+    const target = await stat(file).catch(() => undefined);
+    if (!target?.isDirectory()) files.push({ path: file, name: file, size: target?.size ?? 0 });
+  }
+  if (files.length === 0) {
+    throw new PermanentError('NoCaptureFiles', 'The directory holds no capture files', {
+      got: path,
+      expected: `files that end with ${CAPTURE_SUFFIX}, at any depth`,
+    });
+  }
+  return files.sort(byName);
+}

@@ -1,0 +1,115 @@
+/** The places of all records, sorted, in memory. */
+import { PermanentError } from '../../shared/errors.ts';
+import type { IndexEntry } from './types.ts';
+
+/** Each takes `ENTRY_BYTES`, and `SORT_BYTES` where records are not in order: 360 MB. `npm run bench -- replay-index` measures it. */
+export const MAX_RECORDS = 10_000_000;
+/** Time and start as doubles, file, line and length as 32-bit integers. */
+export const ENTRY_BYTES = 28;
+/** Its place in the order, and a second one while it is sorted. */
+export const SORT_BYTES = 8;
+/** Entries are held in blocks of 448 KiB: one array would need room for its copy whenever it grows. */
+const BLOCK_BITS = 14;
+const BLOCK_ENTRIES = 2 ** BLOCK_BITS;
+/** Entries handed on at a time. */
+const OUTPUT_BATCH = 512;
+
+const newBlock = () => ({
+  time: new Float64Array(BLOCK_ENTRIES),
+  start: new Float64Array(BLOCK_ENTRIES),
+  file: new Uint32Array(BLOCK_ENTRIES),
+  line: new Uint32Array(BLOCK_ENTRIES),
+  length: new Uint32Array(BLOCK_ENTRIES),
+});
+
+/** The records of all files by captured time, then file and line. Entries are added in the order of file and line. */
+export class SortedIndex {
+  readonly #blocks: ReturnType<typeof newBlock>[] = [];
+  readonly #most: number;
+  /** `undefined` while they are in order already, as those of one capture file nearly are. */
+  #order: Uint32Array | undefined;
+  #inOrder = true;
+  #sealed = false;
+  /** Number of entries in all. */
+  total = 0;
+  firstMs = Number.POSITIVE_INFINITY;
+  lastMs = Number.NEGATIVE_INFINITY;
+
+  /** @param most entries that it may hold */
+  constructor(most: number = MAX_RECORDS) {
+    this.#most = most;
+  }
+
+  /** @throws PermanentError `ReplayTooLarge` */
+  add({ timeMs, start, file, line, length }: IndexEntry): void {
+    if (this.total === this.#most) {
+      throw new PermanentError('ReplayTooLarge', 'The captures have too many records for one replay', {
+        got: `more than ${this.#most} records`,
+        expected: `${this.#most} at most: a narrower window of time, or fewer files`,
+      });
+    }
+    const at = this.total++ % BLOCK_ENTRIES;
+    if (at === 0) this.#blocks.push(newBlock());
+    const block = this.#blocks.at(-1) as ReturnType<typeof newBlock>;
+    block.time[at] = timeMs;
+    block.start[at] = start;
+    block.file[at] = file;
+    block.line[at] = line;
+    block.length[at] = length;
+    this.#inOrder &&= timeMs >= this.lastMs;
+    this.firstMs = Math.min(this.firstMs, timeMs);
+    this.lastMs = Math.max(this.lastMs, timeMs);
+  }
+
+  /** To be called once, after the last `add`. */
+  seal(): void {
+    this.#sealed = true;
+    if (!this.#inOrder) this.#order = this.#sorted();
+  }
+
+  /** All entries in order, in batches. May be called again. */
+  *batches(): Generator<IndexEntry[]> {
+    if (!this.#sealed) throw new Error('The index is read before it is sealed');
+    for (let from = 0; from < this.total; from += OUTPUT_BATCH) {
+      const count = Math.min(OUTPUT_BATCH, this.total - from);
+      yield Array.from({ length: count }, (_, i) => this.#entry(this.#order?.[from + i] ?? from + i));
+    }
+  }
+
+  #entry(ordinal: number): IndexEntry {
+    const { time, start, file, line, length } = this.#blocks[ordinal >> BLOCK_BITS] as ReturnType<typeof newBlock>;
+    const at = ordinal % BLOCK_ENTRIES;
+    return {
+      timeMs: time[at] ?? 0,
+      start: start[at] ?? 0,
+      file: file[at] ?? 0,
+      line: line[at] ?? 0,
+      length: length[at] ?? 0,
+    };
+  }
+
+  /**
+   * Merges parts that double, so that equal times stay in the order in which they were added. An array's own `sort` would
+   * copy ten million numbers onto the heap twice.
+   */
+  #sorted(): Uint32Array {
+    const count = this.total;
+    const timeOf = (ordinal = 0): number => this.#blocks[ordinal >> BLOCK_BITS]?.time[ordinal % BLOCK_ENTRIES] ?? 0;
+    let from = Uint32Array.from({ length: count }, (_, i) => i);
+    let to = new Uint32Array(count);
+    for (let width = 1; width < count; width *= 2) {
+      for (let begin = 0; begin < count; begin += 2 * width) {
+        const middle = Math.min(count, begin + width);
+        const end = Math.min(count, middle + width);
+        let left = begin;
+        let right = middle;
+        for (let i = begin; i < end; i++) {
+          const isLeft = right === end || (left < middle && timeOf(from[left]) <= timeOf(from[right]));
+          to[i] = from[isLeft ? left++ : right++] ?? 0;
+        }
+      }
+      [from, to] = [to, from];
+    }
+    return from;
+  }
+}

@@ -1,0 +1,57 @@
+/** Headers that a person has written down: on the command line, in a file or in a secret. */
+import { PermanentError, saidBy } from '../../shared/errors.ts';
+
+/** @throws PermanentError `HeadersUnavailable`, `InvalidHeader` */
+export async function secretHeaders(secretId: string): Promise<Record<string, string>> {
+  const { SecretsManagerClient, GetSecretValueCommand } = await import('@aws-sdk/client-secrets-manager');
+  const client = new SecretsManagerClient({});
+  let text: string | undefined;
+  try {
+    text = (await client.send(new GetSecretValueCommand({ SecretId: secretId }))).SecretString;
+  } catch (error) {
+    const facts = { got: saidBy(error), where: secretId };
+    throw new PermanentError('HeadersUnavailable', 'The secret with the headers could not be read', facts, error);
+  } finally {
+    client.destroy();
+  }
+  const headers = parseHeaders(text ?? '', secretId);
+  if (Object.keys(headers).length > 0) return headers;
+  throw new PermanentError('InvalidHeader', 'The secret holds no header', { expected: HEADERS, where: secretId });
+}
+
+const HEADERS = 'a JSON object of names and values, or lines of "Name: value"';
+
+/**
+ * A JSON object of names and values, or lines of `Name: value`; empty lines and lines that begin with `#` are left out.
+ *
+ * @throws PermanentError `InvalidHeader`; the text is not shown, it may be a secret
+ */
+export function parseHeaders(text: string, where: string): Record<string, string> {
+  if (text.trimStart().startsWith('{')) {
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      throw new PermanentError('InvalidHeader', 'The headers are not JSON', { expected: HEADERS, where });
+    }
+    const entries = Object.entries(value as Record<string, unknown>);
+    if (entries.some(([, header]) => typeof header !== 'string')) {
+      throw new PermanentError('InvalidHeader', 'A header’s value is not a text', { expected: HEADERS, where });
+    }
+    return Object.fromEntries(entries) as Record<string, string>;
+  }
+  const headers: Record<string, string> = {};
+  for (const [i, raw] of text.split('\n').entries()) {
+    const line = raw.trim();
+    if (line === '' || line.startsWith('#')) continue;
+    const colon = line.indexOf(':');
+    if (colon <= 0) {
+      throw new PermanentError('InvalidHeader', 'A line is no header', {
+        expected: HEADERS,
+        where: `${where}, line ${i + 1}`,
+      });
+    }
+    headers[line.slice(0, colon).trim()] = line.slice(colon + 1).trim();
+  }
+  return headers;
+}

@@ -1,0 +1,115 @@
+import { hash } from 'node:crypto';
+import type { SignatureV4 } from '@smithy/signature-v4';
+import type { AwsCredentialIdentityProvider } from '@smithy/types';
+import { PermanentError } from '../../shared/errors.ts';
+import { NodeSha256 } from '../../shared/sha256.ts';
+import type { LiteralRequest } from '../request/literal.ts';
+import { REPLAY_ID_PREFIX, REPLAY_RUN_ATTRIBUTE } from '../source/peek.ts';
+import {
+  type Encoded,
+  headerSafe,
+  hostHeader,
+  httpRequest,
+  originOf,
+  type RequestIdentity,
+  type Target,
+  USER_AGENT,
+} from './target.ts';
+
+export interface SageMakerTargetOptions {
+  endpoint: string;
+  region: string;
+  credentials: AwsCredentialIdentityProvider;
+  variant?: string;
+  inferenceComponent?: string;
+  /** Of the runtime, for an emulator or a private endpoint. */
+  url?: string;
+  /** For tests. */
+  goodForMs?: number;
+}
+
+/** A signature is good for five minutes by the service's clock, from which this machine's may differ by one or two. */
+const SIGNATURE_MS = 2 * 60_000;
+/** SageMaker allows 1,024 visible characters of custom attributes. */
+const MAX_ATTRIBUTES = 1024;
+
+/** SHA-256 of run and event id, a line each, and from the second repetition on its number: 32 hex digits of it. */
+export const replayInferenceId = (run: string, eventKey: string, pass: number): string =>
+  `${REPLAY_ID_PREFIX}${hash('sha256', pass === 0 ? `${run}\n${eventKey}` : `${run}\n${eventKey}\n${pass}`).slice(0, 32)}`;
+
+/**
+ * A SageMaker endpoint, by `InvokeEndpoint`, and by `InvokeEndpointWithResponseStream` for requests that ask for a stream.
+ * Requests are signed when they are prepared, seconds before they go: nothing but the write is left for their moment.
+ */
+export class SageMakerTarget implements Target {
+  readonly origin;
+  readonly description;
+  readonly goodForMs: number;
+  readonly #signer: SignatureV4;
+  readonly #options: SageMakerTargetOptions;
+  readonly #host: string;
+
+  private constructor(options: SageMakerTargetOptions, signer: SignatureV4) {
+    const suffix = options.region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com';
+    const url = options.url ?? `https://runtime.sagemaker.${options.region}.${suffix}`;
+    if (!URL.canParse(url))
+      throw new PermanentError('InvalidTarget', 'The runtime’s address is not a URL', { got: url });
+    this.origin = originOf(new URL(url));
+    this.#host = hostHeader(this.origin);
+    this.goodForMs = options.goodForMs ?? SIGNATURE_MS;
+    this.#options = options;
+    this.#signer = signer;
+    const { endpoint, variant, inferenceComponent, region } = options;
+    this.description = {
+      kind: 'sagemaker',
+      endpoint,
+      region,
+      ...(variant ? { variant } : {}),
+      ...(inferenceComponent ? { inferenceComponent } : {}),
+      ...(options.url ? { url: options.url } : {}),
+    };
+  }
+
+  /** @throws PermanentError `InvalidTarget` */
+  static async create(options: SageMakerTargetOptions): Promise<SageMakerTarget> {
+    if (!/^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/.test(options.endpoint)) {
+      const expected = 'letters, digits and hyphens, 63 at most';
+      throw new PermanentError('InvalidTarget', 'That is no name of an endpoint', { got: options.endpoint, expected });
+    }
+    const { SignatureV4 } = await import('@smithy/signature-v4');
+    const signer = new SignatureV4({
+      service: 'sagemaker',
+      region: options.region,
+      credentials: options.credentials,
+      sha256: NodeSha256,
+    });
+    return new SageMakerTarget(options, signer);
+  }
+
+  async encode(request: LiteralRequest, identity: RequestIdentity): Promise<Encoded> {
+    const { endpoint, variant, inferenceComponent } = this.#options;
+    const inferenceId = replayInferenceId(identity.run, identity.eventKey, identity.pass);
+    const attributes = `${REPLAY_RUN_ATTRIBUTE}=${identity.run};event_id=${identity.eventKey}`;
+    const headers: Record<string, string> = {
+      host: this.#host,
+      'content-type': request.contentType,
+      'x-amzn-sagemaker-inference-id': inferenceId,
+      'x-amzn-sagemaker-custom-attributes': headerSafe(attributes).slice(0, MAX_ATTRIBUTES),
+      ...(variant ? { 'x-amzn-sagemaker-target-variant': variant } : {}),
+      ...(inferenceComponent ? { 'x-amzn-sagemaker-inference-component': inferenceComponent } : {}),
+    };
+    const path = `/endpoints/${endpoint}/invocations${request.streaming ? '-response-stream' : ''}`;
+    const signed = await this.#signer.sign({
+      method: 'POST',
+      protocol: this.origin.tls ? 'https:' : 'http:',
+      hostname: this.origin.hostname,
+      port: this.origin.port,
+      path,
+      query: {},
+      headers,
+      body: request.body,
+    });
+    const sent = [...Object.entries(signed.headers), ['user-agent', USER_AGENT] as [string, string]];
+    return { ...httpRequest('POST', path, sent, request.body), inferenceId };
+  }
+}

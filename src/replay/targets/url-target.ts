@@ -1,0 +1,98 @@
+import { PermanentError } from '../../shared/errors.ts';
+import type { LiteralRequest } from '../request/literal.ts';
+import {
+  type Encoded,
+  headerSafe,
+  hostHeader,
+  httpRequest,
+  originOf,
+  type RequestIdentity,
+  shownUrl,
+  type Target,
+  USER_AGENT,
+} from './target.ts';
+
+/** Path for a captured request when the URL names only the server. */
+function pathFor(json: Record<string, unknown> | undefined): string {
+  if (json?.messages !== undefined) return '/v1/chat/completions';
+  if (json?.prompt !== undefined) return '/v1/completions';
+  if (json?.input !== undefined) return '/v1/embeddings';
+  return '/invocations';
+}
+
+/** Headers that a captured request or the replay itself sets. */
+const RESERVED = new Set([
+  'host',
+  'content-length',
+  'transfer-encoding',
+  'connection',
+  'x-request-id',
+  'x-correlation-id',
+]);
+
+const NOT_A_NAME = 'not a header name';
+
+/** @throws PermanentError `InvalidHeader` */
+export function checkHeaders(headers: Record<string, string>): [string, string][] {
+  return Object.entries(headers).map(([name, value]) => {
+    const problem = RESERVED.has(name.toLowerCase())
+      ? 'the replay sets this header itself'
+      : !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)
+        ? NOT_A_NAME
+        : headerSafe(value) !== value
+          ? 'its value holds characters that a header cannot'
+          : undefined;
+    if (!problem) return [name, value];
+    // The value may be a secret, and what is no name may hold one: they are not shown.
+    const got = problem === NOT_A_NAME ? `a text of ${name.length} characters before the colon` : name;
+    throw new PermanentError('InvalidHeader', `A header cannot be sent: ${problem}`, { got });
+  });
+}
+
+/** An OpenAI-compatible server, a container's `/invocations`, or any other URL that takes the captured bodies. */
+export class UrlTarget implements Target {
+  readonly origin;
+  readonly description;
+  readonly #path: string | undefined;
+  /** Goes with every path. */
+  readonly #query: string;
+  readonly #headers: [string, string][];
+  readonly #host: string;
+  readonly secretHeaders: ReadonlySet<string>;
+
+  /**
+   * @param url with a path: all requests go there; without one: each to the path of its form.
+   * @throws PermanentError `InvalidTarget`, `InvalidHeader`
+   */
+  constructor(url: string, headers: Record<string, string> = {}) {
+    const parsed = URL.canParse(url) ? new URL(url) : undefined;
+    if (!parsed || !/^https?:$/.test(parsed.protocol)) {
+      const expected = 'http://host:port[/path] or https://…';
+      throw new PermanentError('InvalidTarget', 'The target is not a URL', { got: shownUrl(url), expected });
+    }
+    if (parsed.username || parsed.password) {
+      const expected = 'credentials in a header (--headers-file or --headers-secret)';
+      throw new PermanentError('InvalidTarget', 'The target’s URL holds credentials', { got: parsed.host, expected });
+    }
+    this.origin = originOf(parsed);
+    this.#host = hostHeader(this.origin);
+    this.#path = parsed.pathname === '/' ? undefined : parsed.pathname;
+    this.#query = parsed.search;
+    this.#headers = checkHeaders(headers);
+    this.secretHeaders = new Set(this.#headers.map(([name]) => name.toLowerCase()));
+    this.description = { kind: 'url', url: shownUrl(`${parsed.origin}${this.#path ?? ''}${this.#query}`) };
+  }
+
+  encode(request: LiteralRequest, identity: RequestIdentity): Encoded {
+    const own: [string, string][] = [
+      ['Host', this.#host],
+      ['User-Agent', USER_AGENT],
+      ['Accept', request.streaming ? 'text/event-stream' : '*/*'],
+      ['Content-Type', request.contentType],
+      ['X-Request-ID', identity.requestId],
+      ['X-Correlation-ID', headerSafe(identity.turn.conversationId)],
+    ];
+    const headers = [...own.filter(([name]) => !this.secretHeaders.has(name.toLowerCase())), ...this.#headers];
+    return httpRequest('POST', `${this.#path ?? pathFor(request.json)}${this.#query}`, headers, request.body);
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * Messages as MLflow's page can show them. Its trace view renders a conversation only when every message has one of
+ * four roles, parts of three kinds, and tool calls with an id and arguments as text; one message outside of that and
+ * the whole conversation is shown as JSON.
+ */
+import { isObject, type JsonObject, toJson } from '../formats/json.ts';
+import type { ChatMessage } from '../formats/types.ts';
+
+/** Roles as MLflow's page names them, for those that others name otherwise. */
+const PAGE_ROLES: Record<string, string> = {
+  system: 'system',
+  user: 'user',
+  assistant: 'assistant',
+  tool: 'tool',
+  developer: 'system',
+  function: 'tool',
+  ipython: 'tool',
+  observation: 'tool',
+};
+
+const isTextPart = (part: JsonObject): boolean =>
+  (part.type === 'text' || part.type === 'input_text' || part.type === 'output_text') && typeof part.text === 'string';
+
+const isImagePart = ({ type, image_url: image }: JsonObject): boolean =>
+  type === 'image_url' &&
+  isObject(image) &&
+  typeof image.url === 'string' &&
+  (image.detail === undefined || image.detail === null || ['auto', 'low', 'high'].includes(image.detail as string));
+
+const isAudioPart = ({ type, input_audio: audio }: JsonObject): boolean =>
+  type === 'input_audio' &&
+  isObject(audio) &&
+  typeof audio.data === 'string' &&
+  (audio.format === undefined || audio.format === null || audio.format === 'wav' || audio.format === 'mp3');
+
+function viewPart(part: unknown): unknown {
+  if (!isObject(part)) return { type: 'text', text: typeof part === 'string' ? part : (toJson(part) ?? '') };
+  if (isTextPart(part) || isImagePart(part) || isAudioPart(part)) return part;
+  if (part.type === 'image_url') {
+    const url = isObject(part.image_url) ? part.image_url.url : part.image_url;
+    if (typeof url === 'string') return { type: 'image_url', image_url: { url } };
+  }
+  const text = part.text ?? part.refusal;
+  if (typeof text === 'string') return { type: 'text', text };
+  return { type: 'text', text: `[${typeof part.type === 'string' ? part.type : Object.keys(part).join(', ')}]` };
+}
+
+const partText = (part: unknown): string => {
+  const view = viewPart(part) as JsonObject;
+  return typeof view.text === 'string' ? view.text : `[${view.type === 'image_url' ? 'image' : 'audio'}]`;
+};
+
+/** Text of a message's content: texts as they are, a word in brackets for an image or a sound. */
+export function contentText(content: ChatMessage['content'] | undefined): string {
+  if (typeof content === 'string') return content;
+  return Array.isArray(content) ? content.map(partText).join('\n\n') : '';
+}
+
+const isViewableCall = (call: unknown): boolean =>
+  isObject(call) &&
+  typeof call.id === 'string' &&
+  call.id !== '' &&
+  isObject(call.function) &&
+  typeof call.function.name === 'string' &&
+  typeof call.function.arguments === 'string';
+
+function viewCall(call: unknown, position: number): unknown {
+  if (isViewableCall(call)) return call;
+  const fields = isObject(call) ? call : {};
+  const inner = isObject(fields.function) ? fields.function : fields;
+  const given = inner.arguments;
+  return {
+    id: typeof fields.id === 'string' && fields.id !== '' ? fields.id : `call_${position}`,
+    type: 'function',
+    function: {
+      name: typeof inner.name === 'string' ? inner.name : 'unnamed',
+      arguments: typeof given === 'string' ? given : (toJson(given ?? {}) ?? '{}'),
+    },
+  };
+}
+
+/**
+ * The message as the page shows it: the same object when it is fine as it is.
+ *
+ * @param isReply the content of a reply has to be one text.
+ */
+export function viewMessage(message: ChatMessage, isReply: boolean): ChatMessage {
+  const view: ChatMessage = { ...message };
+  let changed = false;
+  const set = (name: string, value: unknown): void => {
+    view[name] = value;
+    changed = true;
+  };
+
+  const role = Object.hasOwn(PAGE_ROLES, message.role) ? (PAGE_ROLES[message.role] as string) : undefined;
+  if (role !== message.role) {
+    set('role', role ?? (isReply ? 'assistant' : 'user'));
+    if (message.name === undefined) set('name', message.role);
+  }
+  if (message.content === undefined) set('content', null);
+  if (Array.isArray(message.content)) {
+    const parts = message.content.map(viewPart);
+    if (isReply) set('content', contentText(message.content));
+    else if (parts.some((part, index) => part !== message.content?.[index])) set('content', parts);
+  } else if (message.content !== undefined && message.content !== null && typeof message.content !== 'string') {
+    set('content', toJson(message.content) ?? '');
+  }
+  // The page shows what a model thought under `reasoning`; vLLM and others name it otherwise.
+  if (message.reasoning == null && typeof message.reasoning_content === 'string' && message.reasoning_content !== '') {
+    set('reasoning', message.reasoning_content);
+  }
+  const legacy = isObject(message.function_call) ? [{ function: message.function_call }] : undefined;
+  const calls = Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : legacy;
+  if (calls !== undefined && (calls === legacy || !calls.every(isViewableCall))) set('tool_calls', calls.map(viewCall));
+  else if (message.tool_calls != null && !Array.isArray(message.tool_calls)) {
+    delete view.tool_calls;
+    changed = true;
+  }
+  return changed ? view : message;
+}
+
+/** Tools that the page lists; others would make it show none. */
+export const viewTools = (tools: readonly unknown[] | undefined): unknown[] =>
+  (tools ?? []).filter((tool) => {
+    if (!isObject(tool) || tool.type !== 'function' || !isObject(tool.function)) return false;
+    if (typeof tool.function.name !== 'string') return false;
+    const { parameters } = tool.function;
+    if (parameters === undefined || parameters === null) return true;
+    if (!isObject(parameters)) return false;
+    const { required, properties } = parameters;
+    const isList =
+      required === undefined ||
+      required === null ||
+      (Array.isArray(required) && required.every((name) => typeof name === 'string'));
+    return isList && (!isObject(properties) || Object.values(properties).every(isViewableProperty));
+  });
+
+const isViewableProperty = (property: unknown): boolean =>
+  isObject(property) &&
+  (property.type === undefined || property.type === null || typeof property.type === 'string') &&
+  (property.description === undefined || property.description === null || typeof property.description === 'string') &&
+  (property.enum === undefined || property.enum === null || Array.isArray(property.enum));

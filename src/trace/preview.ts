@@ -1,0 +1,47 @@
+/** The two short texts by which MLflow lists a trace: what was asked, and what was answered. */
+import { isObject, toJson } from '../formats/json.ts';
+import type { Capture, ChatMessage, Payload } from '../formats/types.ts';
+import { contentText } from './chat-view.ts';
+import { cleanText, cut } from './text.ts';
+
+/** MLflow's own limit. */
+const MAX_PREVIEW_CHARS = 1000;
+/** Texts are cut to this before anything else is done with them; a payload may have 25 MB. */
+const ROUGH_CHARS = 4 * MAX_PREVIEW_CHARS;
+
+const preview = (text: string): string => cut(cleanText(text.slice(0, ROUGH_CHARS)), MAX_PREVIEW_CHARS);
+
+/** Text of a message, its tool calls written as calls. */
+function messagePreview(message: ChatMessage): string {
+  const text = contentText(message.content);
+  const calls = Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : [];
+  const written = calls.map((call) => {
+    const inner = isObject(call) && isObject(call.function) ? call.function : {};
+    return `${typeof inner.name === 'string' ? inner.name : 'unnamed'}(${typeof inner.arguments === 'string' ? inner.arguments : (toJson(inner.arguments) ?? '')})`;
+  });
+  return [text, ...written].filter((part) => part.trim() !== '').join('\n');
+}
+
+function payloadPreview(payload: Payload | undefined): string {
+  if (payload === undefined || payload.kind === 'empty') return '';
+  if (isObject(payload.value) && payload.value.binary === true) {
+    return `${payload.contentType ?? 'binary'}, ${payload.bytes} bytes`;
+  }
+  if (payload.kind === 'text' || payload.kind === 'raw' || payload.kind === 'csv') return payload.text ?? '';
+  return toJson(payload.value) ?? payload.text ?? '';
+}
+
+export function requestPreview(capture: Capture): string {
+  const messages = capture.conversation?.messages ?? [];
+  const asked = messages.findLast((message) => message.role === 'user') ?? messages.at(-1);
+  return preview(asked === undefined ? payloadPreview(capture.request) : messagePreview(asked));
+}
+
+export function responsePreview(capture: Capture): string {
+  if (capture.error !== undefined) {
+    const { statusCode, message } = capture.error;
+    return preview(statusCode === undefined ? `error: ${message}` : `error ${statusCode}: ${message}`);
+  }
+  const answered = capture.conversation?.replies[0];
+  return preview(answered === undefined ? payloadPreview(capture.response) : messagePreview(answered));
+}

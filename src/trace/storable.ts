@@ -1,0 +1,104 @@
+/**
+ * JSON values as MLflow can store them and give them back. What a value cannot be stored as is stored as text, and
+ * what was changed is told: one value that MLflow cannot read makes a whole page of traces fail.
+ */
+import { isExactNumber, isObject, toJson } from '../formats/json.ts';
+import { cleanText } from './text.ts';
+
+/** What was changed for storage, in words. */
+export const CHANGES = {
+  characters: 'NUL characters and unpaired surrogates are shown as U+FFFD',
+  numbers: 'numbers beyond 64 bits are shown as text',
+  nesting: 'what is nested too deep is shown as JSON text',
+} as const;
+type Change = keyof typeof CHANGES;
+
+/**
+ * MLflow hands spans out as protobuf, whose readers stop at 100 levels. An object takes three (value, list of pairs,
+ * pair) and a list two (value, list); on MLflow 3.17.2 objects nested 31 deep and lists nested 47 deep can be read,
+ * which is 93 and 94 levels.
+ */
+const MAX_LEVELS = 90;
+const OBJECT_LEVELS = 3;
+const LIST_LEVELS = 2;
+
+/** MLflow's numbers are doubles and 64-bit integers. */
+const MAX_INT64 = 2n ** 63n - 1n;
+const MIN_INT64 = -(2n ** 63n);
+const BEYOND_INT64 = 2 ** 63;
+const isWhole = (literal: string): boolean => /^-?\d+$/.test(literal);
+
+/** Makes values storable, and gathers what it had to change. What is fine is passed on as the same object. */
+export class Storer {
+  readonly changes = new Set<Change>();
+
+  store(value: unknown): unknown {
+    return this.#walk(value, MAX_LEVELS);
+  }
+
+  text(text: string): string {
+    const clean = cleanText(text);
+    if (clean !== text) this.changes.add('characters');
+    return clean;
+  }
+
+  #walk(value: unknown, levels: number): unknown {
+    switch (typeof value) {
+      case 'string':
+        return this.text(value);
+      case 'number':
+        return this.#number(value);
+      case 'object':
+        break;
+      default:
+        return value;
+    }
+    if (value === null) return null;
+    if (isExactNumber(value)) return this.#exactNumber(value);
+    const needed = Array.isArray(value) ? LIST_LEVELS : OBJECT_LEVELS;
+    if (levels < needed) {
+      this.changes.add('nesting');
+      return this.text(toJson(value) ?? '[nested too deep to be written out; see the line in S3]');
+    }
+    if (Array.isArray(value)) return this.#list(value, levels - needed);
+    return isObject(value) ? this.#object(value, levels - needed) : value;
+  }
+
+  #list(list: unknown[], levels: number): unknown[] {
+    let stored: unknown[] | undefined;
+    for (let index = 0; index < list.length; index += 1) {
+      const item = this.#walk(list[index], levels);
+      if (stored === undefined && item !== list[index]) stored = list.slice(0, index);
+      stored?.push(item);
+    }
+    return stored ?? list;
+  }
+
+  #object(object: Record<string, unknown>, levels: number): Record<string, unknown> {
+    let changed = false;
+    const entries = Object.entries(object);
+    for (const entry of entries) {
+      const [name, value] = entry;
+      entry[0] = this.text(name);
+      entry[1] = this.#walk(value, levels);
+      changed ||= entry[0] !== name || entry[1] !== value;
+    }
+    return changed ? Object.fromEntries(entries) : object;
+  }
+
+  /** A double without a fraction is written out as digits up to 10^21, which would be read as too long an integer. */
+  #number(value: number): unknown {
+    if (Math.abs(value) < BEYOND_INT64) return value;
+    return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(value.toExponential());
+  }
+
+  #exactNumber(value: { rawJSON: string }): unknown {
+    const literal = value.rawJSON;
+    const fits = isWhole(literal)
+      ? BigInt(literal) >= MIN_INT64 && BigInt(literal) <= MAX_INT64
+      : Number.isFinite(Number(literal)) && Math.abs(Number(literal)) < BEYOND_INT64;
+    if (fits) return value;
+    this.changes.add('numbers');
+    return literal;
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * SageMaker-managed MLflow as its clients see it: checks the SigV4 signature, the service name and the ARN header of
+ * each kind, has no `/v1/traces`, and passes the rest on to a real MLflow server. It shares no code with the client
+ * it is there to test.
+ */
+import { createServer, type IncomingMessage, request as openRequest, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type Refusal, type SigV4Credentials, verifySigV4 } from '../../local/endpoint/sigv4-verifier.ts';
+
+interface DoubleOptions {
+  /** URL of the MLflow server behind it. */
+  upstream: string;
+  /** `…:mlflow-tracking-server/<name>` or `…:mlflow-app/<id>`. */
+  arn: string;
+  /** Whose signatures are accepted. */
+  credentials: SigV4Credentials;
+  /** Answer 404 to `/version` too. */
+  hidesVersion?: boolean;
+}
+
+export interface SageMakerMlflowDouble {
+  /** For `SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT`. */
+  url: string;
+  arn: string;
+  /** Requests so far: what was asked, and how it was answered. */
+  requests: { method: string; path: string; status: number }[];
+  /** From now on the credentials count as expired, until others are set. */
+  expire(): void;
+  setCredentials(credentials: SigV4Credentials): void;
+  stop(): Promise<void>;
+}
+
+const KINDS = {
+  'mlflow-tracking-server': { service: 'sagemaker-mlflow', header: 'x-mlflow-sm-tracking-server-arn' },
+  'mlflow-app': { service: 'sagemaker', header: 'x-sm-mlflow-app-arn' },
+} as const;
+
+/** Headers that belong to one hop and are not passed on. */
+const HOP_HEADERS = new Set(['connection', 'keep-alive', 'transfer-encoding', 'host']);
+
+export async function startSageMakerMlflowDouble(options: DoubleOptions): Promise<SageMakerMlflowDouble> {
+  const [, , , region = '', , resource = ''] = options.arn.split(':');
+  const kind = KINDS[resource.split('/')[0] as keyof typeof KINDS];
+  if (kind === undefined) throw new Error(`Not an ARN of managed MLflow: ${options.arn}`);
+  let { credentials } = options;
+  let expired = false;
+  const requests: SageMakerMlflowDouble['requests'] = [];
+
+  const refusal = (message: IncomingMessage, body: Buffer): Refusal | undefined => {
+    const verified = verifySigV4({ message, body, credentials, region, service: kind.service });
+    if (verified) return verified;
+    if (expired) {
+      const text = 'The security token included in the request is expired';
+      return { status: 403, type: 'ExpiredTokenException', message: text };
+    }
+    if (message.headers[kind.header] !== options.arn) {
+      const text = `The header ${kind.header} must name ${options.arn}`;
+      return { status: 400, type: 'ValidationException', message: text };
+    }
+    const path = message.url?.split('?')[0] ?? '';
+    if (path === '/v1/traces' || (options.hidesVersion && path === '/version')) {
+      return { status: 404, type: 'UnknownOperationException', message: 'Unknown operation' };
+    }
+    return undefined;
+  };
+
+  const server = createServer(async (message, response) => {
+    const body = await readAll(message);
+    const entry = { method: message.method ?? '', path: message.url ?? '', status: 0 };
+    requests.push(entry);
+    response.on('finish', () => {
+      entry.status = response.statusCode;
+    });
+    const refused = refusal(message, body);
+    if (refused) refuse(response, refused);
+    else forward(options.upstream, message, body, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    arn: options.arn,
+    requests,
+    expire: () => {
+      expired = true;
+    },
+    setCredentials: (others) => {
+      credentials = others;
+      expired = false;
+    },
+    stop: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+async function readAll(message: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of message) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
+
+function refuse(response: ServerResponse, { status, type, message }: Refusal): void {
+  response.writeHead(status, { 'content-type': 'application/json', 'x-amzn-errortype': type });
+  response.end(JSON.stringify({ message }));
+}
+
+function forward(upstream: string, message: IncomingMessage, body: Buffer, response: ServerResponse): void {
+  const headers = Object.fromEntries(Object.entries(message.headers).filter(([name]) => !HOP_HEADERS.has(name)));
+  // A connection of its own for each: MLflow's server closes idle ones, and one that is used at that moment breaks.
+  const options = { method: message.method, headers, agent: false };
+  const call = openRequest(new URL(message.url ?? '/', upstream), options, (reply) => {
+    const passed = Object.fromEntries(Object.entries(reply.headers).filter(([name]) => !HOP_HEADERS.has(name)));
+    response.writeHead(reply.statusCode ?? 502, passed);
+    reply.pipe(response);
+  });
+  call.on('error', (error) => {
+    if (response.headersSent) response.destroy();
+    else refuse(response, { status: 502, type: 'InternalServerException', message: error.message });
+  });
+  call.end(body);
+}

@@ -1,0 +1,54 @@
+/** The judge itself over a transport whose model a test plays: nothing else of it is made up. */
+import { createJudgeOver, type JudgeOptions } from '../../src/judge/judge-capture.ts';
+import { userText } from '../../src/judge/prompt/prompt.ts';
+import type { Ask, CallUsage, Told } from '../../src/judge/transports/transport.ts';
+import type { Judge, JudgeScorer, ScorerValues } from '../../src/judge/types.ts';
+
+export interface ScriptedJudge {
+  judge: Judge;
+  /** Every request that reached the model, in order. */
+  asks: Ask[];
+}
+
+/** 3 and 15 dollars a million tokens. */
+export const priceOf = ({ inputTokens, outputTokens }: CallUsage): number =>
+  (inputTokens * 3 + outputTokens * 15) / 1e6;
+
+const firstOf = (values: ScorerValues): unknown => {
+  if (values.kind === 'yes-no') return 'yes';
+  if (values.kind === 'boolean') return true;
+  return values.kind === 'number' ? values.min : values.values[0];
+};
+
+/** An answer in its form: the first value that is allowed, for each of the questions. */
+export const goodAnswer = (scorers: readonly JudgeScorer[]): string =>
+  JSON.stringify(
+    Object.fromEntries(scorers.map(({ name, values }) => [name, { rationale: 'So it is.', value: firstOf(values) }])),
+  );
+
+/** What a model's service answers, with usage as large as the request may be. */
+export const told = (text: string, more: Partial<Told> = {}): Told => ({
+  text,
+  stop: 'end',
+  stopReason: 'end_turn',
+  usage: { inputTokens: 1000, outputTokens: 100 },
+  ...more,
+});
+
+/** @param model answers a request, or throws; by default in its form */
+export function scriptedJudge(
+  model: (ask: Ask, text: string) => Told | Promise<Told> = ({ prompt }) => told(goodAnswer(prompt.scorers)),
+  options: JudgeOptions = {},
+): ScriptedJudge {
+  const asks: Ask[] = [];
+  const transport = {
+    sourceId: 'test:/model',
+    userSet: new Set<string>(),
+    send: async (ask: Ask): Promise<Told> => {
+      asks.push(ask);
+      return model(ask, userText(ask.prompt));
+    },
+  };
+  const retry = { baseMs: 1, capMs: 2, maxAttempts: 2 };
+  return { judge: createJudgeOver(transport, { price: priceOf, retry, ...options }), asks };
+}

@@ -1,0 +1,141 @@
+/** Captures that are not taken apart, or not as they announce themselves: each is kept, with a note. */
+import { gzipSync } from 'node:zlib';
+import { decodeLine } from '../../../src/formats/decode.ts';
+import type { Capture, DecodeOptions } from '../../../src/formats/types.ts';
+import { decodeOnTrial } from '../../../src/monitoring/trial.ts';
+import { captureOf, jsonSide, lineOf, rawLine, type Side, sideOf } from './arbitraries.ts';
+
+function decoded(record: object, options: DecodeOptions = {}): Capture {
+  const line = decodeLine(lineOf(record), options);
+  if (line.kind !== 'capture') throw new Error(line.reason.message);
+  return line.capture;
+}
+
+test.each([{}, 5, 'x', [null], [{ function: { name: 17 } }]])(
+  'tool calls of a request as %j are a list or none',
+  (calls) => {
+    const message = { role: 'user', content: 'hi', tool_calls: calls };
+    const { conversation } = decoded(captureOf(jsonSide('INPUT', { messages: [message] }, 'plain'), undefined));
+    expect(conversation?.messages).toMatchObject([{ role: 'user', content: 'hi' }]);
+    for (const call of conversation?.messages[0]?.tool_calls ?? []) {
+      expect(call).toMatchObject({ type: 'function', function: { name: '', arguments: expect.any(String) } });
+    }
+  },
+);
+
+test('tool calls of a generation are in the form of all others', () => {
+  const calls = [null, { function: { name: 'look', arguments: { at: 1 } } }];
+  const reply = [{ generated_text: 'x', tool_calls: calls }];
+  const { conversation } = decoded(captureOf(undefined, jsonSide('OUTPUT', reply, 'plain')));
+  expect(conversation?.replies[0]?.tool_calls).toEqual([
+    { type: 'function', function: { name: '', arguments: '{}' } },
+    { type: 'function', function: { name: 'look', arguments: '{"at":1}' } },
+  ]);
+});
+
+test('what takes too long is kept as captured', () => {
+  const table = { instances: Array.from({ length: 100_000 }, (_, row) => [row]) };
+  const record = captureOf(jsonSide('INPUT', table, 'plain'), undefined);
+  const capture = decoded(record, { timeMs: 1 });
+  expect(capture.request).toMatchObject({ kind: 'raw', text: JSON.stringify(table) });
+  expect(capture.notes).toEqual([expect.stringContaining('OutOfTime: it took longer than 0.001 s')]);
+  // A trial that was broken off has not seen the memory which the step may come to take.
+  const raw = lineOf(record);
+  expect(() => decodeOnTrial(raw, { timeMs: 1 })).toThrow('The time was over');
+  expect(decodeOnTrial(raw, {})).toMatchObject({ request: { kind: 'json' } });
+  expect(decodeOnTrial(raw, { timeMs: 1, keepRaw: 'as asked' })).toMatchObject({ request: { kind: 'raw' } });
+});
+
+const MB = 1_000_000;
+const packed = (body: string, contentType: string): object => ({
+  observedContentType: contentType,
+  mode: 'INPUT',
+  data: gzipSync(body).toString('base64'),
+  encoding: 'BASE64',
+});
+
+/** The binary form of the open inference protocol; each tensor takes an equal part of what is behind the JSON. */
+function tensorSide(header: { inputs: object[] }, raw: Buffer): Side {
+  const size = raw.length / header.inputs.length;
+  const inputs = header.inputs.map((tensor) => ({ parameters: { binary_data_size: size }, ...tensor }));
+  const json = Buffer.from(JSON.stringify({ ...header, inputs }));
+  return {
+    observedContentType: `application/vnd.sagemaker-triton.binary+json;json-header-size=${json.length}`,
+    mode: 'INPUT',
+    data: Buffer.concat([json, raw]).toString('base64'),
+    encoding: 'BASE64',
+  };
+}
+const BYTE_TENSOR = { name: 'a', shape: [4], datatype: 'UINT8' };
+
+test.each<[string, object, Buffer, string]>([
+  ['more values than bytes', { shape: [5] }, Buffer.alloc(4), 'its shape is no whole number from 0 to 4'],
+  ['fewer values than bytes', { shape: [3] }, Buffer.alloc(4), 'a tensor of 3 values has 4 bytes'],
+  ['a shape beyond all bounds', { shape: [1e9, 1e9, 0] }, Buffer.alloc(4), 'its shape is no whole number from 0 to 4'],
+  ['a negative shape', { shape: [-4] }, Buffer.alloc(4), 'its shape is no whole number from 0 to 4'],
+  [
+    'a size beyond the end',
+    { parameters: { binary_data_size: 5 } },
+    Buffer.alloc(4),
+    'its binary_data_size is no whole',
+  ],
+  ['bytes behind the last', { parameters: { binary_data_size: 4 } }, Buffer.alloc(9), 'its tensors end 5 bytes before'],
+  ['an unknown datatype', { datatype: 'toString' }, Buffer.alloc(4), 'a datatype is not known'],
+  [
+    'a text beyond the end',
+    { datatype: 'BYTES', shape: [1] },
+    Buffer.from([9, 0, 0, 0]),
+    'its text’s length is no whole',
+  ],
+  ['texts too few', { datatype: 'BYTES', shape: [1] }, Buffer.alloc(8), 'its texts are shorter than their tensor'],
+  [
+    'texts too many',
+    { datatype: 'BYTES', shape: [2] },
+    Buffer.from([4, 0, 0, 0, 1, 1, 1, 1]),
+    'its texts are longer than',
+  ],
+])('tensors with %s are kept as bytes', (_, tensor, raw, problem) => {
+  const side = tensorSide({ inputs: [{ ...BYTE_TENSOR, ...tensor }] }, raw);
+  const { request, notes } = decoded(captureOf(side, undefined));
+  expect(request).toMatchObject({ kind: 'binary', value: { binary: true } });
+  expect(request?.problem).toContain(`announced as tensors behind JSON, but ${problem}`);
+  expect(notes).toEqual([`request: ${request?.problem}`]);
+});
+
+test.each<[string, Buffer]>([
+  ['no tensor', Buffer.from('{"inputs": [5, null, {"parameters": {"binary_data_size": 0}}]}')],
+  ['no object', Buffer.from('[1]')],
+  ['no JSON', Buffer.from('{')],
+])('JSON before tensors that holds %s takes nothing down', (_, json) => {
+  for (const size of [0, 1, json.length, json.length + 1, '9'.repeat(400)]) {
+    const observedContentType = `application/vnd.sagemaker-triton.binary+json; json-header-size="${size}"`;
+    const side = { ...tensorSide({ inputs: [] }, json), observedContentType, data: json.toString('base64') };
+    expect(decoded(captureOf(side, undefined)).request?.bytes).toBe(json.length);
+  }
+});
+
+test.each<[string, object]>([
+  ['lists', jsonSide('INPUT', Array(30_000).fill([]), 'plain')],
+  ['objects in JSON lines', sideOf('INPUT', '{}\n'.repeat(30_000), 'application/jsonlines', 'base64')],
+  ['rows of CSV', sideOf('INPUT', '1\n'.repeat(30_000), 'text/csv', 'plain')],
+  ['a stream of events', sideOf('INPUT', 'data:a\n\n'.repeat(30_000), 'text/event-stream', 'plain')],
+  ['tensors', tensorSide({ inputs: [{ ...BYTE_TENSOR, shape: [30_000] }] }, Buffer.alloc(30_000))],
+  ['a body of gzip', packed(' '.repeat(2 * MB), 'text/plain')],
+  ['lists in a body of gzip', packed(`[${'[],'.repeat(100_000)}1]`, 'application/json')],
+])('%s that become more than they may are kept as captured', (_, side) => {
+  const record = { captureData: { endpointInput: side } };
+  const line = decodeLine(lineOf(record), { maxWeight: 5 * MB });
+  expect(line).toMatchObject({ kind: 'capture', tooHeavy: true, capture: { request: { kind: 'raw' } } });
+  const { data } = side as { data: string };
+  expect(line.kind === 'capture' && line.capture.request?.text).toBe(data);
+  const whole = decodeLine(lineOf(record), { maxWeight: 1000 * MB });
+  expect(whole.kind === 'capture' && whole.capture.request?.kind).not.toBe('raw');
+  expect(whole).toMatchObject({ weight: expect.any(Number) });
+  expect(whole.kind === 'capture' && whole.weight).toBeGreaterThan(5 * MB);
+});
+
+test('a record that becomes more than it may is told so before its values are made', () => {
+  const line = rawLine(Buffer.from(`{"captureData":{},"more":[${'[],'.repeat(30_000)}1]}`));
+  expect(decodeLine(line, { maxWeight: 5 * MB })).toMatchObject({ kind: 'quarantine', tooHeavy: true });
+  expect(decodeLine(line, { maxWeight: 1000 * MB }).kind).toBe('capture');
+});

@@ -1,0 +1,216 @@
+/** Streams as they come, and whole bodies as they are on the wire: read as captured ones are. */
+import { decodeLine } from '../../../src/formats/decode.ts';
+import { interpret } from '../../../src/formats/interpret.ts';
+import { payloadOfBytes } from '../../../src/formats/payload.ts';
+import { addEvent, noEvents, unframed } from '../../../src/formats/stream/events.ts';
+import { type FramingOptions, StreamFraming } from '../../../src/formats/stream/framing.ts';
+import type { Capture } from '../../../src/formats/types.ts';
+import { Scale, TooHeavy } from '../../../src/formats/weight.ts';
+import { readDelta } from '../../../src/formats/wire/registry.ts';
+import { corpusFiles, expectationsOf, linesOf, type WireBody, wireBodyOf } from '../../helpers/corpus.ts';
+
+type Framed = { form: string | undefined; events: (string | [string, string])[] };
+
+/** The events of a text that comes in pieces of `size` bytes; an event with a name is a pair. */
+function framed(text: string, size = text.length, options: Partial<FramingOptions> = {}): Framed {
+  const events: Framed['events'] = [];
+  const framing = new StreamFraming({
+    onEvent: (data, name) => events.push(name === undefined ? data : [name, data]),
+    onTooLong: () => events.push('(too long)'),
+    ...options,
+  });
+  const bytes = Buffer.from(text);
+  for (let at = 0; at < bytes.length; at += size) framing.feed(bytes.subarray(at, at + size));
+  framing.end();
+  return { form: framing.form, events };
+}
+
+describe('a stream in pieces', () => {
+  test.each<[string, string, Framed['events']]>([
+    ['events', 'data: a\n\ndata:b\n\n', ['a', 'b']],
+    ['a last event without its blank line', 'data: a\n\ndata: b', ['a', 'b']],
+    ['both characters at the ends of lines', 'data: a\r\n\r\ndata: b\r\n\r\n', ['a', 'b']],
+    ['carriage returns alone', 'data: a\r\rdata: b\r\r', ['a', 'b']],
+    ['names', 'event: x\ndata: a\n\ndata: b\n\n', [['x', 'a'], 'b']],
+    ['several lines of data', 'data: a\ndata: \ndata:  b\n\n', ['a\n\n b']],
+    ['comments, ids and empty events', ': ping\n\nid: 1\ndata: a\nretry: 5\n\nevent: x\n\n', ['a']],
+    ['a byte order mark', '\ufeffdata: ä\n\n', ['ä']],
+    [
+      'documents without blank lines',
+      'data: {"a":1}\ndata: {"b":2}\ndata: [DONE]\n\n',
+      ['{"a":1}', '{"b":2}', '[DONE]'],
+    ],
+    [
+      'named documents without blank lines',
+      'event: x\ndata: {"a":1}\nevent: y\ndata: {"b":2}\n\n',
+      [
+        ['x', '{"a":1}'],
+        ['y', '{"b":2}'],
+      ],
+    ],
+    ['a document over several lines', 'data: {\ndata: "a": 1}\n\n', ['{\n"a": 1}']],
+  ])('%s', (_, text, events) => {
+    for (const size of [1, 2, 3, 7, 1000]) expect(framed(text, size)).toEqual({ form: 'events', events });
+  });
+
+  test.each<[string, string, string, Framed['events'], Partial<FramingOptions>]>([
+    ['lines', 'lines', '{"a":"ä"}\r\n\n{"b":2}', ['{"a":"ä"}', '{"b":2}'], {}],
+    ['text', 'text', 'Hello\nthere', ['Hello\nthere'], {}],
+    ['text of a server that says lines', 'lines', 'a\nb', ['a', 'b'], { contentType: 'application/jsonlines' }],
+    ['text that could have been a field', 'text', 'dat', ['dat'], {}],
+    ['nothing', 'undefined', ' \n', [], {}],
+    ['an event that is too long', 'events', 'data: 123456789\n\ndata: a\n\n', ['(too long)', 'a'], { maxChars: 8 }],
+    [
+      'many lines that are too long',
+      'events',
+      'data: 12345\ndata: 6789\n\ndata: a\n\n',
+      ['(too long)', 'a'],
+      { maxChars: 8 },
+    ],
+    ['a line that is too long', 'lines', '{"a":123456}\n{"b":1}\n', ['(too long)', '{"b":1}'], { maxChars: 8 }],
+  ])('%s', (_, form, text, events, options) => {
+    for (const size of form === 'text' ? [1000] : [1, 2, 5, 1000]) {
+      const read = framed(text, size, options);
+      expect(`${read.form}`).toBe(form);
+      expect(read.events).toEqual(events);
+    }
+  });
+
+  test('an event is given as soon as it is complete', () => {
+    const events: string[] = [];
+    const framing = new StreamFraming({ onEvent: (data) => events.push(data) });
+    for (const piece of ['data: a\n', '\nda', 'ta: b\n', '\n']) framing.feed(piece);
+    expect(events).toEqual(['a', 'b']);
+  });
+});
+
+interface Line {
+  title: string;
+  capture: Capture;
+  request: WireBody | undefined;
+  reply: WireBody | undefined;
+}
+
+const lines: Line[] = [];
+beforeAll(async () => {
+  for (const file of corpusFiles()) {
+    const expectations = expectationsOf(file);
+    for (const [index, raw] of (await linesOf(file)).entries()) {
+      const { title, options } = expectations[index] ?? { title: '' };
+      const decoded = decodeLine(raw, options);
+      if (decoded.kind !== 'capture') continue;
+      const [request, reply] = [wireBodyOf(raw, 'endpointInput'), wireBodyOf(raw, 'endpointOutput')];
+      lines.push({ title: `${file}: ${title}`, capture: decoded.capture, request, reply });
+    }
+  }
+});
+
+const meant = ({ format, conversation, error, usage, model }: Capture | ReturnType<typeof interpret>): object => ({
+  format,
+  conversation,
+  error,
+  usage,
+  model,
+});
+
+test('a body on the wire is read as the captured one', () => {
+  let compared = 0;
+  for (const { title, capture, request, reply } of lines) {
+    if ((request === undefined) !== (capture.request === undefined)) continue;
+    if ((reply === undefined) !== (capture.response === undefined)) continue;
+    const [asked, answered] = (['request', 'reply'] as const).map((side) => {
+      const body = side === 'request' ? request : reply;
+      return body && payloadOfBytes(side, body.bytes, body.contentType);
+    });
+    expect([title, meant(interpret(asked, answered, capture.inferenceId))]).toEqual([title, meant(capture)]);
+    compared += 1;
+  }
+  expect(compared).toBeGreaterThan(150);
+});
+
+test('the pieces of a stream are the text that it makes', () => {
+  let compared = 0;
+  for (const { title, capture, reply } of lines) {
+    if (!capture.streamed || reply === undefined) continue;
+    const stream = noEvents();
+    let [output, reasoning, hasCalls] = ['', '', false];
+    const framing = new StreamFraming({
+      contentType: reply.contentType,
+      onEvent(data, name) {
+        for (const event of addEvent(stream, data, name)) {
+          const delta = readDelta(unframed(event.data));
+          output += delta?.output ?? '';
+          reasoning += delta?.reasoning ?? '';
+          hasCalls ||= delta?.calls ?? false;
+        }
+      },
+    });
+    for (let at = 0; at < reply.bytes.length; at += 11) framing.feed(reply.bytes.subarray(at, at + 11));
+    framing.end();
+    // A list of events is no stream until it is whole.
+    if (framing.form === 'text') continue;
+    const [first, ...others] = capture.conversation?.replies ?? [];
+    if (others.length === 0 && capture.error === undefined) {
+      // A server may repeat with each piece what was before it.
+      const said = typeof first?.content === 'string' ? first.content : '';
+      expect([title, said === '' ? output : output.slice(-said.length)]).toEqual([title, said]);
+      expect([title, reasoning]).toEqual([title, first?.reasoning ?? first?.reasoning_content ?? '']);
+    }
+    expect([title, hasCalls]).toEqual([title, first?.tool_calls !== undefined]);
+    compared += 1;
+  }
+  expect(compared).toBeGreaterThan(20);
+});
+
+test.each<[string, string, object]>([
+  ['JSON strings', 'data: "Brack"\n\ndata: "en"\n\n', { generated_text: 'Bracken' }],
+  ['texts in quotes and others', 'data: "Brack"\n\ndata: en\n\n', { generated_text: '"Brack"en' }],
+  [
+    'a prompt that is blocked',
+    'data: {"promptFeedback":{"blockReason":"SAFETY"}}\n\n',
+    { candidates: [], promptFeedback: { blockReason: 'SAFETY' } },
+  ],
+  ['bytes that are no document', 'data: {"bytes":"AAAA"}\n\n', [{ bytes: 'AAAA' }]],
+])('a stream of %s is put together', (_title, text, value) => {
+  expect(payloadOfBytes('reply', Buffer.from(text), 'text/event-stream').value).toEqual(value);
+});
+
+test('a document within a frame counts as values before it is taken apart', () => {
+  const bytes = Buffer.from(`{"a":[${'[],'.repeat(50_000)}[]]}`).toString('base64');
+  const read = (maxWeight?: number): unknown =>
+    payloadOfBytes('reply', Buffer.from(`data: ${JSON.stringify({ bytes })}\n\n`), null, [], new Scale(maxWeight));
+  expect(read()).toMatchObject({ kind: 'event-stream' });
+  expect(() => read(1_000_000)).toThrow(TooHeavy);
+});
+
+const streamed = (events: readonly string[]) =>
+  interpret(
+    undefined,
+    payloadOfBytes('reply', Buffer.from(events.join('')), 'text/event-stream', [], new Scale(Number.MAX_VALUE)),
+  );
+
+test.each<[string, string]>([
+  ['TGI', '{"token":{"text":"ab"}}'],
+  ['OpenAI', '{"choices":[{"delta":{"content":"ab"}}]}'],
+  ['Ollama', '{"message":{"content":"ab"},"done":false}'],
+  ['Cohere, version 2', '{"type":"content-delta","delta":{"message":{"content":{"text":"ab"}}}}'],
+  ['Cohere, version 1', '{"event_type":"text-generation","text":"ab"}'],
+])('a stream of 150,000 events is read whole: %s', (_, event) => {
+  const { conversation } = streamed(Array(150_000).fill(`data: ${event}\n\n`));
+  expect(conversation?.replies[0]?.content).toHaveLength(300_000);
+});
+
+test('an event of 150,000 choices is one piece', () => {
+  const choices = Array(150_000).fill({ delta: { content: 'a' } });
+  expect(readDelta({ choices })?.output).toHaveLength(150_000);
+});
+
+test('a document that never ends is looked at once, however many fields come behind it', () => {
+  const { events } = framed(`data: {"a":"${'x'.repeat(10_000_000)}\n${'event: x\n'.repeat(100_000)}\n`);
+  expect(events).toHaveLength(1);
+});
+
+test('an error event without a type tells its code', () => {
+  const data = '{"code":"rate_limit_exceeded","message":"slow down"}';
+  expect(streamed([`event: error\ndata: ${data}\n\n`]).error).toMatchObject({ statusCode: 429, message: 'slow down' });
+});

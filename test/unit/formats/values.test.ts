@@ -1,0 +1,92 @@
+import { cellOf } from '../../../src/formats/csv.ts';
+import { errorReply } from '../../../src/formats/error-reply.ts';
+import { identityOf } from '../../../src/formats/identity.ts';
+import { parseInferenceTime } from '../../../src/formats/inference-time.ts';
+import { parseJson } from '../../../src/formats/json.ts';
+import type { Payload } from '../../../src/formats/types.ts';
+
+describe('a captured time', () => {
+  test.each([
+    ['2026-11-20T10:00:01Z', '2026-11-20T10:00:01.000Z'],
+    [' 2026-11-20 10:00:01.5 UTC\n', '2026-11-20T10:00:01.500Z'],
+    ['2026-11-20T10:00+0530', '2026-11-20T04:30:00.000Z'],
+    ['2016-12-31T23:59:60Z', '2017-01-01T00:00:00.000Z'],
+    ['2026-11-20T10:00:01+14:00', '2026-11-19T20:00:01.000Z'],
+    [' 1763632801.5 ', '2025-11-20T10:00:01.500Z'],
+  ])('%j is %s', (captured, expected) => {
+    expect(new Date(parseInferenceTime(captured) ?? 0).toISOString()).toBe(expected);
+  });
+
+  test.each([
+    '2026-99-99T99:99:60Z',
+    '2026-13-01T00:00:00Z',
+    '2026-02-30T00:00:00Z',
+    '2026-11-20T24:00:00Z',
+    '2026-11-20T10:60:00Z',
+    '2026-11-20T10:00:61Z',
+    '2026-11-20T10:00:01+99:99',
+    '2026-11-20T10:00:01+05:60',
+    `2026-11-20T10:00${' '.repeat(300_000)}x`,
+  ])('no time: %.60j', (captured) => expect(parseInferenceTime(captured)).toBeUndefined());
+});
+
+describe('a number is one only where a double says the same', () => {
+  test.each([
+    ['1.50', 1.5],
+    ['1e3', 1000],
+    ['0.1', 0.1],
+    ['9007199254740991', 9007199254740991],
+    ['-0.5', -0.5],
+    ['0.10000000000000001', 0.1],
+    ['1.2345678901234567e-05', Number('1.2345678901234567e-5')],
+  ])('%s', (text, value) => expect(cellOf(text)).toBe(value));
+
+  test.each(['9007199254740993.0', '1234567890123456.7', '-0', '-0.0', '007', '12345678901234567890', '1e400'])(
+    '%s stays text in a table',
+    (text) => expect(cellOf(text)).toBe(text),
+  );
+
+  test.each(['9007199254740993.0', '-0', '-0.0', '-0e5', '1e400'])('%s is written out again as it was', (number) => {
+    const parsed = parseJson(`{"a":[${number},1]}`);
+    expect(parsed).toMatchObject({ ok: true, notes: [expect.stringContaining('1 number')] });
+    expect(JSON.stringify(parsed.ok && parsed.value)).toBe(`{"a":[${number},1]}`);
+  });
+
+  test('numbers with a minus and a zero in front are nothing special', () => {
+    expect(parseJson('[-0.5, -10, 0, -1e-05]')).toMatchObject({ ok: true, notes: [] });
+  });
+});
+
+describe('the title of an error page', () => {
+  const payload = (text: string): Payload => ({
+    contentType: 'text/html',
+    encoding: 'CSV',
+    kind: 'text',
+    value: text,
+    text,
+    bytes: 1,
+  });
+
+  test.each([
+    '<html><head><title>502 Bad Gateway</title></head></html>',
+    '<!DOCTYPE html>\n<HTML lang="en"><head><meta charset="utf-8"><TITLE> 502 Bad Gateway\n</TITLE>',
+    '<title>502 Bad Gateway</title>',
+  ])('%s', (page) => expect(errorReply(payload(page))).toMatchObject({ statusCode: 502, message: '502 Bad Gateway' }));
+
+  test.each([
+    'A page begins with <title>502 Bad Gateway</title>.',
+    `<title>502 Bad${' '.repeat(300_000)}<`,
+    `<title>${'502 Bad Gateway '.repeat(9)}</title>`,
+    '<title>502 Bad Gateway',
+  ])('none: %.60s', (text) => expect(errorReply(payload(text))).toBeUndefined());
+});
+
+test('custom attributes are read in linear time', () => {
+  const value = `${'\t'.repeat(200_000)}x`;
+  const record = { customAttributes: `a=1; user_id = u=7 ,${' '.repeat(200_000)},b=-=${value}` };
+  expect(identityOf(record, {}, undefined).attributes).toEqual({
+    a: '1',
+    user_id: 'u=7',
+    b: expect.stringMatching(/^-=/),
+  });
+});

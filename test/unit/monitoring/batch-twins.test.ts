@@ -1,0 +1,117 @@
+/** Batch inference of chunks that share a line, and of captures that no request can be made of. */
+import { type ChunkRequest, workKeys } from '../../../src/contract/monitoring.ts';
+import { recordIdOf } from '../../../src/judge/batch/record.ts';
+import { connectBatchJudge } from '../../../src/judge/connect.ts';
+import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorers.ts';
+import type { NewAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
+import { batchAnswers } from '../../../src/monitoring/batch-answers.ts';
+import { prepareChunk } from '../../../src/monitoring/batch-prepare.ts';
+import { estimateRange } from '../../../src/monitoring/dry-run.ts';
+import { evaluateChunk } from '../../../src/monitoring/evaluate-chunk.ts';
+import { traceIdOf } from '../../../src/trace/ids.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { goodAnswer } from '../../doubles/scripted-judge.ts';
+import { chatLine } from '../../helpers/deployed-captures.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
+
+const environment = testEnvironment();
+const scorers = scorersFor().filter(isJudgeScorer).slice(0, 2);
+const idOf = (line: string): string => traceIdOf('7', Buffer.from(line));
+
+function rig(chunks: string[][]) {
+  const memory = new MemoryStorage();
+  const { storage } = memory;
+  const written: NewAssessment[] = [];
+  const store = {
+    getTraces: async (_: string, ids: readonly string[]) =>
+      new Map(ids.map((traceId) => [traceId, { traceId, state: 'OK', assessments: [] } satisfies StoredTrace])),
+    writeAssessments: async (_: StoredTrace, assessments: readonly NewAssessment[]) => {
+      written.push(...assessments);
+      return { written: assessments.map(({ assessmentId }) => assessmentId), alreadyThere: [] };
+    },
+  };
+  const requests = chunks.map((lines, chunk): ChunkRequest => {
+    const { bucket, key, etag, size } = memory.put(`p/AllTraffic/${chunk}.jsonl`, `${lines.join('\n')}\n`);
+    const range = { start: 0, end: size - 1, firstLine: 1, lines: lines.length };
+    return {
+      run: 'run',
+      chunk: { bucket, key, etag, objectTimeMs: 0, chunk, experimentId: '7', ...range },
+      options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'batch' },
+      attempt: 0,
+    };
+  });
+  // Nothing listens where this judge would ask: every answer has to come from the job.
+  const batch = connectBatchJudge(environment);
+  const deps = { storage, store, scorers, environment, always: () => undefined, requestId: 'r', ...batch };
+  const prepare = (request: ChunkRequest, more: Partial<typeof batch> = {}) =>
+    prepareChunk({ ...request, phase: 'prepare' }, { ...deps, requestId: `prepare-${request.chunk.chunk}`, ...more });
+  const apply = (request: ChunkRequest) =>
+    evaluateChunk(
+      { ...request, phase: 'apply' },
+      {
+        ...deps,
+        requestId: `apply-${request.chunk.chunk}`,
+        remainingMs: () => 900_000,
+        openBatch: () => batchAnswers(request, { storage, workBucket: 'work', limit: undefined, ...batch }),
+      },
+    );
+  return { memory, written, requests, batch, prepare, apply };
+}
+
+test('a line that two chunks hold is one record; both write its verdicts, and one tells what it cost', async () => {
+  const [a, b, c] = ['a', 'b', 'c'].map((name) => chatLine(name)) as [string, string, string];
+  const { memory, requests, prepare, apply, written } = rig([
+    [a, b],
+    [b, c],
+  ]);
+  const prepared = await Promise.all(requests.map((request) => prepare(request)));
+  expect(prepared.map(({ records }) => records).toSorted()).toEqual([1, 2]);
+  expect(prepared.flatMap(({ elsewhere }) => Object.keys(elsewhere))).toEqual([idOf(b)]);
+  // Prepared once more after a failure, each has its own again.
+  expect(await Promise.all(requests.map((request) => prepare(request)))).toEqual(prepared);
+
+  const modelOutput = {
+    output: { message: { role: 'assistant', content: [{ text: goodAnswer(scorers) }] } },
+    stopReason: 'end_turn',
+    usage: { inputTokens: 2000, outputTokens: 200, totalTokens: 2200 },
+  };
+  for (const { chunk } of requests) {
+    const input = (await memory.getText('', workKeys.batchInput('run', 0, chunk.chunk)))?.text ?? '';
+    const output = input.replaceAll(/^.*"recordId":"(\w+)".*$/gm, (_, recordId) =>
+      JSON.stringify({ recordId, modelOutput }),
+    );
+    expect(output).toContain(recordIdOf(idOf(chunk.chunk === 0 ? a : c)));
+    memory.put(workKeys.batchOutput('run', 'job1', chunk.chunk), output);
+  }
+  const job = { arn: 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job1', group: 0, records: 3 };
+  memory.put(workKeys.batchJobs('run'), { jobs: [{ ...job, status: 'Completed' }], converse: [] });
+  const receipts = await Promise.all(requests.map((request) => apply(request)));
+  expect(receipts.map(({ counts }) => counts.newVerdicts)).toEqual([4, 4]);
+  expect(receipts.map(({ spend }) => spend.calls)).toEqual([0, 0]);
+  expect(receipts.map(({ batchSpend }) => batchSpend?.calls).toSorted()).toEqual([1, 2]);
+  expect(new Set(written.map(({ assessmentId }) => assessmentId)).size).toBe(6);
+});
+
+test('a capture of which no request can be made stops neither its chunk nor a dry run', async () => {
+  const lines = ['a', 'odd', 'b'].map((name) => chatLine(name));
+  const { requests, prepare, batch, memory } = rig([lines]);
+  const [request] = requests as [ChunkRequest];
+  const throwAt = (traceId: string): void => {
+    if (traceId === idOf(lines[1] ?? '')) throw new TypeError('is not iterable');
+  };
+  const record: typeof batch.record = (traceId, ...rest) => {
+    throwAt(traceId);
+    return batch.record(traceId, ...rest);
+  };
+  expect(await prepare(request, { record })).toMatchObject({ records: 2, held: [] });
+  const seen: string[] = [];
+  const estimator = {
+    add: (_: unknown, traceId: string) => {
+      throwAt(traceId);
+      seen.push(traceId);
+    },
+    result: () => undefined as never,
+  };
+  await estimateRange(memory.storage, request.chunk, environment, request.options, estimator);
+  expect(seen).toEqual([lines[0], lines[2]].map((line) => idOf(line ?? '')));
+});

@@ -1,0 +1,195 @@
+/** The steps of a chunk that comes in parts, since a function was killed on it: what they leave adds up. */
+import { createHash } from 'node:crypto';
+import {
+  type ChunkProgress,
+  type ChunkRequest,
+  type QuarantineEntry,
+  workKeys,
+} from '../../../src/contract/monitoring.ts';
+import { connectBatchJudge } from '../../../src/judge/connect.ts';
+import { isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorers.ts';
+import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
+import type { NewAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
+import { type PreparedChunk, prepareChunk } from '../../../src/monitoring/batch-prepare.ts';
+import { type EvaluateDependencies, evaluateChunk } from '../../../src/monitoring/evaluate-chunk.ts';
+import { logChunk } from '../../../src/monitoring/log-chunk.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
+import { captureOf, jsonSide } from '../formats/arbitraries.ts';
+
+const environment = testEnvironment();
+const KEY = 'fern-house/AllTraffic/2026/11/20/10/a.jsonl';
+
+const chat = (content: string): string => {
+  const request = jsonSide('INPUT', { messages: [{ role: 'user', content }] }, 'plain');
+  const reply = {
+    choices: [{ index: 0, message: { role: 'assistant', content: `${content}?` }, finish_reason: 'stop' }],
+  };
+  return JSON.stringify(captureOf(request, jsonSide('OUTPUT', reply, 'plain')));
+};
+const traceIdOf = (line: string): string =>
+  `tr-${createHash('sha256').update(`7\n${line}`).digest('hex').slice(0, 32)}`;
+
+function chunkOf(lines: readonly string[]) {
+  const storage = new MemoryStorage();
+  const { bucket, etag, size } = storage.put(KEY, lines.map((line) => `${line}\n`).join(''));
+  const place = { bucket, key: KEY, etag, objectTimeMs: 0, chunk: 0, experimentId: '7' };
+  const request = (progress: ChunkProgress, attempt = 0): ChunkRequest => ({
+    run: 'run',
+    chunk: { ...place, start: 0, end: size - 1, firstLine: 1, lines: lines.length },
+    options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
+    attempt,
+    progress,
+  });
+  const quarantine = async (): Promise<Partial<QuarantineEntry>[]> => {
+    const { text = '' } = (await storage.getText('', workKeys.quarantine('run', 0))) ?? {};
+    return text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as QuarantineEntry]));
+  };
+  return { storage, request, quarantine };
+}
+
+describe('the log step', () => {
+  let server: ScriptedMlflow;
+  let store: MlflowClient;
+  beforeEach(async () => {
+    server = await startScriptedMlflow();
+    store = createMlflowClient({ trackingUri: server.url });
+  });
+  afterEach(async () => {
+    store.close();
+    await server.stop();
+  });
+
+  const lines = [chat('a'), 'no json', chat('deadly'), 'none either'];
+  const deps = (storage: MemoryStorage) => ({ storage: storage.storage, store, environment, requestId: 'r' });
+
+  test('keeps in quarantine what earlier parts have put there, and replaces what is of its own', async () => {
+    const { storage, request, quarantine } = chunkOf(lines);
+    // The first attempt is killed when it has written its quarantine.
+    await logChunk(request({ bounds: [], kills: 0 }), deps(storage));
+    const first = await logChunk(request({ bounds: [], kills: 1 }), deps(storage));
+    expect(first).toMatchObject({
+      part: { from: 0, to: 2, kills: 1 },
+      counts: { lines: 2, traced: 1, quarantined: 1 },
+    });
+    const killer = await logChunk(request({ bounds: [2, 4], kills: 2 }), deps(storage));
+    expect(killer).toMatchObject({ counts: { lines: 1, quarantined: 1 }, quarantineReasons: { FunctionKilled: 1 } });
+    await logChunk(request({ bounds: [3, 4], kills: 0 }), deps(storage));
+    expect(await quarantine()).toMatchObject([
+      { line: 2, reason: { name: 'NotJson' } },
+      { line: 3, reason: { name: 'FunctionKilled' }, base64: Buffer.from(lines[2] ?? '').toString('base64') },
+      { line: 4, reason: { name: 'NotJson' } },
+    ]);
+  });
+
+  test('a line that killed the function once its trace was written is traced', async () => {
+    const { storage, request, quarantine } = chunkOf(lines);
+    server.taken.set(traceIdOf(lines[2] ?? ''), 1);
+    const { counts } = await logChunk(request({ bounds: [2, 4], kills: 2 }), deps(storage));
+    expect(counts).toMatchObject({ lines: 1, traced: 1, alreadyThere: 1, quarantined: 0 });
+    expect(await quarantine()).toEqual([]);
+  });
+
+  test('lines that a person leaves out are in quarantine, in a direct invocation', async () => {
+    const { storage, request, quarantine } = chunkOf(lines);
+    const byHand = { ...request({ bounds: [], kills: 0 }), leaveOut: [3] };
+    expect((await logChunk(byHand, deps(storage))).counts).toMatchObject({ traced: 1, quarantined: 3 });
+    expect((await quarantine())[1]).toMatchObject({ line: 3, reason: { name: 'LeftOut' } });
+  });
+});
+
+describe('the evaluation', () => {
+  const lines = [chat('a'), chat('deadly'), chat('b'), chat('c')];
+  const scorers = scorersFor({ guidelines: {} }).filter(isCodeScorer);
+
+  function evaluation(stored = lines) {
+    const chunk = chunkOf(lines);
+    const written: NewAssessment[] = [];
+    const traces = new Map(stored.map((line) => [traceIdOf(line), { traceId: traceIdOf(line), assessments: [] }]));
+    const store = {
+      getTraces: async (_: string, ids: string[]) => new Map([...traces].filter(([id]) => ids.includes(id))),
+      writeAssessments: async (_: StoredTrace, assessments: NewAssessment[]) => {
+        written.push(...assessments);
+        return { written: assessments.map(({ assessmentId }) => assessmentId), alreadyThere: [] };
+      },
+    };
+    const common = { storage: chunk.storage.storage, store, scorers, environment, judge: { sourceId: 'judge' } };
+    const deps = { ...common, always: () => undefined, requestId: 'r', remainingMs: () => 900_000 };
+    const of = (progress: ChunkProgress) =>
+      evaluateChunk(chunk.request(progress), deps as unknown as EvaluateDependencies);
+    return { ...chunk, written, of };
+  }
+
+  test('a line that killed the function alone gets an error for every scorer, the others are judged', async () => {
+    const { of, written } = evaluation();
+    const receipts = [
+      await of({ bounds: [], kills: 2 }),
+      await of({ bounds: [1, 2, 4], kills: 1 }),
+      await of({ bounds: [2, 4], kills: 0 }),
+    ];
+    expect(receipts.map(({ traced, part }) => ({ traced, part }))).toEqual([
+      { traced: 1, part: { from: 0, to: 1, kills: 2 } },
+      { traced: 1, part: { from: 1, to: 2, kills: 1 } },
+      { traced: 2, part: { from: 2, to: 4, kills: 0 } },
+    ]);
+    for (const { counts, traced } of receipts) {
+      const told = Object.values(counts).reduce((sum, count) => sum + count, 0);
+      expect(told).toBe(traced * scorers.length);
+    }
+    expect(receipts[1]).toMatchObject({ counts: { failed: scorers.length }, failedRecorded: scorers.length });
+    const killed = written.filter(({ error }) => error !== undefined);
+    expect(killed).toHaveLength(scorers.length);
+    expect(new Set(killed.map(({ traceId, error }) => `${traceId} ${error?.code}`))).toEqual(
+      new Set([`${traceIdOf(lines[1] ?? '')} FunctionKilled`]),
+    );
+  });
+
+  test('a line that killed the log step is not looked at again, and owes nothing', async () => {
+    const { of, storage } = evaluation(lines.filter((_, index) => index !== 1));
+    const start = Buffer.byteLength(`${lines[0]}\n`);
+    storage.put(workKeys.quarantine('run', 0), `${JSON.stringify({ start, reason: { name: 'FunctionKilled' } })}\n`);
+    for (const progress of [
+      { bounds: [], kills: 0 },
+      { bounds: [], kills: 1 },
+    ]) {
+      const { traced, counts } = await of(progress);
+      expect({ traced, missing: counts.notJudgeable }).toMatchObject({ traced: progress.kills === 0 ? 3 : 1 });
+    }
+  });
+});
+
+test('the requests of a batch job: parts add to one file, a line in two of them is asked once, each has its deposit', async () => {
+  const lines = [chat('a'), chat('b'), chat('deadly'), chat('a')];
+  const { storage, request } = chunkOf(lines);
+  const dropped: string[] = [];
+  const limit = {
+    setAside: async () => true,
+    dropDeposit: async (name: string) => void dropped.push(name),
+    closeWithDeposit: async (name: string) => ({ name, scopes: ['day'] }),
+  };
+  const store = {
+    getTraces: async () =>
+      new Map(lines.map((line) => [traceIdOf(line), { traceId: traceIdOf(line), assessments: [] }])),
+  };
+  const batch = { ...connectBatchJudge(environment), requestId: 'r' };
+  const common = { storage: storage.storage, store, scorers: scorersFor(), environment, always: () => undefined };
+  const prepare = (progress: ChunkProgress): Promise<PreparedChunk> =>
+    prepareChunk(request(progress), { ...common, limit, ...batch } as unknown as Parameters<typeof prepareChunk>[1]);
+
+  await prepare({ bounds: [], kills: 1 });
+  await prepare({ bounds: [2, 4], kills: 2 });
+  await prepare({ bounds: [3, 4], kills: 0 });
+  // Its function was killed before its answer came: it is made again, and takes the place of what it has left.
+  const prepared = await prepare({ bounds: [3, 4], kills: 0 });
+  const names = ['batch/run/0', 'batch/run/0/3'];
+  expect(prepared).toMatchObject({ records: 2, held: [], killed: [Buffer.byteLength(`${lines[0]}\n${lines[1]}\n`)] });
+  expect(prepared.deposits.map(({ name }) => name)).toEqual([names[0], 'batch/run/0/2', names[1]]);
+  expect(dropped).toEqual([names[0], 'batch/run/0/2', names[1], names[1]]);
+  const { text = '' } = (await storage.getText('', workKeys.batchInput('run', 0, 0))) ?? {};
+  const ids = text
+    .trim()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as { recordId: string }).recordId);
+  expect(ids.sort()).toEqual([lines[0], lines[1]].map((line) => traceIdOf(line ?? '').slice(3)).sort());
+});

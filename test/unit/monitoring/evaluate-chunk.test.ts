@@ -1,0 +1,506 @@
+/** Chunks through the step that judges them: the judge, the journal and the budget are real, the model and MLflow are played. */
+
+import {
+  type ChunkRequest,
+  type EvaluateReceipt,
+  type LogReceipt,
+  workKeys,
+} from '../../../src/contract/monitoring.ts';
+import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
+import { CallFailure } from '../../../src/judge/errors.ts';
+import type { JudgeOptions } from '../../../src/judge/judge-capture.ts';
+import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorers.ts';
+import type { Ask, Told } from '../../../src/judge/transports/transport.ts';
+import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
+import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
+import type { NewAssessment, StoredAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
+import { type EvaluateDependencies, evaluateChunk } from '../../../src/monitoring/evaluate-chunk.ts';
+import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
+import { SummaryBuilder, summarizeRun } from '../../../src/monitoring/summary.ts';
+import { RetryableError } from '../../../src/shared/errors.ts';
+import { traceIdOf } from '../../../src/trace/ids.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
+import { chatLine } from '../../helpers/deployed-captures.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
+import { captureOf, jsonSide } from '../formats/arbitraries.ts';
+
+const environment = testEnvironment();
+const ASKED = scorersFor().filter(isJudgeScorer).slice(0, 2);
+const ANSWER = { calls: 1, usd: (1000 * 3 + 100 * 15) / 1e6 };
+
+/** Traces with their assessments, of which nothing is lost; what goes wrong is up to the test. */
+class MemoryStore {
+  readonly assessments = new Map<string, NewAssessment[]>();
+  fault: (assessments: readonly NewAssessment[]) => void = () => {};
+
+  #of(traceId: string): NewAssessment[] {
+    const known = this.assessments.get(traceId) ?? [];
+    this.assessments.set(traceId, known);
+    return known;
+  }
+
+  getTraces = async (_: string, ids: readonly string[]) =>
+    new Map(
+      ids.map((traceId) => {
+        const assessments = this.#of(traceId).map(
+          ({ error, ...one }): StoredAssessment => ({
+            ...one,
+            valid: true,
+            ...(error ? { errorCode: error.code } : {}),
+          }),
+        );
+        return [traceId, { traceId, state: 'OK', assessments } satisfies StoredTrace];
+      }),
+    );
+
+  writeAssessments = async ({ traceId }: StoredTrace, assessments: readonly NewAssessment[]) => {
+    this.fault(assessments);
+    const known = this.#of(traceId);
+    const news = assessments.filter((one) => !known.some((old) => old.assessmentId === one.assessmentId && !old.error));
+    for (const one of news) {
+      const at = known.findIndex(({ assessmentId }) => assessmentId === one.assessmentId);
+      known.splice(at < 0 ? known.length : at, at < 0 ? 0 : 1, one);
+    }
+    const written = news.map(({ assessmentId }) => assessmentId);
+    return { written, alreadyThere: assessments.map((one) => one.assessmentId).filter((id) => !written.includes(id)) };
+  };
+
+  get values(): unknown[] {
+    return [...this.assessments.values()].flat().map(({ name, value, error }) => [name, value ?? error?.code]);
+  }
+}
+
+class Rig {
+  readonly storage = new MemoryStorage();
+  readonly store = new MemoryStore();
+  readonly asks: Ask[];
+  readonly deps: Omit<EvaluateDependencies, 'requestId'>;
+  #requests = 0;
+
+  constructor(
+    model?: (ask: Ask, text: string) => Told | Promise<Told>,
+    { scorers = ASKED as readonly Scorer[], ...options }: JudgeOptions & { scorers?: readonly Scorer[] } = {},
+  ) {
+    const { judge, asks } = scriptedJudge(model, options);
+    this.asks = asks;
+    const remainingMs = () => 900_000;
+    const { store } = this;
+    this.deps = {
+      storage: this.storage.storage,
+      store,
+      judge,
+      scorers,
+      environment,
+      always: () => undefined,
+      remainingMs,
+    };
+  }
+
+  request(lines: readonly string[], more: Partial<ChunkRequest> = {}, chunk = 0): ChunkRequest {
+    const { bucket, key, etag, size } = this.storage.put(`p/AllTraffic/${chunk}.jsonl`, `${lines.join('\n')}\n`);
+    const place = { bucket, key, etag, objectTimeMs: 0, chunk, experimentId: '7' };
+    return {
+      run: 'run',
+      chunk: { ...place, start: 0, end: size - 1, firstLine: 1, lines: lines.length },
+      options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
+      attempt: 0,
+      ...more,
+    };
+  }
+
+  evaluate(request: ChunkRequest, deps: Partial<EvaluateDependencies> = {}): Promise<EvaluateReceipt> {
+    this.#requests += 1;
+    return evaluateChunk(request, { ...this.deps, requestId: `r${this.#requests}`, ...deps });
+  }
+
+  /** What all receipts of the run say was spent. */
+  async spent(): Promise<{ calls: number; usd: number | null }> {
+    const { spend } = await summarizeRun(this.storage.storage, 'work', { name: 'run', startTime: '' });
+    return { calls: spend.calls, usd: spend.usd };
+  }
+
+  /** The next receipt is not written: the function is killed before. */
+  dieBeforeReceipt(): void {
+    const put = this.storage.putJson;
+    this.storage.putJson = async (bucket, key, value) => {
+      if (key.includes('/receipts/')) throw new Error('killed');
+      await put.call(this.storage, bucket, key, value);
+    };
+  }
+
+  live(): void {
+    Reflect.deleteProperty(this.storage, 'putJson');
+  }
+}
+
+const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
+/** Of the journal's object about one of `LINES`. */
+const answerKey = (at: number): string => workKeys.answer('run', traceIdOf('7', Buffer.from(LINES[at] ?? '')));
+
+const LINES = ['a', 'b', 'c'].map((name) => chatLine(name));
+const away = (): never => {
+  throw new RetryableError('MlflowUnavailable', 'MLflow is away');
+};
+
+describe('a capture that provokes an exception', () => {
+  const odd = (request: unknown): string =>
+    JSON.stringify(
+      captureOf(
+        jsonSide('INPUT', request, 'plain'),
+        jsonSide('OUTPUT', { choices: [{ message: { role: 'assistant', content: 'hi' } }] }, 'plain'),
+      ),
+    );
+
+  test.each([undefined, 5])('such as tool calls that are no list stops no other, with a budget of %p', async (usd) => {
+    const rig = new Rig();
+    const hostile = [{}, 5, 'x', [null]].map((calls) =>
+      odd({ messages: [{ role: 'user', content: 'hi', tool_calls: calls }] }),
+    );
+    const limit = usd === undefined ? {} : { limit: new OwnLimit(usd) };
+    const { counts } = await rig.evaluate(rig.request([...LINES.slice(0, 2), ...hostile, LINES[2] ?? '']), limit);
+    expect(counts).toMatchObject({ newVerdicts: 2 * 7, failed: 0 });
+  });
+
+  test('in a scorer, a rule or the judge gets error assessments; the others get their verdicts', async () => {
+    const bad = (capture: { request?: { text?: string } }): boolean => capture.request?.text?.includes('SSN') === true;
+    const fragile: CodeScorer = {
+      kind: 'code',
+      name: 'fragile',
+      version: '1',
+      description: '',
+      score: (capture) => {
+        if (bad(capture)) throw new TypeError(`what is ${capture.request?.text}?`);
+        return { value: 1 };
+      },
+    };
+    const rig = new Rig(
+      ({ prompt }, text) => {
+        if (text.includes('SSN')) throw new RangeError(text);
+        return told(goodAnswer(prompt.scorers));
+      },
+      { scorers: [...ASKED, fragile] },
+    );
+    const lines = [chatLine('a'), chatLine('SSN 078-05-1120'), chatLine('b')];
+    const { counts, failedRecorded, evaluatedTraces } = await rig.evaluate(rig.request(lines));
+    expect(counts).toMatchObject({ newVerdicts: 6, failed: 3 });
+    expect([failedRecorded, evaluatedTraces]).toEqual([3, 2]);
+    const failed = [...rig.store.assessments.values()].flat().filter(({ error }) => error);
+    expect(failed.map(({ error }) => error?.code).toSorted()).toEqual([
+      'JudgeCaptureFailed',
+      'JudgeCaptureFailed',
+      'ScorerFailed',
+    ]);
+    expect(JSON.stringify(failed)).not.toContain('078-05');
+    // A rule that cannot tell whether the capture is always judged, where the sample leaves it out.
+    const rule = new Rig();
+    const always = (capture: { request?: { text?: string } }): undefined => {
+      if (bad(capture)) throw new TypeError('SSN');
+    };
+    const options = { ...rule.request(lines).options, sampleRate: 0 };
+    const sampled = await rule.evaluate({ ...rule.request(lines), options }, { always });
+    expect(sampled.counts).toMatchObject({ notSampled: 4, failed: 2 });
+  });
+
+  test.each(['code scorer', 'prompt', 'rule'])(
+    'whose %s takes longer than its time gets errors for what was not reached; the others are through',
+    async (where) => {
+      const isSlow = (capture: { request?: { text?: string } }): boolean =>
+        capture.request?.text?.includes('slow') === true;
+      const forEver = (): never => {
+        for (;;) Math.random();
+      };
+      const scorerOf = (name: string, score: CodeScorer['score']): CodeScorer => ({
+        kind: 'code',
+        name,
+        version: '1',
+        description: '',
+        score,
+      });
+      const code = [
+        scorerOf('first', () => ({ value: 1 })),
+        scorerOf('second', (capture) => (where === 'code scorer' && isSlow(capture) ? forEver() : { value: 2 })),
+        scorerOf('third', () => ({ value: 3 })),
+      ];
+      // Read when the prompt is made, for the capture that is alone in its chunk's turn.
+      let asked = 0;
+      const [safe, other] = ASKED as [JudgeScorer, JudgeScorer];
+      const question = {
+        ...safe,
+        get question() {
+          asked += 1;
+          return where === 'prompt' && asked === 1 ? forEver() : safe.question;
+        },
+      };
+      const rig = new Rig(undefined, { scorers: [question, other, ...code], timeMs: 400 });
+      const lines = [chatLine('slow'), ...LINES];
+      const rule = (capture: { request?: { text?: string } }): string | undefined =>
+        where === 'rule' && isSlow(capture) ? forEver() : 'always';
+      const request = rig.request(lines);
+      const options = { ...request.options, sampleRate: 0 };
+      const { counts } = await rig.evaluate({ ...request, options }, { always: rule, timeMs: 400 });
+      const failed = [...rig.store.assessments.values()].flat().filter(({ error }) => error);
+      const said = Object.fromEntries(failed.map(({ name, error }) => [name, `${error?.code}: ${error?.message}`]));
+      const { name } = safe;
+      expect(said).toEqual(
+        {
+          'code scorer': {
+            second: 'ScorerFailed: OutOfTime: second took the rest of 0.4 s',
+            third: 'ScorerFailed: OutOfTime: second took the rest of 0.4 s',
+          },
+          prompt: {
+            [name]: 'JudgeCaptureFailed: OutOfTime: the prompt took the rest of 0.4 s',
+            [other.name]: 'JudgeCaptureFailed: OutOfTime: the prompt took the rest of 0.4 s',
+          },
+          rule: {
+            [name]: `JudgeCaptureFailed: OutOfTime: ${name} took the rest of 0.4 s`,
+            [other.name]: `JudgeCaptureFailed: OutOfTime: ${name} took the rest of 0.4 s`,
+          },
+        }[where],
+      );
+      expect(counts).toMatchObject({ newVerdicts: lines.length * 5 - 2, failed: 2 });
+    },
+  );
+
+  test('or whose verdicts MLflow refuses gets errors in the place of those alone', async () => {
+    const rig = new Rig(({ prompt }, text) =>
+      told(goodAnswer(prompt.scorers).replace('So it is.', text.includes('rude') ? 'refused' : 'So it is.')),
+    );
+    rig.store.fault = (assessments) => {
+      const facts = { where: 'w', got: 'refused text', said: 'no', status: 400, errorCode: 'INVALID_PARAMETER_VALUE' };
+      if (assessments.some(({ rationale }) => rationale === 'refused')) throw new MlflowRefusedError('no', facts);
+    };
+    const { counts } = await rig.evaluate(rig.request([...LINES, chatLine('rude')]));
+    expect(counts).toMatchObject({ newVerdicts: 7, failed: 1 });
+    expect(rig.store.values).toContainEqual([ASKED[0]?.name, 'AssessmentRefused']);
+    rig.store.fault = () => {
+      throw new TypeError('cannot be written');
+    };
+    const other = rig.request([chatLine('another')], {}, 1);
+    await expect(rig.evaluate(other)).rejects.toThrow('cannot be written');
+  });
+});
+
+test('the cap of a budget holds where answers cannot be used', async () => {
+  const usage = ({ maxTokens }: Ask, text: string) => ({
+    inputTokens: Math.round(text.length * 0.3) + 1500,
+    outputTokens: maxTokens,
+  });
+  const rig = new Rig((ask, text) => told('{"safe', { stop: 'cut', usage: usage(ask, text) }), {
+    scorers: scorersFor(),
+  });
+  const cap = 0.4;
+  const limit = new OwnLimit(cap);
+  const { spend, counts } = await rig.evaluate(rig.request(Array.from({ length: 60 }, (_, n) => chatLine(`${n}`))), {
+    limit,
+  });
+  expect(spend.usd).toBeLessThanOrEqual(cap);
+  expect(spend.usd).toBeGreaterThan(cap * 0.8);
+  expect(counts.heldByBudget).toBeGreaterThan(0);
+});
+
+describe('what was answered is paid once', () => {
+  test('when MLflow is away, and the next attempts write it', async () => {
+    const rig = new Rig();
+    rig.store.fault = away;
+    await expect(rig.evaluate(rig.request(LINES))).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+    await expect(rig.evaluate(rig.request(LINES, { attempt: 1 }))).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+    rig.store.fault = () => {};
+    const receipt = await rig.evaluate(rig.request(LINES, { attempt: 2 }));
+    expect(receipt.counts).toMatchObject({ newVerdicts: 6, failed: 0 });
+    expect(receipt.spend.calls).toBe(0);
+    expect(rig.asks).toHaveLength(3);
+    expect(await rig.spent()).toEqual({ calls: 3, usd: expect.closeTo(3 * ANSWER.usd) });
+  });
+
+  test('also by the retry of a run that has failed', async () => {
+    const rig = new Rig();
+    rig.store.fault = away;
+    await expect(rig.evaluate(rig.request(LINES))).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+    rig.store.fault = () => {};
+    const retry = rig.request(LINES, { run: 'retry' });
+    const { counts, spend } = await rig.evaluate({ ...retry, options: { ...retry.options, answersOf: 'run' } });
+    expect(counts.newVerdicts).toBe(6);
+    expect([spend.calls, rig.asks.length]).toEqual([0, 3]);
+    // What could not be had then is asked for by a retry.
+    const mute = new Rig(() => told('no'));
+    await mute.evaluate(mute.request(LINES.slice(0, 1)));
+    const again = mute.request(LINES.slice(0, 1), { run: 'retry' });
+    await mute.evaluate({ ...again, options: { ...again.options, answersOf: 'run' } });
+    expect(mute.asks).toHaveLength(6);
+  });
+
+  test.each(['before', 'after'])(
+    'when the function is killed %s MLflow has it, and is told by the next receipt',
+    async (when) => {
+      const rig = new Rig();
+      rig.dieBeforeReceipt();
+      if (when === 'before') rig.store.fault = away;
+      await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow('killed');
+      // The next one is killed as well.
+      await expect(rig.evaluate(rig.request(LINES, { attempt: 1 }))).rejects.toThrow('killed');
+      rig.live();
+      rig.store.fault = () => {};
+      const { spend } = await rig.evaluate(rig.request(LINES, { attempt: 2 }));
+      expect(spend).toMatchObject({ calls: 3, usd: expect.closeTo(3 * ANSWER.usd) });
+      const { spend: later } = await rig.evaluate(rig.request(LINES, { attempt: 3 }));
+      expect(later.calls).toBe(0);
+      expect(rig.asks).toHaveLength(3);
+      expect(rig.store.values).toHaveLength(6);
+      expect(await rig.spent()).toEqual({ calls: 3, usd: expect.closeTo(3 * ANSWER.usd) });
+    },
+  );
+
+  test('once, though taking it over seemed to fail and was done', async () => {
+    const rig = new Rig();
+    rig.dieBeforeReceipt();
+    await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow('killed');
+    rig.live();
+    // The reply to the first request was lost: the same one, sent again, meets what it has written.
+    const put = rig.storage.putJsonIf;
+    let isLost = false;
+    rig.storage.putJsonIf = async (bucket, key, value, replaces) => {
+      const etag = await put.call(rig.storage, bucket, key, value, replaces);
+      const isFirst = !isLost && JSON.stringify(value).includes('"before":["r1"]');
+      isLost ||= isFirst;
+      return isFirst ? undefined : etag;
+    };
+    const { spend } = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
+    expect([isLost, spend.calls, rig.asks.length]).toEqual([true, 3, 3]);
+    expect(await rig.spent()).toMatchObject({ calls: 3 });
+  });
+
+  test('once, though an attempt stood still that was taken for dead, and tells it as well when it goes on', async () => {
+    const waiting: (() => void)[] = [];
+    let standsStill = true;
+    const rig = new Rig(async ({ prompt }, text) => {
+      if (standsStill && !text.includes('plant a')) await new Promise<void>((resolve) => waiting.push(resolve));
+      return told(goodAnswer(prompt.scorers).replace('So it is.', standsStill ? 'Late.' : 'In time.'));
+    });
+    // It has an answer to the first line, and waits for those of the others.
+    const frozen = rig.evaluate(rig.request(LINES));
+    while (waiting.length < 2 || !rig.storage.objects.get(answerKey(0))?.includes('"paid":[{')) await settled();
+    standsStill = false;
+    const next = rig.request(LINES, { progress: { bounds: [], kills: 1, more: true } });
+    const second = await rig.evaluate(next);
+    const third = await rig.evaluate(rig.request(LINES, { progress: { bounds: [2], kills: 0, more: true } }));
+    expect(second.takenOver).toEqual([{ from: ['r1'], spend: expect.objectContaining({ calls: 1 }) }]);
+    const kept = (at: number) => JSON.parse(rig.storage.objects.get(answerKey(at))?.toString() ?? '');
+    const before = kept(1);
+    standsStill = true;
+    for (const resume of waiting) resume();
+    const first = await frozen;
+    expect([first, second, third].map(({ spend }) => spend.calls)).toEqual([3, 2, 1]);
+    // What the later attempt has kept stays, and what the frozen one has paid is beside it.
+    expect(kept(1).answers).toEqual(before.answers);
+    expect(kept(1).paid.map(({ requestId }: { requestId: string }) => requestId)).toEqual(['r2', 'r1']);
+    expect(rig.asks).toHaveLength(5);
+    rig.storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(next.chunk)}\n`);
+    expect(await rig.spent()).toMatchObject({ calls: 5 });
+  });
+
+  test('in part: what a throttled or held capture lacks is asked, and nothing else', async () => {
+    let throttled = true;
+    const rig = new Rig(
+      ({ prompt }) => {
+        if (throttled && prompt.scorers[0] === ASKED[1]) throw new CallFailure('throttled', 'slow down');
+        return told(goodAnswer(prompt.scorers));
+      },
+      { calls: 'separate' },
+    );
+    rig.store.fault = away;
+    await expect(rig.evaluate(rig.request(LINES.slice(0, 1)))).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+    rig.store.fault = () => {};
+    const before = rig.asks.length;
+    const held = await rig.evaluate(rig.request(LINES.slice(0, 1), { attempt: 1 }), { limit: new OwnLimit(0) });
+    expect(held.counts).toMatchObject({ newVerdicts: 1, heldByBudget: 1 });
+    throttled = false;
+    const { counts } = await rig.evaluate(rig.request(LINES.slice(0, 1), { attempt: 2 }));
+    expect(counts).toMatchObject({ newVerdicts: 1, alreadyThere: 1 });
+    expect(rig.asks.slice(before).map(({ prompt }) => prompt.scorers)).toEqual([[ASKED[1]]]);
+  });
+
+  test('but not for another question, model or run', async () => {
+    const rig = new Rig();
+    rig.store.fault = away;
+    await expect(rig.evaluate(rig.request(LINES.slice(0, 1)))).rejects.toThrow();
+    const changed = ASKED.map((scorer) => ({ ...scorer, version: 'new' }));
+    await expect(rig.evaluate(rig.request(LINES.slice(0, 1), { attempt: 1 }), { scorers: changed })).rejects.toThrow();
+    await expect(rig.evaluate(rig.request(LINES.slice(0, 1), { run: 'another' }))).rejects.toThrow();
+    const { judge, asks } = scriptedJudge();
+    const other = Object.assign(Object.create(judge), { sourceId: 'test:/another' });
+    await expect(rig.evaluate(rig.request(LINES.slice(0, 1), { attempt: 2 }), { judge: other })).rejects.toThrow();
+    expect([rig.asks.length, asks.length]).toEqual([3, 1]);
+  });
+});
+
+describe('a line that two chunks of a run hold', () => {
+  const both = (rig: Rig) => [rig.request(LINES), rig.request([LINES[1] ?? '', chatLine('d')], {}, 1)] as const;
+
+  test('is asked about once, by the one that is first', async () => {
+    let answer = (): void => {};
+    const waits = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const rig = new Rig(async ({ prompt }) => {
+      await waits;
+      return told(goodAnswer(prompt.scorers));
+    });
+    const [first, second] = both(rig);
+    const underWay = [rig.evaluate(first), rig.evaluate(second)];
+    setTimeout(answer, 30);
+    const receipts = await Promise.all(underWay);
+    expect(rig.asks).toHaveLength(4);
+    expect(receipts.map(({ counts }) => counts.newVerdicts + counts.alreadyThere)).toEqual([6, 4]);
+    expect(await rig.spent()).toMatchObject({ calls: 4 });
+  });
+
+  test('is asked about by the other when the first has given up, or is dead', async () => {
+    let isRefused = true;
+    const rig = new Rig(({ prompt }) => {
+      if (isRefused) throw new CallFailure('refused', 'no access');
+      return told(goodAnswer(prompt.scorers));
+    });
+    const [first, second] = both(rig);
+    await expect(rig.evaluate(first)).rejects.toMatchObject({ name: 'JudgeRefused' });
+    isRefused = false;
+    expect((await rig.evaluate(second)).counts.newVerdicts).toBe(4);
+    // Killed in the call: its claim stands until its function has ended for certain.
+    const dead = new Rig(() => new Promise<never>(() => {}));
+    void dead.evaluate(dead.request(LINES), { remainingMs: () => 46_000 });
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const { judge, asks } = scriptedJudge();
+    const time = jest.spyOn(Date, 'now');
+    time.mockReturnValue(performance.timeOrigin + performance.now() + 47_000);
+    try {
+      const [, other] = both(dead);
+      expect((await dead.evaluate(other, { judge })).counts.newVerdicts).toBe(4);
+    } finally {
+      time.mockRestore();
+    }
+    expect(asks).toHaveLength(2);
+  });
+});
+
+test('a guideline, and a value, may be called as what every object has', async () => {
+  const [scorer] = scorersFor({ guidelines: { constructor: 'It is kind.' } as never }).filter(
+    ({ name }) => name === 'constructor',
+  );
+  const values = { kind: 'categories' as const, values: ['constructor', 'toString'] };
+  const rig = new Rig(undefined, { scorers: [{ ...(scorer as Scorer), values } as Scorer] });
+  const receipt = await rig.evaluate(rig.request(LINES));
+  expect(JSON.parse(JSON.stringify(receipt.verdicts))).toEqual({ constructor: { constructor: 3 } });
+  const written = await rig.storage.getJson<EvaluateReceipt>('', workKeys.receipt('run', 0, 'evaluate', 0, 'r1'));
+  const summary = new SummaryBuilder({ name: 'run', startTime: '' });
+  const state = emptyChunkState();
+  const log = {
+    step: 'log',
+    counts: { lines: 3, traced: 3 },
+    quarantineReasons: {},
+    ok: true,
+  } as unknown as LogReceipt;
+  for (const one of [log, written as EvaluateReceipt]) foldReceipt(state, one);
+  summary.addChunk(rig.request(LINES).chunk, state);
+  expect({ ...summary.build().verdictsByScorer.constructor }).toEqual({ constructor: 3 });
+  expect(Object.keys(Object)).toEqual([]);
+});

@@ -1,0 +1,40 @@
+import type { CaptureLine } from '../../../src/monitoring/chunk-reader.ts';
+import { HeldCaptures, WeightGate } from '../../../src/monitoring/held-captures.ts';
+import { weightAtOnce } from '../../../src/shared/memory.ts';
+import { textCapture } from '../../helpers/captures.ts';
+import { lineOf } from '../formats/arbitraries.ts';
+
+test('captures beyond the room there is are decoded again when they are read', () => {
+  const held = new HeldCaptures();
+  let decodings = 0;
+  const line = (weight: number): CaptureLine => {
+    const capture = textCapture('question', String(weight));
+    const again = () => {
+      decodings += 1;
+      return { kind: 'capture' as const, capture, weight };
+    };
+    return { kind: 'capture', raw: lineOf({}), capture, traceId: 't', duplicate: false, weight, again };
+  };
+  const reads = [0.6, 0.6, 0.4].map((share) => held.hold(line(share * weightAtOnce())));
+  const [first, second, third] = reads.map((read) => read());
+  expect(decodings).toBe(1);
+  expect([first, second, third].map((capture) => capture?.response?.text)).toEqual(
+    [0.6, 0.6, 0.4].map((share) => String(share * weightAtOnce())),
+  );
+});
+
+test('work begins when there is room for it; what is too heavy for any room is alone', async () => {
+  const gate = new WeightGate();
+  const inside = new Set<number>();
+  const seen: number[] = [];
+  const work = async (share: number) =>
+    gate.pass(share * weightAtOnce(), async () => {
+      inside.add(share);
+      seen.push([...inside].reduce((sum, each) => sum + each, 0));
+      await new Promise(setImmediate);
+      inside.delete(share);
+    });
+  await Promise.all([work(0.5), work(0.4), work(0.3), work(7), work(0.2)]);
+  expect(seen).toHaveLength(5);
+  expect(seen.filter((sum) => sum > 1)).toEqual([7]);
+});

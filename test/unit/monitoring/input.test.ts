@@ -1,0 +1,75 @@
+import { parseInput, runOptions } from '../../../src/monitoring/input.ts';
+import { parseInvocation } from '../../../src/monitoring/invocation.ts';
+
+const object = { detail: { bucket: { name: 'captures' }, object: { key: 'my-endpoint/a.jsonl' } } };
+
+describe('the input of an execution', () => {
+  test('an EventBridge event, with all that EventBridge puts around it', () => {
+    const event = { version: '0', id: '1', 'detail-type': 'Object Created', source: 'aws.s3', ...object };
+    expect(parseInput(event).kind).toBe('object');
+  });
+
+  test('a backfill and a retry', () => {
+    expect(parseInput({ bucket: 'b', prefix: 'p/', from: '2026-11-20T09:00:00Z' }).kind).toBe('backfill');
+    expect(parseInput({ retry: { run: 'r', what: 'held' } }).kind).toBe('retry');
+  });
+
+  test.each([
+    ['nothing', undefined, 'not an object'],
+    ['an array', [], 'not an object'],
+    ['a bucket alone', { bucket: 'b' }, 'prefix'],
+    ['a key in place of an event', { bucket: 'b', key: 'k' }, 'key'],
+    ['a misspelt option', { bucket: 'b', prefix: 'p', reevalute: true }, 'reevalute'],
+    ['a rate over 1', { ...object, sampleRate: 10 }, 'sampleRate'],
+    ['a day without a time', { bucket: 'b', prefix: 'p', from: '2026-11-20' }, 'from'],
+    [
+      'a window the wrong way round',
+      { bucket: 'b', prefix: '', from: '2026-11-20T10:00:00Z', to: '2026-11-20T10:00:00Z' },
+      'before',
+    ],
+    ['a retry of something else', { retry: { run: 'r', what: 'everything' } }, 'what'],
+  ])('%s is refused with what is allowed', (_name, input, says) => {
+    let error: Error | undefined;
+    try {
+      parseInput(input);
+    } catch (thrown) {
+      error = thrown as Error;
+    }
+    expect(error?.name).toBe('InvalidInput');
+    expect(error?.message).toContain(says);
+    expect(error?.message).toContain('"failed"|"quarantined"|"held"');
+  });
+
+  test('options have the stack’s defaults', () => {
+    expect(runOptions(parseInput(object).input, { sampleRate: 0.25 })).toEqual({
+      evaluate: true,
+      reevaluate: false,
+      sampleRate: 0.25,
+      dryRun: false,
+      judge: 'converse',
+    });
+    const backfill = parseInput({
+      bucket: 'b',
+      prefix: 'p',
+      from: '2026-11-20T11:00:00+02:00',
+      sampleRate: 0,
+      judge: 'batch',
+    });
+    expect(runOptions(backfill.input, { sampleRate: 1 })).toMatchObject({
+      sampleRate: 0,
+      judge: 'batch',
+      window: { fromMs: Date.UTC(2026, 10, 20, 9) },
+    });
+  });
+});
+
+test('a notification of S3 has its keys decoded; one that is not encoded is refused', () => {
+  const notification = (key: string) => ({ Records: [{ s3: { bucket: { name: 'b' }, object: { key } } }] });
+  expect(parseInvocation(notification('e/a+b%C3%BC.jsonl'))).toEqual({
+    kind: 'files',
+    files: [{ bucket: 'b', key: 'e/a bü.jsonl' }],
+  });
+  expect(() => parseInvocation(notification('e/100%.jsonl'))).toThrow(
+    expect.objectContaining({ name: 'InvalidInput' }),
+  );
+});

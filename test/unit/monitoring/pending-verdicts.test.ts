@@ -1,0 +1,115 @@
+import type { JudgeScorer, Scorer } from '../../../src/judge/types.ts';
+import type { StoredAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
+import { pendingVerdicts, RUN_METADATA } from '../../../src/monitoring/pending-verdicts.ts';
+import { chatCapture } from '../judge/captures.ts';
+
+const scorer = (name: string, more: Partial<JudgeScorer> = {}): JudgeScorer => ({
+  kind: 'judge',
+  name,
+  version: '1',
+  question: 'Is it?',
+  values: { kind: 'yes-no' },
+  needs: ['reply'],
+  ...more,
+});
+const code: Scorer = { kind: 'code', name: 'words', version: '1', description: 'Words.', score: () => ({ value: 1 }) };
+
+const TRACES = Array.from({ length: 400 }, (_, n) => `tr-${String(n).padStart(32, '0')}`);
+const all = { reevaluate: false, sampleRate: 1 };
+
+const stored = (assessments: Partial<StoredAssessment>[] = []): StoredTrace =>
+  ({ assessments: assessments.map((one) => ({ valid: true, metadata: {}, ...one })) }) as unknown as StoredTrace;
+
+const pending = (
+  scorers: readonly Scorer[],
+  { traceId = TRACES[0] ?? '', options = all, always = false, trace = stored() as StoredTrace | 'missing' } = {},
+) =>
+  pendingVerdicts(
+    traceId,
+    { capture: chatCapture(), timeMs: 1_000, isAlways: () => always },
+    trace === 'missing' ? undefined : trace,
+    scorers,
+    options,
+    'this-run',
+  );
+
+/** Traces of which the scorer is asked. */
+const asked = (judge: JudgeScorer, sampleRate: number, always = false): string[] =>
+  TRACES.filter((traceId) => pending([judge], { traceId, options: { ...all, sampleRate }, always }).judge.length > 0);
+
+describe('sampling', () => {
+  it('takes about its share, and a smaller sample lies inside a larger one', () => {
+    const [tenth, fifth] = [asked(scorer('safety'), 0.1), asked(scorer('safety'), 0.2)];
+    expect(tenth.length).toBeGreaterThan(20);
+    expect(tenth.length).toBeLessThan(65);
+    expect(fifth).toEqual(expect.arrayContaining(tenth));
+    expect(fifth.length).toBeGreaterThan(tenth.length);
+  });
+
+  it('of a scorer lies inside the run’s, and is counted with its reason', () => {
+    const rare = scorer('rare', { sampleRate: 0.5 });
+    expect(asked(scorer('safety'), 0.4)).toEqual(expect.arrayContaining(asked(rare, 0.4)));
+    expect(asked(rare, 1).length).toBeLessThan(260);
+    const never = pending([scorer('never', { sampleRate: 0 }), code]);
+    expect(never).toMatchObject({ judge: [], code: [code], settled: { notSampled: 1 }, reasons: ['notSampled'] });
+  });
+
+  it('is overridden by a rule, the scorer’s own as well as the run’s', () => {
+    expect(asked(scorer('never', { sampleRate: 0 }), 0, true)).toEqual(TRACES);
+  });
+});
+
+describe('what is there already', () => {
+  const verdict: Partial<StoredAssessment> = { name: 'safety', sourceType: 'LLM_JUDGE', value: 'yes' };
+
+  it('is not asked again, whatever its version', () => {
+    expect(pending([scorer('safety', { version: '9' })], { trace: stored([verdict]) })).toMatchObject({
+      judge: [],
+      settled: { alreadyThere: 1 },
+    });
+  });
+
+  it('is asked anew on request, once in a run', () => {
+    const options = { ...all, reevaluate: true };
+    const anew = pending([scorer('safety')], { trace: stored([verdict]), options });
+    expect(anew.judge).toHaveLength(1);
+    expect(anew.overrides.get('safety')).toMatchObject(verdict);
+    const done = stored([{ ...verdict, metadata: { [RUN_METADATA]: 'this-run' } }]);
+    expect(pending([scorer('safety')], { trace: done, options })).toMatchObject({ judge: [] });
+  });
+
+  it('is not asked anew by the retry of a run that has done so', () => {
+    const options = { ...all, reevaluate: true, continues: ['that-run', 'its-retry'] };
+    for (const run of options.continues) {
+      const done = stored([{ ...verdict, metadata: { [RUN_METADATA]: run } }]);
+      expect(pending([scorer('safety')], { trace: done, options })).toMatchObject({
+        judge: [],
+        settled: { alreadyThere: 1 },
+      });
+    }
+    expect(pending([scorer('safety')], { trace: stored([verdict]), options }).judge).toHaveLength(1);
+  });
+
+  it('stays as it is where a person has spoken', () => {
+    const person = stored([verdict, { name: 'safety', sourceType: 'HUMAN', value: 'no' }]);
+    const options = { ...all, reevaluate: true };
+    expect(pending([scorer('safety')], { trace: person, options })).toMatchObject({
+      judge: [],
+      settled: { alreadyThere: 1 },
+    });
+  });
+
+  it('is not enough when it is an error', () => {
+    const error = stored([{ name: 'safety', sourceType: 'LLM_JUDGE', errorCode: 'JudgeReplyCut' }]);
+    expect(pending([scorer('safety')], { trace: error }).judge).toHaveLength(1);
+  });
+});
+
+it('a trace that is not there is never judged', () => {
+  expect(pending([scorer('safety'), code], { trace: 'missing' })).toMatchObject({
+    judge: [],
+    code: [],
+    settled: { notJudgeable: 2 },
+    reasons: ['traceMissing', 'traceMissing'],
+  });
+});

@@ -1,0 +1,369 @@
+/** Planning, chunks, the summary and retries against S3's wire, where one file or one answer is not what it should be. */
+import type {
+  ManifestLine,
+  PlanReceipt,
+  PlanResult,
+  QuarantineEntry,
+  RunOptions,
+} from '../../../src/contract/monitoring.ts';
+import { workKeys } from '../../../src/contract/monitoring.ts';
+import { forEachChunkOf } from '../../../src/monitoring/invocation.ts';
+import { logChunk } from '../../../src/monitoring/log-chunk.ts';
+import { type PlannerDependencies, planCaptures } from '../../../src/monitoring/planner.ts';
+import { describeFailure, type RunSummary, summarizeRun } from '../../../src/monitoring/summary.ts';
+import type { TraceRecord } from '../../../src/trace/types.ts';
+import { S3Wire } from '../../doubles/s3-wire.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
+
+const CAPTURES = 'captures';
+const WORK = 'work';
+const HOUR = 'e/AllTraffic/2026/11/20/10';
+
+const line = (id: string) =>
+  JSON.stringify({
+    captureData: {
+      endpointInput: { observedContentType: 'text/plain', mode: 'INPUT', data: `ask ${id}`, encoding: 'CSV' },
+    },
+    eventMetadata: { eventId: id, inferenceTime: '2026-11-20T10:00:00Z' },
+    eventVersion: '0',
+  });
+const lines = (name: string, count: number) =>
+  Array.from({ length: count }, (_, n) => `${line(`${name}${n}`)}\n`).join('');
+
+let wire: S3Wire;
+let traces: TraceRecord[];
+const running = new Set<string>();
+let remainingMs: () => number;
+
+beforeEach(async () => {
+  wire = await S3Wire.start();
+  traces = [];
+  running.clear();
+  remainingMs = () => 900_000;
+});
+afterEach(() => wire.stop());
+
+const environment = testEnvironment({
+  WORK_BUCKET: WORK,
+  SAGEMAKER_ENDPOINT_NAME: 'e',
+  DATA_CAPTURE_S3_BUCKET: CAPTURES,
+  DATA_CAPTURE_S3_PREFIX: 'e/',
+});
+
+const estimateOf = (captures: number, basis: string) => ({
+  captures,
+  judgedCaptures: captures,
+  judgeCalls: captures,
+  inputTokens: 0,
+  outputTokens: 0,
+  usd: captures,
+  model: 'm',
+  basis,
+});
+
+const plannerDependencies = (): PlannerDependencies => ({
+  storage: wire.storage,
+  environment,
+  store: { resolveExperiment: async (name) => ({ id: '7', name, artifactLocation: '' }) },
+  isRunning: async (arn) => running.has(arn),
+  scorers: 1,
+  assertJudgeAffordable: () => undefined,
+  checkJudgeModel: async () => undefined,
+  createEstimator: () => {
+    let captures = 0;
+    return {
+      add: () => {
+        captures += 1;
+      },
+      result: () => estimateOf(captures, 'decoded'),
+    };
+  },
+  estimateSizes: (_, { captures }) => estimateOf(captures, 'sizes'),
+  remainingMs: () => remainingMs(),
+});
+
+const plan = (name: string, input: unknown, cursor: string | null = null): Promise<PlanResult> =>
+  planCaptures(
+    {
+      input,
+      run: { name, arn: `arn:${name}`, startTime: new Date().toISOString() },
+      part: cursor === null ? 0 : 1,
+      nextChunk: 0,
+      cursor,
+    },
+    plannerDependencies(),
+  );
+
+const store = {
+  getExperiment: async () => ({ id: '7', name: 'e', artifactLocation: '' }),
+  getTraces: async () => new Map(),
+  mendTraces: async () => undefined,
+  writeTraces: async (_: unknown, records: readonly TraceRecord[]) => {
+    traces.push(...records);
+    return { written: records.map(({ traceId }) => traceId), alreadyThere: [], refused: [] };
+  },
+};
+const logDependencies = () => ({ storage: wire.storage, store, environment, requestId: 'q' });
+
+/** One execution without evaluation, as the state machine makes it. */
+async function run(name: string, input: Record<string, unknown>, planned?: () => void): Promise<RunSummary> {
+  const result = await plan(name, { evaluate: false, ...input });
+  planned?.();
+  const manifest = wire.lines<ManifestLine>(WORK, workKeys.manifest(name, 0));
+  for (const chunk of result.outcome === 'planned' ? manifest : []) {
+    await logChunk({ run: name, chunk, options: result.options, attempt: 0 }, logDependencies()).catch(() => undefined);
+  }
+  return summarizeRun(wire.storage, WORK, { name, startTime: '' });
+}
+
+const backfill = { bucket: CAPTURES, prefix: 'e/' };
+const event = (key: string, more: object = {}) => ({
+  detail: { bucket: { name: CAPTURES }, object: { key, ...more } },
+});
+const retry = (of: string, what: string) => ({ retry: { run: of, what } });
+const planOf = (name: string) => wire.json<PlanReceipt>(WORK, workKeys.plan(name, 0));
+
+describe('one file of a backfill', () => {
+  beforeEach(() => {
+    for (const name of ['a', 'b', 'c']) wire.put(CAPTURES, `${HOUR}/${name}.jsonl`, lines(name, 3));
+  });
+
+  test.each([
+    ['was deleted', { kind: 'error', status: 404, code: 'NoSuchKey' }, 'CaptureMissing'],
+    ['was archived', { kind: 'error', status: 403, code: 'InvalidObjectState' }, 'CaptureArchived'],
+    ['was overwritten', { kind: 'error', status: 412, code: 'PreconditionFailed' }, 'CaptureChanged'],
+    ['may not be read', { kind: 'error', status: 403, code: 'AccessDenied' }, 'StorageAccessDenied'],
+  ] as const)('that %s since it was listed fails alone, by name, and can be retried', async (_, fault, name) => {
+    wire.fault = ({ method, key }) => (method === 'GET' && key.endsWith('b.jsonl') ? fault : undefined);
+    const summary = await run('first', backfill);
+    expect(summary).toMatchObject({ status: 'failed', objects: 3, lines: { planned: 6, traced: 6, lost: 0 } });
+    expect(summary.failedFiles).toMatchObject({ count: 1, first: [{ key: `${HOUR}/b.jsonl`, error: { name } }] });
+    const { error, cause } = describeFailure(summary);
+    expect(error).toBe(name);
+    expect(cause).toContain(`${HOUR}/b.jsonl`);
+
+    expect(await run('again', retry('first', 'failed'))).toMatchObject({ status: 'failed', lines: { planned: 0 } });
+    wire.fault = () => undefined;
+    wire.put(CAPTURES, `${HOUR}/b.jsonl`, lines('b', 4));
+    expect(await run('healed', retry('again', 'failed'))).toMatchObject({ status: 'succeeded', lines: { traced: 4 } });
+    expect(new Set(traces.map(({ traceId }) => traceId)).size).toBe(10);
+  });
+
+  test('that takes longer than a Lambda has fails alone; planning goes on behind it', async () => {
+    wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 40_000));
+    remainingMs = () => 30_001;
+    const { cursor } = await plan('long', backfill);
+    expect(planOf('long')?.failedFiles).toMatchObject([
+      { key: `${HOUR}/a.jsonl`, error: { name: 'CaptureFileTooLarge' } },
+    ]);
+    remainingMs = () => 900_000;
+    if (cursor !== null) await plan('long', backfill, cursor);
+    const planned = [0, 1].flatMap((part) => wire.lines<ManifestLine>(WORK, workKeys.manifest('long', part)));
+    expect(planned.map(({ key }) => key)).toEqual([`${HOUR}/b.jsonl`, `${HOUR}/c.jsonl`]);
+  });
+
+  test('that vanishes after it was planned fails its chunk alone', async () => {
+    const summary = await run('vanishes', backfill, () => wire.remove(CAPTURES, `${HOUR}/b.jsonl`));
+    expect(summary).toMatchObject({ status: 'failed', lines: { planned: 9, traced: 6, lost: 3 } });
+    expect(summary.failedChunks).toMatchObject([{ key: `${HOUR}/b.jsonl`, error: { name: 'CaptureMissing' } }]);
+  });
+
+  test('fails a dry run too, which goes on to the others', async () => {
+    // Its lines are counted, then it is gone.
+    const gets = () => wire.requests.filter(({ method, key }) => method === 'GET' && key.endsWith('b.jsonl')).length;
+    wire.fault = ({ method, key }) => {
+      const isGone = method === 'GET' && key.endsWith('b.jsonl') && gets() > 1;
+      return isGone ? { kind: 'error', status: 404, code: 'NoSuchKey' } : undefined;
+    };
+    await plan('dry', { ...backfill, dryRun: true });
+    expect(planOf('dry')).toMatchObject({
+      outcome: 'dryRun',
+      estimate: { captures: 6 },
+      failedFiles: [{ key: `${HOUR}/b.jsonl` }],
+    });
+  });
+});
+
+test('a short answer of S3 loses no line', async () => {
+  wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 1_000));
+  wire.fault = ({ method, headers }) =>
+    method === 'GET' && headers.range === undefined ? { kind: 'short', bytes: 5_000 } : undefined;
+  expect(await run('short', event(`${HOUR}/a.jsonl`))).toMatchObject({ status: 'succeeded', lines: { traced: 1_000 } });
+});
+
+test('a backfill that matches nothing, and a retry with nothing to do, say so', async () => {
+  expect(await run('nothing', { ...backfill, from: '2027-01-01T00:00:00Z' })).toMatchObject({
+    status: 'succeeded',
+    objects: 0,
+    warnings: [expect.stringMatching(/matches no capture file.*2027-01-01/)],
+  });
+  expect((await run('again', retry('nothing', 'failed'))).warnings).toHaveLength(1);
+});
+
+test('a backfill with an end reads the files that lie in no hour', async () => {
+  const loose = ['e/AllTraffic/3f2a9c.jsonl', 'e/AllTraffic/9.jsonl', 'e/AllTraffic/2026/11/21/x.jsonl'];
+  const hours = ['2026/11/20/10', '2026/11/21/00', '2026/11/21/23', '2027/01/01/00'];
+  for (const key of [...loose, ...hours.map((hour) => `e/AllTraffic/${hour}/f.jsonl`)]) {
+    wire.put(CAPTURES, key, lines(key, 1));
+  }
+  await plan('loose', { ...backfill, to: '2026-11-20T11:00:00Z' });
+  const keys = wire.lines<ManifestLine>(WORK, workKeys.manifest('loose', 0)).map(({ key }) => key);
+  expect(keys).toEqual([
+    'e/AllTraffic/2026/11/20/10/f.jsonl',
+    'e/AllTraffic/2026/11/21/x.jsonl',
+    'e/AllTraffic/3f2a9c.jsonl',
+    'e/AllTraffic/9.jsonl',
+  ]);
+});
+
+describe('a dry run', () => {
+  beforeEach(() => wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 1_200)));
+
+  test('of a long file ends in time: what cannot be decoded is estimated by its size', async () => {
+    let left = 900_000;
+    remainingMs = () => {
+      left -= 290_000;
+      return left;
+    };
+    const result = await plan('dry', { ...event(`${HOUR}/a.jsonl`), dryRun: true });
+    expect(result).toMatchObject({ outcome: 'dryRun', more: false });
+    expect(planOf('dry')).toMatchObject({ lines: 1_200, chunks: 3, estimate: { captures: 1_200, usd: 1_200 } });
+    expect(planOf('dry')?.estimate?.basis).toMatch(/^decoded; for want of time \d+ lines by their size alone$/);
+  });
+
+  test('claims no equation of what it has not counted', async () => {
+    const summary = await run('dry', { ...event(`${HOUR}/a.jsonl`), dryRun: true });
+    expect(summary).toMatchObject({ status: 'dryRun', equations: { lines: null, verdicts: null } });
+  });
+});
+
+describe('two executions of one file at once', () => {
+  const key = `${HOUR}/a.jsonl`;
+  beforeEach(() => {
+    wire.put(CAPTURES, key, lines('a', 1));
+    running.add('arn:first');
+  });
+
+  test.each([
+    [{ evaluate: false }, {}],
+    [{ sampleRate: 0 }, {}],
+    [{ budgetUsd: 0.01 }, {}],
+    [{}, { reevaluate: true }],
+    [{}, { judge: 'batch' }],
+  ])('that are asked for different things (%j, %j) both run', async (first, second) => {
+    expect((await plan('first', { ...event(key), ...first })).outcome).toBe('planned');
+    expect((await plan('second', { ...event(key), ...second })).outcome).toBe('planned');
+  });
+
+  test.each([
+    [{}, { sampleRate: 1, reevaluate: false }],
+    [{ evaluate: false }, { evaluate: false, budgetUsd: 1 }],
+  ])('that are asked for the same (%j, %j) are duplicates', async (first, second) => {
+    expect((await plan('first', { ...event(key), ...first })).outcome).toBe('planned');
+    expect((await plan('second', { ...event(key), ...second })).outcome).toBe('duplicate');
+  });
+});
+
+describe('a file that was written twice in short order', () => {
+  const key = `${HOUR}/a.jsonl`;
+
+  test('is read as its event has seen it where the bucket keeps versions', async () => {
+    wire.put(CAPTURES, key, lines('old', 2), { versionId: 'v1' });
+    wire.put(CAPTURES, key, lines('new', 3), { versionId: 'v2' });
+    expect(await run('one', event(key, { 'version-id': 'v1' }))).toMatchObject({ lines: { traced: 2 } });
+    expect(await run('two', event(key, { 'version-id': 'v2' }))).toMatchObject({ lines: { traced: 3 } });
+    await expect(plan('three', event(key, { 'version-id': 'v3' }))).rejects.toMatchObject({
+      name: 'CaptureMissing',
+      message: expect.stringContaining('version v3'),
+    });
+  });
+
+  test('is told of where it keeps none', async () => {
+    wire.put(CAPTURES, key, lines('new', 3));
+    const etag = (await wire.storage.head(CAPTURES, key))?.etag;
+    const summary = await run('late', event(key, { etag: 'earlier' }));
+    expect(summary).toMatchObject({ status: 'succeeded', warnings: [expect.stringContaining('etag earlier, now')] });
+    expect(summary).not.toHaveProperty('judgeModelEnding');
+    expect(await run('in-time', event(key, { etag }))).not.toHaveProperty('warnings');
+  });
+});
+
+describe('quarantined lines', () => {
+  const key = `${HOUR}/a.jsonl`;
+  const text = `not json\r\n{"a":1}\n${lines('good', 1)}also not\n`;
+  const at = (n: number) => workKeys.quarantine('first', n);
+
+  beforeEach(async () => {
+    wire.put(CAPTURES, key, text);
+    await run('first', { ...event(key), sampleRate: 0.5 });
+  });
+
+  test('are retried from the bytes kept with them, by the options kept with them, when all else has expired', async () => {
+    for (const name of wire.keys(WORK).filter((name) => name.startsWith('runs/'))) wire.remove(WORK, name);
+    wire.remove(CAPTURES, key);
+    const summary = await run('later', retry('first', 'quarantined'));
+    expect(summary).toMatchObject({ status: 'succeeded', lines: { planned: 3, quarantined: 3, lost: 0 } });
+    expect(summary.options).toMatchObject({ sampleRate: 0.5 });
+    const places = (name: string) =>
+      wire
+        .keys(WORK)
+        .filter((one) => one.startsWith(workKeys.quarantinePrefix(name)))
+        .flatMap((one) => wire.lines<QuarantineEntry>(WORK, one))
+        .map(({ line: number, start, end, etag, base64, reason }) => ({ number, start, end, etag, base64, reason }));
+    expect(places('later')).toEqual(places('first'));
+  });
+
+  test('of a direct invocation can be retried too', async () => {
+    const deps = { ...logDependencies(), requestId: 'abc', remainingMs: () => 900_000 };
+    await forEachChunkOf([{ bucket: CAPTURES, key }], deps, '7', async (request) => {
+      await logChunk(request, logDependencies());
+    });
+    expect(await run('later', retry('invoke-abc', 'quarantined'))).toMatchObject({ lines: { planned: 3 } });
+  });
+
+  test('that are kept by reference alone fail by name when their file is gone', async () => {
+    const [entry] = wire.lines<QuarantineEntry>(WORK, at(0));
+    wire.put(WORK, at(0), JSON.stringify({ ...entry, base64: undefined }));
+    wire.remove(CAPTURES, key);
+    expect((await run('later', retry('first', 'quarantined'))).failedChunks).toMatchObject([
+      { error: { name: 'CaptureMissing' } },
+    ]);
+  });
+
+  test('of an earlier execution are not met by a new one of the same name', async () => {
+    const old = new Date(Date.now() - 91 * 86_400_000);
+    wire.put(WORK, at(0), wire.text(WORK, at(0)) ?? '', { modified: old });
+    await expect(plan('first', event(key))).rejects.toMatchObject({ name: 'RunNameTaken' });
+    await expect(plan('other', event(key))).resolves.toMatchObject({ outcome: 'planned' });
+  });
+});
+
+describe('a retry', () => {
+  const options = async (name: string, input: object): Promise<RunOptions> => (await plan(name, input)).options;
+  beforeEach(() => wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 1)));
+
+  test('of a re-evaluation goes on with it, and knows the runs that it goes on from', async () => {
+    await plan('anew', { ...backfill, reevaluate: true });
+    const first = await options('second', retry('anew', 'failed'));
+    expect(first).toMatchObject({ reevaluate: true, continues: ['anew'] });
+    expect(await options('third', retry('second', 'held'))).toMatchObject({
+      reevaluate: true,
+      continues: ['anew', 'second'],
+    });
+    expect(await options('off', { ...retry('anew', 'failed'), reevaluate: false })).toMatchObject({
+      reevaluate: false,
+    });
+    await plan('usual', backfill);
+    const anew = await options('judged-anew', { ...retry('usual', 'failed'), reevaluate: true });
+    expect(anew).toMatchObject({ reevaluate: true });
+    expect(anew).not.toHaveProperty('continues');
+  });
+
+  test('of what the budget held back has a budget of its own, and says so', async () => {
+    await plan('poor', { ...backfill, budgetUsd: 0.05 });
+    expect(await options('freed', retry('poor', 'held'))).not.toHaveProperty('budgetUsd');
+    expect(planOf('freed')?.warnings).toContainEqual(expect.stringContaining('0.05 dollars, is not taken over'));
+    expect(await options('richer', { ...retry('poor', 'held'), budgetUsd: 5 })).toMatchObject({ budgetUsd: 5 });
+    expect(await options('same', retry('poor', 'failed'))).toMatchObject({ budgetUsd: 0.05 });
+  });
+});

@@ -1,0 +1,302 @@
+import type { EvaluateReceipt, LogReceipt, ManifestLine, PlanReceipt } from '../../../src/contract/monitoring.ts';
+import { emptyChunkState, emptyVerdictCounts, foldReceipt } from '../../../src/monitoring/receipts.ts';
+import { describeFailure, SummaryBuilder } from '../../../src/monitoring/summary.ts';
+
+const run = { name: 'run-1', startTime: '2026-11-20T10:00:00Z' };
+const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
+
+const plan = (more: Partial<PlanReceipt> = {}): PlanReceipt => ({
+  part: 0,
+  outcome: 'planned',
+  objects: 1,
+  chunks: 1,
+  lines: 10,
+  bytes: 1000,
+  scorers: 3,
+  more: false,
+  options,
+  input: {},
+  ...more,
+});
+
+const chunk = (ordinal = 0): ManifestLine => ({
+  bucket: 'captures',
+  key: 'e/a.jsonl',
+  etag: 'x',
+  start: 0,
+  end: 999,
+  firstLine: 1,
+  lines: 10,
+  chunk: ordinal,
+  experimentId: '1',
+  objectTimeMs: 0,
+});
+
+const common = { run: 'run-1', chunk: 0, attempt: 0, requestId: 'q', startedAt: '1', endedAt: '2', ok: true };
+
+const log = (more: Partial<LogReceipt> = {}): LogReceipt => ({
+  ...common,
+  step: 'log',
+  counts: { lines: 10, traced: 8, written: 6, alreadyThere: 1, duplicateLine: 1, quarantined: 2, outsideWindow: 0 },
+  quarantineReasons: { NotJson: 2 },
+  ...more,
+});
+
+const evaluate = (more: Partial<EvaluateReceipt> = {}): EvaluateReceipt => ({
+  ...common,
+  step: 'evaluate',
+  scorers: 3,
+  traced: 8,
+  counts: { ...emptyVerdictCounts(), newVerdicts: 20, duplicateLine: 3, failed: 1 },
+  failedRecorded: 1,
+  reasons: {},
+  verdicts: { safety: { yes: 7, no: 1 } },
+  spend: { calls: 8, inputTokens: 100, outputTokens: 10, usd: 0.5 },
+  ...more,
+});
+
+const summarize = (
+  plans: PlanReceipt[],
+  receipts: (LogReceipt | EvaluateReceipt)[],
+  error?: { name: string; message: string },
+) => {
+  const builder = new SummaryBuilder(run, error);
+  for (const receipt of plans) builder.addPlan(receipt);
+  const state = emptyChunkState();
+  for (const receipt of receipts) {
+    foldReceipt(state, receipt);
+    if (receipt.step === 'evaluate') builder.addSpend(receipt);
+  }
+  if (plans.some(({ chunks }) => chunks > 0)) builder.addChunk(chunk(), state);
+  return builder.build();
+};
+
+describe('the summary of a run', () => {
+  test('a run with quarantined lines and recorded error verdicts has succeeded, and its equations hold', () => {
+    const summary = summarize([plan()], [log(), evaluate()]);
+    expect(summary.status).toBe('succeeded');
+    expect(summary.equations).toEqual({ lines: true, verdicts: true });
+    expect(summary.lines).toMatchObject({ planned: 10, traced: 8, quarantined: 2, lost: 0 });
+    expect(summary.verdicts).toMatchObject({ expected: 24, newVerdicts: 20, failed: 1, failedRecorded: 1, lost: 0 });
+    expect(summary.quarantineReasons).toEqual({ NotJson: 2 });
+  });
+
+  test('counts come from the last successful attempt, money from all of them', () => {
+    const failedAttempt = evaluate({ ok: false, error: { name: 'JudgeThrottled', message: 'slow' } });
+    const summary = summarize([plan()], [evaluate({ attempt: 1 }), failedAttempt, log()]);
+    expect(summary.verdicts.newVerdicts).toBe(20);
+    expect(summary.spend).toEqual({ calls: 16, inputTokens: 200, outputTokens: 20, usd: 1 });
+  });
+
+  test('attempts that left no receipt are counted: what they paid is in no sum', () => {
+    const failed = evaluate({ attempt: 1, ok: false, error: { name: 'MlflowUnavailable', message: 'away' } });
+    const summary = summarize([plan()], [log(), failed, evaluate({ attempt: 4 })]);
+    expect(summary).toMatchObject({ status: 'succeeded', unreportedAttempts: 3, spend: { calls: 16 } });
+    expect(summarize([plan()], [log(), evaluate()])).not.toHaveProperty('unreportedAttempts');
+  });
+
+  describe('of a chunk that was done in parts', () => {
+    const counts = (lines: number, quarantined: number) => ({
+      ...log().counts,
+      ...{
+        lines,
+        traced: lines - quarantined,
+        written: lines - quarantined,
+        alreadyThere: 0,
+        duplicateLine: 0,
+        quarantined,
+      },
+    });
+    const logPart = (from: number, to: number, kills = 0, quarantined = 0) =>
+      log({
+        part: { from, to, kills },
+        counts: counts(to - from, quarantined),
+        quarantineReasons: quarantined > 0 ? { FunctionKilled: quarantined } : {},
+      });
+    const evaluatePart = (from: number, to: number, kills = 0, more: Partial<EvaluateReceipt> = {}) =>
+      evaluate({
+        part: { from, to, kills },
+        counts: { ...emptyVerdictCounts(), newVerdicts: 3 * (to - from) },
+        failedRecorded: 0,
+        verdicts: { safety: { yes: to - from } },
+        ...more,
+      });
+    const logged = [logPart(0, 5, 1), logPart(5, 7, 2), logPart(7, 8, 3, 1), logPart(8, 10)];
+
+    test('the parts add up, and what killed the function is in quarantine', () => {
+      const evaluated = [
+        evaluatePart(0, 5, 1, { counts: { ...emptyVerdictCounts(), newVerdicts: 27 } }),
+        evaluatePart(5, 10, 0, { counts: emptyVerdictCounts() }),
+      ];
+      const summary = summarize([plan()], [...evaluated, ...logged.toReversed()]);
+      expect(summary).toMatchObject({
+        status: 'succeeded',
+        lines: { planned: 10, traced: 9, quarantined: 1, lost: 0 },
+        verdicts: { expected: 27, newVerdicts: 27, lost: 0 },
+        verdictsByScorer: { safety: { yes: 10 } },
+        quarantineReasons: { FunctionKilled: 1 },
+        equations: { lines: true, verdicts: true },
+        // One evaluation was killed on the first part.
+        unreportedAttempts: 1,
+        spend: { calls: 16 },
+      });
+    });
+
+    test('a chunk of which a part is missing is not whole: it fails the run by the part’s error', () => {
+      const error = { name: 'MlflowUnavailable', message: 'away' };
+      const failed = log({ ...logPart(7, 8, 3), ok: false, error });
+      const summary = summarize([plan()], [logPart(0, 5, 1), failed, logPart(5, 7, 2)]);
+      expect(summary).toMatchObject({ status: 'failed', lines: { lost: 10 }, failedChunks: [{ step: 'log', error }] });
+      const silent = summarize([plan()], [logPart(0, 5, 1), logPart(8, 10)]);
+      expect(silent).toMatchObject({ lines: { lost: 10 }, failedChunks: [{ error: { name: 'NoReceipt' } }] });
+    });
+
+    test('an evaluation of which a part is missing counts the parts that are there, and loses the rest', () => {
+      const error = { name: 'JudgeRefused', message: 'no' };
+      const failed = evaluatePart(5, 10, 0, { ok: false, error, counts: { ...emptyVerdictCounts(), newVerdicts: 2 } });
+      const summary = summarize([plan()], [log({ counts: counts(10, 0) }), evaluatePart(0, 5, 1), failed]);
+      expect(summary).toMatchObject({
+        status: 'failed',
+        verdicts: { expected: 30, newVerdicts: 17, failed: 13, lost: 13 },
+        equations: { verdicts: true },
+        failedChunks: [{ step: 'evaluate', error }],
+      });
+    });
+
+    test('what had left its receipt before its function was killed is not counted beside the halves', () => {
+      const summary = summarize([plan()], [logPart(0, 10), logPart(0, 5, 1), logPart(5, 10), evaluatePart(0, 10)]);
+      expect(summary).toMatchObject({ status: 'succeeded', lines: { traced: 10 }, verdicts: { newVerdicts: 30 } });
+    });
+
+    test('every killed evaluation is told, also one that was killed in a later attempt', () => {
+      const times = { startedAt: '0', endedAt: '0' };
+      const error = { name: 'JudgeThrottled', message: 'slow' };
+      const throttled = evaluatePart(0, 10, 0, { ok: false, error, ...times });
+      const parts = [
+        evaluatePart(0, 3, 2),
+        evaluatePart(3, 5),
+        evaluatePart(5, 8, 1),
+        evaluatePart(8, 10, 0, { attempt: 2 }),
+      ];
+      // Two on the first part, one on the third, and two attempts at the last that have left nothing.
+      expect(summarize([plan()], [log({ counts: counts(10, 0) }), throttled, ...parts])).toMatchObject({
+        status: 'succeeded',
+        unreportedAttempts: 5,
+      });
+    });
+
+    test('an evaluation that was taken for killed and has left its receipt in the end is told, and what it paid once', () => {
+      const paid = { calls: 6, inputTokens: 60, outputTokens: 6, usd: 0.25 };
+      const frozen = evaluatePart(0, 10, 0, { requestId: 'frozen', startedAt: '1', endedAt: '9', spend: paid });
+      const halves = [
+        evaluatePart(0, 5, 1, { requestId: 'half', startedAt: '3', takenOver: [{ from: ['frozen'], spend: paid }] }),
+        evaluatePart(5, 10, 0, { requestId: 'other', startedAt: '4' }),
+      ];
+      const logged = log({ counts: counts(10, 0) });
+      const summary = summarize([plan()], [logged, frozen, ...halves]);
+      expect(summary).toMatchObject({ status: 'succeeded', spend: { calls: 16, usd: 1 } });
+      expect(summary).not.toHaveProperty('unreportedAttempts');
+      // One that never went on.
+      expect(summarize([plan()], [logged, ...halves])).toMatchObject({ unreportedAttempts: 1, spend: { calls: 16 } });
+      // Taken over twice, since the first to do so stood still as well.
+      const twice = { from: ['frozen', 'half'], spend: paid };
+      const last = evaluatePart(0, 5, 2, { requestId: 'last', startedAt: '5', takenOver: [twice] });
+      expect(summarize([plan()], [logged, ...halves, last]).spend.calls).toBe(24 - 6);
+      expect(summarize([plan()], [logged, frozen, ...halves, last]).spend.calls).toBe(30 - 12);
+    });
+  });
+
+  test('the answers of a batch job are paid once, whatever attempts have read them', () => {
+    const batchSpend = { calls: 10, inputTokens: 1000, outputTokens: 100, usd: 2 };
+    const failed = evaluate({ ok: false, error: { name: 'MlflowUnavailable', message: 'away' }, batchSpend });
+    const early = evaluate({ ok: false, attempt: 1, error: { name: 'StorageUnavailable', message: 'away' } });
+    const summary = summarize([plan()], [log(), failed, early, evaluate({ attempt: 2, batchSpend })]);
+    expect(summary.spend).toEqual({ calls: 34, inputTokens: 1300, outputTokens: 130, usd: 3.5 });
+  });
+
+  test('a chunk without a log receipt loses its lines and fails the run', () => {
+    const summary = summarize([plan()], []);
+    expect(summary.status).toBe('failed');
+    expect(summary.lines.lost).toBe(10);
+    expect(summary.failedChunks[0]).toMatchObject({ step: 'log', error: { name: 'NoReceipt' } });
+    expect(describeFailure(summary).error).toBe('RunIncomplete');
+    expect(describeFailure(summary).cause).toContain('{"retry":{"run":"run-1","what":"failed"}}');
+  });
+
+  test('a chunk whose evaluation failed counts what was answered, and loses the rest', () => {
+    const half = evaluate({ ok: false, counts: { ...emptyVerdictCounts(), newVerdicts: 9 }, failedRecorded: 0 });
+    const summary = summarize([plan()], [log(), half]);
+    expect(summary.status).toBe('failed');
+    expect(summary.verdicts).toMatchObject({ expected: 24, newVerdicts: 9, failed: 15, lost: 15 });
+    expect(summary.equations.verdicts).toBe(true);
+  });
+
+  test('evaluation switched off is a term of its own', () => {
+    const summary = summarize([plan({ options: { ...options, evaluate: false } })], [log()]);
+    expect(summary.status).toBe('succeeded');
+    expect(summary.verdicts).toMatchObject({ expected: 24, evaluationOff: 24, lost: 0 });
+  });
+
+  test('a chunk that was read with fewer lines than planned fails the run', () => {
+    const short = log({ counts: { ...log().counts, lines: 9, traced: 7 } });
+    expect(summarize([plan()], [short, evaluate()]).status).toBe('failed');
+  });
+
+  test('what planning warns of is in the summary, and fails nothing', () => {
+    const summary = summarize([plan({ warnings: ['The model ends soon.'] })], [log(), evaluate()]);
+    expect(summary).toMatchObject({ status: 'succeeded', warnings: ['The model ends soon.'] });
+    expect(summarize([plan()], [log(), evaluate()])).not.toHaveProperty('warnings');
+  });
+
+  test('a plan that ended before its last part fails the run, and no retry is advised: it would leave out the rest', () => {
+    const summary = summarize([plan({ more: true })], [log(), evaluate()], {
+      name: 'MlflowUnavailable',
+      message: 'away',
+    });
+    expect(summary).toMatchObject({ status: 'failed', partlyPlanned: true });
+    expect(describeFailure(summary).cause).toMatch(/MlflowUnavailable.+start the same input again/);
+    expect(describeFailure(summary).cause).not.toContain('"retry"');
+    expect(summarize([plan({ more: true }), plan({ part: 1 })], [log(), evaluate()])).not.toHaveProperty(
+      'partlyPlanned',
+    );
+  });
+
+  test('an error of planning is the run’s error', () => {
+    const summary = summarize([], [], { name: 'CaptureMissing', message: 'gone' });
+    expect(summary.status).toBe('failed');
+    expect(describeFailure(summary)).toEqual({ error: 'CaptureMissing', cause: 'gone' });
+  });
+
+  test('an unknown price makes the sum unknown, not 0', () => {
+    const spend = { calls: 1, inputTokens: 1, outputTokens: 1, usd: null };
+    expect(summarize([plan()], [log(), evaluate({ spend })]).spend.usd).toBeNull();
+  });
+
+  test('an empty file is a success with zeros', () => {
+    const summary = summarize([plan({ outcome: 'empty', chunks: 0, lines: 0, bytes: 0 })], []);
+    expect(summary.status).toBe('succeeded');
+    expect(summary.lines.planned).toBe(0);
+  });
+
+  test('a retry of what was held is no success when nothing was judged', () => {
+    const input = { retry: { run: 'run-0', what: 'held' } };
+    const again = (counts: object) =>
+      summarize(
+        [plan({ input })],
+        [log(), evaluate({ counts: { ...emptyVerdictCounts(), ...counts }, failedRecorded: 0 })],
+      );
+    const held = again({ heldByBudget: 4, alreadyThere: 20 });
+    expect(held.status).toBe('failed');
+    expect(describeFailure(held)).toEqual({
+      error: 'VerdictsStillHeld',
+      cause: expect.stringContaining('{"retry":{"run":"run-1","what":"held"}}'),
+    });
+    expect(again({ heldByBudget: 3, newVerdicts: 1, alreadyThere: 20 }).status).toBe('succeeded');
+    expect(again({ alreadyThere: 24 }).status).toBe('succeeded');
+  });
+
+  test('a duplicate names the run it duplicates', () => {
+    const summary = summarize([plan({ outcome: 'duplicate', duplicateOf: 'run-0', chunks: 0, lines: 0 })], []);
+    expect(summary).toMatchObject({ status: 'duplicate', duplicateOf: 'run-0' });
+  });
+});

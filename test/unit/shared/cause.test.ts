@@ -1,0 +1,12 @@
+import { causeOf, withinCause } from '../../../src/shared/cause.ts';
+
+it.each([
+  ['a Lambda’s', '{"errorType":"CaptureChanged","errorMessage":"overwritten","trace":[]}', 'overwritten'],
+  ['a service’s own', 'The state was too slow', 'The state was too slow'],
+  ['JSON of another form', '{"message":"x"}', '{"message":"x"}'],
+])('the cause of %s failure', (_, cause, expected) => expect(causeOf(cause)).toBe(expected));
+
+it('a Fail state takes 32,768 characters', () => {
+  expect(withinCause('short')).toBe('short');
+  expect(withinCause('x'.repeat(100_000)).length).toBeLessThan(32_768);
+});

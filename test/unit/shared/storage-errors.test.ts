@@ -1,0 +1,27 @@
+/** What S3's failures are to the pipeline: those that pass are tried again, all others are not. */
+import { S3ServiceException } from '@aws-sdk/client-s3';
+import { isRetryable } from '../../../src/shared/errors.ts';
+import { namedStorageError } from '../../../src/shared/storage.ts';
+
+const failure = (name: string, httpStatusCode: number): S3ServiceException =>
+  new S3ServiceException({ name, message: 'said S3', $fault: 'client', $metadata: { httpStatusCode } });
+
+it.each([
+  // A connection on which nothing came for a while; S3 calls it the client's fault.
+  ['RequestTimeout', 400, 'StorageUnavailable', true],
+  ['SlowDown', 503, 'StorageUnavailable', true],
+  ['InternalError', 500, 'StorageUnavailable', true],
+  ['TooManyRequests', 429, 'StorageUnavailable', true],
+  ['ExpiredToken', 400, 'CredentialsExpired', true],
+  ['InvalidRequest', 400, 'StorageRefused', false],
+  ['AccessDenied', 403, 'StorageAccessDenied', false],
+  ['NoSuchBucket', 404, 'BucketMissing', false],
+])('%s (HTTP %d) is %s', (name, status, expected, passes) => {
+  const named = namedStorageError(failure(name, status), 's3://bucket/key');
+  expect(named).toMatchObject({ name: expected, message: expect.stringContaining(`${name} (HTTP ${status})`) });
+  expect(isRetryable(named)).toBe(passes);
+});
+
+it('no answer at all is worth another try', () => {
+  expect(isRetryable(namedStorageError(new Error('socket hang up'), 's3://bucket/key'))).toBe(true);
+});

@@ -1,0 +1,60 @@
+import { eachWithin, isOutOfTime, withinTime, withinTogether } from '../../../src/shared/within-time.ts';
+
+const thrownBy = (work: () => unknown): unknown => {
+  try {
+    return work();
+  } catch (error) {
+    return error;
+  }
+};
+
+test('gives what the work gives, and throws what it throws', () => {
+  const fault = new TypeError('a fault of the work');
+  expect(withinTime(1_000, () => ({ kept: true }))).toEqual({ kept: true });
+  expect(
+    thrownBy(() =>
+      withinTime(1_000, () => {
+        throw fault;
+      }),
+    ),
+  ).toBe(fault);
+});
+
+test.each<[string, () => unknown]>([
+  ['a loop', () => thrownBy(() => endless()) ?? 'it ended'],
+  ['a regular expression', () => /^(a+)+$/.test(`${'a'.repeat(60)}b`)],
+])('breaks off %s that does not end, and works again behind it', (_, work) => {
+  expect(isOutOfTime(thrownBy(() => withinTime(20, work)))).toBe(true);
+  expect(withinTime(1_000, () => withinTime(1_000, () => 'inner'))).toBe('inner');
+});
+
+test('parts have their time together: behind the one that took it, none begins', () => {
+  const within = withinTogether(50);
+  expect(within('the first', () => 1)).toBe(1);
+  const message = 'the second took the rest of 0.05 s';
+  expect(thrownBy(() => within('the second', endless))).toMatchObject({ name: 'OutOfTime', message });
+  expect(isOutOfTime(thrownBy(() => within('the third', () => 1)))).toBe(true);
+  const fault = new TypeError('a fault of the work');
+  const broken = (): never => {
+    throw fault;
+  };
+  expect(thrownBy(() => withinTogether(1_000)('the first', broken))).toBe(fault);
+});
+
+test('of a list, what was done in time is kept, and of the rest is said at what it ended', () => {
+  const items = ['a', 'b', 'c'].map((name) => ({ name }));
+  const done = eachWithin(
+    50,
+    items,
+    ({ name }) => (name === 'b' ? endless() : name),
+    ({ name }, fault) => `${name}: ${fault}`,
+  );
+  const fault = 'OutOfTime: b took the rest of 0.05 s';
+  expect(done).toEqual(['a', `b: ${fault}`, `c: ${fault}`]);
+  expect(eachWithin(50, [], endless, endless)).toEqual([]);
+});
+
+function endless(): void {
+  let at = 0;
+  while (at >= 0) at = (at + 1) % 1_000;
+}
