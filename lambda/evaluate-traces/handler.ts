@@ -1,15 +1,15 @@
 /** EvaluateTraces: one chunk of capture lines → assessments in MLflow. Invoked directly, a whole capture file. */
 // The first to be loaded, and in a trial's process the only one.
-import '../../src/monitoring/evaluate-trial.ts';
+import '../../src/monitoring/evaluate/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
 import type { ChunkProgress, ChunkRequest, EvaluateReceipt } from '../../src/contract/monitoring.ts';
 import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../../src/judge/connect.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
-import { batchAnswers } from '../../src/monitoring/batch-answers.ts';
-import { prepareChunk } from '../../src/monitoring/batch-prepare.ts';
-import { evaluateChunk, sumEvaluations } from '../../src/monitoring/evaluate-chunk.ts';
+import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
+import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
+import { partOf } from '../../src/monitoring/chunk/parts.ts';
+import { evaluateChunk, sumEvaluations } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { forEachChunkOf, parseInvocation } from '../../src/monitoring/invocation.ts';
-import { partOf } from '../../src/monitoring/parts.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 import { logged } from '../../src/shared/telemetry.ts';

@@ -1,12 +1,12 @@
 /** LogTraces: one chunk of capture lines → traces in MLflow. Invoked directly, a whole capture file. */
 // The first to be loaded, and in a trial's process the only one.
-import '../../src/monitoring/log-trial.ts';
+import '../../src/monitoring/log/log-trial.ts';
 import type { Context } from 'aws-lambda';
 import type { ChunkProgress, LogCounts, LogReceipt } from '../../src/contract/monitoring.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
+import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { forEachChunkOf, parseInvocation } from '../../src/monitoring/invocation.ts';
-import { logChunk } from '../../src/monitoring/log-chunk.ts';
-import { partOf } from '../../src/monitoring/parts.ts';
+import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { sumLogCounts } from '../../src/monitoring/receipts.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';

@@ -6,7 +6,7 @@ import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorers.ts';
 import { assertBatchPossible } from '../../src/judge/transports/create-judge.ts';
 import { createModelWatch } from '../../src/judge/transports/model-check.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
-import type { PlannerDependencies } from '../../src/monitoring/planner.ts';
+import type { PlannerDependencies } from '../../src/monitoring/plan/planner.ts';
 import type { LambdaEnvironment } from '../../src/settings/environment.ts';
 import { RetryableError } from '../../src/shared/errors.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';

@@ -1,9 +1,9 @@
 /** PlanCaptures: the execution's input → a manifest of chunks in the work bucket. */
 // The first to be loaded, and in a trial's process the only one.
-import '../../src/monitoring/evaluate-trial.ts';
+import '../../src/monitoring/evaluate/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
 import type { PlanRequest, PlanResult } from '../../src/contract/monitoring.ts';
-import { planCaptures } from '../../src/monitoring/planner.ts';
+import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/telemetry.ts';
 import { plannerDependencies } from './dependencies.ts';

@@ -25,7 +25,7 @@ import {
 import type { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
 import { type BatchPhase, type JudgeBatchRequest, resourceNames, workKeys } from '../../src/contract/monitoring.ts';
-import { MOST_KILLS } from '../../src/monitoring/chunk-bounds.ts';
+import { MOST_KILLS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import type { Settings } from '../settings/settings.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import {
@@ -211,7 +211,7 @@ export class MonitoringStateMachine extends Construct {
 
   /**
    * Goes back to the task until no part of the chunk is left. What the task is killed on it gets again in halves, until
-   * what kills it stands alone (src/monitoring/parts.ts).
+   * what kills it stands alone (src/monitoring/chunk/parts.ts).
    */
   #inParts(task: LambdaInvoke, nextId: string, then: (next: Choice) => Choice): IChainable {
     const failed = new Fail(this, `${task.id}Failed`, { errorPath: '$.killed.Error', causePath: '$.killed.Cause' });

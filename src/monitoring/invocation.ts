@@ -5,10 +5,10 @@ import type { LambdaEnvironment } from '../settings/environment.ts';
 import { PermanentError, RetryableError } from '../shared/errors.ts';
 import type { Storage } from '../shared/storage.ts';
 import { logger } from '../shared/telemetry.ts';
-import { capturedObject } from './capture-objects.ts';
-import { CHUNK_BOUNDS } from './chunk-bounds.ts';
-import type { UnnumberedChunk } from './retry-source.ts';
-import { single, unitsOfObjects } from './units.ts';
+import { CHUNK_BOUNDS } from './chunk/chunk-bounds.ts';
+import { capturedObject } from './plan/capture-objects.ts';
+import type { UnnumberedChunk } from './plan/retry-source.ts';
+import { single, unitsOfObjects } from './plan/units.ts';
 
 const fileSchema = z.strictObject({
   bucket: z.string().min(1),

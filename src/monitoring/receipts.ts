@@ -16,8 +16,8 @@ import {
 } from '../contract/monitoring.ts';
 import { toNamedError } from '../shared/errors.ts';
 import { parseStored, type Storage } from '../shared/storage.ts';
-import { entriesOf } from './kept-lines.ts';
-import { partFacts } from './parts.ts';
+import { entriesOf } from './chunk/kept-lines.ts';
+import { partFacts } from './chunk/parts.ts';
 
 export const emptyVerdictCounts = (): VerdictCounts =>
   Object.fromEntries(VERDICT_TERMS.map((term) => [term, 0])) as unknown as VerdictCounts;

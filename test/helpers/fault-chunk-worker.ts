@@ -6,8 +6,8 @@ import { scorersFor } from '../../src/judge/scorers/scorers.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
 import { createJudge } from '../../src/judge/transports/create-judge.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
-import { evaluateChunk } from '../../src/monitoring/evaluate-chunk.ts';
-import { logChunk } from '../../src/monitoring/log-chunk.ts';
+import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { Storage } from '../../src/shared/storage.ts';
 

@@ -1,7 +1,7 @@
 /** The runbook and the stack agree: sections and alarms, names, inputs, commands. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { parseInput } from '../../src/monitoring/input.ts';
+import { parseInput } from '../../src/monitoring/plan/input.ts';
 import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
 import { resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 

@@ -4,7 +4,7 @@ import { type AwsClients, destroyClients, emulatedClients } from '../../local/aw
 import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
 import type { ManifestLine, PlanReceipt, PlanRequest, PlanResult } from '../../src/contract/monitoring.ts';
 import type { ModelCheck } from '../../src/judge/transports/model-check.ts';
-import { type PlannerDependencies, planCaptures } from '../../src/monitoring/planner.ts';
+import { type PlannerDependencies, planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { Storage } from '../../src/shared/storage.ts';
 

@@ -1,7 +1,7 @@
 /** The judge's verdicts on pairs of replies, as assessments of the replayed requests' traces. */
 import { cut, MAX_RATIONALE_CHARS } from '../../mlflow/limits.ts';
 import type { Experiment, NewAssessment, TraceStore } from '../../mlflow/types.ts';
-import { JUDGE_COST, SCORER_NAME, SCORER_VERSION } from '../../monitoring/assessments.ts';
+import { JUDGE_COST, SCORER_NAME, SCORER_VERSION } from '../../monitoring/evaluate/assessments.ts';
 import { assessmentIdOf } from '../../trace/ids.ts';
 import type { JudgedReply } from '../compare/judge-replies.ts';
 import { PAIRWISE_SCORER } from '../compare/pairwise.ts';

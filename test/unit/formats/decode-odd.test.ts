@@ -2,7 +2,7 @@
 import { gzipSync } from 'node:zlib';
 import { decodeLine } from '../../../src/formats/decode.ts';
 import type { Capture, DecodeOptions } from '../../../src/formats/types.ts';
-import { decodeOnTrial } from '../../../src/monitoring/trial.ts';
+import { decodeOnTrial } from '../../../src/monitoring/chunk/trial.ts';
 import { captureOf, jsonSide, lineOf, rawLine, type Side, sideOf } from './arbitraries.ts';
 
 function decoded(record: object, options: DecodeOptions = {}): Capture {

@@ -14,7 +14,7 @@ import type { Ask, Told } from '../../../src/judge/transports/transport.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import type { NewAssessment, StoredAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
-import { type EvaluateDependencies, evaluateChunk } from '../../../src/monitoring/evaluate-chunk.ts';
+import { type EvaluateDependencies, evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
 import { SummaryBuilder, summarizeRun } from '../../../src/monitoring/summary.ts';
 import { RetryableError } from '../../../src/shared/errors.ts';

@@ -1,5 +1,5 @@
-import type { CaptureLine } from '../../../src/monitoring/chunk-reader.ts';
-import { HeldCaptures, WeightGate } from '../../../src/monitoring/held-captures.ts';
+import type { CaptureLine } from '../../../src/monitoring/chunk/chunk-reader.ts';
+import { HeldCaptures, WeightGate } from '../../../src/monitoring/evaluate/held-captures.ts';
 import { weightAtOnce } from '../../../src/shared/memory.ts';
 import { textCapture } from '../../helpers/captures.ts';
 import { lineOf } from '../formats/arbitraries.ts';

@@ -1,5 +1,5 @@
-import { parseInput, runOptions } from '../../../src/monitoring/input.ts';
 import { parseInvocation } from '../../../src/monitoring/invocation.ts';
+import { parseInput, runOptions } from '../../../src/monitoring/plan/input.ts';
 
 const object = { detail: { bucket: { name: 'captures' }, object: { key: 'my-endpoint/a.jsonl' } } };
 

@@ -2,7 +2,7 @@
 import { gzipSync } from 'node:zlib';
 import { type ChunkRequest, type QuarantineEntry, workKeys } from '../../../src/contract/monitoring.ts';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
-import { logChunk } from '../../../src/monitoring/log-chunk.ts';
+import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { collectGarbage } from '../../../src/shared/memory.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';

@@ -1,6 +1,6 @@
 import type { JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 import type { StoredAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
-import { pendingVerdicts, RUN_METADATA } from '../../../src/monitoring/pending-verdicts.ts';
+import { pendingVerdicts, RUN_METADATA } from '../../../src/monitoring/evaluate/pending-verdicts.ts';
 import { chatCapture } from '../judge/captures.ts';
 
 const scorer = (name: string, more: Partial<JudgeScorer> = {}): JudgeScorer => ({

@@ -8,8 +8,8 @@ import type {
 } from '../../../src/contract/monitoring.ts';
 import { workKeys } from '../../../src/contract/monitoring.ts';
 import { forEachChunkOf } from '../../../src/monitoring/invocation.ts';
-import { logChunk } from '../../../src/monitoring/log-chunk.ts';
-import { type PlannerDependencies, planCaptures } from '../../../src/monitoring/planner.ts';
+import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
+import { type PlannerDependencies, planCaptures } from '../../../src/monitoring/plan/planner.ts';
 import { describeFailure, type RunSummary, summarizeRun } from '../../../src/monitoring/summary.ts';
 import type { TraceRecord } from '../../../src/trace/types.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';

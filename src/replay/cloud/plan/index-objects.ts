@@ -1,6 +1,6 @@
 /** Finds the captures of a replay in S3 and sorts them by their time, without a copy of them. */
 
-import { backfillObjects, type CaptureScope, capturedObject } from '../../../monitoring/capture-objects.ts';
+import { backfillObjects, type CaptureScope, capturedObject } from '../../../monitoring/plan/capture-objects.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { type ScannedLine, scanBlocks } from '../../source/lines.ts';

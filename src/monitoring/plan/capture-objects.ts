@@ -1,9 +1,9 @@
 /** Which capture files a run is about: one object, or all of a prefix within a window of hours. */
 
-import type { BackfillInput, ObjectInput, RunOptions } from '../contract/monitoring.ts';
-import { formatHour, HOUR_MS, hourPathOf } from '../formats/capture-path.ts';
-import { PermanentError } from '../shared/errors.ts';
-import { type ObjectFacts, type Storage, unquote } from '../shared/storage.ts';
+import type { BackfillInput, ObjectInput, RunOptions } from '../../contract/monitoring.ts';
+import { formatHour, HOUR_MS, hourPathOf } from '../../formats/capture-path.ts';
+import { PermanentError } from '../../shared/errors.ts';
+import { type ObjectFacts, type Storage, unquote } from '../../shared/storage.ts';
 
 /** Where captures may come from: what the stack has permission for, and whose endpoint its traces are tagged with. */
 export interface CaptureScope {

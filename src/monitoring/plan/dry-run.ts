@@ -1,14 +1,14 @@
 /** Forecasts the judge's bill from the captures themselves, without asking it anything. */
 
-import type { CostEstimate, RunOptions } from '../contract/monitoring.ts';
-import { capturePathOf } from '../formats/capture-path.ts';
-import type { Capture } from '../formats/types.ts';
-import type { LambdaEnvironment } from '../settings/environment.ts';
-import { ownFault } from '../shared/own-fault.ts';
-import type { Storage } from '../shared/storage.ts';
-import { timeOf, withinTime } from '../shared/within-time.ts';
-import { readChunk } from './chunk-reader.ts';
-import { tryToEvaluate } from './evaluate-trial.ts';
+import type { CostEstimate, RunOptions } from '../../contract/monitoring.ts';
+import { capturePathOf } from '../../formats/capture-path.ts';
+import type { Capture } from '../../formats/types.ts';
+import type { LambdaEnvironment } from '../../settings/environment.ts';
+import { ownFault } from '../../shared/own-fault.ts';
+import type { Storage } from '../../shared/storage.ts';
+import { timeOf, withinTime } from '../../shared/within-time.ts';
+import { readChunk } from '../chunk/chunk-reader.ts';
+import { tryToEvaluate } from '../evaluate/evaluate-trial.ts';
 import type { UnnumberedChunk } from './retry-source.ts';
 
 /** Sums up what judging the captures would cost; made anew for each part. */

@@ -1,8 +1,8 @@
 /** Bytes of quarantined lines, which outlive the capture file. */
 
-import type { ManifestLine, QuarantineEntry } from '../contract/monitoring.ts';
-import { PermanentError } from '../shared/errors.ts';
-import { parseStored, type Storage } from '../shared/storage.ts';
+import type { ManifestLine, QuarantineEntry } from '../../contract/monitoring.ts';
+import { PermanentError } from '../../shared/errors.ts';
+import { parseStored, type Storage } from '../../shared/storage.ts';
 
 /**
  * The bytes of a chunk: from its capture file or, where that is gone or another one, from the quarantine that the chunk's

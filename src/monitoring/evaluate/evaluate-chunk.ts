@@ -8,22 +8,25 @@ import {
   type TakenOver,
   VERDICT_TERMS,
   type VerdictCounts,
-} from '../contract/monitoring.ts';
-import { capturePathOf } from '../formats/capture-path.ts';
-import type { Capture } from '../formats/types.ts';
-import type { SpendingLimit } from '../judge/budget/spending-limit.ts';
-import { answeredBefore, JudgeHeld } from '../judge/errors.ts';
-import type { Told } from '../judge/transports/transport.ts';
-import type { Judge, Scorer, Verdict } from '../judge/types.ts';
-import { MlflowRefusedError } from '../mlflow/errors.ts';
-import type { NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } from '../mlflow/types.ts';
-import type { LambdaEnvironment } from '../settings/environment.ts';
-import { atOnce } from '../shared/at-once.ts';
-import { RetryableError } from '../shared/errors.ts';
-import { ownFault } from '../shared/own-fault.ts';
-import type { Storage } from '../shared/storage.ts';
-import { timeOf } from '../shared/within-time.ts';
-import { traceIdOf } from '../trace/ids.ts';
+} from '../../contract/monitoring.ts';
+import { capturePathOf } from '../../formats/capture-path.ts';
+import type { Capture } from '../../formats/types.ts';
+import type { SpendingLimit } from '../../judge/budget/spending-limit.ts';
+import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
+import type { Told } from '../../judge/transports/transport.ts';
+import type { Judge, Scorer, Verdict } from '../../judge/types.ts';
+import { MlflowRefusedError } from '../../mlflow/errors.ts';
+import type { NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } from '../../mlflow/types.ts';
+import type { LambdaEnvironment } from '../../settings/environment.ts';
+import { atOnce } from '../../shared/at-once.ts';
+import { RetryableError } from '../../shared/errors.ts';
+import { ownFault } from '../../shared/own-fault.ts';
+import type { Storage } from '../../shared/storage.ts';
+import { timeOf } from '../../shared/within-time.ts';
+import { traceIdOf } from '../../trace/ids.ts';
+import { readChunk } from '../chunk/chunk-reader.ts';
+import { chunkOfPart, KILLED, leftOut, partOf } from '../chunk/parts.ts';
+import { addSpend, attemptFacts, emptySpend, emptyVerdictCounts, readQuarantine, writeReceipt } from '../receipts.ts';
 import { AnswerJournal } from './answer-journal.ts';
 import {
   codeAssessments,
@@ -32,12 +35,9 @@ import {
   type VerdictContext,
   verdictAssessment,
 } from './assessments.ts';
-import { readChunk } from './chunk-reader.ts';
 import { tryToEvaluate } from './evaluate-trial.ts';
 import { HeldCaptures, WeightGate } from './held-captures.ts';
-import { chunkOfPart, KILLED, leftOut, partOf } from './parts.ts';
 import { type AlwaysRule, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
-import { addSpend, attemptFacts, emptySpend, emptyVerdictCounts, readQuarantine, writeReceipt } from './receipts.ts';
 
 export interface EvaluateDependencies {
   storage: Storage;

@@ -1,10 +1,10 @@
 /** What EvaluateTraces does with a line, up to the request to the judge. */
 
-import { askSize } from '../judge/pricing/ask-size.ts';
-import { codeScorers } from '../judge/scorers/code-scorers.ts';
-import { timeOf } from '../shared/within-time.ts';
+import { askSize } from '../../judge/pricing/ask-size.ts';
+import { codeScorers } from '../../judge/scorers/code-scorers.ts';
+import { timeOf } from '../../shared/within-time.ts';
+import { asTrial, decodeOnTrial } from '../chunk/trial.ts';
 import { codeAssessments } from './assessments.ts';
-import { asTrial, decodeOnTrial } from './trial.ts';
 
 export const tryToEvaluate = asTrial(import.meta.url, (raw, options) => {
   const capture = decodeOnTrial(raw, options);

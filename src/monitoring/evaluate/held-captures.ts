@@ -1,7 +1,7 @@
 /** Captures in memory, as many as there is room for. */
-import type { Capture } from '../formats/types.ts';
-import { weightAtOnce } from '../shared/memory.ts';
-import type { CaptureLine } from './chunk-reader.ts';
+import type { Capture } from '../../formats/types.ts';
+import { weightAtOnce } from '../../shared/memory.ts';
+import type { CaptureLine } from '../chunk/chunk-reader.ts';
 
 /** Captures of a chunk that wait for their turn: decoded while there is room for them, else decoded again when read. */
 export class HeldCaptures {

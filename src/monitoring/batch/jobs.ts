@@ -6,14 +6,14 @@ import {
   GetModelInvocationJobCommand,
 } from '@aws-sdk/client-bedrock';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
-import { type BatchReport, type JudgeBatchResult, workKeys } from '../contract/monitoring.ts';
-import { PermanentError, RetryableError, saidBy } from '../shared/errors.ts';
-import { knownWords } from '../shared/known-words.ts';
-import { namedStorageError, type Storage } from '../shared/storage.ts';
-import { REFUSED_JOB } from './batch-answers.ts';
-import { groupOf, type PreparedChunk } from './batch-prepare.ts';
-import { ManifestWriter } from './manifest-writer.ts';
-import { readManifest } from './receipts.ts';
+import { type BatchReport, type JudgeBatchResult, workKeys } from '../../contract/monitoring.ts';
+import { PermanentError, RetryableError, saidBy } from '../../shared/errors.ts';
+import { knownWords } from '../../shared/known-words.ts';
+import { namedStorageError, type Storage } from '../../shared/storage.ts';
+import { ManifestWriter } from '../manifest-writer.ts';
+import { readManifest } from '../receipts.ts';
+import { REFUSED_JOB } from './answers.ts';
+import { groupOf, type PreparedChunk } from './prepare.ts';
 
 /** Bedrock's quota "Minimum number of records per batch inference job": 100 for every model that has one. */
 const MIN_BATCH_RECORDS = 100;

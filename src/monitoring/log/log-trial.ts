@@ -1,7 +1,7 @@
 /** What LogTraces does with a line, up to the request to MLflow. */
-import { otlpRequest, otlpTrace } from '../mlflow/otlp.ts';
-import { buildTrace } from '../trace/build.ts';
-import { asTrial, decodeOnTrial } from './trial.ts';
+import { otlpRequest, otlpTrace } from '../../mlflow/otlp.ts';
+import { buildTrace } from '../../trace/build.ts';
+import { asTrial, decodeOnTrial } from '../chunk/trial.ts';
 
 export const tryToLog = asTrial(import.meta.url, (raw, options) => {
   const capture = decodeOnTrial(raw, options);

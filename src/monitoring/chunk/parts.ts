@@ -8,11 +8,17 @@
  * killed and the one beside it at each halving, and the one that settles it.
  */
 
-import type { ChunkProgress, ChunkRequest, ManifestLine, PartFacts, QuarantineEntry } from '../contract/monitoring.ts';
-import { readLines } from '../formats/lines.ts';
-import type { LinePlace, QuarantineReason } from '../formats/types.ts';
-import { PermanentError } from '../shared/errors.ts';
-import type { Storage } from '../shared/storage.ts';
+import type {
+  ChunkProgress,
+  ChunkRequest,
+  ManifestLine,
+  PartFacts,
+  QuarantineEntry,
+} from '../../contract/monitoring.ts';
+import { readLines } from '../../formats/lines.ts';
+import type { LinePlace, QuarantineReason } from '../../formats/types.ts';
+import { PermanentError } from '../../shared/errors.ts';
+import type { Storage } from '../../shared/storage.ts';
 import { openChunk } from './kept-lines.ts';
 
 /** Reason of a line that killed the function alone. */

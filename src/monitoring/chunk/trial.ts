@@ -7,10 +7,10 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { decodeLine } from '../formats/decode.ts';
-import type { Capture, DecodeOptions, LinePlace, RawLine } from '../formats/types.ts';
-import { collectGarbage, roomMb } from '../shared/memory.ts';
-import { captureTimeMs } from '../shared/within-time.ts';
+import { decodeLine } from '../../formats/decode.ts';
+import type { Capture, DecodeOptions, LinePlace, RawLine } from '../../formats/types.ts';
+import { collectGarbage, roomMb } from '../../shared/memory.ts';
+import { captureTimeMs } from '../../shared/within-time.ts';
 
 /** All that a step does with a line by itself. It throws, dies or runs out of time where the step would. */
 type Work = (raw: RawLine, options: DecodeOptions) => void;

@@ -7,23 +7,23 @@ import {
   type NamedError,
   type QuarantineEntry,
   workKeys,
-} from '../contract/monitoring.ts';
-import { decodeLine } from '../formats/decode.ts';
-import type { Capture, LinePlace } from '../formats/types.ts';
-import type { Experiment, TraceStore } from '../mlflow/types.ts';
-import type { LambdaEnvironment } from '../settings/environment.ts';
-import { toNamedError } from '../shared/errors.ts';
-import { weightAtOnce } from '../shared/memory.ts';
-import type { Storage } from '../shared/storage.ts';
-import { captureTimeMs, isOutOfTime, withinTime } from '../shared/within-time.ts';
-import { buildTrace } from '../trace/build.ts';
-import { traceIdOf } from '../trace/ids.ts';
-import type { TraceRecord } from '../trace/types.ts';
-import { CHUNK_BOUNDS } from './chunk-bounds.ts';
-import { type CaptureLine, readChunk } from './chunk-reader.ts';
+} from '../../contract/monitoring.ts';
+import { decodeLine } from '../../formats/decode.ts';
+import type { Capture, LinePlace } from '../../formats/types.ts';
+import type { Experiment, TraceStore } from '../../mlflow/types.ts';
+import type { LambdaEnvironment } from '../../settings/environment.ts';
+import { toNamedError } from '../../shared/errors.ts';
+import { weightAtOnce } from '../../shared/memory.ts';
+import type { Storage } from '../../shared/storage.ts';
+import { captureTimeMs, isOutOfTime, withinTime } from '../../shared/within-time.ts';
+import { buildTrace } from '../../trace/build.ts';
+import { traceIdOf } from '../../trace/ids.ts';
+import type { TraceRecord } from '../../trace/types.ts';
+import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
+import { type CaptureLine, readChunk } from '../chunk/chunk-reader.ts';
+import { chunkOfPart, KILLED, leftOut, lineCountMismatch, type Part, partOf } from '../chunk/parts.ts';
+import { attemptFacts, emptyLogCounts, readQuarantine, writeReceipt } from '../receipts.ts';
 import { tryToLog } from './log-trial.ts';
-import { chunkOfPart, KILLED, leftOut, lineCountMismatch, type Part, partOf } from './parts.ts';
-import { attemptFacts, emptyLogCounts, readQuarantine, writeReceipt } from './receipts.ts';
 
 interface LogDependencies {
   storage: Storage;

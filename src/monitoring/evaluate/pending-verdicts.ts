@@ -1,13 +1,13 @@
 /** Which scorers a trace still needs, and why it does not need the others: the terms of the second equation. */
 
-import type { RunOptions, VerdictCounts } from '../contract/monitoring.ts';
-import type { Capture } from '../formats/types.ts';
-import { applicability } from '../judge/scorers/applicability.ts';
-import type { CodeScorer, JudgeScorer, Scorer } from '../judge/types.ts';
-import type { StoredAssessment, StoredTrace } from '../mlflow/types.ts';
-import { ownFault } from '../shared/own-fault.ts';
-import { eachWithin } from '../shared/within-time.ts';
-import { inSample } from '../trace/ids.ts';
+import type { RunOptions, VerdictCounts } from '../../contract/monitoring.ts';
+import type { Capture } from '../../formats/types.ts';
+import { applicability } from '../../judge/scorers/applicability.ts';
+import type { CodeScorer, JudgeScorer, Scorer } from '../../judge/types.ts';
+import type { StoredAssessment, StoredTrace } from '../../mlflow/types.ts';
+import { ownFault } from '../../shared/own-fault.ts';
+import { eachWithin } from '../../shared/within-time.ts';
+import { inSample } from '../../trace/ids.ts';
 
 /** Assessment metadata: the run that gave the verdict, so that a retry of a re-evaluation asks nothing twice. */
 export const RUN_METADATA = 'monitoring.run';

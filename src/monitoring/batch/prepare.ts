@@ -1,21 +1,21 @@
 /** The first phase of a chunk under batch inference: its requests are written, and their money is set aside. */
 
-import { type ChunkRequest, workKeys } from '../contract/monitoring.ts';
-import { capturePathOf } from '../formats/capture-path.ts';
-import type { Capture } from '../formats/types.ts';
-import { type BatchRecord, recordIdOf } from '../judge/batch/record.ts';
-import type { Budget, Deposit } from '../judge/budget/budget.ts';
-import type { JudgeScorer } from '../judge/types.ts';
-import { ownFault } from '../shared/own-fault.ts';
-import { timeOf, withinTime } from '../shared/within-time.ts';
-import { AnswerJournal } from './answer-journal.ts';
-import { readChunk } from './chunk-reader.ts';
-import type { EvaluateDependencies } from './evaluate-chunk.ts';
-import { tryToEvaluate } from './evaluate-trial.ts';
-import { HeldCaptures } from './held-captures.ts';
-import { chunkOfPart, KILLED, leftOut, partOf } from './parts.ts';
-import { pendingVerdicts } from './pending-verdicts.ts';
-import { readQuarantine } from './receipts.ts';
+import { type ChunkRequest, workKeys } from '../../contract/monitoring.ts';
+import { capturePathOf } from '../../formats/capture-path.ts';
+import type { Capture } from '../../formats/types.ts';
+import { type BatchRecord, recordIdOf } from '../../judge/batch/record.ts';
+import type { Budget, Deposit } from '../../judge/budget/budget.ts';
+import type { JudgeScorer } from '../../judge/types.ts';
+import { ownFault } from '../../shared/own-fault.ts';
+import { timeOf, withinTime } from '../../shared/within-time.ts';
+import { readChunk } from '../chunk/chunk-reader.ts';
+import { chunkOfPart, KILLED, leftOut, partOf } from '../chunk/parts.ts';
+import { AnswerJournal } from '../evaluate/answer-journal.ts';
+import type { EvaluateDependencies } from '../evaluate/evaluate-chunk.ts';
+import { tryToEvaluate } from '../evaluate/evaluate-trial.ts';
+import { HeldCaptures } from '../evaluate/held-captures.ts';
+import { pendingVerdicts } from '../evaluate/pending-verdicts.ts';
+import { readQuarantine } from '../receipts.ts';
 
 /**
  * Chunks whose requests go into one job. Bedrock takes 50,000 records a job for most models (its quota "Records per

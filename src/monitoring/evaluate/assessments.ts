@@ -1,11 +1,11 @@
 /** Verdicts as the assessments that MLflow keeps. */
-import type { Capture } from '../formats/types.ts';
-import { VERDICT_ERRORS } from '../judge/errors.ts';
-import type { CodeScorer, JudgeScorer, Scorer, Verdict } from '../judge/types.ts';
-import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
-import { ownFault } from '../shared/own-fault.ts';
-import { eachWithin } from '../shared/within-time.ts';
-import { assessmentIdOf } from '../trace/ids.ts';
+import type { Capture } from '../../formats/types.ts';
+import { VERDICT_ERRORS } from '../../judge/errors.ts';
+import type { CodeScorer, JudgeScorer, Scorer, Verdict } from '../../judge/types.ts';
+import type { NewAssessment, StoredAssessment } from '../../mlflow/types.ts';
+import { ownFault } from '../../shared/own-fault.ts';
+import { eachWithin } from '../../shared/within-time.ts';
+import { assessmentIdOf } from '../../trace/ids.ts';
 import { RUN_METADATA } from './pending-verdicts.ts';
 
 export interface VerdictContext {

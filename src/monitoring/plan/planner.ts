@@ -13,19 +13,19 @@ import {
   type PlanResult,
   type RunOptions,
   workKeys,
-} from '../contract/monitoring.ts';
-import { assertModelLives, type ModelCheck } from '../judge/transports/model-check.ts';
-import type { TraceStore } from '../mlflow/types.ts';
-import type { LambdaEnvironment } from '../settings/environment.ts';
-import { PermanentError, toNamedError } from '../shared/errors.ts';
-import type { Storage } from '../shared/storage.ts';
+} from '../../contract/monitoring.ts';
+import { assertModelLives, type ModelCheck } from '../../judge/transports/model-check.ts';
+import type { TraceStore } from '../../mlflow/types.ts';
+import type { LambdaEnvironment } from '../../settings/environment.ts';
+import { PermanentError, toNamedError } from '../../shared/errors.ts';
+import type { Storage } from '../../shared/storage.ts';
+import { ManifestWriter } from '../manifest-writer.ts';
+import { addEstimates } from '../summary.ts';
 import { backfillObjects, objectOf, overwrittenSince } from './capture-objects.ts';
 import { claimObject, type IsRunning } from './claim.ts';
 import { type CostEstimator, estimateRange } from './dry-run.ts';
 import { type ParsedInput, parseInput, runOptions } from './input.ts';
-import { ManifestWriter } from './manifest-writer.ts';
 import { failedFiles, optionsOfRun, retryChunks } from './retry-source.ts';
-import { addEstimates } from './summary.ts';
 import { type PlannedUnit, single, unitsOfObjects, unitsOfRetry } from './units.ts';
 
 export interface PlannerDependencies {

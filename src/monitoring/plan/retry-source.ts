@@ -9,11 +9,11 @@ import {
   type RetryWhat,
   type RunOptions,
   workKeys,
-} from '../contract/monitoring.ts';
-import { PermanentError } from '../shared/errors.ts';
-import type { Storage } from '../shared/storage.ts';
-import { CHUNK_BOUNDS } from './chunk-bounds.ts';
-import { entriesOf } from './kept-lines.ts';
+} from '../../contract/monitoring.ts';
+import { PermanentError } from '../../shared/errors.ts';
+import type { Storage } from '../../shared/storage.ts';
+import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
+import { entriesOf } from '../chunk/kept-lines.ts';
 import {
   type ChunkState,
   chunkStates,
@@ -21,7 +21,7 @@ import {
   partsDone,
   readManifest,
   readPlanReceipts,
-} from './receipts.ts';
+} from '../receipts.ts';
 
 /** A manifest line that has no number in the new run yet. */
 export type UnnumberedChunk = Omit<ManifestLine, 'chunk'>;

@@ -9,9 +9,9 @@ import {
   type RetryInput,
   type RunOptions,
   retryInputSchema,
-} from '../contract/monitoring.ts';
-import { isObject } from '../formats/json.ts';
-import { PermanentError } from '../shared/errors.ts';
+} from '../../contract/monitoring.ts';
+import { isObject } from '../../formats/json.ts';
+import { PermanentError } from '../../shared/errors.ts';
 
 const ALLOWED =
   'one of {"detail":{"bucket":{"name":…},"object":{"key":…}}}, ' +

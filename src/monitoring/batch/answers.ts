@@ -1,17 +1,17 @@
 /** The second phase of a chunk under batch inference: the job's answers are read, and their money is accounted for. */
 
-import { type BatchReport, type ChunkRequest, type JudgeSpend, workKeys } from '../contract/monitoring.ts';
-import { readBatchAnswers } from '../judge/batch/answers.ts';
-import { recordIdOf } from '../judge/batch/record.ts';
-import type { Budget } from '../judge/budget/budget.ts';
-import { allInputTokens } from '../judge/pricing/usage.ts';
-import type { Told } from '../judge/transports/transport.ts';
-import type { Judge } from '../judge/types.ts';
-import { PermanentError } from '../shared/errors.ts';
-import type { Storage } from '../shared/storage.ts';
-import { groupOf, type PreparedChunk } from './batch-prepare.ts';
-import type { BatchAnswers } from './evaluate-chunk.ts';
-import { addSpend, emptySpend } from './receipts.ts';
+import { type BatchReport, type ChunkRequest, type JudgeSpend, workKeys } from '../../contract/monitoring.ts';
+import { readBatchAnswers } from '../../judge/batch/answers.ts';
+import { recordIdOf } from '../../judge/batch/record.ts';
+import type { Budget } from '../../judge/budget/budget.ts';
+import { allInputTokens } from '../../judge/pricing/usage.ts';
+import type { Told } from '../../judge/transports/transport.ts';
+import type { Judge } from '../../judge/types.ts';
+import { PermanentError } from '../../shared/errors.ts';
+import type { Storage } from '../../shared/storage.ts';
+import type { BatchAnswers } from '../evaluate/evaluate-chunk.ts';
+import { addSpend, emptySpend } from '../receipts.ts';
+import { groupOf, type PreparedChunk } from './prepare.ts';
 
 type BatchJob = BatchReport['jobs'][number];
 

@@ -5,12 +5,12 @@
  * other takes its answer.
  */
 
-import { type ChunkRequest, type JudgeSpend, type TakenOver, workKeys } from '../contract/monitoring.ts';
-import type { JudgeScorer, Verdict } from '../judge/types.ts';
-import { RetryableError } from '../shared/errors.ts';
-import type { Storage } from '../shared/storage.ts';
-import { partOf } from './parts.ts';
-import { addSpend } from './receipts.ts';
+import { type ChunkRequest, type JudgeSpend, type TakenOver, workKeys } from '../../contract/monitoring.ts';
+import type { JudgeScorer, Verdict } from '../../judge/types.ts';
+import { RetryableError } from '../../shared/errors.ts';
+import type { Storage } from '../../shared/storage.ts';
+import { partOf } from '../chunk/parts.ts';
+import { addSpend } from '../receipts.ts';
 
 /** An attempt at a chunk. */
 interface Attempt {

@@ -1,14 +1,14 @@
 /** Reads the lines of one chunk back from S3, with what they decode to. */
 
-import type { ManifestLine, RunOptions } from '../contract/monitoring.ts';
-import { decodeLine } from '../formats/decode.ts';
-import { readLines } from '../formats/lines.ts';
-import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineReason, RawLine } from '../formats/types.ts';
-import { BYTES_A_CHARACTER, tooHeavyNote } from '../formats/weight.ts';
-import type { LambdaEnvironment } from '../settings/environment.ts';
-import { collectGarbage, functionMb, weightAtOnce } from '../shared/memory.ts';
-import type { Storage } from '../shared/storage.ts';
-import { traceIdOf } from '../trace/ids.ts';
+import type { ManifestLine, RunOptions } from '../../contract/monitoring.ts';
+import { decodeLine } from '../../formats/decode.ts';
+import { readLines } from '../../formats/lines.ts';
+import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineReason, RawLine } from '../../formats/types.ts';
+import { BYTES_A_CHARACTER, tooHeavyNote } from '../../formats/weight.ts';
+import type { LambdaEnvironment } from '../../settings/environment.ts';
+import { collectGarbage, functionMb, weightAtOnce } from '../../shared/memory.ts';
+import type { Storage } from '../../shared/storage.ts';
+import { traceIdOf } from '../../trace/ids.ts';
 import { openChunk } from './kept-lines.ts';
 import type { TryOut } from './trial.ts';
 
