@@ -3,7 +3,7 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { type QuarantineEntry, workKeys } from '../src/contract/monitoring.ts';
 import type { RunSummary } from '../src/monitoring/summary.ts';
 import { Storage } from '../src/shared/storage.ts';
-import { shown } from '../src/shared/terminal-text.ts';
+import { singleLine } from '../src/shared/terminal-text.ts';
 
 export interface QuarantineReason {
   reason: string;
@@ -74,9 +74,9 @@ export function quarantineLines(
     ...reasons.flatMap(({ reason, count, lines }) => [
       `${reason}: ${count}`,
       ...lines.map((one) => {
-        const message = shown(one.reason.message);
+        const message = singleLine(one.reason.message);
         const cut = message.length > MAX_MESSAGE_CHARS ? `${message.slice(0, MAX_MESSAGE_CHARS)}…` : message;
-        return `  ${shown(fileOf(one.key))}:${one.line}: ${cut}`;
+        return `  ${singleLine(fileOf(one.key))}:${one.line}: ${cut}`;
       }),
       ...(count > lines.length ? [`  and ${count - lines.length} more`] : []),
     ]),

@@ -20,7 +20,7 @@ import { isJudgeScorer, scorersFor, withExamples } from '../../src/judge/scorers
 import type { JudgeScorer } from '../../src/judge/types.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
-import { shown } from '../../src/shared/terminal-text.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
 import { type CommandSettings, commandSettings, connectCommandJudge, connectCommandMlflow } from './settings.ts';
 
 /** Most that one calibration may spend unless it is told otherwise: the anchor set costs about one dollar. */
@@ -172,7 +172,7 @@ const MAX_REASON_CHARS = 300;
 /** Each reason with what was said the first time. */
 export function whyUnanswered(unanswered: readonly Unanswered[]): string[] {
   return [...Map.groupBy(unanswered, ({ reason }) => reason)].map(
-    ([reason, items]) => `${reason} ${items.length}: ${shown(items[0]?.message ?? '').slice(0, MAX_REASON_CHARS)}`,
+    ([reason, items]) => `${reason} ${items.length}: ${singleLine(items[0]?.message ?? '').slice(0, MAX_REASON_CHARS)}`,
   );
 }
 

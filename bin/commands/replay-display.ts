@@ -2,7 +2,7 @@
 
 import type { RunStats } from '../../src/replay/measure/run-stats.ts';
 import type { Progress } from '../../src/replay/send-schedule.ts';
-import { shown } from '../../src/shared/terminal-text.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
 
 const TERMINAL_MS = 500;
 const PLAIN_MS = 5_000;
@@ -95,7 +95,7 @@ export class ReplayDisplay {
       lines.push(`time to first token p50 ${ms(first)}, p99 ${ms(at('time_to_first_token', 99))}`);
     const worst = [...stats.errors.values()].sort((a, b) => b.count - a.count).slice(0, 3);
     for (const { error, count } of worst)
-      lines.push(shown(`${count} × ${error.code ?? ''} ${error.type}: ${error.message.slice(0, 80)}`));
+      lines.push(singleLine(`${count} × ${error.code ?? ''} ${error.type}: ${error.message.slice(0, 80)}`));
     this.#clear();
     const width = out.columns ?? 80;
     // A line that wraps would be two when it is taken away.

@@ -4,7 +4,7 @@ import type { DryRun } from '../../src/replay/dry-run.ts';
 import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
 import { durationSeconds } from '../../src/replay/results/summary.ts';
 import type { ReplayResult } from '../../src/replay/to-directory.ts';
-import { shown } from '../../src/shared/terminal-text.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
 
 const LEVELS = '▁▂▃▄▅▆▇█';
 
@@ -127,7 +127,7 @@ export function resultText(result: ReplayResult, directory: string): string {
     lines.push('', 'errors:');
     for (const { error, count } of [...stats.errors.values()].sort((a, b) => b.count - a.count).slice(0, 10)) {
       lines.push(
-        `  ${count} × ${error.code ?? ''} ${shown(error.type)}: ${shown(error.message).slice(0, 120)}`.replace(
+        `  ${count} × ${error.code ?? ''} ${singleLine(error.type)}: ${singleLine(error.message).slice(0, 120)}`.replace(
           / {2,}/g,
           ' ',
         ),
@@ -137,7 +137,7 @@ export function resultText(result: ReplayResult, directory: string): string {
   if (result.bottleneck) lines.push('', `The client was the bottleneck: ${result.bottleneck}.`);
   if (result.outcome.sent === 0) lines.push('', `Nothing was sent: ${nothingToSend(skippedReasons)}`);
   const unsent = unsentWarning(result);
-  if (unsent !== undefined) lines.push('', shown(unsent));
+  if (unsent !== undefined) lines.push('', singleLine(unsent));
   if (result.wasCancelled) lines.push('', 'The replay was stopped: what was measured until then is written.');
   lines.push('', `results: ${directory}`);
   return lines.join('\n');

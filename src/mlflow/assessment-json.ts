@@ -1,22 +1,24 @@
 /** Assessments as REST takes them. */
-import { cut, MAX_METADATA_CHARS, MAX_NAME_CHARS, MAX_RATIONALE_CHARS } from './limits.ts';
+import { MAX_METADATA_CHARS, MAX_NAME_CHARS, MAX_RATIONALE_CHARS, storableText } from './limits.ts';
 import type { NewAssessment } from './types.ts';
 
 const feedback = ({ value, error }: NewAssessment): Record<string, unknown> =>
   error === undefined
-    ? { value: typeof value === 'string' ? cut(value, MAX_RATIONALE_CHARS) : value }
+    ? { value: typeof value === 'string' ? storableText(value, MAX_RATIONALE_CHARS) : value }
     : {
         error: {
-          error_code: cut(error.code, MAX_NAME_CHARS),
-          error_message: cut(error.message, MAX_RATIONALE_CHARS),
+          error_code: storableText(error.code, MAX_NAME_CHARS),
+          error_message: storableText(error.message, MAX_RATIONALE_CHARS),
         },
       };
 
 const metadata = (assessment: NewAssessment): Record<string, string> =>
-  Object.fromEntries(Object.entries(assessment.metadata).map(([key, value]) => [key, cut(value, MAX_METADATA_CHARS)]));
+  Object.fromEntries(
+    Object.entries(assessment.metadata).map(([key, value]) => [key, storableText(value, MAX_METADATA_CHARS)]),
+  );
 
 const rationale = ({ rationale: text }: NewAssessment): { rationale?: string } =>
-  text === undefined ? {} : { rationale: cut(text, MAX_RATIONALE_CHARS) };
+  text === undefined ? {} : { rationale: storableText(text, MAX_RATIONALE_CHARS) };
 
 /** A new assessment. */
 export function assessmentJson(assessment: NewAssessment): Record<string, unknown> {
@@ -24,8 +26,8 @@ export function assessmentJson(assessment: NewAssessment): Record<string, unknow
   return {
     assessment_id: assessment.assessmentId,
     trace_id: assessment.traceId,
-    assessment_name: cut(assessment.name, MAX_NAME_CHARS),
-    source: { source_type: assessment.sourceType, source_id: cut(assessment.sourceId, MAX_NAME_CHARS) },
+    assessment_name: storableText(assessment.name, MAX_NAME_CHARS),
+    source: { source_type: assessment.sourceType, source_id: storableText(assessment.sourceId, MAX_NAME_CHARS) },
     create_time: time,
     last_update_time: time,
     feedback: feedback(assessment),

@@ -4,7 +4,7 @@ import { MlflowRefusedError } from './errors.ts';
 import type { MlflowRest } from './rest.ts';
 import { withRetries } from './retry.ts';
 
-export interface Capabilities {
+export interface ServerCapabilities {
   /** As the server says it; `undefined` where it does not say. */
   version: string | undefined;
   /** Many traces in one OTLP request, with tags and session. */
@@ -36,7 +36,7 @@ const atLeast = (version: number[], since: number[]): boolean => {
 };
 
 /** @throws PermanentError `MlflowTooOld` */
-export function capabilitiesOf(version: string | undefined): Capabilities {
+export function capabilitiesOf(version: string | undefined): ServerCapabilities {
   const numbers = (version ?? '3.0').split('.').map((part) => Number.parseInt(part, 10) || 0);
   if (!atLeast(numbers, OLDEST)) {
     throw new PermanentError('MlflowTooOld', 'This MLflow server does not know traces of the form that is written', {
@@ -54,7 +54,7 @@ export function capabilitiesOf(version: string | undefined): Capabilities {
 
 export class CapabilityProbe {
   readonly #rest: MlflowRest;
-  #known: Promise<Capabilities> | undefined;
+  #known: Promise<ServerCapabilities> | undefined;
   #askedMs = 0;
   /** Ways that turned out missing although the version has them, e.g. behind a gateway that knows fewer routes. */
   readonly #missing = new Set<'otlp' | 'batchRead'>();
@@ -63,7 +63,7 @@ export class CapabilityProbe {
     this.#rest = rest;
   }
 
-  get(): Promise<Capabilities> {
+  get(): Promise<ServerCapabilities> {
     const age = Date.now() - this.#askedMs;
     // A clock that was set back makes them old as well.
     if (age < 0 || age > ASKED_AGAIN_MS) this.#known = undefined;
@@ -76,13 +76,13 @@ export class CapabilityProbe {
   }
 
   /** A way turned out missing: the server may have been replaced, so it is asked again. */
-  async lacks(way: 'otlp' | 'batchRead'): Promise<Capabilities> {
+  async lacks(way: 'otlp' | 'batchRead'): Promise<ServerCapabilities> {
     this.#missing.add(way);
     this.#known = undefined;
     return this.get();
   }
 
-  async #probe(): Promise<Capabilities> {
+  async #probe(): Promise<ServerCapabilities> {
     const can = capabilitiesOf(await this.#version());
     for (const way of this.#missing) can[way] = false;
     return can;

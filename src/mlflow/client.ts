@@ -5,14 +5,14 @@ import { PermanentError } from '../shared/errors.ts';
 import type { TraceRecord } from '../trace/types.ts';
 import { AssessmentWriter } from './assessments.ts';
 import { type Authorizer, anonymous, type MlflowSecretSource, secretAuthorizer } from './auth.ts';
-import { type Capabilities, CapabilityProbe } from './capabilities.ts';
+import { CapabilityProbe, type ServerCapabilities } from './capabilities.ts';
 import { getExperiment, resolveExperiment } from './experiments.ts';
 import { readTraces } from './read-traces.ts';
 import { MlflowRest } from './rest.ts';
 import { DEFAULT_RETRY, type RetryPolicy } from './retry.ts';
 import { sigV4Authorizer } from './sigv4.ts';
 import { parseTrackingUri, type TrackingTarget } from './tracking-uri.ts';
-import { createTransport, type Transport } from './transport.ts';
+import { createHttpTransport, type HttpTransport } from './transport.ts';
 import type {
   Experiment,
   NewAssessment,
@@ -44,7 +44,7 @@ export interface MlflowClient extends TraceStore {
   /** For what is neither a trace nor an assessment: runs and their files. */
   readonly rest: MlflowRest;
   /** What the server can do; looked up now and then. */
-  capabilities(): Promise<Capabilities>;
+  capabilities(): Promise<ServerCapabilities>;
   /** Closes the kept connections. */
   close(): void;
 }
@@ -52,14 +52,14 @@ export interface MlflowClient extends TraceStore {
 class RestMlflowClient implements MlflowClient {
   readonly target: TrackingTarget;
   readonly rest: MlflowRest;
-  readonly #transport: Transport;
+  readonly #transport: HttpTransport;
   readonly #probe: CapabilityProbe;
   readonly #traces: TraceWriter;
   readonly #assessments: AssessmentWriter;
 
   constructor(options: MlflowClientOptions) {
     this.target = parseTrackingUri(options.trackingUri, options.customEndpoint);
-    this.#transport = createTransport();
+    this.#transport = createHttpTransport();
     this.rest = new MlflowRest({
       target: this.target,
       authorizer: authorizerFor(this.target, options),
@@ -73,7 +73,7 @@ class RestMlflowClient implements MlflowClient {
     this.#assessments = new AssessmentWriter(this.rest, this.#probe);
   }
 
-  capabilities(): Promise<Capabilities> {
+  capabilities(): Promise<ServerCapabilities> {
     return this.#probe.get();
   }
 

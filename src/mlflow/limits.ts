@@ -1,5 +1,5 @@
 /** MLflow's limits, and texts cut to them with a mark that shows it. The full payload is always in the span. */
-import { cleanText, cut as cutText, fitted } from '../trace/text.ts';
+import { cleanText, cut, fitted } from '../trace/text.ts';
 
 export const MAX_PREVIEW_CHARS = 1_000;
 export const MAX_TAG_CHARS = 4_096;
@@ -15,8 +15,8 @@ export const MAX_NAME_CHARS = 250;
 const MARK = '… [cut]';
 
 /** UTF-16 units are counted, which are never fewer than the characters that MLflow counts. */
-export function cut(text: string, maxChars: number): string {
-  return cutText(cleanText(text), maxChars, MARK);
+export function storableText(text: string, maxChars: number): string {
+  return cut(cleanText(text), maxChars, MARK);
 }
 
 /** Cuts an identifier so that two different ones stay different: `<beginning>…#<16 hex digits of its SHA-256>`. */

@@ -2,7 +2,7 @@
 import type { Attributes, AttributeValue, HrTime } from '@opentelemetry/api';
 import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
 import type { SpanRecord, TraceRecord } from '../trace/types.ts';
-import { cut, MAX_TAG_CHARS, storableJson } from './limits.ts';
+import { MAX_TAG_CHARS, storableJson, storableText } from './limits.ts';
 import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf } from './span-attributes.ts';
 
 type ReadableSpan = Parameters<typeof ProtobufTraceSerializer.serializeRequest>[0][number];
@@ -64,7 +64,7 @@ function readableSpan(traceId: string, span: SpanRecord, attributes: Attributes)
   const context = (spanId: string) => ({ traceId, spanId, traceFlags: SAMPLED });
   const own = context(span.spanId);
   return {
-    name: cut(span.name, MAX_TAG_CHARS),
+    name: storableText(span.name, MAX_TAG_CHARS),
     kind: INTERNAL,
     spanContext: () => own,
     ...(span.parentSpanId === undefined ? {} : { parentSpanContext: context(span.parentSpanId) }),
@@ -72,7 +72,7 @@ function readableSpan(traceId: string, span: SpanRecord, attributes: Attributes)
     endTime: hrTime(span.endTimeMs),
     status: {
       code: STATUS_CODES[span.status.code],
-      ...(span.status.message === undefined ? {} : { message: cut(span.status.message, MAX_TAG_CHARS) }),
+      ...(span.status.message === undefined ? {} : { message: storableText(span.status.message, MAX_TAG_CHARS) }),
     },
     attributes,
     links: [],

@@ -7,7 +7,7 @@ import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import { type RetryPolicy, withRetries } from './retry.ts';
 import { saysExpired } from './sigv4.ts';
 import type { TrackingTarget } from './tracking-uri.ts';
-import { NoReplyError, type Transport, type TransportReply, type TransportRequest } from './transport.ts';
+import { type HttpReply, type HttpRequest, type HttpTransport, NoReplyError } from './transport.ts';
 
 export interface Call {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -18,7 +18,7 @@ export interface Call {
   bytes?: Uint8Array;
   contentType?: string;
   headers?: Record<string, string>;
-  /** See `TransportRequest`. */
+  /** See `HttpRequest`. */
   receive?: (piece: Buffer) => void;
 }
 
@@ -37,7 +37,7 @@ const USER_AGENT = 'sagemaker-inference-monitor';
 interface RestOptions {
   target: TrackingTarget;
   authorizer: Authorizer;
-  transport: Transport;
+  transport: HttpTransport;
   retry: RetryPolicy;
   /** Default 60 s. */
   timeoutMs?: number;
@@ -82,7 +82,7 @@ export class MlflowRest {
     return `${call.method} ${this.target.baseUrl.origin}${call.path}`;
   }
 
-  async #send(call: Call): Promise<{ reply: TransportReply; sent: Record<string, string> }> {
+  async #send(call: Call): Promise<{ reply: HttpReply; sent: Record<string, string> }> {
     const body = call.json === undefined ? call.bytes : Buffer.from(JSON.stringify(call.json));
     const url = new URL(this.target.baseUrl);
     url.pathname = url.pathname.replace(/\/+$/, '') + call.path;
@@ -90,7 +90,7 @@ export class MlflowRest {
     if (call.query) url.search = new URLSearchParams(call.query).toString().replaceAll('+', '%20');
     const contentType = call.json === undefined ? call.contentType : 'application/json';
     const { authorizer, transport, timeoutMs = BASE_TIMEOUT_MS } = this.#options;
-    const request: TransportRequest = {
+    const request: HttpRequest = {
       method: call.method,
       url,
       headers: { 'user-agent': USER_AGENT, ...(contentType ? { 'content-type': contentType } : {}), ...call.headers },
@@ -114,7 +114,7 @@ export class MlflowRest {
     }
   }
 
-  #failure(call: Call, reply: TransportReply, facts: RefusedReply): Error {
+  #failure(call: Call, reply: HttpReply, facts: RefusedReply): Error {
     const { status, text, errorType } = facts;
     const where = this.#where(call);
     // MLflow passes on its database's errors, which list what was to be stored.

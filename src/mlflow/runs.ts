@@ -216,7 +216,7 @@ export interface ResultFile {
  *
  * @returns names of the files that were left out, with the reason
  */
-export async function putFiles(
+export async function putRunFiles(
   rest: MlflowRest,
   run: MlflowRun,
   files: readonly ResultFile[],

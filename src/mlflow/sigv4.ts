@@ -4,7 +4,7 @@ import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import { PermanentError } from '../shared/errors.ts';
 import { NodeSha256 } from '../shared/sha256.ts';
 import type { Authorizer } from './auth.ts';
-import type { SageMakerTarget } from './tracking-uri.ts';
+import type { ManagedMlflowTarget } from './tracking-uri.ts';
 
 const EXPIRED = /ExpiredToken|RequestExpired|token\b.{0,80}\bexpired|Signature expired/i;
 
@@ -19,7 +19,7 @@ export const saysExpired = (reply: { text: string; errorType: string }): boolean
  * @param now the clock, for tests against known vectors
  */
 export function sigV4Authorizer(
-  target: SageMakerTarget,
+  target: ManagedMlflowTarget,
   credentials: AwsCredentialIdentityProvider,
   now: () => Date = () => new Date(),
 ): Authorizer {

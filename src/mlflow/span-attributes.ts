@@ -1,6 +1,6 @@
 /** The attributes of a trace's spans under MLflow's names, alike for both ways to write. */
 import type { SpanRecord, TraceRecord } from '../trace/types.ts';
-import { cut, cutIdentifier, MAX_TAG_CHARS, tagKey } from './limits.ts';
+import { cutIdentifier, MAX_TAG_CHARS, storableText, tagKey } from './limits.ts';
 
 const TRACE_NAME_TAG = 'mlflow.traceName';
 
@@ -19,8 +19,8 @@ export function spanAttributes(trace: TraceRecord, span: SpanRecord): Record<str
 
 /** Tags as they are stored: the trace's name is one of them. */
 export function traceTags(trace: TraceRecord): Record<string, string> {
-  const tags: Record<string, string> = { [TRACE_NAME_TAG]: cut(trace.name, MAX_TAG_CHARS) };
-  for (const [key, value] of Object.entries(trace.tags)) tags[tagKey(key)] = cut(value, MAX_TAG_CHARS);
+  const tags: Record<string, string> = { [TRACE_NAME_TAG]: storableText(trace.name, MAX_TAG_CHARS) };
+  for (const [key, value] of Object.entries(trace.tags)) tags[tagKey(key)] = storableText(value, MAX_TAG_CHARS);
   return tags;
 }
 

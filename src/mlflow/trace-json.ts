@@ -1,6 +1,13 @@
 /** A trace as REST takes it: its facts, and its spans as the file `traces.json`. */
 import type { SpanRecord, TraceRecord } from '../trace/types.ts';
-import { cut, cutIdentifier, MAX_CLIENT_ID_CHARS, MAX_PREVIEW_CHARS, MAX_TAG_CHARS, storableJson } from './limits.ts';
+import {
+  cutIdentifier,
+  MAX_CLIENT_ID_CHARS,
+  MAX_PREVIEW_CHARS,
+  MAX_TAG_CHARS,
+  storableJson,
+  storableText,
+} from './limits.ts';
 import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf } from './span-attributes.ts';
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64');
@@ -17,13 +24,16 @@ function span(trace: TraceRecord, record: SpanRecord): string {
     ['trace_id', JSON.stringify(base64(otelTraceId(trace.traceId)))],
     ['span_id', JSON.stringify(base64(record.spanId))],
     ['parent_span_id', parentSpanId === undefined ? 'null' : JSON.stringify(base64(parentSpanId))],
-    ['name', JSON.stringify(cut(record.name, MAX_TAG_CHARS))],
+    ['name', JSON.stringify(storableText(record.name, MAX_TAG_CHARS))],
     ['start_time_unix_nano', nanoseconds(record.startTimeMs)],
     ['end_time_unix_nano', nanoseconds(record.endTimeMs)],
     ['events', '[]'],
     [
       'status',
-      JSON.stringify({ code: `STATUS_CODE_${status.code}`, message: cut(status.message ?? '', MAX_TAG_CHARS) }),
+      JSON.stringify({
+        code: `STATUS_CODE_${status.code}`,
+        message: storableText(status.message ?? '', MAX_TAG_CHARS),
+      }),
     ],
     ['attributes', JSON.stringify(attributes)],
   ];
@@ -47,8 +57,8 @@ export function traceInfo(experimentId: string, trace: TraceRecord): Record<stri
     request_time: new Date(trace.startTimeMs).toISOString(),
     execution_duration: `${((trace.endTimeMs - trace.startTimeMs) / 1000).toFixed(3)}s`,
     state: trace.state,
-    request_preview: cut(trace.requestPreview, MAX_PREVIEW_CHARS),
-    response_preview: cut(trace.responsePreview, MAX_PREVIEW_CHARS),
+    request_preview: storableText(trace.requestPreview, MAX_PREVIEW_CHARS),
+    response_preview: storableText(trace.responsePreview, MAX_PREVIEW_CHARS),
     trace_metadata: {
       'mlflow.trace_schema.version': '3',
       ...(trace.tokenUsage ? { 'mlflow.trace.tokenUsage': JSON.stringify(trace.tokenUsage) } : {}),

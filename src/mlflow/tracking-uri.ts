@@ -6,7 +6,7 @@ interface PlainTarget {
   baseUrl: URL;
 }
 
-export interface SageMakerTarget {
+export interface ManagedMlflowTarget {
   kind: 'mlflow-tracking-server' | 'mlflow-app';
   baseUrl: URL;
   arn: string;
@@ -17,7 +17,7 @@ export interface SageMakerTarget {
   arnHeader: string;
 }
 
-export type TrackingTarget = PlainTarget | SageMakerTarget;
+export type TrackingTarget = PlainTarget | ManagedMlflowTarget;
 
 const SAGEMAKER_KINDS = {
   'mlflow-tracking-server': {
@@ -44,7 +44,7 @@ export function parseTrackingUri(trackingUri: string, customEndpoint?: string): 
     const [, region = '', kind] = arn;
     const { host, signingService, arnHeader } = SAGEMAKER_KINDS[kind as keyof typeof SAGEMAKER_KINDS];
     const baseUrl = parseUrl(customEndpoint || `https://${host(region)}`);
-    return { kind: kind as SageMakerTarget['kind'], baseUrl, arn: trackingUri, region, signingService, arnHeader };
+    return { kind: kind as ManagedMlflowTarget['kind'], baseUrl, arn: trackingUri, region, signingService, arnHeader };
   }
   return { kind: 'url', baseUrl: parseUrl(trackingUri) };
 }

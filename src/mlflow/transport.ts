@@ -2,7 +2,7 @@
 import http from 'node:http';
 import https from 'node:https';
 
-export interface TransportRequest {
+export interface HttpRequest {
   method: string;
   url: URL;
   headers: Record<string, string>;
@@ -12,7 +12,7 @@ export interface TransportRequest {
   receive?: (piece: Buffer) => void;
 }
 
-export interface TransportReply {
+export interface HttpReply {
   status: number;
   headers: http.IncomingHttpHeaders;
   body: Buffer;
@@ -37,8 +37,8 @@ export class NoReplyError extends Error {
   }
 }
 
-export interface Transport {
-  send(request: TransportRequest): Promise<TransportReply>;
+export interface HttpTransport {
+  send(request: HttpRequest): Promise<HttpReply>;
   close(): void;
 }
 
@@ -51,7 +51,7 @@ const IDLE_MS = 3_000;
 /** 100 traces with their assessments are under 1 MB. */
 const LARGEST_REPLY_BYTES = 64 * 1024 * 1024;
 
-export function createTransport(): Transport {
+export function createHttpTransport(): HttpTransport {
   const options = { keepAlive: true, timeout: IDLE_MS, scheduling: 'lifo' as const };
   const agents = { 'http:': new http.Agent(options), 'https:': new https.Agent(options) };
   return {
@@ -62,7 +62,7 @@ export function createTransport(): Transport {
   };
 }
 
-function send(request: TransportRequest, agent: http.Agent): Promise<TransportReply> {
+function send(request: HttpRequest, agent: http.Agent): Promise<HttpReply> {
   const { url, method, body } = request;
   const { request: open } = url.protocol === 'https:' ? https : http;
   return new Promise((resolve, reject) => {

@@ -1,7 +1,7 @@
 /** The root span's attributes: how the capture came to be what the trace shows. */
 import type { Capture, Payload, RawLine } from '../formats/types.ts';
 import { viewTools } from './chat-view.ts';
-import type { Exchange } from './exchange.ts';
+import type { SpanContent } from './span-content.ts';
 import { CHANGES, type Storer } from './storable.ts';
 
 /** What was captured of one side, besides its content. */
@@ -33,7 +33,7 @@ const orUndefined = <T>(list: T[] | undefined): T[] | undefined =>
 export function rootAttributes(
   capture: Capture,
   raw: RawLine,
-  exchange: Exchange,
+  content: SpanContent,
   storer: Storer,
 ): Record<string, unknown> {
   const { conversation, request, response } = capture;
@@ -52,8 +52,8 @@ export function rootAttributes(
     'capture.place': { bucket, key, version_id: versionId, line, start, end },
     'capture.request': aboutPayload(request),
     'capture.response': aboutPayload(response),
-    'capture.request.original': exchange.originalRequest,
-    'capture.response.original': exchange.originalResponse,
+    'capture.request.original': content.originalRequest,
+    'capture.response.original': content.originalResponse,
     'capture.request.text': textOf(request, changed),
     'capture.response.text': textOf(response, changed),
     'capture.finish_reasons': orUndefined(conversation?.finishReasons),

@@ -2,10 +2,10 @@
 import { capturePathOf } from '../formats/capture-path.ts';
 import type { Capture, RawLine } from '../formats/types.ts';
 import { rootAttributes } from './attributes.ts';
-import { exchangeOf, spanTypeOf } from './exchange.ts';
 import { rootSpanIdOf, traceIdOf } from './ids.ts';
 import { inferenceSpans } from './inference-spans.ts';
 import { requestPreview, responsePreview } from './preview.ts';
+import { spanContentOf, spanTypeOf } from './span-content.ts';
 import { Storer } from './storable.ts';
 import { cleanText, cut, fitted } from './text.ts';
 import type { SpanRecord, TraceRecord } from './types.ts';
@@ -31,10 +31,10 @@ const MAX_STATUS_CHARS = 2000;
 export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions): TraceRecord {
   const traceId = traceIdOf(options.experimentId, raw.bytes);
   const time = { startTimeMs: capture.inferenceTimeMs, endTimeMs: capture.inferenceTimeMs };
-  const exchange = exchangeOf(capture);
+  const content = spanContentOf(capture);
   const storer = new Storer();
-  const inputs = storer.store(exchange.inputs);
-  const outputs = storer.store(exchange.outputs);
+  const inputs = storer.store(content.inputs);
+  const outputs = storer.store(content.outputs);
   const status: SpanRecord['status'] =
     capture.error === undefined ? { code: 'OK' } : { code: 'ERROR', message: statusMessage(capture.error) };
   const name = cleanText(options.endpointName);
@@ -45,7 +45,7 @@ export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions
     ...time,
     ...(inputs === undefined ? {} : { inputs }),
     ...(outputs === undefined ? {} : { outputs }),
-    attributes: rootAttributes(capture, raw, exchange, storer),
+    attributes: rootAttributes(capture, raw, content, storer),
     status,
   };
   return {

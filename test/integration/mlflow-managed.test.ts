@@ -7,7 +7,7 @@ import { projectPath } from '../../local/project-root.ts';
 import { mlflowEnvironment, sagemakerPluginEnvironment } from '../../local/python-presets.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { sigV4Authorizer } from '../../src/mlflow/sigv4.ts';
-import { parseTrackingUri, type SageMakerTarget } from '../../src/mlflow/tracking-uri.ts';
+import { type ManagedMlflowTarget, parseTrackingUri } from '../../src/mlflow/tracking-uri.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import type { SageMakerMlflowDouble } from '../doubles/sagemaker-mlflow.ts';
 import { testCorpus } from '../helpers/mlflow-corpus.ts';
@@ -134,7 +134,9 @@ describe('AWS’s own Python client', () => {
 
 describe('what the double refuses', () => {
   const target = () =>
-    parseTrackingUri(doubles.server.arn, doubles.server.url) as SageMakerTarget & { kind: 'mlflow-tracking-server' };
+    parseTrackingUri(doubles.server.arn, doubles.server.url) as ManagedMlflowTarget & {
+      kind: 'mlflow-tracking-server';
+    };
 
   /** Sends what is given, with the headers of a signed request, and tells the status. */
   async function send(changes: {

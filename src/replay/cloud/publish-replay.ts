@@ -2,7 +2,15 @@
 
 import { type PublishReplayRequest, type PublishReplayResult, replayKeys } from '../../contract/replay.ts';
 import type { MlflowClient } from '../../mlflow/client.ts';
-import { endRun, getRun, logRun, putFiles, type ResultFile, type RunContent, tellFailure } from '../../mlflow/runs.ts';
+import {
+  endRun,
+  getRun,
+  logRun,
+  putRunFiles,
+  type ResultFile,
+  type RunContent,
+  tellFailure,
+} from '../../mlflow/runs.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../shared/storage.ts';
 import { RESULT_FILES } from '../results/result-set.ts';
@@ -44,7 +52,7 @@ export async function publishReplay(
   for await (const object of storage.list(bucket, prefix)) {
     if (RESULT_FILES.has(object.key.slice(prefix.length))) files.push(resultFile(storage, object, prefix));
   }
-  const leftOut = await putFiles(rest, made, files, async () => storage.s3);
+  const leftOut = await putRunFiles(rest, made, files, async () => storage.s3);
   await tellFailure(rest, made, publication.failure);
   // Last: a run that is over is whole.
   await endRun(rest, made, publication.content);

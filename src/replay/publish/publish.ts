@@ -8,7 +8,7 @@ import {
   endRun,
   logRun,
   type MlflowRun,
-  putFiles,
+  putRunFiles,
   type ResultFile,
   type RunContent,
 } from '../../mlflow/runs.ts';
@@ -91,7 +91,7 @@ async function publishAll(ports: MlflowPorts, publication: Publication): Promise
   await attempt(() => writeSpool(ports, run, directory, published));
   if (quality?.judged) await attempt(() => writeVerdicts(ports, name, directory, published));
   await attempt(async () => {
-    published.leftOut = await putFiles(client.rest, run, await filesOf(directory), ports.s3);
+    published.leftOut = await putRunFiles(client.rest, run, await filesOf(directory), ports.s3);
   });
   const status = failures.length > 0 ? 'FAILED' : publication.status;
   await attempt(() => endRun(client.rest, run, { status, endMs }));

@@ -1,5 +1,5 @@
 /** The judge's verdicts on pairs of replies, as assessments of the replayed requests' traces. */
-import { cut, MAX_RATIONALE_CHARS } from '../../mlflow/limits.ts';
+import { MAX_RATIONALE_CHARS, storableText } from '../../mlflow/limits.ts';
 import type { Experiment, NewAssessment, TraceStore } from '../../mlflow/types.ts';
 import { JUDGE_COST, SCORER_NAME, SCORER_VERSION } from '../../monitoring/evaluate/assessments.ts';
 import { assessmentIdOf } from '../../trace/ids.ts';
@@ -26,7 +26,7 @@ const BETWEEN = '\n\n';
 /** Both orders, each cut to its half of what MLflow takes. */
 function rationaleOf(rationales: readonly string[]): string {
   const room = Math.floor((MAX_RATIONALE_CHARS - BETWEEN.length) / ORDERS.length);
-  return ORDERS.map((order, i) => cut(`${order}${rationales[i] ?? ''}`, room)).join(BETWEEN);
+  return ORDERS.map((order, i) => storableText(`${order}${rationales[i] ?? ''}`, room)).join(BETWEEN);
 }
 
 /** @param traceId of the replayed request */

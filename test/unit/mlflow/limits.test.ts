@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { cut, cutIdentifier, storableJson, tagKey } from '../../../src/mlflow/limits.ts';
+import { cutIdentifier, storableJson, storableText, tagKey } from '../../../src/mlflow/limits.ts';
 import { cleanText } from '../../../src/trace/text.ts';
 
 /** Any UTF-16 units, lone surrogates and NUL included. */
@@ -7,17 +7,17 @@ const anyUnits = fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((code
 
 describe('cutting', () => {
   test('a text within the limit stays as it is', () => {
-    expect(cut('short', 10)).toBe('short');
-    expect(cut('x'.repeat(1000), 1000)).toHaveLength(1000);
+    expect(storableText('short', 10)).toBe('short');
+    expect(storableText('x'.repeat(1000), 1000)).toHaveLength(1000);
   });
 
   test('a longer one ends with a visible mark, within the limit', () => {
-    expect(cut('x'.repeat(1001), 1000)).toBe(`${'x'.repeat(993)}… [cut]`);
+    expect(storableText('x'.repeat(1001), 1000)).toBe(`${'x'.repeat(993)}… [cut]`);
   });
 
   test('a surrogate pair is not halved', () => {
     const text = `${'x'.repeat(992)}😀${'y'.repeat(100)}`;
-    expect(cut(text, 1000)).toBe(`${'x'.repeat(992)}… [cut]`);
+    expect(storableText(text, 1000)).toBe(`${'x'.repeat(992)}… [cut]`);
   });
 
   test('identifiers that differ at their end stay different', () => {
@@ -31,7 +31,7 @@ describe('cutting', () => {
   test('whatever is given fits and can be encoded', () => {
     fc.assert(
       fc.property(anyUnits, fc.integer({ min: 30, max: 80 }), (text, limit) => {
-        for (const result of [cut(text, limit), cutIdentifier(text, limit)]) {
+        for (const result of [storableText(text, limit), cutIdentifier(text, limit)]) {
           expect(result.length).toBeLessThanOrEqual(limit);
           expect(result.isWellFormed()).toBe(true);
           expect(result).not.toContain('\0');

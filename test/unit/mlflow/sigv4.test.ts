@@ -1,10 +1,10 @@
 import { verifySigV4 } from '../../../local/endpoint/sigv4-verifier.ts';
 import { sigV4Authorizer } from '../../../src/mlflow/sigv4.ts';
-import { parseTrackingUri, type SageMakerTarget } from '../../../src/mlflow/tracking-uri.ts';
+import { type ManagedMlflowTarget, parseTrackingUri } from '../../../src/mlflow/tracking-uri.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
 
 const NOW = new Date('2026-11-20T10:15:00Z');
-const target = (arn: string) => parseTrackingUri(arn) as SageMakerTarget;
+const target = (arn: string) => parseTrackingUri(arn) as ManagedMlflowTarget;
 
 /** Made with sagemaker-mlflow 0.5.0 on botocore 1.43.127, its clock set to NOW. */
 const KNOWN = [

@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from '../formats/json.ts';
 import type { Capture, ChatMessage, Payload } from '../formats/types.ts';
 import { viewMessage } from './chat-view.ts';
 
-export interface Exchange {
+export interface SpanContent {
   /** `undefined`: not captured. */
   inputs?: unknown;
   outputs?: unknown;
@@ -32,19 +32,19 @@ export function spanTypeOf({ format, conversation, wireFormat }: Capture): strin
 const isThere = (payload: Payload | undefined): payload is Payload => payload !== undefined && payload.kind !== 'empty';
 
 /** Chat payloads of OpenAI's form are shown as they are; other talk in that form, with the original beside it. */
-export function exchangeOf(capture: Capture): Exchange {
-  const exchange: Exchange = {};
+export function spanContentOf(capture: Capture): SpanContent {
+  const content: SpanContent = {};
   if (isThere(capture.request)) {
     const { shown, isOriginal } = requestView(capture, capture.request);
-    exchange.inputs = shown;
-    if (!isOriginal) exchange.originalRequest = capture.request.value;
+    content.inputs = shown;
+    if (!isOriginal) content.originalRequest = capture.request.value;
   }
   if (isThere(capture.response)) {
     const { shown, isOriginal } = responseView(capture, capture.response);
-    exchange.outputs = shown;
-    if (!isOriginal) exchange.originalResponse = capture.response.value;
+    content.outputs = shown;
+    if (!isOriginal) content.originalResponse = capture.response.value;
   }
-  return exchange;
+  return content;
 }
 
 interface View {
