@@ -8,7 +8,7 @@ import { createModelWatch } from '../../src/judge/transports/model-check.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/planner.ts';
 import type { LambdaEnvironment } from '../../src/settings/environment.ts';
-import { RetryableError } from '../../src/shared/errors.ts';
+import { RetryableError, saidBy } from '../../src/shared/errors.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 import { logger } from '../../src/shared/telemetry.ts';
 
@@ -46,12 +46,12 @@ async function isRunning(client: SFNClient, executionArn: string): Promise<boole
     const { status } = await client.send(new DescribeExecutionCommand({ executionArn }));
     return status === 'RUNNING' || status === 'PENDING_REDRIVE';
   } catch (error) {
-    // Step Functions forgets executions after 90 days: then it is surely not running.
+    // Step Functions keeps executions for 90 days; one that it no longer has is not running.
     if (error instanceof ExecutionDoesNotExist) return false;
     throw new RetryableError(
-      'StorageUnavailable',
-      'Step Functions did not tell an execution’s state',
-      { where: executionArn },
+      'StepFunctionsUnavailable',
+      'Step Functions did not report the state of an execution',
+      { got: saidBy(error), where: executionArn },
       error,
     );
   }

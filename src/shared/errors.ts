@@ -63,6 +63,8 @@ export const RETRYABLE_ERRORS = [
   'JudgeThrottled',
   'JudgeUnavailable',
   'StorageUnavailable',
+  'BudgetTableUnavailable',
+  'StepFunctionsUnavailable',
   'ChunkOutOfTime',
   'CredentialsExpired',
 ] as const;

@@ -27,5 +27,5 @@ export function namedTableError(error: unknown, table: string, scope: string): E
       ? new PermanentError('BudgetAccessDenied', 'DynamoDB denied access to the budget', facts, error)
       : new PermanentError('BudgetRefused', 'DynamoDB refused to keep the budget', facts, error);
   }
-  return new RetryableError('StorageUnavailable', 'DynamoDB did not answer', facts, error);
+  return new RetryableError('BudgetTableUnavailable', 'DynamoDB did not answer', facts, error);
 }

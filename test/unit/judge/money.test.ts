@@ -115,11 +115,11 @@ describe('a cap', () => {
     let asked = 0;
     const reserve = async () => {
       asked += 1;
-      if (asked > 1) throw new RetryableError('StorageUnavailable', 'no table');
+      if (asked > 1) throw new RetryableError('BudgetTableUnavailable', 'no table');
       return { settle: async () => Promise.reject(new Error('not now')) };
     };
     const failure = await judge.judge(chatCapture(), two, undefined, { limit: { reserve } }).catch((error) => error);
-    expect(failure).toMatchObject({ name: 'StorageUnavailable' });
+    expect(failure).toMatchObject({ name: 'BudgetTableUnavailable' });
     expect(answeredBefore(failure)).toMatchObject({ verdicts: [{ outcome: 'verdict' }], spend: { calls: 1 } });
   });
 
