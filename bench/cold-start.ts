@@ -4,8 +4,8 @@ import { execFile } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Log } from '../local/python-environment.ts';
-import { DEFAULT_MLFLOW_VERSION } from '../local/python-presets.ts';
+import type { Log } from '../local/python/python-environment.ts';
+import { DEFAULT_MLFLOW_VERSION } from '../local/python/python-presets.ts';
 import {
   type BenchStack,
   HANDLERS,

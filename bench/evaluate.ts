@@ -1,7 +1,7 @@
 /** Captures judged a second: the evaluator's bundle beside mlflow.genai.evaluate, with a judge that takes 300 ms. */
 
-import type { Log } from '../local/python-environment.ts';
-import { DEFAULT_MLFLOW_VERSION } from '../local/python-presets.ts';
+import type { Log } from '../local/python/python-environment.ts';
+import { DEFAULT_MLFLOW_VERSION } from '../local/python/python-presets.ts';
 import { DEFAULT_JUDGE_MODEL } from '../src/contract/monitoring.ts';
 import { PEER_LITELLM, PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
 import { numberFlag } from './support/flags.ts';

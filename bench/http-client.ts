@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { projectPath } from '../local/project-root.ts';
-import type { Log } from '../local/python-environment.ts';
+import type { Log } from '../local/python/python-environment.ts';
 import { takeArrivals } from './replay-support/measure.ts';
 import { MISBEHAVIOURS, startMisbehaving } from './replay-support/misbehaving.ts';
 import { startServer } from './replay-support/server.ts';

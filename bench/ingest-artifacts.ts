@@ -2,8 +2,8 @@
  * Traces a second by the artifact path: a server without OTLP whose artifacts are in S3, as SageMaker's managed MLflow
  * is. With `--served` the server keeps the artifacts itself.
  */
-import type { Log } from '../local/python-environment.ts';
-import { MANAGED_MLFLOW_VERSION } from '../local/python-presets.ts';
+import type { Log } from '../local/python/python-environment.ts';
+import { MANAGED_MLFLOW_VERSION } from '../local/python/python-presets.ts';
 import { ingest } from './ingest.ts';
 import { numberFlag } from './support/flags.ts';
 import type { BenchResult } from './support/result.ts';

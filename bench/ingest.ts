@@ -1,8 +1,8 @@
 /** Traces a second: the processor's bundle beside MLflow's Python client, each writing the same records and tags. */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Log } from '../local/python-environment.ts';
-import { DEFAULT_MLFLOW_VERSION } from '../local/python-presets.ts';
+import type { Log } from '../local/python/python-environment.ts';
+import { DEFAULT_MLFLOW_VERSION } from '../local/python/python-presets.ts';
 import { PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
 import { numberFlag } from './support/flags.ts';
 import { chatFile } from './support/records.ts';

@@ -5,7 +5,7 @@
  * `--records N` takes fewer.
  */
 
-import type { Log } from '../local/python-environment.ts';
+import type { Log } from '../local/python/python-environment.ts';
 import { MAX_RECORDS, SortedIndex } from '../src/replay/source/sorted-index.ts';
 import { numberFlag } from './support/flags.ts';
 import { atMost, type BenchResult, machine, round } from './support/result.ts';

@@ -7,7 +7,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Log } from '../local/python-environment.ts';
+import type { Log } from '../local/python/python-environment.ts';
 import { AIPERF_VERSION, type Aiperf, aiperf } from './replay-support/aiperf.ts';
 import { ownLimits } from './replay-support/limits.ts';
 import { measureRun } from './replay-support/measure.ts';

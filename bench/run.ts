@@ -3,8 +3,8 @@
  * `--help` names the benchmarks and their options, which make a quicker run.
  */
 import { existsSync } from 'node:fs';
-import { describeError } from '../local/describe-error.ts';
 import { projectPath } from '../local/project-root.ts';
+import { describeError } from '../local/terminal/describe-error.ts';
 import { type FlagKinds, readFlags } from './support/flags.ts';
 import type { BenchResult } from './support/result.ts';
 import { printResult } from './support/result.ts';

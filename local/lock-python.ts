@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { projectPath } from './project-root.ts';
-import { LOCKED_ENVIRONMENTS } from './python-presets.ts';
+import { LOCKED_ENVIRONMENTS } from './python/python-presets.ts';
 
 mkdirSync(projectPath('local', 'python'), { recursive: true });
 for (const { lockFile, packages, bounds } of LOCKED_ENVIRONMENTS) {

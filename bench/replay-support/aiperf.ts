@@ -9,7 +9,7 @@ import {
   type Log,
   type PythonEnvironment,
   withBinOnPath,
-} from '../../local/python-environment.ts';
+} from '../../local/python/python-environment.ts';
 import type { Command } from './measure.ts';
 
 export const AIPERF_VERSION = '0.13.0';

@@ -1,7 +1,7 @@
 /** What has no peer: the most requests a second, the first start on a machine, and how near the latency is to the server's own. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Log } from '../../local/python-environment.ts';
+import type { Log } from '../../local/python/python-environment.ts';
 import { atLeast, type BenchResult, type Check, median, round } from '../support/result.ts';
 import { measureRun } from './measure.ts';
 import { SCENARIOS, type Scenario, writeScenario } from './scenarios.ts';

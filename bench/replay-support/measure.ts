@@ -1,7 +1,7 @@
 /** A replay as a child process, measured from outside: arrivals at the server, memory of all its processes. */
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import type { Arrival } from '../../local/endpoint/arrivals.ts';
+import type { Arrival } from '../../local/stand-in-endpoint/arrivals.ts';
 import { offsetMs, type Scenario } from './scenarios.ts';
 
 export interface Measured {

@@ -1,5 +1,5 @@
 /** The peer may fail by itself: its failure is told and must not take the figures of all others with it. */
-import type { Log } from '../../local/python-environment.ts';
+import type { Log } from '../../local/python/python-environment.ts';
 
 /** AIPerf 0.13 now and then ends with exit code 1 after all its requests have been answered: a service of it missed its heartbeats. */
 const ATTEMPTS = 2;

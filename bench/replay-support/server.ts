@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { freePort } from '../../local/free-port.ts';
-import { type GuardedProcess, startGuarded } from '../../local/guarded-process.ts';
-import type { Tls } from '../../local/ministack.ts';
+import { freePort } from '../../local/machine/free-port.ts';
+import { type GuardedProcess, startGuarded } from '../../local/machine/guarded-process.ts';
 import { projectPath } from '../../local/project-root.ts';
+import type { Tls } from '../../local/servers/ministack.ts';
 import { LATENCY_MS } from './targets.ts';
 
 export interface Server {
@@ -25,7 +25,13 @@ export async function startServer(
 ): Promise<Server> {
   const port = await freePort();
   const url = `${tls ? 'https' : 'http'}://127.0.0.1:${port}`;
-  const args = [projectPath('local', 'endpoint', 'server.ts'), '--port', String(port), '--latency', String(latencyMs)];
+  const args = [
+    projectPath('local', 'stand-in-endpoint', 'server.ts'),
+    '--port',
+    String(port),
+    '--latency',
+    String(latencyMs),
+  ];
   if (tls) {
     args.push('--certificate', tls.certificate, '--key', tls.key);
     // This process asks the server when requests arrived.

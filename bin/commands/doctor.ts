@@ -1,8 +1,8 @@
 /** `inference-monitor doctor`: whether the judge's model is there, for how long, and what it costs, before anything is paid. */
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { Command } from 'commander';
-import { dotenvOfCommand } from '../../local/dotenv-file.ts';
-import { settingSlips } from '../../local/person-settings.ts';
+import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
+import { settingSlips } from '../../local/settings/person-settings.ts';
 import { DEFAULT_JUDGE_MODEL } from '../../src/contract/monitoring.ts';
 import { PRICE_SOURCE, ratesOf } from '../../src/judge/pricing/prices.ts';
 import { checkJudgeModel } from '../../src/judge/transports/model-check.ts';

@@ -1,7 +1,7 @@
 /** The judge and MLflow as the command line reaches them: a person's own settings, by the names and rules of the stack's. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import * as z from 'zod';
-import { dotenvOfCommand } from '../../local/dotenv-file.ts';
+import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
 import { DEFAULT_JUDGE_MODEL } from '../../src/contract/monitoring.ts';
 import { judgeOf } from '../../src/judge/connect.ts';
 import { loadApiKey } from '../../src/judge/transports/api-key.ts';

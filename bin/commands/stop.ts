@@ -11,9 +11,9 @@ import {
   StopExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { Command } from 'commander';
-import { destroyClients, environmentClients } from '../../local/aws-clients.ts';
-import { dotenvOfCommand } from '../../local/dotenv-file.ts';
-import { readStackOutputs, stackPrefix } from '../../local/stack-outputs.ts';
+import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
+import { destroyClients, environmentClients } from '../../local/stack/aws-clients.ts';
+import { readStackOutputs, stackPrefix } from '../../local/stack/stack-outputs.ts';
 import { resourceNames } from '../../src/contract/monitoring.ts';
 import { type EndedExecution, replayKeys } from '../../src/contract/replay.ts';
 import { putStopMark } from '../../src/replay/cloud/stop/order.ts';

@@ -5,7 +5,7 @@
  */
 import { createServer, type IncomingMessage, request as openRequest, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type Refusal, type SigV4Credentials, verifySigV4 } from '../../local/endpoint/sigv4-verifier.ts';
+import { type Refusal, type SigV4Credentials, verifySigV4 } from '../../local/stand-in-endpoint/sigv4-verifier.ts';
 
 interface DoubleOptions {
   /** URL of the MLflow server behind it. */

@@ -3,7 +3,7 @@
  * with the judge's answers in its hands, a quarantine that is over, a server that fails at random through it all.
  * `FAULT_MLFLOW_VERSIONS=3.13.0` tests this version alone.
  */
-import { DEFAULT_MLFLOW_VERSION } from '../../local/python-presets.ts';
+import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { type Fault, firstOnes, type ProxiedRequest, someOf } from '../doubles/fault-proxy.ts';
 import { inBucket, isAny, isTraceWrite, isVerdictWrite } from '../doubles/fault-rules.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';

@@ -1,5 +1,5 @@
 /** Every fault against every MLflow version. `FAULT_MLFLOW_VERSIONS=3.9.0,3.13.0` tests these alone. */
-import { DEFAULT_MLFLOW_VERSION } from '../../local/python-presets.ts';
+import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { FaultPipeline } from '../helpers/fault-pipeline.ts';
 import {
   testJudgeFaults,

@@ -3,7 +3,7 @@
  * server that fails at random. `FAULT_MLFLOW_VERSIONS=3.13.0` tests this version alone.
  */
 
-import { DEFAULT_MLFLOW_VERSION } from '../../local/python-presets.ts';
+import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';

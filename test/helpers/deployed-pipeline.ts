@@ -15,9 +15,9 @@ import {
   ListMapRunsCommand,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
-import type { LocalEnvironment } from '../../local/environment.ts';
-import { readRunSummaries } from '../../local/run-summaries.ts';
-import type { StackOutputs } from '../../local/stack-outputs.ts';
+import { readRunSummaries } from '../../local/runs/run-summaries.ts';
+import type { StackOutputs } from '../../local/stack/stack-outputs.ts';
+import type { LocalEnvironment } from '../../local/start/environment.ts';
 import { type Receipt, resourceNames, workKeys } from '../../src/contract/monitoring.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { runningProcesses } from './deployed-processes.ts';

@@ -1,9 +1,9 @@
 /** The Python reader of S3 and MLflow (`deployed_reader_s3.py`) as a process that answers question by question. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { cleanEnvironment } from '../../local/ministack.ts';
 import { projectPath } from '../../local/project-root.ts';
-import { defaultPythonEnvironment } from '../../local/python-presets.ts';
+import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { cleanEnvironment } from '../../local/servers/ministack.ts';
 
 export interface ReadAssessment {
   name: string;

@@ -1,9 +1,9 @@
 /** The Python reader `fault_reader.py` as a process that answers command by command: importing MLflow takes seconds. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { cleanEnvironment } from '../../local/ministack.ts';
 import { projectPath } from '../../local/project-root.ts';
-import { mlflowEnvironment } from '../../local/python-presets.ts';
+import { mlflowEnvironment } from '../../local/python/python-presets.ts';
+import { cleanEnvironment } from '../../local/servers/ministack.ts';
 
 /** What is in MLflow of some capture files. */
 export interface Count {

@@ -1,9 +1,9 @@
 /** A deployed stack with proxies in front of S3 and MLflow, which inject faults into what its functions do. */
 import { join } from 'node:path';
-import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
-import { freePort } from '../../local/free-port.ts';
-import { startMlflowServer } from '../../local/mlflow-server.ts';
-import type { Log } from '../../local/python-environment.ts';
+import { freePort } from '../../local/machine/free-port.ts';
+import type { Log } from '../../local/python/python-environment.ts';
+import { startMlflowServer } from '../../local/servers/mlflow-server.ts';
+import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
 import { DeployedPipeline } from './deployed-pipeline.ts';
 import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';

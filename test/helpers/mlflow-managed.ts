@@ -1,8 +1,8 @@
 /** SageMaker-managed MLflow as near as it can be had here: emulated S3, a real MLflow server of its version, the double. */
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
-import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
-import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
-import { MANAGED_MLFLOW_VERSION } from '../../local/python-presets.ts';
+import { MANAGED_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
+import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { type SageMakerMlflowDouble, startSageMakerMlflowDouble } from '../doubles/sagemaker-mlflow.ts';
 
 export const MANAGED_CREDENTIALS = {

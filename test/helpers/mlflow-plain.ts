@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
-import { mlflowEnvironment } from '../../local/python-presets.ts';
+import { mlflowEnvironment } from '../../local/python/python-presets.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { startMlflowReader } from './mlflow-reader.ts';

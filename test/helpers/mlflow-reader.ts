@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { projectPath } from '../../local/project-root.ts';
-import type { PythonEnvironment } from '../../local/python-environment.ts';
+import type { PythonEnvironment } from '../../local/python/python-environment.ts';
 
 export interface ReadAssessment {
   assessmentId: string;

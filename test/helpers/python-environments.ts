@@ -3,14 +3,14 @@
  * to know, so no test's time limit may have them in it. And the functions' bundles, which the deployed stacks share.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { bundleFunctions } from '../../local/deploy.ts';
-import { makeOwnFolder } from '../../local/own-folder.ts';
+import { makeOwnFolder } from '../../local/machine/own-folder.ts';
 import {
   defaultPythonEnvironment,
   MANAGED_MLFLOW_VERSION,
   mlflowEnvironment,
   sagemakerPluginEnvironment,
-} from '../../local/python-presets.ts';
+} from '../../local/python/python-presets.ts';
+import { bundleFunctions } from '../../local/stack/deploy.ts';
 
 /** A package index may cut a connection: what was fetched is kept in the installer's cache, so another try is short. */
 const WAITS_MS = [5_000, 15_000];

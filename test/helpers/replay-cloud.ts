@@ -8,7 +8,7 @@ import {
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3';
-import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
+import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import {
   type EvaluateReplayResult,
   type PublishReplayResult,

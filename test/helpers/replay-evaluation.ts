@@ -1,8 +1,8 @@
 /** A replay in the cloud and what follows it: an endpoint, a real MLflow server, the stand-in judge over HTTP, the budget's table in the emulator. */
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/endpoint/server.ts';
-import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
-import { mlflowEnvironment } from '../../local/python-presets.ts';
+import { mlflowEnvironment } from '../../local/python/python-presets.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { budgetTable } from '../../src/contract/monitoring.ts';
 import { createBudget, runScope } from '../../src/judge/budget/budget.ts';

@@ -1,5 +1,5 @@
 /** What a replay has left in MLflow, read over REST: its run with figures and files, and its traces. */
-import { experimentId } from '../../local/mlflow-pages.ts';
+import { experimentId } from '../../local/start/experiment-id.ts';
 import { fetchAnew } from './fetch-anew.ts';
 
 interface Pair<T> {

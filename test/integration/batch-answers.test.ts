@@ -1,8 +1,8 @@
 /** What a batch job's answer lacks is asked for under the budget: S3, the budget's table and the judge on the wire. */
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
-import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
+import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { type BatchReport, budgetTable, type ChunkRequest, workKeys } from '../../src/contract/monitoring.ts';
 import { recordIdOf } from '../../src/judge/batch/record.ts';

@@ -4,13 +4,13 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
 import { projectPath } from '../../local/project-root.ts';
 import {
   DEFAULT_MLFLOW_VERSION,
   defaultPythonEnvironment,
   MANAGED_MLFLOW_VERSION,
-} from '../../local/python-presets.ts';
+} from '../../local/python/python-presets.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { calibrationReport } from '../../src/calibration/report.ts';

@@ -2,7 +2,7 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
-import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
+import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { DEFAULT_JUDGE_MODEL, workKeys } from '../../src/contract/monitoring.ts';
 import { dayScope } from '../../src/judge/budget/budget.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';

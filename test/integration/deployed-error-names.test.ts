@@ -10,9 +10,9 @@ import {
 } from '@aws-sdk/client-cloudformation';
 import { PutFunctionConcurrencyCommand } from '@aws-sdk/client-lambda';
 import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
-import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
-import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
 import { projectPath } from '../../local/project-root.ts';
+import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 
 /** Function body → the error that AWS would report for it. */
 const CASES: Record<string, { code: string; timeout?: number; error: string; message: string }> = {

@@ -3,8 +3,8 @@
  * the monitoring made of the same captures, and the judge's verdicts on its replies.
  */
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/endpoint/server.ts';
-import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
+import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { DEFAULT_JUDGE_MODEL } from '../../src/contract/monitoring.ts';
 import { replayKeys } from '../../src/contract/replay.ts';
 import { dayScope, runScope } from '../../src/judge/budget/budget.ts';

@@ -3,8 +3,8 @@
  * stand-in endpoint that checks signatures and keeps a record of what reached it, and when.
  */
 
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/endpoint/server.ts';
-import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
+import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { replayKeys } from '../../src/contract/replay.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay, type NumberedCapture, numberedCapture, received } from '../helpers/deployed-replay.ts';

@@ -5,10 +5,10 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
-import { destroyClients, emulatedClients } from '../../local/aws-clients.ts';
-import { type FileProgress, putFiles, runBackfill } from '../../local/process-files.ts';
 import { projectPath } from '../../local/project-root.ts';
-import { defaultPythonEnvironment } from '../../local/python-presets.ts';
+import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { type FileProgress, putFiles, runBackfill } from '../../local/runs/process-files.ts';
+import { destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 import { mixedLines } from '../helpers/deployed-captures.ts';
 import { runningProcesses } from '../helpers/deployed-processes.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
@@ -70,7 +70,7 @@ describe('npm start', () => {
     mkdirSync(hour, { recursive: true });
     writeFileSync(join(hour, 'a.jsonl'), mixedLines('start-a').join('\n'));
     writeFileSync(join(hour, 'b.jsonl'), mixedLines('start-b').join('\n'));
-    start = command('start.ts', [folder], PERSONS_SHELL);
+    start = command('start/start.ts', [folder], PERSONS_SHELL);
     await new Promise<void>((resolve, reject) => {
       const timer = setInterval(() => {
         if (start.output().includes('until Ctrl-C')) resolve();
@@ -165,7 +165,7 @@ describe('npm start', () => {
   });
 
   test('npm run smoke finds every step, with the printed variables', async () => {
-    const smoke = command('smoke.ts', [], variables);
+    const smoke = command('smoke/smoke.ts', [], variables);
     const code = await smoke.code;
     expect(smoke.output().match(/^(ok|MISSING) +\w+/gm)).toEqual(
       ['stack', 'object', 'execution', 'summary', 'trace', 'verdicts'].map((step) => `ok       ${step}`),
@@ -174,7 +174,7 @@ describe('npm start', () => {
   });
 
   test('npm run smoke fails where the stack is not', async () => {
-    const smoke = command('smoke.ts', ['--prefix', 'nowhere'], variables);
+    const smoke = command('smoke/smoke.ts', ['--prefix', 'nowhere'], variables);
     expect(await smoke.code).toBe(1);
     expect(smoke.output()).toContain('no stack SageMakerInferenceMonitoringStack-nowhere');
   });
@@ -209,7 +209,7 @@ describe('npm start that is stopped', () => {
     ['while it deploys', 'cdk synth'],
     ['while it processes', 'cdk deploy'],
   ])('%s says so at once, and leaves nothing behind', async (_, said) => {
-    const start = command('start.ts', [], {});
+    const start = command('start/start.ts', [], {});
     while (!start.output().includes(said)) await new Promise((resolve) => setTimeout(resolve, 20));
     const started = under(start.process.pid ?? 0);
     const at = Date.now();
@@ -231,7 +231,7 @@ describe('npm start says what to do', () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
     const { port } = taken.address() as { port: number };
-    const start = command('start.ts', [folder, '--mlflow-port', String(port)], {});
+    const start = command('start/start.ts', [folder, '--mlflow-port', String(port)], {});
     expect(await start.code).toBe(1);
     expect(start.output()).toMatch(new RegExp(`Port ${port} is in use[^]*Give another one with --mlflow-port`));
     taken.close();
@@ -239,7 +239,7 @@ describe('npm start says what to do', () => {
   });
 
   test('when there are no captures', async () => {
-    const start = command('start.ts', [projectPath('lib')], {});
+    const start = command('start/start.ts', [projectPath('lib')], {});
     expect(await start.code).toBe(1);
     expect(start.output()).toMatch(/holds no file that ends in \.jsonl/);
   });
@@ -248,7 +248,7 @@ describe('npm start says what to do', () => {
     const folder = mkdtempSync(join(tmpdir(), 'start-'));
     writeFileSync(join(folder, 'a.jsonl'), '{}\n');
     const nowhere = join(folder, 'none');
-    const start = command('start.ts', [folder, '--bedrock'], {
+    const start = command('start/start.ts', [folder, '--bedrock'], {
       AWS_CONFIG_FILE: nowhere,
       AWS_SHARED_CREDENTIALS_FILE: nowhere,
       AWS_EC2_METADATA_DISABLED: 'true',

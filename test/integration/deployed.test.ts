@@ -3,7 +3,7 @@
  * machine, the functions run; what came of it is counted by a Python reader of S3 and MLflow that shares no code with
  * the product.
  */
-import { type LocalEnvironment, startEnvironment } from '../../local/environment.ts';
+import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { type Comparison, type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';

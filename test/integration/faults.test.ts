@@ -3,7 +3,7 @@
  * judge throttles. `npm run test:faults` has all faults, over more MLflow versions.
  */
 
-import { CAPTURE_BUCKET } from '../../local/environment.ts';
+import { CAPTURE_BUCKET } from '../../local/start/environment.ts';
 import { workKeys } from '../../src/contract/monitoring.ts';
 import {
   afterReplies,

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { createServer } from 'node:net';
 import { promisify } from 'node:util';
-import { freePort } from '../../local/free-port.ts';
+import { freePort } from '../../local/machine/free-port.ts';
 import { projectPath } from '../../local/project-root.ts';
 
 const PROCESSES = 4;
@@ -10,7 +10,7 @@ const PORTS = 400;
 
 test('searches at a time, in one process and in several, never find the same port', async () => {
   const script = `
-    import { freePort } from ${JSON.stringify(projectPath('local', 'free-port.ts'))};
+    import { freePort } from ${JSON.stringify(projectPath('local', 'machine', 'free-port.ts'))};
     const ports = await Promise.all(Array.from({ length: ${PORTS} }, () => freePort()));
     console.log(JSON.stringify(ports));
     // They are this process's as long as it lives.

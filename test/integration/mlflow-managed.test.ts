@@ -4,7 +4,7 @@ import { request } from 'node:http';
 import { promisify } from 'node:util';
 import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { projectPath } from '../../local/project-root.ts';
-import { mlflowEnvironment, sagemakerPluginEnvironment } from '../../local/python-presets.ts';
+import { mlflowEnvironment, sagemakerPluginEnvironment } from '../../local/python/python-presets.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { sigV4Authorizer } from '../../src/mlflow/sigv4.ts';
 import { type ManagedMlflowTarget, parseTrackingUri } from '../../src/mlflow/tracking-uri.ts';

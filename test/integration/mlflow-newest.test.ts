@@ -1,6 +1,6 @@
 /** The newest MLflow that is tested, written to by OTLP. */
 
-import { startMlflowServer } from '../../local/mlflow-server.ts';
+import { startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { testCorpus } from '../helpers/mlflow-corpus.ts';
 import { START_LIMIT_MS, startPlainMlflow } from '../helpers/mlflow-plain.ts';

@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
-import { startMlflowServer } from '../../local/mlflow-server.ts';
 import { projectPath } from '../../local/project-root.ts';
-import { ensurePythonEnvironment, uvEnvironment } from '../../local/python-environment.ts';
-import { defaultPythonEnvironment } from '../../local/python-presets.ts';
+import { ensurePythonEnvironment, uvEnvironment } from '../../local/python/python-environment.ts';
+import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 
 jest.setTimeout(START_LIMIT_MS);
@@ -39,7 +39,7 @@ const run = async (code: string, env: NodeJS.ProcessEnv = process.env): Promise<
   return stdout;
 };
 const ensure = (name: string, packages: Record<string, string> = PACKAGES): string => `
-  import { ensurePythonEnvironment, uvEnvironment } from '#python-environment.ts';
+  import { ensurePythonEnvironment, uvEnvironment } from '#python/python-environment.ts';
   try {
     const log = (line) => console.log(line);
     const { python } = await ensurePythonEnvironment({ name: '${name}', packages: ${JSON.stringify(packages)}, log });
@@ -175,7 +175,7 @@ describe('a server', () => {
 
 describe('what a server is started with', () => {
   const leaveRunning = (end: string) => `
-    import { startGuarded } from '#guarded-process.ts';
+    import { startGuarded } from '#machine/guarded-process.ts';
     const logFile = process.argv[1];
     // Two processes, as MLflow is.
     const { pid } = startGuarded('/bin/sh', ['-c', 'sleep 600 & sleep 600'], { logFile });

@@ -1,7 +1,7 @@
 /** Planning against a real S3 wire: which files, which byte ranges, in parts, and who holds the claim. */
 import { CreateBucketCommand, GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
-import { type AwsClients, destroyClients, emulatedClients } from '../../local/aws-clients.ts';
-import { type MiniStack, startMiniStack } from '../../local/ministack.ts';
+import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 import type { ManifestLine, PlanReceipt, PlanRequest, PlanResult } from '../../src/contract/monitoring.ts';
 import type { ModelCheck } from '../../src/judge/transports/model-check.ts';
 import { type PlannerDependencies, planCaptures } from '../../src/monitoring/plan/planner.ts';

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { projectPath } from '../../local/project-root.ts';
-import { defaultPythonEnvironment } from '../../local/python-presets.ts';
+import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { buildTable, compareTables, type PriceTable, readCatalogue, TABLE_FILE } from '../../local/refresh-prices.ts';
 import { priceCall, resolveModel } from '../../src/judge/pricing/prices.ts';
 

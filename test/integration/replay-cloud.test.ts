@@ -1,7 +1,7 @@
 /** A replay in the cloud without the cloud: its functions in this process, S3 in the emulator, a real HTTP server. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/endpoint/server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { replayKeys, type ShardManifestLine } from '../../src/contract/replay.ts';
 import { SHARD_LEAD_MS, WRITE_RESERVE_MS } from '../../src/replay/cloud/limits.ts';
 import { replayShard } from '../../src/replay/cloud/shard/shard.ts';

@@ -1,7 +1,7 @@
 /** The replay command where something is odd: options, the output directory, signals before the first request. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/endpoint/server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { chatLine, ReplayFolder, replay, runCli, startCli } from '../helpers/replay.ts';
 

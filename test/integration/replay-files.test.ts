@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
 import { ReplayExtras } from '../../bin/commands/replay-extras.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/endpoint/server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
 import { SPOOL_FILE, TraceSpool, traceNameOf } from '../../src/replay/publish/spool.ts';
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';

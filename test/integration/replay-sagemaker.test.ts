@@ -9,7 +9,7 @@ import {
 } from '@aws-sdk/client-sagemaker-runtime';
 import { ReplayExtras } from '../../bin/commands/replay-extras.ts';
 import { resultText } from '../../bin/commands/replay-text.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/endpoint/server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
 import { SageMakerTarget } from '../../src/replay/targets/sagemaker-target.ts';
 import { captureLine, chatBody, chatLine, ReplayFolder, replay, runCli } from '../helpers/replay.ts';

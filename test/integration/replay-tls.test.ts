@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/endpoint/server.ts';
-import { makeCertificate, type Tls } from '../../local/ministack.ts';
-import { defaultPythonEnvironment } from '../../local/python-presets.ts';
+import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { makeCertificate, type Tls } from '../../local/servers/ministack.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { chatLine, ReplayFolder, runCli } from '../helpers/replay.ts';
 
 /** The Python environment that makes the certificate may have to be made first. */

@@ -1,8 +1,8 @@
 /** The replay command when what comes after the replay fails: the judge, MLflow, single traces. Nothing else is lost. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/endpoint/server.ts';
-import { type MlflowServer, startMlflowServer } from '../../local/mlflow-server.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import type { RefusedTrace } from '../../src/replay/publish/write-traces.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';

@@ -1,8 +1,8 @@
 /** Replays against a real HTTP server: what arrives there, and what is said of it. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { StandInEndpoint } from '../../local/endpoint/server.ts';
-import { startStandInEndpoint } from '../../local/endpoint/server.ts';
+import type { StandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
+import { startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
 import type { Target } from '../../src/replay/targets/target.ts';

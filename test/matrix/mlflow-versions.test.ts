@@ -1,5 +1,5 @@
 /** Other MLflow versions, each with the same tests. */
-import { OTHER_MLFLOW_VERSIONS } from '../../local/python-presets.ts';
+import { OTHER_MLFLOW_VERSIONS } from '../../local/python/python-presets.ts';
 import { START_LIMIT_MS, startPlainMlflow } from '../helpers/mlflow-plain.ts';
 import { testMlflow } from '../helpers/mlflow-suite.ts';
 

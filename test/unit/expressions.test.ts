@@ -34,7 +34,7 @@ const READS_SETTINGS = new Set([
   // Prompts of MLflow's own judges, which are only a benchmark's.
   'local/stand-in-judge/prompt-reader.ts /Tool Call \\d+: (\\S+)[\\s\\S]*?Arguments: (.*)/g',
   // Paths on the disk.
-  'local/capture-files.ts /([^/]+)\\/([^/]+)\\/\\d{4}\\/(?:0[1-9]|1[0-2])\\/(?:0[1-9]|[12]\\d|3[01])\\/(?:[01]\\d|2[0-3])\\/[^/]+\\.jsonl$/',
+  'local/start/capture-files.ts /([^/]+)\\/([^/]+)\\/\\d{4}\\/(?:0[1-9]|1[0-2])\\/(?:0[1-9]|[12]\\d|3[01])\\/(?:[01]\\d|2[0-3])\\/[^/]+\\.jsonl$/',
 ]);
 /** Patterns that are put together while the program runs, as they come out, in the order of the code. */
 const PUT_TOGETHER: Record<string, RegExp[]> = {
@@ -42,7 +42,7 @@ const PUT_TOGETHER: Record<string, RegExp[]> = {
   'src/replay/results/line-writer.ts': [/[\u0085\u2028\u2029]/g],
   'src/replay/source/peek.ts': [/^replay-[0-9a-f]{32}$/],
   'src/settings/schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
-  'local/own-folder.ts': [/^mlflow-(\d+)-/],
+  'local/machine/own-folder.ts': [/^mlflow-(\d+)-/],
   'local/stand-in-judge/prompt-reader.ts': [
     /^#0a1b2c3d4e5f /m,
     /(?:^|\n)inputs: ([\s\S]*?)(?=\n(?:inputs|outputs|expectations|conversation): |$)/,

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { findCaptures } from '../../../local/capture-files.ts';
+import { findCaptures } from '../../../local/start/capture-files.ts';
 
 const record = (time: string) => `${JSON.stringify({ captureData: {}, eventMetadata: { inferenceTime: time } })}\n`;
 

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { numberFlag, readFlags } from '../../../bench/support/flags.ts';
 import { whyUnanswered } from '../../../bin/commands/calibrate.ts';
-import { describeError } from '../../../local/describe-error.ts';
-import { forecastLines, measureFiles } from '../../../local/forecast.ts';
-import { checkTakenOver } from '../../../local/person-settings.ts';
-import { startProgress } from '../../../local/progress.ts';
 import { projectPath } from '../../../local/project-root.ts';
+import { checkTakenOver } from '../../../local/settings/person-settings.ts';
+import { forecastLines, measureFiles } from '../../../local/start/forecast.ts';
+import { describeError } from '../../../local/terminal/describe-error.ts';
+import { startProgress } from '../../../local/terminal/progress.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -20,7 +20,7 @@ test('a command says what to do where the packages are missing', () => {
   mkdirSync(join(folder, 'local'));
   cpSync(projectPath('local', 'ready.js'), join(folder, 'local', 'ready.js'));
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
-  const { status, stderr } = spawnSync(process.execPath, ['--import', './local/ready.js', 'local/start.ts'], {
+  const { status, stderr } = spawnSync(process.execPath, ['--import', './local/ready.js', 'local/start/start.ts'], {
     cwd: folder,
     encoding: 'utf8',
   });

@@ -1,5 +1,5 @@
 import { parseSettings } from '../../../lib/settings/settings.ts';
-import { checkTakenOver, personSettings, settingSlips } from '../../../local/person-settings.ts';
+import { checkTakenOver, personSettings, settingSlips } from '../../../local/settings/person-settings.ts';
 
 const url = 'http://127.0.0.1:4100';
 const ofStandIn = { real: false, url };

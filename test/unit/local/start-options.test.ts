@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { parseStartOptions } from '../../../local/start-options.ts';
+import { parseStartOptions } from '../../../local/start/start-options.ts';
 
 describe('the command line of npm start', () => {
   test('everything may be left out', () => {

@@ -1,5 +1,5 @@
-import type { QuarantineReason } from '../../../local/quarantine-report.ts';
-import { exitCode, type Report, reportLines } from '../../../local/start-report.ts';
+import type { QuarantineReason } from '../../../local/runs/quarantine-report.ts';
+import { exitCode, type Report, reportLines } from '../../../local/start/start-report.ts';
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
 
 const run = { name: 'run-1', arn: 'arn', key: 'my-endpoint/a.jsonl', status: 'SUCCEEDED' };

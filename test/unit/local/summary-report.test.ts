@@ -1,4 +1,4 @@
-import { addUp, totalLines, verdictLines } from '../../../local/summary-report.ts';
+import { addUp, totalLines, verdictLines } from '../../../local/runs/summary-report.ts';
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
 
 function summary(change: (draft: RunSummary) => void): RunSummary {

@@ -1,4 +1,4 @@
-import { freePort } from '../../../local/free-port.ts';
+import { freePort } from '../../../local/machine/free-port.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../../src/mlflow/client.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';

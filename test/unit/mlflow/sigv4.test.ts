@@ -1,4 +1,4 @@
-import { verifySigV4 } from '../../../local/endpoint/sigv4-verifier.ts';
+import { verifySigV4 } from '../../../local/stand-in-endpoint/sigv4-verifier.ts';
 import { sigV4Authorizer } from '../../../src/mlflow/sigv4.ts';
 import { type ManagedMlflowTarget, parseTrackingUri } from '../../../src/mlflow/tracking-uri.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';

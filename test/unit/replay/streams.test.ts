@@ -1,6 +1,6 @@
 import { EventStreamCodec } from '@smithy/core/event-streams';
 import fc from 'fast-check';
-import { payloadPart } from '../../../local/endpoint/event-stream.ts';
+import { payloadPart } from '../../../local/stand-in-endpoint/event-stream.ts';
 import { BadEventStream, EventStreamParser } from '../../../src/replay/reply/aws-event-stream.ts';
 import { Body, readReply } from '../../../src/replay/reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../../../src/replay/reply/stream-reader.ts';

@@ -6,10 +6,10 @@ import {
   CreateStackCommand,
   waitUntilStackCreateComplete,
 } from '@aws-sdk/client-cloudformation';
-import { runGuarded } from './guarded-process.ts';
-import { cleanEnvironment, type MiniStack } from './ministack.ts';
-import { projectPath } from './project-root.ts';
-import type { Log } from './python-environment.ts';
+import { runGuarded } from '../machine/guarded-process.ts';
+import { projectPath } from '../project-root.ts';
+import type { Log } from '../python/python-environment.ts';
+import { cleanEnvironment, type MiniStack } from '../servers/ministack.ts';
 
 /** Deploying hangs for an hour where a custom resource fails to answer; on two busy cores it takes half a minute. */
 const STEP_LIMIT_MS = 240_000;

@@ -59,8 +59,8 @@ STACK_LIMIT_S = 20
 def give_up(what):
     version = importlib.metadata.version("ministack")
     sys.exit(
-        f"MiniStack {version} is not as local/ministack_wrapper.py expects it: {what}; "
-        f"expected: ministack=={KNOWN_VERSION}. Pin that version in local/python-presets.ts, or adapt the wrapper."
+        f"MiniStack {version} is not as local/servers/ministack_wrapper.py expects it: {what}; "
+        f"expected: ministack=={KNOWN_VERSION}. Pin that version in local/python/python-presets.ts, or adapt the wrapper."
     )
 
 

@@ -12,9 +12,9 @@ import {
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { Upload } from '@aws-sdk/lib-storage';
-import { atOnce } from '../src/shared/at-once.ts';
-import type { AwsClients } from './aws-clients.ts';
-import type { CaptureFile } from './capture-files.ts';
+import { atOnce } from '../../src/shared/at-once.ts';
+import type { AwsClients } from '../stack/aws-clients.ts';
+import type { CaptureFile } from '../start/capture-files.ts';
 
 export interface Run {
   /** Name of the execution. */

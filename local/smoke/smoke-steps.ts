@@ -5,15 +5,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
-import { connectMlflow } from '../src/mlflow/connect.ts';
-import type { StoredAssessment } from '../src/mlflow/types.ts';
-import type { RunSummary } from '../src/monitoring/summary.ts';
-import { type LambdaEnvironment, readEnvironment } from '../src/settings/environment.ts';
-import { traceIdOf } from '../src/trace/ids.ts';
-import type { AwsClients } from './aws-clients.ts';
-import { processFiles, type Run } from './process-files.ts';
-import { readRunSummaries } from './run-summaries.ts';
-import type { StackOutputs } from './stack-outputs.ts';
+import { connectMlflow } from '../../src/mlflow/connect.ts';
+import type { StoredAssessment } from '../../src/mlflow/types.ts';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
+import { type LambdaEnvironment, readEnvironment } from '../../src/settings/environment.ts';
+import { traceIdOf } from '../../src/trace/ids.ts';
+import { processFiles, type Run } from '../runs/process-files.ts';
+import { readRunSummaries } from '../runs/run-summaries.ts';
+import type { AwsClients } from '../stack/aws-clients.ts';
+import type { StackOutputs } from '../stack/stack-outputs.ts';
 
 /** The deployed functions' own environment: what is really in force, whatever `.env` says here. */
 export async function deployedEnvironment(clients: AwsClients, outputs: StackOutputs): Promise<LambdaEnvironment> {

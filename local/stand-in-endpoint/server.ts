@@ -12,7 +12,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { parseArgs } from 'node:util';
-import { describeError } from '../describe-error.ts';
+import { describeError } from '../terminal/describe-error.ts';
 import { ArrivalLog } from './arrivals.ts';
 import { modelStreamError, payloadPart } from './event-stream.ts';
 import { defaultAnswer, type InferenceRequest, parseRequest, replyEvents, wholeReply } from './replies.ts';

@@ -1,7 +1,7 @@
 /** The person's own `.env`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { parse } from 'dotenv';
-import { projectPath } from './project-root.ts';
+import { projectPath } from '../project-root.ts';
 
 /** The settings of a `.env`; none where there is no such file. */
 export const dotenvSettings = (file = projectPath('.env')): Record<string, string> =>

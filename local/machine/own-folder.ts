@@ -1,7 +1,7 @@
 /** Folders under `.local/` of the project that go with the process that made them. */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectPath } from './project-root.ts';
+import { projectPath } from '../project-root.ts';
 
 /** Something may still be writing for a moment after its process was told to end. */
 const REMOVAL = { recursive: true, force: true, maxRetries: 5, retryDelay: 100 };

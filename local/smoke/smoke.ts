@@ -3,12 +3,12 @@
  * environment alone. Says what it found at each step; the exit code is 1 when something is missing.
  */
 import { parseArgs } from 'node:util';
-import { destroyClients, environmentClients } from './aws-clients.ts';
-import { describeError } from './describe-error.ts';
-import { dotenvSettings } from './dotenv-file.ts';
-import { startProgress } from './progress.ts';
+import { dotenvSettings } from '../settings/dotenv-file.ts';
+import { destroyClients, environmentClients } from '../stack/aws-clients.ts';
+import { readStackOutputs, stackPrefix } from '../stack/stack-outputs.ts';
+import { describeError } from '../terminal/describe-error.ts';
+import { startProgress } from '../terminal/progress.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture, summaryOf } from './smoke-steps.ts';
-import { readStackOutputs, stackPrefix } from './stack-outputs.ts';
 
 const HELP = `Usage: npm run smoke -- [--prefix STACK_PREFIX] [--keep]
 

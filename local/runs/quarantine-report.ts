@@ -1,9 +1,9 @@
 /** Why lines are in quarantine, for the terminal. */
 import type { S3Client } from '@aws-sdk/client-s3';
-import { type QuarantineEntry, workKeys } from '../src/contract/monitoring.ts';
-import type { RunSummary } from '../src/monitoring/summary.ts';
-import { Storage } from '../src/shared/storage.ts';
-import { singleLine } from '../src/shared/terminal-text.ts';
+import { type QuarantineEntry, workKeys } from '../../src/contract/monitoring.ts';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
+import { Storage } from '../../src/shared/storage.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
 
 export interface QuarantineReason {
   reason: string;

@@ -1,12 +1,12 @@
 /** What `npm start` prints when the executions have ended. */
-import { resourceNames } from '../src/contract/monitoring.ts';
-import type { RunSummary } from '../src/monitoring/summary.ts';
+import { resourceNames } from '../../src/contract/monitoring.ts';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
+import type { Run } from '../runs/process-files.ts';
+import { type QuarantineReason, quarantineLines } from '../runs/quarantine-report.ts';
+import { addUp, totalLines, verdictLines } from '../runs/summary-report.ts';
 import type { DeployedEndpoint } from './deployed-endpoint.ts';
 import type { LocalEnvironment } from './environment.ts';
-import type { Run } from './process-files.ts';
-import { type QuarantineReason, quarantineLines } from './quarantine-report.ts';
 import { asShown, type StartOptions } from './start-options.ts';
-import { addUp, totalLines, verdictLines } from './summary-report.ts';
 
 export interface Report {
   environment: LocalEnvironment;

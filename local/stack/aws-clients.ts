@@ -5,7 +5,7 @@ import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
-import type { MiniStack } from './ministack.ts';
+import type { MiniStack } from '../servers/ministack.ts';
 
 export interface AwsClients {
   s3: S3Client;

@@ -3,9 +3,9 @@ import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { withFileLock } from './file-lock.ts';
-import { runGuarded } from './guarded-process.ts';
-import { projectPath } from './project-root.ts';
+import { withFileLock } from '../machine/file-lock.ts';
+import { runGuarded } from '../machine/guarded-process.ts';
+import { projectPath } from '../project-root.ts';
 
 export interface PythonEnvironmentSpec {
   /** First part of the folder's name. */

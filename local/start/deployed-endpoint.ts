@@ -1,8 +1,8 @@
 import { availableParallelism } from 'node:os';
+import { putFiles } from '../runs/process-files.ts';
+import type { StackOutputs } from '../stack/stack-outputs.ts';
 import type { EndpointCaptures } from './capture-files.ts';
 import { CAPTURE_BUCKET, type LocalEnvironment } from './environment.ts';
-import { putFiles } from './process-files.ts';
-import type { StackOutputs } from './stack-outputs.ts';
 
 /** An endpoint's captures and the stack that watches them. */
 export interface DeployedEndpoint extends EndpointCaptures {

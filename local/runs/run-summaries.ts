@@ -1,7 +1,7 @@
 import { GetObjectCommand, NoSuchKey } from '@aws-sdk/client-s3';
-import { workKeys } from '../src/contract/monitoring.ts';
-import type { RunSummary } from '../src/monitoring/summary.ts';
-import type { AwsClients } from './aws-clients.ts';
+import { workKeys } from '../../src/contract/monitoring.ts';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
+import type { AwsClients } from '../stack/aws-clients.ts';
 
 /**
  * Reads `summary.json` of each run from the work bucket.

@@ -2,10 +2,10 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from './free-port.ts';
-import { startGuarded } from './guarded-process.ts';
-import { type Log, withBinOnPath } from './python-environment.ts';
-import { mlflowEnvironment } from './python-presets.ts';
+import { freePort } from '../machine/free-port.ts';
+import { startGuarded } from '../machine/guarded-process.ts';
+import { type Log, withBinOnPath } from '../python/python-environment.ts';
+import { mlflowEnvironment } from '../python/python-presets.ts';
 
 interface MlflowServerOptions {
   /** An MLflow version; default the newest that is tested. */

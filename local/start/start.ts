@@ -1,23 +1,23 @@
 /** `npm start`: the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
 import { availableParallelism } from 'node:os';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
+import { projectPath } from '../project-root.ts';
+import { type FileProgress, processFiles, type Run, runBackfill } from '../runs/process-files.ts';
+import { readQuarantine } from '../runs/quarantine-report.ts';
+import { readRunSummaries } from '../runs/run-summaries.ts';
+import { checkTakenOver, givenSettings, personSettings, settingSlips } from '../settings/person-settings.ts';
+import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
+import type { ForwardTarget } from '../stand-in-judge/forward.ts';
+import { describeError } from '../terminal/describe-error.ts';
+import { bar, type Progress, startProgress } from '../terminal/progress.ts';
+import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../terminal/stop-signals.ts';
 import { findCaptures } from './capture-files.ts';
 import { type DeployedEndpoint, deployEndpoints, isBackfill } from './deployed-endpoint.ts';
-import { describeError } from './describe-error.ts';
-import { startStandInEndpoint } from './endpoint/server.ts';
 import { type LocalEnvironment, startEnvironment } from './environment.ts';
+import { experimentId } from './experiment-id.ts';
 import { forecastLines, measureFiles } from './forecast.ts';
-import { experimentId } from './mlflow-pages.ts';
-import { checkTakenOver, givenSettings, personSettings, settingSlips } from './person-settings.ts';
-import { type FileProgress, processFiles, type Run, runBackfill } from './process-files.ts';
-import { bar, type Progress, startProgress } from './progress.ts';
-import { projectPath } from './project-root.ts';
-import { readQuarantine } from './quarantine-report.ts';
-import { readRunSummaries } from './run-summaries.ts';
-import type { ForwardTarget } from './stand-in-judge/forward.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
 import { exitCode, type Report, reportLines } from './start-report.ts';
-import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from './stop-signals.ts';
 
 /** Files that are in the works at a time, each a run with its own Lambda processes. */
 const FILES_AT_ONCE = Math.max(2, Math.floor(availableParallelism() / 2));

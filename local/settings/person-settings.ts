@@ -1,7 +1,7 @@
 /** The settings of a person's own that a local run takes over. */
 
-import { parseSettings, SETTING_NAMES, type Settings } from '../lib/settings/settings.ts';
-import { slips } from '../src/settings/slips.ts';
+import { parseSettings, SETTING_NAMES, type Settings } from '../../lib/settings/settings.ts';
+import { slips } from '../../src/settings/slips.ts';
 import { dotenvSettings } from './dotenv-file.ts';
 
 /** What is decoded and how it is judged, whoever judges. */

@@ -6,12 +6,12 @@ import { get as getHttps } from 'node:https';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { freePort } from './free-port.ts';
-import { type GuardedProcess, startGuarded } from './guarded-process.ts';
-import { makeOwnFolder, removeFolder } from './own-folder.ts';
-import { projectPath } from './project-root.ts';
-import type { Log, PythonEnvironment } from './python-environment.ts';
-import { defaultPythonEnvironment } from './python-presets.ts';
+import { freePort } from '../machine/free-port.ts';
+import { type GuardedProcess, startGuarded } from '../machine/guarded-process.ts';
+import { makeOwnFolder, removeFolder } from '../machine/own-folder.ts';
+import { projectPath } from '../project-root.ts';
+import type { Log, PythonEnvironment } from '../python/python-environment.ts';
+import { defaultPythonEnvironment } from '../python/python-presets.ts';
 
 const EMULATED_ACCOUNT = '000000000000';
 const EMULATED_REGION = 'us-east-1';
@@ -93,7 +93,7 @@ export async function startMiniStack(options: MiniStackOptions = {}): Promise<Mi
     const port = await freePort(options.port);
     const url = `${tls ? 'https' : 'http'}://127.0.0.1:${port}`;
     const env = clientEnvironment(url, directory, tls?.certificate);
-    server = startGuarded(python.python, [projectPath('local', 'ministack_wrapper.py')], {
+    server = startGuarded(python.python, [projectPath('local', 'servers', 'ministack_wrapper.py')], {
       logFile: join(directory, 'ministack.log'),
       cwd: directory,
       signal: options.signal,
@@ -127,7 +127,11 @@ export interface Tls {
 /** A certificate for this machine's own addresses. */
 export async function makeCertificate(python: PythonEnvironment, directory: string): Promise<Tls> {
   const tls = { certificate: join(directory, 'loopback.crt'), key: join(directory, 'loopback.key') };
-  await promisify(execFile)(python.python, [projectPath('local', 'loopback_certificate.py'), tls.certificate, tls.key]);
+  await promisify(execFile)(python.python, [
+    projectPath('local', 'servers', 'loopback_certificate.py'),
+    tls.certificate,
+    tls.key,
+  ]);
   return tls;
 }
 
