@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type ReplayPlanResult, replayKeys } from '../../src/contract/replay.ts';
 import { MAX_PER_SECOND } from '../../src/replay/cloud/limits.ts';
 import type { ShardResult } from '../../src/replay/cloud/shard/shard-result.ts';
-import type { ReplayPlan } from '../../src/replay/cloud/stored-plan.ts';
+import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { RunStats } from '../../src/replay/measure/run-stats.ts';
 import { clientBottleneck } from '../../src/replay/to-directory.ts';
 import { CAPTURES, ENDPOINT, type SideReport, WORK } from '../support/bench-stack.ts';
@@ -145,9 +145,9 @@ async function prepare(
     lines.push(parsed.file ? line : JSON.stringify({ ...parsed, d: due.at(-1) }));
   }
   await functions.put(WORK, replayKeys.schedule(name, 0), `${lines.join('\n')}\n`);
-  const plan = await functions.json<ReplayPlan>(replayKeys.plan(planned));
+  const plan = await functions.json<StoredPlan>(replayKeys.plan(planned));
   const shards = plan.shards.map((shard) => ({ ...shard, requests, lastDueMs: due.at(-1) ?? 0 }));
-  const own: ReplayPlan = { ...plan, run: name, requests, shards, startAtEpochMs: Date.now() + leadMs };
+  const own: StoredPlan = { ...plan, run: name, requests, shards, startAtEpochMs: Date.now() + leadMs };
   await functions.put(WORK, replayKeys.plan(name), JSON.stringify(own));
   return due;
 }

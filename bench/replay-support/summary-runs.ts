@@ -1,9 +1,9 @@
 /** SummarizeReplay's bundle over many shards: the files of one that was really sent, copied. */
 
 import { replayKeys, type SummarizeReplayResult } from '../../src/contract/replay.ts';
-import { SHARD_FILES } from '../../src/replay/cloud/keys.ts';
 import type { ShardResult } from '../../src/replay/cloud/shard/shard-result.ts';
-import type { ReplayPlan } from '../../src/replay/cloud/stored-plan.ts';
+import { SHARD_FILES } from '../../src/replay/cloud/work-bucket/keys.ts';
+import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { REPLIES_FILE } from '../../src/replay/compare/replies-file.ts';
 import { MAX_INPUTS } from '../../src/replay/results/inputs.ts';
 import { FILES } from '../../src/replay/results/result-set.ts';
@@ -152,13 +152,13 @@ async function putShards(
   result: ShardResult,
   compare = false,
 ): Promise<void> {
-  const plan = await functions.json<ReplayPlan>(replayKeys.plan(sent));
+  const plan = await functions.json<StoredPlan>(replayKeys.plan(sent));
   const [own] = plan.shards;
   if (!own) throw new Error(`The plan of ${sent} has no shard`);
   const shards = Array.from({ length: count }, (_, shard) => ({ ...own, shard, stripe: shard }));
   // More than inputs.json holds would be left out, and that is no failure here.
   const requests = Math.min(own.requests * count, MAX_INPUTS);
-  const whole: ReplayPlan = { ...plan, run: name, compare, raw: false, shards, requests };
+  const whole: StoredPlan = { ...plan, run: name, compare, raw: false, shards, requests };
   await functions.put(WORK, replayKeys.plan(name), JSON.stringify(whole));
   await functions.putAll(
     WORK,

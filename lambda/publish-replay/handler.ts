@@ -11,8 +11,8 @@ import {
   type PublishReplayResult,
 } from '../../src/contract/replay.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
-import { publishReplay } from '../../src/replay/cloud/publish-replay.ts';
-import { endReplayRun } from '../../src/replay/cloud/stop/end-replay-run.ts';
+import { endReplayRun } from '../../src/replay/cloud/publish/end-replay-run.ts';
+import { publishReplay } from '../../src/replay/cloud/publish/publish-replay.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 import { logged } from '../../src/shared/telemetry.ts';

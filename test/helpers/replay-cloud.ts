@@ -23,10 +23,10 @@ import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { evaluateReplay } from '../../src/replay/cloud/evaluate/evaluate.ts';
 import { START_LEAD_MS } from '../../src/replay/cloud/limits.ts';
 import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
-import { publishReplay } from '../../src/replay/cloud/publish-replay.ts';
+import { publishReplay } from '../../src/replay/cloud/publish/publish-replay.ts';
 import { replayShard, type ShardCounts } from '../../src/replay/cloud/shard/shard.ts';
-import type { ReplayPlan } from '../../src/replay/cloud/stored-plan.ts';
 import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize.ts';
+import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { type LambdaEnvironment, readEnvironment } from '../../src/settings/environment.ts';
 import { type ReplayEnvironment, readReplayEnvironment } from '../../src/settings/replay-environment.ts';
 import { Storage } from '../../src/shared/storage.ts';
@@ -148,8 +148,8 @@ export class CloudRun {
     );
   }
 
-  async stored(): Promise<ReplayPlan> {
-    return JSON.parse(await this.#cloud.text(replayKeys.plan(this.name))) as ReplayPlan;
+  async stored(): Promise<StoredPlan> {
+    return JSON.parse(await this.#cloud.text(replayKeys.plan(this.name))) as StoredPlan;
   }
 
   /** @param freeBytes of its disk; default: what there is */

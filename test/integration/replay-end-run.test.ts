@@ -4,7 +4,7 @@
  */
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { type EndedExecution, endReplayRunRequestSchema, replayKeys } from '../../src/contract/replay.ts';
-import { endReplayRun } from '../../src/replay/cloud/stop/end-replay-run.ts';
+import { endReplayRun } from '../../src/replay/cloud/publish/end-replay-run.ts';
 import { stopReplay } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import { chatLine } from '../helpers/replay.ts';

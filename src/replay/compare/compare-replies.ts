@@ -2,7 +2,7 @@
 import { parseJson } from '../../formats/json.ts';
 import { toNamedError } from '../../shared/errors.ts';
 import { compareJson, type JsonComparison } from './json-diff.ts';
-import type { Reply } from './reply.ts';
+import type { ComparableReply } from './reply.ts';
 import { isRefusal, readAlike, wordOverlap, wordsOf } from './text.ts';
 
 /** What happened to the success of the call. */
@@ -28,7 +28,7 @@ export interface ReplyComparison {
   problem?: string;
 }
 
-const statusOf = (before: Reply, after: Reply): StatusChange =>
+const statusOf = (before: ComparableReply, after: ComparableReply): StatusChange =>
   before.ok ? (after.ok ? 'both-ok' : 'newly-failing') : after.ok ? 'newly-succeeding' : 'both-failed';
 
 const FENCE = '```';
@@ -49,11 +49,11 @@ function documentIn(text: string): { value: unknown } | undefined {
   return parsed.ok ? { value: parsed.value } : undefined;
 }
 
-const documentOf = (reply: Reply): { value: unknown } | undefined =>
+const documentOf = (reply: ComparableReply): { value: unknown } | undefined =>
   reply.document === undefined ? documentIn(reply.text) : { value: reply.document };
 
 /** What the further choices say, each beside the one of the same place. */
-const furtherPairs = ({ further: before = [] }: Reply, { further: after = [] }: Reply) =>
+const furtherPairs = ({ further: before = [] }: ComparableReply, { further: after = [] }: ComparableReply) =>
   Array.from({ length: Math.max(before.length, after.length) }, (_, i) => [before[i], after[i]] as const);
 
 const toolNames = (calls: unknown[] | undefined): string =>
@@ -71,7 +71,7 @@ function toolCallsEqual(before: unknown[] | undefined, after: unknown[] | undefi
 }
 
 /** Whatever a reply does to what compares it, it is that pair which cannot be compared. */
-export function compareReplies(before: Reply, after: Reply): ReplyComparison {
+export function compareReplies(before: ComparableReply, after: ComparableReply): ReplyComparison {
   const status = statusOf(before, after);
   try {
     return compared(status, before, after);
@@ -80,7 +80,7 @@ export function compareReplies(before: Reply, after: Reply): ReplyComparison {
   }
 }
 
-function compared(status: StatusChange, before: Reply, after: Reply): ReplyComparison {
+function compared(status: StatusChange, before: ComparableReply, after: ComparableReply): ReplyComparison {
   if (status !== 'both-ok') {
     const identical = status === 'both-failed' && before.error?.code === after.error?.code;
     return { status, identical, same: identical };

@@ -5,7 +5,7 @@ import { JudgeHeld } from '../../judge/errors.ts';
 import type { Judge } from '../../judge/types.ts';
 import { toNamedError } from '../../shared/errors.ts';
 import type { ReplyComparison } from './compare-replies.ts';
-import { addUsd, judgePair, type Pair, type PairVerdict, unaskable } from './pairwise.ts';
+import { addUsd, judgePair, type PairVerdict, type ReplyPair, unaskable } from './pairwise.ts';
 import { addFailed, type Judged, nothingJudged, withoutAnyVerdict } from './quality.ts';
 import { replyMessageOf, type StoredReply } from './replies-file.ts';
 
@@ -39,13 +39,13 @@ export const noneJudged = (): JudgedAll => ({ judged: nothingJudged(), usd: 0 })
 export async function judgeAll<T>(
   { judge, limit, signal, goOn }: JudgeSettings,
   items: AsyncIterable<T> | Iterable<T>,
-  pairOf: (item: T) => Pair | undefined,
+  pairOf: (item: T) => ReplyPair | undefined,
   onDone: (item: T, verdict?: PairVerdict) => void,
   result: JudgedAll = noneJudged(),
 ): Promise<JudgedAll> {
   const running = new Set<Promise<void>>();
   let failure: { error: unknown } | undefined;
-  const judgeOne = async (item: T, pair: Pair): Promise<void> => {
+  const judgeOne = async (item: T, pair: ReplyPair): Promise<void> => {
     const found = await judgePair(judge, pair, signal, { limit });
     result.usd = addUsd(result.usd, found.usd);
     if (found.verdict !== undefined) keep(item, found);
@@ -60,7 +60,7 @@ export async function judgeAll<T>(
     onDone(item, found);
   };
   /** A reply that cannot be put before a judge stands alone. */
-  const pairOrFault = (item: T): { pair: Pair | undefined } | { fault: PairVerdict } => {
+  const pairOrFault = (item: T): { pair: ReplyPair | undefined } | { fault: PairVerdict } => {
     try {
       return { pair: pairOf(item) };
     } catch (error) {
@@ -107,7 +107,7 @@ const JUDGING_STOPPED: JudgeFailure = {
 export async function judgeMost<T>(
   judging: JudgeSettings,
   items: AsyncIterable<T> | Iterable<T>,
-  pairOf: (item: T) => Pair | undefined,
+  pairOf: (item: T) => ReplyPair | undefined,
   onDone: (item: T, verdict?: PairVerdict) => void,
 ): Promise<JudgedAll & { failure?: JudgeFailure }> {
   const result = noneJudged();
@@ -131,7 +131,7 @@ export const worthJudging = (comparison: ReplyComparison | undefined): compariso
   comparison !== undefined && comparison.status === 'both-ok' && !comparison.same;
 
 /** The captured and the new reply of a request, where a judge is to be asked about them. */
-export function pairOf({ messages, captured, reply, comparison }: StoredReply): Pair | undefined {
+export function pairOf({ messages, captured, reply, comparison }: StoredReply): ReplyPair | undefined {
   const before = captured && replyMessageOf(captured);
   const after = replyMessageOf(reply);
   return worthJudging(comparison) && messages && before && after ? { messages, before, after } : undefined;

@@ -23,7 +23,7 @@ export const PAIRWISE_SCORER: JudgeScorer = {
   needs: ['request', 'reply'],
 };
 
-export interface Pair {
+export interface ReplyPair {
   messages: ChatMessage[];
   before: ChatMessage;
   after: ChatMessage;
@@ -69,7 +69,7 @@ interface Asked {
 
 async function ask(
   judge: Judge,
-  pair: Pair,
+  pair: ReplyPair,
   swapped: boolean,
   signal: AbortSignal | undefined,
   money: JudgeMoney,
@@ -117,7 +117,7 @@ interface PairFailure {
  */
 export async function judgePair(
   judge: Judge,
-  pair: Pair,
+  pair: ReplyPair,
   signal?: AbortSignal,
   money: JudgeMoney = {},
 ): Promise<PairVerdict | PairFailure> {

@@ -1,12 +1,12 @@
 /** `replies.jsonl`: what each request got, kept to be compared: with the captured reply, and with another run's. */
 import { basename } from 'node:path';
 import type { ChatMessage } from '../../formats/types.ts';
+import { bodyPreview } from '../measure/body-preview.ts';
 import { type Measured, sentBody } from '../measure/measure.ts';
 import { readMessages } from '../reply/content.ts';
-import { preview } from '../report/collector.ts';
 import type { ReplyComparison } from './compare-replies.ts';
 import { jsonLines } from './json-lines.ts';
-import type { Reply } from './reply.ts';
+import type { ComparableReply } from './reply.ts';
 
 export const REPLIES_FILE = 'replies.jsonl';
 
@@ -22,8 +22,8 @@ export interface StoredReply {
   input: string;
   /** There for chats: what a judge needs to see. */
   messages?: ChatMessage[];
-  reply: Reply;
-  captured?: Reply;
+  reply: ComparableReply;
+  captured?: ComparableReply;
   comparison?: ReplyComparison;
 }
 
@@ -34,13 +34,13 @@ const MAX_TEXT = 64 * 1024;
 const requestKey = (eventId: string | undefined, file: string, line: number, pass: number): string =>
   `${eventId ?? basename(file)}:${line}${pass === 0 ? '' : `#${pass}`}`;
 
-const cut = (reply: Reply): Reply =>
+const cut = (reply: ComparableReply): ComparableReply =>
   reply.text.length > MAX_TEXT ? { ...reply, text: `${reply.text.slice(0, MAX_TEXT)} …` } : reply;
 
 export function storedReply(
   measured: Measured,
-  reply: Reply,
-  captured?: Reply,
+  reply: ComparableReply,
+  captured?: ComparableReply,
   comparison?: ReplyComparison,
 ): StoredReply {
   const { request } = measured;
@@ -52,7 +52,7 @@ export function storedReply(
     ...(request.capturedTraceId ? { captured_trace_id: request.capturedTraceId } : {}),
     file: request.file,
     line: request.line,
-    input: preview(request.wire.subarray(request.bodyAt)),
+    input: bodyPreview(request.wire.subarray(request.bodyAt)),
     ...(messages ? { messages } : {}),
     reply: cut(reply),
     ...(captured ? { captured: cut(captured) } : {}),
@@ -77,7 +77,7 @@ export async function* readReplies(path: string, onCut?: (where: string) => void
 }
 
 /** A reply as a message, for a judge; `undefined` when there is nothing to read. */
-export const replyMessageOf = (reply: Reply): ChatMessage | undefined =>
+export const replyMessageOf = (reply: ComparableReply): ChatMessage | undefined =>
   reply.ok && (reply.text !== '' || reply.toolCalls)
     ? {
         role: 'assistant',
@@ -87,7 +87,7 @@ export const replyMessageOf = (reply: Reply): ChatMessage | undefined =>
     : undefined;
 
 /** What a person reads of a reply. */
-export const replyText = (reply: Reply): string => {
+export const replyText = (reply: ComparableReply): string => {
   if (!reply.ok) return `error ${reply.error?.code ?? ''} ${reply.error?.message ?? ''}`.replace(/ +/g, ' ');
   if (reply.notKeptBytes !== undefined) return `not kept: ${reply.notKeptBytes} bytes`;
   if (reply.text !== '') return reply.text;

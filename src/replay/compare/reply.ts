@@ -2,7 +2,7 @@
 import type { Measured } from '../measure/measure.ts';
 import type { ReplyContent } from '../reply/content.ts';
 
-export interface Reply {
+export interface ComparableReply {
   ok: boolean;
   /** There when it is an error. */
   error?: { code?: number; message: string };
@@ -24,14 +24,14 @@ export interface Reply {
 }
 
 /** What is not what it says it is, is an error in a capture as it is live. */
-export function replyOf(content: ReplyContent): Reply {
+export function replyOf(content: ReplyContent): ComparableReply {
   const { error, problem, text, further, toolCalls, document, digest, notRead } = content;
   if (error) return { ok: false, error: { code: error.code, message: error.message }, text: '' };
   if (problem !== undefined) return { ok: false, error: { message: problem }, text: '' };
   return { ok: true, text, further, toolCalls, document, digest, notRead };
 }
 
-export function replayedReply({ error, content, exchange, cancelled }: Measured): Reply {
+export function replayedReply({ error, content, exchange, cancelled }: Measured): ComparableReply {
   if (error) {
     const { code, type, message } = error;
     return {

@@ -2,7 +2,7 @@
 import type { EChartsOption } from 'echarts';
 import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from '../../shared/charts.ts';
 import type { Distribution } from '../measure/distribution.ts';
-import type { ReportCollector } from './collector.ts';
+import type { ReportCollector } from '../measure/report-collector.ts';
 
 const BARS = 60;
 
@@ -25,7 +25,7 @@ const line = (name: string, color: string, data: [number, number][], extra = {})
 /** One value a bucket, at the bucket's middle. */
 function series(
   report: ReportCollector,
-  value: (bucket: import('./collector.ts').TimeBucket) => number | undefined,
+  value: (bucket: import('../measure/report-collector.ts').TimeBucket) => number | undefined,
 ): [number, number][] {
   const points: [number, number][] = [];
   for (const [index, bucket] of [...report.buckets].sort(([a], [b]) => a - b)) {
@@ -41,7 +41,7 @@ function series(
  */
 export function ratePerSecond(
   report: ReportCollector,
-  value: (bucket: import('./collector.ts').TimeBucket) => number,
+  value: (bucket: import('../measure/report-collector.ts').TimeBucket) => number,
 ): [number, number][] {
   const joined = Math.max(1, 1000 / report.bucketMs);
   const seconds = (joined * report.bucketMs) / 1000;

@@ -3,10 +3,10 @@ import { loadCharts } from '../../shared/charts.ts';
 import { type Column, escapeHtml, folded, htmlPage, isolated, section, table, tiles } from '../../shared/html-page.ts';
 import type { DistributionMetric } from '../measure/metrics.ts';
 import { DISTRIBUTION_METRICS } from '../measure/metrics.ts';
+import type { ReportCollector, RequestRow } from '../measure/report-collector.ts';
 import type { RunStats } from '../measure/run-stats.ts';
 import { durationSeconds } from '../results/summary.ts';
 import { distributions, latencyOverTime, scheduleLag, throughput } from './charts.ts';
-import type { ReportCollector, RequestRow } from './collector.ts';
 
 export interface ReportFacts {
   run: string;

@@ -6,17 +6,17 @@ import { bootstrapDifferences, shareDifference } from '../../../src/replay/compa
 import { compareReplies, regressionsOf } from '../../../src/replay/compare/compare-replies.ts';
 import { compareJson } from '../../../src/replay/compare/json-diff.ts';
 import { judgeAll, judgeMost, noneJudged } from '../../../src/replay/compare/judge-replies.ts';
-import { judgePair, type Pair } from '../../../src/replay/compare/pairwise.ts';
+import { judgePair, type ReplyPair } from '../../../src/replay/compare/pairwise.ts';
 import { QualityTally } from '../../../src/replay/compare/quality.ts';
-import type { Reply } from '../../../src/replay/compare/reply.ts';
+import type { ComparableReply } from '../../../src/replay/compare/reply.ts';
 import { isRefusal, normalise, wordOverlap, wordsOf } from '../../../src/replay/compare/text.ts';
 import { qualityLines } from '../../../src/replay/report/quality-sections.ts';
 import { Random } from '../../../src/shared/random.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 
-const text = (value: string): Reply => ({ ok: true, text: value });
-const document = (value: unknown): Reply => ({ ok: true, text: '', document: value });
-const failed = (code: number): Reply => ({ ok: false, error: { code, message: 'no' }, text: '' });
+const text = (value: string): ComparableReply => ({ ok: true, text: value });
+const document = (value: unknown): ComparableReply => ({ ok: true, text: '', document: value });
+const failed = (code: number): ComparableReply => ({ ok: false, error: { code, message: 'no' }, text: '' });
 
 describe('texts', () => {
   test('normalising', () => {
@@ -82,7 +82,7 @@ describe('JSON', () => {
 });
 
 describe('replies', () => {
-  test.each<[string, Reply, Reply, object, string[]]>([
+  test.each<[string, ComparableReply, ComparableReply, object, string[]]>([
     ['identical', text('Fine.'), text('Fine.'), { status: 'both-ok', identical: true, same: true, overlap: 1 }, []],
     ['the same', text('Fine.'), text(' fine. '), { identical: false, same: true }, []],
     ['other words', text('The depot opens at nine'), text('It opens at nine'), { same: false }, []],
@@ -141,7 +141,7 @@ describe('replies', () => {
   });
 
   test('tool calls: by name and by the values of their arguments', () => {
-    const call = (name: string, args: string): Reply => ({
+    const call = (name: string, args: string): ComparableReply => ({
       ok: true,
       text: '',
       toolCalls: [{ id: Math.random(), function: { name, arguments: args } }],
@@ -158,7 +158,7 @@ describe('replies', () => {
     expect(regressionsOf(compareReplies(call('track', '{}'), text('Done.')))).toContain('tools-changed');
   });
 
-  test.each<[string, (size: number) => Reply]>([
+  test.each<[string, (size: number) => ComparableReply]>([
     ['line breaks behind a fence', (size) => text(`\`\`\`${'\n'.repeat(size)}x`)],
     ['spaces behind a fence', (size) => text(`\`\`\`json${' '.repeat(size)}\n{}`)],
     ['words', (size) => text(Array.from({ length: size / 6 }, (_, i) => `${i % 977} w`).join(' '))],
@@ -166,7 +166,7 @@ describe('replies', () => {
     ['keys', (size) => document(Object.fromEntries(Array.from({ length: size / 12 }, (_, i) => [`key ${i}`, {}])))],
   ])('the time grows with the length of a reply: %s', (_, replyOf) => {
     const timeOf = (size: number): number => {
-      const replies: [Reply, Reply] = [replyOf(size), replyOf(size + 24)];
+      const replies: [ComparableReply, ComparableReply] = [replyOf(size), replyOf(size + 24)];
       // The quickest of some: another process may have had the processor, or the collector of garbage.
       const times = [1, 2, 3, 4, 5].map(() => {
         const from = performance.now();
@@ -181,7 +181,7 @@ describe('replies', () => {
   });
 
   test('long texts are compared by their beginning, and counted by what it lets expect', () => {
-    const long = (word: string): Reply => text(`${word} `.repeat(200_000));
+    const long = (word: string): ComparableReply => text(`${word} `.repeat(200_000));
     expect(compareReplies(long('one'), long('two'))).toMatchObject({
       overlap: 0,
       words: [200_000, 200_000],
@@ -257,7 +257,7 @@ describe('the judge of pairs', () => {
   });
 
   test('is asked no more than the budget allows', async () => {
-    const pairs = async function* (): AsyncGenerator<Pair> {
+    const pairs = async function* (): AsyncGenerator<ReplyPair> {
       for (let i = 0; i < 10; i++) yield pair;
     };
     const verdicts: unknown[] = [];
@@ -347,7 +347,7 @@ describe('the judge of pairs', () => {
   });
 
   test('a pair of which no question can be made has none, and the others are judged', async () => {
-    const odd = (...messages: unknown[]): Pair => ({ ...pair, messages: messages as Pair['messages'] });
+    const odd = (...messages: unknown[]): ReplyPair => ({ ...pair, messages: messages as ReplyPair['messages'] });
     const pairs = [odd(null), pair, odd(...pair.messages, null), pair];
     const done: unknown[] = [];
     const found = await judgeAll(

@@ -53,17 +53,17 @@ import { single, unitsOfObjects } from '../../../src/monitoring/plan/units.ts';
 import { describeFailure, summarizeRun } from '../../../src/monitoring/summary.ts';
 import { ProgressFile } from '../../../src/replay/cloud/evaluate/progress.ts';
 import type { ShardBounds } from '../../../src/replay/cloud/limits.ts';
-import { tooLarge } from '../../../src/replay/cloud/plan/index-objects.ts';
+import { replayTooLarge } from '../../../src/replay/cloud/plan/index-objects.ts';
 import { parseReplayInput } from '../../../src/replay/cloud/plan/input.ts';
 import { planReplay } from '../../../src/replay/cloud/plan/plan-replay.ts';
 import { type Concurrency, stripesOf, WindowCutter } from '../../../src/replay/cloud/plan/sharding.ts';
-import { publishReplay } from '../../../src/replay/cloud/publish-replay.ts';
-import { readSchedule } from '../../../src/replay/cloud/schedule-file.ts';
+import { publishReplay } from '../../../src/replay/cloud/publish/publish-replay.ts';
 import { claimShard } from '../../../src/replay/cloud/shard/claim.ts';
 import { replayShard } from '../../../src/replay/cloud/shard/shard.ts';
 import { parseShardResult } from '../../../src/replay/cloud/shard/shard-result.ts';
 import { stopReplay } from '../../../src/replay/cloud/stop/stop-replay.ts';
 import { cloudTarget } from '../../../src/replay/cloud/target.ts';
+import { readSchedule } from '../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { parsed } from '../../../src/replay/compare/json-lines.ts';
 import { parseThreshold } from '../../../src/replay/compare/thresholds.ts';
 import { ConnectionPool } from '../../../src/replay/http/pool.ts';
@@ -672,7 +672,7 @@ const PROVOKE: Record<string, () => unknown> = {
   ReplayNotSummarized: () =>
     publishReplay({ run: { name: 'r' } } as never, { storage: memory(), workBucket: 'w', mlflow: async () => store }),
   ReplayStopped: planStopped,
-  ReplayTooLarge: () => Promise.reject(tooLarge('a', 'b')),
+  ReplayTooLarge: () => Promise.reject(replayTooLarge('a', 'b')),
   ResultsNotWritten: () => {
     const writer = new LineWriter('/dev/null/x');
     writer.write(mark());

@@ -1,5 +1,5 @@
 /** Bodies of S3 that break off, end early or are none of S3's: every byte, or an error by name. */
-import { RangeReader } from '../../../src/replay/cloud/range-reader.ts';
+import { RangeReader } from '../../../src/replay/cloud/shard/range-reader.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 
 const bytes = Buffer.from(Array.from({ length: 3_000 }, (_, n) => `${n} `).join(''));

@@ -1,4 +1,4 @@
-/** EvaluateReplay: the traces and the verdicts of one shard's replies, as far as one function has time for. */
+/** EvaluateReplay: logs one shard's traces and verdicts, as far as one invocation has time. */
 
 import { type EvaluateReplayRequest, type EvaluateReplayResult, replayKeys } from '../../../contract/replay.ts';
 import type { SpendingLimit } from '../../../judge/budget/spending-limit.ts';
@@ -8,45 +8,33 @@ import { PermanentError, RetryableError, toNamedError } from '../../../shared/er
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { REPLIES_FILE } from '../../compare/replies-file.ts';
 import { SPOOL_FILE } from '../../publish/spool.ts';
-import { SHARD_FILES } from '../keys.ts';
 import { stopMark } from '../stop/order.ts';
-import type { ReplayPlan } from '../stored-plan.ts';
-import { assessVerdicts } from './evaluate-assessments.ts';
-import { judgePairs } from './evaluate-pairs.ts';
-import { traceExchanges } from './evaluate-traces.ts';
-import { type EvaluationProgress, ProgressFile } from './progress.ts';
+import { SHARD_FILES } from '../work-bucket/keys.ts';
+import { readShardPlan } from '../work-bucket/stored-plan.ts';
+import { judgePairs } from './judge-pairs.ts';
+import { ProgressFile, type ShardWork, type StepEnd } from './progress.ts';
+import { assessVerdicts, traceExchanges } from './write-mlflow.ts';
 
 interface EvaluateReplayDependencies {
   storage: Storage;
   workBucket: string;
-  /** Called only for a replay that is to have traces. */
+  /** Called only for a replay with traces. */
   mlflow(): Promise<MlflowClient>;
-  /** Called only for a replay that is judged. */
+  /** Called only for a replay with a judge. */
   judge(): Promise<Judge>;
-  /** Money for the judge: of the account, and of the replay where `runUsd` is given. `undefined`: there is no limit. */
+  /** The daily budget, and the replay's own if `runUsd` is given. `undefined`: there is no limit. */
   limit(run: string, runUsd?: number): SpendingLimit | undefined;
   remainingMs(): number;
 }
 
-/** What the budget's account of a replay is called: an execution of the monitoring may have the same name. */
+/** The name of a replay in the budget's account. An execution of the monitoring may have the same name. */
 export const budgetRun = (run: string): string => `replay/${run}`;
 
-/** A shard at work. */
-export interface ShardWork {
-  storage: Storage;
-  plan: ReplayPlan;
-  progress: EvaluationProgress;
-  file: ProgressFile;
-  remainingMs(): number;
-  isStopped(): Promise<boolean>;
-}
-
-/** Whether a step has come to its end, or the time has, or the replay was stopped: then no judge is paid any more. */
-export type StepEnd = 'done' | 'outOfTime' | 'stopped';
-
 /**
- * @throws RetryableError `MlflowUnavailable`, `JudgeThrottled`, … when nothing more can be done now, after what was paid for
- * is saved: the next call goes on from there. Why a call failed is also left beside its progress, for the summary.
+ * Continues where the last call for the shard stopped. The reason of a failure is also saved next to the progress, for the
+ * summary.
+ *
+ * @throws RetryableError `MlflowUnavailable`, `JudgeThrottled`, … after everything paid for is saved
  */
 export async function evaluateReplay(
   request: EvaluateReplayRequest,
@@ -56,7 +44,7 @@ export async function evaluateReplay(
   try {
     return await evaluate(request, file, deps);
   } catch (error) {
-    // The failure itself is what matters; the summary knows without this note too that the evaluation is not done.
+    // The failure itself matters more than this note: the summary also sees from the progress that work is missing.
     await file.fail(toNamedError(error)).catch(() => {});
     throw error;
   }
@@ -68,15 +56,9 @@ async function evaluate(
   deps: EvaluateReplayDependencies,
 ): Promise<EvaluateReplayResult> {
   const { storage, workBucket: bucket, remainingMs } = deps;
-  const plan = await storage.getJson<ReplayPlan>(bucket, replayKeys.plan(run));
-  if (!plan?.shards[shard]) {
-    throw new PermanentError('ReplayNotPlanned', 'The replay has no plan for that shard', {
-      got: `shard ${shard} of ${run}`,
-      where: `s3://${bucket}/${replayKeys.plan(run)}`,
-    });
-  }
+  const { plan } = await readShardPlan(storage, bucket, { run, shard });
   const prefix = replayKeys.shardPrefix(run, shard);
-  // Nothing is known of a lost shard, whatever it has left: the summary says so.
+  // A shard without a result is lost, whatever else it wrote. The summary reports it.
   if (!(await storage.head(bucket, `${prefix}${SHARD_FILES.result}`)))
     return { done: true, shard, traces: 0, judged: 0 };
   const progress = await file.read();
@@ -89,12 +71,12 @@ async function evaluate(
     if (progress.done) await file.save(progress, {});
     else if (end === 'outOfTime' && JSON.stringify(progress) === before) {
       const facts = { where: `shard ${shard} of ${run}` };
-      throw new RetryableError('ChunkOutOfTime', 'The shard needs longer for one step than this Lambda has', facts);
+      throw new RetryableError('ChunkOutOfTime', 'One step of the shard takes longer than this Lambda may run', facts);
     }
   }
   const { better, same, worse, undecided, failed } = progress.pairs.judged;
   const judged = better + same + worse + undecided + failed;
-  // Of a replay that was stopped there is nothing left to be done, and the summary says that it is not done.
+  // A stopped replay needs no further call; the summary reports what is missing.
   return { done: end !== 'outOfTime', shard, traces: progress.traces.written, judged };
 }
 
@@ -111,16 +93,16 @@ async function steps(work: ShardWork, prefix: string, deps: EvaluateReplayDepend
   try {
     end = await judgeWithin(work, await object(REPLIES_FILE), plan.judge.budgetUsd, deps);
   } catch (error) {
-    // What the judge had said by then is shown all the same; what fails of that too, the next call does.
+    // The verdicts so far are written anyway. If that fails too, the next call writes them.
     if (ports) await assessVerdicts(work, ports).catch(() => {});
     throw error;
   }
-  // Also of a replay that was stopped: these verdicts are paid.
+  // Also for a stopped replay: these verdicts are paid for.
   const assessed = ports ? await assessVerdicts(work, ports) : 'done';
   return assessed === 'done' ? end : assessed;
 }
 
-/** @param budgetUsd of this replay; 0: the account's alone */
+/** @param budgetUsd limit of this replay; 0: only the daily budget applies */
 async function judgeWithin(
   work: ShardWork,
   replies: ObjectFacts,
@@ -132,7 +114,7 @@ async function judgeWithin(
   try {
     end = await judgePairs(work, replies, await deps.judge(), limit);
   } catch (error) {
-    // A reservation that is not given back expires by itself; the judge's own failure is what matters.
+    // The judge's failure matters more: a reservation that is not released expires.
     await limit?.close().catch(() => {});
     throw error;
   }
@@ -143,7 +125,7 @@ async function judgeWithin(
 async function shardFile({ storage, workBucket }: EvaluateReplayDependencies, key: string): Promise<ObjectFacts> {
   const found = await storage.head(workBucket, key);
   if (found) return found;
-  throw new PermanentError('ShardFileMissing', 'The shard has measured, but a file that it wrote is gone', {
+  throw new PermanentError('ShardFileMissing', 'A file of a shard that has a result is missing', {
     where: `s3://${workBucket}/${key}`,
   });
 }

@@ -1,6 +1,6 @@
 /**
- * How far the evaluation of a shard is. It is saved after every batch, behind the batch's own lines: whoever goes on begins
- * where the last save says, and what had been done since is done again.
+ * How far the evaluation of a shard is. It is saved after every batch, once the batch's own lines are: the next call
+ * continues at the last save and repeats whatever came after it.
  */
 
 import { replayKeys } from '../../../contract/replay.ts';
@@ -8,9 +8,23 @@ import { PermanentError } from '../../../shared/errors.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import { type JudgedAll, noneJudged } from '../../compare/judge-replies.ts';
 import type { AssessedVerdicts } from '../../publish/write-assessments.ts';
-import { EVALUATION_FILES } from '../keys.ts';
+import { EVALUATION_FILES } from '../work-bucket/keys.ts';
+import type { StoredPlan } from '../work-bucket/stored-plan.ts';
 
-/** Kinds of lines that an evaluation writes; the files of the result set are made of them. */
+/** The context of evaluating one shard. */
+export interface ShardWork {
+  storage: Storage;
+  plan: StoredPlan;
+  progress: EvaluationProgress;
+  file: ProgressFile;
+  remainingMs(): number;
+  isStopped(): Promise<boolean>;
+}
+
+/** How a step ended. Once a replay is stopped, the judge is not paid any more. */
+export type StepEnd = 'done' | 'outOfTime' | 'stopped';
+
+/** Kinds of lines that an evaluation writes. They are merged into files of the result set. */
 export type PartKind = 'judged' | 'worse' | 'refused';
 
 export interface EvaluationProgress {
@@ -25,17 +39,17 @@ export interface EvaluationProgress {
     linked: boolean;
   };
   pairs: JudgedAll & {
-    /** First byte of the replies that has not been dealt with. */
+    /** First byte of the replies that is not processed yet. */
     offset: number;
-    /** First bytes of further replies that have been judged already. */
+    /** First bytes of replies after `offset` that are judged already. */
     ahead: number[];
   };
-  /** Verdicts in MLflow, on the traces of their requests. */
+  /** Verdicts that are in MLflow as assessments. */
   assessments: AssessedVerdicts & {
-    /** How many of the parts with verdicts have been dealt with. */
+    /** Number of parts with verdicts that are written. */
     parts: number;
   };
-  /** Names of the objects beside this one, in the order in which they were written. */
+  /** Names of the objects with lines, in the order in which they were written. */
   parts: Record<PartKind, string[]>;
 }
 
@@ -69,7 +83,7 @@ export class ProgressFile {
   }
 
   /**
-   * The lines of a part that the progress names.
+   * Reads the lines of a part.
    *
    * @throws PermanentError `ShardFileMissing`
    */
@@ -77,12 +91,12 @@ export class ProgressFile {
     const key = this.#key(name);
     const stored = await this.#storage.getText(this.#bucket, key);
     if (stored) return stored.text.split('\n').filter((line) => line !== '');
-    throw new PermanentError('ShardFileMissing', 'What the evaluation of the shard has written is gone', {
+    throw new PermanentError('ShardFileMissing', 'A file that the evaluation wrote is missing', {
       where: `s3://${this.#bucket}/${key}`,
     });
   }
 
-  /** @param lines what the batch has added; written first, so that nothing is named that is not there */
+  /** @param lines the lines of the batch; written first, so that the progress never names a missing object */
   async save(progress: EvaluationProgress, lines: Partial<Record<PartKind, readonly string[]>>): Promise<void> {
     for (const [kind, added] of Object.entries(lines) as [PartKind, readonly string[]][]) {
       if (added.length === 0) continue;
@@ -95,6 +109,7 @@ export class ProgressFile {
     await this.#storage.putJson(this.#bucket, this.#key(EVALUATION_FILES.progress), progress);
   }
 
+  /** Records why an evaluation ended early, for the summary. */
   async fail(failure: { name: string; message: string }): Promise<void> {
     await this.#storage.putJson(this.#bucket, this.#key(EVALUATION_FILES.failure), failure);
   }

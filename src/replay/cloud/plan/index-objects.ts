@@ -7,7 +7,7 @@ import { type ScannedLine, scanBlocks } from '../../source/lines.ts';
 import type { SortedIndex } from '../../source/sorted-index.ts';
 import type { OnSkipped, SourceFile } from '../../source/types.ts';
 import { indexFor } from '../../to-directory.ts';
-import type { CaptureObject } from '../schedule-file.ts';
+import type { CaptureObject } from '../work-bucket/schedule-file.ts';
 import { ConversationFinder } from './conversations.ts';
 import type { ReplayJob } from './input.ts';
 
@@ -58,7 +58,7 @@ export async function indexObjects(
     if (limits.remainingMs() > 0) return;
     const read = files.slice(0, ahead.next).reduce((sum, { size }) => sum + size, 0);
     const bytes = files.reduce((sum, { size }) => sum + size, 0);
-    throw tooLarge(
+    throw replayTooLarge(
       `${bytes} bytes, of which ${read} were begun in the time there was (${ahead.next} of ${files.length} files, ${records} records)`,
       `what one function can read: ${MOST_READ}`,
     );
@@ -79,7 +79,7 @@ export async function indexObjects(
 }
 
 /** The error of a replay that planning cannot hold, with what to do. */
-export const tooLarge = (got: string, expected: string): PermanentError =>
+export const replayTooLarge = (got: string, expected: string): PermanentError =>
   new PermanentError('ReplayTooLarge', 'The captures are too many to be planned in one execution', {
     got,
     expected: `${expected}; narrow the window (source.from, source.to) or the prefix`,

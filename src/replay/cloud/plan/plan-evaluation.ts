@@ -8,8 +8,8 @@ import type { MlflowClient } from '../../../mlflow/client.ts';
 import { findExperiment } from '../../../mlflow/experiments.ts';
 import { endRun, findOrCreateRun, tellFailure } from '../../../mlflow/runs.ts';
 import type { LambdaEnvironment } from '../../../settings/environment.ts';
-import { replaysExperiment, runTags } from '../run-tags.ts';
-import type { PlannedJudge, PlannedMlflow } from '../stored-plan.ts';
+import { replaysExperiment, runTags } from '../publish/replay-run.ts';
+import type { PlannedJudge, PlannedMlflow } from '../work-bucket/stored-plan.ts';
 import type { ReplayJob } from './input.ts';
 
 export interface EvaluationPorts {

@@ -15,12 +15,12 @@ import { type ScheduledEntry, schedule } from '../../schedule/timing.ts';
 import type { IndexEntry } from '../../source/types.ts';
 import { maxConcurrencyOf, overridesOf, scheduleOf, sliceMsOf, timingOf } from '../../to-directory.ts';
 import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, START_LEAD_MS, shardBounds, WARMUP_LEAD_MS } from '../limits.ts';
-import { RangeReader } from '../range-reader.ts';
-import type { CaptureObject } from '../schedule-file.ts';
+import { RangeReader } from '../shard/range-reader.ts';
 import { stopMark } from '../stop/order.ts';
-import type { PlannedMlflow, ReplayPlan, ShardPlan } from '../stored-plan.ts';
 import { cloudTarget } from '../target.ts';
-import { type IndexedCaptures, indexObjects, tooLarge } from './index-objects.ts';
+import type { CaptureObject } from '../work-bucket/schedule-file.ts';
+import type { PlannedMlflow, ShardPlan, StoredPlan } from '../work-bucket/stored-plan.ts';
+import { type IndexedCaptures, indexObjects, replayTooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
 import { type Concurrency, WindowCutter } from './sharding.ts';
@@ -73,7 +73,7 @@ export async function planReplay(
         };
     await skipped.store(storage, bucket, run.name);
     if (shards.length > 0) mlflow = await place?.openRun(run, now() + leadOf(job.options));
-    const plan: ReplayPlan = {
+    const plan: StoredPlan = {
       ...planOf(job, captures, shards, skipped.reasons, run.name, now(), found),
       judge,
       mlflow: mlflow ?? null,
@@ -118,7 +118,10 @@ async function cutAndWrite(
     let requests = 0;
     for await (const batch of schedule(index, timing)) {
       if (remainingMs() < FINISH_RESERVE_MS) {
-        throw tooLarge(`${requests} requests scheduled in the time that reading ${index.total} records left`, 'fewer');
+        throw replayTooLarge(
+          `${requests} requests scheduled in the time that reading ${index.total} records left`,
+          'fewer',
+        );
       }
       requests += batch.length;
       yield batch;
@@ -156,7 +159,8 @@ class TimedReader extends RangeReader {
   }
 
   override expect(entries: readonly IndexEntry[]): void {
-    if (this.#remainingMs() <= 0) throw tooLarge(`${this.#records} requests counted in the time there was`, 'fewer');
+    if (this.#remainingMs() <= 0)
+      throw replayTooLarge(`${this.#records} requests counted in the time there was`, 'fewer');
     this.#records += entries.length;
     super.expect(entries);
   }
@@ -175,7 +179,7 @@ function planOf(
   run: string,
   plannedAtMs: number,
   found: DryRun | undefined,
-): Omit<ReplayPlan, 'judge' | 'mlflow'> {
+): Omit<StoredPlan, 'judge' | 'mlflow'> {
   const { source, window, target, options, compare, raw } = job;
   return {
     run,
@@ -204,7 +208,7 @@ function planOf(
 async function writeManifest(
   storage: Storage,
   { bucket, key }: { bucket: string; key: string },
-  { run, shards, startAtEpochMs, options }: ReplayPlan,
+  { run, shards, startAtEpochMs, options }: StoredPlan,
 ): Promise<void> {
   const manifest = new ManifestWriter<ShardManifestLine>(storage, bucket, key);
   for (const { shard, firstDueMs } of shards) {

@@ -6,7 +6,7 @@
 import { MAX_SHARDS } from '../../../contract/replay.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { ShardBounds } from '../limits.ts';
-import type { ShardPlan } from '../stored-plan.ts';
+import type { ShardPlan } from '../work-bucket/stored-plan.ts';
 
 /** Requests of a window: their schedule is held in memory while it is written, 120 bytes each and twice that as text. */
 const MAX_WINDOW_REQUESTS = 1_000_000;

@@ -7,7 +7,7 @@ import { putFile } from '../../../shared/put-file.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import { LineWriter } from '../../results/line-writer.ts';
 import type { SkippedLine } from '../../source/types.ts';
-import { plannedSkippedKey } from '../keys.ts';
+import { plannedSkippedKey } from '../work-bucket/keys.ts';
 
 export class SkippedLines {
   #directory: string | undefined;

@@ -3,10 +3,10 @@
 import { replayKeys } from '../../../contract/replay.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
-import { warmupKey } from '../keys.ts';
 import type { ShardBounds } from '../limits.ts';
-import { type CaptureObject, ScheduleLines } from '../schedule-file.ts';
-import type { ShardPlan } from '../stored-plan.ts';
+import { warmupKey } from '../work-bucket/keys.ts';
+import { type CaptureObject, ScheduleLines } from '../work-bucket/schedule-file.ts';
+import type { ShardPlan } from '../work-bucket/stored-plan.ts';
 import type { ConversationFinder } from './conversations.ts';
 import { type Concurrency, shardsOf, stripeOf, type Window } from './sharding.ts';
 

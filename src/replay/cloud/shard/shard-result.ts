@@ -4,8 +4,8 @@ import { isObject } from '../../../formats/json.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { ExchangeError } from '../../http/exchange.ts';
 import { DISTRIBUTION_METRICS } from '../../measure/metrics.ts';
+import type { CollectorJson } from '../../measure/report-collector.ts';
 import type { RunStatsJson } from '../../measure/run-stats.ts';
-import type { CollectorJson } from '../../report/collector.ts';
 
 const count = z.number().int().min(0);
 

@@ -16,9 +16,9 @@ import { payloadJson } from '../../results/inputs.ts';
 import { LineWriter } from '../../results/line-writer.ts';
 import { rawLine, replyNotKept } from '../../results/raw-line.ts';
 import { FILES, ResultSet, unreadOf } from '../../results/result-set.ts';
-import { SHARD_FILES } from '../keys.ts';
-import type { ReplayPlan, ShardPlan } from '../stored-plan.ts';
-import { targetFacts } from '../target-facts.ts';
+import { targetFacts } from '../target.ts';
+import { SHARD_FILES } from '../work-bucket/keys.ts';
+import type { ShardPlan, StoredPlan } from '../work-bucket/stored-plan.ts';
 import { ReplyRoom } from './reply-room.ts';
 import type { ShardFigures, ShardResult } from './shard-result.ts';
 
@@ -56,7 +56,7 @@ export class ShardResults {
   readonly #shard: ShardPlan;
   readonly #stripes: number;
 
-  private constructor(directory: string, set: ResultSet, plan: ReplayPlan, shard: ShardPlan, room: ReplyRoom) {
+  private constructor(directory: string, set: ResultSet, plan: StoredPlan, shard: ShardPlan, room: ReplyRoom) {
     this.#directory = directory;
     this.#set = set;
     this.#shard = shard;
@@ -87,7 +87,7 @@ export class ShardResults {
    * @param freeBytes of the disk; default: what there is
    */
   static async create(
-    plan: ReplayPlan,
+    plan: StoredPlan,
     shard: ShardPlan,
     capturedBytes: readonly number[],
     freeBytes?: number,

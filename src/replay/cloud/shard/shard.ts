@@ -1,33 +1,33 @@
-/** ReplayShard: one shard of a replay, from its schedule in the work bucket to its files there. */
+/** ReplayShard: sends one shard of a replay, and writes what it measures to the work bucket. */
 
 import { type ReplayShardRequest, replayKeys } from '../../../contract/replay.ts';
 import type { ReplayEnvironment } from '../../../settings/replay-environment.ts';
-import { PermanentError, toNamedError } from '../../../shared/errors.ts';
+import { toNamedError } from '../../../shared/errors.ts';
 import { Random } from '../../../shared/random.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import { traceIdOf } from '../../../trace/ids.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import { type ReplayOutcome, runReplay, type SchedulePart } from '../../send-schedule.ts';
 import { sendingOf } from '../../to-directory.ts';
-import { SHARD_FILES, warmupKey } from '../keys.ts';
 import { MAX_CONNECTIONS, WRITE_RESERVE_MS } from '../limits.ts';
-import { RangeReader } from '../range-reader.ts';
-import { readSchedule, type ShardSchedule } from '../schedule-file.ts';
 import { StopWatch } from '../stop/order.ts';
-import type { ReplayPlan, ShardPlan } from '../stored-plan.ts';
 import { cloudTarget } from '../target.ts';
+import { SHARD_FILES, warmupKey } from '../work-bucket/keys.ts';
+import { readSchedule, type ShardSchedule } from '../work-bucket/schedule-file.ts';
+import { notPlanned, readShardPlan, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import { claimShard } from './claim.ts';
+import { RangeReader } from './range-reader.ts';
 import { ShardResults } from './shard-results.ts';
 
 interface ShardDependencies {
   storage: Storage;
   environment: ReplayEnvironment;
   remainingMs(): number;
-  /** Of the disk, for tests; default: what there is. */
+  /** Free bytes on the disk. Default: measured; set by tests. */
   freeBytes?: number;
 }
 
-/** What the Map gets to see of a shard. */
+/** A shard's counts, returned to the Map. */
 export interface ShardCounts {
   shard: number;
   sent: number;
@@ -38,8 +38,10 @@ export interface ShardCounts {
 }
 
 /**
- * @throws PermanentError `ReplayNotPlanned`, `ShardAlreadyClaimed`, `TargetUnreachable`, those of the target and of the
- * storage. Why a shard failed is also left beside its files, for the summary.
+ * Sends the shard at most once. The reason of a failure is also saved next to its files, for the summary.
+ *
+ * @throws PermanentError `ReplayNotPlanned`, `ShardAlreadyClaimed`, `TargetUnreachable`, and errors of the target and of the
+ * storage
  */
 export async function replayShard(request: ReplayShardRequest, deps: ShardDependencies): Promise<ShardCounts> {
   const { run, shard } = request;
@@ -50,50 +52,41 @@ export async function replayShard(request: ReplayShardRequest, deps: ShardDepend
     const named = toNamedError(error);
     if (named.name !== 'ShardAlreadyClaimed') {
       const key = `${replayKeys.shardPrefix(run, shard)}${SHARD_FILES.failure}`;
-      // The failure itself is what matters; the summary knows without this note too that the shard is lost.
+      // The failure itself matters more than this note: the summary counts the shard as lost either way.
       await deps.storage.putJson(bucket, key, named).catch(() => {});
     }
     throw error;
   }
 }
 
-async function claimAndRun({ run, shard }: ReplayShardRequest, deps: ShardDependencies): Promise<ShardCounts> {
+async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies): Promise<ShardCounts> {
   const { storage, environment } = deps;
+  const { run, shard } = request;
   const bucket = environment.WORK_BUCKET;
-  const plan = await storage.getJson<ReplayPlan>(bucket, replayKeys.plan(run));
-  const own = plan?.shards[shard];
-  if (!plan || !own) {
-    throw new PermanentError('ReplayNotPlanned', 'The replay has no plan for that shard', {
-      got: `shard ${shard} of ${run}`,
-      where: `s3://${bucket}/${replayKeys.plan(run)}`,
-    });
-  }
-  const schedule = await scheduleAt(storage, bucket, replayKeys.schedule(run, shard));
-  const warmup = shard === 0 && plan.options.warmup > 0 ? await scheduleAt(storage, bucket, warmupKey(run)) : undefined;
+  const { plan, own } = await readShardPlan(storage, bucket, request);
+  const scheduleAt = async (key: string): Promise<ShardSchedule> => {
+    const stored = await storage.getText(bucket, key);
+    if (!stored) throw notPlanned(request, `s3://${bucket}/${key}`);
+    return readSchedule(stored.text, `s3://${bucket}/${key}`);
+  };
+  const schedule = await scheduleAt(replayKeys.schedule(run, shard));
+  const warmup = shard === 0 && plan.options.warmup > 0 ? await scheduleAt(warmupKey(run)) : undefined;
   const stop = new StopWatch(storage, bucket, run);
-  if (await stop.look()) return notSent(own);
+  // A shard that is called after the stop order leaves neither a claim nor a result.
+  if (await stop.check()) return { shard, sent: 0, failed: 0, unsent: own.requests, skipped: 0, lateMs: 0 };
   await claimShard(storage, bucket, { run, shard, claimedAtMs: Date.now() });
   const captured = schedule.entries.map(({ entry }) => entry.length);
   const results = await ShardResults.create(plan, own, captured, deps.freeBytes);
   try {
     const beganAtMs = Date.now();
-    // Again, since whoever stops a replay waits for the shards that have a claim by then, and for no other.
-    const outcome = (await stop.look())
-      ? { ...NOTHING_SENT, unsent: schedule.entries.length }
+    // Checked again: StopReplay waits only for shards whose claim it sees, so a later claim must see its order.
+    const outcome = (await stop.check())
+      ? { lateMs: 0, sent: 0, unsent: schedule.entries.length, stopped: true, maxConnections: 0, warmFailures: 0 }
       : await send(plan, own, schedule, warmup, results, stop, deps);
     const { lateMs, sent, unsent, maxConnections, warmFailures } = outcome;
     const stopped = outcome.stopped && stop.signal.aborted;
-    const figures = {
-      shard,
-      beganAtMs,
-      endedAtMs: Date.now(),
-      lateMs,
-      sent,
-      unsent,
-      stopped,
-      maxConnections,
-      warmFailures,
-    };
+    const endedAtMs = Date.now();
+    const figures = { shard, beganAtMs, endedAtMs, lateMs, sent, unsent, stopped, maxConnections, warmFailures };
     const result = await results.store(storage, bucket, replayKeys.shardPrefix(run, shard), figures);
     const skipped = Object.values(result.skipped).reduce((sum, count) => sum + count, 0);
     return { shard, sent, failed: result.stats.failed, unsent, skipped, lateMs };
@@ -102,30 +95,9 @@ async function claimAndRun({ run, shard }: ReplayShardRequest, deps: ShardDepend
   }
 }
 
-async function scheduleAt(storage: Storage, bucket: string, key: string): Promise<ShardSchedule> {
-  const where = `s3://${bucket}/${key}`;
-  const stored = await storage.getText(bucket, key);
-  if (stored) return readSchedule(stored.text, where);
-  throw new PermanentError('ReplayNotPlanned', 'The shard has no schedule', { where });
-}
-
-type Sent = Pick<ReplayOutcome, 'lateMs' | 'sent' | 'unsent' | 'stopped' | 'maxConnections' | 'warmFailures'>;
-
-const NOTHING_SENT: Sent = { lateMs: 0, sent: 0, unsent: 0, stopped: true, maxConnections: 0, warmFailures: 0 };
-
-/** A shard that is called after the replay was stopped has not begun: it leaves neither claim nor result. */
-const notSent = ({ shard, requests }: ShardPlan): ShardCounts => ({
-  shard,
-  sent: 0,
-  failed: 0,
-  unsent: requests,
-  skipped: 0,
-  lateMs: 0,
-});
-
-/** Sends until all is sent, until the replay is stopped, or until there is just time left to write what was measured. */
+/** Sends all requests, or as many as it can until the replay is stopped or the results have to be written. */
 async function send(
-  plan: ReplayPlan,
+  plan: StoredPlan,
   shard: ShardPlan,
   { files, entries }: ShardSchedule,
   warmup: ShardSchedule | undefined,
@@ -136,7 +108,7 @@ async function send(
   const { options } = plan;
   const sending = sendingOf(options);
   const capturesId = plan.mlflow?.capturesExperimentId;
-  // Files of the warm-up stand behind the shard's own.
+  // The files of the warm-up follow the shard's own.
   const warm = (warmup?.entries ?? []).map((one) => ({
     ...one,
     entry: { ...one.entry, file: one.entry.file + files.length },
@@ -152,7 +124,7 @@ async function send(
       {
         run: plan.run,
         files: allFiles,
-        // The schedule was made when the replay was planned.
+        // PlanReplay has made the schedule: there is nothing to index.
         index: { total: entries.length, firstMs: 0, batches: () => [] },
         ...sending,
         schedule: { ...sending.schedule, seed: shardSeed(options.randomSeed, shard.shard) },
@@ -194,6 +166,6 @@ async function* inBatches(entries: ScheduledEntry[]): AsyncGenerator<ScheduledEn
   if (entries.length > 0) yield entries;
 }
 
-/** Each shard draws numbers of its own: with the seed of the run all would give up the same of their requests. */
+/** A seed for each shard: with the run's own seed, all shards would cancel the same of their requests. */
 export const shardSeed = (seed: number, shard: number): number =>
   shard === 0 ? seed : new Random((seed ^ Math.imul(shard, 0x9e3779b1)) >>> 0).below(2 ** 32);

@@ -1,6 +1,6 @@
 /**
- * The order to stop a replay: an object in the work bucket, whoever puts it there and whatever it says. Lambdas that send
- * cannot be reached from outside, and Step Functions ends none of them with their execution.
+ * The order to stop a replay: an object in the work bucket, whatever its content. Functions that send cannot be called from
+ * outside, and Step Functions does not end them with their execution.
  */
 
 import { replayKeys } from '../../../contract/replay.ts';
@@ -8,27 +8,28 @@ import type { Storage } from '../../../shared/storage.ts';
 import { logger } from '../../../shared/telemetry.ts';
 
 /**
- * Between two looks, so that sending ends within so much of the order. A look is a HEAD at $0.4 a million: the 260 of a
- * shard with the longest window cost $0.0001, those of 1,000 such shards 10 cents.
+ * Time between two checks, and so the longest that sending continues after the order. A check is a HEAD at $0.4 a million:
+ * the 260 of a shard with the longest window cost $0.0001, those of 1,000 such shards 10 cents.
  */
-const LOOK_EVERY_MS = 3_000;
+const CHECK_EVERY_MS = 3_000;
 
 export interface StopMark {
   /** Epoch ms, by S3's clock. */
   atMs: number;
 }
 
+/** Reads when the replay was told to stop; `undefined` if it was not. */
 export async function stopMark(storage: Storage, bucket: string, run: string): Promise<StopMark | undefined> {
   const facts = await storage.head(bucket, replayKeys.stop(run));
   return facts && { atMs: facts.lastModifiedMs };
 }
 
-/** What was there first stays: its time is that of the order. */
+/** Writes the order. An earlier one stays, because its time is when sending had to stop. */
 export async function putStopMark(storage: Storage, bucket: string, run: string, because: string): Promise<void> {
   await storage.putJsonIf(bucket, replayKeys.stop(run), { run, because });
 }
 
-/** Looks for the order to stop, and hands it on as a signal. */
+/** Checks for the order to stop, and aborts a signal once it is there. */
 export class StopWatch {
   readonly #storage: Storage;
   readonly #bucket: string;
@@ -48,12 +49,12 @@ export class StopWatch {
   }
 
   /** @returns whether the replay has been stopped */
-  async look(): Promise<boolean> {
+  async check(): Promise<boolean> {
     if (await stopMark(this.#storage, this.#bucket, this.#run)) this.#stopped.abort();
     return this.signal.aborted;
   }
 
-  /** Looks again and again, until the order is there or `close` is called. */
+  /** Checks repeatedly until the order is there or `close` is called. */
   watch(): void {
     this.#watching = true;
     this.#next();
@@ -68,12 +69,12 @@ export class StopWatch {
     if (!this.#watching || this.signal.aborted) return;
     this.#timer = setTimeout(async () => {
       try {
-        await this.look();
+        await this.check();
       } catch (error) {
-        // S3 may be away for a while; that is no reason to end a shard, and the next look is soon.
-        logger.warn('stop not looked for', { run: this.#run, error: error as Error });
+        // An outage of S3 is no reason to end a shard: the next check follows soon.
+        logger.warn('could not check for the stop order', { run: this.#run, error: error as Error });
       }
       this.#next();
-    }, LOOK_EVERY_MS);
+    }, CHECK_EVERY_MS);
   }
 }

@@ -17,8 +17,8 @@ import {
 } from '../../../contract/replay.ts';
 import { PermanentError, toNamedError } from '../../../shared/errors.ts';
 import type { Storage } from '../../../shared/storage.ts';
-import { SHARD_FILES } from '../keys.ts';
-import type { ReplayPlan } from '../stored-plan.ts';
+import { SHARD_FILES } from '../work-bucket/keys.ts';
+import { readPlan } from '../work-bucket/stored-plan.ts';
 import { putStopMark, stopMark } from './order.ts';
 
 interface StopDependencies {
@@ -104,7 +104,7 @@ export async function replayState(
   run: string,
   failed: boolean,
 ): Promise<{ end: 'empty' | 'summarized' | 'open'; shards: number; mlflow: boolean }> {
-  const plan = await storage.getJson<ReplayPlan>(bucket, replayKeys.plan(run));
+  const plan = await readPlan(storage, bucket, run);
   if (plan?.outcome !== 'planned') return { end: 'empty', shards: 0, mlflow: false };
   const mlflow = plan.mlflow !== null;
   // What the summary writes last.

@@ -6,8 +6,8 @@ import { addUsd } from '../../compare/pairwise.ts';
 import { addFailed, type Judged, nothingJudged } from '../../compare/quality.ts';
 import type { AssessedVerdicts } from '../../publish/write-assessments.ts';
 import { type EvaluationProgress, newProgress, type PartKind } from '../evaluate/progress.ts';
-import { EVALUATION_FILES } from '../keys.ts';
-import type { ReplayPlan } from '../stored-plan.ts';
+import { EVALUATION_FILES } from '../work-bucket/keys.ts';
+import type { StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { Collected } from './collect.ts';
 
 /** A shard that has measured, and of which not all is judged or in MLflow. */
@@ -43,7 +43,7 @@ export const nothingEvaluated = (): CollectedEvaluations => ({
 export async function collectEvaluations(
   storage: Storage,
   bucket: string,
-  plan: ReplayPlan,
+  plan: StoredPlan,
   { lost, notBegun }: Pick<Collected, 'lost' | 'notBegun'>,
 ): Promise<CollectedEvaluations> {
   const found = nothingEvaluated();

@@ -3,14 +3,14 @@
 import { replayKeys } from '../../../contract/replay.ts';
 import { toNamedError } from '../../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
+import { ReportCollector } from '../../measure/report-collector.ts';
 import { RunStats } from '../../measure/run-stats.ts';
-import { ReportCollector } from '../../report/collector.ts';
 import type { MeasuredRun } from '../../results/result-set.ts';
 import { TimeSlices } from '../../results/time-slices.ts';
-import { SHARD_FILES } from '../keys.ts';
 import { parseShardResult, type ShardResult } from '../shard/shard-result.ts';
 import { type StopMark, stopMark } from '../stop/order.ts';
-import type { ReplayPlan } from '../stored-plan.ts';
+import { SHARD_FILES } from '../work-bucket/keys.ts';
+import type { StoredPlan } from '../work-bucket/stored-plan.ts';
 
 /** A shard of which nothing is known. */
 interface LostShard {
@@ -83,7 +83,7 @@ const RESULTS_AHEAD = 8;
 /** A shard that begins later than this is named; less is in the figures of the schedule's lag. */
 const LATE_MS = 100;
 
-export async function collectShards(storage: Storage, bucket: string, plan: ReplayPlan): Promise<Collected> {
+export async function collectShards(storage: Storage, bucket: string, plan: StoredPlan): Promise<Collected> {
   const { run, shards, sliceMs } = plan;
   const objects = await shardObjects(storage, bucket, run);
   const claimed = await claimedShards(storage, bucket, run);

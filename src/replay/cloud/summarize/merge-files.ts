@@ -10,10 +10,10 @@ import { type CapturedComparison, rowOf } from '../../compare/with-captured.ts';
 import type { Turn } from '../../request/sessions.ts';
 import { InputsFile, MAX_INPUTS } from '../../results/inputs.ts';
 import { FILES } from '../../results/result-set.ts';
-import type { WorseReply } from '../evaluate/evaluate-pairs.ts';
-import { plannedSkippedKey, SHARD_FILES } from '../keys.ts';
-import { linesOf, type MergeSource, mergeLines } from '../shard-lines.ts';
-import type { ReplayPlan } from '../stored-plan.ts';
+import type { WorseReply } from '../evaluate/judge-pairs.ts';
+import { plannedSkippedKey, SHARD_FILES } from '../work-bucket/keys.ts';
+import { linesOf, type MergeSource, mergeLines } from '../work-bucket/object-lines.ts';
+import type { StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { Collected } from './collect.ts';
 import type { CollectedEvaluations } from './collect-evaluations.ts';
 
@@ -30,7 +30,7 @@ export interface MergeContext {
   bucket: string;
   /** Of the result set. */
   prefix: string;
-  plan: ReplayPlan;
+  plan: StoredPlan;
   collected: Collected;
   evaluations: CollectedEvaluations;
 }

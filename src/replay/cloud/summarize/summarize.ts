@@ -15,12 +15,12 @@ import { qualitySection, regressionsSection } from '../../report/quality-section
 import { replayReport } from '../../report/replay-report.ts';
 import { FILES, writeFigures } from '../../results/result-set.ts';
 import { clientBottleneck, timingOf } from '../../to-directory.ts';
-import { SHARD_FILES } from '../keys.ts';
 import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from '../limits.ts';
-import type { ReplayPublication } from '../publish-replay.ts';
-import { raisedText } from '../raised.ts';
-import type { ReplayPlan } from '../stored-plan.ts';
-import { targetFacts } from '../target-facts.ts';
+import type { ReplayPublication } from '../publish/publish-replay.ts';
+import { raisedText } from '../publish/replay-run.ts';
+import { targetFacts } from '../target.ts';
+import { SHARD_FILES } from '../work-bucket/keys.ts';
+import type { StoredPlan } from '../work-bucket/stored-plan.ts';
 import { type Collected, collectShards } from './collect.ts';
 import { type CollectedEvaluations, collectEvaluations } from './collect-evaluations.ts';
 import {
@@ -60,7 +60,7 @@ export async function summarizeReplay(
   { storage, workBucket: bucket, remainingMs }: SummarizeDependencies,
 ): Promise<SummarizeReplayResult> {
   const results = { bucket, prefix: replayKeys.resultPrefix(run.name) };
-  const plan = await storage.getJson<ReplayPlan>(bucket, replayKeys.plan(run.name));
+  const plan = await storage.getJson<StoredPlan>(bucket, replayKeys.plan(run.name));
   // The state machine starts with an empty error.
   const failed = error?.Error ? { error: error.Error, cause: causeOf(error.Cause) } : undefined;
   if (!plan) return answer(failed ?? { error: 'ReplayNotPlanned', cause: 'The replay has no plan' }, results);
@@ -157,9 +157,9 @@ async function putFiles({ storage, bucket, prefix }: MergeContext, directory: st
   }
 }
 
-const isScheduled = (plan: ReplayPlan): boolean => timingOf(plan.options).kind !== 'concurrency';
+const isScheduled = (plan: StoredPlan): boolean => timingOf(plan.options).kind !== 'concurrency';
 
-const bottleneckOf = (plan: ReplayPlan, { stats }: Collected): string | undefined =>
+const bottleneckOf = (plan: StoredPlan, { stats }: Collected): string | undefined =>
   isScheduled(plan) ? clientBottleneck(stats) : undefined;
 
 async function writeOwn(
@@ -208,7 +208,7 @@ async function writeOwn(
 }
 
 /** For `replay.json`. */
-const evaluationFacts = ({ judge, mlflow }: ReplayPlan, found: CollectedEvaluations): Record<string, unknown> => ({
+const evaluationFacts = ({ judge, mlflow }: StoredPlan, found: CollectedEvaluations): Record<string, unknown> => ({
   ...(judge
     ? { judge: { model: judge.model, budget_usd: judge.budgetUsd, usd: found.usd, judged: found.judged } }
     : {}),

@@ -5,7 +5,7 @@ import { JUDGED_FILE } from '../../compare/with-captured.ts';
 import { neverSent, tooManyFailed } from '../../measure/error-rate.ts';
 import { REFUSED_FILE } from '../../publish/write-traces.ts';
 import { MAX_CONNECTIONS } from '../limits.ts';
-import type { ReplayPlan } from '../stored-plan.ts';
+import type { StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { Collected } from './collect.ts';
 import type { CollectedEvaluations } from './collect-evaluations.ts';
 
@@ -76,7 +76,7 @@ export function notEvaluated({ unevaluated, judged }: CollectedEvaluations): str
 
 /** What else is to be said above the figures. */
 export function remarks(
-  plan: ReplayPlan,
+  plan: StoredPlan,
   { late, maxConnectionsOfOne, notKept }: Collected,
   { refused, linked, assessments: { withoutTrace } }: CollectedEvaluations,
 ): string[] {
@@ -124,7 +124,7 @@ export const wasStopped = (
 
 /** @returns why the execution has to fail, if it does */
 export function failureOf(
-  plan: ReplayPlan,
+  plan: StoredPlan,
   collected: Collected,
   evaluations: CollectedEvaluations,
   error: SummarizeReplayRequest['error'],

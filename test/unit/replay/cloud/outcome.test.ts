@@ -3,21 +3,21 @@ import { newProgress } from '../../../../src/replay/cloud/evaluate/progress.ts';
 import { claimShard } from '../../../../src/replay/cloud/shard/claim.ts';
 import { shardSeed } from '../../../../src/replay/cloud/shard/shard.ts';
 import type { ShardResult } from '../../../../src/replay/cloud/shard/shard-result.ts';
-import type { ReplayPlan } from '../../../../src/replay/cloud/stored-plan.ts';
 import { type Collected, collectShards } from '../../../../src/replay/cloud/summarize/collect.ts';
 import { collectEvaluations, nothingEvaluated } from '../../../../src/replay/cloud/summarize/collect-evaluations.ts';
 import { failureOf, missing, remarks } from '../../../../src/replay/cloud/summarize/verdict.ts';
+import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { addFailed } from '../../../../src/replay/compare/quality.ts';
+import { ReportCollector } from '../../../../src/replay/measure/report-collector.ts';
 import { RunStats, type RunStatsJson } from '../../../../src/replay/measure/run-stats.ts';
 import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
-import { ReportCollector } from '../../../../src/replay/report/collector.ts';
 import { Random } from '../../../../src/shared/random.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 
 const RUN = 'run';
 const START = 1_795_000_000_000;
 
-const plan = (requests: number[], options = {}): ReplayPlan => ({
+const plan = (requests: number[], options = {}): StoredPlan => ({
   run: RUN,
   outcome: 'planned',
   target: { url: 'http://host' },
@@ -111,7 +111,7 @@ test('what shards measured is what one process would have', async () => {
 });
 
 describe('what is missing', () => {
-  async function collect(memory: MemoryStorage, planned: ReplayPlan): Promise<Collected> {
+  async function collect(memory: MemoryStorage, planned: StoredPlan): Promise<Collected> {
     return collectShards(memory.storage, 'w', planned);
   }
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
-import { coalesce, RangeReader } from '../../../../src/replay/cloud/range-reader.ts';
-import type { CaptureObject } from '../../../../src/replay/cloud/schedule-file.ts';
-import { linesOf, mergeLines, ObjectLines } from '../../../../src/replay/cloud/shard-lines.ts';
+import { coalesce, RangeReader } from '../../../../src/replay/cloud/shard/range-reader.ts';
+import { linesOf, mergeLines, ObjectLines } from '../../../../src/replay/cloud/work-bucket/object-lines.ts';
+import type { CaptureObject } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { scanBlocks, scanLines } from '../../../../src/replay/source/lines.ts';
 import type { IndexEntry } from '../../../../src/replay/source/types.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';

@@ -3,7 +3,7 @@ import { MAX_SHARDS, replayKeys } from '../../../../src/contract/replay.ts';
 import type { ShardBounds } from '../../../../src/replay/cloud/limits.ts';
 import { type Concurrency, shareOf, stripesOf, WindowCutter } from '../../../../src/replay/cloud/plan/sharding.ts';
 import { writeSchedule } from '../../../../src/replay/cloud/plan/write-schedule.ts';
-import { type CaptureObject, readSchedule } from '../../../../src/replay/cloud/schedule-file.ts';
+import { type CaptureObject, readSchedule } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import type { ScheduledEntry } from '../../../../src/replay/schedule/timing.ts';
 import type { Storage } from '../../../../src/shared/storage.ts';
 

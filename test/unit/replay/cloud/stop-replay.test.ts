@@ -1,6 +1,6 @@
 import { type EndedExecution, endedExecutionSchema, replayKeys } from '../../../../src/contract/replay.ts';
 import { replayState, stopReplay } from '../../../../src/replay/cloud/stop/stop-replay.ts';
-import type { ReplayPlan } from '../../../../src/replay/cloud/stored-plan.ts';
+import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { PermanentError } from '../../../../src/shared/errors.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 
@@ -46,7 +46,7 @@ const stop = (one: EndedExecution = event(), more: object = {}) =>
     },
     ...more,
   });
-const planned = ({ outcome = 'planned', mlflow = false }: { outcome?: ReplayPlan['outcome']; mlflow?: boolean } = {}) =>
+const planned = ({ outcome = 'planned', mlflow = false }: { outcome?: StoredPlan['outcome']; mlflow?: boolean } = {}) =>
   memory.put(replayKeys.plan(RUN), {
     run: RUN,
     outcome,

@@ -2,9 +2,9 @@
  * The requests of one shard as lines: pointers, no payload. A line names a capture file the first time it is needed; the
  * requests after it point to the files by their order. Keys are short: a replay has millions of these lines.
  */
-import { PermanentError } from '../../shared/errors.ts';
-import type { ScheduledEntry } from '../schedule/timing.ts';
-import type { IndexEntry, SourceFile } from '../source/types.ts';
+import { PermanentError } from '../../../shared/errors.ts';
+import type { ScheduledEntry } from '../../schedule/timing.ts';
+import type { IndexEntry, SourceFile } from '../../source/types.ts';
 
 /** A capture file in S3, as it was when it was planned. */
 export interface CaptureObject extends SourceFile {

@@ -2,10 +2,10 @@
  * Reads captured lines from S3 a little before they are needed: neighbours in a file with one request, several files at a
  * time, in memory that is bound.
  */
-import { PipelineError } from '../../shared/errors.ts';
-import type { Storage } from '../../shared/storage.ts';
-import type { IndexEntry, LineReader } from '../source/types.ts';
-import type { CaptureObject } from './schedule-file.ts';
+import { PipelineError } from '../../../shared/errors.ts';
+import type { Storage } from '../../../shared/storage.ts';
+import type { IndexEntry, LineReader } from '../../source/types.ts';
+import type { CaptureObject } from '../work-bucket/schedule-file.ts';
 
 /** Records that are read together: two groups are held, so this is half of what waits to be prepared. */
 const GROUP_RECORDS = 256;

@@ -1,7 +1,7 @@
 /** PublishReplay: what a replay in the cloud came to, put into its run in MLflow. Doing it again changes nothing. */
 
-import { type PublishReplayRequest, type PublishReplayResult, replayKeys } from '../../contract/replay.ts';
-import type { MlflowClient } from '../../mlflow/client.ts';
+import { type PublishReplayRequest, type PublishReplayResult, replayKeys } from '../../../contract/replay.ts';
+import type { MlflowClient } from '../../../mlflow/client.ts';
 import {
   endRun,
   getRun,
@@ -10,11 +10,11 @@ import {
   type ResultFile,
   type RunContent,
   tellFailure,
-} from '../../mlflow/runs.ts';
-import { PermanentError } from '../../shared/errors.ts';
-import type { ObjectFacts, Storage } from '../../shared/storage.ts';
-import { RESULT_FILES } from '../results/result-set.ts';
-import type { PlannedMlflow } from './stored-plan.ts';
+} from '../../../mlflow/runs.ts';
+import { PermanentError } from '../../../shared/errors.ts';
+import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
+import { RESULT_FILES } from '../../results/result-set.ts';
+import type { PlannedMlflow } from '../work-bucket/stored-plan.ts';
 
 /** `publication.json`: what SummarizeReplay leaves to be published. */
 export interface ReplayPublication {

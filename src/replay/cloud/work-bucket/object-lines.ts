@@ -1,5 +1,5 @@
 /** Reads the lines that shards have written, one shard after the other or merged, in memory that is bound. */
-import type { ObjectFacts, Storage } from '../../shared/storage.ts';
+import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 
 const LF = 0x0a;
 /** Of a file at a time; where many shards are merged, less. */

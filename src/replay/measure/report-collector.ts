@@ -4,8 +4,9 @@
  */
 
 import { Random } from '../../shared/random.ts';
-import { Distribution, type DistributionJson } from '../measure/distribution.ts';
-import { type Measured, repliedBody } from '../measure/measure.ts';
+import { bodyPreview } from './body-preview.ts';
+import { Distribution, type DistributionJson } from './distribution.ts';
+import { type Measured, repliedBody } from './measure.ts';
 
 /** Points of time in a chart; when there are more, they are joined in pairs. */
 const MAX_BUCKETS = 240;
@@ -17,7 +18,6 @@ const SLOWEST = 20;
 /** Failed requests in the table, at most so many of one kind. */
 const MAX_FAILED = 50;
 const MAX_FAILED_OF_A_KIND = 10;
-const PREVIEW_CHARACTERS = 2_000;
 const LATENCY_SCALE = 1000;
 
 export interface TimeBucket {
@@ -213,15 +213,6 @@ function joinInto(buckets: Map<number, TimeBucket>, index: number, bucket: TimeB
   into.latency.merge(bucket.latency);
 }
 
-/** The beginning of a payload as people read it. */
-export function preview(bytes: Buffer): string {
-  const text = bytes.subarray(0, PREVIEW_CHARACTERS * 4).toString('utf8');
-  // Control characters other than line breaks and tabs mean that this is no text.
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-  if (/[\x00-\x08\x0b\x0c\x0e-\x1f]/.test(text)) return `(binary, ${bytes.length} bytes)`;
-  return text.length > PREVIEW_CHARACTERS ? `${text.slice(0, PREVIEW_CHARACTERS)} …` : text;
-}
-
 function rowOf(measured: Measured, startAt: number): RequestRow {
   const { request, exchange, error, scheduledAt, content } = measured;
   const { eventId, file, line, requestId, inferenceId } = request;
@@ -237,7 +228,7 @@ function rowOf(measured: Measured, startAt: number): RequestRow {
     lagMs: exchange.startedAt - scheduledAt,
     status: exchange.status,
     error,
-    input: preview(request.wire.subarray(request.bodyAt)),
-    output: content.text === '' ? preview(repliedBody(exchange).bytes) : preview(Buffer.from(content.text)),
+    input: bodyPreview(request.wire.subarray(request.bodyAt)),
+    output: content.text === '' ? bodyPreview(repliedBody(exchange).bytes) : bodyPreview(Buffer.from(content.text)),
   };
 }

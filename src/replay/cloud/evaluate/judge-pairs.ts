@@ -1,29 +1,29 @@
-/** The pairs of a shard's replies that differ → the judge's verdicts, a batch at a time. */
+/** Asks the judge about a shard's replies that differ from the captured ones, a batch at a time. */
 
 import type { SpendingLimit } from '../../../judge/budget/spending-limit.ts';
 import type { Judge } from '../../../judge/types.ts';
 import type { ObjectFacts } from '../../../shared/storage.ts';
 import type { ReplyComparison } from '../../compare/compare-replies.ts';
 import { judgeAll, judgedLine, pairOf } from '../../compare/judge-replies.ts';
-import type { Pair, PairVerdict } from '../../compare/pairwise.ts';
+import type { PairVerdict, ReplyPair } from '../../compare/pairwise.ts';
 import type { RegressionRow } from '../../compare/quality.ts';
 import type { StoredReply } from '../../compare/replies-file.ts';
 import { rowOf } from '../../compare/with-captured.ts';
-import { ObjectLines } from '../shard-lines.ts';
-import type { ShardWork, StepEnd } from './evaluate.ts';
+import { ObjectLines } from '../work-bucket/object-lines.ts';
+import type { ShardWork, StepEnd } from './progress.ts';
 
 /**
- * Between two saves: with 16 pairs at a time and 3 s a call, 12 s. When a function dies these are paid again: about a cent
- * each.
+ * Pairs between two saves: 12 s at 16 concurrent pairs and 3 s per call. If the function crashes, these are paid for again,
+ * about a cent each.
  */
 const BATCH_PAIRS = 64;
 const BATCH_BYTES = 16 * 1024 * 1024;
-/** No further pair is begun with less time: two calls of seconds, and what throttling makes of them. */
+/** Time that a pair needs: two calls of seconds each, longer if they are throttled. */
 const PAIR_RESERVE_MS = 120_000;
-/** Kept back from calls that take longer: they are given up, and what was answered is saved. */
+/** Calls that run longer are canceled this long before the function's end, to save the answers. */
 const SAVE_RESERVE_MS = 30_000;
 
-/** A line of a part that SummarizeReplay makes rows of: what the judge found worse. */
+/** A reply that the judge finds worse, as SummarizeReplay reads it from a part. */
 export interface WorseReply {
   row: Omit<RegressionRow, 'regressions' | 'overlap'>;
   comparison: ReplyComparison;
@@ -34,16 +34,16 @@ interface WaitingPair {
   /** First byte of its line. */
   start: number;
   stored: StoredReply;
-  pair: Pair;
+  pair: ReplyPair;
 }
 
 interface Batch {
   pairs: WaitingPair[];
-  /** First byte behind it. */
+  /** First byte after the batch. */
   end: number;
 }
 
-/** @throws what the judge throws when it cannot be asked; the verdicts that it has given are saved */
+/** @throws the judge's error if it cannot be called; its verdicts so far are saved */
 export async function judgePairs(
   work: ShardWork,
   replies: ObjectFacts,
@@ -103,7 +103,7 @@ async function judgeBatch(
   try {
     await judgeAll(settings, batch.pairs, ({ pair }) => pair, onDone, pairs);
   } catch (error) {
-    // Calls that were given up for the time are no failure: the next function makes them.
+    // Calls that were canceled for lack of time are not a failure: the next invocation repeats them.
     if (!settings.signal?.aborted) failure = error;
   }
   const done = batch.pairs.map(({ start }) => start).filter((start) => !open.has(start));

@@ -14,11 +14,10 @@ import { findExperiment } from '../../../mlflow/experiments.ts';
 import { endRun, findRun, getRun, type MlflowRun, tellFailure } from '../../../mlflow/runs.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import { logger } from '../../../shared/telemetry.ts';
-import type { ReplayPublication } from '../publish-replay.ts';
-import { raisedText } from '../raised.ts';
-import { replaysExperiment, runTags } from '../run-tags.ts';
-import type { ReplayPlan } from '../stored-plan.ts';
-import { stopMark } from './order.ts';
+import { stopMark } from '../stop/order.ts';
+import { readPlan } from '../work-bucket/stored-plan.ts';
+import type { ReplayPublication } from './publish-replay.ts';
+import { raisedText, replaysExperiment, runTags } from './replay-run.ts';
 
 interface EndReplayRunDependencies {
   storage: Storage;
@@ -57,7 +56,7 @@ async function runOf(
   input: unknown,
   { storage, workBucket, capturesExperiment, mlflow }: EndReplayRunDependencies,
 ): Promise<MlflowRun | undefined> {
-  const plan = await attempt(() => storage.getJson<ReplayPlan>(workBucket, replayKeys.plan(name)));
+  const plan = await attempt(() => readPlan(storage, workBucket, name));
   if (plan) return plan.mlflow ? getRun((await mlflow()).rest, plan.mlflow.runId) : undefined;
   const asked = replayInputSchema.safeParse(input);
   if (!asked.success || asked.data.mlflow !== true || asked.data.dryRun === true) return undefined;

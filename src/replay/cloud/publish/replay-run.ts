@@ -1,0 +1,27 @@
+/** A replay's MLflow run: where it is, how it is found, and how it names what failed. */
+import type { Raised, ReplayExecution } from '../../../contract/replay.ts';
+import { causeOf } from '../../../shared/cause.ts';
+
+/** The tags that identify the run of an execution. */
+export const runTags = ({ name, arn }: Pick<ReplayExecution, 'name' | 'arn'>): Record<string, string> => ({
+  replay_run: name,
+  // Executions of another stack may have the same name.
+  replay_execution: arn,
+  'mlflow.source.name': arn,
+  'mlflow.source.type': 'JOB',
+});
+
+/**
+ * The name of the experiment that replays are logged to.
+ *
+ * @param asked the experiment that the replay's input names
+ * @param captures the experiment with the captures' traces
+ */
+export const replaysExperiment = (asked: string | undefined, captures: string): string =>
+  asked ?? `${captures}-replays`;
+
+/** Describes the error that stopped a step of the state machine. */
+export const raisedText = ({ Error: name, Cause }: Raised): string => {
+  const cause = causeOf(Cause);
+  return cause === '' ? name : `${name}: ${cause}`;
+};

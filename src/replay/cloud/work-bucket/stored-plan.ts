@@ -1,0 +1,95 @@
+/** `plan.json`: everything that PlanReplay hands on to the later functions. */
+
+import {
+  type ReplayInput,
+  type ReplayPlanResult,
+  type ReplayShardRequest,
+  replayKeys,
+} from '../../../contract/replay.ts';
+import type { Experiment } from '../../../mlflow/types.ts';
+import { PermanentError } from '../../../shared/errors.ts';
+import type { Storage } from '../../../shared/storage.ts';
+import type { DryRun } from '../../dry-run.ts';
+import type { ReplayOptions } from '../../options.ts';
+
+export interface ShardPlan {
+  shard: number;
+  /** The window of time, and the stripe of its requests. */
+  window: number;
+  stripe: number;
+  /** Requests of the schedule. */
+  requests: number;
+  /** When the first and the last are due, ms after the clock's start; `null` without a schedule. */
+  firstDueMs: number | null;
+  lastDueMs: number | null;
+  /** Most requests in flight: its share of `concurrency` or `maxConcurrency`. `null`: as many as a Lambda can hold. */
+  maxConcurrency: number | null;
+}
+
+/** The judge that compares the replies after sending. */
+export interface PlannedJudge {
+  model: string;
+  /** Limit of this replay in US dollars; 0: only the daily budget applies. */
+  budgetUsd: number;
+  /** A warning about the model, e.g. that it reaches its end of life soon. */
+  warning?: string;
+}
+
+/** Where traces, figures and files are logged after sending. */
+export interface PlannedMlflow {
+  /** The experiment of the replays. */
+  experiment: Experiment;
+  runId: string;
+  /** Set if the captures have traces that the replay's traces can refer to. */
+  capturesExperimentId?: string;
+}
+
+export interface StoredPlan {
+  run: string;
+  outcome: ReplayPlanResult['outcome'];
+  target: ReplayInput['target'];
+  options: ReplayOptions;
+  compare: boolean;
+  raw: boolean;
+  judge: PlannedJudge | null;
+  mlflow: PlannedMlflow | null;
+  source: { bucket: string; prefix: string; fromMs: number | null; toMs: number | null };
+  captures: { files: number; records: number; firstMs: number | null; lastMs: number | null };
+  /** Number of skipped lines by reason. */
+  skipped: Record<string, number>;
+  plannedAtMs: number;
+  /** When the clock that all shards share starts, epoch ms. */
+  startAtEpochMs: number;
+  sliceMs: number;
+  /** Requests of all shards. */
+  requests: number;
+  shards: ShardPlan[];
+  dryRun?: DryRun;
+}
+
+/** Reads the plan of a run. It is missing if planning failed. */
+export const readPlan = (storage: Storage, bucket: string, run: string): Promise<StoredPlan | undefined> =>
+  storage.getJson<StoredPlan>(bucket, replayKeys.plan(run));
+
+/**
+ * Reads the plan of a run, and the part of one shard.
+ *
+ * @throws PermanentError `ReplayNotPlanned`
+ */
+export async function readShardPlan(
+  storage: Storage,
+  bucket: string,
+  { run, shard }: ReplayShardRequest,
+): Promise<{ plan: StoredPlan; own: ShardPlan }> {
+  const plan = await readPlan(storage, bucket, run);
+  const own = plan?.shards[shard];
+  if (plan && own) return { plan, own };
+  throw notPlanned({ run, shard }, `s3://${bucket}/${replayKeys.plan(run)}`);
+}
+
+/** The error of a shard that PlanReplay has left nothing for at `where`. */
+export const notPlanned = ({ run, shard }: ReplayShardRequest, where: string): PermanentError =>
+  new PermanentError('ReplayNotPlanned', 'The replay has no plan for this shard', {
+    got: `shard ${shard} of ${run}`,
+    where,
+  });
