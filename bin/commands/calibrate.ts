@@ -4,19 +4,19 @@ import { join } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { projectPath } from '../../local/project-root.ts';
 import { readAnchors } from '../../src/calibration/anchors.ts';
-import { askAll, givenPairs, mostUsd } from '../../src/calibration/ask.ts';
+import { askAll, givenPairs, mostUsd } from '../../src/calibration/ask-judge.ts';
 import { baselineOf, compareWithBaseline, parseBaseline } from '../../src/calibration/drift.ts';
 import { addExamples, MAX_EXAMPLES } from '../../src/calibration/examples.ts';
+import { calibrationPage } from '../../src/calibration/html-report.ts';
 import { parseLabels } from '../../src/calibration/labels-file.ts';
 import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
-import { calibrationPage } from '../../src/calibration/page.ts';
 import { calibrationReport } from '../../src/calibration/report.ts';
-import { terminalReport } from '../../src/calibration/table.ts';
-import type { CalibrationReport, LabelledItem, Unanswered } from '../../src/calibration/types.ts';
+import { terminalReport } from '../../src/calibration/terminal-report.ts';
+import type { CalibrationReport, LabeledItem, Unanswered } from '../../src/calibration/types.ts';
 import { priceOptions } from '../../src/judge/pricing/estimate.ts';
 import { requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import { scorerExamples } from '../../src/judge/scorers/scorer-examples.ts';
-import { isJudgeScorer, scorersFor, withExamples } from '../../src/judge/scorers/scorers.ts';
+import { isJudgeScorer, scorersFor, withExamples } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
@@ -204,7 +204,7 @@ function compareWithPeople(
 }
 
 async function judgeItems(
-  all: readonly LabelledItem[],
+  all: readonly LabeledItem[],
   source: CalibrationReport['source'],
   options: CalibrateOptions,
   settings: CommandSettings,

@@ -1,9 +1,9 @@
 /** The judge that compares replies, from the same settings as the pipeline's. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { OwnLimit } from '../../src/judge/budget/spending-limit.ts';
+import { parseJudgeId } from '../../src/judge/create-judge.ts';
 import { priceOptions } from '../../src/judge/pricing/estimate.ts';
 import { requireKnownPrice } from '../../src/judge/pricing/prices.ts';
-import { parseJudgeId } from '../../src/judge/transports/create-judge.ts';
 import type { JudgeSettings } from '../../src/replay/compare/judge-replies.ts';
 import { PermanentError, toNamedError } from '../../src/shared/errors.ts';
 import { commandSettings, connectCommandJudge } from './settings.ts';

@@ -1,10 +1,10 @@
 /** What planning needs, made once per cold start. */
 import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws-sdk/client-sfn';
+import { assertBatchPossible } from '../../src/judge/create-judge.ts';
+import { createModelWatch } from '../../src/judge/model-check.ts';
 import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
-import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorers.ts';
-import { assertBatchPossible } from '../../src/judge/transports/create-judge.ts';
-import { createModelWatch } from '../../src/judge/transports/model-check.ts';
+import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/planner.ts';
 import type { LambdaEnvironment } from '../../src/settings/environment.ts';

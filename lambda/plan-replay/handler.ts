@@ -1,7 +1,7 @@
 /** PlanReplay: the execution's input → the schedule, cut into shards, in the work bucket. */
 import type { Context } from 'aws-lambda';
 import type { ReplayPlanRequest, ReplayPlanResult } from '../../src/contract/replay.ts';
-import { createModelWatch } from '../../src/judge/transports/model-check.ts';
+import { createModelWatch } from '../../src/judge/model-check.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';

@@ -4,7 +4,7 @@ import { functionEnvironment } from '../../lib/settings/function-environment.ts'
 import type { Settings } from '../../lib/settings/settings.ts';
 import { scanChunks } from '../../src/formats/lines.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
-import { scorersFor } from '../../src/judge/scorers/scorers.ts';
+import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import type { CaptureFile } from './capture-files.ts';

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { JudgeScorer } from '../judge/types.ts';
 import { parseLabels } from './labels-file.ts';
-import type { LabelledItem } from './types.ts';
+import type { LabeledItem } from './types.ts';
 
 /** From the project's root. */
 const ANCHORS_FILE = join('src', 'calibration', 'anchors.jsonl');
@@ -16,7 +16,7 @@ export function readAnchors(
   root: string,
   scorers: readonly Pick<JudgeScorer, 'name' | 'values'>[],
   only?: readonly string[],
-): LabelledItem[] {
+): LabeledItem[] {
   const text = readFileSync(join(root, ANCHORS_FILE), 'utf8');
   const kept = new Set(only ?? scorers.map(({ name }) => name));
   // A set without the scorers that a user has removed is still a set.

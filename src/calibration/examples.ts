@@ -1,6 +1,6 @@
 /** Corrected disagreements as examples that the judge is shown from then on. */
 import type { ScorerExample } from '../judge/types.ts';
-import type { Pair } from './types.ts';
+import type { LabeledVerdict } from './types.ts';
 
 /** Examples travel with every capture: two or three short ones teach most of what more would. */
 export const MAX_EXAMPLES = 3;
@@ -21,7 +21,7 @@ const isSame = (a: ScorerExample, b: ScorerExample): boolean => a.request === b.
  */
 export function addExamples(
   existing: Readonly<Record<string, readonly ScorerExample[]>>,
-  pairs: readonly Pair[],
+  pairs: readonly LabeledVerdict[],
   perScorer = MAX_EXAMPLES,
 ): { examples: ExamplesByScorer; added: ExamplesByScorer } {
   const examples: ExamplesByScorer = Object.fromEntries(
@@ -55,7 +55,7 @@ export function addExamples(
 }
 
 /** Pairs with the labels alternating, the shortest of each label first. */
-function inTurn(pairs: readonly Pair[]): Pair[] {
+function inTurn(pairs: readonly LabeledVerdict[]): LabeledVerdict[] {
   const bySize = pairs.toSorted((a, b) => a.request.length + a.reply.length - b.request.length - b.reply.length);
   const queues = [...Map.groupBy(bySize, ({ label }) => label).values()];
   const longest = Math.max(0, ...queues.map(({ length }) => length));

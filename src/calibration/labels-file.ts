@@ -10,11 +10,11 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
 import type { ChatMessage } from '../formats/types.ts';
-import { readValue } from '../judge/prompt/values.ts';
+import { readValue } from '../judge/scorers/values.ts';
 import type { JudgeScorer, ScorerValues } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import { PermanentError } from '../shared/errors.ts';
-import type { LabelledItem } from './types.ts';
+import type { LabeledItem } from './types.ts';
 
 const messageSchema = z.looseObject({
   role: z.string().min(1),
@@ -71,10 +71,10 @@ export function parseLabels(
   text: string,
   file: string,
   scorers: readonly Pick<JudgeScorer, 'name' | 'values'>[],
-): LabelledItem[] {
+): LabeledItem[] {
   const known = new Map(scorers.map((scorer) => [scorer.name, scorer]));
   const faults: string[] = [];
-  const items: LabelledItem[] = [];
+  const items: LabeledItem[] = [];
   const ids = new Map<string, number>();
   for (const [index, line] of text
     .replace(/^\uFEFF/, '')
@@ -103,7 +103,7 @@ export function parseLabels(
   return items;
 }
 
-function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'name' | 'values'>>): LabelledItem {
+function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'name' | 'values'>>): LabeledItem {
   let json: unknown;
   try {
     json = JSON.parse(line);

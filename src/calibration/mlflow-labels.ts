@@ -6,7 +6,7 @@ import type { MlflowRest } from '../mlflow/rest.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import { readLabel } from './labels-file.ts';
 import { guessValues } from './report.ts';
-import type { Pair, Unanswered } from './types.ts';
+import type { LabeledVerdict, Unanswered } from './types.ts';
 
 const assessmentSchema = assessment.extend({
   rationale: z.string().default(''),
@@ -33,7 +33,7 @@ type Trace = z.infer<typeof searchSchema>['traces'][number];
 const PAGE = 100;
 
 interface MlflowLabels {
-  pairs: Pair[];
+  pairs: LabeledVerdict[];
   unanswered: Unanswered[];
   /** Traces looked at. */
   traces: number;
@@ -117,7 +117,7 @@ function compare(found: readonly Found[], { scorers }: ReadOptions): Pick<Mlflow
     const given = group.flatMap(({ people, verdict }) => [...people, verdict].map(givenBy));
     known.set(name, guessValues(given.filter(isPlain).map(normalise)));
   }
-  const pairs: Pair[] = [];
+  const pairs: LabeledVerdict[] = [];
   const unanswered: Unanswered[] = [];
   for (const { trace, scorer, people, verdict } of found) {
     const values = known.get(scorer) as ScorerValues;

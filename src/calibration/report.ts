@@ -3,7 +3,7 @@
 import type { JudgeScorer, ScorerValues } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import { classFigures, cohensKappa, confusion, numberFigures, share } from './statistics.ts';
-import type { CalibrationReport, Pair, ScorerReport, Unanswered } from './types.ts';
+import type { CalibrationReport, LabeledVerdict, ScorerReport, Unanswered } from './types.ts';
 
 /** With fewer labels the intervals are so wide that the figures decide little: ±18 points at 30. */
 const MIN_LABELS = 30;
@@ -11,7 +11,7 @@ const MIN_LABELS = 30;
 const MIN_OF_EACH = 10;
 
 /** Values in their order; numbers that occur, ascending, for whole numbers with the gaps between them. */
-function valueList(values: ScorerValues, pairs: readonly Pair[]): string[] {
+function valueList(values: ScorerValues, pairs: readonly LabeledVerdict[]): string[] {
   switch (values.kind) {
     case 'yes-no':
       return ['yes', 'no'];
@@ -58,7 +58,7 @@ function notesOn(report: Omit<ScorerReport, 'notes'>): string[] {
 function scorerReport(
   name: string,
   values: ScorerValues,
-  pairs: readonly Pair[],
+  pairs: readonly LabeledVerdict[],
   unanswered: readonly Unanswered[],
   version?: string,
 ): ScorerReport {
@@ -102,7 +102,7 @@ function scorerReport(
 export function calibrationReport(input: {
   source: CalibrationReport['source'];
   scorers: readonly Pick<JudgeScorer, 'name' | 'values' | 'version'>[];
-  pairs: readonly Pair[];
+  pairs: readonly LabeledVerdict[];
   unanswered: readonly Unanswered[];
   spend?: CalibrationReport['spend'];
   now?: Date;

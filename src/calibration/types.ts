@@ -5,7 +5,7 @@ import type { AssessmentValue } from '../mlflow/types.ts';
 import type { ClassFigures, Confusion, Estimate, NumberFigures, Share } from './statistics.ts';
 
 /** One person's (or several people's agreed) answer to one scorer's question. */
-export interface LabelledItem {
+export interface LabeledItem {
   id: string;
   scorer: string;
   label: AssessmentValue;
@@ -23,7 +23,7 @@ export interface LabelledItem {
 }
 
 /** An item with the judge's verdict beside the label. */
-export interface Pair {
+export interface LabeledVerdict {
   id: string;
   scorer: string;
   label: AssessmentValue;
@@ -80,7 +80,7 @@ export interface CalibrationReport {
   judges: Record<string, number>;
   overall: { n: number; agreement: Share | null };
   scorers: ScorerReport[];
-  pairs: Pair[];
+  pairs: LabeledVerdict[];
   unanswered: Unanswered[];
   spend?: { calls: number; inputTokens: number; outputTokens: number; usd: number | null };
   drift?: Drift;

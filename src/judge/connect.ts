@@ -3,16 +3,16 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { Capture } from '../formats/types.ts';
 import type { LambdaEnvironment, sharedSettings } from '../settings/environment.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
-import { type Budget, createBudget } from './budget/budget.ts';
+import { type Budget, createBudget } from './budget/leased-budget.ts';
+import { assertBatchPossible, createJudge, type JudgeConfig, parseJudgeId } from './create-judge.ts';
 import { createJudgeOver } from './judge-capture.ts';
+import type { ModelAnswer } from './model-answer.ts';
 import { priceOptions } from './pricing/estimate.ts';
 import { priceCall } from './pricing/prices.ts';
 import { createAlwaysRule } from './scorers/always-rules.ts';
-import { isCodeScorer, scorersFor } from './scorers/scorers.ts';
+import { isCodeScorer, scorersFor } from './scorers/scorer-set.ts';
 import { loadApiKey } from './transports/api-key.ts';
 import { bedrockParts } from './transports/bedrock.ts';
-import { assertBatchPossible, createJudge, type JudgeConfig, parseJudgeId } from './transports/create-judge.ts';
-import type { Told } from './transports/transport.ts';
 import type { Judge, JudgeScorer, Scorer } from './types.ts';
 
 interface Judging {
@@ -73,7 +73,7 @@ export interface BatchJudging {
   record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
   /** US dollars of a batch job's answer; `null` when the price is not known. */
-  priceOf(answer: Told): number | null;
+  priceOf(answer: ModelAnswer): number | null;
   /** The judge that reads a job's answers, and asks where they are not enough. */
   judge: Judge;
 }

@@ -6,7 +6,7 @@ import {
   RetryableError,
   type RetryableErrorName,
 } from '../shared/errors.ts';
-import type { CallUsage } from './transports/transport.ts';
+import type { CallUsage } from './model-answer.ts';
 import type { JudgeResult, Verdict } from './types.ts';
 
 /** What a model may not support; each is done without once it has been refused. */

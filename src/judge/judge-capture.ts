@@ -7,8 +7,10 @@ import type { Capture } from '../formats/types.ts';
 import { PipelineError } from '../shared/errors.ts';
 import { ownFault } from '../shared/own-fault.ts';
 import { timeOf, type Within, withinTogether } from '../shared/within-time.ts';
+import { correctionOf, problemOf, type Reading, readAnswer } from './answer/read-answer.ts';
 import { bookable } from './budget/spending-limit.ts';
-import { type Answered, type CallerOptions, ModelCaller, type Question } from './call-model.ts';
+import { type Answered, type CallerOptions, ModelCaller, type Question } from './calls/model-caller.ts';
+import { lowerRung } from './calls/model-capabilities.ts';
 import {
   afterAnswers,
   CallFailure,
@@ -18,14 +20,13 @@ import {
   VERDICT_ERRORS,
   type VerdictErrorCode,
 } from './errors.ts';
+import type { CallUsage, ModelAnswer } from './model-answer.ts';
 import { type AskSize, answerTokens, askSize } from './pricing/ask-size.ts';
-import type { PriceOfCall } from './pricing/usage.ts';
-import { MAX_RECORD_TOKENS, type Rung } from './prompt/prompt.ts';
-import { correctionOf, problemOf, type Reading, readReply } from './prompt/reply.ts';
+import type { PriceOfCall } from './pricing/call-amounts.ts';
+import { MAX_RECORD_TOKENS, type Rung } from './prompt/build-prompt.ts';
 import { INPUT_MARGIN } from './prompt/tokens.ts';
 import { Session } from './session.ts';
-import { lowerRung } from './transports/capabilities.ts';
-import type { CallUsage, Told, Transport } from './transports/transport.ts';
+import type { JudgeTransport } from './transports/transport.ts';
 import type { Judge, JudgeMoney, JudgeResult, JudgeScorer } from './types.ts';
 
 export interface JudgeOptions extends CallerOptions {
@@ -82,7 +83,7 @@ class CaptureJudge implements Judge {
   private readonly price: PriceOfCall;
   private canary: Promise<CallFailure | undefined> | undefined;
 
-  constructor(transport: Transport, options: JudgeOptions) {
+  constructor(transport: JudgeTransport, options: JudgeOptions) {
     this.sourceId = transport.sourceId;
     this.caller = new ModelCaller(transport, options);
     this.options = options;
@@ -240,7 +241,7 @@ class CaptureJudge implements Judge {
     question: Question,
     session: Session,
     signal: AbortSignal | undefined,
-  ): Promise<{ told: Told; rung: Rung; failure?: never } | { told?: never; failure: CallFailure }> {
+  ): Promise<{ told: ModelAnswer; rung: Rung; failure?: never } | { told?: never; failure: CallFailure }> {
     try {
       return await this.pay(question, session, signal);
     } catch (error) {
@@ -285,12 +286,12 @@ class CaptureJudge implements Judge {
 
   /** Books the call and keeps the verdicts of its answer. */
   private take(
-    told: Told,
+    told: ModelAnswer,
     asked: readonly JudgeScorer[],
     session: Session,
     troubles: Map<string, Trouble>,
   ): { missing: JudgeScorer[]; inForm: boolean; correction: string } {
-    const read = readReply(told, asked);
+    const read = readAnswer(told, asked);
     const readings = asked.map((scorer) => (read.readable ? read.byScorer.get(scorer.name) : undefined));
     session.book(
       told.usage,
@@ -352,7 +353,7 @@ class CaptureJudge implements Judge {
 const isHeld = (reason: unknown): boolean => reason instanceof CallFailure && reason.kind === 'held';
 
 /** Ends that the same question would meet again. */
-function finalStop({ stop, stopReason, text }: Told): Trouble | undefined {
+function finalStop({ stop, stopReason, text }: ModelAnswer): Trouble | undefined {
   const said = text.trim() === '' ? '' : `: ${text.trim().slice(0, 200)}`;
   if (stop === 'guardrail')
     return { code: VERDICT_ERRORS.guardrail, message: `A guardrail intervened (${stopReason})${said}` };
@@ -362,7 +363,10 @@ function finalStop({ stop, stopReason, text }: Told): Trouble | undefined {
 }
 
 /** @returns `inForm`: the answer kept to its form, as far as it went. */
-function unreadable({ stop }: Told, problem: string): { code: VerdictErrorCode; problem: string; inForm: boolean } {
+function unreadable(
+  { stop }: ModelAnswer,
+  problem: string,
+): { code: VerdictErrorCode; problem: string; inForm: boolean } {
   if (stop === 'cut')
     return { code: VERDICT_ERRORS.cut, problem: 'it was cut off at its bound of tokens', inForm: true };
   if (stop === 'context')
@@ -370,12 +374,12 @@ function unreadable({ stop }: Told, problem: string): { code: VerdictErrorCode; 
   return { code: VERDICT_ERRORS.unreadable, problem, inForm: false };
 }
 
-function troubleOf(scorer: JudgeScorer, reading: Reading, told: Told): Trouble {
+function troubleOf(scorer: JudgeScorer, reading: Reading, told: ModelAnswer): Trouble {
   const message = problemOf(scorer, reading);
   if (reading.kind === 'value') return { code: VERDICT_ERRORS.value, message };
   return { code: told.stop === 'cut' ? VERDICT_ERRORS.cut : VERDICT_ERRORS.missing, message };
 }
 
 /** A judge over a transport. One instance serves a whole process: its limiter and what it has learnt are shared. */
-export const createJudgeOver = (transport: Transport, options: JudgeOptions = {}): Judge =>
+export const createJudgeOver = (transport: JudgeTransport, options: JudgeOptions = {}): Judge =>
   new CaptureJudge(transport, options);

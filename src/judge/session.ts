@@ -2,8 +2,15 @@
 
 import type { AssessmentValue } from '../mlflow/types.ts';
 import type { VerdictErrorCode } from './errors.ts';
-import { type Amount, addAmounts, divideCall, noAmount, type PriceOfCall, usageOf } from './pricing/usage.ts';
-import type { CallUsage } from './transports/transport.ts';
+import type { CallUsage } from './model-answer.ts';
+import {
+  type Amount,
+  addAmounts,
+  divideCall,
+  noAmount,
+  type PriceOfCall,
+  verdictUsage,
+} from './pricing/call-amounts.ts';
 import type { JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
 
 type Outcome =
@@ -47,14 +54,14 @@ export class Session {
 
   private verdict(name: string): Verdict | undefined {
     const outcome = this.outcomes.get(name);
-    const usage = usageOf(this.amounts.get(name) ?? noAmount());
+    const usage = verdictUsage(this.amounts.get(name) ?? noAmount());
     return outcome && { scorer: name, ...outcome, usage };
   }
 
   /** All that was spent, whether it led to a verdict or not. */
   spend(): JudgeResult['spend'] {
     const total = [...this.amounts.values()].reduce(addAmounts, noAmount());
-    return { calls: this.calls, ...usageOf(total) };
+    return { calls: this.calls, ...verdictUsage(total) };
   }
 
   /** Verdicts and error verdicts so far, in the order of the scorers. */

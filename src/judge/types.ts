@@ -2,7 +2,7 @@
 import type { Capture } from '../formats/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import type { SpendingLimit } from './budget/spending-limit.ts';
-import type { Told } from './transports/transport.ts';
+import type { ModelAnswer } from './model-answer.ts';
 
 /** The values a scorer may answer. */
 export type ScorerValues =
@@ -75,7 +75,7 @@ export interface JudgeMoney {
   /** Every question is reserved at the most that it can cost before it is asked; absent: there is no limit. */
   limit?: Pick<SpendingLimit, 'reserve'> | undefined;
   /** What a batch job has said to the first question, which is paid: it is not asked again. */
-  told?: Told | undefined;
+  told?: ModelAnswer | undefined;
 }
 
 /** The port through which the pipeline sees the judge; Bedrock Converse, an OpenAI-compatible URL and a SageMaker endpoint implement it. */

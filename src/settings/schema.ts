@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { DEFAULT_JUDGE_MODEL } from '../contract/monitoring.ts';
 import { priceOverridesSchema } from '../judge/pricing/price-overrides.ts';
 import { createAlwaysRule } from '../judge/scorers/always-rules.ts';
-import { isCodeScorer, scorersFor } from '../judge/scorers/scorers.ts';
+import { isCodeScorer, scorersFor } from '../judge/scorers/scorer-set.ts';
 import { readParameters } from '../judge/transports/parameters.ts';
 import { jsonText, numberIn, serverUrlFault, textWithout, urlFault, wholeNumber } from './kinds.ts';
 

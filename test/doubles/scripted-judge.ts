@@ -1,7 +1,8 @@
 /** The judge itself over a transport whose model a test plays: nothing else of it is made up. */
 import { createJudgeOver, type JudgeOptions } from '../../src/judge/judge-capture.ts';
-import { userText } from '../../src/judge/prompt/prompt.ts';
-import type { Ask, CallUsage, Told } from '../../src/judge/transports/transport.ts';
+import type { CallUsage, ModelAnswer } from '../../src/judge/model-answer.ts';
+import { userText } from '../../src/judge/prompt/build-prompt.ts';
+import type { Ask } from '../../src/judge/transports/transport.ts';
 import type { Judge, JudgeScorer, ScorerValues } from '../../src/judge/types.ts';
 
 export interface ScriptedJudge {
@@ -27,7 +28,7 @@ export const goodAnswer = (scorers: readonly JudgeScorer[]): string =>
   );
 
 /** What a model's service answers, with usage as large as the request may be. */
-export const told = (text: string, more: Partial<Told> = {}): Told => ({
+export const told = (text: string, more: Partial<ModelAnswer> = {}): ModelAnswer => ({
   text,
   stop: 'end',
   stopReason: 'end_turn',
@@ -37,14 +38,15 @@ export const told = (text: string, more: Partial<Told> = {}): Told => ({
 
 /** @param model answers a request, or throws; by default in its form */
 export function scriptedJudge(
-  model: (ask: Ask, text: string) => Told | Promise<Told> = ({ prompt }) => told(goodAnswer(prompt.scorers)),
+  model: (ask: Ask, text: string) => ModelAnswer | Promise<ModelAnswer> = ({ prompt }) =>
+    told(goodAnswer(prompt.scorers)),
   options: JudgeOptions = {},
 ): ScriptedJudge {
   const asks: Ask[] = [];
   const transport = {
     sourceId: 'test:/model',
     userSet: new Set<string>(),
-    send: async (ask: Ask): Promise<Told> => {
+    send: async (ask: Ask): Promise<ModelAnswer> => {
       asks.push(ask);
       return model(ask, userText(ask.prompt));
     },

@@ -1,10 +1,10 @@
 /** Does one step of one chunk in a process of its own, so that a test can kill it as a Lambda is killed: without a last word. */
 import { S3Client } from '@aws-sdk/client-s3';
 import type { ChunkRequest } from '../../src/contract/monitoring.ts';
+import { createJudge } from '../../src/judge/create-judge.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
-import { scorersFor } from '../../src/judge/scorers/scorers.ts';
+import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
-import { createJudge } from '../../src/judge/transports/create-judge.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';

@@ -14,11 +14,11 @@ import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import type { ChunkProgress, ChunkRequest, NamedError, PlanResult, RunOptions } from '../../src/contract/monitoring.ts';
+import { createJudge } from '../../src/judge/create-judge.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
-import { scorersFor } from '../../src/judge/scorers/scorers.ts';
+import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
-import { createJudge } from '../../src/judge/transports/create-judge.ts';
 import type { Judge } from '../../src/judge/types.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../src/mlflow/client.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';

@@ -17,7 +17,7 @@ import {
   type SummarizeReplayResult,
 } from '../../src/contract/replay.ts';
 import type { SpendingLimit } from '../../src/judge/budget/spending-limit.ts';
-import type { ModelCheck } from '../../src/judge/transports/model-check.ts';
+import type { ModelCheck } from '../../src/judge/model-check.ts';
 import type { Judge } from '../../src/judge/types.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { evaluateReplay } from '../../src/replay/cloud/evaluate/evaluate.ts';

@@ -5,10 +5,10 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { budgetTable } from '../../src/contract/monitoring.ts';
-import { createBudget, runScope } from '../../src/judge/budget/budget.ts';
+import { createBudget, runScope } from '../../src/judge/budget/leased-budget.ts';
+import { createJudge } from '../../src/judge/create-judge.ts';
 import { priceOptions } from '../../src/judge/pricing/estimate.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
-import { createJudge } from '../../src/judge/transports/create-judge.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { budgetRun } from '../../src/replay/cloud/evaluate/evaluate.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';

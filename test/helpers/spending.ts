@@ -1,6 +1,6 @@
 /** What a budget's table holds of a day or a run. */
 import { Account } from '../../src/judge/budget/account.ts';
-import type { BudgetOptions } from '../../src/judge/budget/budget.ts';
+import type { BudgetOptions } from '../../src/judge/budget/leased-budget.ts';
 
 const NANOS_PER_USD = 1e9;
 

@@ -14,9 +14,10 @@ import {
 import { scanChunks } from '../../src/formats/lines.ts';
 import { batchRecord } from '../../src/judge/batch/record.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
-import { scorersFor } from '../../src/judge/scorers/scorers.ts';
+import type { ModelAnswer } from '../../src/judge/model-answer.ts';
+import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { BedrockTransport } from '../../src/judge/transports/bedrock.ts';
-import type { Ask, Told, Transport } from '../../src/judge/transports/transport.ts';
+import type { Ask, JudgeTransport } from '../../src/judge/transports/transport.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
 import { assessmentJson } from '../../src/mlflow/assessment-json.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
@@ -76,7 +77,7 @@ export interface PipelineOptions {
   /** In place of the answer to one request. */
   mlflow?: ServerReply;
   /** In place of an answer that keeps to the form. */
-  answer?: (ask: Ask) => Partial<Told>;
+  answer?: (ask: Ask) => Partial<ModelAnswer>;
 }
 
 export interface PipelineOutcome {
@@ -139,7 +140,7 @@ export async function throughPipeline(
         .map((entry) => [entry.line, entry]),
     );
 
-    const transport: Transport = {
+    const transport: JudgeTransport = {
       sourceId: 'test:/judge',
       userSet: new Set(),
       send: async (ask) => ({
@@ -168,7 +169,7 @@ export async function throughPipeline(
         },
       },
     };
-    const price = ({ inputTokens, outputTokens }: Told['usage']) => (inputTokens * 3 + outputTokens * 15) / 1e6;
+    const price = ({ inputTokens, outputTokens }: ModelAnswer['usage']) => (inputTokens * 3 + outputTokens * 15) / 1e6;
     const judge = createJudgeOver(transport, { price });
     const evaluate = await evaluateChunk(request, { ...evaluation, judge });
     const bedrock = new BedrockTransport({

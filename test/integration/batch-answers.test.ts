@@ -6,9 +6,9 @@ import { type AwsClients, destroyClients, emulatedClients } from '../../local/st
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { type BatchReport, budgetTable, type ChunkRequest, workKeys } from '../../src/contract/monitoring.ts';
 import { recordIdOf } from '../../src/judge/batch/record.ts';
-import { createBudget, runScope } from '../../src/judge/budget/budget.ts';
+import { createBudget, runScope } from '../../src/judge/budget/leased-budget.ts';
 import { connectBatchJudge } from '../../src/judge/connect.ts';
-import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorers.ts';
+import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { NewAssessment, StoredTrace } from '../../src/mlflow/types.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { startBatch } from '../../src/monitoring/batch/jobs.ts';

@@ -15,8 +15,8 @@ import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { calibrationReport } from '../../src/calibration/report.ts';
 import { cohensKappa, type Estimate } from '../../src/calibration/statistics.ts';
-import type { CalibrationReport, Pair, ScorerReport } from '../../src/calibration/types.ts';
-import { scorersFor } from '../../src/judge/scorers/scorers.ts';
+import type { CalibrationReport, LabeledVerdict, ScorerReport } from '../../src/calibration/types.ts';
+import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { ScorerValues } from '../../src/judge/types.ts';
 
 const run = promisify(execFile);
@@ -115,7 +115,7 @@ test('all figures are scikit-learn’s', () => {
   const cases: Case[] = [];
   const reports: ScorerReport[] = [];
   for (const { values, scorer, n, accuracy } of sets) {
-    const pairs: Pair[] = Array.from({ length: n }, (_, index) => {
+    const pairs: LabeledVerdict[] = Array.from({ length: n }, (_, index) => {
       // Skewed, as real labels are.
       const label = random() < 0.6 ? (values[0] as string) : pick(values);
       const verdict = random() < accuracy ? label : pick(values.filter((value) => value !== label));
@@ -165,7 +165,7 @@ async function calibrate(
   return { report: JSON.parse(readFileSync(json, 'utf8')) as CalibrationReport, stdout, stderr };
 }
 
-const referenceOf = (report: ScorerReport, pairs: readonly Pair[]): Reference => {
+const referenceOf = (report: ScorerReport, pairs: readonly LabeledVerdict[]): Reference => {
   const own = pairs.filter(({ scorer }) => scorer === report.name);
   const values = report.confusion?.values ?? [];
   return reference([

@@ -4,7 +4,7 @@ import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { DEFAULT_JUDGE_MODEL, workKeys } from '../../src/contract/monitoring.ts';
-import { dayScope } from '../../src/judge/budget/budget.ts';
+import { dayScope } from '../../src/judge/budget/leased-budget.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';

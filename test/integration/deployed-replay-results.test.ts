@@ -7,7 +7,7 @@ import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { DEFAULT_JUDGE_MODEL } from '../../src/contract/monitoring.ts';
 import { replayKeys } from '../../src/contract/replay.ts';
-import { dayScope, runScope } from '../../src/judge/budget/budget.ts';
+import { dayScope, runScope } from '../../src/judge/budget/leased-budget.ts';
 import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';

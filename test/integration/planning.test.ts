@@ -3,7 +3,7 @@ import { CreateBucketCommand, GetObjectCommand, PutObjectCommand, type S3Client 
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 import type { ManifestLine, PlanReceipt, PlanRequest, PlanResult } from '../../src/contract/monitoring.ts';
-import type { ModelCheck } from '../../src/judge/transports/model-check.ts';
+import type { ModelCheck } from '../../src/judge/model-check.ts';
 import { type PlannerDependencies, planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { Storage } from '../../src/shared/storage.ts';

@@ -18,7 +18,7 @@ const LIST = `${__dirname}/expressions.json`;
 
 /** Not linear, and it may stay: what it reads is written by whoever deploys or runs the program, and is short. */
 const READS_SETTINGS = new Set([
-  'src/judge/transports/create-judge.ts /^([a-z][a-z0-9_-]*):\\/+(.+)$/',
+  'src/judge/create-judge.ts /^([a-z][a-z0-9_-]*):\\/+(.+)$/',
   'src/judge/transports/openai.ts /\\/+$/',
   'src/mlflow/artifact-store.ts /\\/+$/',
   'src/mlflow/artifact-store.ts /^mlflow-artifacts:(?:\\/\\/[^/]*)?\\/*(.*)$/',

@@ -1,11 +1,11 @@
 /** Reads a batch job's output: for each record a Converse reply, or why there is none. */
 import type { ConverseCommandOutput } from '@aws-sdk/client-bedrock-runtime';
 import * as z from 'zod';
-import { believed } from '../pricing/usage.ts';
-import { MAX_RECORD_TOKENS } from '../prompt/prompt.ts';
+import type { ModelAnswer } from '../model-answer.ts';
+import { believed } from '../pricing/call-amounts.ts';
+import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import { INPUT_MARGIN } from '../prompt/tokens.ts';
 import { readOutput } from '../transports/bedrock.ts';
-import type { Told } from '../transports/transport.ts';
 
 const lineSchema = z.looseObject({
   recordId: z.string(),
@@ -17,8 +17,8 @@ const lineSchema = z.looseObject({
 const LONGEST = { inputTokens: MAX_RECORD_TOKENS * INPUT_MARGIN, outputTokens: MAX_RECORD_TOKENS };
 
 /** The answers of one output file by record id. A record that failed, or whose line cannot be read, is not in it. */
-export function readBatchAnswers(text: string): Map<string, Told> {
-  const answers = new Map<string, Told>();
+export function readBatchAnswers(text: string): Map<string, ModelAnswer> {
+  const answers = new Map<string, ModelAnswer>();
   for (const line of text.split('\n')) {
     if (line.trim() === '') continue;
     const parsed = lineSchema.safeParse(parse(line));

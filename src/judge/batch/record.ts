@@ -1,8 +1,8 @@
 /** One line of a Bedrock batch job's input: the Converse request that would be sent for the capture. */
 import type { Capture } from '../../formats/types.ts';
+import { answerSchema } from '../answer/answer-schema.ts';
 import { answerTokens } from '../pricing/ask-size.ts';
-import { answerSchema } from '../prompt/answer-schema.ts';
-import { buildPrompt, MAX_RECORD_TOKENS, type Rung } from '../prompt/prompt.ts';
+import { buildPrompt, MAX_RECORD_TOKENS, type Rung } from '../prompt/build-prompt.ts';
 import type { BedrockTransport } from '../transports/bedrock.ts';
 import type { JudgeScorer } from '../types.ts';
 

@@ -1,11 +1,11 @@
 /** How large the requests of a capture's judging are, before they are made: for the budget, and for estimates. */
 import type { Capture } from '../../formats/types.ts';
+import { answerSchemaText } from '../answer/answer-schema.ts';
 import { memoByScorers } from '../memo.ts';
-import { answerSchemaText } from '../prompt/answer-schema.ts';
-import { MAX_RECORD_TOKENS, systemPrompt } from '../prompt/prompt.ts';
+import { MAX_RECORD_TOKENS, systemPrompt } from '../prompt/build-prompt.ts';
 import { fencedRecord } from '../prompt/record.ts';
 import { estimateTokens } from '../prompt/tokens.ts';
-import { exchangeOf } from '../scorers/applicability.ts';
+import { judgeableExchange } from '../scorers/applicability.ts';
 import type { JudgeScorer } from '../types.ts';
 
 /**
@@ -50,7 +50,7 @@ const fixedSize = memoByScorers(
 /** Estimated tokens of asking the scorers of a capture once. */
 export function askSize(capture: Capture, scorers: readonly JudgeScorer[], options: AskSizeOptions = {}): AskSize {
   const groups = options.calls === 'separate' ? scorers.map((scorer) => [scorer]) : scorers.length > 0 ? [scorers] : [];
-  const exchange = exchangeOf(capture) ?? { messages: [], replies: [], tools: [] };
+  const exchange = judgeableExchange(capture) ?? { messages: [], replies: [], tools: [] };
   const record = estimateTokens(fencedRecord(exchange, options.maxRecordTokens ?? MAX_RECORD_TOKENS).text);
   const size: AskSize = { calls: 0, inputTokens: 0, maxOutputTokens: 0, outputTokens: 0 };
   for (const group of groups) {

@@ -4,7 +4,7 @@ import type { CostEstimate, RunOptions } from '../../contract/monitoring.ts';
 import type { Capture } from '../../formats/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { inSample } from '../../trace/ids.ts';
-import { MAX_RECORD_TOKENS } from '../prompt/prompt.ts';
+import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import type { CaptureContext } from '../scorers/always-rules.ts';
 import { applicability } from '../scorers/applicability.ts';
 import { answerBounds, readParameters } from '../transports/parameters.ts';

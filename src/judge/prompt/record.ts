@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { ChatMessage, ToolCall } from '../../formats/types.ts';
-import type { Exchange } from '../scorers/applicability.ts';
+import type { JudgeableExchange } from '../scorers/applicability.ts';
 import { cutMiddle, divideBound } from './cut.ts';
 import { estimateTokens } from './tokens.ts';
 
@@ -98,7 +98,7 @@ function earlierSections(messages: readonly ChatMessage[]): Section[] {
   ];
 }
 
-function sectionsOf({ messages, replies, tools }: Exchange): Section[] {
+function sectionsOf({ messages, replies, tools }: JudgeableExchange): Section[] {
   const last = messages.findLastIndex((message) => message.role === 'user');
   const sections: Section[] = [];
   if (tools.length > 0) sections.push({ heading: 'tools on offer', text: json(tools), weight: WEIGHTS.tools });
@@ -126,7 +126,11 @@ interface FencedRecord {
 /**
  * Renders an exchange, its texts cut in the middle so that all of them together keep within `maxTokens` (estimated).
  */
-export function fencedRecord(exchange: Exchange, maxTokens: number, random?: (bytes: number) => Buffer): FencedRecord {
+export function fencedRecord(
+  exchange: JudgeableExchange,
+  maxTokens: number,
+  random?: (bytes: number) => Buffer,
+): FencedRecord {
   const sections = sectionsOf(exchange);
   const sizes = sections.map(({ text, weight }) => ({ tokens: estimateTokens(text), weight }));
   const total = sizes.reduce((sum, { tokens }) => sum + tokens, 0);

@@ -25,7 +25,7 @@ type NotJudgeableReason = (typeof NOT_JUDGEABLE)[number];
 type Applicability = { judge: true } | { notJudgeable: NotJudgeableReason };
 
 /** What the judge sees of a capture. */
-export interface Exchange {
+export interface JudgeableExchange {
   messages: readonly ChatMessage[];
   replies: readonly ChatMessage[];
   tools: readonly unknown[];
@@ -49,7 +49,7 @@ const asMessage = (role: string, text: string | undefined): ChatMessage[] =>
  * The exchange to be judged: the conversation, or what can be read as one in a plain-text payload and in a JSON
  * document of unknown shape whose reply holds language. `undefined` where there is nothing to read.
  */
-export function exchangeOf(capture: Capture): Exchange | undefined {
+export function judgeableExchange(capture: Capture): JudgeableExchange | undefined {
   const { conversation, request, response } = capture;
   if (conversation !== undefined) {
     return { messages: conversation.messages, replies: conversation.replies, tools: conversation.tools ?? [] };
@@ -71,7 +71,7 @@ const isEmpty = (payload: Capture['request']): boolean => payload === undefined 
 export function applicability(capture: Capture, scorer: Pick<JudgeScorer, 'needs'>): Applicability {
   if (capture.error !== undefined || capture.format === 'error') return { notJudgeable: 'errorReply' };
   if (isEmpty(capture.response)) return { notJudgeable: 'noResponse' };
-  const exchange = exchangeOf(capture);
+  const exchange = judgeableExchange(capture);
   if (exchange === undefined) return { notJudgeable: 'notText' };
   if (exchange.replies.length === 0) return { notJudgeable: 'noResponse' };
 

@@ -8,16 +8,16 @@ import {
   type Message,
   type SystemContentBlock,
 } from '@aws-sdk/client-bedrock-runtime';
+import { answerSchemaText, type JsonSchema } from '../answer/answer-schema.ts';
 import { createJudgeOver, type JudgeOptions } from '../judge-capture.ts';
 import { memoByScorers } from '../memo.ts';
-import { answerSchemaText, type JsonSchema } from '../prompt/answer-schema.ts';
-import { ANSWER_NAME, type Prompt, type Rung, systemPrompt } from '../prompt/prompt.ts';
+import type { ModelAnswer, Stop } from '../model-answer.ts';
+import { ANSWER_NAME, type JudgePrompt, type Rung, systemPrompt } from '../prompt/build-prompt.ts';
 import { estimateTokens } from '../prompt/tokens.ts';
 import type { Judge } from '../types.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
-import { DEFAULT_MAX_CONCURRENCY } from './limiter.ts';
 import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
-import type { Ask, Stop, Told, Transport } from './transport.ts';
+import { type Ask, type JudgeTransport, MAX_CONCURRENT_CALLS } from './transport.ts';
 
 /**
  * A judge's answer takes seconds; a minute covers one that thinks, two one that waits in a queue. The first use of
@@ -95,7 +95,7 @@ function answerConfig({ prompt, schema }: Ask): Pick<ConverseCommandInput, 'outp
 }
 
 /** With a guardrail, the record alone is what it guards: our own instructions are not the captured traffic. */
-function userContent({ user }: Prompt, preface: string, guardrail: Guardrail | undefined): Message['content'] {
+function userContent({ user }: JudgePrompt, preface: string, guardrail: Guardrail | undefined): Message['content'] {
   if (guardrail === undefined) return [{ text: `${preface}${user.before}\n${user.record}\n${user.after}` }];
   return [
     { text: `${preface}${user.before}` },
@@ -104,7 +104,7 @@ function userContent({ user }: Prompt, preface: string, guardrail: Guardrail | u
   ];
 }
 
-export class BedrockTransport implements Transport {
+export class BedrockTransport implements JudgeTransport {
   readonly sourceId: string;
   readonly userSet: ReadonlySet<string>;
   private readonly modelId: string;
@@ -123,7 +123,7 @@ export class BedrockTransport implements Transport {
     this.cacheFrom = cacheMinimum(modelId) ?? Number.POSITIVE_INFINITY;
   }
 
-  async send(ask: Ask, signal?: AbortSignal): Promise<Told> {
+  async send(ask: Ask, signal?: AbortSignal): Promise<ModelAnswer> {
     const command = new ConverseCommand(this.request(ask));
     try {
       return readOutput(await this.client.send(command, signal === undefined ? {} : { abortSignal: signal }));
@@ -163,7 +163,7 @@ export class BedrockTransport implements Transport {
 }
 
 /** A Converse reply in the judge's own terms. */
-export function readOutput({ output, stopReason, usage }: ConverseCommandOutput): Told {
+export function readOutput({ output, stopReason, usage }: ConverseCommandOutput): ModelAnswer {
   const content = output?.message?.content ?? [];
   const tool = content.find((block) => block.toolUse?.name === ANSWER_NAME)?.toolUse;
   return {
@@ -190,7 +190,7 @@ export function createBedrockClient(config: BedrockRuntimeClientConfig = {}): Be
     maxAttempts: 1,
     requestHandler: {
       disableConcurrentStreams: false,
-      maxConcurrentStreams: DEFAULT_MAX_CONCURRENCY,
+      maxConcurrentStreams: MAX_CONCURRENT_CALLS,
       requestTimeout: CALL_TIMEOUT_MS,
     } as never,
     ...config,

@@ -1,12 +1,13 @@
 /** OpenAI's chat completions as a way to a judge: the request and the answer, whatever carries them. */
 import * as z from 'zod';
 import { knownWords } from '../../shared/known-words.ts';
+import type { JsonSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
-import type { JsonSchema } from '../prompt/answer-schema.ts';
-import { ANSWER_NAME, userText } from '../prompt/prompt.ts';
+import type { ModelAnswer, Stop } from '../model-answer.ts';
+import { ANSWER_NAME, userText } from '../prompt/build-prompt.ts';
 import { estimateTokens } from '../prompt/tokens.ts';
 import type { JudgeParameters } from './parameters.ts';
-import type { Ask, Stop, Told } from './transport.ts';
+import type { Ask } from './transport.ts';
 
 const STOPS: Record<string, Stop> = {
   stop: 'end',
@@ -90,7 +91,7 @@ function parsedArguments(given: unknown): unknown {
 export const isPage = (text: string): boolean => /^\s*</.test(text);
 
 /** @throws CallFailure `unavailable` when the answer is no chat completion: a proxy's page, a model that is still loading */
-export function readCompletion(text: string, ask: Ask): Told {
+export function readCompletion(text: string, ask: Ask): ModelAnswer {
   let document: unknown;
   try {
     document = JSON.parse(text);

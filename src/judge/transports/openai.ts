@@ -5,12 +5,13 @@ import { isRetryable, PermanentError, toNamedError } from '../../shared/errors.t
 import { knownWords } from '../../shared/known-words.ts';
 import { CallFailure } from '../errors.ts';
 import { createJudgeOver, type JudgeOptions } from '../judge-capture.ts';
+import type { ModelAnswer } from '../model-answer.ts';
 import type { Judge } from '../types.ts';
 import { parseApiKey } from './api-key.ts';
 import { readRetryAfter } from './backoff.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
 import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
-import type { Ask, Told, Transport } from './transport.ts';
+import type { Ask, JudgeTransport } from './transport.ts';
 
 /** As for Bedrock: an answer takes seconds, two minutes are for one that waits in a queue. */
 const CALL_TIMEOUT_MS = 120_000;
@@ -32,7 +33,7 @@ interface OpenAiJudgeConfig extends JudgeOptions {
   fetch?: typeof fetch;
 }
 
-class OpenAiTransport implements Transport {
+class OpenAiTransport implements JudgeTransport {
   readonly sourceId: string;
   readonly userSet: ReadonlySet<string>;
   private readonly model: string;
@@ -53,7 +54,7 @@ class OpenAiTransport implements Transport {
     this.fetch = config.fetch ?? globalThis.fetch;
   }
 
-  async send(ask: Ask, signal?: AbortSignal): Promise<Told> {
+  async send(ask: Ask, signal?: AbortSignal): Promise<ModelAnswer> {
     const body = JSON.stringify(chatBody(ask, this.model, this.parameters));
     for (let isRenewed = false; ; isRenewed = true) {
       const sent = await this.authorize();

@@ -7,11 +7,12 @@ import {
 import { knownWords } from '../../shared/known-words.ts';
 import { CallFailure } from '../errors.ts';
 import { createJudgeOver, type JudgeOptions } from '../judge-capture.ts';
+import type { ModelAnswer } from '../model-answer.ts';
 import type { Judge } from '../types.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
 import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
-import type { Ask, Told, Transport } from './transport.ts';
+import type { Ask, JudgeTransport } from './transport.ts';
 
 /** SageMaker ends an invocation after 60 seconds; the margin lets its own error arrive. */
 const CALL_TIMEOUT_MS = 70_000;
@@ -31,7 +32,7 @@ interface ModelError extends Error {
   OriginalMessage?: string;
 }
 
-class SageMakerTransport implements Transport {
+class SageMakerTransport implements JudgeTransport {
   readonly sourceId: string;
   readonly userSet: ReadonlySet<string>;
   private readonly config: SageMakerJudgeConfig;
@@ -48,7 +49,7 @@ class SageMakerTransport implements Transport {
     this.userSet = parameters.userSet;
   }
 
-  async send(ask: Ask, signal?: AbortSignal): Promise<Told> {
+  async send(ask: Ask, signal?: AbortSignal): Promise<ModelAnswer> {
     const { inferenceComponentName, model } = this.config;
     const command = new InvokeEndpointCommand({
       EndpointName: this.endpointName,

@@ -1,47 +1,30 @@
-/** The port between the judging and the services that host judges: one request to a model, one answer. */
-
+/** The port between the judge and the services that host models: one request to a model, one answer. */
+import type { JsonSchema } from '../answer/answer-schema.ts';
 import type { Feature } from '../errors.ts';
-import type { JsonSchema } from '../prompt/answer-schema.ts';
-import type { Prompt } from '../prompt/prompt.ts';
+import type { ModelAnswer } from '../model-answer.ts';
+import type { JudgePrompt } from '../prompt/build-prompt.ts';
 
 export interface Ask {
-  prompt: Prompt;
+  prompt: JudgePrompt;
   /** The form of the answer, for the rungs that enforce it. */
   schema: JsonSchema;
-  /** Most tokens of the answer. */
+  /** Maximum number of output tokens. */
   maxTokens: number;
-  /** Whether the model is taken to support a feature. */
+  /** Whether the model is assumed to support a feature. */
   supports(feature: Feature): boolean;
 }
 
-/** Tokens of one call. `inputTokens` leaves out what was read from or written to the prompt cache. */
-export interface CallUsage {
-  inputTokens: number;
-  outputTokens: number;
-  cacheReadInputTokens?: number;
-  cacheWriteInputTokens?: number;
-  /** The call was part of a batch job, which has a price of its own. */
-  batch?: boolean;
-}
+/**
+ * Calls in flight at the same time in one process, at most. At 300 ms a call, 32 are 100 calls per second from one Lambda,
+ * more than most accounts' quotas allow; and 32 captures of 100 KB take 3 MB.
+ */
+export const MAX_CONCURRENT_CALLS = 32;
 
-/** Why the model stopped, in the terms that matter here. */
-export type Stop = 'end' | 'cut' | 'guardrail' | 'filtered' | 'malformed' | 'context';
-
-export interface Told {
-  /** The answer as an object, where the service gives one (a tool call). */
-  object?: unknown;
-  text: string;
-  stop: Stop;
-  /** The service's own word for it. */
-  stopReason: string;
-  usage: CallUsage;
-}
-
-export interface Transport {
-  /** As recorded on assessments: `<scheme>:/<model>`. */
+export interface JudgeTransport {
+  /** The judge's id as recorded on assessments: `<scheme>:/<model>`. */
   readonly sourceId: string;
-  /** Inference parameters that the user has set by name: a refusal of one is a wrong setting, not a quirk to work around. */
+  /** Names of the inference parameters that the user has set. If the model refuses one, the setting is wrong and the call is not repeated without it. */
   readonly userSet: ReadonlySet<string>;
   /** @throws CallFailure, and nothing else */
-  send(ask: Ask, signal?: AbortSignal): Promise<Told>;
+  send(ask: Ask, signal?: AbortSignal): Promise<ModelAnswer>;
 }

@@ -3,9 +3,9 @@
 import { type BatchReport, type ChunkRequest, type JudgeSpend, workKeys } from '../../contract/monitoring.ts';
 import { readBatchAnswers } from '../../judge/batch/answers.ts';
 import { recordIdOf } from '../../judge/batch/record.ts';
-import type { Budget } from '../../judge/budget/budget.ts';
-import { allInputTokens } from '../../judge/pricing/usage.ts';
-import type { Told } from '../../judge/transports/transport.ts';
+import type { Budget } from '../../judge/budget/leased-budget.ts';
+import type { ModelAnswer } from '../../judge/model-answer.ts';
+import { allInputTokens } from '../../judge/pricing/call-amounts.ts';
 import type { Judge } from '../../judge/types.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
@@ -34,7 +34,7 @@ export async function batchAnswers(
     workBucket: string;
     limit: Budget | undefined;
     judge: Judge;
-    priceOf(answer: Told): number | null;
+    priceOf(answer: ModelAnswer): number | null;
   },
 ): Promise<BatchAnswers> {
   const { storage, workBucket, limit, judge, priceOf } = deps;
@@ -44,7 +44,7 @@ export async function batchAnswers(
   const text = job === undefined || !prepared?.records ? '' : await outputOf(run, chunk.chunk, job, deps);
   const answers = readBatchAnswers(text ?? '');
   const elsewhere = await answersElsewhere(run, prepared, report, deps);
-  const spendOf = (answer: Told): JudgeSpend => ({
+  const spendOf = (answer: ModelAnswer): JudgeSpend => ({
     calls: 1,
     inputTokens: allInputTokens(answer.usage),
     outputTokens: answer.usage.outputTokens,
@@ -75,8 +75,8 @@ async function answersElsewhere(
   prepared: PreparedChunk | undefined,
   report: BatchReport | undefined,
   deps: { storage: Storage; workBucket: string },
-): Promise<Map<string, Told>> {
-  const found = new Map<string, Told>();
+): Promise<Map<string, ModelAnswer>> {
+  const found = new Map<string, ModelAnswer>();
   for (const chunk of new Set(Object.values(prepared?.elsewhere ?? {}))) {
     const job = report?.jobs.find(({ group }) => group === groupOf(chunk));
     const text = job && (await outputOf(run, chunk, job, deps));

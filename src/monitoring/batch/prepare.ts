@@ -4,7 +4,7 @@ import { type ChunkRequest, workKeys } from '../../contract/monitoring.ts';
 import { capturePathOf } from '../../formats/capture-path.ts';
 import type { Capture } from '../../formats/types.ts';
 import { type BatchRecord, recordIdOf } from '../../judge/batch/record.ts';
-import type { Budget, Deposit } from '../../judge/budget/budget.ts';
+import type { Budget, Deposit } from '../../judge/budget/leased-budget.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import { ownFault } from '../../shared/own-fault.ts';
 import { timeOf, withinTime } from '../../shared/within-time.ts';

@@ -13,7 +13,7 @@ import { capturePathOf } from '../../formats/capture-path.ts';
 import type { Capture } from '../../formats/types.ts';
 import type { SpendingLimit } from '../../judge/budget/spending-limit.ts';
 import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
-import type { Told } from '../../judge/transports/transport.ts';
+import type { ModelAnswer } from '../../judge/model-answer.ts';
 import type { Judge, Scorer, Verdict } from '../../judge/types.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
 import type { NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } from '../../mlflow/types.ts';
@@ -66,7 +66,7 @@ export interface BatchAnswers {
   of(traceId: string): {
     judge: Judge;
     limit?: Pick<SpendingLimit, 'reserve'> | undefined;
-    told?: Told;
+    told?: ModelAnswer;
     paid?: JudgeSpend;
   };
 }

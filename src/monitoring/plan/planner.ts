@@ -14,7 +14,7 @@ import {
   type RunOptions,
   workKeys,
 } from '../../contract/monitoring.ts';
-import { assertModelLives, type ModelCheck } from '../../judge/transports/model-check.ts';
+import { assertModelLives, type ModelCheck } from '../../judge/model-check.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { PermanentError, toNamedError } from '../../shared/errors.ts';

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import type { ModelBehaviour } from '../../../local/stand-in-judge/behaviour.ts';
-import { assertModelLives, checkJudgeModel, createModelWatch } from '../../../src/judge/transports/model-check.ts';
+import { assertModelLives, checkJudgeModel, createModelWatch } from '../../../src/judge/model-check.ts';
 import { credentials, useStandIn } from './setup.ts';
 
 const rig = useStandIn();

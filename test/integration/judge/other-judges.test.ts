@@ -2,8 +2,8 @@
 
 import { ANSWER_FAULTS } from '../../../local/stand-in-judge/behaviour.ts';
 import { startStandInJudge } from '../../../local/stand-in-judge/server.ts';
-import type { JudgeConfig } from '../../../src/judge/transports/create-judge.ts';
-import { createJudge, parseJudgeId } from '../../../src/judge/transports/create-judge.ts';
+import type { JudgeConfig } from '../../../src/judge/create-judge.ts';
+import { createJudge, parseJudgeId } from '../../../src/judge/create-judge.ts';
 import { createSageMakerClient } from '../../../src/judge/transports/sagemaker.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, credentials, outcomesOf, PARCEL_VERDICTS, QUICK_RETRY, useStandIn } from './setup.ts';

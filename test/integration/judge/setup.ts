@@ -3,7 +3,7 @@ import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import type { BehaviourInput } from '../../../local/stand-in-judge/behaviour.ts';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
 import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
-import type { JudgeEvent } from '../../../src/judge/call-model.ts';
+import type { JudgeEvent } from '../../../src/judge/calls/model-caller.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import {

@@ -1,8 +1,8 @@
 /** Throttling and failures: nothing lost, nothing paid twice, the service not flooded, and an end in time. */
 import { setTimeout } from 'node:timers/promises';
+import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
 import { JudgeInterrupted, JudgeRefused } from '../../../src/judge/errors.ts';
 import { DEFAULT_RETRY } from '../../../src/judge/transports/backoff.ts';
-import { AdaptiveLimiter } from '../../../src/judge/transports/limiter.ts';
 import type { Judge, JudgeResult } from '../../../src/judge/types.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, userTextOf, useStandIn } from './setup.ts';

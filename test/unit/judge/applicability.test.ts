@@ -1,5 +1,5 @@
 import type { Capture } from '../../../src/formats/types.ts';
-import { applicability, exchangeOf } from '../../../src/judge/scorers/applicability.ts';
+import { applicability, judgeableExchange } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import type { ScorerNeed } from '../../../src/judge/types.ts';
 import { chatCapture, plainCapture, textPayload, toolCallCapture } from './captures.ts';
@@ -72,7 +72,7 @@ test('plain text, and a JSON document whose reply holds language, are read as an
     response: textPayload('In Bern.'),
   });
   expect(of(text, 'request', 'reply')).toEqual(judged);
-  expect(exchangeOf(text)).toEqual({
+  expect(judgeableExchange(text)).toEqual({
     messages: [{ role: 'user', content: 'Where is it?' }],
     replies: [{ role: 'assistant', content: 'In Bern.' }],
     tools: [],

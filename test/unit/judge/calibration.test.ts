@@ -1,16 +1,16 @@
 import { projectRoot } from '../../../local/project-root.ts';
 import { readAnchors } from '../../../src/calibration/anchors.ts';
-import { askAll, captureOf, givenPairs, mostUsd } from '../../../src/calibration/ask.ts';
+import { askAll, captureOf, givenPairs, mostUsd } from '../../../src/calibration/ask-judge.ts';
 import { baselineOf, compareWithBaseline, parseBaseline } from '../../../src/calibration/drift.ts';
 import { addExamples } from '../../../src/calibration/examples.ts';
+import { calibrationPage } from '../../../src/calibration/html-report.ts';
 import { parseLabels, readLabel } from '../../../src/calibration/labels-file.ts';
-import { calibrationPage } from '../../../src/calibration/page.ts';
 import { calibrationReport } from '../../../src/calibration/report.ts';
-import { terminalReport } from '../../../src/calibration/table.ts';
-import type { LabelledItem, Pair } from '../../../src/calibration/types.ts';
+import { terminalReport } from '../../../src/calibration/terminal-report.ts';
+import type { LabeledItem, LabeledVerdict } from '../../../src/calibration/types.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
-import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorers.ts';
+import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Judge, JudgeScorer } from '../../../src/judge/types.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 
@@ -109,7 +109,7 @@ describe('asking', () => {
     );
     const { pairs, unanswered, spend } = await askAll(items, { judge, scorers, ask: 'production' });
     expect(judge.asked).toHaveLength(2);
-    const [first] = items as [LabelledItem];
+    const [first] = items as [LabeledItem];
     const due = scorers.filter((scorer) => 'judge' in applicability(captureOf(first), scorer));
     expect(judge.asked[0]?.toSorted()).toEqual(due.map(({ name }) => name).toSorted());
     expect(pairs.map(({ id, agrees }) => [id, agrees])).toEqual([
@@ -162,7 +162,7 @@ describe('asking', () => {
   });
 });
 
-const pair = (id: string, label: string, verdict: string, extra: Partial<Pair> = {}): Pair => ({
+const pair = (id: string, label: string, verdict: string, extra: Partial<LabeledVerdict> = {}): LabeledVerdict => ({
   id,
   scorer: 'safety',
   label,
@@ -173,7 +173,7 @@ const pair = (id: string, label: string, verdict: string, extra: Partial<Pair> =
   reply: `reply ${id}`,
   ...extra,
 });
-const report = (pairs: Pair[]) =>
+const report = (pairs: LabeledVerdict[]) =>
   calibrationReport({ source: { kind: 'labels', where: 'labels.jsonl' }, scorers, pairs, unanswered: [] });
 const fourty = Array.from({ length: 40 }, (_, i) =>
   pair(`p${i}`, i % 2 ? 'yes' : 'no', i % 5 === 0 ? 'yes' : i % 2 ? 'yes' : 'no'),
@@ -269,7 +269,7 @@ describe('page', () => {
 });
 
 describe('drift', () => {
-  const now = (pairs: Pair[]) => report(pairs);
+  const now = (pairs: LabeledVerdict[]) => report(pairs);
   const baseline = parseBaseline(JSON.stringify(baselineOf(report(fourty))), 'b.json');
 
   test('none', () => {
@@ -306,7 +306,7 @@ describe('drift', () => {
 });
 
 describe('examples', () => {
-  const wrong = (id: string, label: string, extra: Partial<Pair> = {}) =>
+  const wrong = (id: string, label: string, extra: Partial<LabeledVerdict> = {}) =>
     pair(id, label, label === 'yes' ? 'no' : 'yes', { labelRationale: `because ${id}`, ...extra });
 
   test('are taken from corrected disagreements with a reason, the labels in turn, short ones first', () => {
@@ -340,9 +340,9 @@ describe('examples', () => {
 });
 
 describe('anchor set', () => {
-  const anchors = readAnchors(projectRoot(), scorers) as (LabelledItem & { pair?: string })[];
+  const anchors = readAnchors(projectRoot(), scorers) as (LabeledItem & { pair?: string })[];
   // Of a pair one fails, whichever of two values that is.
-  const failing = ({ scorer, label }: LabelledItem) => {
+  const failing = ({ scorer, label }: LabeledItem) => {
     const values = scorers.find(({ name }) => name === scorer)?.values;
     return values?.kind === 'categories' ? label !== values.values[0] : label === 'no';
   };
@@ -361,8 +361,8 @@ describe('anchor set', () => {
       expect.arrayContaining(['1a', '1b', '2a', '2b', '3a', '3b'].map((item) => `${name}-${item}`)),
     );
     const pairs = ['1', '2', '3'].map((number) =>
-      ['a', 'b'].map((side) => own.find(({ id }) => id === `${name}-${number}${side}`) as LabelledItem),
-    ) as [LabelledItem, LabelledItem][];
+      ['a', 'b'].map((side) => own.find(({ id }) => id === `${name}-${number}${side}`) as LabeledItem),
+    ) as [LabeledItem, LabeledItem][];
     for (const [a, b] of pairs) {
       expect(a.label).not.toBe(b.label);
       // One thing is changed: the two are otherwise the same, on one side even word for word.

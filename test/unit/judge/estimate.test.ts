@@ -1,10 +1,10 @@
+import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
 import { askSize } from '../../../src/judge/pricing/ask-size.ts';
 import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../../src/judge/pricing/estimate.ts';
 import { priceCall } from '../../../src/judge/pricing/prices.ts';
-import { answerSchema } from '../../../src/judge/prompt/answer-schema.ts';
-import { buildPrompt, userText } from '../../../src/judge/prompt/prompt.ts';
+import { buildPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
-import { scorersFor } from '../../../src/judge/scorers/scorers.ts';
+import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { inSample } from '../../../src/trace/ids.ts';
 import { chatCapture, errorCapture, tabularCapture } from '../../helpers/captures.ts';
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep, setImmediate as tick } from 'node:timers/promises';
-import { AdaptiveLimiter, type CallOutcome, type LimiterOptions } from '../../../src/judge/transports/limiter.ts';
+import { AdaptiveLimiter, type CallOutcome, type LimiterOptions } from '../../../src/judge/calls/limiter.ts';
 
 /** Runs so many calls against a service; `outcome` says how each ends, by how many are being served beside it. */
 async function run(limiter: AdaptiveLimiter, calls: number, outcome: (served: number) => CallOutcome): Promise<number> {

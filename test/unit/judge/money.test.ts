@@ -2,8 +2,9 @@
 import type { Capture } from '../../../src/formats/types.ts';
 import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
 import { answeredBefore, CallFailure } from '../../../src/judge/errors.ts';
-import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorers.ts';
-import type { Ask, Told } from '../../../src/judge/transports/transport.ts';
+import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
+import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import type { Ask } from '../../../src/judge/transports/transport.ts';
 import { RetryableError } from '../../../src/shared/errors.ts';
 import { goodAnswer, priceOf, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chatCapture } from './captures.ts';
@@ -32,11 +33,11 @@ function noted(room = Number.POSITIVE_INFINITY) {
 
 describe('a cap', () => {
   /** Tokens as a model may count them: 1.2 times the estimate, and an answer as long as its bound. */
-  const counted = (ask: Ask, text: string): Told['usage'] => ({
+  const counted = (ask: Ask, text: string): ModelAnswer['usage'] => ({
     inputTokens: Math.round(((ask.prompt.system.length + text.length + JSON.stringify(ask.schema).length) / 4) * 1.2),
     outputTokens: ask.maxTokens,
   });
-  const MODELS: Record<string, (ask: Ask, text: string) => Told> = {
+  const MODELS: Record<string, (ask: Ask, text: string) => ModelAnswer> = {
     'in their form': (ask, text) => told(goodAnswer(ask.prompt.scorers), { usage: counted(ask, text) }),
     'prose instead of JSON': (ask, text) => told('It is a fine reply.', { usage: counted(ask, text) }),
     'cut at their bound': (ask, text) => told('{"safety": {"ratio', { stop: 'cut', usage: counted(ask, text) }),

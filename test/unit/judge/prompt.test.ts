@@ -1,6 +1,6 @@
+import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
 import { askSize } from '../../../src/judge/pricing/ask-size.ts';
-import { answerSchema } from '../../../src/judge/prompt/answer-schema.ts';
-import { buildPrompt, RUNGS, systemPrompt, userText } from '../../../src/judge/prompt/prompt.ts';
+import { buildPrompt, RUNGS, systemPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';

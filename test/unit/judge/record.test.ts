@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { cutMiddle, divideBound } from '../../../src/judge/prompt/cut.ts';
 import { fencedRecord, makeFence } from '../../../src/judge/prompt/record.ts';
 import { estimateTokens } from '../../../src/judge/prompt/tokens.ts';
-import { exchangeOf } from '../../../src/judge/scorers/applicability.ts';
+import { judgeableExchange } from '../../../src/judge/scorers/applicability.ts';
 import { type ChatParts, chatCapture, toolCallCapture } from './captures.ts';
 
 const recordOf = (parts: ChatParts, maxTokens = 10_000) => {
-  const exchange = exchangeOf(chatCapture(parts));
+  const exchange = judgeableExchange(chatCapture(parts));
   if (exchange === undefined) throw new Error('no exchange');
   return fencedRecord(exchange, maxTokens);
 };
@@ -90,7 +90,7 @@ test('the parts of an exchange stand under headings of their own', () => {
 });
 
 test('tool calls show the tool and its arguments, and what was on offer', () => {
-  const exchange = exchangeOf(toolCallCapture());
+  const exchange = judgeableExchange(toolCallCapture());
   const { fence, text } = fencedRecord(exchange as never, 1000);
   const record = text.replaceAll(fence, 'F');
   expect(record).toContain('#F REPLY calls tool\ntrack {"parcel":"8841"}\n#F END');

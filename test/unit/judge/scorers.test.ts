@@ -8,7 +8,7 @@ import {
   isJudgeScorer,
   scorersFor,
   withExamples,
-} from '../../../src/judge/scorers/scorers.ts';
+} from '../../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 
 const scorer = (fields: Partial<JudgeScorer> = {}): JudgeScorer => ({

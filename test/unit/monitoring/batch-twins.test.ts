@@ -2,7 +2,7 @@
 import { type ChunkRequest, workKeys } from '../../../src/contract/monitoring.ts';
 import { recordIdOf } from '../../../src/judge/batch/record.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
-import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorers.ts';
+import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { NewAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';

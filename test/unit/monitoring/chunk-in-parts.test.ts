@@ -7,7 +7,7 @@ import {
   workKeys,
 } from '../../../src/contract/monitoring.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
-import { isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorers.ts';
+import { isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import type { NewAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
 import { type PreparedChunk, prepareChunk } from '../../../src/monitoring/batch/prepare.ts';

@@ -9,8 +9,9 @@ import {
 import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
 import type { JudgeOptions } from '../../../src/judge/judge-capture.ts';
-import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorers.ts';
-import type { Ask, Told } from '../../../src/judge/transports/transport.ts';
+import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
+import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import type { Ask } from '../../../src/judge/transports/transport.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import type { NewAssessment, StoredAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
@@ -79,7 +80,7 @@ class Rig {
   #requests = 0;
 
   constructor(
-    model?: (ask: Ask, text: string) => Told | Promise<Told>,
+    model?: (ask: Ask, text: string) => ModelAnswer | Promise<ModelAnswer>,
     { scorers = ASKED as readonly Scorer[], ...options }: JudgeOptions & { scorers?: readonly Scorer[] } = {},
   ) {
     const { judge, asks } = scriptedJudge(model, options);

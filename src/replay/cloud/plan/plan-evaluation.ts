@@ -1,9 +1,9 @@
 /** What a replay in the cloud needs of the judge and of MLflow: looked for before captures are read, and long before the end. */
 
 import type { ReplayExecution } from '../../../contract/replay.ts';
+import { assertModelLives, type ModelCheck } from '../../../judge/model-check.ts';
 import { priceOptions } from '../../../judge/pricing/estimate.ts';
 import { requireKnownPrice } from '../../../judge/pricing/prices.ts';
-import { assertModelLives, type ModelCheck } from '../../../judge/transports/model-check.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
 import { findExperiment } from '../../../mlflow/experiments.ts';
 import { endRun, findOrCreateRun, tellFailure } from '../../../mlflow/runs.ts';

@@ -3,6 +3,7 @@
  * quickly, then slowly, and shrinks by how large a part of the last calls was throttled, so that a few refusals cost
  * little and a flood of them halves it.
  */
+import { MAX_CONCURRENT_CALLS } from '../transports/transport.ts';
 
 export interface LimiterOptions {
   /** Never more than this at once. */
@@ -12,11 +13,6 @@ export interface LimiterOptions {
   now?: () => number;
 }
 
-/**
- * At 300 ms a call 32 at once are 100 calls a second from one Lambda, beyond most accounts' quotas; and 32 captures of
- * 100 KB in flight are 3 MB.
- */
-export const DEFAULT_MAX_CONCURRENCY = 32;
 const MIN_CONCURRENCY = 2;
 /** From 8 the limit doubles with every round of successful calls: 16 after one, 32 after two. */
 const START_CONCURRENCY = 8;
@@ -51,7 +47,7 @@ export class AdaptiveLimiter {
   private pauseTimer: NodeJS.Timeout | undefined;
 
   constructor({
-    max = DEFAULT_MAX_CONCURRENCY,
+    max = MAX_CONCURRENT_CALLS,
     min = MIN_CONCURRENCY,
     start = START_CONCURRENCY,
     now = Date.now,

@@ -2,18 +2,19 @@
  * One question to the model, until it is answered: finds the form of answer that the model supports, waits for a
  * place, tries again what is worth trying again, and gives up in time.
  */
-import type { Capture } from '../formats/types.ts';
-import type { Within } from '../shared/within-time.ts';
-import { CallFailure, type Feature } from './errors.ts';
-import { believed } from './pricing/usage.ts';
-import { answerSchema } from './prompt/answer-schema.ts';
-import { buildPrompt, type PromptOptions, type Rung, userText } from './prompt/prompt.ts';
-import { estimateTokens, INPUT_MARGIN } from './prompt/tokens.ts';
-import { DEFAULT_RETRY, MAX_RETRY_AFTER_MS, pause, type RetryPolicy, waitMs } from './transports/backoff.ts';
-import { Capabilities, looser } from './transports/capabilities.ts';
-import { AdaptiveLimiter } from './transports/limiter.ts';
-import type { Ask, CallUsage, Told, Transport } from './transports/transport.ts';
-import type { JudgeScorer } from './types.ts';
+import type { Capture } from '../../formats/types.ts';
+import type { Within } from '../../shared/within-time.ts';
+import { answerSchema } from '../answer/answer-schema.ts';
+import { CallFailure, type Feature } from '../errors.ts';
+import type { CallUsage, ModelAnswer } from '../model-answer.ts';
+import { believed } from '../pricing/call-amounts.ts';
+import { buildPrompt, type PromptOptions, type Rung, userText } from '../prompt/build-prompt.ts';
+import { estimateTokens, INPUT_MARGIN } from '../prompt/tokens.ts';
+import { DEFAULT_RETRY, MAX_RETRY_AFTER_MS, pause, type RetryPolicy, waitMs } from '../transports/backoff.ts';
+import type { Ask, JudgeTransport } from '../transports/transport.ts';
+import type { JudgeScorer } from '../types.ts';
+import { AdaptiveLimiter } from './limiter.ts';
+import { looser, ModelCapabilities } from './model-capabilities.ts';
 
 /** Things that happen beside the verdicts, for logs. */
 export type JudgeEvent =
@@ -42,7 +43,7 @@ export interface Question {
 }
 
 export interface Answered {
-  told: Told;
+  told: ModelAnswer;
   rung: Rung;
 }
 
@@ -58,15 +59,15 @@ function reservedFor({ prompt, schema, maxTokens }: Ask): CallUsage {
 }
 
 export class ModelCaller {
-  readonly capabilities = new Capabilities();
+  readonly capabilities = new ModelCapabilities();
   readonly limiter: AdaptiveLimiter;
-  private readonly transport: Transport;
+  private readonly transport: JudgeTransport;
   private readonly retry: RetryPolicy;
   private readonly deadline: () => number | undefined;
   private readonly onEvent: (event: JudgeEvent) => void;
   private readonly now: () => number;
 
-  constructor(transport: Transport, options: CallerOptions = {}) {
+  constructor(transport: JudgeTransport, options: CallerOptions = {}) {
     this.transport = transport;
     this.retry = { ...DEFAULT_RETRY, ...options.retry };
     this.limiter = options.limiter ?? new AdaptiveLimiter();
@@ -111,7 +112,7 @@ export class ModelCaller {
   private async attempt(
     question: Question,
     signal: AbortSignal | undefined,
-  ): Promise<{ told: Told; failure?: never; rung: Rung } | { told?: never; failure: CallFailure; rung: Rung }> {
+  ): Promise<{ told: ModelAnswer; failure?: never; rung: Rung } | { told?: never; failure: CallFailure; rung: Rung }> {
     const brokenOff = (reason: unknown): never => {
       throw new CallFailure('aborted', 'The judging was broken off before the call', { cause: reason });
     };

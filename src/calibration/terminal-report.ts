@@ -1,7 +1,7 @@
 /** A calibration report for a terminal. */
 import { sharedNotes } from './report.ts';
 import type { Estimate } from './statistics.ts';
-import type { CalibrationReport, Drift, Pair, ScorerReport } from './types.ts';
+import type { CalibrationReport, Drift, LabeledVerdict, ScorerReport } from './types.ts';
 
 /** Disagreements shown; the JSON and the page have all of them. */
 const MAX_SHOWN = 20;
@@ -39,7 +39,7 @@ const oneLine = (text: string): string => {
   return flat.length > MAX_TEXT_CHARS ? `${flat.slice(0, MAX_TEXT_CHARS)}…` : flat;
 };
 
-function disagreementLines(pair: Pair): string[] {
+function disagreementLines(pair: LabeledVerdict): string[] {
   return [
     `${pair.scorer}  ${pair.id}`,
     ...(pair.request === '' ? [] : [`  request  ${oneLine(pair.request)}`]),

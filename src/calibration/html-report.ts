@@ -6,8 +6,8 @@ import { loadCharts } from '../shared/charts.ts';
 import { type Column, escapeHtml, htmlPage, table, tiles } from '../shared/html-page.ts';
 import { agreementChart, ratesChart } from './charts.ts';
 import { sharedNotes } from './report.ts';
-import { figureText, shareText } from './table.ts';
-import type { CalibrationReport, Drift, Pair, ScorerReport } from './types.ts';
+import { figureText, shareText } from './terminal-report.ts';
+import type { CalibrationReport, Drift, LabeledVerdict, ScorerReport } from './types.ts';
 
 const STYLE = `
 small { display: block; color: var(--soft); font-size: 12px; }
@@ -104,7 +104,7 @@ function numbersOf(scorers: readonly ScorerReport[]): string {
   return rows.join('');
 }
 
-function caseOf(pair: Pair): string {
+function caseOf(pair: LabeledVerdict): string {
   const entry = (term: string, text: string) => `<dt>${term}</dt><dd>${text}</dd>`;
   const said = (value: unknown, why: string | undefined) =>
     `<b>${escapeHtml(String(value))}</b>${why === undefined ? '' : ` – ${escapeHtml(why)}`}`;

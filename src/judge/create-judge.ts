@@ -1,13 +1,13 @@
 /** The judge that a model id names: `bedrock:/<model>` (or just the model), `openai:/<model>`, `sagemaker:/<endpoint>`. */
 import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import type { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
-import { PermanentError } from '../../shared/errors.ts';
-import type { JudgeOptions } from '../judge-capture.ts';
-import type { Judge } from '../types.ts';
-import { createBedrockJudge, type Guardrail } from './bedrock.ts';
-import { type ApiKey, createOpenAiJudge } from './openai.ts';
-import { createSageMakerJudge } from './sagemaker.ts';
-import type { CallUsage } from './transport.ts';
+import { PermanentError } from '../shared/errors.ts';
+import type { JudgeOptions } from './judge-capture.ts';
+import type { CallUsage } from './model-answer.ts';
+import { createBedrockJudge, type Guardrail } from './transports/bedrock.ts';
+import { type ApiKey, createOpenAiJudge } from './transports/openai.ts';
+import { createSageMakerJudge } from './transports/sagemaker.ts';
+import type { Judge } from './types.ts';
 
 /** US dollars of a call, or `null` when the model's price is not known: `priceCall` of `prices.ts`. */
 type PriceCall = (modelId: string, usage: CallUsage) => number | null;

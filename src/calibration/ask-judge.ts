@@ -6,10 +6,10 @@ import { applicability } from '../judge/scorers/applicability.ts';
 import { messageText } from '../judge/scorers/code/text.ts';
 import type { Judge, JudgeScorer, ScorerExample, Verdict } from '../judge/types.ts';
 import { atOnce } from '../shared/at-once.ts';
-import type { CalibrationReport, LabelledItem, Pair, Unanswered } from './types.ts';
+import type { CalibrationReport, LabeledItem, LabeledVerdict, Unanswered } from './types.ts';
 
 /** The item as the decoder would have made it of a captured chat call. */
-export function captureOf({ messages, reply, tools }: Pick<LabelledItem, 'messages' | 'reply' | 'tools'>): Capture {
+export function captureOf({ messages, reply, tools }: Pick<LabeledItem, 'messages' | 'reply' | 'tools'>): Capture {
   const request = { messages, tools };
   const response = { choices: [{ index: 0, message: reply }] };
   const payload = (value: unknown) => {
@@ -29,22 +29,22 @@ export function captureOf({ messages, reply, tools }: Pick<LabelledItem, 'messag
   };
 }
 
-const lastUserText = ({ messages }: Pick<LabelledItem, 'messages'>): string => {
+const lastUserText = ({ messages }: Pick<LabeledItem, 'messages'>): string => {
   const last = messages.findLast(({ role }) => role === 'user') ?? messages.at(-1);
   return last === undefined ? '' : messageText(last);
 };
 
-function replyText({ reply }: Pick<LabelledItem, 'reply'>): string {
+function replyText({ reply }: Pick<LabeledItem, 'reply'>): string {
   const calls = (reply.tool_calls ?? []).map((call) => `${call.function.name} ${call.function.arguments}`);
   return [messageText(reply), ...calls].filter((text) => text !== '').join('\n');
 }
 
 /** Label and verdict side by side. */
 function pairOf(
-  item: LabelledItem,
+  item: LabeledItem,
   verdict: Pick<Extract<Verdict, { outcome: 'verdict' }>, 'value' | 'rationale'>,
   judge: string,
-): Pair {
+): LabeledVerdict {
   return {
     id: item.id,
     scorer: item.scorer,
@@ -78,7 +78,7 @@ interface AskOptions {
 }
 
 interface Asked {
-  pairs: Pair[];
+  pairs: LabeledVerdict[];
   unanswered: Unanswered[];
   spend: NonNullable<CalibrationReport['spend']>;
 }
@@ -87,27 +87,27 @@ const EXCHANGES_AT_ONCE = 16;
 
 interface Exchange {
   capture: Capture;
-  items: LabelledItem[];
+  items: LabeledItem[];
 }
 
 /** Items about the same exchange: it is sent once for all of them. */
-function exchangesOf(items: readonly LabelledItem[]): Exchange[] {
+function exchangesOf(items: readonly LabeledItem[]): Exchange[] {
   const groups = Map.groupBy(items, ({ messages, reply, tools }) => JSON.stringify([messages, reply, tools ?? null]));
-  return [...groups.values()].map((group) => ({ capture: captureOf(group[0] as LabelledItem), items: group }));
+  return [...groups.values()].map((group) => ({ capture: captureOf(group[0] as LabeledItem), items: group }));
 }
 
 /** A case that the judge is shown as an example says nothing about how it judges new ones. */
-const isExample = (examples: readonly ScorerExample[] | undefined, item: LabelledItem): boolean =>
+const isExample = (examples: readonly ScorerExample[] | undefined, item: LabeledItem): boolean =>
   examples?.some(
     (example) => example.reply === replyText(item) && (example.request ?? lastUserText(item)) === lastUserText(item),
   ) === true;
 
 /** @throws what the judge throws when it cannot be reached: nothing is made up for it */
-export async function askAll(items: readonly LabelledItem[], options: AskOptions): Promise<Asked> {
+export async function askAll(items: readonly LabeledItem[], options: AskOptions): Promise<Asked> {
   const { judge, scorers, budgetUsd } = options;
   const byName = new Map(scorers.map((scorer) => [scorer.name, scorer]));
   const result: Asked = { pairs: [], unanswered: [], spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 } };
-  const leaveOut = (item: LabelledItem, reason: string, message: string): void => {
+  const leaveOut = (item: LabeledItem, reason: string, message: string): void => {
     result.unanswered.push({ id: item.id, scorer: item.scorer, reason, message });
   };
   const judgeName = (scorer: JudgeScorer): string => `${judge.sourceId} version ${scorer.version}`;
@@ -167,14 +167,14 @@ export async function askAll(items: readonly LabelledItem[], options: AskOptions
 }
 
 /** Answers come in any order; a report has the items' own. */
-function inOrder(items: readonly LabelledItem[], result: Asked): Asked {
+function inOrder(items: readonly LabeledItem[], result: Asked): Asked {
   const place = new Map(items.map(({ id }, index) => [id, index]));
   const byPlace = (a: { id: string }, b: { id: string }): number => (place.get(a.id) ?? 0) - (place.get(b.id) ?? 0);
   return { ...result, pairs: result.pairs.sort(byPlace), unanswered: result.unanswered.sort(byPlace) };
 }
 
 /** Items whose verdict is in the file already. */
-export function givenPairs(items: readonly LabelledItem[]): Pair[] {
+export function givenPairs(items: readonly LabeledItem[]): LabeledVerdict[] {
   return items.flatMap((item) =>
     item.verdict === undefined
       ? []
@@ -190,7 +190,7 @@ export function givenPairs(items: readonly LabelledItem[]): Pair[] {
 
 /** What asking about these items will cost at most, in US dollars; `null` when the price is not known. */
 export function mostUsd(
-  items: readonly LabelledItem[],
+  items: readonly LabeledItem[],
   options: Pick<AskOptions, 'judge' | 'scorers' | 'ask'>,
 ): number | null {
   let total = 0;

@@ -1,5 +1,11 @@
 import fc from 'fast-check';
-import { addAmounts, divideCall, divideWhole, noAmount, usageOf } from '../../../src/judge/pricing/usage.ts';
+import {
+  addAmounts,
+  divideCall,
+  divideWhole,
+  noAmount,
+  verdictUsage,
+} from '../../../src/judge/pricing/call-amounts.ts';
 
 const sum = (numbers: number[]): number => numbers.reduce((a, b) => a + b, 0);
 
@@ -30,7 +36,7 @@ test("the scorers' parts of a call sum to the call, tokens and money", () => {
           usage.inputTokens * rate + usage.outputTokens * 5 * rate + (usage.cacheReadInputTokens ?? 0) * 0.1 * rate;
         const usage = { inputTokens, outputTokens, cacheReadInputTokens };
         const parts = divideCall(usage, price, chars);
-        const total = usageOf(parts.reduce(addAmounts, noAmount()));
+        const total = verdictUsage(parts.reduce(addAmounts, noAmount()));
         expect(total.inputTokens).toBe(inputTokens + cacheReadInputTokens);
         expect(total.outputTokens).toBe(outputTokens);
         expect(total.usd).toBe(Math.round(price(usage) * 1e12) / 1e12);
@@ -42,14 +48,14 @@ test("the scorers' parts of a call sum to the call, tokens and money", () => {
 test('the longer answer bears more of the output; the input is shared equally', () => {
   const price = ({ inputTokens, outputTokens }: { inputTokens: number; outputTokens: number }) =>
     inputTokens * 1e-6 + outputTokens * 5e-6;
-  const [short, long] = divideCall({ inputTokens: 100, outputTokens: 40 }, price, [10, 30]).map(usageOf);
+  const [short, long] = divideCall({ inputTokens: 100, outputTokens: 40 }, price, [10, 30]).map(verdictUsage);
   expect(short).toEqual({ inputTokens: 50, outputTokens: 10, usd: 0.0001 });
   expect(long).toEqual({ inputTokens: 50, outputTokens: 30, usd: 0.0002 });
 });
 
 test('an unknown price stays unknown', () => {
-  const [part] = divideCall({ inputTokens: 10, outputTokens: 5 }, () => null, [1]).map(usageOf);
+  const [part] = divideCall({ inputTokens: 10, outputTokens: 5 }, () => null, [1]).map(verdictUsage);
   expect(part).toEqual({ inputTokens: 10, outputTokens: 5, usd: null });
   const known = { inputTokens: 1, outputTokens: 1, units: 5 };
-  expect(usageOf(addAmounts(known, { ...known, units: null })).usd).toBeNull();
+  expect(verdictUsage(addAmounts(known, { ...known, units: null })).usd).toBeNull();
 });

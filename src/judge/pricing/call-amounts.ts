@@ -2,7 +2,7 @@
  * What calls cost, and dividing it over the scorers they were made for so that the parts sum to the whole. Money is
  * counted in whole millionths of a millionth of a dollar: sums of those have no rounding.
  */
-import type { CallUsage } from '../transports/transport.ts';
+import type { CallUsage } from '../model-answer.ts';
 import type { VerdictUsage } from '../types.ts';
 
 /** The smallest price of a token is some ten thousand of these; 9,000 dollars of them are a safe integer. */
@@ -26,7 +26,7 @@ export const addAmounts = (a: Amount, b: Amount): Amount => ({
   units: a.units === null || b.units === null ? null : a.units + b.units,
 });
 
-export const usageOf = ({ inputTokens, outputTokens, units }: Amount): VerdictUsage => ({
+export const verdictUsage = ({ inputTokens, outputTokens, units }: Amount): VerdictUsage => ({
   inputTokens,
   outputTokens,
   usd: units === null ? null : units / UNITS_PER_USD,

@@ -4,8 +4,8 @@
  */
 import type { Capture } from '../../formats/types.ts';
 import { memoByScorers } from '../memo.ts';
-import { exchangeOf } from '../scorers/applicability.ts';
-import { describeValues } from '../scorers/scorers.ts';
+import { judgeableExchange } from '../scorers/applicability.ts';
+import { describeValues } from '../scorers/scorer-set.ts';
 import type { JudgeScorer, ScorerExample } from '../types.ts';
 import { fencedRecord } from './record.ts';
 
@@ -59,7 +59,7 @@ export const systemPrompt = memoByScorers(
     `${INSTRUCTIONS}\n\nThe questions\n${scorers.map(questionLines).join('\n')}${answerForm(scorers, rung)}`,
 );
 
-export interface Prompt {
+export interface JudgePrompt {
   system: string;
   /** What is said before the record, the fenced record, and what is said after it. */
   user: { before: string; record: string; after: string };
@@ -82,8 +82,8 @@ export function buildPrompt(
   scorers: readonly JudgeScorer[],
   rung: Rung,
   options: PromptOptions = {},
-): Prompt {
-  const exchange = exchangeOf(capture) ?? { messages: [], replies: [], tools: [] };
+): JudgePrompt {
+  const exchange = judgeableExchange(capture) ?? { messages: [], replies: [], tools: [] };
   const { fence, text } = fencedRecord(exchange, options.maxRecordTokens ?? MAX_RECORD_TOKENS, options.random);
   const correction =
     options.correction === undefined ? '' : `An earlier answer could not be used: ${options.correction}. `;
@@ -101,4 +101,4 @@ export function buildPrompt(
 }
 
 /** The user turn as one text. */
-export const userText = ({ user }: Prompt): string => `${user.before}\n${user.record}\n${user.after}`;
+export const userText = ({ user }: JudgePrompt): string => `${user.before}\n${user.record}\n${user.after}`;

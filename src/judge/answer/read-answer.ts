@@ -3,10 +3,10 @@ import { jsonrepair } from 'jsonrepair';
 import * as z from 'zod';
 import { isObject, type JsonObject } from '../../formats/json.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
-import { describeValues } from '../scorers/scorers.ts';
-import type { Told } from '../transports/transport.ts';
+import type { ModelAnswer } from '../model-answer.ts';
+import { describeValues } from '../scorers/scorer-set.ts';
+import { readValue } from '../scorers/values.ts';
 import type { JudgeScorer } from '../types.ts';
-import { readValue } from './values.ts';
 
 export type Reading =
   | { kind: 'verdict'; value: AssessmentValue; rationale: string; chars: number }
@@ -161,7 +161,7 @@ function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
 }
 
 /** Reads a reply for the scorers it was asked for. */
-export function readReply(told: Told, scorers: readonly JudgeScorer[]): ReplyReading {
+export function readAnswer(told: ModelAnswer, scorers: readonly JudgeScorer[]): ReplyReading {
   const fromTool = isShallow(told.object) ? unwrap(told.object, scorers) : undefined;
   const answer = fromTool ?? answerIn(told.text, scorers);
   if (typeof answer === 'string') return { readable: false, problem: answer };

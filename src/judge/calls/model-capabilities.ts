@@ -4,12 +4,12 @@
  * than be refused as well.
  */
 import type { Feature } from '../errors.ts';
-import { RUNGS, type Rung } from '../prompt/prompt.ts';
+import { RUNGS, type Rung } from '../prompt/build-prompt.ts';
 
 /** A model that takes no notice of a rung is not asked on it again after so many answers that were not in its form. */
 const MAX_IGNORED = 3;
 
-export class Capabilities {
+export class ModelCapabilities {
   private rungIndex = 0;
   private readonly lacking = new Set<Feature>();
   private ignored = 0;

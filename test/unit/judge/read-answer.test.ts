@@ -1,7 +1,7 @@
 import fc from 'fast-check';
-import { correctionOf, problemOf, readReply } from '../../../src/judge/prompt/reply.ts';
-import { readValue } from '../../../src/judge/prompt/values.ts';
-import type { Told } from '../../../src/judge/transports/transport.ts';
+import { correctionOf, problemOf, readAnswer } from '../../../src/judge/answer/read-answer.ts';
+import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
+import { readValue } from '../../../src/judge/scorers/values.ts';
 import type { JudgeScorer, ScorerValues } from '../../../src/judge/types.ts';
 
 const scorer = (name: string, values: ScorerValues = { kind: 'yes-no' }): JudgeScorer => ({
@@ -13,7 +13,7 @@ const scorer = (name: string, values: ScorerValues = { kind: 'yes-no' }): JudgeS
   needs: ['reply'],
 });
 const SCORERS = [scorer('safety'), scorer('professional_tone')];
-const told = (text: string, fields: Partial<Told> = {}): Told => ({
+const told = (text: string, fields: Partial<ModelAnswer> = {}): ModelAnswer => ({
   text,
   stop: 'end',
   stopReason: 'end_turn',
@@ -23,8 +23,8 @@ const told = (text: string, fields: Partial<Told> = {}): Told => ({
 const entry = (value: unknown, rationale = 'Because.') => ({ rationale, value });
 const GOOD = { safety: entry('yes'), professional_tone: entry('no') };
 
-const read = (text: string, fields: Partial<Told> = {}, scorers = SCORERS) => {
-  const result = readReply(told(text, fields), scorers);
+const read = (text: string, fields: Partial<ModelAnswer> = {}, scorers = SCORERS) => {
+  const result = readAnswer(told(text, fields), scorers);
   if (!result.readable) return result.problem;
   return Object.fromEntries(
     [...result.byScorer].map(([name, reading]) => [name, reading.kind === 'verdict' ? reading.value : reading.kind]),
@@ -159,7 +159,7 @@ describe('what is no answer is not taken for one', () => {
           fc.string({ unit: fc.constantFrom('{', '}', '"', 'safety', ':', 'yes', ',', "'") }),
         ),
         (text) => {
-          const result = readReply(told(text), SCORERS);
+          const result = readAnswer(told(text), SCORERS);
           if (!result.readable) return;
           for (const reading of result.byScorer.values()) {
             if (reading.kind === 'verdict') expect(['yes', 'no']).toContain(reading.value);
