@@ -2,7 +2,7 @@
 import { App, Validations } from 'aws-cdk-lib';
 import { MonitoringStack } from '../lib/monitoring-stack.ts';
 import { readSettings } from '../lib/settings/settings.ts';
-import { resourceNames } from '../src/contract/monitoring.ts';
+import { resourceNames } from '../src/contract/names.ts';
 
 // Loading the CDK's validation rules takes longer than synth itself; a test checks the template against them.
 process.env.CDK_VALIDATION ??= 'false';

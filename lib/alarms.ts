@@ -22,7 +22,7 @@ import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { resourceNames } from '../src/contract/monitoring.ts';
+import { resourceNames } from '../src/contract/names.ts';
 import { runMetric, sumOf } from './metrics.ts';
 import type { Settings } from './settings/settings.ts';
 

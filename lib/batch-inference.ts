@@ -3,7 +3,7 @@ import { Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
-import { resourceNames } from '../src/contract/monitoring.ts';
+import { resourceNames } from '../src/contract/names.ts';
 import { allow } from './access/allow.ts';
 import { grantBatchModel } from './access/judge.ts';
 import { WHY_WORK_PART, workPatterns } from './access/work.ts';

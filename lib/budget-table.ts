@@ -3,7 +3,7 @@ import { RemovalPolicy } from 'aws-cdk-lib';
 import { AttributeType, Billing, type ITableV2, TableEncryptionV2, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import { Construct } from 'constructs';
-import { budgetTable } from '../src/contract/monitoring.ts';
+import { budgetTable } from '../src/contract/names.ts';
 import { allow } from './access/allow.ts';
 
 export class BudgetTable extends Construct {

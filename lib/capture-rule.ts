@@ -4,7 +4,7 @@ import { SfnStateMachine } from 'aws-cdk-lib/aws-events-targets';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { resourceNames } from '../src/contract/monitoring.ts';
+import { resourceNames } from '../src/contract/names.ts';
 import { CaptureNotifications } from './capture-notifications.ts';
 import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
 import type { Settings } from './settings/settings.ts';

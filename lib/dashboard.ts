@@ -15,7 +15,7 @@ import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { type RunMetric, resourceNames } from '../src/contract/monitoring.ts';
+import { type RunMetric, resourceNames } from '../src/contract/names.ts';
 import { runMetric, sumOf } from './metrics.ts';
 
 const PERIOD = Duration.minutes(5);

@@ -1,7 +1,7 @@
 /** The metrics that alarms and dashboard show. */
 import type { Duration } from 'aws-cdk-lib';
 import { type IMetric, MathExpression, Metric, Stats } from 'aws-cdk-lib/aws-cloudwatch';
-import { RESOURCE_METRICS, type RunMetric } from '../src/contract/monitoring.ts';
+import { RESOURCE_METRICS, type RunMetric } from '../src/contract/names.ts';
 
 /** A metric of the runs' own, added up over a period. */
 export const runMetric = (stackPrefix: string, metricName: RunMetric, period: Duration): Metric =>

@@ -8,7 +8,7 @@ import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { resourceNames } from '../src/contract/monitoring.ts';
+import { resourceNames } from '../src/contract/names.ts';
 import { allow } from './access/allow.ts';
 import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
 import type { PipelineFunction } from './pipeline-function.ts';

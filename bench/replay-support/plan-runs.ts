@@ -1,5 +1,6 @@
 /** PlanReplay's bundle over an hour of captures that are gigabytes. */
-import { type ReplayPlanResult, replayKeys } from '../../src/contract/replay.ts';
+import type { ReplayPlanResult } from '../../src/contract/replay.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import { CAPTURES, ENDPOINT } from '../support/bench-stack.ts';
 import { execution, type ReplayFunctions } from './replay-functions.ts';
 import { CAPTURES_KEY } from './shard-runs.ts';

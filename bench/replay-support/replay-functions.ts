@@ -18,7 +18,7 @@ import type { Log } from '../../local/python/python-environment.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { type MiniStack, makeCertificate, startMiniStack, type Tls } from '../../local/servers/ministack.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
-import type { ReplayExecution } from '../../src/contract/replay.ts';
+import type { Execution } from '../../src/contract/execution.ts';
 import { bundle, CAPTURES, ENDPOINT, type Handler, runSide, type SideReport, WORK } from '../support/bench-stack.ts';
 import type { Command } from './measure.ts';
 import type { Server } from './server.ts';
@@ -184,7 +184,7 @@ async function pin(pid: number): Promise<boolean> {
   );
 }
 
-export const execution = (name: string): ReplayExecution => ({
+export const execution = (name: string): Execution => ({
   name,
   arn: `arn:aws:states:us-east-1:000000000000:execution:bench:${name}`,
   startTime: new Date().toISOString(),

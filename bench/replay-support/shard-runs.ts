@@ -1,7 +1,8 @@
 /** ReplayShard's bundle with one shard's schedule at any rate: as planned, and beyond what a plan gives a shard. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type ReplayPlanResult, replayKeys } from '../../src/contract/replay.ts';
+import type { ReplayPlanResult } from '../../src/contract/replay.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import { MAX_PER_SECOND } from '../../src/replay/cloud/limits.ts';
 import type { ShardResult } from '../../src/replay/cloud/shard/shard-result.ts';
 import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';

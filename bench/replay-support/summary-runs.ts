@@ -1,6 +1,7 @@
 /** SummarizeReplay's bundle over many shards: the files of one that was really sent, copied. */
 
-import { replayKeys, type SummarizeReplayResult } from '../../src/contract/replay.ts';
+import type { SummarizeReplayResult } from '../../src/contract/replay.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import type { ShardResult } from '../../src/replay/cloud/shard/shard-result.ts';
 import { SHARD_FILES } from '../../src/replay/cloud/work-bucket/keys.ts';
 import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';

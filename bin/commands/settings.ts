@@ -2,7 +2,7 @@
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import * as z from 'zod';
 import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
-import { DEFAULT_JUDGE_MODEL } from '../../src/contract/monitoring.ts';
+import { DEFAULT_JUDGE_MODEL } from '../../src/contract/names.ts';
 import { judgeOf } from '../../src/judge/connect.ts';
 import { loadApiKey } from '../../src/judge/transports/api-key.ts';
 import type { Judge } from '../../src/judge/types.ts';

@@ -2,7 +2,8 @@
 // The first to be loaded, and in a trial's process the only one.
 import '../../src/monitoring/evaluate/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
-import type { ChunkProgress, ChunkRequest, EvaluateReceipt } from '../../src/contract/monitoring.ts';
+import type { ChunkProgress, ChunkRequest } from '../../src/contract/payloads.ts';
+import type { EvaluateReceipt } from '../../src/contract/receipts.ts';
 import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../../src/judge/connect.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';

@@ -1,6 +1,6 @@
 /** JudgeBatch: starts the batch inference jobs of a run, and looks at them until they have ended. */
 import { BedrockClient } from '@aws-sdk/client-bedrock';
-import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/contract/monitoring.ts';
+import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/contract/payloads.ts';
 import { checkBatch, startBatch } from '../../src/monitoring/batch/jobs.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';

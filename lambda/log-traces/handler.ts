@@ -2,7 +2,8 @@
 // The first to be loaded, and in a trial's process the only one.
 import '../../src/monitoring/log/log-trial.ts';
 import type { Context } from 'aws-lambda';
-import type { ChunkProgress, LogCounts, LogReceipt } from '../../src/contract/monitoring.ts';
+import type { ChunkProgress } from '../../src/contract/payloads.ts';
+import type { LogCounts, LogReceipt } from '../../src/contract/receipts.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { forEachChunkOf, parseInvocation } from '../../src/monitoring/invocation.ts';

@@ -2,7 +2,7 @@
 // The first to be loaded, and in a trial's process the only one.
 import '../../src/monitoring/evaluate/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
-import type { PlanRequest, PlanResult } from '../../src/contract/monitoring.ts';
+import type { PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/telemetry.ts';

@@ -1,7 +1,7 @@
 /** StopReplay: an execution was stopped, or has failed → nothing more is sent, and what was measured is there. */
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import type { Context } from 'aws-lambda';
-import { resourceNames } from '../../src/contract/monitoring.ts';
+import { resourceNames } from '../../src/contract/names.ts';
 import { type EndedExecution, endedExecutionSchema, type StopReplayResult } from '../../src/contract/replay.ts';
 import { stopReplay } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';

@@ -1,11 +1,8 @@
 /** SummarizeRun: the receipts of a run → summary.json, metrics, and whether the execution has to fail. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
-import {
-  type RunMetric,
-  type SummarizeRequest,
-  type SummarizeResult,
-  workKeys,
-} from '../../src/contract/monitoring.ts';
+import type { RunMetric } from '../../src/contract/names.ts';
+import type { SummarizeRequest, SummarizeResult } from '../../src/contract/payloads.ts';
+import { workKeys } from '../../src/contract/work-keys.ts';
 import { describeFailure, type RunSummary, summarizeRun } from '../../src/monitoring/summary.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { causeOf, withinCause } from '../../src/shared/cause.ts';

@@ -1,8 +1,7 @@
 /** Permission for the parts of the work bucket that a function uses. */
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { workKeys } from '../../src/contract/monitoring.ts';
-import { replayKeys } from '../../src/contract/replay.ts';
+import { replayKeys, workKeys } from '../../src/contract/work-keys.ts';
 import { allow } from './allow.ts';
 
 const ANY_RUN = '*';

@@ -24,7 +24,9 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
-import { type BatchPhase, type JudgeBatchRequest, resourceNames, workKeys } from '../../src/contract/monitoring.ts';
+import { resourceNames } from '../../src/contract/names.ts';
+import type { BatchPhase, JudgeBatchRequest } from '../../src/contract/payloads.ts';
+import { workKeys } from '../../src/contract/work-keys.ts';
 import { MOST_KILLS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import type { Settings } from '../settings/settings.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';

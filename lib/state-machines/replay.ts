@@ -26,8 +26,9 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 
 import { Construct } from 'constructs';
-import { resourceNames } from '../../src/contract/monitoring.ts';
-import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS, replayKeys } from '../../src/contract/replay.ts';
+import { resourceNames } from '../../src/contract/names.ts';
+import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../src/contract/replay.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import type { Settings } from '../settings/settings.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import { BEGIN_RETRIES, JUDGE_RETRIES, STORE_RETRIES } from './retries.ts';

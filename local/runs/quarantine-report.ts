@@ -1,6 +1,7 @@
 /** Why lines are in quarantine, for the terminal. */
 import type { S3Client } from '@aws-sdk/client-s3';
-import { type QuarantineEntry, workKeys } from '../../src/contract/monitoring.ts';
+import type { QuarantineEntry } from '../../src/contract/receipts.ts';
+import { workKeys } from '../../src/contract/work-keys.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { Storage } from '../../src/shared/storage.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';

@@ -1,5 +1,5 @@
 import { GetObjectCommand, NoSuchKey } from '@aws-sdk/client-s3';
-import { workKeys } from '../../src/contract/monitoring.ts';
+import { workKeys } from '../../src/contract/work-keys.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from '../stack/aws-clients.ts';
 

@@ -1,5 +1,5 @@
 /** The runs' summaries added up, as lines that a person and a script can both read. */
-import type { VerdictCounts } from '../../src/contract/monitoring.ts';
+import type { VerdictCounts } from '../../src/contract/receipts.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 
 interface Totals {

@@ -1,5 +1,5 @@
 import { type CloudFormationClient, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
-import { resourceNames } from '../../src/contract/monitoring.ts';
+import { resourceNames } from '../../src/contract/names.ts';
 
 export interface StackOutputs {
   stateMachineArn: string;

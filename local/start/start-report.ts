@@ -1,5 +1,5 @@
 /** What `npm start` prints when the executions have ended. */
-import { resourceNames } from '../../src/contract/monitoring.ts';
+import { resourceNames } from '../../src/contract/names.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { Run } from '../runs/process-files.ts';
 import { type QuarantineReason, quarantineLines } from '../runs/quarantine-report.ts';

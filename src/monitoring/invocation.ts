@@ -1,6 +1,7 @@
 /** Direct invocations of the processor and the evaluator: a whole capture file, without the state machine. */
 import * as z from 'zod';
-import { type ChunkRequest, chunkRequestSchema, type RunOptions } from '../contract/monitoring.ts';
+import type { RunOptions } from '../contract/input.ts';
+import { type ChunkRequest, chunkRequestSchema } from '../contract/payloads.ts';
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import { PermanentError, RetryableError } from '../shared/errors.ts';
 import type { Storage } from '../shared/storage.ts';

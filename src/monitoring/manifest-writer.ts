@@ -1,6 +1,6 @@
 /** Writes a manifest to S3 as it grows, so that planning needs the same memory for ten chunks and for a million. */
 
-import type { ManifestLine } from '../contract/monitoring.ts';
+import type { ManifestLine } from '../contract/payloads.ts';
 import type { Storage } from '../shared/storage.ts';
 import { TextUpload } from '../shared/text-upload.ts';
 

@@ -1,19 +1,18 @@
 /** Receipts of a run: written by each attempt, read by the summary and by a retry. */
 
+import type { ChunkRequest, ManifestLine } from '../contract/payloads.ts';
 import {
-  type ChunkRequest,
   type EvaluateReceipt,
   type JudgeSpend,
   type LogCounts,
   type LogReceipt,
-  type ManifestLine,
   type PlanReceipt,
   type QuarantineEntry,
   type Receipt,
   VERDICT_TERMS,
   type VerdictCounts,
-  workKeys,
-} from '../contract/monitoring.ts';
+} from '../contract/receipts.ts';
+import { workKeys } from '../contract/work-keys.ts';
 import { toNamedError } from '../shared/errors.ts';
 import { parseStored, type Storage } from '../shared/storage.ts';
 import { entriesOf } from './chunk/kept-lines.ts';

@@ -1,5 +1,7 @@
 /** Adds up a run from its plan and its receipts: the two equations, the money, and what failed. */
 
+import type { RetryInput } from '../contract/input.ts';
+import type { ManifestLine } from '../contract/payloads.ts';
 import {
   type BatchReport,
   type CostEstimate,
@@ -7,14 +9,12 @@ import {
   type FailedFile,
   type JudgeSpend,
   type LogCounts,
-  type ManifestLine,
   type NamedError,
   type PlanReceipt,
-  type RetryInput,
   VERDICT_TERMS,
   type VerdictCounts,
-  workKeys,
-} from '../contract/monitoring.ts';
+} from '../contract/receipts.ts';
+import { workKeys } from '../contract/work-keys.ts';
 import type { Storage } from '../shared/storage.ts';
 import {
   addSpend,

@@ -1,6 +1,6 @@
 /** Each setting's form and default, by its name in `.env`. What several settings must be together: settings-checks.ts. */
 import * as z from 'zod';
-import { DEFAULT_JUDGE_MODEL } from '../contract/monitoring.ts';
+import { DEFAULT_JUDGE_MODEL } from '../contract/names.ts';
 import { priceOverridesSchema } from '../judge/pricing/price-overrides.ts';
 import { createAlwaysRule } from '../judge/scorers/always-rules.ts';
 import { isCodeScorer, scorersFor } from '../judge/scorers/scorer-set.ts';

@@ -2,7 +2,7 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import type { Context } from 'aws-lambda';
-import { RESOURCE_METRICS } from '../contract/monitoring.ts';
+import { RESOURCE_METRICS } from '../contract/names.ts';
 import { bareError } from './errors.ts';
 
 /** Of an error it logs no field but those that hold nothing captured. */

@@ -18,7 +18,9 @@ import {
 import { readRunSummaries } from '../../local/runs/run-summaries.ts';
 import type { StackOutputs } from '../../local/stack/stack-outputs.ts';
 import type { LocalEnvironment } from '../../local/start/environment.ts';
-import { type Receipt, resourceNames, workKeys } from '../../src/contract/monitoring.ts';
+import { resourceNames } from '../../src/contract/names.ts';
+import type { Receipt } from '../../src/contract/receipts.ts';
+import { workKeys } from '../../src/contract/work-keys.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { runningProcesses } from './deployed-processes.ts';
 import { fetchAnew } from './fetch-anew.ts';

@@ -1,6 +1,6 @@
 /** Does one step of one chunk in a process of its own, so that a test can kill it as a Lambda is killed: without a last word. */
 import { S3Client } from '@aws-sdk/client-s3';
-import type { ChunkRequest } from '../../src/contract/monitoring.ts';
+import type { ChunkRequest } from '../../src/contract/payloads.ts';
 import { createJudge } from '../../src/judge/create-judge.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';

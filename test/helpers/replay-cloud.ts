@@ -9,13 +9,13 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import {
-  type EvaluateReplayResult,
-  type PublishReplayResult,
-  type ReplayPlanResult,
-  replayKeys,
-  type SummarizeReplayResult,
+import type {
+  EvaluateReplayResult,
+  PublishReplayResult,
+  ReplayPlanResult,
+  SummarizeReplayResult,
 } from '../../src/contract/replay.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import type { SpendingLimit } from '../../src/judge/budget/spending-limit.ts';
 import type { ModelCheck } from '../../src/judge/model-check.ts';
 import type { Judge } from '../../src/judge/types.ts';

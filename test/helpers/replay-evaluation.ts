@@ -4,7 +4,7 @@ import { mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
-import { budgetTable } from '../../src/contract/monitoring.ts';
+import { budgetTable } from '../../src/contract/names.ts';
 import { createBudget, runScope } from '../../src/judge/budget/leased-budget.ts';
 import { createJudge } from '../../src/judge/create-judge.ts';
 import { priceOptions } from '../../src/judge/pricing/estimate.ts';

@@ -4,13 +4,9 @@
  */
 import { Readable } from 'node:stream';
 import { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
-import {
-  type ChunkRequest,
-  type EvaluateReceipt,
-  type LogReceipt,
-  type QuarantineEntry,
-  workKeys,
-} from '../../src/contract/monitoring.ts';
+import type { ChunkRequest } from '../../src/contract/payloads.ts';
+import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../src/contract/receipts.ts';
+import { workKeys } from '../../src/contract/work-keys.ts';
 import { scanChunks } from '../../src/formats/lines.ts';
 import { batchRecord } from '../../src/judge/batch/record.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';

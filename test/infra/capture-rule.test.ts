@@ -1,7 +1,7 @@
 /** Which objects start the state machine, and what becomes of an event that cannot. */
 import type { Template } from 'aws-cdk-lib/assertions';
 import { escapeWildcard } from '../../lib/capture-rule.ts';
-import { replayKeys } from '../../src/contract/replay.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import { flattened, onlyResource, type Resource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 interface Pattern {

@@ -1,5 +1,5 @@
 /** Names as people type them; several stacks in one account do not meet. */
-import { resourceNames } from '../../src/contract/monitoring.ts';
+import { resourceNames } from '../../src/contract/names.ts';
 import { flattened, resourcesOf, templateOf, testApp, testStack } from '../helpers/synth.ts';
 
 const LONGEST = 'a'.repeat(30);

@@ -1,6 +1,5 @@
 /** The work bucket and the budget's table: encrypted, reachable by TLS alone, and forgetting in time. */
-import { workKeys } from '../../src/contract/monitoring.ts';
-import { replayKeys } from '../../src/contract/replay.ts';
+import { replayKeys, workKeys } from '../../src/contract/work-keys.ts';
 import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf();

@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream';
 import { CreateTableCommand, DynamoDBClient, GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import { budgetTable } from '../../src/contract/monitoring.ts';
+import { budgetTable } from '../../src/contract/names.ts';
 import { LEASE_MS } from '../../src/judge/budget/account.ts';
 import { type BudgetOptions, createBudget, dayScope, runScope } from '../../src/judge/budget/leased-budget.ts';
 import { estimateTokens } from '../../src/judge/prompt/tokens.ts';

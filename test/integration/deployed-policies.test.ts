@@ -8,8 +8,8 @@ import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secre
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
-import { resourceNames } from '../../src/contract/monitoring.ts';
-import { replayKeys } from '../../src/contract/replay.ts';
+import { resourceNames } from '../../src/contract/names.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type FunctionKey } from '../helpers/deployed-pipeline.ts';
 import { type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';

@@ -5,8 +5,8 @@
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
-import { DEFAULT_JUDGE_MODEL } from '../../src/contract/monitoring.ts';
-import { replayKeys } from '../../src/contract/replay.ts';
+import { DEFAULT_JUDGE_MODEL } from '../../src/contract/names.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import { dayScope, runScope } from '../../src/judge/budget/leased-budget.ts';
 import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';

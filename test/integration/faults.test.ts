@@ -4,7 +4,7 @@
  */
 
 import { CAPTURE_BUCKET } from '../../local/start/environment.ts';
-import { workKeys } from '../../src/contract/monitoring.ts';
+import { workKeys } from '../../src/contract/work-keys.ts';
 import {
   afterReplies,
   everyNth,

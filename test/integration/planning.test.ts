@@ -2,7 +2,8 @@
 import { CreateBucketCommand, GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
-import type { ManifestLine, PlanReceipt, PlanRequest, PlanResult } from '../../src/contract/monitoring.ts';
+import type { ManifestLine, PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
+import type { PlanReceipt } from '../../src/contract/receipts.ts';
 import type { ModelCheck } from '../../src/judge/model-check.ts';
 import { type PlannerDependencies, planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';

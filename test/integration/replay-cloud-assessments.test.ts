@@ -1,6 +1,6 @@
 /** The judge's verdicts on the traces of replayed requests: MLflow, the judge and S3 for real, the functions in this process. */
 import { join } from 'node:path';
-import { replayKeys } from '../../src/contract/replay.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import type { EvaluationProgress } from '../../src/replay/cloud/evaluate/progress.ts';
 import type { JudgedReply } from '../../src/replay/compare/judge-replies.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';

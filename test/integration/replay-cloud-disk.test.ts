@@ -1,7 +1,7 @@
 /** Replies that are much larger than the captured ones, on a disk that cannot hold them: nothing that was measured is lost. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { replayKeys } from '../../src/contract/replay.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import { RECORD_FILE_BYTES, SHARD_FILES_PER_BYTE } from '../../src/replay/cloud/limits.ts';
 import { LINE_FILES } from '../../src/replay/cloud/shard/shard-results.ts';
 import type { StoredReply } from '../../src/replay/compare/replies-file.ts';

@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { replayKeys } from '../../src/contract/replay.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import type { EvaluationProgress } from '../../src/replay/cloud/evaluate/progress.ts';
 import type { RefusedTrace } from '../../src/replay/publish/write-traces.ts';

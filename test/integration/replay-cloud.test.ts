@@ -2,7 +2,8 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
-import { replayKeys, type ShardManifestLine } from '../../src/contract/replay.ts';
+import type { ShardManifestLine } from '../../src/contract/replay.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import { SHARD_LEAD_MS, WRITE_RESERVE_MS } from '../../src/replay/cloud/limits.ts';
 import { replayShard } from '../../src/replay/cloud/shard/shard.ts';
 import { Storage } from '../../src/shared/storage.ts';

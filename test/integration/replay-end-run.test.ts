@@ -3,7 +3,8 @@
  * failed can still be done by hand. The functions run in this process; MLflow, the judge and S3 are real servers.
  */
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
-import { type EndedExecution, endReplayRunRequestSchema, replayKeys } from '../../src/contract/replay.ts';
+import { type EndedExecution, endReplayRunRequestSchema } from '../../src/contract/replay.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import { endReplayRun } from '../../src/replay/cloud/publish/end-replay-run.ts';
 import { stopReplay } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { PermanentError } from '../../src/shared/errors.ts';

@@ -1,7 +1,7 @@
 /** What a shard leaves on its disk, held against what its disk and the time for writing it are planned with. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { replayKeys } from '../../src/contract/replay.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import { RECORD_FILE_BYTES, SHARD_FILES_PER_BYTE } from '../../src/replay/cloud/limits.ts';
 import { LINE_FILES } from '../../src/replay/cloud/shard/shard-results.ts';
 import { captureLine } from '../helpers/replay.ts';

@@ -1,7 +1,7 @@
 /** A replay in the cloud and its run in MLflow, on servers that take traces one by one, and refuse what they have. */
 
 import { MANAGED_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
-import { replayKeys } from '../../src/contract/replay.ts';
+import { replayKeys } from '../../src/contract/work-keys.ts';
 import { type EvaluationProgress, newProgress } from '../../src/replay/cloud/evaluate/progress.ts';
 import { chatLine } from '../helpers/replay.ts';
 import { WORK } from '../helpers/replay-cloud.ts';

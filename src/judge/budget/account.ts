@@ -27,7 +27,7 @@ import {
   type Update,
   UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
-import { budgetTable } from '../../contract/monitoring.ts';
+import { budgetTable } from '../../contract/names.ts';
 import { namedTableError } from './table-errors.ts';
 
 /** A lease that its Lambda does not renew for this long is given back. Judge calls end within a minute. */

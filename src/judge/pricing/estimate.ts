@@ -1,6 +1,7 @@
 /** What a run's judging will cost, before it starts. */
 
-import type { CostEstimate, RunOptions } from '../../contract/monitoring.ts';
+import type { RunOptions } from '../../contract/input.ts';
+import type { CostEstimate } from '../../contract/receipts.ts';
 import type { Capture } from '../../formats/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { inSample } from '../../trace/ids.ts';

@@ -1,6 +1,8 @@
 /** The second phase of a chunk under batch inference: the job's answers are read, and their money is accounted for. */
 
-import { type BatchReport, type ChunkRequest, type JudgeSpend, workKeys } from '../../contract/monitoring.ts';
+import type { ChunkRequest } from '../../contract/payloads.ts';
+import type { BatchReport, JudgeSpend } from '../../contract/receipts.ts';
+import { workKeys } from '../../contract/work-keys.ts';
 import { readBatchAnswers } from '../../judge/batch/answers.ts';
 import { recordIdOf } from '../../judge/batch/record.ts';
 import type { Budget } from '../../judge/budget/leased-budget.ts';

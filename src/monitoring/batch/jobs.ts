@@ -6,7 +6,9 @@ import {
   GetModelInvocationJobCommand,
 } from '@aws-sdk/client-bedrock';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
-import { type BatchReport, type JudgeBatchResult, workKeys } from '../../contract/monitoring.ts';
+import type { JudgeBatchResult } from '../../contract/payloads.ts';
+import type { BatchReport } from '../../contract/receipts.ts';
+import { workKeys } from '../../contract/work-keys.ts';
 import { PermanentError, RetryableError, saidBy } from '../../shared/errors.ts';
 import { knownWords } from '../../shared/known-words.ts';
 import { namedStorageError, type Storage } from '../../shared/storage.ts';

@@ -1,6 +1,7 @@
 /** The first phase of a chunk under batch inference: its requests are written, and their money is set aside. */
 
-import { type ChunkRequest, workKeys } from '../../contract/monitoring.ts';
+import type { ChunkRequest } from '../../contract/payloads.ts';
+import { workKeys } from '../../contract/work-keys.ts';
 import { capturePathOf } from '../../formats/capture-path.ts';
 import type { Capture } from '../../formats/types.ts';
 import { type BatchRecord, recordIdOf } from '../../judge/batch/record.ts';

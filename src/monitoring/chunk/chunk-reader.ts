@@ -1,6 +1,7 @@
 /** Reads the lines of one chunk back from S3, with what they decode to. */
 
-import type { ManifestLine, RunOptions } from '../../contract/monitoring.ts';
+import type { RunOptions } from '../../contract/input.ts';
+import type { ManifestLine } from '../../contract/payloads.ts';
 import { decodeLine } from '../../formats/decode.ts';
 import { readLines } from '../../formats/lines.ts';
 import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineReason, RawLine } from '../../formats/types.ts';

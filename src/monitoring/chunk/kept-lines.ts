@@ -1,6 +1,7 @@
 /** Bytes of quarantined lines, which outlive the capture file. */
 
-import type { ManifestLine, QuarantineEntry } from '../../contract/monitoring.ts';
+import type { ManifestLine } from '../../contract/payloads.ts';
+import type { QuarantineEntry } from '../../contract/receipts.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import { parseStored, type Storage } from '../../shared/storage.ts';
 

@@ -8,13 +8,8 @@
  * killed and the one beside it at each halving, and the one that settles it.
  */
 
-import type {
-  ChunkProgress,
-  ChunkRequest,
-  ManifestLine,
-  PartFacts,
-  QuarantineEntry,
-} from '../../contract/monitoring.ts';
+import type { ChunkProgress, ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
+import type { PartFacts, QuarantineEntry } from '../../contract/receipts.ts';
 import { readLines } from '../../formats/lines.ts';
 import type { LinePlace, QuarantineReason } from '../../formats/types.ts';
 import { PermanentError } from '../../shared/errors.ts';

@@ -5,7 +5,9 @@
  * other takes its answer.
  */
 
-import { type ChunkRequest, type JudgeSpend, type TakenOver, workKeys } from '../../contract/monitoring.ts';
+import type { ChunkRequest } from '../../contract/payloads.ts';
+import type { JudgeSpend, TakenOver } from '../../contract/receipts.ts';
+import { workKeys } from '../../contract/work-keys.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
 import { RetryableError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';

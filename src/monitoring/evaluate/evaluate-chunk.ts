@@ -1,14 +1,14 @@
 /** Has the judge and the code scorers assess the traces of one chunk. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { ChunkRequest } from '../../contract/payloads.ts';
 import {
-  type ChunkRequest,
   type EvaluateReceipt,
   type JudgeSpend,
   type NamedError,
   type TakenOver,
   VERDICT_TERMS,
   type VerdictCounts,
-} from '../../contract/monitoring.ts';
+} from '../../contract/receipts.ts';
 import { capturePathOf } from '../../formats/capture-path.ts';
 import type { Capture } from '../../formats/types.ts';
 import type { SpendingLimit } from '../../judge/budget/spending-limit.ts';

@@ -1,6 +1,7 @@
 /** Which scorers a trace still needs, and why it does not need the others: the terms of the second equation. */
 
-import type { RunOptions, VerdictCounts } from '../../contract/monitoring.ts';
+import type { RunOptions } from '../../contract/input.ts';
+import type { VerdictCounts } from '../../contract/receipts.ts';
 import type { Capture } from '../../formats/types.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../judge/types.ts';

@@ -1,13 +1,8 @@
 /** Logs one chunk of capture lines as traces; what is no capture record goes to quarantine with its reason. */
 
-import {
-  type ChunkRequest,
-  type LogReceipt,
-  type ManifestLine,
-  type NamedError,
-  type QuarantineEntry,
-  workKeys,
-} from '../../contract/monitoring.ts';
+import type { ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
+import type { LogReceipt, NamedError, QuarantineEntry } from '../../contract/receipts.ts';
+import { workKeys } from '../../contract/work-keys.ts';
 import { decodeLine } from '../../formats/decode.ts';
 import type { Capture, LinePlace } from '../../formats/types.ts';
 import type { Experiment, TraceStore } from '../../mlflow/types.ts';

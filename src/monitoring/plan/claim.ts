@@ -3,7 +3,8 @@
  * execution ends as a duplicate of the first while that one runs, if both are asked for the same.
  */
 import { createHash } from 'node:crypto';
-import { type RunOptions, workKeys } from '../../contract/monitoring.ts';
+import type { RunOptions } from '../../contract/input.ts';
+import { workKeys } from '../../contract/work-keys.ts';
 import { type ObjectFacts, parseStored, type Storage } from '../../shared/storage.ts';
 
 interface RunIdentity {

@@ -1,6 +1,7 @@
 /** Forecasts the judge's bill from the captures themselves, without asking it anything. */
 
-import type { CostEstimate, RunOptions } from '../../contract/monitoring.ts';
+import type { RunOptions } from '../../contract/input.ts';
+import type { CostEstimate } from '../../contract/receipts.ts';
 import { capturePathOf } from '../../formats/capture-path.ts';
 import type { Capture } from '../../formats/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';

@@ -9,7 +9,7 @@ import {
   type RetryInput,
   type RunOptions,
   retryInputSchema,
-} from '../../contract/monitoring.ts';
+} from '../../contract/input.ts';
 import { isObject } from '../../formats/json.ts';
 import { PermanentError } from '../../shared/errors.ts';
 

@@ -4,16 +4,10 @@
  * A part is what one Lambda can plan in its time; the state machine runs a part's chunks, then plans the next one.
  */
 
-import {
-  type BackfillInput,
-  type CostEstimate,
-  type FailedFile,
-  type PlanReceipt,
-  type PlanRequest,
-  type PlanResult,
-  type RunOptions,
-  workKeys,
-} from '../../contract/monitoring.ts';
+import type { BackfillInput, RunOptions } from '../../contract/input.ts';
+import type { PlanRequest, PlanResult } from '../../contract/payloads.ts';
+import type { CostEstimate, FailedFile, PlanReceipt } from '../../contract/receipts.ts';
+import { workKeys } from '../../contract/work-keys.ts';
 import { assertModelLives, type ModelCheck } from '../../judge/model-check.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';

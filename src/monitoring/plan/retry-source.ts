@@ -1,15 +1,9 @@
 /** What a retry runs again: chunks of an earlier run, by its receipts, or lines, by its quarantine. */
 
-import {
-  type FailedFile,
-  type ManifestLine,
-  type PlanReceipt,
-  type QuarantineEntry,
-  type RetryInput,
-  type RetryWhat,
-  type RunOptions,
-  workKeys,
-} from '../../contract/monitoring.ts';
+import type { RetryInput, RetryWhat, RunOptions } from '../../contract/input.ts';
+import type { ManifestLine } from '../../contract/payloads.ts';
+import type { FailedFile, PlanReceipt, QuarantineEntry } from '../../contract/receipts.ts';
+import { workKeys } from '../../contract/work-keys.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';

@@ -1,5 +1,6 @@
 /** Batch inference of chunks that share a line, and of captures that no request can be made of. */
-import { type ChunkRequest, workKeys } from '../../../src/contract/monitoring.ts';
+import type { ChunkRequest } from '../../../src/contract/payloads.ts';
+import { workKeys } from '../../../src/contract/work-keys.ts';
 import { recordIdOf } from '../../../src/judge/batch/record.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';

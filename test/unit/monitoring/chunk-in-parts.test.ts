@@ -1,11 +1,8 @@
 /** The steps of a chunk that comes in parts, since a function was killed on it: what they leave adds up. */
 import { createHash } from 'node:crypto';
-import {
-  type ChunkProgress,
-  type ChunkRequest,
-  type QuarantineEntry,
-  workKeys,
-} from '../../../src/contract/monitoring.ts';
+import type { ChunkProgress, ChunkRequest } from '../../../src/contract/payloads.ts';
+import type { QuarantineEntry } from '../../../src/contract/receipts.ts';
+import { workKeys } from '../../../src/contract/work-keys.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';

@@ -1,11 +1,8 @@
 /** Chunks through the step that judges them: the judge, the journal and the budget are real, the model and MLflow are played. */
 
-import {
-  type ChunkRequest,
-  type EvaluateReceipt,
-  type LogReceipt,
-  workKeys,
-} from '../../../src/contract/monitoring.ts';
+import type { ChunkRequest } from '../../../src/contract/payloads.ts';
+import type { EvaluateReceipt, LogReceipt } from '../../../src/contract/receipts.ts';
+import { workKeys } from '../../../src/contract/work-keys.ts';
 import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
 import type { JudgeOptions } from '../../../src/judge/judge-capture.ts';

@@ -1,6 +1,8 @@
 /** One chunk through the step that logs it, with MLflow's wire played by a server. */
 import { gzipSync } from 'node:zlib';
-import { type ChunkRequest, type QuarantineEntry, workKeys } from '../../../src/contract/monitoring.ts';
+import type { ChunkRequest } from '../../../src/contract/payloads.ts';
+import type { QuarantineEntry } from '../../../src/contract/receipts.ts';
+import { workKeys } from '../../../src/contract/work-keys.ts';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { collectGarbage } from '../../../src/shared/memory.ts';

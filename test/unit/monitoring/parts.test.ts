@@ -1,6 +1,6 @@
 /** A chunk in parts, played as the state machine plays it: `partOf` is all that it has. */
 import fc from 'fast-check';
-import type { ChunkProgress, ManifestLine } from '../../../src/contract/monitoring.ts';
+import type { ChunkProgress, ManifestLine } from '../../../src/contract/payloads.ts';
 import { CHUNK_BOUNDS, MOST_KILLS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
 import { chunkOfPart, KILLED, leftOut, partOf } from '../../../src/monitoring/chunk/parts.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';

@@ -1,12 +1,8 @@
 /** Planning, chunks, the summary and retries against S3's wire, where one file or one answer is not what it should be. */
-import type {
-  ManifestLine,
-  PlanReceipt,
-  PlanResult,
-  QuarantineEntry,
-  RunOptions,
-} from '../../../src/contract/monitoring.ts';
-import { workKeys } from '../../../src/contract/monitoring.ts';
+import type { RunOptions } from '../../../src/contract/input.ts';
+import type { ManifestLine, PlanResult } from '../../../src/contract/payloads.ts';
+import type { PlanReceipt, QuarantineEntry } from '../../../src/contract/receipts.ts';
+import { workKeys } from '../../../src/contract/work-keys.ts';
 import { forEachChunkOf } from '../../../src/monitoring/invocation.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { type PlannerDependencies, planCaptures } from '../../../src/monitoring/plan/planner.ts';

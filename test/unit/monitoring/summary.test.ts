@@ -1,4 +1,5 @@
-import type { EvaluateReceipt, LogReceipt, ManifestLine, PlanReceipt } from '../../../src/contract/monitoring.ts';
+import type { ManifestLine } from '../../../src/contract/payloads.ts';
+import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../../src/contract/receipts.ts';
 import { emptyChunkState, emptyVerdictCounts, foldReceipt } from '../../../src/monitoring/receipts.ts';
 import { describeFailure, SummaryBuilder } from '../../../src/monitoring/summary.ts';
 

@@ -1,6 +1,7 @@
 /** EvaluateReplay: logs one shard's traces and verdicts, as far as one invocation has time. */
 
-import { type EvaluateReplayRequest, type EvaluateReplayResult, replayKeys } from '../../../contract/replay.ts';
+import type { EvaluateReplayRequest, EvaluateReplayResult } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 import type { SpendingLimit } from '../../../judge/budget/spending-limit.ts';
 import type { Judge } from '../../../judge/types.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';

@@ -3,7 +3,7 @@
  * continues at the last save and repeats whatever came after it.
  */
 
-import { replayKeys } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import { type JudgedAll, noneJudged } from '../../compare/judge-replies.ts';

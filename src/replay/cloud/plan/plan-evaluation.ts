@@ -1,6 +1,6 @@
 /** What a replay in the cloud needs of the judge and of MLflow: looked for before captures are read, and long before the end. */
 
-import type { ReplayExecution } from '../../../contract/replay.ts';
+import type { Execution } from '../../../contract/execution.ts';
 import { assertModelLives, type ModelCheck } from '../../../judge/model-check.ts';
 import { priceOptions } from '../../../judge/pricing/estimate.ts';
 import { requireKnownPrice } from '../../../judge/pricing/prices.ts';
@@ -40,7 +40,7 @@ export async function planJudge(
 interface MlflowPlace {
   capturesExperimentId: string | undefined;
   /** Finds or makes the run; a planning that is tried again does not make a second one. */
-  openRun(execution: ReplayExecution, startMs: number): Promise<PlannedMlflow>;
+  openRun(execution: Execution, startMs: number): Promise<PlannedMlflow>;
   /** For a planning that fails after all: no run stays open. */
   giveUp(planned: PlannedMlflow, status: 'FAILED' | 'KILLED', why: string, endMs: number): Promise<void>;
 }

@@ -1,11 +1,7 @@
 /** PlanReplay: what is to be sent when, and by which shard. */
 
-import {
-  type ReplayPlanRequest,
-  type ReplayPlanResult,
-  replayKeys,
-  type ShardManifestLine,
-} from '../../../contract/replay.ts';
+import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 import { ManifestWriter } from '../../../monitoring/manifest-writer.ts';
 import type { ReplayEnvironment } from '../../../settings/replay-environment.ts';
 import { PermanentError, toNamedError } from '../../../shared/errors.ts';

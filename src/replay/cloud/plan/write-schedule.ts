@@ -1,6 +1,6 @@
 /** Assigns the requests of a schedule to shards and writes each shard's part, a window at a time. */
 
-import { replayKeys } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { ShardBounds } from '../limits.ts';

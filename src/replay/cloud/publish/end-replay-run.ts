@@ -3,12 +3,8 @@
  * same, and says why. Nothing is given up by that: the steps can be called again, and then end it as they would have.
  */
 
-import {
-  type EndReplayRunRequest,
-  type EndReplayRunResult,
-  replayInputSchema,
-  replayKeys,
-} from '../../../contract/replay.ts';
+import { type EndReplayRunRequest, type EndReplayRunResult, replayInputSchema } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
 import { findExperiment } from '../../../mlflow/experiments.ts';
 import { endRun, findRun, getRun, type MlflowRun, tellFailure } from '../../../mlflow/runs.ts';

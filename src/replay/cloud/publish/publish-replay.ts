@@ -1,6 +1,7 @@
 /** PublishReplay: what a replay in the cloud came to, put into its run in MLflow. Doing it again changes nothing. */
 
-import { type PublishReplayRequest, type PublishReplayResult, replayKeys } from '../../../contract/replay.ts';
+import type { PublishReplayRequest, PublishReplayResult } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
 import {
   endRun,

@@ -1,9 +1,9 @@
 /** A replay's MLflow run: where it is, how it is found, and how it names what failed. */
-import type { Raised, ReplayExecution } from '../../../contract/replay.ts';
+import type { Execution, Raised } from '../../../contract/execution.ts';
 import { causeOf } from '../../../shared/cause.ts';
 
 /** The tags that identify the run of an execution. */
-export const runTags = ({ name, arn }: Pick<ReplayExecution, 'name' | 'arn'>): Record<string, string> => ({
+export const runTags = ({ name, arn }: Pick<Execution, 'name' | 'arn'>): Record<string, string> => ({
   replay_run: name,
   // Executions of another stack may have the same name.
   replay_execution: arn,

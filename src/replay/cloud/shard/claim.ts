@@ -1,6 +1,6 @@
 /** A shard is sent once: nobody retries it, and whoever tries all the same is stopped here. */
 
-import { replayKeys } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { Storage } from '../../../shared/storage.ts';
 

@@ -1,6 +1,7 @@
 /** ReplayShard: sends one shard of a replay, and writes what it measures to the work bucket. */
 
-import { type ReplayShardRequest, replayKeys } from '../../../contract/replay.ts';
+import type { ReplayShardRequest } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 import type { ReplayEnvironment } from '../../../settings/replay-environment.ts';
 import { toNamedError } from '../../../shared/errors.ts';
 import { Random } from '../../../shared/random.ts';

@@ -3,7 +3,7 @@
  * outside, and Step Functions does not end them with their execution.
  */
 
-import { replayKeys } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import { logger } from '../../../shared/telemetry.ts';
 

@@ -3,18 +3,18 @@
  * and what they measured is summarised and published. Doing it again changes nothing.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Execution } from '../../../contract/execution.ts';
 import {
   type EndedExecution,
   type EndReplayRunRequest,
   type PublishReplayRequest,
   type PublishReplayResult,
   REPLAYER_TIMEOUT_SECONDS,
-  type ReplayExecution,
-  replayKeys,
   type StopReplayResult,
   type SummarizeReplayRequest,
   type SummarizeReplayResult,
 } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../../shared/errors.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import { SHARD_FILES } from '../work-bucket/keys.ts';
@@ -60,7 +60,7 @@ export async function stopReplay({ detail }: EndedExecution, deps: StopDependenc
 }
 
 async function bringToEnd(
-  run: ReplayExecution,
+  run: Execution,
   { status, error, cause }: EndedExecution['detail'],
   deps: StopDependencies,
 ): Promise<StopReplayResult> {
@@ -84,7 +84,7 @@ async function bringToEnd(
   return { end: 'summarized' };
 }
 
-function executionOf({ executionArn, startDate }: EndedExecution['detail']): ReplayExecution {
+function executionOf({ executionArn, startDate }: EndedExecution['detail']): Execution {
   return {
     name: executionArn.slice(executionArn.lastIndexOf(':') + 1),
     arn: executionArn,

@@ -1,6 +1,6 @@
 /** Takes in what EvaluateReplay has done of the shards, and says of which of them it is not all. */
 
-import { replayKeys } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { addUsd } from '../../compare/pairwise.ts';
 import { addFailed, type Judged, nothingJudged } from '../../compare/quality.ts';

@@ -1,6 +1,6 @@
 /** Takes in what the shards measured, and says which of them are missing something. */
 
-import { replayKeys } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 import { toNamedError } from '../../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { ReportCollector } from '../../measure/report-collector.ts';

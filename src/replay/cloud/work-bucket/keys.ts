@@ -1,5 +1,5 @@
 /** Objects of a replay in the work bucket beside those that `replayKeys` names. */
-import { replayKeys } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 
 /** Lines that planning left out, with their places. */
 export const plannedSkippedKey = (run: string): string => `${replayKeys.schedulePrefix(run)}skipped.jsonl`;

@@ -1,11 +1,7 @@
 /** `plan.json`: everything that PlanReplay hands on to the later functions. */
 
-import {
-  type ReplayInput,
-  type ReplayPlanResult,
-  type ReplayShardRequest,
-  replayKeys,
-} from '../../../contract/replay.ts';
+import type { ReplayInput, ReplayPlanResult, ReplayShardRequest } from '../../../contract/replay.ts';
+import { replayKeys } from '../../../contract/work-keys.ts';
 import type { Experiment } from '../../../mlflow/types.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { Storage } from '../../../shared/storage.ts';

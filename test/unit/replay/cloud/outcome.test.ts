@@ -1,4 +1,4 @@
-import { replayKeys } from '../../../../src/contract/replay.ts';
+import { replayKeys } from '../../../../src/contract/work-keys.ts';
 import { newProgress } from '../../../../src/replay/cloud/evaluate/progress.ts';
 import { claimShard } from '../../../../src/replay/cloud/shard/claim.ts';
 import { shardSeed } from '../../../../src/replay/cloud/shard/shard.ts';

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { MAX_SHARDS, replayKeys } from '../../../../src/contract/replay.ts';
+import { MAX_SHARDS } from '../../../../src/contract/replay.ts';
+import { replayKeys } from '../../../../src/contract/work-keys.ts';
 import type { ShardBounds } from '../../../../src/replay/cloud/limits.ts';
 import { type Concurrency, shareOf, stripesOf, WindowCutter } from '../../../../src/replay/cloud/plan/sharding.ts';
 import { writeSchedule } from '../../../../src/replay/cloud/plan/write-schedule.ts';

@@ -1,4 +1,5 @@
-import { type EndedExecution, endedExecutionSchema, replayKeys } from '../../../../src/contract/replay.ts';
+import { type EndedExecution, endedExecutionSchema } from '../../../../src/contract/replay.ts';
+import { replayKeys } from '../../../../src/contract/work-keys.ts';
 import { replayState, stopReplay } from '../../../../src/replay/cloud/stop/stop-replay.ts';
 import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { PermanentError } from '../../../../src/shared/errors.ts';

@@ -1,0 +1,24 @@
+/** The parts that the payloads of both state machines, monitoring and replay, have in common. */
+import * as z from 'zod';
+
+/** An ISO 8601 instant with an offset, for example `2026-11-20T09:00:00Z`. */
+export const instant = z.iso.datetime({ offset: true });
+
+/** An execution of a state machine, as its context object names it. */
+export interface Execution {
+  name: string;
+  arn: string;
+  /** ISO 8601. */
+  startTime: string;
+}
+
+/** The error that a Catch of a state machine passes on. */
+export const raisedSchema = z.object({ Error: z.string(), Cause: z.string().default('') });
+
+export type Raised = z.infer<typeof raisedSchema>;
+
+/** The place of an object in S3. */
+export interface ObjectPlace {
+  bucket: string;
+  key: string;
+}

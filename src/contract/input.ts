@@ -1,0 +1,72 @@
+/** The input of the monitoring state machine, and the options that a run derives from it. */
+import * as z from 'zod';
+import { instant } from './execution.ts';
+
+const switches = z.object({
+  /** `false`: only log the traces. Default `true`. */
+  evaluate: z.boolean(),
+  /** `true`: judge again what already has a verdict, and override the older verdict. Default `false`. */
+  reevaluate: z.boolean(),
+  /** Share of the traces that is judged, 0 to 1. Default: the stack's `EVALUATION_SAMPLE_RATE`. */
+  sampleRate: z.number().min(0).max(1),
+  /** `true`: plan, count and estimate the cost; write no trace and call no judge. Default `false`. */
+  dryRun: z.boolean(),
+  /** `batch`: judge by Bedrock batch inference at half the price (for backfills). Default `converse`. */
+  judge: z.enum(['converse', 'batch']),
+});
+
+/** The most that this run may spend on the judge, in US dollars, within the daily budget. Default: no separate limit. */
+const budgetUsd = z.number().positive().optional();
+
+/** Options that every kind of execution input accepts. */
+const inputOptionFields = { ...switches.partial().shape, budgetUsd };
+
+/** The EventBridge event "Object Created", or the same written manually. The key is raw, not URL-encoded. */
+export const objectInputSchema = z.looseObject({
+  detail: z.looseObject({
+    bucket: z.looseObject({ name: z.string().min(1) }),
+    // The event has the ETag of the object as it was written, and its version if the bucket is versioned.
+    object: z.looseObject({
+      key: z.string().min(1),
+      etag: z.string().optional(),
+      'version-id': z.string().optional(),
+    }),
+  }),
+  ...inputOptionFields,
+});
+
+/** All captures under a prefix within a time window; `from` is inclusive, `to` exclusive. */
+export const backfillInputSchema = z.strictObject({
+  bucket: z.string().min(1),
+  prefix: z.string(),
+  from: instant.optional(),
+  to: instant.optional(),
+  ...inputOptionFields,
+});
+
+const RETRY_WHAT = ['failed', 'quarantined', 'held'] as const;
+export type RetryWhat = (typeof RETRY_WHAT)[number];
+
+/** The unfinished work of an earlier run. */
+export const retryInputSchema = z.strictObject({
+  retry: z.strictObject({ run: z.string().min(1), what: z.enum(RETRY_WHAT) }),
+  ...inputOptionFields,
+});
+
+export type ObjectInput = z.infer<typeof objectInputSchema>;
+export type BackfillInput = z.infer<typeof backfillInputSchema>;
+export type RetryInput = z.infer<typeof retryInputSchema>;
+export type ExecutionInput = ObjectInput | BackfillInput | RetryInput;
+
+/** The options of a run with every default filled in. They travel to every chunk. */
+export const runOptionsSchema = switches.extend({
+  budgetUsd,
+  /** In a retry: the run whose stored answers of the judge are used before the judge is called. Default: this run. */
+  answersOf: z.string().min(1).optional(),
+  /** Backfill window as epoch milliseconds, `fromMs` inclusive, `toMs` exclusive. */
+  window: z.object({ fromMs: z.number().optional(), toMs: z.number().optional() }).optional(),
+  /** Runs with `reevaluate` that this run retries. What they have judged is not judged again. */
+  continues: z.array(z.string()).optional(),
+});
+
+export type RunOptions = z.infer<typeof runOptionsSchema>;

@@ -1,0 +1,70 @@
+/** The names of the deployed resources, of the CloudWatch metrics and of the budget table's attributes. */
+
+/** The names of the deployed resources. */
+export const resourceNames = (prefix: string) => ({
+  stack: `SageMakerInferenceMonitoringStack-${prefix}`,
+  processingRole: `sagemaker-data-capture-processing-${prefix}`,
+  plannerRole: `sagemaker-data-capture-planning-${prefix}`,
+  evaluatorRole: `sagemaker-data-capture-evaluation-${prefix}`,
+  summarizerRole: `sagemaker-data-capture-summary-${prefix}`,
+  planner: `sagemaker-data-capture-planner-${prefix}`,
+  processor: `sagemaker-data-capture-processor-${prefix}`,
+  evaluator: `sagemaker-data-capture-evaluator-${prefix}`,
+  batcher: `sagemaker-data-capture-batcher-${prefix}`,
+  batcherRole: `sagemaker-data-capture-batching-${prefix}`,
+  /** The role that Bedrock assumes for a batch job. */
+  batchServiceRole: `sagemaker-data-capture-batch-job-${prefix}`,
+  summarizer: `sagemaker-data-capture-summarizer-${prefix}`,
+  stateMachine: `sagemaker-data-capture-monitoring-${prefix}`,
+  rule: `sagemaker-s3-event-rule-${prefix}`,
+  stateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-monitoring-${prefix}`,
+  replayStateMachine: `sagemaker-data-capture-replay-${prefix}`,
+  // Without `data-capture`: with a long prefix these names would exceed the limit of AWS.
+  replayPlanner: `sagemaker-replay-planner-${prefix}`,
+  replayPlannerRole: `sagemaker-replay-planning-${prefix}`,
+  replayer: `sagemaker-replay-sender-${prefix}`,
+  replayerRole: `sagemaker-replay-sending-${prefix}`,
+  replayEvaluator: `sagemaker-replay-evaluator-${prefix}`,
+  replayEvaluatorRole: `sagemaker-replay-evaluation-${prefix}`,
+  replayPublisher: `sagemaker-replay-publisher-${prefix}`,
+  replayPublisherRole: `sagemaker-replay-publishing-${prefix}`,
+  replaySummarizer: `sagemaker-replay-summarizer-${prefix}`,
+  replaySummarizerRole: `sagemaker-replay-summary-${prefix}`,
+  replayStopper: `sagemaker-replay-stopper-${prefix}`,
+  replayStopperRole: `sagemaker-replay-stopping-${prefix}`,
+  replayStopRule: `sagemaker-replay-stop-rule-${prefix}`,
+  replayStateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-replay-${prefix}`,
+  dashboard: `SageMakerMonitoring-${prefix}`,
+});
+
+/** The namespace and the only dimension of the metrics that SummarizeRun publishes to CloudWatch. */
+export const RESOURCE_METRICS = {
+  namespace: 'SageMakerInferenceMonitor',
+  dimension: 'StackPrefix',
+} as const;
+
+/** The metrics. A run publishes each once, at its end; `JudgeUsd` is missing if the judge's price is unknown. */
+export const RUN_METRICS = [
+  'TracedLines',
+  'QuarantinedLines',
+  'LostLines',
+  'NewVerdicts',
+  'FailedVerdicts',
+  'HeldVerdicts',
+  'LostVerdicts',
+  'RunsFailed',
+  'JudgeModelEnding',
+  'JudgeUsd',
+] as const;
+export type RunMetric = (typeof RUN_METRICS)[number];
+
+/** The default judge model. The AWS sample's Sonnet 4 is no longer on Bedrock. */
+export const DEFAULT_JUDGE_MODEL = 'global.anthropic.claude-sonnet-4-6';
+
+/** The attributes that the definition of the budget's DynamoDB table names. */
+export const budgetTable = {
+  /** String: `day#2026-11-20` or `run#<execution name>`. */
+  partitionKey: 'scope',
+  /** Time to live, epoch seconds. */
+  ttlAttribute: 'ttl',
+} as const;

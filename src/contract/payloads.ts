@@ -1,0 +1,116 @@
+/** The requests and results that travel between the monitoring state machine and its functions. */
+import * as z from 'zod';
+import type { Execution, ObjectPlace, Raised } from './execution.ts';
+import { type RunOptions, runOptionsSchema } from './input.ts';
+
+const manifestLineSchema = z.object({
+  bucket: z.string().min(1),
+  key: z.string().min(1),
+  versionId: z.string().optional(),
+  /** Without the quotes that S3 puts around it. Every read passes it as `If-Match`. */
+  etag: z.string().min(1),
+  /** First byte, inclusive. */
+  start: z.number().int().min(0),
+  /** Last byte, inclusive. */
+  end: z.number().int().min(0),
+  /** Physical number of the first line in the file, from 1; blank lines count. */
+  firstLine: z.number().int().min(1),
+  /** Non-blank lines in the range. */
+  lines: z.number().int().min(0),
+  /** Ordinal of the chunk within the run, from 0. */
+  chunk: z.number().int().min(0),
+  experimentId: z.string().min(1),
+  /** S3's LastModified of the object, epoch milliseconds: the fallback for a record without a time. */
+  objectTimeMs: z.number(),
+  /** Quarantine object with the lines' bytes. It is read if the capture file no longer exists. */
+  keptIn: z.string().optional(),
+});
+
+/** One line of the manifest: a chunk, which one child of the Map processes. */
+export type ManifestLine = z.infer<typeof manifestLineSchema>;
+
+/** The request to PlanCaptures, for the first part of the planning and for each further part. */
+export interface PlanRequest {
+  input: unknown;
+  run: Execution;
+  /** Number of this part, from 0. */
+  part: number;
+  /** First chunk ordinal of this part. */
+  nextChunk: number;
+  /** Where the previous part stopped; `null` or empty for the first part. Opaque to the state machine. */
+  cursor: string | null;
+}
+
+/** The result of PlanCaptures. `outcome` decides the next state. */
+export interface PlanResult {
+  /** `planned`: run the Map over the manifest; `empty`: nothing to run in this part; `duplicate`, `dryRun`: summarize. */
+  outcome: 'planned' | 'empty' | 'duplicate' | 'dryRun';
+  part: number;
+  nextPart: number;
+  nextChunk: number;
+  manifest: ObjectPlace;
+  options: RunOptions;
+  /** More parts follow. */
+  more: boolean;
+  cursor: string | null;
+}
+
+/** The request of the Map to LogTraces and EvaluateTraces for one chunk. */
+export const chunkRequestSchema = z.object({
+  run: z.string().min(1),
+  chunk: manifestLineSchema,
+  options: runOptionsSchema,
+  /** Step Functions' retry count of this state, from 0. */
+  attempt: z.number().int().min(0),
+  /** With batch inference, evaluation has two phases: the first writes the requests, the second reads the answers. */
+  phase: z.enum(['prepare', 'apply']).optional(),
+  /** How far a step has come with the chunk. Each invocation returns it for the next one. Absent: the whole chunk is left. */
+  progress: z
+    .object({
+      /**
+       * The first line of each remaining part, and the end of the last part (exclusive); counted in non-blank lines of the chunk.
+       * Empty: the whole chunk.
+       */
+      bounds: z.array(z.number().int().min(0)),
+      /** How often in a row the function was killed on the first remaining part. The state machine counts. */
+      kills: z.number().int().min(0),
+      /** Whether parts remain. */
+      more: z.boolean().optional(),
+    })
+    .optional(),
+});
+
+export type ChunkRequest = z.infer<typeof chunkRequestSchema> & {
+  /** Line numbers that a person leaves out of a direct invocation. */
+  leaveOut?: number[];
+};
+export type ChunkProgress = NonNullable<ChunkRequest['progress']>;
+export type BatchPhase = NonNullable<ChunkRequest['phase']>;
+
+/** The request to JudgeBatch: once to start the jobs, then repeatedly until they have ended. */
+export interface JudgeBatchRequest {
+  action: 'start' | 'check';
+  run: Execution;
+}
+
+/** The result of JudgeBatch. */
+export interface JudgeBatchResult {
+  /** `waiting`: check again after `pollSeconds`; `ready`: apply the answers to the manifest's chunks; `empty`: no answers. */
+  outcome: 'waiting' | 'ready' | 'empty';
+  pollSeconds: number;
+  manifest: ObjectPlace;
+}
+
+/** The request to SummarizeRun. `error` is present if planning or the Map itself failed. */
+export interface SummarizeRequest {
+  run: Execution;
+  error?: Raised;
+}
+
+/** The result of SummarizeRun. The state machine fails with `error` and `cause` if `ok` is false. */
+export interface SummarizeResult {
+  ok: boolean;
+  error: string;
+  cause: string;
+  summary: ObjectPlace;
+}

@@ -1,0 +1,185 @@
+/** The records that a run writes to the work bucket: receipts, plans, quarantined lines and the report on its batch jobs. */
+import type { RunOptions } from './input.ts';
+import type { PlanResult } from './payloads.ts';
+
+export interface NamedError {
+  name: string;
+  message: string;
+}
+
+/** The part of a chunk that an attempt processed. */
+export interface PartFacts {
+  /** Its first non-blank line in the chunk, from 0. */
+  from: number;
+  /** The non-blank line after its last. */
+  to: number;
+  /** How often in a row the function had been killed on the part. */
+  kills: number;
+}
+
+/** The fields that the receipts of both steps have in common. */
+interface AttemptFacts {
+  run: string;
+  chunk: number;
+  /** Absent: the whole chunk. */
+  part?: PartFacts;
+  attempt: number;
+  requestId: string;
+  startedAt: string;
+  endedAt: string;
+  ok: boolean;
+  error?: NamedError;
+}
+
+/** The counts of one attempt of LogTraces at a chunk. */
+export interface LogCounts {
+  /** Non-blank lines read. Always `traced + quarantined + outsideWindow`. */
+  lines: number;
+  /** Lines whose trace is in MLflow: `written + alreadyThere + duplicateLine`. */
+  traced: number;
+  written: number;
+  alreadyThere: number;
+  /** Lines identical to an earlier line of the same chunk; they share its trace. */
+  duplicateLine: number;
+  quarantined: number;
+  outsideWindow: number;
+}
+
+export interface LogReceipt extends AttemptFacts {
+  step: 'log';
+  counts: LogCounts;
+  /** Quarantined lines by the reason's name. */
+  quarantineReasons: Record<string, number>;
+}
+
+/** The terms of the second equation: new verdicts, and the reasons why a scorer gave a trace none. */
+export const VERDICT_TERMS = [
+  'newVerdicts',
+  'alreadyThere',
+  'duplicateLine',
+  'evaluationOff',
+  'notSampled',
+  'notJudgeable',
+  'heldByBudget',
+  // Part of these are error assessments in MLflow (`failedRecorded`). The others are recorded nowhere.
+  'failed',
+] as const;
+
+export type VerdictCounts = Record<(typeof VERDICT_TERMS)[number], number>;
+
+export interface JudgeSpend {
+  calls: number;
+  inputTokens: number;
+  outputTokens: number;
+  /** US dollars; `null` if the judge's price is unknown. */
+  usd: number | null;
+}
+
+/** Spend of earlier attempts that were killed before they wrote a receipt. */
+export interface TakenOver {
+  /** Request ids of the attempt that paid, and of the attempts that had taken its spend over before. */
+  from: string[];
+  spend: JudgeSpend;
+}
+
+export interface EvaluateReceipt extends AttemptFacts {
+  step: 'evaluate';
+  /** Number of scorers in force; `traced × scorers` is the sum of `counts`. */
+  scorers: number;
+  /** Lines with a trace in the chunk, as this step read them. */
+  traced: number;
+  /** Distinct traces with a verdict after this attempt, new or existing. */
+  evaluatedTraces?: number;
+  counts: VerdictCounts;
+  /** Part of `counts.failed` that is recorded in MLflow as error assessments. */
+  failedRecorded: number;
+  /** `notJudgeable` and `notSampled` by reason, for example `errorReply`, `noResponse`, `traceMissing`. */
+  reasons: Record<string, number>;
+  /** New verdicts by scorer and value, for the summary: `{safety: {yes: 12, no: 1}}`. Numbers are added up as `count`, `sum`. */
+  verdicts: Record<string, Record<string, number>>;
+  /** Spend of this attempt, including what it took over from attempts that were killed before they wrote a receipt. */
+  spend: JudgeSpend;
+  /**
+   * The part of `spend` that was taken over. If an attempt named here was only suspended and resumes, its own receipt
+   * reports the same spend again.
+   */
+  takenOver?: TakenOver[];
+  /** Cost of the chunk's answers from a batch job. Every attempt that read them reports the same sum; it is paid once. */
+  batchSpend?: JudgeSpend;
+}
+
+/** The report of one attempt at a chunk. */
+export type Receipt = LogReceipt | EvaluateReceipt;
+
+/** A capture file that could not be planned, and why. It fails the run; the other files are still processed. */
+export interface FailedFile {
+  bucket: string;
+  key: string;
+  versionId?: string;
+  etag: string;
+  error: NamedError;
+}
+
+/** The report of PlanCaptures to SummarizeRun, one object per part. */
+export interface PlanReceipt {
+  part: number;
+  outcome: PlanResult['outcome'];
+  /** The execution that this one duplicates, if `outcome` is `duplicate`. */
+  duplicateOf?: string;
+  /** Objects examined in this part. */
+  objects: number;
+  chunks: number;
+  /** Non-blank lines planned. */
+  lines: number;
+  bytes: number;
+  scorers: number;
+  more: boolean;
+  options: RunOptions;
+  input: unknown;
+  estimate?: CostEstimate;
+  /** Notices for a person that do not stop the run, for example that the judge's model will be retired soon. */
+  warnings?: string[];
+  /** One of the warnings is about the end of the judge's model. */
+  judgeModelEnding?: true;
+  failedFiles?: FailedFile[];
+}
+
+/** The forecast of the judge's cost: from every capture in a dry run, from the sizes of the planned files in a run. */
+export interface CostEstimate {
+  captures: number;
+  judgedCaptures: number;
+  judgeCalls: number;
+  inputTokens: number;
+  outputTokens: number;
+  /** `null` if the judge's price is unknown. */
+  usd: number | null;
+  model: string;
+  /** How the figures were derived, in one sentence. */
+  basis: string;
+}
+
+/** The result of a run's batch inference; part of the summary. */
+export interface BatchReport {
+  jobs: { arn: string; group: number; records: number; status: string; message?: string }[];
+  /** Groups that were judged by Converse instead, and why. */
+  converse: { group: number; records: number; reason: string }[];
+}
+
+/** One line of a quarantine object: a capture line that cannot become a trace, its place and the reason. */
+export interface QuarantineEntry {
+  bucket: string;
+  key: string;
+  versionId?: string;
+  etag: string;
+  line: number;
+  start: number;
+  end: number;
+  reason: NamedError;
+  /** The line's bytes, base64. Absent if the line is over the size bound and only its place is kept. */
+  base64?: string;
+  quarantinedAt: string;
+  /** Needed to retry the line, as are the next two. */
+  experimentId: string;
+  objectTimeMs: number;
+  options?: RunOptions;
+}

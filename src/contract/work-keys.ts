@@ -1,0 +1,69 @@
+/** The keys of the work bucket. Permissions for a key are derived from the same functions. */
+
+/** Ordinals are zero-padded, so that a listing of a prefix is sorted. 8 digits leave room for 10^8 chunks. */
+const padded = (ordinal: number, digits = 8): string => String(ordinal).padStart(digits, '0');
+
+/** Keys of the monitoring pipeline. */
+export const workKeys = {
+  runPrefix: (run: string) => `runs/${run}/`,
+  manifest: (run: string, part: number) => `${workKeys.manifestPrefix(run)}${padded(part)}.jsonl`,
+  manifestPrefix: (run: string) => `runs/${run}/manifest/`,
+  plan: (run: string, part: number) => `${workKeys.planPrefix(run)}${padded(part)}.json`,
+  planPrefix: (run: string) => `runs/${run}/plan/`,
+  receiptPrefix: (run: string) => `runs/${run}/receipts/`,
+  receipt: (run: string, chunk: number, step: 'log' | 'evaluate', attempt: number, requestId: string) =>
+    `${workKeys.receiptsOfChunk(run, chunk, step)}${padded(attempt, 3)}-${requestId}.json`,
+  receiptsOfChunk: (run: string, chunk: number, step: 'log' | 'evaluate') =>
+    `${workKeys.receiptPrefix(run)}${padded(chunk)}/${step}-`,
+  /** The judge's answers about a trace: the answer journal. */
+  answer: (run: string, traceId: string) => `answers/${run}/${traceId}.json`,
+  mapResultPrefix: (run: string) => `runs/${run}/map`,
+  batchMapResultPrefix: (run: string) => `runs/${run}/map-batch`,
+  summary: (run: string) => `runs/${run}/summary.json`,
+  quarantine: (run: string, chunk: number) => `${workKeys.quarantinePrefix(run)}${padded(chunk)}.jsonl`,
+  quarantinePrefix: (run: string) => `quarantine/${run}/`,
+  /** Requests for Bedrock batch inference. The chunks of a group are the input of one job. */
+  batchInput: (run: string, group: number, chunk: number) =>
+    `${workKeys.batchInputPrefix(run, group)}${padded(chunk)}.jsonl`,
+  batchInputsPrefix: (run: string) => `batch/${run}/input/`,
+  batchInputPrefix: (run: string, group: number) => `${workKeys.batchInputsPrefix(run)}${padded(group)}/`,
+  batchOutputPrefix: (run: string) => `batch/${run}/output/`,
+  /** Bedrock writes the answers to `batchInput` here. */
+  batchOutput: (run: string, jobId: string, chunk: number) =>
+    `${workKeys.batchOutputPrefix(run)}${jobId}/${padded(chunk)}.jsonl.out`,
+  batchStatePrefix: (run: string) => `batch/${run}/state/`,
+  batchPrepared: (run: string, chunk: number) => `${workKeys.batchStatePrefix(run)}prepared/${padded(chunk)}.json`,
+  batchJobs: (run: string) => `${workKeys.batchStatePrefix(run)}jobs.json`,
+  batchManifest: (run: string) => `${workKeys.batchStatePrefix(run)}manifest.jsonl`,
+  claim: (digest: string) => `claims/${digest}.json`,
+};
+
+/** Keys of a cloud replay. */
+export const replayKeys = {
+  prefix: (run: string) => `replays/${run}/`,
+  /** The plan: the options, the target, the common start time, the shards. */
+  plan: (run: string) => `replays/${run}/plan.json`,
+  manifest: (run: string) => `replays/${run}/manifest.jsonl`,
+  /** The requests of one shard: the place of each in S3, and its scheduled time. */
+  schedule: (run: string, shard: number) => `${replayKeys.schedulePrefix(run)}${padded(shard, 4)}.jsonl`,
+  schedulePrefix: (run: string) => `replays/${run}/schedule/`,
+  /** Written once, before a shard's first request. */
+  claim: (run: string, shard: number) => `${replayKeys.claimPrefix(run)}${padded(shard, 4)}.json`,
+  claimPrefix: (run: string) => `replays/${run}/claims/`,
+  /** The stop order. While it exists, no shard sends. Its content is for people. */
+  stop: (run: string) => `replays/${run}/stop.json`,
+  /** The files of one shard. */
+  shardPrefix: (run: string, shard: number) => `${replayKeys.shardsPrefix(run)}${padded(shard, 4)}/`,
+  shardsPrefix: (run: string) => `replays/${run}/shards/`,
+  mapResultPrefix: (run: string) => `replays/${run}/map`,
+  /** The progress of EvaluateReplay on one shard, and the judge's verdicts. */
+  evaluationPrefix: (run: string, shard: number) => `${replayKeys.evaluationsPrefix(run)}${padded(shard, 4)}/`,
+  evaluationsPrefix: (run: string) => `replays/${run}/evaluations/`,
+  evaluationMapResultPrefix: (run: string) => `replays/${run}/evaluation-map`,
+  /** Metrics, parameters and final status of the MLflow run, written by SummarizeReplay for PublishReplay. */
+  publication: (run: string) => `replays/${run}/publication.json`,
+  /** The merged result set, with the same file names as on the command line. */
+  resultPrefix: (run: string) => `replays/${run}/results/`,
+  /** The file of the result set with the options, the counts and what is missing. */
+  figures: (run: string) => `${replayKeys.resultPrefix(run)}replay.json`,
+};
