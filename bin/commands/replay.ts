@@ -1,6 +1,6 @@
 /** `inference-monitor replay`: sends captured requests to another endpoint and measures what comes back. */
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { parseInferenceTime } from '../../src/formats/inference-time.ts';
+import { parseInferenceTime } from '../../src/formats/record/inference-time.ts';
 import { DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import { amount, number } from './numbers.ts';

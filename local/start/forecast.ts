@@ -2,7 +2,7 @@
 import { createReadStream } from 'node:fs';
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
 import type { Settings } from '../../lib/settings/settings.ts';
-import { scanChunks } from '../../src/formats/lines.ts';
+import { scanChunks } from '../../src/formats/lines/read-lines.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';

@@ -1,11 +1,11 @@
 /** A line of a capture file → what was captured. */
 import { captureTimeMs, isOutOfTime, withinTime } from '../shared/within-time.ts';
-import { type Envelope, openEnvelope } from './envelope.ts';
-import { identityOf } from './identity.ts';
-import { inferenceTimeOf } from './inference-time.ts';
-import { interpret } from './interpret.ts';
 import { asText, isObject } from './json.ts';
-import { decodePayload } from './payload.ts';
+import { interpret } from './meaning/interpret.ts';
+import { decodePayload } from './payload/decode-payload.ts';
+import { type Envelope, openEnvelope } from './record/envelope.ts';
+import { identityOf } from './record/identity.ts';
+import { inferenceTimeOf } from './record/inference-time.ts';
 import type { Capture, DecodedLine, DecodeOptions, Payload, RawLine } from './types.ts';
 import { BYTES_A_CHARACTER, Scale, TooHeavy } from './weight.ts';
 

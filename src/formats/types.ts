@@ -153,7 +153,7 @@ export interface Capture {
   notes: string[];
 }
 
-export interface QuarantineReason {
+export interface QuarantineCause {
   /** A short stable name, counted in receipts: `NotJson`, `NotACaptureRecord`, `LineTooLong`, … */
   name: string;
   message: string;
@@ -161,7 +161,7 @@ export interface QuarantineReason {
 
 export type DecodedLine = (
   | { kind: 'capture'; capture: Capture /** Bytes of memory, as `weight.ts` reckons them. */; weight: number }
-  | { kind: 'quarantine'; reason: QuarantineReason }
+  | { kind: 'quarantine'; reason: QuarantineCause }
 ) & {
   /** It was not taken apart, since that is reckoned to take more than `maxWeight`. */
   tooHeavy?: true;

@@ -1,5 +1,5 @@
 /** A capture → the MLflow trace that it becomes, whatever way writes it. */
-import { capturePathOf } from '../formats/capture-path.ts';
+import { capturePathOf } from '../formats/record/capture-path.ts';
 import type { Capture, RawLine } from '../formats/types.ts';
 import { rootAttributes } from './attributes.ts';
 import { rootSpanIdOf, traceIdOf } from './ids.ts';

@@ -2,10 +2,10 @@
 import { createReadStream, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
-import { openEnvelope } from '../../src/formats/envelope.ts';
 import { isObject } from '../../src/formats/json.ts';
-import { type LineRead, readLines } from '../../src/formats/lines.ts';
-import { decodeBase64 } from '../../src/formats/payload.ts';
+import { type LineRead, readLines } from '../../src/formats/lines/read-lines.ts';
+import { decodeBase64 } from '../../src/formats/payload/decode-payload.ts';
+import { openEnvelope } from '../../src/formats/record/envelope.ts';
 import type { Capture, DecodeOptions, RawLine } from '../../src/formats/types.ts';
 import { Scale } from '../../src/formats/weight.ts';
 

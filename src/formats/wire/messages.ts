@@ -245,6 +245,9 @@ export const objectsIn = (value: unknown): JsonObject[] => (Array.isArray(value)
 /** The fields of what may be an object. */
 export const fieldsOf = (value: unknown): JsonObject => (isObject(value) ? value : {});
 
+/** Returns the value where it is a number. */
+export const numberOr = (value: unknown, fallback: number): number => (typeof value === 'number' ? value : fallback);
+
 /** The fields of an object but those named. */
 export const without = (value: JsonObject, ...names: string[]): JsonObject =>
   Object.fromEntries(Object.entries(value).filter(([name]) => !names.includes(name)));

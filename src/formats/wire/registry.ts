@@ -1,27 +1,27 @@
 /** The wire formats in the order in which they are tried: those that say clearly what they are come first. */
 import { isObject, type JsonObject } from '../json.ts';
-import { ai21 } from './ai21.ts';
-import { anthropic } from './anthropic.ts';
-import { bedrockText } from './bedrock-text.ts';
-import { cohere } from './cohere.ts';
-import { converse } from './converse.ts';
-import { gemini } from './gemini.ts';
-import { generic } from './generic.ts';
-import { messageList } from './message-list.ts';
 import { fieldsOf, textsOf } from './messages.ts';
-import { ollama } from './ollama.ts';
-import { openAiChat } from './openai-chat.ts';
-import { openAiCompletion } from './openai-completion.ts';
-import { openAiResponses } from './openai-responses.ts';
-import { textGeneration } from './text-generation.ts';
-import type { Assembly, Delta, Prompt, Reply, WireFormat } from './types.ts';
+import type { Assembly, Delta, WireFormat, WirePrompt, WireReply } from './types.ts';
+import { ai21 } from './vendors/ai21.ts';
+import { anthropicMessages } from './vendors/anthropic-messages.ts';
+import { bedrockConverse } from './vendors/bedrock-converse.ts';
+import { bedrockText } from './vendors/bedrock-text.ts';
+import { cohere } from './vendors/cohere.ts';
+import { gemini } from './vendors/gemini.ts';
+import { genericText } from './vendors/generic-text.ts';
+import { messageList } from './vendors/message-list.ts';
+import { ollama } from './vendors/ollama.ts';
+import { openAiChat } from './vendors/openai-chat.ts';
+import { openAiCompletion } from './vendors/openai-completion.ts';
+import { openAiResponses } from './vendors/openai-responses.ts';
+import { tgi } from './vendors/tgi.ts';
 
 const FORMATS: readonly WireFormat[] = [
   openAiChat,
   openAiCompletion,
-  textGeneration,
-  anthropic,
-  converse,
+  tgi,
+  anthropicMessages,
+  bedrockConverse,
   messageList,
   openAiResponses,
   gemini,
@@ -31,7 +31,7 @@ const FORMATS: readonly WireFormat[] = [
   ai21,
 ];
 /** With texts under the usual names of home-made servers, which may as well be something else. */
-const ALL_FORMATS = [...FORMATS, generic];
+const ALL_FORMATS = [...FORMATS, genericText];
 
 /** What the first format that knows the document says of it. */
 function first<T>(formats: readonly WireFormat[], read: (format: WireFormat) => T | undefined): T | undefined {
@@ -42,12 +42,12 @@ function first<T>(formats: readonly WireFormat[], read: (format: WireFormat) => 
   return undefined;
 }
 
-function promptOf(value: unknown, format: WireFormat | undefined): Prompt | undefined {
+function promptOf(value: unknown, format: WireFormat | undefined): WirePrompt | undefined {
   const prompt = format?.request?.(fieldsOf(value), value);
-  return prompt && ({ wire: format?.name, format: format?.format, jsonRequested: false, ...prompt } as Prompt);
+  return prompt && ({ wire: format?.name, format: format?.format, jsonRequested: false, ...prompt } as WirePrompt);
 }
 
-function replyOf(value: unknown, format: WireFormat): Reply | undefined {
+function replyOf(value: unknown, format: WireFormat): WireReply | undefined {
   const reply = format.reply?.(fieldsOf(value), value);
   if (reply === undefined) return undefined;
   return {
@@ -58,10 +58,11 @@ function replyOf(value: unknown, format: WireFormat): Reply | undefined {
   };
 }
 
-export const readReply = (value: unknown): Reply | undefined => first(FORMATS, (format) => replyOf(value, format));
+export const readWireReply = (value: unknown): WireReply | undefined =>
+  first(FORMATS, (format) => replyOf(value, format));
 
 /** @param answeredAs wire format of the reply: where a request could be of two vendors, its own server tells. */
-export function readPrompt(value: unknown, answeredAs: string | undefined): Prompt | undefined {
+export function readWirePrompt(value: unknown, answeredAs: string | undefined): WirePrompt | undefined {
   // Requests that are told from OpenAI's by more than `messages`.
   const marked = FORMATS.find((format) => format.recognises?.(fieldsOf(value)));
   if (marked !== undefined) return promptOf(value, marked);
@@ -70,8 +71,8 @@ export function readPrompt(value: unknown, answeredAs: string | undefined): Prom
 }
 
 /** Texts under the usual names of home-made servers; they count only where the other side is text as well. */
-export const readGenericPrompt = (value: unknown): Prompt | undefined => promptOf(value, generic);
-export const readGenericReply = (value: unknown): Reply | undefined => replyOf(value, generic);
+export const readGenericPrompt = (value: unknown): WirePrompt | undefined => promptOf(value, genericText);
+export const readGenericReply = (value: unknown): WireReply | undefined => replyOf(value, genericText);
 
 /** What an event of a stream adds, bare text included; `undefined` where it is of no format. Never throws. */
 export function readDelta(event: unknown): Delta | undefined {

@@ -3,7 +3,7 @@ import type { JsonObject } from '../json.ts';
 import type { CaptureFormat, ChatMessage, TokenUsage } from '../types.ts';
 
 /** A request that asks for text. */
-export interface Prompt {
+export interface WirePrompt {
   /** Name of the wire format, e.g. `openai-chat`. */
   wire: string;
   format: CaptureFormat;
@@ -16,7 +16,7 @@ export interface Prompt {
 }
 
 /** A reply that holds text (or tool calls). */
-export interface Reply {
+export interface WireReply {
   wire: string;
   format: CaptureFormat;
   replies: ChatMessage[];
@@ -41,7 +41,7 @@ export interface Delta {
 }
 
 /** A prompt as a format reads it; what is left out is as the format has it, and `jsonRequested` is false. */
-type ReadPrompt = Omit<Prompt, 'wire' | 'format' | 'jsonRequested'> & Partial<Prompt>;
+type ReadPrompt = Omit<WirePrompt, 'wire' | 'format' | 'jsonRequested'> & Partial<WirePrompt>;
 /** A reply; those of `reasons` that are texts are its finish reasons. */
 export type ReadReply = { replies: ChatMessage[]; reasons?: unknown[]; format?: CaptureFormat };
 

@@ -3,8 +3,8 @@
 import type { RunOptions } from '../../contract/input.ts';
 import type { ManifestLine } from '../../contract/payloads.ts';
 import { decodeLine } from '../../formats/decode.ts';
-import { readLines } from '../../formats/lines.ts';
-import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineReason, RawLine } from '../../formats/types.ts';
+import { readLines } from '../../formats/lines/read-lines.ts';
+import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineCause, RawLine } from '../../formats/types.ts';
 import { BYTES_A_CHARACTER, tooHeavyNote } from '../../formats/weight.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { collectGarbage, functionMb, weightAtOnce } from '../../shared/memory.ts';
@@ -32,7 +32,7 @@ type ChunkLine =
       kind: 'quarantine';
       place: RawLine['place'];
       bytes?: Buffer;
-      reason: QuarantineReason;
+      reason: QuarantineCause;
       /** This step cannot take it; another may have taken it. */
       tooHeavy?: true;
     };
@@ -55,7 +55,7 @@ type Ruling = { options: DecodeOptions; weight?: number } | undefined;
 
 interface Reading {
   /** Why a line is not decoded but goes to quarantine as it is. */
-  leaveOut?(place: LinePlace): QuarantineReason | undefined;
+  leaveOut?(place: LinePlace): QuarantineCause | undefined;
   /** Tries a line out that could take the function's memory or time away. */
   tryOut: TryOut;
   /** Gives back what memory it can before a line is tried out. */

@@ -10,8 +10,8 @@
 
 import type { ChunkProgress, ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
 import type { PartFacts, QuarantineEntry } from '../../contract/receipts.ts';
-import { readLines } from '../../formats/lines.ts';
-import type { LinePlace, QuarantineReason } from '../../formats/types.ts';
+import { readLines } from '../../formats/lines/read-lines.ts';
+import type { LinePlace, QuarantineCause } from '../../formats/types.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { openChunk } from './kept-lines.ts';
@@ -113,7 +113,7 @@ export function leftOut(
   request: ChunkRequest,
   quarantine: readonly QuarantineEntry[] = [],
   killed: readonly number[] = [],
-): (place: LinePlace) => QuarantineReason | undefined {
+): (place: LinePlace) => QuarantineCause | undefined {
   const { condemned } = partOf(request);
   const gone = quarantine.filter(({ reason: { name } }) => name === KILLED.name || name === LEFT_OUT.name);
   const reasons = new Map([

@@ -9,7 +9,7 @@ import {
   VERDICT_TERMS,
   type VerdictCounts,
 } from '../../contract/receipts.ts';
-import { capturePathOf } from '../../formats/capture-path.ts';
+import { capturePathOf } from '../../formats/record/capture-path.ts';
 import type { Capture } from '../../formats/types.ts';
 import type { SpendingLimit } from '../../judge/budget/spending-limit.ts';
 import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';

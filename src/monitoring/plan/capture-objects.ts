@@ -1,7 +1,7 @@
 /** Which capture files a run is about: one object, or all of a prefix within a window of hours. */
 
 import type { BackfillInput, ObjectInput, RunOptions } from '../../contract/input.ts';
-import { formatHour, HOUR_MS, hourPathOf } from '../../formats/capture-path.ts';
+import { formatHour, HOUR_MS, hourPathOf } from '../../formats/record/capture-path.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import { type ObjectFacts, type Storage, unquote } from '../../shared/storage.ts';
 

@@ -1,7 +1,7 @@
 /** From what happened on the wire to the metrics of the request. */
 import { toNamedError } from '../../shared/errors.ts';
 import { codingsOf, type Exchange, type ExchangeError } from '../http/exchange.ts';
-import { Body, type ReplyContent, readReply } from '../reply/content.ts';
+import { Body, type ReplyContent, readReplyContent } from '../reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
 import type { PreparedRequest, TokenSource } from '../request/prepared.ts';
 import { estimateTextTokens } from '../request/tokens.ts';
@@ -88,7 +88,7 @@ function readExchange(request: PreparedRequest, exchange: Exchange): ReplyConten
   // A reply of which only the size is known is no broken one.
   if (exchange.tooLarge) return { text: '', usage: reader?.usage };
   if (exchange.error && !reader) return { text: '' };
-  const content = readReply(body, sentBody(request));
+  const content = readReplyContent(body, sentBody(request));
   content.error = frames?.error ?? content.error;
   // Why a complete reply is none, in words.
   const cut =

@@ -1,14 +1,14 @@
 /** What a reply says: captured or live, whole or streamed, it is read by what reads captures for the pipeline. */
 import { hash } from 'node:crypto';
 import { parseContentType } from '../../formats/content-type.ts';
-import { errorReply } from '../../formats/error-reply.ts';
-import { interpret } from '../../formats/interpret.ts';
+import { errorReply } from '../../formats/errors/error-reply.ts';
 import { isObject, parseJson } from '../../formats/json.ts';
-import { type BinarySummary, decodePayload, documentOf, payloadOfBytes } from '../../formats/payload.ts';
+import { interpret } from '../../formats/meaning/interpret.ts';
+import { tokenUsageOf } from '../../formats/meaning/token-usage.ts';
+import { type BinarySummary, decodePayload, documentOf, payloadOfBytes } from '../../formats/payload/decode-payload.ts';
 import type { ChatMessage, Payload, ToolCall } from '../../formats/types.ts';
-import { usageOf } from '../../formats/usage.ts';
 import { Scale } from '../../formats/weight.ts';
-import { readReply as readReplyForm } from '../../formats/wire/registry.ts';
+import { readWireReply } from '../../formats/wire/registry.ts';
 import { toNamedError } from '../../shared/errors.ts';
 import { captureTimeMs, withinTime } from '../../shared/within-time.ts';
 import { payloadBytes } from '../source/payload-bytes.ts';
@@ -68,13 +68,6 @@ function bytesIn(source: unknown): number {
   return typeof data === 'string' ? data.length : 0;
 }
 
-/** More tokens than a reply can have; sums of so many are still exact. */
-const MAX_NUMBER = 1e9;
-
-/** A number of tokens, or another whole one, if it can be that: not all that a target says is believed. */
-export const wholeNumber = (value: unknown): number | undefined =>
-  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_NUMBER ? value : undefined;
-
 /** Larger ones are read with a limit of time, which costs a tenth of a millisecond. */
 const MIN_TIMED_BYTES = 64 * 1024;
 
@@ -87,7 +80,7 @@ export const timed = <T>(bytes: number, work: () => T): T =>
  *
  * @param reply a `Body`, or the captured side; so is `request`, that it answers: what some replies are, only that tells
  */
-export function readReply(reply: unknown, request: unknown): ReplyContent {
+export function readReplyContent(reply: unknown, request: unknown): ReplyContent {
   try {
     return timed(bytesIn(reply), () => contentOf(reply, request));
   } catch (error) {
@@ -120,7 +113,7 @@ function contentOf(reply: unknown, request: unknown): ReplyContent {
   }
   // What is in a known form is read without its request.
   const { replies = [], finishReasons = [] } =
-    readReplyForm(document) ?? interpret(payloadOf('request', request, scale), response).conversation ?? {};
+    readWireReply(document) ?? interpret(payloadOf('request', request, scale), response).conversation ?? {};
   const problem = brokenPromise(response);
   const [first, ...others] = replies;
   if (first === undefined) return { ...known, ...unspoken(response), problem };
@@ -161,13 +154,13 @@ function brokenPromise({ problem, kind, contentType, text = '' }: Payload): stri
 
 /** The counts of a document that are believed. */
 export function usageIn(document: unknown): Usage | undefined {
-  const said = usageOf(document);
+  const usage = tokenUsageOf(document);
   return (
-    said && {
-      input: wholeNumber(said.inputTokens),
-      output: wholeNumber(said.outputTokens),
-      total: wholeNumber(said.totalTokens),
-      reasoning: wholeNumber(said.reasoningTokens),
+    usage && {
+      input: usage.inputTokens,
+      output: usage.outputTokens,
+      total: usage.totalTokens,
+      reasoning: usage.reasoningTokens,
     }
   );
 }

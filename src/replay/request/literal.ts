@@ -1,9 +1,10 @@
 /** The captured request as it is sent: its body byte for byte, unless an override was asked for. */
-import { openEnvelope } from '../../formats/envelope.ts';
+
 import { asText, isObject, type JsonObject, parseJson } from '../../formats/json.ts';
+import { openEnvelope } from '../../formats/record/envelope.ts';
 import { Scale } from '../../formats/weight.ts';
-import { readPrompt } from '../../formats/wire/registry.ts';
-import type { Prompt } from '../../formats/wire/types.ts';
+import { readWirePrompt } from '../../formats/wire/registry.ts';
+import type { WirePrompt } from '../../formats/wire/types.ts';
 import { toNamedError } from '../../shared/errors.ts';
 import { payloadBytes } from '../source/payload-bytes.ts';
 import { skippedAs } from '../source/peek.ts';
@@ -26,7 +27,7 @@ export interface LiteralRequest {
   /** The body as parsed, when it is a JSON object. */
   json?: JsonObject;
   /** What it asks for, when that is text. */
-  prompt?: Prompt;
+  prompt?: WirePrompt;
   /** The reply is asked for as a stream. */
   streaming: boolean;
   eventId?: string;
@@ -122,7 +123,7 @@ export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSki
       body,
       contentType: contentTypeOf(side.observedContentType, json !== undefined),
       json,
-      prompt: document === undefined ? undefined : readPrompt(document, undefined),
+      prompt: document === undefined ? undefined : readWirePrompt(document, undefined),
       streaming: json?.stream === true,
       eventId: asText(eventMetadata.eventId),
       inferenceId: asText(eventMetadata.inferenceId),

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ChatMessage } from '../../formats/types.ts';
 import { PipelineError } from '../../shared/errors.ts';
 import type { Random } from '../../shared/random.ts';
-import { type ReplyContent, readReply, timed } from '../reply/content.ts';
+import { type ReplyContent, readReplyContent, timed } from '../reply/content.ts';
 import type { ScheduledEntry } from '../schedule/timing.ts';
 import type { LineReader, OnSkipped, SourceFile } from '../source/types.ts';
 import type { RequestIdentity, Target } from '../targets/target.ts';
@@ -139,7 +139,7 @@ export class Preparer {
 
 /** What the captured endpoint answered; `undefined` where that was not captured. */
 export const capturedReply = ({ capturedReply: reply, capturedRequest }: LiteralRequest): ReplyContent | undefined =>
-  reply === undefined || reply === null ? undefined : readReply(reply, capturedRequest);
+  reply === undefined || reply === null ? undefined : readReplyContent(reply, capturedRequest);
 
 /** The message that a request was answered with, as the next turn of the conversation repeats it. */
 export const replyMessage = (content: ReplyContent | undefined): ChatMessage | undefined =>

@@ -1,5 +1,4 @@
 /** Estimates of token counts, for requests whose endpoint does not count them. Always named an estimate where they are shown. */
-import { wholeNumber } from '../reply/content.ts';
 import type { LiteralRequest } from './literal.ts';
 
 /** English text has about four characters a token in the tokenizers of today. */
@@ -34,8 +33,13 @@ const LIMIT_NAMES = [
   ...['maxTokens', 'maxOutputTokens', 'maxTokenCount', 'max_gen_len'],
 ];
 
-/** Most tokens that a request lets its reply have, where it says so. */
+/** A larger limit is not believed. */
+const MAX_LIMIT = 1e9;
+
+/** Returns the most tokens that a request lets its reply have, above 0; `undefined` where it sets no limit. */
 export function outputLimit({ prompt }: Pick<LiteralRequest, 'prompt'>): number | undefined {
   const name = LIMIT_NAMES.find((one) => prompt?.parameters[one] !== undefined);
-  return name === undefined ? undefined : wholeNumber(prompt?.parameters[name]) || undefined;
+  const limit = name === undefined ? undefined : prompt?.parameters[name];
+  const isLimit = typeof limit === 'number' && Number.isInteger(limit) && limit > 0 && limit <= MAX_LIMIT;
+  return isLimit ? limit : undefined;
 }

@@ -1,5 +1,5 @@
 import { unreadable } from '../request/literal.ts';
-import { MAX_LINE_BYTES, type ScannedLine, scanLines } from './lines.ts';
+import { MAX_LINE_BYTES, type SourceLine, scanLines } from './lines.ts';
 import { type Peek, peekLine } from './peek.ts';
 import { SortedIndex } from './sorted-index.ts';
 import type { IndexEntry, OnSkipped, SourceFile } from './types.ts';
@@ -14,7 +14,7 @@ export interface IndexOptions {
   /** Records that are kept at most. */
   maxRecords?: number;
   /** Lines of a file that is not on the disk. */
-  scan?(file: SourceFile): AsyncIterable<ScannedLine>;
+  scan?(file: SourceFile): AsyncIterable<SourceLine>;
   /** Called for every record that is kept, in the order of file and line; `bytes` are valid during the call. */
   onRecord?(bytes: Buffer, entry: IndexEntry): void;
   signal?: AbortSignal;

@@ -1,5 +1,5 @@
 import { isObject, toJson } from '../../formats/json.ts';
-import { decodeBase64 } from '../../formats/payload.ts';
+import { decodeBase64 } from '../../formats/payload/decode-payload.ts';
 
 /**
  * The bytes of one side of a capture record, of those encodings that the pipeline knows; a string says why there are none.

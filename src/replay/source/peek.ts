@@ -2,11 +2,12 @@
  * Looks at the metadata of a capture line without parsing its payloads: `eventMetadata` stands at the end of the lines
  * that SageMaker writes, so its tail alone is parsed. 20,000 lines are indexed in the time that 2,000 are parsed in.
  */
-import { openEnvelope } from '../../formats/envelope.ts';
-import { identityOf } from '../../formats/identity.ts';
-import { parseInferenceTime } from '../../formats/inference-time.ts';
+
 import { isObject, type JsonObject, parseJson, toJson } from '../../formats/json.ts';
-import type { QuarantineReason } from '../../formats/types.ts';
+import { openEnvelope } from '../../formats/record/envelope.ts';
+import { identityOf } from '../../formats/record/identity.ts';
+import { parseInferenceTime } from '../../formats/record/inference-time.ts';
+import type { QuarantineCause } from '../../formats/types.ts';
 import { Scale } from '../../formats/weight.ts';
 
 /** What the index needs to know of a line. */
@@ -43,7 +44,7 @@ function sentByReplay(line: Buffer, metadata: JsonObject): boolean {
   );
 }
 
-export const skippedAs = ({ name, message }: QuarantineReason) => ({ kind: 'skipped', reason: name, message }) as const;
+export const skippedAs = ({ name, message }: QuarantineCause) => ({ kind: 'skipped', reason: name, message }) as const;
 
 /**
  * Captured time of one line.

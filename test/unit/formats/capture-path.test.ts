@@ -1,4 +1,4 @@
-import { capturePathOf, formatHour, hourPathOf } from '../../../src/formats/capture-path.ts';
+import { capturePathOf, formatHour, hourPathOf } from '../../../src/formats/record/capture-path.ts';
 
 describe('hour folders', () => {
   test('what Data Capture writes', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { decodeLine } from '../../../src/formats/decode.ts';
-import { readLines } from '../../../src/formats/lines.ts';
+import { readLines } from '../../../src/formats/lines/read-lines.ts';
 import type { Capture, DecodeOptions, RawLine } from '../../../src/formats/types.ts';
 import { buildTrace } from '../../../src/trace/build.ts';
 import type { TraceRecord } from '../../../src/trace/types.ts';

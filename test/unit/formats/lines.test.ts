@@ -1,5 +1,11 @@
 import fc from 'fast-check';
-import { type LineChunk, type LineRead, type LineSource, readLines, scanChunks } from '../../../src/formats/lines.ts';
+import {
+  type LineChunk,
+  type LineRead,
+  type LineSource,
+  readLines,
+  scanChunks,
+} from '../../../src/formats/lines/read-lines.ts';
 
 const SOURCE: LineSource = { bucket: 'b', key: 'k.jsonl', etag: 'e', start: 0, firstLine: 1, objectTimeMs: 5 };
 const UNBOUND = { maxLineBytes: Number.MAX_SAFE_INTEGER };

@@ -1,7 +1,7 @@
 /** Streams as they come, and whole bodies as they are on the wire: read as captured ones are. */
 import { decodeLine } from '../../../src/formats/decode.ts';
-import { interpret } from '../../../src/formats/interpret.ts';
-import { payloadOfBytes } from '../../../src/formats/payload.ts';
+import { interpret } from '../../../src/formats/meaning/interpret.ts';
+import { payloadOfBytes } from '../../../src/formats/payload/decode-payload.ts';
 import { addEvent, noEvents, unframed } from '../../../src/formats/stream/events.ts';
 import { type FramingOptions, StreamFraming } from '../../../src/formats/stream/framing.ts';
 import type { Capture } from '../../../src/formats/types.ts';

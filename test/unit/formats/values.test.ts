@@ -1,8 +1,8 @@
-import { cellOf } from '../../../src/formats/csv.ts';
-import { errorReply } from '../../../src/formats/error-reply.ts';
-import { identityOf } from '../../../src/formats/identity.ts';
-import { parseInferenceTime } from '../../../src/formats/inference-time.ts';
+import { errorReply } from '../../../src/formats/errors/error-reply.ts';
 import { parseJson } from '../../../src/formats/json.ts';
+import { cellOf } from '../../../src/formats/payload/csv.ts';
+import { identityOf } from '../../../src/formats/record/identity.ts';
+import { parseInferenceTime } from '../../../src/formats/record/inference-time.ts';
 import type { Payload } from '../../../src/formats/types.ts';
 
 describe('a captured time', () => {

@@ -13,7 +13,7 @@ import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { readLines } from '../../../src/formats/lines.ts';
+import { readLines } from '../../../src/formats/lines/read-lines.ts';
 import { localFiles } from '../../../src/replay/source/files.ts';
 import { indexCaptures } from '../../../src/replay/source/index-captures.ts';
 import { scanLines } from '../../../src/replay/source/lines.ts';

@@ -2,7 +2,7 @@ import { EventStreamCodec } from '@smithy/core/event-streams';
 import fc from 'fast-check';
 import { payloadPart } from '../../../local/stand-in-endpoint/event-stream.ts';
 import { BadEventStream, EventStreamParser } from '../../../src/replay/reply/aws-event-stream.ts';
-import { Body, readReply } from '../../../src/replay/reply/content.ts';
+import { Body, readReplyContent } from '../../../src/replay/reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../../../src/replay/reply/stream-reader.ts';
 
 /** The pieces of `bytes` when it is cut at the given places. */
@@ -79,7 +79,7 @@ const read = (text: string, contentType = EVENTS) => {
   for (const [i, part] of text.split('|').entries()) reader.piece(Buffer.from(part), 10 * (i + 1));
   reader.end();
   const { contentAt, firstOutputAt } = reader;
-  return { content: readReply(new Body(reader.body, contentType), undefined), contentAt, firstOutputAt };
+  return { content: readReplyContent(new Body(reader.body, contentType), undefined), contentAt, firstOutputAt };
 };
 
 describe('a streamed reply', () => {
@@ -211,7 +211,7 @@ describe('a streamed reply', () => {
     reader.piece(payloadPart(Buffer.from(event({ choices: [{ delta: { content: 'hi' } }] }))), 5);
     reader.end();
     expect(reader.inner.contentAt).toEqual([5]);
-    expect(readReply(new Body(reader.inner.body, EVENTS), undefined).text).toBe('hi');
+    expect(readReplyContent(new Body(reader.inner.body, EVENTS), undefined).text).toBe('hi');
     const cut = new SageMakerStreamReader();
     cut.piece(payloadPart(Buffer.from('x')).subarray(0, 20), 5);
     cut.end();
@@ -260,7 +260,7 @@ describe('a whole reply', () => {
     ],
   ])('%j', (value, expected) => {
     const reply = new Body(Buffer.from(JSON.stringify(value)), 'application/json');
-    expect(readReply(reply, undefined)).toMatchObject(expected);
+    expect(readReplyContent(reply, undefined)).toMatchObject(expected);
   });
 });
 

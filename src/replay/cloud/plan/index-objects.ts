@@ -3,7 +3,7 @@
 import { backfillObjects, type CaptureScope, capturedObject } from '../../../monitoring/plan/capture-objects.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
-import { type ScannedLine, scanBlocks } from '../../source/lines.ts';
+import { type SourceLine, scanBlocks } from '../../source/lines.ts';
 import type { SortedIndex } from '../../source/sorted-index.ts';
 import type { OnSkipped, SourceFile } from '../../source/types.ts';
 import { indexFor } from '../../to-directory.ts';
@@ -64,7 +64,7 @@ export async function indexObjects(
     );
   };
   const index = await indexFor(files, job.options, job.window, onSkipped, {
-    scan: (file: SourceFile): AsyncIterable<ScannedLine> => {
+    scan: (file: SourceFile): AsyncIterable<SourceLine> => {
       checkTime();
       conversations.file(file);
       return scanBlocks(ahead.blocks());

@@ -1,0 +1,190 @@
+/**
+ * Tells an error reply from a good one. Data Capture records no HTTP status: an error is known by a reply without a
+ * content type, or by a body of the shapes that servers give their errors. What a model says about errors is text in
+ * the place where its text belongs, and never looked at here.
+ */
+
+import { asText, field, isObject, type JsonObject } from '../json.ts';
+import type { CaptureError, Payload } from '../types.ts';
+import { readError } from '../wire/registry.ts';
+import { statusIn, statusOf, statusOfPhrase, statusOfType } from './error-status.ts';
+
+/** Fields that an error body is made of. A body with any other field is a reply that has an error among its data. */
+const ERROR_FIELDS = new Set(
+  `error errors error_type error_code errorcode error_message errormessage errortype code message msg detail details type
+  title status statuscode status_code httpstatuscode object param request_id requestid id timestamp path trace traceback
+  stack stacktrace exception reason instance success ok logstreamarn originalmessage originalstatuscode __type hint
+  documentation_url created model`.split(/\s+/),
+);
+
+/** Fields of a reply that was cut short by an error, as streams are. */
+const FRAME_FIELDS = new Set(
+  `choices candidates content role usage system_fingerprint service_tier output outputs generated_text token tokens
+  stop_reason stop_sequence finish_reason message text response usagemetadata modelversion index metadata`.split(/\s+/),
+);
+
+const isErrorOnly = (body: JsonObject): boolean =>
+  Object.keys(body).every((name) => ERROR_FIELDS.has(name.toLowerCase()));
+
+const MAX_MESSAGE_CHARS = 2000;
+
+/** First text among the candidates, however deep an error object holds it. */
+function messageOf(...candidates: unknown[]): string | undefined {
+  for (const candidate of candidates) {
+    if (typeof candidate === 'string' && candidate.trim() !== '') return candidate.trim().slice(0, MAX_MESSAGE_CHARS);
+    if (isObject(candidate)) {
+      const inner = messageOf(
+        ...['message', 'msg', 'detail', 'reason', 'error', 'title'].map((name) => field(candidate, name)),
+      );
+      if (inner !== undefined) return inner;
+    }
+    if (Array.isArray(candidate) && candidate.length > 0) {
+      const inner = candidate.map((item) => messageOf(item)).filter((text) => text !== undefined);
+      if (inner.length > 0) return [...new Set(inner)].join('; ').slice(0, MAX_MESSAGE_CHARS);
+    }
+  }
+  return undefined;
+}
+
+const build = (message: string | undefined, status: number | undefined, type: unknown): CaptureError => ({
+  statusCode: status,
+  message: message ?? 'the reply is an error without a message',
+  type: asText(type),
+});
+
+const LOOKS_LIKE_ERROR_TYPE = /(?:error|exception)$/i;
+
+/** FastAPI's list of what was wrong with a request. */
+const isValidationList = (detail: unknown): boolean =>
+  Array.isArray(detail) &&
+  detail.length > 0 &&
+  detail.every((item) => isObject(item) && 'msg' in item && 'loc' in item);
+
+const isFramed = (body: JsonObject): boolean =>
+  Object.keys(body).every((name) => ERROR_FIELDS.has(name.toLowerCase()) || FRAME_FIELDS.has(name.toLowerCase()));
+
+const isErrorObject = (error: JsonObject): boolean =>
+  messageOf(error) !== undefined || statusIn(error) !== undefined || 'type' in error;
+
+/**
+ * @param unmarked the reply has no content type, as error replies have none.
+ * @param streamed then `error` was an event of its own, whatever the other events said.
+ */
+function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): CaptureError | undefined {
+  const { error } = body;
+  // An error object beside what servers frame their replies with: also behind a reply that began well.
+  if (isObject(error) && (streamed || isFramed(body)) && isErrorObject(error)) {
+    const type = field(error, 'type', 'status', 'code');
+    const message = messageOf(error, body.message);
+    const status = statusIn(error) ?? statusIn(body) ?? statusOfType(type) ?? statusOfPhrase(message);
+    return build(message, status, statusOf(type) === undefined ? type : undefined);
+  }
+  if (!isErrorOnly(body)) return undefined;
+
+  const type = field(body, 'type', 'error_type', 'errorType', '__type', 'ErrorCode', 'error_code', 'title');
+  const typeName = typeof type === 'string' && statusOf(type) === undefined ? type : undefined;
+  const message = messageOf(
+    field(body, 'OriginalMessage'),
+    // DJL puts the cause into `error` and a general word into `message`: both are worth having.
+    [body.message, typeof error === 'string' ? error : undefined].filter((text) => typeof text === 'string').join(': '),
+    field(body, 'message', 'msg', 'error_message', 'errorMessage'),
+    error,
+    field(body, 'errors', 'detail', 'exception', 'reason', 'title'),
+  );
+  const spoken = messageOf(field(body, 'message', 'msg', 'error'));
+  const ownStatus = statusIn(body);
+  const status = ownStatus ?? statusOfType(typeName) ?? statusOfPhrase(message);
+  const saysError =
+    error === true ||
+    (typeof error === 'string' && error.trim() !== '') ||
+    (Array.isArray(body.errors) && body.errors.length > 0) ||
+    body.object === 'error' ||
+    body.status === 'error' ||
+    body.success === false ||
+    (typeof typeName === 'string' && LOOKS_LIKE_ERROR_TYPE.test(typeName)) ||
+    typeof field(body, 'ErrorCode', 'error_code', '__type') === 'string' ||
+    isValidationList(body.detail) ||
+    (typeof body.detail === 'string' && Object.keys(body).length === 1) ||
+    // A bare `code` is as well a model's answer; with a message, or under the name of a status, it is none.
+    (ownStatus !== undefined &&
+      (spoken !== undefined || statusOf(field(body, 'status', 'statusCode')) !== undefined)) ||
+    statusOfPhrase(spoken) !== undefined;
+  if (saysError && (message !== undefined || status !== undefined)) {
+    return build(message, status ?? (isValidationList(body.detail) ? 422 : undefined), typeName);
+  }
+  return unmarked && message !== undefined ? build(message, status, typeName) : undefined;
+}
+
+/** Whole bodies that proxies and servers give, never a part of a text. */
+const PLAIN_ERRORS: readonly { pattern: RegExp; status?: number }[] = [
+  { pattern: /^upstream (?:connect error|request timeout)/i, status: 503 },
+  { pattern: /^no healthy upstream$/i, status: 503 },
+  // HTTP's own words; the rarer of them are as likely a model's.
+  {
+    pattern:
+      /^(?:Internal Server Error|Bad Gateway|Service (?:Temporarily )?Unavailable|Gateway Time-?out|Too Many Requests)[.!]?$/i,
+  },
+  { pattern: /^(?:Received (?:client|server) error \(\d{3}\) from )/i },
+];
+
+/** `502 Bad Gateway`, `HTTP 503: Service Unavailable`, as a whole body or a page's title. */
+const STATUS_LINE = /^(?:HTTP(?:\/[\d.]+)?\s+)?(?:Error\s+)?([45]\d\d)[ :-]+[A-Z][A-Za-z -]{2,40}!{0,2}$/;
+const HTML_START = /^(?:<!doctype html|<html|<title>)/i;
+/** Far enough into a page to find its title; a text may go on for megabytes. */
+const MAX_HEAD_CHARS = 4000;
+const MAX_TITLE_CHARS = 120;
+
+/** The title of an HTML page; `undefined` for a text that is no page. */
+function titleOf(text: string): string | undefined {
+  if (!HTML_START.test(text)) return undefined;
+  const head = text.slice(0, MAX_HEAD_CHARS);
+  const open = head.search(/<title>/i);
+  const from = open + '<title>'.length;
+  const end = head.indexOf('<', from);
+  if (open === -1 || !/^<\/title>/i.test(head.slice(end, end + '</title>'.length))) return undefined;
+  const title = head.slice(from, end).trim();
+  return title.length >= 3 && title.length <= MAX_TITLE_CHARS ? title : undefined;
+}
+
+function errorOfText(text: string, unmarked: boolean): CaptureError | undefined {
+  const whole = text.trim();
+  if (whole === '') return undefined;
+  const title = titleOf(whole);
+  const line = STATUS_LINE.exec(title ?? whole);
+  if (line !== null) return build(title ?? whole, Number(line[1]), undefined);
+  const plain = PLAIN_ERRORS.find(({ pattern }) => pattern.test(title ?? whole));
+  if (plain === undefined && !unmarked) return undefined;
+  const message = (title ?? whole).slice(0, MAX_MESSAGE_CHARS);
+  const named = statusOf(/\((\d{3})\)/.exec(message)?.[1]);
+  return build(message, plain?.status ?? named ?? statusOfPhrase(message), undefined);
+}
+
+/** In a form that one vendor alone has. */
+function errorOfVendor(body: unknown): CaptureError | undefined {
+  const told = isObject(body) ? readError(body) : undefined;
+  if (told === undefined) return undefined;
+  const message = messageOf(told.message);
+  const status = statusIn(body as JsonObject) ?? statusOfType(told.type) ?? statusOfPhrase(message);
+  return build(message, status, told.type);
+}
+
+/**
+ * @param payload the reply.
+ * @returns the error that the reply is, or `undefined` for a good one.
+ */
+export function errorReply(payload: Payload | undefined): CaptureError | undefined {
+  if (payload === undefined || payload.kind === 'empty' || payload.kind === 'raw' || payload.kind === 'binary')
+    return undefined;
+  const unmarked = payload.contentType === null || payload.contentType.trim() === '';
+  if (payload.kind === 'text') return errorOfText(payload.text ?? '', unmarked);
+  if (payload.kind === 'csv') return undefined;
+  const { value } = payload;
+  // Google's servers wrap an error into a list.
+  const body = Array.isArray(value) && value.length === 1 ? value[0] : value;
+  if (isObject(body)) {
+    const isProblem = payload.contentType?.includes('problem+json') ?? false;
+    const error = errorOfObject(body, unmarked || isProblem, payload.kind === 'event-stream');
+    if (error !== undefined) return error;
+  }
+  return errorOfVendor(Array.isArray(value) ? value[0] : value);
+}

@@ -1,0 +1,71 @@
+/** The HTTP status of an error reply, from what its body says; Data Capture records none. */
+import { STATUS_CODES } from 'node:http';
+import { field, type JsonObject } from '../json.ts';
+
+const MIN_ERROR_STATUS = 400;
+const MAX_ERROR_STATUS = 599;
+
+/** A number, or a text of three digits, that is the status of an error. */
+export function statusOf(value: unknown): number | undefined {
+  const number = typeof value === 'string' && /^\d{3}$/.test(value) ? Number(value) : value;
+  const isStatus =
+    typeof number === 'number' && Number.isInteger(number) && number >= MIN_ERROR_STATUS && number <= MAX_ERROR_STATUS;
+  return isStatus ? number : undefined;
+}
+
+const STATUS_FIELDS = [
+  ...['code', 'status', 'statusCode', 'status_code', 'httpStatusCode', 'OriginalStatusCode', 'error_code', 'errorCode'],
+];
+
+/** The status under one of the usual names. */
+export function statusIn(body: JsonObject): number | undefined {
+  for (const name of STATUS_FIELDS) {
+    const status = statusOf(field(body, name));
+    if (status !== undefined) return status;
+  }
+  return undefined;
+}
+
+/** Types that a server's documentation ties to one status: OpenAI, Anthropic, vLLM, TorchServe, TGI. */
+const STATUS_OF_TYPE: Record<string, number> = {
+  invalid_request_error: 400,
+  badrequesterror: 400,
+  authentication_error: 401,
+  permission_error: 403,
+  not_found_error: 404,
+  notfounderror: 404,
+  request_too_large: 413,
+  validation: 422,
+  generation: 424,
+  rate_limit_error: 429,
+  overloaded: 429,
+  api_error: 500,
+  internalservererror: 500,
+  internalserverexception: 500,
+  incomplete_generation: 500,
+  overloaded_error: 529,
+  validationexception: 400,
+  throttlingexception: 429,
+  modelstreamerrorexception: 424,
+  serviceunavailableexception: 503,
+  server_error: 500,
+  rate_limit_exceeded: 429,
+};
+
+/** HTTP's own words for a status, as whole messages: `Not Found`, `BAD_REQUEST`. */
+const STATUS_OF_PHRASE = new Map(
+  Object.entries(STATUS_CODES).flatMap(([code, phrase]) =>
+    Number(code) >= MIN_ERROR_STATUS && phrase !== undefined ? [[phrase.toLowerCase(), Number(code)] as const] : [],
+  ),
+);
+
+export function statusOfPhrase(text: unknown): number | undefined {
+  if (typeof text !== 'string') return undefined;
+  const plain = text.trim().replace(/[.!]$/, '').replaceAll('_', ' ').toLowerCase();
+  return STATUS_OF_PHRASE.get(plain.replace('temporarily ', '').replace('time-out', 'timeout'));
+}
+
+export function statusOfType(type: unknown): number | undefined {
+  const name = typeof type === 'string' ? type.toLowerCase() : '';
+  return Object.hasOwn(STATUS_OF_TYPE, name) ? STATUS_OF_TYPE[name] : statusOfPhrase(type);
+}

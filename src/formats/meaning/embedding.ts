@@ -1,0 +1,124 @@
+/** Vectors are summarised: their numbers say nothing to a reader, and there are thousands of them. */
+import { isExactNumber, isObject, type JsonObject } from '../json.ts';
+import { promptsOf } from '../wire/prompts.ts';
+
+/** Stands in for a vector. */
+interface VectorSummary {
+  dimensions: number;
+  /** Euclidean length. */
+  norm: number;
+  /** The first components. */
+  first: number[];
+}
+
+/** Components shown. */
+const SHOWN = 8;
+/** A bare list of numbers is taken for a vector from this length on; shorter ones are scores. */
+const MIN_BARE_DIMENSIONS = 16;
+
+const isNumber = (value: unknown): value is number => typeof value === 'number' || isExactNumber(value);
+const numberOf = (value: unknown): number => (isExactNumber(value) ? Number(value.rawJSON) : (value as number));
+const isVector = (value: unknown, least = 1): value is unknown[] =>
+  Array.isArray(value) && value.length >= least && value.every(isNumber);
+
+function summarize(vector: unknown[]): VectorSummary {
+  const numbers = vector.map(numberOf);
+  let squares = 0;
+  for (const number of numbers) squares += number * number;
+  return {
+    dimensions: numbers.length,
+    norm: Number(Math.sqrt(squares).toPrecision(6)),
+    first: numbers.slice(0, SHOWN),
+  };
+}
+
+/** A vector, a list of vectors, or (one vector a token) a list of lists of vectors, each vector summarised. */
+function summarizeNested(value: unknown, least: number): unknown {
+  if (isVector(value, least)) return summarize(value);
+  // Gemini: {values: […]}
+  if (isObject(value) && isVector(value.values)) return summarize(value.values);
+  if (!Array.isArray(value) || value.length === 0) return undefined;
+  const inner: unknown[] = [];
+  for (const item of value) {
+    const summary = summarizeNested(item, least);
+    if (summary === undefined) return undefined;
+    inner.push(summary);
+  }
+  return inner;
+}
+
+/** Little-endian floats in base64, as `encoding_format: base64` asks for. */
+function summarizeBase64(text: string): unknown {
+  const bytes = Buffer.from(text, 'base64');
+  if (bytes.length === 0 || bytes.length % 4 !== 0) return { base64: true, characters: text.length };
+  const floats = Array.from({ length: bytes.length / 4 }, (_, index) => bytes.readFloatLE(index * 4));
+  return summarize(floats);
+}
+
+const summarizeTexts = (value: unknown): unknown =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string') ? value.map(summarizeBase64) : undefined;
+
+function summarizeField(value: unknown): unknown {
+  if (typeof value === 'string' && value !== '') return summarizeBase64(value);
+  // Cohere: {float: [[…]], int8: [[…]], base64: ["…"]}
+  if (isObject(value)) {
+    const entries = Object.entries(value).map(
+      ([name, item]) => [name, name === 'base64' ? summarizeTexts(item) : summarizeNested(item, 1)] as const,
+    );
+    return entries.length > 0 && entries.every(([, item]) => item !== undefined)
+      ? Object.fromEntries(entries)
+      : undefined;
+  }
+  return summarizeNested(value, 1);
+}
+
+const FIELDS = [
+  'embedding',
+  'embeddings',
+  'sentence_embeddings',
+  'vector',
+  'vectors',
+  'vectorList',
+  'embeddingsByType',
+];
+
+function summarizeObject(body: JsonObject): JsonObject | undefined {
+  if (
+    Array.isArray(body.data) &&
+    body.data.length > 0 &&
+    body.data.every((item) => isObject(item) && 'embedding' in item)
+  ) {
+    const data = (body.data as JsonObject[]).map((item) => ({ ...item, embedding: summarizeField(item.embedding) }));
+    return data.every((item) => item.embedding !== undefined) ? { ...body, data } : undefined;
+  }
+  let found = false;
+  const entries = Object.entries(body).map(([name, value]) => {
+    const summary = FIELDS.includes(name) ? summarizeField(value) : undefined;
+    found ||= summary !== undefined;
+    return [name, summary ?? value];
+  });
+  return found ? (Object.fromEntries(entries) as JsonObject) : undefined;
+}
+
+/** The reply with its vectors summarised, or `undefined` when it holds none. */
+export function summarizeEmbedding(value: unknown): unknown {
+  if (isObject(value)) return summarizeObject(value);
+  if (!Array.isArray(value) || value.length === 0) return undefined;
+  if (value.every(isObject)) {
+    const items = value.map(summarizeObject);
+    return items.every((item) => item !== undefined) ? items : undefined;
+  }
+  // Vectors of tokens, in lists of their own for each input, are none of the scores that a list of lists may be.
+  const isOfTokens = Array.isArray(value[0]) && Array.isArray(value[0][0]);
+  return summarizeNested(value, isOfTokens ? 1 : MIN_BARE_DIMENSIONS);
+}
+
+/** Names under which embedding models take their texts. */
+const TEXT_NAMES = ['input', 'inputs', 'texts', 'text', 'inputText', 'sentences', 'text_inputs', 'queries'] as const;
+
+/** Whether a request could be for an embedding: bare numbers are a vector only in reply to text. */
+export function asksWithText(value: unknown): boolean {
+  if (typeof value === 'string') return true;
+  if (Array.isArray(value)) return value.length > 0 && value.every((item) => typeof item === 'string');
+  return isObject(value) && TEXT_NAMES.some((name) => name in value && promptsOf(value[name]) !== undefined);
+}

@@ -1,0 +1,239 @@
+/** Tabular requests and replies as inferences: one per row, with features and prediction. */
+
+import { isExactNumber, isObject, type JsonObject } from '../json.ts';
+import type { Cell } from '../payload/csv.ts';
+import type { DecodeOptions, Inference, Payload } from '../types.ts';
+
+/**
+ * Inferences of one call that are taken apart. Each becomes a span of some 600 bytes: 10,000 are 6 MB, which still
+ * fits one request to MLflow. The rest stays in the payload, and a note says so.
+ */
+const MAX_INFERENCES = 10_000;
+
+/** Rows of one side. */
+interface Table {
+  rows: unknown[];
+  /** Feature names that the payload itself gives, in order. */
+  names?: string[];
+}
+
+const isScalar = (value: unknown): boolean =>
+  value === null || ['string', 'number', 'boolean'].includes(typeof value) || isExactNumber(value);
+const isFlatList = (value: unknown): value is unknown[] => Array.isArray(value) && value.every(isScalar);
+
+// -------------------------------------------------------------------------------------------------------- request
+
+/** Names that make an object a request for predictions on rows. */
+const ROW_LISTS = ['instances', 'dataframe_records', 'records', 'rows'] as const;
+
+function tableOfObject(body: JsonObject): Table | undefined {
+  for (const name of ROW_LISTS) {
+    if (Array.isArray(body[name])) return { rows: body[name] };
+  }
+  const split = isObject(body.dataframe_split) ? body.dataframe_split : body;
+  if (Array.isArray(split.columns) && Array.isArray(split.data)) {
+    return { rows: split.data, names: split.columns.map(String) };
+  }
+  if (Array.isArray(body.inputs) && body.inputs.length > 0) {
+    if (body.inputs.every(isTensor)) return tableOfTensors(body.inputs as Tensor[]);
+    if (body.inputs.every((row) => isFlatList(row) && row.some((cell) => typeof cell === 'number')))
+      return { rows: body.inputs };
+    if (body.inputs.every((cell) => typeof cell === 'number')) return { rows: [body.inputs] };
+  }
+  if (isFlatList(body.features) && body.features.length > 0) return { rows: [body] };
+  return undefined;
+}
+
+/** A named tensor of the open inference protocol (KServe v2, Triton). */
+interface Tensor {
+  name: string;
+  shape: number[];
+  data: unknown[];
+}
+
+const isTensor = (value: unknown): boolean =>
+  isObject(value) && typeof value.name === 'string' && Array.isArray(value.shape) && Array.isArray(value.data);
+
+/** Tensors share their first dimension: the rows. One that is wider gives a list per row. */
+function tableOfTensors(tensors: Tensor[]): Table | undefined {
+  const rows = tensors[0]?.shape[0];
+  if (
+    typeof rows !== 'number' ||
+    rows < 1 ||
+    !Number.isInteger(rows) ||
+    !tensors.every((tensor) => tensor.shape[0] === rows)
+  )
+    return undefined;
+  const columns = tensors.map((tensor) => {
+    const data = tensor.data.flat(Number.POSITIVE_INFINITY);
+    return { name: tensor.name, data, width: data.length / rows };
+  });
+  if (!columns.every(({ width }) => Number.isInteger(width) && width > 0)) return undefined;
+  const row = (index: number): JsonObject =>
+    Object.fromEntries(
+      columns.map(({ name, data, width }) => [
+        name,
+        width === 1 ? data[index] : data.slice(index * width, (index + 1) * width),
+      ]),
+    );
+  return { rows: Array.from({ length: rows }, (_, index) => row(index)) };
+}
+
+/** A document that is a table by itself: a list of rows, or one row of numbers. */
+function tableOfList(list: unknown[]): Table | undefined {
+  if (list.length === 0) return undefined;
+  if (list.every((row) => isFlatList(row) && row.length > 0)) return { rows: list };
+  if (list.every((cell) => isScalar(cell)) && list.some((cell) => typeof cell === 'number')) return { rows: [list] };
+  return undefined;
+}
+
+function requestTable(payload: Payload, options: DecodeOptions): Table | undefined {
+  const { kind, value } = payload;
+  if (kind === 'csv') {
+    const rows = value as Cell[][];
+    return options.csvHeader ? { rows: rows.slice(1), names: (rows[0] ?? []).map(String) } : { rows };
+  }
+  if (kind === 'jsonlines') return { rows: value as unknown[] };
+  if (kind !== 'json') return undefined;
+  if (isObject(value)) return tableOfObject(value);
+  return Array.isArray(value) ? tableOfList(value) : undefined;
+}
+
+/** `{features: […]}`, `{data: {features: {values: […]}}}` (SageMaker's built-in algorithms), or the row itself. */
+function cellsOf(row: unknown): unknown {
+  if (!isObject(row)) return row;
+  const features = row.features ?? (isObject(row.data) ? row.data.features : undefined);
+  if (isObject(features) && Array.isArray(features.values)) return features.values;
+  return features ?? row;
+}
+
+/** Features by the names given, and by position where there is none. */
+function featuresOf(row: unknown, names: readonly string[]): JsonObject {
+  const cells = cellsOf(row);
+  if (isObject(cells)) return cells;
+  const list = Array.isArray(cells) ? cells : [cells];
+  return Object.fromEntries(list.map((cell, position) => [names[position] ?? String(position), cell]));
+}
+
+// ---------------------------------------------------------------------------------------------------------- reply
+
+const PREDICTION_LISTS = [
+  'predictions',
+  'prediction',
+  'outputs',
+  'results',
+  'scores',
+  'probabilities',
+  'labels',
+] as const;
+
+/** A prediction without the wrapping that says nothing: `{probabilities: […]}` and `{score: 1}` keep their names. */
+function predictionsOf(payload: Payload, inputs: number | undefined): unknown[] {
+  const { kind, value } = payload;
+  if (kind === 'csv') return csvPredictions(value as Cell[][], inputs);
+  if (kind === 'jsonlines') return value as unknown[];
+  if (Array.isArray(value)) return inputs === 1 && value.length !== 1 && value.every(isScalar) ? [value] : value;
+  if (!isObject(value)) return [value];
+  for (const name of PREDICTION_LISTS) {
+    const list = value[name];
+    if (!Array.isArray(list)) continue;
+    if (list.length > 0 && list.every(isTensor)) return tableOfTensors(list as Tensor[])?.rows ?? [value];
+    const isOnly = name === 'predictions' || Object.keys(value).length === 1;
+    if (!isOnly) break;
+    // One row in, a flat list out: that row's scores, class by class.
+    return inputs === 1 && list.length !== 1 && list.every(isScalar) ? [list] : list;
+  }
+  return inColumns(value, inputs) ?? [value];
+}
+
+/** Cells of a row with one column stand alone. One line may also hold the answers to all rows (XGBoost's way). */
+function csvPredictions(rows: Cell[][], inputs: number | undefined): unknown[] {
+  const only = rows.length === 1 ? (rows[0] as Cell[]) : undefined;
+  if (only !== undefined && inputs !== undefined && inputs > 1 && only.length === inputs) return only;
+  return rows.map((row) => (row.length === 1 ? row[0] : row));
+}
+
+/** `{scores: [a, b], labels: [x, y]}` for two rows: an object per row. */
+function inColumns(value: JsonObject, inputs: number | undefined): JsonObject[] | undefined {
+  if (inputs === undefined || inputs < 2) return undefined;
+  const columns = Object.entries(value);
+  if (columns.length === 0 || !columns.every(([, column]) => Array.isArray(column) && column.length === inputs))
+    return undefined;
+  return Array.from({ length: inputs }, (_, index) =>
+    Object.fromEntries(columns.map(([name, column]) => [name, (column as unknown[])[index]])),
+  );
+}
+
+/** Whether a reply alone, without its request, is that of a tabular model. */
+const isPredictions = ({ kind, value }: Payload): boolean =>
+  kind === 'csv' ||
+  kind === 'jsonlines' ||
+  (kind === 'json' &&
+    ((isObject(value) && Array.isArray(value.predictions)) ||
+      (Array.isArray(value) && tableOfList(value) !== undefined)));
+
+// ------------------------------------------------------------------------------------------------------ inferences
+
+interface Inferences {
+  inferences: Inference[];
+  /** Of the call, those beyond `MAX_INFERENCES` included. */
+  count: number;
+  mismatch?: { inputs: number; outputs: number };
+}
+
+export const mismatchNote = (inputs: number, outputs: number): string =>
+  `${inputs} ${inputs === 1 ? 'input' : 'inputs'} but ${outputs} ${outputs === 1 ? 'output' : 'outputs'}`;
+
+/** Id that joins ground truth: with `_{index}` when the call carried several inferences. */
+const inferenceIdOf = (base: string | undefined, index: number, count: number): string =>
+  count > 1 ? `${base ?? ''}_${index}` : (base ?? '');
+
+/**
+ * @param request `undefined` when it was not captured; so is `reply`, also when it is an error.
+ * @param baseId `inferenceId`, else `eventId`.
+ * @param notes collects what a reader should know.
+ * @returns `undefined` when the exchange is not tabular.
+ */
+export function tabularInferences(
+  request: Payload | undefined,
+  reply: Payload | undefined,
+  baseId: string | undefined,
+  options: DecodeOptions,
+  notes: string[],
+): Inferences | undefined {
+  const asked = request !== undefined && request.kind !== 'empty' ? request : undefined;
+  const answered = reply !== undefined && reply.kind !== 'empty' ? reply : undefined;
+  const table = asked === undefined ? undefined : requestTable(asked, options);
+  if (asked !== undefined && table === undefined && !(answered !== undefined && answered.kind === 'csv'))
+    return undefined;
+  if (table === undefined && (answered === undefined || !isPredictions(answered))) return undefined;
+
+  const inputs = table?.rows.length;
+  const predictions = answered === undefined ? undefined : predictionsOf(answered, inputs);
+  const outputs = predictions?.length;
+  const count = Math.max(inputs ?? 0, outputs ?? 0);
+  if (count === 0) return undefined;
+  const names = options.featureNames?.length ? options.featureNames : (table?.names ?? []);
+  checkNames(table, options, notes);
+  const inferences = Array.from(
+    { length: Math.min(count, MAX_INFERENCES) },
+    (_, index): Inference => ({
+      inferenceId: inferenceIdOf(baseId, index, count),
+      index,
+      ...(inputs !== undefined && index < inputs ? { features: featuresOf(table?.rows[index], names) } : {}),
+      ...(predictions !== undefined && index < predictions.length ? { prediction: predictions[index] } : {}),
+    }),
+  );
+  if (count > MAX_INFERENCES)
+    notes.push(`${count} inferences in one call: the first ${MAX_INFERENCES} have a span each`);
+  const isMismatch = inputs !== undefined && outputs !== undefined && inputs !== outputs;
+  if (isMismatch) notes.push(mismatchNote(inputs, outputs));
+  return { inferences, count, ...(isMismatch ? { mismatch: { inputs, outputs } } : {}) };
+}
+
+function checkNames(table: Table | undefined, options: DecodeOptions, notes: string[]): void {
+  const wanted = options.featureNames?.length;
+  const first = cellsOf(table?.rows[0]);
+  if (wanted === undefined || wanted === 0 || !Array.isArray(first) || first.length === wanted) return;
+  notes.push(`${wanted} feature names are set, the first row has ${first.length} features`);
+}

@@ -1,0 +1,53 @@
+/** Token counts from the places where servers put them. Nothing is estimated: what is not said stays unknown. */
+import { asCount, isObject } from '../json.ts';
+import type { TokenUsage } from '../types.ts';
+import { usagePaths } from '../wire/registry.ts';
+
+const NAMES = ['inputTokens', 'outputTokens', 'totalTokens', 'cachedInputTokens', 'reasoningTokens'] as const;
+const PATHS = NAMES.map((name) => [name, usagePaths(name)] as const);
+/** More than an exchange can have: not all that a server says is believed. */
+const MAX_TOKENS = 1e9;
+
+/** Headers come in many spellings: their names are compared without regard to case and `_`. */
+function under(value: Record<string, unknown>, name: string): unknown {
+  if (Object.hasOwn(value, name) || !name.includes('-')) return Object.hasOwn(value, name) ? value[name] : undefined;
+  const found = Object.keys(value).find((key) => key.toLowerCase().replaceAll('_', '-') === name);
+  return found === undefined ? undefined : value[found];
+}
+
+function countAt(value: unknown, [name, ...rest]: readonly string[]): number | undefined {
+  if (name === undefined) {
+    const count = asCount(value);
+    return count !== undefined && count <= MAX_TOKENS ? count : undefined;
+  }
+  if (!Array.isArray(value)) return isObject(value) ? countAt(under(value, name), rest) : undefined;
+  if (name === 'length') return value.length || undefined;
+  return name === '*' ? sumOf(value.map((item) => countAt(item, rest))) : undefined;
+}
+
+function firstCount(body: unknown, paths: readonly (readonly string[])[]): number | undefined {
+  for (const path of paths) {
+    const count = countAt(body, path);
+    if (count !== undefined) return count;
+  }
+  return undefined;
+}
+
+/** Sum of what the items say, when all of them say it. */
+function sumOf(counts: (number | undefined)[]): number | undefined {
+  if (counts.length === 0) return undefined;
+  return counts.every((count) => count !== undefined) ? counts.reduce((sum, count) => sum + count, 0) : undefined;
+}
+
+/** @param value of the reply; for a list, the items' counts are added up. */
+export function tokenUsageOf(value: unknown): TokenUsage | undefined {
+  const items = (Array.isArray(value) ? value.flat(1) : [value]).filter(isObject);
+  const usage: TokenUsage = {};
+  for (const [name, paths] of PATHS) {
+    const count = sumOf(items.map((body) => firstCount(body, paths)));
+    if (count !== undefined) usage[name] = count;
+  }
+  const { inputTokens, outputTokens } = usage;
+  if (inputTokens !== undefined && outputTokens !== undefined) usage.totalTokens ??= inputTokens + outputTokens;
+  return Object.keys(usage).length > 0 ? usage : undefined;
+}

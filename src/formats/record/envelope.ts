@@ -1,0 +1,112 @@
+/** The record around the payloads: what makes a line a capture record, and what is wrong with one that is none. */
+import { isUtf8 } from 'node:buffer';
+import { isObject, type JsonObject, parseJson } from '../json.ts';
+import type { QuarantineCause } from '../types.ts';
+import type { Scale } from '../weight.ts';
+
+export interface Envelope {
+  record: JsonObject;
+  captureData: JsonObject;
+  /** `{}` when the record has none. */
+  eventMetadata: JsonObject;
+  /** Fields that Data Capture is not known to write. */
+  extraFields?: JsonObject;
+  /** What is odd about the record itself. */
+  notes: string[];
+}
+
+/**
+ * A record is three levels deep, and may hold fields that are not known. A level takes some 100 bytes: ten thousand
+ * are 1 MB, where a hostile line of 30 MB has 15 million levels and takes a function's memory away.
+ */
+const MAX_RECORD_DEPTH = 10_000;
+
+/** Characters of a bad line that a reason quotes. */
+const QUOTED_CHARS = 80;
+const quote = (text: string): string => {
+  const shown = text.trim().slice(0, QUOTED_CHARS);
+  return `“${shown}${text.trim().length > QUOTED_CHARS ? '…' : ''}”`;
+};
+
+const KNOWN = { record: ['captureData', 'eventMetadata', 'eventVersion'], data: ['endpointInput', 'endpointOutput'] };
+const KNOWN_METADATA = [
+  'eventId',
+  'inferenceId',
+  'inferenceTime',
+  'customAttributes',
+  'CustomAttributes',
+  'invocationSource',
+];
+
+const bad = (name: string, message: string): { reason: QuarantineCause } => ({ reason: { name, message } });
+
+/**
+ * @param bytes of the line.
+ * @throws TooHeavy
+ */
+export function openEnvelope(bytes: Buffer, scale: Scale): { envelope: Envelope } | { reason: QuarantineCause } {
+  let text: string;
+  try {
+    text = bytes.toString('utf8');
+  } catch {
+    // V8's longest string is 512 MB.
+    return bad('LineTooLong', `the line has ${bytes.length} bytes, more than can be read as one text`);
+  }
+  const parsed = parseJson(text, MAX_RECORD_DEPTH, scale);
+  if (!parsed.ok) return bad(parsed.tooDeep ? 'NestedTooDeep' : 'NotJson', describeBadJson(text, parsed));
+  const record = parsed.value;
+  if (!isObject(record)) {
+    const what = Array.isArray(record) ? 'a list' : record === null ? 'null' : `a ${typeof record}`;
+    return bad(
+      'NotACaptureRecord',
+      `the line is JSON, but ${what} where a capture record (an object with captureData) is expected: ${quote(text)}`,
+    );
+  }
+  const { captureData, eventMetadata } = record;
+  if (!isObject(captureData)) return bad('NotACaptureRecord', describeForeign(record, captureData));
+  const metadata = isObject(eventMetadata) ? eventMetadata : {};
+  const extraFields = extrasOf(record, captureData, metadata);
+  // U+FFFD may have been captured; or it stands for bytes that are no text.
+  const isDamaged = text.includes('\ufffd') && !isUtf8(bytes);
+  if (isDamaged) parsed.notes.push('the line is not valid UTF-8: what could not be read is shown as U+FFFD');
+  return {
+    envelope: { record, captureData, eventMetadata: metadata, notes: parsed.notes, extraFields },
+  };
+}
+
+function describeBadJson(text: string, { problem, tooDeep }: { problem: string; tooDeep: boolean }): string {
+  if (tooDeep) return `the line cannot be read: ${problem}`;
+  const trimmed = text.trim();
+  if (trimmed.includes('\u0000'))
+    return `the line is not JSON: it holds NUL bytes, as a damaged file does: ${quote(trimmed.replaceAll('\u0000', '␀'))}`;
+  if (trimmed.startsWith('{') && !trimmed.endsWith('}')) {
+    return `the line is cut off: it begins as a JSON object but does not end as one: ${quote(text)}`;
+  }
+  return `the line cannot be read: ${problem}: ${quote(text)}`;
+}
+
+function describeForeign(record: JsonObject, captureData: unknown): string {
+  const fields = Object.keys(record).slice(0, 8).join(', ');
+  if ('groundTruthData' in record) return 'the line is a ground truth record (groundTruthData), not a capture';
+  if (captureData !== undefined) {
+    const what = Array.isArray(captureData) ? 'a list' : captureData === null ? 'null' : `a ${typeof captureData}`;
+    return `captureData is ${what} where an object with endpointInput and endpointOutput is expected`;
+  }
+  return `the line is a JSON object without captureData; ${fields === '' ? 'it is empty' : `its fields are: ${fields}`}`;
+}
+
+/** What is not known is kept: under its own name, or under that of the object it was in. */
+function extrasOf(record: JsonObject, captureData: JsonObject, metadata: JsonObject): JsonObject | undefined {
+  const unknown = (fields: JsonObject, known: readonly string[]): [string, unknown][] =>
+    Object.entries(fields).filter(([name]) => !known.includes(name));
+  const top = unknown(record, KNOWN.record);
+  // Metadata that is no object is kept as it is.
+  if ('eventMetadata' in record && !isObject(record.eventMetadata) && record.eventMetadata !== null) {
+    top.push(['eventMetadata', record.eventMetadata]);
+  }
+  const data = unknown(captureData, KNOWN.data);
+  const meta = unknown(metadata, KNOWN_METADATA);
+  if (data.length > 0) top.push(['captureData', Object.fromEntries(data)]);
+  if (meta.length > 0) top.push(['eventMetadata', Object.fromEntries(meta)]);
+  return top.length > 0 ? Object.fromEntries(top) : undefined;
+}

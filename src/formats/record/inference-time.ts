@@ -1,0 +1,58 @@
+/** When an inference took place: as captured, else the hour of the S3 path, else the object's own time. */
+
+import type { Capture, LinePlace } from '../types.ts';
+import { capturePathOf } from './capture-path.ts';
+
+/** `2026-11-20T10:00:01Z`, also with fractional seconds, an offset, a space for the T, or nothing behind the time. */
+const ISO_TIME =
+  /^(\d{4})-(\d{2})-(\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,12}))?)? ?(Z|UTC|[+-]\d{2}:?\d{2})?$/i;
+
+/** Data Capture has been there since 2019; MLflow keeps nanoseconds in 63 bits, which end in 2262. */
+const EARLIEST_MS = Date.UTC(2000, 0, 1);
+const LATEST_MS = Date.UTC(2200, 0, 1);
+
+/** Kiribati is 14 hours ahead of UTC; nobody is further away. */
+const MAX_OFFSET_HOURS = 14;
+
+const plausible = (ms: number): number | undefined =>
+  ms >= EARLIEST_MS && ms < LATEST_MS ? Math.trunc(ms) : undefined;
+
+/** Epoch milliseconds of a captured time, UTC where it names no offset; `undefined` when it cannot be read. */
+export function parseInferenceTime(captured: unknown): number | undefined {
+  // Seconds or milliseconds since 1970, told apart by their size: 10^11 s is the year 5138, 10^11 ms is 1973.
+  if (typeof captured === 'number') return plausible(captured < 1e11 ? captured * 1000 : captured);
+  if (typeof captured !== 'string') return undefined;
+  const text = captured.trim();
+  if (/^\d{10}(?:\.\d+)?$|^\d{13}$/.test(text)) return parseInferenceTime(Number(text));
+  const match = ISO_TIME.exec(text);
+  if (match === null) return undefined;
+  const [, year, month, day, hour, minute, second = '0', fraction = '0', zone = 'Z'] = match;
+  const ms = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second));
+  // A 13th month or the 31st of a short one rolls over: then this is no time. The second after 59 is a leap second.
+  const day0 = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day)));
+  const isDay = day0.getUTCMonth() === Number(month) - 1 && day0.getUTCDate() === Number(day);
+  if (!isDay || Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return undefined;
+  const sign = zone.startsWith('-') ? -1 : 1;
+  const digits = zone.replace(/[^0-9]/g, '').padEnd(4, '0');
+  const [offsetHours, offsetMinutes] = [Number(digits.slice(0, 2)), Number(digits.slice(2, 4))];
+  if (offsetHours > MAX_OFFSET_HOURS || offsetMinutes > 59) return undefined;
+  const offsetMs = sign * (offsetHours * 60 + offsetMinutes) * 60_000;
+  return plausible(ms + Math.floor(Number(`0.${fraction}`) * 1000) - offsetMs);
+}
+
+type InferenceTime = Pick<Capture, 'inferenceTimeMs' | 'timeSource' | 'capturedInferenceTime'>;
+
+/** @param notes is told when the captured time could not be used. */
+export function inferenceTimeOf(captured: unknown, place: LinePlace, notes: string[]): InferenceTime {
+  const text = typeof captured === 'string' || typeof captured === 'number' ? String(captured) : undefined;
+  const given = text === undefined ? {} : { capturedInferenceTime: text };
+  const time = parseInferenceTime(captured);
+  if (time !== undefined) return { inferenceTimeMs: time, timeSource: 'inferenceTime', ...given };
+  const { hourMs } = capturePathOf(place.key);
+  const instead = hourMs === undefined ? 'the time of the S3 object' : 'the hour of the S3 path';
+  const why =
+    text === undefined ? 'no inferenceTime was captured' : `inferenceTime “${text.slice(0, 60)}” cannot be read`;
+  notes.push(`${why}: the time is ${instead}`);
+  if (hourMs !== undefined) return { inferenceTimeMs: hourMs, timeSource: 's3-path', ...given };
+  return { inferenceTimeMs: Math.trunc(place.objectTimeMs) || 0, timeSource: 's3-object-time', ...given };
+}

@@ -1,0 +1,55 @@
+/** The `choices` of OpenAI’s replies, whole and streamed. */
+import type { JsonObject } from '../json.ts';
+import { fieldsOf, numberOr, objectsIn } from './messages.ts';
+import type { Assembly } from './types.ts';
+
+/** Choices in the order of their index, when there are any and all are of the kind asked for. */
+export function choicesOf(body: JsonObject, isOurs: (choice: JsonObject) => boolean): JsonObject[] | undefined {
+  const choices = objectsIn(body.choices);
+  if (choices.length === 0 || choices.length < (body.choices as unknown[]).length || !choices.every(isOurs))
+    return undefined;
+  return choices.toSorted((a, b) => numberOr(a.index, 0) - numberOr(b.index, 0));
+}
+
+const byIndex = <T>(map: Map<number, T>): [number, T][] => [...map].sort(([a], [b]) => a - b);
+
+/** What chunks share: the last value of each wins, as usage comes with the last chunk. */
+const COMMON_FIELDS = ['id', 'created', 'model', 'system_fingerprint', 'service_tier', 'usage'];
+
+/**
+ * @param begin what a choice begins as.
+ * @param add puts the choice's part of one event to it.
+ * @param finish makes the choice's content, as it is unstreamed.
+ */
+export function assembleChoices<T>(
+  object: string,
+  events: JsonObject[],
+  begin: () => T,
+  add: (choice: T, item: JsonObject) => void,
+  finish: (choice: T) => JsonObject,
+): Assembly {
+  const common: JsonObject = {};
+  const choices = new Map<number, { content: T; reason: unknown }>();
+  for (const event of events) {
+    for (const name of COMMON_FIELDS) common[name] = event[name] ?? common[name];
+    common.usage = fieldsOf(event.x_groq).usage ?? common.usage;
+    for (const item of objectsIn(event.choices)) {
+      const index = numberOr(item.index, 0);
+      const choice = choices.get(index) ?? { content: begin(), reason: null };
+      choices.set(index, choice);
+      add(choice.content, item);
+      choice.reason = item.finish_reason ?? choice.reason;
+      common.usage = item.usage ?? common.usage;
+    }
+  }
+  const assembled = byIndex(choices).map(([index, { content, reason }]) => ({
+    index,
+    ...finish(content),
+    finish_reason: reason,
+  }));
+  const said = Object.fromEntries(Object.entries(common).filter(([, value]) => value !== undefined));
+  return {
+    value: { object, ...said, choices: assembled },
+    ended: assembled.every((choice) => choice.finish_reason !== null),
+  };
+}

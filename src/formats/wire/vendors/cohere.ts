@@ -1,0 +1,133 @@
+/** Cohere's chat (versions 1 and 2) and generate. */
+import { isObject, type JsonObject } from '../../json.ts';
+import {
+  allMessages,
+  answersIn,
+  chatMessages,
+  fieldsOf,
+  isMessageList,
+  joined,
+  objectsIn,
+  openAiTools,
+  replyMessages,
+  systemMessages,
+  textIn,
+  textsOf,
+  without,
+} from '../messages.ts';
+import { userMessages } from '../prompts.ts';
+import type { WireFormat } from '../types.ts';
+
+/** Of version 2. */
+const STREAM_EVENT = /^(?:message|content|tool-call|citation)-(?:start|delta|end)$|^tool-plan-delta$/;
+/** Of version 1: what tells of a text, or of calls. */
+const OLDER_EVENTS = ['text-generation', 'tool-calls-generation', 'stream-end'];
+/** Fields of version 1 beside its `text`. */
+const REPLY_NAMES = ['generation_id', 'response_id', 'chat_history', 'is_finished'];
+
+const messageOf = ({ delta }: JsonObject): JsonObject => fieldsOf(fieldsOf(delta).message);
+
+export const cohere: WireFormat = {
+  name: 'cohere',
+  format: 'messages',
+  request(body) {
+    if (typeof body.message !== 'string') return undefined;
+    const history = isMessageList(body.chat_history) ? body.chat_history : [];
+    return {
+      messages: [...systemMessages(body.preamble), ...allMessages(history), ...userMessages([body.message])],
+      tools: openAiTools(body.tools),
+      parameters: without(body, 'message', 'chat_history', 'preamble', 'tools', 'model'),
+      jsonRequested: fieldsOf(body.response_format).type === 'json_object',
+    };
+  },
+  reply(body) {
+    const { message, text } = body;
+    if (isObject(message) && typeof message.role === 'string' && !('done' in body)) {
+      const hasBlocks = Array.isArray(message.content) && !Array.isArray(message.tool_calls);
+      const plan = textIn(message.tool_plan);
+      const said = plan === '' ? message : { ...message, reasoning: plan };
+      const replies = hasBlocks ? replyMessages('assistant', message.content) : chatMessages(said, 'assistant');
+      return { replies, reasons: [body.finish_reason] };
+    }
+    if (typeof text === 'string' && REPLY_NAMES.some((name) => name in body)) {
+      const said = {
+        role: 'assistant',
+        content: [text],
+        ...(Array.isArray(body.tool_calls) ? { tool_calls: body.tool_calls } : {}),
+      };
+      return { replies: chatMessages(said, 'assistant'), reasons: [body.finish_reason] };
+    }
+    const generated = answersIn(body.generations, 'text', 'finish_reason');
+    return generated && { format: 'completion', ...generated };
+  },
+  delta(event) {
+    const { type, event_type: older } = event;
+    if (typeof older === 'string') {
+      const isCall = older === 'tool-calls-generation' || older === 'tool-calls-chunk';
+      return { output: older === 'text-generation' ? textIn(event.text) : '', reasoning: '', calls: isCall };
+    }
+    if (typeof type !== 'string' || !STREAM_EVENT.test(type)) return undefined;
+    const { content, tool_plan: plan } = messageOf(event);
+    const { text, thinking } = fieldsOf(content);
+    const calls = type === 'tool-call-start' || type === 'tool-call-delta';
+    return { output: textIn(text), reasoning: textIn(thinking, plan), calls };
+  },
+  assemble(events) {
+    if (events.some((event) => OLDER_EVENTS.includes(event.event_type as string))) {
+      const end = events.find((event) => event.event_type === 'stream-end');
+      const text = textsOf(
+        events.filter((event) => event.event_type === 'text-generation').map((event) => event.text),
+      ).join('');
+      const calls = events.flatMap((event) => objectsIn(event.tool_calls));
+      const value = {
+        text,
+        is_finished: end !== undefined,
+        ...(calls.length > 0 ? { tool_calls: calls } : {}),
+        ...(typeof end?.finish_reason === 'string' ? { finish_reason: end.finish_reason } : {}),
+        ...fieldsOf(end?.response),
+      };
+      return { value, ended: end !== undefined };
+    }
+    const names = ['content-delta', 'tool-call-start', 'message-end'];
+    if (!events.some((event) => names.includes(event.type as string))) return undefined;
+    const end = events.find((event) => event.type === 'message-end');
+    return { value: { message: assembledMessage(events), ...fieldsOf(end?.delta) }, ended: end !== undefined };
+  },
+  usage: {
+    inputTokens: [
+      'usage.tokens.input_tokens',
+      'usage.billed_units.input_tokens',
+      'meta.tokens.input_tokens',
+      'meta.billed_units.input_tokens',
+    ],
+    outputTokens: [
+      'usage.tokens.output_tokens',
+      'usage.billed_units.output_tokens',
+      'meta.tokens.output_tokens',
+      'meta.billed_units.output_tokens',
+    ],
+  },
+};
+
+/** Version 2: texts, thoughts, and calls that begin with a name and go on with pieces of their arguments. */
+function assembledMessage(events: JsonObject[]): JsonObject {
+  const pieces = events.map((event) => fieldsOf(messageOf(event).content));
+  const [text, thinking] = [
+    textsOf(pieces.map((piece) => piece.text)).join(''),
+    textsOf(pieces.map((piece) => piece.thinking)).join(''),
+  ];
+  const calls = new Map<unknown, JsonObject>();
+  for (const event of events) {
+    const call = fieldsOf(messageOf(event).tool_calls);
+    if (event.type === 'tool-call-start') calls.set(event.index, { ...call, function: { ...fieldsOf(call.function) } });
+    const begun = fieldsOf(calls.get(event.index)?.function);
+    if (event.type === 'tool-call-delta') begun.arguments = joined(begun.arguments, fieldsOf(call.function).arguments);
+  }
+  const content = [
+    ...(thinking === '' ? [] : [{ type: 'thinking', thinking }]),
+    ...(text === '' && calls.size > 0 ? [] : [{ type: 'text', text }]),
+  ];
+  const plan = textsOf(events.map((event) => messageOf(event).tool_plan)).join('');
+  const planned = plan === '' ? {} : { tool_plan: plan };
+  return { role: 'assistant', ...planned, content, ...(calls.size > 0 ? { tool_calls: [...calls.values()] } : {}) };
+}

@@ -1,0 +1,111 @@
+/** Texts under the usual names, as home-made servers, Triton, SGLang and llama.cpp have them. */
+import { isObject, type JsonObject } from '../../json.ts';
+import { assistantMessages, fieldsOf, objectsIn, textIn, without } from '../messages.ts';
+import { batchOf, flattened, promptsOf, userMessages } from '../prompts.ts';
+import type { WireFormat } from '../types.ts';
+
+/** Names under which they take a text. */
+const REQUEST_NAMES = 'input text_inputs text_input text query question user_input instruction content'.split(' ');
+/** Names under which they give one. */
+const REPLY_NAMES =
+  'output outputs output_text text_output answer response reply result text content message predictions'.split(' ');
+/** Names under which they stream pieces of one. */
+const PIECE_NAMES =
+  'text outputText generated_text content completion delta token text_output generation output_text response output answer'.split(
+    ' ',
+  );
+/** Fields of a piece that tell the end; before it they are null or false, if they are there. */
+const END_NAMES = ['stop', 'completionReason', 'finish_reason', 'stop_reason', 'is_finished', 'sequence_end'];
+
+/** The text, or the list of texts, under the first of the names that has one. */
+function textUnder(value: unknown, names: readonly string[]): { name: string; texts: string[] } | undefined {
+  if (!isObject(value)) return undefined;
+  for (const name of names) {
+    const field = value[name];
+    if (typeof field === 'string' || (Array.isArray(field) && typeof field[0] === 'string')) {
+      const texts = promptsOf(field);
+      if (texts !== undefined) return { name, texts };
+    }
+  }
+  return undefined;
+}
+
+/** A text under one of the usual names, on both sides; on one side alone it says too little to be taken for a talk. */
+export const genericText: WireFormat = {
+  name: 'generic-text',
+  format: 'text-generation',
+  request(body, value) {
+    const found = typeof value === 'string' ? { name: '', texts: [value] } : textUnder(body, REQUEST_NAMES);
+    if (found === undefined) return undefined;
+    return {
+      messages: userMessages(found.texts),
+      parameters: flattened(without(body, found.name, 'model')),
+      ...batchOf(found.texts),
+    };
+  },
+  reply(_body, value) {
+    // SGLang's answers to several prompts.
+    const items = Array.isArray(value) ? objectsIn(value) : [];
+    if (items.length > 1 && items.every((item) => isObject(item.meta_info) && typeof item.text === 'string')) {
+      return { replies: assistantMessages(items.map((item) => item.text)), reasons: items.map(reasonOf) };
+    }
+    const single = Array.isArray(value) && value.length === 1 ? value[0] : value;
+    const isTexts = Array.isArray(single) && single.length > 1 && single.every((item) => typeof item === 'string');
+    const texts = typeof single === 'string' ? [single] : isTexts ? single : textUnder(single, REPLY_NAMES)?.texts;
+    return texts && { replies: assistantMessages(texts), reasons: [isObject(single) ? reasonOf(single) : undefined] };
+  },
+  delta(event) {
+    const name = PIECE_NAMES.find((candidate) => typeof event[candidate] === 'string');
+    return name === undefined ? undefined : { output: textIn(event[name]), reasoning: '', calls: false };
+  },
+  /** Events that each hold a piece of text under the same name, but for the last. */
+  assemble(events) {
+    const name = PIECE_NAMES.find((candidate) => typeof events[0]?.[candidate] === 'string');
+    if (name === undefined || events.length < 2) return undefined;
+    const pieces = events.filter((event) => typeof event[name] === 'string' && Object.keys(event).length <= MAX_FIELDS);
+    if (pieces.length < events.length - 1) return undefined;
+    const last = events.at(-1) as JsonObject;
+    const tells = events.some((event) => END_NAMES.some((end) => end in event));
+    const ended = tells ? END_NAMES.some((end) => last[end] != null && last[end] !== false) : undefined;
+    return {
+      value: {
+        ...last,
+        finish_reason: reasonOf(last),
+        generated_text: textOf(
+          pieces.map((event) => event[name] as string),
+          last,
+        ),
+      },
+      ended,
+    };
+  },
+  usage: {
+    inputTokens: [
+      'usage.promptTokens',
+      'tokens_evaluated',
+      'meta_info.prompt_tokens',
+      'headers.x-prompt-tokens',
+      'x-prompt-tokens',
+    ],
+    outputTokens: [
+      ...['usage.completionTokens', 'tokens_predicted', 'meta_info.completion_tokens'],
+      ...['headers.x-generated-tokens', 'x-generated-tokens'],
+    ],
+    totalTokens: ['headers.x-total-tokens', 'x-total-tokens'],
+    cachedInputTokens: ['meta_info.cached_tokens'],
+  },
+};
+
+/** Under the usual name, or under those of SGLang and llama.cpp. */
+const reasonOf = ({ finish_reason: reason, meta_info: facts, stop_type: type }: JsonObject): unknown =>
+  reason ?? fieldsOf(fieldsOf(facts).finish_reason).type ?? type;
+
+/** Records that have much else beside the text are rows of data, not pieces of a stream. */
+const MAX_FIELDS = 24;
+
+/** SGLang, known by its `meta_info`, gives with each piece all that was before it. */
+function textOf(pieces: string[], { meta_info: facts }: JsonObject): string {
+  const isWhole =
+    isObject(facts) && pieces.every((piece, at) => at === 0 || piece.startsWith(pieces[at - 1] as string));
+  return isWhole ? (pieces.at(-1) as string) : pieces.join('');
+}

@@ -1,0 +1,57 @@
+/** Ollama's chat and generate; its streams are JSON Lines. */
+import { isObject } from '../../json.ts';
+import { assistantMessages, chatMessages, fieldsOf, objectsIn, textIn, textsOf } from '../messages.ts';
+import type { WireFormat } from '../types.ts';
+
+export const ollama: WireFormat = {
+  name: 'ollama',
+  format: 'chat',
+  reply({ done, done_reason: reason, message, response, thinking }) {
+    if (typeof done !== 'boolean') return undefined;
+    if (isObject(message)) {
+      const said = message.thinking ? { ...message, ...thoughtsIn(message.thinking) } : message;
+      return { replies: chatMessages(said, 'assistant'), reasons: [reason] };
+    }
+    if (typeof response !== 'string') return undefined;
+    const replies = assistantMessages([response]).map((reply) => ({ ...reply, ...thoughtsIn(thinking) }));
+    return { format: 'completion', replies, reasons: [reason] };
+  },
+  delta({ done, message, response, thinking }) {
+    if (typeof done !== 'boolean') return undefined;
+    const said = fieldsOf(message);
+    return {
+      output: textIn(response, said.content),
+      reasoning: textIn(thinking, said.thinking),
+      calls: objectsIn(said.tool_calls).length > 0,
+    };
+  },
+  assemble(events) {
+    if (!events.every((event) => typeof event.done === 'boolean')) return undefined;
+    const end = events.findLast((event) => event.done === true);
+    const final = end ?? events.at(-1);
+    const ended = end !== undefined;
+    const messages = events.flatMap(({ message }) => (isObject(message) ? [message] : []));
+    if (messages.length > 0) {
+      const content = textsOf(messages.map((message) => message.content)).join('');
+      const reasoning = textsOf(messages.map((message) => message.thinking)).join('');
+      const calls = messages.flatMap((message) => objectsIn(message.tool_calls));
+      const message = {
+        role: 'assistant',
+        content,
+        ...(reasoning === '' ? {} : { reasoning }),
+        ...(calls.length > 0 ? { tool_calls: calls } : {}),
+      };
+      return { value: { ...final, message }, ended };
+    }
+    if (!events.some((event) => typeof event.response === 'string')) return undefined;
+    const [response, thinking] = [
+      textsOf(events.map((event) => event.response)).join(''),
+      textsOf(events.map((event) => event.thinking)).join(''),
+    ];
+    return { value: { ...final, response, ...(thinking === '' ? {} : { thinking }) }, ended };
+  },
+  usage: { inputTokens: ['prompt_eval_count'], outputTokens: ['eval_count'] },
+};
+
+const thoughtsIn = (thinking: unknown): { reasoning?: string } =>
+  typeof thinking === 'string' && thinking !== '' ? { reasoning: thinking } : {};

@@ -1,0 +1,167 @@
+/** OpenAI's chat completions, as vLLM, LMI, TGI and SGLang serve them too. */
+import { isObject, type JsonObject, toJson } from '../../json.ts';
+import { assembleChoices, choicesOf } from '../choices.ts';
+import {
+  allMessages,
+  chatMessages,
+  fieldsOf,
+  joined,
+  numberOr,
+  objectsIn,
+  textIn,
+  textsOf,
+  thinkingIn,
+  without,
+} from '../messages.ts';
+import { asksForJson } from '../prompts.ts';
+import type { WireFormat } from '../types.ts';
+
+export const openAiChat: WireFormat = {
+  name: 'openai-chat',
+  format: 'chat',
+  request(body) {
+    if (!Array.isArray(body.messages)) return undefined;
+    return {
+      messages: allMessages(body.messages),
+      ...toolsOf(body),
+      parameters: without(body, 'messages', 'tools', 'functions', 'model'),
+      jsonRequested: asksForJson(body),
+    };
+  },
+  reply(body) {
+    const choices = choicesOf(body, (choice) => isObject(choice.message));
+    return (
+      choices && {
+        replies: choices.flatMap((choice) => chatMessages(spokenMessage(fieldsOf(choice.message)), 'assistant')),
+        reasons: choices.map((choice) => choice.finish_reason),
+      }
+    );
+  },
+  delta(event) {
+    const deltas = objectsIn(event.choices).flatMap(({ delta }) => (isObject(delta) ? [plainDelta(delta)] : []));
+    if (deltas.length === 0) return undefined;
+    return {
+      output: textsOf(
+        deltas.flatMap(({ content, refusal, audio }) => [content, refusal, fieldsOf(audio).transcript]),
+      ).join(''),
+      reasoning: textsOf(deltas.map((delta) => delta.reasoning_content ?? delta.reasoning)).join(''),
+      calls: deltas.flatMap(callsOf).some(({ function: call }) => {
+        const { name, arguments: input } = fieldsOf(call);
+        return textIn(name) + argumentsIn(input) !== '';
+      }),
+    };
+  },
+  assemble(events) {
+    if (!events.some((event) => objectsIn(event.choices).some((choice) => isObject(choice.delta)))) return undefined;
+    return assembleChoices(
+      'chat.completion',
+      events,
+      (): ChatChoice => ({ message: {}, tools: [], latest: new Map() }),
+      addDelta,
+      messageOf,
+    );
+  },
+  usage: {
+    inputTokens: ['usage.prompt_tokens'],
+    outputTokens: ['usage.completion_tokens'],
+    totalTokens: ['usage.total_tokens'],
+    cachedInputTokens: ['usage.prompt_tokens_details.cached_tokens', 'usage.cached_tokens'],
+    reasoningTokens: ['usage.completion_tokens_details.reasoning_tokens', 'usage.reasoning_tokens'],
+  },
+};
+
+/** `tools`, or the `functions` that they were called before. */
+function toolsOf({ tools, functions }: JsonObject): { tools?: unknown[] } {
+  if (Array.isArray(tools) && tools.length > 0) return { tools };
+  if (!Array.isArray(functions) || functions.length === 0) return {};
+  return { tools: functions.map((spec) => ({ type: 'function', function: spec })) };
+}
+
+interface ChatChoice {
+  message: JsonObject;
+  tools: Tool[];
+  /** The last call of each index. */
+  latest: Map<number, Tool>;
+}
+
+interface Tool {
+  index: number;
+  id?: string;
+  name: string;
+  arguments: string;
+}
+
+/** Fields of a delta whose pieces are strung together. */
+const TEXT_FIELDS = ['content', 'reasoning_content', 'reasoning', 'refusal'];
+
+/** Pieces of calls; the older form has a single one. */
+const callsOf = ({ tool_calls: calls, function_call: call }: JsonObject): JsonObject[] => [
+  // TGI gives a call without the list around it.
+  ...objectsIn(isObject(calls) ? [calls] : calls),
+  ...(isObject(call) ? [{ index: 0, function: call }] : []),
+];
+
+/** Some servers give a call's arguments as the object that they are. */
+const argumentsIn = (input: unknown): string => (isObject(input) ? (toJson(input) ?? '') : textIn(input));
+
+/** Mistral's content may be a list of parts: texts and thoughts. */
+function plainDelta(delta: JsonObject): JsonObject {
+  if (!Array.isArray(delta.content)) return delta;
+  const parts = objectsIn(delta.content);
+  const content = textsOf(parts.map((part) => part.text)).join('');
+  const reasoning = textsOf(parts.map(thinkingIn)).join('');
+  return { ...delta, content, ...(reasoning === '' ? {} : { reasoning }) };
+}
+
+/** A refusal and the words of a spoken reply stand beside an empty content; a call may be in the older form. */
+function spokenMessage(message: JsonObject): JsonObject {
+  const { content, refusal, audio, function_call: call, tool_calls: calls } = message;
+  const beside = content ? '' : textIn(refusal, fieldsOf(audio).transcript);
+  const older = isObject(call) && !Array.isArray(calls) ? { tool_calls: [{ type: 'function', function: call }] } : {};
+  if (beside !== '') return { ...message, content: beside, ...older };
+  return 'tool_calls' in older ? { ...message, ...older } : message;
+}
+
+function addDelta(choice: ChatChoice, item: JsonObject): void {
+  const { message } = choice;
+  const delta = plainDelta(fieldsOf(item.delta));
+  if (typeof delta.role === 'string' && delta.role !== '') message.role = delta.role;
+  for (const name of TEXT_FIELDS) {
+    if (typeof delta[name] === 'string') message[name] = joined(message[name], delta[name]);
+  }
+  const { transcript } = fieldsOf(delta.audio);
+  if (typeof transcript === 'string') {
+    message.audio = { transcript: joined(fieldsOf(message.audio).transcript, transcript) };
+  }
+  for (const call of callsOf(delta)) addCall(choice, call);
+}
+
+/** Some servers give calls no index, or all the same one: a name with an id of its own begins a further call. */
+function addCall({ tools, latest }: ChatChoice, call: JsonObject): void {
+  const id = textIn(call.id);
+  const { name, arguments: input } = fieldsOf(call.function);
+  const isNumbered = typeof call.index === 'number';
+  const index = numberOr(call.index, tools.at(-1)?.index ?? 0);
+  const before = latest.get(index);
+  const isOther = isNumbered ? id !== '' && before?.id !== undefined && id !== before.id : id !== before?.id;
+  const isFurther = before === undefined || (textIn(name) !== '' && isOther);
+  const tool: Tool = isFurther ? { index, name: '', arguments: '' } : before;
+  if (isFurther) {
+    tools.push(tool);
+    latest.set(index, tool);
+  }
+  if (id !== '') tool.id = id;
+  tool.name += textIn(name);
+  tool.arguments += argumentsIn(input);
+}
+
+function messageOf({ message, tools }: ChatChoice): JsonObject {
+  const inOrder = tools.toSorted((a, b) => a.index - b.index);
+  const calls = inOrder.map(({ id, index: _, ...call }, position) => ({
+    id: id ?? `call_${position}`,
+    type: 'function',
+    function: call,
+  }));
+  const whole = { role: 'assistant', content: null, ...message };
+  return { message: calls.length > 0 ? { ...whole, tool_calls: calls } : whole };
+}

@@ -1,0 +1,158 @@
+/** OpenAI's Responses: `input` is a text or a list of items, `output` a list of items. */
+import { isObject, type JsonObject } from '../../json.ts';
+import type { ChatMessage } from '../../types.ts';
+import { chatMessages, fieldsOf, isTextPart, joined, objectsIn, textIn, textsOf, without } from '../messages.ts';
+import { userMessages } from '../prompts.ts';
+import type { Assembly, WireFormat } from '../types.ts';
+
+const isOurs = ({ type }: JsonObject): boolean => typeof type === 'string' && type.startsWith('response.');
+const LAST_EVENT = /^response\.(?:completed|incomplete|failed)$/;
+const TEXT_EVENTS = ['response.output_text.delta', 'response.refusal.delta'];
+const CALL_EVENTS = ['response.function_call_arguments.delta', 'response.custom_tool_call_input.delta'];
+const REASONING_EVENT = /^response\.reasoning(?:_summary)?_text\.delta$/;
+
+export const openAiResponses: WireFormat = {
+  name: 'openai-responses',
+  format: 'chat',
+  request(body) {
+    const { input, instructions } = body;
+    const isItems =
+      Array.isArray(input) &&
+      input.length > 0 &&
+      input.every((item) => isObject(item) && ('role' in item || 'type' in item));
+    // `input` as text, or a list of texts, is also what embeddings are asked with.
+    const isResponses =
+      isItems || (typeof input === 'string' && ('instructions' in body || 'max_output_tokens' in body));
+    if (!isResponses) return undefined;
+    const system = typeof instructions === 'string' ? [{ role: 'system', content: instructions }] : [];
+    const messages = typeof input === 'string' ? userMessages([input]) : (input as unknown[]).flatMap(itemMessages);
+    const tools = Array.isArray(body.tools) ? body.tools.map(flatTool) : [];
+    const { type } = fieldsOf(fieldsOf(body.text).format);
+    return {
+      messages: [...system, ...messages],
+      ...(tools.length > 0 ? { tools } : {}),
+      parameters: without(body, 'input', 'instructions', 'tools', 'model'),
+      jsonRequested: type === 'json_object' || type === 'json_schema',
+    };
+  },
+  reply({ object, output, status }) {
+    if (!Array.isArray(output)) return undefined;
+    const isItem = (item: unknown): boolean => isObject(item) && typeof item.type === 'string';
+    if (object !== 'response' && !(output.length > 0 && output.every(isItem))) return undefined;
+    const messages = output.flatMap(itemMessages);
+    // One turn of the assistant, however many items it takes: the page shows it as one reply.
+    const calls = messages.flatMap((message) => message.tool_calls ?? []);
+    const texts = textsOf(messages.map((message) => message.content)).filter((text) => text !== '');
+    const reasoning = textsOf(messages.map((message) => message.reasoning));
+    const reply: ChatMessage = {
+      role: 'assistant',
+      content: texts.length > 0 || calls.length === 0 ? texts.join('\n\n') : null,
+      ...(reasoning.length > 0 ? { reasoning: reasoning.join('\n\n') } : {}),
+      ...(calls.length > 0 ? { tool_calls: calls } : {}),
+    };
+    return { replies: messages.length === 0 ? [] : [reply], reasons: [status] };
+  },
+  error({ object, status, error }) {
+    if (object !== 'response' || status !== 'failed' || !isObject(error)) return undefined;
+    return { message: error, type: textIn(error.code) || undefined };
+  },
+  delta(event) {
+    if (!isOurs(event)) return undefined;
+    const { type, delta, item } = event as { type: string; [name: string]: unknown };
+    return {
+      output: TEXT_EVENTS.includes(type) ? textIn(delta) : '',
+      reasoning: REASONING_EVENT.test(type) ? textIn(delta) : '',
+      calls:
+        textIn(
+          CALL_EVENTS.includes(type) ? delta : undefined,
+          type === 'response.output_item.added' ? fieldsOf(item).name : '',
+        ) !== '',
+    };
+  },
+  assemble(events) {
+    const ours = events.filter(isOurs);
+    return ours.length === 0 ? undefined : assembleResponse(ours);
+  },
+  usage: {
+    cachedInputTokens: ['usage.input_tokens_details.cached_tokens'],
+    reasoningTokens: ['usage.output_tokens_details.reasoning_tokens'],
+  },
+};
+
+/** The last event holds the whole response, unless the stream was cut before it. */
+function assembleResponse(events: JsonObject[]): Assembly {
+  const final = events.findLast(({ type, response }) => LAST_EVENT.test(type as string) && isObject(response));
+  if (final !== undefined) return { value: final.response as JsonObject, ended: true };
+  const begun = fieldsOf(events.find((event) => isObject(event.response))?.response);
+  const items = events.filter((event) => event.type === 'response.output_item.done').map((event) => event.item);
+  const added = new Map<unknown, JsonObject>();
+  const pieces = new Map<unknown, { kind: string; text: string }>();
+  for (const { type, item_id: id, item, delta } of events) {
+    if (type === 'response.output_item.added' && isObject(item)) added.set(item.id, item);
+    const isText = TEXT_EVENTS.includes(type as string);
+    const kind = isText ? 'text' : REASONING_EVENT.test(type as string) ? 'reasoning' : 'call';
+    if (kind !== 'call' || CALL_EVENTS.includes(type as string))
+      pieces.set(id, { kind, text: joined(pieces.get(id)?.text, delta) });
+  }
+  for (const item of items) if (isObject(item)) pieces.delete(item.id);
+  const unfinished = [...pieces].map(([id, { kind, text }]) => {
+    if (kind === 'call') return { type: 'function_call', ...added.get(id), arguments: text };
+    if (kind === 'reasoning') return { type: 'reasoning', summary: [{ text }] };
+    return { type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] };
+  });
+  return { value: { ...begun, object: 'response', output: [...items, ...unfinished] }, ended: false };
+}
+
+const flatTool = (tool: unknown): unknown =>
+  isObject(tool) && tool.type === 'function' && !isObject(tool.function)
+    ? { type: 'function', function: without(tool, 'type', 'strict') }
+    : tool;
+
+function itemMessages(item: unknown): ChatMessage[] {
+  if (!isObject(item)) return [];
+  switch (item.type) {
+    case 'function_call':
+    case 'custom_tool_call': {
+      const call = {
+        type: 'function',
+        id: item.call_id ?? item.id,
+        function: { name: item.name, arguments: item.arguments ?? item.input },
+      };
+      return chatMessages({ role: 'assistant', content: [], tool_calls: [call] }, 'assistant');
+    }
+    case 'function_call_output':
+      return chatMessages(
+        { role: 'user', content: [{ type: 'tool_result', tool_use_id: item.call_id, content: item.output }] },
+        'user',
+      );
+    case 'reasoning': {
+      // Open models tell what they thought, not only a summary of it.
+      const thoughts = [item.content, item.summary].map(objectsIn).find((parts) => parts.length > 0) ?? [];
+      const summary = thoughts.map((part) => part.text);
+      return [{ role: 'assistant', content: '', reasoning: textsOf(summary).join('\n\n') }].filter(
+        (m) => m.reasoning !== '',
+      );
+    }
+    default: {
+      if (!('role' in item) && !('content' in item)) return [];
+      // The parts are named `input_text` and `output_text`; as chat messages they are texts.
+      const content = Array.isArray(item.content) ? item.content.map(chatPart) : item.content;
+      return chatMessages({ role: item.role, content: isAllText(content) ? joinTexts(content) : content }, 'user');
+    }
+  }
+}
+
+const chatPart = (part: unknown): unknown => {
+  if (!isObject(part)) return part;
+  if (part.type === 'input_text' || part.type === 'output_text') return { type: 'text', text: part.text };
+  if (part.type === 'refusal') return { type: 'text', text: textIn(part.refusal) };
+  if (part.type === 'input_image' && typeof part.image_url === 'string') {
+    return { type: 'image_url', image_url: { url: part.image_url } };
+  }
+  return part;
+};
+
+const isAllText = (content: unknown): content is { text: string }[] =>
+  Array.isArray(content) && content.every(isTextPart);
+
+const joinTexts = (parts: { text: string }[]): string => parts.map((part) => part.text).join('\n\n');

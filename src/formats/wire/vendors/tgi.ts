@@ -1,0 +1,111 @@
+/** Hugging Face's form: `inputs` and `parameters` → `generated_text`, as TGI, LMI/DJL and the inference toolkit have it. */
+import { isObject, type JsonObject } from '../../json.ts';
+import type { ChatMessage } from '../../types.ts';
+import { chatMessages, fieldsOf, isMessageList, joined, textIn, textsOf, toolCalls, without } from '../messages.ts';
+import { asksForJson, batchOf, flattened, promptsOf, userMessages } from '../prompts.ts';
+import type { WireFormat } from '../types.ts';
+
+export const tgi: WireFormat = {
+  name: 'tgi',
+  format: 'text-generation',
+  request(body) {
+    const prompts = promptsOf(body.inputs);
+    if (prompts === undefined || !isText(body.inputs)) return undefined;
+    const parameters = flattened(without(body, 'inputs', 'model'));
+    return {
+      messages: userMessages(prompts),
+      parameters,
+      jsonRequested: asksForJson(parameters),
+      ...batchOf(prompts),
+    };
+  },
+  reply(_body, value) {
+    const generated = generatedOf(value);
+    return (
+      generated && {
+        replies: generated.map(replyOf),
+        reasons: generated.map((item) => (isObject(item.details) ? item.details : item).finish_reason),
+      }
+    );
+  },
+  error(body) {
+    const details = fieldsOf(body.details);
+    if (details.finish_reason !== 'error') return undefined;
+    const message = details.error || body.error || details.message;
+    return { message: message || 'the generation ended with the finish reason “error”', type: 'generation_error' };
+  },
+  delta(event) {
+    const output = tokenOf(event) ?? outputsOf(event);
+    return output === undefined ? undefined : { output, reasoning: '', calls: false };
+  },
+  assemble(events) {
+    if (events.every((event) => outputsOf(event) !== undefined)) {
+      // A text for each input of the request.
+      const texts: string[] = [];
+      for (const { outputs } of events) {
+        for (const [at, text] of (outputs as string[]).entries()) texts[at] = joined(texts[at], text);
+      }
+      return { value: { generated_text: texts.length > 1 ? texts : texts[0] }, ended: undefined };
+    }
+    if (!events.some((event) => tokenOf(event) !== undefined)) return undefined;
+    // The last event has the whole text.
+    const whole = events.findLast((event) => typeof event.generated_text === 'string')?.generated_text;
+    const details = events.findLast((event) => isObject(event.details))?.details;
+    const value: JsonObject = { generated_text: whole ?? textsOf(events.map(tokenOf)).join('') };
+    if (details !== undefined) value.details = details;
+    return { value, ended: whole !== undefined || details !== undefined };
+  },
+  usage: {
+    inputTokens: ['details.input_tokens', 'details.prompt_tokens', 'details.input_length', 'details.prefill.length'],
+    outputTokens: ['details.generated_tokens'],
+  },
+};
+
+/** TGI's events and LMI's lines: a token each. */
+const tokenOf = ({ token }: JsonObject): string | undefined =>
+  isObject(token) ? (token.special === true ? '' : textIn(token.text)) : undefined;
+
+/** LMI's older lines: `{"outputs": ["text"]}`, and nothing else. */
+function outputsOf(event: JsonObject): string | undefined {
+  const { outputs, ...others } = event;
+  if (!Array.isArray(outputs) || outputs.length === 0 || Object.keys(others).length > 0) return undefined;
+  return outputs.every((text) => typeof text === 'string') ? outputs.join('') : undefined;
+}
+
+/** Numbers under `inputs` are features or token ids of a model that does not talk. */
+const isText = (inputs: unknown): boolean =>
+  typeof inputs === 'string' || (Array.isArray(inputs) && typeof inputs[0] === 'string');
+
+/** Names under which the toolkit's pipelines give their text. */
+const TEXT_NAMES = ['generated_text', 'summary_text', 'translation_text', 'generated_texts'] as const;
+
+const hasText = (item: JsonObject): boolean => TEXT_NAMES.some((name) => isGenerated(item[name]));
+
+/** `generated_text` is a text, a list of texts, or (from chat pipelines) the conversation with the reply behind it. */
+const isGenerated = (value: unknown): boolean =>
+  typeof value === 'string' ||
+  isMessageList(value) ||
+  (Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === 'string'));
+
+/** The generations of an object, a list, a list of lists, or of one object that holds a list of texts. */
+function generatedOf(value: unknown): JsonObject[] | undefined {
+  const list = (Array.isArray(value) ? value.flat(1) : [value]) as unknown[];
+  const items = list.filter(isObject);
+  if (items.length === 0 || items.length < list.length || !items.every(hasText)) return undefined;
+  return items.flatMap((item) => {
+    const name = TEXT_NAMES.find((candidate) => isGenerated(item[candidate])) as string;
+    const generated = item[name];
+    const texts = Array.isArray(generated) && !isMessageList(generated) ? generated : [generated];
+    return texts.map((text) => ({ ...item, generated_text: text }));
+  });
+}
+
+function replyOf(item: JsonObject): ChatMessage {
+  const { generated_text: generated } = item;
+  if (typeof generated === 'string') {
+    const calls = toolCalls(item.tool_calls);
+    return { role: 'assistant', content: generated, ...(calls.length > 0 ? { tool_calls: calls } : {}) };
+  }
+  const last = (generated as unknown[]).at(-1);
+  return chatMessages(last, 'assistant').at(-1) as ChatMessage;
+}
