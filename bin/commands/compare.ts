@@ -2,8 +2,10 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { INTERRUPTED } from '../../local/terminal/stop-signals.ts';
 import { type Difference, STATISTICS } from '../../src/replay/compare/bootstrap.ts';
 import { compareRuns, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
+import { judgeWarning, stoppedBy } from '../../src/replay/compare/judge-replies.ts';
 import { type OpenedRun, openRun } from '../../src/replay/compare/open-run.ts';
 import { COMPARED_METRICS, METRIC_TAGS, type RunData, readRun } from '../../src/replay/compare/run-data.ts';
 import {
@@ -17,8 +19,9 @@ import { Distribution } from '../../src/replay/measure/distribution.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import type { Storage } from '../../src/shared/storage.ts';
 import { amount } from './numbers.ts';
+import { qualityText } from './quality-text.ts';
 import { writableDirectory } from './replay-directory.ts';
-import { EXIT_STOPPED, type Stopping, stopOnSignals, stoppedBy } from './stopping.ts';
+import { type CommandStopping, stopCommandOnSignals } from './stopping.ts';
 
 interface CompareFlags {
   threshold: Threshold[];
@@ -90,28 +93,33 @@ async function compare(beforeLocation: string, afterLocation: string, flags: Com
     opened.push(run);
     return readRun(run.directory, location);
   };
-  const stopping = stopOnSignals();
+  const stopping = stopCommandOnSignals();
   try {
     await compareOpened(await read(beforeLocation), await read(afterLocation), flags, stopping);
   } catch (error) {
-    if (stopping.begun || !stopping.signal.aborted) throw error;
+    if (stopping.started || !stopping.signal.aborted) throw error;
     console.error('Stopped before the runs were compared.');
-    process.exitCode = EXIT_STOPPED;
+    process.exitCode = INTERRUPTED;
   } finally {
     stopping.dispose();
     for (const { dispose } of opened) await dispose();
   }
 }
 
-async function compareOpened(before: RunData, after: RunData, flags: CompareFlags, stopping: Stopping): Promise<void> {
+async function compareOpened(
+  before: RunData,
+  after: RunData,
+  flags: CompareFlags,
+  stopping: CommandStopping,
+): Promise<void> {
   const { signal } = stopping;
   const judging = flags.judge
     ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(flags.judgeModel, flags.judgeBudgetUsd)
     : undefined;
   signal.throwIfAborted();
-  stopping.begun = true;
+  stopping.started = true;
   stopping.say(
-    `${judging ? 'The judge is asked no more, and the' : 'The'} comparison is being written. Ctrl-C again to leave at once.`,
+    `${judging ? 'The judge is asked no more, and the' : 'The'} comparison is being written. Press Ctrl-C again to leave immediately.`,
   );
   const directory = flags.output ?? (after.location === after.directory ? after.directory : join('replays', after.run));
   // Before a judge is paid.
@@ -130,13 +138,13 @@ async function compareOpened(before: RunData, after: RunData, flags: CompareFlag
     });
     await writeFile(output.replace(/json$/, 'html'), page);
   }
-  console.log(flags.json ? json : await comparisonText(comparison, crossed, flags.threshold.length > 0, output));
+  console.log(flags.json ? json : comparisonText(comparison, crossed, flags.threshold.length > 0, output));
   if (crossed.length > 0) process.exitCode = EXIT_CROSSED;
   if (comparison.judgeFailure) {
-    console.error(`Not all pairs are judged: ${comparison.judgeFailure.name}: ${comparison.judgeFailure.message}`);
+    console.error(judgeWarning(comparison.judgeFailure));
     process.exitCode = EXIT_NOT_COMPARED;
   }
-  if (signal.aborted) process.exitCode = EXIT_STOPPED;
+  if (signal.aborted) process.exitCode = INTERRUPTED;
 }
 
 function latencies(run: RunData): Distribution {
@@ -153,14 +161,13 @@ const intervalOf = ({ low, high, significant, tooFew }: Difference): string =>
 const factsLine = ({ run, requests, failed, cancelledOnPurpose: cancelled }: RunFacts): string =>
   `${run}, ${requests} requests, ${failed} failed${cancelled > 0 ? `, ${cancelled} cancelled on purpose` : ''}`;
 
-async function comparisonText(
+function comparisonText(
   comparison: RunsComparison,
   crossed: readonly Crossing[],
   gated: boolean,
   output: string,
-): Promise<string> {
+): string {
   const { before, after, paired, errorRate, quality } = comparison;
-  const { qualityLines } = await import('../../src/replay/report/quality-sections.ts');
   const lines = [
     `before: ${factsLine(before)}`,
     `after: ${factsLine(after)}`,
@@ -193,12 +200,7 @@ async function comparisonText(
     `${'failed (%)'.padEnd(44)}${points}${''.padStart(12)}  ${signed(errorRate.low * 100)} … ${signed(errorRate.high * 100)}${errorRate.significant ? ' *' : ''}`,
   );
   lines.push('* the interval excludes 0');
-  if (quality) lines.push('', ...qualityLines(quality).map(([name, value]) => `${name}: ${value}`));
-  if (comparison.judgeUsd !== undefined) {
-    lines.push(
-      `judge: ${comparison.judgeUsd === null ? 'price not known' : `${comparison.judgeUsd.toFixed(4)} dollars`}`,
-    );
-  }
+  if (quality) lines.push('', ...qualityText(quality, comparison.judgeUsd));
   lines.push(
     '',
     ...crossed.map(({ threshold, got }) => `Threshold crossed: ${threshold}; got: ${got}`),

@@ -1,7 +1,7 @@
 /** What a person sees while a replay runs: a few lines that renew themselves on a terminal, plain lines elsewhere. */
 
 import type { RunStats } from '../../src/replay/measure/run-stats.ts';
-import type { Progress } from '../../src/replay/send-schedule.ts';
+import type { SendProgress } from '../../src/replay/send/job.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
 
 const TERMINAL_MS = 500;
@@ -10,7 +10,7 @@ const BAR = 30;
 
 interface DisplayOptions {
   out: NodeJS.WriteStream;
-  progress: Progress;
+  progress: SendProgress;
   stats: RunStats;
   /** Requests in all, as far as it is known by now. */
   total(): number;

@@ -3,7 +3,7 @@
 import type { DryRun } from '../../src/replay/dry-run.ts';
 import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
 import { durationSeconds } from '../../src/replay/results/summary.ts';
-import type { ReplayResult } from '../../src/replay/to-directory.ts';
+import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
 
 const LEVELS = '▁▂▃▄▅▆▇█';
@@ -88,12 +88,6 @@ const ROWS: readonly [DistributionMetric, string][] = [
   ['time_to_first_token', 'time to first token'],
   ['inter_token_latency', 'inter-token latency'],
 ];
-
-/** Why a part was not sent, where it is not that somebody stopped it: that is said in words of its own. */
-export function unsentWarning({ incomplete, wasCancelled, outcome }: ReplayResult): string | undefined {
-  if (incomplete === undefined || (wasCancelled && outcome.failure === undefined)) return undefined;
-  return `A part of the schedule was not sent: ${incomplete}.`;
-}
 
 export function resultText(result: ReplayResult, directory: string): string {
   const { stats, skippedReasons } = result.results;

@@ -4,7 +4,7 @@ import { parseInferenceTime } from '../../src/formats/record/inference-time.ts';
 import { DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import { amount, number } from './numbers.ts';
-import { type ReplayFlags, runReplayCommand } from './replay-run.ts';
+import { performReplay, type ReplayFlags } from './perform-replay.ts';
 
 const instant = (text: string): number => {
   // As the captured times are read: UTC where there is no offset, not this machine's own time.
@@ -177,7 +177,7 @@ export function replayCommand(): Command {
   ];
   for (const option of [...captures, ...target, ...request, ...timing, ...results]) command.addOption(option);
   return command.addHelpText('after', EXAMPLES).action(async (source: string, parsed: Parsed) => {
-    await runReplayCommand(source, flagsOf(parsed));
+    await performReplay(source, flagsOf(parsed));
   });
 }
 

@@ -1,32 +1,46 @@
-/** What a person's Ctrl-C, a closed terminal and a supervisor's SIGTERM have in common: the end of a local command. */
+/** Graceful shutdown of a command on Ctrl-C, on SIGTERM and when the terminal is closed. */
 
 export interface Stopping {
-  /** Aborted at the first signal. */
+  /** Aborted on the first signal, with a `Stopped`. */
   signal: AbortSignal;
-  /** Resolves at the first signal. */
+  /** Resolves on the first signal. */
   stopped: Promise<void>;
+  /** Removes the signal handlers. */
+  dispose(): void;
 }
 
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-
-/** Exit code of a program that was interrupted: 128 + SIGINT's number. */
+/** Exit code of an interrupted program, as shells report it: 128 + the number of SIGINT. */
 export const INTERRUPTED = 130;
 
-/** Catches the first signal; the second ends this process at once. */
-export function stopOnSignals(): Stopping {
+/** Catches the first signal. A second one ends the process immediately. @param onStop called on the first signal */
+export function stopOnSignals(onStop: () => void = () => {}): Stopping {
   const controller = new AbortController();
-  const stopped = new Promise<void>((resolve) => {
-    const onSignal = () => {
-      if (controller.signal.aborted) process.exit(INTERRUPTED);
-      controller.abort(new Stopped());
-      resolve();
-    };
-    for (const signal of SIGNALS) process.on(signal, onSignal);
-  });
-  return { signal: controller.signal, stopped };
+  const { promise: stopped, resolve } = Promise.withResolvers<void>();
+  const stop = (): void => {
+    if (controller.signal.aborted) process.exit(INTERRUPTED);
+    onStop();
+    controller.abort(new Stopped());
+    resolve();
+  };
+  // The terminal is gone, and both the kernel and the shell may send the signal. Writing to the terminal fails from now on,
+  // which must not lose any results.
+  const hangUp = (): void => {
+    for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+    if (!controller.signal.aborted) stop();
+  };
+  const handlers = [
+    ['SIGINT', stop],
+    ['SIGTERM', stop],
+    ['SIGHUP', hangUp],
+  ] as const;
+  for (const [name, handler] of handlers) process.on(name, handler);
+  const dispose = (): void => {
+    for (const [name, handler] of handlers) process.off(name, handler);
+  };
+  return { signal: controller.signal, stopped, dispose };
 }
 
-/** Thrown out of work that a signal ended. */
+/** Thrown out of work that a signal has ended. */
 export class Stopped extends Error {
   override name = 'Stopped';
 

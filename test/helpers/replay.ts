@@ -4,12 +4,13 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
+import { indexFor } from '../../src/replay/derived-options.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
 import { localFiles } from '../../src/replay/source/files.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';
-import { indexFor, type ReplayRequest, type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
+import { type ReplayRequest, type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
 
 export interface CapturedSideSpec {
   data: unknown;

@@ -336,7 +336,9 @@ describe('the command line', () => {
       );
       const { code, stdout, stderr } = await replayByHand('refused');
       expect([code, stderr]).toEqual([0, '']);
-      expect(stdout).toContain('MLflow assessments: 2\nverdicts without a trace in MLflow: 1 (judged.jsonl)\n');
+      expect(stdout).toContain(
+        'MLflow assessments: 2\nVerdicts without a trace in MLflow: 1, listed in judged.jsonl\n',
+      );
     },
     TEST_MS,
   );

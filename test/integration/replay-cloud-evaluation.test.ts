@@ -334,7 +334,7 @@ test(
     ]);
     // On a busy machine the shard may have begun late, which is said beside it.
     expect((await run.json<Own>('replay.json')).remarks).toContain(
-      'MLflow refused 1 traces for what they are: refused-traces.jsonl lists them',
+      'Traces that MLflow refused: 1, listed in refused-traces.jsonl',
     );
   },
   TEST_MS,

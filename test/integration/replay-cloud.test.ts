@@ -317,7 +317,7 @@ describe('what is missing makes the execution fail, with what was measured', () 
       expect(await run.shard(0)).toMatchObject({ sent: 1, skipped: 1 });
       const result = await run.summarize();
       expect(result).toMatchObject({ ok: false, error: 'ReplayIncomplete' });
-      expect(result.cause).toMatch(/1 requests were not sent because their captures could not be read/);
+      expect(result.cause).toMatch(/1 requests were not sent because their captures could no longer be read/);
       expect(await own(run)).toMatchObject({ sent: 1, skipped: { CaptureChanged: 1 } });
       expect(bodies()).toEqual([chatBody('kept')]);
     },

@@ -3,13 +3,15 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { indexFor, scheduleOf, sendingOf } from '../../src/replay/derived-options.ts';
 import type { Measured } from '../../src/replay/measure/measure.ts';
-import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
-import { type Progress, type ReplayOutcome, type ReplayPlan, runReplay } from '../../src/replay/send-schedule.ts';
+import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
+import { scheduleFromIndex } from '../../src/replay/schedule/timing.ts';
+import type { SendJob, SendOutcome, SendProgress } from '../../src/replay/send/job.ts';
+import { sendSchedule } from '../../src/replay/send/send-schedule.ts';
 import { localFiles } from '../../src/replay/source/files.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';
-import { indexFor, sendingOf } from '../../src/replay/to-directory.ts';
 import { chatLine, ReplayFolder, type ReplayRecord, replay } from '../helpers/replay.ts';
 
 const BURST = 20;
@@ -110,20 +112,20 @@ async function startAt(
   captures: string,
   startAtEpochMs: number,
   signal?: AbortSignal,
-  more: Partial<ReplayPlan> = {},
-): Promise<ReplayOutcome> {
-  const options = { ...DEFAULT_OPTIONS, autoOffset: true };
+  more: Partial<SendJob> = {},
+  given: Partial<ReplayOptions> = {},
+): Promise<SendOutcome> {
+  const options = { ...DEFAULT_OPTIONS, autoOffset: true, ...given };
   const files = await localFiles(captures);
   const index = await indexFor(files, options, {}, () => {});
-  return runReplay(
+  return sendSchedule(
     {
       run: 'test-run',
       files,
-      index,
+      schedule: scheduleFromIndex(index, scheduleOf(options), options.warmup),
       target: new UrlTarget(url),
       ...sendingOf(options),
       maxConcurrency: Number.POSITIVE_INFINITY,
-      warmup: 0,
       keepCaptured: false,
       onSkipped: () => {},
       onMeasured: () => {},
@@ -188,7 +190,7 @@ describe('connections are open before the requests that need them', () => {
 describe('a replay that is stopped leaves no connection', () => {
   test('while it waits for its start', async () => {
     const stop = new AbortController();
-    const started: Progress[] = [];
+    const started: SendProgress[] = [];
     const running = startAt(bursts(0), Date.now() + 60_000, stop.signal, { onStarted: (one) => started.push(one) });
     await until(() => started.length === 1);
     stop.abort();
@@ -284,7 +286,7 @@ test('a warm-up waits for room, as the replay does', async () => {
     },
   };
   const stop = new AbortController();
-  const running = startAt(folder.write('a.jsonl', lines), Date.now(), stop.signal, { target, warmup: 400 });
+  const running = startAt(folder.write('a.jsonl', lines), Date.now(), stop.signal, { target }, { warmup: 400 });
   await until(() => server.numbers.length === 8);
   await new Promise((resolve) => setTimeout(resolve, 300));
   // 8 MiB of them wait, and eight are under way.
@@ -295,7 +297,7 @@ test('a warm-up waits for room, as the replay does', async () => {
 
 describe('nothing is sent after the stop', () => {
   /** A replay that has sent its first burst, and prepares the next one when it is stopped; the target does not answer. */
-  async function stoppedWhilePreparing(release: (go: () => void, ended: Promise<ReplayOutcome>) => void) {
+  async function stoppedWhilePreparing(release: (go: () => void, ended: Promise<SendOutcome>) => void) {
     server.answering = false;
     const real = new UrlTarget(url);
     let go = (): void => {};
@@ -313,13 +315,9 @@ describe('nothing is sent after the stop', () => {
     };
     const stop = new AbortController();
     const reasons: string[] = [];
-    const running = startAt(bursts(0, 1, 2), Date.now(), stop.signal, {
-      target,
-      // For days: what is left is not gone through, only counted.
-      schedule: { ...sendingOf({ ...DEFAULT_OPTIONS, autoOffset: true }).schedule, repeat: 1_000_000 },
-      endInOrder: true,
-      onSkipped: ({ reason }) => reasons.push(reason),
-    });
+    const more: Partial<SendJob> = { target, endGracefully: true, onSkipped: ({ reason }) => reasons.push(reason) };
+    // It would last for days: the remaining passes are counted without reading them.
+    const running = startAt(bursts(0, 1, 2), Date.now(), stop.signal, more, { repeat: 1_000_000 });
     await until(() => encoded > BURST && server.numbers.length === BURST);
     stop.abort();
     release(go, running);
@@ -329,7 +327,7 @@ describe('nothing is sent after the stop', () => {
   }
   const ALL = 3 * BURST * 1_000_000;
 
-  test.each<[string, (go: () => void, ended: Promise<ReplayOutcome>) => void]>([
+  test.each<[string, (go: () => void, ended: Promise<SendOutcome>) => void]>([
     ['though the request that is being prepared is ready at once', (go) => go()],
     ['though it is ready when all is over', (go, ended) => void ended.then(go)],
     ['though it is never ready', () => {}],

@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
-import { ReplayExtras } from '../../bin/commands/replay-extras.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
+import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
 import { SPOOL_FILE, TraceSpool, traceNameOf } from '../../src/replay/publish/spool.ts';
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';
@@ -115,23 +115,28 @@ test('hold no secret, whatever its header is called, nor what the query of the U
   const headers = Object.fromEntries(names.map((name) => [name, 'hunter2']));
   const url = `${endpoint.url}/v1/chat/completions?api-key=hunter2&v=hunter2&hunter2`;
   const target = new UrlTarget(url, { ...headers, 'User-Agent': 'hunter2' });
-  const flags = { report: true, compare: true, judge: false, judgeBudgetUsd: 0, mlflow: false };
-  const extras = await ReplayExtras.connect(flags, out, 'test-run', target);
   mkdirSync(out);
-  await extras.open();
-  const spool = new TraceSpool(out, 'test-run', traceNameOf(target.description, 'test-run'));
+  const { description } = target;
+  const followUps = await FollowUps.open({
+    directory: out,
+    run: 'test-run',
+    target: description,
+    report: true,
+    compare: true,
+  });
+  const spool = new TraceSpool(out, 'test-run', traceNameOf(description, 'test-run'));
   const options = { ...DEFAULT_OPTIONS, speedup: 10 };
   const result = await replay(folder.write('a.jsonl', mixed()), target, out, options, {
     raw: true,
     keepCaptured: true,
     read: (measured, clock) => {
-      const keep = [extras.read(measured, clock), spool.read(measured, clock)];
+      const keep = [followUps.read(measured, clock), spool.read(measured, clock)];
       return () => {
         for (const one of keep) one();
       };
     },
   });
-  await extras.finish(result, options, false, new AbortController().signal);
+  await followUps.finish(result, false, new AbortController().signal);
   await spool.close();
   expect(endpoint.requests[0]).toMatchObject({ url: new URL(url).pathname + new URL(url).search });
   expect(endpoint.requests[0]?.headers).toMatchObject({ 'x-auth': 'hunter2', 'user-agent': 'hunter2' });

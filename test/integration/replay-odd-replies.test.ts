@@ -8,13 +8,13 @@ import { decodeLine } from '../../src/formats/decode.ts';
 import { compareRuns } from '../../src/replay/compare/compare-runs.ts';
 import { readRun } from '../../src/replay/compare/run-data.ts';
 import { CapturedReplies } from '../../src/replay/compare/with-captured.ts';
+import { indexFor, scheduleOf } from '../../src/replay/derived-options.ts';
 import { dryRun } from '../../src/replay/dry-run.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
 import { replayTrace } from '../../src/replay/publish/replay-trace.ts';
 import { replayedLine } from '../../src/replay/publish/replayed-line.ts';
 import { NO_OVERRIDES } from '../../src/replay/request/literal.ts';
 import { localFiles } from '../../src/replay/source/files.ts';
-import { indexFor, scheduleOf } from '../../src/replay/to-directory.ts';
 import { linesOf, wireBodyOf } from '../helpers/corpus.ts';
 import {
   type CapturedSideSpec,

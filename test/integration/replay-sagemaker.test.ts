@@ -7,10 +7,9 @@ import {
   InvokeEndpointWithResponseStreamCommand,
   SageMakerRuntimeClient,
 } from '@aws-sdk/client-sagemaker-runtime';
-import { ReplayExtras } from '../../bin/commands/replay-extras.ts';
 import { resultText } from '../../bin/commands/replay-text.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
-import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
+import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { SageMakerTarget } from '../../src/replay/targets/sagemaker-target.ts';
 import { captureLine, chatBody, chatLine, ReplayFolder, replay, runCli } from '../helpers/replay.ts';
 
@@ -223,9 +222,15 @@ test('credentials that run out end the replay in order: what was measured is wri
     incomplete_reason: incomplete,
     request_count: { avg: 5 },
   });
-  const flags = { report: true, compare: false, judge: false, judgeBudgetUsd: 0, mlflow: false };
-  const extras = await ReplayExtras.connect(flags, out, 'test-run', expiring);
-  await extras.finish(result, { ...DEFAULT_OPTIONS, ...options }, true, new AbortController().signal);
+  const { description } = expiring;
+  const followUps = await FollowUps.open({
+    directory: out,
+    run: 'test-run',
+    target: description,
+    report: true,
+    compare: false,
+  });
+  await followUps.finish(result, true, new AbortController().signal);
   const said = `A part of the schedule was not sent: ${incomplete}.`;
   expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain(`<p class="warn">${said}</p>`);
   expect(resultText(result, out)).toContain(said);

@@ -260,7 +260,7 @@ test(
     const { code, stdout, stderr } = await replay('refused', 8, '--mlflow');
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout).toContain('MLflow traces: 7');
-    expect(stdout).toContain('MLflow refused: 1 traces (refused-traces.jsonl)');
+    expect(stdout).toContain('Traces that MLflow refused: 1, listed in refused-traces.jsonl');
     expect(readLines<RefusedTrace>(join(out, 'refused-traces.jsonl'))).toEqual([
       {
         trace_id: expect.stringMatching(/^tr-[0-9a-f]{32}$/),

@@ -429,7 +429,7 @@ describe('what was measured is written, whatever becomes of the files', () => {
       const target = onFirst(() => change(second));
       const { records, incomplete, outcome } = await replay(join(first, '..'), target, out, { speedup: 100 });
       expect(records.map(({ metadata }) => metadata.event_id).sort()).toEqual(['e0', 'e1', 'e2']);
-      expect(incomplete).toBe('2 requests unsent because their captures could not be read any more');
+      expect(incomplete).toBe('2 requests unsent because their captures could no longer be read');
       expect(outcome).toMatchObject({ sent: 3, stopped: false });
       expect(json('profile_export_aiperf.json')).toMatchObject({ is_complete: false, incomplete_reason: incomplete });
       expect(readLines<SkippedLine>(join(out, 'skipped.jsonl'))).toEqual(
@@ -508,6 +508,6 @@ describe('what was measured is written, whatever becomes of the files', () => {
       },
     );
     expect(records).toHaveLength(2);
-    expect(incomplete).toBe('1 requests sent and not recorded: TypeError: not this one');
+    expect(incomplete).toBe('1 requests sent but not recorded: TypeError: not this one');
   });
 });

@@ -98,6 +98,9 @@ export interface JudgeFailure {
   message: string;
 }
 
+export const judgeWarning = ({ name, message }: JudgeFailure): string =>
+  `Not all pairs are judged: ${name}: ${message}`;
+
 const JUDGING_STOPPED: JudgeFailure = {
   name: 'JudgingStopped',
   message: 'It was stopped; what it had said by then is counted',
@@ -124,6 +127,18 @@ export async function judgeMost<T>(
   } catch (error) {
     return { ...result, failure: judging.signal?.aborted ? JUDGING_STOPPED : toNamedError(error) };
   }
+}
+
+/** Calls in flight when the judge is stopped are paid for: their answers are awaited for this long. */
+const STOP_GRACE_MS = 10_000;
+
+/** After the signal, asks about no further pair, and cancels the calls in flight when the grace period is over. */
+export function stoppedBy(signal: AbortSignal, judging: JudgeSettings): JudgeSettings {
+  const late = new AbortController();
+  const stop = (): void => void setTimeout(() => late.abort(), STOP_GRACE_MS).unref();
+  if (signal.aborted) stop();
+  else signal.addEventListener('abort', stop, { once: true });
+  return { ...judging, signal: late.signal, goOn: () => !signal.aborted };
 }
 
 /** Whether there is anything to ask: what is the same, or failed, needs no judge. */

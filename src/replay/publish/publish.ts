@@ -3,25 +3,15 @@ import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { MlflowClient } from '../../mlflow/client.ts';
-import {
-  createRun,
-  endRun,
-  logRun,
-  type MlflowRun,
-  putRunFiles,
-  type ResultFile,
-  type RunContent,
-} from '../../mlflow/runs.ts';
+import { createRun, endRun, logRun, type MlflowRun, putRunFiles, type ResultFile } from '../../mlflow/runs.ts';
 import type { Experiment } from '../../mlflow/types.ts';
 import { jsonLines } from '../compare/json-lines.ts';
 import type { JudgedReply } from '../compare/judge-replies.ts';
-import type { Quality } from '../compare/quality.ts';
 import { JUDGED_FILE } from '../compare/with-captured.ts';
-import type { RunStats } from '../measure/run-stats.ts';
+import type { ReplayRunContent } from '../finish.ts';
 import { LineWriter } from '../results/line-writer.ts';
 import { RESULT_FILES } from '../results/result-set.ts';
 import { scanLines } from '../source/lines.ts';
-import { metricsOf } from './run-content.ts';
 import { SPOOL_FILE } from './spool.ts';
 import { type AssessedVerdicts, writeAssessments } from './write-assessments.ts';
 import { REFUSED_FILE, SpoolBatch, writeTraces } from './write-traces.ts';
@@ -33,12 +23,9 @@ export interface Publication {
   run: string;
   directory: string;
   startMs: number;
-  endMs: number;
-  status: RunContent['status'];
-  scheduled: boolean;
-  stats: RunStats;
-  quality?: Quality;
-  params: Record<string, string>;
+  content: ReplayRunContent;
+  /** Whether the judge was asked: then its verdicts are in the directory. */
+  judged: boolean;
 }
 
 export interface Published {
@@ -77,9 +64,8 @@ export async function publish(ports: MlflowPorts, publication: Publication): Pro
 
 async function publishAll(ports: MlflowPorts, publication: Publication): Promise<Published> {
   const { client, experiment } = ports;
-  const { run: name, directory, startMs, endMs, stats, scheduled, quality, params } = publication;
+  const { run: name, directory, startMs, content } = publication;
   const tags = { replay_run: name, 'mlflow.source.name': 'inference-monitor replay', 'mlflow.source.type': 'LOCAL' };
-  const metrics = metricsOf(stats, scheduled, quality);
   const run = await createRun(client.rest, experiment.id, { name, startMs, tags });
   const failures: unknown[] = [];
   const attempt = (work: () => Promise<void>): Promise<void> =>
@@ -87,14 +73,14 @@ async function publishAll(ports: MlflowPorts, publication: Publication): Promise
       failures.push(error);
     });
   const published: Published = { runId: run.runId, traces: 0, refused: 0, linked: true, leftOut: [], failures };
-  await attempt(() => logRun(client.rest, run, { metrics, params, atMs: endMs }));
+  await attempt(() => logRun(client.rest, run, content));
   await attempt(() => writeSpool(ports, run, directory, published));
-  if (quality?.judged) await attempt(() => writeVerdicts(ports, name, directory, published));
+  if (publication.judged) await attempt(() => writeVerdicts(ports, name, directory, published));
   await attempt(async () => {
     published.leftOut = await putRunFiles(client.rest, run, await filesOf(directory), ports.s3);
   });
-  const status = failures.length > 0 ? 'FAILED' : publication.status;
-  await attempt(() => endRun(client.rest, run, { status, endMs }));
+  const status = failures.length > 0 ? 'FAILED' : content.status;
+  await attempt(() => endRun(client.rest, run, { ...content, status }));
   return published;
 }
 

@@ -69,6 +69,31 @@ export interface Feeding {
   passOver(entries: number): void;
 }
 
+/** A schedule as the sender needs it, made while it is sent or made beforehand. */
+export interface SendSchedule {
+  /** Yields the entries in batches, in the order of their time. */
+  entries(feeding: Partial<Feeding>): AsyncIterable<ScheduledEntry[]>;
+  /** Yields the entries that are sent before the clock starts. Absent without a warm-up. */
+  warmup?: (feeding: Partial<Feeding>) => AsyncIterable<ScheduledEntry[]>;
+  /** When the first entry is due, milliseconds after the start of the clock. */
+  firstDueMs: number;
+  /** Whether requests have no times: each is sent as soon as there is room. */
+  closedLoop: boolean;
+}
+
+/** Makes the schedule from the index of the captures while it is sent. @param warmup requests sent beforehand */
+export const scheduleFromIndex = (source: EntrySource, options: ScheduleOptions, warmup: number): SendSchedule => ({
+  entries: (feeding) => schedule(source, options, feeding),
+  ...(warmup > 0
+    ? {
+        warmup: (feeding: Partial<Feeding>) =>
+          schedule(source, { ...options, timing: { kind: 'concurrency' }, count: warmup }, feeding),
+      }
+    : {}),
+  firstDueMs: 0,
+  closedLoop: options.timing.kind === 'concurrency',
+});
+
 /** The schedule in batches, in the order of their time. */
 export async function* schedule(
   source: EntrySource,

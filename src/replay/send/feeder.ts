@@ -26,7 +26,7 @@ interface FeederOptions {
   /** Where in the schedule the run is. */
   elapsedMs(): number;
   /** A failure after the start is in `failure`; without this it is thrown. */
-  endInOrder?: boolean;
+  endGracefully?: boolean;
 }
 
 /** Prepares requests ahead of their time, as far as memory allows. */
@@ -71,7 +71,7 @@ export class Feeder {
   }
 
   async run(): Promise<void> {
-    const { endInOrder, dispatcher } = this.#options;
+    const { endGracefully, dispatcher } = this.#options;
     try {
       const pace = new Pace();
       const feeding: Feeding = {
@@ -92,7 +92,7 @@ export class Feeder {
             await this.#feed(scheduled);
           } catch (error) {
             // Before the start nothing is lost yet; after it the rest is counted, and what was measured is kept.
-            if (!endInOrder || !this.#isStarted) throw error;
+            if (!endGracefully || !this.#isStarted) throw error;
             this.failure = error;
             this.#stopped = true;
             this.unsent++;
@@ -106,7 +106,7 @@ export class Feeder {
       }
       this.#isReady();
     } catch (error) {
-      if (endInOrder && this.#isStarted) {
+      if (endGracefully && this.#isStarted) {
         this.failure ??= error;
         return;
       }

@@ -7,8 +7,7 @@ const CHECKS = 8;
 
 export class Renewer {
   readonly #queue: RequestQueue;
-  readonly #goodForMs: number | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #timer: NodeJS.Timeout | undefined;
   #running = false;
   #stopped = false;
 
@@ -17,11 +16,6 @@ export class Renewer {
    */
   constructor(queue: RequestQueue, goodForMs: number | undefined) {
     this.#queue = queue;
-    this.#goodForMs = goodForMs;
-  }
-
-  start(): void {
-    const goodForMs = this.#goodForMs;
     if (goodForMs !== undefined) this.#timer = setInterval(() => void this.#renew(goodForMs), goodForMs / CHECKS);
   }
 

@@ -1,8 +1,8 @@
 /** When a run says that its own client was the bottleneck. */
 import { describeSocketError } from '../../../src/replay/http/connection.ts';
+import { clientBottleneck } from '../../../src/replay/measure/client-bottleneck.ts';
 import { neverSent } from '../../../src/replay/measure/error-rate.ts';
 import { RunStats } from '../../../src/replay/measure/run-stats.ts';
-import { clientBottleneck } from '../../../src/replay/to-directory.ts';
 
 /** 100 requests, of which two were held up by the client. */
 function stats(latencyMs: number, heldUpMs: number): RunStats {
@@ -16,7 +16,7 @@ function stats(latencyMs: number, heldUpMs: number): RunStats {
 
 test.each([
   ['little of a short latency', 50, 9, undefined],
-  ['more than a tenth of it', 50, 12, '1% of the requests went out 12.0 ms or more after their moment'],
+  ['more than a tenth of it', 50, 12, '1% of the requests were sent 12.0 ms or more after their scheduled time'],
   ['the same beside a long latency', 500, 12, undefined],
   ['more than a tenth of that', 500, 60, 'expected: at most 50.0 ms'],
 ])('%s', (_, latencyMs, heldUpMs, said) => {

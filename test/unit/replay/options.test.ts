@@ -2,6 +2,7 @@ import { replayCommand } from '../../../bin/commands/replay.ts';
 import { REPLIES_FILE } from '../../../src/replay/compare/replies-file.ts';
 import { parseThreshold } from '../../../src/replay/compare/thresholds.ts';
 import { COMPARE_FILE, JUDGED_FILE } from '../../../src/replay/compare/with-captured.ts';
+import { sliceMsOf } from '../../../src/replay/derived-options.ts';
 import {
   checkOptions,
   DEFAULT_OPTIONS,
@@ -14,7 +15,6 @@ import { FILES, RESULT_FILES } from '../../../src/replay/results/result-set.ts';
 import { parseHeaders } from '../../../src/replay/targets/headers.ts';
 import { replayInferenceId } from '../../../src/replay/targets/sagemaker-target.ts';
 import { UrlTarget } from '../../../src/replay/targets/url-target.ts';
-import { sliceMsOf } from '../../../src/replay/to-directory.ts';
 
 const check = (options: Partial<ReplayOptions>) => () => checkOptions({ ...DEFAULT_OPTIONS, ...options });
 

@@ -3,10 +3,10 @@
 import { backfillObjects, type CaptureScope, capturedObject } from '../../../monitoring/plan/capture-objects.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
+import { indexFor } from '../../derived-options.ts';
 import { type SourceLine, scanBlocks } from '../../source/lines.ts';
 import type { SortedIndex } from '../../source/sorted-index.ts';
 import type { OnSkipped, SourceFile } from '../../source/types.ts';
-import { indexFor } from '../../to-directory.ts';
 import type { CaptureObject } from '../work-bucket/schedule-file.ts';
 import { ConversationFinder } from './conversations.ts';
 import type { ReplayJob } from './input.ts';

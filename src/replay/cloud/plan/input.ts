@@ -3,9 +3,9 @@ import type * as z from 'zod';
 import { type ReplayInput, replayInputSchema } from '../../../contract/replay.ts';
 import type { ReplayEnvironment } from '../../../settings/replay-environment.ts';
 import { PermanentError, PipelineError } from '../../../shared/errors.ts';
+import type { CaptureWindow } from '../../derived-options.ts';
 import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../options.ts';
 import { shownUrl } from '../../targets/target.ts';
-import type { CaptureWindow } from '../../to-directory.ts';
 
 const ALLOWED =
   '{"target":{"endpoint":…} or {"url":…}, "source":{"bucket","prefix","from","to"}, and the options of the command ' +

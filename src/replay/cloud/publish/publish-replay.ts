@@ -3,24 +3,17 @@
 import type { PublishReplayRequest, PublishReplayResult } from '../../../contract/replay.ts';
 import { replayKeys } from '../../../contract/work-keys.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
-import {
-  endRun,
-  getRun,
-  logRun,
-  putRunFiles,
-  type ResultFile,
-  type RunContent,
-  tellFailure,
-} from '../../../mlflow/runs.ts';
+import { endRun, getRun, logRun, putRunFiles, type ResultFile, tellFailure } from '../../../mlflow/runs.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
+import type { ReplayRunContent } from '../../finish.ts';
 import { RESULT_FILES } from '../../results/result-set.ts';
 import type { PlannedMlflow } from '../work-bucket/stored-plan.ts';
 
 /** `publication.json`: what SummarizeReplay leaves to be published. */
 export interface ReplayPublication {
   mlflow: PlannedMlflow;
-  content: Pick<RunContent, 'endMs' | 'status' | 'metrics' | 'params' | 'atMs'>;
+  content: ReplayRunContent;
   /** Why the execution fails, where it does. */
   failure?: string;
 }

@@ -7,9 +7,10 @@ import { toNamedError } from '../../../shared/errors.ts';
 import { Random } from '../../../shared/random.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import { traceIdOf } from '../../../trace/ids.ts';
+import { sendingOf, timingOf } from '../../derived-options.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
-import { type ReplayOutcome, runReplay, type SchedulePart } from '../../send-schedule.ts';
-import { sendingOf } from '../../to-directory.ts';
+import type { SendOutcome } from '../../send/job.ts';
+import { sendSchedule } from '../../send/send-schedule.ts';
 import { MAX_CONNECTIONS, WRITE_RESERVE_MS } from '../limits.ts';
 import { StopWatch } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
@@ -105,9 +106,8 @@ async function send(
   results: ShardResults,
   stop: StopWatch,
   { storage, environment, remainingMs }: ShardDependencies,
-): Promise<ReplayOutcome> {
+): Promise<SendOutcome> {
   const { options } = plan;
-  const sending = sendingOf(options);
   const capturesId = plan.mlflow?.capturesExperimentId;
   // The files of the warm-up follow the shard's own.
   const warm = (warmup?.entries ?? []).map((one) => ({
@@ -121,19 +121,22 @@ async function send(
   const deadline = setTimeout(() => stopping.abort(), Math.max(0, remainingMs() - WRITE_RESERVE_MS));
   stop.watch();
   try {
-    return await runReplay(
+    return await sendSchedule(
       {
         run: plan.run,
         files: allFiles,
-        // PlanReplay has made the schedule: there is nothing to index.
-        index: { total: entries.length, firstMs: 0, batches: () => [] },
-        ...sending,
-        schedule: { ...sending.schedule, seed: shardSeed(options.randomSeed, shard.shard) },
-        part: partOf(entries, warm, reader, shard),
+        reader,
+        ...sendingOf(options),
+        schedule: {
+          entries: () => inBatches(entries),
+          ...(warm.length > 0 ? { warmup: () => inBatches(warm) } : {}),
+          firstDueMs: shard.firstDueMs ?? 0,
+          closedLoop: timingOf(options).kind === 'concurrency',
+        },
+        seed: shardSeed(options.randomSeed, shard.shard),
         startAtEpochMs: plan.startAtEpochMs,
         target: await cloudTarget(plan.target, environment),
         maxConcurrency: Math.min(shard.maxConcurrency ?? MAX_CONNECTIONS, MAX_CONNECTIONS),
-        warmup: warm.length,
         keepCaptured: plan.compare,
         ...(capturesId === undefined ? {} : { traceIdOf: (line: Buffer) => traceIdOf(capturesId, line) }),
         keepRaw: plan.raw,
@@ -150,18 +153,6 @@ async function send(
     await reader.close();
   }
 }
-
-const partOf = (
-  entries: ScheduledEntry[],
-  warmup: ScheduledEntry[],
-  reader: RangeReader,
-  { firstDueMs }: ShardPlan,
-): SchedulePart => ({
-  entries: () => inBatches(entries),
-  warmup: () => inBatches(warmup),
-  firstDueMs: firstDueMs ?? 0,
-  reader,
-});
 
 async function* inBatches(entries: ScheduledEntry[]): AsyncGenerator<ScheduledEntry[]> {
   if (entries.length > 0) yield entries;

@@ -10,12 +10,9 @@ import { putFile } from '../../../shared/put-file.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import { REPLIES_FILE } from '../../compare/replies-file.ts';
 import { type CapturedComparison, COMPARE_FILE, JUDGED_FILE } from '../../compare/with-captured.ts';
-import { metricsOf, paramsOf } from '../../publish/run-content.ts';
+import { type FinishedReplay, replayFactsOf, runContentOf, summaryFactsOf, writeReport } from '../../finish.ts';
 import { REFUSED_FILE } from '../../publish/write-traces.ts';
-import { qualitySection, regressionsSection } from '../../report/quality-sections.ts';
-import { replayReport } from '../../report/replay-report.ts';
 import { FILES, writeFigures } from '../../results/result-set.ts';
-import { clientBottleneck, timingOf } from '../../to-directory.ts';
 import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from '../limits.ts';
 import type { ReplayPublication } from '../publish/publish-replay.ts';
 import { raisedText } from '../publish/replay-run.ts';
@@ -76,28 +73,23 @@ export async function summarizeReplay(
   const comparison = await writeResults(context, remainingMs);
   const raised = failed && { Error: failed.error, Cause: failed.cause };
   const failure = failureOf(plan, collected, evaluations, raised);
-  const publication = publicationOf(context, comparison, failure);
+  const publication = await publicationOf(context, comparison, failure);
   if (publication) await storage.putJson(bucket, replayKeys.publication(run.name), publication);
   return answer(failure, results, publication !== undefined);
 }
 
-/** What its run in MLflow is to say of a replay, also of one that came to nothing: no run stays open. */
-function publicationOf(
+/** What the MLflow run of a replay records, including one without results: no run stays open. */
+async function publicationOf(
   { plan, collected, evaluations }: MergeContext,
   comparison: CapturedComparison | undefined,
   failure: Failure | undefined,
-): ReplayPublication | undefined {
+): Promise<ReplayPublication | undefined> {
   if (!plan.mlflow) return undefined;
+  const status = wasStopped(collected, evaluations) ? 'KILLED' : failure ? 'FAILED' : 'FINISHED';
   return {
     mlflow: plan.mlflow,
-    content: {
-      endMs: collected.endMs,
-      atMs: Date.now(),
-      status: wasStopped(collected, evaluations) ? 'KILLED' : failure ? 'FAILED' : 'FINISHED',
-      metrics: metricsOf(collected.stats, isScheduled(plan), comparison?.quality),
-      params: paramsOf(targetFacts(plan.target), plan.options),
-    },
-    ...(failure ? { failure: raisedText({ Error: failure.error, Cause: failure.cause }) } : {}),
+    content: await runContentOf(finishedReplay(plan, collected), status, Date.now(), comparison?.quality),
+    failure: failure && raisedText({ Error: failure.error, Cause: failure.cause }),
   };
 }
 
@@ -143,7 +135,8 @@ async function writeResults(context: MergeContext, remainingMs: () => number): P
     if (reason) leftOut.push({ file: FILES.inputs, reason });
     if (plan.raw) await merge(FILES.raw, FILES.raw, () => mergeRecords(context, FILES.raw));
     await writeOwn(context, directory, leftOut);
-    await writeReport(context, directory, comparison);
+    const warnings = [...missing(collected), ...notEvaluated(evaluations), ...remarks(plan, collected, evaluations)];
+    await writeReport(directory, finishedReplay(plan, collected), warnings, comparison);
     await putFiles(context, directory);
     return comparison;
   } finally {
@@ -158,49 +151,45 @@ async function putFiles({ storage, bucket, prefix }: MergeContext, directory: st
   }
 }
 
-const isScheduled = (plan: StoredPlan): boolean => timingOf(plan.options).kind !== 'concurrency';
-
-const bottleneckOf = (plan: StoredPlan, { stats }: Collected): string | undefined =>
-  isScheduled(plan) ? clientBottleneck(stats) : undefined;
+function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay {
+  const gone = missing(collected);
+  return {
+    run: plan.run,
+    target: targetFacts(plan.target),
+    options: plan.options,
+    captures: plan.captures,
+    results: collected,
+    startMs: plan.startAtEpochMs,
+    endMs: collected.endMs,
+    sent: collected.sent,
+    unsent: collected.unsent,
+    wasCancelled: collected.wasCancelled,
+    incomplete: gone.length > 0 ? gone.join('; ') : undefined,
+    maxConnections: collected.maxConnections,
+    warmFailures: collected.warmFailures,
+  };
+}
 
 async function writeOwn(
   { plan, collected, evaluations }: MergeContext,
   directory: string,
   leftOut: readonly LeftOut[],
 ): Promise<void> {
-  const gone = missing(collected);
-  const { notBegun } = collected;
-  const facts = {
-    run: plan.run,
-    scheduled: isScheduled(plan),
-    startMs: plan.startAtEpochMs,
-    endMs: collected.endMs,
-    wasCancelled: collected.wasCancelled,
-    isComplete: gone.length === 0 && !collected.wasCancelled,
-    ...(gone.length > 0 ? { incompleteReason: gone.join('; ') } : {}),
-  };
-  await writeFigures(directory, collected, facts, {
-    target: targetFacts(plan.target),
-    options: plan.options,
+  const { lost, notBegun, incomplete, late, notKept } = collected;
+  const finished = finishedReplay(plan, collected);
+  await writeFigures(directory, collected, summaryFactsOf(finished), {
+    ...replayFactsOf(finished),
     source: plan.source,
-    captures: plan.captures,
-    start_ms: facts.startMs,
-    end_ms: facts.endMs,
     requests: plan.requests,
-    sent: collected.sent,
-    unsent: collected.unsent,
-    was_cancelled: collected.wasCancelled,
-    client_bottleneck: bottleneckOf(plan, collected) ?? null,
-    connections: { max_open: collected.maxConnections, failed_ahead: collected.warmFailures },
     shards: {
       planned: plan.shards.length,
-      completed: plan.shards.length - collected.lost.length - notBegun.length - collected.incomplete.length,
+      completed: plan.shards.length - lost.length - notBegun.length - incomplete.length,
       skipped_requests: collected.skippedByShards,
-      lost: collected.lost,
+      lost,
       not_begun: notBegun,
-      incomplete: collected.incomplete,
-      late: collected.late,
-      not_kept: collected.notKept,
+      incomplete,
+      late,
+      not_kept: notKept,
     },
     ...evaluationFacts(plan, evaluations),
     remarks: remarks(plan, collected, evaluations),
@@ -229,30 +218,3 @@ const evaluationFacts = ({ judge, mlflow }: StoredPlan, found: CollectedEvaluati
     : {}),
   ...(judge || mlflow ? { unevaluated_shards: found.unevaluated } : {}),
 });
-
-async function writeReport(
-  { plan, collected, evaluations }: MergeContext,
-  directory: string,
-  comparison: CapturedComparison | undefined,
-): Promise<void> {
-  const { stats, report, skippedReasons, unsent } = collected;
-  const page = await replayReport(stats, report, {
-    run: plan.run,
-    target: targetFacts(plan.target),
-    startMs: plan.startAtEpochMs,
-    scheduled: isScheduled(plan),
-    wasCancelled: collected.wasCancelled,
-    unsent,
-    bottleneck: bottleneckOf(plan, collected),
-    skipped: skippedReasons,
-    warnings: [...missing(collected), ...notEvaluated(evaluations), ...remarks(plan, collected, evaluations)],
-    ...(comparison
-      ? {
-          extra:
-            qualitySection(comparison.quality, 'Replies, compared with the captured ones') +
-            regressionsSection(comparison.regressions, comparison.quality.regressed),
-        }
-      : {}),
-  });
-  await writeFile(join(directory, FILES.report), page);
-}

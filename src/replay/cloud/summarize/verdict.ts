@@ -1,9 +1,8 @@
 /** Whether a replay's execution has succeeded, and what is to be said of what is missing. */
 import type { SummarizeReplayRequest } from '../../../contract/replay.ts';
 import { withoutAnyVerdict } from '../../compare/quality.ts';
-import { JUDGED_FILE } from '../../compare/with-captured.ts';
 import { neverSent, tooManyFailed } from '../../measure/error-rate.ts';
-import { REFUSED_FILE } from '../../publish/write-traces.ts';
+import { mlflowRemarks } from '../../publish/remarks.ts';
 import { MAX_CONNECTIONS } from '../limits.ts';
 import type { StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { Collected } from './collect.ts';
@@ -57,7 +56,7 @@ export function missing({ lost, notBegun, incomplete, stats }: Collected): strin
     );
   }
   const unread = sumOf(incomplete, (shard) => shard.unread);
-  if (unread > 0) lines.push(`${unread} requests were not sent because their captures could not be read any more`);
+  if (unread > 0) lines.push(`${unread} requests were not sent because their captures could no longer be read`);
   const own = neverSent(stats);
   if (own !== undefined) lines.push(own);
   return lines;
@@ -82,13 +81,7 @@ export function remarks(
 ): string[] {
   const lines: string[] = [];
   if (plan.judge?.warning !== undefined) lines.push(plan.judge.warning);
-  if (refused > 0) lines.push(`MLflow refused ${refused} traces for what they are: ${REFUSED_FILE} lists them`);
-  if (withoutTrace > 0) {
-    lines.push(`${withoutTrace} verdicts are in ${JUDGED_FILE} alone: MLflow has no trace of their requests`);
-  }
-  if (!linked) {
-    lines.push(`The MLflow server cannot show traces under a run; find them by tag.replay_run = '${plan.run}'`);
-  }
+  lines.push(...mlflowRemarks(plan.run, { refused, linked, withoutTrace }));
   if (late.length > 0) {
     const most = Math.max(...late.map(({ lateMs }) => lateMs));
     lines.push(

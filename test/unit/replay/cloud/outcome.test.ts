@@ -140,7 +140,7 @@ describe('what is missing', () => {
     expect(missing(collected)).toEqual([
       '2 shards with 50 requests were lost (1, 2); 1 of them had begun, and may have sent some of theirs; the first failure: TargetUnreachable: no route',
       '7 requests were not sent because the time of 1 shards was up (0)',
-      '2 requests were not sent because their captures could not be read any more',
+      '2 requests were not sent because their captures could no longer be read',
     ]);
     expect(remarks(planned, collected, nothingEvaluated())).toEqual([
       '1 shards began late (0), 4000 ms at most: their requests keep their distances, and the delay counts as schedule lag',
@@ -310,7 +310,7 @@ describe('what is missing', () => {
       parts: { judged: [{ key: `${replayKeys.evaluationPrefix(RUN, 1)}judged-000000.jsonl` }], worse: [], refused: [] },
     });
     expect(remarks(planned, await collect(memory, planned), found)).toContain(
-      '2 verdicts are in judged.jsonl alone: MLflow has no trace of their requests',
+      'Verdicts without a trace in MLflow: 2, listed in judged.jsonl',
     );
     const whole = { ...plan([1, 1, 1]), judge: planned.judge };
     expect(failureOf(whole, await collect(memory, whole), found, undefined)).toEqual({

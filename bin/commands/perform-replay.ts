@@ -1,0 +1,263 @@
+/** Performs the replay command: source, target, replay, result files and exit code. */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { INTERRUPTED } from '../../local/terminal/stop-signals.ts';
+import {
+  type CaptureWindow,
+  indexFor,
+  overridesOf,
+  scheduleOf,
+  scheduleSeconds,
+  timingOf,
+} from '../../src/replay/derived-options.ts';
+import { FollowUps } from '../../src/replay/follow-ups.ts';
+import { ConnectionPool } from '../../src/replay/http/pool.ts';
+import { tooManyFailed } from '../../src/replay/measure/error-rate.ts';
+import type { RunStats } from '../../src/replay/measure/run-stats.ts';
+import { checkOptions, type ReplayOptions } from '../../src/replay/options.ts';
+import type { SendProgress } from '../../src/replay/send/job.ts';
+import { openSource } from '../../src/replay/source/open-source.ts';
+import type { SortedIndex } from '../../src/replay/source/sorted-index.ts';
+import type { SkippedLine, SourceFile } from '../../src/replay/source/types.ts';
+import type { Target } from '../../src/replay/targets/target.ts';
+import { type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
+import type { Storage } from '../../src/shared/storage.ts';
+import { prepareDirectory } from './replay-directory.ts';
+import { ReplayDisplay } from './replay-display.ts';
+import { type TargetFlags, targetOf } from './replay-target.ts';
+import { dryRunText, longWarning, resultText } from './replay-text.ts';
+import { type CommandStopping, stopCommandOnSignals } from './stopping.ts';
+
+/** The replay ran, and failed by its own measure. */
+const EXIT_FAILED = 1;
+/** The judge or MLflow failed after the replay. The same code as for a replay that could not run. */
+const EXIT_UNFINISHED = 2;
+
+interface FollowUpFlags {
+  report: boolean;
+  compare: boolean;
+  judge: boolean;
+  judgeModel?: string;
+  judgeBudgetUsd: number;
+  mlflow: boolean;
+  trackingUri?: string;
+  experiment?: string;
+}
+
+export interface ReplayFlags extends TargetFlags, FollowUpFlags {
+  options: ReplayOptions;
+  window: CaptureWindow;
+  run?: string;
+  output?: string;
+  dryRun: boolean;
+  json: boolean;
+  raw: boolean;
+  inputs: boolean;
+  quiet: boolean;
+}
+
+/** What a replay reads. */
+interface Captures {
+  files: readonly SourceFile[];
+  index: SortedIndex;
+  skipped: readonly SkippedLine[];
+}
+
+/** A unique name that sorts by time. */
+const newRunName = (): string =>
+  `replay-${new Date().toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}-${randomBytes(2).toString('hex')}`;
+
+async function openStorage(): Promise<Storage> {
+  const { createS3Client, Storage } = await import('../../src/shared/storage.ts');
+  return new Storage(createS3Client());
+}
+
+/** Lines that were skipped before the result directory exists are kept in memory up to this number. */
+const MAX_EARLY_SKIPPED = 10_000;
+
+/** Sets the exit code of the process. @throws PermanentError when the replay could not run */
+export async function performReplay(source: string, flags: ReplayFlags): Promise<void> {
+  checkOptions(flags.options);
+  // A dry run checks the URL as well, without reading the secret.
+  const named = !flags.dryRun || flags.url !== undefined;
+  const found = named ? await targetOf(flags.dryRun ? { ...flags, headersSecret: undefined } : flags) : undefined;
+  const target = flags.dryRun ? undefined : found;
+  const stopping = stopCommandOnSignals();
+  try {
+    await withCaptures(source, flags, stopping.signal, (captures) =>
+      target ? replayAndReport(captures, target, flags, stopping) : planOnly(captures, flags, stopping.signal),
+    );
+  } catch (error) {
+    if (stopping.started || !stopping.signal.aborted) throw error;
+    console.error('Stopped before anything was sent.');
+    process.exitCode = INTERRUPTED;
+  } finally {
+    stopping.dispose();
+  }
+}
+
+/** Opens and indexes the captures for the duration of the work. */
+async function withCaptures(
+  source: string,
+  flags: ReplayFlags,
+  signal: AbortSignal,
+  work: (captures: Captures) => Promise<void>,
+): Promise<void> {
+  const { files, dispose } = await openSource(source, { ...flags.window, storage: openStorage, signal });
+  try {
+    const skipped: SkippedLine[] = [];
+    let dropped = 0;
+    const skip = (line: SkippedLine): void => {
+      if (skipped.length < MAX_EARLY_SKIPPED) skipped.push(line);
+      else dropped++;
+    };
+    const index = await indexFor(files, flags.options, flags.window, skip, { signal });
+    if (dropped > 0) {
+      const message = `${dropped} more lines were skipped before the replay started`;
+      skipped.push({ file: source, line: 0, reason: 'FurtherLines', message });
+    }
+    await work({ files, index, skipped });
+  } finally {
+    await dispose();
+  }
+}
+
+async function planOnly(
+  { files, index, skipped }: Captures,
+  { options, json }: ReplayFlags,
+  signal: AbortSignal,
+): Promise<void> {
+  const { dryRun } = await import('../../src/replay/dry-run.ts');
+  const reasons = new Map<string, number>();
+  const count = (line: SkippedLine): void => {
+    reasons.set(line.reason, (reasons.get(line.reason) ?? 0) + 1);
+  };
+  for (const line of skipped) count(line);
+  const plan = await dryRun(files, index, scheduleOf(options), overridesOf(options), count, undefined, signal);
+  console.log(json ? JSON.stringify({ ...plan, skipped: Object.fromEntries(reasons) }) : dryRunText(plan, reasons));
+  // A replay without requests ends with the same code.
+  if (plan.requests === 0) process.exitCode = EXIT_FAILED;
+}
+
+async function replayAndReport(
+  captures: Captures,
+  target: Target,
+  flags: ReplayFlags,
+  stopping: CommandStopping,
+): Promise<void> {
+  const { options } = flags;
+  const { files, index, skipped } = captures;
+  const run = flags.run ?? newRunName();
+  const directory = flags.output ?? join('replays', run);
+  const seconds = plannedSeconds(index, options);
+  const { judge, mlflow } = await connectServices(flags);
+  const pool = new ConnectionPool(target.origin);
+  let display: ReplayDisplay | undefined;
+  try {
+    await pool.open();
+    stopping.signal.throwIfAborted();
+    // Only after everything has been reached: a replay that cannot run must not remove earlier results.
+    await prepareDirectory(directory);
+    stopping.started = true;
+    const warning = longWarning(seconds);
+    if (warning !== undefined) console.error(warning);
+    const { report, compare } = flags;
+    const followUps = await FollowUps.open({
+      directory,
+      run,
+      target: target.description,
+      report,
+      compare,
+      judge,
+      mlflow,
+    });
+    const result = await replayToDirectory({
+      run,
+      files,
+      index,
+      target,
+      pool,
+      options,
+      directory,
+      inputs: flags.inputs,
+      raw: flags.raw,
+      keepCaptured: followUps.keepCaptured,
+      traceIdOf: mlflow?.traceIdOf,
+      skipped,
+      signal: stopping.signal,
+      read: (measured, clock) => followUps.read(measured, clock),
+      onStarted: (progress, stats) => {
+        stopping.say('Stopping: writing what was measured. Press Ctrl-C again to leave immediately.');
+        if (!flags.quiet) display = displayOf(progress, stats, index, options, seconds);
+      },
+    });
+    display?.stop();
+    await followUp(followUps, result, flags, stopping, { directory, experiment: mlflow?.experiment.name });
+  } finally {
+    display?.stop();
+    pool.close();
+    mlflow?.close();
+  }
+}
+
+/** Length of the schedule; 0 without one. */
+function plannedSeconds(index: SortedIndex, options: ReplayOptions): number {
+  const spanMs = index.total > 0 ? index.lastMs - index.firstMs : 0;
+  return timingOf(options).kind === 'concurrency' ? 0 : scheduleSeconds(options, spanMs, index.total);
+}
+
+/** Connects to the judge and MLflow before the first request, so that an unreachable one costs nothing. */
+async function connectServices(flags: FollowUpFlags) {
+  const { judgeModel, judgeBudgetUsd } = flags;
+  const judge = flags.judge
+    ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(judgeModel, judgeBudgetUsd)
+    : undefined;
+  const mlflow = flags.mlflow ? await (await import('./replay-mlflow.ts')).connectReplayMlflow(flags) : undefined;
+  return { judge, mlflow };
+}
+
+function displayOf(
+  progress: SendProgress,
+  stats: RunStats,
+  index: SortedIndex,
+  options: ReplayOptions,
+  seconds: number,
+): ReplayDisplay {
+  const { startOffsetMs, endOffsetMs, requestCount, repeat } = options;
+  const wholeSchedule = timingOf(options).kind === 'fixed' && startOffsetMs === undefined && endOffsetMs === undefined;
+  return new ReplayDisplay({
+    out: process.stderr,
+    progress,
+    stats,
+    total: () => Math.min(requestCount ?? Number.POSITIVE_INFINITY, index.total * repeat - progress.skipped()),
+    seconds: wholeSchedule && requestCount === undefined ? seconds : undefined,
+  });
+}
+
+/** Compares, reports and publishes, prints the figures, and sets the exit code. */
+async function followUp(
+  followUps: FollowUps,
+  result: ReplayResult,
+  flags: ReplayFlags,
+  stopping: CommandStopping,
+  { directory, experiment = '' }: { directory: string; experiment: string | undefined },
+): Promise<void> {
+  const judging = flags.judge && !result.wasCancelled;
+  stopping.say(
+    `${judging ? 'The judge is not asked any more. ' : ''}The results are being written. Press Ctrl-C again to leave immediately.`,
+  );
+  process.exitCode = exitCodeOf(result, flags.options);
+  const followed = await followUps.finish(result, process.exitCode === EXIT_FAILED, stopping.signal);
+  const { followUpText } = await import('./quality-text.ts');
+  console.log([...followUpText(result.run, experiment, followed), resultText(result, directory)].join('\n'));
+  for (const failure of followed.failures) console.error(failure);
+  if (followed.judgeStopped) process.exitCode = INTERRUPTED;
+  else if (followed.failures.length > 0 && !result.wasCancelled) process.exitCode = EXIT_UNFINISHED;
+}
+
+function exitCodeOf(result: ReplayResult, options: ReplayOptions): number {
+  if (result.wasCancelled) return INTERRUPTED;
+  const { stats } = result.results;
+  const unsent = stats.completed === 0 || result.incomplete !== undefined;
+  return unsent || tooManyFailed(stats, options.maxErrorRate) !== undefined ? EXIT_FAILED : 0;
+}

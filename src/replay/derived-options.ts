@@ -1,0 +1,94 @@
+/** What a replay's options mean for its schedule, its requests and its time slices. */
+import { parseGoodput, parseSetting, type ReplayOptions } from './options.ts';
+import type { Overrides } from './request/literal.ts';
+import type { ScheduleOptions, Timing } from './schedule/timing.ts';
+import type { SendJob } from './send/job.ts';
+import { type IndexOptions, indexCaptures } from './source/index-captures.ts';
+import type { SortedIndex } from './source/sorted-index.ts';
+import type { OnSkipped, SourceFile } from './source/types.ts';
+
+export const overridesOf = (options: ReplayOptions): Overrides => ({
+  model: options.model,
+  set: options.set.map(parseSetting),
+  stream: options.stream,
+});
+
+export function timingOf(options: ReplayOptions): Timing {
+  const { requestRate, concurrency } = options;
+  if (requestRate !== undefined) return { kind: 'rate', perSecond: requestRate, arrivals: options.arrivalPattern };
+  if (concurrency !== undefined) return { kind: 'concurrency' };
+  return {
+    kind: 'fixed',
+    autoOffset: options.autoOffset,
+    startOffsetMs: options.startOffsetMs,
+    endOffsetMs: options.endOffsetMs,
+    speedup: options.speedup,
+    spread: options.spreadSameSecond,
+  };
+}
+
+export const scheduleOf = (options: ReplayOptions): ScheduleOptions => ({
+  timing: timingOf(options),
+  repeat: options.repeat,
+  count: options.requestCount,
+  seed: options.randomSeed,
+});
+
+/** The part of a send job that follows from the options alone. */
+export const sendingOf = (
+  options: ReplayOptions,
+): Pick<SendJob, 'seed' | 'overrides' | 'timeoutMs' | 'cancellation' | 'objectives'> => ({
+  seed: options.randomSeed,
+  overrides: overridesOf(options),
+  timeoutMs: options.timeout * 1000,
+  ...(options.cancellationRate > 0
+    ? { cancellation: { percent: options.cancellationRate, afterMs: options.cancellationDelay * 1000 } }
+    : {}),
+  objectives: parseGoodput(options.goodput),
+});
+
+/** `--concurrency` beside `--request-rate` is a cap, as in AIPerf. */
+export const maxConcurrencyOf = (options: ReplayOptions): number =>
+  Math.min(options.maxConcurrency ?? Number.POSITIVE_INFINITY, options.concurrency ?? Number.POSITIVE_INFINITY);
+
+export interface CaptureWindow {
+  fromMs?: number;
+  toMs?: number;
+}
+
+/** The index that the options need: a schedule needs every record's time. */
+export const indexFor = (
+  files: readonly SourceFile[],
+  options: ReplayOptions,
+  window: CaptureWindow,
+  onSkipped: OnSkipped,
+  more: Pick<IndexOptions, 'scan' | 'onRecord' | 'signal'> = {},
+): Promise<SortedIndex> =>
+  indexCaptures(files, { ...window, ...more, needsTime: timingOf(options).kind === 'fixed', onSkipped });
+
+/** Steps of a minute that a slice may last. */
+const SLICE_SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600];
+/** About so many slices make a readable trend. */
+const SLICES = 60;
+
+/**
+ * Length of the schedule in seconds, at most.
+ *
+ * @param spanMs from the first captured record to the last one
+ * @param records captured, for a rate
+ */
+export function scheduleSeconds(options: ReplayOptions, spanMs: number, records?: number): number {
+  const { requestRate, requestCount = Number.POSITIVE_INFINITY, repeat, speedup } = options;
+  const end = Math.min(spanMs, options.endOffsetMs ?? spanMs);
+  const windowMs = Math.max(0, end - (options.startOffsetMs ?? 0));
+  return requestRate === undefined || records === undefined
+    ? (windowMs * repeat) / speedup / 1000
+    : Math.min(requestCount, records * repeat) / requestRate;
+}
+
+/** Length of a time slice, by the expected length of the run. */
+export function sliceMsOf(options: ReplayOptions, spanMs: number, records?: number): number {
+  if (options.sliceDuration !== undefined) return options.sliceDuration * 1000;
+  const seconds = scheduleSeconds(options, spanMs, records) / SLICES;
+  return (SLICE_SECONDS.find((step) => step >= seconds) ?? Math.ceil(seconds / 3600) * 3600) * 1000;
+}

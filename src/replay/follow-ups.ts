@@ -1,0 +1,119 @@
+/** The steps that can follow a replay on the command line: comparison, report, MLflow. Each is loaded only when requested. */
+import { toNamedError } from '../shared/errors.ts';
+import type { RunClock } from './clock.ts';
+import { type JudgeSettings, judgeWarning, stoppedBy } from './compare/judge-replies.ts';
+import type { CapturedComparison, CapturedReplies } from './compare/with-captured.ts';
+import { runContentOf, writeReport } from './finish.ts';
+import type { Measured } from './measure/measure.ts';
+import type { MlflowPorts, Published } from './publish/publish.ts';
+import type { TraceSpool } from './publish/spool.ts';
+import { type ReplayResult, unsentWarning } from './to-directory.ts';
+
+export interface FollowUpOptions {
+  /** Existing directory for the files. */
+  directory: string;
+  run: string;
+  /** Description of the target, without secrets. */
+  target: Record<string, string>;
+  report: boolean;
+  compare: boolean;
+  judge?: JudgeSettings;
+  mlflow?: MlflowPorts;
+}
+
+export interface FollowedUp {
+  comparison?: CapturedComparison;
+  published?: Published;
+  /** What failed, each in a sentence. */
+  failures: string[];
+  /** Whether the judge was stopped by the signal. */
+  judgeStopped: boolean;
+}
+
+export class FollowUps {
+  readonly #options: FollowUpOptions;
+  readonly #captured: CapturedReplies | undefined;
+  readonly #spool: TraceSpool | undefined;
+
+  private constructor(options: FollowUpOptions, captured?: CapturedReplies, spool?: TraceSpool) {
+    this.#options = options;
+    this.#captured = captured;
+    this.#spool = spool;
+  }
+
+  /** Starts the files that are written during the replay. */
+  static async open(options: FollowUpOptions): Promise<FollowUps> {
+    const { directory, run, target, compare, judge, mlflow } = options;
+    let captured: CapturedReplies | undefined;
+    if (compare || judge) {
+      const { CapturedReplies } = await import('./compare/with-captured.ts');
+      captured = new CapturedReplies(directory);
+    }
+    if (!mlflow) return new FollowUps(options, captured);
+    const { TraceSpool, traceNameOf } = await import('./publish/spool.ts');
+    return new FollowUps(options, captured, new TraceSpool(directory, run, traceNameOf(target, run)));
+  }
+
+  get keepCaptured(): boolean {
+    return this.#captured !== undefined;
+  }
+
+  /** Reads what happened to a request. @returns keeps it */
+  read(measured: Measured, clock: RunClock): () => void {
+    if (measured.request.phase !== 'profiling') return () => {};
+    const keep = [this.#captured?.read(measured), this.#spool?.read(measured, clock)];
+    return () => {
+      for (const one of keep) one?.();
+    };
+  }
+
+  /**
+   * Runs every step even if an earlier one failed: a failing judge or MLflow server must not lose what was measured and
+   * paid for.
+   *
+   * @param failed whether the replay is a failure by its own measure
+   * @param signal stops the judge
+   */
+  async finish(result: ReplayResult, failed: boolean, signal: AbortSignal): Promise<FollowedUp> {
+    const { directory, report, judge } = this.#options;
+    const failures: string[] = [];
+    // A stopped replay is not judged: the user waits for it to end.
+    const judging = result.wasCancelled || !judge ? undefined : stoppedBy(signal, judge);
+    const comparison = await this.#captured?.finish(judging).catch((error: unknown) => {
+      const { name, message } = toNamedError(error);
+      failures.push(`The replies could not be compared: ${name}: ${message}`);
+      return undefined;
+    });
+    const warnings = comparison?.judgeFailure ? [judgeWarning(comparison.judgeFailure)] : [];
+    failures.push(...warnings);
+    const unsent = unsentWarning(result);
+    if (report) await writeReport(directory, result, [...(unsent ? [unsent] : []), ...warnings], comparison);
+    const judgeStopped = signal.aborted && comparison?.judgeFailure !== undefined;
+    const status = result.wasCancelled || judgeStopped ? 'KILLED' : failed ? 'FAILED' : 'FINISHED';
+    const published = await this.#publish(result, status, comparison).catch((error: unknown) => {
+      failures.push(mlflowFailure(error));
+      return undefined;
+    });
+    failures.push(...(published?.failures ?? []).map(mlflowFailure));
+    return { comparison, published, failures, judgeStopped };
+  }
+
+  async #publish(
+    result: ReplayResult,
+    status: 'KILLED' | 'FAILED' | 'FINISHED',
+    comparison: CapturedComparison | undefined,
+  ): Promise<Published | undefined> {
+    const { mlflow, directory, run } = this.#options;
+    if (!mlflow) return undefined;
+    await this.#spool?.close();
+    const { publish } = await import('./publish/publish.ts');
+    const content = await runContentOf(result, status, result.endMs, comparison?.quality);
+    const judged = comparison?.quality.judged !== undefined;
+    return publish(mlflow, { run, directory, startMs: result.startMs, content, judged });
+  }
+}
+
+function mlflowFailure(error: unknown): string {
+  const { name, message } = toNamedError(error);
+  return `Not all of the replay is in MLflow: ${name}: ${message}`;
+}

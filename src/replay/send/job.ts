@@ -1,0 +1,80 @@
+/** The contract of the sender: the job that it is given, its live figures and its outcome. */
+import type { RunClock } from '../clock.ts';
+import type { ConnectionPool, Resolve } from '../http/pool.ts';
+import type { Measured, Objectives } from '../measure/measure.ts';
+import type { Overrides } from '../request/literal.ts';
+import type { PreparedRequest } from '../request/prepared.ts';
+import type { SendSchedule } from '../schedule/timing.ts';
+import type { LineReader, OnSkipped, SourceFile } from '../source/types.ts';
+import type { Target } from '../targets/target.ts';
+
+/** The part of a replay that one process sends: all of it, or a shard. */
+export interface SendJob {
+  run: string;
+  files: readonly SourceFile[];
+  /** Reads the captured lines; closed at the end. Default: from the local disk. */
+  reader?: LineReader;
+  schedule: SendSchedule;
+  /** Seed for everything that is random in the requests. */
+  seed: number;
+  target: Target;
+  overrides: Overrides;
+  /** Most requests in flight: the number that is kept in flight where there is no schedule, otherwise a cap. */
+  maxConcurrency: number;
+  timeoutMs: number;
+  cancellation?: { percent: number; afterMs: number };
+  objectives: Objectives;
+  keepCaptured: boolean;
+  /** Returns MLflow's id for the trace of a captured line. Absent when replays are not linked to traces. */
+  traceIdOf?: (line: Buffer) => string;
+  /** Keep the events of streams as they were received. */
+  keepRaw?: boolean;
+  onSkipped: OnSkipped;
+  /**
+   * Called at the end of each request. If it throws, it is called again with an error in place of the reply: it must not
+   * have kept anything of the request by then.
+   */
+  onMeasured(measured: Measured, clock: RunClock): void;
+  /** Called when a request has been prepared, in schedule order. If it throws, the request is skipped. */
+  onPrepared?(request: PreparedRequest): void;
+  onStarted?(progress: SendProgress): void;
+  /**
+   * After the start, a failure (expired credentials, a deleted capture file) ends the run gracefully and is reported in
+   * the outcome. If this is not set, the failure is thrown.
+   */
+  endGracefully?: boolean;
+  /** Common start of several processes. Default: as soon as everything is ready. */
+  startAtEpochMs?: number;
+  resolve?: Resolve;
+  /** Connections to the target that are already open; closed at the end. */
+  pool?: ConnectionPool;
+}
+
+/** Live figures of a run. */
+export interface SendProgress {
+  clock: RunClock;
+  /** Start of the clock, a time of `performance.now()`. */
+  startAt: number;
+  sent(): number;
+  inFlight(): number;
+  waiting(): number;
+  /** Captured requests that could not be sent. */
+  skipped(): number;
+}
+
+export interface SendOutcome {
+  clock: RunClock;
+  startAt: number;
+  /** Delay of the whole schedule because this process was not ready in time. */
+  lateMs: number;
+  sent: number;
+  /** Requests of the schedule that were not sent because the run was stopped, prepared or not. */
+  unsent: number;
+  stopped: boolean;
+  /** Why the rest of the schedule could not be sent. */
+  failure?: unknown;
+  /** Requests that were sent but could not be recorded, and the reason for the first of them. */
+  unrecorded?: { requests: number; why: unknown };
+  maxConnections: number;
+  warmFailures: number;
+}

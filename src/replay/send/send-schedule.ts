@@ -1,0 +1,201 @@
+/**
+ * Sends a schedule, from the captured lines to the last reply. It knows nothing about result files, terminals or Lambda
+ * functions: `onMeasured` receives what happened to each request.
+ */
+import { Random } from '../../shared/random.ts';
+import { RunClock } from '../clock.ts';
+import { ConnectionPool } from '../http/pool.ts';
+import { unreadable } from '../request/literal.ts';
+import type { PreparedRequest } from '../request/prepared.ts';
+import { Preparer } from '../request/preparer.ts';
+import { RecordReader } from '../source/record-reader.ts';
+import type { LineReader } from '../source/types.ts';
+import { type Completion, Dispatcher } from './dispatcher.ts';
+import { Feeder } from './feeder.ts';
+import type { SendJob, SendOutcome } from './job.ts';
+import { Recorder } from './recorder.ts';
+import { Renewer } from './renewer.ts';
+import { SlicedQueue } from './slices.ts';
+import { onAbort, stoppedError } from './stop.ts';
+import { warmUp } from './warm-up.ts';
+import { Warmer } from './warmer.ts';
+
+/** Time between readiness and the first request, so that the first ones are not late. */
+const START_MARGIN_MS = 2;
+
+/** @throws PermanentError `TargetUnreachable` before anything is sent */
+export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<SendOutcome> {
+  const clock = new RunClock();
+  const reader = job.reader ?? new RecordReader(job.files);
+  const pool = job.pool ?? new ConnectionPool(job.target.origin, job.resolve);
+  const { warmup } = job.schedule;
+  try {
+    if (!job.pool) await pool.open();
+    if (warmup) await warmUp(job, warmup, pool, clock, reader, signal);
+    return await new Sender(job, pool, clock, reader).run(signal);
+  } finally {
+    pool.close();
+    await reader.close();
+  }
+}
+
+class Sender {
+  readonly #job: SendJob;
+  readonly #pool: ConnectionPool;
+  readonly #clock: RunClock;
+  readonly #recorder: Recorder;
+  readonly #dispatcher: Dispatcher;
+  readonly #warmer: Warmer;
+  readonly #feeder: Feeder;
+  /** Requests that have ended and are not recorded yet. */
+  readonly #ended: SlicedQueue<Completion>;
+  #startAt = Number.POSITIVE_INFINITY;
+  #lateMs = 0;
+  #stopped = false;
+
+  constructor(job: SendJob, pool: ConnectionPool, clock: RunClock, reader: LineReader) {
+    this.#job = job;
+    this.#pool = pool;
+    this.#clock = clock;
+    this.#recorder = new Recorder(job, clock);
+    this.#ended = new SlicedQueue<Completion>(
+      (done) => this.#record(done),
+      () => this.#dispatcher.tick(),
+    );
+    this.#dispatcher = new Dispatcher({
+      pool,
+      maxConcurrency: job.maxConcurrency,
+      timeoutMs: job.timeoutMs,
+      keepRaw: job.keepRaw,
+      onDone: (done) => this.#ended.push(done),
+    });
+    this.#warmer = new Warmer(pool, this.#dispatcher, job.maxConcurrency);
+    this.#feeder = this.#feederOf(job, reader);
+  }
+
+  #feederOf(job: SendJob, reader: LineReader): Feeder {
+    const { schedule, maxConcurrency, endGracefully } = job;
+    const { firstDueMs } = schedule;
+    const preparer = new Preparer({
+      ...job,
+      reader,
+      random: new Random(job.seed),
+      // A request whose preparation was abandoned is already counted as unsent.
+      onSkipped: (line, pass) => {
+        if (!this.#feeder.stopped) job.onSkipped(line, pass);
+      },
+    });
+    return new Feeder({
+      batches: schedule.entries,
+      prepare: async (scheduled) => {
+        const request = await preparer.prepare(scheduled, 'profiling');
+        return request && !this.#feeder.stopped ? announced(job, request) : undefined;
+      },
+      dispatcher: this.#dispatcher,
+      maxConcurrency,
+      firstDueMs,
+      elapsedMs: () => (this.#startAt === Number.POSITIVE_INFINITY ? firstDueMs : this.#elapsedMs()),
+      endGracefully,
+    });
+  }
+
+  /** Time of the schedule that has passed since its start. */
+  #elapsedMs(): number {
+    return performance.now() - this.#startAt - this.#lateMs;
+  }
+
+  #record(done: Completion): void {
+    const { exchange } = done;
+    const measured = this.#recorder.record(done);
+    if (measured && !measured.error) this.#warmer.observe(exchange.endAt - exchange.startedAt);
+    exchange.release();
+  }
+
+  async run(signal: AbortSignal | undefined): Promise<SendOutcome> {
+    const removeListener = onAbort(signal, () => {
+      this.#stopped = true;
+      this.#feeder.stop();
+      this.#feeder.unsent += this.#dispatcher.stop(stoppedError());
+    });
+    try {
+      const fed = this.#feeder.run();
+      // An error is thrown where `fed` is awaited.
+      fed.catch(() => {});
+      await this.#feeder.ready;
+      await this.#start();
+      await this.#finish(fed);
+    } finally {
+      removeListener();
+    }
+    return {
+      clock: this.#clock,
+      startAt: this.#startAt,
+      lateMs: this.#lateMs,
+      sent: this.#dispatcher.sent,
+      unsent: this.#feeder.unsent,
+      stopped: this.#stopped,
+      failure: this.#feeder.failure,
+      unrecorded: this.#recorder.unrecorded,
+      maxConnections: this.#pool.maxOpen,
+      warmFailures: this.#pool.warmFailures,
+    };
+  }
+
+  /** Opens the first connections, then starts the clock. */
+  async #start(): Promise<void> {
+    const { schedule, startAtEpochMs, onStarted } = this.#job;
+    const { firstDueMs } = schedule;
+    const clock = this.#clock;
+    const commonStart = startAtEpochMs === undefined ? undefined : clock.at(startAtEpochMs);
+    if (!this.#stopped) {
+      await this.#warmer.beforeStart(
+        firstDueMs,
+        commonStart === undefined ? 0 : commonStart + firstDueMs - clock.now(),
+        schedule.closedLoop ? this.#dispatcher.queue.length : undefined,
+      );
+    }
+    this.#startAt = commonStart ?? clock.now() + START_MARGIN_MS;
+    // A late process keeps the distances between its requests: sending all overdue ones together would be a burst that was
+    // never captured.
+    if (commonStart !== undefined) this.#lateMs = Math.max(0, clock.now() - (commonStart + firstDueMs));
+    this.#warmer.start(() => this.#elapsedMs(), firstDueMs);
+    this.#dispatcher.start(this.#startAt, this.#lateMs);
+    onStarted?.({
+      clock,
+      startAt: this.#startAt,
+      sent: () => this.#dispatcher.sent,
+      inFlight: () => this.#dispatcher.inFlight,
+      waiting: () => this.#dispatcher.queue.length,
+      skipped: () => this.#feeder.skipped,
+    });
+  }
+
+  /** Waits until every request has been sent and recorded. */
+  async #finish(fed: Promise<void>): Promise<void> {
+    const renewer = new Renewer(this.#dispatcher.queue, this.#job.target.goodForMs);
+    try {
+      await fed;
+      this.#dispatcher.close();
+      await this.#dispatcher.drained();
+      await this.#ended.drained();
+    } catch (error) {
+      this.#dispatcher.stop(stoppedError('The replay failed'));
+      throw error;
+    } finally {
+      this.#warmer.stop();
+      renewer.stop();
+    }
+  }
+}
+
+/** Announces a prepared request. If that fails, the request is skipped and the result is `undefined`. */
+function announced(job: SendJob, request: PreparedRequest): PreparedRequest | undefined {
+  try {
+    job.onPrepared?.(request);
+    return request;
+  } catch (error) {
+    const { reason, message } = unreadable(error);
+    job.onSkipped({ file: request.file, line: request.line, reason, message }, request.pass);
+    return undefined;
+  }
+}
