@@ -19,6 +19,7 @@ import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { type MiniStack, makeCertificate, startMiniStack, type Tls } from '../../local/servers/ministack.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 import type { Execution } from '../../src/contract/execution.ts';
+import { forEachConcurrently } from '../../src/shared/concurrency.ts';
 import { bundle, CAPTURES, ENDPOINT, type Handler, runSide, type SideReport, WORK } from '../support/bench-stack.ts';
 import type { Command } from './measure.ts';
 import type { Server } from './server.ts';
@@ -145,13 +146,7 @@ export class ReplayFunctions {
 
   /** Puts what the parts make, a few at a time. */
   async putAll(bucket: string, parts: Iterable<{ key: string; body(): string | Buffer }>): Promise<void> {
-    const left = parts[Symbol.iterator]();
-    const worker = async (): Promise<void> => {
-      for (let next = left.next(); !next.done; next = left.next()) {
-        await this.put(bucket, next.value.key, next.value.body());
-      }
-    };
-    await Promise.all(Array.from({ length: PUTS }, worker));
+    await forEachConcurrently(PUTS, parts, (part) => this.put(bucket, part.key, part.body()));
   }
 
   async text(key: string): Promise<string> {

@@ -4,6 +4,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { forEachConcurrently } from '../../src/shared/concurrency.ts';
 
 /** A request that writes. */
 interface Write {
@@ -120,12 +121,10 @@ export async function writeCeiling(target: string, writes: readonly Write[], rec
   let best = 0;
   for (const [index, atOnce] of AT_ONCE.entries()) {
     const mine = all.slice(index * share, (index + 1) * share);
-    const next = mine.values();
     const startedAt = performance.now();
-    const worker = async (): Promise<void> => {
-      for (const unit of next) for (const write of unit) await send(target, write);
-    };
-    await Promise.all(Array.from({ length: atOnce }, worker));
+    await forEachConcurrently(atOnce, mine, async (unit) => {
+      for (const write of unit) await send(target, write);
+    });
     const seconds = (performance.now() - startedAt) / 1000;
     best = Math.max(best, ((mine.length / all.length) * records) / seconds);
   }

@@ -12,7 +12,7 @@ import {
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { Upload } from '@aws-sdk/lib-storage';
-import { atOnce } from '../../src/shared/at-once.ts';
+import { forEachConcurrently } from '../../src/shared/concurrency.ts';
 import type { AwsClients } from '../stack/aws-clients.ts';
 import type { CaptureFile } from '../start/capture-files.ts';
 
@@ -140,7 +140,7 @@ export async function putFiles(
   files: readonly CaptureFile[],
   signal?: AbortSignal,
 ): Promise<void> {
-  await atOnce(PUTS_AT_ONCE, files, (file) => {
+  await forEachConcurrently(PUTS_AT_ONCE, files, (file) => {
     signal?.throwIfAborted();
     return put(clients, bucket, file);
   });

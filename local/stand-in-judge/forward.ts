@@ -1,36 +1,8 @@
 /** Passes a Converse request on to the real Bedrock, signed with the credentials of the person who started us. */
-import { createHash, createHmac, type Hash, type Hmac } from 'node:crypto';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { SignatureV4 } from '@smithy/signature-v4';
-import type { SourceData } from '@smithy/types';
+import { NodeSha256 } from '../../src/shared/sha256.ts';
 import type { HttpAnswer } from './converse.ts';
-
-/** SHA-256 in the form that the signer asks for. */
-class Sha256 {
-  private hash: Hash | Hmac;
-  private readonly secret: SourceData | undefined;
-
-  constructor(secret?: SourceData) {
-    this.secret = secret;
-    this.hash = Sha256.start(secret);
-  }
-
-  private static start(secret: SourceData | undefined): Hash | Hmac {
-    return secret === undefined ? createHash('sha256') : createHmac('sha256', Buffer.from(secret as Uint8Array));
-  }
-
-  update(data: SourceData): void {
-    this.hash.update(typeof data === 'string' ? data : Buffer.from(data as Uint8Array));
-  }
-
-  digest(): Promise<Uint8Array> {
-    return Promise.resolve(this.hash.digest());
-  }
-
-  reset(): void {
-    this.hash = Sha256.start(this.secret);
-  }
-}
 
 export interface ForwardTarget {
   region: string;
@@ -45,7 +17,7 @@ const PASSED_HEADERS = ['content-type', 'x-amzn-errortype', 'x-amzn-requestid', 
 
 export function createForwarder({ region, endpoint }: ForwardTarget): Forwarder {
   const base = new URL(endpoint ?? `https://bedrock-runtime.${region}.amazonaws.com`);
-  const signer = new SignatureV4({ credentials: defaultProvider(), region, service: 'bedrock', sha256: Sha256 });
+  const signer = new SignatureV4({ credentials: defaultProvider(), region, service: 'bedrock', sha256: NodeSha256 });
   return async (path, body) => {
     const signed = await signer.sign({
       method: 'POST',

@@ -5,7 +5,7 @@ import { answeredBefore, JudgeHeld } from '../judge/errors.ts';
 import { applicability } from '../judge/scorers/applicability.ts';
 import { messageText } from '../judge/scorers/code/text.ts';
 import type { Judge, JudgeScorer, ScorerExample, Verdict } from '../judge/types.ts';
-import { atOnce } from '../shared/at-once.ts';
+import { forEachConcurrently } from '../shared/concurrency.ts';
 import type { CalibrationReport, LabeledItem, LabeledVerdict, Unanswered } from './types.ts';
 
 /** The item as the decoder would have made it of a captured chat call. */
@@ -158,7 +158,7 @@ export async function askAll(items: readonly LabeledItem[], options: AskOptions)
     }
   };
 
-  await atOnce(options.atOnce ?? EXCHANGES_AT_ONCE, exchanges, async (exchange) => {
+  await forEachConcurrently(options.atOnce ?? EXCHANGES_AT_ONCE, exchanges, async (exchange) => {
     await assess(exchange);
     done += 1;
     options.progress?.(done, exchanges.length);

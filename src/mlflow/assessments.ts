@@ -1,5 +1,7 @@
 /** Writes verdicts: one request for a trace where the server merges them, else one each. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Semaphore } from '../shared/concurrency.ts';
+import { waitAfter } from '../shared/retry.ts';
 import { assessmentJson, assessmentUpdateJson } from './assessment-json.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { deleteTraces } from './delete-traces.ts';
@@ -8,8 +10,6 @@ import { FreshReads } from './fresh-reads.ts';
 import { type AssessmentPlan, planAssessments } from './plan-assessments.ts';
 import { anyReply, startedTraceReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
-import { waitAfter } from './retry.ts';
-import { Slots } from './slots.ts';
 import type { NewAssessment, StoredTrace, WriteAssessmentsResult } from './types.ts';
 
 /** One assessment is cheaper, and safer, as a request of its own than with the whole trace. */
@@ -38,7 +38,7 @@ export class AssessmentWriter {
   readonly #rest: MlflowRest;
   readonly #probe: CapabilityProbe;
   readonly #fresh: FreshReads;
-  readonly #slots = new Slots(WRITES_AT_ONCE);
+  readonly #slots = new Semaphore(WRITES_AT_ONCE);
 
   constructor(rest: MlflowRest, probe: CapabilityProbe) {
     this.#rest = rest;
@@ -54,7 +54,7 @@ export class AssessmentWriter {
     let stale = await this.#mustReadAgain(trace, assessments);
     let refusals = 0;
     let fewestLeft = Number.POSITIVE_INFINITY;
-    for (let attempt = 0; ; attempt += 1) {
+    for (let attempt = 1; ; attempt += 1) {
       try {
         if (stale) known = await this.#fresh.read(trace.info?.experimentId ?? '', trace.traceId);
         if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true };
@@ -62,7 +62,7 @@ export class AssessmentWriter {
         const left = plan.create.length + plan.override.length + plan.update.length;
         // Where each verdict is a request, the policy is for each: a failed one must not use up the others' attempts,
         // for then the judge is paid again for what it has answered.
-        if (left < fewestLeft) attempt = 0;
+        if (left < fewestLeft) attempt = 1;
         fewestLeft = Math.min(fewestLeft, left);
         const whole = known;
         const written = await this.#slots.run(() => this.#writePlan(whole, plan, sent));
@@ -76,7 +76,7 @@ export class AssessmentWriter {
         if (error instanceof MlflowRefusedError && refusals <= MOST_REFUSALS) continue;
         // Some versions answer 500 to an id that exists.
         if (!(error instanceof MlflowRetryableError)) throw error;
-        const wait = waitAfter(this.#rest.retry, attempt, error);
+        const wait = waitAfter(this.#rest.retry, attempt, error.retryAfterMs);
         if (wait === undefined) throw error;
         await sleep(wait);
       }

@@ -1,8 +1,8 @@
 /** What a tracking server can do, by its version; looked up now and then, since the server behind a URL may be replaced. */
 import { PermanentError } from '../shared/errors.ts';
+import { withRetries } from '../shared/retry.ts';
 import { MlflowRefusedError } from './errors.ts';
 import type { MlflowRest } from './rest.ts';
-import { withRetries } from './retry.ts';
 
 export interface ServerCapabilities {
   /** As the server says it; `undefined` where it does not say. */

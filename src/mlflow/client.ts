@@ -2,6 +2,7 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import { PermanentError } from '../shared/errors.ts';
+import type { RetryPolicy } from '../shared/retry.ts';
 import type { TraceRecord } from '../trace/types.ts';
 import { AssessmentWriter } from './assessments.ts';
 import { type Authorizer, anonymous, type MlflowSecretSource, secretAuthorizer } from './auth.ts';
@@ -9,7 +10,6 @@ import { CapabilityProbe, type ServerCapabilities } from './capabilities.ts';
 import { getExperiment, resolveExperiment } from './experiments.ts';
 import { readTraces } from './read-traces.ts';
 import { MlflowRest } from './rest.ts';
-import { DEFAULT_RETRY, type RetryPolicy } from './retry.ts';
 import { sigV4Authorizer } from './sigv4.ts';
 import { parseTrackingUri, type TrackingTarget } from './tracking-uri.ts';
 import { createHttpTransport, type HttpTransport } from './transport.ts';
@@ -22,6 +22,12 @@ import type {
   WriteTracesResult,
 } from './types.ts';
 import { TraceWriter } from './write-traces.ts';
+
+/**
+ * 8 attempts have 7 waits, on average 0.25 + 0.5 + 1 + 2 + 4 + 4 + 4 = 16 s and at most 32 s. That outlasts a restart of
+ * the server, and is short compared with a Lambda's 15 minutes. Longer outages are left to the state machine's retries.
+ */
+const MLFLOW_RETRY: RetryPolicy = { attempts: 8, baseMs: 500, capMs: 8_000, longestRetryAfterMs: 30_000 };
 
 export interface MlflowClientOptions {
   /** An ARN of SageMaker-managed MLflow, or an http(s) URL. */
@@ -64,7 +70,7 @@ class RestMlflowClient implements MlflowClient {
       target: this.target,
       authorizer: authorizerFor(this.target, options),
       transport: this.#transport,
-      retry: { ...DEFAULT_RETRY, ...options.retry },
+      retry: { ...MLFLOW_RETRY, ...options.retry },
       timeoutMs: options.timeoutMs,
     });
     this.#probe = new CapabilityProbe(this.rest);

@@ -1,7 +1,8 @@
 /** Deletes traces; those that do not exist are passed over by the server. */
+
+import { type RetryPolicy, withRetries } from '../shared/retry.ts';
 import { anyReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
-import { type RetryPolicy, withRetries } from './retry.ts';
 
 const PATH = '/api/2.0/mlflow/traces/delete-traces';
 /** The most that MLflow takes in one request. */

@@ -1,8 +1,8 @@
 /** Writes so that nothing is lost and nothing doubled: reads again after an unknown outcome, and finds what is refused by halving. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PermanentError } from '../shared/errors.ts';
+import { type RetryPolicy, waitAfter, withRetries } from '../shared/retry.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
-import { type RetryPolicy, waitAfter, withRetries } from './retry.ts';
 import { type Suspect, trySuspects } from './suspects.ts';
 import type { WriteTracesResult } from './types.ts';
 
@@ -52,7 +52,7 @@ export class Deliveries<T extends { traceId: string }> {
   async deliver(batch: readonly T[]): Promise<void> {
     let rest = batch;
     let unknown = false;
-    for (let attempt = 0; ; attempt += 1) {
+    for (let attempt = 1; ; attempt += 1) {
       try {
         if (unknown) rest = await this.#absent(rest);
         if (rest.length > 0) await this.#delivery.send(rest);
@@ -63,8 +63,8 @@ export class Deliveries<T extends { traceId: string }> {
         if (error instanceof MlflowRefusedError) return this.#refused(rest, error);
         if (!(error instanceof MlflowRetryableError)) throw error;
         unknown ||= error.outcome === 'unknown';
-        if (attempt + 1 >= SENDS_BEFORE_HALVING && mayBeTheContent(error)) return this.#failed(rest, error);
-        const wait = waitAfter(this.#delivery.retry, attempt, error);
+        if (attempt >= SENDS_BEFORE_HALVING && mayBeTheContent(error)) return this.#failed(rest, error);
+        const wait = waitAfter(this.#delivery.retry, attempt, error.retryAfterMs);
         if (wait === undefined) throw error;
         // A request that is still being worked on is not there yet when we look: it gets the longest wait to finish.
         await sleep(error.mayBeAtWork ? Math.max(wait, this.#delivery.retry.capMs) : wait);

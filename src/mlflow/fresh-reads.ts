@@ -1,8 +1,9 @@
 /** Reads traces one by one for the caller, and together for the server. */
+
+import { Semaphore } from '../shared/concurrency.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { readTraces } from './read-traces.ts';
 import type { MlflowRest } from './rest.ts';
-import { Slots } from './slots.ts';
 import type { StoredTrace } from './types.ts';
 
 /**
@@ -21,7 +22,7 @@ export class FreshReads {
   readonly #rest: MlflowRest;
   readonly #probe: CapabilityProbe;
   readonly #waiting = new Map<string, Waiting[]>();
-  readonly #slot = new Slots(1);
+  readonly #slot = new Semaphore(1);
 
   constructor(rest: MlflowRest, probe: CapabilityProbe) {
     this.#rest = rest;

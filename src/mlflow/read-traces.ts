@@ -1,5 +1,5 @@
 /** Reads which traces exist, and their assessments. */
-import { atOnce } from '../shared/at-once.ts';
+import { forEachConcurrently } from '../shared/concurrency.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { type AssessmentReply, searchReply, type TraceInfoReply, traceInfosReply } from './replies.ts';
@@ -20,7 +20,7 @@ export async function readTraces(
   const parts: string[][] = [];
   for (let from = 0; from < ids.length; from += IDS_A_READ) parts.push(ids.slice(from, from + IDS_A_READ));
   const found = new Map<string, StoredTrace>();
-  await atOnce(READS_AT_ONCE, parts, async (part) => {
+  await forEachConcurrently(READS_AT_ONCE, parts, async (part) => {
     for (const info of await readPart(rest, probe, experimentId, part)) found.set(info.trace_id, storedTrace(info));
   });
   return found;

@@ -2,9 +2,9 @@
 import type { z } from 'zod';
 import { PermanentError } from '../shared/errors.ts';
 import { knownWords } from '../shared/known-words.ts';
+import { type RetryPolicy, readRetryAfter, withRetries } from '../shared/retry.ts';
 import type { Authorizer, RefusedReply } from './auth.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
-import { type RetryPolicy, withRetries } from './retry.ts';
 import { saysExpired } from './sigv4.ts';
 import type { TrackingTarget } from './tracking-uri.ts';
 import { type HttpReply, type HttpRequest, type HttpTransport, NoReplyError } from './transport.ts';
@@ -119,7 +119,7 @@ export class MlflowRest {
     const where = this.#where(call);
     // MLflow passes on its database's errors, which list what was to be stored.
     const got = `HTTP ${status} ${knownWords(`${errorType} ${text}`)}`.trim();
-    const retryAfterMs = parseRetryAfter(reply.headers['retry-after']);
+    const retryAfterMs = readRetryAfter(reply.headers['retry-after']);
     const { authorizer } = this.#options;
     if (status === 429 || /Throttl|TooManyRequests/i.test(errorType)) {
       const details = { got, where, status, outcome: 'none' as const, retryAfterMs };
@@ -157,15 +157,6 @@ const DATABASE_BUSY =
   /QueuePool limit|database is locked|deadlock detected|Lock wait timeout|too many (?:clients|connections)/i;
 
 const originOf = (location: string | undefined): string => URL.parse(location ?? '')?.origin ?? 'another page';
-
-/** Seconds or an HTTP date, as milliseconds from now. */
-function parseRetryAfter(header: string | undefined): number | undefined {
-  if (header === undefined) return undefined;
-  const seconds = Number(header);
-  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1000);
-  const date = Date.parse(header);
-  return Number.isNaN(date) ? undefined : Math.max(0, date - Date.now());
-}
 
 function errorCodeOf(text: string): string | undefined {
   try {

@@ -1,10 +1,10 @@
 /** A run in MLflow over REST: made, filled with metrics, parameters and files, and ended. */
 import type { S3Client } from '@aws-sdk/client-s3';
 import * as z from 'zod';
+import { withRetries } from '../shared/retry.ts';
 import { putToS3 } from './artifact-store.ts';
 import { MlflowRefusedError } from './errors.ts';
 import type { MlflowRest } from './rest.ts';
-import { withRetries } from './retry.ts';
 
 const runSchema = z.object({
   info: z.object({ run_id: z.string(), artifact_uri: z.string(), status: z.string() }),

@@ -5,9 +5,9 @@
  * without a word. A file is therefore read back: whoever ends last sees what is really there, and puts it again.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type RetryPolicy, waitAfter, withRetries } from '../shared/retry.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import type { Call, MlflowRest } from './rest.ts';
-import { type RetryPolicy, waitAfter, withRetries } from './retry.ts';
 
 /** Each put is 1 write and 1 read; a twin spoils the next one only if it comes within the same milliseconds again. */
 const MOST_PUTS = 8;
@@ -37,7 +37,7 @@ export function servedFile(rest: MlflowRest, path: string): ServedFile {
           'MLflow does not keep a file as it is put',
           details,
         );
-        const wait = waitAfter({ ...rest.retry, attempts: MOST_PUTS }, puts - 1, error);
+        const wait = waitAfter({ ...rest.retry, attempts: MOST_PUTS }, puts);
         if (wait === undefined) throw error;
         await sleep(wait);
       }

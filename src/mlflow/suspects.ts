@@ -3,8 +3,8 @@
  * proof by itself: only a trace that fails again and again on a server that takes others between is at fault.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { RetryPolicy } from '../shared/retry.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
-import type { RetryPolicy } from './retry.ts';
 
 /**
  * A trace is at fault when it has failed in this many rounds in which the server took, at the first try, a trace that was

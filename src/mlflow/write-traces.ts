@@ -1,6 +1,6 @@
 /** Writes traces, by OTLP where the server can take it, else as a file of spans and a REST call each. */
 import type { S3Client } from '@aws-sdk/client-s3';
-import { atOnce } from '../shared/at-once.ts';
+import { forEachConcurrently } from '../shared/concurrency.ts';
 import { PermanentError, toNamedError } from '../shared/errors.ts';
 import type { TraceRecord } from '../trace/types.ts';
 import { spansStore } from './artifact-store.ts';
@@ -76,7 +76,7 @@ export class TraceWriter {
     const { rest, s3, probe } = this.#options;
     if (traces.length === 0 || (await probe.get()).otlp) return;
     const spans = spansStore(rest, experiment, s3);
-    await atOnce(REST_AT_ONCE, traces, (trace) => spans.mend(trace.traceId, spansFile(trace)));
+    await forEachConcurrently(REST_AT_ONCE, traces, (trace) => spans.mend(trace.traceId, spansFile(trace)));
   }
 
   #lacksOtlp(error: unknown): boolean {
@@ -151,7 +151,8 @@ export class TraceWriter {
           this.#sizeARequest = Math.min(this.#sizeARequest, size / 2);
         },
       },
-      (deliveries, prepared) => atOnce(OTLP_AT_ONCE, this.#batches(prepared), (batch) => deliveries.deliver(batch)),
+      (deliveries, prepared) =>
+        forEachConcurrently(OTLP_AT_ONCE, this.#batches(prepared), (batch) => deliveries.deliver(batch)),
     );
   }
 
@@ -202,7 +203,7 @@ export class TraceWriter {
           return existing;
         },
       },
-      (deliveries, prepared) => atOnce(REST_AT_ONCE, prepared, (trace) => deliveries.deliver([trace])),
+      (deliveries, prepared) => forEachConcurrently(REST_AT_ONCE, prepared, (trace) => deliveries.deliver([trace])),
     );
   }
 }

@@ -51,6 +51,6 @@ export function scriptedJudge(
       return model(ask, userText(ask.prompt));
     },
   };
-  const retry = { baseMs: 1, capMs: 2, maxAttempts: 2 };
+  const retry = { baseMs: 1, capMs: 2, attempts: 2 };
   return { judge: createJudgeOver(transport, { price: priceOf, retry, ...options }), asks };
 }

@@ -83,7 +83,7 @@ export class EvaluatedReplays {
         baseUrl: `${this.judgeProxy.url}/v1`,
         apiKey: 'k',
         priceCall: (model, usage) => priceCall(model, usage, prices),
-        retry: { baseMs: 1, capMs: 5, maxAttempts: 3 },
+        retry: { baseMs: 1, capMs: 5, attempts: 3 },
       });
     this.cloud.limit = (run, runUsd) =>
       createBudget({ client: this.#dynamo, table: TABLE, dailyUsd: settings.EVALUATION_BUDGET_USD, runUsd, run });

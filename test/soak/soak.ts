@@ -12,6 +12,7 @@ import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { cleanEnvironment } from '../../local/servers/ministack.ts';
 import { CAPTURE_BUCKET } from '../../local/start/environment.ts';
 import { describeError } from '../../local/terminal/describe-error.ts';
+import { forEachConcurrently } from '../../src/shared/concurrency.ts';
 import type { DeployedPipeline, Outcome } from '../helpers/deployed-pipeline.ts';
 import { FaultyEnvironment } from '../helpers/faulty-environment.ts';
 import { type SoakFaults, startFaults } from './faults.ts';
@@ -228,11 +229,9 @@ async function executions(pipeline: DeployedPipeline): Promise<string[]> {
 /** Works through the items, some at a time, and gives the results in their order. */
 async function inTurn<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
-  const next = items.entries();
-  const worker = async () => {
-    for (const [at, item] of next) results[at] = await work(item);
-  };
-  await Promise.all(Array.from({ length: RUNS_AT_ONCE }, worker));
+  await forEachConcurrently(RUNS_AT_ONCE, items.entries(), async ([at, item]) => {
+    results[at] = await work(item);
+  });
   return results;
 }
 

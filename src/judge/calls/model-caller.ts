@@ -2,7 +2,9 @@
  * One question to the model, until it is answered: finds the form of answer that the model supports, waits for a
  * place, tries again what is worth trying again, and gives up in time.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Capture } from '../../formats/types.ts';
+import { type RetryPolicy, waitAfter } from '../../shared/retry.ts';
 import type { Within } from '../../shared/within-time.ts';
 import { answerSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type Feature } from '../errors.ts';
@@ -10,11 +12,27 @@ import type { CallUsage, ModelAnswer } from '../model-answer.ts';
 import { believed } from '../pricing/call-amounts.ts';
 import { buildPrompt, type PromptOptions, type Rung, userText } from '../prompt/build-prompt.ts';
 import { estimateTokens, INPUT_MARGIN } from '../prompt/tokens.ts';
-import { DEFAULT_RETRY, MAX_RETRY_AFTER_MS, pause, type RetryPolicy, waitMs } from '../transports/backoff.ts';
 import type { Ask, JudgeTransport } from '../transports/transport.ts';
 import type { JudgeScorer } from '../types.ts';
 import { AdaptiveLimiter } from './limiter.ts';
 import { looser, ModelCapabilities } from './model-capabilities.ts';
+
+export interface JudgeRetryPolicy extends RetryPolicy {
+  /** No attempt starts later than this after the first failure. Step Functions retries the chunk later. */
+  forMs: number;
+}
+
+/**
+ * Waits of up to 0.25, 0.5, 1, 2, 4, 8 and then 15 s, half of that on average. Three minutes have room for some 25
+ * attempts: a service that throttles half of all calls then fails one capture in 2^25.
+ */
+export const JUDGE_RETRY: JudgeRetryPolicy = {
+  attempts: 40,
+  baseMs: 250,
+  capMs: 15_000,
+  forMs: 180_000,
+  longestRetryAfterMs: 60_000,
+};
 
 /** Things that happen beside the verdicts, for logs. */
 export type JudgeEvent =
@@ -23,7 +41,7 @@ export type JudgeEvent =
   | { kind: 'retry'; failure: 'throttled' | 'unavailable'; attempt: number; waitMs: number; reason: string };
 
 export interface CallerOptions {
-  retry?: Partial<RetryPolicy>;
+  retry?: Partial<JudgeRetryPolicy>;
   limiter?: AdaptiveLimiter;
   /** Epoch milliseconds after which no attempt is waited for: the Lambda's end, less what is needed to write. */
   deadline?: () => number | undefined;
@@ -62,14 +80,14 @@ export class ModelCaller {
   readonly capabilities = new ModelCapabilities();
   readonly limiter: AdaptiveLimiter;
   private readonly transport: JudgeTransport;
-  private readonly retry: RetryPolicy;
+  private readonly retry: JudgeRetryPolicy;
   private readonly deadline: () => number | undefined;
   private readonly onEvent: (event: JudgeEvent) => void;
   private readonly now: () => number;
 
   constructor(transport: JudgeTransport, options: CallerOptions = {}) {
     this.transport = transport;
-    this.retry = { ...DEFAULT_RETRY, ...options.retry };
+    this.retry = { ...JUDGE_RETRY, ...options.retry };
     this.limiter = options.limiter ?? new AdaptiveLimiter();
     this.deadline = options.deadline ?? (() => undefined);
     this.onEvent = options.onEvent ?? (() => {});
@@ -98,12 +116,13 @@ export class ModelCaller {
       }
       if (failure.kind !== 'throttled' && failure.kind !== 'unavailable') throw failure;
       startedAt ??= this.now();
-      const wait = waitMs(attempt, this.retry, failure.retryAfterMs);
-      this.giveUpIfLate(failure, attempt, startedAt, wait);
+      const wait = waitAfter(this.retry, attempt, failure.retryAfterMs);
+      if (wait === undefined || this.isLate(startedAt, wait)) throw failure;
       if (failure.usage !== undefined) await lost(failure.usage);
       this.onEvent({ kind: 'retry', failure: failure.kind, attempt, waitMs: wait, reason: failure.message });
-      await pause(wait, signal).catch((reason: unknown) => {
-        throw new CallFailure('aborted', 'The judging was broken off while waiting to try again', { cause: reason });
+      await sleep(wait, undefined, signal && { signal }).catch(() => {
+        const facts = { cause: signal?.reason };
+        throw new CallFailure('aborted', 'The judging was broken off while waiting to try again', facts);
       });
       attempt += 1;
     }
@@ -152,13 +171,8 @@ export class ModelCaller {
       }
       const failure = error;
       if (failure.mayBePaid && ask !== undefined) failure.usage = reservedFor(ask);
-      if (
-        failure.kind === 'throttled' &&
-        failure.retryAfterMs !== undefined &&
-        failure.retryAfterMs <= MAX_RETRY_AFTER_MS
-      ) {
-        this.limiter.pause(failure.retryAfterMs);
-      }
+      const { kind, retryAfterMs = 0 } = failure;
+      if (kind === 'throttled' && retryAfterMs <= this.retry.longestRetryAfterMs) this.limiter.pause(retryAfterMs);
       release(failure.kind === 'throttled' ? 'throttled' : 'other');
       // A pioneer that met a missing feature goes on finding out: the next to enter is the next pioneer.
       leave(failure.kind === 'throttled' || failure.kind === 'unsupported' ? 'throttled' : 'other');
@@ -188,10 +202,9 @@ export class ModelCaller {
     if (this.capabilities.refuseFeature(feature)) this.onEvent({ kind: 'feature', feature, reason: message });
   }
 
-  private giveUpIfLate(failure: CallFailure, attempt: number, startedAt: number, wait: number): void {
+  private isLate(startedAt: number, wait: number): boolean {
     const at = this.now() + wait;
     const deadline = this.deadline();
-    const late = at - startedAt > this.retry.forMs || (deadline !== undefined && at > deadline);
-    if (late || attempt >= this.retry.maxAttempts || (failure.retryAfterMs ?? 0) > MAX_RETRY_AFTER_MS) throw failure;
+    return at - startedAt > this.retry.forMs || (deadline !== undefined && at > deadline);
   }
 }

@@ -1,7 +1,7 @@
 /** What an error of the AWS SDK means for the judging. */
 import { saidBy } from '../../shared/errors.ts';
+import { readRetryAfter } from '../../shared/retry.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
-import { readRetryAfter } from './backoff.ts';
 import { isPage } from './chat.ts';
 
 const KINDS: Record<string, CallFailureKind> = {

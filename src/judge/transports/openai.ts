@@ -3,12 +3,12 @@
 import { type Authorizer, anonymous, secretAuthorizer } from '../../mlflow/auth.ts';
 import { isRetryable, PermanentError, toNamedError } from '../../shared/errors.ts';
 import { knownWords } from '../../shared/known-words.ts';
+import { readRetryAfter } from '../../shared/retry.ts';
 import { CallFailure } from '../errors.ts';
 import { createJudgeOver, type JudgeOptions } from '../judge-capture.ts';
 import type { ModelAnswer } from '../model-answer.ts';
 import type { Judge } from '../types.ts';
 import { parseApiKey } from './api-key.ts';
-import { readRetryAfter } from './backoff.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
 import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
 import type { Ask, JudgeTransport } from './transport.ts';

@@ -9,6 +9,7 @@ import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { JudgeSpend, TakenOver } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
+import { forEachConcurrently } from '../../shared/concurrency.ts';
 import { RetryableError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { partOf } from '../chunk/parts.ts';
@@ -187,9 +188,7 @@ export class AnswerJournal {
         else addSpend(known.spend, one.spend);
       }
     };
-    for (let at = 0; at < traceIds.length; at += READS_AT_ONCE) {
-      await Promise.all(traceIds.slice(at, at + READS_AT_ONCE).map(takeOver));
-    }
+    await forEachConcurrently(READS_AT_ONCE, traceIds, takeOver);
   }
 
   /**

@@ -18,7 +18,7 @@ import type { Judge, Scorer, Verdict } from '../../judge/types.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
 import type { NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } from '../../mlflow/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
-import { atOnce } from '../../shared/at-once.ts';
+import { forEachConcurrently } from '../../shared/concurrency.ts';
 import { RetryableError } from '../../shared/errors.ts';
 import { ownFault } from '../../shared/own-fault.ts';
 import type { Storage } from '../../shared/storage.ts';
@@ -179,7 +179,7 @@ class EvaluateChunk {
   /** @returns what another chunk is asking the judge about at this moment */
   async #assessAll(work: readonly PlannedWork[], gate: WeightGate, signal: AbortSignal): Promise<PlannedWork[]> {
     const claimed: PlannedWork[] = [];
-    await atOnce(CAPTURES_AT_ONCE, work, async (item) => {
+    await forEachConcurrently(CAPTURES_AT_ONCE, work, async (item) => {
       if (this.#stop !== undefined) return;
       try {
         signal.throwIfAborted();

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { backfillObjects } from '../../monitoring/plan/capture-objects.ts';
+import { forEachConcurrently } from '../../shared/concurrency.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../shared/storage.ts';
 import { localFiles } from './files.ts';
@@ -85,25 +86,15 @@ async function copyFromS3(storage: Storage, location: S3Location, options: OpenS
   const directory = await mkdtemp(join(tmpdir(), 'replay-captures-'));
   const dispose = (): Promise<void> => rm(directory, { recursive: true, force: true });
   const files: SourceFile[] = [];
-  const running = new Set<Promise<void>>();
   try {
-    for await (const object of s3Objects(storage, location, options)) {
+    await forEachConcurrently(COPIES, s3Objects(storage, location, options), async (object) => {
       options.signal?.throwIfAborted();
       const path = join(directory, `${files.length}.jsonl`);
       files.push({ path, name: object.key, bucket: object.bucket, size: object.size });
-      const copy = copyObject(storage, object, path, options.signal).then(() => {
-        running.delete(copy);
-        options.onCopied?.(object);
-      });
-      // A failed copy is thrown by the race below; without this it would also be an unhandled rejection.
-      copy.catch(() => {});
-      running.add(copy);
-      if (running.size >= COPIES) await Promise.race(running);
-    }
-    await Promise.all(running);
+      await copyObject(storage, object, path, options.signal);
+      options.onCopied?.(object);
+    });
   } catch (error) {
-    // What is still being copied would come back into the directory.
-    await Promise.allSettled(running);
     await dispose();
     throw error;
   }

@@ -133,7 +133,7 @@ test('a judge that is not reachable is JudgeUnavailable, with the reason', async
   const judge = createJudge({
     model: 'openai:/x',
     baseUrl: `${gone.url}/v1`,
-    retry: { ...QUICK_RETRY, maxAttempts: 2 },
+    retry: { ...QUICK_RETRY, attempts: 2 },
   });
   await expect(judge.judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
     name: 'JudgeUnavailable',

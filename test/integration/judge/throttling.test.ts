@@ -1,9 +1,10 @@
 /** Throttling and failures: nothing lost, nothing paid twice, the service not flooded, and an end in time. */
 import { setTimeout } from 'node:timers/promises';
 import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
+import { JUDGE_RETRY } from '../../../src/judge/calls/model-caller.ts';
 import { JudgeInterrupted, JudgeRefused } from '../../../src/judge/errors.ts';
-import { DEFAULT_RETRY } from '../../../src/judge/transports/backoff.ts';
 import type { Judge, JudgeResult } from '../../../src/judge/types.ts';
+import { forEachConcurrently } from '../../../src/shared/concurrency.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, userTextOf, useStandIn } from './setup.ts';
 
@@ -14,15 +15,9 @@ const captureOf = (i: number) =>
 /** Judges so many captures, as many at once as the evaluator does. */
 async function judgeAll(judge: Judge, count: number, atOnce = 48): Promise<JudgeResult[]> {
   const results: JudgeResult[] = [];
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    while (next < count) {
-      const i = next;
-      next += 1;
-      results[i] = await judge.judge(captureOf(i), CHAT_SCORERS);
-    }
-  };
-  await Promise.all(Array.from({ length: atOnce }, worker));
+  await forEachConcurrently(atOnce, Array(count).keys(), async (i) => {
+    results[i] = await judge.judge(captureOf(i), CHAT_SCORERS);
+  });
   return results;
 }
 
@@ -70,7 +65,7 @@ test('the number of calls at once settles at what the service takes, and comes b
 test('a rate that the account allows is used well, without a flood of refused calls', async () => {
   rig.behave({ callsPerSecond: 50, delayMs: 100 });
   const startedAt = Date.now();
-  await judgeAll(rig.judge({ retry: DEFAULT_RETRY }), 150);
+  await judgeAll(rig.judge({ retry: JUDGE_RETRY }), 150);
   const { answered, throttled } = rig.standIn.counts;
   expect(answered).toBe(150);
   // 50 are in hand at the start, so 150 take two seconds at least, and three where it was measured.
@@ -117,7 +112,7 @@ describe('failures that pass', () => {
 });
 
 describe('failures that stay', () => {
-  const retry = { baseMs: 1, capMs: 2, maxAttempts: 4 };
+  const retry = { baseMs: 1, capMs: 2, attempts: 4 };
 
   test('throttling ends as JudgeThrottled, to be tried again later', async () => {
     rig.behave({ throttleShare: 1 });

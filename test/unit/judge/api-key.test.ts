@@ -62,7 +62,7 @@ function judgeOver(replies: ((request: Request) => Response)[], apiKey: string |
     seen.push(request);
     return (replies[seen.length - 1] ?? (() => new Response('{}', { status: 500 })))(request);
   };
-  const retry = { maxAttempts: 1, baseMs: 1, capMs: 1, forMs: 1 };
+  const retry = { attempts: 1, baseMs: 1, capMs: 1, forMs: 1 };
   const judge = createOpenAiJudge({ model: 'x', baseUrl: 'http://judge/v1', apiKey, fetch: fetch as never, retry });
   return { seen, ask: () => judge.judge(chatCapture(), YES_NO_SCORERS) };
 }

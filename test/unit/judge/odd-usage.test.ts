@@ -48,7 +48,7 @@ test.each([
 });
 
 describe('a status of 200 that is no answer', () => {
-  const retry = { baseMs: 1, capMs: 1, maxAttempts: 4 };
+  const retry = { baseMs: 1, capMs: 1, attempts: 4 };
   const ANSWER = JSON.stringify(completionOf(POSSIBLE));
 
   /** What is said to one call after the other, and how many were made. */

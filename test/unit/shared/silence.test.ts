@@ -106,7 +106,7 @@ let server: ScriptedMlflow;
 let store: MlflowClient;
 const retry = { attempts: 2, baseMs: 1, capMs: 1 };
 /** Of a judge. */
-const ONCE = { maxAttempts: 1, baseMs: 1, capMs: 1, forMs: 1 };
+const ONCE = { attempts: 1, baseMs: 1, capMs: 1, forMs: 1 };
 
 beforeAll(async () => {
   server = await startScriptedMlflow();
@@ -277,7 +277,7 @@ describe('what a judge says', () => {
       throw new TypeError(mark(), { cause: new Error(mark()) });
     },
   };
-  const quick = { maxAttempts: 2, baseMs: 1, capMs: 1, forMs: 5 };
+  const quick = { attempts: 2, baseMs: 1, capMs: 1, forMs: 5 };
 
   test.each(Object.keys(SAYS))('%s', async (name) => {
     // One capture gets good verdicts before: they are kept, and quote the capture.

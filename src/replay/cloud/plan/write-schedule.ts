@@ -1,6 +1,7 @@
 /** Assigns the requests of a schedule to shards and writes each shard's part, a window at a time. */
 
 import { replayKeys } from '../../../contract/work-keys.ts';
+import { forEachConcurrently } from '../../../shared/concurrency.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { ShardBounds } from '../limits.ts';
@@ -51,12 +52,9 @@ export async function writeSchedule(
   let window = -1;
   let inWindow = 0;
   const flush = async (): Promise<void> => {
-    for (let i = 0; i < open.length; i += WRITES) {
-      const some = open.slice(i, i + WRITES);
-      await Promise.all(
-        some.map(({ plan, lines }) => storage.putText(bucket, replayKeys.schedule(run, plan.shard), lines.text, LINES)),
-      );
-    }
+    await forEachConcurrently(WRITES, open, ({ plan, lines }) =>
+      storage.putText(bucket, replayKeys.schedule(run, plan.shard), lines.text, LINES),
+    );
     done.push(...open.map(({ plan }) => plan));
   };
   for await (const batch of source.batches) {

@@ -1,0 +1,50 @@
+/** Bounded concurrency: a loop over items, and a semaphore for tasks that arrive one by one. */
+
+/**
+ * Works through the items, at most `limit` at a time. After a failure it starts no further item, waits for those in
+ * flight, and throws the first failure.
+ */
+export async function forEachConcurrently<T>(
+  limit: number,
+  items: Iterable<T> | AsyncIterable<T>,
+  work: (item: T) => Promise<unknown>,
+): Promise<void> {
+  const iterator = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
+  const shared = { [Symbol.asyncIterator]: () => iterator as AsyncIterator<T> };
+  let failure: { error: unknown } | undefined;
+  const worker = async () => {
+    try {
+      for await (const item of shared) {
+        if (failure) return;
+        await work(item);
+      }
+    } catch (error) {
+      failure ??= { error };
+    }
+  };
+  await Promise.all(Array.from({ length: limit }, worker));
+  if (failure) throw failure.error;
+}
+
+/** Runs at most `count` tasks at a time. The others wait in the order in which they came. */
+export class Semaphore {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async run<T>(task: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await task();
+    } finally {
+      const next = this.#waiting.shift();
+      // The slot goes directly to the next task, so that a task that arrives in between cannot take it.
+      if (next) next();
+      else this.#free += 1;
+    }
+  }
+}
