@@ -1,4 +1,4 @@
-/** How sure a difference of two runs is: percentile bootstrap confidence intervals. */
+/** Confidence intervals of the differences of two runs, by a percentile bootstrap. */
 import { type Estimate, share } from '../../calibration/statistics.ts';
 import { Random } from '../../shared/random.ts';
 
@@ -15,9 +15,9 @@ export interface Difference {
   /** 95% confidence interval of the difference. */
   low: number;
   high: number;
-  /** The interval does not contain 0, and there are values enough to say so. */
+  /** The interval does not contain 0, and there are enough values for it. */
   significant: boolean;
-  /** Set where there are too few values for an interval that means anything. */
+  /** Set if there are too few values for a meaningful interval. */
   tooFew?: true;
 }
 
@@ -28,32 +28,26 @@ const QUANTILES: readonly [Statistic, number][] = [
   ['p99', 0.99],
 ];
 
-/** Resamples: the ends of a 95% interval are then the 25th value from either side. */
+/** With this many resamples, the ends of a 95% interval are the 25th values from either side. */
 const RESAMPLES = 1000;
-/** More values than this are sampled first; the intervals come out wider than they could be, never narrower. */
+/** Of more values than this, a sample is used. The intervals get wider by that, never narrower. */
 const MAX_VALUES = 20_000;
 const CONFIDENCE = 0.95;
 /**
- * Values without which nothing is told of a statistic. That all of five pairs differ in one direction happens by chance
- * once in 16 times; of six, once in 32. With fewer than five values beyond a quantile its resamples are nearly all the same
- * few values: of two equal runs a fifth would differ "significantly".
+ * Fewest values for each statistic. Five pairs all differ in one direction by chance once in 16 times; six, once in 32.
+ * With fewer than five values beyond a quantile, nearly all its resamples are the same few values: a fifth of equal runs
+ * would differ "significantly".
  */
-export const NEEDED_VALUES: Readonly<Record<Statistic, number>> = {
-  mean: 6,
-  ...(Object.fromEntries(QUANTILES.map(([name, share]) => [name, Math.round(5 / (1 - share))])) as Record<
-    Exclude<Statistic, 'mean'>,
-    number
-  >),
-};
+export const NEEDED_VALUES: Readonly<Record<Statistic, number>> = { mean: 6, p50: 10, p90: 50, p95: 100, p99: 500 };
 
-/** A percentile interval of a mean is too narrow where there are few values: by this factor, Student's and that of n − 1. */
+/** The factor by which a percentile interval of a mean is too narrow: Student's and that of n − 1. */
 const widened = (values: number): number => (1 + 1.25 / (values - 1)) * Math.sqrt(values / (values - 1));
 
-/** Values with the order of their size, so that a resample's quantiles need no sort. */
+/** Values with their sort order, so that the quantiles of a resample need no sorting. */
 class Sorted {
   readonly values: Float64Array;
   readonly #order: Uint32Array;
-  /** Of the quantiles among the sorted values, from 1. */
+  /** Ranks of the quantiles among the sorted values, from 1. */
   readonly #ranks: number[];
 
   constructor(values: Float64Array) {
@@ -62,7 +56,7 @@ class Sorted {
     this.#ranks = QUANTILES.map(([, share]) => Math.ceil(share * values.length));
   }
 
-  /** Mean and quantiles of a resample in which value i stands `counts[i]` times. */
+  /** Returns mean and quantiles of a resample that has value i `counts[i]` times. */
   statistics(counts: Uint32Array): number[] {
     const total = this.values.length;
     let sum = 0;
@@ -86,25 +80,23 @@ function resample(size: number, counts: Uint32Array, random: Random): void {
   }
 }
 
-/** A sample without replacement, the same positions for every list. */
+/** Draws a sample without replacement, with the same positions for all lists. */
 function sampled(lists: Float64Array[], random: Random): Float64Array[] {
   const size = lists[0]?.length ?? 0;
   if (size <= MAX_VALUES) return lists;
   const order = Uint32Array.from({ length: size }, (_, i) => i);
   for (let i = 0; i < MAX_VALUES; i++) {
     const other = i + random.below(size - i);
-    const held = order[i] ?? 0;
-    order[i] = order[other] ?? 0;
-    order[other] = held;
+    [order[i], order[other]] = [order[other] ?? 0, order[i] ?? 0];
   }
   return lists.map((list) => Float64Array.from({ length: MAX_VALUES }, (_, i) => list[order[i] ?? 0] ?? 0));
 }
 
 /**
- * Differences of two lists of values.
+ * Returns the differences of all statistics, or `undefined` if a list is empty.
  *
- * @param paired value i of both lists belongs to the same request: pairs are drawn together, and what requests have in
- * common cancels out
+ * @param paired value i of both lists belongs to the same request: pairs are drawn together, which cancels out what the
+ * requests have in common
  */
 export function bootstrapDifferences(
   before: Float64Array,
@@ -129,7 +121,7 @@ export function bootstrapDifferences(
     const to = right.statistics(countsB);
     for (const [s, values] of drawn.entries()) values.push((to[s] ?? 0) - (from[s] ?? 0));
   }
-  // The point estimates are those of all values.
+  // The point estimates are of all values, not of the sample.
   const one = (values: Float64Array): number[] => new Sorted(values).statistics(new Uint32Array(values.length).fill(1));
   const from = one(before);
   const to = one(after);
@@ -146,21 +138,16 @@ export function bootstrapDifferences(
     const low = difference + ((sorted[tail] ?? 0) - difference) * factor;
     const high = difference + ((sorted[RESAMPLES - 1 - tail] ?? 0) - difference) * factor;
     const significant = enough && (low > 0 || high < 0);
-    return [
-      statistic,
-      {
-        ...{ before: start, after: end, difference, relative, low, high, significant },
-        ...(enough ? {} : { tooFew: true }),
-      },
-    ];
+    const found = { before: start, after: end, difference, relative, low, high, significant };
+    return [statistic, enough ? found : { ...found, tooFew: true }];
   });
   return Object.fromEntries(entries) as Record<Statistic, Difference>;
 }
 
-/** Of nothing nothing is known. */
+/** Wilson's interval; without requests, the share may be anything. */
 const wilson = (hits: number, of: number): Estimate => share(hits, of) ?? { value: 0, low: 0, high: 1 };
 
-/** 95% interval of the difference of two shares (Newcombe's, from Wilson's intervals): right for small counts too. */
+/** Returns the difference of two shares (count, total). Newcombe's 95% interval also holds for small counts. */
 export function shareDifference(before: [number, number], after: [number, number]): Difference {
   const a = wilson(...before);
   const b = wilson(...after);

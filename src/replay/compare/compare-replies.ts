@@ -1,30 +1,30 @@
-/** Whether a reply is still right, as far as it can be told without a judge. */
+/** Compares a new reply with an old one, without a judge. */
 import { parseJson } from '../../formats/json.ts';
 import { toNamedError } from '../../shared/errors.ts';
 import { compareJson, type JsonComparison } from './json-diff.ts';
 import type { ComparableReply } from './reply.ts';
 import { isRefusal, readAlike, wordOverlap, wordsOf } from './text.ts';
 
-/** What happened to the success of the call. */
+/** How the outcome of the call changed. */
 type StatusChange = 'both-ok' | 'both-failed' | 'newly-failing' | 'newly-succeeding';
 
 export interface ReplyComparison {
   status: StatusChange;
-  /** To the byte, as far as the content goes (ids, times and usage of the envelope do not count). */
+  /** The content is equal byte by byte. The envelope's ids, times and usage do not count. */
   identical: boolean;
-  /** After normalising Unicode, case, quotes and spacing; for documents: equal values. */
+  /** Equal after normalizing Unicode, case, quotes and spacing; for documents: equal values. */
   same: boolean;
-  /** F1 of the shared words, 0 to 1; there for texts. */
+  /** F1 of the shared words, 0 to 1; set for texts. */
   overlap?: number;
-  /** Words before and after; there for texts. */
+  /** Number of words before and after; set for texts. */
   words?: [before: number, after: number];
-  /** There when either side is JSON: a reply without text, or a text that is a JSON document. */
+  /** Set if either side is JSON: a reply without text, or a text that is a JSON document. */
   json?: { before: boolean; after: boolean } & Partial<JsonComparison>;
-  /** A model that declines; there for texts. */
+  /** Whether each reply is a refusal; set for texts. */
   refusal?: { before: boolean; after: boolean };
-  /** Names of the called tools are the same in the same order; there when either side calls one. */
+  /** Whether the same tools are called in the same order; set if either side calls one. */
   sameTools?: boolean;
-  /** Name of the error for which there is no more than the status. */
+  /** Name of the error that stopped the comparison; only the status is known then. */
   problem?: string;
 }
 
@@ -33,7 +33,7 @@ const statusOf = (before: ComparableReply, after: ComparableReply): StatusChange
 
 const FENCE = '```';
 
-/** What stands in a fence of three backticks; other texts as they are. */
+/** Removes a fence of three backticks around the text. */
 function unfenced(text: string): string {
   if (!text.startsWith(FENCE) || !text.endsWith(`\n${FENCE}`)) return text;
   const opened = text.indexOf('\n');
@@ -41,7 +41,7 @@ function unfenced(text: string): string {
   return language === '' || language === 'json' ? text.slice(opened + 1, -FENCE.length).trim() : text;
 }
 
-/** A text that is a JSON document, bare or in a fence. */
+/** Parses a text that is a JSON document, with or without a fence. */
 function documentIn(text: string): { value: unknown } | undefined {
   const inner = unfenced(text.trim());
   if (!/^[[{]/.test(inner)) return undefined;
@@ -52,25 +52,26 @@ function documentIn(text: string): { value: unknown } | undefined {
 const documentOf = (reply: ComparableReply): { value: unknown } | undefined =>
   reply.document === undefined ? documentIn(reply.text) : { value: reply.document };
 
-/** What the further choices say, each beside the one of the same place. */
+/** The other choices in pairs, by their position. */
 const furtherPairs = ({ further: before = [] }: ComparableReply, { further: after = [] }: ComparableReply) =>
   Array.from({ length: Math.max(before.length, after.length) }, (_, i) => [before[i], after[i]] as const);
 
-const toolNames = (calls: unknown[] | undefined): string =>
-  JSON.stringify((calls ?? []).map((call) => (call as { function?: { name?: unknown } })?.function?.name ?? null));
+type ToolCall = { function?: { name?: unknown; arguments?: unknown } } | null;
 
-/** Arguments as their values: models write the same object in many ways. */
-function toolCallsEqual(before: unknown[] | undefined, after: unknown[] | undefined): boolean {
-  const values = (calls: unknown[] | undefined): unknown[] =>
-    (calls ?? []).map((call) => {
-      const { name, arguments: given } =
-        (call as { function?: { name?: unknown; arguments?: unknown } })?.function ?? {};
-      return [name, typeof given === 'string' ? (documentIn(given)?.value ?? given) : given];
-    });
-  return compareJson(values(before), values(after)).differences.length === 0;
-}
+const calledTools = ({ toolCalls = [] }: ComparableReply) =>
+  (toolCalls as ToolCall[]).map((call) => call?.function ?? {});
 
-/** Whatever a reply does to what compares it, it is that pair which cannot be compared. */
+const toolNames = (reply: ComparableReply): string =>
+  JSON.stringify(calledTools(reply).map(({ name }) => name ?? null));
+
+/** Names and arguments as values, because models write the same object in many ways. */
+const toolValues = (reply: ComparableReply): unknown[] =>
+  calledTools(reply).map(({ name, arguments: given }) => [
+    name,
+    typeof given === 'string' ? (documentIn(given)?.value ?? given) : given,
+  ]);
+
+/** Never throws: an error affects only this pair. */
 export function compareReplies(before: ComparableReply, after: ComparableReply): ReplyComparison {
   const status = statusOf(before, after);
   try {
@@ -85,8 +86,8 @@ function compared(status: StatusChange, before: ComparableReply, after: Comparab
     const identical = status === 'both-failed' && before.error?.code === after.error?.code;
     return { status, identical, same: identical };
   }
-  const sameTools = toolNames(before.toolCalls) === toolNames(after.toolCalls);
-  const equalCalls = toolCallsEqual(before.toolCalls, after.toolCalls);
+  const sameTools = toolNames(before) === toolNames(after);
+  const equalCalls = compareJson(toolValues(before), toolValues(after)).differences.length === 0;
   const further = furtherPairs(before, after);
   const result: ReplyComparison = {
     status,
@@ -122,7 +123,7 @@ function compared(status: StatusChange, before: ComparableReply, after: Comparab
   return result;
 }
 
-/** What went from right to wrong, the worst first; empty for a reply that is no worse as far as can be told. */
+/** Ways in which a reply can get worse, the gravest first. */
 export const REGRESSIONS = [
   'newly-failing',
   'not-comparable',
@@ -135,9 +136,10 @@ export const REGRESSIONS = [
 ] as const;
 export type Regression = (typeof REGRESSIONS)[number];
 
-/** Below this share of words in common, two answers to the same question are seldom the same answer. */
+/** Below this overlap, two replies to the same question are rarely the same answer. */
 const LITTLE_IN_COMMON = 0.2;
 
+/** How the reply got worse; empty if no regression is found. */
 export function regressionsOf(comparison: ReplyComparison): Regression[] {
   const { status, refusal, json, sameTools, overlap } = comparison;
   const found: Regression[] = [];

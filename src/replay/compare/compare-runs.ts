@@ -1,21 +1,21 @@
-/** Two runs of the same captures: what is faster, what is slower, what is worse. */
+/** Compares two runs of the same captures: speed, failures and replies. */
 import { join } from 'node:path';
 import { RecordReader } from '../source/record-reader.ts';
 import type { IndexEntry } from '../source/types.ts';
 import { bootstrapDifferences, type Difference, NEEDED_VALUES, type Statistic, shareDifference } from './bootstrap.ts';
 import { compareReplies } from './compare-replies.ts';
-import { jsonLines, parsed } from './json-lines.ts';
-import { type JudgeFailure, type JudgeSettings, judgeMost, worthJudging } from './judge-replies.ts';
-import type { PairVerdict } from './pairwise.ts';
+import { jsonLines, parseLine } from './json-lines.ts';
+import { type JudgeSettings, type JudgingResult, judgeReplies } from './judge-replies.ts';
 import { type Quality, QualityTally, type RegressionRow } from './quality.ts';
-import { REPLIES_FILE, readReplies, replyMessageOf, replyText, type StoredReply } from './replies-file.ts';
+import { REPLIES_FILE, readReplies, type StoredReply } from './replies-file.ts';
 import { RequestTable } from './request-table.ts';
 import { type ComparedMetric, METRIC_TAGS, type RunData } from './run-data.ts';
 
-export interface RunsComparison {
+/** `comparison.json`. */
+export interface RunsComparison extends JudgingResult {
   before: RunFacts;
   after: RunFacts;
-  /** Requests that both runs sent, and what became of them; `cancelled`: on purpose, in either run. */
+  /** Requests that both runs sent, and their outcomes. `cancelled`: on purpose, in at least one run. */
   paired: {
     requests: number;
     cancelled: number;
@@ -25,20 +25,23 @@ export interface RunsComparison {
     onlyAfter: number;
   };
   metrics: Partial<Record<ComparedMetric, Record<Statistic, Difference>>>;
-  /** How many values each metric's differences are told from, of how many that the run with more of them has. */
+  /** For each metric, the number of values that are compared, and the number that the run with more values has. */
   seen: Partial<Record<ComparedMetric, Seen>>;
   errorRate: Difference;
   requestThroughput?: [before: number, after: number];
   tokenThroughput?: [before: number, after: number];
-  /** Replies of the second run against those of the first, where both kept theirs. */
+  /** The replies of the second run compared with those of the first. Set if both runs kept their replies. */
   quality?: Quality;
   regressions: RegressionRow[];
-  /** Requests whose latency grew most, ms. */
-  slowed: { key: string; before: number; after: number }[];
-  judgeUsd?: number | null;
-  /** Why the judge was asked no further. */
-  judgeFailure?: JudgeFailure;
+  /** Requests whose latency increased most, ms. */
+  slowed: SlowedRequest[];
   notes: string[];
+}
+
+export interface SlowedRequest {
+  key: string;
+  before: number;
+  after: number;
 }
 
 export interface Seen {
@@ -51,7 +54,7 @@ export interface RunFacts {
   directory: string;
   target: Record<string, string>;
   requests: number;
-  /** Those that were cancelled on purpose are neither failures nor successes. */
+  /** Requests that were canceled on purpose count neither as failed nor as succeeded. */
   failed: number;
   cancelledOnPurpose: number;
 }
@@ -67,7 +70,7 @@ const factsOf = ({ run, location, target, requests, failed, cancelledOnPurpose }
   cancelledOnPurpose,
 });
 
-/** Failed ones, and all of which it can be told. */
+/** Number of failed requests, and of all requests that were not canceled on purpose. */
 const failuresOf = ({ requests, failed, cancelledOnPurpose }: RunData): [number, number] => [
   failed,
   requests.size - cancelledOnPurpose,
@@ -76,7 +79,12 @@ const failuresOf = ({ requests, failed, cancelledOnPurpose }: RunData): [number,
 const both = (before: number | undefined, after: number | undefined): [number, number] | undefined =>
   before === undefined || after === undefined ? undefined : [before, after];
 
-/** @param judging asks about every pair of replies that differ */
+/**
+ * Compares all metrics, outcomes and replies.
+ *
+ * @param judging asks the judge about the replies that differ
+ * @throws PermanentError `NotAReplay`
+ */
 export async function compareRuns(before: RunData, after: RunData, judging?: JudgeSettings): Promise<RunsComparison> {
   const requestThroughput = both(before.requestThroughput, after.requestThroughput);
   const tokenThroughput = both(before.tokenThroughput, after.tokenThroughput);
@@ -103,16 +111,16 @@ export async function compareRuns(before: RunData, after: RunData, judging?: Jud
 function notesOf(before: RunData, after: RunData): string[] {
   const notes: string[] = [];
   for (const { run, bottleneck, wasCancelled, cutLines } of [before, after]) {
-    for (const where of cutLines) notes.push(`The last line of a file of ${run} is cut off, and left out: ${where}.`);
+    for (const where of cutLines) notes.push(`The last line of a file of ${run} is truncated and left out: ${where}.`);
     if (bottleneck) notes.push(`In ${run} the client was the bottleneck: ${bottleneck}.`);
-    if (wasCancelled) notes.push(`${run} was stopped before its end.`);
+    if (wasCancelled) notes.push(`${run} was stopped before it had sent everything.`);
   }
   const names = new Set([...Object.keys(before.options), ...Object.keys(after.options)]);
-  const told = ({ options }: RunData, name: string): string => JSON.stringify(options[name]) ?? 'not given';
-  const others = [...names].filter((name) => told(before, name) !== told(after, name));
+  const given = ({ options }: RunData, name: string): string => JSON.stringify(options[name]) ?? 'not given';
+  const others = [...names].filter((name) => given(before, name) !== given(after, name));
   if (others.length > 0) {
-    const each = others.map((name) => `${name} ${told(before, name)} and ${told(after, name)}`);
-    notes.push(`The two runs were told other things: ${each.join('; ')}.`);
+    const each = others.map((name) => `${name} ${given(before, name)} and ${given(after, name)}`);
+    notes.push(`The two runs had different options: ${each.join('; ')}.`);
   }
   if (!before.hasReplies || !after.hasReplies) {
     notes.push('The replies are not compared: both runs must have kept them (replay with --compare).');
@@ -123,7 +131,7 @@ function notesOf(before: RunData, after: RunData): string[] {
 function compareRequests(before: RunData, after: RunData, comparison: RunsComparison): void {
   const { paired } = comparison;
   const pairs = METRIC_TAGS.map(() => ({ before: [] as number[], after: [] as number[] }));
-  const slowed: RunsComparison['slowed'] = [];
+  const slowed: SlowedRequest[] = [];
   for (const [key, was] of before.requests.entries()) {
     const is = after.requests.row(key);
     if (is === undefined) {
@@ -145,51 +153,46 @@ function compareRequests(before: RunData, after: RunData, comparison: RunsCompar
   }
   paired.onlyAfter = after.requests.size - paired.requests;
   comparison.slowed = slowed.sort(bySlowdown).slice(0, SLOWED);
+  const hasPairs = paired.requests > 0;
   for (const [i, tag] of METRIC_TAGS.entries()) {
-    const pair = pairs[i];
-    const differences =
-      pair && bootstrapDifferences(Float64Array.from(pair.before), Float64Array.from(pair.after), true);
-    const counts = [before, after].map(({ requests }) => requests.column(i).length);
+    const columns = [before.requests.column(i), after.requests.column(i)] as const;
+    const pair = pairs[i] ?? { before: [], after: [] };
+    const [from, to] = hasPairs ? [Float64Array.from(pair.before), Float64Array.from(pair.after)] : columns;
+    const differences = bootstrapDifferences(from, to, hasPairs);
     if (differences) comparison.metrics[tag] = differences;
-    comparison.seen[tag] = { seen: pair?.before.length ?? 0, of: Math.max(...counts) };
+    const of = Math.max(...columns.map(({ length }) => length));
+    comparison.seen[tag] = { seen: Math.min(from.length, to.length), of };
   }
-  if (paired.requests > 0 && paired.requests < NEEDED_VALUES.mean) {
-    comparison.notes.push(
-      `Only ${paired.requests} requests are in both runs: that is too few to tell a difference of their latencies from chance.`,
-    );
-  }
-  const { size } = before.requests;
-  if (paired.requests > 0 && paired.requests * 2 < Math.max(size, after.requests.size)) {
-    comparison.notes.push(
-      `Of ${size} requests before and ${after.requests.size} after, only ${paired.requests} are in both runs: thresholds are not told from less than half.`,
-    );
-  }
-  if (paired.requests > 0) return;
-  comparison.notes.push('No request is in both runs: their latencies are compared as two independent samples.');
-  for (const [i, tag] of METRIC_TAGS.entries()) {
-    const columns = [before, after].map(({ requests }) => requests.column(i)) as [Float64Array, Float64Array];
-    const differences = bootstrapDifferences(...columns, false);
-    if (differences) comparison.metrics[tag] = differences;
-    const counts = columns.map(({ length }) => length);
-    comparison.seen[tag] = { seen: Math.min(...counts), of: Math.max(...counts) };
-  }
+  comparison.notes.push(...pairingNotes(paired.requests, before.requests.size, after.requests.size));
 }
 
-const bySlowdown = (a: { before: number; after: number }, b: { before: number; after: number }): number =>
-  b.after - b.before - (a.after - a.before);
+function pairingNotes(pairs: number, before: number, after: number): string[] {
+  if (pairs === 0) return ['No request is in both runs: their latencies are compared as two independent samples.'];
+  const notes: string[] = [];
+  if (pairs < NEEDED_VALUES.mean) {
+    notes.push(
+      `Only ${pairs} requests are in both runs: too few to distinguish a difference of latencies from chance.`,
+    );
+  }
+  if (pairs * 2 < Math.max(before, after)) {
+    notes.push(
+      `Of ${before} requests before and ${after} after, only ${pairs} are in both runs: thresholds need at least half.`,
+    );
+  }
+  return notes;
+}
 
-function addSlowed(slowed: RunsComparison['slowed'], one: RunsComparison['slowed'][number]): void {
+const bySlowdown = (a: SlowedRequest, b: SlowedRequest): number => b.after - b.before - (a.after - a.before);
+
+function addSlowed(slowed: SlowedRequest[], one: SlowedRequest): void {
   slowed.push(one);
   if (slowed.length > SLOWED * 50) slowed.sort(bySlowdown).splice(SLOWED);
 }
 
-interface RepliesPair {
-  stored: StoredReply;
-  old: StoredReply;
-  comparison: ReturnType<typeof compareReplies>;
-}
-
-/** Of the first run's replies their places are held, and each is read when its pair comes: the runs have nearly one order. */
+/**
+ * Compares the replies of both runs. For the first run's replies only their places are kept in memory. Each is read when its
+ * pair comes, since both runs have nearly the same order.
+ */
 async function compareQuality(
   before: RunData,
   after: RunData,
@@ -200,72 +203,40 @@ async function compareQuality(
   const places = await placesOf(before);
   const reader = new RecordReader([{ path: oldPath, name: oldPath, size: 0 }]);
   const tally = new QualityTally();
-  // With a judge they are read twice.
+  // The judge needs a second pass over the file, which must not repeat the note.
   const onCut = (where: string): void => {
     if (!after.cutLines.includes(where)) after.cutLines.push(where);
   };
-  const pairs = async function* (): AsyncGenerator<RepliesPair> {
+  /** The replies of the second run, each with that of the first run in place of the captured one. */
+  const pairs = async function* (): AsyncGenerator<StoredReply> {
     const nameOf = after.requests.namer();
     for await (const stored of readReplies(join(after.directory, REPLIES_FILE), onCut)) {
       const place = places.get(nameOf(stored));
       if (!place) continue;
-      const old = parsed(await reader.read(place), `${oldPath}, line ${place.line}`) as StoredReply;
-      if (old.reply.cancelled || stored.reply.cancelled) continue;
-      // One of which only the length is known says nothing of the other.
-      if ((stored.reply.notKeptBytes ?? old.reply.notKeptBytes) !== undefined) continue;
-      yield { stored, old, comparison: compareReplies(old.reply, stored.reply) };
+      const old = parseLine(await reader.read(place), `${oldPath}, line ${place.line}`) as StoredReply;
+      const replies = [old.reply, stored.reply] as const;
+      // Nothing is known about a canceled reply, and only the length of one that was not kept.
+      if (replies.some(({ cancelled, notKeptBytes }) => cancelled || notKeptBytes !== undefined)) continue;
+      yield { ...stored, captured: old.reply, comparison: compareReplies(...replies) };
     }
   };
   try {
-    await addPairs(pairs, tally, comparison, judging);
+    for await (const pair of pairs()) tally.add(pair);
+    if (judging) Object.assign(comparison, await judgeReplies(tally, judging, pairs()));
   } finally {
     await reader.close();
   }
-  comparison.quality = tally.quality;
-  comparison.regressions = tally.worst();
+  const { quality, regressions } = tally.result();
+  Object.assign(comparison, { quality, regressions });
 }
 
+/** Where each reply of the run is in its file. */
 async function placesOf({ directory, requests, cutLines }: RunData): Promise<Map<string, IndexEntry>> {
   const places = new Map<string, IndexEntry>();
   const nameOf = requests.namer();
-  for await (const { value, line, start, length } of jsonLines(join(directory, REPLIES_FILE), (where) =>
-    cutLines.push(where),
-  )) {
+  const onCut = (where: string): void => void cutLines.push(where);
+  for await (const { value, line, start, length } of jsonLines(join(directory, REPLIES_FILE), onCut)) {
     places.set(nameOf(value as StoredReply), { timeMs: 0, file: 0, line, start, length });
   }
   return places;
-}
-
-async function addPairs(
-  pairs: () => AsyncGenerator<RepliesPair>,
-  tally: QualityTally,
-  comparison: RunsComparison,
-  judging: JudgeSettings | undefined,
-): Promise<void> {
-  const rowOf = ({ stored, old: known }: RepliesPair): Omit<RegressionRow, 'regressions' | 'overlap'> => ({
-    key: stored.key,
-    eventId: stored.event_id,
-    file: stored.file,
-    line: stored.line,
-    input: stored.input,
-    before: replyText(known.reply),
-    after: replyText(stored.reply),
-  });
-  for await (const pair of pairs()) tally.add(pair.comparison, () => rowOf(pair));
-  if (judging) {
-    const pairOf = ({ stored, old: known, comparison: found }: RepliesPair) => {
-      const [first, second] = [replyMessageOf(known.reply), replyMessageOf(stored.reply)];
-      return worthJudging(found) && stored.messages && first && second
-        ? { messages: stored.messages, before: first, after: second }
-        : undefined;
-    };
-    const onDone = (item: RepliesPair, verdict?: PairVerdict): void => {
-      if (verdict?.verdict === 'worse') tally.addJudgedWorse(rowOf(item), item.comparison, verdict.rationales[0]);
-    };
-    const { failure, ...result } = await judgeMost(judging, pairs(), pairOf, onDone);
-    // What it has said is kept, and that it said no more is in the result.
-    if (failure) comparison.judgeFailure = failure;
-    tally.quality.judged = result.judged;
-    comparison.judgeUsd = result.usd;
-  }
 }

@@ -1,7 +1,7 @@
-/** Where two JSON values differ. */
+/** Finds the differences of two JSON values. */
 
 interface JsonDifference {
-  /** `$.choices[0].score` */
+  /** For example `$.choices[0].score`. */
   path: string;
   kind: 'missing' | 'added' | 'type' | 'value';
   before?: unknown;
@@ -10,18 +10,18 @@ interface JsonDifference {
 
 export interface JsonComparison {
   differences: JsonDifference[];
-  /** There are more than are listed. */
+  /** There are more differences than the list has. */
   more: boolean;
-  /** Keys, types and lengths of lists are the same. */
+  /** Whether keys, types and lengths of lists are the same. */
   sameStructure: boolean;
   /** Greatest relative difference of two numbers at the same place. */
   maxNumberChange: number;
 }
 
 const MAX_LISTED = 20;
-/** Deeper values are compared as text: a recursion over what others wrote has a bound. */
+/** Deeper values are compared as text, to bound the recursion over untrusted input. */
 const MAX_DEPTH = 64;
-/** Numbers this close are the same number written or computed in another way. */
+/** Relative difference up to which two numbers are equal: the same number, written or computed differently. */
 const NUMBER_TOLERANCE = 1e-9;
 
 const typeOf = (value: unknown): string => (value === null ? 'null' : Array.isArray(value) ? 'list' : typeof value);
@@ -38,7 +38,7 @@ const step = (path: string, key: string | number): string =>
       ? `${path}.${key}`
       : `${path}[${JSON.stringify(key)}]`;
 
-/** Keys from the outside in; they are put into words only where a difference is listed. */
+/** Keys from the outside in. They are formatted only for a listed difference. */
 type Path = (string | number)[];
 
 export function compareJson(before: unknown, after: unknown): JsonComparison {

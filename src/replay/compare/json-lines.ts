@@ -1,4 +1,4 @@
-/** Lines of JSON in a file of results. */
+/** Reads files of results that have a JSON value on each line. */
 import { stat } from 'node:fs/promises';
 import { PermanentError } from '../../shared/errors.ts';
 import { scanLines } from '../source/lines.ts';
@@ -7,17 +7,17 @@ interface JsonLine {
   value: unknown;
   /** From 1. */
   line: number;
-  /** Place of its bytes in the file. */
+  /** First byte of the line in the file. */
   start: number;
   length: number;
 }
 
 /**
- * A last line that stops in the middle is left out: a run that was killed, or whose disk was full, ends with one.
+ * Reads the lines of a file. A truncated last line is left out: a run that was killed, or whose disk was full, ends with one.
  *
- * Not by Node's readline, which takes Unicode's line separators, as they stand in replies, for the end of a line.
+ * Node's readline is no alternative: it also ends lines at Unicode's line separators, which replies may contain.
  *
- * @param onCut told where such a line is
+ * @param onCut called with the place of a truncated line
  * @throws PermanentError `NotAReplay`
  */
 export async function* jsonLines(path: string, onCut?: (where: string) => void): AsyncGenerator<JsonLine> {
@@ -26,7 +26,7 @@ export async function* jsonLines(path: string, onCut?: (where: string) => void):
     if (!bytes) throw new PermanentError('NotAReplay', 'A line of the results is too long', { got: length, where });
     let value: unknown;
     try {
-      value = parsed(bytes, where);
+      value = parseLine(bytes, where);
     } catch (error) {
       if (line === 1 || start + length < (await stat(path)).size) throw error;
       onCut?.(where);
@@ -37,7 +37,7 @@ export async function* jsonLines(path: string, onCut?: (where: string) => void):
 }
 
 /** @throws PermanentError `NotAReplay` */
-export function parsed(bytes: Buffer, where: string): unknown {
+export function parseLine(bytes: Buffer, where: string): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'));
   } catch (error) {

@@ -1,40 +1,48 @@
-/** Asks the judge about every pair of replies that differ, several at a time, within a limit of money. */
+/** Asks the judge about each pair of replies that differ: several pairs concurrently, within a budget. */
 
 import type { SpendingLimit } from '../../judge/budget/spending-limit.ts';
 import { JudgeHeld } from '../../judge/errors.ts';
 import type { Judge } from '../../judge/types.ts';
 import { toNamedError } from '../../shared/errors.ts';
-import type { ReplyComparison } from './compare-replies.ts';
 import { addUsd, judgePair, type PairVerdict, type ReplyPair, unaskable } from './pairwise.ts';
-import { addFailed, type Judged, nothingJudged, withoutAnyVerdict } from './quality.ts';
+import {
+  addFailed,
+  type Judged,
+  nothingJudged,
+  type QualityTally,
+  replyRow,
+  type WorseReply,
+  withoutAnyVerdict,
+} from './quality.ts';
 import { replyMessageOf, type StoredReply } from './replies-file.ts';
 
-/** The judge's own limiter decides how many calls go on; this is how many pairs wait for it. */
-const PAIRS_AT_A_TIME = 16;
+/** Pairs that wait for the judge. The judge's own limiter bounds its concurrent calls. */
+const CONCURRENT_PAIRS = 16;
 
 export interface JudgeSettings {
   judge: Judge;
   /** Absent: there is no limit. */
   limit?: Pick<SpendingLimit, 'reserve'>;
   signal?: AbortSignal;
-  /** Asked before each further pair: `false` begins no more of them. */
+  /** Called before each pair; `false` starts no more of them. */
   goOn?(): boolean;
 }
 
 export interface JudgedAll {
   judged: Judged;
-  /** All that was spent, on pairs without a verdict too; `null`: the price is not known. */
+  /** US dollars spent, including on pairs without a verdict; `null`: the price is unknown. */
   usd: number | null;
 }
 
 export const noneJudged = (): JudgedAll => ({ judged: nothingJudged(), usd: 0 });
 
 /**
- * @param pairOf `undefined` for an item that is not to be judged: there is nothing to ask where the replies are the same
- * @param onDone called for each item as soon as nothing more is to be done for it; without a verdict when there was no
- * money left for it, or nothing to ask
- * @param result what is counted and paid is added to it, also when something is thrown
- * @throws the judge's first failure to be asked at all, when what was under way has come to its end: its verdicts are kept
+ * Asks the judge about all items.
+ *
+ * @param pairOf returns `undefined` for an item that needs no verdict, such as two equal replies
+ * @param onDone called for each finished item; without a verdict if none was needed or the budget was used up
+ * @param result receives counts and cost, even if this function throws
+ * @throws the first error of the judge, once all calls in flight have ended and their verdicts are counted
  */
 export async function judgeAll<T>(
   { judge, limit, signal, goOn }: JudgeSettings,
@@ -59,7 +67,7 @@ export async function judgeAll<T>(
     if (found.verdict === 'failed') addFailed(result.judged, found.error?.code ?? 'NO_VERDICT');
     onDone(item, found);
   };
-  /** A reply that cannot be put before a judge stands alone. */
+  /** A pair that cannot be built fails alone. */
   const pairOrFault = (item: T): { pair: ReplyPair | undefined } | { fault: PairVerdict } => {
     try {
       return { pair: pairOf(item) };
@@ -85,15 +93,15 @@ export async function judgeAll<T>(
       })
       .finally(() => running.delete(one));
     running.add(one);
-    if (running.size >= PAIRS_AT_A_TIME) await Promise.race(running);
+    if (running.size >= CONCURRENT_PAIRS) await Promise.race(running);
   }
   await Promise.all(running);
   if (failure) throw failure.error;
   return result;
 }
 
-/** Why not all pairs are judged. */
-export interface JudgeFailure {
+/** Why some pairs have no verdict. */
+interface JudgeFailure {
   name: string;
   message: string;
 }
@@ -103,10 +111,10 @@ export const judgeWarning = ({ name, message }: JudgeFailure): string =>
 
 const JUDGING_STOPPED: JudgeFailure = {
   name: 'JudgingStopped',
-  message: 'It was stopped; what it had said by then is counted',
+  message: 'The judge was stopped; its verdicts so far are counted',
 };
 
-/** As `judgeAll`, for those who keep what was said whatever ended it. */
+/** Like `judgeAll`, but returns the failure together with the verdicts so far. */
 export async function judgeMost<T>(
   judging: JudgeSettings,
   items: AsyncIterable<T> | Iterable<T>,
@@ -141,22 +149,51 @@ export function stoppedBy(signal: AbortSignal, judging: JudgeSettings): JudgeSet
   return { ...judging, signal: late.signal, goOn: () => !signal.aborted };
 }
 
-/** Whether there is anything to ask: what is the same, or failed, needs no judge. */
-export const worthJudging = (comparison: ReplyComparison | undefined): comparison is ReplyComparison =>
-  comparison !== undefined && comparison.status === 'both-ok' && !comparison.same;
-
-/** The captured and the new reply of a request, where a judge is to be asked about them. */
+/** The captured and the new reply, if the judge can compare them. Equal and failed replies need no judge. */
 export function pairOf({ messages, captured, reply, comparison }: StoredReply): ReplyPair | undefined {
+  if (comparison?.status !== 'both-ok' || comparison.same) return undefined;
   const before = captured && replyMessageOf(captured);
   const after = replyMessageOf(reply);
-  return worthJudging(comparison) && messages && before && after ? { messages, before, after } : undefined;
+  return messages && before && after ? { messages, before, after } : undefined;
+}
+
+/** The reply, if the judge finds it worse. */
+export const worseReply = (stored: StoredReply, { verdict, rationales }: PairVerdict): WorseReply | undefined =>
+  verdict === 'worse' && stored.comparison
+    ? { row: replyRow(stored), comparison: stored.comparison, rationale: rationales[0] }
+    : undefined;
+
+/** The judge's part in the comparison of a run. */
+export interface JudgingResult {
+  /** US dollars; `null`: the price is unknown. */
+  judgeUsd?: number | null;
+  /** Why some pairs have no verdict. The verdicts so far are counted. */
+  judgeFailure?: JudgeFailure;
+}
+
+/** Asks the judge about the replies that differ and adds its verdicts to the tally. */
+export async function judgeReplies(
+  tally: QualityTally,
+  judging: JudgeSettings,
+  replies: AsyncIterable<StoredReply>,
+  onVerdict: (stored: StoredReply, verdict: PairVerdict) => void = () => {},
+): Promise<JudgingResult> {
+  const onDone = (stored: StoredReply, verdict?: PairVerdict): void => {
+    if (!verdict) return;
+    onVerdict(stored, verdict);
+    const worse = worseReply(stored, verdict);
+    if (worse) tally.addJudgedWorse(worse);
+  };
+  const { judged, usd, failure } = await judgeMost(judging, replies, pairOf, onDone);
+  tally.quality.judged = judged;
+  return { judgeUsd: usd, ...(failure ? { judgeFailure: failure } : {}) };
 }
 
 /** A line of `judged.jsonl`. */
 export interface JudgedReply
   extends PairVerdict,
     Pick<StoredReply, 'key' | 'event_id' | 'request_id' | 'captured_trace_id'> {
-  /** Who said so, e.g. `bedrock:/<model>`. */
+  /** The judge, e.g. `bedrock:/<model>`. */
   judge: string;
 }
 

@@ -1,4 +1,4 @@
-/** A run's results wherever they are: in a directory, or in S3 as a replay in the cloud leaves them. */
+/** Opens the results of a run: in a directory, or in S3 where a cloud replay writes them. */
 import { createWriteStream } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -10,20 +10,22 @@ import { FILES } from '../results/result-set.ts';
 import { parseS3Location } from '../source/open-source.ts';
 import { REPLIES_FILE } from './replies-file.ts';
 
-/** What a comparison reads; all but the first may be missing. */
+/** The files that a comparison reads. Only the first must exist. */
 const NEEDED = [FILES.records, FILES.replay, FILES.summaryJson, REPLIES_FILE];
-/** Where an execution has them, below its own prefix. */
+/** The folder with the results under an execution's prefix. */
 const RESULTS = 'results/';
 
 export interface OpenedRun {
   directory: string;
-  /** Deletes what was copied. */
+  /** Deletes the copy. */
   dispose(): Promise<void>;
 }
 
 /**
+ * Copies results in S3 to a temporary directory.
+ *
  * @param location a directory, or `s3://bucket/replays/<execution>`, with or without `/results/`
- * @throws PermanentError `NotAReplay`, and those of the storage
+ * @throws PermanentError `NotAReplay`, and errors of the storage
  */
 export async function openRun(location: string, openStorage: () => Promise<Storage>): Promise<OpenedRun> {
   const s3 = parseS3Location(location);
@@ -38,9 +40,9 @@ export async function openRun(location: string, openStorage: () => Promise<Stora
       const object = await storage.head(s3.bucket, `${prefix}${name}`);
       if (object) await pipeline(await storage.read(object), createWriteStream(join(directory, name)));
       else if (name === FILES.records) {
-        throw new PermanentError('NotAReplay', 'There are no results of a replay', {
+        throw new PermanentError('NotAReplay', 'The location has no results of a replay', {
           got: location,
-          expected: `s3://bucket/prefix with ${FILES.records}, as replays in the cloud leave it at replays/<execution>/results/`,
+          expected: `s3://bucket/prefix with ${FILES.records}, as a cloud replay writes it to replays/<execution>/results/`,
         });
       }
     }

@@ -1,6 +1,6 @@
 /**
- * Which of two replies is better, by the judge. Each pair is shown in both orders: models favour a place, and a verdict
- * that changes with the order is none.
+ * Asks the judge which of two replies is better. Each pair is shown in both orders, because models favor a position: a
+ * verdict that changes with the order does not count.
  */
 
 import type { Capture, ChatMessage } from '../../formats/types.ts';
@@ -30,11 +30,11 @@ export interface ReplyPair {
 }
 
 export interface PairVerdict {
-  /** Of the new reply; `undecided`: the verdict changed with the order; `failed`: there was none. */
+  /** The verdict on the new reply. `undecided`: it changed with the order; `failed`: there is none. */
   verdict: Preference | 'undecided' | 'failed';
-  /** Of each order, as the judge wrote them: the captured reply shown first, then the new one first. */
+  /** The judge's rationale for each order: with the captured reply first, then with the new one first. */
   rationales: string[];
-  /** Why there is no verdict; with `failed` alone. */
+  /** Why there is no verdict; only with `failed`. */
   error?: VerdictError;
   usd: number | null;
 }
@@ -44,7 +44,7 @@ interface VerdictError {
   message: string;
 }
 
-/** The pair as a record with two replies. */
+/** A record with both replies, as the judge reads it. */
 function recordOf(messages: ChatMessage[], replies: ChatMessage[]): Capture {
   return {
     inferenceTimeMs: 0,
@@ -56,10 +56,11 @@ function recordOf(messages: ChatMessage[], replies: ChatMessage[]): Capture {
   };
 }
 
+/** Adds two amounts, of which each may be unknown (`null`). */
 export const addUsd = (a: number | null, b: number | null): number | null => (a === null || b === null ? null : a + b);
 
-/** What one order came to; a judge that could not be asked may have cost something all the same. */
-interface Asked {
+/** The answer for one order. A call that failed may have cost something too. */
+interface OrderAnswer {
   preference?: Preference;
   rationale: string;
   error?: VerdictError;
@@ -73,20 +74,20 @@ async function ask(
   swapped: boolean,
   signal: AbortSignal | undefined,
   money: JudgeMoney,
-): Promise<Asked> {
+): Promise<OrderAnswer> {
   const replies = swapped ? [pair.after, pair.before] : [pair.before, pair.after];
   try {
     const { verdicts, spend } = await judge.judge(recordOf(pair.messages, replies), [PAIRWISE_SCORER], signal, money);
     const verdict = verdicts[0];
     if (verdict?.outcome !== 'verdict') {
-      const error = verdict?.error ?? { code: 'NO_VERDICT', message: 'The judge has said nothing of the pair' };
+      const error = verdict?.error ?? { code: 'NO_VERDICT', message: 'The judge did not answer about the pair' };
       return { rationale: `${error.code}: ${error.message}`, error, usd: spend.usd };
     }
     const newOne = swapped ? FIRST : SECOND;
     const preference: Preference = verdict.value === EQUAL ? 'same' : verdict.value === newOne ? 'better' : 'worse';
     return { preference, rationale: verdict.rationale, usd: spend.usd };
   } catch (error) {
-    // The judge names its own failures; anything else came of what this pair holds.
+    // The judge's own failures are PipelineErrors. Any other error comes from the content of the pair.
     if (!(error instanceof PipelineError) && !signal?.aborted) {
       const own = unaskable(error);
       return { rationale: `${own.code}: ${own.message}`, error: own, usd: 0 };
@@ -95,13 +96,13 @@ async function ask(
   }
 }
 
-/** Of a pair that no question can be made of: whatever it holds, the others are judged. */
+/** The error of a pair that no question can be made of. The other pairs are still judged. */
 export const unaskable = (error: unknown): VerdictError => ({
   code: 'PAIR_UNUSABLE',
   message: toNamedError(error).name,
 });
 
-/** A pair that the judge could not be asked about, and what was spent on it until then. */
+/** A pair for which a call to the judge failed, and the money spent on it. */
 interface PairFailure {
   verdict?: never;
   failure: unknown;
@@ -109,11 +110,10 @@ interface PairFailure {
 }
 
 /**
- * A verdict on the new reply. Both orders must agree; one order that sees a difference where the other sees none is taken
- * as no difference.
+ * Returns the verdict on the new reply. The two orders must agree. If only one of them sees a difference, the replies count
+ * as the same.
  *
- * @returns the failure, by the judge's own error, where one of the orders could not be asked, `JudgeHeld` where there was no
- * money for it; nothing is thrown, so that what was paid is known
+ * @returns the judge's error if a call failed, or `JudgeHeld` if the budget was used up. Nothing is thrown, so that the cost is known
  */
 export async function judgePair(
   judge: Judge,

@@ -1,36 +1,37 @@
-/** Comparisons of a run added up. */
+/** Adds up the comparisons of all replies of a run. */
 import { REGRESSIONS, type Regression, type ReplyComparison, regressionsOf } from './compare-replies.ts';
+import { replyText, type StoredReply } from './replies-file.ts';
 
 export type Preference = 'better' | 'same' | 'worse';
 
-/** Pairs by the judge's verdict on the new reply. */
+/** Number of pairs by the judge's verdict on the new reply. */
 export type Judged = Record<Preference | 'undecided' | 'failed' | 'overBudget', number> & {
-  /** Of those that failed, by the code of the error. */
+  /** Number of failed pairs by error code. */
   errors?: Record<string, number>;
 };
 
 export const nothingJudged = (): Judged => ({ better: 0, same: 0, worse: 0, undecided: 0, failed: 0, overBudget: 0 });
 
-/** Adds pairs that have no verdict. */
+/** Counts pairs without a verdict by their error code. `failed` itself stays as it is. */
 export function addFailed(judged: Judged, code: string, count = 1): void {
   judged.errors ??= {};
   judged.errors[code] = (judged.errors[code] ?? 0) + count;
 }
 
-/** Codes and counts, in words; empty where all have a verdict. */
+/** The error codes with their counts; empty if there are none. */
 export const errorsText = ({ errors = {} }: Judged): string =>
   Object.entries(errors)
     .map(([code, count]) => `${code} ${count}`)
     .join(', ');
 
-/** A judge that was asked and has said nothing of any pair is one that does not work, in words. */
+/** Describes a judge that was asked but gave no verdict on any pair: such a judge does not work. */
 export function withoutAnyVerdict(judged: Judged): string | undefined {
   const { better, same, worse, undecided, failed } = judged;
   if (failed === 0 || better + same + worse + undecided > 0) return undefined;
   return `not one of ${failed} pairs has a verdict: ${errorsText(judged)}`;
 }
 
-/** A request whose reply got worse, with what a person needs to see that. */
+/** A request whose reply got worse, with everything that a person needs to see why. */
 export interface RegressionRow {
   key: string;
   eventId?: string;
@@ -44,36 +45,57 @@ export interface RegressionRow {
   rationale?: string;
 }
 
+/** The part of a row that does not depend on how the replies differ. */
+type ReplyRow = Omit<RegressionRow, 'regressions' | 'overlap' | 'rationale'>;
+
+export const replyRow = (stored: StoredReply): ReplyRow => ({
+  key: stored.key,
+  eventId: stored.event_id,
+  file: stored.file,
+  line: stored.line,
+  input: stored.input,
+  before: stored.captured ? replyText(stored.captured) : '',
+  after: replyText(stored.reply),
+});
+
+/** A reply that the judge finds worse. */
+export interface WorseReply {
+  row: ReplyRow;
+  comparison: ReplyComparison;
+  rationale?: string;
+}
+
 export interface Quality {
   compared: number;
   identical: number;
   same: number;
   status: Record<ReplyComparison['status'], number>;
-  /** Replies with text. */
+  /** Number of replies with text. */
   texts: number;
   meanOverlap: number | null;
-  /** Words after ÷ words before, over all texts. */
+  /** Words in the new replies ÷ words in the old ones, over all texts. */
   lengthRatio: number | null;
   refusals: { before: number; after: number; new: number; gone: number };
   json: { compared: number; broken: number; repaired: number; structureChanged: number; valuesChanged: number };
   regressions: Record<Regression, number>;
-  /** Requests with at least one regression; other words for the same thing are none. */
+  /** Requests with at least one regression other than `little-in-common`. */
   regressed: number;
-  /** `undecided`: the two orders contradict each other; `overBudget`: not asked, since the money was spent. */
+  /** `undecided`: the verdicts of the two orders contradict each other; `overBudget`: not asked, the budget was used up. */
   judged?: Judged;
 }
 
 const MAX_ROWS = 100;
 
-/** A reply with little in common is worth a look, and may be as good. */
+/** A reply with little in common may still be as good. */
 const isRegressed = (regressions: readonly Regression[]): boolean =>
   regressions.some((name) => name !== 'little-in-common');
 
-/** Worst first: by the gravest regression, then by how little is in common. */
+/** Order of the rows: the gravest regression first, then the least overlap. */
 const gravity = (row: RegressionRow): number => Math.min(...row.regressions.map((name) => REGRESSIONS.indexOf(name)));
 const worseFirst = (a: RegressionRow, b: RegressionRow): number =>
   gravity(a) - gravity(b) || (a.overlap ?? 0) - (b.overlap ?? 0);
 
+/** Comparisons added up, and the rows of those that got worse. */
 export class QualityTally {
   #overlap = 0;
   #words: [number, number] = [0, 0];
@@ -90,11 +112,16 @@ export class QualityTally {
     regressions: Object.fromEntries(REGRESSIONS.map((name) => [name, 0])) as Record<Regression, number>,
     regressed: 0,
   };
-  rows: RegressionRow[] = [];
+  #withoutCaptured = 0;
+  #rows: RegressionRow[] = [];
 
-  /** @param row called for a reply that got worse */
-  add(comparison: ReplyComparison, row: () => Omit<RegressionRow, 'regressions' | 'overlap'>): void {
+  add(stored: StoredReply): void {
     const { quality } = this;
+    const { comparison } = stored;
+    if (!comparison) {
+      this.#withoutCaptured++;
+      return;
+    }
     quality.compared++;
     quality.status[comparison.status]++;
     if (comparison.identical) quality.identical++;
@@ -113,38 +140,32 @@ export class QualityTally {
     if (regressions.length > 0) {
       if (isRegressed(regressions)) quality.regressed++;
       for (const name of regressions) quality.regressions[name]++;
-      this.addRow({ ...row(), regressions, overlap: comparison.overlap });
+      this.#addRow({ ...replyRow(stored), regressions, overlap: comparison.overlap });
     }
   }
 
-  /** A reply that the judge found worse, whatever else is known of it. */
-  addJudgedWorse(
-    row: Omit<RegressionRow, 'regressions' | 'overlap'>,
-    comparison: ReplyComparison,
-    rationale: string | undefined,
-  ): void {
+  addJudgedWorse({ row, comparison, rationale }: WorseReply): void {
     const earlier = regressionsOf(comparison);
     this.quality.regressions['judged-worse']++;
     if (!isRegressed(earlier)) this.quality.regressed++;
-    // Its row may have been dropped as one of the lesser ones: with the judge's verdict it is a graver one.
-    this.rows = this.rows.filter(({ key }) => key !== row.key);
-    this.addRow({ ...row, regressions: [...earlier, 'judged-worse'], overlap: comparison.overlap, rationale });
+    // An earlier row of the reply is replaced. It may also have been dropped as a minor one.
+    this.#rows = this.#rows.filter(({ key }) => key !== row.key);
+    this.#addRow({ ...row, regressions: [...earlier, 'judged-worse'], overlap: comparison.overlap, rationale });
   }
 
-  addRow(row: RegressionRow): void {
-    this.rows.push(row);
-    if (this.rows.length > MAX_ROWS * 2) this.#trim();
-  }
-
-  /** The gravest rows, worst first. */
-  worst(): RegressionRow[] {
+  /** The sums so far, with the gravest regressions, worst first. */
+  result(): { quality: Quality; withoutCaptured: number; regressions: RegressionRow[] } {
     this.#trim();
-    return this.rows;
+    return { quality: this.quality, withoutCaptured: this.#withoutCaptured, regressions: this.#rows };
+  }
+
+  #addRow(row: RegressionRow): void {
+    this.#rows.push(row);
+    if (this.#rows.length > MAX_ROWS * 2) this.#trim();
   }
 
   #trim(): void {
-    this.rows.sort(worseFirst);
-    this.rows.length = Math.min(this.rows.length, MAX_ROWS);
+    this.#rows.sort(worseFirst).splice(MAX_ROWS);
   }
 
   #addRefusal({ refusal }: ReplyComparison): void {

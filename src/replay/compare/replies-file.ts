@@ -1,4 +1,4 @@
-/** `replies.jsonl`: what each request got, kept to be compared: with the captured reply, and with another run's. */
+/** `replies.jsonl`: the reply to each request, kept for the comparison with the captured one and with another run's. */
 import { basename } from 'node:path';
 import type { ChatMessage } from '../../formats/types.ts';
 import { bodyPreview } from '../measure/body-preview.ts';
@@ -13,30 +13,31 @@ export const REPLIES_FILE = 'replies.jsonl';
 export interface StoredReply {
   key: string;
   event_id?: string;
-  /** What the trace of the replayed request is named by. */
+  /** The id that the trace of the replayed request is derived from. */
   request_id: string;
   captured_trace_id?: string;
   file: string;
   line: number;
-  /** Beginning of the request's body. */
+  /** The beginning of the request's body. */
   input: string;
-  /** There for chats: what a judge needs to see. */
+  /** Set for chats, which a judge can compare. */
   messages?: ChatMessage[];
   reply: ComparableReply;
   captured?: ComparableReply;
   comparison?: ReplyComparison;
 }
 
-/** Longer texts are cut before they are kept: a judge reads no more of them, and a person neither. */
+/** Longer texts are truncated: neither a judge nor a person reads more. */
 const MAX_TEXT = 64 * 1024;
 
-/** The same for the same captured request in any run, whatever the path its file was read from. */
+/** A key that is the same in all runs for the same captured request, whatever path its file was read from. */
 const requestKey = (eventId: string | undefined, file: string, line: number, pass: number): string =>
   `${eventId ?? basename(file)}:${line}${pass === 0 ? '' : `#${pass}`}`;
 
 const cut = (reply: ComparableReply): ComparableReply =>
   reply.text.length > MAX_TEXT ? { ...reply, text: `${reply.text.slice(0, MAX_TEXT)} …` } : reply;
 
+/** The line of a reply, with the captured reply and how the two compare. */
 export function storedReply(
   measured: Measured,
   reply: ComparableReply,
@@ -60,7 +61,7 @@ export function storedReply(
   };
 }
 
-/** Without what the reply said: that it was compared, and how, stays. */
+/** The line without the reply's content. The comparison stays. */
 export const withoutReply = (stored: StoredReply, bytes: number): StoredReply => ({
   ...stored,
   reply: {
@@ -76,7 +77,7 @@ export async function* readReplies(path: string, onCut?: (where: string) => void
   for await (const { value } of jsonLines(path, onCut)) yield value as StoredReply;
 }
 
-/** A reply as a message, for a judge; `undefined` when there is nothing to read. */
+/** A reply as a chat message for the judge; `undefined` if it has neither text nor tool calls. */
 export const replyMessageOf = (reply: ComparableReply): ChatMessage | undefined =>
   reply.ok && (reply.text !== '' || reply.toolCalls)
     ? {
@@ -86,7 +87,7 @@ export const replyMessageOf = (reply: ComparableReply): ChatMessage | undefined 
       }
     : undefined;
 
-/** What a person reads of a reply. */
+/** A reply as text for people. */
 export const replyText = (reply: ComparableReply): string => {
   if (!reply.ok) return `error ${reply.error?.code ?? ''} ${reply.error?.message ?? ''}`.replace(/ +/g, ' ');
   if (reply.notKeptBytes !== undefined) return `not kept: ${reply.notKeptBytes} bytes`;

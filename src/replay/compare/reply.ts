@@ -1,29 +1,29 @@
-/** A reply as it is compared: what it says, in one form for the captured, the replayed and the stored one. */
+/** A reply as it is compared: one form for captured, replayed and stored replies. */
 import type { Measured } from '../measure/measure.ts';
 import type { ReplyContent } from '../reply/content.ts';
 
 export interface ComparableReply {
   ok: boolean;
-  /** There when it is an error. */
+  /** Set if the reply is an error. */
   error?: { code?: number; message: string };
-  /** Given up before it was there, which says nothing about it. */
+  /** Set if the request was canceled, so that nothing is known about the reply. */
   cancelled?: true;
-  /** What a model said, its first choice; empty for tabular and binary replies. */
+  /** The text of the first choice; empty for tabular and binary replies. */
   text: string;
-  /** What its further choices said. */
+  /** The texts of the other choices. */
   further?: string[];
   toolCalls?: unknown[];
-  /** The value of a reply that holds no text. */
+  /** The value of a JSON reply without text. */
   document?: unknown;
-  /** SHA-256 of the bytes, for replies that are neither. */
+  /** SHA-256 of the bytes, for other replies. */
   digest?: string;
-  /** Why it is compared by its bytes alone, in words. */
+  /** Why only the bytes are compared, as text. */
   notRead?: string;
-  /** There when it was too large to be kept, after it was compared or before: its bytes. Nothing of what it said is here. */
+  /** Size in bytes of a reply that was too large to keep. Its content is not here. */
   notKeptBytes?: number;
 }
 
-/** What is not what it says it is, is an error in a capture as it is live. */
+/** A reply that cannot be read as its content type is an error, whether captured or live. */
 export function replyOf(content: ReplyContent): ComparableReply {
   const { error, problem, text, further, toolCalls, document, digest, notRead } = content;
   if (error) return { ok: false, error: { code: error.code, message: error.message }, text: '' };

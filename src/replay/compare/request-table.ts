@@ -1,52 +1,53 @@
-/** The requests of a run by their name, in columns: a million of them take about 150 MB. */
+/** The requests of a run by name, stored in columns: a million take about 150 MB. */
 import { basename } from 'node:path';
 import type { StoredReply } from './replies-file.ts';
 
 const FIRST_ROWS = 1024;
 
-/** The order of two names, which is another one in another locale by `localeCompare`. */
+/** Compares two names. `localeCompare` would depend on the locale. */
 const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** What became of a request. Of one that was cancelled on purpose nothing can be told of the target. */
+/** How a request ended. One that was canceled on purpose says nothing about the target. */
 const OUTCOMES = ['failed', 'ok', 'cancelled'] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** What a request is known by in a run, and where it was captured. */
+/** The name of a request in a run, and where it was captured. */
 export interface RequestPlace {
   name: string;
   file: string;
   line: number;
 }
 
-/** An event id names its request wherever the captures have been copied to; without one, the place does. */
+/** Names a request by its event id, which is the same in all copies of the captures, else by its place. */
 export const requestName = (eventId: string | undefined, file: string, line: number, pass: string): string =>
   `${eventId ?? `${basename(file)}:${line}`}${pass}`;
 
+/** The requests of one run. Call `add` for each request, then `seal` with the other run's table, then read. */
 export class RequestTable {
   readonly #metrics: number;
   readonly #rows = new Map<string, number>();
-  /** Rows whose request has the name of an earlier one. */
+  /** Rows whose name an earlier row already has. */
   #later: { name: string; row: number }[] = [];
-  /** Names that stand for several requests, here or in the other run. */
+  /** Names that several requests have, in this run or in the other one. */
   #ambiguous: ReadonlySet<string> = new Set();
   #lines = new Uint32Array(FIRST_ROWS);
-  /** File of each row, as a number. */
+  /** File number of each row. */
   #files = new Uint32Array(FIRST_ROWS);
   readonly #fileNumbers = new Map<string, number>();
   readonly #fileNames: string[] = [];
   #outcomes = new Uint8Array(FIRST_ROWS);
-  #values: Float64Array;
-  /** Names of the rows that share a key, by key and file, in their order. */
+  #values: Float64Array<ArrayBuffer>;
+  /** Final names of rows that had the same name, by name, line and file, in their order. */
   readonly #shared = new Map<string, string[]>();
   size = 0;
 
-  /** @param metrics values of a request */
+  /** @param metrics number of values per request */
   constructor(metrics: number) {
     this.#metrics = metrics;
     this.#values = new Float64Array(FIRST_ROWS * metrics);
   }
 
-  /** @param values NaN where the request has none */
+  /** @param values NaN for a missing value */
   add({ name, file, line }: RequestPlace, outcome: Outcome, values: readonly number[]): void {
     const row = this.size++;
     if (row === this.#outcomes.length) this.#grow();
@@ -59,8 +60,8 @@ export class RequestTable {
   }
 
   /**
-   * To be called after the last `add` of both: requests that share a name in either run (copies of a file, lines without an
-   * event id in files of one name) are told apart by their line, then their file and their order, the same in every run.
+   * Renames requests that share a name in either run, such as copies of a file, or lines without an event id in files of the
+   * same name. They are distinguished by line, then by file and order, in the same way in all runs.
    */
   static seal(...tables: readonly RequestTable[]): void {
     const ambiguous = new Set(tables.flatMap((table) => table.#later.map(({ name }) => name)));
@@ -69,20 +70,15 @@ export class RequestTable {
 
   #seal(ambiguous: ReadonlySet<string>): void {
     this.#ambiguous = ambiguous;
-    const groups = new Map<string, number[]>();
-    const put = (name: string, row: number): void => {
-      const key = `${name}:${this.#lines[row]}`;
-      const rows = groups.get(key);
-      if (rows) rows.push(row);
-      else groups.set(key, [row]);
-    };
+    const renamed = [...this.#later];
     for (const name of ambiguous) {
       const row = this.#rows.get(name);
-      if (row !== undefined) put(name, row);
+      if (row !== undefined) renamed.push({ name, row });
       this.#rows.delete(name);
     }
-    for (const { name, row } of this.#later) put(name, row);
-    for (const [key, rows] of groups) {
+    const groups = Map.groupBy(renamed, ({ name, row }) => `${name}:${this.#lines[row]}`);
+    for (const [key, group] of groups) {
+      const rows = group.map(({ row }) => row);
       rows.sort((a, b) => byCodeUnits(this.#fileOf(a), this.#fileOf(b)) || a - b);
       for (const [i, row] of rows.entries()) {
         const name = i === 0 ? key : `${key} (${i + 1})`;
@@ -102,28 +98,28 @@ export class RequestTable {
     return OUTCOMES[this.#outcomes[row] ?? 0] ?? 'failed';
   }
 
-  /** @param metric its place among the values */
+  /** @param metric index of the value */
   value(row: number, metric: number): number {
     return this.#values[row * this.#metrics + metric] ?? Number.NaN;
   }
 
-  /** Names and rows, in no order that means anything. */
+  /** Names and rows, in no particular order. */
   entries(): IterableIterator<[string, number]> {
     return this.#rows.entries();
   }
 
-  /** All values of a metric that are there. */
+  /** All values of a metric, without the missing ones. */
   column(metric: number): Float64Array {
     const values = Float64Array.from({ length: this.size }, (_, row) => this.value(row, metric));
     return values.filter((value) => !Number.isNaN(value));
   }
 
-  /** Names the lines of another file of the same run, given in its order, as the requests are named. */
+  /** Returns a function that names the replies of this run as its requests are named. Call it in the file's order. */
   namer(): (stored: StoredReply) => string {
     const seen = new Map<string, number>();
     return ({ key: given, event_id, file, line }) => {
       const own = event_id ?? basename(file);
-      // What follows the line is the number of the pass.
+      // The key ends with the number of the pass.
       const name = requestName(event_id, file, line, given.slice(`${own}:${line}`.length));
       if (!this.#ambiguous.has(name)) return name;
       const key = `${name}:${line}`;
@@ -150,17 +146,11 @@ export class RequestTable {
 
   #grow(): void {
     const rows = this.#outcomes.length * 2;
-    const files = new Uint32Array(rows);
-    files.set(this.#files);
-    this.#files = files;
-    const lines = new Uint32Array(rows);
-    lines.set(this.#lines);
-    this.#lines = lines;
-    const outcomes = new Uint8Array(rows);
-    outcomes.set(this.#outcomes);
-    this.#outcomes = outcomes;
-    const values = new Float64Array(rows * this.#metrics);
-    values.set(this.#values);
-    this.#values = values;
+    this.#files = new Uint32Array(this.#files.buffer.transfer(rows * Uint32Array.BYTES_PER_ELEMENT));
+    this.#lines = new Uint32Array(this.#lines.buffer.transfer(rows * Uint32Array.BYTES_PER_ELEMENT));
+    this.#outcomes = new Uint8Array(this.#outcomes.buffer.transfer(rows));
+    this.#values = new Float64Array(
+      this.#values.buffer.transfer(rows * this.#metrics * Float64Array.BYTES_PER_ELEMENT),
+    );
   }
 }

@@ -1,4 +1,4 @@
-/** A finished run as another run is compared with it. */
+/** Reads the results of a finished run for a comparison with another one. */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -12,11 +12,11 @@ import { type Outcome, type RequestPlace, RequestTable, requestName } from './re
 
 interface ComparedDefinition {
   name: string;
-  /** `undefined`: neither more nor less is better. */
+  /** `undefined`: neither direction is better. */
   largerIsBetter?: boolean;
 }
 
-/** Metrics of single requests that are compared. */
+/** The per-request metrics that are compared. */
 export const COMPARED_METRICS = {
   request_latency: { name: 'Latency from sending (ms)', largerIsBetter: false },
   effective_latency: { name: 'Latency from the scheduled moment (ms)', largerIsBetter: false },
@@ -26,36 +26,37 @@ export const COMPARED_METRICS = {
   output_sequence_length: { name: 'Output length (tokens)' },
 } as const satisfies Record<string, ComparedDefinition>;
 export type ComparedMetric = keyof typeof COMPARED_METRICS;
-/** `undefined`: neither direction is. */
+/** Whether larger values are better; `undefined`: neither direction is. */
 export const isLargerBetter = (metric: ComparedMetric): boolean | undefined =>
   (COMPARED_METRICS[metric] as ComparedDefinition).largerIsBetter;
 export const METRIC_TAGS = Object.keys(COMPARED_METRICS) as ComparedMetric[];
 
 export interface RunData {
-  /** Where its files are read, and what people know it by. */
+  /** Where the files are read. */
   directory: string;
+  /** The location that the user named. */
   location: string;
   run: string;
   target: Record<string, string>;
   requests: RequestTable;
-  /** Without those that were cancelled on purpose. */
+  /** Number of failed requests, without those canceled on purpose. */
   failed: number;
   cancelledOnPurpose: number;
   wasCancelled: boolean;
-  /** Where a file stops in the middle of its last line, which is left out. */
+  /** Places of truncated last lines, which are left out. */
   cutLines: string[];
   bottleneck?: string;
-  /** Requests a second and output tokens a second over the run. */
+  /** Requests and output tokens per second over the whole run. */
   requestThroughput?: number;
   tokenThroughput?: number;
-  /** What it was told, where that is known. */
+  /** The replay's options, as far as known. */
   options: Record<string, unknown>;
-  /** Its replies were kept. */
+  /** Whether the run kept its replies. */
   hasReplies: boolean;
 }
 
 const nanoseconds = z.number().optional();
-/** A line of the records, as far as runs are compared by it; AIPerf's own have no place of a capture. */
+/** The fields of a record that a comparison needs. Records of AIPerf itself have no capture. */
 const recordSchema = z.object({
   metadata: z.object({
     event_id: z.string().optional(),
@@ -82,7 +83,7 @@ function valuesOf({ metadata, metrics, error }: RecordJson): number[] {
   const scheduled = metadata.scheduled_ns ?? metadata.credit_issued_ns;
   return METRIC_TAGS.map((tag) => {
     if (tag === 'effective_latency') {
-      // Nanoseconds of today lose their last digits as a number: a quarter of a microsecond.
+      // A number has room for a quarter of a microsecond at today's epoch nanoseconds.
       return error || scheduled === undefined || scheduled === null
         ? Number.NaN
         : (metadata.request_end_ns - scheduled) / NS_PER_MS;
@@ -92,7 +93,7 @@ function valuesOf({ metadata, metrics, error }: RecordJson): number[] {
   });
 }
 
-/** Runs of other tools have no captured place: their conversation and turn name the request. */
+/** Requests of other tools have no capture: conversation and turn name them. */
 function placeOf({ metadata }: RecordJson): RequestPlace {
   const { event_id, s3_key: file, line, pass } = metadata;
   if (file !== undefined && line !== undefined)
@@ -106,12 +107,12 @@ function placeOf({ metadata }: RecordJson): RequestPlace {
 
 function outcomeOf({ metadata, error }: RecordJson): Outcome {
   if (error === undefined || error === null) return 'ok';
-  // AIPerf does not say why it cancelled; when it is told to is the rule.
+  // AIPerf does not record why it canceled a request. Usually it is on purpose.
   const onPurpose = metadata.cancelled_on_purpose ?? (metadata.s3_key === undefined && metadata.was_cancelled === true);
   return onPurpose ? 'cancelled' : 'failed';
 }
 
-/** A file of the run that may be missing. */
+/** Reads a file of the run; `undefined` if it is missing. */
 async function readJson(path: string): Promise<Record<string, unknown> | undefined> {
   if (!existsSync(path)) return undefined;
   try {
@@ -120,7 +121,7 @@ async function readJson(path: string): Promise<Record<string, unknown> | undefin
   } catch (error) {
     throw new PermanentError('NotAReplay', 'A file of the results is not JSON', { where: path }, error);
   }
-  throw new PermanentError('NotAReplay', 'A file of the results is no JSON object', { where: path });
+  throw new PermanentError('NotAReplay', 'A file of the results is not a JSON object', { where: path });
 }
 
 const averageOf = (summary: Record<string, unknown> | undefined, tag: string): number | undefined =>
@@ -137,7 +138,7 @@ async function readRequests(
     const record = recordSchema.safeParse(value);
     if (!record.success) {
       const facts = { got: z.prettifyError(record.error).replace(/\s+/g, ' '), where: `${path}, line ${line}` };
-      throw new PermanentError('NotAReplay', 'A line of the results is no record of a request', facts);
+      throw new PermanentError('NotAReplay', 'A line of the results is not the record of a request', facts);
     }
     const { data } = record;
     const outcome = outcomeOf(data);
@@ -149,13 +150,13 @@ async function readRequests(
 }
 
 /**
- * @param location where the directory's files come from, when that is elsewhere
+ * @param location where the files were copied from, if not the directory itself
  * @throws PermanentError `NotAReplay`
  */
 export async function readRun(directory: string, location = directory): Promise<RunData> {
   const records = join(directory, FILES.records);
   if (!existsSync(records)) {
-    throw new PermanentError('NotAReplay', 'That is no directory of a replay’s results', {
+    throw new PermanentError('NotAReplay', 'The directory has no results of a replay', {
       got: directory,
       expected: `a directory with ${FILES.records}`,
     });

@@ -1,17 +1,17 @@
-/** How alike two texts are. */
+/** Compares two texts: words in common, equality for readers, refusals. */
 
-/** One form for what readers see as the same: Unicode compatibility forms, quotes, case and spacing. */
-export const normalise = (text: string): string =>
+/** Removes differences that readers do not see: Unicode compatibility forms, quotes, case and spacing. */
+export const normalize = (text: string): string =>
   text.normalize('NFKC').replace(/[‘’‛]/g, "'").replace(/[“”]/g, '"').replace(/\s+/g, ' ').trim().toLowerCase();
 
-/** Of longer texts the beginnings are compared: megabytes would hold up the sending for a second. */
+/** Only this much of a text is compared, in characters: megabytes would delay the sending by a second. */
 const MAX_COMPARED = 256 * 1024;
 
-/** Whether readers see the same; texts that are too long for that are the same only if nothing differs. */
+/** Whether two texts are the same for readers. Texts above the limit must be identical. */
 export const readAlike = (a: string, b: string): boolean =>
-  a === b || (Math.max(a.length, b.length) <= MAX_COMPARED && normalise(a) === normalise(b));
+  a === b || (Math.max(a.length, b.length) <= MAX_COMPARED && normalize(a) === normalize(b));
 
-/** Words and, for scripts without spaces, single characters; `count` of a longer text is what its beginning lets expect. */
+/** Words and, for scripts without spaces, single characters. For a longer text, `count` is extrapolated from its beginning. */
 export function wordsOf(text: string): { words: string[]; count: number } {
   const begin = text.slice(0, MAX_COMPARED).toLowerCase();
   const word = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]|[\p{L}\p{N}]+/gu;
@@ -19,7 +19,7 @@ export function wordsOf(text: string): { words: string[]; count: number } {
   return { words, count: Math.round((words.length * text.length) / Math.max(1, Math.min(text.length, MAX_COMPARED))) };
 }
 
-/** F1 of the words that both have, counted as often as both have them (ROUGE-1): 1 for the same words, 0 for none. */
+/** F1 of the shared words with their multiplicity (ROUGE-1): 1 for the same words, 0 for no shared word. */
 export function wordOverlap(a: readonly string[], b: readonly string[]): number {
   if (a.length === 0 && b.length === 0) return 1;
   if (a.length === 0 || b.length === 0) return 0;
@@ -35,7 +35,7 @@ export function wordOverlap(a: readonly string[], b: readonly string[]): number 
   return (2 * shared) / (a.length + b.length);
 }
 
-/** Openings by which models decline. A heuristic: it knows common English, German, French and Spanish forms. */
+/** How refusals begin. A heuristic for common English, German, French and Spanish forms. */
 const REFUSALS = [
   /^(i'?m (really |very )?sorry|sorry|i apologi[sz]e|unfortunately)\b.{0,60}\b(can'?t|cannot|can not|unable|won'?t|not able|not (allowed|permitted))\b/,
   /^i (can'?t|cannot|can not|could not|won'?t|will not|must decline|am unable|'m unable|am not able|'m not able)\b/,
@@ -45,10 +45,10 @@ const REFUSALS = [
   /^(je suis désolée?|désolée?)\b.{0,60}\bne (peux|puis) pas\b/,
   /^lo siento\b.{0,60}\bno puedo\b/,
 ];
-/** A refusal is said at the beginning. */
+/** Only the beginning of a text is searched for a refusal. */
 const REFUSAL_CHARACTERS = 240;
 
 export function isRefusal(text: string): boolean {
-  const start = normalise(text.slice(0, REFUSAL_CHARACTERS * 2)).slice(0, REFUSAL_CHARACTERS);
+  const start = normalize(text.slice(0, REFUSAL_CHARACTERS * 2)).slice(0, REFUSAL_CHARACTERS);
   return REFUSALS.some((pattern) => pattern.test(start));
 }

@@ -1,4 +1,4 @@
-/** Two runs from their files: which requests are pairs, what can be told of few, and what is no run. */
+/** Compares two runs from their files: how requests are paired, few requests, and files that are not a run. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ interface Spec {
   eventId?: string;
   ms?: number;
   ok?: boolean;
-  /** How it says that it was cancelled. */
+  /** The fields by which the record says that it was canceled. */
   cancelled?: object;
   text?: string;
 }
@@ -55,7 +55,7 @@ function run(name: string, specs: readonly Spec[]): string {
   return directory;
 }
 
-function anew(): void {
+function emptyFolder(): void {
   rmSync(folder, { recursive: true });
   mkdirSync(folder);
 }
@@ -66,7 +66,7 @@ const compared = async (before: readonly Spec[], after: readonly Spec[]) =>
 const numbered = (count: number, ms: (i: number) => number): Spec[] =>
   Array.from({ length: count }, (_, i) => ({ line: i + 1, ms: ms(i) }));
 
-test('requests of one name are told apart by their file, in whatever order they came to their end', async () => {
+test('distinguishes requests with the same name by their file, in any order of completion', async () => {
   const x: Spec = { file: 'a/x.jsonl', ms: 10, text: 'of x' };
   const y: Spec = { file: 'b/x.jsonl', ms: 50, text: 'of y' };
   const found = await compared([x, y, { ...y, ok: false }], [y, { ...y, ok: false }, x]);
@@ -77,20 +77,20 @@ test('requests of one name are told apart by their file, in whatever order they 
   expect(found.quality).toMatchObject({ compared: 3, identical: 3 });
 });
 
-test('replies with Unicode’s line separators are read whole', async () => {
+test('reads replies with Unicode line separators completely', async () => {
   const text = 'one\u2028two\u2029three\u0085four';
   const found = await compared([{ text }], [{ text: 'another' }]);
   expect(found.quality?.compared).toBe(1);
   expect(found.regressions[0]?.before).toBe(text);
 });
 
-test('replies are paired however far apart they stand', async () => {
+test('pairs replies that are far apart in their files', async () => {
   const many = Array.from({ length: 500 }, (_, i): Spec => ({ line: i + 1, text: `reply ${i} ${'x'.repeat(300)}` }));
   const found = await compared(many, [...many].reverse());
   expect(found.quality).toMatchObject({ compared: 500, identical: 500 });
 });
 
-test('a difference of five requests may be chance, but passes no gate', async () => {
+test('a difference of five requests is not significant, and crosses a threshold anyway', async () => {
   const few = await compared(
     numbered(5, () => 10),
     numbered(5, (i) => 20 + i),
@@ -104,13 +104,13 @@ test('a difference of five requests may be chance, but passes no gate', async ()
   expect(gate('request_latency:p50:200%')).toEqual([]);
 });
 
-test('a difference of means is told from six on, one of a quantile where there are values beyond it', async () => {
+test('a mean needs six values, and a quantile five values beyond it', async () => {
   const few = await compared(
     numbered(6, () => 10),
     numbered(6, (i) => 20 + i),
   );
   expect(few.metrics.request_latency).toMatchObject({ mean: { significant: true }, p50: { tooFew: true } });
-  anew();
+  emptyFolder();
   const more = await compared(
     numbered(99, () => 10),
     numbered(99, (i) => 20 + i),
@@ -120,11 +120,11 @@ test('a difference of means is told from six on, one of a quantile where there a
   expect(crossings([parseThreshold('request_latency:p95:5%')], more)[0]?.got).toContain('p95 needs 100');
 });
 
-describe('the same requests', () => {
+describe('pairing', () => {
   const ids = Array.from({ length: 20 }, (_, i) => `e${i}`);
   const gates = ['regressed:0', 'newly_failing:0', 'request_latency:mean:1%'].map(parseThreshold);
 
-  test('are pairs wherever their captures were copied to', async () => {
+  test('pairs requests by event id after their captures were copied', async () => {
     const two = ids.map((eventId, i): Spec => ({ eventId, file: i < 10 ? 'a' : 'b', line: (i % 10) + 1 }));
     const one = ids.map((eventId, i): Spec => ({ eventId, file: 'both', line: i + 1 }));
     const found = await compared(two, one.reverse());
@@ -133,14 +133,14 @@ describe('the same requests', () => {
     expect(crossings(gates, found)).toEqual([]);
   });
 
-  test('that share an event id in one of the runs are pairs by their line', async () => {
+  test('pairs requests by line if they share an event id in one of the runs', async () => {
     const copies: Spec[] = [1, 2, 3].map((line) => ({ eventId: 'same', line, text: `reply ${line}` }));
     const found = await compared([...copies, { eventId: 'other', line: 4 }], [{ ...copies[1] }, { eventId: 'other' }]);
     expect(found.paired).toMatchObject({ requests: 2, onlyBefore: 2, onlyAfter: 0 });
     expect(found.quality).toMatchObject({ compared: 2, identical: 2 });
   });
 
-  test('pass no gate where less than half of them are pairs', async () => {
+  test('crosses every threshold if less than half of the requests are in both runs', async () => {
     const before = ids.map((eventId): Spec => ({ eventId }));
     const found = await compared(
       before,
@@ -150,10 +150,10 @@ describe('the same requests', () => {
     const got = expect.stringContaining('only 1 of 20');
     expect(crossings(gates, found)).toMatchObject([{ got }, { got }, { got }]);
     expect(found.notes.join()).toContain('only 1 are in both runs');
-    anew();
+    emptyFolder();
     expect(crossings(gates, await compared(before, before.slice(0, 10)))).toEqual([]);
-    anew();
-    // A latency that one of twenty has is none of the run.
+    emptyFolder();
+    // Only one of twenty requests has a latency.
     const failing = await compared(
       before,
       before.map((one, i) => ({ ...one, ok: i === 0 })),
@@ -162,7 +162,7 @@ describe('the same requests', () => {
   });
 });
 
-test('what was nothing and is something is more than any per cent', async () => {
+test('an increase from 0 crosses every relative threshold', async () => {
   const found = await compared(
     numbered(8, () => 0),
     numbered(8, () => 5),
@@ -170,13 +170,13 @@ test('what was nothing and is something is more than any per cent', async () => 
   expect(crossings([parseThreshold('request_latency:p95:1000%')], found)).toHaveLength(1);
 });
 
-test('a gate that saw nothing is not open', async () => {
+test('a run without requests crosses every threshold', async () => {
   const found = await compared([], [{}]);
   const thresholds = ['error_rate:5', 'newly_failing:5', 'regressed:5', 'new_refusals:5', 'request_latency:p50:5%'];
   expect(crossings(thresholds.map(parseThreshold), found).map(({ threshold }) => threshold)).toEqual(thresholds);
 });
 
-test('verdicts that are missing are not for the better', async () => {
+test('counts missing verdicts as worse for judged_worse', async () => {
   const comparison = await compared(
     numbered(100, () => 10),
     numbered(100, () => 10),
@@ -188,16 +188,16 @@ test('verdicts that are missing are not for the better', async () => {
       quality: { ...(comparison.quality as NonNullable<typeof comparison.quality>), judged: { ...judged, ...more } },
     });
   expect(gate({})).toEqual([]);
-  expect(gate({ overBudget: 10 })[0]?.got).toBe('cannot be told: 2 judged worse, and 11 of 100 without a verdict');
+  expect(gate({ overBudget: 10 })[0]?.got).toBe('unknown: 2 judged worse, and 11 of 100 without a verdict');
   expect(gate({ worse: 6 })[0]?.got).toContain('6.00%');
 });
 
-describe('what is no run is named with its place', () => {
+describe('names the place of a damaged file', () => {
   test.each([
-    ['profile_export.jsonl', '{"metadata":{}}\n{"broken', /is not JSON|no record/, 'profile_export.jsonl, line 1'],
-    ['profile_export.jsonl', '[]\n', /no record of a request/, 'profile_export.jsonl, line 1'],
+    ['profile_export.jsonl', '{"metadata":{}}\n{"broken', /is not JSON|not the record/, 'profile_export.jsonl, line 1'],
+    ['profile_export.jsonl', '[]\n', /not the record of a request/, 'profile_export.jsonl, line 1'],
     ['replay.json', '{"broken', /not JSON/, 'replay.json'],
-    ['replay.json', '[]', /no JSON object/, 'replay.json'],
+    ['replay.json', '[]', /not a JSON object/, 'replay.json'],
     [
       'replies.jsonl',
       '{"key":"a.jsonl:1","file":"a.jsonl","reply":{"ok":true,"text":""}}\n{"bro\n',
@@ -215,7 +215,7 @@ describe('what is no run is named with its place', () => {
   });
 });
 
-test('a last line that is cut off is left out, and said', async () => {
+test('leaves out a truncated last line and adds a note', async () => {
   const before = run(
     'before',
     numbered(3, () => 10),
@@ -228,19 +228,19 @@ test('a last line that is cut off is left out, and said', async () => {
     writeFileSync(join(after, name), readFileSync(join(after, name), 'utf8').slice(0, -20));
   const found = await compareRuns(await readRun(before), await readRun(after));
   expect(found).toMatchObject({ paired: { requests: 2, onlyBefore: 1 }, quality: { compared: 2 } });
-  expect(found.notes[0]).toMatch(/cut off.*profile_export.jsonl, line 3/);
-  expect(found.notes[1]).toMatch(/cut off.*replies.jsonl, line 3/);
+  expect(found.notes[0]).toMatch(/truncated.*profile_export.jsonl, line 3/);
+  expect(found.notes[1]).toMatch(/truncated.*replies.jsonl, line 3/);
 });
 
-test('what the two runs were told differently is said', async () => {
+test('notes the options that differ', async () => {
   const directories = [run('before', [{}]), run('after', [{}])] as const;
   for (const [i, directory] of directories.entries())
     writeFileSync(join(directory, 'replay.json'), JSON.stringify({ options: { speedup: 1 + 4 * i, repeat: 1 } }));
   const found = await compareRuns(await readRun(directories[0]), await readRun(directories[1]));
-  expect(found.notes[0]).toBe('The two runs were told other things: speedup 1 and 5.');
+  expect(found.notes[0]).toBe('The two runs had different options: speedup 1 and 5.');
 });
 
-test('what was cancelled on purpose is no failure; what was cut off by the end of a run is', async () => {
+test('does not count requests canceled on purpose as failed, but those canceled at the end of a run', async () => {
   const good = numbered(40, () => 10);
   const onPurpose: Spec = { ok: false, cancelled: { was_cancelled: true, cancelled_on_purpose: true } };
   const cutOff: Spec = { ok: false, cancelled: { was_cancelled: true } };
@@ -252,12 +252,12 @@ test('what was cancelled on purpose is no failure; what was cut off by the end o
   expect(found.quality).toMatchObject({ compared: 20, regressed: 0 });
   const gates = ['error_rate:0', 'newly_failing:0', 'regressed:0'].map(parseThreshold);
   expect(crossings(gates, found)).toEqual([]);
-  anew();
+  emptyFolder();
   const cut = await compared(good, [...good.slice(0, 20), ...last.map((one) => ({ ...one, ...cutOff }))]);
   expect(cut.after).toMatchObject({ failed: 20, cancelledOnPurpose: 0 });
   expect(cut.errorRate).toMatchObject({ after: 0.5, significant: true });
   expect(crossings(gates, cut).map(({ threshold }) => threshold)).toEqual(['error_rate:0', 'newly_failing:0']);
-  anew();
+  emptyFolder();
   const nothing = await compared(
     good,
     good.map((one) => ({ ...one, ...onPurpose })),

@@ -8,8 +8,9 @@ import { compareJson } from '../../../src/replay/compare/json-diff.ts';
 import { judgeAll, judgeMost, noneJudged } from '../../../src/replay/compare/judge-replies.ts';
 import { judgePair, type ReplyPair } from '../../../src/replay/compare/pairwise.ts';
 import { QualityTally } from '../../../src/replay/compare/quality.ts';
+import type { StoredReply } from '../../../src/replay/compare/replies-file.ts';
 import type { ComparableReply } from '../../../src/replay/compare/reply.ts';
-import { isRefusal, normalise, wordOverlap, wordsOf } from '../../../src/replay/compare/text.ts';
+import { isRefusal, normalize, wordOverlap, wordsOf } from '../../../src/replay/compare/text.ts';
 import { qualityLines } from '../../../src/replay/report/quality-sections.ts';
 import { Random } from '../../../src/shared/random.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
@@ -19,11 +20,11 @@ const document = (value: unknown): ComparableReply => ({ ok: true, text: '', doc
 const failed = (code: number): ComparableReply => ({ ok: false, error: { code, message: 'no' }, text: '' });
 
 describe('texts', () => {
-  test('normalising', () => {
-    expect(normalise(' “It’s”\u00a0 FINE\n')).toBe('"it\'s" fine');
+  test('normalizes Unicode, quotes, case and spacing', () => {
+    expect(normalize(' “It’s”\u00a0 FINE\n')).toBe('"it\'s" fine');
   });
 
-  test('overlap: symmetric, 1 for the same words, 0 for none', () => {
+  test('overlap is symmetric, 1 for the same words, and 0 for no shared word', () => {
     const words = fc.array(fc.constantFrom('a', 'b', 'c', 'd'));
     fc.assert(
       fc.property(words, words, (a, b) => {
@@ -55,8 +56,8 @@ describe('texts', () => {
   });
 });
 
-describe('JSON', () => {
-  test('a value is equal to itself, and differences are symmetric in number', () => {
+describe('compareJson', () => {
+  test('a value is equal to itself, and both directions have the same number of differences', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (a, b) => {
         expect(compareJson(a, JSON.parse(JSON.stringify(a))).differences).toEqual([]);
@@ -65,7 +66,7 @@ describe('JSON', () => {
     );
   });
 
-  test('names the places', () => {
+  test('names the path of each difference', () => {
     const found = compareJson({ a: [1, 2], b: { c: 'x' }, 'd e': 1 }, { a: [1, 3], b: { c: 5, n: null } });
     expect(found).toMatchObject({ sameStructure: false, maxNumberChange: expect.closeTo(1 / 3) });
     expect(found.differences.map(({ path, kind }) => `${kind} ${path}`).sort()).toEqual([
@@ -76,20 +77,20 @@ describe('JSON', () => {
     ]);
   });
 
-  test('numbers written in another way are the same', () => {
+  test('treats numbers as equal that differ only by rounding', () => {
     expect(compareJson({ p: 0.1 + 0.2 }, { p: 0.3 }).differences).toEqual([]);
   });
 });
 
-describe('replies', () => {
+describe('compareReplies', () => {
   test.each<[string, ComparableReply, ComparableReply, object, string[]]>([
     ['identical', text('Fine.'), text('Fine.'), { status: 'both-ok', identical: true, same: true, overlap: 1 }, []],
     ['the same', text('Fine.'), text(' fine. '), { identical: false, same: true }, []],
-    ['other words', text('The depot opens at nine'), text('It opens at nine'), { same: false }, []],
+    ['different words', text('The depot opens at nine'), text('It opens at nine'), { same: false }, []],
     ['nothing in common', text('The depot opens at nine'), text('Bananas'), { overlap: 0 }, ['little-in-common']],
     ['newly failing', text('Fine.'), failed(500), { status: 'newly-failing', same: false }, ['newly-failing']],
     ['newly succeeding', failed(424), text('Fine.'), { status: 'newly-succeeding' }, []],
-    ['failing alike', failed(424), failed(424), { status: 'both-failed', same: true }, []],
+    ['failing in the same way', failed(424), failed(424), { status: 'both-failed', same: true }, []],
     [
       'a new refusal',
       text('The window is 30 days.'),
@@ -98,49 +99,49 @@ describe('replies', () => {
       ['new-refusal'],
     ],
     [
-      'a refusal gone',
+      'a refusal that disappears',
       text("I can't help with that"),
       text('I can help with that'),
       { refusal: { before: true, after: false } },
       [],
     ],
     [
-      'JSON no more',
+      'no longer JSON',
       text('{"a": 1}'),
       text('Here you are: a is 1'),
       { json: { before: true, after: false } },
       ['json-broken'],
     ],
     [
-      'JSON in another order',
+      'JSON with its keys in a different order',
       text('{"a":1,"b":2}'),
       text('```json\n{"b": 2, "a": 1}\n```'),
       { same: true, identical: false },
       [],
     ],
     [
-      'JSON of another structure',
+      'JSON with a different structure',
       text('{"a":1}'),
       text('{"a":{"x":1}}'),
       { json: { sameStructure: false } },
       ['json-structure'],
     ],
     [
-      'predictions with other numbers',
+      'predictions with different numbers',
       document({ p: [0.2] }),
       document({ p: [0.4] }),
       { same: false, json: { sameStructure: true, maxNumberChange: 0.5 } },
       [],
     ],
     ['equal predictions', document({ p: [0.2] }), document({ p: [0.2] }), { identical: true, same: true }, []],
-    ['other bytes', { ok: true, text: '', digest: 'a' }, { ok: true, text: '', digest: 'b' }, { same: false }, []],
+    ['different bytes', { ok: true, text: '', digest: 'a' }, { ok: true, text: '', digest: 'b' }, { same: false }, []],
   ])('%s', (_, before, after, expected, regressions) => {
     const found = compareReplies(before, after);
     expect(found).toMatchObject(expected);
     expect(regressionsOf(found)).toEqual(regressions);
   });
 
-  test('tool calls: by name and by the values of their arguments', () => {
+  test('compares tool calls by name and by the values of their arguments', () => {
     const call = (name: string, args: string): ComparableReply => ({
       ok: true,
       text: '',
@@ -159,15 +160,15 @@ describe('replies', () => {
   });
 
   test.each<[string, (size: number) => ComparableReply]>([
-    ['line breaks behind a fence', (size) => text(`\`\`\`${'\n'.repeat(size)}x`)],
-    ['spaces behind a fence', (size) => text(`\`\`\`json${' '.repeat(size)}\n{}`)],
+    ['line breaks after a fence', (size) => text(`\`\`\`${'\n'.repeat(size)}x`)],
+    ['spaces after a fence', (size) => text(`\`\`\`json${' '.repeat(size)}\n{}`)],
     ['words', (size) => text(Array.from({ length: size / 6 }, (_, i) => `${i % 977} w`).join(' '))],
     ['numbers', (size) => document(Array.from({ length: size / 6 }, (_, i) => i))],
     ['keys', (size) => document(Object.fromEntries(Array.from({ length: size / 12 }, (_, i) => [`key ${i}`, {}])))],
-  ])('the time grows with the length of a reply: %s', (_, replyOf) => {
+  ])('takes time linear in the length of a reply: %s', (_, replyOf) => {
     const timeOf = (size: number): number => {
       const replies: [ComparableReply, ComparableReply] = [replyOf(size), replyOf(size + 24)];
-      // The quickest of some: another process may have had the processor, or the collector of garbage.
+      // The fastest of five, because other processes and the garbage collector add time.
       const times = [1, 2, 3, 4, 5].map(() => {
         const from = performance.now();
         compareReplies(...replies);
@@ -176,11 +177,11 @@ describe('replies', () => {
       return Math.min(...times);
     };
     timeOf(12_000);
-    // Ten times the length: a quadratic one takes a hundred times as long.
+    // At ten times the length, quadratic time would be a hundred times as long.
     expect(timeOf(120_000)).toBeLessThan(60 * Math.max(5, timeOf(12_000)));
   });
 
-  test('long texts are compared by their beginning, and counted by what it lets expect', () => {
+  test('compares long texts by their beginning, and extrapolates their number of words', () => {
     const long = (word: string): ComparableReply => text(`${word} `.repeat(200_000));
     expect(compareReplies(long('one'), long('two'))).toMatchObject({
       overlap: 0,
@@ -190,7 +191,7 @@ describe('replies', () => {
     expect(compareReplies(long('one'), long('one'))).toMatchObject({ overlap: 1, identical: true, same: true });
   });
 
-  test('a pair that cannot be compared is named as one that got worse', () => {
+  test('counts a pair that cannot be compared as worse', () => {
     let deep: unknown[] = [];
     for (let i = 0; i < 10_000; i++) deep = [deep];
     const found = compareReplies(document(deep), document([deep]));
@@ -198,12 +199,13 @@ describe('replies', () => {
     expect(regressionsOf(found)).toEqual(['not-comparable']);
   });
 
-  test('are added up', () => {
+  test('QualityTally adds up the comparisons', () => {
     const tally = new QualityTally();
-    const row = () => ({ key: 'k', file: 'f', line: 1, input: '', before: '', after: '' });
-    tally.add(compareReplies(text('a b'), text('a b')), row);
-    tally.add(compareReplies(text('a b'), text('a c d')), row);
-    tally.add(compareReplies(text('a b'), failed(500)), row);
+    const stored = (reply: ComparableReply): StoredReply => ({
+      ...{ key: 'k', request_id: 'r', file: 'f', line: 1, input: '', reply },
+      comparison: compareReplies(text('a b'), reply),
+    });
+    for (const reply of [text('a b'), text('a c d'), failed(500)]) tally.add(stored(reply));
     expect(tally.quality).toMatchObject({
       compared: 3,
       identical: 1,
@@ -213,12 +215,12 @@ describe('replies', () => {
       lengthRatio: 5 / 4,
       status: { 'both-ok': 2, 'newly-failing': 1 },
     });
-    expect(tally.worst()).toMatchObject([{ regressions: ['newly-failing'] }]);
+    expect(tally.result().regressions).toMatchObject([{ regressions: ['newly-failing'] }]);
   });
 });
 
-describe('the judge of pairs', () => {
-  /** Prefers the longer reply, or the first one, or nothing. */
+describe('judging pairs', () => {
+  /** A judge that prefers the longer reply, the first one, or neither. */
   const judge = (prefer: 'longer' | 'first' | 'none'): Judge & { seen: string[][] } => {
     const seen: string[][] = [];
     return {
@@ -244,7 +246,7 @@ describe('the judge of pairs', () => {
     after: { role: 'assistant', content: 'a longer one' },
   };
 
-  test('is asked in both orders', async () => {
+  test('asks the judge in both orders', async () => {
     const longer = judge('longer');
     expect(await judgePair(longer, pair)).toMatchObject({ verdict: 'better', usd: 0.002 });
     expect(longer.seen).toEqual([
@@ -256,7 +258,7 @@ describe('the judge of pairs', () => {
     });
   });
 
-  test('is asked no more than the budget allows', async () => {
+  test('stops at the budget', async () => {
     const pairs = async function* (): AsyncGenerator<ReplyPair> {
       for (let i = 0; i < 10; i++) yield pair;
     };
@@ -269,12 +271,12 @@ describe('the judge of pairs', () => {
         if (verdict) verdicts.push(verdict);
       },
     );
-    // A pair can cost 0.002 dollars: three are within the budget. Whatever comes first is preferred, so they are undecided.
+    // A pair can cost 0.002 dollars: three are within the budget. The judge prefers the first reply, so they are undecided.
     expect(found).toMatchObject({ judged: { undecided: 3, overBudget: 7 }, usd: expect.closeTo(0.006) });
     expect(verdicts).toHaveLength(3);
   });
 
-  test('one that fails on an order has been paid for the other, and for what it had done; no further pair is begun', async () => {
+  test('counts the cost of a pair whose second order fails, and starts no further pair', async () => {
     const good = judge('longer');
     const failing: Judge = {
       ...good,
@@ -290,7 +292,7 @@ describe('the judge of pairs', () => {
       for (let i = 0; i < 10; i++) {
         begun.push(i);
         yield i;
-        // The next is asked for when the one before has come to its end.
+        // The next pair starts after the previous one has ended.
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
     };
@@ -311,7 +313,7 @@ describe('the judge of pairs', () => {
     expect(begun).toEqual([0, 1, 2]);
   });
 
-  test('a reply that cannot be put before it has failed; the others are judged', async () => {
+  test('a pair that cannot be built fails alone', async () => {
     const done: unknown[] = [];
     const { judged } = await judgeAll(
       { judge: judge('longer') },
@@ -326,7 +328,7 @@ describe('the judge of pairs', () => {
     expect(done).toContainEqual([1, 'failed', 'PAIR_UNUSABLE']);
   });
 
-  test('one that cannot answer an order gives its reason', async () => {
+  test('reports the error if the judge cannot answer one of the orders', async () => {
     const good = judge('longer');
     const error = { code: 'ANSWER_UNUSABLE', message: 'no JSON' };
     const halfMute: Judge = {
@@ -346,7 +348,7 @@ describe('the judge of pairs', () => {
     });
   });
 
-  test('a pair of which no question can be made has none, and the others are judged', async () => {
+  test('a pair with invalid messages fails alone', async () => {
     const odd = (...messages: unknown[]): ReplyPair => ({ ...pair, messages: messages as ReplyPair['messages'] });
     const pairs = [odd(null), pair, odd(...pair.messages, null), pair];
     const done: unknown[] = [];
@@ -361,7 +363,7 @@ describe('the judge of pairs', () => {
     expect(done.filter((one) => one !== undefined)).toEqual([error, error]);
   });
 
-  test('one that says nothing of any pair is a failure, with its reasons', async () => {
+  test('a judge without any verdict is a failure, with its errors counted', async () => {
     const good = judge('none');
     const error = { code: 'JudgeReplyUnreadable', message: 'no JSON' };
     const usage = { inputTokens: 1, outputTokens: 1, usd: 0 };
@@ -394,7 +396,7 @@ describe('the judge of pairs', () => {
     ]);
   });
 
-  test('one that favours a place has no verdict', async () => {
+  test('a verdict that changes with the order is undecided', async () => {
     expect(await judgePair(judge('first'), pair)).toMatchObject({ verdict: 'undecided' });
     expect(await judgePair(judge('none'), pair)).toMatchObject({ verdict: 'same' });
   });
@@ -404,7 +406,7 @@ describe('differences of two runs', () => {
   const normal = (random: Random, mean: number, deviation: number): number =>
     mean + deviation * Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
 
-  test('the 95% interval holds the true difference about 95 times in 100', () => {
+  test('the 95% interval contains the true difference about 95 times in 100', () => {
     let held = 0;
     const runs = 100;
     for (let run = 0; run < runs; run++) {
@@ -418,7 +420,7 @@ describe('differences of two runs', () => {
     expect(held).toBeLessThanOrEqual(100);
   });
 
-  test('pairs that differ by the same everywhere leave no doubt; independent samples do', () => {
+  test('a constant difference is significant for pairs, but not for independent samples', () => {
     const random = new Random(5);
     const before = Float64Array.from({ length: 200 }, () => 50 + 100 * random.next());
     const after = before.map((value) => value + 2);
@@ -431,7 +433,7 @@ describe('differences of two runs', () => {
     expect(bootstrapDifferences(before, after, false)?.mean?.significant).toBe(false);
   });
 
-  test('two equal runs differ about as seldom as the interval says, wherever one is given', () => {
+  test('equal runs rarely differ significantly, for each statistic with enough values', () => {
     const sizes = { 6: ['mean'], 10: ['p50'], 50: ['mean', 'p90'], 100: ['p95'] } as const;
     for (const [size, statistics] of Object.entries(sizes)) {
       const runs = 80;
@@ -450,7 +452,7 @@ describe('differences of two runs', () => {
     }
   });
 
-  test('quantiles are those of the values', () => {
+  test('quantiles are values of the list', () => {
     const values = Float64Array.from({ length: 100 }, (_, i) => i + 1);
     const found = bootstrapDifferences(values, values, true);
     expect(found).toMatchObject({
@@ -462,14 +464,14 @@ describe('differences of two runs', () => {
     expect(bootstrapDifferences(new Float64Array(), values, false)).toBeUndefined();
   });
 
-  test('more values than are resampled are sampled in pairs', () => {
+  test('samples pairs if there are too many values', () => {
     const before = Float64Array.from({ length: 50_000 }, (_, i) => i % 100);
     const after = before.map((value) => value + 1);
     expect(bootstrapDifferences(before, after, true)?.p50).toMatchObject({ difference: 1, significant: true });
   });
 
   // Newcombe 1998, table II, method 10: 56/70 and 48/80.
-  test('the interval of two shares is Newcombe’s', () => {
+  test('uses Newcombe’s interval for the difference of two shares', () => {
     const found = shareDifference([48, 80], [56, 70]);
     expect(found.difference).toBeCloseTo(0.2, 6);
     expect(found.low).toBeCloseTo(0.0524, 4);

@@ -132,7 +132,7 @@ describe('options', () => {
       'error_rate:-1',
       'regressed:x',
     ]) {
-      expect(() => parseThreshold(wrong)).toThrow('That is no threshold');
+      expect(() => parseThreshold(wrong)).toThrow('The threshold is invalid');
     }
   });
 

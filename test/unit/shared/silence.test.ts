@@ -65,7 +65,7 @@ import { parseShardResult } from '../../../src/replay/cloud/shard/shard-result.t
 import { stopReplay } from '../../../src/replay/cloud/stop/stop-replay.ts';
 import { cloudTarget } from '../../../src/replay/cloud/target.ts';
 import { readSchedule } from '../../../src/replay/cloud/work-bucket/schedule-file.ts';
-import { parsed } from '../../../src/replay/compare/json-lines.ts';
+import { parseLine } from '../../../src/replay/compare/json-lines.ts';
 import { parseThreshold } from '../../../src/replay/compare/thresholds.ts';
 import { ConnectionPool } from '../../../src/replay/http/pool.ts';
 import { checkOptions, DEFAULT_OPTIONS } from '../../../src/replay/options.ts';
@@ -666,7 +666,7 @@ const PROVOKE: Record<string, () => unknown> = {
   NoCaptureFiles: () => localFiles(mkdtempSync(join(tmpdir(), 'silence-'))),
   NotACapture: replayedNoCapture,
   NotACaptureFile: () => capturedObject(memory(), scope, 'b', 'ep/a.txt'),
-  NotAReplay: () => parsed(Buffer.from(`{"a":${mark()}`), 'f'),
+  NotAReplay: () => parseLine(Buffer.from(`{"a":${mark()}`), 'f'),
   OutputUnusable: () => writableDirectory('/dev/null/x'),
   OutsideCaptureScope: () => capturedObject(memory(), scope, 'b', 'other/a.jsonl'),
   ReplayNotPlanned: () => replayShard({ run: 'r', shard: 0 } as never, { storage: memory(), environment } as never),

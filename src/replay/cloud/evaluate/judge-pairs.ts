@@ -3,12 +3,9 @@
 import type { SpendingLimit } from '../../../judge/budget/spending-limit.ts';
 import type { Judge } from '../../../judge/types.ts';
 import type { ObjectFacts } from '../../../shared/storage.ts';
-import type { ReplyComparison } from '../../compare/compare-replies.ts';
-import { judgeAll, judgedLine, pairOf } from '../../compare/judge-replies.ts';
+import { judgeAll, judgedLine, pairOf, worseReply } from '../../compare/judge-replies.ts';
 import type { PairVerdict, ReplyPair } from '../../compare/pairwise.ts';
-import type { RegressionRow } from '../../compare/quality.ts';
 import type { StoredReply } from '../../compare/replies-file.ts';
-import { rowOf } from '../../compare/with-captured.ts';
 import { ObjectLines } from '../work-bucket/object-lines.ts';
 import type { ShardWork, StepEnd } from './progress.ts';
 
@@ -22,13 +19,6 @@ const BATCH_BYTES = 16 * 1024 * 1024;
 const PAIR_RESERVE_MS = 120_000;
 /** Calls that run longer are canceled this long before the function's end, to save the answers. */
 const SAVE_RESERVE_MS = 30_000;
-
-/** A reply that the judge finds worse, as SummarizeReplay reads it from a part. */
-export interface WorseReply {
-  row: Omit<RegressionRow, 'regressions' | 'overlap'>;
-  comparison: ReplyComparison;
-  rationale?: string;
-}
 
 interface WaitingPair {
   /** First byte of its line. */
@@ -95,9 +85,8 @@ async function judgeBatch(
     open.delete(start);
     if (!verdict) return;
     judged.push(judgedLine(stored, settings.judge.sourceId, verdict));
-    const { comparison } = stored;
-    if (verdict.verdict !== 'worse' || !comparison) return;
-    worse.push(JSON.stringify({ row: rowOf(stored), comparison, rationale: verdict.rationales[0] } as WorseReply));
+    const found = worseReply(stored, verdict);
+    if (found) worse.push(JSON.stringify(found));
   };
   let failure: unknown;
   try {

@@ -4,13 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { TextUpload } from '../../../shared/text-upload.ts';
-import { QualityTally } from '../../compare/quality.ts';
+import { QualityTally, type WorseReply } from '../../compare/quality.ts';
 import { REPLIES_FILE, type StoredReply } from '../../compare/replies-file.ts';
-import { type CapturedComparison, rowOf } from '../../compare/with-captured.ts';
+import type { CapturedComparison } from '../../compare/with-captured.ts';
 import type { Turn } from '../../request/sessions.ts';
 import { InputsFile, MAX_INPUTS } from '../../results/inputs.ts';
 import { FILES } from '../../results/result-set.ts';
-import type { WorseReply } from '../evaluate/judge-pairs.ts';
 import { plannedSkippedKey, SHARD_FILES } from '../work-bucket/keys.ts';
 import { linesOf, type MergeSource, mergeLines } from '../work-bucket/object-lines.ts';
 import type { StoredPlan } from '../work-bucket/stored-plan.ts';
@@ -84,31 +83,22 @@ export async function mergeParts(context: MergeContext, name: string, parts: rea
   if (parts.length > 0) await uploadLines(context, name, linesOf(context.storage, parts));
 }
 
-/** The replies of all shards, and what their comparisons and the judge's verdicts add up to. */
+/** Merges the replies of all shards, and adds up their comparisons and the judge's verdicts. */
 export async function mergeReplies(context: MergeContext): Promise<CapturedComparison> {
   const tally = new QualityTally();
-  let withoutCaptured = 0;
   const { storage, plan, collected, evaluations } = context;
   async function* tallied(): AsyncGenerator<Buffer> {
     for await (const line of linesOf(storage, objectsOf(collected, REPLIES_FILE))) {
-      const stored = JSON.parse(line.toString('utf8')) as StoredReply;
-      if (stored.comparison) tally.add(stored.comparison, () => rowOf(stored));
-      else withoutCaptured++;
+      tally.add(JSON.parse(line.toString('utf8')) as StoredReply);
       yield line;
     }
   }
   await uploadLines(context, REPLIES_FILE, tallied());
   for await (const line of linesOf(storage, evaluations.parts.worse)) {
-    const { row, comparison, rationale } = JSON.parse(line.toString('utf8')) as WorseReply;
-    tally.addJudgedWorse(row, comparison, rationale);
+    tally.addJudgedWorse(JSON.parse(line.toString('utf8')) as WorseReply);
   }
   if (plan.judge) tally.quality.judged = evaluations.judged;
-  return {
-    quality: tally.quality,
-    withoutCaptured,
-    regressions: tally.worst(),
-    ...(plan.judge ? { judgeUsd: evaluations.usd } : {}),
-  };
+  return { ...tally.result(), ...(plan.judge ? { judgeUsd: evaluations.usd } : {}) };
 }
 
 /** Bytes that merging a file reads. */
