@@ -9,8 +9,8 @@ import { connectBudget, connectJudge } from '../../src/judge/connect.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { evaluateReplay } from '../../src/replay/cloud/evaluate/evaluate.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
+import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
-import { logged } from '../../src/shared/telemetry.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

@@ -12,8 +12,8 @@ import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { evaluateChunk, sumEvaluations } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { forEachChunkOf, parseInvocation } from '../../src/monitoring/invocation.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
+import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
-import { logged } from '../../src/shared/telemetry.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

@@ -3,8 +3,8 @@ import { BedrockClient } from '@aws-sdk/client-bedrock';
 import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/contract/payloads.ts';
 import { checkBatch, startBatch } from '../../src/monitoring/batch/jobs.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
+import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
-import { logged } from '../../src/shared/telemetry.ts';
 
 const environment = readEnvironment();
 const dependencies = {

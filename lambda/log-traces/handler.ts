@@ -10,8 +10,8 @@ import { forEachChunkOf, parseInvocation } from '../../src/monitoring/invocation
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { sumLogCounts } from '../../src/monitoring/receipts.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
+import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
-import { logged } from '../../src/shared/telemetry.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

@@ -9,8 +9,8 @@ import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/planner.ts';
 import type { LambdaEnvironment } from '../../src/settings/environment.ts';
 import { RetryableError, saidBy } from '../../src/shared/errors.ts';
+import { logger } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
-import { logger } from '../../src/shared/telemetry.ts';
 
 export function plannerDependencies(environment: LambdaEnvironment): Omit<PlannerDependencies, 'remainingMs'> {
   const storage = new Storage(createS3Client());

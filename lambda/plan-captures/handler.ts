@@ -5,7 +5,7 @@ import type { Context } from 'aws-lambda';
 import type { PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
-import { logged } from '../../src/shared/telemetry.ts';
+import { logged } from '../../src/shared/logging.ts';
 import { plannerDependencies } from './dependencies.ts';
 
 const dependencies = plannerDependencies(readEnvironment());

@@ -6,8 +6,8 @@ import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';
+import { logged, logger } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
-import { logged, logger } from '../../src/shared/telemetry.ts';
 
 const environment = readReplayEnvironment();
 const settings = readEnvironment();

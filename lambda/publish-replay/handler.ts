@@ -14,8 +14,8 @@ import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { endReplayRun } from '../../src/replay/cloud/publish/end-replay-run.ts';
 import { publishReplay } from '../../src/replay/cloud/publish/publish-replay.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
+import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
-import { logged } from '../../src/shared/telemetry.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

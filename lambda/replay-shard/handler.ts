@@ -3,8 +3,8 @@ import type { Context } from 'aws-lambda';
 import { type ReplayShardRequest, replayShardRequestSchema } from '../../src/contract/replay.ts';
 import { replayShard, type ShardCounts } from '../../src/replay/cloud/shard/shard.ts';
 import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';
+import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
-import { logged } from '../../src/shared/telemetry.ts';
 
 const environment = readReplayEnvironment();
 const storage = new Storage(createS3Client());

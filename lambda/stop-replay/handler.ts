@@ -6,8 +6,8 @@ import { type EndedExecution, endedExecutionSchema, type StopReplayResult } from
 import { stopReplay } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
+import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
-import { logged } from '../../src/shared/telemetry.ts';
 
 /** Of the function's time, to tell why it ended; what it has called goes on, and the next attempt finds what came of it. */
 const TELL_RESERVE_MS = 20_000;

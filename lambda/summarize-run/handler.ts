@@ -3,11 +3,12 @@ import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import type { RunMetric } from '../../src/contract/names.ts';
 import type { SummarizeRequest, SummarizeResult } from '../../src/contract/payloads.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
+import { createMetrics } from '../../src/monitoring/metrics.ts';
 import { describeFailure, type RunSummary, summarizeRun } from '../../src/monitoring/summary.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { causeOf, withinCause } from '../../src/shared/cause.ts';
+import { logged, logger } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
-import { createMetrics, logged, logger } from '../../src/shared/telemetry.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

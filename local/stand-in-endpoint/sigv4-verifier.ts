@@ -2,7 +2,7 @@
  * Checks a SigV4 signature as a service does: recomputes it from the request as it came over the wire. Written from AWS's
  * description of the signing process and apart from the signer that the product uses, so that a mistake cannot hide in both.
  */
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 
 export interface SigV4Credentials {
@@ -25,7 +25,7 @@ const CLOCK_SKEW_MS = 5 * 60_000;
 
 const MUST_BE_SIGNED = ['host', 'x-amz-date'];
 
-const sha256 = (data: Buffer | string): string => createHash('sha256').update(data).digest('hex');
+const sha256 = (data: Buffer | string): string => hash('sha256', data);
 const hmac = (key: Buffer | string, data: string): Buffer => createHmac('sha256', key).update(data).digest();
 
 /** @returns why the request is refused, `undefined` when its signature is good */

@@ -1,6 +1,6 @@
 /** Charts of a calibration report. */
 import { axis, BLUE, INK, ORANGE, svg } from '../shared/charts.ts';
-import type { Estimate } from './statistics.ts';
+import type { Estimate } from '../shared/share-interval.ts';
 import type { ScorerReport } from './types.ts';
 
 /** Height of one scorer's row, and of what is around the rows: legend above, axis below. */

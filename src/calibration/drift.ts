@@ -1,7 +1,8 @@
 /** The same items judged at two times: whether the judge has changed. */
 import * as z from 'zod';
 import { PermanentError } from '../shared/errors.ts';
-import { mcnemar, share } from './statistics.ts';
+import { share } from '../shared/share-interval.ts';
+import { mcnemar } from './statistics.ts';
 import type { CalibrationReport, Drift } from './types.ts';
 
 /** Below this probability that nothing changed, the judge is said to have drifted. */

@@ -7,7 +7,7 @@
  * its tool calls); `system`, `tools`, `reason`, `id` may be left out. With `verdict` (and `rationale`) in a line, that
  * verdict is compared and the judge is not asked.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { ChatMessage } from '../formats/types.ts';
 import { readValue } from '../judge/scorers/values.ts';
@@ -60,8 +60,7 @@ export function readLabel(values: ScorerValues, given: unknown): AssessmentValue
   return alias === undefined ? undefined : readValue(values, alias);
 }
 
-const digest = (value: unknown): string =>
-  createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 12);
+const digest = (value: unknown): string => hash('sha256', JSON.stringify(value)).slice(0, 12);
 
 /**
  * @param file for messages

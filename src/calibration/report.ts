@@ -2,7 +2,8 @@
 
 import type { JudgeScorer, ScorerValues } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
-import { classFigures, cohensKappa, confusion, numberFigures, share } from './statistics.ts';
+import { share } from '../shared/share-interval.ts';
+import { classFigures, cohensKappa, confusion, numberFigures } from './statistics.ts';
 import type { CalibrationReport, LabeledVerdict, ScorerReport, Unanswered } from './types.ts';
 
 /** With fewer labels the intervals are so wide that the figures decide little: ±18 points at 30. */

@@ -1,31 +1,5 @@
 /** Figures of agreement between two raters, each with a 95% interval. `null` stands for a figure that is not defined. */
-
-/** A figure and its 95% confidence interval. */
-export interface Estimate {
-  value: number;
-  low: number;
-  high: number;
-}
-
-/** A share, with what it is a share of. */
-export interface Share extends Estimate {
-  hits: number;
-  of: number;
-}
-
-/** 97.5% quantile of the normal distribution: 95% lie within. */
-const Z = 1.959963984540054;
-
-/** Wilson's score interval: it holds for few items and for shares near 0 and 1, where others leave the range. */
-export function share(hits: number, of: number): Share | null {
-  if (of === 0) return null;
-  const value = hits / of;
-  const z2 = Z * Z;
-  const centre = (value + z2 / (2 * of)) / (1 + z2 / of);
-  const half = (Z / (1 + z2 / of)) * Math.sqrt((value * (1 - value)) / of + z2 / (4 * of * of));
-  // All and nothing are bounds that rounding would miss by a hair.
-  return { value, low: hits === 0 ? 0 : centre - half, high: hits === of ? 1 : centre + half, hits, of };
-}
+import { type Estimate, type Share, share, Z_95 } from '../shared/share-interval.ts';
 
 /** Rows are what people said, columns what the judge said, in the order of `values`. */
 export interface Confusion {
@@ -82,7 +56,7 @@ export function cohensKappa({ values, counts }: Confusion, weights: KappaWeights
     ),
   );
   const variance = Math.max(0, spread - (kappa - expected * (1 - kappa)) ** 2) / (n * (1 - expected) ** 2);
-  const half = Z * Math.sqrt(variance);
+  const half = Z_95 * Math.sqrt(variance);
   return { value: kappa, low: Math.max(-1, kappa - half), high: Math.min(1, kappa + half) };
 }
 

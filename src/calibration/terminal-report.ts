@@ -1,6 +1,7 @@
 /** A calibration report for a terminal. */
+
+import type { Estimate } from '../shared/share-interval.ts';
 import { sharedNotes } from './report.ts';
-import type { Estimate } from './statistics.ts';
 import type { CalibrationReport, Drift, LabeledVerdict, ScorerReport } from './types.ts';
 
 /** Disagreements shown; the JSON and the page have all of them. */

@@ -2,7 +2,8 @@
 import type { ChatMessage } from '../formats/types.ts';
 import type { ScorerValues } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
-import type { ClassFigures, Confusion, Estimate, NumberFigures, Share } from './statistics.ts';
+import type { Estimate, Share } from '../shared/share-interval.ts';
+import type { ClassFigures, Confusion, NumberFigures } from './statistics.ts';
 
 /** One person's (or several people's agreed) answer to one scorer's question. */
 export interface LabeledItem {

@@ -66,7 +66,7 @@ export async function putToS3(
   try {
     await s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body, ContentType: contentType }));
   } catch (error) {
-    const { namedStorageError } = await import('../shared/storage.ts');
+    const { namedStorageError } = await import('../shared/storage-errors.ts');
     const named = namedStorageError(error, `s3://${bucket}/${key}`);
     if (named.name !== 'StorageAccessDenied') throw named;
     // S3 says which permission is missing, and whose: its own, or the key's where the bucket has one.

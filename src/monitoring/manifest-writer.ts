@@ -2,7 +2,7 @@
 
 import type { ManifestLine } from '../contract/payloads.ts';
 import type { Storage } from '../shared/storage.ts';
-import { TextUpload } from '../shared/text-upload.ts';
+import { TextUpload } from '../shared/uploads.ts';
 
 export class ManifestWriter<Line = ManifestLine> {
   readonly #upload: TextUpload;

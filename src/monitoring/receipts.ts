@@ -14,7 +14,8 @@ import {
 } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
 import { toNamedError } from '../shared/errors.ts';
-import { parseStored, type Storage } from '../shared/storage.ts';
+import type { Storage } from '../shared/storage.ts';
+import { parseStored } from '../shared/storage-errors.ts';
 import { entriesOf } from './chunk/kept-lines.ts';
 import { partFacts } from './chunk/parts.ts';
 

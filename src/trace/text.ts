@@ -1,5 +1,5 @@
 /** Text as databases and MLflow's fields take it. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** At most `max` characters, the cut mark being the last when something was cut; no character is halved. */
 export function cut(text: string, max: number, mark = '…'): string {
@@ -24,6 +24,6 @@ const DIGEST_CHARS = 16;
 export function fitted(id: string, max: number = MAX_METADATA_CHARS, mark = '…~'): string {
   const clean = cleanText(id);
   if (clean.length <= max) return clean;
-  const digest = createHash('sha256').update(id).digest('hex').slice(0, DIGEST_CHARS);
+  const digest = hash('sha256', id).slice(0, DIGEST_CHARS);
   return cut(clean, max, `${mark}${digest}`);
 }

@@ -1,9 +1,9 @@
 /** Traces and assessments as the pipeline hands them to the MLflow client. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { NewAssessment } from '../../src/mlflow/types.ts';
 import type { TraceRecord } from '../../src/trace/types.ts';
 
-const hex = (text: string): string => createHash('sha256').update(text).digest('hex');
+const hex = (text: string): string => hash('sha256', text);
 
 /** A chat record with all that a trace may carry. The same `experimentId` and `name` give the same ids. */
 export function chatTrace(experimentId: string, name: string, changes: Partial<TraceRecord> = {}): TraceRecord {

@@ -1,5 +1,5 @@
 /** Lines through a replay, by the command line, against a server that answers each request with the reply that was captured. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -11,7 +11,7 @@ import { payloadBytes } from '../../src/replay/source/payload-bytes.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
 import { ReplayFolder, type ReplayRecord, readLines, replay, runCli } from '../helpers/replay.ts';
 
-const digest = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
+const digest = (bytes: Buffer): string => hash('sha256', bytes);
 
 interface Reply {
   contentType: string | undefined;

@@ -1,7 +1,7 @@
 /** What rings, on which metric; and that the metric is the one that is published. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { RESOURCE_METRICS, RUN_METRICS } from '../../src/contract/names.ts';
-import { createMetrics } from '../../src/shared/telemetry.ts';
+import { createMetrics } from '../../src/monitoring/metrics.ts';
 import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 interface Metric {

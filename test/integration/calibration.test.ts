@@ -14,10 +14,11 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { calibrationReport } from '../../src/calibration/report.ts';
-import { cohensKappa, type Estimate } from '../../src/calibration/statistics.ts';
+import { cohensKappa } from '../../src/calibration/statistics.ts';
 import type { CalibrationReport, LabeledVerdict, ScorerReport } from '../../src/calibration/types.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { ScorerValues } from '../../src/judge/types.ts';
+import type { Estimate } from '../../src/shared/share-interval.ts';
 
 const run = promisify(execFile);
 

@@ -1,5 +1,5 @@
 /** One side of a capture: what `data` holds, as far as its bytes, its encoding and its content type tell. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
 import { type ContentType, parseContentType } from '../content-type.ts';
 import { isObject, parseJson, toJson } from '../json.ts';
@@ -176,7 +176,7 @@ function binary({ announced, type }: Context, bytes: Buffer): Payload {
     binary: true,
     contentType: announced.contentType,
     bytes: bytes.length,
-    sha256: createHash('sha256').update(bytes).digest('hex'),
+    sha256: hash('sha256', bytes),
   };
   const isSurprise = type.announces !== undefined && type.announces !== 'binary';
   const problem = isSurprise ? { problem: `announced as ${type.media} but the bytes are no text` } : {};

@@ -1,7 +1,7 @@
 /**
  * The scorers in force: the default set, guidelines from the settings, and the code scorers, checked as one.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import * as z from 'zod';
 import { PermanentError } from '../../shared/errors.ts';
 import type { CodeScorer, JudgeScorer, Scorer, ScorerExample, ScorerValues } from '../types.ts';
@@ -112,7 +112,7 @@ export function describeValues(values: ScorerValues): string {
   }
 }
 
-const digest8 = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 8);
+const digest8 = (text: string): string => hash('sha256', text).slice(0, 8);
 
 /** A guideline: a plain sentence that the reply must comply with. Its version follows from its words. */
 export function guidelineScorer(name: string, sentence: string): JudgeScorer {

@@ -1,5 +1,5 @@
 /** Starts a run's batch inference jobs and looks at them until all have ended. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import {
   type BedrockClient,
   CreateModelInvocationJobCommand,
@@ -11,7 +11,8 @@ import type { BatchReport } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import { PermanentError, RetryableError, saidBy } from '../../shared/errors.ts';
 import { knownWords } from '../../shared/known-words.ts';
-import { namedStorageError, type Storage } from '../../shared/storage.ts';
+import type { Storage } from '../../shared/storage.ts';
+import { namedStorageError } from '../../shared/storage-errors.ts';
 import { ManifestWriter } from '../manifest-writer.ts';
 import { readManifest } from '../receipts.ts';
 import { REFUSED_JOB } from './answers.ts';
@@ -127,7 +128,7 @@ async function createJob(
 ): Promise<Pick<BatchReport['jobs'][number], 'arn' | 'status' | 'message'>> {
   const { bedrock, workBucket, modelId, roleArn } = deps;
   // The same run and group is the same job: the token keeps a repeated request from starting it twice.
-  const name = `monitoring-${createHash('sha256').update(`${run}\n${group}`).digest('hex').slice(0, 32)}`;
+  const name = `monitoring-${hash('sha256', `${run}\n${group}`).slice(0, 32)}`;
   const where = `s3://${workBucket}/${workKeys.batchInputPrefix(run, group)}`;
   const created = await send(where, () =>
     bedrock.send(

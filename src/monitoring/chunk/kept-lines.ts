@@ -3,7 +3,8 @@
 import type { ManifestLine } from '../../contract/payloads.ts';
 import type { QuarantineEntry } from '../../contract/receipts.ts';
 import { PermanentError } from '../../shared/errors.ts';
-import { parseStored, type Storage } from '../../shared/storage.ts';
+import type { Storage } from '../../shared/storage.ts';
+import { parseStored } from '../../shared/storage-errors.ts';
 
 /**
  * The bytes of a chunk: from its capture file or, where that is gone or another one, from the quarantine that the chunk's

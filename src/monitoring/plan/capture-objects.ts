@@ -3,7 +3,8 @@
 import type { BackfillInput, ObjectInput, RunOptions } from '../../contract/input.ts';
 import { formatHour, HOUR_MS, hourPathOf } from '../../formats/record/capture-path.ts';
 import { PermanentError } from '../../shared/errors.ts';
-import { type ObjectFacts, type Storage, unquote } from '../../shared/storage.ts';
+import { unquote } from '../../shared/object-stream.ts';
+import type { ObjectFacts, Storage } from '../../shared/storage.ts';
 
 /** Where captures may come from: what the stack has permission for, and whose endpoint its traces are tagged with. */
 export interface CaptureScope {

@@ -2,10 +2,11 @@
  * Tells two executions of the same object at the same time apart. EventBridge delivers at least once; the second
  * execution ends as a duplicate of the first while that one runs, if both are asked for the same.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { RunOptions } from '../../contract/input.ts';
 import { workKeys } from '../../contract/work-keys.ts';
-import { type ObjectFacts, parseStored, type Storage } from '../../shared/storage.ts';
+import type { ObjectFacts, Storage } from '../../shared/storage.ts';
+import { parseStored } from '../../shared/storage-errors.ts';
 
 interface RunIdentity {
   name: string;
@@ -35,7 +36,7 @@ export async function claimObject(
   // How is judged makes no difference where nothing is.
   const asked = evaluate ? JSON.stringify([reevaluate, sampleRate, budgetUsd ?? null, judge]) : 'traces only';
   const identity = [object.bucket, object.key, object.versionId ?? '', object.etag, asked].join('\n');
-  const key = workKeys.claim(createHash('sha256').update(identity).digest('hex'));
+  const key = workKeys.claim(hash('sha256', identity));
   const claim = { name: run.name, arn: run.arn, object: `s3://${object.bucket}/${object.key}`, etag: object.etag };
   let holder: RunIdentity | undefined;
   for (let round = 0; round < CLAIM_ROUNDS; round += 1) {

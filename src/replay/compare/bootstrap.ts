@@ -1,6 +1,6 @@
 /** Confidence intervals of the differences of two runs, by a percentile bootstrap. */
-import { type Estimate, share } from '../../calibration/statistics.ts';
 import { Random } from '../../shared/random.ts';
+import { type Estimate, share } from '../../shared/share-interval.ts';
 
 export const STATISTICS = ['mean', 'p50', 'p90', 'p95', 'p99'] as const;
 export type Statistic = (typeof STATISTICS)[number];

@@ -1,29 +1,6 @@
-import {
-  classFigures,
-  cohensKappa,
-  confusion,
-  mcnemar,
-  numberFigures,
-  share,
-} from '../../../src/calibration/statistics.ts';
+import { classFigures, cohensKappa, confusion, mcnemar, numberFigures } from '../../../src/calibration/statistics.ts';
 
 const table = (...counts: number[][]) => ({ values: counts.map((_, index) => `v${index}`), counts });
-
-describe('share', () => {
-  test('has Wilson’s interval', () => {
-    // 15 of 20: by hand, centre 0.7097, half 0.1784.
-    const { low, high } = share(15, 20) as { low: number; high: number };
-    expect(low).toBeCloseTo(0.5313, 4);
-    expect(high).toBeCloseTo(0.8881, 4);
-  });
-  test('stays within 0 and 1, and is not certain of all or nothing', () => {
-    expect(share(0, 10)).toMatchObject({ value: 0, low: 0 });
-    expect(share(0, 10)?.high).toBeCloseTo(0.2775, 4);
-    expect(share(10, 10)).toMatchObject({ value: 1, high: 1 });
-    expect(share(10, 10)?.low).toBeCloseTo(0.7225, 4);
-  });
-  test('of nothing is not defined', () => expect(share(0, 0)).toBeNull());
-});
 
 describe("Cohen's kappa", () => {
   test('of a textbook table', () => {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import {
@@ -70,7 +70,7 @@ test('a changed question is another version', () => {
   for (const { name, version, question, values } of defaultJudgeScorers) {
     // One that is new has nothing to differ from.
     if (!known.has(name)) continue;
-    const digest = createHash('sha256').update(JSON.stringify({ question, values })).digest('hex').slice(0, 12);
+    const digest = hash('sha256', JSON.stringify({ question, values })).slice(0, 12);
     expect(`${name}@${version} ${digest}`).toBe(`${name}@${version} ${QUESTIONS[`${name}@${version}`]}`);
   }
 });

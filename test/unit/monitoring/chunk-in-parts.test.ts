@@ -1,5 +1,5 @@
 /** The steps of a chunk that comes in parts, since a function was killed on it: what they leave adds up. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { ChunkProgress, ChunkRequest } from '../../../src/contract/payloads.ts';
 import type { QuarantineEntry } from '../../../src/contract/receipts.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
@@ -25,8 +25,7 @@ const chat = (content: string): string => {
   };
   return JSON.stringify(captureOf(request, jsonSide('OUTPUT', reply, 'plain')));
 };
-const traceIdOf = (line: string): string =>
-  `tr-${createHash('sha256').update(`7\n${line}`).digest('hex').slice(0, 32)}`;
+const traceIdOf = (line: string): string => `tr-${hash('sha256', `7\n${line}`).slice(0, 32)}`;
 
 function chunkOf(lines: readonly string[]) {
   const storage = new MemoryStorage();

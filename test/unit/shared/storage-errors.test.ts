@@ -1,7 +1,7 @@
 /** What S3's failures are to the pipeline: those that pass are tried again, all others are not. */
 import { S3ServiceException } from '@aws-sdk/client-s3';
 import { isRetryable } from '../../../src/shared/errors.ts';
-import { namedStorageError } from '../../../src/shared/storage.ts';
+import { namedStorageError } from '../../../src/shared/storage-errors.ts';
 
 const failure = (name: string, httpStatusCode: number): S3ServiceException =>
   new S3ServiceException({ name, message: 'said S3', $fault: 'client', $metadata: { httpStatusCode } });

@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { assessmentIdOf, childSpanIdOf, inSample, rootSpanIdOf, traceIdOf } from '../../../src/trace/ids.ts';
 
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+const sha256 = (text: string): string => hash('sha256', text);
 
 test('a trace id is 32 hex digits of the experiment and the raw line', () => {
   expect(traceIdOf('7', Buffer.from('{"a":1}'))).toBe(`tr-${sha256('7\n{"a":1}').slice(0, 32)}`);

@@ -4,8 +4,8 @@
  */
 
 import { replayKeys } from '../../../contract/work-keys.ts';
+import { logger } from '../../../shared/logging.ts';
 import type { Storage } from '../../../shared/storage.ts';
-import { logger } from '../../../shared/telemetry.ts';
 
 /**
  * Time between two checks, and so the longest that sending continues after the order. A check is a HEAD at $0.4 a million:

@@ -3,7 +3,7 @@ import { statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
-import { TextUpload } from '../../../shared/text-upload.ts';
+import { TextUpload } from '../../../shared/uploads.ts';
 import { QualityTally, type WorseReply } from '../../compare/quality.ts';
 import { REPLIES_FILE, type StoredReply } from '../../compare/replies-file.ts';
 import type { CapturedComparison } from '../../compare/with-captured.ts';

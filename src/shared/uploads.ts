@@ -1,8 +1,27 @@
-/** Writes an object to S3 as it grows, in parts: the same memory for a kilobyte and for gigabytes. */
+/** Multipart uploads to S3, for objects whose size is large or unknown. */
+import { createReadStream } from 'node:fs';
 import { PassThrough } from 'node:stream';
 import { Upload } from '@aws-sdk/lib-storage';
-import { namedStorageError, type Storage } from './storage.ts';
+import type { Storage } from './storage.ts';
+import { namedStorageError } from './storage-errors.ts';
 
+/** Uploads a file of any size. Uses up to four parts of 5 MiB in memory. */
+export async function putFile(
+  storage: Storage,
+  bucket: string,
+  key: string,
+  path: string,
+  contentType: string,
+): Promise<void> {
+  const params = { Bucket: bucket, Key: key, Body: createReadStream(path), ContentType: contentType };
+  try {
+    await new Upload({ client: storage.s3, params }).done();
+  } catch (error) {
+    throw namedStorageError(error, `s3://${bucket}/${key}`);
+  }
+}
+
+/** Uploads an object while it is being written. Memory use does not depend on its size. */
 export class TextUpload {
   readonly #stream = new PassThrough();
   readonly #done: Promise<void>;
@@ -11,7 +30,7 @@ export class TextUpload {
   constructor(storage: Storage, bucket: string, key: string, contentType: string) {
     const upload = new Upload({
       client: storage.s3,
-      // One part of 5 MiB (S3's least) in memory at a time.
+      // One part at a time is in memory: 5 MiB, S3’s minimum.
       queueSize: 1,
       params: { Bucket: bucket, Key: key, Body: this.#stream, ContentType: contentType },
     });
@@ -28,7 +47,7 @@ export class TextUpload {
   async write(text: string | Buffer): Promise<void> {
     if (this.#failure) throw this.#failure;
     if (this.#stream.write(text)) return;
-    // A failed upload destroys the stream, and then no drain comes.
+    // A failed upload destroys the stream, which then never emits `drain`.
     await Promise.race([new Promise((resolve) => this.#stream.once('drain', resolve)), this.#done]);
   }
 

@@ -1,25 +1,12 @@
-/** Structured logs and metrics of the functions, by AWS Lambda Powertools. */
+/** Structured logs of the functions, by AWS Lambda Powertools. */
 import { Logger } from '@aws-lambda-powertools/logger';
-import { Metrics } from '@aws-lambda-powertools/metrics';
 import type { Context } from 'aws-lambda';
-import { RESOURCE_METRICS } from '../contract/names.ts';
 import { bareError } from './errors.ts';
 
 /** Of an error it logs no field but those that hold nothing captured. */
 export const logger = new Logger({
   jsonReplacerFn: (_, value) => (value instanceof Error ? bareError(value) : value),
 });
-
-/**
- * Metrics of this stack; `StackPrefix` tells the stacks of one account apart. It is the only dimension: Powertools adds
- * `service` by itself, and a metric with one dimension more is another metric, which no alarm of the stack watches.
- */
-export function createMetrics(stackPrefix: string): Metrics {
-  const metrics = new Metrics({ namespace: RESOURCE_METRICS.namespace });
-  metrics.clearDefaultDimensions();
-  metrics.setDefaultDimensions({ [RESOURCE_METRICS.dimension]: stackPrefix });
-  return metrics;
-}
 
 /**
  * A handler that logs what it was asked, what came of it, and every failure with its name, message and causes before it
