@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import type { Command } from 'commander';
-import { awsLack } from '../local/terminal/describe-error.ts';
+import { missingAwsSetup } from '../local/terminal/describe-error.ts';
 
 const COMMANDS: Record<string, () => Promise<Command>> = {
   replay: async () => (await import('./commands/replay.ts')).replayCommand(),
@@ -60,7 +60,7 @@ main()
       process.exitCode = error.exitCode === 0 ? 0 : EXIT_NOT_DONE;
       return;
     }
-    console.error(awsLack(error) ?? (error instanceof Error ? `${error.name}: ${error.message}` : error));
+    console.error(missingAwsSetup(error) ?? (error instanceof Error ? `${error.name}: ${error.message}` : error));
     process.exitCode = EXIT_NOT_DONE;
   })
   .finally(() => {

@@ -1,4 +1,4 @@
-/** Writes the lock files of the Python environments: `node local/lock-python.ts`. Needs `uv`. */
+/** Writes the lock files of the Python environments: `node local/lock-python.ts`. Requires `uv`. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { projectPath } from './project-root.ts';

@@ -1,3 +1,4 @@
+/** The project's folder. */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
@@ -17,16 +18,16 @@ function upwardsFrom(start: string): string | undefined {
 }
 
 /**
- * The project's folder, found upwards from the working directory, else from the started script. It does not use
+ * Finds the project's folder at or above the working directory, else at or above the started script. It does not use
  * `import.meta`, because the tests run these files as CommonJS.
  */
 export function projectRoot(): string {
   const found = upwardsFrom(process.cwd()) ?? (process.argv[1] && upwardsFrom(dirname(process.argv[1])));
   if (found) return found;
   throw new Error(
-    `The folder of ${PACKAGE_NAME} was not found; got: working directory ${process.cwd()}; expected: it or a folder above it holds the project's package.json`,
+    `The folder of ${PACKAGE_NAME} was not found; got: working directory ${process.cwd()}; expected: the project's package.json in it or in a folder above it`,
   );
 }
 
-/** A path inside the project. */
+/** Returns an absolute path inside the project. */
 export const projectPath = (...parts: string[]): string => join(projectRoot(), ...parts);

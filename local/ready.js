@@ -1,6 +1,6 @@
 /**
- * Loaded before a command's own files (`node --import`), and plain JavaScript: says what to do where Node cannot run
- * TypeScript, or where the packages are missing, instead of the error that Node would print.
+ * Loaded before a command's own files (`node --import`), in plain JavaScript. If Node cannot run TypeScript, or the packages
+ * are missing, it says what to do instead of letting Node fail with its own error.
  */
 import { existsSync } from 'node:fs';
 import module from 'node:module';
@@ -9,10 +9,10 @@ const installed = existsSync(new URL('../node_modules/.package-lock.json', impor
 if (!installed || !process.features.typescript) {
   console.error(
     installed
-      ? `Node ${process.version} does not run TypeScript; expected: the Node that npm ci installs, by npm run, or Node 22.18 or newer`
+      ? `Node ${process.version} cannot run TypeScript; expected: Node 22.18 or newer, or the Node that npm ci installs, which npm run uses`
       : 'The packages of this project are missing; run: npm ci',
   );
   process.exit(1);
 }
-// Between one command and the next what was compiled is kept, in the system's folder for temporary files.
+// Keeps compiled code for the next command, in the system's folder for temporary files.
 module.enableCompileCache();

@@ -26,7 +26,7 @@ export async function startServer(
   const port = await freePort();
   const url = `${tls ? 'https' : 'http'}://127.0.0.1:${port}`;
   const args = [
-    projectPath('local', 'stand-in-endpoint', 'server.ts'),
+    projectPath('local', 'stand-in-endpoint', 'main.ts'),
     '--port',
     String(port),
     '--latency',

@@ -1,14 +1,15 @@
+/** A lock between processes. */
 import { DatabaseSync } from 'node:sqlite';
 
-/** How often a waiting process looks again. */
+/** Poll interval of a waiting process. */
 const POLL_MS = 200;
 
 /**
- * Runs `work` while no other process holds the lock of this file. The operating system frees the lock when its holder
- * dies, however it dies: SQLite's exclusive transaction is the one such lock that Node has without an add-on.
+ * Runs `work` while this process holds the lock on a file. The operating system releases the lock when its owner ends
+ * for any reason. SQLite's exclusive transaction is the only such lock in Node without an add-on.
  *
- * @param waiting called once if another process holds the lock
- * @param signal ends the waiting
+ * @param waiting called once if another process owns the lock
+ * @param signal cancels the wait
  */
 export async function withFileLock<T>(
   file: string,
@@ -18,9 +19,8 @@ export async function withFileLock<T>(
 ): Promise<T> {
   const lock = new DatabaseSync(file, { timeout: 0 });
   try {
-    for (let asked = false; !tryLock(lock); ) {
-      if (!asked) waiting?.();
-      asked = true;
+    for (let first = true; !tryLock(lock); first = false) {
+      if (first) waiting?.();
       signal?.throwIfAborted();
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }

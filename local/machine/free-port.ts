@@ -1,26 +1,27 @@
+/** Free TCP ports on 127.0.0.1. */
 import { randomInt } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { createServer } from 'node:net';
 
 /**
- * Where ports are looked for: below those that systems give to outgoing connections (from 32768 on Linux, 49152 on
- * macOS), any of which could take the port before the server that it was found for.
+ * The range lies below the ports that systems assign to outgoing connections (from 32768 on Linux, 49152 on macOS), which
+ * could take a port before its server listens.
  */
 const FIRST_PORT = 20_000;
 const LAST_PORT = 32_767;
 const MOST_TRIES = 200;
 
 /**
- * A port on 127.0.0.1 that nothing listens on: `wanted` where given, else a random one that stays this process's until
- * it ends. No other caller, in whatever process, is given the same, though a server may take seconds to listen.
+ * Finds a port on 127.0.0.1 that nothing listens on: `wanted` if given, else a random one that stays reserved until this
+ * process ends. No other caller in any process gets the same port, although a server may take seconds to listen.
  *
- * @throws Error naming the port and what to do when `wanted` is taken
+ * @throws Error with the port and the remedy if `wanted` is in use
  */
 export async function freePort(wanted?: number, option = '--port'): Promise<number> {
   if (wanted !== undefined && wanted !== 0) {
     if (await isFree(wanted)) return wanted;
     throw new Error(
-      `Port ${wanted} is in use; got: another program listens on 127.0.0.1:${wanted}; expected: a free port. Give another one with ${option}, or leave the option out to have a free one chosen`,
+      `Port ${wanted} is in use; got: another program listens on 127.0.0.1:${wanted}; expected: a free port. Set another one with ${option}, or omit the option to get a free one`,
     );
   }
   for (let tries = 0; tries < MOST_TRIES; tries++) {
@@ -28,13 +29,13 @@ export async function freePort(wanted?: number, option = '--port'): Promise<numb
     if ((await reserve(port)) && (await isFree(port))) return port;
   }
   throw new Error(
-    `No port was found; got: ${MOST_TRIES} random ports between ${FIRST_PORT} and ${LAST_PORT} on 127.0.0.1, all in use; expected: a free one`,
+    `No free port was found; got: ${MOST_TRIES} random ports between ${FIRST_PORT} and ${LAST_PORT} on 127.0.0.1, all in use; expected: a free one`,
   );
 }
 
 /**
- * Marks a port as this process's own by its twin in UDP, which servers of TCP do not use and which the system gives
- * back when the process ends, in whatever way.
+ * Reserves a port for this process by binding the UDP port of the same number, which TCP servers do not use and which the
+ * system releases when the process ends.
  */
 function reserve(port: number): Promise<boolean> {
   return new Promise((resolve, reject) => {

@@ -1,79 +1,60 @@
-/** A server as a child process that never outlives this one. */
+/** Child processes that never outlive this process. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 export interface GuardedProcess {
   pid: number;
-  /** Resolves with a description such as `exit code 1` when the process has ended. */
+  /** Resolves to a description such as `exit code 1` when the process has ended. */
   exited: Promise<string>;
-  /** Its description when the process has ended, else `undefined`. */
+  /** That description once the process has ended, else `undefined`. */
   ended(): string | undefined;
   logTail(lines?: number): string;
-  /** Ends the process and everything it started. Safe to call again. */
+  /** Stops the process and everything it started. Safe to call again. */
   stop(): Promise<void>;
 }
 
-/** What a server gets to end by itself after SIGTERM before it is killed. */
+/** Grace period for a shutdown after SIGTERM, before SIGKILL. */
 const GRACE_MS = 2_000;
-/** A killed process is gone within milliseconds, unless it is a zombie that nobody takes in … */
 const GONE_POLL_MS = 20;
+/** A killed process is gone within milliseconds, unless it is a zombie that no parent reaps … */
 const GONE_LIMIT_MS = 1_000;
-/** … or waits for a slow disk. */
+/** … or it waits for a slow disk. */
 const LIVING_LIMIT_MS = 20_000;
 
 /**
- * Becomes the command (`exec`), after leaving a watcher behind that kills the process group when standard input ends.
- * That pipe's other end is ours alone, so it ends when we die, even by SIGKILL.
+ * Replaces the shell with the command (`exec`) after starting a watcher that kills the process group when standard input
+ * closes. This process holds the only other end of that pipe, so the pipe closes when this process ends, even by SIGKILL.
  */
 const GUARD = 'exec 3<&0; (read -r _ <&3; kill -KILL 0) 2>/dev/null & exec 3<&-; exec "$@" </dev/null';
 
+interface GuardOptions {
+  logFile: string;
+  env?: NodeJS.ProcessEnv;
+  cwd?: string;
+  signal?: AbortSignal;
+}
+
 /**
- * Starts a command in a process group of its own, its output going to `logFile`. The group ends when `stop` is called,
- * when `signal` is aborted, and when this process ends in whatever way (Ctrl-C, a crash, SIGKILL).
+ * Starts a command in a separate process group, with its output in `logFile`. The group ends when `stop` is called, when
+ * `signal` is aborted, and when this process ends for any reason (Ctrl-C, a crash, SIGKILL).
  */
-export function startGuarded(
-  command: string,
-  args: readonly string[],
-  options: { logFile: string; env?: NodeJS.ProcessEnv; cwd?: string; signal?: AbortSignal },
-): GuardedProcess {
+export function startGuarded(command: string, args: readonly string[], options: GuardOptions): GuardedProcess {
   options.signal?.throwIfAborted();
-  mkdirSync(dirname(options.logFile), { recursive: true });
-  const log = openSync(options.logFile, 'w');
-  let child: ChildProcess;
-  try {
-    child = spawn('/bin/sh', ['-c', GUARD, 'sh', command, ...args], {
-      stdio: ['pipe', log, log],
-      env: options.env,
-      cwd: options.cwd,
-      detached: true,
-    });
-  } finally {
-    closeSync(log);
-  }
-  const pid = child.pid;
+  const child = spawnGuarded(command, args, options);
+  const { pid, stdin } = child;
   if (pid === undefined) throw new Error(`${command} could not be started: /bin/sh is missing`);
-  // The server's life must not keep ours going.
-  child.unref();
-  const { stdin } = child;
-  if (stdin && 'unref' in stdin) (stdin as unknown as { unref(): void }).unref();
+  stdin?.on('error', () => {});
 
   let description: string | undefined;
   const exited = new Promise<string>((resolve) => {
     child.once('exit', (code, signal) => {
       description = signal ?? `exit code ${code}`;
-      // Closing the pipe makes the watcher end whatever the process left behind.
+      // Closing the pipe makes the watcher kill the rest of the group.
       stdin?.destroy();
       resolve(description);
     });
   });
-  stdin?.on('error', () => {});
-
-  const logTail = (lines = 20) => {
-    const text = readFileSync(options.logFile, 'utf8').trimEnd();
-    return text.split('\n').slice(-lines).join('\n');
-  };
-
   const stop = async () => {
     if (description === undefined) {
       child.ref();
@@ -82,24 +63,47 @@ export function startGuarded(
       await exited;
       clearTimeout(timer);
     }
-    // What the process started may outlive it: the group goes as a whole. It holds its port until it is really gone.
-    const since = Date.now();
-    while (signalGroup(pid, 'SIGKILL')) {
-      const waited = Date.now() - since;
-      if (waited > LIVING_LIMIT_MS || (waited > GONE_LIMIT_MS && !isAnyAlive(pid))) break;
-      await new Promise((resolve) => setTimeout(resolve, GONE_POLL_MS));
-    }
+    await groupGone(pid);
   };
-
   const aborted = () => void stop();
   options.signal?.addEventListener('abort', aborted, { once: true });
   void exited.then(() => options.signal?.removeEventListener('abort', aborted));
 
+  const logTail = (lines = 20) => readFileSync(options.logFile, 'utf8').trimEnd().split('\n').slice(-lines).join('\n');
   return { pid, exited, ended: () => description, logTail, stop };
 }
 
+/** Spawns the command under the guard. Neither the child nor its pipe keeps this process running. */
+function spawnGuarded(command: string, args: readonly string[], { logFile, env, cwd }: GuardOptions): ChildProcess {
+  mkdirSync(dirname(logFile), { recursive: true });
+  const log = openSync(logFile, 'w');
+  try {
+    const child = spawn('/bin/sh', ['-c', GUARD, 'sh', command, ...args], {
+      stdio: ['pipe', log, log],
+      env,
+      cwd,
+      detached: true,
+    });
+    child.unref();
+    (child.stdin as unknown as { unref?(): void } | null)?.unref?.();
+    return child;
+  } finally {
+    closeSync(log);
+  }
+}
+
+/** Kills the whole group, since children may outlive the process, and waits until it is gone and its ports are free. */
+async function groupGone(pid: number): Promise<void> {
+  const since = Date.now();
+  while (signalGroup(pid, 'SIGKILL')) {
+    const waited = Date.now() - since;
+    if (waited > LIVING_LIMIT_MS || (waited > GONE_LIMIT_MS && !isAnyAlive(pid))) break;
+    await new Promise((resolve) => setTimeout(resolve, GONE_POLL_MS));
+  }
+}
+
 /**
- * Runs a command to its end, which `signal` and the limit bring about, with all that it has started.
+ * Runs a command to its end. `signal` and the time limit stop it, with everything it started.
  *
  * @returns how it ended, such as `exit code 1`, and the end of its output
  * @throws the signal's reason once it is aborted
@@ -107,11 +111,11 @@ export function startGuarded(
 export async function runGuarded(
   command: string,
   args: readonly string[],
-  options: Parameters<typeof startGuarded>[2] & { limitMs: number },
+  options: GuardOptions & { limitMs: number },
 ): Promise<{ end: string; tail: string }> {
   const child = startGuarded(command, args, options);
   let late: string | undefined;
-  // It keeps this process going too.
+  // The timer also keeps this process running.
   const timer = setTimeout(() => {
     late = `no end after ${options.limitMs / 1000} s`;
     void child.stop();
@@ -123,29 +127,29 @@ export async function runGuarded(
   return { end: late ?? end, tail: child.logTail(40) };
 }
 
-/** Whether a group has more than zombies, by Linux's /proc; where there is none, nobody is taken for alive. */
+/** Whether a group has processes other than zombies, read from Linux's /proc. Without /proc the answer is no. */
 function isAnyAlive(group: number): boolean {
   if (!existsSync('/proc/self/stat')) return false;
   return readdirSync('/proc').some((id) => {
     if (!/^\d+$/.test(id)) return false;
     try {
-      // The command's name stands in brackets and may hold brackets: what follows its last one is regular.
+      // The command's name is in parentheses and may contain some, so fields are read after the last one.
       const [state, , ofGroup] = readFileSync(`/proc/${id}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
       return state !== 'Z' && Number(ofGroup) === group;
     } catch {
-      // It ended while we looked.
+      // It ended in the meantime.
       return false;
     }
   });
 }
 
-/** @returns whether there was anybody to signal */
+/** @returns whether the group still has a process */
 function signalGroup(pid: number, signal: NodeJS.Signals): boolean {
   try {
     process.kill(-pid, signal);
     return true;
   } catch (error) {
-    // ESRCH: nobody is left in the group; EPERM: on macOS, only zombies are.
+    // ESRCH: the group is empty; EPERM: on macOS, only zombies remain.
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ESRCH' && code !== 'EPERM') throw error;
     return false;

@@ -1,15 +1,15 @@
-/** Folders under `.local/` of the project that go with the process that made them. */
+/** Folders under `.local/` of the project that are deleted with the process that made them. */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectPath } from '../project-root.ts';
 
-/** Something may still be writing for a moment after its process was told to end. */
+/** A process may write for a moment after it was told to stop. */
 const REMOVAL = { recursive: true, force: true, maxRetries: 5, retryDelay: 100 };
 
 /**
- * Makes a folder named after this process, and removes those of processes that were killed before they could.
+ * Makes a folder named after this process, and removes the folders of killed processes.
  *
- * @param remove how a folder of this kind is removed
+ * @param remove removes a folder of this kind
  */
 export function makeOwnFolder(kind: string, remove: (path: string) => void = removeFolder): string {
   const parent = projectPath('.local');
@@ -21,7 +21,7 @@ export function makeOwnFolder(kind: string, remove: (path: string) => void = rem
   return mkdtempSync(join(parent, `${kind}-${process.pid}-`));
 }
 
-/** Another process that starts now may be removing it too; what is left then, the next one removes. */
+/** Removes a folder, unless another process that is starting does so; the next process removes what then remains. */
 function removeLeftOver(remove: () => void): void {
   try {
     remove();
@@ -38,7 +38,7 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // EPERM: it is there and another user's.
+    // EPERM: it exists and belongs to another user.
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }

@@ -1,4 +1,4 @@
-/** Python environments with pinned packages, made on demand under `.venvs/` of the project. */
+/** Creates Python environments with pinned packages on demand, under `.venvs/` of the project. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,57 +13,57 @@ export interface PythonEnvironmentSpec {
   /** Exact versions by package. */
   packages: Record<string, string>;
   /**
-   * A requirements file inside the project that pins what the packages need as well. Without it the newest that fits is
-   * installed, and an older MLflow does not run with the newest of what it needs.
+   * A requirements file inside the project that also pins the dependencies. Without it the newest dependencies are
+   * installed, and an older MLflow does not run with those.
    */
   lockFile?: string;
 }
 
 export interface PythonEnvironment {
-  /** Folder of the executables; put it first on the PATH of what is started from it. */
+  /** Folder of the executables. Put it first on the PATH of their processes. */
   bin: string;
   python: string;
 }
 
 export type Log = (line: string) => void;
 
-/** Increase it by hand when the way environments are made changes: existing ones are then rebuilt. */
+/** Increase this when the way environments are created changes, so that existing ones are rebuilt. */
 const LAYOUT = 1;
 
-/** What makes them where uv is not installed. */
+/** The uv that is installed if the machine has none. */
 const UV_VERSION = '0.13.9';
 
-/** Pythons tried in turn where `uv` is not installed: those MLflow 3 has wheels for. */
+/** Names tried in turn if uv is not installed: the Pythons that MLflow 3 has wheels for. */
 const PYTHON_NAMES = ['python3', 'python3.12', 'python3.13', 'python3.11', 'python3.10'];
 const OLDEST_PYTHON = [3, 10];
 const NEWEST_PYTHON = [3, 13];
 const UV_PYTHON_RANGE = '>=3.10,<3.14';
 
-/** Half a gigabyte takes a slow connection its time. */
+/** Half a gigabyte takes long over a slow connection. */
 const INSTALL_LIMIT_MS = 3_600_000;
 
-/** Written last: a folder without it is half made. */
+/** Written last, so a folder without it is incomplete. */
 const COMPLETE_MARK = '.complete';
 
-interface Making {
+interface Creation {
   log?: Log;
   signal?: AbortSignal;
 }
 
 /**
- * Gives the environment of these pins, made if it is missing or half made. Processes that want the same one at the
- * same time wait for the first.
+ * Returns the environment with these pins, and creates it if it is missing or incomplete. Processes that need the same
+ * one concurrently wait for the first.
  *
- * @throws Error that says what to do when no usable Python is found or an installation fails
+ * @throws Error that says what to do if no usable Python is found or an installation fails
  */
-export const ensurePythonEnvironment = (spec: PythonEnvironmentSpec & Making): Promise<PythonEnvironment> =>
+export const ensurePythonEnvironment = (spec: PythonEnvironmentSpec & Creation): Promise<PythonEnvironment> =>
   ensure(spec, makeWithUv);
 
-/** uv as the package index has it, for machines that have none of their own. */
-export const uvEnvironment = (making: Making = {}): Promise<PythonEnvironment> =>
-  ensure({ name: 'uv', packages: { uv: UV_VERSION }, ...making }, makeWithPip);
+/** Returns an environment with uv from the package index, for machines without uv. */
+export const uvEnvironment = (creation: Creation = {}): Promise<PythonEnvironment> =>
+  ensure({ name: 'uv', packages: { uv: UV_VERSION }, ...creation }, makeWithPip);
 
-async function ensure(spec: PythonEnvironmentSpec & Making, make: typeof makeWithUv): Promise<PythonEnvironment> {
+async function ensure(spec: PythonEnvironmentSpec & Creation, make: typeof makeWithUv): Promise<PythonEnvironment> {
   const { signal, log = () => {} } = spec;
   const pins = Object.entries(spec.packages)
     .map(([name, version]) => `${name}==${version}`)
@@ -85,48 +85,48 @@ async function ensure(spec: PythonEnvironmentSpec & Making, make: typeof makeWit
       if (isComplete()) return;
       rmSync(folder, { recursive: true, force: true });
       const started = Date.now();
-      log(`Making the Python environment "${spec.name}" (${pins.join(', ')}) in ${folder}`);
+      log(`Creating the Python environment "${spec.name}" (${pins.join(', ')}) in ${folder}`);
       await make(folder, lockFile ? [...pins, '--requirement', lockFile] : pins, { log, signal });
       writeFileSync(join(folder, COMPLETE_MARK), `${pins.join('\n')}\n`);
-      log(`Made the Python environment "${spec.name}" in ${Math.round((Date.now() - started) / 1000)} s`);
+      log(`Created the Python environment "${spec.name}" in ${Math.round((Date.now() - started) / 1000)} s`);
     },
-    () => log(`Waiting for another process that is making the Python environment "${spec.name}"`),
+    () => log(`Waiting for another process that is creating the Python environment "${spec.name}"`),
     signal,
   );
   return environment;
 }
 
-async function makeWithUv(folder: string, requirements: string[], making: Making): Promise<void> {
-  const run = (command: string, args: string[], env = {}) => runToEnd(folder, command, args, making.signal, env);
+async function makeWithUv(folder: string, requirements: string[], creation: Creation): Promise<void> {
+  const run = (command: string, args: string[], env = {}) => runToEnd(folder, command, args, creation.signal, env);
   const into = ['--quiet', '--python', join(folder, 'bin', 'python'), ...requirements];
-  // A Python that does not do is said before anything is tried.
+  // An unusable Python is reported before anything is tried.
   const python = (await output('uv', ['--version'])) === undefined ? await findPython() : undefined;
   try {
     if (python === undefined) {
       await run('uv', ['venv', '--quiet', '--python', UV_PYTHON_RANGE, folder]);
       await run('uv', ['pip', 'install', ...into]);
     } else {
-      const { bin, python: withPip } = await uvEnvironment(making);
+      const { bin, python: withPip } = await uvEnvironment(creation);
       const uv = join(bin, 'uv');
-      const { env, options } = asUvTakesIt(await output(withPip, ['-m', 'pip', 'config', 'list']));
+      const { env, options } = uvOptions(await output(withPip, ['-m', 'pip', 'config', 'list']));
       await run(uv, ['venv', '--quiet', '--python', python, folder], env);
       await run(uv, ['pip', 'install', ...options, ...into], env);
     }
   } catch (error) {
-    making.signal?.throwIfAborted();
-    making.log?.(`uv failed; using venv and pip, which takes about a minute longer. ${(error as Error).message}`);
+    creation.signal?.throwIfAborted();
+    creation.log?.(`uv failed; using venv and pip, which takes about a minute longer. ${(error as Error).message}`);
     rmSync(folder, { recursive: true, force: true });
-    await makeWithPip(folder, requirements, making);
+    await makeWithPip(folder, requirements, creation);
   }
 }
 
-async function makeWithPip(folder: string, requirements: string[], { signal }: Making): Promise<void> {
+async function makeWithPip(folder: string, requirements: string[], { signal }: Creation): Promise<void> {
   await runToEnd(folder, await findPython(), ['-m', 'venv', folder], signal);
   const args = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-input', ...requirements];
   await runToEnd(folder, join(folder, 'bin', 'python'), args, signal);
 }
 
-/** Settings of pip, and what uv takes them from; how it tells several values apart. */
+/** Settings of pip with uv's variable for each, and the separator of several values. */
 const UV_SETTINGS: [string, string, string][] = [
   ['index-url', 'UV_DEFAULT_INDEX', ' '],
   ['extra-index-url', 'UV_INDEX', ' '],
@@ -136,35 +136,36 @@ const UV_SETTINGS: [string, string, string][] = [
 ];
 
 /**
- * uv reads neither pip's files nor its variables: who has told pip of an index and its certificates need not tell uv.
+ * Translates pip's settings for uv, which reads neither pip's files nor its variables. A package index and certificates that
+ * are configured for pip then also work with uv.
  *
- * @param list what `pip config list` says: lines like `global.index-url='https://…'`
+ * @param list the output of `pip config list`, with lines such as `global.index-url='https://…'`
  */
-function asUvTakesIt(list = ''): { options: string[]; env: Record<string, string> } {
-  const told = new Map<string, string>();
+function uvOptions(list = ''): { options: string[]; env: Record<string, string> } {
+  const settings = new Map<string, string>();
   for (const line of list.split('\n')) {
     const [key = '', ...value] = line.split('=');
-    told.set(key, value.join('=').slice(1, -1));
+    settings.set(key, value.join('=').slice(1, -1));
   }
   const setting = (name: string) =>
-    told.get(`:env:.${name}`) ?? told.get(`install.${name}`) ?? told.get(`global.${name}`) ?? '';
+    settings.get(`:env:.${name}`) ?? settings.get(`install.${name}`) ?? settings.get(`global.${name}`) ?? '';
   const { REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE = REQUESTS_CA_BUNDLE ?? CURL_CA_BUNDLE } = process.env;
   const env: Record<string, string> = { UV_PYTHON_DOWNLOADS: 'never', ...(SSL_CERT_FILE ? { SSL_CERT_FILE } : {}) };
   for (const [name, variable, separator] of UV_SETTINGS) {
     const values = setting(name).replaceAll('\\n', ' ').split(' ').filter(Boolean);
     if (values.length > 0) env[variable] = values.join(separator);
   }
-  // Without a file of certificates those of this machine are trusted, as pip does.
+  // Without a certificate file, the system's certificates are trusted, as by pip.
   if (!env.SSL_CERT_FILE) env.UV_SYSTEM_CERTS = '1';
-  const alone = ['1', 'true', 'yes', 'on'].includes(setting('no-index').toLowerCase());
-  return { env, options: alone ? ['--no-index'] : [] };
+  const noIndex = ['1', 'true', 'yes', 'on'].includes(setting('no-index').toLowerCase());
+  return { env, options: noIndex ? ['--no-index'] : [] };
 }
 
-/** @throws Error naming every Python that was looked at and why it does not do */
+/** Finds a usable Python. @throws Error with every Python that was tried and the reason against it */
 async function findPython(): Promise<string> {
   const seen: string[] = [];
   for (const name of PYTHON_NAMES) {
-    // ensurepip is what Debian and Ubuntu leave out of their Python until python3-venv is installed.
+    // Debian and Ubuntu have no ensurepip until python3-venv is installed.
     const probe = await output(name, [
       '-c',
       'import sys, importlib.util as u; print(*sys.version_info[:2], u.find_spec("venv") is not None and u.find_spec("ensurepip") is not None)',
@@ -185,7 +186,7 @@ async function findPython(): Promise<string> {
       'No usable Python was found',
       `got: ${seen.length > 0 ? seen.join('; ') : 'no python3 on the PATH'}`,
       `expected: uv (https://docs.astral.sh/uv/) or Python ${OLDEST_PYTHON.join('.')} to ${NEWEST_PYTHON.join('.')} with venv on the PATH`,
-      'MLflow and the AWS emulator are Python programs; install either and run the command again',
+      'MLflow and the AWS emulator are Python programs. Install uv or Python and run the command again',
     ].join('; '),
   );
 }
@@ -194,13 +195,13 @@ function compare(a: number[], b: number[]): number {
   return (a[0] ?? 0) - (b[0] ?? 0) || (a[1] ?? 0) - (b[1] ?? 0);
 }
 
-/** A VIRTUAL_ENV or PYTHONPATH of the caller's shell must not leak into the new environment. */
+/** Removes the caller's VIRTUAL_ENV and PYTHONPATH, which must not leak into the new environment. */
 function installerEnvironment(): NodeJS.ProcessEnv {
   const { VIRTUAL_ENV: _venv, PYTHONPATH: _path, PYTHONHOME: _home, ...env } = process.env;
   return { ...env, PIP_NO_INPUT: '1' };
 }
 
-/** Standard output of a command that ends well, else `undefined`. */
+/** Runs a command and returns its standard output; `undefined` if it fails. */
 const output = (command: string, args: string[]): Promise<string | undefined> =>
   new Promise((resolve) => {
     execFile(command, args, { env: installerEnvironment() }, (error, text) => resolve(error ? undefined : text));
@@ -220,7 +221,7 @@ async function runToEnd(
     if (end === 'exit code 0') return;
     throw new Error(
       [
-        `The Python environment could not be made: ${command} ${args.join(' ')}`,
+        `The Python environment could not be created: ${command} ${args.join(' ')}`,
         `got: ${end}`,
         'expected: exit code 0. Check the connection to the package index (PIP_INDEX_URL, UV_INDEX_URL, proxies) and free disk space (1 GB), then run the command again',
         `last output:\n${tail}`,
@@ -231,7 +232,7 @@ async function runToEnd(
   }
 }
 
-/** `bin` first on the PATH, for the environment of a child process. */
+/** Returns a child process's environment with `bin` first on the PATH. */
 export const withBinOnPath = (
   environment: PythonEnvironment,
   env: NodeJS.ProcessEnv = process.env,

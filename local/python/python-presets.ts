@@ -1,4 +1,4 @@
-/** The Python environments this project uses, by pins. `node local/lock-python.ts` pins what these need. */
+/** The Python environments of this project with their pinned packages. `node local/lock-python.ts` pins the dependencies. */
 import {
   ensurePythonEnvironment,
   type Log,
@@ -6,20 +6,20 @@ import {
   type PythonEnvironmentSpec,
 } from './python-environment.ts';
 
-/** MLflow of the default environment. 3.18.0 cannot be installed: its `mlflow-skinny` was never published. */
+/** MLflow of the default environment. 3.18.0 cannot be installed, because its `mlflow-skinny` was never published. */
 export const DEFAULT_MLFLOW_VERSION = '3.17.2';
 
-/** What SageMaker's managed MLflow runs. */
+/** The version that SageMaker's managed MLflow runs. */
 export const MANAGED_MLFLOW_VERSION = '3.10.1';
 
-/** MLflow versions that are tested beside the default. */
+/** MLflow versions that are tested in addition to the default. */
 export const OTHER_MLFLOW_VERSIONS = ['3.4.0', '3.9.0', MANAGED_MLFLOW_VERSION, '3.13.0'] as const;
 
-/** MiniStack runs the CDK's bucket notification resource, which imports boto3; MLflow needs it for s3:// artifacts. */
+/** MiniStack runs the CDK's bucket notification resource, which imports boto3. MLflow needs it for s3:// artifacts. */
 const BOTO3 = { boto3: '1.43.106' };
 
 type LockedSpec = Required<PythonEnvironmentSpec> & {
-  /** Bounds on what the packages need, where the newest does not work; only `lock-python.ts` uses them. */
+  /** Bounds on dependencies whose newest version does not work. Only `lock-python.ts` uses them. */
   bounds: string[];
 };
 
@@ -36,12 +36,12 @@ const DEFAULT_ENVIRONMENT = locked('default', { mlflow: DEFAULT_MLFLOW_VERSION, 
 const MLFLOW_ENVIRONMENTS = new Map(
   OTHER_MLFLOW_VERSIONS.map((version) => [
     version as string,
-    // 3.4.0 imports a class that SQLAlchemy 2.1 has dropped.
+    // 3.4.0 imports a class that SQLAlchemy 2.1 removed.
     locked(`mlflow-${version}`, { mlflow: version, ...BOTO3 }, version === '3.4.0' ? ['sqlalchemy<2.1'] : []),
   ]),
 ).set(DEFAULT_MLFLOW_VERSION, DEFAULT_ENVIRONMENT);
 
-/** AWS's own Python client of SageMaker-managed MLflow, for the test that compares our double with it. */
+/** AWS's Python client of SageMaker-managed MLflow, for the test that compares our double with it. */
 const SAGEMAKER_PLUGIN_ENVIRONMENT = locked('sagemaker-mlflow', {
   mlflow: MANAGED_MLFLOW_VERSION,
   'sagemaker-mlflow': '0.5.0',
@@ -56,7 +56,7 @@ export const defaultPythonEnvironment = (log?: Log, signal?: AbortSignal): Promi
 export const sagemakerPluginEnvironment = (log?: Log): Promise<PythonEnvironment> =>
   ensurePythonEnvironment({ ...SAGEMAKER_PLUGIN_ENVIRONMENT, log });
 
-/** The environment that holds this MLflow version; the default one for the default version. */
+/** Returns the environment with an MLflow version. */
 export function mlflowEnvironment(
   version: string = DEFAULT_MLFLOW_VERSION,
   log?: Log,

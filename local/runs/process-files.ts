@@ -1,5 +1,4 @@
 /** Puts capture files into the capture bucket and follows the executions that process them. */
-
 import { createReadStream } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -7,8 +6,8 @@ import {
   type DescribeExecutionCommandOutput,
   DescribeMapRunCommand,
   type ExecutionListItem,
-  ListExecutionsCommand,
   ListMapRunsCommand,
+  paginateListExecutions,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { Upload } from '@aws-sdk/lib-storage';
@@ -20,21 +19,21 @@ export interface Run {
   /** Name of the execution. */
   name: string;
   arn: string;
-  /** Object that started it, or the prefix of a backfill. */
+  /** The object that started it, or the prefix of a backfill. */
   key: string;
   status: string;
-  /** There when it failed. */
+  /** Present if it failed. */
   error?: string;
   cause?: string;
-  /** JSON text; there when it succeeded. */
+  /** JSON text, present if it succeeded. */
   output?: string;
 }
 
 export interface FileProgress {
-  /** What is counted: files, or a backfill's chunks of lines. */
+  /** The unit that is counted: files, or a backfill's chunks of lines. */
   unit: 'files' | 'chunks';
   total: number;
-  /** Of these, how many are through, well or not. */
+  /** The number that have ended, successfully or not. */
   done: number;
   runs: readonly Run[];
 }
@@ -44,29 +43,29 @@ interface ProcessFilesOptions {
   captureBucket: string;
   stateMachineArn: string;
   files: readonly CaptureFile[];
-  /** Files that are in the works at a time. */
-  atOnce: number;
+  /** Files processed concurrently. */
+  concurrency: number;
   onProgress?: (progress: FileProgress) => void;
   signal?: AbortSignal;
-  /** How long after a file was put the rule may take to start an execution. */
+  /** Time that the rule has to start an execution after a file was put. */
   startLimitMs?: number;
 }
 
 const POLL_MS = 400;
 
-const PUTS_AT_ONCE = 8;
+const PUT_CONCURRENCY = 8;
 
-/** EventBridge takes a second or two on AWS, at times half a minute; the emulator is at it at once. */
+/** EventBridge takes a second or two on AWS, sometimes half a minute. The emulator reacts immediately. */
 const START_LIMIT_MS = 120_000;
 
-/** Clocks of this machine and of AWS differ by some seconds at most. */
+/** The clocks of this machine and of AWS differ by a few seconds at most. */
 const CLOCK_SLACK_MS = 60_000;
 
 /**
- * Puts each file as it is and waits until every execution that it started has ended, well or not.
+ * Puts each file unchanged and waits until every execution that it started has ended, successfully or not.
  *
  * @returns the runs, in the order in which they were found
- * @throws Error when the rule starts no execution for a file in time
+ * @throws Error if the rule does not start an execution for a file in time
  */
 export async function processFiles(options: ProcessFilesOptions): Promise<Run[]> {
   const { clients, files, signal } = options;
@@ -74,7 +73,7 @@ export async function processFiles(options: ProcessFilesOptions): Promise<Run[]>
   const waiting = [...files];
   const putAt = new Map<string, number>();
   const runs = new Map<string, Run>();
-  // Executions of other objects, which are none of ours.
+  // Executions that other objects started.
   const others = new Set<string>();
   const ended = (key: string): boolean => {
     const own = [...runs.values()].filter((run) => run.key === key);
@@ -82,11 +81,9 @@ export async function processFiles(options: ProcessFilesOptions): Promise<Run[]>
   };
   for (;;) {
     signal?.throwIfAborted();
-    for (const item of await recentExecutions(options, since)) {
-      await look(item);
-    }
+    for (const item of await recentExecutions(options, since)) await update(item);
     const done = [...putAt.keys()].filter(ended).length;
-    const room = options.atOnce - (putAt.size - done);
+    const room = options.concurrency - (putAt.size - done);
     for (const file of waiting.splice(0, Math.max(0, room))) {
       await put(clients, options.captureBucket, file);
       putAt.set(file.key, Date.now());
@@ -97,24 +94,24 @@ export async function processFiles(options: ProcessFilesOptions): Promise<Run[]>
       const limit = options.startLimitMs ?? START_LIMIT_MS;
       if (Date.now() - at > limit && ![...runs.values()].some((run) => run.key === key)) {
         throw new Error(
-          `The rule started no execution; got: none of ${options.stateMachineArn} ${limit / 1000} s after s3://${options.captureBucket}/${key} was put; expected: one. Check that the rule is enabled, that EventBridge notification is on for the bucket, and that the key is under DATA_CAPTURE_S3_PREFIX`,
+          `The rule started no execution; got: none of ${options.stateMachineArn} in the ${limit / 1000} s after s3://${options.captureBucket}/${key} was put; expected: one. Check that the rule is enabled, that EventBridge notifications are on for the bucket, and that the key is under DATA_CAPTURE_S3_PREFIX`,
         );
       }
     }
     await sleep(POLL_MS);
   }
 
-  async function look(item: ExecutionListItem): Promise<void> {
+  async function update(item: ExecutionListItem): Promise<void> {
     const arn = item.executionArn ?? '';
     const known = runs.get(arn);
     if (others.has(arn) || (known && known.status === item.status)) return;
-    const facts = await clients.sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
-    const key = objectKey(facts.input);
+    const execution = await clients.sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
+    const key = objectKey(execution.input);
     if (key === undefined || !putAt.has(key)) {
       others.add(arn);
       return;
     }
-    runs.set(arn, runOf(facts, key));
+    runs.set(arn, runOf(execution, key));
   }
 }
 
@@ -133,20 +130,20 @@ async function put({ s3 }: Pick<AwsClients, 's3'>, bucket: string, file: Capture
   await new Upload({ client: s3, params }).done();
 }
 
-/** Puts files, some at a time, of which no rule is to hear: a backfill takes them. */
-export async function putFiles(
+/** Puts files for a backfill, several concurrently, before a rule watches the bucket. */
+export async function putCaptures(
   clients: Pick<AwsClients, 's3'>,
   bucket: string,
   files: readonly CaptureFile[],
   signal?: AbortSignal,
 ): Promise<void> {
-  await forEachConcurrently(PUTS_AT_ONCE, files, (file) => {
+  await forEachConcurrently(PUT_CONCURRENCY, files, (file) => {
     signal?.throwIfAborted();
     return put(clients, bucket, file);
   });
 }
 
-/** One execution over all captures under a prefix, until it has ended, well or not. */
+/** Runs one execution over all captures under a prefix and waits until it has ended, successfully or not. */
 export async function runBackfill(
   options: Pick<ProcessFilesOptions, 'clients' | 'captureBucket' | 'stateMachineArn' | 'onProgress' | 'signal'> & {
     prefix: string;
@@ -171,22 +168,19 @@ export async function runBackfill(
   }
 }
 
-/** Newest first, as far back as `since`. */
+/** Lists the executions since a time, newest first. */
 async function recentExecutions(options: ProcessFilesOptions, since: number): Promise<ExecutionListItem[]> {
+  const { clients, stateMachineArn } = options;
   const found: ExecutionListItem[] = [];
-  let nextToken: string | undefined;
-  do {
-    const page = await options.clients.sfn.send(
-      new ListExecutionsCommand({ stateMachineArn: options.stateMachineArn, nextToken, maxResults: 100 }),
-    );
-    const recent = (page.executions ?? []).filter((item) => (item.startDate?.getTime() ?? 0) >= since);
+  for await (const { executions = [] } of paginateListExecutions({ client: clients.sfn }, { stateMachineArn })) {
+    const recent = executions.filter((item) => (item.startDate?.getTime() ?? 0) >= since);
     found.push(...recent);
-    nextToken = recent.length < (page.executions ?? []).length ? undefined : page.nextToken;
-  } while (nextToken);
+    if (recent.length < executions.length) break;
+  }
   return found;
 }
 
-/** The key in an "Object Created" event, `undefined` for an input of another kind. */
+/** Returns the key in an "Object Created" event; `undefined` for any other input. */
 function objectKey(input: string | undefined): string | undefined {
   const event = JSON.parse(input ?? '{}') as { detail?: { object?: { key?: string } } } | null;
   return event?.detail?.object?.key;

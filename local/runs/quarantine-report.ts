@@ -1,4 +1,4 @@
-/** Why lines are in quarantine, for the terminal. */
+/** The reasons for which lines are in quarantine, for the terminal. */
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { QuarantineEntry } from '../../src/contract/receipts.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
@@ -6,14 +6,14 @@ import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { Storage } from '../../src/shared/storage.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
 
-export interface QuarantineReason {
+export interface ReasonWithLines {
   reason: string;
   count: number;
   /** The first few of these lines. */
   lines: Pick<QuarantineEntry, 'key' | 'line' | 'reason'>[];
 }
 
-/** Lines named for each reason; the rest is counted. */
+/** Lines shown per reason. The others are counted. */
 const MAX_LINES_SHOWN = 3;
 /** Characters of a reason's message. */
 const MAX_MESSAGE_CHARS = 300;
@@ -21,14 +21,14 @@ const MAX_MESSAGE_CHARS = 300;
 /**
  * Counts the quarantined lines of runs by reason, and reads the first few of each reason from the work buckets.
  *
- * @param runs each with its summary and its work bucket
+ * @param runs the summary and the work bucket of each run
  */
-export async function readQuarantine(
+export async function readReasons(
   s3: S3Client,
   runs: readonly { workBucket: string; summary: RunSummary }[],
-): Promise<QuarantineReason[]> {
+): Promise<ReasonWithLines[]> {
   const storage = new Storage(s3);
-  const found = new Map<string, QuarantineReason>();
+  const found = new Map<string, ReasonWithLines>();
   for (const { workBucket, summary } of runs) {
     const { run, quarantineReasons } = summary;
     const wanted = new Map<string, number>();
@@ -42,7 +42,7 @@ export async function readQuarantine(
   }
   return [...found.values()].sort((a, b) => b.count - a.count);
 
-  /** Reads no further than it has to: the objects hold the lines themselves. */
+  /** Stops reading as soon as it can, since the objects contain the lines themselves. */
   async function take(workBucket: string, run: string, wanted: Map<string, number>): Promise<void> {
     const isDone = () => [...wanted.values()].every((count) => count <= 0);
     if (isDone()) return;
@@ -61,11 +61,13 @@ export async function readQuarantine(
 }
 
 /**
- * @param fileOf the person's own file, by its key in the capture bucket
- * @param rest where all of them are
+ * Returns the lines to print.
+ *
+ * @param fileOf maps a key in the capture bucket to the user's file
+ * @param rest a sentence that says where all quarantined lines are
  */
 export function quarantineLines(
-  reasons: readonly QuarantineReason[],
+  reasons: readonly ReasonWithLines[],
   fileOf: (key: string) => string,
   rest: string,
 ): string[] {

@@ -1,26 +1,24 @@
-import { GetObjectCommand, NoSuchKey } from '@aws-sdk/client-s3';
+/** Reads the summaries of runs. */
 import { workKeys } from '../../src/contract/work-keys.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
+import { Storage } from '../../src/shared/storage.ts';
 import type { AwsClients } from '../stack/aws-clients.ts';
 
 /**
  * Reads `summary.json` of each run from the work bucket.
  *
- * @returns summaries by run; a run that ended before it wrote one has none
+ * @returns summaries by run, without the runs that ended before they wrote one
  */
 export async function readRunSummaries(
-  clients: Pick<AwsClients, 's3'>,
+  { s3 }: Pick<AwsClients, 's3'>,
   workBucket: string,
   runs: readonly { name: string }[],
 ): Promise<Map<string, RunSummary>> {
+  const storage = new Storage(s3);
   const summaries = new Map<string, RunSummary>();
   for (const { name } of runs) {
-    try {
-      const object = await clients.s3.send(new GetObjectCommand({ Bucket: workBucket, Key: workKeys.summary(name) }));
-      summaries.set(name, JSON.parse((await object.Body?.transformToString()) ?? '') as RunSummary);
-    } catch (error) {
-      if (!(error instanceof NoSuchKey)) throw error;
-    }
+    const object = await storage.getText(workBucket, workKeys.summary(name));
+    if (object) summaries.set(name, JSON.parse(object.text) as RunSummary);
   }
   return summaries;
 }

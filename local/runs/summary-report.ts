@@ -1,5 +1,5 @@
-/** The runs' summaries added up, as lines that a person and a script can both read. */
-import type { VerdictCounts } from '../../src/contract/receipts.ts';
+/** The totals of several runs, as lines that people and scripts can read. */
+import { VERDICT_TERMS, type VerdictCounts } from '../../src/contract/receipts.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 
 interface Totals {
@@ -10,18 +10,19 @@ interface Totals {
   traced: number;
   quarantined: number;
   outsideWindow: number;
-  /** Traces that carry a verdict. */
+  /** Traces with a verdict. */
   evaluated: number;
-  /** Verdicts and lines that are nowhere, and verdicts that are recorded as errors. */
+  /** Lost lines and verdicts, and verdicts that are recorded as errors. */
   failed: number;
   verdicts: VerdictCounts;
   judgeCalls: number;
   judgeTokens: number;
-  /** US dollars; `null` when the judge's price is not known. */
+  /** US dollars; `null` if the judge's price is unknown. */
   cost: number | null;
   verdictsByScorer: Record<string, Record<string, number>>;
 }
 
+/** Adds up the summaries of runs. */
 export function addUp(summaries: readonly RunSummary[]): Totals {
   const sum = (value: (summary: RunSummary) => number) => summaries.reduce((total, one) => total + value(one), 0);
   const verdicts = (term: keyof VerdictCounts) => sum((one) => one.verdicts[term]);
@@ -42,16 +43,7 @@ export function addUp(summaries: readonly RunSummary[]): Totals {
     outsideWindow: sum((one) => one.lines.outsideWindow),
     evaluated: sum((one) => one.evaluatedTraces),
     failed: sum((one) => one.lines.lost) + verdicts('failed'),
-    verdicts: {
-      newVerdicts: verdicts('newVerdicts'),
-      alreadyThere: verdicts('alreadyThere'),
-      duplicateLine: verdicts('duplicateLine'),
-      evaluationOff: verdicts('evaluationOff'),
-      notSampled: verdicts('notSampled'),
-      notJudgeable: verdicts('notJudgeable'),
-      heldByBudget: verdicts('heldByBudget'),
-      failed: verdicts('failed'),
-    },
+    verdicts: Object.fromEntries(VERDICT_TERMS.map((term) => [term, verdicts(term)])) as unknown as VerdictCounts,
     judgeCalls: sum((one) => one.spend.calls),
     judgeTokens: sum((one) => one.spend.inputTokens + one.spend.outputTokens),
     cost: summaries.some((one) => one.spend.usd === null) ? null : sum((one) => one.spend.usd ?? 0),
@@ -59,7 +51,7 @@ export function addUp(summaries: readonly RunSummary[]): Totals {
   };
 }
 
-/** `name: number` lines; those that are only there to explain a difference are left out at 0. */
+/** Returns lines of `name: number`. Those that only explain a difference are omitted if they are 0. */
 export function totalLines(totals: Totals): string[] {
   const explaining: [string, number][] = [
     ['outside_window', totals.outsideWindow],
@@ -86,7 +78,7 @@ export function totalLines(totals: Totals): string[] {
   ];
 }
 
-/** One line a scorer: its values with how often each was given, or the mean of a number. */
+/** Returns a line per scorer: each value with its count, or the mean of a numeric scorer. */
 export function verdictLines(totals: Totals): string[] {
   const scorers = Object.keys(totals.verdictsByScorer).sort();
   const width = Math.max(0, ...scorers.map((name) => name.length));
@@ -96,7 +88,7 @@ export function verdictLines(totals: Totals): string[] {
   });
 }
 
-/** A scorer that answers with numbers is summed up as `count` and `sum`. */
+/** A numeric scorer is summarized as `count` and `sum`. */
 const isNumeric = (values: Record<string, number>): boolean =>
   Object.keys(values).length > 0 && Object.keys(values).every((name) => name === 'count' || name === 'sum');
 

@@ -12,6 +12,7 @@ import { makeOwnFolder, removeFolder } from '../machine/own-folder.ts';
 import { projectPath } from '../project-root.ts';
 import type { Log, PythonEnvironment } from '../python/python-environment.ts';
 import { defaultPythonEnvironment } from '../python/python-presets.ts';
+import { untilHealthy } from './until-healthy.ts';
 
 const EMULATED_ACCOUNT = '000000000000';
 const EMULATED_REGION = 'us-east-1';
@@ -25,10 +26,10 @@ interface MiniStackOptions {
    */
   env?: Record<string, string>;
   /**
-   * Serve over TLS and hold every Lambda to its role's policies, as AWS does. Default `false`: every call is allowed.
+   * Serve over TLS and enforce the policies of each Lambda's role, as AWS does. Default `false`: every call is allowed.
    */
   enforcePolicies?: boolean;
-  /** Ends it, also while it starts. */
+  /** Stops the server, also while it starts. */
   signal?: AbortSignal;
 }
 
@@ -38,34 +39,33 @@ export interface MiniStack {
   region: string;
   /** Variables for AWS clients (SDK, CDK CLI, AWS CLI, boto3): the endpoint, dummy keys, the region, the account. */
   env: Record<string, string>;
-  /** Certificate that clients in a running process must trust, as PEM; with `enforcePolicies` only. */
+  /** Certificate that clients in a running process must trust, as PEM. Only with `enforcePolicies`. */
   ca?: string;
   pid: number;
   logTail(lines?: number): string;
-  /** Ends the emulator with its Lambdas and deletes what they left on disk. Safe to call again. */
+  /** Stops the emulator with its Lambdas and deletes their files. Safe to call again. */
   stop(): Promise<void>;
 }
 
-/** It takes 0.5 s on an idle machine; the rest is for a busy one that imports Python files for the first time. */
+/** An idle machine needs 0.5 s. A busy one that imports the Python files for the first time needs far more. */
 const START_LIMIT_MS = 120_000;
-const HEALTH_POLL_MS = 100;
 const HEALTH_TIMEOUT_MS = 2_000;
 const HEALTH_PATH = '/_ministack/health';
 
-/** Any machine has room for as many Lambda processes as the state machine runs at once, twice over. */
+/** Twice the number of Lambda processes that the state machine runs concurrently. */
 const LAMBDA_CONCURRENCY = 100;
 
 /**
- * Variables of the caller's shell that the emulated side may see. All others, above all `AWS_*` with a person's own
- * credentials and proxies that would catch loopback requests, stay out.
+ * Variables of the caller's shell that the emulated side may see. All others are removed, above all `AWS_*` with the
+ * user's credentials, and proxies, which would catch loopback requests.
  */
 const PASSED_ON = ['HOME', 'LANG', 'LC_ALL', 'PATH', 'TZ', 'USER', 'SYSTEMROOT'];
 
-/** What the emulated side and its clients get of this process's environment. */
+/** Returns the part of this process's environment that the emulated side and its clients see. */
 export function cleanEnvironment(): Record<string, string> {
   const kept = PASSED_ON.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]));
   const env = Object.fromEntries(kept) as Record<string, string>;
-  // The Lambdas run on whatever `node` is first on the PATH: it must be the project's own.
+  // The Lambdas run on the first `node` on the PATH, which must be the project's own.
   return { ...env, PATH: [projectNodeFolder(), env.PATH ?? ''].join(delimiter) };
 }
 
@@ -77,7 +77,7 @@ function projectNodeFolder(): string {
 /**
  * Starts MiniStack and waits until it answers.
  *
- * @throws Error with the end of its log when it ends or does not answer in time
+ * @throws Error with the end of its log if it ends or does not answer in time
  */
 export async function startMiniStack(options: MiniStackOptions = {}): Promise<MiniStack> {
   const python = await defaultPythonEnvironment(options.log, options.signal);
@@ -100,14 +100,19 @@ export async function startMiniStack(options: MiniStackOptions = {}): Promise<Mi
       env: serverEnvironment({ port, temporary: folder.temporary, env, tls, more: options.env }),
     });
     const ca = tls && readFileSync(tls.certificate, 'utf8');
-    await untilHealthy(server, url, ca);
+    await untilHealthy(server, {
+      name: 'MiniStack, the emulated AWS,',
+      url: `${url}${HEALTH_PATH}`,
+      limitMs: START_LIMIT_MS,
+      isHealthy: () => isHealthy(url, ca),
+    });
     const running = server;
     return {
       url,
       account: EMULATED_ACCOUNT,
       region: EMULATED_REGION,
       env,
-      ...(ca ? { ca } : {}),
+      ca,
       pid: running.pid,
       logTail: (lines) => running.logTail(lines),
       stop,
@@ -124,7 +129,7 @@ export interface Tls {
   key: string;
 }
 
-/** A certificate for this machine's own addresses. */
+/** Makes a certificate for this machine's loopback addresses. */
 export async function makeCertificate(python: PythonEnvironment, directory: string): Promise<Tls> {
   const tls = { certificate: join(directory, 'loopback.crt'), key: join(directory, 'loopback.key') };
   await promisify(execFile)(python.python, [
@@ -144,7 +149,7 @@ function clientEnvironment(url: string, directory: string, certificate?: string)
     AWS_DEFAULT_REGION: EMULATED_REGION,
     CDK_DEFAULT_ACCOUNT: EMULATED_ACCOUNT,
     CDK_DEFAULT_REGION: EMULATED_REGION,
-    // A profile of the person's must not be read in the keys' stead, nor a cloud machine's own role.
+    // Neither the user's profile nor a cloud machine's own role may replace these keys.
     AWS_CONFIG_FILE: join(directory, 'no-aws-config'),
     AWS_SHARED_CREDENTIALS_FILE: join(directory, 'no-aws-credentials'),
     AWS_EC2_METADATA_DISABLED: 'true',
@@ -179,7 +184,7 @@ function serverEnvironment(parts: {
     TMPDIR: parts.temporary,
     STATE_DIR: join(parts.temporary, 'state'),
     S3_DATA_DIR: join(parts.temporary, 's3'),
-    // `autoDeleteObjects` of the CDK requires an SDK client that its bundle does not hold.
+    // The CDK's `autoDeleteObjects` requires an SDK client that its bundle does not contain.
     NODE_PATH: projectPath('node_modules'),
     ...(parts.tls
       ? { USE_SSL: '1', AUTH: 'true', MINISTACK_SSL_CERT: parts.tls.certificate, MINISTACK_SSL_KEY: parts.tls.key }
@@ -188,26 +193,7 @@ function serverEnvironment(parts: {
   };
 }
 
-async function untilHealthy(server: GuardedProcess, url: string, ca?: string): Promise<void> {
-  const deadline = Date.now() + START_LIMIT_MS;
-  for (;;) {
-    if (await isHealthy(url, ca)) return;
-    const ended = server.ended();
-    if (ended !== undefined || Date.now() > deadline) {
-      throw new Error(
-        [
-          'MiniStack, the emulated AWS, did not start',
-          `got: ${ended ?? `no answer in ${START_LIMIT_MS / 1000} s`}`,
-          `expected: 200 from ${url}${HEALTH_PATH}`,
-          `end of its log:\n${server.logTail()}`,
-        ].join('; '),
-      );
-    }
-    await new Promise((resolve) => setTimeout(resolve, HEALTH_POLL_MS));
-  }
-}
-
-/** Not by `fetch`, which cannot be told of a certificate that came into being after this process started. */
+/** Does not use `fetch`, which cannot trust a certificate that was made after this process started. */
 function isHealthy(url: string, ca?: string): Promise<boolean> {
   return new Promise((resolve) => {
     const get = ca ? getHttps : getHttp;
@@ -221,15 +207,15 @@ function isHealthy(url: string, ca?: string): Promise<boolean> {
   });
 }
 
-/** Link in the emulator's folder to the one for its temporary files. */
+/** Link in the emulator's folder to the folder for its temporary files. */
 const TEMPORARY = 'tmp';
 
 interface Folder {
   /** Log and certificate, under `.local/` of the project. */
   path: string;
   /**
-   * Where the Lambdas' code is unpacked: outside the project, whose `node_modules` would otherwise make up for what a
-   * bundle lacks.
+   * The Lambdas' code is unpacked here, outside the project, whose `node_modules` would otherwise hide what is missing
+   * from a bundle.
    */
   temporary: string;
 }
@@ -247,7 +233,7 @@ function removeWithTemporary(path: string): void {
   removeFolder(path);
 }
 
-/** Of a link; `undefined` when there is none, be it that another process has just removed it. */
+/** Returns a link's target; `undefined` if the link does not exist, also because another process has just removed it. */
 function targetOf(link: string): string | undefined {
   try {
     return readlinkSync(link);

@@ -6,21 +6,22 @@ import { freePort } from '../machine/free-port.ts';
 import { startGuarded } from '../machine/guarded-process.ts';
 import { type Log, withBinOnPath } from '../python/python-environment.ts';
 import { mlflowEnvironment } from '../python/python-presets.ts';
+import { untilHealthy } from './until-healthy.ts';
 
 interface MlflowServerOptions {
-  /** An MLflow version; default the newest that is tested. */
+  /** An MLflow version. Default: the newest tested one. */
   version?: string;
   /** Folder of the database, the artifacts and the log. Default: a temporary one that `stop` deletes. */
   directory?: string;
   port?: number;
-  /** `artifacts` folder served by the server (default), or e.g. `s3://bucket/prefix`, which clients write themselves. */
+  /** Default: an `artifacts` folder that the server serves. Otherwise a location such as `s3://bucket/prefix`, which clients write to themselves. */
   artifactRoot?: string;
-  /** Further environment variables of the server. */
+  /** Additional environment variables of the server. */
   env?: Record<string, string>;
-  /** Further arguments of `mlflow server`. */
+  /** Additional arguments of `mlflow server`. */
   args?: string[];
   log?: Log;
-  /** Ends it, also while it starts. */
+  /** Stops the server, also while it starts. */
   signal?: AbortSignal;
 }
 
@@ -33,15 +34,14 @@ export interface MlflowServer {
   stop(): Promise<void>;
 }
 
-/** A cold start on a busy two-core machine takes about 20 s: importing MLflow and making the database's tables. */
+/** A cold start on a busy two-core machine takes about 20 s, to import MLflow and create the database's tables. */
 const START_LIMIT_MS = 240_000;
-const HEALTH_POLL_MS = 150;
 const HEALTH_TIMEOUT_MS = 2_000;
 
 /**
  * Starts `mlflow server` (SQLite, one worker, no job runner: 2 processes instead of 15) and waits until it answers.
  *
- * @throws Error with the end of the server's log when it ends or does not answer in time
+ * @throws Error with the end of the server's log if it ends or does not answer in time
  */
 export async function startMlflowServer(options: MlflowServerOptions = {}): Promise<MlflowServer> {
   const environment = await mlflowEnvironment(options.version, options.log, options.signal);
@@ -72,10 +72,10 @@ export async function startMlflowServer(options: MlflowServerOptions = {}): Prom
         ...serverEnvironment(process.env),
         MLFLOW_SERVER_ENABLE_JOB_EXECUTION: 'false',
         MLFLOW_DISABLE_TELEMETRY: 'true',
-        // Prices are those of its package: it would ask the internet for newer ones.
+        // Use the prices of its package. Without this it downloads newer ones.
         MLFLOW_MODEL_CATALOG_URI: '',
         DO_NOT_TRACK: 'true',
-        // The first server compiles what all others load: uv leaves that undone.
+        // uv does not compile Python files, so the first server compiles them for all others.
         PYTHONDONTWRITEBYTECODE: '',
         ...options.env,
       }),
@@ -86,32 +86,27 @@ export async function startMlflowServer(options: MlflowServerOptions = {}): Prom
     await server.stop();
     if (ownDirectory) rmSync(directory, { recursive: true, force: true });
   };
-  const deadline = Date.now() + START_LIMIT_MS;
-  for (;;) {
-    if (await isHealthy(url)) break;
-    const ended = server.ended();
-    if (ended !== undefined || Date.now() > deadline) {
-      const tail = server.logTail();
-      await stop();
-      throw new Error(
-        `The MLflow server did not start; got: ${ended ?? `no answer in ${START_LIMIT_MS / 1000} s`}; expected: 200 from ${url}/health; end of its log:\n${tail}`,
-      );
-    }
-    await new Promise((resolve) => setTimeout(resolve, HEALTH_POLL_MS));
+  try {
+    const health = `${url}/health`;
+    const isHealthy = () => answersOk(health);
+    await untilHealthy(server, { name: 'The MLflow server', url: health, limitMs: START_LIMIT_MS, isHealthy });
+  } catch (error) {
+    await stop();
+    throw error;
   }
   const version = await (await fetch(`${url}/version`)).text();
   return { url, version, pid: server.pid, directory, logFile, stop };
 }
 
-/** MLflow reads its options from variables too; those of the caller's shell are meant for clients, not for this server. */
+/** Removes the caller's MLflow variables: they are meant for clients, but the server would read them as options. */
 function serverEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('MLFLOW_')));
 }
 
-async function isHealthy(url: string): Promise<boolean> {
+async function answersOk(url: string): Promise<boolean> {
   try {
-    const response = await fetch(`${url}/health`, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });
-    // Another program that answers any path, on a port that was given twice, is not taken for this server.
+    const response = await fetch(url, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });
+    // The text distinguishes this server from another program that answers any path on the same port.
     return response.ok && (await response.text()).trim() === 'OK';
   } catch {
     // Not listening yet.

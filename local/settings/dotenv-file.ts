@@ -1,11 +1,11 @@
-/** The person's own `.env`. */
+/** The user's `.env`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { parse } from 'dotenv';
 import { projectPath } from '../project-root.ts';
 
-/** The settings of a `.env`; none where there is no such file. */
+/** Reads the settings of a `.env`; none if the file does not exist. */
 export const dotenvSettings = (file = projectPath('.env')): Record<string, string> =>
   existsSync(file) ? parse(readFileSync(file)) : {};
 
-/** The one that a command is run beside, or that `DOTENV_CONFIG_PATH` names. */
+/** Reads the `.env` of the working directory, or the file that `DOTENV_CONFIG_PATH` names. */
 export const dotenvOfCommand = (): Record<string, string> => dotenvSettings(process.env.DOTENV_CONFIG_PATH || '.env');

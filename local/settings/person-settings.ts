@@ -1,11 +1,10 @@
-/** The settings of a person's own that a local run takes over. */
-
+/** The user's own settings that a local run applies. */
 import { parseSettings, SETTING_NAMES, type Settings } from '../../lib/settings/settings.ts';
 import { slips } from '../../src/settings/slips.ts';
 import { dotenvSettings } from './dotenv-file.ts';
 
-/** What is decoded and how it is judged, whoever judges. */
-const TAKEN_OVER = [
+/** Settings for decoding and judging, which apply with any judge. */
+const APPLIED = [
   'BEDROCK_MODEL_ID',
   'MLFLOW_EVALUATION_MODEL_PARAM',
   'EVALUATION_SAMPLE_RATE',
@@ -18,38 +17,38 @@ const TAKEN_OVER = [
   'MAX_LINE_BYTES',
 ];
 
-/** What only the real model knows or costs: the person's budget and guardrail. */
+/** Settings that apply only to the real model: the budget and the guardrail. */
 const WITH_REAL_JUDGE = ['EVALUATION_BUDGET_USD', 'BEDROCK_GUARDRAIL_ID', 'BEDROCK_GUARDRAIL_VERSION'];
 
-/** Of a judge outside Bedrock: its address and its key. Nobody is asked, or paid, without having been told to. */
+/** Address and key of a judge outside Bedrock. A local run never calls, or pays, such a judge. */
 const OF_OTHER_JUDGE = ['JUDGE_BASE_URL', 'JUDGE_SECRET_ARN'];
 
 interface PersonSettings {
   settings: Record<string, string>;
-  /** What was taken over and what was not, for the terminal; none where there is nothing to say. */
+  /** Lines for the terminal about the settings that apply and those that do not. */
   notes: string[];
 }
 
-/** Settings from `.env` and the environment, which wins; an empty one counts as not made. */
+/** Reads settings from `.env` and the environment, which has precedence. An empty value counts as not set. */
 export function givenSettings(): Record<string, string> {
   const dotenv = dotenvSettings();
-  const given = [...TAKEN_OVER, ...WITH_REAL_JUDGE, ...OF_OTHER_JUDGE].flatMap((name) => {
+  const given = [...APPLIED, ...WITH_REAL_JUDGE, ...OF_OTHER_JUDGE].flatMap((name) => {
     const value = process.env[name] || dotenv[name];
     return value ? [[name, value]] : [];
   });
   return Object.fromEntries(given);
 }
 
-/** A sentence for each variable of `.env` and the environment that looks like a setting and is none, as at synth. */
+/** Returns a sentence for each variable of `.env` and the environment that looks like a misspelled setting, as at synth. */
 export const settingSlips = (dotenv = dotenvSettings(), environment: NodeJS.ProcessEnv = process.env): string[] =>
   slips(SETTING_NAMES, dotenv, environment);
 
 /**
- * Checks what is taken over, before the minute that it takes until the CDK would.
+ * Checks the settings that apply, a minute before the CDK would.
  *
- * @throws Error `InvalidSettings` with a line for every setting that is wrong
+ * @throws Error `InvalidSettings` with a line for every invalid setting
  */
-export const checkTakenOver = (settings: Readonly<Record<string, string>>): Settings =>
+export const checkSettings = (settings: Readonly<Record<string, string>>): Settings =>
   parseSettings({
     ...settings,
     STACK_PREFIX: 'local',
@@ -59,11 +58,11 @@ export const checkTakenOver = (settings: Readonly<Record<string, string>>): Sett
   });
 
 /**
- * What a local run takes over of the settings given. Everything else names resources on AWS, which it must not touch.
+ * Selects the settings that a local run applies. All others name resources on AWS, which it must not touch.
  *
- * @param judge `real`: calls go on to Bedrock and cost money, so the person's budget holds; else `url`, where the stand-in
- *   answers in the place of every judge
- * @throws Error when the real judge is wanted and is not on Bedrock
+ * @param judge `real`: calls are forwarded to Bedrock and cost money, so the user's budget applies; `url`: the address of
+ *   the stand-in, which otherwise answers for every judge
+ * @throws Error if the real judge is requested and is not on Bedrock
  */
 export function personSettings(
   given: Readonly<Record<string, string>>,
@@ -73,20 +72,22 @@ export function personSettings(
   const isElsewhere = /^(openai|sagemaker):\//.test(model);
   if (judge.real && isElsewhere) {
     throw new Error(
-      `--bedrock passes the judge's calls on to Bedrock; got: BEDROCK_MODEL_ID=${model}; expected: a Bedrock model, or no --bedrock: then the stand-in answers in the judge's place`,
+      `--bedrock forwards the judge's calls to Bedrock; got: BEDROCK_MODEL_ID=${model}; expected: a Bedrock model, or no --bedrock, so that the stand-in answers for the judge`,
     );
   }
-  const names = [...TAKEN_OVER, ...(judge.real ? WITH_REAL_JUDGE : [])].filter((name) => given[name] !== undefined);
+  const names = [...APPLIED, ...(judge.real ? WITH_REAL_JUDGE : [])].filter((name) => given[name] !== undefined);
   const settings = Object.fromEntries(names.map((name) => [name, given[name] ?? '']));
-  // The stand-in's costs are none.
+  // The stand-in costs nothing.
   if (!judge.real) settings.EVALUATION_BUDGET_USD = '0';
   if (model.startsWith('openai:/')) settings.JUDGE_BASE_URL = `${judge.url}/v1`;
   const left = [...OF_OTHER_JUDGE, ...(judge.real ? [] : WITH_REAL_JUDGE)].filter((name) => given[name] !== undefined);
   return {
     settings,
     notes: [
-      ...(names.length === 0 ? [] : [`settings of yours taken over: ${names.join(', ')}`]),
-      ...(left.length === 0 ? [] : [`settings of yours left out, since ${whyLeft(judge.real)}: ${left.join(', ')}`]),
+      ...(names.length === 0 ? [] : [`your settings that apply: ${names.join(', ')}`]),
+      ...(left.length === 0
+        ? []
+        : [`your settings that do not apply, since ${whyLeft(judge.real)}: ${left.join(', ')}`]),
     ],
   };
 }

@@ -1,4 +1,4 @@
-/** The steps of the smoke test, each of which says what it found. */
+/** The steps of the smoke test. */
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,15 +7,13 @@ import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { StoredAssessment } from '../../src/mlflow/types.ts';
-import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { type LambdaEnvironment, readEnvironment } from '../../src/settings/environment.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
 import { processFiles, type Run } from '../runs/process-files.ts';
-import { readRunSummaries } from '../runs/run-summaries.ts';
 import type { AwsClients } from '../stack/aws-clients.ts';
 import type { StackOutputs } from '../stack/stack-outputs.ts';
 
-/** The deployed functions' own environment: what is really in force, whatever `.env` says here. */
+/** Reads the environment of the deployed functions: the settings in effect, whatever the local `.env` says. */
 export async function deployedEnvironment(clients: AwsClients, outputs: StackOutputs): Promise<LambdaEnvironment> {
   const reply = await clients.lambda.send(new GetFunctionConfigurationCommand({ FunctionName: outputs.processorArn }));
   return readEnvironment(reply.Environment?.Variables ?? {});
@@ -27,7 +25,7 @@ interface SmokeCapture {
   line: string;
 }
 
-/** One chat call of this moment, unlike any other, so that no earlier run has its trace. */
+/** Makes a chat call that is unique, so that no earlier run has its trace. */
 export function smokeCapture(environment: LambdaEnvironment, now = new Date()): SmokeCapture {
   const id = randomUUID();
   const side = (mode: string, data: unknown) => ({
@@ -74,20 +72,16 @@ export async function putAndFollow(
       captureBucket: outputs.captureBucket,
       stateMachineArn: outputs.stateMachineArn,
       files: [{ path, key: capture.key, bytes: Buffer.byteLength(capture.line) + 1 }],
-      atOnce: 1,
+      concurrency: 1,
       onProgress: ({ runs }) => onProgress(runs[0] ? `running ${runs[0].name}` : 'waiting for the rule'),
     });
-    // EventBridge may deliver twice; the duplicate ends by itself, and the other one did the work.
+    // EventBridge may deliver twice. The duplicate ends by itself; the other execution did the work.
     const run = runs.find((one) => !one.output?.includes('duplicate')) ?? runs[0];
-    if (!run) throw new Error('No execution was found for the capture that was put');
+    if (!run) throw new Error('The rule started no execution for the capture');
     return run;
   } finally {
     rmSync(folder, { recursive: true });
   }
-}
-
-export async function summaryOf(clients: AwsClients, outputs: StackOutputs, run: Run): Promise<RunSummary | undefined> {
-  return (await readRunSummaries(clients, outputs.workBucket, [run])).get(run.name);
 }
 
 interface FoundTrace {
@@ -97,7 +91,7 @@ interface FoundTrace {
   assessments: StoredAssessment[];
 }
 
-/** Looks the capture's trace up in MLflow, as the deployed functions reach it. */
+/** Looks up the capture's trace in MLflow, with the connection of the deployed functions. */
 export async function findTrace(
   clients: AwsClients,
   environment: LambdaEnvironment,
@@ -110,7 +104,7 @@ export async function findTrace(
   return { traceId, experiment: experiment.name, state: stored?.state, assessments: stored?.assessments ?? [] };
 }
 
-/** The capture goes from the bucket; its trace stays, named by its id. */
+/** Removes the capture from the bucket. Its trace stays. */
 export async function removeCapture(clients: AwsClients, outputs: StackOutputs, capture: SmokeCapture): Promise<void> {
   await clients.s3.send(new DeleteObjectCommand({ Bucket: outputs.captureBucket, Key: capture.key }));
 }

@@ -1,23 +1,24 @@
 /**
- * `npm run smoke`: one capture through a deployed stack, on AWS as in the emulator, by STACK_PREFIX and the AWS
- * environment alone. Says what it found at each step; the exit code is 1 when something is missing.
+ * `npm run smoke`: sends one capture through a deployed stack, on AWS or in the emulator, given only STACK_PREFIX and the
+ * AWS environment. It reports what it found at each step. The exit code is 1 if something is missing.
  */
 import { parseArgs } from 'node:util';
+import { readRunSummaries } from '../runs/run-summaries.ts';
 import { dotenvSettings } from '../settings/dotenv-file.ts';
 import { destroyClients, environmentClients } from '../stack/aws-clients.ts';
 import { readStackOutputs, stackPrefix } from '../stack/stack-outputs.ts';
 import { describeError } from '../terminal/describe-error.ts';
 import { startProgress } from '../terminal/progress.ts';
-import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture, summaryOf } from './smoke-steps.ts';
+import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture } from './smoke-steps.ts';
 
 const HELP = `Usage: npm run smoke -- [--prefix STACK_PREFIX] [--keep]
 
 Puts one capture into the bucket that a deployed stack watches and follows it: the object, the execution that the rule
 starts, the run's summary, the trace in MLflow and its verdicts. Needs AWS credentials, or the variables that npm start
-prints. One judgement is paid for.
+prints. It costs one judge call.
 
   --prefix PREFIX   the stack's STACK_PREFIX (default: from the environment or .env)
-  --keep            leave the capture in the bucket (default: it is removed; its trace stays)`;
+  --keep            keep the capture in the bucket (default: remove it; its trace stays)`;
 
 let missing = 0;
 
@@ -42,20 +43,20 @@ async function smoke(prefix: string, keep: boolean): Promise<void> {
       const failure = run.status === 'SUCCEEDED' ? '' : ` ${run.error}: ${run.cause}`;
       report(run.status === 'SUCCEEDED', 'execution', `${run.name} ${run.status}${failure}`);
 
-      const summary = await summaryOf(clients, outputs, run);
+      const summary = (await readRunSummaries(clients, outputs.workBucket, [run])).get(run.name);
       const { lines, verdicts, spend } = summary ?? {};
       report(
         lines?.traced === 1 && verdicts?.lost === 0,
         'summary',
         summary
           ? `${lines?.traced} of ${lines?.planned} lines traced, ${verdicts?.newVerdicts} verdicts, ${verdicts?.failed} failed, ${spend?.usd === null ? 'cost unknown' : `$${spend?.usd.toFixed(4)}`}`
-          : 'the run left no summary.json',
+          : 'the run wrote no summary.json',
       );
 
       for (const warning of summary?.warnings ?? []) console.log(`warning  run         ${warning}`);
 
       const trace = await findTrace(clients, environment, capture);
-      report(trace.state === 'OK', 'trace', `${trace.traceId} in ${trace.experiment}: ${trace.state ?? 'not there'}`);
+      report(trace.state === 'OK', 'trace', `${trace.traceId} in ${trace.experiment}: ${trace.state ?? 'missing'}`);
       const given = trace.assessments.filter((one) => one.valid && one.errorCode === undefined);
       const failed = trace.assessments.filter((one) => one.errorCode !== undefined);
       const expected = (verdicts?.newVerdicts ?? 0) + (verdicts?.failed ?? 0);

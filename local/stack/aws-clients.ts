@@ -14,7 +14,7 @@ export interface AwsClients {
   lambda: LambdaClient;
 }
 
-/** Clients of the emulated AWS. Their configuration is complete, so that nothing of the caller's shell or profile is used. */
+/** Creates clients of the emulated AWS. Their configuration is complete, so they use nothing of the caller's shell or profile. */
 export function emulatedClients(ministack: Pick<MiniStack, 'url' | 'region' | 'ca' | 'env'>): AwsClients {
   const config = {
     endpoint: ministack.url,
@@ -23,10 +23,10 @@ export function emulatedClients(ministack: Pick<MiniStack, 'url' | 'region' | 'c
       accessKeyId: ministack.env.AWS_ACCESS_KEY_ID ?? '',
       secretAccessKey: ministack.env.AWS_SECRET_ACCESS_KEY ?? '',
     },
-    // A shell that has these switched on makes the SDK refuse every endpoint of one's own.
+    // If the shell switches these on, the SDK refuses every custom endpoint.
     useFipsEndpoint: false,
     useDualstackEndpoint: false,
-    ...(ministack.ca ? { requestHandler: new NodeHttpHandler({ httpsAgent: new Agent({ ca: ministack.ca }) }) } : {}),
+    requestHandler: new NodeHttpHandler(ministack.ca ? { httpsAgent: new Agent({ ca: ministack.ca }) } : {}),
   };
   return {
     s3: new S3Client({ ...config, forcePathStyle: true }),
@@ -36,12 +36,11 @@ export function emulatedClients(ministack: Pick<MiniStack, 'url' | 'region' | 'c
   };
 }
 
-/** Clients as the environment and the shared AWS configuration say: AWS itself, or an emulator by `AWS_ENDPOINT_URL`. */
+/** Creates clients from the environment and the shared AWS configuration: for AWS, or for an emulator at `AWS_ENDPOINT_URL`. */
 export function environmentClients(): AwsClients {
-  // An emulator answers on an address of its own, which has no subdomains for buckets.
-  const s3 = new S3Client(process.env.AWS_ENDPOINT_URL ? { forcePathStyle: true } : {});
   return {
-    s3,
+    // An emulator's address has no subdomains for buckets.
+    s3: new S3Client(process.env.AWS_ENDPOINT_URL ? { forcePathStyle: true } : {}),
     sfn: new SFNClient({}),
     cloudFormation: new CloudFormationClient({}),
     lambda: new LambdaClient({}),
@@ -49,8 +48,5 @@ export function environmentClients(): AwsClients {
 }
 
 export function destroyClients(clients: AwsClients): void {
-  clients.s3.destroy();
-  clients.sfn.destroy();
-  clients.cloudFormation.destroy();
-  clients.lambda.destroy();
+  for (const client of Object.values(clients)) client.destroy();
 }

@@ -1,4 +1,4 @@
-/** The stack for the emulated AWS: bundles, template, bootstrap and deployment, each with a time limit. */
+/** Deploys the stack to the emulated AWS: bundles, template, bootstrap and deployment, each with a time limit. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -11,36 +11,36 @@ import { projectPath } from '../project-root.ts';
 import type { Log } from '../python/python-environment.ts';
 import { cleanEnvironment, type MiniStack } from '../servers/ministack.ts';
 
-/** Deploying hangs for an hour where a custom resource fails to answer; on two busy cores it takes half a minute. */
+/** A deployment takes half a minute on two busy cores, but hangs for an hour if a custom resource does not answer. */
 const STEP_LIMIT_MS = 240_000;
 
-/** Where each step works. */
-interface Place {
+/** The context of a step. */
+interface StepContext {
   /** Folder for the CDK's output and logs. */
   directory: string;
   log?: Log;
-  /** Ends the step at once. */
+  /** Stops the step immediately. */
   signal?: AbortSignal;
 }
 
-interface DeployTarget extends Place {
+interface DeployTarget extends StepContext {
   /** The emulated AWS to deploy to. */
   ministack: MiniStack;
-  /** Settings of the stack, as they stand in `.env.example`. */
+  /** Settings of the stack, named as in `.env.example`. */
   settings: Record<string, string>;
-  /** Folder with the functions' bundles, which are made anew where it is left out. */
+  /** Folder with the functions' bundles. Default: they are bundled again. */
   functions?: string;
 }
 
-/** Bundles the functions: for all stacks at once, and before there is anything to deploy to. */
-export async function bundleFunctions(place: Place): Promise<string> {
-  const outdir = join(place.directory, 'functions');
+/** Bundles the functions once for all stacks, while the servers start. @returns the folder with the bundles */
+export async function makeBundles(context: StepContext): Promise<string> {
+  const outdir = join(context.directory, 'functions');
   const script = "import('./lib/bundle-functions.ts').then((module) => module.bundleFunctions(process.argv[1]))";
-  await run(place, 'bundle functions', ['--eval', script, outdir], cleanEnvironment());
+  await run(context, 'bundle functions', ['--eval', script, outdir], cleanEnvironment());
   return outdir;
 }
 
-/** Makes what the CDK needs in an account, by the CLI's own template: the bucket for assets and the roles it deploys with. */
+/** Bootstraps the account with the CLI's own template: the bucket for assets and the roles for deployments. */
 export async function bootstrap(client: CloudFormationClient, abortSignal?: AbortSignal): Promise<void> {
   const template = projectPath('node_modules', 'aws-cdk', 'lib', 'api', 'bootstrap', 'bootstrap-template.yaml');
   const StackName = 'CDKToolkit';
@@ -61,7 +61,7 @@ export async function bootstrap(client: CloudFormationClient, abortSignal?: Abor
   await waitUntilStackCreateComplete({ client, maxWaitTime, minDelay: 1, abortSignal }, { StackName });
 }
 
-/** Makes the template, by the app alone and as the CDK CLI runs it: the CLI would take as long again. */
+/** Synthesizes the template by running the app directly, as the CDK CLI would; the CLI would take twice as long. @returns the cloud assembly's folder */
 export async function synthesize(target: DeployTarget): Promise<string> {
   const { directory, settings, functions } = target;
   const output = join(directory, `cdk.out-${settings.STACK_PREFIX}`);
@@ -77,20 +77,20 @@ export async function synthesize(target: DeployTarget): Promise<string> {
 }
 
 /**
- * Deploys what `synthesize` made, by the CDK CLI.
+ * Deploys the assembly of `synthesize` with the CDK CLI.
  *
- * @throws Error with what the CDK said when it fails or takes longer than its limit
+ * @throws Error with the CDK's output if it fails or exceeds the time limit
  */
 export async function deploy(target: DeployTarget, assembly: string): Promise<void> {
   const args = [
     projectPath('node_modules', 'aws-cdk', 'bin', 'cdk'),
     ...['--no-notices', '--no-color', 'deploy'],
     ...['--all', '--app', assembly, '--require-approval', 'never'],
-    // Without a change set first: nobody looks at it here.
+    // No change set: there is no one to review it.
     ...['--method', 'direct', '--progress', 'events'],
   ];
   await run(target, `cdk deploy ${target.settings.STACK_PREFIX}`, args, environmentOf(target)).catch((error: Error) => {
-    error.message += `; what the emulator said:\n${target.ministack.logTail(15)}`;
+    error.message += `; the emulator's log:\n${target.ministack.logTail(15)}`;
     throw error;
   });
 }
@@ -98,17 +98,17 @@ export async function deploy(target: DeployTarget, assembly: string): Promise<vo
 const environmentOf = ({ ministack, directory }: DeployTarget): Record<string, string> => ({
   ...cleanEnvironment(),
   ...ministack.env,
-  // The person's .env names resources on AWS.
+  // The user's .env names resources on AWS.
   DOTENV_CONFIG_PATH: join(directory, 'no-dotenv'),
-  // The CLI's caches of accounts and connections must not mix with a person's own.
+  // The CLI's caches of accounts and connections must not mix with the user's own.
   CDK_HOME: join(directory, 'cdk-home'),
-  // Nothing of a local run is reported to anybody.
+  // A local run sends no telemetry.
   CDK_DISABLE_CLI_TELEMETRY: 'true',
   CI: 'true',
 });
 
-async function run(place: Place, step: string, args: string[], env: Record<string, string>): Promise<void> {
-  const { directory, log, signal } = place;
+async function run(context: StepContext, step: string, args: string[], env: Record<string, string>): Promise<void> {
+  const { directory, log, signal } = context;
   const started = Date.now();
   const logFile = join(directory, `${step.replaceAll(' ', '-')}.log`);
   const cwd = projectPath();
@@ -118,8 +118,8 @@ async function run(place: Place, step: string, args: string[], env: Record<strin
       [
         `${step} failed`,
         `got: ${end}`,
-        'expected: exit code 0. The lines below say which resource or setting it was',
-        `what it said:\n${tail}`,
+        'expected: exit code 0. The output names the resource or setting at fault',
+        `output:\n${tail}`,
       ].join('; '),
     );
   }

@@ -1,3 +1,4 @@
+/** The outputs of a deployed stack. */
 import { type CloudFormationClient, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { resourceNames } from '../../src/contract/names.ts';
 
@@ -11,7 +12,7 @@ export interface StackOutputs {
   all: Record<string, string>;
 }
 
-/** The STACK_PREFIX that a command is for. @throws Error when nothing says it */
+/** Returns the STACK_PREFIX that a command is for. @throws Error if it is not set anywhere */
 export function stackPrefix(option: string | undefined, dotenv: Record<string, string>): string {
   const prefix = option ?? process.env.STACK_PREFIX ?? dotenv.STACK_PREFIX;
   if (prefix) return prefix;
@@ -21,16 +22,16 @@ export function stackPrefix(option: string | undefined, dotenv: Record<string, s
 }
 
 /**
- * The outputs of a deployed stack.
+ * Reads the outputs of a deployed stack.
  *
- * @throws Error that says what to do when the stack is missing or not deployed as a whole
+ * @throws Error that says what to do if the stack is missing or its deployment is incomplete
  */
 export async function readStackOutputs(client: CloudFormationClient, prefix: string): Promise<StackOutputs> {
   const name = resourceNames(prefix).stack;
   const reply = await client.send(new DescribeStacksCommand({ StackName: name })).catch((error: Error) => {
     if (!/does not exist/.test(error.message)) throw error;
     throw new Error(
-      `The stack is not deployed; got: no stack ${name} in this account and region; expected: it was deployed with STACK_PREFIX=${prefix}`,
+      `The stack is not deployed; got: no stack ${name} in this account and region; expected: a stack deployed with STACK_PREFIX=${prefix}`,
       { cause: error },
     );
   });

@@ -1,4 +1,4 @@
-/** What the stand-in answers: rule-based replies in the form the request asks for. It is no model and does not pretend to be one. */
+/** The replies of the stand-in endpoint: written by rules, in the format that the request asks for. */
 import { createHash } from 'node:crypto';
 import { isObject } from '../../src/formats/json.ts';
 
@@ -41,12 +41,12 @@ export function parseRequest(contentType: string, body: Buffer, streamRoute: boo
     const value: unknown = JSON.parse(body.toString('utf8'));
     if (isObject(value)) json = value;
   } catch {
-    // Not JSON: CSV, an image, or a broken body. All of them are answered.
+    // Not JSON: CSV, an image, or a malformed body. Each gets a reply.
   }
   return { contentType, body, json, prompt: promptOf(json, body), stream: streamRoute || json?.stream === true };
 }
 
-/** The same prompt always gets the same words. */
+/** Returns a number of words that depend on the prompt alone. */
 export function defaultAnswer(request: InferenceRequest, words: number): string {
   const digest = createHash('sha256').update(request.prompt).digest();
   return Array.from({ length: words }, (_, i) => VOCABULARY[(digest[i % digest.length] ?? 0) % VOCABULARY.length]).join(
@@ -54,7 +54,7 @@ export function defaultAnswer(request: InferenceRequest, words: number): string 
   );
 }
 
-/** Four characters a token, the usual rule of thumb. */
+/** Four characters per token, the usual rule of thumb. */
 const estimateTokens = (text: string): number => Math.max(1, Math.ceil(text.length / 4));
 
 function usage(request: InferenceRequest, answer: string) {
@@ -67,59 +67,52 @@ function usage(request: InferenceRequest, answer: string) {
 
 const modelOf = (request: InferenceRequest): string => String(request.json?.model ?? 'stand-in');
 
-/** The whole reply of a request that does not stream. */
+/** Returns the complete reply to a request that does not stream. */
 export function wholeReply(request: InferenceRequest, answer: string): { contentType: string; body: string } {
-  const json = 'application/json';
   const { json: asked } = request;
+  const json = (body: unknown) => ({ contentType: 'application/json', body: JSON.stringify(body) });
   if (!asked) {
     if (request.contentType.startsWith('text/csv')) {
       const rows = request.body
         .toString('utf8')
         .split('\n')
         .filter((row) => row.trim() !== '').length;
-      return {
-        contentType: 'text/csv; charset=utf-8',
-        body: `${Array.from({ length: rows }, () => '0.5').join('\n')}\n`,
-      };
+      return { contentType: 'text/csv; charset=utf-8', body: '0.5\n'.repeat(rows) || '\n' };
     }
-    return { contentType: json, body: JSON.stringify({ label: 'stand-in', bytes: request.body.length }) };
+    return json({ label: 'stand-in', bytes: request.body.length });
   }
   if (Array.isArray(asked.messages)) {
     const choice = { index: 0, message: { role: 'assistant', content: answer }, finish_reason: 'stop' };
-    const reply = {
+    return json({
       id: 'chatcmpl-stand-in',
       object: 'chat.completion',
       model: modelOf(request),
       choices: [choice],
       usage: usage(request, answer),
-    };
-    return { contentType: json, body: JSON.stringify(reply) };
+    });
   }
   if (asked.prompt !== undefined) {
-    const reply = {
+    return json({
       object: 'text_completion',
       model: modelOf(request),
       choices: [{ index: 0, text: answer, finish_reason: 'stop' }],
       usage: usage(request, answer),
-    };
-    return { contentType: json, body: JSON.stringify(reply) };
+    });
   }
-  if (asked.inputs !== undefined) return { contentType: json, body: JSON.stringify({ generated_text: answer }) };
+  if (asked.inputs !== undefined) return json({ generated_text: answer });
   if (asked.input !== undefined) {
-    const reply = {
+    const tokens = estimateTokens(request.prompt);
+    return json({
       object: 'list',
       data: [{ object: 'embedding', index: 0, embedding: [0.1, 0.2, 0.3] }],
-      usage: { prompt_tokens: estimateTokens(request.prompt), total_tokens: estimateTokens(request.prompt) },
-    };
-    return { contentType: json, body: JSON.stringify(reply) };
+      usage: { prompt_tokens: tokens, total_tokens: tokens },
+    });
   }
-  if (Array.isArray(asked.instances)) {
-    return { contentType: json, body: JSON.stringify({ predictions: asked.instances.map(() => ({ score: 0.5 })) }) };
-  }
-  return { contentType: json, body: JSON.stringify({ output: answer }) };
+  if (Array.isArray(asked.instances)) return json({ predictions: asked.instances.map(() => ({ score: 0.5 })) });
+  return json({ output: answer });
 }
 
-/** The reply as server-sent events, one a word; the last one ends the stream. */
+/** Returns the reply as server-sent events, one per word; the last event ends the stream. */
 export function replyEvents(request: InferenceRequest, answer: string): string[] {
   const words = answer.split(' ').map((word, i) => (i === 0 ? word : ` ${word}`));
   const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;

@@ -1,6 +1,6 @@
 /**
- * Checks a SigV4 signature as a service does: recomputes it from the request as it came over the wire. Written from AWS's
- * description of the signing process and apart from the signer that the product uses, so that a mistake cannot hide in both.
+ * Checks a SigV4 signature as a service does: recomputes it from the request as it arrived. It is written from AWS's
+ * description of the signing process and shares no code with the product's signer, so that no mistake can hide in both.
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -20,7 +20,7 @@ export interface Refusal {
 const AUTHORIZATION =
   /^AWS4-HMAC-SHA256 Credential=([^/,\s]+)\/(\d{8})\/([^/]+)\/([^/]+)\/aws4_request,\s*SignedHeaders=([^,\s]+),\s*Signature=([0-9a-f]{64})$/;
 
-/** AWS accepts a clock that is five minutes off. */
+/** AWS accepts a clock skew of five minutes. */
 const CLOCK_SKEW_MS = 5 * 60_000;
 
 const MUST_BE_SIGNED = ['host', 'x-amz-date'];
@@ -28,7 +28,7 @@ const MUST_BE_SIGNED = ['host', 'x-amz-date'];
 const sha256 = (data: Buffer | string): string => hash('sha256', data);
 const hmac = (key: Buffer | string, data: string): Buffer => createHmac('sha256', key).update(data).digest();
 
-/** @returns why the request is refused, `undefined` when its signature is good */
+/** @returns why the request is refused; `undefined` if its signature is valid */
 export function verifySigV4(check: {
   message: Pick<IncomingMessage, 'method' | 'url' | 'headers'>;
   body: Buffer;
@@ -38,7 +38,7 @@ export function verifySigV4(check: {
   /** The signing name, e.g. `sagemaker`. */
   service: string;
   now?: Date;
-  /** For tests that cannot wait for five minutes. */
+  /** For tests that cannot wait five minutes. */
   maxSkewMs?: number;
 }): Refusal | undefined {
   const { message, body, credentials, service, maxSkewMs = CLOCK_SKEW_MS } = check;
@@ -66,7 +66,7 @@ export function verifySigV4(check: {
   if (missing.length > 0) return refusal('InvalidSignatureException', `Not signed: ${missing.join(', ')}`);
   const payloadHash = sha256(body);
   if ((header(message, 'x-amz-content-sha256') ?? payloadHash) !== payloadHash) {
-    return refusal('InvalidSignatureException', 'The body is not the one that X-Amz-Content-SHA256 tells of');
+    return refusal('InvalidSignatureException', 'The body does not match X-Amz-Content-SHA256');
   }
   const canonical = canonicalRequest(message, names, payloadHash);
   const scope = `${day}/${region}/${service}/aws4_request`;
@@ -85,13 +85,13 @@ export function verifySigV4(check: {
 const refusal = (type: string, message: string): Refusal => ({ status: 403, type, message });
 
 function header(message: Pick<IncomingMessage, 'headers'>, name: string): string | undefined {
-  // The service's front end takes this one away before the signature is checked.
+  // The service's front end removes this header before the signature is checked.
   if (name === 'connection') return undefined;
   const value = message.headers[name];
   return Array.isArray(value) ? value.join(',') : value;
 }
 
-/** `20261120T101500Z` as epoch milliseconds. */
+/** Parses `20261120T101500Z` to epoch milliseconds. */
 function parseDate(date: string): number {
   return Date.parse(date.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/, '$1-$2-$3T$4:$5:$6Z'));
 }
@@ -102,7 +102,7 @@ function canonicalRequest(
   payloadHash: string,
 ): string {
   const [path = '/', query = ''] = (message.url ?? '/').split('?');
-  // Every service but S3 encodes the path once more than the wire does.
+  // Every service except S3 encodes the path once more than it is encoded in the request.
   const canonicalPath = path.split('/').map(encode).join('/');
   const canonicalQuery = query
     .split('&')
@@ -110,7 +110,7 @@ function canonicalRequest(
     .map((pair) => {
       const at = pair.indexOf('=');
       const [name, value] = at < 0 ? [pair, ''] : [pair.slice(0, at), pair.slice(at + 1)];
-      // A `+` stands for itself here, not for a space.
+      // A `+` is literal here, not a space.
       return `${encode(decodeURIComponent(name))}=${encode(decodeURIComponent(value))}`;
     })
     .sort()
@@ -121,6 +121,6 @@ function canonicalRequest(
   );
 }
 
-/** RFC 3986: all but letters, digits and `-_.~` as %XX. */
+/** Encodes as RFC 3986 requires: everything except letters, digits and `-_.~` as %XX. */
 const encode = (text: string): string =>
   encodeURIComponent(text).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);

@@ -1,26 +1,26 @@
-/** The stand-in's answer to a prompt: an object, its text, and the ways in which it can be spoilt. */
+/** The stand-in's answer to a prompt: an object, its text, and the ways in which a fault can corrupt it. */
 import type { AnswerFault } from './behaviour.ts';
-import { type ReadPrompt, readPrompt } from './prompt-reader.ts';
+import { type JudgePrompt, readJudgePrompt } from './prompt-reader.ts';
 import { verdictByRule } from './rules.ts';
 
 interface Answer {
-  /** What a tool call carries. */
+  /** The input of a tool call. */
   object: Record<string, unknown>;
-  /** What a text answer says. */
+  /** The content of a text answer. */
   text: string;
   /** Bedrock's stop reason. */
   stopReason: string;
 }
 
-const NO_QUESTION = 'Stand-in judge: no question was recognised in this prompt.';
+const NO_QUESTION = 'Stand-in judge: this prompt contains no question that it recognizes.';
 
-function answerObject(prompt: ReadPrompt): Record<string, unknown> {
+function answerObject(prompt: JudgePrompt): Record<string, unknown> {
   const verdicts = prompt.asked.map((asked) => [asked.name, verdictByRule(asked, prompt.exchange)] as const);
   if (prompt.form === 'result') {
     const [, verdict] = verdicts[0] ?? [];
     return verdict === undefined ? {} : { rationale: verdict.rationale, result: verdict.value };
   }
-  // Asked for its rationale first, a model writes it first.
+  // The prompts ask for the rationale first, so a model writes it first.
   return Object.fromEntries(verdicts.map(([name, { rationale, value }]) => [name, { rationale, value }]));
 }
 
@@ -35,8 +35,8 @@ const mapValues = (object: Record<string, unknown>, change: (value: unknown) => 
 
 const GERMAN: Record<string, string> = { yes: 'ja', no: 'nein', coherent: 'kohärent', incoherent: 'inkohärent' };
 
-function spoil({ object, text, stopReason }: Answer, fault: AnswerFault): Answer {
-  const of = (changed: Record<string, unknown>): Answer => ({
+function corrupt({ object, text, stopReason }: Answer, fault: AnswerFault): Answer {
+  const withObject = (changed: Record<string, unknown>): Answer => ({
     object: changed,
     text: JSON.stringify(changed),
     stopReason,
@@ -59,11 +59,11 @@ function spoil({ object, text, stopReason }: Answer, fault: AnswerFault): Answer
     case 'nonsense':
       return { object: { '%%': [[]] }, text: '%%[[ }{ 7 <|im_end|> ]]', stopReason };
     case 'missing-keys':
-      return of(Object.fromEntries(Object.entries(object).filter((_, index) => index % 2 === 0)));
+      return withObject(Object.fromEntries(Object.entries(object).filter((_, index) => index % 2 === 0)));
     case 'wrong-value':
-      return of(mapValues(object, () => 'maybe'));
+      return withObject(mapValues(object, () => 'maybe'));
     case 'wrong-language':
-      return of(mapValues(object, (value) => GERMAN[String(value)] ?? `sozusagen ${String(value)}`));
+      return withObject(mapValues(object, (value) => GERMAN[String(value)] ?? `sozusagen ${String(value)}`));
     case 'empty':
       return { object: {}, text: '', stopReason };
     case 'cut': {
@@ -87,25 +87,27 @@ function spoil({ object, text, stopReason }: Answer, fault: AnswerFault): Answer
 
 interface Answered {
   answer: Answer;
-  /** Names of the questions that were recognised. */
+  /** Names of the questions that the stand-in recognized. */
   asked: string[];
 }
 
 /**
- * @param maxTokens the request's bound on the answer: an answer that is longer is cut, as a model's would be.
+ * Answers a prompt by rule.
+ *
+ * @param maxTokens the request's limit: a longer answer is truncated, as a model's would be
  */
 export function answerTo(system: string, user: string, fault: AnswerFault | undefined, maxTokens = Infinity): Answered {
-  const prompt = readPrompt(system, user);
+  const prompt = readJudgePrompt(system, user);
   const object = prompt === undefined ? {} : answerObject(prompt);
   const good: Answer = {
     object,
     text: prompt === undefined ? NO_QUESTION : JSON.stringify(object),
     stopReason: 'end_turn',
   };
-  const spoilt = fault === undefined ? good : spoil(good, fault);
-  const answer = tokensOf(spoilt.text) > maxTokens ? spoil(spoilt, 'cut') : spoilt;
+  const complete = fault === undefined ? good : corrupt(good, fault);
+  const answer = tokensOf(complete.text) > maxTokens ? corrupt(complete, 'cut') : complete;
   return { answer, asked: prompt?.asked.map(({ name }) => name) ?? [] };
 }
 
-/** Plausible, not exact: four characters a token. */
+/** Estimates a text's tokens at four characters per token. */
 export const tokensOf = (text: string): number => Math.ceil(text.length / 4);

@@ -1,6 +1,6 @@
 /**
- * Bedrock's InvokeModel with a Claude model: LiteLLM, and with it MLflow's own judges, use it for models that they do
- * not know yet. The request is turned into Converse's form and the answer back.
+ * Bedrock's InvokeModel with a Claude model. LiteLLM, and so MLflow's own judges, use it for models that they do not know
+ * yet. The request is translated to Converse, and the answer back.
  */
 import type { ConverseBody, ModelCall } from './converse.ts';
 
@@ -22,20 +22,14 @@ export function toConverse(body: MessagesBody): ConverseBody {
   const tool = body.tool_choice?.type === 'tool' ? body.tool_choice.name : undefined;
   const format = body.output_config?.format ?? body.output_format;
   return {
-    ...(body.system === undefined ? {} : { system: blocks(body.system) }),
+    system: body.system === undefined ? undefined : blocks(body.system),
     messages: (body.messages ?? []).map(({ role, content }) => ({ role, content: blocks(content) })),
     inferenceConfig: { maxTokens: body.max_tokens, temperature: body.temperature },
-    ...(body.tools === undefined
-      ? {}
-      : {
-          toolConfig: {
-            tools: body.tools.map(({ name = '', input_schema }) => ({ toolSpec: { name, inputSchema: input_schema } })),
-            ...(tool === undefined ? {} : { toolChoice: { tool: { name: tool } } }),
-          },
-        }),
-    ...(format === undefined
-      ? {}
-      : { outputConfig: { textFormat: { type: 'json_schema', structure: format.schema } } }),
+    toolConfig: body.tools && {
+      tools: body.tools.map(({ name = '', input_schema }) => ({ toolSpec: { name, inputSchema: input_schema } })),
+      toolChoice: tool === undefined ? undefined : { tool: { name: tool } },
+    },
+    outputConfig: format && { textFormat: { type: 'json_schema', structure: format.schema } },
   };
 }
 

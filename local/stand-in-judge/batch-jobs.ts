@@ -1,25 +1,25 @@
 /**
- * Batch inference of the stand-in: jobs read their input from S3, answer each record as a call would be answered, and
- * write the output beside a manifest, as Bedrock does.
+ * The stand-in's batch inference: jobs read their input from S3, answer each record like a call, and write the output
+ * with a manifest, as Bedrock does.
  */
 import { randomUUID } from 'node:crypto';
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { AnswerFault } from './behaviour.ts';
-import { type HttpAnswer, serviceError } from './converse.ts';
+import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
 
-/** Answers one Converse body, in the wrong way when told so: the status and the reply's text. */
+/** Answers one Converse body, optionally with a fault. */
 type AnswerConverse = (modelId: string, body: unknown, fault: AnswerFault | undefined) => HttpAnswer;
 
 interface BatchBehaviour {
   /** Milliseconds until a job ends. Default 0. */
   delayMs?: number;
-  /** No job is taken, with this message. */
+  /** Every job is refused with this message. */
   refuseWith?: string;
   /** Every job fails with this message. */
   failWith?: string;
-  /** Every n-th record has an error in place of an answer. */
+  /** Every n-th record gets an error instead of an answer. */
   errorEvery?: number;
-  /** Every n-th record's answer is wrong in this way. */
+  /** Every n-th record's answer has this fault. */
   fault?: { kind: AnswerFault; every: number };
 }
 
@@ -41,14 +41,8 @@ interface JobRequest {
   outputDataConfig: { s3OutputDataConfig: { s3Uri: string } };
 }
 
-/** As Bedrock's quota for every model that has one. */
+/** Bedrock's minimum for every model that supports batch inference. */
 const MIN_RECORDS = 100;
-
-const json = (status: number, body: unknown): HttpAnswer => ({
-  status,
-  headers: { 'content-type': 'application/json' },
-  body: JSON.stringify(body),
-});
 
 const locationOf = (uri: string): { bucket: string; prefix: string } => {
   const [, bucket = '', prefix = ''] = /^s3:\/\/([^/]+)\/(.*)$/.exec(uri) ?? [];
@@ -58,7 +52,7 @@ const locationOf = (uri: string): { bucket: string; prefix: string } => {
 export class BatchJobs {
   behaviour: BatchBehaviour = {};
   readonly jobs: Job[] = [];
-  /** Records answered in all jobs. */
+  /** Records answered so far, over all jobs. */
   records = 0;
   readonly #answer: AnswerConverse;
   #s3: S3Client | undefined;
@@ -67,7 +61,7 @@ export class BatchJobs {
     this.#answer = answer;
   }
 
-  /** The S3 that jobs read from and write to; without it every job is refused. */
+  /** Sets the S3 that jobs read from and write to. Without it every job is refused. */
   useStorage(s3: S3Client): void {
     this.#s3 = s3;
   }
@@ -75,12 +69,12 @@ export class BatchJobs {
   create(text: string): HttpAnswer {
     const request = JSON.parse(text) as JobRequest;
     if (request.modelInvocationType !== 'Converse' || this.#s3 === undefined) {
-      return json(400, { message: 'The stand-in runs Converse jobs alone, and needs an S3.' });
+      return jsonAnswer(400, { message: 'The stand-in only runs Converse jobs, and it needs an S3 client.' });
     }
     const { refuseWith } = this.behaviour;
     if (refuseWith !== undefined) return serviceError(400, 'ValidationException', refuseWith);
     const known = this.jobs.find((job) => job.request.clientRequestToken === request.clientRequestToken);
-    if (known !== undefined) return json(200, { jobArn: known.jobArn });
+    if (known !== undefined) return jsonAnswer(200, { jobArn: known.jobArn });
     const job: Job = {
       jobArn: `arn:aws:bedrock:us-east-1:000000000000:model-invocation-job/${randomUUID().slice(0, 12).replace('-', 'a')}`,
       status: 'Submitted',
@@ -89,14 +83,14 @@ export class BatchJobs {
     };
     this.jobs.push(job);
     setTimeout(() => void this.#run(job), this.behaviour.delayMs ?? 0).unref();
-    return json(200, { jobArn: job.jobArn });
+    return jsonAnswer(200, { jobArn: job.jobArn });
   }
 
   get(identifier: string): HttpAnswer {
     const job = this.jobs.find(({ jobArn }) => jobArn === identifier || jobArn.endsWith(`/${identifier}`));
-    if (job === undefined) return json(404, { message: `no job ${identifier}` });
+    if (job === undefined) return jsonAnswer(404, { message: `no job ${identifier}` });
     const { request, jobArn, status, message, submitTime } = job;
-    return json(200, { ...request, jobArn, status, submitTime, ...(message === undefined ? {} : { message }) });
+    return jsonAnswer(200, { ...request, jobArn, status, submitTime, message });
   }
 
   async #run(job: Job): Promise<void> {
@@ -125,7 +119,7 @@ export class BatchJobs {
       }),
     );
     const total = contents.reduce((sum, lines) => sum + lines.length, 0);
-    if (total < MIN_RECORDS) throw new Error(`The job has ${total} records; ${MIN_RECORDS} are the least.`);
+    if (total < MIN_RECORDS) throw new Error(`The job has ${total} records; the minimum is ${MIN_RECORDS}.`);
     const counts = { success: 0, error: 0 };
     const put = (Key: string, Body: string) => s3.send(new PutObjectCommand({ Bucket: output.bucket, Key, Body }));
     for (const [index, key] of files.entries()) {

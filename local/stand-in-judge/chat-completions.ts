@@ -1,7 +1,8 @@
-/** OpenAI's chat completions, which self-hosted judges speak too, behind a URL or a SageMaker endpoint. */
+/** OpenAI's chat completions, which self-hosted judges also speak, behind a URL or a SageMaker endpoint. */
 import { answerTo, tokensOf } from './answer.ts';
 import type { AnswerFault, ModelBehaviour } from './behaviour.ts';
-import { type HttpAnswer, type ModelCall, serviceError } from './converse.ts';
+import type { ModelCall } from './converse.ts';
+import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
 
 /** The parts of a chat completion request that the stand-in reads. */
 interface ChatBody {
@@ -15,15 +16,9 @@ interface ChatBody {
   tool_choice?: { function?: { name?: string } } | string;
 }
 
-const json = (status: number, body: unknown): HttpAnswer => ({
-  status,
-  headers: { 'content-type': 'application/json' },
-  body: JSON.stringify(body),
-});
-
-/** An error as OpenAI-compatible servers write it. */
+/** An error in the form OpenAI-compatible servers use. */
 export const chatError = (status: number, code: string, message: string): HttpAnswer =>
-  json(status, {
+  jsonAnswer(status, {
     error: { message, type: status === 429 ? 'rate_limit_error' : 'invalid_request_error', param: null, code },
   });
 
@@ -35,22 +30,13 @@ function refusal(body: ChatBody, model: ModelBehaviour): HttpAnswer | undefined 
       'model_not_found',
       `The model \`${body.model}\` does not exist or you do not have access to it.`,
     );
+  const unsupported = (message: string): HttpAnswer => chatError(400, 'unsupported_value', message);
   if (model.jsonSchema === 'rejected' && body.response_format)
-    return chatError(
-      400,
-      'unsupported_value',
-      "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
-    );
+    return unsupported("Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.");
   if (model.forcedTool === 'rejected' && body.tool_choice)
-    return chatError(
-      400,
-      'unsupported_value',
-      "Unsupported value: 'tool_choice' does not support a named function with this model.",
-    );
+    return unsupported("Unsupported value: 'tool_choice' does not support a named function with this model.");
   if (model.temperature === 'rejected' && body.temperature !== undefined)
-    return chatError(
-      400,
-      'unsupported_value',
+    return unsupported(
       "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported.",
     );
   return undefined;
@@ -68,7 +54,7 @@ const FINISH: Record<string, string> = {
   guardrail_intervened: 'content_filter',
 };
 
-/** Answers one chat completion request, by rule. */
+/** Answers one chat completion request by rule. */
 export function chatCompletion(body: ChatBody, model: ModelBehaviour, fault: AnswerFault | undefined): ModelCall {
   const refused = refusal(body, model);
   if (refused !== undefined) return { asked: [], answer: refused };
@@ -82,7 +68,7 @@ export function chatCompletion(body: ChatBody, model: ModelBehaviour, fault: Ans
   const { answer, asked } = answerTo(system, user, fault, body.max_tokens ?? body.max_completion_tokens);
   const tool = typeof body.tool_choice === 'object' ? body.tool_choice.function?.name : undefined;
   const useTool = tool !== undefined && model.forcedTool !== 'ignored';
-  const spoken =
+  const text =
     model.jsonSchema === 'ignored' && body.response_format ? answerTo(system, user, 'fenced').answer.text : answer.text;
   const toolCall = {
     id: 'call_standin',
@@ -91,12 +77,12 @@ export function chatCompletion(body: ChatBody, model: ModelBehaviour, fault: Ans
   };
   const message = useTool
     ? { role: 'assistant', content: null, tool_calls: [toolCall] }
-    : { role: 'assistant', content: spoken };
+    : { role: 'assistant', content: text };
   const outputTokens = tokensOf(JSON.stringify(message));
   return {
     asked,
     usage: { inputTokens, outputTokens },
-    answer: json(200, {
+    answer: jsonAnswer(200, {
       id: 'chatcmpl-standin',
       object: 'chat.completion',
       created: Math.floor(Date.now() / 1000),
@@ -107,7 +93,7 @@ export function chatCompletion(body: ChatBody, model: ModelBehaviour, fault: Ans
   };
 }
 
-/** A container's answer as SageMaker hands it on: what the container refuses comes wrapped in a ModelError. */
+/** Returns a container's answer as SageMaker passes it on: an error of the container arrives as a ModelError. */
 export function behindEndpoint(endpoint: string, model: ModelBehaviour, answer: () => ModelCall): ModelCall {
   if (model.state === 'denied') {
     const message = `User is not authorized to perform: sagemaker:InvokeEndpoint on resource: endpoint/${endpoint}`;
@@ -126,11 +112,5 @@ export function behindEndpoint(endpoint: string, model: ModelBehaviour, answer: 
     OriginalMessage: body,
     OriginalStatusCode: status,
   };
-  return {
-    ...call,
-    answer: {
-      ...json(424, wrapped),
-      headers: { 'content-type': 'application/json', 'x-amzn-errortype': 'ModelError' },
-    },
-  };
+  return { ...call, answer: jsonAnswer(424, wrapped, { 'x-amzn-errortype': 'ModelError' }) };
 }

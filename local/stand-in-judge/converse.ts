@@ -1,32 +1,13 @@
-/** Bedrock's Converse operation over HTTP: what it takes, what it answers, how it refuses. */
+/** Bedrock's Converse operation over HTTP: its requests, answers and refusals. */
 import { answerTo, tokensOf } from './answer.ts';
 import type { AnswerFault, ModelBehaviour } from './behaviour.ts';
-
-export interface HttpAnswer {
-  status: number;
-  headers: Record<string, string>;
-  body: string;
-}
+import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
 
 export interface ModelCall {
-  /** Names of the questions that were recognised; empty when the call was refused. */
+  /** Names of the questions that the stand-in recognized; empty if the call was refused. */
   asked: string[];
   usage?: { inputTokens: number; outputTokens: number } | undefined;
   answer: HttpAnswer;
-}
-
-/** An error as the service writes it: the type in a header, the message in the body. */
-export function serviceError(
-  status: number,
-  type: string,
-  message: string,
-  headers: Record<string, string> = {},
-): HttpAnswer {
-  return {
-    status,
-    headers: { 'content-type': 'application/json', 'x-amzn-errortype': type, ...headers },
-    body: JSON.stringify({ message }),
-  };
 }
 
 interface Block {
@@ -52,40 +33,26 @@ const textOf = (blocks: Block[] | undefined): string =>
 
 const invalid = (message: string): HttpAnswer => serviceError(400, 'ValidationException', message);
 
-/** The answer of a model that cannot be called at all. */
-function unavailable(model: ModelBehaviour): HttpAnswer | undefined {
-  switch (model.state) {
-    case 'ended':
-      return serviceError(
-        404,
-        'ResourceNotFoundException',
-        'This model version has reached the end of its life. Please refer to the AWS documentation for more details.',
-      );
-    case 'legacy':
-      return serviceError(
-        404,
-        'ResourceNotFoundException',
-        'Access denied. This Model is marked by provider as Legacy and you have not been actively using the model in the last 30 days. Please upgrade to an active model on Amazon Bedrock',
-      );
-    case 'missing':
-      return serviceError(
-        404,
-        'ResourceNotFoundException',
-        'Could not resolve the foundation model from the provided model identifier.',
-      );
-    case 'denied':
-      return serviceError(
-        403,
-        'AccessDeniedException',
-        "You don't have access to the model with the specified model ID.",
-      );
-    case 'invalid':
-      return invalid('The provided model identifier is invalid.');
-    case 'active':
-    case 'unlisted':
-      return undefined;
-  }
-}
+/** How Bedrock refuses a model that cannot be called. */
+const UNAVAILABLE: Partial<Record<ModelBehaviour['state'], Parameters<typeof serviceError>>> = {
+  ended: [
+    404,
+    'ResourceNotFoundException',
+    'This model version has reached the end of its life. Please refer to the AWS documentation for more details.',
+  ],
+  legacy: [
+    404,
+    'ResourceNotFoundException',
+    'Access denied. This Model is marked by provider as Legacy and you have not been actively using the model in the last 30 days. Please upgrade to an active model on Amazon Bedrock',
+  ],
+  missing: [
+    404,
+    'ResourceNotFoundException',
+    'Could not resolve the foundation model from the provided model identifier.',
+  ],
+  denied: [403, 'AccessDeniedException', "You don't have access to the model with the specified model ID."],
+  invalid: [400, 'ValidationException', 'The provided model identifier is invalid.'],
+};
 
 function refusal(body: ConverseBody, model: ModelBehaviour): HttpAnswer | undefined {
   const { inferenceConfig, outputConfig, toolConfig, system } = body;
@@ -115,10 +82,10 @@ function refusal(body: ConverseBody, model: ModelBehaviour): HttpAnswer | undefi
   return undefined;
 }
 
-/** Prompt prefixes seen before a cache point, as a real cache would hold them. */
+/** Prompt prefixes seen before a cache point, with the time of their last use. */
 export type PrefixCache = Map<string, number>;
 
-/** Models cache prefixes from 1,024 tokens on (most of them), for five minutes. */
+/** Most models cache prefixes of 1,024 tokens and more, for five minutes. */
 const MIN_CACHED_TOKENS = 1024;
 const CACHE_MS = 5 * 60 * 1000;
 
@@ -146,8 +113,8 @@ const inputText = ({ system, messages, toolConfig, outputConfig }: ConverseBody)
     outputConfig?.textFormat ? JSON.stringify(outputConfig.textFormat.structure) : '',
   ].join('\n');
 
-/** Answers one Converse request, by rule. */
-export function converse(
+/** Answers one Converse request by rule. */
+export function answerConverse(
   modelId: string,
   body: ConverseBody,
   model: ModelBehaviour,
@@ -155,7 +122,8 @@ export function converse(
   cache: PrefixCache,
   startedAt: number,
 ): ModelCall {
-  const refused = unavailable(model) ?? refusal(body, model);
+  const unavailable = UNAVAILABLE[model.state];
+  const refused = unavailable ? serviceError(...unavailable) : refusal(body, model);
   if (refused !== undefined) return { asked: [], answer: refused };
   const total = tokensOf(inputText(body));
   if (model.maxInputTokens !== undefined && total > model.maxInputTokens) {
@@ -167,7 +135,7 @@ export function converse(
     body.toolConfig?.toolChoice?.tool?.name ??
     (body.toolConfig?.toolChoice?.any ? body.toolConfig.tools?.[0]?.toolSpec?.name : undefined);
   const useTool = tool !== undefined && model.forcedTool !== 'ignored' && answer.stopReason !== 'guardrail_intervened';
-  // A model that takes no notice of the schema says the same in its own way.
+  // A model that ignores the schema gives the same answer in its own format.
   const text =
     model.jsonSchema === 'ignored' && body.outputConfig?.textFormat
       ? answerTo(textOf(body.system), user, 'fenced').answer.text
@@ -189,15 +157,11 @@ export function converse(
   return {
     asked,
     usage: { inputTokens: total, outputTokens },
-    answer: {
-      status: 200,
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        output: { message: { role: 'assistant', content } },
-        stopReason: useTool && answer.stopReason === 'end_turn' ? 'tool_use' : answer.stopReason,
-        usage,
-        metrics: { latencyMs: Date.now() - startedAt },
-      }),
-    },
+    answer: jsonAnswer(200, {
+      output: { message: { role: 'assistant', content } },
+      stopReason: useTool && answer.stopReason === 'end_turn' ? 'tool_use' : answer.stopReason,
+      usage,
+      metrics: { latencyMs: Date.now() - startedAt },
+    }),
   };
 }

@@ -1,18 +1,18 @@
-/** Passes a Converse request on to the real Bedrock, signed with the credentials of the person who started us. */
+/** Forwards a Converse request to the real Bedrock, signed with the user's own credentials. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { SignatureV4 } from '@smithy/signature-v4';
 import { NodeSha256 } from '../../src/shared/sha256.ts';
-import type { HttpAnswer } from './converse.ts';
+import type { HttpAnswer } from './http-answer.ts';
 
 export interface ForwardTarget {
   region: string;
-  /** In place of the region's own address. */
+  /** Overrides the region's own address. */
   endpoint?: string;
 }
 
 export type Forwarder = (path: string, body: string) => Promise<HttpAnswer>;
 
-/** Headers of the answer that the SDK looks at. */
+/** Headers of the answer that the SDK reads. */
 const PASSED_HEADERS = ['content-type', 'x-amzn-errortype', 'x-amzn-requestid', 'retry-after'];
 
 export function createForwarder({ region, endpoint }: ForwardTarget): Forwarder {
@@ -23,7 +23,7 @@ export function createForwarder({ region, endpoint }: ForwardTarget): Forwarder 
       method: 'POST',
       protocol: base.protocol,
       hostname: base.hostname,
-      ...(base.port === '' ? {} : { port: Number(base.port) }),
+      port: base.port === '' ? undefined : Number(base.port),
       path,
       query: {},
       headers: { host: base.host, 'content-type': 'application/json' },

@@ -1,14 +1,8 @@
-/** Bedrock's GetFoundationModel and GetInferenceProfile, as far as a model's life goes. */
+/** Bedrock's GetFoundationModel and GetInferenceProfile, limited to a model's lifecycle. */
 import type { ModelBehaviour } from './behaviour.ts';
-import { type HttpAnswer, serviceError } from './converse.ts';
+import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-
-const ok = (body: unknown): HttpAnswer => ({
-  status: 200,
-  headers: { 'content-type': 'application/json' },
-  body: JSON.stringify(body),
-});
 
 export function foundationModel(modelId: string, model: ModelBehaviour): HttpAnswer {
   if (model.state === 'denied')
@@ -23,7 +17,7 @@ export function foundationModel(modelId: string, model: ModelBehaviour): HttpAns
     legacy: { status: 'LEGACY', endOfLifeTime: new Date(now + 60 * DAY_MS).toISOString() },
     ended: { status: 'LEGACY', endOfLifeTime: new Date(now - DAY_MS).toISOString() },
   }[model.state];
-  return ok({
+  return jsonAnswer(200, {
     modelDetails: {
       modelArn: `arn:aws:bedrock:us-east-1::foundation-model/${modelId}`,
       modelId,
@@ -34,20 +28,20 @@ export function foundationModel(modelId: string, model: ModelBehaviour): HttpAns
   });
 }
 
-/** What an id or an ARN names. */
+/** Returns the name in an id or an ARN. */
 export const nameIn = (idOrArn: string): string => idOrArn.slice(idOrArn.lastIndexOf('/') + 1);
 
-/** The model of a cross-region profile: its id follows the first dot. */
+/** Returns the model of a cross-region profile: its id follows the first dot. */
 export const modelOfProfile = (idOrArn: string): string => nameIn(idOrArn).replace(/^[a-z-]+\./, '');
 
-/** A cross-region profile; it goes when its model goes. */
+/** Answers for a cross-region profile, which exists as long as its model. */
 export function inferenceProfile(idOrArn: string, model: ModelBehaviour): HttpAnswer {
   const profileId = nameIn(idOrArn);
   const modelId = modelOfProfile(idOrArn);
   if (model.state === 'missing') {
     return serviceError(404, 'ResourceNotFoundException', 'The inference profile was not found.');
   }
-  return ok({
+  return jsonAnswer(200, {
     inferenceProfileId: profileId,
     inferenceProfileArn: `arn:aws:bedrock:us-east-1:000000000000:inference-profile/${profileId}`,
     inferenceProfileName: profileId,

@@ -1,4 +1,4 @@
-/** The stand-in's model service behind its HTTP side: meets each call as the behaviour says, answers it, counts it. */
+/** The model service behind the stand-in's HTTP server: applies the configured faults to each call, answers it and counts it. */
 import { fromConverse, toConverse } from './anthropic-messages.ts';
 import {
   type AnswerFault,
@@ -10,13 +10,14 @@ import {
   rateGate,
 } from './behaviour.ts';
 import { behindEndpoint, chatCompletion, chatError } from './chat-completions.ts';
-import { converse, type HttpAnswer, type ModelCall, type PrefixCache, serviceError } from './converse.ts';
+import { answerConverse, type ModelCall, type PrefixCache } from './converse.ts';
 import type { Forwarder } from './forward.ts';
+import { type HttpAnswer, serviceError } from './http-answer.ts';
 
-/** `converse` and `invoke` are Bedrock's, `chat` is OpenAI's, `endpoint` is a container behind SageMaker that speaks chat. */
+/** `converse` and `invoke` are Bedrock's, `chat` is OpenAI's, `endpoint` is a chat container behind SageMaker. */
 export type Operation = 'converse' | 'invoke' | 'chat' | 'endpoint';
 
-/** A call to a model as it came in. */
+/** A call to a model as it was received. */
 interface IncomingCall {
   operation: Operation;
   protocol: 'h2' | 'http/1.1';
@@ -27,13 +28,13 @@ interface IncomingCall {
   body: object;
 }
 
-/** One call to a model, as it came in and as it was answered. */
+/** A call to a model with its answer. */
 export interface RecordedCall extends Omit<IncomingCall, 'text'> {
   at: number;
-  /** 0: the connection was cut. */
+  /** 0 if the connection was cut. */
   status: number;
   answer: unknown;
-  /** Names of the questions that were recognised. */
+  /** Names of the questions that the stand-in recognized. */
   asked: string[];
   inputTokens: number;
   outputTokens: number;
@@ -47,7 +48,7 @@ export interface Counts {
   failed: number;
   inputTokens: number;
   outputTokens: number;
-  /** Most calls that were being answered at the same time. */
+  /** The highest number of calls that were in flight at the same time. */
   maxInFlight: number;
 }
 
@@ -62,7 +63,7 @@ const zeroCounts = (): Counts => ({
   maxInFlight: 0,
 });
 
-/** Tokens that the real service counted. */
+/** Reads the token counts of the real service. */
 function usageIn({ status, body }: HttpAnswer): { inputTokens: number; outputTokens: number } | undefined {
   if (status !== 200) return undefined;
   const { usage } = JSON.parse(body) as {
@@ -79,7 +80,7 @@ function usageIn({ status, body }: HttpAnswer): { inputTokens: number; outputTok
 
 interface ModelServiceOptions {
   behaviour?: BehaviourInput | undefined;
-  /** Calls kept in `recorded`; counts go on without end. */
+  /** The number of calls kept in `recorded`. Counts have no limit. */
   keepCalls: number;
   forwarder?: Forwarder | undefined;
 }
@@ -92,7 +93,7 @@ export class ModelService {
   private rate: (() => boolean) | undefined;
   private faultyLeft = Infinity;
   private inFlight = 0;
-  /** Each answers a call that waits for `delayMs` to pass. */
+  /** Each releases a call that waits for `delayMs`. */
   private readonly waiting = new Set<() => void>();
   private readonly cache: PrefixCache = new Map();
   private readonly keepCalls: number;
@@ -104,31 +105,31 @@ export class ModelService {
     this.behave(behaviour);
   }
 
-  /** Behaves so from now on; what is left out goes back to its default. Calls that wait for their answer get it now. */
+  /** Sets the behaviour; omitted fields return to their defaults. Calls that wait for their answer get it now. */
   behave(input: BehaviourInput): void {
     this.behaviour = behaviourSchema.parse(input);
-    for (const answer of [...this.waiting]) answer();
+    for (const release of [...this.waiting]) release();
     this.random = pseudoRandom(this.behaviour.seed);
     this.rate = this.behaviour.callsPerSecond === undefined ? undefined : rateGate(this.behaviour.callsPerSecond);
     this.faultyLeft = this.behaviour.faultyCalls ?? Infinity;
   }
 
-  /** Forgets what was counted and kept. */
+  /** Clears the counts and the recorded calls. */
   forget(): void {
     this.counts = zeroCounts();
     this.recorded = [];
     this.cache.clear();
   }
 
-  /** @returns `drop`: cut the connection */
+  /** @returns `drop` to have the connection cut */
   async call(call: IncomingCall): Promise<HttpAnswer | 'drop'> {
     const startedAt = Date.now();
     this.counts.calls += 1;
     this.inFlight += 1;
     this.counts.maxInFlight = Math.max(this.counts.maxInFlight, this.inFlight);
     try {
-      const { fault, met } = this.draw(call.operation);
-      const result = met === undefined ? await this.answer(call, fault, startedAt) : met;
+      const { fault, instead } = this.draw(call.operation);
+      const result = instead ?? (await this.answer(call, fault, startedAt));
       this.count(call, result, startedAt);
       return result === 'drop' ? result : result.answer;
     } finally {
@@ -136,19 +137,19 @@ export class ModelService {
     }
   }
 
-  /** The draws are made in a fixed order for every call, so that one share does not shift another's draws. */
-  private draw(operation: Operation): { fault?: AnswerFault | undefined; met?: ModelCall | 'drop' } {
+  /** Draws the call's fault. Every call makes the same draws in the same order, so that one share does not shift another's. */
+  private draw(operation: Operation): { fault?: AnswerFault | undefined; instead?: ModelCall | 'drop' } {
     const { behaviour } = this;
-    const [throttle, error, drop, spoil] = [this.random(), this.random(), this.random(), this.random()];
+    const [throttle, error, drop, corrupt] = [this.random(), this.random(), this.random(), this.random()];
     const faulty = this.faultyLeft > 0;
     this.faultyLeft -= 1;
     if (!faulty) return {};
     const tooMany = behaviour.maxInFlight !== undefined && this.inFlight > behaviour.maxInFlight;
     const tooFast = this.rate !== undefined && !this.rate();
-    if (tooMany || tooFast || throttle < behaviour.throttleShare) return { met: this.throttled(operation) };
-    if (error < behaviour.errorShare) return { met: this.failed(operation) };
-    if (drop < behaviour.dropShare) return { met: 'drop' };
-    return { fault: spoil < behaviour.faultShare ? behaviour.fault : undefined };
+    if (tooMany || tooFast || throttle < behaviour.throttleShare) return { instead: this.throttled(operation) };
+    if (error < behaviour.errorShare) return { instead: this.failed(operation) };
+    if (drop < behaviour.dropShare) return { instead: 'drop' };
+    return { fault: corrupt < behaviour.faultShare ? behaviour.fault : undefined };
   }
 
   private throttled(operation: Operation): ModelCall {
@@ -163,7 +164,7 @@ export class ModelService {
 
   private failed(operation: Operation): ModelCall {
     const { errorStatus, errorType } = this.behaviour;
-    const message = 'The stand-in was told to fail.';
+    const message = 'The stand-in is configured to fail.';
     const answer =
       operation === 'chat'
         ? chatError(errorStatus, 'server_error', message)
@@ -181,8 +182,8 @@ export class ModelService {
     const model = modelBehaviour(this.behaviour, modelId);
     if (operation === 'chat') return chatCompletion(body, model, fault);
     if (operation === 'endpoint') return behindEndpoint(modelId, model, () => chatCompletion(body, model, fault));
-    if (operation === 'converse') return converse(modelId, body, model, fault, this.cache, startedAt);
-    return fromConverse(converse(modelId, toConverse(body), model, fault, this.cache, startedAt), modelId);
+    if (operation === 'converse') return answerConverse(modelId, body, model, fault, this.cache, startedAt);
+    return fromConverse(answerConverse(modelId, toConverse(body), model, fault, this.cache, startedAt), modelId);
   }
 
   private wait(ms: number): Promise<void> {

@@ -1,6 +1,6 @@
 /**
- * Reads a judge's prompt as a model would: which questions are asked, and what exchange they are asked about. It knows
- * this project's prompts and those of MLflow's own judges, by their text alone.
+ * Reads a judge's prompt as a model would: the questions, and the exchange that they are about. It recognizes this
+ * project's prompts and those of MLflow's own judges by their text alone.
  */
 
 type AllowedValues =
@@ -16,17 +16,17 @@ export interface AskedQuestion {
 
 export interface ReadExchange {
   systemPrompt: string;
-  /** What the user said last. */
+  /** The last user message. */
   request: string;
-  /** All of them, one after the other. */
+  /** All replies, joined. */
   reply: string;
-  /** One by one, where there are several. */
+  /** The replies one by one, if there are several. */
   replies?: string[];
   toolCalls: { name: string; arguments: string }[];
   tools: string;
 }
 
-export interface ReadPrompt {
+export interface JudgePrompt {
   /** `verdicts`: an object by question, each with `rationale` and `value`; `result`: MLflow's `rationale` and `result`. */
   form: 'verdicts' | 'result';
   asked: AskedQuestion[];
@@ -48,7 +48,7 @@ const splitCall = (text: string): { name: string; arguments: string } => {
   return space < 0 ? { name: text, arguments: '' } : { name: text.slice(0, space), arguments: text.slice(space + 1) };
 };
 
-/** The sections of this project's fenced record, by the code announced before it. */
+/** Reads the sections of this project's fenced record, which the code before it delimits. */
 function readRecord(user: string): ReadExchange | undefined {
   const fence = /^#([0-9a-f]{8,}) BEGIN$/m.exec(user)?.[1];
   if (fence === undefined) return undefined;
@@ -90,10 +90,10 @@ function tag(text: string, name: string): string | undefined {
   return open === -1 || close < open ? undefined : text.slice(open + name.length + 2, close);
 }
 
-/** MLflow's judges ask one question a request, in one of a few wordings. */
-function readMlflow(system: string, user: string): ReadPrompt | undefined {
+/** Reads a prompt of MLflow's judges, which ask one question per request, in one of a few wordings. */
+function readMlflow(system: string, user: string): JudgePrompt | undefined {
   const all = `${system}\n${user}`;
-  const one = (name: string, question: string, exchange: Partial<ReadExchange>, allowed = YES_NO): ReadPrompt => ({
+  const one = (name: string, question: string, exchange: Partial<ReadExchange>, allowed = YES_NO): JudgePrompt => ({
     form: 'result',
     asked: [{ name, question, allowed }],
     exchange: { ...emptyExchange(), ...exchange },
@@ -138,9 +138,9 @@ function readMlflow(system: string, user: string): ReadPrompt | undefined {
   return undefined;
 }
 
-/** @returns `undefined` when the prompt asks nothing that the stand-in knows how to judge. */
-export function readPrompt(system: string, user: string): ReadPrompt | undefined {
-  // A model without system prompts is told everything in the user turn.
+/** Reads a judge's prompt. @returns `undefined` if it contains no question that the stand-in recognizes */
+export function readJudgePrompt(system: string, user: string): JudgePrompt | undefined {
+  // For a model without system prompts, the user turn contains everything.
   const exchange = readRecord(user);
   if (exchange !== undefined) {
     const questions = readQuestions(

@@ -1,6 +1,6 @@
 /**
- * Rule-based verdicts: plain rules over the words of the exchange, never over ids, so that a changed text changes the
- * verdict and the same text always gets the same one. They are no substitute for a model, and every rationale says so.
+ * Rule-based verdicts: simple rules over the words of the exchange, never over ids. A changed text changes the verdict,
+ * and the same text always gets the same one. They do not replace a model, and every rationale says so.
  */
 import type { AskedQuestion, ReadExchange } from './prompt-reader.ts';
 
@@ -26,7 +26,7 @@ const STOP_WORDS = new Set(
     ' ',
   ),
 );
-/** Words that differ in their ending only count as one: `deliver`, `delivery`, `delivered`. */
+/** Words that differ only in their ending count as one: `deliver`, `delivery`, `delivered`. */
 const STEM_CHARS = 5;
 
 const stems = (text: string): Set<string> =>
@@ -104,20 +104,20 @@ function completeness({ request, reply }: ReadExchange): RuleVerdict {
   return yes(`${Math.max(1, questions)} asked, ${answers} sentences in answer`);
 }
 
-/** Of two replies, the one that has more words of the request, wherever it stands. */
+/** Prefers the reply that shares more words with the request, regardless of position. */
 function preference({ request, replies: [first = '', second = ''] = [] }: ReadExchange): RuleVerdict {
   const [one, two] = [sharedWords(request, first).length, sharedWords(request, second).length];
   const value = one === two ? 'equally good' : one > two ? 'reply 1' : 'reply 2';
   return { value, rationale: `${PREFIX} the replies have ${one} and ${two} words of the request.` };
 }
 
-/** This project's guideline scorers quote the guideline's sentence in their question. */
+/** Returns the guideline's sentence, which this project's guideline scorers quote in their question. */
 function sentenceIn(question: string): string {
   const quoted = /this guideline: ("(?:[^"\\]|\\.)*")/.exec(question)?.[1];
   return quoted === undefined ? question : (JSON.parse(quoted) as string);
 }
 
-/** A guideline names what must be there in quotes, or else is taken for kept unless the reply is rude. */
+/** Checks the words that a guideline quotes. A guideline without quotes counts as followed unless the reply is rude. */
 function guideline(asked: string, { reply }: ReadExchange): RuleVerdict {
   const question = sentenceIn(asked);
   const quoted = [...question.matchAll(/['"“‘]([^'"“”‘’]{2,60})['"”’]/g)].map(([, words]) => words ?? '');
@@ -130,7 +130,7 @@ function guideline(asked: string, { reply }: ReadExchange): RuleVerdict {
   return found(RUDE, reply, 'an unprofessional word:', 'nothing in the reply goes against the guideline');
 }
 
-/** Any other question: yes where request and reply share words; a number by how many they share. */
+/** Answers any other question: yes if request and reply share words; a number by how many they share. */
 function other({ allowed, question }: AskedQuestion, exchange: ReadExchange): RuleVerdict {
   const shared = sharedWords(`${exchange.request} ${question}`, exchange.reply).length;
   const rationale = `${PREFIX} ${shared} words of the question and the request are in the reply.`;

@@ -1,34 +1,34 @@
 /**
- * The stand-in for Bedrock where there is none: a server that speaks Converse (and OpenAI's chat completions, and a
- * SageMaker endpoint's InvokeEndpoint) and gives rule-based verdicts. HTTP/2 without TLS, as the AWS SDK's Bedrock client
- * speaks it to an `http:` endpoint, and HTTP/1.1 for all others, share one port: the first bytes tell them apart.
+ * The stand-in judge: a server that speaks Bedrock's Converse, OpenAI's chat completions and SageMaker's InvokeEndpoint,
+ * and gives rule-based verdicts. One port serves HTTP/2 without TLS, which the AWS SDK's Bedrock client uses for an
+ * `http:` endpoint, and HTTP/1.1. The first bytes of a connection show which of them it is.
  */
 import { randomUUID } from 'node:crypto';
 import http from 'node:http';
 import http2 from 'node:http2';
 import net, { type AddressInfo, type Socket } from 'node:net';
 import { BatchJobs } from './batch-jobs.ts';
-import { type Behaviour, type BehaviourInput, behaviourSchema, modelBehaviour } from './behaviour.ts';
-import { type ConverseBody, converse, type HttpAnswer, serviceError } from './converse.ts';
+import { type Behaviour, type BehaviourInput, modelBehaviour } from './behaviour.ts';
+import { answerConverse, type ConverseBody } from './converse.ts';
 import { createForwarder, type ForwardTarget } from './forward.ts';
 import { foundationModel, inferenceProfile, modelOfProfile, nameIn } from './foundation-models.ts';
+import { type HttpAnswer, serviceError } from './http-answer.ts';
 import { type Counts, ModelService, type Operation, type RecordedCall } from './model-service.ts';
 
 export interface StandInOptions {
-  /** Default: a free one. */
+  /** Default: a free port. */
   port?: number;
   host?: string;
   behaviour?: BehaviourInput;
-  /** Calls kept for `recorded`; counts go on without end. */
+  /** The number of calls kept in `recorded`. Counts have no limit. */
   keepCalls?: number;
-  /** Pass calls on to the real Bedrock. */
+  /** Forward calls to the real Bedrock. */
   forward?: ForwardTarget;
 }
 
-/** Requests are kept for tests to look at; at 10 KB each this is 10 MB. */
+/** Tests inspect the kept requests. At 10 KB each this is 10 MB. */
 const DEFAULT_KEPT_CALLS = 1000;
 const H2_PREFACE = 'PRI * HTTP/2.0';
-const CONTROL = '/_stand-in';
 
 const MODEL_PATH = /^\/model\/([^/]+)\/(converse|invoke)$/;
 const ENDPOINT_PATH = /^\/endpoints\/([^/]+)\/invocations$/;
@@ -36,13 +36,7 @@ const ENDPOINT_PATH = /^\/endpoints\/([^/]+)\/invocations$/;
 type Request = http.IncomingMessage | http2.Http2ServerRequest;
 type Response = http.ServerResponse | http2.Http2ServerResponse;
 
-const jsonAnswer = (status: number, body: unknown): HttpAnswer => ({
-  status,
-  headers: { 'content-type': 'application/json' },
-  body: JSON.stringify(body),
-});
-
-/** A call's operation and the model it names; `undefined`: no call to a model. */
+/** Returns a call's operation and model; `undefined` if the path is not a model call. */
 function operationOf(path: string, body: { model?: string }): { operation: Operation; modelId: string } | undefined {
   const bedrock = MODEL_PATH.exec(path);
   if (bedrock) return { operation: bedrock[2] as Operation, modelId: decodeURIComponent(bedrock[1] ?? '') };
@@ -59,22 +53,26 @@ async function bodyOf(request: Request): Promise<string> {
 
 export class StandInJudge {
   private readonly service: ModelService;
-  /** Batch inference jobs; they need `batch.useStorage`. */
+  /** Batch inference jobs, which need `batch.useStorage`. */
   readonly batch: BatchJobs;
-  private readonly forwards: boolean;
   private readonly sockets = new Set<Socket>();
   private readonly server: net.Server;
-  private listeningPort = 0;
-  /** Connections taken since the start. */
+  port = 0;
+  /** Connections accepted since the start. */
   connections = 0;
 
   constructor({ behaviour, keepCalls = DEFAULT_KEPT_CALLS, forward }: StandInOptions = {}) {
     this.service = new ModelService({ behaviour, keepCalls, forwarder: forward && createForwarder(forward) });
-    this.forwards = forward !== undefined;
     this.batch = new BatchJobs(
       (modelId, body, fault) =>
-        converse(modelId, body as ConverseBody, modelBehaviour(this.behaviour, modelId), fault, new Map(), Date.now())
-          .answer,
+        answerConverse(
+          modelId,
+          body as ConverseBody,
+          modelBehaviour(this.behaviour, modelId),
+          fault,
+          new Map(),
+          Date.now(),
+        ).answer,
     );
     const handle = (request: Request, response: Response): void => void this.handle(request, response);
     const h1 = http.createServer(handle);
@@ -99,11 +97,7 @@ export class StandInJudge {
       this.server.once('error', reject);
       this.server.listen(port, host, resolve);
     });
-    this.listeningPort = (this.server.address() as AddressInfo).port;
-  }
-
-  get port(): number {
-    return this.listeningPort;
+    this.port = (this.server.address() as AddressInfo).port;
   }
 
   get url(): string {
@@ -122,12 +116,12 @@ export class StandInJudge {
     return this.service.behaviour;
   }
 
-  /** Behaves so from now on; what is left out goes back to its default. */
+  /** Sets the behaviour; omitted fields return to their defaults. */
   behave(input: BehaviourInput): void {
     this.service.behave(input);
   }
 
-  /** Forgets what was counted and kept. */
+  /** Clears the counts and the recorded calls. */
   forget(): void {
     this.service.forget();
   }
@@ -144,9 +138,7 @@ export class StandInJudge {
       const text = await bodyOf(request);
       const { pathname } = new URL(request.url ?? '/', 'http://stand-in');
       const method = request.method ?? 'GET';
-      const answer = pathname.startsWith(CONTROL)
-        ? this.control(method, pathname.slice(CONTROL.length), text)
-        : await this.route(request, method, pathname, text);
+      const answer = await this.route(request, method, pathname, text);
       if (answer === 'drop') {
         if ('stream' in response) response.stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
         else response.socket?.destroy();
@@ -155,26 +147,11 @@ export class StandInJudge {
       writable.writeHead(answer.status, { 'x-amzn-requestid': randomUUID(), ...answer.headers });
       writable.end(answer.body);
     } catch (error) {
-      // The client went away, or the request was not JSON: the caller must see it, not a hanging connection.
+      // The client disconnected, or the request is not JSON. The caller gets an error instead of a hanging connection.
       if (writable.headersSent || writable.writableEnded) return;
       writable.writeHead(500, { 'content-type': 'application/json' });
       writable.end(JSON.stringify({ message: String(error) }));
     }
-  }
-
-  private control(method: string, path: string, text: string): HttpAnswer {
-    if (path === '/health') return jsonAnswer(200, { ok: true, standIn: 'judge', forwards: this.forwards });
-    if (path === '/behaviour' && method === 'PUT') {
-      const parsed = behaviourSchema.safeParse(JSON.parse(text));
-      if (!parsed.success) return jsonAnswer(400, { message: parsed.error.message });
-      this.behave(parsed.data);
-    }
-    if (path === '/behaviour') return jsonAnswer(200, this.behaviour);
-    if (path === '/calls' && method === 'DELETE') this.forget();
-    if (path === '/calls') return jsonAnswer(200, { ...this.counts, recorded: this.recorded });
-    if (path === '/counts') return jsonAnswer(200, this.counts);
-    const known = 'GET health, GET|PUT behaviour, GET|DELETE calls, GET counts';
-    return jsonAnswer(404, { message: `not known: ${method} ${CONTROL}${path}; known: ${known}` });
   }
 
   private async route(request: Request, method: string, path: string, text: string): Promise<HttpAnswer | 'drop'> {
@@ -208,7 +185,7 @@ export class StandInJudge {
   }
 }
 
-/** A listening stand-in; `close()` it when done. */
+/** Starts a stand-in judge. Call `close()` when done. */
 export async function startStandInJudge(options: StandInOptions = {}): Promise<StandInJudge> {
   const standIn = new StandInJudge(options);
   await standIn.listen(options.port, options.host);

@@ -1,5 +1,5 @@
-/** Finds a person's capture files on disk and says where in the capture bucket each belongs. */
-import { createReadStream, existsSync, realpathSync, type Stats, statSync } from 'node:fs';
+/** Finds the user's capture files on disk and derives the key of each in the capture bucket. */
+import { createReadStream, existsSync, realpathSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { basename, join, relative, resolve, sep } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -12,40 +12,40 @@ export interface CaptureFile {
   bytes: number;
 }
 
-/** The files of one endpoint; a stack watches one endpoint. */
+/** The files of one endpoint. A stack watches one endpoint. */
 export interface EndpointCaptures {
   endpoint: string;
   files: CaptureFile[];
 }
 
-/** The endpoint of files that stand outside SageMaker's layout, unless the person names it. */
+/** The endpoint of files outside SageMaker's layout, unless the user names it. */
 const DEFAULT_ENDPOINT = 'my-endpoint';
 
-/** SageMaker calls a variant so when nobody names it. */
+/** SageMaker's name for an unnamed variant. */
 const DEFAULT_VARIANT = 'AllTraffic';
 
 const SUFFIX = '.jsonl';
 
-/** A record's time stands at its end, so whole lines are read; of a file without any, this many are looked at. */
-const LINES_LOOKED_AT = 20;
-/** A payload of 25 MB in base64 on both sides is a line of 67 MB; what is longer is quarantined anyway. */
-const BYTES_LOOKED_AT = 72 * 1024 * 1024;
+/** Number of lines that are searched for a time. A record's time is at its end, so complete lines are read. */
+const LINES_READ = 20;
+/** A payload of 25 MB in base64 in both directions is a line of 67 MB. Longer lines are quarantined anyway. */
+const BYTES_READ = 72 * 1024 * 1024;
 
-/** The end of a path as Data Capture writes it: endpoint, variant, year, month, day, hour, file. */
+/** The end of a path in Data Capture's layout: endpoint, variant, year, month, day, hour, file. */
 const LAYOUT = /([^/]+)\/([^/]+)\/\d{4}\/(?:0[1-9]|1[0-2])\/(?:0[1-9]|[12]\d|3[01])\/(?:[01]\d|2[0-3])\/[^/]+\.jsonl$/;
 
 /**
- * The capture files at a path, by endpoint, each with its key. SageMaker's layout is kept wherever in the path it
- * stands; any other file goes under `<endpoint>/AllTraffic/` and the hour of its first record.
+ * Returns the capture files at a path, grouped by endpoint, each with its key. SageMaker's layout is kept, wherever in
+ * the path it begins. Any other file goes under `<endpoint>/AllTraffic/` and the hour of its first record.
  *
- * @param path a `.jsonl` file or a folder that holds some, at any depth
- * @param endpoint endpoint of all the files, in the place of the one in their paths
- * @throws Error when the path does not exist or holds no capture file
+ * @param path a `.jsonl` file, or a folder with such files at any depth
+ * @param endpoint the endpoint of all files, instead of the one in their paths
+ * @throws Error if the path does not exist or contains no capture file
  */
 export async function findCaptures(path: string, endpoint?: string): Promise<EndpointCaptures[]> {
   if (!existsSync(path)) {
     throw new Error(
-      `The captures were not found; got: ${resolve(path)}; expected: a ${SUFFIX} file or a folder that holds some`,
+      `The captures were not found; got: ${resolve(path)}; expected: a ${SUFFIX} file, or a folder with such files`,
     );
   }
   const root = realpathSync(path);
@@ -53,7 +53,7 @@ export async function findCaptures(path: string, endpoint?: string): Promise<End
   const paths = stats.isDirectory() ? await filesBelow(root) : root.endsWith(SUFFIX) ? [root] : [];
   if (paths.length === 0) {
     throw new Error(
-      `No capture files; got: ${root} ${stats.isDirectory() ? `holds no file that ends in ${SUFFIX}` : `does not end in ${SUFFIX}`}; expected: Data Capture's JSON lines, one record a line, unpacked, in files named *${SUFFIX}`,
+      `No capture files; got: ${root} ${stats.isDirectory() ? `contains no file that ends in ${SUFFIX}` : `does not end in ${SUFFIX}`}; expected: Data Capture's JSON lines, one record per line, uncompressed, in files named *${SUFFIX}`,
     );
   }
   const groups = new Map<string, EndpointCaptures>();
@@ -93,7 +93,7 @@ async function placeInBucket(
   return { endpoint: owner, key: `${owner}/${DEFAULT_VARIANT}/${hourPath(hour)}/${name || basename(file)}` };
 }
 
-/** Two files of other folders may come to have the same name. */
+/** Numbers a key that another file already has: files of different folders may have the same name. */
 function unlessTaken(key: string, taken: Set<string>): string {
   let free = key;
   for (let n = 2; taken.has(free); n += 1) free = `${key.slice(0, -SUFFIX.length)}-${n}${SUFFIX}`;
@@ -103,24 +103,23 @@ function unlessTaken(key: string, taken: Set<string>): string {
 
 const hourPath = (time: Date): string => time.toISOString().slice(0, 13).replace(/[-T]/g, '/');
 
-/** The time of the first record that has one, else the file's own. */
+/** Returns the time of the first record that has one, else the file's modification time. */
 async function hourOfFirstRecord(file: string): Promise<Date> {
-  const stats: Stats = statSync(file);
-  const stream = createReadStream(file, { end: BYTES_LOOKED_AT });
+  const stream = createReadStream(file, { end: BYTES_READ });
   const lines = createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY });
   try {
-    let looked = 0;
+    let read = 0;
     for await (const line of lines) {
       const time = inferenceTime(line);
       if (time) return time;
-      looked += 1;
-      if (looked >= LINES_LOOKED_AT) break;
+      read += 1;
+      if (read >= LINES_READ) break;
     }
   } finally {
     lines.close();
     stream.destroy();
   }
-  return stats.mtime;
+  return statSync(file).mtime;
 }
 
 function inferenceTime(line: string): Date | undefined {

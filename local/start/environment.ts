@@ -1,6 +1,6 @@
 /**
- * The embedded environment: emulated AWS, a real MLflow server and the stand-in judge, and the CDK stack deployed to it.
- * `npm start` and the tests of the deployed path both run on it.
+ * The local environment: emulated AWS, a real MLflow server and the stand-in judge, with the CDK stack deployed to it.
+ * `npm start` and the tests of the deployed path run on it.
  */
 import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
@@ -11,24 +11,24 @@ import { defaultPythonEnvironment } from '../python/python-presets.ts';
 import { type MiniStack, startMiniStack } from '../servers/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../servers/mlflow-server.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../stack/aws-clients.ts';
-import { bootstrap, bundleFunctions, deploy, synthesize } from '../stack/deploy.ts';
+import { bootstrap, deploy, makeBundles, synthesize } from '../stack/deploy.ts';
 import { readStackOutputs, type StackOutputs } from '../stack/stack-outputs.ts';
 import { type StandInJudge, type StandInOptions, startStandInJudge } from '../stand-in-judge/server.ts';
 
 interface EnvironmentOptions {
   log?: Log;
-  /** Ports on 127.0.0.1; a free one where left out. */
+  /** Ports on 127.0.0.1. Default: a free one each. */
   awsPort?: number;
   mlflowPort?: number;
   judgePort?: number;
-  /** Folder for MLflow's database and artifacts; one that goes with the environment where left out. */
+  /** Folder for MLflow's database and artifacts. Default: one that is deleted with the environment. */
   mlflowDirectory?: string;
   judge?: Omit<StandInOptions, 'port'>;
-  /** Hold the Lambdas to their roles' policies. */
+  /** Enforce the policies of the Lambdas' roles. */
   enforcePolicies?: boolean;
-  /** Further variables of the emulator and its Lambdas. */
+  /** Additional variables of the emulator and its Lambdas. */
   awsEnv?: Record<string, string>;
-  /** Ends everything that runs or is starting. */
+  /** Stops everything that runs or is starting. */
   signal?: AbortSignal;
 }
 
@@ -37,20 +37,20 @@ export interface LocalEnvironment {
   clients: AwsClients;
   judge: StandInJudge;
   mlflowUrl: string;
-  /** Resolves when MLflow answers, which takes longer than all else. */
+  /** Resolves when MLflow answers, which takes longest. */
   mlflow: Promise<MlflowServer>;
-  /** Folder for what this environment writes; goes with it. */
+  /** Folder for this environment's files, deleted with it. */
   directory: string;
   /**
-   * Deploys the stack with these settings on top of the environment's own; makes the capture bucket if it is missing.
+   * Deploys the stack with these settings and the environment's defaults. Creates the capture bucket if it is missing.
    *
-   * @param fill puts what is to lie in that bucket before the stack watches it
+   * @param fill puts objects into that bucket before the stack watches it
    */
   deployStack(settings: StackSettings, fill?: () => Promise<void>): Promise<StackOutputs>;
   stop(): Promise<void>;
 }
 
-/** Settings by the names of `.env.example`. */
+/** Settings, named as in `.env.example`. */
 interface StackSettings extends Record<string, string> {
   STACK_PREFIX: string;
   SAGEMAKER_ENDPOINT_NAME: string;
@@ -59,101 +59,98 @@ interface StackSettings extends Record<string, string> {
 export const CAPTURE_BUCKET = 'sagemaker-captures';
 
 /**
- * Starts all parts at once and waits for the emulated AWS and the judge; MLflow, the bundling of the functions and the CDK's
- * bootstrap go on in the background and are waited for where they are needed.
+ * Starts all parts concurrently and waits for the emulated AWS and the judge. MLflow, the functions' bundles and the CDK's
+ * bootstrap continue in the background until they are needed.
  *
  * @throws Error that says what to do: a port in use, no usable Python, a server that does not start
  */
 export async function startEnvironment(options: EnvironmentOptions = {}): Promise<LocalEnvironment> {
   const log = options.log ?? (() => {});
-  // Before the time that a first Python environment takes, and once more after it.
+  // Ports are checked before the time that a first Python environment takes, and again after it.
   await freePorts(options);
   const directory = makeOwnFolder('environment');
-  const started: { stop(): Promise<void> }[] = [];
-  const stopping = new AbortController();
-  const signal = options.signal ? AbortSignal.any([options.signal, stopping.signal]) : stopping.signal;
-  const stop = async () => {
-    stopping.abort(new Error('The environment was stopped'));
-    await Promise.allSettled(started.map((part) => part.stop()));
-    removeFolder(directory);
-  };
-  const running = <T extends { stop(): Promise<void> }>(part: T): T => {
-    started.push(part);
-    return part;
-  };
-  /** Starts work that is awaited later, and always before its folder is deleted; its failure is reported there. */
-  const background = <T>(work: Promise<T>, end: (result: T) => Promise<void> = async () => {}): Promise<T> => {
-    work.catch(() => {});
-    // Work that was aborted has cleaned up after itself.
-    running({ stop: async () => end(await work) });
-    return work;
-  };
+  const parts = new Parts(options.signal);
+  const { signal } = parts;
+  const stop = () => parts.stop().finally(() => removeFolder(directory));
   try {
     const { FUNCTION_BUNDLES: made } = process.env;
-    const bundles = background(made ? Promise.resolve(made) : bundleFunctions({ directory, log, signal }));
+    const bundles = parts.background(made ? Promise.resolve(made) : makeBundles({ directory, log, signal }));
     await defaultPythonEnvironment(log, signal);
     const [awsPort, mlflowPort, judgePort] = await freePorts(options);
     const judge = await startStandInJudge({ ...options.judge, port: judgePort });
-    running({ stop: () => judge.close() });
-    const mlflow = background(
-      startMlflowServer({
-        port: mlflowPort,
-        directory: options.mlflowDirectory ?? join(directory, 'mlflow'),
-        log,
-        signal,
-      }),
+    parts.add({ stop: () => judge.close() });
+    const mlflowDirectory = options.mlflowDirectory ?? join(directory, 'mlflow');
+    const mlflow = parts.background(
+      startMlflowServer({ port: mlflowPort, directory: mlflowDirectory, log, signal }),
       (server) => server.stop(),
     );
-    void mlflow.then(
+    mlflow.then(
       ({ url, version }) => log(`MLflow ${version}: ${url}`),
       () => {},
     );
-    const ministack = running(
-      await startMiniStack({
-        port: awsPort,
-        log,
-        enforcePolicies: options.enforcePolicies,
-        signal,
-        env: {
-          AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
-          AWS_ENDPOINT_URL_BEDROCK: judge.url,
-          // The judge may be an endpoint.
-          AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: judge.url,
-          ...options.awsEnv,
-        },
-      }),
-    );
+    const { enforcePolicies } = options;
+    const env = { ...judgeEndpoints(judge.url), ...options.awsEnv };
+    const ministack = await startMiniStack({ port: awsPort, log, enforcePolicies, signal, env });
+    parts.add(ministack);
     log(`emulated AWS: ${ministack.url}`);
-    log(`${options.judge?.forward ? 'judge, passing on to Bedrock' : 'stand-in judge'}: ${judge.url}`);
+    log(`${options.judge?.forward ? 'judge, forwarding to Bedrock' : 'stand-in judge'}: ${judge.url}`);
     const clients = emulatedClients(ministack);
-    running({ stop: async () => destroyClients(clients) });
+    parts.add({ stop: async () => destroyClients(clients) });
     judge.batch.useStorage(clients.s3);
-    const bootstrapped = background(bootstrap(clients.cloudFormation, signal));
+    const bootstrapped = parts.background(bootstrap(clients.cloudFormation, signal));
     const mlflowUrl = `http://127.0.0.1:${mlflowPort}`;
-    return {
-      ministack,
-      clients,
-      judge,
-      mlflow,
-      mlflowUrl,
-      directory,
-      stop,
-      async deployStack(settings, fill) {
-        const target = { ministack, directory, log, signal, settings: completeSettings(settings, mlflowUrl) };
-        const [assembly] = await Promise.all([
-          background(bundles.then((functions) => synthesize({ ...target, functions }))),
-          makeBucket(clients, target.settings.DATA_CAPTURE_S3_BUCKET ?? '').then(fill),
-          bootstrapped,
-        ]);
-        await background(deploy(target, assembly));
-        return readStackOutputs(clients.cloudFormation, settings.STACK_PREFIX);
-      },
+    const deployStack: LocalEnvironment['deployStack'] = async (own, fill) => {
+      const settings = completeSettings(own, mlflowUrl);
+      const target = { ministack, directory, log, signal, settings };
+      const [assembly] = await Promise.all([
+        parts.background(bundles.then((functions) => synthesize({ ...target, functions }))),
+        makeBucket(clients, settings.DATA_CAPTURE_S3_BUCKET ?? '').then(fill),
+        bootstrapped,
+      ]);
+      await parts.background(deploy(target, assembly));
+      return readStackOutputs(clients.cloudFormation, own.STACK_PREFIX);
     };
+    return { ministack, clients, judge, mlflow, mlflowUrl, directory, stop, deployStack };
   } catch (error) {
     await stop();
     throw error;
   }
 }
+
+/** The parts of an environment, which stop together. */
+class Parts {
+  readonly signal: AbortSignal;
+  readonly #stopping = new AbortController();
+  readonly #parts: { stop(): Promise<void> }[] = [];
+
+  constructor(signal?: AbortSignal) {
+    this.signal = signal ? AbortSignal.any([signal, this.#stopping.signal]) : this.#stopping.signal;
+  }
+
+  add(part: { stop(): Promise<void> }): void {
+    this.#parts.push(part);
+  }
+
+  /** Starts work that is awaited later, and always before its folder is deleted. Its failure is reported there. */
+  background<T>(work: Promise<T>, end: (result: T) => Promise<void> = async () => {}): Promise<T> {
+    work.catch(() => {});
+    // Aborted work has cleaned up after itself.
+    this.add({ stop: async () => end(await work) });
+    return work;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(new Error('The environment was stopped'));
+    await Promise.allSettled(this.#parts.map((part) => part.stop()));
+  }
+}
+
+/** Directs the functions' calls to a judge to the stand-in. The judge may be a SageMaker endpoint. */
+const judgeEndpoints = (url: string): Record<string, string> => ({
+  AWS_ENDPOINT_URL_BEDROCK_RUNTIME: url,
+  AWS_ENDPOINT_URL_BEDROCK: url,
+  AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: url,
+});
 
 function completeSettings(settings: StackSettings, mlflowUrl: string): Record<string, string> {
   return {

@@ -1,4 +1,4 @@
-/** What a local run is about to do, said before anything is started. */
+/** Announces what a local run is about to do, before anything starts. */
 import { createReadStream } from 'node:fs';
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
 import type { Settings } from '../../lib/settings/settings.ts';
@@ -16,7 +16,7 @@ interface CaptureSizes {
   bytes: number;
 }
 
-/** Counts what is in the files, as a run's planning does. */
+/** Counts the lines of the files in the same way as a run's planning. */
 export async function measureFiles(files: readonly Pick<CaptureFile, 'path' | 'bytes'>[]): Promise<CaptureSizes> {
   const sizes: CaptureSizes = { files: files.length, lines: 0, bytes: 0 };
   for (const { path, bytes } of files) {
@@ -29,7 +29,7 @@ export async function measureFiles(files: readonly Pick<CaptureFile, 'path' | 'b
 const number = (value: number): string => value.toLocaleString('en-US');
 const counted = (count: number, noun: string): string => `${number(count)} ${noun}${count === 1 ? '' : 's'}`;
 
-/** @param isReal whether the real judge is asked, which costs money */
+/** Returns the lines to print. @param isReal whether the real judge is used, which costs money */
 export function forecastLines(sizes: CaptureSizes, settings: Settings, isReal: boolean): string[] {
   const lines = [
     `captures: ${counted(sizes.files, 'file')}, ${counted(sizes.lines, 'line')}, ${number(sizes.bytes)} bytes`,
@@ -45,7 +45,7 @@ export function forecastLines(sizes: CaptureSizes, settings: Settings, isReal: b
   const { EVALUATION_BUDGET_USD: budget } = environment;
   const most = budget === 0 ? 'with no limit' : `and no more than ${budget} dollars`;
   lines.push(
-    `--bedrock costs money: about ${counted(judgeCalls, 'call')} of ${model}, some ${usd === null ? 'unknown number of' : usd.toFixed(2)} dollars by the sizes of the lines, ${most} (EVALUATION_BUDGET_USD). Ctrl-C stops it`,
+    `--bedrock costs money: about ${counted(judgeCalls, 'call')} of ${model}, an estimated ${usd === null ? 'unknown number of' : usd.toFixed(2)} dollars from the sizes of the lines, ${most} (EVALUATION_BUDGET_USD). Ctrl-C stops it`,
   );
   return lines;
 }

@@ -3,7 +3,7 @@ import { relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
 export interface StartOptions {
-  /** A `.jsonl` file or a folder; the examples where left out. */
+  /** A `.jsonl` file or a folder. Default: the examples. */
   captures?: string;
   endpoint?: string;
   bedrock: boolean;
@@ -21,31 +21,31 @@ export const START_HELP = `Usage: npm start -- [captures] [options]
 Runs the whole pipeline on this machine: emulated AWS (MiniStack), a real MLflow server and a stand-in judge. Deploys
 the stack, puts the captures into the bucket, follows the executions, prints a summary and stays up until Ctrl-C.
 
-  captures              a .jsonl file of SageMaker Data Capture, or a folder that holds some (default: examples/captures).
+  captures              a .jsonl file of SageMaker Data Capture, or a folder with such files (default: examples/captures).
                         Files in SageMaker's layout (<endpoint>/<variant>/yyyy/mm/dd/hh/) keep it; others go under
-                        <endpoint>/AllTraffic/ and the hour of their first record. Each endpoint gets a stack of its own
-  --endpoint NAME       the endpoint of all these files
-  --bedrock             judge with the real model: the stand-in passes on to Bedrock, with your own AWS credentials.
+                        <endpoint>/AllTraffic/ and the hour of their first record. Each endpoint gets a separate stack
+  --endpoint NAME       the endpoint of all files
+  --bedrock             judge with the real model: the stand-in forwards calls to Bedrock with your own AWS credentials.
                         This costs money
   --region REGION       region of Bedrock (default: AWS_REGION, AWS_DEFAULT_REGION, else us-east-1)
-  --exit                end after the summary
-  --port PORT           port of the emulated AWS (default: a free one)
-  --mlflow-port PORT    port of the MLflow page (default: a free one)
-  --judge-port PORT     port of the stand-in judge (default: a free one)
-  --keep FOLDER         keep MLflow's database and artifacts in this folder (default: they go with Ctrl-C)
+  --exit                exit after the summary
+  --port PORT           port of the emulated AWS (default: a free port)
+  --mlflow-port PORT    port of the MLflow page (default: a free port)
+  --judge-port PORT     port of the stand-in judge (default: a free port)
+  --keep FOLDER         keep MLflow's database and artifacts in this folder (default: Ctrl-C deletes them)
   --help                this text
 
-More than 20 files of an endpoint are put before the stack is deployed, and one backfill takes them; fewer are put after
-it, and the bucket's rule starts an execution for each, as on AWS.
+With more than 20 files per endpoint, they are put before the stack is deployed and one backfill processes them. With
+fewer, they are put afterwards, and the bucket's rule starts an execution for each, as on AWS.
 
-The exit code is 1 when something could not be started, when a run failed, or when there were captured lines and not one of
-them became a trace; 130 when it is stopped before the summary; else 0.`;
+Exit codes: 1 if something could not be started, if a run failed, or if lines were captured and none became a trace; 130 if
+stopped before the summary; else 0.`;
 
-/** npm runs scripts in the project's folder; a relative path is meant from where the person typed it. */
+/** npm runs scripts in the project's folder, but the user means a relative path from their own. */
 const typedIn = (): string => process.env.INIT_CWD ?? process.cwd();
 const asTyped = (path: string): string => resolve(typedIn(), path);
 
-/** A path as the person would type it. */
+/** Shortens a path to the form the user would type. */
 export function asShown(path: string): string {
   const short = relative(typedIn(), path);
   return short.length < path.length ? short : path;
@@ -53,7 +53,7 @@ export function asShown(path: string): string {
 
 const MAX_PORT = 65_535;
 
-/** @throws Error naming the option, what was got and what is allowed */
+/** Parses the command line. @throws Error with the option, its value and what is allowed */
 export function parseStartOptions(args: readonly string[]): StartOptions {
   const { values, positionals } = parseArgs({
     args: [...args],

@@ -1,8 +1,8 @@
-/** What `npm start` prints when the executions have ended. */
+/** The report that `npm start` prints when the executions have ended. */
 import { resourceNames } from '../../src/contract/names.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { Run } from '../runs/process-files.ts';
-import { type QuarantineReason, quarantineLines } from '../runs/quarantine-report.ts';
+import { quarantineLines, type ReasonWithLines } from '../runs/quarantine-report.ts';
 import { addUp, totalLines, verdictLines } from '../runs/summary-report.ts';
 import type { DeployedEndpoint } from './deployed-endpoint.ts';
 import type { LocalEnvironment } from './environment.ts';
@@ -13,29 +13,30 @@ export interface Report {
   deployed: readonly DeployedEndpoint[];
   runs: readonly Run[];
   summaries: ReadonlyMap<string, RunSummary>;
-  /** The judge's model, when it was the real one. */
+  /** The judge's model, if it was the real one. */
   realJudge?: string;
   experiments: readonly { name: string; id: string }[];
   seconds: number;
-  quarantine: readonly QuarantineReason[];
+  quarantine: readonly ReasonWithLines[];
   options: Pick<StartOptions, 'exit' | 'keep'>;
-  /** What was taken over of the person's settings. */
+  /** The user's settings that apply. */
   settings: Readonly<Record<string, string>>;
-  /** Who answers in the place of SageMaker's endpoints. */
+  /** Address of the server that answers for SageMaker's endpoints. */
   endpointUrl: string;
 }
 
-/** 1 when a run failed, or when there were lines and none of them became a trace; else 0. */
+/** Returns 1 if a run failed, or if lines were captured and none became a trace; else 0. */
 export function exitCode(runs: readonly Run[], summaries: readonly RunSummary[]): number {
   const { captured, traced } = addUp(summaries);
   return runs.some(({ status }) => status !== 'SUCCEEDED') || (captured > 0 && traced === 0) ? 1 : 0;
 }
 
-/** Runs named with their error; the rest is counted. */
+/** Failed runs shown with their error. The others are counted. */
 const MAX_FAILURES_SHOWN = 5;
-/** Characters of an error's cause: what it is, without a stack. */
+/** Characters of an error's cause, enough for the message without a stack. */
 const MAX_CAUSE_CHARS = 600;
 
+/** Returns the lines of the report. */
 export function reportLines(report: Report): string[] {
   const totals = addUp([...report.summaries.values()]);
   return [
@@ -52,7 +53,7 @@ export function reportLines(report: Report): string[] {
   ];
 }
 
-/** With --exit the servers are gone by the time that this is read. */
+/** With --exit the servers have stopped by the time this is read. */
 function keptLines({ options: { keep } }: Report): string[] {
   return keep === undefined ? [] : [`MLflow's database and artifacts: ${keep}`];
 }
@@ -73,15 +74,13 @@ function quarantineSection({ quarantine, deployed, options }: Report): string[] 
   const files = new Map(deployed.flatMap((one) => one.files.map(({ key, path }) => [key, asShown(path)])));
   const [first] = deployed;
   const rest = options.exit
-    ? 'All of them, with their bytes, were in the emulated S3, which --exit has ended: leave it out to look at them.'
+    ? 'All of them, with their bytes, were in the emulated S3, which --exit has stopped. Omit it to inspect them.'
     : `All of them, with their bytes (base64): aws s3 ls --recursive s3://${first?.outputs.workBucket}/quarantine/`;
   return quarantineLines(quarantine, (key) => files.get(key) ?? key, rest);
 }
 
 function costNote({ realJudge }: Report): string[] {
-  return realJudge
-    ? []
-    : ["cost_usd is what the stand-in's tokens would have cost with the real model; nothing was paid.", ''];
+  return realJudge ? [] : ["cost_usd is the price of the stand-in's tokens with the real model; nothing was paid.", ''];
 }
 
 function verdictSection({ realJudge }: Report, lines: string[]): string[] {
@@ -100,21 +99,21 @@ function failureLines({ runs, summaries, deployed, options }: Report): string[] 
     .flatMap((run) => [
       `${run.key}: ${run.status} ${run.error ?? ''}`,
       `  ${(run.cause ?? 'no cause given').slice(0, MAX_CAUSE_CHARS)}`,
-      ...(summaries.has(run.name) ? [] : ['  It ended before it wrote its summary.json.']),
+      ...(summaries.has(run.name) ? [] : ['  It ended before it wrote a summary.json.']),
     ]);
   const more = failed.length - MAX_FAILURES_SHOWN;
   return [
     '── Failed runs ──',
     ...shown,
     ...(more > 0 ? [`and ${more} more`] : []),
-    ...(options.exit ? ['What the functions logged goes with --exit: leave it out to read it.'] : logLines(deployed)),
+    ...(options.exit ? ['--exit deletes the logs of the functions. Omit it to read them.'] : logLines(deployed)),
     '',
   ];
 }
 
 function logLines(deployed: readonly DeployedEndpoint[]): string[] {
   return [
-    'What the functions logged, with the variables below:',
+    'Read the logs of the functions with the variables below:',
     ...deployed.slice(0, 1).flatMap(({ prefix }) => {
       const { processor, evaluator } = resourceNames(prefix);
       return [processor, evaluator].map((name) => `  aws logs tail /aws/lambda/${name} --since 1h`);
@@ -122,7 +121,7 @@ function logLines(deployed: readonly DeployedEndpoint[]): string[] {
   ];
 }
 
-/** A person's own profile would win over the dummy keys in some tools, so it is unset. */
+/** Returns shell commands that set the variables. In some tools a profile has precedence over the dummy keys, so it is unset. */
 function exportLines({ environment, deployed, settings, endpointUrl }: Report): string[] {
   const { ministack, mlflowUrl, judge } = environment;
   const [first] = deployed;
@@ -133,12 +132,12 @@ function exportLines({ environment, deployed, settings, endpointUrl }: Report): 
     AWS_SECRET_ACCESS_KEY,
     AWS_REGION,
     AWS_DEFAULT_REGION,
-    // The judge, and who tells of its model: calibrate, doctor and replay --judge ask where the stack asks.
+    // The judge and the service with its models: calibrate, doctor and replay --judge use the same ones as the stack.
     AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
     AWS_ENDPOINT_URL_BEDROCK: judge.url,
     AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpointUrl,
     ...(settings.JUDGE_BASE_URL ? { JUDGE_BASE_URL: settings.JUDGE_BASE_URL } : {}),
-    // Those of the person's .env name secrets on AWS, and an empty one counts as not made.
+    // The user's .env names secrets on AWS. An empty value counts as not set.
     JUDGE_SECRET_ARN: '',
     MLFLOW_SECRET_ARN: '',
     MLFLOW_TRACKING_URI: mlflowUrl,
@@ -152,6 +151,6 @@ function exportLines({ environment, deployed, settings, endpointUrl }: Report): 
   return [
     'unset AWS_PROFILE AWS_SESSION_TOKEN',
     ...Object.entries(variables).map(([name, value]) => `export ${name}=${value}`),
-    ...deployed.slice(1).map(({ endpoint, prefix }) => `# ${endpoint} has a stack of its own: STACK_PREFIX=${prefix}`),
+    ...deployed.slice(1).map(({ endpoint, prefix }) => `# ${endpoint} has a separate stack: STACK_PREFIX=${prefix}`),
   ];
 }

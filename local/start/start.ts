@@ -1,15 +1,15 @@
-/** `npm start`: the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
+/** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
 import { availableParallelism } from 'node:os';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { projectPath } from '../project-root.ts';
 import { type FileProgress, processFiles, type Run, runBackfill } from '../runs/process-files.ts';
-import { readQuarantine } from '../runs/quarantine-report.ts';
+import { readReasons } from '../runs/quarantine-report.ts';
 import { readRunSummaries } from '../runs/run-summaries.ts';
-import { checkTakenOver, givenSettings, personSettings, settingSlips } from '../settings/person-settings.ts';
+import { checkSettings, givenSettings, personSettings, settingSlips } from '../settings/person-settings.ts';
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
 import type { ForwardTarget } from '../stand-in-judge/forward.ts';
 import { describeError } from '../terminal/describe-error.ts';
-import { bar, type Progress, startProgress } from '../terminal/progress.ts';
+import { bar, type ProgressLine, startProgress } from '../terminal/progress.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../terminal/stop-signals.ts';
 import { findCaptures } from './capture-files.ts';
 import { type DeployedEndpoint, deployEndpoints, isBackfill } from './deployed-endpoint.ts';
@@ -19,19 +19,20 @@ import { forecastLines, measureFiles } from './forecast.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
 import { exitCode, type Report, reportLines } from './start-report.ts';
 
-/** Files that are in the works at a time, each a run with its own Lambda processes. */
-const FILES_AT_ONCE = Math.max(2, Math.floor(availableParallelism() / 2));
+/** Files processed concurrently, each by a run with its own Lambda processes. */
+const FILE_CONCURRENCY = Math.max(2, Math.floor(availableParallelism() / 2));
 
 async function main(options: StartOptions, stopping: Stopping): Promise<number> {
   const startedAt = Date.now();
   const progress = startProgress(process.stderr);
-  stopping.signal.addEventListener('abort', () => progress.close('Stopping …'));
+  const { signal, stopped } = stopping;
+  signal.addEventListener('abort', () => progress.close('Stopping …'));
   const unlessStopped = <T>(work: Promise<T>): Promise<T> =>
-    Promise.race([work, stopping.stopped.then(() => Promise.reject(new Stopped()))]);
+    Promise.race([work, stopped.then(() => Promise.reject(new Stopped()))]);
   const given = givenSettings();
   for (const slip of settingSlips()) progress.log(`warning: ${slip}`);
-  // Before anything is started: what cannot be.
-  const checked = checkTakenOver(personSettings(given, { real: options.bedrock, url: 'http://127.0.0.1' }).settings);
+  // Invalid input is reported before anything starts.
+  const checked = checkSettings(personSettings(given, { real: options.bedrock, url: 'http://127.0.0.1' }).settings);
   const captures = options.captures ?? projectPath('examples', 'captures');
   const endpoints = await unlessStopped(findCaptures(captures, options.endpoint));
   const sizes = await unlessStopped(measureFiles(endpoints.flatMap(({ files }) => files)));
@@ -39,40 +40,40 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
   for (const line of forecastLines(sizes, checked, options.bedrock)) progress.log(line);
   progress.show('Starting the emulated AWS, MLflow and the judge …');
   const replayed = await startStandInEndpoint({ signingKey: 'any' });
-  // A judge that is an endpoint is answered by the stand-in judge, as is whatever else is an endpoint then.
+  // If the judge is a SageMaker endpoint, the stand-in judge answers for all endpoints.
   const endpointUrl = /^sagemaker:/.test(checked.BEDROCK_MODEL_ID) ? undefined : replayed.url;
   const environment = await startEnvironment({
     log: progress.log,
     awsPort: options.awsPort,
     mlflowPort: options.mlflowPort,
     judgePort: options.judgePort,
-    ...(options.keep ? { mlflowDirectory: options.keep } : {}),
+    mlflowDirectory: options.keep,
     judge: forward ? { forward } : {},
     awsEnv: endpointUrl === undefined ? {} : { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpointUrl },
-    signal: stopping.signal,
+    signal,
   });
   if (endpointUrl !== undefined) progress.log(`stand-in endpoint, for replays: ${endpointUrl}`);
   const { settings, notes } = personSettings(given, { real: options.bedrock, url: environment.judge.url });
   for (const note of notes) progress.log(note);
   const work = async (): Promise<number> => {
-    const deployed = await deployEndpoints(environment, endpoints, settings, progress.show, stopping.signal);
+    const deployed = await deployEndpoints(environment, endpoints, settings, progress.show, signal);
     progress.show('Waiting for MLflow …');
     await environment.mlflow;
     return processAll(environment, deployed, {
       options,
       progress,
-      signal: stopping.signal,
+      signal,
       startedAt,
       settings,
       endpointUrl: endpointUrl ?? environment.judge.url,
-      ...(forward ? { realJudge: checked.BEDROCK_MODEL_ID } : {}),
+      realJudge: forward && checked.BEDROCK_MODEL_ID,
     });
   };
   try {
     const code = await unlessStopped(work());
     if (options.exit) return code;
-    console.log('\nAll of it stays up until Ctrl-C.');
-    await stopping.stopped;
+    console.log('\nEverything stays up until Ctrl-C.');
+    await stopped;
     return code;
   } finally {
     progress.end();
@@ -81,27 +82,27 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
 }
 
 interface Work extends Pick<Report, 'options' | 'settings' | 'endpointUrl' | 'realJudge'> {
-  progress: Progress;
+  progress: ProgressLine;
   signal: AbortSignal;
   startedAt: number;
 }
 
-/** @returns the exit code: 1 when a run failed, or when there were lines and none of them became a trace */
+/** Processes the captures of all endpoints and prints the report. @returns the exit code: 1 if a run failed, or if lines were captured and none became a trace */
 async function processAll(environment: LocalEnvironment, deployed: DeployedEndpoint[], work: Work): Promise<number> {
   const { clients } = environment;
-  const { progress, signal, startedAt, ...told } = work;
+  const { progress, signal, startedAt, ...facts } = work;
   const runs: Run[] = [];
   const summaries: Awaited<ReturnType<typeof readRunSummaries>> = new Map();
-  const withBucket: Parameters<typeof readQuarantine>[1][number][] = [];
+  const withBucket: Parameters<typeof readReasons>[1][number][] = [];
   const experiments: { name: string; id: string }[] = [];
   for (const captures of deployed) {
     const { endpoint, files, outputs } = captures;
     const { captureBucket, stateMachineArn, workBucket } = outputs;
-    const onProgress = progressTeller(endpoint, startedAt, progress.show);
+    const onProgress = progressReporter(endpoint, startedAt, progress.show);
     const common = { clients, captureBucket, stateMachineArn, signal, onProgress };
     const own = await (isBackfill(captures)
       ? runBackfill({ ...common, prefix: `${endpoint}/` })
-      : processFiles({ ...common, files, atOnce: FILES_AT_ONCE }));
+      : processFiles({ ...common, files, concurrency: FILE_CONCURRENCY }));
     runs.push(...own);
     for (const [name, summary] of await readRunSummaries(clients, workBucket, own)) {
       summaries.set(name, summary);
@@ -110,25 +111,29 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
     const id = await experimentId(environment.mlflowUrl, endpoint);
     if (id) experiments.push({ name: endpoint, id });
   }
-  const quarantine = await readQuarantine(clients.s3, withBucket);
+  const quarantine = await readReasons(clients.s3, withBucket);
   progress.end();
   const seconds = (Date.now() - startedAt) / 1000;
-  const report = { ...told, environment, deployed, runs, summaries, quarantine, experiments, seconds };
+  const report = { ...facts, environment, deployed, runs, summaries, quarantine, experiments, seconds };
   for (const line of reportLines(report)) console.log(line);
   return exitCode(runs, [...summaries.values()]);
 }
 
-/** Shows how far the files of an endpoint are, and once it can be told how long it takes still. */
-function progressTeller(endpoint: string, startedAt: number, show: Progress['show']): (state: FileProgress) => void {
-  // The first ones wait for functions that start: they tell nothing of the others.
-  let begun: { at: number; done: number } | undefined;
+/** Shows the progress of an endpoint's files, with the remaining time once it can be estimated. */
+function progressReporter(
+  endpoint: string,
+  startedAt: number,
+  show: ProgressLine['show'],
+): (state: FileProgress) => void {
+  // The first files include the functions' cold start, so the estimate starts after them.
+  let base: { at: number; done: number } | undefined;
   return ({ unit, done, total, runs }) => {
-    if (done > 0) begun ??= { at: Date.now(), done };
+    if (done > 0) base ??= { at: Date.now(), done };
     const count = (status: string) => runs.filter((run) => run.status === status).length;
     const failed = runs.length - count('RUNNING') - count('SUCCEEDED');
     const seconds = Math.round((Date.now() - startedAt) / 1000);
-    const through = begun ? done - begun.done : 0;
-    const left = begun && through > 0 ? Math.round(((Date.now() - begun.at) / 1000 / through) * (total - done)) : 0;
+    const since = base ? done - base.done : 0;
+    const left = base && since > 0 ? Math.round(((Date.now() - base.at) / 1000 / since) * (total - done)) : 0;
     const about = left < 10 ? '' : `, about ${left} s left`;
     show(
       `${endpoint} ${bar(done, total)} ${unit}, ${count('RUNNING')} running, ${failed} failed, ${seconds} s${about}`,
@@ -138,21 +143,21 @@ function progressTeller(endpoint: string, startedAt: number, show: Progress['sho
 
 const DEFAULT_BEDROCK_REGION = 'us-east-1';
 
-/** @throws Error when there are no credentials to pass on with */
+/** Returns where the stand-in judge forwards its calls. @throws Error if there are no AWS credentials */
 async function bedrockTarget({ region }: StartOptions): Promise<ForwardTarget> {
   try {
     await defaultProvider()();
   } catch (error) {
     throw new Error(
-      `--bedrock needs AWS credentials; got: ${(error as Error).message}; expected: credentials that may call Bedrock's Converse, by AWS_ACCESS_KEY_ID, AWS_PROFILE or aws sso login. Without --bedrock the stand-in's rules judge`,
+      `--bedrock needs AWS credentials; got: ${(error as Error).message}; expected: credentials that may call Bedrock's Converse, from AWS_ACCESS_KEY_ID, AWS_PROFILE or aws sso login. Without --bedrock the stand-in judges by rules`,
       { cause: error },
     );
   }
-  // A VPC endpoint, a proxy: as the SDK itself is told of it.
+  // The SDK's own variable for a VPC endpoint or a proxy.
   const endpoint = process.env.AWS_ENDPOINT_URL_BEDROCK_RUNTIME;
   return {
     region: region ?? process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION ?? DEFAULT_BEDROCK_REGION,
-    ...(endpoint ? { endpoint } : {}),
+    endpoint: endpoint || undefined,
   };
 }
 
@@ -166,7 +171,7 @@ async function run(): Promise<number> {
     }
     return await main(options, stopping);
   } catch (error) {
-    // Ctrl-C reaches the commands that we have started too; what they say of it is no news.
+    // Ctrl-C also reaches the child processes, so their errors say nothing new.
     if (stopping.signal.aborted) return INTERRUPTED;
     console.error(`\n${describeError(error)}`);
     return 1;

@@ -1,5 +1,7 @@
-/** What the SDK cannot do without, and says in words of its own. */
-const LACKS: [test: RegExp, what: string, expected: string][] = [
+/** Error messages for a person at a terminal. */
+
+/** Requirements of the SDK whose absence it reports in its own words. */
+const REQUIREMENTS: [test: RegExp, what: string, expected: string][] = [
   [/^Region is missing/, 'The AWS region is missing', 'AWS_REGION, or a profile with a region'],
   [
     /^CredentialsProviderError|^Could not load credentials/,
@@ -8,25 +10,24 @@ const LACKS: [test: RegExp, what: string, expected: string][] = [
   ],
 ];
 
-/** Where an AWS call lacks its region or its credentials: what was got and what is expected; else `undefined`. */
-export function awsLack(error: unknown): string | undefined {
+/** Describes a missing AWS region or missing credentials; `undefined` for any other error. */
+export function missingAwsSetup(error: unknown): string | undefined {
   const { name = '', message = '' } = error instanceof Error ? error : {};
-  const [, what, expected] = LACKS.find(([test]) => test.test(name) || test.test(message)) ?? [];
+  const [, what, expected] = REQUIREMENTS.find(([test]) => test.test(name) || test.test(message)) ?? [];
   return (
-    what && `${what}; got: ${message}; expected: ${expected}. With a running npm start: the variables that it prints`
+    what && `${what}; got: ${message}; expected: ${expected}. While npm start runs, use the variables that it prints`
   );
 }
 
 /**
- * An error for a person at a terminal: what was got and what was expected, a line each. One that was not foreseen keeps
- * its stack, which whoever mends it will want.
+ * Formats an error: got and expected on a line each. An unexpected error keeps its stack, which is needed to fix it.
  */
 export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const lack = awsLack(error);
-  if (lack) return lack.replaceAll('; ', '\n  ');
-  const isForeseen = /; expected: /.test(error.message) || 'code' in error;
-  if (!isForeseen) return error.stack ?? error.message;
+  const missing = missingAwsSetup(error);
+  if (missing) return missing.replaceAll('; ', '\n  ');
+  const isExpected = /; expected: /.test(error.message) || 'code' in error;
+  if (!isExpected) return error.stack ?? error.message;
   const [facts = '', ...output] = error.message.split(/(?<=:)\n/);
   return [facts.replaceAll('; ', '\n  '), ...output].join('\n');
 }

@@ -1,17 +1,17 @@
-/** One line of progress, rewritten in place on a terminal, repeated when it changes elsewhere. */
+/** A progress line: rewritten in place on a terminal, printed again after a change elsewhere. */
 
-export interface Progress {
-  /** Shows the state of the work under way. */
+export interface ProgressLine {
+  /** Shows the state of the work in progress. */
   show(text: string): void;
   /** Prints a line that stays. */
   log(line: string): void;
-  /** Takes the line of progress away. */
+  /** Removes the progress line. */
   end(): void;
-  /** Says the last word: nothing is shown after it. */
+  /** Prints a last line. Nothing is shown after it. */
   close(line: string): void;
 }
 
-/** Without a terminal a line is repeated at most this often, so that a log stays readable. */
+/** Without a terminal, lines are at least this far apart, so that a log stays readable. */
 const PLAIN_EVERY_MS = 5_000;
 
 const TICK_MS = 1_000;
@@ -21,18 +21,18 @@ const DEFAULT_COLUMNS = 80;
 const CLEAR_LINE = '\r\u001b[2K';
 
 /**
- * A text that ends in `…` waits for something: it goes on with the seconds that it has waited.
+ * Starts a progress line. A text that ends in `…` is followed by the seconds since it was set.
  *
- * @param output where it is shown; `isTTY` decides how
+ * @param output the stream to write to; `isTTY` decides how
  */
-export function startProgress(output: NodeJS.WriteStream): Progress {
+export function startProgress(output: NodeJS.WriteStream): ProgressLine {
   let text = '';
   let since = 0;
   let shown = '';
   let shownAt = 0;
   let closed = false;
   const terminal = output.isTTY === true;
-  // Some terminals say 0.
+  // Some terminals report 0 columns.
   const cut = (line: string) => line.slice(0, (output.columns || DEFAULT_COLUMNS) - 1);
   const draw = () => {
     const seconds = Math.floor((Date.now() - since) / 1000);
@@ -75,7 +75,7 @@ export function startProgress(output: NodeJS.WriteStream): Progress {
 
 const BAR_WIDTH = 20;
 
-/** `████████░░░░░░░░░░░░ 4/10` */
+/** Draws a bar such as `████████░░░░░░░░░░░░ 4/10`. */
 export function bar(done: number, total: number): string {
   const filled = total === 0 ? BAR_WIDTH : Math.floor((done / total) * BAR_WIDTH);
   return `${'█'.repeat(filled)}${'░'.repeat(BAR_WIDTH - filled)} ${done}/${total}`;

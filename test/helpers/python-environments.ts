@@ -10,7 +10,7 @@ import {
   mlflowEnvironment,
   sagemakerPluginEnvironment,
 } from '../../local/python/python-presets.ts';
-import { bundleFunctions } from '../../local/stack/deploy.ts';
+import { makeBundles } from '../../local/stack/deploy.ts';
 
 /** A package index may cut a connection: what was fetched is kept in the installer's cache, so another try is short. */
 const WAITS_MS = [5_000, 15_000];
@@ -18,7 +18,7 @@ const WAITS_MS = [5_000, 15_000];
 /** Jest's `globalSetup`. */
 export default async function makePythonEnvironments(): Promise<void> {
   const log = (line: string): void => console.info(line);
-  const bundles = bundleFunctions({ directory: makeOwnFolder('bundles'), log });
+  const bundles = makeBundles({ directory: makeOwnFolder('bundles'), log });
   await Promise.all([
     bundles,
     patiently(() => defaultPythonEnvironment(log)),

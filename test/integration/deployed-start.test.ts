@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
-import { type FileProgress, putFiles, runBackfill } from '../../local/runs/process-files.ts';
+import { type FileProgress, putCaptures, runBackfill } from '../../local/runs/process-files.ts';
 import { destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 import { mixedLines } from '../helpers/deployed-captures.ts';
 import { runningProcesses } from '../helpers/deployed-processes.ts';
@@ -133,7 +133,7 @@ describe('npm start', () => {
     try {
       const path = join(folder, 'downloads', 'weather-llm', 'blue', '2026', '11', '20', '10', 'a.jsonl');
       // Beside what the stack watches.
-      await putFiles(clients, CAPTURE_BUCKET, [{ path, key: 'elsewhere/a.jsonl', bytes: 0 }]);
+      await putCaptures(clients, CAPTURE_BUCKET, [{ path, key: 'elsewhere/a.jsonl', bytes: 0 }]);
       const put = await clients.s3.send(new HeadObjectCommand({ Bucket: CAPTURE_BUCKET, Key: 'elsewhere/a.jsonl' }));
       expect(put.ContentLength).toBe(statSync(path).size);
       const prefix = 'weather-llm/';
@@ -151,9 +151,9 @@ describe('npm start', () => {
   });
 
   test('says which of the person’s settings it took over', () => {
-    expect(start.output()).toMatch(/^settings of yours taken over: JUDGE_CALLS$/m);
+    expect(start.output()).toMatch(/^your settings that apply: JUDGE_CALLS$/m);
     expect(start.output()).toMatch(
-      /^settings of yours left out, since the stand-in judges and nothing is paid: JUDGE_BASE_URL, EVALUATION_BUDGET_USD$/m,
+      /^your settings that do not apply, since the stand-in judges and nothing is paid: JUDGE_BASE_URL, EVALUATION_BUDGET_USD$/m,
     );
   });
 
@@ -233,7 +233,7 @@ describe('npm start says what to do', () => {
     const { port } = taken.address() as { port: number };
     const start = command('start/start.ts', [folder, '--mlflow-port', String(port)], {});
     expect(await start.code).toBe(1);
-    expect(start.output()).toMatch(new RegExp(`Port ${port} is in use[^]*Give another one with --mlflow-port`));
+    expect(start.output()).toMatch(new RegExp(`Port ${port} is in use[^]*Set another one with --mlflow-port`));
     taken.close();
     rmSync(folder, { recursive: true });
   });
@@ -241,7 +241,7 @@ describe('npm start says what to do', () => {
   test('when there are no captures', async () => {
     const start = command('start/start.ts', [projectPath('lib')], {});
     expect(await start.code).toBe(1);
-    expect(start.output()).toMatch(/holds no file that ends in \.jsonl/);
+    expect(start.output()).toMatch(/contains no file that ends in \.jsonl/);
   });
 
   test('when --bedrock has no credentials', async () => {

@@ -46,7 +46,7 @@ test('a wanted port is given while nothing listens on it, and again to a server 
   const server = createServer().listen(port, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   await expect(freePort(port, '--mlflow-port')).rejects.toThrow(
-    `Port ${port} is in use; got: another program listens on 127.0.0.1:${port}; expected: a free port. Give another one with --mlflow-port`,
+    `Port ${port} is in use; got: another program listens on 127.0.0.1:${port}; expected: a free port. Set another one with --mlflow-port`,
   );
   await new Promise((resolve) => server.close(resolve));
   expect(await freePort(port)).toBe(port);

@@ -70,7 +70,7 @@ describe('a Python environment', () => {
 
   test('is made once, by whichever of several processes comes first', async () => {
     const outputs = await Promise.all([1, 2, 3].map(() => run(ensure(name))));
-    expect(outputs.filter((output) => output.includes('Made the Python environment'))).toHaveLength(1);
+    expect(outputs.filter((output) => output.includes('Created the Python environment'))).toHaveLength(1);
     expect(new Set(outputs.map(pythonOf)).size).toBe(1);
     expect(await versionIn(pythonOf(outputs[0] ?? ''))).toBe('1.1.0');
     expect(folders().filter((entry) => !entry.endsWith('.lock'))).toHaveLength(1);
@@ -152,7 +152,7 @@ describe('a Python environment', () => {
 
   test('with a package that does not exist it shows what the installer says', async () => {
     const output = await run(ensure(`${name}-wrong`, { tiny: '99.0.0' }));
-    expect(output).toContain('error:The Python environment could not be made');
+    expect(output).toContain('error:The Python environment could not be created');
     expect(output).toMatch(/tiny==99\.0\.0/);
   });
 });

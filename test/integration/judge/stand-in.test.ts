@@ -1,4 +1,4 @@
-/** The stand-in itself: what it is told from outside, what it says by its rules, and how it passes calls on. */
+/** The stand-in judge itself: HTTP/1.1, its rule-based verdicts, and forwarding to Bedrock. */
 import { ConverseCommand } from '@aws-sdk/client-bedrock-runtime';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
 import { verdictByRule } from '../../../local/stand-in-judge/rules.ts';
@@ -10,37 +10,8 @@ import { CHAT_SCORERS, credentials, MODEL, outcomesOf, PARCEL_VERDICTS, useStand
 
 const rig = useStandIn();
 
-const control = async (method: string, path: string, body?: unknown) => {
-  const response = await fetch(`${rig.standIn.url}/_stand-in/${path}`, {
-    method,
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
-};
-
 describe('over HTTP/1.1 on the same port', () => {
-  test('it says what it is, is told how to behave, and tells its calls', async () => {
-    expect(await control('GET', 'health')).toEqual({
-      status: 200,
-      body: { ok: true, standIn: 'judge', forwards: false },
-    });
-    expect((await control('PUT', 'behaviour', { throttleShare: 1, faultyCalls: 1 })).status).toBe(200);
-    await rig.judge().judge(chatCapture(), CHAT_SCORERS);
-    expect((await control('GET', 'counts')).body).toMatchObject({ calls: 2, throttled: 1, answered: 1 });
-    const { recorded } = (await control('GET', 'calls')).body as { recorded: { status: number }[] };
-    expect(recorded.map(({ status }) => status)).toEqual([429, 200]);
-    expect((await control('DELETE', 'calls')).body).toMatchObject({ calls: 0, recorded: [] });
-  });
-
-  test('a behaviour that it does not know is refused', async () => {
-    expect(await control('PUT', 'behaviour', { throtleShare: 1 })).toMatchObject({
-      status: 400,
-      body: { message: expect.stringContaining('throtleShare') },
-    });
-    expect((await control('GET', 'nothing')).status).toBe(404);
-  });
-
-  test('Converse is answered there too, as LiteLLM asks it', async () => {
+  test('answers Converse, as LiteLLM calls it', async () => {
     const prompt = `You are a content safety classifier. Your entire response must be a single, raw JSON object.
 {"rationale": "...", "result": "yes or no"}
 
@@ -57,7 +28,7 @@ describe('over HTTP/1.1 on the same port', () => {
   });
 });
 
-describe('its verdicts come from the text', () => {
+describe('its verdicts depend on the text', () => {
   const said = async (reply: string, user = 'Where is my parcel 8841?') =>
     outcomesOf(await rig.judge().judge(chatCapture({ reply, user }), CHAT_SCORERS));
 
@@ -74,7 +45,7 @@ describe('its verdicts come from the text', () => {
     expect(await said(reply)).toMatchObject(verdicts);
   });
 
-  test('and the same text has the same verdicts, whatever its ids', async () => {
+  test('gives the same text the same verdicts, whatever its ids', async () => {
     const capture = chatCapture();
     const judge = rig.judge();
     for (const eventId of ['a', 'b', 'c']) {
@@ -84,7 +55,7 @@ describe('its verdicts come from the text', () => {
     }
   });
 
-  test('of two replies the one that speaks of what was asked is better, in whatever order they stand', async () => {
+  test('prefers the reply that addresses the request, in either order', async () => {
     const messages = [{ role: 'user', content: 'Where is my parcel 8841?' }];
     const judged = async (before: string, after: string): Promise<string | undefined> => {
       const [one, two] = [before, after].map((content) => ({ role: 'assistant', content }));
@@ -96,7 +67,7 @@ describe('its verdicts come from the text', () => {
     expect(await judged('I cannot say.', 'I do not know.')).toBe('same');
   });
 
-  test('scorers that nobody foresaw are answered within their values', () => {
+  test('answers unknown scorers within their allowed values', () => {
     const exchange = { systemPrompt: '', request: 'Where is it?', reply: 'It is in Bern.', toolCalls: [], tools: '' };
     const ask = (allowed: Parameters<typeof verdictByRule>[0]['allowed'], question = 'Is it good?') =>
       verdictByRule({ name: 'mine', question, allowed }, exchange).value;
@@ -109,12 +80,12 @@ describe('its verdicts come from the text', () => {
   });
 });
 
-test('it passes calls on to Bedrock, signed with the credentials of whoever started it', async () => {
+test('forwards calls to Bedrock, signed with the user’s own credentials', async () => {
   const before = { ...process.env };
   process.env.AWS_ACCESS_KEY_ID = 'AKIDEXAMPLE';
   process.env.AWS_SECRET_ACCESS_KEY = 'secret';
   delete process.env.AWS_SESSION_TOKEN;
-  // Another stand-in is Bedrock here.
+  // Another stand-in plays Bedrock.
   const passing = await startStandInJudge({ forward: { region: 'eu-west-1', endpoint: rig.standIn.url } });
   const client = createBedrockClient({ endpoint: passing.url, region: 'us-east-1', credentials });
   try {
@@ -127,7 +98,7 @@ test('it passes calls on to Bedrock, signed with the credentials of whoever star
       /^AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE\/\d{8}\/eu-west-1\/bedrock\/aws4_request, SignedHeaders=[a-z0-9;-]+, Signature=[0-9a-f]{64}$/,
     );
     expect(path).toBe(`/model/${MODEL}/converse`);
-    // What the service counted is counted here too.
+    // The service's own token counts are reported.
     expect(passing.counts).toMatchObject({ answered: 1, throttled: 1, inputTokens: rig.standIn.counts.inputTokens });
   } finally {
     process.env = before;
@@ -136,7 +107,7 @@ test('it passes calls on to Bedrock, signed with the credentials of whoever star
   }
 });
 
-test('it counts tokens by the length of the texts', async () => {
+test('counts tokens by the length of the texts', async () => {
   const ask = (text: string) =>
     rig.client.send(new ConverseCommand({ modelId: MODEL, messages: [{ role: 'user', content: [{ text }] }] }));
   const short = await ask('x'.repeat(400));

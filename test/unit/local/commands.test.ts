@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { numberFlag, readFlags } from '../../../bench/support/flags.ts';
 import { whyUnanswered } from '../../../bin/commands/calibrate.ts';
 import { projectPath } from '../../../local/project-root.ts';
-import { checkTakenOver } from '../../../local/settings/person-settings.ts';
+import { checkSettings } from '../../../local/settings/person-settings.ts';
 import { forecastLines, measureFiles } from '../../../local/start/forecast.ts';
 import { describeError } from '../../../local/terminal/describe-error.ts';
 import { startProgress } from '../../../local/terminal/progress.ts';
@@ -55,10 +55,10 @@ describe('before a local run', () => {
       { path, bytes: 2_000 },
     ]);
     expect(sizes).toEqual({ files: 2, lines: 8, bytes: 3_000 });
-    const settings = checkTakenOver({ EVALUATION_BUDGET_USD: '5' });
+    const settings = checkSettings({ EVALUATION_BUDGET_USD: '5' });
     expect(forecastLines(sizes, settings, false)).toEqual(['captures: 2 files, 8 lines, 3,000 bytes']);
     expect(forecastLines(sizes, settings, true)[1]).toMatch(
-      /^--bedrock costs money: about 8 calls of \S+claude-sonnet-4-6, some 0\.\d\d dollars by .*, and no more than 5 dollars/,
+      /^--bedrock costs money: about 8 calls of \S+claude-sonnet-4-6, an estimated 0\.\d\d dollars from .*, and no more than 5 dollars/,
     );
   });
 });

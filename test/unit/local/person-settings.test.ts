@@ -1,5 +1,5 @@
 import { parseSettings } from '../../../lib/settings/settings.ts';
-import { checkTakenOver, personSettings, settingSlips } from '../../../local/settings/person-settings.ts';
+import { checkSettings, personSettings, settingSlips } from '../../../local/settings/person-settings.ts';
 
 const url = 'http://127.0.0.1:4100';
 const ofStandIn = { real: false, url };
@@ -35,8 +35,8 @@ describe('what a local run takes over of a person’s settings', () => {
       EVALUATION_BUDGET_USD: '0',
     });
     expect(notes).toEqual([
-      'settings of yours taken over: BEDROCK_MODEL_ID, EVALUATION_ALWAYS',
-      'settings of yours left out, since the stand-in judges and nothing is paid: JUDGE_BASE_URL, JUDGE_SECRET_ARN, EVALUATION_BUDGET_USD, BEDROCK_GUARDRAIL_ID, BEDROCK_GUARDRAIL_VERSION',
+      'your settings that apply: BEDROCK_MODEL_ID, EVALUATION_ALWAYS',
+      'your settings that do not apply, since the stand-in judges and nothing is paid: JUDGE_BASE_URL, JUDGE_SECRET_ARN, EVALUATION_BUDGET_USD, BEDROCK_GUARDRAIL_ID, BEDROCK_GUARDRAIL_VERSION',
     ]);
   });
 
@@ -50,7 +50,7 @@ describe('what a local run takes over of a person’s settings', () => {
       BEDROCK_GUARDRAIL_VERSION: '2',
     });
     expect(notes[1]).toBe(
-      'settings of yours left out, since the judge is on Bedrock: JUDGE_BASE_URL, JUDGE_SECRET_ARN',
+      'your settings that do not apply, since the judge is on Bedrock: JUDGE_BASE_URL, JUDGE_SECRET_ARN',
     );
   });
 
@@ -85,7 +85,7 @@ describe('before anything is started', () => {
   });
 
   it('a wrong value of what is taken over is refused', () => {
-    expect(() => checkTakenOver({ JUDGE_GUIDELINES: '{"a":' })).toThrow(/JUDGE_GUIDELINES: got /);
-    expect(checkTakenOver({ EVALUATION_SAMPLE_RATE: '0.5' }).EVALUATION_SAMPLE_RATE).toBe(0.5);
+    expect(() => checkSettings({ JUDGE_GUIDELINES: '{"a":' })).toThrow(/JUDGE_GUIDELINES: got /);
+    expect(checkSettings({ EVALUATION_SAMPLE_RATE: '0.5' }).EVALUATION_SAMPLE_RATE).toBe(0.5);
   });
 });

@@ -1,4 +1,4 @@
-import type { QuarantineReason } from '../../../local/runs/quarantine-report.ts';
+import type { ReasonWithLines } from '../../../local/runs/quarantine-report.ts';
 import { exitCode, type Report, reportLines } from '../../../local/start/start-report.ts';
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
 
@@ -10,7 +10,7 @@ function summary(lines: Partial<RunSummary['lines']>): RunSummary {
   return draft;
 }
 
-const notJson = (lines: number, message: string): QuarantineReason => ({
+const notJson = (lines: number, message: string): ReasonWithLines => ({
   reason: 'NotJson',
   count: lines,
   lines: [{ key: 'my-endpoint/a.jsonl', line: 3, reason: { name: 'NotJson', message } }],
