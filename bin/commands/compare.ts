@@ -1,10 +1,10 @@
-/** `inference-monitor compare`: two replays of the same captures beside each other; can gate a release. */
+/** `inference-monitor compare`: compares two replays of the same captures, and can gate a release. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { INTERRUPTED } from '../../local/terminal/stop-signals.ts';
 import { type Difference, STATISTICS } from '../../src/replay/compare/bootstrap.ts';
-import { compareRuns, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
+import { compareRuns, metricRows, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import { judgeWarning, stoppedBy } from '../../src/replay/compare/judge-replies.ts';
 import { type OpenedRun, openRun } from '../../src/replay/compare/open-run.ts';
 import { COMPARED_METRICS, METRIC_TAGS, type RunData, readRun } from '../../src/replay/compare/run-data.ts';
@@ -13,6 +13,7 @@ import {
   crossings,
   parseThreshold,
   SHARES,
+  signed,
   type Threshold,
 } from '../../src/replay/compare/thresholds.ts';
 import { Distribution } from '../../src/replay/measure/distribution.ts';
@@ -37,16 +38,16 @@ const EXIT_CROSSED = 1;
 const EXIT_NOT_COMPARED = 2;
 
 const HELP = `
-Thresholds (repeatable), each a bound on how much worse the second run may be:
+Thresholds limit how much worse the second run may be (repeatable):
   metric:statistic:limit     request_latency:p95:10%   at most 10% slower
                              time_to_first_token:p50:50   at most 50 ms slower
-  share:per cent             error_rate:1   regressed:2   newly_failing:0   new_refusals:0   judged_worse:5
+  share:percent              error_rate:1   regressed:2   newly_failing:0   new_refusals:0   judged_worse:5
 
   metrics: ${METRIC_TAGS.join(', ')}
   statistics: ${STATISTICS.join(', ')}; shares: ${SHARES.join(', ')}
-A difference of a metric or of the error rate crosses its bound only if its 95% interval excludes 0.
-The exit code is 1 when a threshold is crossed or cannot be told, 2 when the runs could not be
-compared or the judge failed, 130 after Ctrl-C.
+A difference of a metric or of the error rate crosses its threshold only if its 95% interval excludes 0.
+The exit code is 1 if a threshold is crossed or unknown, 2 if the runs could not be compared or the
+judge failed, and 130 after Ctrl-C.
 
 Examples:
   inference-monitor compare replays/before replays/after --threshold request_latency:p95:10% --threshold error_rate:1
@@ -55,27 +56,22 @@ Examples:
 export function compareCommand(): Command {
   return new Command('compare')
     .description('compare two replays of the same captures: speed, failures, replies')
-    .argument('<before>', 'results of a replay: a directory, or s3://bucket/replays/<execution> of one in the cloud')
+    .argument('<before>', 'results of a replay: a directory, or s3://bucket/replays/<execution> for a cloud replay')
     .argument('<after>', 'results of another replay')
     .option(
       '--threshold <bound>',
-      'fail when the second run is worse by more than this; repeatable',
+      'fail if the second run is worse by more than this; repeatable',
       (text: string, all: Threshold[]) => [...all, parseThreshold(text)],
       [],
     )
-    .option('--judge', 'ask the judge which replies are better, both orders of each pair')
-    .option('--judge-model <id>', 'the judge that is asked (default: BEDROCK_MODEL_ID)')
-    .option(
-      '--judge-budget-usd <amount>',
-      'most that may be spent on the judge, 0: no limit',
-      amount,
-      DEFAULT_JUDGE_BUDGET_USD,
-    )
+    .option('--judge', 'ask the judge which replies are better, in both orders')
+    .option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)')
+    .option('--judge-budget-usd <amount>', 'maximum cost of the judge; 0: no limit', amount, DEFAULT_JUDGE_BUDGET_USD)
     .option(
       '-o, --output <directory>',
-      'where comparison.json and comparison.html go (default: the second run’s directory, or replays/<run> for one in S3)',
+      'directory for comparison.json and comparison.html (default: that of the second run, or replays/<run> for one in S3)',
     )
-    .option('--no-report', 'leave the HTML page out')
+    .option('--no-report', 'do not write the HTML report')
     .option('--json', 'print the comparison as JSON')
     .addHelpText('after', HELP)
     .action(compare);
@@ -119,10 +115,10 @@ async function compareOpened(
   signal.throwIfAborted();
   stopping.started = true;
   stopping.say(
-    `${judging ? 'The judge is asked no more, and the' : 'The'} comparison is being written. Press Ctrl-C again to leave immediately.`,
+    `${judging ? 'Stopping the judge and writing' : 'Writing'} the comparison. Press Ctrl-C again to exit immediately.`,
   );
   const directory = flags.output ?? (after.location === after.directory ? after.directory : join('replays', after.run));
-  // Before a judge is paid.
+  // Checked before the judge costs money.
   await writableDirectory(directory);
   const comparison = await compareRuns(before, after, judging && stoppedBy(signal, judging));
   const crossed = crossings(flags.threshold, comparison);
@@ -153,13 +149,24 @@ function latencies(run: RunData): Distribution {
   return distribution;
 }
 
-const signed = (value: number): string => `${value >= 0 ? '+' : ''}${value.toFixed(2)}`;
+const tableLine = (name: string, cells: readonly string[], interval: string): string =>
+  `${name.padEnd(44)}${cells.map((cell) => cell.padStart(12)).join('')}  ${interval}`;
 
-const intervalOf = ({ low, high, significant, tooFew }: Difference): string =>
-  tooFew ? 'too few requests' : `${signed(low)} … ${signed(high)}${significant ? ' *' : ''}`;
+function differenceLine(name: string, found: Difference): string {
+  const { before, after, difference, relative, low, high, significant, tooFew } = found;
+  const cells = [before.toFixed(2), after.toFixed(2), signed(difference)];
+  const interval = tooFew ? 'too few requests' : `${signed(low)} … ${signed(high)}${significant ? ' *' : ''}`;
+  return tableLine(name, [...cells, relative === null ? '' : signed(relative * 100)], interval);
+}
+
+/** A difference of two shares in percentage points. */
+const inPercent = (found: Difference): Difference => {
+  const names = ['before', 'after', 'difference', 'low', 'high'] as const;
+  return { ...found, ...Object.fromEntries(names.map((name) => [name, found[name] * 100])), relative: null };
+};
 
 const factsLine = ({ run, requests, failed, cancelledOnPurpose: cancelled }: RunFacts): string =>
-  `${run}, ${requests} requests, ${failed} failed${cancelled > 0 ? `, ${cancelled} cancelled on purpose` : ''}`;
+  `${run}, ${requests} requests, ${failed} failed${cancelled > 0 ? `, ${cancelled} canceled on purpose` : ''}`;
 
 function comparisonText(
   comparison: RunsComparison,
@@ -177,29 +184,12 @@ function comparisonText(
       : []),
     ...comparison.notes,
     '',
-    `${''.padEnd(44)}${['before', 'after', 'difference', '%'].map((name) => name.padStart(12)).join('')}  95% interval`,
+    tableLine('', ['before', 'after', 'difference', '%'], '95% interval'),
   ];
-  for (const metric of METRIC_TAGS) {
-    for (const statistic of STATISTICS) {
-      const found = comparison.metrics[metric]?.[statistic];
-      if (!found) continue;
-      const cells = [
-        found.before.toFixed(2),
-        found.after.toFixed(2),
-        signed(found.difference),
-        found.relative === null ? '' : signed(found.relative * 100),
-      ];
-      const name = `${COMPARED_METRICS[metric].name} ${statistic}`;
-      lines.push(`${name.padEnd(44)}${cells.map((cell) => cell.padStart(12)).join('')}  ${intervalOf(found)}`);
-    }
+  for (const { metric, statistic, difference } of metricRows(comparison)) {
+    lines.push(differenceLine(`${COMPARED_METRICS[metric].name} ${statistic}`, difference));
   }
-  const points = [errorRate.before, errorRate.after, errorRate.difference]
-    .map((share) => (share * 100).toFixed(2).padStart(12))
-    .join('');
-  lines.push(
-    `${'failed (%)'.padEnd(44)}${points}${''.padStart(12)}  ${signed(errorRate.low * 100)} … ${signed(errorRate.high * 100)}${errorRate.significant ? ' *' : ''}`,
-  );
-  lines.push('* the interval excludes 0');
+  lines.push(differenceLine('failed (%)', inPercent(errorRate)), '* the interval excludes 0');
   if (quality) lines.push('', ...qualityText(quality, comparison.judgeUsd));
   lines.push(
     '',

@@ -1,4 +1,4 @@
-/** `inference-monitor stop`: ends a replay in the cloud, and waits until what it has measured is there. */
+/** `inference-monitor stop`: stops a cloud replay, and waits for its results. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
 import {
@@ -23,9 +23,9 @@ import { PermanentError } from '../../src/shared/errors.ts';
 import { Storage } from '../../src/shared/storage.ts';
 
 const HELP = `
-Shards that send end within seconds and the others do not begin; then what was measured is summarised, and the run in
-MLflow ends as KILLED. Of a replay that has ended already, what is missing is made up for: the command may be repeated.
-The exit code is 1 when the results are not there after five minutes, 2 when there is no such replay, or it could not be
+Shards that are sending stop within seconds, and no further shard starts. The results so far are then summarized, and the
+MLflow run ends as KILLED. If a replay has ended without results, the command has them written; it is safe to repeat.
+The exit code is 1 if the results are not there after five minutes, and 2 if the replay does not exist or could not be
 stopped.
 
 Examples:
@@ -33,16 +33,16 @@ Examples:
   inference-monitor stop before-the-migration --prefix staging`;
 
 const EXIT_NOT_YET = 1;
-const LOOK_EVERY_MS = 2_000;
+const POLL_MS = 2_000;
 const WAIT_MS = 5 * 60_000;
 
-/** Executions that are named to whoever has named none. */
+/** Running executions that an error for an unknown name lists. */
 const MAX_NAMED = 10;
 
 export function stopCommand(): Command {
   return new Command('stop')
-    .description('stop a replay in the cloud, and wait for what it has measured')
-    .argument('<run>', "the replay's execution, by its name")
+    .description('stop a cloud replay, and wait for its results')
+    .argument('<run>', 'name of the execution')
     .option('--prefix <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)")
     .addHelpText('after', HELP)
     .action(stop);
@@ -59,20 +59,20 @@ async function stop(run: string, flags: { prefix?: string }): Promise<void> {
     let status = found;
     const state = () => replayState(storage, bucket, run, status === 'FAILED');
     if (status === 'RUNNING') {
-      // Before the execution is stopped: where the shards use up the account's concurrency, StopReplay starts late.
+      // Written before the execution stops: if the shards use up the account's concurrency, StopReplay starts late.
       await putStopMark(storage, bucket, run, 'inference-monitor stop');
       await clients.sfn.send(
         new StopExecutionCommand({ executionArn, error: 'ReplayStopped', cause: 'inference-monitor stop' }),
       );
-      // It may have ended by itself just before.
+      // It may have ended just before.
       status = (await findExecution(clients.sfn, machine, run)).status;
       console.log(
         status === 'SUCCEEDED'
-          ? `The replay ${run} ended by itself before it could be stopped.`
-          : `The replay ${run} is stopped. Its shards end within seconds.`,
+          ? `The replay ${run} ended before it could be stopped.`
+          : `Stopping the replay ${run}: its shards end within seconds.`,
       );
     } else {
-      console.log(`The replay ${run} has ended already: ${status}${error ? ` (${error})` : ''}.`);
+      console.log(`The replay ${run} has already ended: ${status}${error ? ` (${error})` : ''}.`);
       if (status !== 'SUCCEEDED' && (await state()).end === 'open') {
         const detail = { executionArn, status, startDate: startDate?.getTime(), error, cause };
         await clients.lambda.send(
@@ -82,20 +82,20 @@ async function stop(run: string, flags: { prefix?: string }): Promise<void> {
             Payload: JSON.stringify({ detail } as EndedExecution),
           }),
         );
-        console.log('Its results are not there: they are asked for.');
+        console.log('Its results are missing and were requested.');
       }
     }
     const deadline = Date.now() + WAIT_MS;
     while (status !== 'SUCCEEDED' && (await state()).end === 'open') {
       if (Date.now() > deadline) {
         console.error(
-          'There are no results yet. A shard that has died is waited for until its 15 minutes are over; ' +
-            `then, once more: inference-monitor stop ${run} --prefix ${prefix}`,
+          'There are no results yet. A crashed shard delays them until its 15 minutes are over. ' +
+            `Then repeat: inference-monitor stop ${run} --prefix ${prefix}`,
         );
         process.exitCode = EXIT_NOT_YET;
         return;
       }
-      await sleep(LOOK_EVERY_MS);
+      await sleep(POLL_MS);
     }
     console.log(await resultsText(storage, bucket, run));
   } finally {
@@ -103,7 +103,7 @@ async function stop(run: string, flags: { prefix?: string }): Promise<void> {
   }
 }
 
-/** @throws PermanentError `NoSuchReplay` */
+/** Describes the execution of a replay. @throws PermanentError `NoSuchReplay`, which names running ones */
 export async function findExecution(
   sfn: SFNClient,
   machine: string,
@@ -113,15 +113,15 @@ export async function findExecution(
   try {
     return await sfn.send(new DescribeExecutionCommand({ executionArn }));
   } catch (error) {
-    // An impossible name makes an invalid ARN.
+    // An invalid name makes an invalid ARN.
     if (!(error instanceof ExecutionDoesNotExist || error instanceof InvalidArn)) throw error;
     const { executions = [] } = await sfn.send(
       new ListExecutionsCommand({ stateMachineArn: machine, statusFilter: 'RUNNING', maxResults: MAX_NAMED }),
     );
     const running = executions.map(({ name }) => name).join(', ');
-    throw new PermanentError('NoSuchReplay', 'There is no replay of that name', {
+    throw new PermanentError('NoSuchReplay', 'The replay does not exist', {
       got: run,
-      expected: `the name of an execution; running are: ${running || 'none'}`,
+      expected: `the name of an execution; running executions: ${running || 'none'}`,
       where: machine,
     });
   }

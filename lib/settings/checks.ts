@@ -1,23 +1,48 @@
-/** What settings must be together. */
-import type { PriceOverrides } from '../../src/judge/pricing/price-overrides.ts';
+/** Checks of the stack's settings beyond the form of each: by the judge's own rules, in combination, and in length. */
 import { ratesOf } from '../../src/judge/pricing/prices.ts';
-import type { CheckedSettings } from '../../src/settings/schema.ts';
+import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
+import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { readParameters } from '../../src/judge/transports/parameters.ts';
+import { type CheckedSettings, type Settings, settingsSchema } from '../../src/settings/schema.ts';
+import { type WrongSetting, wrongValue } from '../../src/settings/variables.ts';
 import { functionEnvironment, nodeOptions, replayEnvironment } from './function-environment.ts';
-import type { Settings } from './settings.ts';
-
-export interface WrongSetting {
-  name: string;
-  got: string;
-  allowed: string;
-}
 
 const isOpenAi = ({ BEDROCK_MODEL_ID: id }: CheckedSettings): boolean => id.startsWith('openai:/');
 const isBedrock = ({ BEDROCK_MODEL_ID: id }: CheckedSettings): boolean => !/^(openai|sagemaker):\//.test(id);
 
+/** The judge's own reading of a setting, which throws an error if it is wrong. */
+const OWN_RULES = {
+  MLFLOW_EVALUATION_MODEL_PARAM: (settings) => readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM),
+  EVALUATION_ALWAYS: (settings) => createAlwaysRule(settings.EVALUATION_ALWAYS, scorersFor().filter(isCodeScorer)),
+  JUDGE_GUIDELINES: (settings) => scorersFor({ guidelines: settings.JUDGE_GUIDELINES }),
+} as const satisfies Partial<Record<keyof CheckedSettings, (settings: CheckedSettings) => unknown>>;
+
+/** Settings that the judge would reject. */
+export function wrongAlone(
+  settings: CheckedSettings,
+  faulty: ReadonlySet<string>,
+  variables: Readonly<Record<string, string | undefined>>,
+): WrongSetting[] {
+  return Object.entries(OWN_RULES).flatMap(([name, check]) => {
+    if (faulty.has(name)) return [];
+    try {
+      check(settings);
+      return [];
+    } catch (error) {
+      const schema = settingsSchema.shape[name as keyof typeof OWN_RULES];
+      return [wrongValue(name, schema, variables[name] ?? '', withoutFacts(error as Error))];
+    }
+  });
+}
+
+/** The message without the facts (got, expected, where) that the line on the setting repeats. */
+const withoutFacts = ({ message }: Error): string =>
+  message.replace(/; (?:got|expected|where): .*$/s, '').replaceAll(/\s+/g, ' ');
+
 /**
- * Combinations with which every run would fail.
+ * Combinations that would make every run fail.
  *
- * @param faulty names of settings that are wrong by themselves: what depends on them cannot be told
+ * @param faulty names of settings that are wrong by themselves. Checks that depend on them are skipped
  */
 export function wrongTogether(settings: CheckedSettings, faulty: ReadonlySet<string>): WrongSetting[] {
   const wrong: WrongSetting[] = [];
@@ -28,57 +53,55 @@ export function wrongTogether(settings: CheckedSettings, faulty: ReadonlySet<str
   check(['BEDROCK_GUARDRAIL_ID', 'BEDROCK_GUARDRAIL_VERSION'], () => {
     if (settings.BEDROCK_GUARDRAIL_ID === undefined || settings.BEDROCK_GUARDRAIL_VERSION !== undefined)
       return undefined;
-    const allowed = 'a guardrail version: a number or DRAFT, since BEDROCK_GUARDRAIL_ID is set';
-    return { name: 'BEDROCK_GUARDRAIL_VERSION', got: 'nothing', allowed };
+    const expected = 'a guardrail version, a number or DRAFT, since BEDROCK_GUARDRAIL_ID is set';
+    return { name: 'BEDROCK_GUARDRAIL_VERSION', got: 'nothing', expected };
   });
   check(['BEDROCK_MODEL_ID', 'JUDGE_SECRET_ARN', 'JUDGE_BASE_URL'], () => {
     if (!isOpenAi(settings) || settings.JUDGE_SECRET_ARN !== undefined || settings.JUDGE_BASE_URL !== undefined) {
       return undefined;
     }
-    const allowed = `the ARN of the secret with the API key of ${settings.BEDROCK_MODEL_ID}, or JUDGE_BASE_URL of a server that needs none`;
-    return { name: 'JUDGE_SECRET_ARN', got: 'nothing', allowed };
+    const expected = `the ARN of the secret with the API key of ${settings.BEDROCK_MODEL_ID}, or a JUDGE_BASE_URL whose server needs no key`;
+    return { name: 'JUDGE_SECRET_ARN', got: 'nothing', expected };
   });
   check(['BEDROCK_MODEL_ID', 'JUDGE_PRICES', 'EVALUATION_BUDGET_USD'], () => {
     const { BEDROCK_MODEL_ID: model, EVALUATION_BUDGET_USD: budget } = settings;
-    const overrides = JSON.parse(settings.JUDGE_PRICES) as PriceOverrides;
-    if (budget === 0 || ratesOf(model, { overrides }) !== null) return undefined;
-    const allowed = 'the price of that model, so that the budget can be kept; or EVALUATION_BUDGET_USD=0 (no limit)';
-    return { name: 'JUDGE_PRICES', got: `no price of ${model}`, allowed };
+    if (budget === 0 || ratesOf(model, { overrides: settings.JUDGE_PRICES }) !== null) return undefined;
+    const expected = 'the price of that model, which the budget needs; or EVALUATION_BUDGET_USD=0 (no limit)';
+    return { name: 'JUDGE_PRICES', got: `no price of ${model}`, expected };
   });
   return wrong;
 }
 
-/** Lambda takes 4 KB of environment, measured as JSON. */
+/** Lambda accepts 4 KB of environment variables, measured as JSON. */
 const MAX_ENVIRONMENT_BYTES = 4096;
-/** Names that AWS makes for the work bucket and the budget's table at deployment, at their longest. */
+/** The longest names that AWS may generate for the work bucket and the budget's table. */
 const [BUCKET_NAME, TABLE_NAME] = ['b'.repeat(63), 't'.repeat(128)] as const;
-/** What else `lib/pipeline-function.ts` and `lib/batch-inference.ts` set, at its longest. */
+/** The other variables that `lib/pipeline-function.ts` and `lib/batch-inference.ts` set, at their longest. */
 const FURTHER =
   `,"POWERTOOLS_SERVICE_NAME":"${'f'.repeat(64)}"`.length +
   `,"NODE_OPTIONS":"${nodeOptions(10_240)}"`.length +
   `,"BATCH_ROLE_ARN":"arn:aws-us-gov:iam::123456789012:role/${'r'.repeat(64)}"`.length;
 
-/** Whether the functions can be given all of it. */
+/** The longest setting, if all of them together do not fit into the environment of a function. */
 export function wrongInLength(settings: Settings): WrongSetting[] {
-  // The functions of a replay are given most.
+  // The functions of a replay have the most variables.
   const environment = { ...functionEnvironment(settings, BUCKET_NAME, TABLE_NAME), ...replayEnvironment(settings) };
   const bytes = Buffer.byteLength(JSON.stringify(environment)) + FURTHER;
   if (bytes <= MAX_ENVIRONMENT_BYTES) return [];
   const [name = ''] = Object.entries(environment).toSorted(([, a], [, b]) => b.length - a.length)[0] ?? [];
-  const got = `${Buffer.byteLength(environment[name] ?? '')} bytes of the ${bytes} that the functions' environment would have`;
-  return [
-    { name, got, allowed: `${bytes - MAX_ENVIRONMENT_BYTES} bytes less: Lambda takes ${MAX_ENVIRONMENT_BYTES} in all` },
-  ];
+  const got = `${Buffer.byteLength(environment[name] ?? '')} bytes, for a total of ${bytes} bytes in the functions' environment`;
+  const expected = `${bytes - MAX_ENVIRONMENT_BYTES} bytes less: Lambda accepts ${MAX_ENVIRONMENT_BYTES} in total`;
+  return [{ name, got, expected }];
 }
 
-/** What works, and is most likely not what was meant: a sentence each. */
+/** Settings that work but are probably a mistake, one sentence each. */
 export function doubtsAbout(settings: CheckedSettings): string[] {
   const { MLFLOW_TRACKING_URI: uri, MLFLOW_SECRET_ARN: secret } = settings;
   const managed = uri.startsWith('arn:');
   const doubts: [boolean, string][] = [
     [
       managed && settings.MLFLOW_ARTIFACT_BUCKET === undefined,
-      'MLFLOW_ARTIFACT_BUCKET is not set: a managed MLflow keeps the spans of its traces in an S3 bucket, and without this setting the stack may not write there',
+      'MLFLOW_ARTIFACT_BUCKET is not set: a managed MLflow stores the spans of its traces in an S3 bucket, and without this setting the stack has no permission to write there',
     ],
     [
       managed && secret !== undefined,
@@ -86,11 +109,11 @@ export function doubtsAbout(settings: CheckedSettings): string[] {
     ],
     [
       uri.startsWith('http:') && secret !== undefined,
-      'MLFLOW_TRACKING_URI is http, not https: the secret of MLFLOW_SECRET_ARN goes over the network unencrypted',
+      'MLFLOW_TRACKING_URI is http, not https: the secret of MLFLOW_SECRET_ARN travels over the network unencrypted',
     ],
     [
       !managed && settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT !== undefined,
-      'SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT is not used: MLFLOW_TRACKING_URI is a URL already',
+      'SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT is not used: MLFLOW_TRACKING_URI is already a URL',
     ],
     [
       !isOpenAi(settings) && settings.JUDGE_BASE_URL !== undefined,
@@ -102,7 +125,7 @@ export function doubtsAbout(settings: CheckedSettings): string[] {
     ],
     [
       !isBedrock(settings) && settings.BEDROCK_GUARDRAIL_ID !== undefined,
-      'BEDROCK_GUARDRAIL_ID is not used: the judge is not a model of Bedrock',
+      'BEDROCK_GUARDRAIL_ID is not used: the judge is not a Bedrock model',
     ],
   ];
   return doubts.filter(([applies]) => applies).map(([, text]) => text);

@@ -1,86 +1,79 @@
-/** Kinds of value that several settings share; each error message says what is allowed. */
+/** Forms of a value that several settings share. */
 import * as z from 'zod';
 
-/** Numbers are read as JavaScript reads them; a decimal comma or a unit is none. */
-export const numberIn = (min: number, max: number, allowed: string) =>
-  z.coerce.number(allowed).min(min, allowed).max(max, allowed);
-
-export function wholeNumber(min: number, max: number) {
-  const allowed = `a whole number from ${min} to ${max}`;
-  return numberIn(min, max, allowed).int(allowed);
-}
-
 /**
- * Text that is JSON of a shape; it is passed on as text.
+ * Gives a setting's form the words that its error message uses.
  *
- * @param check the domain's own reading of it, which throws an error that says what is wrong
+ * @param expected the allowed values. Where a form reports a `custom` issue, its message follows in parentheses
  */
-export function jsonText<T extends z.ZodType>(
-  shape: T,
-  allowed: string,
-  check: (value: z.output<T>) => unknown = () => {},
-) {
-  return textWithout((text) => {
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch {
-      return `${allowed} (this is not JSON)`;
-    }
-    const shaped = shape.safeParse(value);
-    if (!shaped.success) return allowed;
-    try {
-      check(shaped.data);
-      return undefined;
-    } catch (error) {
-      return `${allowed} (${factsApart(error as Error)})`;
-    }
-  });
-}
+export const setting = <T extends z.ZodType>(expected: string, form: T): T => form.describe(expected);
 
-/** Errors of the pipeline repeat in their facts what this message says already. */
-const factsApart = ({ message }: Error): string =>
-  message.replace(/; (?:got|expected|where): .*$/s, '').replaceAll(/\s+/g, ' ');
+/** A number as JavaScript reads it: no decimal comma, no unit. */
+export const numberIn = (min: number, max: number) => z.coerce.number().min(min).max(max);
+
+export const wholeNumber = (min: number, max: number, fallback: number) =>
+  setting(`a whole number from ${min} to ${max}`, numberIn(min, max).int().default(fallback));
+
+/** `true` or `false`, as a boolean. */
+export const flag = (fallback: boolean) =>
+  setting(
+    'true or false',
+    z
+      .enum(['true', 'false'])
+      .transform((text) => text === 'true')
+      .default(fallback),
+  );
+
+/** Text that is JSON of a shape, as its value. */
+export const jsonOf = <T extends z.ZodType>(shape: T) =>
+  z
+    .string()
+    .transform((text, context) => {
+      try {
+        return JSON.parse(text) as unknown;
+      } catch {
+        context.addIssue({ code: 'custom', message: 'this is not JSON' });
+        return z.NEVER;
+      }
+    })
+    .pipe(shape);
+
+/** Names separated by commas, as a list. Empty names are dropped. */
+export const nameList = (form: RegExp) =>
+  z
+    .string()
+    .transform((text) =>
+      text
+        .split(',')
+        .map((name) => name.trim())
+        .filter(Boolean),
+    )
+    .pipe(z.array(z.string().regex(form)));
 
 /** Names of query parameters that carry a secret. */
 const SECRET_QUERY = /key|token|secret|password|sig/i;
 
 /**
- * What is wrong with an address, if anything.
+ * Returns the fault of an address: `undefined` if there is none, empty if it is not an http(s) URL.
  *
- * @param secretSetting the setting that names the secret in which user, password or token belong
+ * @param secretSetting the setting that names the secret for user, password or token
  */
 export function urlFault(text: string, secretSetting: string): string | undefined {
   const url = URL.parse(text);
-  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) return 'an http(s) URL';
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) return '';
   if (url.username || url.password || [...url.searchParams.keys()].some((name) => SECRET_QUERY.test(name))) {
-    return `an http(s) URL without user, password or key: put them into a Secrets Manager secret and name it in ${secretSetting}`;
+    return `without user, password or key: put them into a Secrets Manager secret and name it in ${secretSetting}`;
   }
   return undefined;
 }
 
-/** As `urlFault`, for the address of a server, to which paths are appended. */
+/** Like `urlFault`, for the address of a server, to which paths are appended. */
 export const serverUrlFault = (text: string, secretSetting: string): string | undefined =>
-  urlFault(text, secretSetting) ?? (/[?#]/.test(text) ? 'an http(s) URL without "?" and "#"' : undefined);
+  urlFault(text, secretSetting) ?? (/[?#]/.test(text) ? 'without "?" and "#"' : undefined);
 
-/** @param fault says what is allowed instead of a text, `undefined` where there is nothing wrong with it */
+/** @param fault returns what is wrong with the text, `undefined` if nothing is */
 export const textWithout = (fault: (text: string) => string | undefined) =>
   z.string().check((context) => {
     const message = fault(context.value);
     if (message !== undefined) context.issues.push({ code: 'custom', input: context.value, message });
   });
-
-/** Longer values are cut: the beginning tells which one it was. */
-const MAX_SHOWN_CHARS = 120;
-
-/**
- * A value as an error message shows it: cut, and without what may be a secret. People paste tokens into URLs, and the
- * secret itself where its ARN belongs.
- */
-export function shown(name: string, value: string): string {
-  if (name.endsWith('_SECRET_ARN') && !value.startsWith('arn:')) {
-    return `a text of ${value.length} characters that begins otherwise than an ARN (not shown: it may be the secret itself)`;
-  }
-  const safe = value.replace(/\/\/.*@/s, '//…@').replace(/(:\/\/[^?]*\?).*$/s, '$1…');
-  return JSON.stringify(safe.length > MAX_SHOWN_CHARS ? `${safe.slice(0, MAX_SHOWN_CHARS)}…` : safe);
-}

@@ -1,40 +1,63 @@
-/** Variables of the environment, read by a schema. */
-import * as z from 'zod';
-import { PermanentError } from '../shared/errors.ts';
+/** Reads settings from environment variables, each by its own schema. */
+import type * as z from 'zod';
 
-const MAX_SHOWN_CHARS = 80;
-
-/** A text that is JSON of a shape; it is read as that. */
-export const jsonText = <T extends z.ZodType>(shape: T) =>
-  z
-    .string()
-    .transform((text, context) => {
-      try {
-        return JSON.parse(text) as unknown;
-      } catch {
-        context.addIssue({ code: 'custom', message: `not JSON: ${text.slice(0, MAX_SHOWN_CHARS)}` });
-        return z.NEVER;
-      }
-    })
-    .pipe(shape);
-
-/** @throws what `invalid` makes of all that is wrong, by name */
-export function readVariables<T extends z.ZodType>(
-  schema: T,
-  variables: NodeJS.ProcessEnv,
-  invalid: (wrong: string) => Error,
-): z.output<T> {
-  // A setting left empty is a setting not made.
-  const given = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
-  const result = schema.safeParse(given);
-  if (result.success) return result.data;
-  throw invalid(result.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; '));
+export interface WrongSetting {
+  name: string;
+  got: string;
+  expected: string;
 }
 
-/** @throws PermanentError `InvalidEnvironment` naming every wrong or missing variable */
-export const readFunctionVariables = <T extends z.ZodType>(schema: T, variables: NodeJS.ProcessEnv): z.output<T> =>
-  readVariables(
-    schema,
-    variables,
-    (wrong) => new PermanentError('InvalidEnvironment', `The function's environment is not valid: ${wrong}`),
-  );
+/** Longer values are cut. Their beginning is enough to recognize them. */
+const MAX_SHOWN_CHARS = 120;
+
+/**
+ * A value as an error message shows it: cut, and without anything that may be a secret. People paste tokens into URLs,
+ * and the secret itself in place of its ARN.
+ */
+function shown(name: string, value: string): string {
+  if (name.endsWith('_SECRET_ARN') && !value.startsWith('arn:')) {
+    return `a text of ${value.length} characters that is not an ARN (not shown: it may be the secret itself)`;
+  }
+  const safe = value.replace(/\/\/.*@/s, '//…@').replace(/(:\/\/[^?]*\?).*$/s, '$1…');
+  return JSON.stringify(safe.length > MAX_SHOWN_CHARS ? `${safe.slice(0, MAX_SHOWN_CHARS)}…` : safe);
+}
+
+/** @param detail what is wrong with this value, if the expectation alone does not tell */
+export const wrongValue = (name: string, { description }: z.ZodType, value: string, detail?: string): WrongSetting => ({
+  name,
+  got: shown(name, value),
+  expected: [description, detail && `(${detail})`].filter(Boolean).join(' '),
+});
+
+/** Reads every setting of the schema and collects what is wrong. An empty variable counts as not set. */
+export function readEach<S extends z.ZodRawShape>(
+  { shape }: z.ZodObject<S>,
+  variables: Readonly<Record<string, string | undefined>>,
+): { values: z.output<z.ZodObject<S>>; wrong: WrongSetting[] } {
+  const values: Record<string, unknown> = {};
+  const wrong: WrongSetting[] = [];
+  for (const [name, schema] of Object.entries(shape) as [string, z.ZodType][]) {
+    const value = variables[name]?.trim() ? variables[name] : undefined;
+    const { success, data, error } = schema.safeParse(value);
+    const issue = error?.issues[0];
+    if (success) values[name] = data;
+    else if (value === undefined) {
+      wrong.push({ name, got: 'nothing (it is required)', expected: schema.description ?? 'a value' });
+    } else wrong.push(wrongValue(name, schema, value, issue?.code === 'custom' ? issue.message : undefined));
+  }
+  return { values: values as z.output<z.ZodObject<S>>, wrong };
+}
+
+export const describeWrong = ({ name, got, expected }: WrongSetting): string =>
+  `${name}: got ${got}; expected: ${expected}`;
+
+/** @throws the error that `invalid` makes of a list of everything that is wrong */
+export function readVariables<S extends z.ZodRawShape>(
+  schema: z.ZodObject<S>,
+  variables: Readonly<Record<string, string | undefined>>,
+  invalid: (wrong: string) => Error,
+): z.output<z.ZodObject<S>> {
+  const { values, wrong } = readEach(schema, variables);
+  if (wrong.length > 0) throw invalid(wrong.map(describeWrong).join('; '));
+  return values;
+}

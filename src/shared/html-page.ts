@@ -55,11 +55,20 @@ export function table<T>(columns: readonly Column<T>[], rows: readonly T[]): str
   return `<div class="wide"><table><thead><tr>${head}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`;
 }
 
-export const tiles = (values: readonly [name: string, value: string][]): string =>
-  `<div class="tiles">${values.map(([name, value]) => `<div class="tile"><b>${escapeHtml(value)}</b><span>${escapeHtml(name)}</span></div>`).join('')}</div>`;
+/** Tiles with large values. Those without a value are left out. */
+export function tiles(values: readonly [name: string, value: string | undefined][]): string {
+  const tile = (name: string, value: string): string =>
+    `<div class="tile"><b>${escapeHtml(value)}</b><span>${escapeHtml(name)}</span></div>`;
+  const html = values.map(([name, value]) => (value === undefined ? '' : tile(name, value)));
+  return `<div class="tiles">${html.join('')}</div>`;
+}
 
 export const section = (title: string, html: string, note = ''): string =>
   `<section><h2>${escapeHtml(title)}</h2>${note === '' ? '' : `<p class="soft">${escapeHtml(note)}</p>`}${html}</section>`;
+
+/** A section with a table; empty if there are no rows. */
+export const tableSection = <T>(title: string, columns: readonly Column<T>[], rows: readonly T[], note = ''): string =>
+  rows.length === 0 ? '' : section(title, table(columns, rows), note);
 
 export const folded = (summary: string, text: string): string =>
   text === '' ? '' : `<details><summary>${escapeHtml(summary)}</summary><pre>${escapeHtml(text)}</pre></details>`;

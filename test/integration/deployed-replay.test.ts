@@ -278,7 +278,7 @@ describe('replays that are stopped', () => {
     const made = await stops.command('stopped');
     expect([made.code, made.stdout, made.stderr]).toEqual([
       0,
-      `The replay stopped has ended already: ABORTED.\nIts results are not there: they are asked for.\n${arrivedByThen.length} of 90 requests were sent. Results: ${resultsOf('stopped')}\n`,
+      `The replay stopped has already ended: ABORTED.\nIts results are missing and were requested.\n${arrivedByThen.length} of 90 requests were sent. Results: ${resultsOf('stopped')}\n`,
       '',
     ]);
     expect(await replays.results('stopped')).toEqual(before);
@@ -292,7 +292,7 @@ describe('replays that are stopped', () => {
     const sent = `${numbers.length} of 20 requests were sent. Results: ${resultsOf('by-command')}\n`;
     expect([command.code, command.stdout, command.stderr]).toEqual([
       0,
-      `The replay by-command is stopped. Its shards end within seconds.\n${sent}`,
+      `Stopping the replay by-command: its shards end within seconds.\n${sent}`,
       '',
     ]);
     const { records, summary } = await replays.results('by-command');
@@ -301,21 +301,21 @@ describe('replays that are stopped', () => {
     // Once more: there is nothing left to be done.
     expect(await stops.command('by-command')).toMatchObject({
       code: 0,
-      stdout: `The replay by-command has ended already: ABORTED (ReplayStopped).\n${sent}`,
+      stdout: `The replay by-command has already ended: ABORTED (ReplayStopped).\n${sent}`,
     });
   });
 
   test('one that has succeeded has its results, and one that is none is told from those that run', async () => {
     expect(await stops.command('three-shards')).toMatchObject({
       code: 0,
-      stdout: `The replay three-shards has ended already: SUCCEEDED.\n27 of 27 requests were sent. Results: ${resultsOf('three-shards')}\n`,
+      stdout: `The replay three-shards has already ended: SUCCEEDED.\n27 of 27 requests were sent. Results: ${resultsOf('three-shards')}\n`,
     });
     expect(await replays.names(replayKeys.stop('three-shards'))).toEqual([]);
     expect(await stops.command('none of these')).toMatchObject({
       code: 2,
       stdout: '',
       stderr: expect.stringMatching(
-        /^NoSuchReplay: There is no replay of that name; got: none of these; expected: the name of an execution; running are: none/,
+        /^NoSuchReplay: The replay does not exist; got: none of these; expected: the name of an execution; running executions: none/,
       ),
     });
   });
@@ -326,7 +326,7 @@ describe('replays that are stopped', () => {
     );
     expect(await stops.command('unplanned')).toMatchObject({
       code: 0,
-      stdout: 'The replay unplanned has ended already: ABORTED.\nNothing was sent.\n',
+      stdout: 'The replay unplanned has already ended: ABORTED.\nNothing was sent.\n',
     });
     expect(received(endpoint, UNPLANNED).numbers).toEqual([]);
     expect(await replays.names(replayKeys.claimPrefix('unplanned'))).toEqual([]);

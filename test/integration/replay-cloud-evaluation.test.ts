@@ -443,7 +443,7 @@ test(
     expect(judgeUsd).toBeGreaterThan(0);
     expect(judgeUsd).toBeLessThanOrEqual(0.02);
     expect(await all.paidUsd(run)).toBeCloseTo(judgeUsd, 6);
-    expect(await run.result('report.html')).toContain('not judged for the budget');
+    expect(await run.result('report.html')).toContain('not judged (over budget)');
   },
   TEST_MS,
 );

@@ -154,7 +154,7 @@ test('requests that are cancelled because that was asked for are no failures to 
   const compared = await runCli(compare);
   expect(compared).toMatchObject({
     code: 0,
-    stdout: expect.stringContaining(`0 failed, ${cancelled} cancelled on purpose`),
+    stdout: expect.stringContaining(`0 failed, ${cancelled} canceled on purpose`),
   });
   // However long a busy machine holds the command up, no reply comes before it is cancelled.
   const silent = folder.write('silent.jsonl', lines(20, '[[latency 600000]]'));

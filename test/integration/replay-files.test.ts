@@ -360,7 +360,7 @@ describe('in a browser', () => {
     // A cross for each failed request; the one in the legend is no part of the chart.
     const chart = page.locator('svg[aria-label="Latency of requests over time"]');
     expect(await chart.locator('path[stroke="#d6453d"][ecmeta_ssr_type="chart"]').count()).toBe(3);
-    expect(await chart.innerHTML()).toContain('greatest from the scheduled moment');
+    expect(await chart.innerHTML()).toContain('maximum from the scheduled time');
     const failed = page.locator('section', { hasText: 'Failed requests' });
     expect(await failed.locator('tbody tr').count()).toBe(3);
     await failed.locator('summary', { hasText: 'input' }).first().click();

@@ -2,7 +2,14 @@
 import { join } from 'node:path';
 import { RecordReader } from '../source/record-reader.ts';
 import type { IndexEntry } from '../source/types.ts';
-import { bootstrapDifferences, type Difference, NEEDED_VALUES, type Statistic, shareDifference } from './bootstrap.ts';
+import {
+  bootstrapDifferences,
+  type Difference,
+  NEEDED_VALUES,
+  STATISTICS,
+  type Statistic,
+  shareDifference,
+} from './bootstrap.ts';
 import { compareReplies } from './compare-replies.ts';
 import { jsonLines, parseLine } from './json-lines.ts';
 import { type JudgeSettings, type JudgingResult, judgeReplies } from './judge-replies.ts';
@@ -58,6 +65,20 @@ export interface RunFacts {
   failed: number;
   cancelledOnPurpose: number;
 }
+
+/** One metric and statistic in both runs. */
+export interface MetricRow {
+  metric: ComparedMetric;
+  statistic: Statistic;
+  difference: Difference;
+}
+
+/** All compared metrics and statistics, in the order of the tables. */
+export const metricRows = ({ metrics }: Pick<RunsComparison, 'metrics'>): MetricRow[] =>
+  METRIC_TAGS.flatMap((metric) => {
+    const found = metrics[metric];
+    return found ? STATISTICS.map((statistic) => ({ metric, statistic, difference: found[statistic] })) : [];
+  });
 
 const SLOWED = 20;
 

@@ -1,6 +1,6 @@
 /**
- * What the report shows and the figures do not hold: the run over time, a sample of its requests, the slowest and the
- * failed ones with their inputs. Its size is bound, whatever the length of the run.
+ * Collects what the report shows besides the figures: the run over time, a sample of its requests, and the slowest and the
+ * failed ones with their inputs. The size is bounded, however long the run is.
  */
 
 import { Random } from '../../shared/random.ts';
@@ -8,14 +8,14 @@ import { bodyPreview } from './body-preview.ts';
 import { Distribution, type DistributionJson } from './distribution.ts';
 import { type Measured, repliedBody } from './measure.ts';
 
-/** Points of time in a chart; when there are more, they are joined in pairs. */
+/** Buckets of time in a chart. If there are more, they are merged in pairs. */
 const MAX_BUCKETS = 240;
 const FIRST_BUCKET_MS = 250;
-/** Single requests in the latency chart: more would not be told apart, and each is 60 bytes of the page. */
+/** Single requests in the latency chart. More would overlap, and each takes 60 bytes of the page. */
 const MAX_POINTS = 1_500;
 const MAX_ERROR_POINTS = 1_000;
 const SLOWEST = 20;
-/** Failed requests in the table, at most so many of one kind. */
+/** Failed requests in the table, in all and of one kind. */
 const MAX_FAILED = 50;
 const MAX_FAILED_OF_A_KIND = 10;
 const LATENCY_SCALE = 1000;
@@ -25,15 +25,15 @@ export interface TimeBucket {
   completed: number;
   failed: number;
   tokens: number;
-  /** Greatest schedule lag, ms. */
+  /** Maximum schedule lag, ms. */
   maxLag: number;
-  /** Greatest latency from the scheduled moment, of the requests that were scheduled here, ms. */
+  /** Maximum latency from the scheduled time, ms, of the requests that were scheduled in this bucket. */
   maxEffective: number;
   latency: Distribution;
 }
 
-/** Seconds after the start, latency in ms, and whether it failed. */
-export type Point = [seconds: number, latencyMs: number, failed: boolean];
+/** Seconds after the start, latency in ms, and whether the request failed. */
+type Point = [seconds: number, latencyMs: number, failed: boolean];
 
 export interface RequestRow {
   eventId?: string;
@@ -76,6 +76,7 @@ const newBucket = (): TimeBucket => ({
   latency: new Distribution(LATENCY_SCALE, true),
 });
 
+/** Collects the requests of one process. Collections of several processes can be merged. */
 export class ReportCollector {
   bucketMs = FIRST_BUCKET_MS;
   buckets = new Map<number, TimeBucket>();
@@ -87,7 +88,7 @@ export class ReportCollector {
   #seen = 0;
   readonly #random = new Random(1);
 
-  /** @param startAt start of the run's clock, a time of `performance.now()` */
+  /** @param startAt when the run's clock started, as `performance.now()` */
   add(measured: Measured, startAt: number): void {
     const { exchange, error, scheduledAt, metrics } = measured;
     const at = exchange.startedAt - startAt;
@@ -133,7 +134,7 @@ export class ReportCollector {
     this.bucketMs *= 2;
   }
 
-  /** Every request has the same chance to be shown; a failed one is shown while there is room for it. */
+  /** Draws a uniform sample of the requests that succeeded. The first failed ones are all kept. */
   #addPoint(point: Point): void {
     if (point[2]) {
       if (this.errorPoints.length < MAX_ERROR_POINTS) this.errorPoints.push(point);
@@ -169,7 +170,7 @@ export class ReportCollector {
     this.failed.push(rowOf(measured, startAt));
   }
 
-  /** Takes in what another process collected on the same clock. */
+  /** Adds what another process collected with the same clock. */
   merge(json: CollectorJson): void {
     while (this.bucketMs < json.bucketMs) this.#joinPairs();
     for (const [index, { latency, ...counts }] of Object.entries(json.buckets)) {

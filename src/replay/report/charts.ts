@@ -1,8 +1,8 @@
-/** The charts of a replay, as SVG texts. */
+/** The charts of a replay as SVG. */
 import type { EChartsOption } from 'echarts';
 import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from '../../shared/charts.ts';
 import type { Distribution } from '../measure/distribution.ts';
-import type { ReportCollector } from '../measure/report-collector.ts';
+import type { ReportCollector, TimeBucket } from '../measure/report-collector.ts';
 
 const BARS = 60;
 
@@ -15,18 +15,15 @@ const line = (name: string, color: string, data: [number, number][], extra = {})
   type: 'line' as const,
   name,
   data,
-  // A single point is no line.
+  // A single point needs a symbol to be visible.
   showSymbol: data.length === 1,
   lineStyle: { color, width: 2 },
   itemStyle: { color },
   ...extra,
 });
 
-/** One value a bucket, at the bucket's middle. */
-function series(
-  report: ReportCollector,
-  value: (bucket: import('../measure/report-collector.ts').TimeBucket) => number | undefined,
-): [number, number][] {
+/** One value per bucket, at its middle. */
+function series(report: ReportCollector, value: (bucket: TimeBucket) => number | undefined): [number, number][] {
   const points: [number, number][] = [];
   for (const [index, bucket] of [...report.buckets].sort(([a], [b]) => a - b)) {
     const found = value(bucket);
@@ -36,13 +33,10 @@ function series(
 }
 
 /**
- * Counts a second, zero where nothing happened. Captured times have whole seconds: in parts of one, what was sent at once
- * would be several times as much a second.
+ * Counts per second, 0 for seconds without any. Shorter intervals would show bursts as multiples of the rate, because
+ * captured times have whole seconds.
  */
-export function ratePerSecond(
-  report: ReportCollector,
-  value: (bucket: import('../measure/report-collector.ts').TimeBucket) => number,
-): [number, number][] {
+export function ratePerSecond(report: ReportCollector, value: (bucket: TimeBucket) => number): [number, number][] {
   const joined = Math.max(1, 1000 / report.bucketMs);
   const seconds = (joined * report.bucketMs) / 1000;
   const sums = Array.from({ length: Math.floor(Math.max(-1, ...report.buckets.keys()) / joined) + 1 }, () => 0);
@@ -53,13 +47,13 @@ export function ratePerSecond(
   return sums.map((sum, i) => [(i + 0.5) * seconds, sum / seconds]);
 }
 
-/** Values that differ more than tenfold are read on a logarithmic axis. */
+/** Values that differ more than tenfold need a logarithmic axis. */
 const wide = (values: readonly number[]): boolean => {
   const positive = values.filter((value) => value > 0);
   return positive.length > 0 && Math.max(...positive) / Math.min(...positive) > 10;
 };
 
-/** @param scheduled the requests had scheduled moments */
+/** @param scheduled whether the requests had scheduled times */
 export function latencyOverTime(report: ReportCollector, scheduled: boolean): string {
   const ok = report.points.map(([at, ms]): [number, number] => [at, Math.max(ms, 0.01)]);
   const failed = report.errorPoints.map(([at, ms]): [number, number] => [at, Math.max(ms, 0.01)]);
@@ -86,7 +80,7 @@ export function latencyOverTime(report: ReportCollector, scheduled: boolean): st
       },
       line('p50', GREEN, percentile(50)),
       line('p95', ORANGE, percentile(95)),
-      ...(fromSchedule.length > 0 ? [line('greatest from the scheduled moment', PURPLE, fromSchedule)] : []),
+      ...(fromSchedule.length > 0 ? [line('maximum from the scheduled time', PURPLE, fromSchedule)] : []),
       {
         type: 'scatter',
         name: 'failed',
@@ -111,7 +105,7 @@ export function distributions(named: readonly NamedDistribution[], title: string
   const shown = named.filter((one) => one.distribution !== undefined && one.distribution.count > 0);
   const bounds = shown.flatMap(({ distribution }) => [distribution?.min ?? 0, distribution?.max ?? 0]);
   const [low, high] = [Math.min(...bounds), Math.max(...bounds)];
-  // Values that are nearly the same are shown as that, and not a hundred thousandth apart.
+  // Nearly equal values get a wider axis, so that tiny differences do not look large.
   const around = high < low * 1.05 ? { min: Math.floor(low * 0.9), max: Math.ceil(high * 1.1) } : {};
   const option: EChartsOption = {
     ...base,
@@ -119,7 +113,7 @@ export function distributions(named: readonly NamedDistribution[], title: string
     yAxis: axis('requests'),
     series: shown.map(({ name, distribution }, i) => {
       const color = colors[i % colors.length] ?? BLUE;
-      // A step from each bucket's beginning to its end; between buckets the line is at zero.
+      // A step from the start of each bucket to its end. Between buckets, the line is at 0.
       const steps: [number, number][] = [];
       for (const [from, to, count] of distribution?.buckets(BARS) ?? []) {
         if (steps.at(-1)?.[0] === from) steps.pop();
@@ -165,7 +159,7 @@ export function scheduleLag(report: ReportCollector): string {
     yAxis: axis('ms'),
     series: [
       line(
-        'greatest lag',
+        'maximum lag',
         PURPLE,
         series(report, ({ sent, maxLag }) => (sent > 0 ? maxLag : undefined)),
         { areaStyle: { color: `${PURPLE}30` } },

@@ -1,18 +1,18 @@
-/** Sections of a report that say whether the replies are still right. */
-import { type Column, escapeHtml, folded, isolated, section, table } from '../../shared/html-page.ts';
+/** The sections of a report about the quality of the replies. */
+import { type Column, escapeHtml, folded, isolated, tableSection } from '../../shared/html-page.ts';
 import { errorsText, type Quality, type RegressionRow } from '../compare/quality.ts';
 
 const percent = (count: number, total: number): string =>
   total === 0 ? '–' : `${((100 * count) / total).toFixed(1)}%`;
 
-/** Names and values of the figures, for the page and for the terminal. */
+/** Names and values of the figures, for the report and for the terminal. */
 export function qualityLines(quality: Quality): [string, string][] {
   const { compared, status, refusals, json, judged } = quality;
   const share = (count: number): string => `${count} (${percent(count, compared)})`;
   const lines: [string, string][] = [
     ['replies compared', String(compared)],
     ['identical', share(quality.identical)],
-    ['same after normalising', share(quality.same)],
+    ['same after normalizing', share(quality.same)],
     ['newly failing', share(status['newly-failing'])],
     ['newly succeeding', share(status['newly-succeeding'])],
     ...(status['both-failed'] > 0 ? [['failed both times', share(status['both-failed'])] as [string, string]] : []),
@@ -39,7 +39,7 @@ export function qualityLines(quality: Quality): [string, string][] {
       `${better} better, ${same} same, ${worse} worse, ${undecided} undecided, ${failed} without a verdict` +
         (judged.errors ? ` (${errorsText(judged)})` : ''),
     ]);
-    if (overBudget > 0) lines.push(['not judged for the budget', String(overBudget)]);
+    if (overBudget > 0) lines.push(['not judged (over budget)', String(overBudget)]);
   }
   lines.push(['got worse', share(quality.regressed)]);
   return lines;
@@ -48,7 +48,7 @@ export function qualityLines(quality: Quality): [string, string][] {
 const COLUMNS: readonly Column<RegressionRow>[] = [
   {
     name: 'what',
-    // Other words for the same thing are worth a look, and are no regression.
+    // Little in common alone is not a regression: the reply may have the same meaning.
     cell: ({ regressions }) =>
       regressions
         .map((name) => `<span class="${name === 'little-in-common' ? 'soft' : 'bad'}">${escapeHtml(name)}</span>`)
@@ -65,18 +65,14 @@ const COLUMNS: readonly Column<RegressionRow>[] = [
 ];
 
 export const qualitySection = (quality: Quality, title: string): string =>
-  section(
+  tableSection<[string, string]>(
     title,
-    table<[string, string]>(
-      [
-        { name: 'figure', cell: ([name]) => escapeHtml(name) },
-        { name: 'value', cell: ([, value]) => escapeHtml(value) },
-      ],
-      qualityLines(quality),
-    ),
+    [
+      { name: 'figure', cell: ([name]) => escapeHtml(name) },
+      { name: 'value', cell: ([, value]) => escapeHtml(value) },
+    ],
+    qualityLines(quality),
   );
 
 export const regressionsSection = (rows: readonly RegressionRow[], total: number): string =>
-  rows.length === 0
-    ? ''
-    : section('Replies to look at', table(COLUMNS, rows), `${total} got worse; the gravest come first.`);
+  tableSection('Replies to review', COLUMNS, rows, `${total} got worse; the gravest come first.`);

@@ -1,14 +1,24 @@
-/** The report of one replay. */
+/** The HTML report of one replay. */
 import { loadCharts } from '../../shared/charts.ts';
-import { type Column, escapeHtml, folded, htmlPage, isolated, section, table, tiles } from '../../shared/html-page.ts';
-import type { DistributionMetric } from '../measure/metrics.ts';
-import { DISTRIBUTION_METRICS } from '../measure/metrics.ts';
+import {
+  type Column,
+  escapeHtml,
+  folded,
+  htmlPage,
+  isolated,
+  section,
+  table,
+  tableSection,
+  tiles,
+} from '../../shared/html-page.ts';
+import type { ExchangeError } from '../http/exchange.ts';
+import { DISTRIBUTION_METRICS, type DistributionMetric } from '../measure/metrics.ts';
 import type { ReportCollector, RequestRow } from '../measure/report-collector.ts';
 import type { RunStats } from '../measure/run-stats.ts';
 import { durationSeconds } from '../results/summary.ts';
 import { distributions, latencyOverTime, scheduleLag, throughput } from './charts.ts';
 
-export interface ReportFacts {
+interface ReportFacts {
   run: string;
   target: Record<string, string>;
   startMs: number;
@@ -17,7 +27,7 @@ export interface ReportFacts {
   unsent: number;
   bottleneck?: string | undefined;
   skipped: ReadonlyMap<string, number>;
-  /** What else is to be said above the figures, e.g. shards that were lost. */
+  /** Further warnings above the figures, e.g. about lost shards. */
   warnings?: readonly string[];
   /** Further sections, as HTML. */
   extra?: string;
@@ -90,7 +100,19 @@ const COLUMNS: readonly Column<RequestRow>[] = [
   },
 ];
 
-/** @returns the page, complete and self-contained */
+const ERROR_COLUMNS: readonly Column<{ error: ExchangeError; count: number }>[] = [
+  { name: 'count', numeric: true, cell: ({ count }) => fixed(count, 0) },
+  { name: 'code', cell: ({ error }) => String(error.code ?? '') },
+  { name: 'type', cell: ({ error }) => escapeHtml(error.type) },
+  { name: 'message', cell: ({ error }) => isolated(error.message.slice(0, 500)) },
+];
+
+const SKIPPED_COLUMNS: readonly Column<[string, number]>[] = [
+  { name: 'reason', cell: ([reason]) => escapeHtml(reason) },
+  { name: 'lines', numeric: true, cell: ([, count]) => fixed(count, 0) },
+];
+
+/** Returns the page, complete and self-contained. */
 export async function replayReport(stats: RunStats, report: ReportCollector, facts: ReportFacts): Promise<string> {
   await loadCharts();
   const seconds = durationSeconds(stats);
@@ -101,7 +123,7 @@ export async function replayReport(stats: RunStats, report: ReportCollector, fac
   const skipped = [...facts.skipped.values()].reduce((sum, count) => sum + count, 0);
   const warnings = [
     ...(facts.wasCancelled ? [`The replay was stopped: ${facts.unsent} requests were not sent.`] : []),
-    ...(stats.completed === 0 ? ['There is no request in these results.'] : []),
+    ...(stats.completed === 0 ? ['These results have no requests.'] : []),
     ...(facts.bottleneck ? [`The client was the bottleneck: ${facts.bottleneck}.`] : []),
     ...(facts.warnings ?? []),
   ];
@@ -119,31 +141,29 @@ export async function replayReport(stats: RunStats, report: ReportCollector, fac
       ['requests per second', rate(stats.succeeded)],
       ['latency p50', ms(latency?.count ? latency.percentile(50) : undefined)],
       ['latency p99', ms(latency?.count ? latency.percentile(99) : undefined)],
-      ['p99 from the scheduled moment', ms(effective?.count ? effective.percentile(99) : undefined)],
-      ...(output === undefined ? [] : [['output tokens per second', rate(output)] as [string, string]]),
-      ...(stats.withObjectives
-        ? [['met every objective', `${fixed(stats.good, 0)} of ${fixed(stats.completed, 0)}`] as [string, string]]
-        : []),
-      ...(skipped > 0 ? [['lines skipped', fixed(skipped, 0)] as [string, string]] : []),
+      ['p99 from the scheduled time', ms(effective?.count ? effective.percentile(99) : undefined)],
+      ['output tokens per second', output === undefined ? undefined : rate(output)],
+      [
+        'met every objective',
+        stats.withObjectives ? `${fixed(stats.good, 0)} of ${fixed(stats.completed, 0)}` : undefined,
+      ],
+      ['lines skipped', skipped > 0 ? fixed(skipped, 0) : undefined],
     ]),
     ...(stats.completed > 0 ? chartSections(stats, report, facts) : []),
     facts.extra ?? '',
-    ...(stats.errors.size > 0 ? [section('Errors', errorTable(stats))] : []),
-    ...(report.failed.length > 0
-      ? [
-          section(
-            'Failed requests',
-            table(COLUMNS, report.failed),
-            `The first of each kind; ${fixed(stats.failed, 0)} in all.`,
-          ),
-        ]
-      : []),
-    ...(report.slowest.length > 0
-      ? [section('Slowest requests', table(COLUMNS, report.slowest), 'By the latency from the scheduled moment.')]
-      : []),
-    ...(skipped > 0
-      ? [section('Skipped lines', skippedTable(facts.skipped), 'Their places are in skipped.jsonl.')]
-      : []),
+    tableSection(
+      'Errors',
+      ERROR_COLUMNS,
+      [...stats.errors.values()].sort((a, b) => b.count - a.count),
+    ),
+    tableSection(
+      'Failed requests',
+      COLUMNS,
+      report.failed,
+      `The first of each kind; ${fixed(stats.failed, 0)} failed in all.`,
+    ),
+    tableSection('Slowest requests', COLUMNS, report.slowest, 'By latency from the scheduled time.'),
+    tableSection('Skipped lines', SKIPPED_COLUMNS, [...facts.skipped], 'skipped.jsonl lists their places.'),
   ];
   return htmlPage(`Replay ${facts.run}`, parts.join('\n'));
 }
@@ -156,9 +176,9 @@ function chartSections(stats: RunStats, report: ReportCollector, facts: ReportFa
     section(
       'Latency over time',
       latencyOverTime(report, facts.scheduled),
-      `Each point is a request (a sample of them in long runs), by when it was sent; crosses are failures.${
+      `Each point is a request at the time it was sent (a sample of them in long runs); crosses are failures.${
         facts.scheduled
-          ? ' The violet line is by when requests were scheduled: it rises when the server stalls, however few were sent then.'
+          ? ' The violet line uses scheduled times: it rises when the server stalls, even if few requests are sent then.'
           : ''
       }`,
     ),
@@ -167,61 +187,35 @@ function chartSections(stats: RunStats, report: ReportCollector, facts: ReportFa
       distributions(
         [
           { name: 'from sending', distribution: latency },
-          ...(facts.scheduled ? [{ name: 'from the scheduled moment', distribution: effective }] : []),
+          ...(facts.scheduled ? [{ name: 'from the scheduled time', distribution: effective }] : []),
         ],
         'Distribution of the latency',
       ),
       facts.scheduled
-        ? 'From the scheduled moment, so that a slow client or a full concurrency cap cannot hide a slow server.'
+        ? 'Latency from the scheduled time shows a slow server even behind a slow client or a full concurrency cap.'
         : '',
     ),
-    ...(stats.distributions.has('time_to_first_token')
-      ? [
-          section(
-            'Streaming',
+    stats.distributions.has('time_to_first_token')
+      ? section(
+          'Streaming',
+          distributions(
+            [{ name: 'time to first token', distribution: stats.distributions.get('time_to_first_token') }],
+            'Distribution of the time to the first token',
+          ) +
             distributions(
-              [{ name: 'time to first token', distribution: stats.distributions.get('time_to_first_token') }],
-              'Distribution of the time to the first token',
-            ) +
-              distributions(
-                [{ name: 'inter-token latency', distribution: stats.distributions.get('inter_token_latency') }],
-                'Distribution of the inter-token latency',
-              ),
-          ),
-        ]
-      : []),
+              [{ name: 'inter-token latency', distribution: stats.distributions.get('inter_token_latency') }],
+              'Distribution of the inter-token latency',
+            ),
+        )
+      : '',
     section('Throughput', throughput(report)),
-    ...(facts.scheduled
-      ? [
-          section(
-            'Schedule lag',
-            scheduleLag(report),
-            'How long after its scheduled moment a request was sent: the greatest of each interval.',
-          ),
-        ]
-      : []),
+    facts.scheduled
+      ? section(
+          'Schedule lag',
+          scheduleLag(report),
+          'How long after its scheduled time a request was sent: the maximum of each interval.',
+        )
+      : '',
     section('Figures', metricsTable(stats)),
   ];
 }
-
-function errorTable(stats: RunStats): string {
-  const rows = [...stats.errors.values()].sort((a, b) => b.count - a.count);
-  return table<(typeof rows)[number]>(
-    [
-      { name: 'count', numeric: true, cell: ({ count }) => fixed(count, 0) },
-      { name: 'code', cell: ({ error }) => String(error.code ?? '') },
-      { name: 'type', cell: ({ error }) => escapeHtml(error.type) },
-      { name: 'message', cell: ({ error }) => isolated(error.message.slice(0, 500)) },
-    ],
-    rows,
-  );
-}
-
-const skippedTable = (skipped: ReadonlyMap<string, number>): string =>
-  table<[string, number]>(
-    [
-      { name: 'reason', cell: ([reason]) => escapeHtml(reason) },
-      { name: 'lines', numeric: true, cell: ([, count]) => fixed(count, 0) },
-    ],
-    [...skipped],
-  );

@@ -1,35 +1,23 @@
-/** The report of two runs beside each other. */
+/** The HTML report that compares two runs. */
 import { loadCharts } from '../../shared/charts.ts';
-import { type Column, escapeHtml, htmlPage, isolated, section, table, tiles } from '../../shared/html-page.ts';
-import { type Difference, STATISTICS, type Statistic } from '../compare/bootstrap.ts';
-import type { RunsComparison } from '../compare/compare-runs.ts';
-import { COMPARED_METRICS, type ComparedMetric, isLargerBetter } from '../compare/run-data.ts';
-import type { Crossing } from '../compare/thresholds.ts';
+import { type Column, escapeHtml, htmlPage, isolated, section, tableSection, tiles } from '../../shared/html-page.ts';
+import { type MetricRow, metricRows, type RunsComparison, type SlowedRequest } from '../compare/compare-runs.ts';
+import { judgeWarning } from '../compare/judge-replies.ts';
+import { COMPARED_METRICS, isLargerBetter } from '../compare/run-data.ts';
+import { type Crossing, signed } from '../compare/thresholds.ts';
 import type { Distribution } from '../measure/distribution.ts';
 import { distributions } from './charts.ts';
 import { qualitySection, regressionsSection } from './quality-sections.ts';
 
-interface Row {
-  metric: ComparedMetric;
-  statistic: Statistic;
-  difference: Difference;
-}
-
-const signed = (value: number, digits = 2): string => `${value >= 0 ? '+' : ''}${value.toFixed(digits)}`;
-
-/** Whether a change is for the worse; `undefined` where it may be chance. */
-export function isWorse({ metric, difference }: Row): boolean | undefined {
+/** Colors a significant change of a metric for which one direction is better. */
+function colored({ metric, difference }: MetricRow, text: string): string {
   const larger = isLargerBetter(metric);
-  if (!difference.significant || larger === undefined) return undefined;
-  return larger ? difference.difference < 0 : difference.difference > 0;
+  if (!difference.significant || larger === undefined) return escapeHtml(text);
+  const isBetter = larger === difference.difference > 0;
+  return `<span class="${isBetter ? 'good' : 'bad'}">${escapeHtml(text)}</span>`;
 }
 
-const mark = (row: Row, text: string): string => {
-  const worse = isWorse(row);
-  return worse === undefined ? escapeHtml(text) : `<span class="${worse ? 'bad' : 'good'}">${escapeHtml(text)}</span>`;
-};
-
-const COLUMNS: readonly Column<Row>[] = [
+const METRIC_COLUMNS: readonly Column<MetricRow>[] = [
   {
     name: 'Metric',
     cell: ({ metric, statistic }) =>
@@ -37,11 +25,12 @@ const COLUMNS: readonly Column<Row>[] = [
   },
   { name: 'before', numeric: true, cell: ({ difference }) => difference.before.toFixed(2) },
   { name: 'after', numeric: true, cell: ({ difference }) => difference.after.toFixed(2) },
-  { name: 'difference', numeric: true, cell: (row) => mark(row, signed(row.difference.difference)) },
+  { name: 'difference', numeric: true, cell: (row) => colored(row, signed(row.difference.difference)) },
   {
     name: '%',
     numeric: true,
-    cell: (row) => (row.difference.relative === null ? '' : mark(row, `${signed(row.difference.relative * 100, 1)}%`)),
+    cell: (row) =>
+      row.difference.relative === null ? '' : colored(row, `${signed(row.difference.relative * 100, 1)}%`),
   },
   {
     name: '95% interval',
@@ -50,102 +39,93 @@ const COLUMNS: readonly Column<Row>[] = [
   },
 ];
 
-export function metricRows(comparison: RunsComparison): Row[] {
-  return (Object.keys(COMPARED_METRICS) as ComparedMetric[]).flatMap((metric) => {
-    const found = comparison.metrics[metric];
-    return found ? STATISTICS.map((statistic) => ({ metric, statistic, difference: found[statistic] })) : [];
-  });
-}
+const SLOWED_COLUMNS: readonly Column<SlowedRequest>[] = [
+  { name: 'request', cell: ({ key }) => isolated(key) },
+  { name: 'before (ms)', numeric: true, cell: ({ before }) => before.toFixed(1) },
+  { name: 'after (ms)', numeric: true, cell: ({ after }) => after.toFixed(1) },
+  { name: 'difference (ms)', numeric: true, cell: ({ before, after }) => signed(after - before, 1) },
+];
 
-const facts = ({ run, target, directory }: RunsComparison['before']): string =>
-  escapeHtml(
-    `${run} (${
-      Object.entries(target)
-        .map(([key, value]) => `${key}: ${value}`)
-        .join(', ') || directory
-    })`,
-  );
-
-export interface RunsReportFacts {
+interface RunsReportFacts {
   crossings: readonly Crossing[];
+  /** Whether there are thresholds. */
   gated: boolean;
   /** Latency distributions of the two runs, for the chart. */
   latencies: readonly [Distribution, Distribution];
 }
 
-export async function runsReport(
-  comparison: RunsComparison,
-  { crossings, gated, latencies }: RunsReportFacts,
-): Promise<string> {
+/** Returns the page, complete and self-contained. */
+export async function runsReport(comparison: RunsComparison, facts: RunsReportFacts): Promise<string> {
   await loadCharts();
-  const { before, after, paired, errorRate, quality } = comparison;
-  const latency = comparison.metrics.request_latency?.p50;
-  const pair = (values: [number, number] | undefined): string =>
-    values ? `${values[0].toFixed(2)} → ${values[1].toFixed(2)}` : '–';
+  const { before, after, quality, regressions, slowed } = comparison;
+  const [latencyBefore, latencyAfter] = facts.latencies;
   const parts = [
     '<h1>Comparison of two replays</h1>',
-    `<p>before: ${facts(before)}<br>after: ${facts(after)}</p>`,
-    ...crossings.map(
-      ({ threshold, got }) =>
-        `<p class="warn">Threshold crossed: ${escapeHtml(threshold)}; got: ${escapeHtml(got)}</p>`,
-    ),
-    ...(gated && crossings.length === 0 ? ['<p class="good">No threshold is crossed.</p>'] : []),
-    ...(comparison.judgeFailure
-      ? [`<p class="warn">Not all pairs are judged: ${escapeHtml(comparison.judgeFailure.message)}</p>`]
-      : []),
-    ...comparison.notes.map((note) => `<p class="soft">${escapeHtml(note)}</p>`),
-    tiles([
-      ['requests in both', String(paired.requests)],
-      ['latency p50 (ms)', latency ? `${latency.before.toFixed(1)} → ${latency.after.toFixed(1)}` : '–'],
-      ['failed', `${before.failed} → ${after.failed}`],
-      ...(before.cancelledOnPurpose + after.cancelledOnPurpose > 0
-        ? [['cancelled on purpose', `${before.cancelledOnPurpose} → ${after.cancelledOnPurpose}`] as [string, string]]
-        : []),
-      ['newly failing', String(paired.newlyFailing)],
-      ...(paired.onlyBefore + paired.onlyAfter > 0
-        ? [['only before, only after', `${paired.onlyBefore}, ${paired.onlyAfter}`] as [string, string]]
-        : []),
-      ['requests per second', pair(comparison.requestThroughput)],
-      ['output tokens per second', pair(comparison.tokenThroughput)],
-    ]),
+    `<p>before: ${runLine(before)}<br>after: ${runLine(after)}</p>`,
+    ...outcomeLines(comparison, facts),
+    overview(comparison),
     section(
       'Latency distribution',
       distributions(
         [
-          { name: `before: ${before.run}`, distribution: latencies[0] },
-          { name: `after: ${after.run}`, distribution: latencies[1] },
+          { name: `before: ${before.run}`, distribution: latencyBefore },
+          { name: `after: ${after.run}`, distribution: latencyAfter },
         ],
         'Distribution of the latency in both runs',
       ),
     ),
-    section(
+    tableSection(
       'Differences',
-      table(COLUMNS, metricRows(comparison)),
-      'Over the requests that succeeded in both runs. Intervals are from a paired bootstrap; a difference whose interval contains 0 may be chance and is not coloured.',
+      METRIC_COLUMNS,
+      metricRows(comparison),
+      'Over the requests that succeeded in both runs. The intervals are from a paired bootstrap. A difference whose interval contains 0 may be chance and is not colored.',
     ),
-    section(
-      'Failures',
-      `<p>${(errorRate.before * 100).toFixed(2)}% → ${(errorRate.after * 100).toFixed(2)}% of the requests; difference ${signed(errorRate.difference * 100)} points, 95% interval ${signed(errorRate.low * 100)} … ${signed(errorRate.high * 100)}. ${paired.newlyFailing} newly failing, ${paired.newlySucceeding} newly succeeding.</p>`,
-    ),
-    ...(quality
-      ? [qualitySection(quality, 'Replies'), regressionsSection(comparison.regressions, quality.regressed)]
-      : []),
-    ...(comparison.slowed.length > 0
-      ? [
-          section(
-            'Requests that got slowest',
-            table<RunsComparison['slowed'][number]>(
-              [
-                { name: 'request', cell: ({ key }) => isolated(key) },
-                { name: 'before (ms)', numeric: true, cell: (row) => row.before.toFixed(1) },
-                { name: 'after (ms)', numeric: true, cell: (row) => row.after.toFixed(1) },
-                { name: 'difference (ms)', numeric: true, cell: (row) => signed(row.after - row.before, 1) },
-              ],
-              comparison.slowed,
-            ),
-          ),
-        ]
-      : []),
+    failuresSection(comparison),
+    ...(quality ? [qualitySection(quality, 'Replies'), regressionsSection(regressions, quality.regressed)] : []),
+    tableSection('Requests that slowed down most', SLOWED_COLUMNS, slowed),
   ];
   return htmlPage(`${before.run} and ${after.run}`, parts.join('\n'));
+}
+
+const runLine = ({ run, target, directory }: RunsComparison['before']): string => {
+  const pairs = Object.entries(target).map(([key, value]) => `${key}: ${value}`);
+  return escapeHtml(`${run} (${pairs.join(', ') || directory})`);
+};
+
+/** Crossed thresholds, a failure of the judge, and notes. */
+const outcomeLines = ({ judgeFailure, notes }: RunsComparison, { crossings, gated }: RunsReportFacts): string[] => {
+  const line = (style: string, text: string): string => `<p class="${style}">${escapeHtml(text)}</p>`;
+  return [
+    ...crossings.map(({ threshold, got }) => line('warn', `Threshold crossed: ${threshold}; got: ${got}`)),
+    ...(gated && crossings.length === 0 ? [line('good', 'No threshold is crossed.')] : []),
+    ...(judgeFailure ? [line('warn', judgeWarning(judgeFailure))] : []),
+    ...notes.map((note) => line('soft', note)),
+  ];
+};
+
+function overview({ before, after, paired, metrics, requestThroughput, tokenThroughput }: RunsComparison): string {
+  const change = (values: readonly [number, number] | undefined, digits: number): string =>
+    values ? values.map((value) => value.toFixed(digits)).join(' → ') : '–';
+  const p50 = metrics.request_latency?.p50;
+  const canceled = [before.cancelledOnPurpose, after.cancelledOnPurpose] as const;
+  const { onlyBefore, onlyAfter } = paired;
+  return tiles([
+    ['requests in both', String(paired.requests)],
+    ['latency p50 (ms)', change(p50 && [p50.before, p50.after], 1)],
+    ['failed', change([before.failed, after.failed], 0)],
+    ['canceled on purpose', canceled.some((count) => count > 0) ? change(canceled, 0) : undefined],
+    ['newly failing', String(paired.newlyFailing)],
+    ['only before, only after', onlyBefore + onlyAfter > 0 ? `${onlyBefore}, ${onlyAfter}` : undefined],
+    ['requests per second', change(requestThroughput, 2)],
+    ['output tokens per second', change(tokenThroughput, 2)],
+  ]);
+}
+
+function failuresSection({ errorRate, paired }: RunsComparison): string {
+  const percent = (share: number): string => (share * 100).toFixed(2);
+  const points = (share: number): string => signed(share * 100);
+  return section(
+    'Failures',
+    `<p>${percent(errorRate.before)}% → ${percent(errorRate.after)}% of the requests; difference ${points(errorRate.difference)} points, 95% interval ${points(errorRate.low)} … ${points(errorRate.high)}. ${paired.newlyFailing} newly failing, ${paired.newlySucceeding} newly succeeding.</p>`,
+  );
 }

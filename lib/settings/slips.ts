@@ -1,10 +1,10 @@
-/** Variables that look like settings of this stack and are none: most likely slips of the pen. */
+/** Finds variables that look like misspelled settings of this stack. */
 
-/** Our names begin so; whatever else does in `.env` was meant for this stack. */
+/** The beginnings of our names. Any other variable in `.env` with one of these was meant for this stack. */
 const OURS =
   /^(STACK_|MLFLOW_|SAGEMAKER_ENDPOINT|SAGEMAKER_MLFLOW|DATA_CAPTURE_|BEDROCK_|EVALUATION_|JUDGE_|LAMBDA_|REPLAY_)/;
 
-/** Read by the command line and by MLflow's own client, where they are set for them: see `.env.example`. */
+/** Variables for the command line and for MLflow's own client, with the setting that the stack reads instead. */
 const OF_THE_COMMAND_LINE: Readonly<Record<string, string>> = {
   MLFLOW_TRACKING_USERNAME: 'MLFLOW_SECRET_ARN',
   MLFLOW_TRACKING_PASSWORD: 'MLFLOW_SECRET_ARN',
@@ -12,15 +12,15 @@ const OF_THE_COMMAND_LINE: Readonly<Record<string, string>> = {
   JUDGE_API_KEY: 'JUDGE_SECRET_ARN',
 };
 
-/** Two letters swapped, one missing and one too many: more would call strangers slips. */
+/** The most edits (letters swapped, missing, added or replaced) in a misspelling. More would match unrelated names. */
 const MAX_SLIPS = 2;
 
 /**
- * A sentence for each variable that is not read.
+ * Returns a sentence for each variable that looks like a setting but is not read.
  *
- * @param names the settings' own
- * @param dotenv, environment the variables; in the environment, which belongs to all programs, only what is a slip of one
- *   of our names counts
+ * @param names the names of the settings
+ * @param dotenv, environment the variables. The environment belongs to all programs, so only misspellings of our names
+ *   count there
  */
 export function slips(
   names: readonly string[],
@@ -35,23 +35,23 @@ export function slips(
     if (instead !== undefined) {
       if (!dotenv[instead] && !environment[instead]) {
         found.push(
-          `.env sets ${name}, which the command line reads and the stack does not; the functions need ${instead}`,
+          `.env sets ${name}, which only the command line reads; the functions need ${instead}`,
         );
       }
       continue;
     }
     const near = nearest(names, name);
     if (near !== undefined || OURS.test(name))
-      found.push(`.env sets ${name}, which is no setting of this stack${meant(near)}`);
+      found.push(`.env sets ${name}, which is not a setting of this stack${meant(near)}`);
   }
   for (const name of given(environment)) {
     const near = Object.hasOwn(dotenv, name) || name in OF_THE_COMMAND_LINE ? undefined : nearest(names, name);
-    if (near !== undefined) found.push(`The environment sets ${name}, which is no setting of this stack${meant(near)}`);
+    if (near !== undefined) found.push(`The environment sets ${name}, which is not a setting of this stack${meant(near)}`);
   }
   return found;
 }
 
-const meant = (name: string | undefined): string => (name === undefined ? '; see .env.example' : `; is ${name} meant?`);
+const meant = (name: string | undefined): string => (name === undefined ? '; see .env.example' : `; did you mean ${name}?`);
 
 function nearest(names: readonly string[], name: string): string | undefined {
   const distances = names.map((each) => ({ each, distance: editDistance(each, name.toUpperCase()) }));
@@ -59,7 +59,7 @@ function nearest(names: readonly string[], name: string): string | undefined {
   return best !== undefined && best.distance <= MAX_SLIPS ? best.each : undefined;
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours that lead from one text to the other. */
+/** The number of insertions, deletions, replacements and swaps of neighbors that turn one text into the other. */
 function editDistance(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)];
   const at = (row: number, column: number): number => rows[row]?.[column] ?? 0;
