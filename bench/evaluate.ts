@@ -2,7 +2,7 @@
 
 import type { Log } from '../local/python/python-environment.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../local/python/python-presets.ts';
-import { DEFAULT_JUDGE_MODEL } from '../src/contract/names.ts';
+import { DEFAULT_JUDGE_MODEL } from '../src/settings/schema.ts';
 import { PEER_LITELLM, PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
 import { numberFlag } from './support/flags.ts';
 import { chatFile } from './support/records.ts';

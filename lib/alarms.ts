@@ -23,8 +23,8 @@ import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
+import type { Settings } from '../src/settings/schema.ts';
 import { runMetric, sumOf } from './metrics.ts';
-import type { Settings } from './settings/settings.ts';
 
 interface AlarmsProps {
   settings: Settings;

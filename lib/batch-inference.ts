@@ -4,11 +4,11 @@ import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
+import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantBatchModel } from './access/judge.ts';
 import { WHY_WORK_PART, workPatterns } from './access/work.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
-import type { Settings } from './settings/settings.ts';
 
 interface BatchInferenceProps {
   settings: Settings;

@@ -7,8 +7,8 @@ import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
+import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
-import type { Settings } from './settings/settings.ts';
 
 /** Where the CDK puts the function of the custom resource, one for a stack. */
 const HANDLER_ID = 'BucketNotificationsHandler050a0587b7544547bf325f094a3db834';

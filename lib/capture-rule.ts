@@ -5,9 +5,9 @@ import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
+import type { Settings } from '../src/settings/schema.ts';
 import { CaptureNotifications } from './capture-notifications.ts';
 import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
-import type { Settings } from './settings/settings.ts';
 
 /** `*` and `\` have a meaning in a wildcard pattern. */
 export const escapeWildcard = (text: string): string => text.replace(/[\\*]/g, String.raw`\$&`);

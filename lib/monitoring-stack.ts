@@ -2,6 +2,7 @@
 import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
+import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantJudge, grantModelLookUp } from './access/judge.ts';
@@ -15,7 +16,6 @@ import { MonitoringDashboard } from './dashboard.ts';
 import { PipelineFunction } from './pipeline-function.ts';
 import { Replay } from './replay.ts';
 import { functionEnvironment } from './settings/function-environment.ts';
-import type { Settings } from './settings/settings.ts';
 import { MonitoringStateMachine } from './state-machines/monitoring.ts';
 import { WorkBucket } from './work-bucket.ts';
 

@@ -4,9 +4,9 @@ import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Architecture, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
+import type { Settings } from '../src/settings/schema.ts';
 import { functionCode } from './function-code.ts';
 import { nodeOptions } from './settings/function-environment.ts';
-import type { Settings } from './settings/settings.ts';
 
 export interface PipelineFunctionProps {
   settings: Settings;

@@ -9,10 +9,10 @@ import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
+import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
-import type { Settings } from './settings/settings.ts';
 
 interface ReplayStopProps {
   settings: Settings;

@@ -6,6 +6,7 @@ import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
 import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../src/contract/replay.ts';
+import type { Settings } from '../src/settings/schema.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
@@ -15,7 +16,6 @@ import { grantBudget } from './budget-table.ts';
 import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
 import { ReplayStop } from './replay-stop.ts';
 import { replayEnvironment } from './settings/function-environment.ts';
-import type { Settings } from './settings/settings.ts';
 import { ReplayStateMachine } from './state-machines/replay.ts';
 
 /**

@@ -13,15 +13,17 @@ import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
 import { calibrationReport } from '../../src/calibration/report.ts';
 import { terminalReport } from '../../src/calibration/terminal-report.ts';
 import type { CalibrationReport, LabeledItem, Unanswered } from '../../src/calibration/types.ts';
+import { judgeOf } from '../../src/judge/connect.ts';
 import { priceOptions } from '../../src/judge/pricing/estimate.ts';
 import { requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import { scorerExamples } from '../../src/judge/scorers/scorer-examples.ts';
 import { isJudgeScorer, scorersFor, withExamples } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
+import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
-import { type CommandSettings, commandSettings, connectCommandJudge, connectCommandMlflow } from './settings.ts';
+import { type CommandSettings, commandSettings } from './settings.ts';
 
 /** Most that one calibration may spend unless it is told otherwise: the anchor set costs about one dollar. */
 const DEFAULT_BUDGET_USD = 20;
@@ -222,7 +224,7 @@ async function judgeItems(
   if (open.length === 0) return calibrationReport({ source, scorers, pairs: given, unanswered: [] });
   const budgetUsd = options.budgetUsd === 0 ? undefined : options.budgetUsd;
   requireKnownPrice(settings.BEDROCK_MODEL_ID, budgetUsd, priceOptions(settings));
-  const judge = await connectCommandJudge(settings);
+  const judge = await judgeOf(settings);
   // Asked one by one in production, a scorer's verdict does not depend on the others: the labelled ones are enough.
   const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : options.ask;
   const most = mostUsd(open, { judge, scorers, ask });
@@ -252,7 +254,7 @@ async function readFromMlflow(
       'It is not known what to compare; expected: --labels FILE, --anchors, or an MLflow experiment (--experiment, MLFLOW_EXPERIMENT_NAME, SAGEMAKER_ENDPOINT_NAME)',
     );
   }
-  const mlflow = connectCommandMlflow(settings);
+  const mlflow = mlflowOf(settings);
   try {
     const experiment = await findExperiment(mlflow.rest, name);
     if (experiment === undefined) {

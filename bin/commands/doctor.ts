@@ -3,9 +3,9 @@ import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { Command } from 'commander';
 import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
 import { settingSlips } from '../../local/settings/person-settings.ts';
-import { DEFAULT_JUDGE_MODEL } from '../../src/contract/names.ts';
 import { checkJudgeModel } from '../../src/judge/model-check.ts';
 import { PRICE_SOURCE, ratesOf } from '../../src/judge/pricing/prices.ts';
+import { DEFAULT_JUDGE_MODEL } from '../../src/settings/schema.ts';
 
 function configuredModel(): string {
   return process.env.BEDROCK_MODEL_ID || dotenvOfCommand().BEDROCK_MODEL_ID || DEFAULT_JUDGE_MODEL;

@@ -1,12 +1,13 @@
 /** The judge that compares replies, from the same settings as the pipeline's. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { OwnLimit } from '../../src/judge/budget/spending-limit.ts';
+import { judgeOf } from '../../src/judge/connect.ts';
 import { parseJudgeId } from '../../src/judge/create-judge.ts';
 import { priceOptions } from '../../src/judge/pricing/estimate.ts';
 import { requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import type { JudgeSettings } from '../../src/replay/compare/judge-replies.ts';
 import { PermanentError, toNamedError } from '../../src/shared/errors.ts';
-import { commandSettings, connectCommandJudge } from './settings.ts';
+import { commandSettings } from './settings.ts';
 
 /**
  * @param model in place of BEDROCK_MODEL_ID
@@ -19,7 +20,7 @@ export async function connectPairwiseJudge(model: string | undefined, budgetUsd:
   requireKnownPrice(settings.BEDROCK_MODEL_ID, budget, priceOptions(settings));
   await requireCredentials(settings.BEDROCK_MODEL_ID);
   const limit = budget === undefined ? {} : { limit: new OwnLimit(budget) };
-  return { judge: await connectCommandJudge(settings), ...limit };
+  return { judge: await judgeOf(settings), ...limit };
 }
 
 /** Known before anything is sent, rather than when the first pair is to be judged. */

@@ -1,8 +1,9 @@
 /** MLflow as the replay command reaches it: the person's own settings, from the environment and .env. */
+import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import type { MlflowPorts } from '../../src/replay/publish/publish.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
-import { commandSettings, connectCommandMlflow } from './settings.ts';
+import { commandSettings } from './settings.ts';
 
 export interface MlflowFlags {
   trackingUri?: string;
@@ -20,7 +21,7 @@ export interface ReplayMlflow extends MlflowPorts {
 export async function connectReplayMlflow(flags: MlflowFlags): Promise<ReplayMlflow> {
   const settings = commandSettings({ MLFLOW_TRACKING_URI: flags.trackingUri });
   const s3 = async () => (await import('../../src/shared/storage.ts')).createS3Client();
-  const client = connectCommandMlflow(settings, await s3());
+  const client = mlflowOf(settings, await s3());
   const captures = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
   const name = flags.experiment ?? (captures === undefined ? 'replays' : `${captures}-replays`);
   const experiment = await client.resolveExperiment(name);

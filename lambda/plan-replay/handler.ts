@@ -4,8 +4,7 @@ import type { ReplayPlanRequest, ReplayPlanResult } from '../../src/contract/rep
 import { createModelWatch } from '../../src/judge/model-check.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
-import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';
+import { readEnvironment, readReplayEnvironment } from '../../src/settings/environment.ts';
 import { logged, logger } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 

@@ -2,7 +2,7 @@
 import type { Context } from 'aws-lambda';
 import { type ReplayShardRequest, replayShardRequestSchema } from '../../src/contract/replay.ts';
 import { replayShard, type ShardCounts } from '../../src/replay/cloud/shard/shard.ts';
-import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';
+import { readReplayEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 

@@ -4,7 +4,7 @@ import type { Context } from 'aws-lambda';
 import { resourceNames } from '../../src/contract/names.ts';
 import { type EndedExecution, endedExecutionSchema, type StopReplayResult } from '../../src/contract/replay.ts';
 import { stopReplay } from '../../src/replay/cloud/stop/stop-replay.ts';
-import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';
+import { readReplayEnvironment } from '../../src/settings/environment.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';

@@ -2,7 +2,7 @@
 import type { Context } from 'aws-lambda';
 import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../src/contract/replay.ts';
 import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize.ts';
-import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';
+import { readReplayEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 

@@ -1,7 +1,7 @@
 /** Permission to read captures: the endpoint's prefix of the bucket, and its key where it is encrypted with one. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
-import type { Settings } from '../settings/settings.ts';
+import type { Settings } from '../../src/settings/schema.ts';
 import { allow } from './allow.ts';
 import { escapeIamPattern } from './iam-pattern.ts';
 

@@ -1,7 +1,7 @@
 /** Permission to reach MLflow, by the kind of tracking URI. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
-import type { Settings } from '../settings/settings.ts';
+import type { Settings } from '../../src/settings/schema.ts';
 import { allow } from './allow.ts';
 import { escapeIamPattern } from './iam-pattern.ts';
 

@@ -1,7 +1,7 @@
 /** Permission to send a replay's requests: to the endpoints that the settings name, and to nothing else. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
-import type { Settings } from '../settings/settings.ts';
+import type { Settings } from '../../src/settings/schema.ts';
 import { allow } from './allow.ts';
 
 /** The streaming operation is an action of its own: with the first alone a replay fails as soon as it streams. */

@@ -34,9 +34,7 @@ export function slips(
     const instead = OF_THE_COMMAND_LINE[name];
     if (instead !== undefined) {
       if (!dotenv[instead] && !environment[instead]) {
-        found.push(
-          `.env sets ${name}, which only the command line reads; the functions need ${instead}`,
-        );
+        found.push(`.env sets ${name}, which only the command line reads; the functions need ${instead}`);
       }
       continue;
     }
@@ -46,12 +44,14 @@ export function slips(
   }
   for (const name of given(environment)) {
     const near = Object.hasOwn(dotenv, name) || name in OF_THE_COMMAND_LINE ? undefined : nearest(names, name);
-    if (near !== undefined) found.push(`The environment sets ${name}, which is not a setting of this stack${meant(near)}`);
+    if (near !== undefined)
+      found.push(`The environment sets ${name}, which is not a setting of this stack${meant(near)}`);
   }
   return found;
 }
 
-const meant = (name: string | undefined): string => (name === undefined ? '; see .env.example' : `; did you mean ${name}?`);
+const meant = (name: string | undefined): string =>
+  name === undefined ? '; see .env.example' : `; did you mean ${name}?`;
 
 function nearest(names: readonly string[], name: string): string | undefined {
   const distances = names.map((each) => ({ each, distance: editDistance(each, name.toUpperCase()) }));

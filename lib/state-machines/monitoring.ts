@@ -28,7 +28,7 @@ import { resourceNames } from '../../src/contract/names.ts';
 import type { BatchPhase, JudgeBatchRequest } from '../../src/contract/payloads.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
 import { MOST_KILLS } from '../../src/monitoring/chunk/chunk-bounds.ts';
-import type { Settings } from '../settings/settings.ts';
+import type { Settings } from '../../src/settings/schema.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import {
   EVALUATE_CHUNK_RETRIES,

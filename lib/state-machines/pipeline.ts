@@ -11,10 +11,10 @@ import {
   StateMachineType,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
+import type { Settings } from '../../src/settings/schema.ts';
 import { StateMachineRole } from '../access/state-machine-role.ts';
 import type { WorkPart } from '../access/work.ts';
 import { acknowledge } from '../acknowledge.ts';
-import type { Settings } from '../settings/settings.ts';
 
 interface PipelineStateMachineProps {
   settings: Settings;

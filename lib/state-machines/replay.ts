@@ -29,7 +29,7 @@ import { Construct } from 'constructs';
 import { resourceNames } from '../../src/contract/names.ts';
 import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../src/contract/replay.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
-import type { Settings } from '../settings/settings.ts';
+import type { Settings } from '../../src/settings/schema.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import { BEGIN_RETRIES, JUDGE_RETRIES, STORE_RETRIES } from './retries.ts';
 import { invoke, overManifest } from './states.ts';

@@ -1,6 +1,7 @@
 /** The user's own settings that a local run applies. */
-import { parseSettings, SETTING_NAMES, type Settings } from '../../lib/settings/settings.ts';
-import { slips } from '../../src/settings/slips.ts';
+import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
+import { slips } from '../../lib/settings/slips.ts';
+import type { Settings } from '../../src/settings/schema.ts';
 import { dotenvSettings } from './dotenv-file.ts';
 
 /** Settings for decoding and judging, which apply with any judge. */

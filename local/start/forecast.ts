@@ -1,12 +1,12 @@
 /** Announces what a local run is about to do, before anything starts. */
 import { createReadStream } from 'node:fs';
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
-import type { Settings } from '../../lib/settings/settings.ts';
 import { scanChunks } from '../../src/formats/lines/read-lines.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
+import type { Settings } from '../../src/settings/schema.ts';
 import type { CaptureFile } from './capture-files.ts';
 
 interface CaptureSizes {

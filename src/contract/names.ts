@@ -58,9 +58,6 @@ export const RUN_METRICS = [
 ] as const;
 export type RunMetric = (typeof RUN_METRICS)[number];
 
-/** The default judge model. The AWS sample's Sonnet 4 is no longer on Bedrock. */
-export const DEFAULT_JUDGE_MODEL = 'global.anthropic.claude-sonnet-4-6';
-
 /** The attributes that the definition of the budget's DynamoDB table names. */
 export const budgetTable = {
   /** String: `day#2026-11-20` or `run#<execution name>`. */

@@ -1,10 +1,11 @@
 /** The judge, the scorers, the rules and the budget of this stack, made once per cold start. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { Capture } from '../formats/types.ts';
-import type { LambdaEnvironment, sharedSettings } from '../settings/environment.ts';
+import type { LambdaEnvironment } from '../settings/environment.ts';
+import type { sharedSettings } from '../settings/schema.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
 import { type Budget, createBudget } from './budget/leased-budget.ts';
-import { assertBatchPossible, createJudge, type JudgeConfig, parseJudgeId } from './create-judge.ts';
+import { assertBatchPossible, createJudge, parseJudgeId } from './create-judge.ts';
 import { createJudgeOver } from './judge-capture.ts';
 import type { ModelAnswer } from './model-answer.ts';
 import { priceOptions } from './pricing/estimate.ts';
@@ -21,24 +22,11 @@ interface Judging {
   always: ReturnType<typeof createAlwaysRule>;
 }
 
-/**
- * @returns a function that gives the judge. The key of a judge outside AWS is read from Secrets Manager when it is made,
- *   and again when it stops being accepted.
- */
+/** Returns a function that connects to the judge at its first call, and returns the same judge from then on. */
 export function connectJudge(environment: LambdaEnvironment): () => Promise<Judging> {
   const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
-  const make = async (): Promise<Judging> => {
-    const { JUDGE_SECRET_ARN: secret } = environment;
-    // Read now, so that what is wrong with it fails by its own name; the judge begins with what was read.
-    let first = secret === undefined ? undefined : await loadApiKey(undefined, secret);
-    const loadKey = async (): Promise<string> => {
-      const key = first ?? (await loadApiKey(undefined, secret ?? ''));
-      first = undefined;
-      return key;
-    };
-    return { judge: judgeOf(environment, secret === undefined ? undefined : loadKey), scorers, always };
-  };
+  const make = async (): Promise<Judging> => ({ judge: await judgeOf(environment), scorers, always });
   let judging: Promise<Judging> | undefined;
   return () => {
     judging ??= make().catch((error: unknown) => {
@@ -50,23 +38,41 @@ export function connectJudge(environment: LambdaEnvironment): () => Promise<Judg
   };
 }
 
-/** The judge of these settings, asked online. */
-export function judgeOf(
-  settings: Pick<LambdaEnvironment, keyof typeof sharedSettings | 'BEDROCK_MODEL_ID'>,
-  apiKey: JudgeConfig['apiKey'],
-): Judge {
+interface JudgeSettings extends Pick<LambdaEnvironment, keyof typeof sharedSettings> {
+  /** The key itself, on a person's own machine. */
+  JUDGE_API_KEY?: string;
+}
+
+/**
+ * The judge of these settings, asked online. The key of a judge outside AWS is read from Secrets Manager now, and again
+ * when the judge stops accepting it.
+ */
+export async function judgeOf(settings: JudgeSettings): Promise<Judge> {
   const prices = priceOptions(settings);
-  const { BEDROCK_GUARDRAIL_ID: id, BEDROCK_GUARDRAIL_VERSION: version } = settings;
   return createJudge({
     model: settings.BEDROCK_MODEL_ID,
     parameters: settings.MLFLOW_EVALUATION_MODEL_PARAM,
     calls: settings.JUDGE_CALLS,
     priceCall: (model, usage) => priceCall(model, usage, prices),
     baseUrl: settings.JUDGE_BASE_URL,
-    apiKey,
-    guardrail: id === undefined ? undefined : { id, version },
+    apiKey: settings.JUDGE_API_KEY ?? (await keyLoader(settings.JUDGE_SECRET_ARN)),
+    guardrail: guardrailOf(settings),
   });
 }
+
+/** Reads the key at once, so that an unreadable secret fails under its own name. The first call returns that key. */
+async function keyLoader(secretArn: string | undefined): Promise<(() => Promise<string>) | undefined> {
+  if (secretArn === undefined) return undefined;
+  let first: string | undefined = await loadApiKey(undefined, secretArn);
+  return async () => {
+    const key = first ?? (await loadApiKey(undefined, secretArn));
+    first = undefined;
+    return key;
+  };
+}
+
+const guardrailOf = ({ BEDROCK_GUARDRAIL_ID: id, BEDROCK_GUARDRAIL_VERSION: version = 'DRAFT' }: JudgeSettings) =>
+  id === undefined ? undefined : { id, version };
 
 /** What the two phases of batch inference need of the judge. Only a judge on Bedrock has it. */
 export interface BatchJudging {
@@ -82,14 +88,13 @@ export interface BatchJudging {
 export function connectBatchJudge(environment: LambdaEnvironment): BatchJudging {
   assertBatchPossible(environment.BEDROCK_MODEL_ID);
   const { name } = parseJudgeId(environment.BEDROCK_MODEL_ID);
-  const { BEDROCK_GUARDRAIL_ID: id, BEDROCK_GUARDRAIL_VERSION: version } = environment;
   const online = priceOptions(environment);
   const batch = priceOptions(environment, 'batch');
   const { transport, options } = bedrockParts({
     modelId: name,
     parameters: environment.MLFLOW_EVALUATION_MODEL_PARAM,
     price: (usage) => priceCall(name, usage, usage.batch ? batch : online),
-    ...(id === undefined ? {} : { guardrail: { id, version } }),
+    guardrail: guardrailOf(environment),
   });
   const pricedAsBatch = createJudgeOver(transport, { ...options, price: (usage) => priceCall(name, usage, batch) });
   const { maxTokens, thinkingTokens } = options;

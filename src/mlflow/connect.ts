@@ -1,36 +1,52 @@
-/** The MLflow client as a Lambda's environment describes it. */
+/** The MLflow client that the settings describe, for the functions and for the command line. */
 import type { S3Client } from '@aws-sdk/client-s3';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import type { LambdaEnvironment } from '../settings/environment.ts';
+import { PermanentError } from '../shared/errors.ts';
 import { createMlflowClient, type MlflowClient } from './client.ts';
 import { loadMlflowSecret } from './secret.ts';
 
-type Settings = Pick<
-  LambdaEnvironment,
-  'MLFLOW_TRACKING_URI' | 'MLFLOW_SECRET_ARN' | 'SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT'
->;
+interface MlflowSettings {
+  MLFLOW_TRACKING_URI?: string | undefined;
+  SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT?: string | undefined;
+  MLFLOW_SECRET_ARN?: string | undefined;
+  /** A person's own login, as MLflow's own client reads it. It takes precedence over the stack's secret. */
+  MLFLOW_TRACKING_USERNAME?: string | undefined;
+  MLFLOW_TRACKING_PASSWORD?: string | undefined;
+  MLFLOW_TRACKING_TOKEN?: string | undefined;
+}
 
-/**
- * Gives a function that makes the client when it is first asked for, and the same one from then on. The secret is read
- * with the first request that needs it.
- */
-export function connectMlflow(settings: Settings, s3: S3Client): () => Promise<MlflowClient> {
+/** Returns a function that creates the client at its first call, and returns the same client from then on. */
+export function connectMlflow(settings: MlflowSettings, s3: S3Client): () => Promise<MlflowClient> {
   let client: MlflowClient | undefined;
   return async () => {
-    client ??= connect(settings, s3);
+    client ??= mlflowOf(settings, s3);
     return client;
   };
 }
 
-function connect(settings: Settings, s3: S3Client): MlflowClient {
-  const secretArn = settings.MLFLOW_SECRET_ARN;
-  const trackingUri = settings.MLFLOW_TRACKING_URI;
-  const customEndpoint = settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT;
+/**
+ * Creates the client. The secret is read with the first request that needs it.
+ *
+ * @throws PermanentError `MlflowTrackingUriMissing`, `MlflowTrackingUriInvalid`
+ */
+export function mlflowOf(settings: MlflowSettings, s3?: S3Client): MlflowClient {
+  const { MLFLOW_TRACKING_URI: trackingUri, MLFLOW_SECRET_ARN: secretArn } = settings;
+  if (trackingUri === undefined) {
+    throw new PermanentError('MlflowTrackingUriMissing', 'The address of MLflow is missing', {
+      expected: 'MLFLOW_TRACKING_URI in the environment or .env, or --tracking-uri',
+    });
+  }
+  const {
+    MLFLOW_TRACKING_USERNAME: username,
+    MLFLOW_TRACKING_PASSWORD: password,
+    MLFLOW_TRACKING_TOKEN: token,
+  } = settings;
+  const login = username && password ? { username, password } : token ? { token } : undefined;
   return createMlflowClient({
     trackingUri,
-    s3,
+    customEndpoint: settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT,
     credentials: defaultProvider(),
-    ...(customEndpoint ? { customEndpoint } : {}),
-    ...(secretArn ? { secret: () => loadMlflowSecret(undefined, secretArn) } : {}),
+    secret: login ?? (secretArn === undefined ? undefined : () => loadMlflowSecret(undefined, secretArn)),
+    s3,
   });
 }

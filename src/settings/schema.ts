@@ -3,7 +3,17 @@
  * functions and the command line read views of it. How settings must fit together: `lib/settings/checks.ts`.
  */
 import * as z from 'zod';
-import { flag, jsonOf, nameList, numberIn, serverUrlFault, setting, textWithout, urlFault, wholeNumber } from './kinds.ts';
+import {
+  flag,
+  jsonOf,
+  nameList,
+  numberIn,
+  serverUrlFault,
+  setting,
+  textWithout,
+  urlFault,
+  wholeNumber,
+} from './kinds.ts';
 
 /** A role name has at most 64 characters, and the longest name around the prefix has 34. */
 const MAX_PREFIX = 30;
@@ -113,10 +123,19 @@ export const sharedSettings = {
     'JSON by model id of prices in US dollars per million tokens, such as {"sagemaker:/my-judge":{"input":0.4,"output":0.4}}, or of the id of the model whose price applies',
     jsonOf(pricesSchema).default({}),
   ),
-  BEDROCK_GUARDRAIL_ID: setting('a guardrail id', z.string().regex(/^[a-z0-9]+$/).optional()),
+  BEDROCK_GUARDRAIL_ID: setting(
+    'a guardrail id',
+    z
+      .string()
+      .regex(/^[a-z0-9]+$/)
+      .optional(),
+  ),
   BEDROCK_GUARDRAIL_VERSION: setting(
     'a guardrail version: a number or DRAFT',
-    z.string().regex(/^([1-9]\d*|DRAFT)$/).optional(),
+    z
+      .string()
+      .regex(/^([1-9]\d*|DRAFT)$/)
+      .optional(),
   ),
 };
 
@@ -147,10 +166,7 @@ export const functionSettings = {
     jsonOf(z.array(z.unknown())).default([]),
   ),
   CSV_HEADER: flag(false),
-  FEATURE_NAMES: setting(
-    'a JSON list of names, such as ["age","income"]',
-    jsonOf(z.array(z.string())).default([]),
-  ),
+  FEATURE_NAMES: setting('a JSON list of names, such as ["age","income"]', jsonOf(z.array(z.string())).default([])),
   /** Longer lines are quarantined by reference. */
   MAX_LINE_BYTES: wholeNumber(1024, 256 * 1024 * 1024, DEFAULT_MAX_LINE_BYTES),
 };

@@ -27,8 +27,12 @@ import { publishReplay } from '../../src/replay/cloud/publish/publish-replay.ts'
 import { replayShard, type ShardCounts } from '../../src/replay/cloud/shard/shard.ts';
 import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize.ts';
 import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
-import { type LambdaEnvironment, readEnvironment } from '../../src/settings/environment.ts';
-import { type ReplayEnvironment, readReplayEnvironment } from '../../src/settings/replay-environment.ts';
+import {
+  type LambdaEnvironment,
+  type ReplayEnvironment,
+  readEnvironment,
+  readReplayEnvironment,
+} from '../../src/settings/environment.ts';
 import { Storage } from '../../src/shared/storage.ts';
 import type { ReplayRecord } from './replay.ts';
 

@@ -42,8 +42,8 @@ it('says what is missing, and no more than that', () => {
   expect(status).toBe(1);
   expect(stdout).toBe('');
   expect(stderr.split('\n')).toEqual([
-    'These settings are not valid (see .env.example):',
-    expect.stringMatching(/^ {2}MLFLOW_TRACKING_URI: got "https:\/\/…@mlflow.example.com"; allowed: /),
+    'Some settings are invalid (see .env.example):',
+    expect.stringMatching(/^ {2}MLFLOW_TRACKING_URI: got "https:\/\/…@mlflow.example.com"; expected: /),
     expect.stringMatching(/^ {2}DATA_CAPTURE_S3_BUCKET: got nothing \(it is required\)/),
     '',
   ]);
@@ -63,5 +63,7 @@ it('makes the stack of the prefix, valid for CloudFormation, with warnings where
     join(folder, 'out', 'SageMakerInferenceMonitoringStack-of-environment.metadata.json'),
     'utf8',
   );
-  expect(metadata).toContain('.env sets MAX_CONCURENCY, which is no setting of this stack; is MAX_CONCURRENCY meant?');
+  expect(metadata).toContain(
+    '.env sets MAX_CONCURENCY, which is not a setting of this stack; did you mean MAX_CONCURRENCY?',
+  );
 });

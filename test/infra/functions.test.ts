@@ -1,8 +1,7 @@
 /** What every function of the pipeline has in common, and the logs of all. */
 
 import { REPLAY_DISK_MIB } from '../../src/contract/replay.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
-import { readReplayEnvironment } from '../../src/settings/replay-environment.ts';
+import { readEnvironment, readReplayEnvironment } from '../../src/settings/environment.ts';
 import { flattened, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const settings = {

@@ -5,9 +5,9 @@
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
-import { DEFAULT_JUDGE_MODEL } from '../../src/contract/names.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
 import { dayScope, runScope } from '../../src/judge/budget/leased-budget.ts';
+import { DEFAULT_JUDGE_MODEL } from '../../src/settings/schema.ts';
 import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';

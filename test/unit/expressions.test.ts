@@ -28,8 +28,8 @@ const READS_SETTINGS = new Set([
   'src/mlflow/runs.ts /^s3:\\/\\/([^/]+)\\/*(.*)$/',
   'lib/access/judge.ts /:application-inference-profile\\/.*$/',
   'lib/access/mlflow.ts /\\/+$/',
-  'src/settings/kinds.ts /(:\\/\\/[^?]*\\?).*$/s',
-  'src/settings/kinds.ts /\\/\\/.*@/s',
+  'src/settings/variables.ts /(:\\/\\/[^?]*\\?).*$/s',
+  'src/settings/variables.ts /\\/\\/.*@/s',
   'lib/access/work.ts /\\d+\\/$/',
   // Prompts of MLflow's own judges, which are only a benchmark's.
   'local/stand-in-judge/prompt-reader.ts /Tool Call \\d+: (\\S+)[\\s\\S]*?Arguments: (.*)/g',

@@ -1,9 +1,10 @@
-/** `.env.example` is what a person starts from: it must name every setting, and work when it is filled in. */
+/** `.env.example` is the starting point for users: it must name every setting, and be valid once filled in. */
 import { readFileSync } from 'node:fs';
 import { parse as parseDotenv } from 'dotenv';
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
-import { parseSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES, type Settings } from '../../lib/settings/settings.ts';
+import { parseSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
+import type { Settings } from '../../src/settings/schema.ts';
 
 const text = readFileSync('.env.example', 'utf8');
 const required: Record<string, string> = {
@@ -16,21 +17,21 @@ const required: Record<string, string> = {
 const filledIn = text.replace(/^([A-Z0-9_]+)=$/gm, (_, name: string) => `${name}=${required[name]}`);
 const uncommented = filledIn.replace(/^#(?=[A-Z0-9_]+=)/gm, '');
 
-/** A setting's paragraph: its comment, and the line that sets it. */
+/** The paragraph of a setting: its comment, and the line that sets it. */
 function paragraphOf(name: string): string {
   const paragraphs = text.split('\n\n').filter((paragraph) => new RegExp(`^#?${name}=`, 'm').test(paragraph));
   expect(paragraphs).toHaveLength(1);
   return paragraphs[0] ?? '';
 }
 
-it('names exactly all settings, the required ones first and open', () => {
+it('names every setting, the required ones first and without a value', () => {
   const names = [...text.matchAll(/^#?([A-Z0-9_]+)=/gm)].map(([, name]) => name);
   expect(names.toSorted()).toEqual(SETTING_NAMES.toSorted());
   expect(names.slice(0, REQUIRED_SETTING_NAMES.length)).toEqual(REQUIRED_SETTING_NAMES);
   expect(Object.keys(parseDotenv(text))).toEqual(REQUIRED_SETTING_NAMES);
 });
 
-it.each(SETTING_NAMES)('documents %s in a line or two', (name) => {
+it.each(SETTING_NAMES)('documents %s in one to three lines', (name) => {
   const comment = paragraphOf(name)
     .split('\n')
     .filter((line) => line.startsWith('# '));
@@ -39,11 +40,11 @@ it.each(SETTING_NAMES)('documents %s in a line or two', (name) => {
   expect(comment.join(' ').length).toBeGreaterThan(40);
 });
 
-it('a copy with the required values filled in is valid', () => {
+it('is valid once the required values are filled in', () => {
   expect(parseSettings(parseDotenv(filledIn))).toEqual(parseSettings(required));
 });
 
-it('every example is valid, all of them together', () => {
+it('has only valid examples, also all of them together', () => {
   const settings = parseSettings(parseDotenv(uncommented));
   for (const name of SETTING_NAMES) expect(settings[name as keyof Settings]).toBeDefined();
 });
@@ -61,7 +62,7 @@ it('shows the default of every setting that has one', () => {
 it.each([
   ['the defaults', required],
   ['every example', parseDotenv(uncommented)],
-])('the functions accept what the stack hands on of %s', (_, variables) => {
+])('becomes an environment that the functions accept, with %s', (_, variables) => {
   const environment = functionEnvironment(parseSettings(variables), 'work-bucket', 'budget-table');
   const { STACK_PREFIX, BEDROCK_MODEL_ID, DATA_CAPTURE_S3_PREFIX, EVALUATION_BUDGET_USD } =
     readEnvironment(environment);

@@ -15,7 +15,7 @@ const SECRET = 'arn:aws:secretsmanager:us-east-1:123456789012:secret:mlflow-AbCd
 
 const parse = (more: Record<string, string | undefined> = {}) => parseSettings({ ...required, ...more });
 
-/** The lines of the error, without the first, which is a heading. */
+/** The lines of the error after its heading. */
 function refusal(variables: Record<string, string | undefined>): string[] {
   try {
     parseSettings(variables);
@@ -32,21 +32,21 @@ const refusalOf = (name: string, value: string): string => {
 };
 
 describe('the settings as a whole', () => {
-  it('takes the required ones and gives every other its default', () => {
+  it('fills in the default of every setting that is not required', () => {
     expect(parse()).toEqual({
       ...required,
       DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
       MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
       BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6',
-      MLFLOW_EVALUATION_MODEL_PARAM: '{}',
+      MLFLOW_EVALUATION_MODEL_PARAM: {},
       EVALUATION_SAMPLE_RATE: 1,
       EVALUATION_BUDGET_USD: 20,
-      EVALUATION_ALWAYS: '[]',
+      EVALUATION_ALWAYS: [],
       JUDGE_CALLS: 'together',
-      JUDGE_GUIDELINES: '{}',
-      JUDGE_PRICES: '{}',
-      CSV_HEADER: 'false',
-      FEATURE_NAMES: '[]',
+      JUDGE_GUIDELINES: {},
+      JUDGE_PRICES: {},
+      CSV_HEADER: false,
+      FEATURE_NAMES: [],
       MAX_LINE_BYTES: 75_497_472,
       MAX_CONCURRENCY: 10,
       LAMBDA_MEMORY_MB: 1024,
@@ -57,13 +57,13 @@ describe('the settings as a whole', () => {
     });
   });
 
-  it('names every required setting that is missing, in one error', () => {
+  it('lists every missing required setting in one error', () => {
     const lines = refusal({ STACK_PREFIX: '', DATA_CAPTURE_S3_BUCKET: '   ' });
     expect(lines.map((line) => line.trim().split(':')[0])).toEqual(REQUIRED_SETTING_NAMES);
-    for (const line of lines) expect(line).toMatch(/: got nothing \(it is required\); allowed: \S/);
+    for (const line of lines) expect(line).toMatch(/: got nothing \(it is required\); expected: \S/);
   });
 
-  it('lists missing, wrong and ill-matched settings together, each with what was got and what is allowed', () => {
+  it('lists missing, invalid and mismatched settings together, each with the value and the expectation', () => {
     const lines = refusal({
       ...required,
       STACK_PREFIX: undefined,
@@ -73,15 +73,15 @@ describe('the settings as a whole', () => {
       BEDROCK_GUARDRAIL_ID: 'gr1234',
     });
     expect(lines).toEqual([
-      '  STACK_PREFIX: got nothing (it is required); allowed: letters, digits and "-", 30 characters at most',
-      '  EVALUATION_SAMPLE_RATE: got "1,5"; allowed: a number from 0 to 1',
-      '  CSV_HEADER: got "yes"; allowed: true or false',
-      '  MAX_CONCURRENCY: got "0"; allowed: a whole number from 1 to 10000',
-      '  BEDROCK_GUARDRAIL_VERSION: got nothing; allowed: a guardrail version: a number or DRAFT, since BEDROCK_GUARDRAIL_ID is set',
+      '  STACK_PREFIX: got nothing (it is required); expected: letters, digits and "-", at most 30 characters',
+      '  EVALUATION_SAMPLE_RATE: got "1,5"; expected: a number from 0 to 1',
+      '  CSV_HEADER: got "yes"; expected: true or false',
+      '  MAX_CONCURRENCY: got "0"; expected: a whole number from 1 to 10000',
+      '  BEDROCK_GUARDRAIL_VERSION: got nothing; expected: a guardrail version, a number or DRAFT, since BEDROCK_GUARDRAIL_ID is set',
     ]);
   });
 
-  it('counts an empty variable as not made', () => {
+  it('treats an empty variable as not set', () => {
     expect(parse({ EVALUATION_SAMPLE_RATE: '', MLFLOW_EXPERIMENT_NAME: ' ', DATA_CAPTURE_S3_PREFIX: '' })).toEqual(
       parse(),
     );
@@ -102,17 +102,23 @@ describe('single settings', () => {
     ['MLFLOW_SECRET_ARN', SECRET],
     ['MLFLOW_ARTIFACT_BUCKET', 's3://bucket/deep/prefix/'],
     ['MLFLOW_ARTIFACT_BUCKET', 'bucket'],
-    ['JUDGE_GUIDELINES', '{"safety":"Ours instead of the default."}'],
-    ['EVALUATION_ALWAYS', '[{"name":"personal data","flaggedBy":{"scorer":"pii_detected","is":true}}]'],
-    ['FEATURE_NAMES', '["age","income"]'],
     ['BEDROCK_GUARDRAIL_VERSION', 'DRAFT'],
     ['ALARM_EMAIL', 'on-call+ml@example.com'],
-  ])('%s may be %s', (name, value) => {
+  ])('accepts %s=%s', (name, value) => {
     expect(parse({ [name]: value })).toHaveProperty(name, value);
   });
 
   it.each([
-    ['STACK_PREFIX', 'a'.repeat(31), /letters, digits and "-", 30 characters at most/],
+    ['JUDGE_GUIDELINES', { safety: 'Ours instead of the default.' }],
+    ['EVALUATION_ALWAYS', [{ name: 'personal data', flaggedBy: { scorer: 'pii_detected', is: true } }]],
+    ['FEATURE_NAMES', ['age', 'income']],
+    ['CSV_HEADER', true],
+  ])('reads %s as JSON', (name, value) => {
+    expect(parse({ [name]: JSON.stringify(value) })).toHaveProperty(name, value);
+  });
+
+  it.each([
+    ['STACK_PREFIX', 'a'.repeat(31), /letters, digits and "-", at most 30 characters/],
     ['STACK_PREFIX', 'my_team', /letters, digits/],
     [
       'MLFLOW_TRACKING_URI',
@@ -123,8 +129,8 @@ describe('single settings', () => {
     ['MLFLOW_TRACKING_URI', 'arn:aws:sagemaker:us-east-1:123456789012:endpoint/x', /the ARN of an mlflow-app/],
     ['MLFLOW_TRACKING_URI', 'file:///mlruns', /an http\(s\) URL/],
     ['MLFLOW_TRACKING_URI', 'https://host/#/experiments/1', /without "\?" and "#"/],
-    ['SAGEMAKER_ENDPOINT_NAME', 'my_endpoint', /an endpoint name/],
-    ['SAGEMAKER_ENDPOINT_NAME', 'arn:aws:sagemaker:us-east-1:123456789012:endpoint/x', /an endpoint name/],
+    ['SAGEMAKER_ENDPOINT_NAME', 'my_endpoint', /the name of the endpoint/],
+    ['SAGEMAKER_ENDPOINT_NAME', 'arn:aws:sagemaker:us-east-1:123456789012:endpoint/x', /the name of the endpoint/],
     ['DATA_CAPTURE_S3_BUCKET', 's3://my-captures', /without s3:\/\//],
     ['DATA_CAPTURE_S3_BUCKET', 'my-captures/data', /without a prefix/],
     ['DATA_CAPTURE_S3_BUCKET', 'My-Captures', /the name of the bucket/],
@@ -132,9 +138,9 @@ describe('single settings', () => {
     ['DATA_CAPTURE_S3_PREFIX', '/data', /does not begin with "\/"/],
     ['DATA_CAPTURE_S3_PREFIX', 's3://bucket/data', /does not begin with "\/" or "s3:"/],
     ['DATA_CAPTURE_S3_PREFIX', 'a\nb', /without control characters/],
-    ['DATA_CAPTURE_S3_PREFIX', 'é'.repeat(451), /900 bytes at most/],
+    ['DATA_CAPTURE_S3_PREFIX', 'é'.repeat(451), /at most 900 bytes/],
     ['DATA_CAPTURE_KMS_KEY_ARN', 'arn:aws:kms:us-east-1:123456789012:alias/mine', /not of an alias/],
-    ['MLFLOW_EXPERIMENT_NAME', 'x'.repeat(501), /500 characters at most/],
+    ['MLFLOW_EXPERIMENT_NAME', 'x'.repeat(501), /at most 500 characters/],
     ['BEDROCK_MODEL_ID', 'anthropic:/claude-sonnet-4-6', /or openai:\/<model>, sagemaker:\/<endpoint>/],
     ['BEDROCK_MODEL_ID', 'two words', /a Bedrock model id/],
     ['MLFLOW_EVALUATION_MODEL_PARAM', '{temperature:0}', /this is not JSON/],
@@ -142,9 +148,9 @@ describe('single settings', () => {
     ['MLFLOW_EVALUATION_MODEL_PARAM', '[1]', /JSON of inference parameters/],
     ['EVALUATION_SAMPLE_RATE', '-0.1', /from 0 to 1/],
     ['EVALUATION_SAMPLE_RATE', '10%', /from 0 to 1/],
-    ['EVALUATION_BUDGET_USD', '-1', /US dollars a day, 0 for no limit/],
-    ['EVALUATION_BUDGET_USD', 'Infinity', /US dollars a day/],
-    ['EVALUATION_BUDGET_USD', '$20', /US dollars a day/],
+    ['EVALUATION_BUDGET_USD', '-1', /US dollars per day, 0 for no limit/],
+    ['EVALUATION_BUDGET_USD', 'Infinity', /US dollars per day/],
+    ['EVALUATION_BUDGET_USD', '$20', /US dollars per day/],
     ['EVALUATION_ALWAYS', '[{"name":"nothing to go by"}]', /a rule needs a condition/],
     [
       'EVALUATION_ALWAYS',
@@ -156,7 +162,7 @@ describe('single settings', () => {
     ['JUDGE_GUIDELINES', '{"1st":"Be kind."}', /1st.name: a letter, then/],
     ['JUDGE_GUIDELINES', '{"response_words":"Be brief."}', /response_words is there twice/],
     ['JUDGE_GUIDELINES', '["Be kind."]', /JSON of guidelines by name/],
-    ['JUDGE_PRICES', '{"m":{"input":1}}', /JSON of prices/],
+    ['JUDGE_PRICES', '{"m":{"input":1}}', /JSON by model id of prices/],
     ['JUDGE_BASE_URL', 'llm.example.com', /an http\(s\) URL/],
     ['BEDROCK_GUARDRAIL_ID', 'arn:aws:bedrock:us-east-1:123456789012:guardrail/gr1', /a guardrail id/],
     ['BEDROCK_GUARDRAIL_VERSION', '0', /a number or DRAFT/],
@@ -168,17 +174,17 @@ describe('single settings', () => {
     ['LAMBDA_MEMORY_MB', '128', /from 512 to 10240/],
     ['LAMBDA_TIMEOUT_SECONDS', '901', /from 120 to 900/],
     ['LOG_RETENTION_DAYS', '31', /one of 1, 3, 5, 7, 14, 30, 60/],
-    ['ALARM_EMAIL', 'on-call', /an e-mail address/],
+    ['ALARM_EMAIL', 'on-call', /an email address/],
     ['REPLAY_ENDPOINT_NAMES', 'one,two_', /endpoint names separated by commas/],
     ['REPLAY_INFERENCE_COMPONENT_NAMES', 'one;two', /inference component names separated by commas/],
-    ['REPLAY_HEADERS_SECRET_ARN', 'replay-headers', /ARN of a Secrets Manager secret, whole/],
-  ])('%s may not be %s', (name, value, allowed) => {
+    ['REPLAY_HEADERS_SECRET_ARN', 'replay-headers', /the complete ARN of a Secrets Manager secret/],
+  ])('rejects %s=%s', (name, value, expected) => {
     const line = refusalOf(name, value);
     expect(line).toMatch(new RegExp(`^ {2}${name}: got `));
-    expect(line.slice(line.indexOf('; allowed: '))).toMatch(allowed);
+    expect(line.slice(line.indexOf('; expected: '))).toMatch(expected);
   });
 
-  it('ends the capture prefix with one slash', () => {
+  it('ends the capture prefix with a single slash', () => {
     expect(parse({ DATA_CAPTURE_S3_PREFIX: 'data/my-endpoint' }).DATA_CAPTURE_S3_PREFIX).toBe('data/my-endpoint/');
     expect(parse({ DATA_CAPTURE_S3_PREFIX: 'data/my-endpoint/' }).DATA_CAPTURE_S3_PREFIX).toBe('data/my-endpoint/');
   });
@@ -199,7 +205,7 @@ describe('single settings', () => {
     expect(parse({ BEDROCK_MODEL_ID: given, EVALUATION_BUDGET_USD: '0' }).BEDROCK_MODEL_ID).toBe(read);
   });
 
-  it('reads numbers and lists as such', () => {
+  it('reads numbers and lists', () => {
     const { EVALUATION_SAMPLE_RATE, EVALUATION_BUDGET_USD, REPLAY_ENDPOINT_NAMES } = parse({
       EVALUATION_SAMPLE_RATE: '0.05',
       EVALUATION_BUDGET_USD: '0',
@@ -220,26 +226,26 @@ describe('secrets', () => {
     ['MLFLOW_TRACKING_URI', 'https://mlflow.example.com?access_token=hunter2', 'MLFLOW_SECRET_ARN'],
     ['SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT', 'https://hunter2@vpce.example.com', 'MLFLOW_SECRET_ARN'],
     ['JUDGE_BASE_URL', 'https://llm.example.com/v1?api-key=hunter2', 'JUDGE_SECRET_ARN'],
-  ])('in %s are refused, and not shown: %s', (name, value, belongsIn) => {
+  ])('are rejected in %s and not shown: %s', (name, value, belongsIn) => {
     const line = refusalOf(name, value);
     expect(line).not.toMatch(/hunt|er2@/);
-    // A password with a slash makes the URL unreadable; then the form is what is named.
+    // A slash in the password makes the URL invalid, so the error names only the form.
     if (!value.includes('hunt/er2')) expect(line).toContain(`Secrets Manager secret and name it in ${belongsIn}`);
   });
 
-  it.each(['MLFLOW_SECRET_ARN', 'JUDGE_SECRET_ARN'])('pasted in the place of %s are not shown', (name) => {
+  it.each(['MLFLOW_SECRET_ARN', 'JUDGE_SECRET_ARN'])('are not shown if pasted in place of %s', (name) => {
     const line = refusalOf(name, 'sk-proj-hunter2');
     expect(line).not.toContain('hunter2');
-    expect(line).toMatch(/got a text of 15 characters .*allowed: the ARN of a Secrets Manager secret/);
+    expect(line).toMatch(/got a text of 15 characters .*expected: the complete ARN of a Secrets Manager secret/);
   });
 
-  it('a long value is cut', () => {
+  it('cuts a long value', () => {
     expect(refusalOf('JUDGE_GUIDELINES', `{"a":"${'x'.repeat(5000)}`).length).toBeLessThan(400);
   });
 });
 
 describe('settings that must match', () => {
-  it('an OpenAI judge needs a key or a server that needs none', () => {
+  it('requires a key for an OpenAI judge, unless its server needs none', () => {
     const openAi = { ...required, BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', EVALUATION_BUDGET_USD: '0' };
     expect(refusal(openAi)).toEqual([
       expect.stringMatching(/JUDGE_SECRET_ARN: got nothing; .*API key of openai:\/gpt-5-mini/),
@@ -250,10 +256,10 @@ describe('settings that must match', () => {
     );
   });
 
-  it('a budget needs the price of the judge', () => {
+  it('requires the price of the judge if there is a budget', () => {
     const judge = { BEDROCK_MODEL_ID: 'sagemaker:/my-judge' };
     expect(refusal({ ...required, ...judge })).toEqual([
-      '  JUDGE_PRICES: got no price of sagemaker:/my-judge; allowed: the price of that model, so that the budget can be kept; or EVALUATION_BUDGET_USD=0 (no limit)',
+      '  JUDGE_PRICES: got no price of sagemaker:/my-judge; expected: the price of that model, which the budget needs; or EVALUATION_BUDGET_USD=0 (no limit)',
     ]);
     expect(parse({ ...judge, EVALUATION_BUDGET_USD: '0' }).EVALUATION_BUDGET_USD).toBe(0);
     expect(
@@ -261,17 +267,17 @@ describe('settings that must match', () => {
     ).toBe(20);
   });
 
-  it('all that the functions are given must fit in their environment', () => {
+  it('rejects settings that do not fit into the environment of a function', () => {
     const guidelines = (chars: number) => JSON.stringify({ long: 'x'.repeat(chars) });
-    expect(parse({ JUDGE_GUIDELINES: guidelines(2000) }).JUDGE_GUIDELINES).toBe(guidelines(2000));
+    expect(parse({ JUDGE_GUIDELINES: guidelines(2000) }).JUDGE_GUIDELINES).toEqual({ long: 'x'.repeat(2000) });
     expect(refusal({ ...required, JUDGE_GUIDELINES: guidelines(3500) })).toEqual([
       expect.stringMatching(
-        /^ {2}JUDGE_GUIDELINES: got 3511 bytes of the \d{4} that .* would have; allowed: \d+ bytes less: Lambda takes 4096 in all$/,
+        /^ {2}JUDGE_GUIDELINES: got 3511 bytes, for a total of \d{4} bytes in the functions' environment; expected: \d+ bytes less: Lambda accepts 4096 in total$/,
       ),
     ]);
   });
 
-  it('what depends on a faulty setting is not judged by its default', () => {
+  it('skips checks that depend on an invalid setting', () => {
     expect(refusal({ ...required, BEDROCK_MODEL_ID: 'sagemaker:/my-judge', JUDGE_PRICES: 'none' })).toEqual([
       expect.stringMatching(/^ {2}JUDGE_PRICES: got "none"; .*this is not JSON/),
     ]);
@@ -295,25 +301,25 @@ describe('.env and the environment', () => {
         .join(''),
     );
 
-  it('the environment wins over .env, unless it is empty', () => {
+  it('prefers the environment to .env, unless the variable is empty', () => {
     write({ ...required, EVALUATION_SAMPLE_RATE: '0.5', MAX_CONCURRENCY: '3' });
     const { settings } = readSettings({ EVALUATION_SAMPLE_RATE: '0.25', MAX_CONCURRENCY: '', STACK_PREFIX: ' ' }, file);
     expect(settings).toEqual({ ...parse(), EVALUATION_SAMPLE_RATE: 0.25, MAX_CONCURRENCY: 3 });
   });
 
-  it('the environment alone is enough', () => {
+  it('needs no .env', () => {
     expect(readSettings(required, join(folder, 'missing')).settings).toEqual(parse());
   });
 
-  it('values may be quoted, and have comments', () => {
+  it('accepts quoted values and comments', () => {
     writeFileSync(
       file,
       `# ours\nSTACK_PREFIX="prod" # the first\nMLFLOW_TRACKING_URI='https://mlflow.example.com'\nSAGEMAKER_ENDPOINT_NAME=my-endpoint\nDATA_CAPTURE_S3_BUCKET=my-captures\nJUDGE_GUIDELINES='{"kind":"Be \\"kind\\"."}'\n`,
     );
-    expect(readSettings({}, file).settings).toEqual({ ...parse(), JUDGE_GUIDELINES: '{"kind":"Be \\"kind\\"."}' });
+    expect(readSettings({}, file).settings).toEqual({ ...parse(), JUDGE_GUIDELINES: { kind: 'Be "kind".' } });
   });
 
-  it('a slip of the pen is named, with what was meant', () => {
+  it('warns about misspelled names and suggests the right one', () => {
     write({
       ...required,
       EVALUATION_SAMPEL_RATE: '0.5',
@@ -324,11 +330,11 @@ describe('.env and the environment', () => {
     });
     const { warnings } = readSettings({ SAGEMAKER_ENDPOINTNAME: 'x', PATH: '/bin', MLFLOW_EXPERIMENT_ID: '3' }, file);
     expect(warnings).toEqual([
-      '.env sets EVALUATION_SAMPEL_RATE, which is no setting of this stack; is EVALUATION_SAMPLE_RATE meant?',
-      '.env sets MAX_CONCURENCY, which is no setting of this stack; is MAX_CONCURRENCY meant?',
-      '.env sets JUDGE_TEMPERATURE, which is no setting of this stack; see .env.example',
-      '.env sets MLFLOW_TRACKING_PASSWORD, which the command line reads and the stack does not; the functions need MLFLOW_SECRET_ARN',
-      'The environment sets SAGEMAKER_ENDPOINTNAME, which is no setting of this stack; is SAGEMAKER_ENDPOINT_NAME meant?',
+      '.env sets EVALUATION_SAMPEL_RATE, which is not a setting of this stack; did you mean EVALUATION_SAMPLE_RATE?',
+      '.env sets MAX_CONCURENCY, which is not a setting of this stack; did you mean MAX_CONCURRENCY?',
+      '.env sets JUDGE_TEMPERATURE, which is not a setting of this stack; see .env.example',
+      '.env sets MLFLOW_TRACKING_PASSWORD, which only the command line reads; the functions need MLFLOW_SECRET_ARN',
+      'The environment sets SAGEMAKER_ENDPOINTNAME, which is not a setting of this stack; did you mean SAGEMAKER_ENDPOINT_NAME?',
     ]);
   });
 
@@ -351,16 +357,16 @@ describe('.env and the environment', () => {
       },
       /BEDROCK_GUARDRAIL_ID is not used/,
     ],
-  ])('doubts %o', (more: Record<string, string>, doubt) => {
+  ])('warns about %o', (more: Record<string, string>, warning) => {
     const { warnings } = readSettings({ ...required, ...more }, join(folder, 'missing'));
-    expect(warnings).toEqual([expect.stringMatching(doubt)]);
+    expect(warnings).toEqual([expect.stringMatching(warning)]);
   });
 
-  it('has no doubts about the required settings alone', () => {
+  it('does not warn about the required settings alone', () => {
     expect(readSettings(required, join(folder, 'missing')).warnings).toEqual([]);
   });
 });
 
-it('the required settings stand first', () => {
+it('lists the required settings first', () => {
   expect(SETTING_NAMES.slice(0, REQUIRED_SETTING_NAMES.length)).toEqual(REQUIRED_SETTING_NAMES);
 });

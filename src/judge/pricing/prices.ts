@@ -5,8 +5,10 @@
  * an installed MLflow's catalogue and renews it. Not in the table: the surcharge that some models have for prompts of
  * over 200,000 tokens, which the bound on the judge's prompt keeps out of reach, and the 1-hour prompt cache.
  */
+
+import type { PriceOverrides, Rates } from '../../settings/schema.ts';
 import { PermanentError } from '../../shared/errors.ts';
-import { overrideOf, type PriceOverrides, type Rates, withoutScheme } from './price-overrides.ts';
+import { overrideOf, withoutScheme } from './price-overrides.ts';
 import table from './price-table.json' with { type: 'json' };
 import { parseProfileId } from './profile-id.ts';
 

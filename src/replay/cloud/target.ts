@@ -1,7 +1,7 @@
 /** The target that the input of a cloud replay names. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import type { ReplayInput } from '../../contract/replay.ts';
-import type { ReplayEnvironment } from '../../settings/replay-environment.ts';
+import type { ReplayEnvironment } from '../../settings/environment.ts';
 import { secretHeaders } from '../targets/headers.ts';
 import { SageMakerTarget } from '../targets/sagemaker-target.ts';
 import { shownUrl, type Target } from '../targets/target.ts';

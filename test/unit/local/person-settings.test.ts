@@ -79,8 +79,8 @@ describe('what a local run takes over of a person’s settings', () => {
 describe('before anything is started', () => {
   it('a misspelt setting is named, and a stranger’s variable is not', () => {
     expect(settingSlips({ EVALUATION_SAMPEL_RATE: '0.1', EVALUTION_BUDGET_USD: '1', MY_DATABASE: 'x' }, {})).toEqual([
-      '.env sets EVALUATION_SAMPEL_RATE, which is no setting of this stack; is EVALUATION_SAMPLE_RATE meant?',
-      '.env sets EVALUTION_BUDGET_USD, which is no setting of this stack; is EVALUATION_BUDGET_USD meant?',
+      '.env sets EVALUATION_SAMPEL_RATE, which is not a setting of this stack; did you mean EVALUATION_SAMPLE_RATE?',
+      '.env sets EVALUTION_BUDGET_USD, which is not a setting of this stack; did you mean EVALUATION_BUDGET_USD?',
     ]);
   });
 

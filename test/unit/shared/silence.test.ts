@@ -3,6 +3,7 @@
  * field of captures, in what MLflow, judges and the services of AWS say, and in secrets and headers; every named error is
  * provoked; and the marks are looked for in all that is told of it.
  */
+
 import { globSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +18,7 @@ import { DescribeExecutionCommand, ExecutionDoesNotExist } from '@aws-sdk/client
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
 import { writableDirectory } from '../../../bin/commands/replay-directory.ts';
-import { commandSettings, requireTrackingUri } from '../../../bin/commands/settings.ts';
+import { commandSettings } from '../../../bin/commands/settings.ts';
 import { findExecution } from '../../../bin/commands/stop.ts';
 import { plannerDependencies } from '../../../lambda/plan-captures/dependencies.ts';
 import { parseBaseline } from '../../../src/calibration/drift.ts';
@@ -41,6 +42,7 @@ import { readParameters } from '../../../src/judge/transports/parameters.ts';
 import type { Judge } from '../../../src/judge/types.ts';
 import { putToS3, spansStore } from '../../../src/mlflow/artifact-store.ts';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
+import { mlflowOf } from '../../../src/mlflow/connect.ts';
 import { loadMlflowSecret, parseMlflowSecret } from '../../../src/mlflow/secret.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { startBatch } from '../../../src/monitoring/batch/jobs.ts';
@@ -76,8 +78,7 @@ import { localFiles } from '../../../src/replay/source/files.ts';
 import { RecordReader } from '../../../src/replay/source/record-reader.ts';
 import { parseHeaders } from '../../../src/replay/targets/headers.ts';
 import { checkHeaders, UrlTarget } from '../../../src/replay/targets/url-target.ts';
-import { readEnvironment } from '../../../src/settings/environment.ts';
-import { readReplayEnvironment } from '../../../src/settings/replay-environment.ts';
+import { readEnvironment, readReplayEnvironment } from '../../../src/settings/environment.ts';
 import { PermanentError, toNamedError } from '../../../src/shared/errors.ts';
 import { logged } from '../../../src/shared/logging.ts';
 import { Storage } from '../../../src/shared/storage.ts';
@@ -658,7 +659,7 @@ const PROVOKE: Record<string, () => unknown> = {
   MlflowSecretInvalid: () => parseMlflowSecret(`{"username":"${mark()}`, 'arn'),
   MlflowSecretUnreadable: () => loadMlflowSecret(failing(aws('AccessDeniedException', 400)) as never, 'arn'),
   MlflowTrackingUriInvalid: () => createMlflowClient({ trackingUri: `http://u:${MARK}@x` }),
-  MlflowTrackingUriMissing: () => requireTrackingUri({} as never),
+  MlflowTrackingUriMissing: () => mlflowOf({}),
   NoSuchReplay: () => {
     const missing = new ExecutionDoesNotExist({ message: mark(), $metadata: {} });
     const send = async (command: object) =>

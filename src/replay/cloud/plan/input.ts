@@ -1,7 +1,7 @@
 /** Reads the input of a replay's execution, and says what is wrong with it. */
 import type * as z from 'zod';
 import { type ReplayInput, replayInputSchema } from '../../../contract/replay.ts';
-import type { ReplayEnvironment } from '../../../settings/replay-environment.ts';
+import type { ReplayEnvironment } from '../../../settings/environment.ts';
 import { PermanentError, PipelineError } from '../../../shared/errors.ts';
 import type { CaptureWindow } from '../../derived-options.ts';
 import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../options.ts';

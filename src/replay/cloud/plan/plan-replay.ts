@@ -3,7 +3,7 @@
 import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../contract/replay.ts';
 import { replayKeys } from '../../../contract/work-keys.ts';
 import { ManifestWriter } from '../../../monitoring/manifest-writer.ts';
-import type { ReplayEnvironment } from '../../../settings/replay-environment.ts';
+import type { ReplayEnvironment } from '../../../settings/environment.ts';
 import { PermanentError, toNamedError } from '../../../shared/errors.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import { maxConcurrencyOf, overridesOf, scheduleOf, sliceMsOf, timingOf } from '../../derived-options.ts';

@@ -2,7 +2,7 @@
 
 import type { ReplayShardRequest } from '../../../contract/replay.ts';
 import { replayKeys } from '../../../contract/work-keys.ts';
-import type { ReplayEnvironment } from '../../../settings/replay-environment.ts';
+import type { ReplayEnvironment } from '../../../settings/environment.ts';
 import { toNamedError } from '../../../shared/errors.ts';
 import { Random } from '../../../shared/random.ts';
 import type { Storage } from '../../../shared/storage.ts';

@@ -3,7 +3,7 @@ import { parseReplayInput } from '../../../../src/replay/cloud/plan/input.ts';
 import { targetFacts } from '../../../../src/replay/cloud/target.ts';
 import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
 import { parseHeaders } from '../../../../src/replay/targets/headers.ts';
-import { type ReplayEnvironment, readReplayEnvironment } from '../../../../src/settings/replay-environment.ts';
+import { type ReplayEnvironment, readReplayEnvironment } from '../../../../src/settings/environment.ts';
 
 const VARIABLES = {
   STACK_PREFIX: 'p',
@@ -12,7 +12,7 @@ const VARIABLES = {
   DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
   REPLAY_ENDPOINT_NAMES: 'blue, green ,',
   REPLAY_INFERENCE_COMPONENT_NAMES: 'adapter',
-  REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:1:secret:h',
+  REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:headers-AbCdEf',
   AWS_REGION: 'eu-west-1',
 };
 const environment: ReplayEnvironment = readReplayEnvironment(VARIABLES);
