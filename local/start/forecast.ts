@@ -1,7 +1,7 @@
 /** Announces what a local run is about to do, before anything starts. */
 import { createReadStream } from 'node:fs';
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
-import { scanChunks } from '../../src/formats/lines/read-lines.ts';
+import { scanChunks } from '../../src/formats/lines/chunks.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';

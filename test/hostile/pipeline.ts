@@ -7,7 +7,7 @@ import { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import type { ChunkRequest } from '../../src/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../src/contract/receipts.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
-import { scanChunks } from '../../src/formats/lines/read-lines.ts';
+import { scanChunks } from '../../src/formats/lines/chunks.ts';
 import { batchRecord } from '../../src/judge/batch/record.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
 import type { ModelAnswer } from '../../src/judge/model-answer.ts';

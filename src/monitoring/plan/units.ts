@@ -1,7 +1,7 @@
 /** The steps of planning: a unit is planned whole or not at all, and names where to go on after it. */
 
 import type { FailedFile } from '../../contract/receipts.ts';
-import { type ChunkBounds, scanChunks } from '../../formats/lines/read-lines.ts';
+import { type ChunkBounds, scanChunks } from '../../formats/lines/chunks.ts';
 import { PermanentError, toNamedError } from '../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../shared/storage.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';

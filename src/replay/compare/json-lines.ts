@@ -1,7 +1,7 @@
 /** Reads files of results that have a JSON value on each line. */
 import { stat } from 'node:fs/promises';
 import { PermanentError } from '../../shared/errors.ts';
-import { scanLines } from '../source/lines.ts';
+import { scanFile } from '../source/lines.ts';
 
 interface JsonLine {
   value: unknown;
@@ -21,7 +21,7 @@ interface JsonLine {
  * @throws PermanentError `NotAReplay`
  */
 export async function* jsonLines(path: string, onCut?: (where: string) => void): AsyncGenerator<JsonLine> {
-  for await (const { bytes, line, start, length } of scanLines(path)) {
+  for await (const { bytes, line, start, length } of scanFile(path)) {
     const where = `${path}, line ${line}`;
     if (!bytes) throw new PermanentError('NotAReplay', 'A line of the results is too long', { got: length, where });
     let value: unknown;

@@ -11,7 +11,7 @@ import { JUDGED_FILE } from '../compare/with-captured.ts';
 import type { ReplayRunContent } from '../finish.ts';
 import { LineWriter } from '../results/line-writer.ts';
 import { RESULT_FILES } from '../results/result-set.ts';
-import { scanLines } from '../source/lines.ts';
+import { scanFile } from '../source/lines.ts';
 import { SPOOL_FILE } from './spool.ts';
 import { type AssessedVerdicts, writeAssessments } from './write-assessments.ts';
 import { REFUSED_FILE, SpoolBatch, writeTraces } from './write-traces.ts';
@@ -116,7 +116,7 @@ async function writeSpool(
   try {
     let batch = new SpoolBatch();
     // Its lines are our own, with a request and a reply in each: the bound of captured ones may be too short for both.
-    for await (const { bytes } of scanLines(join(directory, SPOOL_FILE), Number.POSITIVE_INFINITY)) {
+    for await (const { bytes } of scanFile(join(directory, SPOOL_FILE), Number.POSITIVE_INFINITY)) {
       if (bytes) batch.add(bytes.toString('utf8'));
       if (!batch.isFull) continue;
       await flush(batch.lines);

@@ -5,7 +5,7 @@ import { open, rm } from 'node:fs/promises';
 import { finished } from 'node:stream/promises';
 import type { PreparedRequest } from '../request/prepared.ts';
 import type { Turn } from '../request/sessions.ts';
-import { scanLines } from '../source/lines.ts';
+import { scanFile } from '../source/lines.ts';
 import { LineWriter } from './line-writer.ts';
 
 /** Above this the file would be gigabytes that no reader of it can hold; the requests themselves are in the captures. */
@@ -100,7 +100,7 @@ export class InputsFile {
     let first = true;
     let left = this.#sessions.length;
     // Not by Node's readline: it reads the whole file ahead of a disk that is slower than it.
-    for await (const { bytes, length } of scanLines(this.#spool.path)) {
+    for await (const { bytes, length } of scanFile(this.#spool.path)) {
       if (left-- === 0) break;
       if (!bytes) throw new Error(`A request of ${length} bytes is too long for inputs.json`);
       const line = bytes.toString('utf8');

@@ -1,5 +1,6 @@
+import type { ScannedLine } from '../../formats/lines/scan-lines.ts';
 import { unreadable } from '../request/literal.ts';
-import { MAX_LINE_BYTES, type SourceLine, scanLines } from './lines.ts';
+import { MAX_LINE_BYTES, scanFile } from './lines.ts';
 import { type Peek, peekLine } from './peek.ts';
 import { SortedIndex } from './sorted-index.ts';
 import type { IndexEntry, OnSkipped, SourceFile } from './types.ts';
@@ -14,7 +15,7 @@ export interface IndexOptions {
   /** Records that are kept at most. */
   maxRecords?: number;
   /** Lines of a file that is not on the disk. */
-  scan?(file: SourceFile): AsyncIterable<SourceLine>;
+  scan?(file: SourceFile): AsyncIterable<ScannedLine>;
   /** Called for every record that is kept, in the order of file and line; `bytes` are valid during the call. */
   onRecord?(bytes: Buffer, entry: IndexEntry): void;
   signal?: AbortSignal;
@@ -56,7 +57,7 @@ async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, op
   const from = options.fromMs ?? Number.NEGATIVE_INFINITY;
   const to = options.toMs ?? Number.POSITIVE_INFINITY;
   let lastMs = 0;
-  for await (const { bytes, line, start, length } of options.scan?.(file) ?? scanLines(file.path)) {
+  for await (const { bytes, line, start, length } of options.scan?.(file) ?? scanFile(file.path)) {
     options.signal?.throwIfAborted();
     if (bytes === undefined) {
       const message = `The line has ${length} bytes; expected: ${MAX_LINE_BYTES} at most`;

@@ -1,11 +1,6 @@
 import fc from 'fast-check';
-import {
-  type LineChunk,
-  type LineRead,
-  type LineSource,
-  readLines,
-  scanChunks,
-} from '../../../src/formats/lines/read-lines.ts';
+import { type LineChunk, scanChunks } from '../../../src/formats/lines/chunks.ts';
+import { type LineRead, type LineSource, readLines } from '../../../src/formats/lines/read-lines.ts';
 
 const SOURCE: LineSource = { bucket: 'b', key: 'k.jsonl', etag: 'e', start: 0, firstLine: 1, objectTimeMs: 5 };
 const UNBOUND = { maxLineBytes: Number.MAX_SAFE_INTEGER };

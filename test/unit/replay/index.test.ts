@@ -16,7 +16,7 @@ import fc from 'fast-check';
 import { readLines } from '../../../src/formats/lines/read-lines.ts';
 import { localFiles } from '../../../src/replay/source/files.ts';
 import { indexCaptures } from '../../../src/replay/source/index-captures.ts';
-import { scanLines } from '../../../src/replay/source/lines.ts';
+import { scanFile } from '../../../src/replay/source/lines.ts';
 import { openSource } from '../../../src/replay/source/open-source.ts';
 import { peekLine } from '../../../src/replay/source/peek.ts';
 import { RecordReader } from '../../../src/replay/source/record-reader.ts';
@@ -44,7 +44,7 @@ describe('lines of a file', () => {
     const path = join(directory, 'lines');
     writeFileSync(path, content);
     const found: [number, string][] = [];
-    for await (const { line, bytes } of scanLines(path)) found.push([line, bytes?.toString() ?? '']);
+    for await (const { line, bytes } of scanFile(path)) found.push([line, bytes?.toString() ?? '']);
     return found;
   }
 
@@ -67,7 +67,7 @@ describe('lines of a file', () => {
     for await (const read of readLines(createReadStream(path), source, { maxLineBytes: 100 }))
       if (read.kind === 'line') expected.push([read.raw.place.line, traceIdOf('1', read.raw.bytes)]);
     const found: unknown[] = [];
-    for await (const { line, bytes } of scanLines(path)) found.push([line, traceIdOf('1', bytes ?? Buffer.alloc(0))]);
+    for await (const { line, bytes } of scanFile(path)) found.push([line, traceIdOf('1', bytes ?? Buffer.alloc(0))]);
     expect(found).toEqual(expected);
     expect(await lines(content)).toEqual([
       [1, '{"a":1}'],
@@ -90,7 +90,7 @@ describe('lines of a file', () => {
     const content = '\ufeff{"a":1}\r\n\n{"b":2}\n{"c":3}';
     writeFileSync(path, content);
     const bytes = Buffer.from(content);
-    for await (const { bytes: line, start, length } of scanLines(path)) {
+    for await (const { bytes: line, start, length } of scanFile(path)) {
       expect(bytes.subarray(start, start + length)).toEqual(line);
     }
   });

@@ -1,10 +1,11 @@
 /** Finds the captures of a replay in S3 and sorts them by their time, without a copy of them. */
 
+import { type ScannedLine, scanLines } from '../../../formats/lines/scan-lines.ts';
 import { backfillObjects, type CaptureScope, capturedObject } from '../../../monitoring/plan/capture-objects.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { indexFor } from '../../derived-options.ts';
-import { type SourceLine, scanBlocks } from '../../source/lines.ts';
+import { MAX_LINE_BYTES } from '../../source/lines.ts';
 import type { SortedIndex } from '../../source/sorted-index.ts';
 import type { OnSkipped, SourceFile } from '../../source/types.ts';
 import type { CaptureObject } from '../work-bucket/schedule-file.ts';
@@ -64,10 +65,10 @@ export async function indexObjects(
     );
   };
   const index = await indexFor(files, job.options, job.window, onSkipped, {
-    scan: (file: SourceFile): AsyncIterable<SourceLine> => {
+    scan: (file: SourceFile): AsyncIterable<ScannedLine> => {
       checkTime();
       conversations.file(file);
-      return scanBlocks(ahead.blocks());
+      return scanLines(ahead.blocks(), MAX_LINE_BYTES);
     },
     onRecord: (bytes, entry) => {
       if (records % RECORDS_BETWEEN_CHECKS === 0) checkTime();

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
+import { scanLines } from '../../../../src/formats/lines/scan-lines.ts';
 import { coalesce, RangeReader } from '../../../../src/replay/cloud/shard/range-reader.ts';
 import { linesOf, mergeLines, ObjectLines } from '../../../../src/replay/cloud/work-bucket/object-lines.ts';
 import type { CaptureObject } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
-import { scanBlocks, scanLines } from '../../../../src/replay/source/lines.ts';
+import { MAX_LINE_BYTES, scanFile } from '../../../../src/replay/source/lines.ts';
 import type { IndexEntry } from '../../../../src/replay/source/types.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 import { ReplayFolder } from '../../../helpers/replay.ts';
@@ -93,7 +94,7 @@ test('lines of a stream are those of a file, however it is cut', async () => {
             for await (const { bytes: own, ...place } of from) found.push([own?.toString(), place]);
             return found;
           };
-          expect(await read(scanBlocks(blocks()))).toEqual(await read(scanLines(path)));
+          expect(await read(scanLines(blocks(), MAX_LINE_BYTES))).toEqual(await read(scanFile(path)));
         },
       ),
       { numRuns: 60 },

@@ -1,0 +1,48 @@
+/** Cuts a capture file into chunks: byte ranges of whole lines, for the planner. */
+import { type ScanStart, scanPieces } from './scan-lines.ts';
+
+export interface ChunkBounds {
+  /** Maximum number of non-blank lines in a chunk. */
+  maxLines: number;
+  /** Maximum bytes of a chunk. A longer line is a chunk by itself. */
+  maxBytes: number;
+}
+
+/** A run of whole lines. It begins and ends with a line that is not blank. Chunks do not overlap. */
+export interface LineChunk {
+  /** First byte, inclusive. */
+  start: number;
+  /** Last byte, inclusive. The line ending of the last line belongs to the chunk. */
+  end: number;
+  /** Physical number of the first line, from 1. */
+  firstLine: number;
+  /** Number of non-blank lines. */
+  lines: number;
+  /** `end - start + 1`. */
+  bytes: number;
+}
+
+/**
+ * Yields the chunks of a file. Memory is bounded by one piece of the stream, whatever the length of the file or of its
+ * lines. A file with only blank lines has no chunk.
+ */
+export async function* scanChunks(
+  stream: AsyncIterable<Uint8Array>,
+  bounds: ChunkBounds,
+  from?: ScanStart,
+): AsyncGenerator<LineChunk> {
+  let open: LineChunk | undefined;
+  for await (const lines of scanPieces(stream, 0, from)) {
+    for (const { line, start, end } of lines) {
+      if (open !== undefined && open.lines < bounds.maxLines && end - open.start <= bounds.maxBytes) {
+        open.lines += 1;
+        open.end = end - 1;
+        open.bytes = end - open.start;
+        continue;
+      }
+      if (open !== undefined) yield open;
+      open = { start, end: end - 1, firstLine: line, lines: 1, bytes: end - start };
+    }
+  }
+  if (open !== undefined) yield open;
+}
