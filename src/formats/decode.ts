@@ -1,17 +1,18 @@
-/** A line of a capture file → what was captured. */
+/** Decodes a line of a capture file. The entry point of this folder. */
 import { captureTimeMs, isOutOfTime, withinTime } from '../shared/within-time.ts';
 import { asText, isObject } from './json.ts';
 import { interpret } from './meaning/interpret.ts';
+import { announcedBy } from './payload/captured-data.ts';
 import { decodePayload } from './payload/decode-payload.ts';
 import { type Envelope, openEnvelope } from './record/envelope.ts';
 import { identityOf } from './record/identity.ts';
 import { inferenceTimeOf } from './record/inference-time.ts';
-import type { Capture, DecodedLine, DecodeOptions, Payload, RawLine } from './types.ts';
+import type { Capture, DecodedLine, DecodeOptions, Payload, RawLine, RecordFacts } from './types.ts';
 import { BYTES_A_CHARACTER, Scale, TooHeavy } from './weight.ts';
 
 /**
- * Decodes one line. Whatever its bytes are, the answer is a capture or a reason to quarantine; it never throws. Only
- * what is no capture record is quarantined: a payload that cannot be understood is kept as it was captured.
+ * Decodes one line. The result is a capture or a reason to quarantine, whatever the bytes are; it never throws. Only a
+ * line that is not a capture record is quarantined. A payload that cannot be decoded is kept as captured.
  */
 export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLine {
   const timeMs = captureTimeMs(raw.bytes.length);
@@ -34,7 +35,7 @@ export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLi
       const capture = withinTime(options.timeMs ?? timeMs, () => captureOf(envelope, raw, options, scale));
       return { kind: 'capture', capture, weight: scale.weight };
     } catch (error) {
-      // A payload beyond what can be taken apart, or a fault of our own: the record is kept all the same.
+      // The payload exceeds a limit, or this code has a fault. Keep the record in both cases.
       return keep(error);
     }
   } catch (error) {
@@ -55,29 +56,16 @@ function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions, sca
   const response = decodePayload('reply', captureData.endpointOutput, notes, scale);
   if (request?.problem !== undefined) notes.push(`request: ${request.problem}`);
   if (response?.problem !== undefined) notes.push(`reply: ${response.problem}`);
-  const meaning = interpret(request, response, facts.inferenceId, options, notes);
   return {
     ...facts,
-    ...meaning,
+    ...interpret(request, response, facts.inferenceId, options, notes),
     ...(request === undefined ? {} : { request }),
     ...identityOf(envelope.record, envelope.eventMetadata, request?.kind === 'json' ? request.value : undefined),
     notes,
   };
 }
 
-type Facts = Pick<
-  Capture,
-  | 'eventId'
-  | 'capturedInferenceId'
-  | 'inferenceId'
-  | 'inferenceTimeMs'
-  | 'timeSource'
-  | 'capturedInferenceTime'
-  | 'eventVersion'
-  | 'extraFields'
->;
-
-function factsOf({ record, eventMetadata, extraFields }: Envelope, raw: RawLine, notes: string[]): Facts {
+function factsOf({ record, eventMetadata, extraFields }: Envelope, raw: RawLine, notes: string[]): RecordFacts {
   const eventId = asText(eventMetadata.eventId);
   const capturedInferenceId = asText(eventMetadata.inferenceId);
   const inferenceId = capturedInferenceId ?? eventId;
@@ -96,24 +84,17 @@ function factsOf({ record, eventMetadata, extraFields }: Envelope, raw: RawLine,
   };
 }
 
-/** The payloads as they were captured, when taking them apart failed. */
+/** Keeps the payloads as captured, after decoding them failed. */
 function undecodedCapture(envelope: Envelope, raw: RawLine, error: unknown): Capture {
   const notes = [...envelope.notes];
   const facts = factsOf(envelope, raw, notes);
   notes.push(`the payloads could not be taken apart (${why(error)}) and are kept as captured`);
   const keep = (side: unknown): Payload | undefined => {
     if (side === undefined || side === null) return undefined;
-    const { data, observedContentType, encoding } = isObject(side) ? side : {};
+    const { data } = isObject(side) ? side : {};
     const text = typeof data === 'string' ? data : '';
-    return {
-      contentType: typeof observedContentType === 'string' ? observedContentType : null,
-      encoding: typeof encoding === 'string' ? encoding : '',
-      kind: 'raw',
-      value: text,
-      text,
-      bytes: Buffer.byteLength(text),
-      problem: 'could not be taken apart',
-    };
+    const problem = 'could not be taken apart';
+    return { ...announcedBy(side), kind: 'raw', value: text, text, bytes: Buffer.byteLength(text), problem };
   };
   const request = keep(envelope.captureData.endpointInput);
   const response = keep(envelope.captureData.endpointOutput);

@@ -1,6 +1,6 @@
-/** What a capture line decodes to. Field names follow SageMaker Data Capture and the OpenAI message form. */
+/** The types that decoding works with. Field names follow SageMaker Data Capture and the OpenAI message form. */
 
-/** Where a line is; all that is needed to read it again. */
+/** The location of a line: everything needed to read it again. */
 export interface LinePlace {
   bucket: string;
   key: string;
@@ -15,7 +15,7 @@ export interface LinePlace {
   objectTimeMs: number;
 }
 
-/** A line of a capture file: its bytes without line ending and without a byte order mark. */
+/** A line of a capture file: its bytes without the line ending and without a byte order mark. */
 export interface RawLine {
   bytes: Buffer;
   place: LinePlace;
@@ -41,19 +41,22 @@ export type CaptureFormat =
 export interface Payload {
   contentType: string | null;
   encoding: string;
-  /** `json`: `value` is the parsed document; `text`: a string; `binary`: a summary, the bytes stay in S3; `raw`: undecodable, kept as captured. */
+  /**
+   * The kind of `value`. `json`: the parsed document; `text`: a string; `binary`: a summary, the bytes stay in S3; `raw`:
+   * not decodable, kept as captured.
+   */
   kind: 'json' | 'csv' | 'jsonlines' | 'event-stream' | 'text' | 'binary' | 'raw' | 'empty';
-  /** What is logged and judged: a JSON value. */
+  /** A JSON value, which is logged and judged. */
   value: unknown;
   /** The decoded text, for text kinds. */
   text?: string;
   /** Decoded size. */
   bytes: number;
-  /** Why the payload could not be decoded as it announced itself, in words; `undefined` when all was well. */
+  /** Why the payload is not what its content type or encoding announces, in words. `undefined` when it is. */
   problem?: string;
-  /** The text says what `value` cannot (duplicate keys, a stream's events): both are worth keeping. */
+  /** The text contains something that `value` does not, such as duplicate keys or the events of a stream. Keep both. */
   keepText?: boolean;
-  /** Of a stream: whether it told its end; `undefined` where its dialect does not tell. */
+  /** For a stream: it has an end marker. `undefined` where its wire format has none. */
   ended?: boolean;
 }
 
@@ -63,7 +66,7 @@ export interface ToolCall {
   function: { name: string; arguments: string };
 }
 
-/** OpenAI message form. `content` may be a string, the multi-part list, or null beside tool calls. */
+/** OpenAI message form. `content` is a string, a multi-part list, or null next to tool calls. */
 export interface ChatMessage {
   role: string;
   content: string | unknown[] | null;
@@ -78,14 +81,14 @@ export interface TokenUsage {
   outputTokens?: number;
   totalTokens?: number;
   cachedInputTokens?: number;
-  /** Of the output, what the model thought and did not say. */
+  /** Output tokens that the model spent on reasoning. */
   reasoningTokens?: number;
 }
 
-/** Every text exchange, whatever its wire format, in one form for viewing and judging. */
+/** A text exchange of any wire format, in one form for viewing and judging. */
 export interface Conversation {
   messages: ChatMessage[];
-  /** Replies, one per choice; empty when the reply was not captured. */
+  /** Replies, one per choice. Empty when the reply was not captured. */
   replies: ChatMessage[];
   tools?: unknown[];
   /** Sampling parameters of the request: max_tokens, temperature, … */
@@ -110,46 +113,62 @@ export interface CaptureError {
   type?: string;
 }
 
-export interface Capture {
+/** Facts from the record around the payloads. */
+export interface RecordFacts {
   eventId?: string;
   /** `inferenceId` as captured. */
   capturedInferenceId?: string;
   /** `inferenceId`, else `eventId`, else undefined: the id that joins ground truth. */
   inferenceId?: string;
   inferenceTimeMs: number;
-  /** Where the time was taken from; only `inferenceTime` is the captured one. */
+  /** The source of the time. Only `inferenceTime` is the captured one. */
   timeSource: 'inferenceTime' | 's3-path' | 's3-object-time';
   /** `inferenceTime` as captured, unparsed. */
   capturedInferenceTime?: string;
   eventVersion?: string;
-  format: CaptureFormat;
-  /** The wire format within `format`, e.g. `openai-chat`, `anthropic-messages`, `tgi`; absent when none was recognised. */
-  wireFormat?: string;
-  /** The reply was a stream of events, put together. */
-  streamed?: boolean;
-  request?: Payload;
-  response?: Payload;
-  /** There for text formats only. */
-  conversation?: Conversation;
-  /** There for tabular formats only, at least one entry. */
+  /** Fields of the record that Data Capture is not known to write, unchanged. */
+  extraFields?: Record<string, unknown>;
+}
+
+/** The inferences of a call that carried several. */
+export interface Inferences {
+  /** At least one entry, when present. */
   inferences?: Inference[];
-  /** How many inferences the call carried; more than `inferences` holds when there are too many for a span each. */
+  /** Number of inferences in the call. Greater than the length of `inferences` when there are too many for a span each. */
   inferenceCount?: number;
-  /** The numbers of inputs and outputs differ. */
+  /** Present when the numbers of inputs and outputs differ. */
   inferenceMismatch?: { inputs: number; outputs: number };
-  /** There when the reply is an error. */
+}
+
+/** The meaning of a request and its reply together. */
+export interface Meaning extends Inferences {
+  format: CaptureFormat;
+  /** The wire format within `format`, e.g. `openai-chat`, `anthropic-messages`, `tgi`. Absent when none was recognized. */
+  wireFormat?: string;
+  /** The reply was a stream of events and was assembled. */
+  streamed?: boolean;
+  response?: Payload;
+  /** Present for text formats only. */
+  conversation?: Conversation;
+  /** Present when the reply is an error. */
   error?: CaptureError;
   usage?: TokenUsage;
   model?: string;
+}
+
+/** The caller and the session of a request. */
+export interface Identity {
   sessionId?: string;
   userId?: string;
+  /** The replay run that sent the request, when a replay did. */
+  replayRun?: string;
   /** SageMaker custom attributes and `metadata.*` of the payload. */
   attributes: Record<string, string>;
-  /** Fields of the record that Data Capture is not known to write, as they are. */
-  extraFields?: Record<string, unknown>;
-  /** Replay run that caused this capture, when it carries one. */
-  replayRun?: string;
-  /** Things a reader should know, in words: a fallback taken, a payload that did not parse. */
+}
+
+export interface Capture extends RecordFacts, Meaning, Identity {
+  request?: Payload;
+  /** Facts that a reader should know, in words: a fallback that was used, a payload that did not parse. */
   notes: string[];
 }
 
@@ -160,24 +179,24 @@ export interface QuarantineCause {
 }
 
 export type DecodedLine = (
-  | { kind: 'capture'; capture: Capture /** Bytes of memory, as `weight.ts` reckons them. */; weight: number }
+  | { kind: 'capture'; capture: Capture /** Estimated bytes of memory, see `weight.ts`. */; weight: number }
   | { kind: 'quarantine'; reason: QuarantineCause }
 ) & {
-  /** It was not taken apart, since that is reckoned to take more than `maxWeight`. */
+  /** The line was not decoded because its estimated memory exceeds `maxWeight`. */
   tooHeavy?: true;
-  /** The payloads were not taken apart since the time was over: the next time it may be enough, and take more memory. */
+  /** The payloads were not decoded in time. The next attempt may succeed, and use more memory. */
   late?: true;
 };
 
 export interface DecodeOptions {
-  /** First row of a CSV request is a header. */
+  /** The first row of a CSV request is a header. */
   csvHeader?: boolean;
   /** Names of tabular features, in order. */
   featureNames?: string[];
-  /** Time for taking the payloads apart, after which they are kept as captured. Default: as its bytes need. */
+  /** Time for decoding the payloads, after which they are kept as captured. Default: depends on the line's length. */
   timeMs?: number;
-  /** Most bytes of memory that it may become, as `weight.ts` reckons them. Default: what can be taken apart unseen. */
+  /** Maximum estimated bytes of memory, see `weight.ts`. Default: as much as can be decoded without a trial. */
   maxWeight?: number;
-  /** Why the payloads are kept as captured from the outset. */
+  /** Keep the payloads as captured, for this reason. */
   keepRaw?: string;
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
 import { isObject } from '../../src/formats/json.ts';
 import { type LineRead, readLines } from '../../src/formats/lines/read-lines.ts';
-import { decodeBase64 } from '../../src/formats/payload/decode-payload.ts';
+import { decodeBase64 } from '../../src/formats/payload/captured-data.ts';
 import { openEnvelope } from '../../src/formats/record/envelope.ts';
 import type { Capture, DecodeOptions, RawLine } from '../../src/formats/types.ts';
 import { Scale } from '../../src/formats/weight.ts';

@@ -1,34 +1,19 @@
-/** What a capture's two payloads mean together: a conversation, inferences, an embedding, an error, or just documents. */
-
+/** Interprets a capture's two payloads together: as a conversation, inferences, an embedding, an error, or documents. */
 import { errorReply } from '../errors/error-reply.ts';
 import { isObject } from '../json.ts';
 import { documentOf, isThere } from '../payload/decode-payload.ts';
-import type { Capture, CaptureFormat, DecodeOptions, Payload } from '../types.ts';
+import type { CaptureFormat, DecodeOptions, Meaning, Payload } from '../types.ts';
 import { readWirePrompt, readWireReply } from '../wire/registry.ts';
 import { conversationOf } from './conversation.ts';
 import { asksWithText, summarizeEmbedding } from './embedding.ts';
 import { tabularInferences } from './tabular.ts';
 import { tokenUsageOf } from './token-usage.ts';
 
-type Interpretation = Pick<
-  Capture,
-  | 'format'
-  | 'wireFormat'
-  | 'streamed'
-  | 'response'
-  | 'conversation'
-  | 'inferences'
-  | 'inferenceCount'
-  | 'inferenceMismatch'
-  | 'error'
-  | 'usage'
-  | 'model'
->;
-
 /**
- * @param baseId id that the inferences' own ids are made of.
- * @param notes collects what a reader should know.
- * @returns with the format, whatever the two sides mean together; of a reply alone, what it alone means.
+ * Interprets a request and its reply. Either may be missing.
+ *
+ * @param baseId base of the inferences' ids.
+ * @param notes collects facts that a reader should know.
  */
 export function interpret(
   request: Payload | undefined,
@@ -36,44 +21,39 @@ export function interpret(
   baseId?: string,
   options: DecodeOptions = {},
   notes: string[] = [],
-): Interpretation {
+): Meaning {
   const error = errorReply(response);
-  const meaning = error === undefined ? meaningOf(request, response, baseId, options, notes) : undefined;
-  const asked = meaning ?? meaningOf(request, undefined, baseId, options, notes);
+  const meaning = meaningOf(request, error === undefined ? response : undefined, baseId, options, notes);
   const usage = tokenUsageOf(documentOf(response));
   const model = modelOf(documentOf(response)) ?? modelOf(documentOf(request));
   return {
-    ...asked,
+    ...meaning,
     ...(error === undefined ? {} : { format: 'error' as const, error }),
-    response: meaning?.response ?? response,
+    response: meaning.response ?? response,
     ...(response?.kind === 'event-stream' ? { streamed: true } : {}),
     ...(usage === undefined ? {} : { usage }),
     ...(model === undefined ? {} : { model }),
   };
 }
 
-function meaningOf(
+/** Interprets a reply that is not an error. The parameters are those of `interpret`. */
+export function meaningOf(
   request: Payload | undefined,
   response: Payload | undefined,
-  baseId: string | undefined,
-  options: DecodeOptions,
-  notes: string[],
-): Interpretation {
+  baseId?: string,
+  options: DecodeOptions = {},
+  notes: string[] = [],
+): Meaning {
   if (!isThere(request) && !isThere(response)) return { format: 'empty' };
   const reply = readWireReply(documentOf(response));
   const prompt = readWirePrompt(documentOf(request), reply?.wire);
-  const embedding = reply === undefined ? embeddingOf(request, response) : undefined;
-  if (embedding !== undefined) return embedding;
-  // A request for text with an answer that is none of the known ones is looked at below.
-  if (reply === undefined && (prompt === undefined || prompt.format === 'text-generation')) {
-    const table = tabularInferences(request, response, baseId, options, notes);
-    if (table !== undefined) {
-      return {
-        format: tabularFormat(request, response),
-        inferences: table.inferences,
-        inferenceCount: table.count,
-        inferenceMismatch: table.mismatch,
-      };
+  if (reply === undefined) {
+    const embedding = embeddingOf(request, response);
+    if (embedding !== undefined) return embedding;
+    // A text model may answer with a table. Other prompts are for a conversation, whatever the answer is.
+    if (prompt === undefined || prompt.format === 'text-generation') {
+      const table = tabularInferences(request, response, baseId, options, notes);
+      if (table !== undefined) return { format: tabularFormat(request, response), ...table };
     }
   }
   return (
@@ -81,10 +61,10 @@ function meaningOf(
   );
 }
 
-function embeddingOf(request: Payload | undefined, response: Payload | undefined): Interpretation | undefined {
+function embeddingOf(request: Payload | undefined, response: Payload | undefined): Meaning | undefined {
   const value = documentOf(response);
   if (value === undefined) return undefined;
-  // Bare numbers are a vector only in reply to text; an object says by its names what it holds.
+  // Bare numbers are a vector only in reply to text. An object names its contents.
   if (Array.isArray(value) && !value.every(isObject) && isThere(request)) {
     const asked = request.kind === 'text' ? request.value : documentOf(request);
     if (!asksWithText(asked)) return undefined;
@@ -94,15 +74,15 @@ function embeddingOf(request: Payload | undefined, response: Payload | undefined
   return { format: 'embedding', response: { ...(response as Payload), value: summary } };
 }
 
+/** The first side whose kind is specific decides. */
 const tabularFormat = (request: Payload | undefined, response: Payload | undefined): CaptureFormat => {
-  // The first side that is of a kind which says it.
   const kinds = [request?.kind, response?.kind];
   const telling = kinds.filter((kind) => kind === 'csv' || kind === 'json' || kind === 'jsonlines');
   if (telling[0] === 'csv') return 'tabular-csv';
   return telling.includes('jsonlines') ? 'jsonlines' : 'tabular-json';
 };
 
-/** The format of an exchange that is neither a conversation nor a table. */
+/** Returns the format of an exchange that is neither a conversation nor a table. */
 function plainFormat(request: Payload | undefined, response: Payload | undefined): CaptureFormat {
   const kinds = [request, response].filter(isThere).map((payload) => payload.kind);
   if (kinds.includes('binary')) return 'binary';
@@ -114,9 +94,8 @@ function plainFormat(request: Payload | undefined, response: Payload | undefined
 function modelOf(value: unknown): string | undefined {
   const body = Array.isArray(value) ? value[0] : value;
   if (!isObject(body)) return undefined;
-  for (const name of ['model', 'modelId', 'model_id', 'modelVersion', 'model_name']) {
-    const model = body[name];
-    if (typeof model === 'string' && model !== '') return model;
-  }
-  return undefined;
+  const names = ['model', 'modelId', 'model_id', 'modelVersion', 'model_name'];
+  return names.map((name) => body[name]).find((model) => typeof model === 'string' && model !== '') as
+    | string
+    | undefined;
 }

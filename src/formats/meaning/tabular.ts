@@ -2,13 +2,15 @@
 
 import { isExactNumber, isObject, type JsonObject } from '../json.ts';
 import type { Cell } from '../payload/csv.ts';
-import type { DecodeOptions, Inference, Payload } from '../types.ts';
+import { isThere } from '../payload/decode-payload.ts';
+import type { DecodeOptions, Inferences, Payload } from '../types.ts';
+import { listInferences } from './inferences.ts';
 
 /**
  * Inferences of one call that are taken apart. Each becomes a span of some 600 bytes: 10,000 are 6 MB, which still
  * fits one request to MLflow. The rest stays in the payload, and a note says so.
  */
-const MAX_INFERENCES = 10_000;
+const MAX_ROWS = 10_000;
 
 /** Rows of one side. */
 interface Table {
@@ -174,24 +176,13 @@ const isPredictions = ({ kind, value }: Payload): boolean =>
 
 // ------------------------------------------------------------------------------------------------------ inferences
 
-interface Inferences {
-  inferences: Inference[];
-  /** Of the call, those beyond `MAX_INFERENCES` included. */
-  count: number;
-  mismatch?: { inputs: number; outputs: number };
-}
-
-export const mismatchNote = (inputs: number, outputs: number): string =>
-  `${inputs} ${inputs === 1 ? 'input' : 'inputs'} but ${outputs} ${outputs === 1 ? 'output' : 'outputs'}`;
-
-/** Id that joins ground truth: with `_{index}` when the call carried several inferences. */
-const inferenceIdOf = (base: string | undefined, index: number, count: number): string =>
-  count > 1 ? `${base ?? ''}_${index}` : (base ?? '');
-
 /**
- * @param request `undefined` when it was not captured; so is `reply`, also when it is an error.
+ * Interprets an exchange as inferences, one per row.
+ *
+ * @param request `undefined` when it was not captured.
+ * @param reply `undefined` when it was not captured, or is an error.
  * @param baseId `inferenceId`, else `eventId`.
- * @param notes collects what a reader should know.
+ * @param notes collects facts that a reader should know.
  * @returns `undefined` when the exchange is not tabular.
  */
 export function tabularInferences(
@@ -201,39 +192,28 @@ export function tabularInferences(
   options: DecodeOptions,
   notes: string[],
 ): Inferences | undefined {
-  const asked = request !== undefined && request.kind !== 'empty' ? request : undefined;
-  const answered = reply !== undefined && reply.kind !== 'empty' ? reply : undefined;
-  const table = asked === undefined ? undefined : requestTable(asked, options);
-  if (asked !== undefined && table === undefined && !(answered !== undefined && answered.kind === 'csv'))
-    return undefined;
-  if (table === undefined && (answered === undefined || !isPredictions(answered))) return undefined;
-
+  const table = isThere(request) ? requestTable(request, options) : undefined;
+  if (table === undefined) {
+    if (isThere(request) && reply?.kind !== 'csv') return undefined;
+    if (!isThere(reply) || !isPredictions(reply)) return undefined;
+  }
   const inputs = table?.rows.length;
-  const predictions = answered === undefined ? undefined : predictionsOf(answered, inputs);
+  const predictions = isThere(reply) ? predictionsOf(reply, inputs) : undefined;
   const outputs = predictions?.length;
   const count = Math.max(inputs ?? 0, outputs ?? 0);
   if (count === 0) return undefined;
   const names = options.featureNames?.length ? options.featureNames : (table?.names ?? []);
   checkNames(table, options, notes);
-  const inferences = Array.from(
-    { length: Math.min(count, MAX_INFERENCES) },
-    (_, index): Inference => ({
-      inferenceId: inferenceIdOf(baseId, index, count),
-      index,
-      ...(inputs !== undefined && index < inputs ? { features: featuresOf(table?.rows[index], names) } : {}),
-      ...(predictions !== undefined && index < predictions.length ? { prediction: predictions[index] } : {}),
-    }),
-  );
-  if (count > MAX_INFERENCES)
-    notes.push(`${count} inferences in one call: the first ${MAX_INFERENCES} have a span each`);
-  const isMismatch = inputs !== undefined && outputs !== undefined && inputs !== outputs;
-  if (isMismatch) notes.push(mismatchNote(inputs, outputs));
-  return { inferences, count, ...(isMismatch ? { mismatch: { inputs, outputs } } : {}) };
+  const mismatch = inputs !== undefined && outputs !== undefined && inputs !== outputs && { inputs, outputs };
+  return listInferences({ count, most: MAX_ROWS, what: 'inferences', baseId, mismatch, notes }, (index) => ({
+    ...(inputs !== undefined && index < inputs ? { features: featuresOf(table?.rows[index], names) } : {}),
+    ...(predictions !== undefined && index < predictions.length ? { prediction: predictions[index] } : {}),
+  }));
 }
 
 function checkNames(table: Table | undefined, options: DecodeOptions, notes: string[]): void {
-  const wanted = options.featureNames?.length;
+  const expected = options.featureNames?.length;
   const first = cellsOf(table?.rows[0]);
-  if (wanted === undefined || wanted === 0 || !Array.isArray(first) || first.length === wanted) return;
-  notes.push(`${wanted} feature names are set, the first row has ${first.length} features`);
+  if (expected === undefined || expected === 0 || !Array.isArray(first) || first.length === expected) return;
+  notes.push(`${expected} feature names are set, the first row has ${first.length} features`);
 }

@@ -3,15 +3,15 @@ import { hash } from 'node:crypto';
 import { parseContentType } from '../../formats/content-type.ts';
 import { errorReply } from '../../formats/errors/error-reply.ts';
 import { isObject, parseJson } from '../../formats/json.ts';
-import { interpret } from '../../formats/meaning/interpret.ts';
+import { meaningOf } from '../../formats/meaning/interpret.ts';
 import { tokenUsageOf } from '../../formats/meaning/token-usage.ts';
+import { payloadBytes } from '../../formats/payload/captured-data.ts';
 import { type BinarySummary, decodePayload, documentOf, payloadOfBytes } from '../../formats/payload/decode-payload.ts';
 import type { ChatMessage, Payload, ToolCall } from '../../formats/types.ts';
 import { Scale } from '../../formats/weight.ts';
 import { readWireReply } from '../../formats/wire/registry.ts';
 import { toNamedError } from '../../shared/errors.ts';
 import { captureTimeMs, withinTime } from '../../shared/within-time.ts';
-import { payloadBytes } from '../source/payload-bytes.ts';
 
 /** Tokens as the server counted them. */
 export interface Usage {
@@ -92,7 +92,7 @@ export function readReplyContent(reply: unknown, request: unknown): ReplyContent
 /** The conversation that a request goes on with, whatever its form, for a judge to read. */
 export function readMessages(request: Body): ChatMessage[] | undefined {
   try {
-    const read = () => interpret(payloadOf('request', request, new Scale()), undefined).conversation?.messages;
+    const read = () => meaningOf(payloadOf('request', request, new Scale()), undefined).conversation?.messages;
     return timed(request.bytes.length, read);
   } catch {
     return undefined;
@@ -113,7 +113,7 @@ function contentOf(reply: unknown, request: unknown): ReplyContent {
   }
   // What is in a known form is read without its request.
   const { replies = [], finishReasons = [] } =
-    readWireReply(document) ?? interpret(payloadOf('request', request, scale), response).conversation ?? {};
+    readWireReply(document) ?? meaningOf(payloadOf('request', request, scale), response).conversation ?? {};
   const problem = brokenPromise(response);
   const [first, ...others] = replies;
   if (first === undefined) return { ...known, ...unspoken(response), problem };

@@ -1,12 +1,12 @@
 /** The captured request as it is sent: its body byte for byte, unless an override was asked for. */
 
 import { asText, isObject, type JsonObject, parseJson } from '../../formats/json.ts';
+import { payloadBytes } from '../../formats/payload/captured-data.ts';
 import { openEnvelope } from '../../formats/record/envelope.ts';
 import { Scale } from '../../formats/weight.ts';
 import { readWirePrompt } from '../../formats/wire/registry.ts';
 import type { WirePrompt } from '../../formats/wire/types.ts';
 import { toNamedError } from '../../shared/errors.ts';
-import { payloadBytes } from '../source/payload-bytes.ts';
 import { skippedAs } from '../source/peek.ts';
 import { NotSpliceable, setJsonValue } from './json-splice.ts';
 

@@ -1,5 +1,6 @@
 /** Every line of the corpus is read the same by the pipeline, by a replay from the captures, and by a replay live. */
 import { decodeLine } from '../../../src/formats/decode.ts';
+import { payloadBytes } from '../../../src/formats/payload/captured-data.ts';
 import type { Capture, ChatMessage, RawLine } from '../../../src/formats/types.ts';
 import { RunClock } from '../../../src/replay/clock.ts';
 import { compareReplies } from '../../../src/replay/compare/compare-replies.ts';
@@ -11,7 +12,6 @@ import type { ReplyContent } from '../../../src/replay/reply/content.ts';
 import { type LiteralRequest, literalRequest, NO_OVERRIDES } from '../../../src/replay/request/literal.ts';
 import type { PreparedRequest } from '../../../src/replay/request/prepared.ts';
 import { capturedReply } from '../../../src/replay/request/preparer.ts';
-import { payloadBytes } from '../../../src/replay/source/payload-bytes.ts';
 import { corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
 
 /** What all readers have to agree on. */

@@ -1,0 +1,113 @@
+/** Decodes a payload that is text: JSON, CSV, JSON Lines, a stream of events, or plain text. */
+import type { ContentType } from '../content-type.ts';
+import { parseJson } from '../json.ts';
+import { assembleStream } from '../stream/assemble.ts';
+import { type EventStream, looksLikeEventStream, parseEventStream, unframed } from '../stream/events.ts';
+import type { Payload } from '../types.ts';
+import { countValues, type Scale } from '../weight.ts';
+import type { StreamSource } from '../wire/registry.ts';
+import { looksLikeNumericCsv, parseCsv } from './csv.ts';
+import { parseJsonLines } from './json-lines.ts';
+
+/** The input that all steps of decoding one side share. */
+export interface DecodingContext {
+  side: 'request' | 'reply';
+  announced: Pick<Payload, 'contentType' | 'encoding'>;
+  type: ContentType;
+  /** Collects facts that a reader should know. */
+  notes: string[];
+  scale: Scale;
+}
+
+/** A payload whose kind is not known yet. */
+type TextPayload = Pick<Payload, 'contentType' | 'encoding' | 'bytes'> & { text: string };
+
+/**
+ * Tries the announced kind first, then the kinds that the text looks like.
+ *
+ * @param bytes size of the decoded payload.
+ * @throws TooHeavy
+ */
+export function fromText(context: DecodingContext, data: string, bytes: number): Payload {
+  const { side, announced, type, notes } = context;
+  const text = data.charCodeAt(0) === 0xfeff ? data.slice(1) : data;
+  const base: TextPayload = { ...announced, bytes, text };
+  if (text.trim() === '') return { ...base, kind: 'empty', value: null };
+
+  const encoding = announced.encoding.toUpperCase();
+  const announces = type.announces ?? (encoding === 'CSV' ? 'csv' : undefined);
+  if (announces === 'text') return { ...base, kind: 'text', value: text };
+  context.scale.values(countValues(text));
+  if (announces === 'csv') return fromCsv(base);
+  if (announces === 'event-stream' && looksLikeEventStream(text)) return fromEvents(context, base);
+  if (announces === 'jsonlines') {
+    const lines = parseJsonLines(text, true, notes);
+    if (lines !== undefined) return fromLines(context, base, lines);
+  }
+  const parsed = parseJson(text);
+  if (parsed.ok) {
+    const { value, duplicateKeys } = parsed;
+    // Some clients encode their document twice by mistake.
+    const inner = typeof value === 'string' && /^\s*[[{]/.test(value) ? parseJson(value) : undefined;
+    if (inner?.ok) {
+      notes.push(`${side}: a JSON document within a JSON string`);
+      return { ...base, kind: 'json', value: inner.value, keepText: true };
+    }
+    notes.push(...parsed.notes.map((note) => `${side}: ${note}`));
+    const streamed = fromItems(context, base, value, 'list');
+    return streamed ?? { ...base, kind: 'json', value, ...(duplicateKeys ? { keepText: true } : {}) };
+  }
+  if (looksLikeEventStream(text)) return fromEvents(context, base);
+  const lines = parseJsonLines(text, false, notes);
+  if (lines !== undefined) return fromLines(context, base, lines);
+  if (announces === undefined && looksLikeNumericCsv(text)) return fromCsv(base);
+  const isAnnounced = announces !== undefined || encoding === 'JSON';
+  const problem = `announced as ${type.media ?? announced.encoding}, but ${parsed.problem}`;
+  return { ...base, kind: 'text', value: text, ...(isAnnounced ? { problem } : {}) };
+}
+
+function fromCsv(base: TextPayload): Payload {
+  const table = parseCsv(base.text);
+  if ('rows' in table) return { ...base, kind: 'csv', value: table.rows };
+  return { ...base, kind: 'text', value: base.text, problem: `announced as CSV, but ${table.problem}` };
+}
+
+const fromEvents = (context: DecodingContext, base: TextPayload): Payload =>
+  fromStream(context, parseEventStream(base.text), 'events', base) as Payload;
+
+/** LMI and Ollama stream a reply as one JSON document a line. */
+const fromLines = (context: DecodingContext, base: TextPayload, lines: unknown[]): Payload =>
+  fromItems(context, base, lines, 'lines') ?? { ...base, kind: 'jsonlines', value: lines };
+
+function fromItems(
+  context: DecodingContext,
+  base: TextPayload,
+  items: unknown,
+  source: StreamSource,
+): Payload | undefined {
+  if (context.side === 'request' || !Array.isArray(items)) return undefined;
+  const stream = { events: items.map((data) => ({ data })), done: false, broken: 0 };
+  return fromStream(context, stream, source, base);
+}
+
+/** @returns `undefined` for items that are not a stream. Server-sent events always are one. */
+function fromStream(
+  { notes, scale }: DecodingContext,
+  framed: EventStream,
+  source: StreamSource,
+  base: TextPayload,
+): Payload | undefined {
+  const count = (text: string): void => scale.values(countValues(text));
+  const events = framed.events.map((event) => ({ ...event, data: unframed(event.data, count) }));
+  const assembled = assembleStream({ ...framed, events }, source);
+  if (source !== 'events' && assembled === undefined) return undefined;
+  if (framed.broken > 0) notes.push(`${framed.broken} of the stream’s events could not be read`);
+  if (assembled !== undefined) notes.push(...assembled.notes);
+  if (events.length === 0) {
+    notes.push('the stream holds no event that could be read');
+    return { ...base, kind: 'empty', value: null, keepText: true };
+  }
+  const value = assembled === undefined ? events.map((event) => event.data) : assembled.value;
+  const ended = framed.done || assembled?.ended;
+  return { ...base, kind: 'event-stream', value, keepText: true, ...(ended === undefined ? {} : { ended }) };
+}
