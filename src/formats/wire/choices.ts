@@ -1,9 +1,9 @@
-/** The `choices` of OpenAI’s replies, whole and streamed. */
+/** Reads the `choices` of OpenAI’s replies, whole and streamed. */
 import type { JsonObject } from '../json.ts';
-import { fieldsOf, numberOr, objectsIn } from './messages.ts';
 import type { Assembly } from './types.ts';
+import { fieldsOf, numberOr, objectsIn } from './values.ts';
 
-/** Choices in the order of their index, when there are any and all are of the kind asked for. */
+/** Returns the choices in the order of their index. `undefined` when there are none, or one is of another kind. */
 export function choicesOf(body: JsonObject, isOurs: (choice: JsonObject) => boolean): JsonObject[] | undefined {
   const choices = objectsIn(body.choices);
   if (choices.length === 0 || choices.length < (body.choices as unknown[]).length || !choices.every(isOurs))
@@ -13,13 +13,16 @@ export function choicesOf(body: JsonObject, isOurs: (choice: JsonObject) => bool
 
 const byIndex = <T>(map: Map<number, T>): [number, T][] => [...map].sort(([a], [b]) => a - b);
 
-/** What chunks share: the last value of each wins, as usage comes with the last chunk. */
+/** Fields that chunks share. The last value wins, since usage comes with the last chunk. */
 const COMMON_FIELDS = ['id', 'created', 'model', 'system_fingerprint', 'service_tier', 'usage'];
 
 /**
- * @param begin what a choice begins as.
- * @param add puts the choice's part of one event to it.
- * @param finish makes the choice's content, as it is unstreamed.
+ * Assembles streamed choices to a reply.
+ *
+ * @param object `object` of the reply.
+ * @param begin creates an empty choice.
+ * @param add adds the choice's part of one event.
+ * @param finish returns the fields of the unstreamed choice.
  */
 export function assembleChoices<T>(
   object: string,

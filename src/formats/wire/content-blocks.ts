@@ -1,8 +1,7 @@
-/** Puts the content blocks of a streamed reply together, as Anthropic and Bedrock number them. */
+/** Assembles the content blocks of a streamed reply, as Anthropic and Bedrock number them. */
 import { type JsonObject, parseJson } from '../json.ts';
-import { joined, numberOr } from './messages.ts';
+import { joined, numberOr } from './values.ts';
 
-/** The content blocks of a streamed reply, by their index. */
 export class StreamedBlocks {
   readonly #blocks = new Map<number, JsonObject>();
   readonly #inputs = new Map<number, string>();
@@ -11,20 +10,28 @@ export class StreamedBlocks {
     this.#blocks.set(numberOr(index, 0), { ...block });
   }
 
-  /** @param beginning of the block, where nothing told it before. */
+  /**
+   * Returns the block at an index.
+   *
+   * @param beginning first fields of a block that did not begin with an event.
+   */
   at(index: unknown, beginning: JsonObject = {}): JsonObject {
     const block = this.#blocks.get(numberOr(index, 0)) ?? beginning;
     this.#blocks.set(numberOr(index, 0), block);
     return block;
   }
 
-  /** A piece of the JSON text that a tool's input is. */
+  /** Adds a piece to the JSON text of a tool's input. */
   input(index: unknown, piece: unknown): void {
     if (typeof piece !== 'string') return;
     this.#inputs.set(numberOr(index, 0), joined(this.#inputs.get(numberOr(index, 0)), piece));
   }
 
-  /** @param finish takes a tool's input with its block; what does not parse in the end stays text. */
+  /**
+   * Returns the blocks by index.
+   *
+   * @param finish receives a block with its tool's input: parsed, or as text when it is not JSON.
+   */
   inOrder(finish: (block: JsonObject, input: unknown) => void): JsonObject[] {
     return [...this.#blocks]
       .sort(([a], [b]) => a - b)

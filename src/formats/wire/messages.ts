@@ -1,9 +1,10 @@
-/** Messages of any vendor in the OpenAI form; what is in that form already is passed on as the same object. */
+/** Converts messages of any vendor to the OpenAI form. A message in that form is passed on as the same object. */
 import { isObject, type JsonObject, toJson } from '../json.ts';
 import type { ChatMessage, ToolCall } from '../types.ts';
 import type { ReadReply } from './types.ts';
+import { allText, fieldsOf, objectsIn, textIn, textsOf } from './values.ts';
 
-/** Roles as vendors call them; those of OpenAI stand for themselves. */
+/** Vendors' names of roles, and OpenAI's. Other roles are kept. */
 const ROLES: Record<string, string> = {
   model: 'assistant',
   bot: 'assistant',
@@ -19,7 +20,7 @@ function roleOf(value: unknown, fallback: string): string {
   return (Object.hasOwn(ROLES, lower) ? ROLES[lower] : undefined) ?? lower;
 }
 
-/** Kinds of content part that the OpenAI form has. */
+/** Kinds of content part in the OpenAI form. */
 const OPENAI_PARTS = new Set(['text', 'image_url', 'input_audio', 'input_text', 'output_text', 'file', 'refusal']);
 
 const argumentsOf = (input: unknown): string => (typeof input === 'string' ? input : (toJson(input ?? {}) ?? '{}'));
@@ -30,11 +31,11 @@ const toolCall = (id: unknown, name: unknown, input: unknown): ToolCall => ({
   function: { name: typeof name === 'string' ? name : '', arguments: argumentsOf(input) },
 });
 
-/** What a block of thinking holds: a text, or (Mistral's) a list of them. */
+/** Returns the text of a block of thinking: a string, or a list of parts (Mistral). */
 export const thinkingIn = ({ thinking }: JsonObject): string =>
-  textsOf([thinking, ...objectsIn(thinking).map((part) => part.text)]).join('');
+  allText([thinking, ...objectsIn(thinking).map((part) => part.text)]);
 
-/** What a list of content blocks amounts to. */
+/** The content of a list of content blocks. */
 interface Blocks {
   parts: unknown[];
   calls: ToolCall[];
@@ -61,7 +62,7 @@ function imageOf(block: JsonObject): JsonObject | undefined {
   return imagePart(dataUrl(textIn(inline.mimeType ?? inline.mime_type) || 'image', inline.data));
 }
 
-/** Text of a tool's result, whatever it is wrapped in. */
+/** Returns the text of a tool's result, whatever it is wrapped in. */
 function resultText(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return toJson(content ?? '') ?? '';
@@ -112,7 +113,7 @@ const isToolCall = (call: unknown): boolean =>
   typeof call.function.name === 'string' &&
   typeof call.function.arguments === 'string';
 
-/** Whether a message is in the OpenAI form as it is. */
+/** Whether a message is in the OpenAI form already. */
 function isOpenAi(message: JsonObject): boolean {
   const { content } = message;
   if (typeof message.role !== 'string' || message.role !== roleOf(message.role, '')) return false;
@@ -127,9 +128,9 @@ function isOpenAi(message: JsonObject): boolean {
 }
 
 /**
- * One vendor message as OpenAI messages: several when it holds tool results, which are messages of their own there.
+ * Converts one vendor message to OpenAI messages. Tool results become separate messages.
  *
- * @param fallbackRole when the message names none.
+ * @param fallbackRole role of a message without one.
  */
 export function chatMessages(value: unknown, fallbackRole: string): ChatMessage[] {
   if (!isObject(value)) {
@@ -162,31 +163,31 @@ export function chatMessages(value: unknown, fallbackRole: string): ChatMessage[
   return messages;
 }
 
-/** Texts alone are one string: pieces of one answer when the model wrote them, else paragraphs. */
+/** Joins parts that are all text to one string: as pieces of one answer when the model wrote them, else as paragraphs. */
 function contentOf(parts: unknown[], hasCalls: boolean, role: string): ChatMessage['content'] {
   if (parts.length === 0) return hasCalls ? null : '';
   if (!parts.every(isTextPart)) return parts;
   return parts.map((part) => part.text).join(role === 'assistant' ? '' : '\n\n');
 }
 
-/** A reply's content blocks as OpenAI messages: texts become one string, also where OpenAI's parts would be allowed. */
+/** Converts a reply's content blocks to OpenAI messages. Texts become one string, although OpenAI allows parts. */
 export const replyMessages = (role: unknown, blocks: unknown): ChatMessage[] =>
   chatMessages({ role: roleOf(role, 'assistant'), parts: blocks }, 'assistant');
 
-/** A tool call in OpenAI's form, or in a flat one such as Ollama's (arguments as an object) and Cohere's. */
+/** Converts a tool call in OpenAI's form, or in a flat form such as Ollama's (arguments as an object) and Cohere's. */
 function anyToolCall(call: unknown): ToolCall {
   if (!isObject(call)) return toolCall(undefined, '', call);
   const inner = isObject(call.function) ? call.function : call;
   return toolCall(call.id, inner.name, inner.arguments ?? inner.parameters ?? inner.input);
 }
 
-/** The calls of a list, each in OpenAI's form; none where there is no list. */
+/** Converts the calls of a list to OpenAI's form. */
 export const toolCalls = (value: unknown): ToolCall[] => (Array.isArray(value) ? value.map(anyToolCall) : []);
 
-/** A vendor's list of messages in the OpenAI form. */
+/** Converts a vendor's list of messages to the OpenAI form. */
 export const allMessages = (list: unknown[]): ChatMessage[] => list.flatMap((message) => chatMessages(message, 'user'));
 
-/** Whether a value is a list of messages: objects that each have a role, or an author, and something said. */
+/** Whether a value is a list of messages: objects that each have a role or an author, and content. */
 export const isMessageList = (value: unknown): value is JsonObject[] =>
   Array.isArray(value) &&
   value.length > 0 &&
@@ -197,7 +198,7 @@ export const isMessageList = (value: unknown): value is JsonObject[] =>
       ['content', 'parts', 'tool_calls', 'message', 'text', 'value', 'function_call'].some((name) => name in item),
   );
 
-/** A tool in OpenAI's form, from Anthropic's, Bedrock's, Gemini's or Cohere's. */
+/** Converts the tools of Anthropic, Bedrock, Gemini or Cohere to OpenAI's form. */
 export function openAiTools(value: unknown): unknown[] | undefined {
   if (!Array.isArray(value) || value.length === 0) return undefined;
   return value.flatMap((tool) => {
@@ -222,41 +223,17 @@ function functionTool(spec: unknown): unknown {
   };
 }
 
-/** Of a few values that may be anything, what is text; a list of any length is for `textsOf`: it would not fit the stack. */
-export const textIn = (...values: unknown[]): string => textsOf(values).join('');
-
-/** The one behind the other, each where it is text; however often that is done, no text is copied. */
-export const joined = (before: unknown, piece: unknown): string =>
-  `${typeof before === 'string' ? before : ''}${typeof piece === 'string' ? piece : ''}`;
-
-/** What the model says, a message for each of the texts. */
+/** Returns an assistant message for each of the texts. */
 export const assistantMessages = (texts: unknown[]): ChatMessage[] =>
   textsOf(texts).map((content) => ({ role: 'assistant', content }));
 
-/** What stands beside the messages: a text, or blocks of it. */
+/** Converts a system prompt next to the messages: a text, or a list of blocks. */
 export const systemMessages = (system: unknown): ChatMessage[] => {
   if (typeof system === 'string') return system === '' ? [] : [{ role: 'system', content: system }];
   return Array.isArray(system) && system.length > 0 ? chatMessages({ role: 'system', content: system }, 'system') : [];
 };
 
-/** The objects of what may be a list. */
-export const objectsIn = (value: unknown): JsonObject[] => (Array.isArray(value) ? value.filter(isObject) : []);
-
-/** The fields of what may be an object. */
-export const fieldsOf = (value: unknown): JsonObject => (isObject(value) ? value : {});
-
-/** Returns the value where it is a number. */
-export const numberOr = (value: unknown, fallback: number): number => (typeof value === 'number' ? value : fallback);
-
-/** The fields of an object but those named. */
-export const without = (value: JsonObject, ...names: string[]): JsonObject =>
-  Object.fromEntries(Object.entries(value).filter(([name]) => !names.includes(name)));
-
-/** Those of the values that are texts, in order. */
-export const textsOf = (values: unknown[]): string[] =>
-  values.filter((value): value is string => typeof value === 'string');
-
-/** The items of a list that all have a text under the name, and a reason under the other one. */
+/** Reads a list whose items all have a text under `name`, and may have a finish reason under `reason`. */
 export function answersIn(list: unknown, name: string, reason: string): ReadReply | undefined {
   const items = objectsIn(list);
   if (items.length === 0 || items.length < (list as unknown[]).length) return undefined;

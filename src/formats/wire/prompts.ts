@@ -1,26 +1,24 @@
-/** Prompts without roles, and the parameters around them, as several servers take them. */
+/** Reads prompts without roles, and the parameters around them, as several servers accept them. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { without } from './messages.ts';
+import { without } from './values.ts';
 
-/** Whether the request asks for JSON, in the words of OpenAI, vLLM or TGI. */
+/** Whether the request asks for JSON, in the form of OpenAI, vLLM or TGI. */
 export function asksForJson(request: JsonObject): boolean {
   const { response_format: format } = request;
-  if (isObject(format) && (format.type === 'json_object' || format.type === 'json_schema' || format.type === 'json')) {
-    return true;
-  }
+  if (isObject(format) && ['json_object', 'json_schema', 'json'].includes(format.type as string)) return true;
   if (request.guided_json !== undefined && request.guided_json !== null) return true;
   return isObject(request.grammar) && request.grammar.type === 'json';
 }
 
-/** Text of one completion prompt; token ids have none, and are only counted. */
+/** Returns the text of one completion prompt. Token ids have no text and are counted. */
 function promptText(prompt: unknown): string | undefined {
   if (typeof prompt === 'string') return prompt;
   const isTokens = Array.isArray(prompt) && prompt.length > 0 && prompt.every((item) => typeof item === 'number');
   return isTokens ? `[${prompt.length} token ids]` : undefined;
 }
 
-/** One prompt, or the prompts of a batch. */
+/** Returns one prompt, or the prompts of a batch. */
 export function promptsOf(prompt: unknown): string[] | undefined {
   const single = promptText(prompt);
   if (single !== undefined) return [single];
@@ -34,6 +32,6 @@ export const userMessages = (prompts: readonly string[]): ChatMessage[] =>
 
 export const batchOf = (prompts: string[]): { batch?: string[] } => (prompts.length > 1 ? { batch: prompts } : {});
 
-/** `{parameters: {…}, stream: true}` as one level. */
+/** Merges `{parameters: {…}, stream: true}` to one level. */
 export const flattened = (value: JsonObject): JsonObject =>
   isObject(value.parameters) ? { ...without(value, 'parameters'), ...value.parameters } : value;

@@ -1,7 +1,7 @@
-/** The wire formats in the order in which they are tried: those that say clearly what they are come first. */
+/** Lists the wire formats and reads a document with the first one that recognizes it. */
 import { isObject, type JsonObject } from '../json.ts';
-import { fieldsOf, textsOf } from './messages.ts';
 import type { Assembly, Delta, WireFormat, WirePrompt, WireReply } from './types.ts';
+import { fieldsOf, textsOf } from './values.ts';
 import { ai21 } from './vendors/ai21.ts';
 import { anthropicMessages } from './vendors/anthropic-messages.ts';
 import { bedrockConverse } from './vendors/bedrock-converse.ts';
@@ -16,6 +16,7 @@ import { openAiCompletion } from './vendors/openai-completion.ts';
 import { openAiResponses } from './vendors/openai-responses.ts';
 import { tgi } from './vendors/tgi.ts';
 
+/** In the order in which they are tried: formats with unmistakable documents come first. */
 const FORMATS: readonly WireFormat[] = [
   openAiChat,
   openAiCompletion,
@@ -30,10 +31,9 @@ const FORMATS: readonly WireFormat[] = [
   bedrockText,
   ai21,
 ];
-/** With texts under the usual names of home-made servers, which may as well be something else. */
+/** With texts under the usual names of custom servers, which may also be something else. */
 const ALL_FORMATS = [...FORMATS, genericText];
 
-/** What the first format that knows the document says of it. */
 function first<T>(formats: readonly WireFormat[], read: (format: WireFormat) => T | undefined): T | undefined {
   for (const format of formats) {
     const found = read(format);
@@ -61,38 +61,41 @@ function replyOf(value: unknown, format: WireFormat): WireReply | undefined {
 export const readWireReply = (value: unknown): WireReply | undefined =>
   first(FORMATS, (format) => replyOf(value, format));
 
-/** @param answeredAs wire format of the reply: where a request could be of two vendors, its own server tells. */
+/** @param answeredAs wire format of the reply. It decides where a request could be of two vendors. */
 export function readWirePrompt(value: unknown, answeredAs: string | undefined): WirePrompt | undefined {
-  // Requests that are told from OpenAI's by more than `messages`.
+  // Requests that also have `messages`, as OpenAI's do, but differ otherwise.
   const marked = FORMATS.find((format) => format.recognises?.(fieldsOf(value)));
   if (marked !== undefined) return promptOf(value, marked);
   const same = FORMATS.find((format) => format.name === answeredAs);
   return promptOf(value, same) ?? first(FORMATS, (format) => promptOf(value, format));
 }
 
-/** Texts under the usual names of home-made servers; they count only where the other side is text as well. */
+/** Reads a text under the usual names of custom servers. Use the result only when the other side is text as well. */
 export const readGenericPrompt = (value: unknown): WirePrompt | undefined => promptOf(value, genericText);
 export const readGenericReply = (value: unknown): WireReply | undefined => replyOf(value, genericText);
 
-/** What an event of a stream adds, bare text included; `undefined` where it is of no format. Never throws. */
+/** Reads the content that an event of a stream adds, bare text included. `undefined` for an unknown form. Never throws. */
 export function readDelta(event: unknown): Delta | undefined {
-  if (typeof event === 'string') return { output: event, reasoning: '', calls: false };
-  return isObject(event) ? first(ALL_FORMATS, (format) => format.delta?.(event)) : undefined;
+  const delta =
+    typeof event === 'string'
+      ? { output: event }
+      : isObject(event) && first(ALL_FORMATS, (format) => format.delta?.(event));
+  return delta ? { output: '', reasoning: '', calls: false, ...delta } : undefined;
 }
 
-/** Where the events of a stream come from: of server-sent events, JSON Lines, or a JSON list. */
+/** The source of a stream's events: server-sent events, JSON Lines, or a JSON list. */
 export type StreamSource = 'events' | 'lines' | 'list';
-/** A piece of text under a usual name may as well be a row of data, and the items of a list have nothing to do with each other. */
+/** In lines, a text under a usual name may be a row of data; in a list, the items may be unrelated. */
 const STREAMED = { events: ALL_FORMATS, lines: FORMATS, list: FORMATS.filter((format) => format.listsEvents) };
 
-/** The reply that the events of a stream make. */
+/** Assembles the events of a stream to a reply. */
 export const assembleEvents = (events: JsonObject[], source: StreamSource): Assembly | undefined =>
   first(STREAMED[source], (format) => format.assemble?.(events));
 
-/** An error in the form of one vendor alone. */
+/** Reads an error whose form only one vendor uses. */
 export const readError = (body: JsonObject): { message: unknown; type?: string } | undefined =>
   first(FORMATS, (format) => format.error?.(body));
 
-/** All places where a count of tokens may be, as lists of names. */
+/** Returns all paths where a token count may be, as lists of names. */
 export const usagePaths = (count: keyof NonNullable<WireFormat['usage']>): string[][] =>
   ALL_FORMATS.flatMap((format) => format.usage?.[count] ?? []).map((path) => path.split('.'));

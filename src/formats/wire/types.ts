@@ -1,4 +1,4 @@
-/** A wire format: how one vendor's requests, replies and streams are read, all in one form. */
+/** The interface of a wire format, and the forms that it reads requests, replies and streams into. */
 import type { JsonObject } from '../json.ts';
 import type { CaptureFormat, ChatMessage, TokenUsage } from '../types.ts';
 
@@ -11,11 +11,11 @@ export interface WirePrompt {
   tools?: unknown[];
   parameters: Record<string, unknown>;
   jsonRequested: boolean;
-  /** Prompts of a call that carries several, which have nothing to do with each other. */
+  /** The prompts of a call that carries several independent ones. */
   batch?: string[];
 }
 
-/** A reply that holds text (or tool calls). */
+/** A reply that contains text or tool calls. */
 export interface WireReply {
   wire: string;
   format: CaptureFormat;
@@ -23,48 +23,46 @@ export interface WireReply {
   finishReasons: string[];
 }
 
-/** A reply put together from the events of its stream, as the same server would have sent it unstreamed. */
+/** A reply assembled from the events of its stream, in the form that the server sends unstreamed. */
 export interface Assembly {
   value: JsonObject;
-  /** The stream told its end: a finish reason, a last event. `undefined` where its dialect does not tell. */
+  /** The stream has its end marker: a finish reason, a last event. `undefined` where the wire format has none. */
   ended: boolean | undefined;
 }
 
-/** What one event of a stream adds, whichever of several choices it belongs to. */
+/** The content that one event of a stream adds, whichever choice it belongs to. */
 export interface Delta {
-  /** What the model says. */
   output: string;
-  /** What it thinks aloud. */
   reasoning: string;
-  /** It holds a piece of a tool call: a name or arguments. */
+  /** The event contains a piece of a tool call: a name or arguments. */
   calls: boolean;
 }
 
-/** A prompt as a format reads it; what is left out is as the format has it, and `jsonRequested` is false. */
+/** A prompt as a format reads it. Missing fields come from the format; `jsonRequested` is false by default. */
 type ReadPrompt = Omit<WirePrompt, 'wire' | 'format' | 'jsonRequested'> & Partial<WirePrompt>;
-/** A reply; those of `reasons` that are texts are its finish reasons. */
+/** A reply as a format reads it. The strings among `reasons` are its finish reasons. */
 export type ReadReply = { replies: ChatMessage[]; reasons?: unknown[]; format?: CaptureFormat };
 
 /**
- * One wire format. Each function answers `undefined` for a document of another format; none throws. `body` is the document
- * where that is an object, and an empty object where it is not.
+ * One wire format. Each function returns `undefined` for a document of another format. None throws. `body` is the document
+ * when it is an object, else an empty object.
  */
 export interface WireFormat {
   readonly name: string;
   /** The capture format of its exchanges. */
   readonly format: CaptureFormat;
-  /** Whether a request is this vendor's beyond doubt, where `request` would also read that of another one. */
+  /** Whether a request is certainly this vendor's, where `request` would also read another vendor's. */
   recognises?(body: JsonObject): boolean;
   request?(body: JsonObject, value: unknown): ReadPrompt | undefined;
   reply?(body: JsonObject, value: unknown): ReadReply | undefined;
-  /** An error in a form that is this vendor's alone; `message` holds its text, however deep. */
+  /** Reads an error whose form only this vendor uses. `message` contains its text, at any depth. */
   error?(body: JsonObject): { message: unknown; type?: string } | undefined;
-  /** What one event of a stream adds. Of an event that is this format's but adds nothing all is empty. */
-  delta?(event: JsonObject): Delta | undefined;
-  /** All events of a stream put together. */
+  /** Reads one event of a stream. An event of this format that adds nothing is an empty object. */
+  delta?(event: JsonObject): Partial<Delta> | undefined;
+  /** Assembles all events of a stream. */
   assemble?(events: JsonObject[]): Assembly | undefined;
-  /** A stream may as well be sent as one JSON list of its events. */
+  /** The vendor may also send a stream as one JSON list of its events. */
   readonly listsEvents?: boolean;
-  /** Where a reply counts its tokens: `usage.input`; `results.*.n` is the sum over a list, `list.length` its length. */
+  /** Paths of a reply's token counts: `usage.input`; `results.*.n` is the sum over a list, `list.length` its length. */
   readonly usage?: { readonly [name in keyof TokenUsage]: readonly string[] };
 }

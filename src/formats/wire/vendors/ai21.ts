@@ -1,6 +1,7 @@
-/** AI21's Jurassic: `completions[].data.text`. */
-import { assistantMessages, fieldsOf, objectsIn, textsOf } from '../messages.ts';
+/** Reads AI21's Jurassic: `completions[].data.text`. */
+import { assistantMessages } from '../messages.ts';
 import type { WireFormat } from '../types.ts';
+import { fieldsOf, objectsIn, textsOf } from '../values.ts';
 
 export const ai21: WireFormat = {
   name: 'ai21',

@@ -1,18 +1,9 @@
-/** Anthropic's messages. */
+/** Reads Anthropic's messages. */
 import { isObject, type JsonObject } from '../../json.ts';
 import { StreamedBlocks } from '../content-blocks.ts';
-import {
-  allMessages,
-  fieldsOf,
-  joined,
-  objectsIn,
-  openAiTools,
-  replyMessages,
-  systemMessages,
-  textIn,
-  without,
-} from '../messages.ts';
+import { allMessages, openAiTools, replyMessages, systemMessages } from '../messages.ts';
 import type { WireFormat } from '../types.ts';
+import { fieldsOf, joined, objectsIn, textIn, without } from '../values.ts';
 
 /** Kinds of content block that no other vendor has. */
 const BLOCKS = new Set(['tool_use', 'tool_result', 'thinking', 'redacted_thinking', 'image', 'document']);
@@ -50,7 +41,7 @@ export const anthropicMessages: WireFormat = {
   },
   delta(event) {
     if (!isOurs(event)) return undefined;
-    // What a block begins with, or more of it.
+    // The beginning of a block, or a piece of it.
     const piece = fieldsOf(event.content_block ?? event.delta);
     return {
       output: textIn(piece.text),
@@ -65,7 +56,7 @@ export const anthropicMessages: WireFormat = {
     const blocks = new StreamedBlocks();
     for (const event of events) {
       const delta = fieldsOf(event.delta);
-      // The input is counted at the beginning, the output at the end.
+      // The first event counts the input, a last one the output.
       const counts = event.type === 'message_start' ? fieldsOf(event.message).usage : event.usage;
       if (isObject(counts)) usage = { ...usage, ...counts };
       if (event.type === 'message_start') message = { ...message, ...fieldsOf(event.message) };

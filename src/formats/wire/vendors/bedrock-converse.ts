@@ -1,21 +1,12 @@
-/** Bedrock's Converse. */
+/** Reads Bedrock's Converse. */
 import { isObject, type JsonObject, toJson } from '../../json.ts';
 import { StreamedBlocks } from '../content-blocks.ts';
-import {
-  allMessages,
-  fieldsOf,
-  joined,
-  objectsIn,
-  openAiTools,
-  replyMessages,
-  systemMessages,
-  textIn,
-  without,
-} from '../messages.ts';
+import { allMessages, openAiTools, replyMessages, systemMessages } from '../messages.ts';
 import type { WireFormat } from '../types.ts';
+import { fieldsOf, joined, objectsIn, textIn, without } from '../values.ts';
 
 const REQUEST_NAMES = ['inferenceConfig', 'toolConfig', 'schemaVersion', 'additionalModelRequestFields'];
-/** A content block is named by its only field, e.g. `{text}`, `{toolUse}`. */
+/** Names of content blocks. A block has one field, such as `{text}` or `{toolUse}`. */
 const BLOCK_NAMES = ['text', 'image', 'document', 'toolUse', 'toolResult'];
 const EVENT_NAMES = [
   'messageStart',
@@ -52,7 +43,7 @@ export const bedrockConverse: WireFormat = {
     if (!isObject(message)) return undefined;
     return { replies: replyMessages(message.role, message.content), reasons: [body.stopReason] };
   },
-  /** What breaks a stream off: `{throttlingException: {message}}`. */
+  /** Reads the event that breaks a stream off: `{throttlingException: {message}}`. */
   error(body) {
     const [[name, error] = [], ...others] = Object.entries(body);
     return name?.endsWith('Exception') && isObject(error) && others.length === 0

@@ -1,12 +1,13 @@
-/** What Bedrock's models take and give when they are invoked directly: Titan, Llama, Mistral, Claude 2. */
+/** Reads the forms of Bedrock's models when they are invoked directly: Titan, Llama, Mistral, Claude 2. */
 import type { JsonObject } from '../../json.ts';
-import { answersIn, fieldsOf, objectsIn, textIn, without } from '../messages.ts';
+import { answersIn } from '../messages.ts';
 import { userMessages } from '../prompts.ts';
 import type { WireFormat } from '../types.ts';
+import { fieldsOf, objectsIn, textIn, without } from '../values.ts';
 
 const PIECE_NAMES = ['outputText', 'generation', 'completion', 'text', 'outputs', 'results', 'response', 'generations'];
 
-/** What Titan, Llama, Claude 2, Cohere, Mistral and watsonx stream; each piece has a place for the reason. */
+/** Reads a streamed piece of Titan, Llama, Claude 2, Cohere, Mistral or watsonx. Each has a field for the finish reason. */
 function pieceOf(event: JsonObject): { text: string; reason: unknown } | undefined {
   for (const [list, name] of [
     ['outputs', 'text'],
@@ -29,7 +30,7 @@ function pieceOf(event: JsonObject): { text: string; reason: unknown } | undefin
 
 const isReason = (reason: unknown): boolean => typeof reason === 'string' && reason !== 'not_finished';
 
-/** `inputText` → `results[].outputText`; `prompt` → `generation`, `outputs[].text`, `completion`. */
+/** Reads `inputText` → `results[].outputText` and `prompt` → `generation`, `outputs[].text`, `completion`. */
 export const bedrockText: WireFormat = {
   name: 'bedrock-text',
   format: 'completion',
@@ -48,11 +49,11 @@ export const bedrockText: WireFormat = {
     answersIn([body], 'completion', 'stop_reason'),
   delta(event) {
     const piece = pieceOf(event);
-    return piece && { output: piece.text, reasoning: '', calls: false };
+    return piece && { output: piece.text };
   },
   assemble(events) {
     const pieces = events.map(pieceOf).filter((piece) => piece !== undefined);
-    // Lines that each tell a reason are replies of their own; counts alone may follow the last piece.
+    // Lines that each have a finish reason are separate replies. Counts may follow the last piece.
     const reasons = pieces.map(({ reason }) => reason).filter(isReason);
     if (pieces.length < Math.max(2, events.length - 1) || reasons.length > 1) return undefined;
     const known = events.flatMap((event) => Object.entries(event).filter(([, value]) => value !== null));

@@ -1,28 +1,23 @@
-/** Cohere's chat (versions 1 and 2) and generate. */
+/** Reads Cohere's chat (versions 1 and 2) and generate. */
 import { isObject, type JsonObject } from '../../json.ts';
 import {
   allMessages,
   answersIn,
   chatMessages,
-  fieldsOf,
   isMessageList,
-  joined,
-  objectsIn,
   openAiTools,
   replyMessages,
   systemMessages,
-  textIn,
-  textsOf,
-  without,
 } from '../messages.ts';
 import { userMessages } from '../prompts.ts';
 import type { WireFormat } from '../types.ts';
+import { allText, fieldsOf, joined, objectsIn, textIn, without } from '../values.ts';
 
-/** Of version 2. */
+/** Events of version 2. */
 const STREAM_EVENT = /^(?:message|content|tool-call|citation)-(?:start|delta|end)$|^tool-plan-delta$/;
-/** Of version 1: what tells of a text, or of calls. */
+/** Events of version 1 that belong to a text or to tool calls. */
 const OLDER_EVENTS = ['text-generation', 'tool-calls-generation', 'stream-end'];
-/** Fields of version 1 beside its `text`. */
+/** Fields of a version 1 reply next to its `text`. */
 const REPLY_NAMES = ['generation_id', 'response_id', 'chat_history', 'is_finished'];
 
 const messageOf = ({ delta }: JsonObject): JsonObject => fieldsOf(fieldsOf(delta).message);
@@ -64,7 +59,7 @@ export const cohere: WireFormat = {
     const { type, event_type: older } = event;
     if (typeof older === 'string') {
       const isCall = older === 'tool-calls-generation' || older === 'tool-calls-chunk';
-      return { output: older === 'text-generation' ? textIn(event.text) : '', reasoning: '', calls: isCall };
+      return { output: older === 'text-generation' ? textIn(event.text) : '', calls: isCall };
     }
     if (typeof type !== 'string' || !STREAM_EVENT.test(type)) return undefined;
     const { content, tool_plan: plan } = messageOf(event);
@@ -75,9 +70,7 @@ export const cohere: WireFormat = {
   assemble(events) {
     if (events.some((event) => OLDER_EVENTS.includes(event.event_type as string))) {
       const end = events.find((event) => event.event_type === 'stream-end');
-      const text = textsOf(
-        events.filter((event) => event.event_type === 'text-generation').map((event) => event.text),
-      ).join('');
+      const text = allText(events.filter((event) => event.event_type === 'text-generation').map((event) => event.text));
       const calls = events.flatMap((event) => objectsIn(event.tool_calls));
       const value = {
         text,
@@ -109,13 +102,11 @@ export const cohere: WireFormat = {
   },
 };
 
-/** Version 2: texts, thoughts, and calls that begin with a name and go on with pieces of their arguments. */
+/** Assembles texts, reasoning and tool calls of version 2. A call begins with its name; pieces of its arguments follow. */
 function assembledMessage(events: JsonObject[]): JsonObject {
   const pieces = events.map((event) => fieldsOf(messageOf(event).content));
-  const [text, thinking] = [
-    textsOf(pieces.map((piece) => piece.text)).join(''),
-    textsOf(pieces.map((piece) => piece.thinking)).join(''),
-  ];
+  const text = allText(pieces.map((piece) => piece.text));
+  const thinking = allText(pieces.map((piece) => piece.thinking));
   const calls = new Map<unknown, JsonObject>();
   for (const event of events) {
     const call = fieldsOf(messageOf(event).tool_calls);
@@ -127,7 +118,7 @@ function assembledMessage(events: JsonObject[]): JsonObject {
     ...(thinking === '' ? [] : [{ type: 'thinking', thinking }]),
     ...(text === '' && calls.size > 0 ? [] : [{ type: 'text', text }]),
   ];
-  const plan = textsOf(events.map((event) => messageOf(event).tool_plan)).join('');
+  const plan = allText(events.map((event) => messageOf(event).tool_plan));
   const planned = plan === '' ? {} : { tool_plan: plan };
   return { role: 'assistant', ...planned, content, ...(calls.size > 0 ? { tool_calls: [...calls.values()] } : {}) };
 }

@@ -1,21 +1,12 @@
-/** Google's Gemini. */
+/** Reads Google's Gemini. */
 import { isObject, type JsonObject } from '../../json.ts';
-import {
-  allMessages,
-  chatMessages,
-  fieldsOf,
-  numberOr,
-  objectsIn,
-  openAiTools,
-  systemMessages,
-  textsOf,
-  without,
-} from '../messages.ts';
+import { allMessages, chatMessages, openAiTools, systemMessages } from '../messages.ts';
 import type { Assembly, WireFormat } from '../types.ts';
+import { allText, fieldsOf, numberOr, objectsIn, without } from '../values.ts';
 
 const partsOf = (candidate: JsonObject): JsonObject[] => objectsIn(fieldsOf(candidate.content).parts);
 
-/** A prompt that is blocked has no candidates. */
+/** A blocked prompt has no candidates. */
 const isOurs = ({ candidates, promptFeedback }: JsonObject): boolean =>
   Array.isArray(candidates) || typeof fieldsOf(promptFeedback).blockReason === 'string';
 
@@ -55,7 +46,7 @@ export const gemini: WireFormat = {
     if (!isOurs(event)) return undefined;
     const parts = objectsIn(event.candidates).flatMap(partsOf);
     const texts = (thought: boolean): string =>
-      textsOf(parts.filter((part) => (part.thought === true) === thought).map((part) => part.text)).join('');
+      allText(parts.filter((part) => (part.thought === true) === thought).map((part) => part.text));
     return { output: texts(false), reasoning: texts(true), calls: parts.some((part) => isObject(part.functionCall)) };
   },
   listsEvents: true,
@@ -94,7 +85,7 @@ function assembleGemini(events: JsonObject[]): Assembly | undefined {
   };
 }
 
-/** Texts that follow each other are one text. */
+/** Adds a part. Consecutive texts become one text. */
 function addPart(parts: JsonObject[], part: JsonObject): void {
   const before = parts.at(-1);
   if (typeof part.text === 'string' && typeof before?.text === 'string' && part.thought === before.thought) {

@@ -1,23 +1,24 @@
-/** Texts under the usual names, as home-made servers, Triton, SGLang and llama.cpp have them. */
+/** Reads texts under the usual names, as custom servers, Triton, SGLang and llama.cpp use them. */
 import { isObject, type JsonObject } from '../../json.ts';
-import { assistantMessages, fieldsOf, objectsIn, textIn, without } from '../messages.ts';
+import { assistantMessages } from '../messages.ts';
 import { batchOf, flattened, promptsOf, userMessages } from '../prompts.ts';
 import type { WireFormat } from '../types.ts';
+import { fieldsOf, objectsIn, textIn, without } from '../values.ts';
 
-/** Names under which they take a text. */
+/** Names of a request's text. */
 const REQUEST_NAMES = 'input text_inputs text_input text query question user_input instruction content'.split(' ');
-/** Names under which they give one. */
+/** Names of a reply's text. */
 const REPLY_NAMES =
   'output outputs output_text text_output answer response reply result text content message predictions'.split(' ');
-/** Names under which they stream pieces of one. */
+/** Names of a streamed piece of text. */
 const PIECE_NAMES =
   'text outputText generated_text content completion delta token text_output generation output_text response output answer'.split(
     ' ',
   );
-/** Fields of a piece that tell the end; before it they are null or false, if they are there. */
+/** Fields that mark the last piece. In other pieces they are null, false or missing. */
 const END_NAMES = ['stop', 'completionReason', 'finish_reason', 'stop_reason', 'is_finished', 'sequence_end'];
 
-/** The text, or the list of texts, under the first of the names that has one. */
+/** Returns the text, or the list of texts, under the first of the names that has one. */
 function textUnder(value: unknown, names: readonly string[]): { name: string; texts: string[] } | undefined {
   if (!isObject(value)) return undefined;
   for (const name of names) {
@@ -30,7 +31,7 @@ function textUnder(value: unknown, names: readonly string[]): { name: string; te
   return undefined;
 }
 
-/** A text under one of the usual names, on both sides; on one side alone it says too little to be taken for a talk. */
+/** Reads a text under one of the usual names. A text on one side only is not enough evidence of a conversation. */
 export const genericText: WireFormat = {
   name: 'generic-text',
   format: 'text-generation',
@@ -44,7 +45,7 @@ export const genericText: WireFormat = {
     };
   },
   reply(_body, value) {
-    // SGLang's answers to several prompts.
+    // SGLang answers several prompts with a list.
     const items = Array.isArray(value) ? objectsIn(value) : [];
     if (items.length > 1 && items.every((item) => isObject(item.meta_info) && typeof item.text === 'string')) {
       return { replies: assistantMessages(items.map((item) => item.text)), reasons: items.map(reasonOf) };
@@ -56,9 +57,9 @@ export const genericText: WireFormat = {
   },
   delta(event) {
     const name = PIECE_NAMES.find((candidate) => typeof event[candidate] === 'string');
-    return name === undefined ? undefined : { output: textIn(event[name]), reasoning: '', calls: false };
+    return name === undefined ? undefined : { output: textIn(event[name]) };
   },
-  /** Events that each hold a piece of text under the same name, but for the last. */
+  /** Assembles events that each have a piece of text under the same name. The last event may have none. */
   assemble(events) {
     const name = PIECE_NAMES.find((candidate) => typeof events[0]?.[candidate] === 'string');
     if (name === undefined || events.length < 2) return undefined;
@@ -96,14 +97,14 @@ export const genericText: WireFormat = {
   },
 };
 
-/** Under the usual name, or under those of SGLang and llama.cpp. */
+/** Returns the finish reason under the usual name, or under those of SGLang and llama.cpp. */
 const reasonOf = ({ finish_reason: reason, meta_info: facts, stop_type: type }: JsonObject): unknown =>
   reason ?? fieldsOf(fieldsOf(facts).finish_reason).type ?? type;
 
-/** Records that have much else beside the text are rows of data, not pieces of a stream. */
+/** Records with many more fields than the text are rows of data, not pieces of a stream. */
 const MAX_FIELDS = 24;
 
-/** SGLang, known by its `meta_info`, gives with each piece all that was before it. */
+/** Joins the pieces. SGLang, recognized by its `meta_info`, repeats all earlier text with each piece. */
 function textOf(pieces: string[], { meta_info: facts }: JsonObject): string {
   const isWhole =
     isObject(facts) && pieces.every((piece, at) => at === 0 || piece.startsWith(pieces[at - 1] as string));

@@ -1,9 +1,10 @@
+/** Reads a bare list of messages, or one under `inputs` or `input`, which JumpStart's and LMI's chat models accept. */
 import { isObject } from '../../json.ts';
-import { allMessages, isMessageList, without } from '../messages.ts';
+import { allMessages, isMessageList } from '../messages.ts';
 import { asksForJson, flattened } from '../prompts.ts';
 import type { WireFormat } from '../types.ts';
+import { without } from '../values.ts';
 
-/** A bare list of messages, or one under `inputs` or `input`: what JumpStart's and LMI's chat models take. */
 export const messageList: WireFormat = {
   name: 'message-list',
   format: 'text-generation',
@@ -31,6 +32,6 @@ export const messageList: WireFormat = {
   },
 };
 
-/** `[[{role, …}]]` is a batch of one conversation. */
+/** Returns the conversation of a batch of one: `[[{role, …}]]`. */
 const unwrapped = (value: unknown): unknown =>
   Array.isArray(value) && value.length === 1 && Array.isArray(value[0]) ? value[0] : value;

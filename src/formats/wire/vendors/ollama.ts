@@ -1,7 +1,8 @@
-/** Ollama's chat and generate; its streams are JSON Lines. */
+/** Reads Ollama's chat and generate. Its streams are JSON Lines. */
 import { isObject } from '../../json.ts';
-import { assistantMessages, chatMessages, fieldsOf, objectsIn, textIn, textsOf } from '../messages.ts';
+import { assistantMessages, chatMessages } from '../messages.ts';
 import type { WireFormat } from '../types.ts';
+import { allText, fieldsOf, objectsIn, textIn } from '../values.ts';
 
 export const ollama: WireFormat = {
   name: 'ollama',
@@ -32,8 +33,8 @@ export const ollama: WireFormat = {
     const ended = end !== undefined;
     const messages = events.flatMap(({ message }) => (isObject(message) ? [message] : []));
     if (messages.length > 0) {
-      const content = textsOf(messages.map((message) => message.content)).join('');
-      const reasoning = textsOf(messages.map((message) => message.thinking)).join('');
+      const content = allText(messages.map((message) => message.content));
+      const reasoning = allText(messages.map((message) => message.thinking));
       const calls = messages.flatMap((message) => objectsIn(message.tool_calls));
       const message = {
         role: 'assistant',
@@ -44,10 +45,8 @@ export const ollama: WireFormat = {
       return { value: { ...final, message }, ended };
     }
     if (!events.some((event) => typeof event.response === 'string')) return undefined;
-    const [response, thinking] = [
-      textsOf(events.map((event) => event.response)).join(''),
-      textsOf(events.map((event) => event.thinking)).join(''),
-    ];
+    const response = allText(events.map((event) => event.response));
+    const thinking = allText(events.map((event) => event.thinking));
     return { value: { ...final, response, ...(thinking === '' ? {} : { thinking }) }, ended };
   },
   usage: { inputTokens: ['prompt_eval_count'], outputTokens: ['eval_count'] },

@@ -1,20 +1,10 @@
-/** OpenAI's chat completions, as vLLM, LMI, TGI and SGLang serve them too. */
+/** Reads OpenAI's chat completions, which vLLM, LMI, TGI and SGLang serve as well. */
 import { isObject, type JsonObject, toJson } from '../../json.ts';
 import { assembleChoices, choicesOf } from '../choices.ts';
-import {
-  allMessages,
-  chatMessages,
-  fieldsOf,
-  joined,
-  numberOr,
-  objectsIn,
-  textIn,
-  textsOf,
-  thinkingIn,
-  without,
-} from '../messages.ts';
+import { allMessages, chatMessages, thinkingIn } from '../messages.ts';
 import { asksForJson } from '../prompts.ts';
 import type { WireFormat } from '../types.ts';
+import { allText, fieldsOf, joined, numberOr, objectsIn, textIn, without } from '../values.ts';
 
 export const openAiChat: WireFormat = {
   name: 'openai-chat',
@@ -41,10 +31,8 @@ export const openAiChat: WireFormat = {
     const deltas = objectsIn(event.choices).flatMap(({ delta }) => (isObject(delta) ? [plainDelta(delta)] : []));
     if (deltas.length === 0) return undefined;
     return {
-      output: textsOf(
-        deltas.flatMap(({ content, refusal, audio }) => [content, refusal, fieldsOf(audio).transcript]),
-      ).join(''),
-      reasoning: textsOf(deltas.map((delta) => delta.reasoning_content ?? delta.reasoning)).join(''),
+      output: allText(deltas.flatMap(({ content, refusal, audio }) => [content, refusal, fieldsOf(audio).transcript])),
+      reasoning: allText(deltas.map((delta) => delta.reasoning_content ?? delta.reasoning)),
       calls: deltas.flatMap(callsOf).some(({ function: call }) => {
         const { name, arguments: input } = fieldsOf(call);
         return textIn(name) + argumentsIn(input) !== '';
@@ -70,7 +58,7 @@ export const openAiChat: WireFormat = {
   },
 };
 
-/** `tools`, or the `functions` that they were called before. */
+/** Returns `tools`, or `functions`, as OpenAI called them earlier. */
 function toolsOf({ tools, functions }: JsonObject): { tools?: unknown[] } {
   if (Array.isArray(tools) && tools.length > 0) return { tools };
   if (!Array.isArray(functions) || functions.length === 0) return {};
@@ -80,7 +68,7 @@ function toolsOf({ tools, functions }: JsonObject): { tools?: unknown[] } {
 interface ChatChoice {
   message: JsonObject;
   tools: Tool[];
-  /** The last call of each index. */
+  /** The latest call of each index. */
   latest: Map<number, Tool>;
 }
 
@@ -91,29 +79,29 @@ interface Tool {
   arguments: string;
 }
 
-/** Fields of a delta whose pieces are strung together. */
+/** Fields of a delta whose pieces are joined. */
 const TEXT_FIELDS = ['content', 'reasoning_content', 'reasoning', 'refusal'];
 
-/** Pieces of calls; the older form has a single one. */
+/** Returns the pieces of tool calls. The older form has a single call. */
 const callsOf = ({ tool_calls: calls, function_call: call }: JsonObject): JsonObject[] => [
-  // TGI gives a call without the list around it.
+  // TGI sends a call without a list around it.
   ...objectsIn(isObject(calls) ? [calls] : calls),
   ...(isObject(call) ? [{ index: 0, function: call }] : []),
 ];
 
-/** Some servers give a call's arguments as the object that they are. */
+/** Some servers send a call's arguments as an object. */
 const argumentsIn = (input: unknown): string => (isObject(input) ? (toJson(input) ?? '') : textIn(input));
 
-/** Mistral's content may be a list of parts: texts and thoughts. */
+/** Converts Mistral's content, which may be a list of texts and reasoning. */
 function plainDelta(delta: JsonObject): JsonObject {
   if (!Array.isArray(delta.content)) return delta;
   const parts = objectsIn(delta.content);
-  const content = textsOf(parts.map((part) => part.text)).join('');
-  const reasoning = textsOf(parts.map(thinkingIn)).join('');
+  const content = allText(parts.map((part) => part.text));
+  const reasoning = allText(parts.map(thinkingIn));
   return { ...delta, content, ...(reasoning === '' ? {} : { reasoning }) };
 }
 
-/** A refusal and the words of a spoken reply stand beside an empty content; a call may be in the older form. */
+/** Adds a refusal or the transcript of a spoken reply to an empty content, and a call in the older form. */
 function spokenMessage(message: JsonObject): JsonObject {
   const { content, refusal, audio, function_call: call, tool_calls: calls } = message;
   const beside = content ? '' : textIn(refusal, fieldsOf(audio).transcript);
@@ -136,7 +124,7 @@ function addDelta(choice: ChatChoice, item: JsonObject): void {
   for (const call of callsOf(delta)) addCall(choice, call);
 }
 
-/** Some servers give calls no index, or all the same one: a name with an id of its own begins a further call. */
+/** Some servers send calls without an index, or all with the same one: a name with a new id begins another call. */
 function addCall({ tools, latest }: ChatChoice, call: JsonObject): void {
   const id = textIn(call.id);
   const { name, arguments: input } = fieldsOf(call.function);

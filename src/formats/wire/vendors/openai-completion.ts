@@ -1,9 +1,9 @@
-/** OpenAI's completions: `prompt` → `choices[].text`. */
-
+/** Reads OpenAI's completions: `prompt` → `choices[].text`. */
 import { assembleChoices, choicesOf } from '../choices.ts';
-import { assistantMessages, objectsIn, textIn, textsOf, without } from '../messages.ts';
+import { assistantMessages } from '../messages.ts';
 import { asksForJson, batchOf, promptsOf, userMessages } from '../prompts.ts';
 import type { WireFormat } from '../types.ts';
+import { objectsIn, textIn, textsOf, without } from '../values.ts';
 
 export const openAiCompletion: WireFormat = {
   name: 'openai-completion',
@@ -29,7 +29,7 @@ export const openAiCompletion: WireFormat = {
   },
   delta(event) {
     const texts = textsOf(objectsIn(event.choices).map((choice) => choice.text));
-    return texts.length === 0 ? undefined : { output: texts.join(''), reasoning: '', calls: false };
+    return texts.length === 0 ? undefined : { output: texts.join('') };
   },
   assemble(events) {
     if (!events.some((event) => objectsIn(event.choices).some(({ text }) => typeof text === 'string')))

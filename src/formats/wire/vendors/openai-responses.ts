@@ -1,9 +1,10 @@
-/** OpenAI's Responses: `input` is a text or a list of items, `output` a list of items. */
+/** Reads OpenAI's Responses: `input` is a text or a list of items, `output` a list of items. */
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ChatMessage } from '../../types.ts';
-import { chatMessages, fieldsOf, isTextPart, joined, objectsIn, textIn, textsOf, without } from '../messages.ts';
+import { chatMessages, isTextPart } from '../messages.ts';
 import { userMessages } from '../prompts.ts';
 import type { Assembly, WireFormat } from '../types.ts';
+import { fieldsOf, joined, objectsIn, textIn, textsOf, without } from '../values.ts';
 
 const isOurs = ({ type }: JsonObject): boolean => typeof type === 'string' && type.startsWith('response.');
 const LAST_EVENT = /^response\.(?:completed|incomplete|failed)$/;
@@ -20,7 +21,7 @@ export const openAiResponses: WireFormat = {
       Array.isArray(input) &&
       input.length > 0 &&
       input.every((item) => isObject(item) && ('role' in item || 'type' in item));
-    // `input` as text, or a list of texts, is also what embeddings are asked with.
+    // Requests for embeddings also have a text, or a list of texts, as `input`.
     const isResponses =
       isItems || (typeof input === 'string' && ('instructions' in body || 'max_output_tokens' in body));
     if (!isResponses) return undefined;
@@ -40,7 +41,7 @@ export const openAiResponses: WireFormat = {
     const isItem = (item: unknown): boolean => isObject(item) && typeof item.type === 'string';
     if (object !== 'response' && !(output.length > 0 && output.every(isItem))) return undefined;
     const messages = output.flatMap(itemMessages);
-    // One turn of the assistant, however many items it takes: the page shows it as one reply.
+    // All items are one turn of the assistant, which the page shows as one reply.
     const calls = messages.flatMap((message) => message.tool_calls ?? []);
     const texts = textsOf(messages.map((message) => message.content)).filter((text) => text !== '');
     const reasoning = textsOf(messages.map((message) => message.reasoning));
@@ -79,7 +80,7 @@ export const openAiResponses: WireFormat = {
   },
 };
 
-/** The last event holds the whole response, unless the stream was cut before it. */
+/** Assembles a response. The last event contains all of it, unless the stream was cut off earlier. */
 function assembleResponse(events: JsonObject[]): Assembly {
   const final = events.findLast(({ type, response }) => LAST_EVENT.test(type as string) && isObject(response));
   if (final !== undefined) return { value: final.response as JsonObject, ended: true };
@@ -126,7 +127,7 @@ function itemMessages(item: unknown): ChatMessage[] {
         'user',
       );
     case 'reasoning': {
-      // Open models tell what they thought, not only a summary of it.
+      // Open models send their full reasoning, not only a summary.
       const thoughts = [item.content, item.summary].map(objectsIn).find((parts) => parts.length > 0) ?? [];
       const summary = thoughts.map((part) => part.text);
       return [{ role: 'assistant', content: '', reasoning: textsOf(summary).join('\n\n') }].filter(
@@ -135,7 +136,7 @@ function itemMessages(item: unknown): ChatMessage[] {
     }
     default: {
       if (!('role' in item) && !('content' in item)) return [];
-      // The parts are named `input_text` and `output_text`; as chat messages they are texts.
+      // Parts named `input_text` and `output_text` are texts in chat messages.
       const content = Array.isArray(item.content) ? item.content.map(chatPart) : item.content;
       return chatMessages({ role: item.role, content: isAllText(content) ? joinTexts(content) : content }, 'user');
     }

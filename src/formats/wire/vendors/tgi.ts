@@ -1,9 +1,10 @@
-/** Hugging Face's form: `inputs` and `parameters` → `generated_text`, as TGI, LMI/DJL and the inference toolkit have it. */
+/** Reads Hugging Face's form, used by TGI, LMI/DJL and the inference toolkit: `inputs`, `parameters` → `generated_text`. */
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ChatMessage } from '../../types.ts';
-import { chatMessages, fieldsOf, isMessageList, joined, textIn, textsOf, toolCalls, without } from '../messages.ts';
+import { chatMessages, isMessageList, toolCalls } from '../messages.ts';
 import { asksForJson, batchOf, flattened, promptsOf, userMessages } from '../prompts.ts';
 import type { WireFormat } from '../types.ts';
+import { allText, fieldsOf, joined, textIn, without } from '../values.ts';
 
 export const tgi: WireFormat = {
   name: 'tgi',
@@ -36,11 +37,11 @@ export const tgi: WireFormat = {
   },
   delta(event) {
     const output = tokenOf(event) ?? outputsOf(event);
-    return output === undefined ? undefined : { output, reasoning: '', calls: false };
+    return output === undefined ? undefined : { output };
   },
   assemble(events) {
     if (events.every((event) => outputsOf(event) !== undefined)) {
-      // A text for each input of the request.
+      // One text per input of the request.
       const texts: string[] = [];
       for (const { outputs } of events) {
         for (const [at, text] of (outputs as string[]).entries()) texts[at] = joined(texts[at], text);
@@ -48,10 +49,10 @@ export const tgi: WireFormat = {
       return { value: { generated_text: texts.length > 1 ? texts : texts[0] }, ended: undefined };
     }
     if (!events.some((event) => tokenOf(event) !== undefined)) return undefined;
-    // The last event has the whole text.
+    // The last event contains the whole text.
     const whole = events.findLast((event) => typeof event.generated_text === 'string')?.generated_text;
     const details = events.findLast((event) => isObject(event.details))?.details;
-    const value: JsonObject = { generated_text: whole ?? textsOf(events.map(tokenOf)).join('') };
+    const value: JsonObject = { generated_text: whole ?? allText(events.map(tokenOf)) };
     if (details !== undefined) value.details = details;
     return { value, ended: whole !== undefined || details !== undefined };
   },
@@ -61,33 +62,33 @@ export const tgi: WireFormat = {
   },
 };
 
-/** TGI's events and LMI's lines: a token each. */
+/** Reads a token of TGI's events or LMI's lines. */
 const tokenOf = ({ token }: JsonObject): string | undefined =>
   isObject(token) ? (token.special === true ? '' : textIn(token.text)) : undefined;
 
-/** LMI's older lines: `{"outputs": ["text"]}`, and nothing else. */
+/** Reads LMI's older lines: `{"outputs": ["text"]}` without other fields. */
 function outputsOf(event: JsonObject): string | undefined {
   const { outputs, ...others } = event;
   if (!Array.isArray(outputs) || outputs.length === 0 || Object.keys(others).length > 0) return undefined;
   return outputs.every((text) => typeof text === 'string') ? outputs.join('') : undefined;
 }
 
-/** Numbers under `inputs` are features or token ids of a model that does not talk. */
+/** Numbers under `inputs` are features or token ids of a model that is not a text model. */
 const isText = (inputs: unknown): boolean =>
   typeof inputs === 'string' || (Array.isArray(inputs) && typeof inputs[0] === 'string');
 
-/** Names under which the toolkit's pipelines give their text. */
+/** Names of the text in replies of the toolkit's pipelines. */
 const TEXT_NAMES = ['generated_text', 'summary_text', 'translation_text', 'generated_texts'] as const;
 
 const hasText = (item: JsonObject): boolean => TEXT_NAMES.some((name) => isGenerated(item[name]));
 
-/** `generated_text` is a text, a list of texts, or (from chat pipelines) the conversation with the reply behind it. */
+/** `generated_text` is a text, a list of texts, or, from chat pipelines, the conversation with the reply at its end. */
 const isGenerated = (value: unknown): boolean =>
   typeof value === 'string' ||
   isMessageList(value) ||
   (Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === 'string'));
 
-/** The generations of an object, a list, a list of lists, or of one object that holds a list of texts. */
+/** Returns the generations of an object, a list, a list of lists, or one object with a list of texts. */
 function generatedOf(value: unknown): JsonObject[] | undefined {
   const list = (Array.isArray(value) ? value.flat(1) : [value]) as unknown[];
   const items = list.filter(isObject);
