@@ -2,9 +2,8 @@
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { OwnLimit } from '../../src/judge/budget/spending-limit.ts';
 import { judgeOf } from '../../src/judge/connect.ts';
-import { parseJudgeId } from '../../src/judge/create-judge.ts';
-import { priceOptions } from '../../src/judge/pricing/estimate.ts';
-import { requireKnownPrice } from '../../src/judge/pricing/prices.ts';
+import { parseJudgeId } from '../../src/judge/judge-id.ts';
+import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import type { JudgeSettings } from '../../src/replay/compare/judge-replies.ts';
 import { PermanentError, toNamedError } from '../../src/shared/errors.ts';
 import { commandSettings } from './settings.ts';

@@ -1,6 +1,6 @@
 /** What planning needs, made once per cold start. */
 import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws-sdk/client-sfn';
-import { assertBatchPossible } from '../../src/judge/create-judge.ts';
+import { assertBatchPossible } from '../../src/judge/judge-id.ts';
 import { createModelWatch } from '../../src/judge/model-check.ts';
 import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';

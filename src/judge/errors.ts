@@ -1,4 +1,4 @@
-/** Errors of the judge: of a single call (ours to deal with), and of a capture's judging (for the caller). */
+/** Failures of a single call to the model, and the errors in which the judging of a capture ends. */
 import {
   type ErrorFacts,
   PermanentError,
@@ -7,40 +7,40 @@ import {
   type RetryableErrorName,
 } from '../shared/errors.ts';
 import type { CallUsage } from './model-answer.ts';
-import type { JudgeResult, Verdict } from './types.ts';
+import type { JudgeResult } from './types.ts';
 
-/** What a model may not support; each is done without once it has been refused. */
+/** A feature that a model may lack. After a refusal the judge works without it. */
 export type Feature = 'json-schema' | 'tool' | 'temperature' | 'system' | 'cache' | 'max-tokens-name';
 
 export type CallFailureKind =
-  /** Too many calls; to be tried again later. */
+  /** Too many calls. A retry helps. */
   | 'throttled'
-  /** The service failed, or could not be reached; to be tried again. */
+  /** The service failed or could not be reached. A retry helps. */
   | 'unavailable'
-  /** The model does not know a feature that was used. */
+  /** The model does not support a feature that the request uses. */
   | 'unsupported'
-  /** The prompt is longer than the model takes. */
+  /** The prompt is longer than the model accepts. */
   | 'too-long'
-  /** This request is refused, for a reason that may lie in it. */
+  /** The service refuses this request. The reason may be its content. */
   | 'rejected'
-  /** No request would be taken: no access, no such model, the model's life is over. */
+  /** The service refuses every request: access denied, no such model, or the model was retired. */
   | 'refused'
-  /** The credentials have run out; a fresh start has new ones. */
+  /** The credentials have expired. A new process gets new ones. */
   | 'expired'
-  /** The caller gave up. */
+  /** The caller canceled. */
   | 'aborted'
-  /** The budget leaves no room for the call. */
+  /** The budget has no room for the call. */
   | 'held';
 
-/** One call that ended without an answer. Refused and failed calls cost no tokens, save where it says so. */
+/** A call that ended without an answer. Failed calls cost no tokens, unless `mayBePaid` is set. */
 export class CallFailure extends PipelineError {
   readonly kind: CallFailureKind;
   readonly feature: Feature | undefined;
   readonly retryAfterMs: number | undefined;
   readonly status: number | undefined;
-  /** Something has answered with status 200: it may have been the model, and is paid then. */
+  /** The response had status 200. It may have come from the model, and the call is then billed. */
   readonly mayBePaid: boolean;
-  /** What it is booked at then. */
+  /** The usage that is booked if the call may have been billed. */
   usage: CallUsage | undefined;
 
   constructor(
@@ -48,7 +48,7 @@ export class CallFailure extends PipelineError {
     message: string,
     details: {
       mayBePaid?: boolean;
-      feature?: Feature;
+      feature?: Feature | undefined;
       retryAfterMs?: number | undefined;
       status?: number | undefined;
       cause?: unknown;
@@ -63,89 +63,54 @@ export class CallFailure extends PipelineError {
   }
 }
 
-type JudgeSpendOfCapture = JudgeResult['spend'];
-
-/** What was answered and paid before a failure. Verdicts quote what was captured: the error does not show them. */
-interface Answered {
-  spend: JudgeSpendOfCapture;
-  verdicts: readonly Verdict[];
-  cause?: unknown;
-  retryAfterMs?: number | undefined;
-}
-
-/**
- * The judging of a capture was broken off and can be taken up later. `verdicts` were paid for and are valid: write
- * them before failing, and they will not be asked for again. `spend` is all that was spent on the capture.
- */
-export class JudgeInterrupted extends RetryableError {
-  readonly #answered: Answered;
-
-  constructor(name: RetryableErrorName, message: string, facts: ErrorFacts, answered: Answered) {
-    super(name, message, facts, answered.cause, answered.retryAfterMs);
-    this.#answered = answered;
-  }
-
-  get spend(): JudgeSpendOfCapture {
-    return this.#answered.spend;
-  }
-
-  get verdicts(): readonly Verdict[] {
-    return this.#answered.verdicts;
-  }
-}
-
-class AnsweredInPart extends PermanentError {
-  readonly #answered: Answered;
-
-  constructor(name: string, message: string, facts: ErrorFacts, answered: Answered) {
-    super(name, message, facts, answered.cause);
-    this.#answered = answered;
-  }
-
-  get spend(): JudgeSpendOfCapture {
-    return this.#answered.spend;
-  }
-
-  get verdicts(): readonly Verdict[] {
-    return this.#answered.verdicts;
+/** The budget has no room for the remaining questions. The verdicts given before remain valid; the others are held. */
+export class JudgeHeld extends PermanentError {
+  constructor(facts: ErrorFacts = {}, cause?: unknown) {
+    super('JudgeHeld', 'The budget leaves no room for the call', facts, cause);
   }
 }
 
 /**
- * No capture can be judged with these settings: the run must stop and say so, not write an error on every trace.
+ * Returns the error that ends the judging of a capture after a call failed for good.
+ * @param where the judge's id
  */
-export class JudgeRefused extends AnsweredInPart {
-  constructor(message: string, facts: ErrorFacts, answered: Answered) {
-    super('JudgeRefused', message, facts, answered);
+export function judgingError(failure: CallFailure, where: string, signal?: AbortSignal): PipelineError {
+  const facts = { got: failure.message, where };
+  const retryable = (name: RetryableErrorName, message: string, cause: unknown = failure): RetryableError =>
+    new RetryableError(name, message, facts, cause, failure.retryAfterMs);
+  switch (failure.kind) {
+    case 'throttled':
+      return retryable('JudgeThrottled', 'The judge throttled every attempt');
+    case 'expired':
+      return retryable('CredentialsExpired', 'The judge’s credentials have expired');
+    case 'aborted':
+      return retryable('ChunkOutOfTime', 'The judging was canceled', signal?.reason ?? failure);
+    case 'held':
+      return new JudgeHeld(facts, failure);
+    case 'refused':
+    case 'rejected':
+      return new PermanentError('JudgeRefused', 'The judge refuses every request with these settings', facts, failure);
+    default:
+      return retryable('JudgeUnavailable', 'The judge failed or could not be reached');
   }
 }
 
-/** The budget left no room to ask for what was missing. What was answered before stands; the rest is held. */
-export class JudgeHeld extends AnsweredInPart {
-  constructor(facts: ErrorFacts, answered: Answered) {
-    super('JudgeHeld', 'The budget leaves no room for the call', facts, answered);
-  }
-}
+/** Results by error. They are not fields of the error, because verdicts quote captured text and errors are logged. */
+const resultsBefore = new WeakMap<object, JudgeResult>();
 
-/** What was answered before an error of others than the judge, such as the budget's table. */
-const answeredBeforeOthers = new WeakMap<object, JudgeResult>();
-
-/** The error as it is; `answeredBefore` tells what the judge has answered until then. */
+/** Attaches to an error the verdicts and the spend until it occurred, and returns the error. */
 export function afterAnswers<E extends object>(error: E, result: JudgeResult): E {
-  answeredBeforeOthers.set(error, result);
+  resultsBefore.set(error, result);
   return error;
 }
 
-/** What a judge that failed has answered and cost all the same; its errors carry it. */
+/** Returns the verdicts and the spend of a judge that then failed with `error`. */
 export function answeredBefore(error: unknown): JudgeResult {
-  const known = typeof error === 'object' && error !== null ? answeredBeforeOthers.get(error) : undefined;
-  if (known !== undefined) return known;
-  const isCarrier = error instanceof JudgeInterrupted || error instanceof AnsweredInPart;
-  if (isCarrier) return { verdicts: [...error.verdicts], spend: error.spend };
-  return { verdicts: [], spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 } };
+  const known = typeof error === 'object' && error !== null ? resultsBefore.get(error) : undefined;
+  return known ?? { verdicts: [], spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 } };
 }
 
-/** Codes of error verdicts, as they are written into `feedback.error`. */
+/** Codes of error verdicts, as they are written to `feedback.error`. */
 export const VERDICT_ERRORS = {
   cut: 'JudgeReplyCut',
   unreadable: 'JudgeReplyUnreadable',
@@ -155,8 +120,14 @@ export const VERDICT_ERRORS = {
   filtered: 'JudgeContentFiltered',
   tooLong: 'JudgeInputTooLong',
   rejected: 'JudgeInputRejected',
-  /** An exception of ours that this capture provokes. */
+  /** The capture triggers an exception in this project's code. */
   failed: 'JudgeCaptureFailed',
 } as const;
 
 export type VerdictErrorCode = (typeof VERDICT_ERRORS)[keyof typeof VERDICT_ERRORS];
+
+/** The reason why a scorer has no verdict. */
+export interface VerdictProblem {
+  code: VerdictErrorCode;
+  message: string;
+}

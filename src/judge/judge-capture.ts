@@ -1,66 +1,52 @@
 /**
- * The judging itself, whatever service hosts the model: asks all scorers of a capture at once or one by one, keeps
- * the verdicts of a partial answer and asks again only for the others, and tells what can be tried later from what
- * cannot be had.
+ * Judges one capture, whatever service hosts the model. Asks all scorers together or one by one, keeps the verdicts of
+ * a partial answer, asks again only for the missing ones, and separates errors that a retry can fix from final ones.
  */
 import type { Capture } from '../formats/types.ts';
 import { PipelineError } from '../shared/errors.ts';
 import { ownFault } from '../shared/own-fault.ts';
 import { timeOf, type Within, withinTogether } from '../shared/within-time.ts';
-import { correctionOf, problemOf, type Reading, readAnswer } from './answer/read-answer.ts';
-import { bookable } from './budget/spending-limit.ts';
-import { type Answered, type CallerOptions, ModelCaller, type Question } from './calls/model-caller.ts';
+import { assessAnswer, finalStop } from './answer/assess-answer.ts';
+import { type CallerOptions, ModelCaller, type Question } from './calls/model-caller.ts';
 import { lowerRung } from './calls/model-capabilities.ts';
-import {
-  afterAnswers,
-  CallFailure,
-  JudgeHeld,
-  JudgeInterrupted,
-  JudgeRefused,
-  VERDICT_ERRORS,
-  type VerdictErrorCode,
-} from './errors.ts';
-import type { CallUsage, ModelAnswer } from './model-answer.ts';
-import { type AskSize, answerTokens, askSize } from './pricing/ask-size.ts';
+import { PaidCaller } from './calls/paid-caller.ts';
+import { afterAnswers, CallFailure, judgingError, VERDICT_ERRORS, type VerdictProblem } from './errors.ts';
+import type { ModelAnswer } from './model-answer.ts';
+import { answerTokens, askSize } from './pricing/ask-size.ts';
 import type { PriceOfCall } from './pricing/call-amounts.ts';
 import { MAX_RECORD_TOKENS, type Rung } from './prompt/build-prompt.ts';
-import { INPUT_MARGIN } from './prompt/tokens.ts';
 import { Session } from './session.ts';
 import type { JudgeTransport } from './transports/transport.ts';
 import type { Judge, JudgeMoney, JudgeResult, JudgeScorer } from './types.ts';
 
 export interface JudgeOptions extends CallerOptions {
-  /** `together`: one call for all scorers of a capture; `separate`: one call each. */
-  calls?: 'together' | 'separate';
-  /** Tokens of captured text in one request at most; longer texts are cut in the middle. */
+  /** `together`: one call for all scorers of a capture; `separate`: one call for each. */
+  calls?: 'together' | 'separate' | undefined;
+  /** Maximum number of tokens of captured text in one request. Longer texts are cut in the middle. */
   maxRecordTokens?: number;
-  /** In place of the bound that follows from the number of scorers. */
-  maxTokens?: number;
-  /** Added to the bound: what the model may think with. */
+  /** Replaces the bound on the answer that follows from the number of scorers. */
+  maxTokens?: number | undefined;
+  /** Tokens that the model may use for thinking, in addition to the bound. */
   thinkingTokens?: number;
-  /** Default: no price is known. */
+  /** Default: the price is unknown. */
   price?: PriceOfCall;
-  /** In place of the time that a capture has, and all prompts made of it. */
+  /** Replaces the time limit for the synchronous work on one capture, in milliseconds. */
   timeMs?: number;
 }
 
-/** Answers asked for at most, for one set of scorers: the first, and two for what was missing. */
+/** Maximum number of answers for one set of scorers: the first, and two for missing verdicts. */
 const MAX_ANSWERS = 3;
 
-/** An answer that was cut gets twice the room, and then four times. */
+/** An answer that was cut off gets twice the room, then four times. */
 const MAX_GROWTH = 4;
 
-/** A prompt that was too long is tried with half of the captured text, down to this. */
+/** If a prompt is too long, the captured text is halved, down to this. */
 const MIN_RECORD_TOKENS = 500;
-
-interface Trouble {
-  code: VerdictErrorCode;
-  message: string;
-}
+const halved = (tokens: number): number => Math.max(MIN_RECORD_TOKENS, Math.floor(tokens / 2));
 
 const BARE_RATIONALE = '(The judge gave a value and no rationale.)';
 
-/** What is asked when a refusal may lie in the capture or in the settings: an exchange that no model objects to. */
+/** A harmless exchange. If the judge refuses it too, the settings are the cause of a refusal, and not the capture. */
 const canaryCapture: Capture = {
   inferenceTimeMs: 0,
   timeSource: 'inferenceTime',
@@ -78,33 +64,20 @@ const canaryCapture: Capture = {
 
 class CaptureJudge implements Judge {
   readonly sourceId: string;
-  readonly caller: ModelCaller;
+  private readonly caller: ModelCaller;
+  private readonly paid: PaidCaller;
   private readonly options: JudgeOptions;
-  private readonly price: PriceOfCall;
   private canary: Promise<CallFailure | undefined> | undefined;
 
   constructor(transport: JudgeTransport, options: JudgeOptions) {
     this.sourceId = transport.sourceId;
     this.caller = new ModelCaller(transport, options);
+    this.paid = new PaidCaller(this.caller, options.price);
     this.options = options;
-    const price = options.price ?? (() => null);
-    this.price = (usage) => {
-      const usd = price(usage);
-      return usd === null ? null : bookable(usd);
-    };
   }
 
-  /** The most that one round of answers can cost; further ones, for answers that could not be used, are reserved by themselves. */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null {
-    return this.mostUsd(askSize(capture, scorers, this.options));
-  }
-
-  private mostUsd({ inputTokens, maxOutputTokens }: AskSize): number | null {
-    const input = Math.ceil(inputTokens * INPUT_MARGIN);
-    // Writing to the prompt cache can cost more than plain input.
-    const plain = this.price({ inputTokens: input, outputTokens: maxOutputTokens });
-    const cached = this.price({ inputTokens: 0, outputTokens: maxOutputTokens, cacheWriteInputTokens: input });
-    return plain === null || cached === null ? null : Math.max(plain, cached);
+    return this.paid.mostUsd(askSize(capture, scorers, this.options));
   }
 
   async judge(
@@ -113,29 +86,28 @@ class CaptureJudge implements Judge {
     signal?: AbortSignal,
     money: JudgeMoney = {},
   ): Promise<JudgeResult> {
-    const session = new Session(scorers, this.price, money);
+    const session = new Session(scorers, this.paid.price, money);
     const within = withinTogether(this.options.timeMs ?? timeOf(capture));
     const groups =
       this.options.calls === 'separate' ? scorers.map((scorer) => [scorer]) : scorers.length > 0 ? [scorers] : [];
-    const ends = await Promise.allSettled(
-      groups.map((group) => this.judgeGroup(capture, group, session, within, signal)),
-    );
     const failures: unknown[] = [];
-    ends.forEach((end, index) => {
-      if (end.status === 'fulfilled') return;
-      const fault = end.reason instanceof CallFailure ? undefined : ownFault(end.reason);
-      if (fault === undefined) failures.push(end.reason);
-      else
-        session.fail(
-          (groups[index] ?? []).filter((scorer) => !session.has(scorer)),
-          VERDICT_ERRORS.failed,
-          fault,
-        );
-    });
-    // What can be tried again is said before what the budget holds back.
+    const judgeOrFail = async (group: readonly JudgeScorer[]): Promise<void> => {
+      try {
+        await this.judgeGroup(capture, group, session, within, signal);
+      } catch (error) {
+        const message = error instanceof CallFailure ? undefined : ownFault(error);
+        if (message === undefined) failures.push(error);
+        else {
+          const open = group.filter((scorer) => !session.has(scorer));
+          session.fail(open, { code: VERDICT_ERRORS.failed, message });
+        }
+      }
+    };
+    await Promise.all(groups.map(judgeOrFail));
+    // A failure that a retry can fix takes precedence over a question that is held.
     const failure = failures.find((reason) => !isHeld(reason)) ?? failures[0];
-    if (failure !== undefined) throw this.asThrown(failure, session, signal);
-    return { verdicts: session.verdicts(), spend: session.spend() };
+    if (failure !== undefined) throw this.asThrown(failure, session.result(), signal);
+    return session.result();
   }
 
   private async judgeGroup(
@@ -145,105 +117,83 @@ class CaptureJudge implements Judge {
     within: Within,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const troubles = new Map<string, Trouble>();
+    const problems = new Map<string, VerdictProblem>();
     let missing = scorers;
     let growth = 1;
     let rung: Rung = 'json-schema';
     let maxRecordTokens = this.options.maxRecordTokens ?? MAX_RECORD_TOKENS;
     let correction: string | undefined;
-    let given = session.money.told;
+    let given = session.money.answer;
     for (let answers = 0; answers < MAX_ANSWERS && missing.length > 0; ) {
-      const question: Question = {
-        capture,
-        scorers: missing,
-        maxTokens: this.maxTokens(missing.length, growth),
-        rung,
-        within,
-        prompt: { maxRecordTokens, correction },
-      };
-      const asked = given === undefined ? await this.ask(question, session, signal) : { told: given, rung };
+      const maxTokens = this.maxTokens(missing.length, growth);
+      const prompt = { maxRecordTokens, correction };
+      const question: Question = { capture, scorers: missing, maxTokens, rung, within, prompt };
+      const asked = given === undefined ? await this.ask(question, session, signal) : { answer: given, rung };
       given = undefined;
-      if (asked.told === undefined) {
-        if (asked.failure.kind === 'too-long' && maxRecordTokens > MIN_RECORD_TOKENS) {
-          maxRecordTokens = Math.max(MIN_RECORD_TOKENS, Math.floor(maxRecordTokens / 2));
+      if (asked.answer === undefined) {
+        const { kind, message } = asked.failure;
+        if (kind === 'too-long' && maxRecordTokens > MIN_RECORD_TOKENS) {
+          maxRecordTokens = halved(maxRecordTokens);
           continue;
         }
-        const code = asked.failure.kind === 'too-long' ? VERDICT_ERRORS.tooLong : VERDICT_ERRORS.rejected;
-        session.fail(missing, code, asked.failure.message);
+        session.fail(missing, { code: VERDICT_ERRORS[kind === 'too-long' ? 'tooLong' : 'rejected'], message });
         return;
       }
       answers += 1;
-      const { told } = asked;
-      const stopped = finalStop(told);
+      const { answer } = asked;
+      const stopped = finalStop(answer);
       if (stopped !== undefined) {
-        session.book(told.usage, missing);
-        session.fail(missing, stopped.code, stopped.message);
+        session.book(answer.usage, missing);
+        session.fail(missing, stopped);
         return;
       }
-      const read = this.take(told, missing, session, troubles);
-      this.caller.capabilities.noteForm(asked.rung, read.inForm);
-      if (told.stop === 'cut') growth = Math.min(MAX_GROWTH, growth * 2);
-      if (told.stop === 'context') maxRecordTokens = Math.max(MIN_RECORD_TOKENS, Math.floor(maxRecordTokens / 2));
-      // What came out in no form at all is asked for in a looser one.
-      if (!read.inForm) rung = lowerRung(asked.rung);
-      correction = read.correction;
-      missing = read.missing;
+      const assessed = this.record(answer, missing, session);
+      this.caller.capabilities.noteForm(asked.rung, assessed.inForm);
+      if (answer.stop === 'cut') growth = Math.min(MAX_GROWTH, growth * 2);
+      if (answer.stop === 'context') maxRecordTokens = halved(maxRecordTokens);
+      // An answer in no recognizable form is asked for again in a looser form.
+      if (!assessed.inForm) rung = lowerRung(asked.rung);
+      correction = assessed.correction;
+      for (const [name, problem] of assessed.problems) problems.set(name, problem);
+      missing = missing.filter(({ name }) => assessed.problems.has(name));
     }
     for (const scorer of missing) {
       if (session.has(scorer)) continue;
-      const { code, message } = troubles.get(scorer.name) ?? { code: VERDICT_ERRORS.missing, message: 'not answered' };
-      session.fail([scorer], code, `${message} (${MAX_ANSWERS} answers asked for)`);
+      const { code, message } = problems.get(scorer.name) ?? { code: VERDICT_ERRORS.missing, message: 'not answered' };
+      session.fail([scorer], { code, message: `${message} (asked ${MAX_ANSWERS} times)` });
     }
+  }
+
+  /** Books the call and keeps the values of its answer. */
+  private record(answer: ModelAnswer, asked: readonly JudgeScorer[], session: Session) {
+    const assessed = assessAnswer(answer, asked);
+    const { readings } = assessed;
+    session.book(
+      answer.usage,
+      asked,
+      readings.map((reading) => ('chars' in reading ? reading.chars : 0)),
+    );
+    asked.forEach((scorer, index) => {
+      const reading = readings[index];
+      if (reading?.kind === 'verdict') session.answer(scorer, reading.value, reading.rationale);
+      // Without a rationale the value is asked for again, and is used if no better answer follows.
+      if (reading?.kind === 'bare') session.answer(scorer, reading.value, BARE_RATIONALE);
+    });
+    return assessed;
   }
 
   private maxTokens(scorers: number, growth: number): number {
     return (this.options.maxTokens ?? answerTokens(scorers) * growth) + (this.options.thinkingTokens ?? 0);
   }
 
-  /**
-   * Asks when there is money for the most that this question can cost, whatever was paid for others before. An attempt that
-   * may have been paid without an answer is booked at the most, and there must be money for the next one.
-   */
-  private async pay(question: Question, session: Session, signal: AbortSignal | undefined): Promise<Answered> {
-    const { capture, scorers, maxTokens, prompt, within } = question;
-    const options = { maxTokens, maxRecordTokens: prompt.maxRecordTokens };
-    const size = (): AskSize => within('the size of the prompt', () => askSize(capture, scorers, options));
-    const reserve = async () => {
-      const made = await session.money.limit?.reserve(this.mostUsd(size()) ?? 0);
-      if (made === 'held') throw new CallFailure('held', 'The budget leaves no room for the call');
-      return made;
-    };
-    let reservation = await reserve();
-    const settle = async (usage: CallUsage | undefined): Promise<void> => {
-      const made = reservation;
-      reservation = undefined;
-      // What cannot be reported now is reported with a later call or when the limit is closed, and a failure is told there.
-      await made?.settle(usage === undefined ? 0 : (this.price(usage) ?? 0)).catch(() => {});
-    };
-    try {
-      const answered = await this.caller.ask(question, signal, async (usage) => {
-        session.book(usage, scorers);
-        await settle(usage);
-        reservation = await reserve();
-      });
-      await settle(answered.told.usage);
-      return answered;
-    } catch (error) {
-      const usage = error instanceof CallFailure ? error.usage : undefined;
-      if (usage !== undefined) session.book(usage, scorers);
-      await settle(usage);
-      throw error;
-    }
-  }
-
-  /** Asks, and tells a refusal that concerns this capture alone from one that concerns all. */
+  /** Asks, and returns a failure that concerns only this capture. A failure that concerns all captures is thrown. */
   private async ask(
     question: Question,
     session: Session,
     signal: AbortSignal | undefined,
-  ): Promise<{ told: ModelAnswer; rung: Rung; failure?: never } | { told?: never; failure: CallFailure }> {
+  ): Promise<{ answer: ModelAnswer; rung: Rung; failure?: never } | { answer?: never; failure: CallFailure }> {
     try {
-      return await this.pay(question, session, signal);
+      return await this.paid.ask(question, session, signal);
     } catch (error) {
       if (!(error instanceof CallFailure)) throw error;
       if (error.kind === 'too-long') return { failure: error };
@@ -257,7 +207,7 @@ class CaptureJudge implements Judge {
     }
   }
 
-  /** @returns the failure, when even a harmless question is refused */
+  /** Returns the failure if the judge refuses even the canary. */
   private async sendCanary(
     scorers: readonly JudgeScorer[],
     session: Session,
@@ -265,121 +215,37 @@ class CaptureJudge implements Judge {
   ): Promise<CallFailure | undefined> {
     this.caller.capabilities.reset();
     try {
+      const within = withinTogether(timeOf(canaryCapture));
+      const maxTokens = this.maxTokens(1, 1);
       const question: Question = {
         capture: canaryCapture,
         scorers,
-        maxTokens: this.maxTokens(1, 1),
+        maxTokens,
         rung: 'json-schema',
-        within: withinTogether(timeOf(canaryCapture)),
+        within,
         prompt: {},
       };
-      const { told } = await this.pay(question, session, signal);
-      session.book(told.usage, scorers);
+      const { answer } = await this.paid.ask(question, session, signal);
+      session.book(answer.usage, scorers);
       return undefined;
     } catch (error) {
-      // What cannot be told now may be told the next time.
+      // Any other failure decides nothing: the next refusal sends another canary.
       this.canary = undefined;
       if (!(error instanceof CallFailure) || error.kind !== 'rejected') throw error;
       return new CallFailure('refused', error.message, { status: error.status, cause: error });
     }
   }
 
-  /** Books the call and keeps the verdicts of its answer. */
-  private take(
-    told: ModelAnswer,
-    asked: readonly JudgeScorer[],
-    session: Session,
-    troubles: Map<string, Trouble>,
-  ): { missing: JudgeScorer[]; inForm: boolean; correction: string } {
-    const read = readAnswer(told, asked);
-    const readings = asked.map((scorer) => (read.readable ? read.byScorer.get(scorer.name) : undefined));
-    session.book(
-      told.usage,
-      asked,
-      readings.map((reading) => (reading && 'chars' in reading ? reading.chars : 0)),
-    );
-    if (!read.readable) {
-      const { code, problem, inForm } = unreadable(told, read.problem);
-      for (const { name } of asked)
-        troubles.set(name, { code, message: `The judge's answer could not be read: ${problem}` });
-      return { missing: [...asked], inForm, correction: problem };
-    }
-    const missing: JudgeScorer[] = [];
-    const problems: string[] = [];
-    asked.forEach((scorer, index) => {
-      const reading = readings[index] ?? { kind: 'missing' };
-      if (reading.kind === 'verdict') {
-        session.answer(scorer, reading.value, reading.rationale);
-        return;
-      }
-      // A value without a reason is better than none, if none with a reason comes.
-      if (reading.kind === 'bare') session.answer(scorer, reading.value, BARE_RATIONALE);
-      missing.push(scorer);
-      problems.push(correctionOf(scorer, reading));
-      troubles.set(scorer.name, troubleOf(scorer, reading, told));
-    });
-    return { missing, inForm: true, correction: problems.join('; ') };
-  }
-
-  private asThrown(reason: unknown, session: Session, signal: AbortSignal | undefined): unknown {
-    const verdicts = session.verdicts().filter(({ outcome }) => outcome === 'verdict');
-    if (!(reason instanceof CallFailure)) {
-      return reason instanceof PipelineError ? afterAnswers(reason, { verdicts, spend: session.spend() }) : reason;
-    }
-    const state = { spend: session.spend(), verdicts, cause: reason, retryAfterMs: reason.retryAfterMs };
-    const facts = { got: reason.message, where: this.sourceId };
-    switch (reason.kind) {
-      case 'throttled':
-        return new JudgeInterrupted('JudgeThrottled', 'The judge throttled every attempt', facts, state);
-      case 'expired':
-        return new JudgeInterrupted('CredentialsExpired', "The judge's credentials have expired", facts, state);
-      case 'aborted':
-        return new JudgeInterrupted('ChunkOutOfTime', 'The judging was broken off', facts, {
-          ...state,
-          cause: signal?.reason ?? reason,
-        });
-      case 'held':
-        // What has ended, with an error too, is not to be asked again when there is money.
-        return new JudgeHeld(facts, { ...state, verdicts: session.verdicts() });
-      case 'refused':
-      case 'rejected':
-        return new JudgeRefused('The judge takes no request with these settings', facts, state);
-      default:
-        return new JudgeInterrupted('JudgeUnavailable', 'The judge could not be reached or failed', facts, state);
-    }
+  private asThrown(reason: unknown, result: JudgeResult, signal: AbortSignal | undefined): unknown {
+    // When the budget has room again, scorers that ended in an error are not asked again. After other failures they are.
+    const kept = isHeld(reason) ? result.verdicts : result.verdicts.filter(({ outcome }) => outcome === 'verdict');
+    const error = reason instanceof CallFailure ? judgingError(reason, this.sourceId, signal) : reason;
+    return error instanceof PipelineError ? afterAnswers(error, { ...result, verdicts: kept }) : error;
   }
 }
 
 const isHeld = (reason: unknown): boolean => reason instanceof CallFailure && reason.kind === 'held';
 
-/** Ends that the same question would meet again. */
-function finalStop({ stop, stopReason, text }: ModelAnswer): Trouble | undefined {
-  const said = text.trim() === '' ? '' : `: ${text.trim().slice(0, 200)}`;
-  if (stop === 'guardrail')
-    return { code: VERDICT_ERRORS.guardrail, message: `A guardrail intervened (${stopReason})${said}` };
-  if (stop === 'filtered')
-    return { code: VERDICT_ERRORS.filtered, message: `The judge's content filter intervened (${stopReason})${said}` };
-  return undefined;
-}
-
-/** @returns `inForm`: the answer kept to its form, as far as it went. */
-function unreadable(
-  { stop }: ModelAnswer,
-  problem: string,
-): { code: VerdictErrorCode; problem: string; inForm: boolean } {
-  if (stop === 'cut')
-    return { code: VERDICT_ERRORS.cut, problem: 'it was cut off at its bound of tokens', inForm: true };
-  if (stop === 'context')
-    return { code: VERDICT_ERRORS.tooLong, problem: 'the record filled the context window', inForm: true };
-  return { code: VERDICT_ERRORS.unreadable, problem, inForm: false };
-}
-
-function troubleOf(scorer: JudgeScorer, reading: Reading, told: ModelAnswer): Trouble {
-  const message = problemOf(scorer, reading);
-  if (reading.kind === 'value') return { code: VERDICT_ERRORS.value, message };
-  return { code: told.stop === 'cut' ? VERDICT_ERRORS.cut : VERDICT_ERRORS.missing, message };
-}
-
-/** A judge over a transport. One instance serves a whole process: its limiter and what it has learnt are shared. */
+/** Returns a judge over a transport. Use one instance per process: it shares the limiter and the model's capabilities. */
 export const createJudgeOver = (transport: JudgeTransport, options: JudgeOptions = {}): Judge =>
   new CaptureJudge(transport, options);

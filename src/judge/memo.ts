@@ -1,13 +1,13 @@
-/** What follows from a set of scorers alone is made once, not for every capture. */
+/** Caches what depends only on a set of scorers, so that it is not computed for every capture. */
 import type { JudgeScorer } from './types.ts';
 
-/** Sets in use are few: those that apply to a kind of capture, and what is left of them to ask again. */
+/** Few sets are in use: those that apply to a kind of capture, and subsets that are asked again. */
 const MAX_KEPT = 200;
 
 const ids = new WeakMap<JudgeScorer, number>();
 let lastId = 0;
 
-/** Scorers are told apart as objects: two of one name and version are not taken for the same. */
+/** Scorers are compared by identity: two with the same name and version may differ. */
 function idOf(scorer: JudgeScorer): number {
   let id = ids.get(scorer);
   if (id === undefined) {
@@ -18,17 +18,17 @@ function idOf(scorer: JudgeScorer): number {
   return id;
 }
 
-/** @param make must depend on nothing but its arguments */
-export function memoByScorers<Extra extends string, Made>(
-  make: (scorers: readonly JudgeScorer[], extra: Extra) => Made,
-): (scorers: readonly JudgeScorer[], extra: Extra) => Made {
+/** @param make a function that depends only on its arguments */
+export function memoByScorers<Extra extends string[], Made>(
+  make: (scorers: readonly JudgeScorer[], ...extra: Extra) => Made,
+): (scorers: readonly JudgeScorer[], ...extra: Extra) => Made {
   const kept = new Map<string, Made>();
-  return (scorers, extra) => {
+  return (scorers, ...extra) => {
     const key = `${extra} ${scorers.map(idOf).join(' ')}`;
     const known = kept.get(key);
     if (known !== undefined) return known;
     if (kept.size >= MAX_KEPT) kept.clear();
-    const made = make(scorers, extra);
+    const made = make(scorers, ...extra);
     kept.set(key, made);
     return made;
   };

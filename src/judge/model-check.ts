@@ -1,7 +1,7 @@
 /** Whether the judge's model is there, and for how long: asked by `inference-monitor doctor` and at the start of runs. */
 import { BedrockClient, GetFoundationModelCommand, GetInferenceProfileCommand } from '@aws-sdk/client-bedrock';
 import { PermanentError, saidBy } from '../shared/errors.ts';
-import { parseJudgeId } from './create-judge.ts';
+import { parseJudgeId } from './judge-id.ts';
 import { parseProfileId } from './pricing/profile-id.ts';
 
 type ModelState =

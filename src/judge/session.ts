@@ -1,7 +1,6 @@
-/** The judging of one capture while it goes on: what was spent, and what each scorer has so far. */
-
+/** The state of judging one capture: the spend so far, and each scorer's outcome so far. */
 import type { AssessmentValue } from '../mlflow/types.ts';
-import type { VerdictErrorCode } from './errors.ts';
+import type { VerdictProblem } from './errors.ts';
 import type { CallUsage } from './model-answer.ts';
 import {
   type Amount,
@@ -15,7 +14,7 @@ import type { JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
 
 type Outcome =
   | { outcome: 'verdict'; value: AssessmentValue; rationale: string }
-  | { outcome: 'error'; error: { code: string; message: string } };
+  | { outcome: 'error'; error: VerdictProblem };
 
 export class Session {
   private calls = 0;
@@ -31,12 +30,12 @@ export class Session {
     this.money = money;
   }
 
-  /** Books an answered call on the scorers it was made for, by the length of their answers. */
+  /** Books a call on the scorers that it asked, in proportion to the length of their answers. */
   book(usage: CallUsage, asked: readonly JudgeScorer[], answerChars: readonly number[] = asked.map(() => 0)): void {
     this.calls += 1;
     divideCall(usage, this.price, answerChars).forEach((amount, index) => {
       const name = asked[index]?.name ?? '';
-      this.amounts.set(name, addAmounts(this.amounts.get(name) ?? noAmount(), amount));
+      this.amounts.set(name, addAmounts(this.amountOf(name), amount));
     });
   }
 
@@ -48,24 +47,21 @@ export class Session {
     return this.outcomes.get(name)?.outcome === 'verdict';
   }
 
-  fail(scorers: readonly JudgeScorer[], code: VerdictErrorCode, message: string): void {
-    for (const { name } of scorers) this.outcomes.set(name, { outcome: 'error', error: { code, message } });
+  fail(scorers: readonly JudgeScorer[], error: VerdictProblem): void {
+    for (const { name } of scorers) this.outcomes.set(name, { outcome: 'error', error });
   }
 
-  private verdict(name: string): Verdict | undefined {
-    const outcome = this.outcomes.get(name);
-    const usage = verdictUsage(this.amounts.get(name) ?? noAmount());
-    return outcome && { scorer: name, ...outcome, usage };
+  private amountOf(name: string): Amount {
+    return this.amounts.get(name) ?? noAmount();
   }
 
-  /** All that was spent, whether it led to a verdict or not. */
-  spend(): JudgeResult['spend'] {
+  /** Verdicts and error verdicts so far, in the order of the scorers, and everything that was spent. */
+  result(): JudgeResult {
+    const verdicts = this.scorers.flatMap(({ name }): Verdict[] => {
+      const outcome = this.outcomes.get(name);
+      return outcome === undefined ? [] : [{ scorer: name, ...outcome, usage: verdictUsage(this.amountOf(name)) }];
+    });
     const total = [...this.amounts.values()].reduce(addAmounts, noAmount());
-    return { calls: this.calls, ...verdictUsage(total) };
-  }
-
-  /** Verdicts and error verdicts so far, in the order of the scorers. */
-  verdicts(): Verdict[] {
-    return this.scorers.flatMap(({ name }) => this.verdict(name) ?? []);
+    return { verdicts, spend: { calls: this.calls, ...verdictUsage(total) } };
   }
 }

@@ -1,10 +1,10 @@
-/** What the judge takes and gives. */
+/** Scorers, verdicts, and the port through which the pipeline uses the judge. */
 import type { Capture } from '../formats/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import type { SpendingLimit } from './budget/spending-limit.ts';
 import type { ModelAnswer } from './model-answer.ts';
 
-/** The values a scorer may answer. */
+/** The values that a scorer may answer. */
 export type ScorerValues =
   | { kind: 'yes-no' }
   | { kind: 'categories'; values: readonly string[] }
@@ -13,39 +13,39 @@ export type ScorerValues =
 
 export type ScorerNeed = 'request' | 'reply' | 'system-prompt' | 'tools';
 
-/** A scorer asked of the LLM judge. */
+/** A scorer that the LLM judge answers. */
 export interface JudgeScorer {
   kind: 'judge';
   name: string;
-  /** A changed question is another version. */
+  /** Changes whenever the question changes. */
   version: string;
-  /** What is asked, in words the judge reads. */
+  /** The question, in the words that the judge reads. */
   question: string;
   values: ScorerValues;
   needs: readonly ScorerNeed[];
-  /** Share of the traces it judges, 0 to 1, within the run's sample; default 1. What a rule always has judged, it judges too. */
+  /** Share of the run's sample that this scorer judges, 0 to 1; default 1. Always rules override it. */
   sampleRate?: number;
-  /** Decided cases shown to the judge; they are part of the question, so they change the version. */
+  /** Cases with known values that the judge is shown. They are part of the question, so they change the version. */
   examples?: readonly ScorerExample[];
 }
 
-/** A case that a person has decided. */
+/** A case with a value that a person decided. */
 export interface ScorerExample {
-  /** What the user said; absent where the scorer looks at the reply alone. */
+  /** The user's message. Absent if the scorer needs only the reply. */
   request?: string;
   reply: string;
   value: AssessmentValue;
   rationale: string;
 }
 
-/** A scorer computed from the capture, without a model. */
+/** A scorer that is computed from the capture, without a model. */
 export interface CodeScorer {
   kind: 'code';
   name: string;
   version: string;
-  /** What it measures and what it does not. */
+  /** States what the scorer measures and what it does not. */
   description: string;
-  /** `undefined`: it does not apply to this capture, for the reason given. */
+  /** Returns the value, or the reason why the scorer does not apply to the capture. */
   score(capture: Capture): { value: AssessmentValue; rationale?: string } | { notJudgeable: string };
 }
 
@@ -56,44 +56,47 @@ export type Verdict =
   | { scorer: string; outcome: 'verdict'; value: AssessmentValue; rationale: string; usage: VerdictUsage }
   | { scorer: string; outcome: 'error'; error: { code: string; message: string }; usage: VerdictUsage };
 
-/** The scorer's share of the tokens and the money of the calls that answered it. */
+/** The scorer's share of the tokens and the cost of the calls that asked for it. */
 export interface VerdictUsage {
   inputTokens: number;
   outputTokens: number;
-  /** `null`: the model's price is not known. */
+  /** `null` if the model's price is unknown. */
   usd: number | null;
 }
 
 export interface JudgeResult {
   verdicts: Verdict[];
-  /** All that was spent on this capture, failed attempts included. */
-  spend: { calls: number; inputTokens: number; outputTokens: number; usd: number | null };
+  /** Everything spent on this capture, including failed attempts. */
+  spend: VerdictUsage & { calls: number };
 }
 
-/** What the questions about one capture are paid from. */
+/** How the questions about one capture are paid for. */
 export interface JudgeMoney {
-  /** Every question is reserved at the most that it can cost before it is asked; absent: there is no limit. */
+  /** Reserves each question's worst case before it is asked. If absent, there is no limit. */
   limit?: Pick<SpendingLimit, 'reserve'> | undefined;
-  /** What a batch job has said to the first question, which is paid: it is not asked again. */
-  told?: ModelAnswer | undefined;
+  /** A batch job's answer to the first question. It is paid for, so the question is not asked again. */
+  answer?: ModelAnswer | undefined;
 }
 
-/** The port through which the pipeline sees the judge; Bedrock Converse, an OpenAI-compatible URL and a SageMaker endpoint implement it. */
+/** The judge as the pipeline uses it. Bedrock Converse, OpenAI-compatible URLs and SageMaker endpoints are supported. */
 export interface Judge {
-  /** As recorded on assessments, e.g. `bedrock:/global.anthropic.claude-sonnet-4-6`. */
+  /** The id that is recorded on assessments, for example `bedrock:/global.anthropic.claude-sonnet-4-6`. */
   readonly sourceId: string;
   /**
-   * The most that one round of asking these can cost, in US dollars, before they are asked; `null` when the price is not
-   * known. What has to be asked again, because an answer could not be used, comes on top, and is reserved by itself.
+   * Returns the worst case, in US dollars, of asking these scorers once; `null` if the price is unknown. Follow-up questions
+   * after unusable answers are not included: each is reserved separately.
    */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
   /**
-   * Asks all the scorers of one capture. A scorer without an answer comes back as an `error` verdict; throttling and
-   * outages that outlast the retries are thrown as `JudgeThrottled` / `JudgeUnavailable` (retryable), a judge that takes
-   * no request at all as `JudgeRefused` (permanent): errors with `spend`, all that was spent on the capture, and `verdicts`,
-   * those that were answered before; write them, and they are not asked again. Nothing else is to be recorded. What `money`
-   * has no room for is thrown as `JudgeHeld`, with what was answered before. Any other exception is the capture's own, and
-   * comes back as `error` verdicts.
+   * Asks all the scorers about one capture. A scorer without an answer gets an `error` verdict, and so do all scorers of
+   * a capture that triggers an exception.
+   *
+   * The verdicts and the spend before an error are available from `answeredBefore(error)`. Write these verdicts, and they
+   * are not asked for again.
+   *
+   * @throws RetryableError `JudgeThrottled`, `JudgeUnavailable` or `CredentialsExpired` when retries did not help, and
+   *   `ChunkOutOfTime` after `signal` was aborted
+   * @throws PermanentError `JudgeRefused` when the judge refuses every request, `JudgeHeld` when `money` has no room
    */
   judge(
     capture: Capture,

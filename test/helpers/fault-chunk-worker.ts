@@ -39,7 +39,11 @@ async function main(): Promise<void> {
   const clients = { bedrockRuntime: createBedrockClient({ ...aws, endpoint: judgeUrl }) };
   await evaluateChunk(request, {
     ...deps,
-    judge: createJudge({ model: environment.BEDROCK_MODEL_ID, priceCall, clients }),
+    judge: createJudge({
+      model: environment.BEDROCK_MODEL_ID,
+      price: (usage) => priceCall(environment.BEDROCK_MODEL_ID, usage),
+      clients,
+    }),
     scorers: scorersFor({ guidelines: {} }),
     always: () => undefined,
     remainingMs: () => LAMBDA_MS,

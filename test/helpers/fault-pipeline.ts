@@ -122,7 +122,11 @@ export class FaultPipeline {
       region: 'us-east-1',
       credentials: CREDENTIALS,
     });
-    this.#judgeUnderTest = createJudge({ model: MODEL, priceCall, clients: { bedrockRuntime } });
+    this.#judgeUnderTest = createJudge({
+      model: MODEL,
+      price: (usage) => priceCall(MODEL, usage),
+      clients: { bedrockRuntime },
+    });
   }
 
   static async start(version?: string): Promise<FaultPipeline> {

@@ -7,8 +7,7 @@ import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge
 import { budgetTable } from '../../src/contract/names.ts';
 import { createBudget, runScope } from '../../src/judge/budget/leased-budget.ts';
 import { createJudge } from '../../src/judge/create-judge.ts';
-import { priceOptions } from '../../src/judge/pricing/estimate.ts';
-import { priceCall } from '../../src/judge/pricing/prices.ts';
+import { priceCall, priceOptions } from '../../src/judge/pricing/prices.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { budgetRun } from '../../src/replay/cloud/evaluate/evaluate.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
@@ -82,7 +81,7 @@ export class EvaluatedReplays {
         model: JUDGE,
         baseUrl: `${this.judgeProxy.url}/v1`,
         apiKey: 'k',
-        priceCall: (model, usage) => priceCall(model, usage, prices),
+        price: (usage) => priceCall(JUDGE, usage, prices),
         retry: { baseMs: 1, capMs: 5, attempts: 3 },
       });
     this.cloud.limit = (run, runUsd) =>

@@ -12,7 +12,8 @@ import { batchRecord } from '../../src/judge/batch/record.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
 import type { ModelAnswer } from '../../src/judge/model-answer.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
-import { BedrockTransport } from '../../src/judge/transports/bedrock.ts';
+import { bedrockTransport } from '../../src/judge/transports/bedrock.ts';
+import { readParameters } from '../../src/judge/transports/parameters.ts';
 import type { Ask, JudgeTransport } from '../../src/judge/transports/transport.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
 import { assessmentJson } from '../../src/mlflow/assessment-json.ts';
@@ -168,10 +169,8 @@ export async function throughPipeline(
     const price = ({ inputTokens, outputTokens }: ModelAnswer['usage']) => (inputTokens * 3 + outputTokens * 15) / 1e6;
     const judge = createJudgeOver(transport, { price });
     const evaluate = await evaluateChunk(request, { ...evaluation, judge });
-    const bedrock = new BedrockTransport({
-      modelId: 'anthropic.claude-sonnet-4-6',
-      client: new BedrockRuntimeClient({ region: 'eu-west-1' }),
-    });
+    const client = new BedrockRuntimeClient({ region: 'eu-west-1' });
+    const bedrock = bedrockTransport('anthropic.claude-sonnet-4-6', readParameters(), undefined, client);
     const prepared = await prepareChunk(
       { ...request, run: `${RUN}-batch`, phase: 'prepare' },
       {

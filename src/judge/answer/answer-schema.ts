@@ -1,10 +1,10 @@
-/** The JSON schema of the answer to a set of scorers. */
+/** Builds the JSON schema of the answer to a set of scorers. */
 import { memoByScorers } from '../memo.ts';
-import type { JudgeScorer, ScorerValues } from '../types.ts';
+import type { ScorerValues } from '../types.ts';
 
 export type JsonSchema = { [key: string]: unknown };
 
-/** Bounds of numbers are checked by us: models refuse `minimum` and `maximum` in the schemas they are held to. */
+/** Bounds of numbers are checked when the answer is read, because models refuse `minimum` and `maximum` in schemas. */
 function valueSchema(values: ScorerValues): JsonSchema {
   switch (values.kind) {
     case 'yes-no':
@@ -25,7 +25,11 @@ const objectSchema = (properties: Record<string, JsonSchema>): JsonSchema => ({
   additionalProperties: false,
 });
 
-const makeSchema = memoByScorers((scorers) =>
+/**
+ * Returns a schema with one property per scorer. The rationale comes before the value, because a model writes properties
+ * in the schema's order and should reason before it decides.
+ */
+export const answerSchema = memoByScorers((scorers) =>
   objectSchema(
     Object.fromEntries(
       scorers.map(({ name, values }) => [
@@ -36,13 +40,5 @@ const makeSchema = memoByScorers((scorers) =>
   ),
 );
 
-/**
- * One property a scorer, each with its rationale before its value: a model writes properties in the schema's order, and
- * reasons before it decides only if the rationale comes first.
- */
-export const answerSchema = (scorers: readonly JudgeScorer[]): JsonSchema => makeSchema(scorers, '');
-
-const makeText = memoByScorers((scorers) => JSON.stringify(answerSchema(scorers)));
-
-/** The schema as JSON text. */
-export const answerSchemaText = (scorers: readonly JudgeScorer[]): string => makeText(scorers, '');
+/** Returns the schema as JSON text. */
+export const answerSchemaText = memoByScorers((scorers) => JSON.stringify(answerSchema(scorers)));

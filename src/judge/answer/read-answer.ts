@@ -1,40 +1,39 @@
-/** Reading a judge's reply: the verdicts it holds, and for each scorer without one what is wrong. */
+/** Reads a judge's answer: the verdicts in it, and the problem of each scorer without one. */
 import { jsonrepair } from 'jsonrepair';
 import * as z from 'zod';
 import { isObject, type JsonObject } from '../../formats/json.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { ModelAnswer } from '../model-answer.ts';
-import { describeValues } from '../scorers/scorer-set.ts';
-import { readValue } from '../scorers/values.ts';
+import { describeValues, readValue } from '../scorers/values.ts';
 import type { JudgeScorer } from '../types.ts';
 
 export type Reading =
   | { kind: 'verdict'; value: AssessmentValue; rationale: string; chars: number }
-  /** A value is there, its reason is not. */
+  /** A value without a rationale. */
   | { kind: 'bare'; value: AssessmentValue; chars: number }
   | { kind: 'missing' }
   | { kind: 'value'; got: unknown; chars: number };
 
-type ReplyReading = { readable: false; problem: string } | { readable: true; byScorer: Map<string, Reading> };
+type AnswerReading = { readable: false; problem: string } | { readable: true; byScorer: Map<string, Reading> };
 
-/** A rationale is a few sentences; what goes on for longer has lost its way. */
+/** A rationale is a few sentences. A longer text is a model that rambles. */
 const MAX_RATIONALE_CHARS = 4000;
 
 const entrySchema = z.looseObject({ value: z.unknown().optional(), rationale: z.string().optional() });
 
 const keyOf = (name: string): string => name.toLowerCase().replaceAll(/[\s-]+/g, '_');
 
-/** Names asked for, in whatever case a model writes them. */
+/** Whether the object contains one of the scorers' names, in any case. */
 const asksFor = (object: JsonObject, scorers: readonly JudgeScorer[]): boolean => {
-  const wanted = new Set(scorers.map(({ name }) => keyOf(name)));
-  return Object.keys(object).some((key) => wanted.has(keyOf(key)));
+  const expected = new Set(scorers.map(({ name }) => keyOf(name)));
+  return Object.keys(object).some((key) => expected.has(keyOf(key)));
 };
 
-/** What a model thought aloud is not its answer. */
+/** Removes a model's thinking, which is not part of its answer. */
 function withoutThinking(text: string): string {
   const open = /<(think|thinking|reasoning)>/g;
   const kept: string[] = [];
-  /** Tags that are never closed: to look for their end again and again would be quadratic. */
+  /** Tags that are never closed. Searching for their end each time would be quadratic. */
   const unclosed = new Set<string>();
   let from = 0;
   for (let tag = open.exec(text); tag !== null; tag = open.exec(text)) {
@@ -51,7 +50,7 @@ function withoutThinking(text: string): string {
   return kept.join('') + text.slice(from);
 }
 
-/** The outermost `{…}` of a text, braces in strings left alone. The last one may be open. */
+/** Returns the outermost `{…}` of a text, ignoring braces in strings. The last one may be unclosed. */
 function objectsIn(text: string): string[] {
   const found: string[] = [];
   let depth = 0;
@@ -75,14 +74,14 @@ function objectsIn(text: string): string[] {
   return found;
 }
 
-/** Levels of a value that is looked into: an answer has two, and two of wrapping. What is deeper could overflow the stack. */
+/** Maximum depth of a value. An answer has two levels and at most two of wrapping. Deeper values could overflow the stack. */
 const MAX_LEVELS = 32;
 const isShallow = (value: unknown, levels = MAX_LEVELS): boolean =>
   typeof value !== 'object' ||
   value === null ||
   (levels > 0 && Object.values(value).every((inner) => isShallow(inner, levels - 1)));
 
-/** @param repair makes JSON of what a model took for it */
+/** @param repair turns almost-JSON into JSON */
 function parse(text: string, repair: (text: string) => string = (same) => same): unknown {
   try {
     const value = JSON.parse(repair(text)) as unknown;
@@ -92,7 +91,7 @@ function parse(text: string, repair: (text: string) => string = (same) => same):
   }
 }
 
-/** An answer may come in a wrapper: `{"verdicts": {…}}`, or as a list of entries that name their question. */
+/** Unwraps an answer such as `{"verdicts": {…}}`, or a list of entries that name their question. */
 function unwrap(value: unknown, scorers: readonly JudgeScorer[]): JsonObject | undefined {
   if (Array.isArray(value)) {
     const named = value.filter(isObject).flatMap((entry) => {
@@ -109,7 +108,7 @@ function unwrap(value: unknown, scorers: readonly JudgeScorer[]): JsonObject | u
   return inner.length === 1 ? unwrap(inner[0], scorers) : undefined;
 }
 
-/** Whether what stands around an object sets it apart as the answer: a fence, or a line of its own at the end. */
+/** Whether an object is set apart from the text as the answer: by a code fence, or on a separate last line. */
 function isSetApart(before: string, after: string): boolean {
   const line = before.slice(before.lastIndexOf('\n') + 1).trim();
   return (
@@ -118,8 +117,8 @@ function isSetApart(before: string, after: string): boolean {
 }
 
 /**
- * The answer in a text. With words around it, it is set apart from them and the only object: any other may be a quotation
- * from the record, of which the judge says that it does not follow it.
+ * Returns the answer in a text, or the problem. If there is text around the answer, it must be set apart and the only object:
+ * any other object may be quoted from the record by a judge that says it does not follow it.
  */
 function answerIn(text: string, scorers: readonly JudgeScorer[]): JsonObject | string {
   const read = (part: string): JsonObject | undefined =>
@@ -132,14 +131,14 @@ function answerIn(text: string, scorers: readonly JudgeScorer[]): JsonObject | s
   if (last === undefined) return text.trim() === '' ? 'it was empty' : NO_OBJECT;
   const first = bare.indexOf('{');
   const start = bare.lastIndexOf(last);
-  // Thoughts whose end, or beginning, is not marked.
+  // Thinking whose end or beginning is not marked.
   const before = bare.slice(0, start).replaceAll(/<\/?(?:think|thinking|reasoning)>/g, '');
   const answer = read(last);
   const others = parts.slice(0, -1).filter((part) => part !== last);
   if (answer !== undefined && others.length === 0) {
     return isSetApart(before, bare.slice(start + last.length)) ? answer : 'words stood around its JSON object';
   }
-  // Quotes of another kind hide where an object ends: a text that begins with its first brace is repaired as one.
+  // Unusual quotation marks hide the end of an object, so a text that begins with a brace is repaired as a whole.
   const asOne = bare.slice(0, first).trim() === '' ? unwrap(parse(bare.slice(first), jsonrepair), scorers) : undefined;
   return asOne ?? (answer === undefined ? NO_OBJECT : 'it held several different objects');
 }
@@ -149,7 +148,7 @@ const NO_OBJECT = 'it held no JSON object with the questions in it';
 function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   const chars = JSON.stringify(entry)?.length ?? 0;
   const parsed = entrySchema.safeParse(entry);
-  // A bare `"safety": "yes"` has its value, and no rationale.
+  // A bare `"safety": "yes"` is a value without a rationale.
   const given = parsed.success ? (parsed.data.value ?? parsed.data.result) : entry;
   if (given === undefined || given === null) return { kind: 'missing' };
   const value = readValue(scorer.values, given);
@@ -160,15 +159,15 @@ function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   return { kind: 'verdict', value, rationale: text, chars };
 }
 
-/** Reads a reply for the scorers it was asked for. */
-export function readAnswer(told: ModelAnswer, scorers: readonly JudgeScorer[]): ReplyReading {
-  const fromTool = isShallow(told.object) ? unwrap(told.object, scorers) : undefined;
-  const answer = fromTool ?? answerIn(told.text, scorers);
+/** Reads the answer to these scorers. */
+export function readAnswer(given: ModelAnswer, scorers: readonly JudgeScorer[]): AnswerReading {
+  const fromTool = isShallow(given.object) ? unwrap(given.object, scorers) : undefined;
+  const answer = fromTool ?? answerIn(given.text, scorers);
   if (typeof answer === 'string') return { readable: false, problem: answer };
   const entries = new Map(Object.entries(answer).map(([key, entry]) => [keyOf(key), entry]));
-  // What a cut answer says last may be half of a word: it is asked again.
+  // The last entry of a truncated answer may be incomplete, so it is asked for again.
   const last = [...entries.keys()].at(-1);
-  if (told.stop === 'cut' && last !== undefined) entries.delete(last);
+  if (given.stop === 'cut' && last !== undefined) entries.delete(last);
   const byScorer = new Map<string, Reading>();
   for (const scorer of scorers) {
     const entry = entries.get(keyOf(scorer.name));
@@ -177,14 +176,14 @@ export function readAnswer(told: ModelAnswer, scorers: readonly JudgeScorer[]): 
   return { readable: true, byScorer };
 }
 
-/** What was wrong with a scorer's answer, for people. */
+/** Describes the problem with a scorer's answer, for people. */
 export function problemOf(scorer: JudgeScorer, reading: Reading): string {
   if (reading.kind !== 'value') return correctionOf(scorer, reading);
   const got = JSON.stringify(reading.got) ?? String(reading.got);
   return `${scorer.name} had the value ${got.slice(0, 80)}, it must be ${describeValues(scorer.values)}`;
 }
 
-/** The same for the judge: without its own words, which may have come from the record. */
+/** Describes the problem for the judge, without its own words, which may come from the record. */
 export function correctionOf(scorer: JudgeScorer, reading: Reading): string {
   if (reading.kind === 'value') return `the value of ${scorer.name} must be ${describeValues(scorer.values)}`;
   if (reading.kind === 'bare') return `${scorer.name} had no rationale`;

@@ -1,4 +1,4 @@
-/** Reads a batch job's output: for each record a Converse reply, or why there is none. */
+/** Reads the output of a batch job: a Converse reply or an error for each record. */
 import type { ConverseCommandOutput } from '@aws-sdk/client-bedrock-runtime';
 import * as z from 'zod';
 import type { ModelAnswer } from '../model-answer.ts';
@@ -13,18 +13,18 @@ const lineSchema = z.looseObject({
   error: z.looseObject({ errorCode: z.unknown(), errorMessage: z.unknown() }).optional(),
 });
 
-/** What an answer is booked at whose usage cannot be: as much captured text as a request can hold, and an answer as long. */
+/** Booked for an answer with an impossible usage: the maximum of captured text, and an answer of the same length. */
 const LONGEST = { inputTokens: MAX_RECORD_TOKENS * INPUT_MARGIN, outputTokens: MAX_RECORD_TOKENS };
 
-/** The answers of one output file by record id. A record that failed, or whose line cannot be read, is not in it. */
+/** Returns the answers of an output file by record id. Failed records and unreadable lines are left out. */
 export function readBatchAnswers(text: string): Map<string, ModelAnswer> {
   const answers = new Map<string, ModelAnswer>();
   for (const line of text.split('\n')) {
     if (line.trim() === '') continue;
     const parsed = lineSchema.safeParse(parse(line));
     if (!parsed.success || parsed.data.modelOutput === undefined || parsed.data.error !== undefined) continue;
-    const told = readOutput(parsed.data.modelOutput as unknown as ConverseCommandOutput);
-    answers.set(parsed.data.recordId, { ...told, usage: believed({ ...told.usage, batch: true }, LONGEST) });
+    const answer = readOutput(parsed.data.modelOutput as unknown as ConverseCommandOutput);
+    answers.set(parsed.data.recordId, { ...answer, usage: believed({ ...answer.usage, batch: true }, LONGEST) });
   }
   return answers;
 }

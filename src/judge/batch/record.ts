@@ -1,8 +1,9 @@
-/** One line of a Bedrock batch job's input: the Converse request that would be sent for the capture. */
+/** Builds one line of a Bedrock batch job's input: the Converse request for a capture. */
 import type { Capture } from '../../formats/types.ts';
 import { answerSchema } from '../answer/answer-schema.ts';
+import type { JudgeOptions } from '../judge-capture.ts';
 import { answerTokens } from '../pricing/ask-size.ts';
-import { buildPrompt, MAX_RECORD_TOKENS, type Rung } from '../prompt/build-prompt.ts';
+import { buildPrompt } from '../prompt/build-prompt.ts';
 import type { BedrockTransport } from '../transports/bedrock.ts';
 import type { JudgeScorer } from '../types.ts';
 
@@ -12,30 +13,25 @@ export interface BatchRecord {
   modelInput: Record<string, unknown>;
 }
 
-/** Record ids are letters and digits alone. */
+/** Returns the record id of a trace. Record ids contain only letters and digits. */
 export const recordIdOf = (traceId: string): string => traceId.replace(/^tr-/, '');
 
-interface BatchRecordOptions {
-  /** Rung of structured output to begin with. */
-  rung?: Rung;
-  /** In place of the bound that follows from the number of scorers. */
-  maxTokens?: number | undefined;
-  thinkingTokens?: number | undefined;
-}
-
-/** All scorers of a capture in one request: a batch job is always judged together. */
+/**
+ * Asks all scorers of a capture in one request, whatever `JUDGE_CALLS` is.
+ * @param bounds `maxTokens` replaces the bound that follows from the number of scorers
+ */
 export function batchRecord(
   transport: BedrockTransport,
   traceId: string,
   capture: Capture,
   scorers: readonly JudgeScorer[],
-  { rung = 'json-schema', maxTokens, thinkingTokens = 0 }: BatchRecordOptions = {},
+  { maxTokens, thinkingTokens = 0 }: Pick<JudgeOptions, 'maxTokens' | 'thinkingTokens'> = {},
 ): BatchRecord {
   const { modelId: _, ...modelInput } = transport.request({
-    prompt: buildPrompt(capture, scorers, rung, { maxRecordTokens: MAX_RECORD_TOKENS }),
+    prompt: buildPrompt(capture, scorers, 'json-schema'),
     schema: answerSchema(scorers),
     maxTokens: (maxTokens ?? answerTokens(scorers.length)) + thinkingTokens,
-    // Prompt caching belongs to calls that follow each other.
+    // Prompt caching helps only calls that follow each other.
     supports: (feature) => feature !== 'cache',
   });
   return { recordId: recordIdOf(traceId), modelInput: modelInput as Record<string, unknown> };

@@ -1,12 +1,11 @@
 /**
- * How many calls are made at the same time: as many as the service takes. The limit grows while calls succeed, first
- * quickly, then slowly, and shrinks by how large a part of the last calls was throttled, so that a few refusals cost
- * little and a flood of them halves it.
+ * Adapts the number of concurrent calls to the capacity of the service. The limit grows while calls succeed, first quickly,
+ * then slowly. It shrinks with the share of throttled calls: a few cost little, a round of them halves the limit.
  */
 import { MAX_CONCURRENT_CALLS } from '../transports/transport.ts';
 
 export interface LimiterOptions {
-  /** Never more than this at once. */
+  /** Upper bound of the limit. */
   max?: number;
   min?: number;
   start?: number;
@@ -14,15 +13,15 @@ export interface LimiterOptions {
 }
 
 const MIN_CONCURRENCY = 2;
-/** From 8 the limit doubles with every round of successful calls: 16 after one, 32 after two. */
+/** The limit doubles with each round of successful calls: 16 after one round, 32 after two. */
 const START_CONCURRENCY = 8;
-/** Growth of the limit in a round of calls without throttling, once throttling has been met. */
+/** Growth of the limit per round of calls without throttling, after throttling has occurred once. */
 const STEP = 2;
-/** A round in which all calls were throttled halves the limit; one in which a tenth was takes a twentieth off. */
+/** If all calls of a round are throttled, the limit is halved. If a tenth is, it shrinks by a twentieth. */
 const DECREASE = 0.5;
 
 export type CallOutcome = 'answered' | 'throttled' | 'other';
-/** To be called once, when the call is over. */
+/** Call it when the call has ended. Further calls have no effect. */
 type Release = (outcome: CallOutcome) => void;
 
 interface Waiter {
@@ -39,9 +38,9 @@ export class AdaptiveLimiter {
   private current: number;
   private inFlight = 0;
   private waiting: Waiter[] = [];
-  /** Doubling goes on until the first throttling. */
+  /** Until the first throttling. */
   private doubling = true;
-  /** The round under way: as many calls as the limit is high. */
+  /** The current round, which is as many calls as the limit. */
   private round = { calls: 0, throttled: 0 };
   private pausedUntil = 0;
   private pauseTimer: NodeJS.Timeout | undefined;
@@ -58,7 +57,7 @@ export class AdaptiveLimiter {
     this.current = Math.min(start, max);
   }
 
-  /** Calls that may run at once, now. */
+  /** The number of calls that may run concurrently now. */
   get limit(): number {
     return Math.floor(this.current);
   }
@@ -67,7 +66,7 @@ export class AdaptiveLimiter {
     return this.inFlight;
   }
 
-  /** Starts no call before `ms` have passed: what the service asked for with `Retry-After`. */
+  /** Starts no call for `ms`, as the service demanded with `Retry-After`. */
   pause(ms: number): void {
     this.pausedUntil = Math.max(this.pausedUntil, this.now() + ms);
   }

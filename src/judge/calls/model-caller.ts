@@ -1,6 +1,6 @@
 /**
- * One question to the model, until it is answered: finds the form of answer that the model supports, waits for a
- * place, tries again what is worth trying again, and gives up in time.
+ * Asks the model one question until it answers: finds the form of answer that the model supports, waits for a free place,
+ * retries what a retry can fix, and stops before the deadline.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Capture } from '../../formats/types.ts';
@@ -34,7 +34,7 @@ export const JUDGE_RETRY: JudgeRetryPolicy = {
   longestRetryAfterMs: 60_000,
 };
 
-/** Things that happen beside the verdicts, for logs. */
+/** Events for logs. */
 export type JudgeEvent =
   | { kind: 'rung'; from: Rung; to: Rung; reason: string }
   | { kind: 'feature'; feature: Feature; reason: string }
@@ -43,7 +43,7 @@ export type JudgeEvent =
 export interface CallerOptions {
   retry?: Partial<JudgeRetryPolicy>;
   limiter?: AdaptiveLimiter;
-  /** Epoch milliseconds after which no attempt is waited for: the Lambda's end, less what is needed to write. */
+  /** Epoch milliseconds after which no attempt starts: the end of the Lambda, less the time to write the verdicts. */
   deadline?: () => number | undefined;
   onEvent?: (event: JudgeEvent) => void;
   now?: () => number;
@@ -53,27 +53,31 @@ export interface Question {
   capture: Capture;
   scorers: readonly JudgeScorer[];
   maxTokens: number;
-  /** Not above this rung: an answer on the one above was not in its form. */
+  /** The strictest rung to use: an earlier answer on a stricter rung was not in its form. */
   rung: Rung;
-  /** The time of all prompts that are made of the capture. */
+  /** The time limit that all prompts of the capture share. */
   within: Within;
   prompt: PromptOptions;
 }
 
 export interface Answered {
-  told: ModelAnswer;
+  answer: ModelAnswer;
   rung: Rung;
 }
 
-/** A model can lack 2 forms of answer and 4 other features; calls that ran side by side find out some of them twice. */
+/** A model can lack 2 forms of answer and 4 other features. Concurrent calls find some of them twice. */
 const MAX_FINDINGS = 12;
 
 const isRung = (feature: Feature): feature is 'json-schema' | 'tool' => feature === 'json-schema' || feature === 'tool';
 
-function reservedFor({ prompt, schema, maxTokens }: Ask): CallUsage {
+function worstCase({ prompt, schema, maxTokens }: Ask): CallUsage {
   const texts = [prompt.system, userText(prompt), JSON.stringify(schema)];
   const inputTokens = texts.reduce((sum, text) => sum + estimateTokens(text), 0);
   return { inputTokens: Math.ceil(inputTokens * INPUT_MARGIN), outputTokens: maxTokens };
+}
+
+function canceledBeforeCall(reason: unknown): never {
+  throw new CallFailure('aborted', 'The judging was canceled before the call', { cause: reason });
 }
 
 export class ModelCaller {
@@ -95,8 +99,8 @@ export class ModelCaller {
   }
 
   /**
-   * @param lost called before another attempt, where the one before may have been paid though it gave no answer
-   * @throws CallFailure of any kind but `unsupported`, or what the capture itself provokes
+   * @param lost called before a retry if the failed attempt may have been billed
+   * @throws CallFailure of any kind but `unsupported`, or an exception that the capture triggers
    */
   async ask(
     question: Question,
@@ -106,8 +110,8 @@ export class ModelCaller {
     let startedAt: number | undefined;
     let findings = 0;
     for (let attempt = 1; ; ) {
-      const { told, failure, rung } = await this.attempt(question, signal);
-      if (told !== undefined) return { told, rung };
+      const { answer, failure, rung } = await this.attempt(question, signal);
+      if (answer !== undefined) return { answer, rung };
       if (failure.kind === 'unsupported') {
         findings += 1;
         if (findings > MAX_FINDINGS) throw new CallFailure('rejected', failure.message, { cause: failure });
@@ -122,7 +126,7 @@ export class ModelCaller {
       this.onEvent({ kind: 'retry', failure: failure.kind, attempt, waitMs: wait, reason: failure.message });
       await sleep(wait, undefined, signal && { signal }).catch(() => {
         const facts = { cause: signal?.reason };
-        throw new CallFailure('aborted', 'The judging was broken off while waiting to try again', facts);
+        throw new CallFailure('aborted', 'The judging was canceled before a retry', facts);
       });
       attempt += 1;
     }
@@ -131,22 +135,21 @@ export class ModelCaller {
   private async attempt(
     question: Question,
     signal: AbortSignal | undefined,
-  ): Promise<{ told: ModelAnswer; failure?: never; rung: Rung } | { told?: never; failure: CallFailure; rung: Rung }> {
-    const brokenOff = (reason: unknown): never => {
-      throw new CallFailure('aborted', 'The judging was broken off before the call', { cause: reason });
-    };
-    const leave = await this.capabilities.enter(signal).catch(brokenOff);
+  ): Promise<
+    { answer: ModelAnswer; failure?: never; rung: Rung } | { answer?: never; failure: CallFailure; rung: Rung }
+  > {
+    const leave = await this.capabilities.enter(signal).catch(canceledBeforeCall);
     const release = await this.limiter.acquire(signal).catch((reason: unknown) => {
       leave('other');
-      return brokenOff(reason);
+      return canceledBeforeCall(reason);
     });
     const deadline = this.deadline();
     if (deadline !== undefined && this.now() > deadline) {
       release('other');
       leave('other');
-      return brokenOff(new Error('the time for calls is over'));
+      return canceledBeforeCall(new Error('the deadline for calls has passed'));
     }
-    // Known only now: the calls that were ahead may have found the model out.
+    // Determined only now, because calls that were ahead may have found that the model refuses a rung.
     const rung = looser(this.capabilities.rung, question.rung);
     let ask: Ask | undefined;
     try {
@@ -158,29 +161,28 @@ export class ModelCaller {
         maxTokens: question.maxTokens,
         supports: (feature) => this.capabilities.supports(feature),
       };
-      const told = await this.transport.send(ask, signal);
+      const answer = await this.transport.send(ask, signal);
       release('answered');
       leave('answered');
-      return { told: { ...told, usage: believed(told.usage, reservedFor(ask)) }, rung };
+      return { answer: { ...answer, usage: believed(answer.usage, worstCase(ask)) }, rung };
     } catch (error) {
-      // A transport throws nothing else: what comes here otherwise is wrong with the capture, and no outage.
+      // Transports throw only CallFailure. Any other error is caused by the capture and is no outage.
       if (!(error instanceof CallFailure)) {
         release('other');
         leave('throttled');
         throw error;
       }
-      const failure = error;
-      if (failure.mayBePaid && ask !== undefined) failure.usage = reservedFor(ask);
-      const { kind, retryAfterMs = 0 } = failure;
+      if (error.mayBePaid && ask !== undefined) error.usage = worstCase(ask);
+      const { kind, retryAfterMs = 0 } = error;
       if (kind === 'throttled' && retryAfterMs <= this.retry.longestRetryAfterMs) this.limiter.pause(retryAfterMs);
-      release(failure.kind === 'throttled' ? 'throttled' : 'other');
-      // A pioneer that met a missing feature goes on finding out: the next to enter is the next pioneer.
-      leave(failure.kind === 'throttled' || failure.kind === 'unsupported' ? 'throttled' : 'other');
-      return { failure: this.asUnsupported(failure, rung), rung };
+      release(kind === 'throttled' ? 'throttled' : 'other');
+      // If a feature is missing, the next call continues to find out what the model supports, as after throttling.
+      leave(kind === 'throttled' || kind === 'unsupported' ? 'throttled' : 'other');
+      return { failure: this.asUnsupported(error, rung), rung };
     }
   }
 
-  /** A refusal that nobody has words for, met before the model has ever answered in this form, is laid to the form. */
+  /** An unexplained refusal before the model has ever answered in this form is attributed to the form. */
   private asUnsupported(failure: CallFailure, rung: Rung): CallFailure {
     if (failure.kind !== 'rejected' || this.capabilities.isConfirmed || rung === 'prompt') return failure;
     return new CallFailure('unsupported', failure.message, { feature: rung, status: failure.status, cause: failure });
@@ -188,18 +190,15 @@ export class ModelCaller {
 
   private doWithout(failure: CallFailure, rung: Rung): void {
     const { feature, message } = failure;
-    if (feature === undefined) throw new CallFailure('rejected', message, { cause: failure });
+    const canStepDown = feature !== undefined && (!isRung(feature) || this.capabilities.refuseRung(rung));
+    if (!canStepDown) throw new CallFailure('rejected', message, { cause: failure });
     if (isRung(feature)) {
-      if (!this.capabilities.refuseRung(rung)) throw new CallFailure('rejected', message, { cause: failure });
       this.onEvent({ kind: 'rung', from: rung, to: this.capabilities.rung, reason: message });
-      return;
-    }
-    if (this.transport.userSet.has(feature)) {
-      throw new CallFailure('refused', `The model refuses ${feature}, which the settings give: ${message}`, {
+    } else if (this.transport.userSet.has(feature)) {
+      throw new CallFailure('refused', `The model refuses the parameter ${feature} of the settings: ${message}`, {
         cause: failure,
       });
-    }
-    if (this.capabilities.refuseFeature(feature)) this.onEvent({ kind: 'feature', feature, reason: message });
+    } else if (this.capabilities.refuseFeature(feature)) this.onEvent({ kind: 'feature', feature, reason: message });
   }
 
   private isLate(startedAt: number, wait: number): boolean {

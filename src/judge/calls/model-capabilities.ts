@@ -1,23 +1,24 @@
 /**
- * What a model has been found to support. Models differ and change, so nothing is assumed by name: the strictest form
- * is tried first, a refusal is remembered, and while the first call is finding out, the others wait for it rather
- * than be refused as well.
+ * The features that a model was found to support. Models differ and change, so nothing is assumed by name. The strictest
+ * form is tried first and a refusal is remembered. While the first call finds out, the others wait for it.
  */
 import type { Feature } from '../errors.ts';
 import { RUNGS, type Rung } from '../prompt/build-prompt.ts';
 
-/** A model that takes no notice of a rung is not asked on it again after so many answers that were not in its form. */
+/** After this many answers in another form, a model that ignores a rung is not asked on that rung again. */
 const MAX_IGNORED = 3;
+
+type End = 'answered' | 'throttled' | 'other';
 
 export class ModelCapabilities {
   private rungIndex = 0;
   private readonly lacking = new Set<Feature>();
   private ignored = 0;
-  /** An answer has come in. */
+  /** An answer has arrived. */
   private confirmed = false;
-  /** Nobody waits any more. */
+  /** Calls no longer wait. */
   private settled = false;
-  /** The call that is finding out, while nothing is known. */
+  /** The call that finds out, while nothing is known. */
   private pioneer: Promise<void> | undefined;
 
   get rung(): Rung {
@@ -33,31 +34,29 @@ export class ModelCapabilities {
   }
 
   /**
-   * Lets a caller begin. The first is the pioneer, the others wait for how it ends: after an answer all of them go; after
-   * throttling one of them is the next pioneer; after anything else waiting would teach nothing, and all of them go.
-   * @returns to be called with the call's end, once
+   * Lets a call start. The first call is the pioneer, and the others wait for its end. After an answer all of them start.
+   * After throttling one of them becomes the next pioneer. After any other end, waiting would teach nothing: all start.
+   * @returns a function to call once, when the call has ended
    * @throws the signal's reason when it is aborted while waiting
    */
-  async enter(signal?: AbortSignal): Promise<(end: 'answered' | 'throttled' | 'other') => void> {
+  async enter(signal?: AbortSignal): Promise<(end: End) => void> {
     while (!this.settled && this.pioneer !== undefined) await orAborted(this.pioneer, signal);
     if (this.settled) return (end) => this.settle(end);
-    let wake = (): void => {};
-    this.pioneer = new Promise((resolve) => {
-      wake = resolve;
-    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.pioneer = promise;
     return (end) => {
       this.settle(end);
       this.pioneer = undefined;
-      wake();
+      resolve();
     };
   }
 
-  private settle(end: 'answered' | 'throttled' | 'other'): void {
+  private settle(end: End): void {
     if (end === 'answered') this.confirmed = true;
     if (end !== 'throttled') this.settled = true;
   }
 
-  /** The model refuses the rung. @returns whether there is a lower one */
+  /** Steps down from a rung that the model refuses. @returns false if there is no looser rung */
   refuseRung(rung: Rung): boolean {
     // Another call may have stepped down already.
     if (this.rung === rung && this.rungIndex < RUNGS.length - 1) {
@@ -67,28 +66,28 @@ export class ModelCapabilities {
     return this.rung !== rung;
   }
 
-  /** @returns whether the feature was still taken for supported */
+  /** @returns false if the feature was already known to be missing */
   refuseFeature(feature: Feature): boolean {
     if (this.lacking.has(feature)) return false;
     this.lacking.add(feature);
     return true;
   }
 
-  /** The answer was in the rung's form, or was not. */
+  /** Records whether an answer had the form of the rung. */
   noteForm(rung: Rung, kept: boolean): void {
     if (this.rung !== rung) return;
     this.ignored = kept ? 0 : this.ignored + 1;
     if (this.ignored >= MAX_IGNORED) this.refuseRung(rung);
   }
 
-  /** Starts over: what was refused was one capture, not the form. */
+  /** Starts over, because the refusals may have concerned one capture and not the form. */
   reset(): void {
     this.rungIndex = 0;
     this.ignored = 0;
   }
 }
 
-/** Waits for the promise, or until the signal is aborted. */
+/** Waits for the promise or until the signal is aborted. */
 async function orAborted(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
   if (signal === undefined) return promise;
   signal.throwIfAborted();
@@ -102,7 +101,7 @@ async function orAborted(promise: Promise<void>, signal: AbortSignal | undefined
   }
 }
 
-export const lowerRung = (rung: Rung): Rung => RUNGS[Math.min(RUNGS.indexOf(rung) + 1, RUNGS.length - 1)] ?? 'prompt';
+export const lowerRung = (rung: Rung): Rung => RUNGS[RUNGS.indexOf(rung) + 1] ?? 'prompt';
 
-/** The looser of two rungs. */
+/** Returns the looser of two rungs. */
 export const looser = (a: Rung, b: Rung): Rung => (RUNGS.indexOf(a) >= RUNGS.indexOf(b) ? a : b);

@@ -1,4 +1,4 @@
-/** How large the requests of a capture's judging are, before they are made: for the budget, and for estimates. */
+/** Estimates the size of the requests that judge a capture, before they are made: for the budget and for estimates. */
 import type { Capture } from '../../formats/types.ts';
 import { answerSchemaText } from '../answer/answer-schema.ts';
 import { memoByScorers } from '../memo.ts';
@@ -9,15 +9,15 @@ import { judgeableExchange } from '../scorers/applicability.ts';
 import type { JudgeScorer } from '../types.ts';
 
 /**
- * Tokens are reserved from the account's quota when a call starts, so the bound is near what an answer takes: two
- * sentences of rationale are some 70 tokens, names and braces 20.
+ * Bedrock deducts the bound from the account's quota when a call starts, so it is close to what an answer takes: two
+ * sentences of rationale are about 70 tokens, names and braces 20.
  */
 const TOKENS_PER_SCORER = 130;
 const TOKENS_AROUND = 100;
-/** Of its bound, an answer takes this much on average. */
+/** The average share of the bound that an answer takes. */
 const LIKELY_SHARE = 0.6;
 
-/** Bound on the answer to so many scorers, in tokens. */
+/** Returns the bound on the answer to this number of scorers, in tokens. */
 export const answerTokens = (scorers: number): number => TOKENS_AROUND + TOKENS_PER_SCORER * scorers;
 
 /** Words around the record in the user turn. */
@@ -26,16 +26,16 @@ const TOKENS_AROUND_RECORD = 40;
 export interface AskSize {
   calls: number;
   inputTokens: number;
-  /** Most tokens that the answers can have. */
+  /** The maximum number of tokens of the answers. */
   maxOutputTokens: number;
-  /** What they are likely to have. */
+  /** Their likely number. */
   outputTokens: number;
 }
 
 interface AskSizeOptions {
   calls?: 'together' | 'separate' | undefined;
   maxRecordTokens?: number | undefined;
-  /** As configured, in place of `answerTokens`. */
+  /** The configured bound, which replaces `answerTokens`. */
   maxTokens?: number | undefined;
   thinkingTokens?: number | undefined;
 }
@@ -47,18 +47,18 @@ const fixedSize = memoByScorers(
     TOKENS_AROUND_RECORD,
 );
 
-/** Estimated tokens of asking the scorers of a capture once. */
+/** Estimates the tokens of asking the scorers about a capture once. */
 export function askSize(capture: Capture, scorers: readonly JudgeScorer[], options: AskSizeOptions = {}): AskSize {
+  const { maxRecordTokens = MAX_RECORD_TOKENS, thinkingTokens = 0 } = options;
   const groups = options.calls === 'separate' ? scorers.map((scorer) => [scorer]) : scorers.length > 0 ? [scorers] : [];
   const exchange = judgeableExchange(capture) ?? { messages: [], replies: [], tools: [] };
-  const record = estimateTokens(fencedRecord(exchange, options.maxRecordTokens ?? MAX_RECORD_TOKENS).text);
-  const size: AskSize = { calls: 0, inputTokens: 0, maxOutputTokens: 0, outputTokens: 0 };
+  const record = estimateTokens(fencedRecord(exchange, maxRecordTokens).text);
+  const size: AskSize = { calls: groups.length, inputTokens: 0, maxOutputTokens: 0, outputTokens: 0 };
   for (const group of groups) {
-    const bound = options.maxTokens ?? answerTokens(group.length);
-    size.calls += 1;
-    size.inputTokens += fixedSize(group, '') + record;
-    size.maxOutputTokens += bound + (options.thinkingTokens ?? 0);
-    size.outputTokens += Math.round(answerTokens(group.length) * LIKELY_SHARE) + (options.thinkingTokens ?? 0);
+    const bound = answerTokens(group.length);
+    size.inputTokens += fixedSize(group) + record;
+    size.maxOutputTokens += (options.maxTokens ?? bound) + thinkingTokens;
+    size.outputTokens += Math.round(bound * LIKELY_SHARE) + thinkingTokens;
   }
   return size;
 }

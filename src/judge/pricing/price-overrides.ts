@@ -1,7 +1,7 @@
-/** Prices from the settings, for judges whose price the table cannot know. */
+/** Looks up prices that the user sets for judges that are not in the price table. */
 import type { PriceOverrides, Rates } from '../../settings/schema.ts';
 
-/** A model id without `bedrock:/`, `openai:/` or `sagemaker:/`: judges are asked for by either. */
+/** Returns the model id without `bedrock:/`, `openai:/` or `sagemaker:/`. The settings accept both. */
 export const withoutScheme = (id: string): string => id.trim().replace(/^(?:bedrock|openai|sagemaker):?\/+/, '');
 
 export function overrideOf(id: string, overrides: PriceOverrides | undefined): string | Rates | undefined {

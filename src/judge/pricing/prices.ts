@@ -1,59 +1,62 @@
 /**
- * What a judge call costs, in US dollars. An unknown model has an unknown price (`null`), never 0.
+ * Prices judge calls in US dollars. The price of an unknown model is unknown (`null`), never 0.
  *
- * The table holds Amazon Bedrock's on-demand rates for text, with its source and date; `npm run prices` compares it with
- * an installed MLflow's catalogue and renews it. Not in the table: the surcharge that some models have for prompts of
- * over 200,000 tokens, which the bound on the judge's prompt keeps out of reach, and the 1-hour prompt cache.
+ * The table contains Amazon Bedrock's on-demand rates for text, with their source and date. `npm run prices` compares it with
+ * the catalog of an installed MLflow and updates it. The table omits the surcharge of some models for prompts of more than
+ * 200,000 tokens, which the judge's prompt never reaches, and the 1-hour prompt cache.
  */
-
+import type { RunOptions } from '../../contract/input.ts';
 import type { PriceOverrides, Rates } from '../../settings/schema.ts';
 import { PermanentError } from '../../shared/errors.ts';
+import type { CallUsage } from '../model-answer.ts';
 import { overrideOf, withoutScheme } from './price-overrides.ts';
 import table from './price-table.json' with { type: 'json' };
 import { parseProfileId } from './profile-id.ts';
 
-/** Tokens of one call as Bedrock Converse counts them: `inputTokens` is without the cached ones. */
-interface CallUsage {
-  inputTokens: number;
-  outputTokens: number;
-  cacheReadInputTokens?: number | undefined;
-  cacheWriteInputTokens?: number | undefined;
-}
-
 export interface PriceOptions {
-  /** Region that is called, e.g. `eu-west-1`; an ARN's own region wins. */
+  /** Region of the call, for example `eu-west-1`. The region in an ARN takes precedence. */
   region?: string | undefined;
   /** Bedrock batch inference. */
   batch?: boolean | undefined;
   overrides?: PriceOverrides | undefined;
 }
 
-/** Bedrock batch inference costs half of on-demand. */
+/** How the judge's calls are priced with these settings. */
+export const priceOptions = (
+  settings: { JUDGE_PRICES?: PriceOverrides | undefined },
+  judge: RunOptions['judge'] = 'converse',
+): PriceOptions => ({
+  region: process.env.AWS_REGION,
+  overrides: settings.JUDGE_PRICES,
+  batch: judge === 'batch',
+});
+
+/** Bedrock batch inference costs half the on-demand price. */
 const BATCH_FACTOR = 0.5;
 const TOKENS_PER_RATE = 1_000_000;
 
-/** `[input, output, cache read, cache write]` by model, then by `""` (default), profile (`us`) or region (`eu-west-1`). */
+/** `[input, output, cache read, cache write]`, by model, then by `""` (default), profile (`us`) or region (`eu-west-1`). */
 type TableRow = (number | null)[];
 const MODELS = new Map<string, Record<string, TableRow>>(Object.entries(table.models));
 
-/** Where the table's figures are from, for people. */
+/** Source and date of the table, for people. */
 export const PRICE_SOURCE = `${table.source} (${table.date})`;
 
-/** Variants of one model by context length share its price: `amazon.nova-pro-v1:0:24k`. */
+/** Variants of a model by context length share its price, for example `amazon.nova-pro-v1:0:24k`. */
 const CONTEXT_VARIANT = /:\d+k$/;
 
 interface PricedModel {
-  /** As in the table, e.g. `anthropic.claude-sonnet-4-6`. */
+  /** As in the table, for example `anthropic.claude-sonnet-4-6`. */
   model: string;
-  /** Geography of the inference profile, e.g. `us`, `global`. */
+  /** Geography of the inference profile, for example `us` or `global`. */
   profile?: string;
-  /** From an ARN. */
+  /** Region of an ARN. */
   region?: string;
 }
 
 /**
- * The model behind a Bedrock model id, inference-profile id or ARN, with or without `bedrock:/`.
- * @returns `undefined` where the name does not tell the model: application profiles, provisioned and imported models.
+ * Returns the model behind a Bedrock model id, inference-profile id or ARN, with or without `bedrock:/`; `undefined` if the
+ * name does not identify the model: application profiles, provisioned and imported models.
  */
 export function resolveModel(id: string): PricedModel | undefined {
   let name = withoutScheme(id);
@@ -77,7 +80,7 @@ const toRates = ([input, output, cacheRead, cacheWrite]: TableRow): Rates => ({
   cacheWrite: cacheWrite ?? undefined,
 });
 
-/** The row with the highest rates: what is assumed where a geography is not listed, so that a cap errs downwards. */
+/** Returns the row with the highest rates. It is used for geographies that are not listed, so that spending stays below a cap. */
 const dearest = (rows: TableRow[]): TableRow | undefined =>
   rows.toSorted((a, b) => Number(b[1]) - Number(a[1]) || Number(b[0]) - Number(a[0]))[0];
 
@@ -96,7 +99,7 @@ function tableRow({ model, profile, region }: PricedModel): TableRow | undefined
   return rows[''] ?? dearest(all);
 }
 
-/** @returns on-demand rates in US dollars per million tokens, `null` when they are not known. */
+/** Returns on-demand rates in US dollars per million tokens; `null` if they are unknown. */
 export function ratesOf(modelId: string, options: PriceOptions = {}): Rates | null {
   const override = overrideOf(modelId, options.overrides);
   if (override !== undefined && typeof override !== 'string') return override;
@@ -107,7 +110,7 @@ export function ratesOf(modelId: string, options: PriceOptions = {}): Rates | nu
   return row === undefined ? null : toRates(row);
 }
 
-/** @returns the price of one call in US dollars, `null` when the model's price is not known. */
+/** Returns the price of one call in US dollars; `null` if the model's price is unknown. */
 export function priceCall(modelId: string, usage: CallUsage, options: PriceOptions = {}): number | null {
   const rates = ratesOf(modelId, options);
   if (rates === null) return null;
@@ -116,12 +119,12 @@ export function priceCall(modelId: string, usage: CallUsage, options: PriceOptio
     usage.outputTokens * rates.output +
     (usage.cacheReadInputTokens ?? 0) * (rates.cacheRead ?? rates.input) +
     (usage.cacheWriteInputTokens ?? 0) * (rates.cacheWrite ?? rates.input);
-  return (usd * (options.batch === true ? BATCH_FACTOR : 1)) / TOKENS_PER_RATE;
+  return (usd * (options.batch ? BATCH_FACTOR : 1)) / TOKENS_PER_RATE;
 }
 
 /**
  * Refuses to start a run whose cost cannot be capped.
- * @param budgetUsd the daily or the run's budget; 0 or `undefined`: there is none, and any model may be used.
+ * @param budgetUsd the daily or the run's budget. With 0 or `undefined` there is no budget, and any model may be used.
  * @throws PermanentError `JudgePriceUnknown`
  */
 export function requireKnownPrice(
@@ -131,10 +134,9 @@ export function requireKnownPrice(
 ): Rates | null {
   const rates = ratesOf(modelId, options);
   if (rates === null && budgetUsd !== undefined && budgetUsd > 0) {
-    throw new PermanentError('JudgePriceUnknown', 'A budget is set, but the price of the judge model is not known.', {
+    throw new PermanentError('JudgePriceUnknown', 'A budget is set, but the price of the judge’s model is unknown', {
       got: modelId,
-      expected:
-        'a Bedrock model in the price table, its price given in JUDGE_PRICES, or EVALUATION_BUDGET_USD=0 (no limit)',
+      expected: 'a Bedrock model in the price table, a price in JUDGE_PRICES, or EVALUATION_BUDGET_USD=0 (no limit)',
       where: PRICE_SOURCE,
     });
   }

@@ -1,11 +1,11 @@
 /**
- * The judge's prompt. The instructions and the questions come first and are the same for every capture that is asked
- * the same questions, so that a model can cache them; the record comes last, behind its fence.
+ * Builds the judge's prompt. The instructions and the questions come first. They are the same for every capture with the
+ * same questions, so that a model can cache them. The fenced record comes last.
  */
 import type { Capture } from '../../formats/types.ts';
 import { memoByScorers } from '../memo.ts';
 import { judgeableExchange } from '../scorers/applicability.ts';
-import { describeValues } from '../scorers/scorer-set.ts';
+import { describeValues } from '../scorers/values.ts';
 import type { JudgeScorer, ScorerExample } from '../types.ts';
 import { fencedRecord } from './record.ts';
 
@@ -13,12 +13,12 @@ import { fencedRecord } from './record.ts';
 export const RUNGS = ['json-schema', 'tool', 'prompt'] as const;
 export type Rung = (typeof RUNGS)[number];
 
-/** The tool that the model is made to call on the rung `tool`, and the schema's name on `json-schema`. */
+/** Name of the tool that the model is forced to call on the rung `tool`, and of the schema on `json-schema`. */
 export const ANSWER_NAME = 'record_verdicts';
 
 /**
- * Tokens of captured text that one request carries at most. 24,000 tokens are some 96,000 characters of English: the
- * whole of nearly every exchange, and at 3 dollars a million tokens 7 cents for the longest.
+ * Maximum number of tokens of captured text in one request. 24,000 tokens are about 96,000 characters of English, enough for
+ * nearly every exchange. At 3 dollars per million tokens the longest costs 7 cents.
  */
 export const MAX_RECORD_TOKENS = 24_000;
 
@@ -42,7 +42,7 @@ function questionLines(scorer: JudgeScorer): string {
   return [`${scorer.name} (${describeValues(scorer.values)}): ${scorer.question}`, ...examples].join('\n');
 }
 
-/** The form of the answer in words, for models that are not held to a schema. */
+/** Describes the form of the answer, for models that do not enforce a schema. */
 function answerForm(scorers: readonly JudgeScorer[], rung: Rung): string {
   if (rung === 'json-schema') return '';
   if (rung === 'tool')
@@ -53,7 +53,7 @@ function answerForm(scorers: readonly JudgeScorer[], rung: Rung): string {
   return `\n\nThe answer is one JSON object and nothing else, no text around it:\n{${fields.join(', ')}}`;
 }
 
-/** Instructions and questions: the same text for every capture that is asked the same scorers on the same rung. */
+/** Returns instructions and questions, the same text for every capture with the same scorers and rung. */
 export const systemPrompt = memoByScorers(
   (scorers, rung: Rung): string =>
     `${INSTRUCTIONS}\n\nThe questions\n${scorers.map(questionLines).join('\n')}${answerForm(scorers, rung)}`,
@@ -61,7 +61,7 @@ export const systemPrompt = memoByScorers(
 
 export interface JudgePrompt {
   system: string;
-  /** What is said before the record, the fenced record, and what is said after it. */
+  /** The text before the record, the fenced record, and the text after it. */
   user: { before: string; record: string; after: string };
   fence: string;
   rung: Rung;
@@ -70,13 +70,13 @@ export interface JudgePrompt {
 
 export interface PromptOptions {
   maxRecordTokens?: number;
-  /** Why an earlier answer to these questions could not be used, in words. */
+  /** The reason why an earlier answer to these questions could not be used. */
   correction?: string;
   /** Source of the fence's code, for tests. */
   random?: (bytes: number) => Buffer;
 }
 
-/** The prompt for one request. `capture` must have something to read: see `applicability`. */
+/** Builds the prompt for one request. `capture` must contain text to judge: see `applicability`. */
 export function buildPrompt(
   capture: Capture,
   scorers: readonly JudgeScorer[],
@@ -100,5 +100,5 @@ export function buildPrompt(
   };
 }
 
-/** The user turn as one text. */
+/** Returns the user turn as one text. */
 export const userText = ({ user }: JudgePrompt): string => `${user.before}\n${user.record}\n${user.after}`;

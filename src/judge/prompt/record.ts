@@ -1,7 +1,6 @@
 /**
- * The record: a captured exchange as the judge reads it. Every line that is ours starts with `#` and a random code;
- * the captured texts stand between such lines and cannot contain the code, so nothing in them can close the record,
- * open a section, or speak with our voice.
+ * Renders the record, a captured exchange as the judge reads it. Every heading starts with `#` and a random code. Captured
+ * texts are between headings and cannot contain the code, so they can neither close the record nor imitate a heading.
  */
 import { randomBytes } from 'node:crypto';
 import type { ChatMessage, ToolCall } from '../../formats/types.ts';
@@ -10,16 +9,16 @@ import { cutMiddle, divideBound } from './cut.ts';
 import { estimateTokens } from './tokens.ts';
 
 interface Section {
-  /** Our words only: captured text never goes into a heading. */
+  /** Fixed words only. Captured text is never part of a heading. */
   heading: string;
   text: string;
   weight: number;
 }
 
-/** 6 bytes are 12 hex digits, some 7 tokens a heading; that a text holds them by chance is 1 in 2^48, and looked for. */
+/** 6 bytes are 12 hex digits, about 7 tokens per heading. A text contains them by chance once in 2^48; this is checked. */
 const FENCE_BYTES = 6;
 
-/** A code that none of the texts contains, in whatever case. */
+/** Returns a code that none of the texts contains, ignoring case. */
 export function makeFence(texts: readonly string[], random: (bytes: number) => Buffer = randomBytes): string {
   for (;;) {
     const fence = random(FENCE_BYTES).toString('hex');
@@ -28,10 +27,10 @@ export function makeFence(texts: readonly string[], random: (bytes: number) => B
   }
 }
 
-/** How a bound is shared when the exchange exceeds it: the reply is what is judged, the last question what it answers. */
+/** Shares of the bound if the exchange exceeds it. The reply is judged, and the last question is what it answers. */
 const WEIGHTS = { reply: 8, lastRequest: 4, systemPrompt: 2, tools: 1, earlier: 2 };
 
-/** With more turns than this, the ones in the middle are left out: the first say what it is about, the last where it is. */
+/** With more turns than this, those in the middle are left out. The first show the topic, the last the current state. */
 const MAX_EARLIER_MESSAGES = 40;
 
 const HEADINGS: Record<string, string> = {
@@ -52,7 +51,7 @@ function partText(part: unknown): string {
   const { type, text, refusal } = part as { type?: unknown; text?: unknown; refusal?: unknown };
   if (typeof text === 'string') return text;
   if (typeof refusal === 'string') return refusal;
-  // What is not text is named, so that the judge knows that something was there.
+  // Other content is named, so that the judge knows that it was there.
   return `(${typeof type === 'string' && /^[a-z_]{1,40}$/i.test(type) ? type : 'part'} that is not text)`;
 }
 
@@ -67,7 +66,7 @@ const json = (value: unknown): string => (typeof value === 'string' ? value : (J
 
 function toolCallsOf(message: ChatMessage): string[] {
   const legacy = message.function_call as { name?: unknown; arguments?: unknown } | null | undefined;
-  // Captured as they were sent: the list may be none, and hold what is no call.
+  // Captured as sent: it may not be a list, and its entries may not be calls.
   const calls: (Partial<ToolCall> | null)[] = Array.isArray(message.tool_calls) ? message.tool_calls : [];
   const all = calls.map((call) => call?.function as { name?: unknown; arguments?: unknown } | undefined);
   if (legacy) all.push(legacy);
@@ -123,9 +122,7 @@ interface FencedRecord {
   text: string;
 }
 
-/**
- * Renders an exchange, its texts cut in the middle so that all of them together keep within `maxTokens` (estimated).
- */
+/** Renders an exchange. Texts are cut in the middle so that all of them together fit into `maxTokens` (estimated). */
 export function fencedRecord(
   exchange: JudgeableExchange,
   maxTokens: number,

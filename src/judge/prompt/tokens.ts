@@ -1,19 +1,19 @@
-/** A token estimate that needs no tokenizer: models differ, and what is planned with it has room to spare. */
+/** Estimates tokens without a tokenizer. Tokenizers differ between models, so all plans include a margin. */
 
 /**
- * English prose and JSON run at 3.5 to 4.5 characters a token with the tokenizers of today's models; other alphabets
- * at about two, Chinese, Japanese and Korean at about one.
+ * English prose and JSON have 3.5 to 4.5 characters per token with current tokenizers, other alphabets about two, and
+ * Chinese, Japanese and Korean about one.
  */
 const ASCII_CHARS_PER_TOKEN = 4;
 const ALPHABET_CHARS_PER_TOKEN = 2;
 const FIRST_NON_ASCII = 0x80;
-/** From here on (CJK radicals, kana, ideographs, Hangul, emoji surrogates) a character is about a token. */
+/** From this code unit on (CJK radicals, kana, ideographs, Hangul, emoji surrogates) a character is about one token. */
 const FIRST_IDEOGRAPH = 0x2e80;
 
-/** Tokenizers differ: a request may have this many times the tokens that were estimated. */
+/** A request may have this many times the estimated tokens, because tokenizers differ. */
 export const INPUT_MARGIN = 1.5;
 
-/** Tokens that a text is likely to take. */
+/** Returns the likely number of tokens of a text. */
 export function estimateTokens(text: string): number {
   let alphabets = 0;
   let ideographs = 0;

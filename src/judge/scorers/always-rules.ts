@@ -1,11 +1,11 @@
 /**
- * Rules by which a capture is judged although the sample leaves it out, from the setting `EVALUATION_ALWAYS`:
+ * Always rules have captures judged even if sampling would skip them. The setting is `EVALUATION_ALWAYS`:
  *
  *   [{"name": "long replies", "replyTokensOver": 800},
  *    {"name": "the new variant", "variant": "Challenger"},
  *    {"name": "personal data", "flaggedBy": {"scorer": "pii_detected", "is": true}}]
  *
- * The conditions of one rule hold together, any rule is enough.
+ * All conditions of a rule must be met. One matching rule is enough.
  */
 import * as z from 'zod';
 import type { Capture } from '../../formats/types.ts';
@@ -16,35 +16,38 @@ import { replyTexts } from './code/text.ts';
 
 const flagSchema = z
   .strictObject({
-    /** Name of a code scorer: it costs nothing, so it can be asked first. */
+    /** Name of a code scorer. Code scorers cost nothing, so they can run first. */
     scorer: z.string().min(1),
     is: z.union([z.string(), z.number(), z.boolean()]).optional(),
     over: z.number().optional(),
     under: z.number().optional(),
   })
   .refine((flag) => flag.is !== undefined || flag.over !== undefined || flag.under !== undefined, {
-    message: 'one of is, over, under is needed',
+    message: 'at least one of is, over, under is required',
   });
 
 const ruleSchema = z
   .strictObject({
     name: z.string().min(1),
-    /** Tokens of the reply: as the endpoint counted them, else estimated. */
+    /** Tokens of the reply, as counted by the endpoint or else estimated. */
     replyTokensOver: z.number().int().min(0).optional(),
     variant: z.string().min(1).optional(),
     flaggedBy: flagSchema.optional(),
   })
-  .refine((rule) => Object.keys(rule).length > 1, { message: 'a rule needs a condition beside its name' });
+  .refine((rule) => Object.keys(rule).length > 1, { message: 'a rule needs a condition in addition to its name' });
 
 export const alwaysRulesSchema = z.array(ruleSchema);
 type AlwaysRules = z.infer<typeof alwaysRulesSchema>;
 type Rule = AlwaysRules[number];
 
-/** What a rule may look at that is not in the capture itself. */
+/** Facts about a capture that are not in its line. */
 export interface CaptureContext {
   /** The endpoint's variant, from the object's key. */
   variant?: string | undefined;
 }
+
+/** Returns the name of the first rule that matches the capture, or `undefined`. */
+export type AlwaysRule = (capture: Capture, context?: CaptureContext) => string | undefined;
 
 const replyTokens = (capture: Capture): number => {
   if (capture.usage?.outputTokens !== undefined) return capture.usage.outputTokens;
@@ -62,22 +65,18 @@ function isFlagged(flag: NonNullable<Rule['flaggedBy']>, scorer: CodeScorer, cap
 }
 
 /**
- * The rules as a function of the capture: the name of the first rule that applies, or `undefined`. Errors are never
- * judged, so no rule applies to them.
+ * Combines the rules into one. Error replies are never judged, so no rule matches them.
  * @throws PermanentError `InvalidAlwaysRules`
  */
-export function createAlwaysRule(
-  rules: unknown,
-  codeScorers: readonly CodeScorer[],
-): (capture: Capture, context?: CaptureContext) => string | undefined {
+export function createAlwaysRule(rules: unknown, codeScorers: readonly CodeScorer[]): AlwaysRule {
   const parsed = alwaysRulesSchema.safeParse(rules ?? []);
   const byName = new Map(codeScorers.map((scorer) => [scorer.name, scorer]));
   const unknown = parsed.data?.find(({ flaggedBy }) => flaggedBy !== undefined && !byName.has(flaggedBy.scorer));
   if (!parsed.success || unknown !== undefined) {
     const wrong = parsed.success
-      ? `${unknown?.name}: there is no code scorer ${unknown?.flaggedBy?.scorer}`
+      ? `${unknown?.name}: the code scorer ${unknown?.flaggedBy?.scorer} does not exist`
       : z.prettifyError(parsed.error);
-    throw new PermanentError('InvalidAlwaysRules', `The rules of what is always judged are not valid: ${wrong}`, {
+    throw new PermanentError('InvalidAlwaysRules', `The always rules are invalid: ${wrong}`, {
       got: rules,
       expected: 'a list of {name, replyTokensOver?, variant?, flaggedBy?: {scorer, is?, over?, under?}}',
       where: 'EVALUATION_ALWAYS',

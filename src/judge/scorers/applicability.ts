@@ -1,53 +1,53 @@
-/** Whether a capture has what an LLM scorer needs, and the text it is judged by. */
+/** Decides whether a scorer applies to a capture, and extracts the text that the judge reads. */
 import type { Capture, ChatMessage } from '../../formats/types.ts';
 import type { JudgeScorer } from '../types.ts';
 import { messageText } from './code/text.ts';
 
-/** Why a scorer is not asked of a capture; counted as `notJudgeable` in receipts. */
+/** Reasons why a scorer does not apply to a capture. Receipts count them as `notJudgeable`. */
 const NOT_JUDGEABLE = [
-  /** The endpoint answered with an error: LLM judges do not judge errors. */
+  /** The endpoint returned an error. LLM scorers do not judge errors. */
   'errorReply',
   /** The reply was not captured, or is empty. */
   'noResponse',
-  /** The request was not captured, or holds no message. */
+  /** The request was not captured, or contains no message. */
   'noRequest',
-  /** There is a reply, but no words in it: tool calls or images alone. */
+  /** The reply contains no words, only tool calls or images. */
   'noReplyText',
   /** The reply calls no tool. */
   'noToolCalls',
   /** The conversation has no system prompt. */
   'noSystemPrompt',
-  /** Numbers, vectors or bytes: nothing that can be read as text. */
+  /** The payload is not text: numbers, vectors or bytes. */
   'notText',
 ] as const;
 
 type NotJudgeableReason = (typeof NOT_JUDGEABLE)[number];
 type Applicability = { judge: true } | { notJudgeable: NotJudgeableReason };
 
-/** What the judge sees of a capture. */
+/** The part of a capture that the judge reads. */
 export interface JudgeableExchange {
   messages: readonly ChatMessage[];
   replies: readonly ChatMessage[];
   tools: readonly unknown[];
 }
 
-/** A string in a JSON document is taken for language from this many words on: labels and ids have fewer. */
+/** A string in a JSON document counts as prose from this number of words on. Labels and ids have fewer. */
 const MIN_WORDS_OF_PROSE = 3;
 /** Documents are not searched deeper than this. */
 const MAX_JSON_DEPTH = 6;
 
-function holdsProse(value: unknown, depth = 0): boolean {
+function containsProse(value: unknown, depth = 0): boolean {
   if (typeof value === 'string') return value.trim().split(/\s+/).length >= MIN_WORDS_OF_PROSE;
   if (value === null || typeof value !== 'object' || depth >= MAX_JSON_DEPTH) return false;
-  return Object.values(value).some((inner) => holdsProse(inner, depth + 1));
+  return Object.values(value).some((inner) => containsProse(inner, depth + 1));
 }
 
 const asMessage = (role: string, text: string | undefined): ChatMessage[] =>
   text === undefined || text.trim() === '' ? [] : [{ role, content: text }];
 
 /**
- * The exchange to be judged: the conversation, or what can be read as one in a plain-text payload and in a JSON
- * document of unknown shape whose reply holds language. `undefined` where there is nothing to read.
+ * Returns the exchange to judge: the conversation, or the texts of a plain-text payload or of a JSON document of unknown shape
+ * whose reply contains prose. Returns `undefined` if the payload is not text.
  */
 export function judgeableExchange(capture: Capture): JudgeableExchange | undefined {
   const { conversation, request, response } = capture;
@@ -56,7 +56,7 @@ export function judgeableExchange(capture: Capture): JudgeableExchange | undefin
   }
   const readable =
     capture.format === 'text' ||
-    ((capture.format === 'json' || capture.format === 'jsonlines') && holdsProse(response?.value));
+    ((capture.format === 'json' || capture.format === 'jsonlines') && containsProse(response?.value));
   if (!readable) return undefined;
   return { messages: asMessage('user', request?.text), replies: asMessage('assistant', response?.text), tools: [] };
 }
@@ -67,7 +67,7 @@ const hasToolCalls = (message: ChatMessage): boolean =>
 
 const isEmpty = (payload: Capture['request']): boolean => payload === undefined || payload.kind === 'empty';
 
-/** Whether the scorer is asked of the capture, or the reason why not. */
+/** Returns whether the scorer applies to the capture, or the reason why it does not. */
 export function applicability(capture: Capture, scorer: Pick<JudgeScorer, 'needs'>): Applicability {
   if (capture.error !== undefined || capture.format === 'error') return { notJudgeable: 'errorReply' };
   if (isEmpty(capture.response)) return { notJudgeable: 'noResponse' };

@@ -1,8 +1,7 @@
 /**
- * The default set of code scorers: functions of the capture that ask no model and cost nothing. Add, change or remove
- * one here; each says in its description what it measures and what it does not.
+ * The default set of code scorers: functions of the capture that need no model and cost nothing. Add, change or remove
+ * one here. Each description states what the scorer measures and what it does not.
  */
-
 import type { CodeScorer } from '../types.ts';
 import { outputTokens, responseLength, responseWords } from './code/counts.ts';
 import { cutOff } from './code/cut-off.ts';

@@ -1,9 +1,9 @@
 /**
- * The questions asked of the LLM judge by default. This is the file to edit: add a scorer, change one (and its
- * version), or remove one, in a few lines; `scorers.ts` checks the set when it is loaded.
+ * The default LLM scorers. To add, change (with its version) or remove a scorer, edit this list; `scorer-set.ts` validates it
+ * on load.
  *
- * Names and values are those of MLflow's built-in judges where MLflow has one, so that its pages and its Python
- * client show these verdicts as its own. Questions are kept short: all of them travel with every capture.
+ * Where MLflow has a built-in judge, the scorer uses its name and values, so that MLflow's pages and Python client show these
+ * verdicts like its own. Questions are short, because all of them are sent with every capture.
  */
 import type { JudgeScorer } from '../types.ts';
 

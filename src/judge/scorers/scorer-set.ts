@@ -1,20 +1,19 @@
-/**
- * The scorers in force: the default set, guidelines from the settings, and the code scorers, checked as one.
- */
+/** The active scorers: the default set, guidelines from the settings, and the code scorers, validated together. */
 import { hash } from 'node:crypto';
 import * as z from 'zod';
 import { PermanentError } from '../../shared/errors.ts';
-import type { CodeScorer, JudgeScorer, Scorer, ScorerExample, ScorerValues } from '../types.ts';
+import type { CodeScorer, JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 import { codeScorers } from './code-scorers.ts';
 import { defaultJudgeScorers } from './default-scorers.ts';
 import { scorerExamples } from './scorer-examples.ts';
+import { describeValues, readValue } from './values.ts';
 
-/** The name is an assessment's name in MLflow and a property of the judge's JSON schema: models accept 64 of these. */
+/** The name is an assessment's name in MLflow and a property of the judge's JSON schema, where models accept 64 characters. */
 const scorerName = z
   .string()
   .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, 'a letter, then letters, digits, _ or -, 64 at most');
 
-/** A question travels with every capture; one of this length would cost more than most captures themselves. */
+/** A question is sent with every capture. At this length it would cost more than most captures. */
 const MAX_QUESTION_CHARS = 4000;
 
 const valuesSchema = z.discriminatedUnion('kind', [
@@ -53,14 +52,11 @@ const judgeScorerSchema = z
     examples: z.array(exampleSchema).optional(),
   })
   .check((context) => {
-    for (const [index, example] of (context.value.examples ?? []).entries()) {
-      if (isAllowedValue(context.value.values, example.value)) continue;
-      context.issues.push({
-        code: 'custom',
-        input: example.value,
-        path: ['examples', index, 'value'],
-        message: `${JSON.stringify(example.value)} is not one of the scorer's values (${describeValues(context.value.values)})`,
-      });
+    const { values, examples = [] } = context.value;
+    for (const [index, { value: input }] of examples.entries()) {
+      if (readValue(values, input) === input) continue;
+      const message = `${JSON.stringify(input)} is not one of the scorer's values (${describeValues(values)})`;
+      context.issues.push({ code: 'custom', input, path: ['examples', index, 'value'], message });
     }
   });
 
@@ -78,43 +74,15 @@ const scorerSetSchema = z
     const seen = new Set<string>();
     for (const [index, { name }] of context.value.entries()) {
       if (seen.has(name)) {
-        context.issues.push({ code: 'custom', input: name, path: [index, 'name'], message: `${name} is there twice` });
+        context.issues.push({ code: 'custom', input: name, path: [index, 'name'], message: `${name} occurs twice` });
       }
       seen.add(name);
     }
   });
 
-/** Whether a value is exactly one that the scorer may answer. */
-export function isAllowedValue(values: ScorerValues, value: unknown): boolean {
-  switch (values.kind) {
-    case 'yes-no':
-      return value === 'yes' || value === 'no';
-    case 'boolean':
-      return typeof value === 'boolean';
-    case 'categories':
-      return typeof value === 'string' && values.values.includes(value);
-    case 'number':
-      return typeof value === 'number' && value >= values.min && value <= values.max;
-  }
-}
-
-/** The values in words, as prompts and error messages show them. */
-export function describeValues(values: ScorerValues): string {
-  switch (values.kind) {
-    case 'yes-no':
-      return '"yes" or "no"';
-    case 'boolean':
-      return 'true or false';
-    case 'categories':
-      return values.values.map((value) => JSON.stringify(value)).join(' or ');
-    case 'number':
-      return `a number from ${values.min} to ${values.max}`;
-  }
-}
-
 const digest8 = (text: string): string => hash('sha256', text).slice(0, 8);
 
-/** A guideline: a plain sentence that the reply must comply with. Its version follows from its words. */
+/** Returns the scorer of a guideline, a sentence that the reply must comply with. Its version is a digest of the sentence. */
 export function guidelineScorer(name: string, sentence: string): JudgeScorer {
   return {
     kind: 'judge',
@@ -129,24 +97,24 @@ export function guidelineScorer(name: string, sentence: string): JudgeScorer {
   };
 }
 
-/** The scorer with examples shown to the judge; its version says which ones. */
+/** Returns the scorer with examples for the judge. Its version contains a digest of them. */
 export function withExamples(scorer: JudgeScorer, examples: readonly ScorerExample[]): JudgeScorer {
   if (examples.length === 0) return scorer;
   return { ...scorer, examples, version: `${scorer.version}+ex-${digest8(JSON.stringify(examples))}` };
 }
 
 interface ScorerSettings {
-  /** Plain sentences by name; one with the name of a default scorer takes its place. */
+  /** Sentences by name. A guideline with the name of a default scorer replaces it. */
   guidelines?: Readonly<Record<string, string>>;
-  /** In place of the default set, for tests and for programs of one's own. */
+  /** Replace the default sets, for tests. */
   judgeScorers?: readonly JudgeScorer[];
   codeScorers?: readonly CodeScorer[];
   examples?: Readonly<Record<string, readonly ScorerExample[]>>;
 }
 
 /**
- * All scorers in force, judge scorers first.
- * @throws PermanentError `InvalidScorers` naming every fault of the set.
+ * Returns all active scorers, LLM scorers first.
+ * @throws PermanentError `InvalidScorers` with every problem of the set
  */
 export function scorersFor(settings: ScorerSettings = {}): readonly Scorer[] {
   const guidelines = settings.guidelines ?? {};
@@ -167,7 +135,7 @@ export function checkScorers(scorers: readonly Scorer[]): readonly Scorer[] {
     const name = typeof index === 'number' ? scorers[index]?.name : undefined;
     return `${name ?? 'the set'}${field.length > 0 ? `.${field.join('.')}` : ''}: ${issue.message}`;
   });
-  throw new PermanentError('InvalidScorers', `The scorers are not valid: ${wrong.join('; ')}`, {
+  throw new PermanentError('InvalidScorers', `The scorers are invalid: ${wrong.join('; ')}`, {
     where: 'src/judge/scorers/default-scorers.ts, src/judge/scorers/code-scorers.ts and JUDGE_GUIDELINES',
   });
 }

@@ -1,31 +1,43 @@
-/** Reading a value that a judge wrote: how it is dressed does not matter, what it says must be on the list. */
-
+/** The values of a scorer: in words for prompts and errors, and as a judge or a person wrote them. */
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import { trimEndOf } from '../../shared/text-edges.ts';
 import type { ScorerValues } from '../types.ts';
 
-/** `**Yes.**` → `yes`; `Somewhat_Coherent` → `somewhat coherent`. */
-const undress = (text: string): string =>
-  trimEndOf(dressed(text), (character) => /[\s"'`*“”‘’«»)\]}>.,;:!。]/u.test(character));
+/** Describes the values in words, for prompts and error messages. */
+export function describeValues(values: ScorerValues): string {
+  switch (values.kind) {
+    case 'yes-no':
+      return '"yes" or "no"';
+    case 'boolean':
+      return 'true or false';
+    case 'categories':
+      return values.values.map((value) => JSON.stringify(value)).join(' or ');
+    case 'number':
+      return `a number from ${values.min} to ${values.max}`;
+  }
+}
 
-const dressed = (text: string): string =>
-  text
+/** Removes decoration: `**Yes.**` → `yes`; `Somewhat_Coherent` → `somewhat coherent`. */
+const undress = (text: string): string => {
+  const plain = text
     .normalize('NFKC')
     .toLowerCase()
     .replaceAll(/[\s_-]+/gu, ' ')
     .replace(/^[\s"'`*“”‘’«»([{<]+/u, '');
+  return trimEndOf(plain, (character) => /[\s"'`*“”‘’«»)\]}>.,;:!。]/u.test(character));
+};
 
 const NUMBER = /^[+-]?\d+(\.\d+)?$/;
 
 function fromList(values: readonly string[], given: unknown): string | undefined {
   if (typeof given !== 'string') return undefined;
   const bare = undress(given);
-  return values.find((value) => undress(value) === bare);
+  return values.find((value) => value === given) ?? values.find((value) => undress(value) === bare);
 }
 
 /**
- * The scorer's value that `given` says, or `undefined` when it says none of them. Nothing is guessed: `mostly yes`,
- * `4/5`, a number out of range and a word of another language are no values.
+ * Returns the scorer's value that `given` states, or `undefined`. Nothing is guessed: `mostly yes`, `4/5`, a number out of
+ * range and a word of another language are not values.
  */
 export function readValue(values: ScorerValues, given: unknown): AssessmentValue | undefined {
   switch (values.kind) {

@@ -1,14 +1,14 @@
-/** The API key of a judge outside AWS. */
+/** Reads the API key of a judge outside AWS. */
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { PermanentError } from '../../shared/errors.ts';
 import { loadSecret } from '../../shared/secret.ts';
 
-/** What may stand in a header as it is: a key with a line break in it would be shown by the error that it leads to. */
+/** Characters that are valid in a header. A key with a line break would cause an error that contains the key. */
 const KEY = /^[\x21-\x7e]+$/;
 
 /**
- * @returns the key: the text, or its `api_key` when it is a JSON object
- * @throws PermanentError `JudgeSecretUnreadable`; the message never holds the text
+ * Returns the key: the text, or its `api_key` if the text is a JSON object.
+ * @throws PermanentError `JudgeSecretUnreadable`. Its message never contains the text.
  */
 export function parseApiKey(text: string, where: string): string {
   let key: unknown = text.trim();
@@ -20,8 +20,8 @@ export function parseApiKey(text: string, where: string): string {
     }
   }
   if (typeof key === 'string' && KEY.test(key)) return key;
-  throw new PermanentError('JudgeSecretUnreadable', 'The judge’s secret holds no API key', {
-    expected: 'the key as plain text, one word of ASCII characters, or JSON {"api_key":"…"}; no binary secret',
+  throw new PermanentError('JudgeSecretUnreadable', 'The judge’s secret contains no API key', {
+    expected: 'the key as plain text, one word of ASCII characters, or JSON {"api_key":"…"}, and not a binary secret',
     where,
   });
 }

@@ -1,4 +1,4 @@
-/** What an error of the AWS SDK means for the judging. */
+/** Classifies errors of the AWS SDK. */
 import { saidBy } from '../../shared/errors.ts';
 import { readRetryAfter } from '../../shared/retry.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
@@ -22,7 +22,7 @@ const KINDS: Record<string, CallFailureKind> = {
   AbortError: 'aborted',
 };
 
-/** How Bedrock and the models behind it word that they lack a feature. */
+/** Messages of Bedrock and its models about features that they lack. */
 const LACKING: readonly [RegExp, Feature][] = [
   [/output_?config|response_?format|json.?schema|structured output/i, 'json-schema'],
   [/tool_?choice|tool_?config|tool use|support tools?\b/i, 'tool'],
@@ -34,7 +34,7 @@ const LACKING: readonly [RegExp, Feature][] = [
 const TOO_LONG =
   /input is too long|too long for requested model|prompt is too long|context (length|window)|maximum (context|number of) .{0,80}tokens|exceeds? the (maximum|limit).{0,80}(tokens|length)|too many (input )?tokens in/i;
 
-/** Refusals that no other request with the same settings would escape. */
+/** Refusals that every request with the same settings would meet. */
 const MODEL_OR_SETTINGS =
   /model identifier is invalid|on-demand throughput isn.t supported|operation not allowed|end of its life|marked by provider as legacy|model is not supported|not supported in this region|guardrail (identifier|version|id|was not found|not found)|invalid guardrail|inference profile .{0,200}(not found|invalid)/i;
 
@@ -44,7 +44,7 @@ interface AwsError {
   code?: string;
   $metadata?: { httpStatusCode?: number };
   $response?: { statusCode?: number; headers?: Record<string, string | undefined> };
-  /** Of an answer that the client could not read. */
+  /** The body of a response that the client could not parse. */
   $responseBodyText?: string;
 }
 
@@ -53,7 +53,7 @@ function kindOf(error: AwsError, status: number | undefined): { kind: CallFailur
   if (known !== undefined) return { kind: known };
   if (status === 429) return { kind: 'throttled' };
   if (status === 401 || status === 403) return { kind: 'refused' };
-  // 408 and 424: the model timed out, or failed while it worked.
+  // 408 and 424: the model timed out, or failed during inference.
   if (status === undefined || status < 300 || status >= 500 || status === 408 || status === 424) {
     return { kind: 'unavailable' };
   }
@@ -63,7 +63,7 @@ function kindOf(error: AwsError, status: number | undefined): { kind: CallFailur
   return lacking === undefined ? { kind: 'rejected' } : { kind: 'unsupported', feature: lacking[1] };
 }
 
-/** @param error as thrown by a client of the AWS SDK: an error of the service, of the SDK, or of Node's network */
+/** @param error from a client of the AWS SDK: an error of the service, of the SDK, or of Node's network */
 export function readAwsFailure(error: unknown, signal?: AbortSignal): CallFailure {
   const aws = error as AwsError;
   const status = aws.$metadata?.httpStatusCode ?? aws.$response?.statusCode;

@@ -1,4 +1,4 @@
-/** A judge on Amazon Bedrock, through the Converse operation. */
+/** A judge on Amazon Bedrock, called through the Converse API. */
 import {
   BedrockRuntimeClient,
   type BedrockRuntimeClientConfig,
@@ -9,23 +9,21 @@ import {
   type SystemContentBlock,
 } from '@aws-sdk/client-bedrock-runtime';
 import { answerSchemaText, type JsonSchema } from '../answer/answer-schema.ts';
-import { createJudgeOver, type JudgeOptions } from '../judge-capture.ts';
 import { memoByScorers } from '../memo.ts';
 import type { ModelAnswer, Stop } from '../model-answer.ts';
 import { ANSWER_NAME, type JudgePrompt, type Rung, systemPrompt } from '../prompt/build-prompt.ts';
 import { estimateTokens } from '../prompt/tokens.ts';
-import type { Judge } from '../types.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
-import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
+import type { JudgeParameters } from './parameters.ts';
 import { type Ask, type JudgeTransport, MAX_CONCURRENT_CALLS } from './transport.ts';
 
 /**
- * A judge's answer takes seconds; a minute covers one that thinks, two one that waits in a queue. The first use of
- * a JSON schema may be compiled for minutes: a timeout there is tried again, and finds it compiled.
+ * A judge's answer takes seconds. One minute covers a model that thinks, two minutes a call that waits in a queue. Bedrock
+ * may compile a new JSON schema for minutes: that call times out, and its retry finds the schema compiled.
  */
 const CALL_TIMEOUT_MS = 120_000;
 
-/** Tokens from which on models cache a prompt's beginning, by their ids. A model that is not here is not asked to cache. */
+/** Minimum length, in tokens, of a prefix that a model caches, by model id. Models that are not listed are not asked to cache. */
 const CACHE_MINIMUMS: readonly [RegExp, number][] = [
   [/anthropic\.claude-(opus-4-[5-9]|haiku-4-5)/, 4096],
   [/anthropic\.claude-(3-5-haiku)/, 2048],
@@ -50,28 +48,20 @@ export interface Guardrail {
   version: string;
 }
 
-interface BedrockTransportOptions {
-  /** A model id, an inference profile's id, or an ARN. */
-  modelId: string;
-  client: BedrockRuntimeClient;
-  parameters?: JudgeParameters;
-  guardrail?: Guardrail | undefined;
-}
-
-/** Tokens below which the model caches nothing; `undefined`: not known to cache. */
+/** Returns the minimum tokens of a cached prefix; `undefined` if the model is not known to cache. */
 const cacheMinimum = (modelId: string): number | undefined =>
   CACHE_MINIMUMS.find(([pattern]) => pattern.test(modelId))?.[1];
 
 /**
- * What comes before the cache point: the instructions, and the tool or the schema, which the service puts into words of
- * its own beside them. A cache point that turns out to come too early does nothing.
+ * Estimates the tokens before the cache point: the instructions, and the tool or the schema, which the service adds in its own
+ * words. A cache point after too few tokens has no effect.
  */
 const prefixTokens = memoByScorers(
   (scorers, rung: Rung): number =>
     estimateTokens(systemPrompt(scorers, rung)) + (rung === 'prompt' ? 0 : estimateTokens(answerSchemaText(scorers))),
 );
 
-/** Schemas of tools are an older subset of JSON Schema: some models refuse all but type, properties and required. */
+/** Tool schemas are an older subset of JSON Schema: some models accept only type, properties and required. */
 function toolSchema(schema: JsonSchema): JsonSchema {
   const { additionalProperties: _, ...rest } = schema;
   if (typeof rest.properties !== 'object' || rest.properties === null) return rest;
@@ -88,13 +78,13 @@ function answerConfig({ prompt, schema }: Ask): Pick<ConverseCommandInput, 'outp
   const toolSpec = {
     name: ANSWER_NAME,
     description: 'Records the verdicts on the reply.',
-    // The SDK's type for a JSON document has no name outside of it.
+    // The SDK does not export its type of a JSON document.
     inputSchema: { json: toolSchema(schema) as never },
   };
   return { toolConfig: { tools: [{ toolSpec }], toolChoice: { tool: { name: ANSWER_NAME } } } };
 }
 
-/** With a guardrail, the record alone is what it guards: our own instructions are not the captured traffic. */
+/** A guardrail checks only the record. The instructions are not captured traffic. */
 function userContent({ user }: JudgePrompt, preface: string, guardrail: Guardrail | undefined): Message['content'] {
   if (guardrail === undefined) return [{ text: `${preface}${user.before}\n${user.record}\n${user.after}` }];
   return [
@@ -104,72 +94,69 @@ function userContent({ user }: JudgePrompt, preface: string, guardrail: Guardrai
   ];
 }
 
-export class BedrockTransport implements JudgeTransport {
-  readonly sourceId: string;
-  readonly userSet: ReadonlySet<string>;
-  private readonly modelId: string;
-  private readonly client: BedrockRuntimeClient;
-  private readonly parameters: JudgeParameters;
-  private readonly guardrail: Guardrail | undefined;
-  private readonly cacheFrom: number;
+export interface BedrockTransport extends JudgeTransport {
+  /** Returns the request as it is sent. Batch inference writes it to a file. */
+  request(ask: Ask): ConverseCommandInput;
+}
 
-  constructor({ modelId, client, parameters = readParameters(), guardrail }: BedrockTransportOptions) {
-    this.sourceId = `bedrock:/${modelId}`;
-    this.modelId = modelId;
-    this.client = client;
-    this.parameters = parameters;
-    this.userSet = parameters.userSet;
-    this.guardrail = guardrail;
-    this.cacheFrom = cacheMinimum(modelId) ?? Number.POSITIVE_INFINITY;
-  }
+/** @param modelId a model id, an inference profile's id, or an ARN, without `bedrock:/` */
+export function bedrockTransport(
+  modelId: string,
+  parameters: JudgeParameters,
+  guardrail: Guardrail | undefined,
+  client: BedrockRuntimeClient = createBedrockClient(),
+): BedrockTransport {
+  const { temperature, topP, stop, other, userSet } = parameters;
+  const cacheFrom = cacheMinimum(modelId) ?? Number.POSITIVE_INFINITY;
 
-  async send(ask: Ask, signal?: AbortSignal): Promise<ModelAnswer> {
-    const command = new ConverseCommand(this.request(ask));
-    try {
-      return readOutput(await this.client.send(command, signal === undefined ? {} : { abortSignal: signal }));
-    } catch (error) {
-      throw readAwsFailure(error, signal);
-    }
-  }
-
-  /** The request as it goes out, for tests and for batch inference. */
-  request(ask: Ask): ConverseCommandInput {
+  function request(ask: Ask): ConverseCommandInput {
     const { prompt, maxTokens, supports } = ask;
-    const { temperature, topP, stop, other } = this.parameters;
-    const takesSystem = supports('system');
     const system: SystemContentBlock[] = [{ text: prompt.system }];
-    const form = answerConfig(ask);
-    if (takesSystem && supports('cache') && prefixTokens(prompt.scorers, prompt.rung) >= this.cacheFrom) {
+    if (supports('cache') && prefixTokens(prompt.scorers, prompt.rung) >= cacheFrom) {
       system.push({ cachePoint: { type: 'default' } });
     }
-    const preface = takesSystem ? '' : `${prompt.system}\n`;
+    const preface = supports('system') ? '' : `${prompt.system}\n`;
     return {
-      modelId: this.modelId,
-      ...(takesSystem ? { system } : {}),
-      messages: [{ role: 'user', content: userContent(prompt, preface, this.guardrail) }],
+      modelId,
+      ...(supports('system') ? { system } : {}),
+      messages: [{ role: 'user', content: userContent(prompt, preface, guardrail) }],
       inferenceConfig: {
         maxTokens,
         ...(temperature !== undefined && supports('temperature') ? { temperature } : {}),
         ...(topP === undefined ? {} : { topP }),
         ...(stop === undefined ? {} : { stopSequences: stop }),
       },
-      ...form,
+      ...answerConfig(ask),
       ...(Object.keys(other).length === 0 ? {} : { additionalModelRequestFields: other as never }),
-      ...(this.guardrail === undefined
+      ...(guardrail === undefined
         ? {}
-        : { guardrailConfig: { guardrailIdentifier: this.guardrail.id, guardrailVersion: this.guardrail.version } }),
+        : { guardrailConfig: { guardrailIdentifier: guardrail.id, guardrailVersion: guardrail.version } }),
     };
   }
+
+  return {
+    sourceId: `bedrock:/${modelId}`,
+    userSet,
+    request,
+    async send(ask, signal) {
+      const command = new ConverseCommand(request(ask));
+      try {
+        return readOutput(await client.send(command, { abortSignal: signal }));
+      } catch (error) {
+        throw readAwsFailure(error, signal);
+      }
+    },
+  };
 }
 
-/** A Converse reply in the judge's own terms. */
+/** Reads a Converse reply. */
 export function readOutput({ output, stopReason, usage }: ConverseCommandOutput): ModelAnswer {
   const content = output?.message?.content ?? [];
   const tool = content.find((block) => block.toolUse?.name === ANSWER_NAME)?.toolUse;
   return {
     ...(tool === undefined ? {} : { object: tool.input }),
     text: content.flatMap((block) => block.text ?? []).join('\n'),
-    // A reason that is not known yet is taken for an end: what matters is what the answer holds.
+    // An unknown reason is treated as a normal end, because the content of the answer decides.
     stop: STOPS[stopReason ?? ''] ?? 'end',
     stopReason: stopReason ?? '',
     usage: {
@@ -182,8 +169,8 @@ export function readOutput({ output, stopReason, usage }: ConverseCommandOutput)
 }
 
 /**
- * A client made for judging: calls share an HTTP/2 connection or two (by default the SDK opens one a call),
- * and no retries of its own, since those would hide throttling from the limiter.
+ * Returns a client for judging. Calls share one or two HTTP/2 connections (the SDK's default is one per call). The client does
+ * not retry, because that would hide throttling from the limiter.
  */
 export function createBedrockClient(config: BedrockRuntimeClientConfig = {}): BedrockRuntimeClient {
   return new BedrockRuntimeClient({
@@ -195,31 +182,4 @@ export function createBedrockClient(config: BedrockRuntimeClientConfig = {}): Be
     } as never,
     ...config,
   });
-}
-
-export interface BedrockJudgeConfig extends JudgeOptions {
-  /** With or without `bedrock:/`. */
-  modelId: string;
-  client?: BedrockRuntimeClient;
-  /** As in `MLFLOW_EVALUATION_MODEL_PARAM`. */
-  parameters?: Readonly<Record<string, unknown>>;
-  guardrail?: Guardrail | undefined;
-}
-
-/** The transport to the model and the options of the judge over it, for a judge and for batch inference alike. */
-export function bedrockParts(config: BedrockJudgeConfig): { transport: BedrockTransport; options: JudgeOptions } {
-  const { modelId, client = createBedrockClient(), parameters: given, guardrail, ...options } = config;
-  const parameters = readParameters(given);
-  const transport = new BedrockTransport({
-    modelId: modelId.replace(/^bedrock:\/+/, ''),
-    client,
-    parameters,
-    guardrail,
-  });
-  return { transport, options: { ...answerBounds(parameters), ...options } };
-}
-
-export function createBedrockJudge(config: BedrockJudgeConfig): Judge {
-  const { transport, options } = bedrockParts(config);
-  return createJudgeOver(transport, options);
 }

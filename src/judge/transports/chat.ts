@@ -1,4 +1,4 @@
-/** OpenAI's chat completions as a way to a judge: the request and the answer, whatever carries them. */
+/** Builds requests and reads answers of OpenAI chat completions, for a URL and for SageMaker endpoints. */
 import * as z from 'zod';
 import { knownWords } from '../../shared/known-words.ts';
 import type { JsonSchema } from '../answer/answer-schema.ts';
@@ -39,7 +39,7 @@ const completionSchema = z.looseObject({
       prompt_tokens_details: z.looseObject({ cached_tokens: z.number().nullish() }).nullish(),
     })
     .nullish()
-    // A count in another form is as good as none: the answer is paid and valid.
+    // A malformed count is treated as missing, because the answer itself is billed and valid.
     .catch(null),
 });
 
@@ -55,7 +55,7 @@ function answerForm(schema: JsonSchema, rung: Ask['prompt']['rung']): object {
   };
 }
 
-/** The body of a chat completion request. */
+/** Returns the body of a chat completion request. */
 export function chatBody(ask: Ask, model: string | undefined, parameters: JudgeParameters): Record<string, unknown> {
   const { prompt, schema, maxTokens, supports } = ask;
   const { temperature, topP, stop, other } = parameters;
@@ -82,28 +82,28 @@ function parsedArguments(given: unknown): unknown {
   try {
     return JSON.parse(given) as unknown;
   } catch {
-    // Not JSON: read as text, where it can be repaired.
+    // Invalid JSON is read as text, which can be repaired.
     return undefined;
   }
 }
 
-/** A page is a gateway's, and no model's. */
+/** Whether the text is an HTML page, which comes from a gateway and not from a model. */
 export const isPage = (text: string): boolean => /^\s*</.test(text);
 
-/** @throws CallFailure `unavailable` when the answer is no chat completion: a proxy's page, a model that is still loading */
+/** @throws CallFailure `unavailable` when the answer is not a chat completion, for example a proxy's page while a model loads */
 export function readCompletion(text: string, ask: Ask): ModelAnswer {
   let document: unknown;
   try {
     document = JSON.parse(text);
   } catch {
-    // Neither the text nor the parser's error, which quotes it: either may hold what was captured.
-    const message = `The judge answered without JSON, in ${text.length} characters`;
+    // The text and the parser's error, which quotes it, may contain captured content and are not shown.
+    const message = `The judge’s answer is not JSON; it has ${text.length} characters`;
     throw new CallFailure('unavailable', message, { mayBePaid: !isPage(text) });
   }
   const parsed = completionSchema.safeParse(document);
   if (!parsed.success) {
     const issues = z.prettifyError(parsed.error);
-    throw new CallFailure('unavailable', `The judge's answer is no chat completion: ${issues}`, { mayBePaid: true });
+    throw new CallFailure('unavailable', `The judge’s answer is not a chat completion: ${issues}`, { mayBePaid: true });
   }
   const { choices, usage } = parsed.data;
   const choice = choices[0];
@@ -118,7 +118,7 @@ export function readCompletion(text: string, ask: Ask): ModelAnswer {
     text: answer,
     stop: STOPS[choice?.finish_reason ?? ''] ?? 'end',
     stopReason: choice?.finish_reason ?? '',
-    // Some self-hosted servers count no tokens: an estimate is nearer to the truth than nothing.
+    // Some self-hosted servers do not count tokens. An estimate is more accurate than zero.
     usage: usage
       ? {
           inputTokens: usage.prompt_tokens - cached,
@@ -144,12 +144,12 @@ const TOO_LONG =
   /context_length_exceeded|maximum context length|context window|too (long|many tokens)|inputs? tokens? \+ |must have less than/i;
 const NO_SUCH_MODEL = /model_not_found|does not exist|no such model|unknown model/i;
 
-/** What an error answer of a chat completion server means for the judging. */
+/** Classifies an error response of a chat completion server. */
 export function readChatFailure(status: number, text: string, retryAfterMs: number | undefined): CallFailure {
   const message = `HTTP ${status}: ${knownWords(text)}`;
   const failure = (kind: CallFailureKind, feature?: Feature): CallFailure =>
     new CallFailure(kind, message, { status, retryAfterMs, feature });
-  // A used-up credit is no matter of waiting.
+  // An exhausted credit does not return with time.
   if (status === 429) return failure(/insufficient_quota/.test(text) ? 'refused' : 'throttled');
   if (status === 401 || status === 403 || status === 404 || status === 405) return failure('refused');
   if (status >= 500 || status === 408 || status === 424) return failure('unavailable');

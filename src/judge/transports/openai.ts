@@ -1,103 +1,73 @@
-/** A judge behind an OpenAI-compatible URL: OpenAI itself, vLLM, Ollama, LiteLLM's proxy, and many others. */
-
+/** A judge behind an OpenAI-compatible URL: OpenAI itself, vLLM, Ollama, the LiteLLM proxy, and many others. */
 import { type Authorizer, anonymous, secretAuthorizer } from '../../mlflow/auth.ts';
 import { isRetryable, PermanentError, toNamedError } from '../../shared/errors.ts';
 import { knownWords } from '../../shared/known-words.ts';
 import { readRetryAfter } from '../../shared/retry.ts';
 import { CallFailure } from '../errors.ts';
-import { createJudgeOver, type JudgeOptions } from '../judge-capture.ts';
-import type { ModelAnswer } from '../model-answer.ts';
-import type { Judge } from '../types.ts';
 import { parseApiKey } from './api-key.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
-import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
-import type { Ask, JudgeTransport } from './transport.ts';
+import type { JudgeParameters } from './parameters.ts';
+import type { JudgeTransport } from './transport.ts';
 
-/** As for Bedrock: an answer takes seconds, two minutes are for one that waits in a queue. */
+/** As for Bedrock: an answer takes seconds; two minutes cover one that waits in a queue. */
 const CALL_TIMEOUT_MS = 120_000;
 
 const OPENAI_BASE_URL = 'https://api.openai.com/v1';
 
-/** A key, or how to load it: it is loaded again when it stops being accepted (rotation). */
+/** A key, or a function that loads it. It is loaded again when the server stops accepting it (rotation). */
 export type ApiKey = string | (() => Promise<string>);
 
-interface OpenAiJudgeConfig extends JudgeOptions {
-  /** With or without `openai:/`. */
+interface OpenAiConfig {
+  /** The model's name, without `openai:/`. */
   model: string;
-  /** Up to and without `/chat/completions`; default OpenAI's own. */
+  /** Up to and without `/chat/completions`. Default: OpenAI's own. */
   baseUrl?: string | undefined;
   apiKey?: ApiKey | undefined;
-  /** Further headers, e.g. of a gateway. */
-  headers?: Readonly<Record<string, string>> | undefined;
-  parameters?: Readonly<Record<string, unknown>> | undefined;
-  fetch?: typeof fetch;
+  parameters: JudgeParameters;
+  fetch?: typeof fetch | undefined;
 }
 
-class OpenAiTransport implements JudgeTransport {
-  readonly sourceId: string;
-  readonly userSet: ReadonlySet<string>;
-  private readonly model: string;
-  private readonly url: URL;
-  private readonly headers: Record<string, string>;
-  private readonly authorizer: Authorizer;
-  private readonly parameters: JudgeParameters;
-  private readonly fetch: typeof fetch;
+/** @throws PermanentError `InvalidJudge` for an invalid URL, `JudgeSecretUnreadable` for an invalid key */
+export function openAiTransport({ model, baseUrl, apiKey, parameters, fetch = globalThis.fetch }: OpenAiConfig) {
+  const url = completionsUrl(baseUrl ?? OPENAI_BASE_URL);
+  const authorizer = keyAuthorizer(apiKey);
 
-  constructor(config: OpenAiJudgeConfig, parameters: JudgeParameters) {
-    this.model = config.model.replace(/^openai:\/+/, '');
-    this.sourceId = `openai:/${this.model}`;
-    this.url = completionsUrl(config.baseUrl ?? OPENAI_BASE_URL);
-    this.headers = { 'content-type': 'application/json', ...config.headers };
-    this.authorizer = keyAuthorizer(config.apiKey);
-    this.parameters = parameters;
-    this.userSet = parameters.userSet;
-    this.fetch = config.fetch ?? globalThis.fetch;
-  }
-
-  async send(ask: Ask, signal?: AbortSignal): Promise<ModelAnswer> {
-    const body = JSON.stringify(chatBody(ask, this.model, this.parameters));
-    for (let isRenewed = false; ; isRenewed = true) {
-      const sent = await this.authorize();
-      const { status, text, headers } = await this.post(body, sent, signal);
-      if (status < 300) return readCompletion(text, ask);
-      if (status < 400) {
-        // The key and the prompt are for the server of the settings alone.
-        const target = URL.parse(headers.get('location') ?? '')?.origin ?? 'another address';
-        throw new CallFailure(
-          'refused',
-          `${this.url.host} redirects to ${target} (HTTP ${status}): set JUDGE_BASE_URL`,
-        );
-      }
-      const isDenied = status === 401 || status === 403;
-      if (isDenied && !isRenewed && (await this.renew(sent))) continue;
-      throw readChatFailure(status, text, readRetryAfter(headers.get('retry-after')));
-    }
-  }
-
-  private authorize(): Promise<Record<string, string>> {
-    return this.authorizer.authorize({ method: 'POST', url: this.url, headers: this.headers }).catch(asCallFailure);
-  }
-
-  private renew(sent: Record<string, string>): Promise<boolean> {
-    return this.authorizer.renew({ status: 401, text: '', errorType: '', sent }).catch(asCallFailure);
-  }
-
-  private async post(body: string, headers: Record<string, string>, signal: AbortSignal | undefined) {
+  async function post(body: string, headers: Record<string, string>, signal: AbortSignal | undefined) {
     const timeout = AbortSignal.timeout(CALL_TIMEOUT_MS);
+    const either = signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
     try {
-      const response = await this.fetch(this.url, {
-        method: 'POST',
-        headers,
-        body,
-        redirect: 'manual',
-        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
-      });
+      const response = await fetch(url, { method: 'POST', headers, body, redirect: 'manual', signal: either });
       return { status: response.status, headers: response.headers, text: await response.text() };
     } catch (error) {
-      if (signal?.aborted) throw new CallFailure('aborted', 'The judging was broken off in a call', { cause: error });
-      throw new CallFailure('unavailable', `${this.url.host}: ${reasonOf(error)}`, { cause: error });
+      if (signal?.aborted) throw new CallFailure('aborted', 'The judging was canceled in a call', { cause: error });
+      throw new CallFailure('unavailable', `${url.host}: ${reasonOf(error)}`, { cause: error });
     }
   }
+
+  const transport: JudgeTransport = {
+    sourceId: `openai:/${model}`,
+    userSet: parameters.userSet,
+    async send(ask, signal) {
+      const body = JSON.stringify(chatBody(ask, model, parameters));
+      const headers = { 'content-type': 'application/json' };
+      for (let isRenewed = false; ; isRenewed = true) {
+        const sent = await authorizer.authorize({ method: 'POST', url, headers }).catch(asCallFailure);
+        const answer = await post(body, sent, signal);
+        const { status, text } = answer;
+        if (status < 300) return readCompletion(text, ask);
+        if (status < 400) {
+          // The key and the prompt must not reach a server other than the configured one.
+          const target = URL.parse(answer.headers.get('location') ?? '')?.origin ?? 'another address';
+          throw new CallFailure('refused', `${url.host} redirects to ${target} (HTTP ${status}): set JUDGE_BASE_URL`);
+        }
+        const isDenied = status === 401 || status === 403;
+        const renew = () => authorizer.renew({ status: 401, text: '', errorType: '', sent }).catch(asCallFailure);
+        if (isDenied && !isRenewed && (await renew())) continue;
+        throw readChatFailure(status, text, readRetryAfter(answer.headers.get('retry-after')));
+      }
+    },
+  };
+  return transport;
 }
 
 function keyAuthorizer(key: ApiKey | undefined): Authorizer {
@@ -111,7 +81,7 @@ function asCallFailure(error: unknown): never {
   throw new CallFailure(isRetryable(error) ? 'unavailable' : 'refused', message, { cause: error });
 }
 
-/** `fetch` says "fetch failed"; what failed is in its cause. */
+/** Returns the reason of a failed `fetch`, whose own message is only "fetch failed". */
 function reasonOf(error: unknown): string {
   const { message = String(error), cause } = error as { message?: string; cause?: { message?: string; code?: string } };
   const reason = cause?.message || cause?.code;
@@ -121,7 +91,7 @@ function reasonOf(error: unknown): string {
 function completionsUrl(baseUrl: string): URL {
   const base = URL.parse(baseUrl);
   if (base === null || (base.protocol !== 'https:' && base.protocol !== 'http:')) {
-    throw new PermanentError('InvalidJudge', "The judge's URL is not valid", {
+    throw new PermanentError('InvalidJudge', 'The judge’s URL is invalid', {
       got: baseUrl,
       expected: 'an http(s) URL',
       where: 'JUDGE_BASE_URL',
@@ -130,9 +100,4 @@ function completionsUrl(baseUrl: string): URL {
   const path = base.pathname.replace(/\/+$/, '');
   base.pathname = path.endsWith('/chat/completions') ? path : `${path}/chat/completions`;
   return base;
-}
-
-export function createOpenAiJudge(config: OpenAiJudgeConfig): Judge {
-  const parameters = readParameters(config.parameters);
-  return createJudgeOver(new OpenAiTransport(config, parameters), { ...answerBounds(parameters), ...config });
 }

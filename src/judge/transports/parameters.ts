@@ -1,4 +1,4 @@
-/** The judge's inference parameters, from the settings (`MLFLOW_EVALUATION_MODEL_PARAM`). */
+/** Reads the judge's inference parameters from the setting `MLFLOW_EVALUATION_MODEL_PARAM`. */
 import * as z from 'zod';
 import { PermanentError } from '../../shared/errors.ts';
 
@@ -9,7 +9,7 @@ const knownSchema = z.object({
   stop: z.union([z.string().transform((one) => [one]), z.array(z.string())]).optional(),
 });
 
-/** Other spellings that people bring along from other programs. */
+/** Spellings of other programs. */
 const ALIASES: Record<string, string> = {
   topP: 'top_p',
   maxTokens: 'max_tokens',
@@ -23,13 +23,13 @@ export interface JudgeParameters {
   topP?: number | undefined;
   maxTokens?: number | undefined;
   stop?: string[] | undefined;
-  /** Passed on to the model as they are. */
+  /** Parameters that are passed to the model unchanged. */
   other: Record<string, unknown>;
-  /** Names that the user has set, as spelled in `temperature`, `top_p`, `max_tokens`, `stop`, and the others. */
+  /** Names of the parameters that the user has set: `temperature`, `top_p`, `max_tokens`, `stop`, and the others. */
   userSet: ReadonlySet<string>;
 }
 
-/** Verdicts should not vary from one run to the next. */
+/** Verdicts should not vary between runs. */
 const DEFAULT_TEMPERATURE = 0;
 
 const thinks = (other: Record<string, unknown>): boolean => {
@@ -41,20 +41,16 @@ const thinks = (other: Record<string, unknown>): boolean => {
   );
 };
 
-/** Tokens that a model may think with, on top of its answer. */
-export function thinkingTokens({ other }: JudgeParameters): number {
+/** Returns the parameters' bounds on an answer, and the tokens that the model may use for thinking in addition. */
+export function answerBounds({ maxTokens, other }: JudgeParameters) {
   const { thinking } = other as { thinking?: { budget_tokens?: unknown } };
-  return typeof thinking?.budget_tokens === 'number' ? thinking.budget_tokens : 0;
+  const tokens = thinking?.budget_tokens;
+  return { maxTokens, thinkingTokens: typeof tokens === 'number' ? tokens : 0 };
 }
 
-/** What the parameters say of an answer's length. */
-export const answerBounds = (parameters: JudgeParameters): { maxTokens?: number; thinkingTokens: number } => ({
-  maxTokens: parameters.maxTokens,
-  thinkingTokens: thinkingTokens(parameters),
-});
-
 /**
- * Temperature 0 unless something else is set: models take one of temperature and top_p, and none while they think.
+ * Reads the parameters. The default temperature is 0, unless `top_p` is set or the model thinks: models accept either
+ * temperature or top_p, and neither while they think.
  * @throws PermanentError `InvalidModelParameters`
  */
 export function readParameters(given: Readonly<Record<string, unknown>> = {}): JudgeParameters {
@@ -62,7 +58,7 @@ export function readParameters(given: Readonly<Record<string, unknown>> = {}): J
   const parsed = knownSchema.safeParse(named);
   if (!parsed.success) {
     const wrong = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; ');
-    throw new PermanentError('InvalidModelParameters', `The judge's inference parameters are not valid: ${wrong}`, {
+    throw new PermanentError('InvalidModelParameters', `The judge’s inference parameters are invalid: ${wrong}`, {
       got: given,
       where: 'MLFLOW_EVALUATION_MODEL_PARAM',
     });

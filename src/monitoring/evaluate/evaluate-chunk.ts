@@ -343,10 +343,12 @@ class EvaluateChunk {
     const { open } = taken;
     if (open.length === 0) return { verdicts: taken.verdicts, held: 0 };
     let failure: unknown;
-    const { verdicts, spend } = await judge.judge(capture, open, signal, { limit, told }).catch((error: unknown) => {
-      failure = error;
-      return answeredBefore(error);
-    });
+    const { verdicts, spend } = await judge
+      .judge(capture, open, signal, { limit, answer: told })
+      .catch((error: unknown) => {
+        failure = error;
+        return answeredBefore(error);
+      });
     const spent = spendBeyond(spend, paid);
     addSpend(this.#spend, spent);
     const held = failure instanceof JudgeHeld ? open.length - verdicts.length : 0;

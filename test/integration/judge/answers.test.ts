@@ -99,7 +99,7 @@ test.each<[AnswerFault, string]>([
   for (const verdict of result.verdicts) {
     expect(verdict).toMatchObject({
       outcome: 'error',
-      error: { message: expect.stringContaining('3 answers asked for') },
+      error: { message: expect.stringContaining('asked 3 times') },
     });
   }
   expectPaid(result);

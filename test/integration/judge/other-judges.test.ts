@@ -3,7 +3,8 @@
 import { ANSWER_FAULTS } from '../../../local/stand-in-judge/behaviour.ts';
 import { startStandInJudge } from '../../../local/stand-in-judge/server.ts';
 import type { JudgeConfig } from '../../../src/judge/create-judge.ts';
-import { createJudge, parseJudgeId } from '../../../src/judge/create-judge.ts';
+import { createJudge } from '../../../src/judge/create-judge.ts';
+import { parseJudgeId } from '../../../src/judge/judge-id.ts';
 import { createSageMakerClient } from '../../../src/judge/transports/sagemaker.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, credentials, outcomesOf, PARCEL_VERDICTS, QUICK_RETRY, useStandIn } from './setup.ts';
@@ -53,7 +54,7 @@ const KINDS: [string, (config?: Partial<JudgeConfig>) => JudgeConfig][] = [
 
 describe.each(KINDS)('%s', (sourceId, configOf) => {
   test('answers all scorers in one call', async () => {
-    const judge = createJudge(configOf({ priceCall: (_, usage) => usage.outputTokens * 1e-6 }));
+    const judge = createJudge(configOf({ price: (usage) => usage.outputTokens * 1e-6 }));
     expect(judge.sourceId).toBe(sourceId);
     const result = await judge.judge(chatCapture(), CHAT_SCORERS);
     expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);

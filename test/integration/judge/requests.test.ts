@@ -160,7 +160,7 @@ describe('settings', () => {
 
   test('an ARN as the model id reaches its path whole', async () => {
     const arn = 'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-6';
-    const judge = rig.judge({ modelId: `bedrock:/${arn}` });
+    const judge = rig.judge({ model: `bedrock:/${arn}` });
     expect(judge.sourceId).toBe(`bedrock:/${arn}`);
     await judge.judge(chatCapture(), CHAT_SCORERS);
     expect(rig.standIn.recorded[0]?.modelId).toBe(arn);
@@ -170,7 +170,7 @@ describe('settings', () => {
 test('60 calls share a connection or two', async () => {
   rig.behave({ delayMs: 20 });
   const client = createBedrockClient({ endpoint: rig.standIn.url, region: 'us-east-1', credentials });
-  const judge = rig.judge({ client });
+  const judge = rig.judge({ clients: { bedrockRuntime: client } });
   const before = rig.standIn.connections;
   await Promise.all(Array.from({ length: 60 }, () => judge.judge(chatCapture(), CHAT_SCORERS)));
   expect(rig.standIn.counts.maxInFlight).toBeGreaterThan(4);
@@ -200,8 +200,8 @@ describe('prompt caching', () => {
     ['short of the least', MODEL, CHAT_SCORERS.slice(0, 2)],
     ['for a model that caches from more tokens on', 'global.anthropic.claude-haiku-4-5-20251001-v1:0', CHAT_SCORERS],
     ['for a model that is not known to cache', 'meta.llama3-3-70b-instruct-v1:0', CHAT_SCORERS],
-  ])('is not used %s', async (_, modelId, scorers) => {
-    await rig.judge({ modelId }).judge(chatCapture(), scorers);
+  ])('is not used %s', async (_, model, scorers) => {
+    await rig.judge({ model }).judge(chatCapture(), scorers);
     expect(cachePoints()).toBe(0);
   });
 });

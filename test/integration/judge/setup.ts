@@ -4,13 +4,10 @@ import type { BehaviourInput } from '../../../local/stand-in-judge/behaviour.ts'
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
 import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
 import type { JudgeEvent } from '../../../src/judge/calls/model-caller.ts';
+import { createJudge, type JudgeConfig } from '../../../src/judge/create-judge.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
-import {
-  type BedrockJudgeConfig,
-  createBedrockClient,
-  createBedrockJudge,
-} from '../../../src/judge/transports/bedrock.ts';
+import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
 import type { Judge, JudgeResult, JudgeScorer } from '../../../src/judge/types.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 
@@ -43,7 +40,7 @@ export interface Rig {
   client: BedrockRuntimeClient;
   /** Everything that the judges made with `judge` told. */
   events: JudgeEvent[];
-  judge(config?: Partial<BedrockJudgeConfig>): Judge;
+  judge(config?: Partial<JudgeConfig>): Judge;
   /** Starts over with this behaviour. */
   behave(behaviour?: BehaviourInput): void;
 }
@@ -60,9 +57,9 @@ export function useStandIn(): Rig {
   });
   beforeEach(() => rig.behave());
   rig.judge = (config = {}) =>
-    createBedrockJudge({
-      modelId: MODEL,
-      client: rig.client,
+    createJudge({
+      model: MODEL,
+      clients: { bedrockRuntime: rig.client },
       price,
       retry: QUICK_RETRY,
       onEvent: (event) => rig.events.push(event),

@@ -2,9 +2,10 @@
 import { setTimeout } from 'node:timers/promises';
 import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
 import { JUDGE_RETRY } from '../../../src/judge/calls/model-caller.ts';
-import { JudgeInterrupted, JudgeRefused } from '../../../src/judge/errors.ts';
+import { answeredBefore } from '../../../src/judge/errors.ts';
 import type { Judge, JudgeResult } from '../../../src/judge/types.ts';
 import { forEachConcurrently } from '../../../src/shared/concurrency.ts';
+import { PipelineError } from '../../../src/shared/errors.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, userTextOf, useStandIn } from './setup.ts';
 
@@ -21,13 +22,13 @@ async function judgeAll(judge: Judge, count: number, atOnce = 48): Promise<Judge
   return results;
 }
 
-async function failureOf(promise: Promise<unknown>): Promise<JudgeInterrupted | JudgeRefused> {
+async function failureOf(promise: Promise<unknown>): Promise<PipelineError> {
   const error = await promise.then(
     () => undefined,
     (reason: unknown) => reason,
   );
-  if (error instanceof JudgeInterrupted || error instanceof JudgeRefused) return error;
-  throw new Error(`no failure of the judge: ${String(error)}`);
+  if (error instanceof PipelineError) return error;
+  throw new Error(`not an error of the judge: ${String(error)}`);
 }
 
 test('with half of all calls throttled, 2,000 captures get every verdict, and none is paid twice', async () => {
@@ -154,14 +155,14 @@ describe('failures that stay', () => {
     });
     const error = await failureOf(judge.judge(captureOf(1), CHAT_SCORERS));
     expect(error.name).toBe('JudgeThrottled');
-    expect(outcomesOf({ verdicts: [...error.verdicts] })).toEqual({
+    expect(outcomesOf(answeredBefore(error))).toEqual({
       safety: 'yes',
       fluency: 'yes',
       professional_tone: 'yes',
       no_harmful_advice: 'yes',
       refusal: 'no',
     });
-    expect(error.spend).toMatchObject({ calls: 1, inputTokens: rig.standIn.counts.inputTokens });
+    expect(answeredBefore(error).spend).toMatchObject({ calls: 1, inputTokens: rig.standIn.counts.inputTokens });
   });
 
   test('no attempt is waited for beyond the deadline, and none is made after it', async () => {
@@ -210,7 +211,7 @@ describe('refusals that no capture escapes', () => {
   ] as const)('a model that is %s stops the run with JudgeRefused, at the first call', async (state, message) => {
     rig.behave({ models: { [MODEL]: { state } } });
     const error = await failureOf(rig.judge().judge(captureOf(1), CHAT_SCORERS));
-    expect(error).toBeInstanceOf(JudgeRefused);
+    expect(error).toMatchObject({ name: 'JudgeRefused' });
     expect(error.message).toContain(message);
     expect(rig.standIn.counts.calls).toBe(1);
   });
@@ -225,7 +226,7 @@ describe('refusals that no capture escapes', () => {
   test('settings that the model refuses for a reason nobody knows stop the run: a harmless question is refused as well', async () => {
     rig.behave({ errorShare: 1, errorStatus: 400, errorType: 'ValidationException' });
     const error = await failureOf(rig.judge().judge(captureOf(1), CHAT_SCORERS));
-    expect(error).toBeInstanceOf(JudgeRefused);
+    expect(error).toMatchObject({ name: 'JudgeRefused' });
     const asked = rig.standIn.recorded.map((call) =>
       userTextOf(call).includes('capital of France') ? 'harmless' : 'capture',
     );
@@ -238,7 +239,7 @@ describe('refusals that no capture escapes', () => {
     const refused = await judge.judge(captureOf(1), CHAT_SCORERS);
     expect(new Set(Object.values(outcomesOf(refused)))).toEqual(new Set(['JudgeInputRejected']));
     // The harmless question cost something, and it is accounted for.
-    expect(refused.spend).toMatchObject({ calls: 1, inputTokens: rig.standIn.counts.inputTokens });
+    expect(answeredBefore(refused).spend).toMatchObject({ calls: 1, inputTokens: rig.standIn.counts.inputTokens });
     rig.standIn.forget();
     expect(outcomesOf(await judge.judge(captureOf(2), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
     expect(requestOf(rig.standIn.recorded[0]).outputConfig).toBeDefined();

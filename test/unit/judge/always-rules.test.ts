@@ -49,7 +49,11 @@ test('errors are never judged', () => {
 test.each([
   ['no list', { name: 'x' }, /list/],
   ['no condition', [{ name: 'x' }], /needs a condition/],
-  ['an unknown scorer', [{ name: 'x', flaggedBy: { scorer: 'wrods', over: 1 } }], /no code scorer wrods/],
+  [
+    'an unknown scorer',
+    [{ name: 'x', flaggedBy: { scorer: 'wrods', over: 1 } }],
+    /the code scorer wrods does not exist/,
+  ],
   ['a flag without a comparison', [{ name: 'x', flaggedBy: { scorer: 'words' } }], /one of is, over, under/],
   ['an unknown field', [{ name: 'x', variants: 'B' }], /variants/],
 ])('%s is refused', (_, rules, message) => {

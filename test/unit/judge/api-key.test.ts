@@ -1,5 +1,5 @@
+import { createJudge } from '../../../src/judge/create-judge.ts';
 import { loadApiKey, parseApiKey } from '../../../src/judge/transports/api-key.ts';
-import { createOpenAiJudge } from '../../../src/judge/transports/openai.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from './captures.ts';
 
 const where = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:judge';
@@ -35,7 +35,7 @@ test.each(['sk-live\nSECRET', 'sk-live SECRET', 'sk-livé-SECRET', '{"api_key":"
     const parse = () => parseApiKey(text, where);
     expect(parse).toThrow(expect.objectContaining({ name: 'JudgeSecretUnreadable' }));
     expect(parse).not.toThrow(/SECRET/);
-    expect(() => createOpenAiJudge({ model: 'x', apiKey: text })).toThrow(/no API key/);
+    expect(() => createJudge({ model: 'openai:/x', apiKey: text })).toThrow(/no API key/);
   },
 );
 
@@ -63,7 +63,7 @@ function judgeOver(replies: ((request: Request) => Response)[], apiKey: string |
     return (replies[seen.length - 1] ?? (() => new Response('{}', { status: 500 })))(request);
   };
   const retry = { attempts: 1, baseMs: 1, capMs: 1, forMs: 1 };
-  const judge = createOpenAiJudge({ model: 'x', baseUrl: 'http://judge/v1', apiKey, fetch: fetch as never, retry });
+  const judge = createJudge({ model: 'openai:/x', baseUrl: 'http://judge/v1', apiKey, fetch: fetch as never, retry });
   return { seen, ask: () => judge.judge(chatCapture(), YES_NO_SCORERS) };
 }
 const refused = () => new Response('', { status: 401 });

@@ -84,7 +84,7 @@ test('an unknown price is null, and said', () => {
   const { usd, basis, inputTokens } = estimateOf({ BEDROCK_MODEL_ID: 'vendor.new-model' });
   expect(usd).toBeNull();
   expect(inputTokens).toBeGreaterThan(0);
-  expect(basis).toContain('the price of vendor.new-model is not known');
+  expect(basis).toContain('the price of vendor.new-model is unknown');
 });
 
 test('from sizes alone it is within a factor of two', () => {

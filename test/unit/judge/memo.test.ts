@@ -21,6 +21,6 @@ test('a scorer with the name and version of another is another all the same', ()
   const questions = memoByScorers((scorers) => scorers.map(({ question }) => question).join());
   const [scorer] = defaultJudgeScorers.slice(0, 1);
   if (scorer === undefined) throw new Error('no scorers');
-  expect(questions([scorer], '')).toBe(scorer.question);
-  expect(questions([{ ...scorer, question: 'Is it so?' }], '')).toBe('Is it so?');
+  expect(questions([scorer])).toBe(scorer.question);
+  expect(questions([{ ...scorer, question: 'Is it so?' }])).toBe('Is it so?');
 });

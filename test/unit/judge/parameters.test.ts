@@ -1,4 +1,4 @@
-import { readParameters, thinkingTokens } from '../../../src/judge/transports/parameters.ts';
+import { answerBounds, readParameters } from '../../../src/judge/transports/parameters.ts';
 
 test('verdicts do not vary unless they are told to', () => {
   expect(readParameters()).toMatchObject({ temperature: 0, topP: undefined, maxTokens: undefined, other: {} });
@@ -13,8 +13,10 @@ test('temperature is not sent beside top_p, nor to a model that thinks', () => {
 });
 
 test('what it thinks with comes on top of the answer', () => {
-  expect(thinkingTokens(readParameters({ thinking: { type: 'enabled', budget_tokens: 2000 } }))).toBe(2000);
-  expect(thinkingTokens(readParameters({}))).toBe(0);
+  expect(answerBounds(readParameters({ thinking: { type: 'enabled', budget_tokens: 2000 } })).thinkingTokens).toBe(
+    2000,
+  );
+  expect(answerBounds(readParameters({})).thinkingTokens).toBe(0);
 });
 
 test('other spellings are known, other parameters are passed on', () => {

@@ -4,7 +4,6 @@ import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.
 import {
   checkScorers,
   guidelineScorer,
-  isAllowedValue,
   isJudgeScorer,
   scorersFor,
   withExamples,
@@ -111,7 +110,7 @@ test('examples change the version, and no examples change nothing', () => {
 describe('a wrong set is refused with what is wrong where', () => {
   test.each([
     ['a name that is no property name', [scorer({ name: 'is it brief' })], /is it brief\.name: a letter/],
-    ['a name used twice', [scorer(), scorer()], /brevity\.name: brevity is there twice/],
+    ['a name used twice', [scorer(), scorer()], /brevity\.name: brevity occurs twice/],
     ['no question', [scorer({ question: '  ' })], /brevity\.question/],
     ['one category', [scorer({ values: { kind: 'categories', values: ['a'] } })], /brevity\.values\.values/],
     [
@@ -144,9 +143,15 @@ describe('a wrong set is refused with what is wrong where', () => {
   });
 });
 
-test('allowed values are exact', () => {
-  expect(isAllowedValue({ kind: 'yes-no' }, 'Yes')).toBe(false);
-  expect(isAllowedValue({ kind: 'number', min: 1, max: 5 }, 5)).toBe(true);
-  expect(isAllowedValue({ kind: 'number', min: 1, max: 5 }, 5.1)).toBe(false);
-  expect(isAllowedValue({ kind: 'boolean' }, 'true')).toBe(false);
+test.each([
+  [{ kind: 'yes-no' }, 'Yes', false],
+  [{ kind: 'yes-no' }, true, false],
+  [{ kind: 'number', min: 1, max: 5 }, 5, true],
+  [{ kind: 'number', min: 1, max: 5 }, 5.1, false],
+  [{ kind: 'boolean' }, 'true', false],
+  [{ kind: 'categories', values: ['A', 'A.'] }, 'A.', true],
+] as const)('accepts an example only with an exact value: %j, %j', (values, value, accepted) => {
+  const set = [scorer({ values, examples: [{ reply: 'x', value, rationale: 'y' }] })];
+  if (accepted) expect(checkScorers(set)).toBe(set);
+  else expect(() => checkScorers(set)).toThrow('is not one of the scorer');
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
-import { JudgeInterrupted } from '../../../src/judge/errors.ts';
+import { afterAnswers } from '../../../src/judge/errors.ts';
 import type { Judge } from '../../../src/judge/types.ts';
 import { bootstrapDifferences, shareDifference } from '../../../src/replay/compare/bootstrap.ts';
 import { compareReplies, regressionsOf } from '../../../src/replay/compare/compare-replies.ts';
@@ -12,6 +12,7 @@ import type { StoredReply } from '../../../src/replay/compare/replies-file.ts';
 import type { ComparableReply } from '../../../src/replay/compare/reply.ts';
 import { isRefusal, normalize, wordOverlap, wordsOf } from '../../../src/replay/compare/text.ts';
 import { qualityLines } from '../../../src/replay/report/quality-sections.ts';
+import { RetryableError } from '../../../src/shared/errors.ts';
 import { Random } from '../../../src/shared/random.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 
@@ -284,7 +285,7 @@ describe('judging pairs', () => {
         const before = capture.conversation?.replies[0]?.content;
         if (good.seen.length < 2 || before === 'short') return good.judge(capture, scorers);
         const spend = { calls: 1, inputTokens: 5, outputTokens: 0, usd: 0.0004 };
-        throw new JudgeInterrupted('JudgeThrottled', 'slow down', {}, { spend, verdicts: [] });
+        throw afterAnswers(new RetryableError('JudgeThrottled', 'slow down'), { spend, verdicts: [] });
       },
     };
     const begun: number[] = [];

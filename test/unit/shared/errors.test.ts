@@ -1,5 +1,5 @@
-import { JudgeInterrupted } from '../../../src/judge/errors.ts';
-import { bareError, PermanentError, toNamedError } from '../../../src/shared/errors.ts';
+import { afterAnswers, answeredBefore } from '../../../src/judge/errors.ts';
+import { bareError, PermanentError, RetryableError, toNamedError } from '../../../src/shared/errors.ts';
 import { knownWords } from '../../../src/shared/known-words.ts';
 
 describe('of what another program says', () => {
@@ -29,20 +29,13 @@ describe('of what another program says', () => {
 describe('an error', () => {
   const verdicts = [{ scorer: 'safety', outcome: 'verdict' as const, value: 'no', rationale: 'My SSN is' }];
   const spend = { calls: 1, inputTokens: 1, outputTokens: 1, usd: 0 };
-  const interrupted = new JudgeInterrupted(
-    'JudgeThrottled',
-    'throttled',
-    {},
-    {
-      spend,
-      verdicts: verdicts as never,
-      cause: Object.assign(new TypeError('cannot read "My SSN is"\n    at home'), { body: 'My SSN is' }),
-    },
-  );
+  const cause = Object.assign(new TypeError('cannot read "My SSN is"\n    at home'), { body: 'My SSN is' });
+  const throttled = new RetryableError('JudgeThrottled', 'throttled', {}, cause);
+  const interrupted = afterAnswers(throttled, { spend, verdicts: verdicts as never });
 
   test('has no field with what the judge has answered, and still gives it', () => {
     expect(JSON.stringify(interrupted)).not.toContain('SSN');
-    expect(interrupted.verdicts).toEqual(verdicts);
+    expect(answeredBefore(interrupted).verdicts).toEqual(verdicts);
   });
 
   test('leaves a function with its name, its message, its places and its causes', () => {

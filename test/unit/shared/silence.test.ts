@@ -30,14 +30,12 @@ import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
 import { createBudget } from '../../../src/judge/budget/leased-budget.ts';
 import { namedTableError } from '../../../src/judge/budget/table-errors.ts';
 import { createJudge } from '../../../src/judge/create-judge.ts';
-import { JudgeHeld } from '../../../src/judge/errors.ts';
+import { afterAnswers, JudgeHeld } from '../../../src/judge/errors.ts';
 import { assertModelLives, createModelWatch } from '../../../src/judge/model-check.ts';
 import { requireKnownPrice } from '../../../src/judge/pricing/prices.ts';
 import { createAlwaysRule } from '../../../src/judge/scorers/always-rules.ts';
 import { checkScorers, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { loadApiKey } from '../../../src/judge/transports/api-key.ts';
-import { createBedrockJudge } from '../../../src/judge/transports/bedrock.ts';
-import { createOpenAiJudge } from '../../../src/judge/transports/openai.ts';
 import { readParameters } from '../../../src/judge/transports/parameters.ts';
 import type { Judge } from '../../../src/judge/types.ts';
 import { putToS3, spansStore } from '../../../src/mlflow/artifact-store.ts';
@@ -291,14 +289,13 @@ describe('what a judge says', () => {
     };
     for (const how of ['together', 'separate'] as const) {
       calls = 0;
-      const judge = createOpenAiJudge({
-        model: 'x',
+      const judge = createJudge({
+        model: 'openai:/x',
         baseUrl: 'http://judge/v1',
         apiKey: 'sk-Qz7Mark',
         calls: how,
         fetch: fetch as never,
         retry: quick,
-        headers: { 'x-key': 'Qz7Mark' },
       });
       const lines = [markedCapture(), markedCapture()];
       server.expect([]);
@@ -324,13 +321,17 @@ describe('what a judge says', () => {
         });
       },
     };
-    await expectSilent(createBedrockJudge({ modelId: 'm', client: client as never, retry: quick }), [markedCapture()]);
+    await expectSilent(createJudge({ model: 'm', clients: { bedrockRuntime: client as never }, retry: quick }), [
+      markedCapture(),
+    ]);
   });
 
   test('a guardrail that intervenes', async () => {
     const output = { message: { role: 'assistant', content: [{ text: mark() }] } };
     const client = { send: async () => ({ output, stopReason: 'guardrail_intervened', usage: {} }) };
-    await expectSilent(createBedrockJudge({ modelId: 'm', client: client as never, retry: quick }), [markedCapture()]);
+    await expectSilent(createJudge({ model: 'm', clients: { bedrockRuntime: client as never }, retry: quick }), [
+      markedCapture(),
+    ]);
   });
 
   /** With an MLflow that has all traces. */
@@ -484,9 +485,11 @@ describe('what AWS says over the wire', () => {
     },
     'Bedrock, a batch job': () => startedOn(new BedrockClient(wire.client)),
     'Bedrock, the judge': () =>
-      createBedrockJudge({
-        modelId: 'm',
-        client: new BedrockRuntimeClient({ ...wire.client, requestHandler: new NodeHttpHandler() }),
+      createJudge({
+        model: 'm',
+        clients: {
+          bedrockRuntime: new BedrockRuntimeClient({ ...wire.client, requestHandler: new NodeHttpHandler() }),
+        },
         retry: ONCE,
       }).judge(chatCapture({ user: mark() }), YES_NO_SCORERS),
     'SageMaker, the judge': () =>
@@ -548,8 +551,8 @@ const secretOf = (text: string) => ({ send: async () => ({ SecretString: text })
 const at = { bucket: 'b', key: 'ep/a.jsonl', etag: 'e' };
 const scope = { bucket: 'b', prefix: 'ep/' };
 const judgeAnswers = (status: number, signal?: AbortSignal) =>
-  createOpenAiJudge({
-    model: 'x',
+  createJudge({
+    model: 'openai:/x',
     baseUrl: 'http://judge/v1',
     retry: ONCE,
     fetch: (async () => new Response(mark(), { status })) as never,
@@ -636,7 +639,7 @@ const PROVOKE: Record<string, () => unknown> = {
   JudgeBatchRefused: () => withJob('Refused'),
   JudgeCredentialsMissing: judgeWithoutCredentials,
   JudgeHeld: () =>
-    Promise.reject(new JudgeHeld({}, { spend: {} as never, verdicts: [{ rationale: mark() }] as never })),
+    Promise.reject(afterAnswers(new JudgeHeld(), { spend: {} as never, verdicts: [{ rationale: mark() }] as never })),
   JudgeModelGone: () => assertModelLives({ level: 'error', message: 'gone', model: 'm' } as never),
   JudgePriceUnknown: () => requireKnownPrice('unknown', 5),
   JudgeRefused: () => judgeAnswers(401),
@@ -832,8 +835,7 @@ const STAY_INSIDE: Record<string, string> = {
 
 test('these are all named errors', () => {
   // Made by their name, had by class, or handed to what makes them.
-  const made =
-    /(?:(?:new (?:\w*Error|JudgeInterrupted)|super)\(\s*|override readonly name = |\{ unreadable: )'([A-Z]\w+)'/g;
+  const made = /(?:(?:new \w*Error|retryable|super)\(\s*|override readonly name = |\{ unreadable: )'([A-Z]\w+)'/g;
   const sources = globSync(['lambda/**/*.ts', 'src/**/*.ts', 'bin/**/*.ts']).map((path) => readFileSync(path, 'utf8'));
   const names = new Set(sources.flatMap((text) => [...text.matchAll(made)].map(([, name = '']) => name)));
   for (const name of [...provoked, ...Object.keys(STAY_INSIDE)]) names.delete(name);

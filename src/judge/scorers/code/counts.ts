@@ -1,14 +1,14 @@
-/** Scorers that count: words, tokens, characters. */
+/** Counts words, tokens and characters of a reply. */
 import type { CodeScorer } from '../../types.ts';
 import { replyTexts, UNSPACED_SCRIPT } from './text.ts';
 
-// One locale, or the same text has another number of words on another machine.
+// A fixed locale, so that a text has the same number of words on every machine.
 const segmenter = new Intl.Segmenter('en', { granularity: 'word' });
 
-/** Words of a text: what stands between white space, and dictionary words where a script has no spaces. */
+/** Counts words: pieces between white space, and dictionary words in scripts without spaces. */
 export function countWords(text: string): number {
   let words = 0;
-  // One after the other: a long text has millions.
+  // Iterates instead of splitting, because a long text has millions of words.
   for (const [piece] of text.matchAll(/\S+/g)) {
     if (!UNSPACED_SCRIPT.test(piece)) {
       words += 1;
@@ -19,7 +19,7 @@ export function countWords(text: string): number {
   return words;
 }
 
-/** Characters as people count them in most languages: Unicode code points. */
+/** Counts Unicode code points, which are the characters of most languages. */
 const countCharacters = (text: string): number => {
   let count = 0;
   for (const _ of text) count += 1;

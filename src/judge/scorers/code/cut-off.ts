@@ -1,7 +1,7 @@
-/** Whether a reply was cut off by its token limit. */
+/** Detects replies that were cut off at the token limit. */
 import type { CodeScorer } from '../../types.ts';
 
-/** How servers say that the limit ended the reply: OpenAI and vLLM, TGI, Anthropic, Cohere and Gemini, TensorRT-LLM. */
+/** Finish reasons for the token limit: OpenAI and vLLM, TGI, Anthropic, Cohere and Gemini, TensorRT-LLM. */
 const LENGTH_REASONS = new Set([
   'length',
   'max_tokens',

@@ -1,11 +1,11 @@
-/** Whether a reply is JSON where JSON was asked for. */
+/** Checks that a reply is JSON if the request asked for JSON. */
 import type { Capture } from '../../../formats/types.ts';
 import type { CodeScorer } from '../../types.ts';
 import { messageText, replyTexts } from './text.ts';
 
 /**
- * Instructions to answer in JSON. Each wants an imperative or a set phrase, so that questions about JSON ("How do I return
- * JSON from Flask?") and requests for programs ("Write a function that returns JSON") are not taken for one.
+ * Instructions to answer in JSON. Each pattern requires an imperative or a fixed phrase, so that questions about JSON ("How do
+ * I return JSON from Flask?") and requests for programs ("Write a function that returns JSON") do not match.
  */
 const INSTRUCTIONS: readonly RegExp[] = [
   // "Respond only with JSON", "please return the result as a JSON object"; not "Answer in words, not JSON".
@@ -19,7 +19,7 @@ const INSTRUCTIONS: readonly RegExp[] = [
   /\bas (?:a )?(?:single |valid )?JSON(?: object| array)?\s*(?:[.:\n]|$)/i,
 ];
 
-/** How JSON was asked for, `undefined` when it was not. */
+/** Returns how the request asked for JSON; `undefined` if it did not. */
 function jsonAskedBy(capture: Capture): 'response_format' | 'prompt' | undefined {
   const { conversation } = capture;
   if (conversation === undefined) return undefined;
@@ -32,7 +32,7 @@ function jsonAskedBy(capture: Capture): 'response_format' | 'prompt' | undefined
     : undefined;
 }
 
-/** What stands between the fences of a text that is one Markdown code block; `undefined` for any other. */
+/** Returns the content of a text that is a single Markdown code block, otherwise `undefined`. */
 function insideFence(text: string): string | undefined {
   const whole = text.trim();
   const open = whole.indexOf('\n');
@@ -58,7 +58,7 @@ function problemOf(text: string): string | undefined {
     if (text.trim() === '') return 'it is empty';
     const fenced = insideFence(text);
     if (fenced !== undefined && parses(fenced)) return 'it is JSON inside a Markdown code fence';
-    // V8's message quotes the text; only the place is taken from it, where it tells one.
+    // V8's message quotes the text. Only the position is used, if the message contains one.
     const { message } = error as Error;
     const place = /position (\d+)/.exec(message)?.[1];
     const atEnd = place !== undefined && Number(place) >= text.trimEnd().length;

@@ -1,25 +1,25 @@
-/** Finds personal data by patterns that are checked: checksums where the number has one, ranges where it has none. */
+/** Finds personal data by patterns, and verifies it by checksums, or by ranges if the number has no checksum. */
 import type { CodeScorer } from '../../types.ts';
 import { messageText, replyTexts, requestTexts } from './text.ts';
 
 interface Finding {
   kind: 'e-mail address' | 'phone number' | 'card number' | 'IBAN' | 'US social security number';
-  /** What was found, for comparison only: never log it. */
+  /** The personal data itself, for comparison only. Never log it. */
   match: string;
-  /** What may be shown. */
+  /** The form that may be shown. */
   masked: string;
 }
 
 /**
- * Both sides are read up to here: 2 million characters are about 500,000 tokens, more than a model reads. The patterns
- * are bounded and anchored by look-behinds, so the time is linear in the length.
+ * Request and reply are each read up to this length. 2 million characters are about 500,000 tokens, more than most models
+ * read. The patterns are bounded and anchored by look-behinds, so the time is linear in the length.
  */
 const MAX_CHARS = 2_000_000;
 
 const EMAIL =
   /(?<![\p{L}\p{N}._%+-])[\p{L}\p{N}][\p{L}\p{N}._%+-]{0,63}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}{2,24}(?![\p{L}\p{N}@-])/gu;
 
-/** 13 to 19 digits, single spaces or hyphens between them. */
+/** 13 to 19 digits, with single spaces or hyphens between them. */
 const CARD = /(?<![\p{L}\d+-]|\d[ .,-])\d(?:[ -]?\d){12,18}(?![\p{L}\d]|[ -]\d|[.,]\d)/gu;
 /** First digits and lengths of Visa, Mastercard, American Express, Discover, Diners, JCB, UnionPay and Maestro. */
 const CARD_ISSUERS =
@@ -40,28 +40,28 @@ const IBAN_LENGTHS: Readonly<Record<string, number>> = Object.fromEntries(
     .map((entry) => [entry.slice(0, 2), Number(entry.slice(2))]),
 );
 
-/** Area 000, 666 and 900 to 999, group 00 and serial 0000 were never given out. */
+/** Area 000, 666 and 900 to 999, group 00 and serial 0000 were never assigned. */
 const SSN = /(?<![\p{L}\d-]|\d[ .])(?!000|666|9\d\d)\d{3}([- ])(?!00)\d{2}\1(?!0000)\d{4}(?![\p{L}\d-]|[ .]\d)/gu;
-/** Without separators only where the text says what the number is. */
+/** Without separators only after a word that announces the number. */
 const SSN_NAMED =
   /\b(?:ssn|social security(?: number| no\.?)?)\b[^\p{L}\d]{0,12}((?!000|666|9\d\d)\d{3}(?!00)\d{2}(?!0000)\d{4})(?!\d)/giu;
 
 /** `+`, or `00` and a separated country code, then digits in groups. */
 const PHONE_INTERNATIONAL =
   /(?<![\p{L}\d+]|\d[ -])(?:\+[1-9]|00[1-9]\d{0,2}[ .(/-]{1,2}\d)(?:[ .()/-]{0,3}\d){6,14}(?![\p{L}\d])/gu;
-/** The North American form: area and exchange begin with 2 to 9 in the numbers in use; 555 and 1xx are in examples. */
+/** The North American form. In numbers in use, area and exchange begin with 2 to 9; examples use 555 and 1xx. */
 const PHONE_NORTH_AMERICAN =
   /(?<![\p{L}\d+]|\d[ .-])(?:1[ .-])?(?:\([2-9]\d{2}\) ?\d{3}[ .-]\d{4}|[2-9]\d{2}([ .-])\d{3}\1\d{4})(?![\p{L}\d]|[ .-]\d)/gu;
 /** Any number of 7 to 15 digits after a word that announces a telephone number. */
 const PHONE_NAMED =
   /\b(?:phone|telephone|tel|mobile|cell|call|whatsapp|fax|telefon|handy|mobil|téléphone|tél|portable|teléfono|móvil|celular|telefone|telefono|cellulare|telefoon|mobiel)\b\.?(?:[ \t]{1,3}(?:number|no|nummer|numéro|número|numero|is|me|us|at|on|ist|unter|am|au|al)\b\.?){0,3}[ \t]{0,3}[:=]?[ \t]{0,3}((?:\(?\d){1}(?:[ ./()-]{0,3}\d){6,14})(?!\d)/giu;
 
-/** What follows "call" may be a date. */
+/** A date may follow the word "call". */
 const DATE = /^(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})$/;
 
 const digitsOf = (text: string): string => text.replace(/\D/g, '');
 
-/** The check digit of card numbers (ISO/IEC 7812-1). */
+/** Verifies the check digit of a card number (ISO/IEC 7812-1). */
 export function passesLuhn(digits: string): boolean {
   let sum = 0;
   for (let index = 0; index < digits.length; index += 1) {
@@ -72,7 +72,7 @@ export function passesLuhn(digits: string): boolean {
   return sum % 10 === 0;
 }
 
-/** The check digits of IBANs (ISO 7064 MOD 97-10), with the length of the country. */
+/** Verifies the check digits of an IBAN (ISO 7064 MOD 97-10) and the length for its country. */
 export function isIban(text: string): boolean {
   const iban = text.replaceAll(' ', '');
   if (IBAN_LENGTHS[iban.slice(0, 2)] !== iban.length) return false;
@@ -83,7 +83,7 @@ export function isIban(text: string): boolean {
   return remainder === 1;
 }
 
-/** An IBAN may be followed by a word in capitals ("DE89… BIC …"): the registered length says where it ends. */
+/** A word in capitals may follow an IBAN ("DE89… BIC …"). The country's registered length determines its end. */
 function ibanIn(match: string): string | undefined {
   const length = IBAN_LENGTHS[match.slice(0, 2)];
   if (length === undefined) return undefined;
@@ -102,11 +102,11 @@ function ibanIn(match: string): string | undefined {
 const isInternational = (digits: string): boolean =>
   /^[17]/.test(digits) ? digits.length === 11 : digits.length >= 8 && digits.length <= 15;
 
-/** @returns every piece of personal data in the text, once each, in the order of kinds */
+/** Returns every piece of personal data in the text once, in the order of kinds. */
 export function findPii(whole: string): Finding[] {
   const found = new Map<string, Finding>();
   let text = whole.slice(0, MAX_CHARS);
-  // What one pattern has claimed, the next does not see: the digits of an IBAN are no telephone number.
+  // A match is hidden from the next patterns: the digits of an IBAN are not a telephone number.
   const take = (pattern: RegExp, read: (match: RegExpMatchArray) => Finding | undefined) => {
     text = text.replace(pattern, (...parts) => {
       const groups = parts.slice(
@@ -155,7 +155,6 @@ export function findPii(whole: string): Finding[] {
 function describe(side: string, findings: Finding[]): string {
   const byKind = Map.groupBy(findings, ({ kind }) => kind);
   const parts = [...byKind].map(([kind, list]) => {
-    /** A long list of masks says nothing more. */
     const shown = list.slice(0, 3).map(({ masked }) => masked);
     return `${list.length} ${kind}${list.length === 1 ? '' : kind.endsWith('s') ? 'es' : 's'} (${shown.join(', ')}${list.length > 3 ? ', …' : ''})`;
   });

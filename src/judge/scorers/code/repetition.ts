@@ -1,29 +1,29 @@
-/** Whether a reply is caught in a loop. */
+/** Detects replies that are caught in a loop. */
 import { trimEndOf } from '../../../shared/text-edges.ts';
 import type { CodeScorer } from '../../types.ts';
 import { replyTexts, UNSPACED_SCRIPT } from './text.ts';
 
-/** Longest unit looked for, in words: a paragraph. Longer loops show up as repeated sentences. */
+/** Longest unit, in words: a paragraph. Longer loops show up as repeated sentences. */
 const MAX_PERIOD = 60;
-/** A unit must come this often in a row … */
+/** A unit must occur this often in a row … */
 const MIN_REPEATS = 4;
-/** … and fill this many words in all; a single word thus comes 8 times. */
+/** … and over this many words in total. A single word must therefore occur 8 times. */
 const MIN_WORDS = 8;
 /** A sentence of this many words … */
 const MIN_SENTENCE_WORDS = 5;
-/** … that comes this often, not always in a row, … */
+/** … that occurs this often, not necessarily in a row, … */
 const MIN_SENTENCE_COUNT = 4;
-/** … and makes up this share of the reply's words, is a loop too. */
+/** … and makes up this share of the reply's words is also a loop. */
 const MIN_SENTENCE_SHARE = 0.3;
 /**
- * Words looked at, from the end: loops go on until the reply is cut off. 20,000 words × 60 periods are 1.2 million
- * comparisons, a few milliseconds.
+ * Number of words that are compared, from the end, because loops continue until the reply is cut off. 20,000 words × 60
+ * periods are 1.2 million comparisons, which take a few milliseconds.
  */
 const MAX_WORDS = 20_000;
-/** Enough for so many words, whatever the language. */
+/** Enough for this number of words in any language. */
 const MAX_CHARACTERS = 500_000;
 
-/** Words, or single characters in scripts without spaces. Table rules, bare numbers and code have loops by nature. */
+/** Returns words, or single characters in scripts without spaces. Table rules, numbers and code repeat naturally and are left out. */
 function tokens(text: string): string[] {
   const plain = text.replace(/```[\s\S]*?(?:```|$)/g, ' ');
   const words = plain
@@ -41,7 +41,7 @@ interface Loop {
   times: number;
 }
 
-/** The longest run of one unit repeated back to back. */
+/** Returns the longest run of a unit that is repeated back to back. */
 function backToBack(words: string[]): Loop | undefined {
   let best: Loop | undefined;
   let bestLength = 0;
@@ -54,7 +54,7 @@ function backToBack(words: string[]): Loop | undefined {
       }
       const length = run + period;
       const times = Math.floor(length / period);
-      // A unit of period 2p is found at period p already: only a clearly longer run takes its place.
+      // A run of period p is also one of period 2p, so only a clearly longer run replaces it.
       if (times >= MIN_REPEATS && length >= MIN_WORDS && length > bestLength * 1.2) {
         best = { unit: words.slice(index - length, index - length + period).join(' '), times };
         bestLength = length;
@@ -82,13 +82,13 @@ function repeatedSentence(text: string): Loop | undefined {
   return undefined;
 }
 
-/** The loop a text is caught in, `undefined` when it is in none. */
+/** Returns the loop in a text, or `undefined`. */
 export function findLoop(text: string): Loop | undefined {
   const end = text.slice(-MAX_CHARACTERS);
   return backToBack(tokens(end)) ?? repeatedSentence(end);
 }
 
-/** As much of the unit as tells a reader what goes round. */
+/** The part of the unit that is shown to a reader. */
 const MAX_UNIT_CHARS = 80;
 
 export const repeatedText: CodeScorer = {

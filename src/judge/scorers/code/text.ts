@@ -1,14 +1,14 @@
-/** The texts of a capture that code scorers look at: what was asked and what was answered, as plain strings. */
+/** Extracts the texts of a capture for code scorers: the request and the reply as plain strings. */
 import type { Capture, ChatMessage } from '../../../formats/types.ts';
 
-/** Formats whose payload is itself a text, where no conversation was found in it. */
+/** Formats whose payload is a text, if no conversation was found in it. */
 const TEXT_PAYLOAD_FORMATS = new Set(['text', 'json', 'jsonlines', 'error']);
 
-/** Scripts written without spaces between words: there a run of letters is many words. */
+/** Scripts without spaces between words, where a run of letters is many words. */
 export const UNSPACED_SCRIPT =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
 
-/** The text of a message: a string, or the text parts of a multi-part list; images and audio have none. */
+/** Returns the text of a message: a string, or the text parts of a list. Images and audio have no text. */
 export function messageText(message: ChatMessage): string {
   if (typeof message.content === 'string') return message.content;
   if (!Array.isArray(message.content)) return '';
@@ -23,17 +23,16 @@ export function messageText(message: ChatMessage): string {
     .join('\n');
 }
 
-/** Texts, or the name of the reason why there are none. */
+/** Texts, or the reason why the capture has none. */
 export type Texts = { texts: string[] } | { notJudgeable: string };
 
 /**
- * One text per choice of the reply. An error reply's body counts as its text. A reply of tool calls alone has one
- * empty text: the model did answer, without words.
+ * Returns one text per choice of the reply. The text of an error reply is its body. A reply with only tool calls has one
+ * empty text, because the model did answer, but without words.
  */
 export function replyTexts(capture: Capture): Texts {
   if (capture.error !== undefined) {
-    const body = capture.response?.text ?? capture.error.message;
-    return { texts: [body] };
+    return { texts: [capture.response?.text ?? capture.error.message] };
   }
   if (capture.response === undefined || capture.response.kind === 'empty') return { notJudgeable: 'noResponse' };
   if (capture.conversation !== undefined) {
@@ -46,7 +45,7 @@ export function replyTexts(capture: Capture): Texts {
   return { notJudgeable: 'notText' };
 }
 
-/** All that the request says: every message of the conversation, or the text of the payload. */
+/** Returns the texts of the request: every message of the conversation, or the text of the payload. */
 export function requestTexts(capture: Capture): Texts {
   if (capture.request === undefined || capture.request.kind === 'empty') return { notJudgeable: 'noRequest' };
   if (capture.conversation !== undefined) {
@@ -59,7 +58,7 @@ export function requestTexts(capture: Capture): Texts {
   return { notJudgeable: 'notText' };
 }
 
-/** The last thing the user said, else all that the request says. */
+/** Returns the user's last message, or all texts of the request if there is none. */
 export function lastUserTexts(capture: Capture): Texts {
   const last = capture.conversation?.messages.findLast((message) => message.role === 'user');
   const text = last === undefined ? '' : messageText(last);

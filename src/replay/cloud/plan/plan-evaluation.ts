@@ -2,8 +2,7 @@
 
 import type { Execution } from '../../../contract/execution.ts';
 import { assertModelLives, type ModelCheck } from '../../../judge/model-check.ts';
-import { priceOptions } from '../../../judge/pricing/estimate.ts';
-import { requireKnownPrice } from '../../../judge/pricing/prices.ts';
+import { priceOptions, requireKnownPrice } from '../../../judge/pricing/prices.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
 import { findExperiment } from '../../../mlflow/experiments.ts';
 import { endRun, findOrCreateRun, tellFailure } from '../../../mlflow/runs.ts';

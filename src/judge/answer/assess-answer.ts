@@ -1,0 +1,58 @@
+/** Decides what a model's answer is worth: which scorers it answers, and what to ask again. */
+import { VERDICT_ERRORS, type VerdictProblem } from '../errors.ts';
+import type { ModelAnswer } from '../model-answer.ts';
+import type { JudgeScorer } from '../types.ts';
+import { correctionOf, problemOf, type Reading, readAnswer } from './read-answer.ts';
+
+interface AssessedAnswer {
+  /** One reading per scorer that was asked, in the same order. */
+  readings: Reading[];
+  /** The problems of the scorers that have to be asked again, by name. */
+  problems: Map<string, VerdictProblem>;
+  /** Whether the answer has the requested form, as far as it goes. */
+  inForm: boolean;
+  /** The problems in words for the judge. */
+  correction: string;
+}
+
+export function assessAnswer(answer: ModelAnswer, asked: readonly JudgeScorer[]): AssessedAnswer {
+  const read = readAnswer(answer, asked);
+  if (!read.readable) {
+    const { code, problem } = unreadable(answer, read.problem);
+    const message = `The judge’s answer could not be read: ${problem}`;
+    return {
+      readings: asked.map(() => ({ kind: 'missing' })),
+      problems: new Map(asked.map(({ name }) => [name, { code, message }])),
+      inForm: code !== VERDICT_ERRORS.unreadable,
+      correction: problem,
+    };
+  }
+  const readings = asked.map(({ name }): Reading => read.byScorer.get(name) ?? { kind: 'missing' });
+  const problems = new Map<string, VerdictProblem>();
+  const corrections: string[] = [];
+  asked.forEach((scorer, index) => {
+    const reading = readings[index] as Reading;
+    if (reading.kind === 'verdict') return;
+    const ifMissing = answer.stop === 'cut' ? VERDICT_ERRORS.cut : VERDICT_ERRORS.missing;
+    const code = reading.kind === 'value' ? VERDICT_ERRORS.value : ifMissing;
+    problems.set(scorer.name, { code, message: problemOf(scorer, reading) });
+    corrections.push(correctionOf(scorer, reading));
+  });
+  return { readings, problems, inForm: true, correction: corrections.join('; ') };
+}
+
+function unreadable({ stop }: ModelAnswer, problem: string): { code: VerdictProblem['code']; problem: string } {
+  if (stop === 'cut') return { code: VERDICT_ERRORS.cut, problem: 'it was cut off at its bound of tokens' };
+  if (stop === 'context') return { code: VERDICT_ERRORS.tooLong, problem: 'the record filled the context window' };
+  return { code: VERDICT_ERRORS.unreadable, problem };
+}
+
+/** Returns the reason to give up if the same question would end in the same way, otherwise `undefined`. */
+export function finalStop({ stop, stopReason, text }: ModelAnswer): VerdictProblem | undefined {
+  const said = text.trim() === '' ? '' : `: ${text.trim().slice(0, 200)}`;
+  if (stop === 'guardrail')
+    return { code: VERDICT_ERRORS.guardrail, message: `A guardrail intervened (${stopReason})${said}` };
+  if (stop === 'filtered')
+    return { code: VERDICT_ERRORS.filtered, message: `The judge’s content filter intervened (${stopReason})${said}` };
+  return undefined;
+}

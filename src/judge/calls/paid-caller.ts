@@ -1,0 +1,68 @@
+/** Asks the model within a spending limit: reserves a question's worst case first, and settles what it cost. */
+import { bookable } from '../budget/spending-limit.ts';
+import { CallFailure } from '../errors.ts';
+import type { CallUsage } from '../model-answer.ts';
+import { type AskSize, askSize } from '../pricing/ask-size.ts';
+import type { PriceOfCall } from '../pricing/call-amounts.ts';
+import { INPUT_MARGIN } from '../prompt/tokens.ts';
+import type { Session } from '../session.ts';
+import type { Answered, ModelCaller, Question } from './model-caller.ts';
+
+export class PaidCaller {
+  readonly caller: ModelCaller;
+  readonly price: PriceOfCall;
+
+  constructor(caller: ModelCaller, price: PriceOfCall = () => null) {
+    this.caller = caller;
+    this.price = (usage) => {
+      const usd = price(usage);
+      return usd === null ? null : bookable(usd);
+    };
+  }
+
+  /** Returns the worst case in US dollars; `null` if the price is unknown. */
+  mostUsd({ inputTokens, maxOutputTokens }: AskSize): number | null {
+    const input = Math.ceil(inputTokens * INPUT_MARGIN);
+    // Writing to the prompt cache can cost more than plain input.
+    const plain = this.price({ inputTokens: input, outputTokens: maxOutputTokens });
+    const cached = this.price({ inputTokens: 0, outputTokens: maxOutputTokens, cacheWriteInputTokens: input });
+    return plain === null || cached === null ? null : Math.max(plain, cached);
+  }
+
+  /**
+   * Asks the question if the limit has room for its worst case, regardless of what was paid for other questions. An attempt
+   * that may have been billed without an answer is booked at the worst case, and the next attempt needs room again.
+   * @throws CallFailure of any kind but `unsupported`, or an exception that the capture triggers
+   */
+  async ask(question: Question, session: Session, signal: AbortSignal | undefined): Promise<Answered> {
+    const { capture, scorers, maxTokens, prompt, within } = question;
+    const options = { maxTokens, maxRecordTokens: prompt.maxRecordTokens };
+    const size = (): AskSize => within('the size of the prompt', () => askSize(capture, scorers, options));
+    const reserve = async () => {
+      const made = await session.money.limit?.reserve(this.mostUsd(size()) ?? 0);
+      if (made === 'held') throw new CallFailure('held', 'The budget leaves no room for the call');
+      return made;
+    };
+    let reservation = await reserve();
+    const settle = async (usage: CallUsage | undefined): Promise<void> => {
+      const made = reservation;
+      reservation = undefined;
+      // A failed report is repeated with a later call or when the limit is closed, which then throws.
+      await made?.settle(usage === undefined ? 0 : (this.price(usage) ?? 0)).catch(() => {});
+    };
+    try {
+      const answered = await this.caller.ask(question, signal, async (usage) => {
+        session.book(usage, scorers);
+        await settle(usage);
+        reservation = await reserve();
+      });
+      await settle(answered.answer.usage);
+      return answered;
+    } catch (error) {
+      const usage = error instanceof CallFailure ? error.usage : undefined;
+      if (usage !== undefined) session.book(usage, scorers);
+      await settle(usage);
+      throw error;
+    }
+  }
+}

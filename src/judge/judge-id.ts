@@ -1,0 +1,29 @@
+/** Ids of judges, as `BEDROCK_MODEL_ID` states them: `bedrock:/<model>` (or only the model), `openai:/…`, `sagemaker:/…`. */
+import { PermanentError } from '../shared/errors.ts';
+
+type JudgeScheme = 'bedrock' | 'openai' | 'sagemaker';
+
+/**
+ * Splits a judge's id into the scheme and the name. A Bedrock ARN contains colons and slashes but has no scheme.
+ * @throws PermanentError `InvalidJudge`
+ */
+export function parseJudgeId(model: string): { scheme: JudgeScheme; name: string } {
+  const match = /^([a-z][a-z0-9_-]*):\/+(.+)$/.exec(model.trim());
+  if (match === null) return { scheme: 'bedrock', name: model.trim() };
+  const [, scheme, name = ''] = match;
+  if (scheme === 'bedrock' || scheme === 'openai' || scheme === 'sagemaker') return { scheme, name };
+  throw new PermanentError('InvalidJudge', 'The kind of judge is unknown', {
+    got: model,
+    expected: 'bedrock:/<model>, openai:/<model> with JUDGE_BASE_URL, or sagemaker:/<endpoint>',
+    where: 'BEDROCK_MODEL_ID',
+  });
+}
+
+/** @throws PermanentError `InvalidJudge` when the judge is not on Bedrock, the only service with batch inference */
+export function assertBatchPossible(model: string): void {
+  if (parseJudgeId(model).scheme === 'bedrock') return;
+  throw new PermanentError('InvalidJudge', 'Batch inference needs a judge on Bedrock', {
+    got: model,
+    expected: 'a Bedrock model as BEDROCK_MODEL_ID, or "judge": "converse"',
+  });
+}
