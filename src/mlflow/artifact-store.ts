@@ -1,27 +1,51 @@
-/** Where `traces.json` of a trace is put: through the tracking server, or straight to S3. */
+/** Stores artifacts where their location says: behind the tracking server, or directly in S3. */
 import type { S3Client } from '@aws-sdk/client-s3';
 import { PermanentError, saidBy } from '../shared/errors.ts';
 import type { MlflowRest } from './rest.ts';
 import { type ServedFile, servedFile } from './served-file.ts';
 import type { Experiment } from './types.ts';
 
-/** The files of spans; putting one again changes nothing. */
+/** Stores the spans of traces as files. Putting a file again changes nothing. */
 interface SpansStore {
-  /** The file is there whole when this returns. */
+  /** Resolves when the whole file is stored. */
   put(traceId: string, body: Uint8Array): Promise<void>;
-  /** Puts the file of a trace that exists again where it is not there whole. */
+  /** Puts the file of an existing trace again, if it is missing or incomplete. */
   mend(traceId: string, body: Uint8Array): Promise<void>;
 }
 
 const FILE = 'artifacts/traces.json';
 
+/**
+ * Returns the folder of an artifact location: its path at the tracking server, or its bucket and key prefix in S3. Paths and
+ * prefixes end with a slash.
+ *
+ * @returns `undefined` for a location that the client cannot write to
+ */
+export function artifactFolder(location: string): { path: string } | { bucket: string; prefix: string } | undefined {
+  const uri = location.replace(/\/+$/, '');
+  const folder = (name: string | undefined): string => (name ? `${name}/` : '');
+  const served = /^mlflow-artifacts:(?:\/\/[^/]*)?\/*(.*)$/.exec(uri);
+  if (served) return { path: `/api/2.0/mlflow-artifacts/artifacts/${folder(served[1])}` };
+  const inS3 = /^s3:\/\/([^/]+)\/*(.*)$/.exec(uri);
+  return inS3 ? { bucket: inS3[1] as string, prefix: folder(inS3[2]) } : undefined;
+}
+
 /** @throws PermanentError `MlflowArtifactStoreUnsupported`, `MlflowS3ClientMissing` */
 export function spansStore(rest: MlflowRest, experiment: Experiment, s3: S3Client | undefined): SpansStore {
-  const location = experiment.artifactLocation.replace(/\/+$/, '');
-  const served = /^mlflow-artifacts:(?:\/\/[^/]*)?\/*(.*)$/.exec(location);
-  if (served) {
-    const root = ['/api/2.0/mlflow-artifacts/artifacts', served[1]].filter(Boolean).join('/');
-    const file = (traceId: string): ServedFile => servedFile(rest, `${root}/traces/${traceId}/${FILE}`);
+  const folder = artifactFolder(experiment.artifactLocation);
+  if (folder === undefined) {
+    throw new PermanentError(
+      'MlflowArtifactStoreUnsupported',
+      'The artifact location of the experiment is not supported',
+      {
+        got: experiment.artifactLocation,
+        expected: 'mlflow-artifacts:/… (a server that serves artifacts) or s3://…',
+        where: `experiment "${experiment.name}" (id ${experiment.id})`,
+      },
+    );
+  }
+  if ('path' in folder) {
+    const file = (traceId: string): ServedFile => servedFile(rest, `${folder.path}traces/${traceId}/${FILE}`);
     return {
       put: (traceId, body) => file(traceId).put(body),
       mend: async (traceId, body) => {
@@ -29,28 +53,15 @@ export function spansStore(rest: MlflowRest, experiment: Experiment, s3: S3Clien
       },
     };
   }
-  const inS3 = /^s3:\/\/([^/]+)\/*(.*)$/.exec(location);
-  if (inS3) {
-    if (s3 === undefined) {
-      const facts = { got: location, expected: 'an S3 client given to the MLflow client' };
-      throw new PermanentError('MlflowS3ClientMissing', 'The spans of this experiment are kept in S3', facts);
-    }
-    const [, bucket = '', root = ''] = inS3;
-    return {
-      put: (traceId, body) => putToS3(s3, bucket, `${root ? `${root}/` : ''}traces/${traceId}/${FILE}`, body),
-      // An object is written whole or not at all, and before its trace.
-      mend: async () => undefined,
-    };
+  if (s3 === undefined) {
+    const facts = { got: experiment.artifactLocation, expected: 'an S3 client among the options of the MLflow client' };
+    throw new PermanentError('MlflowS3ClientMissing', 'The experiment stores its spans in S3', facts);
   }
-  throw new PermanentError(
-    'MlflowArtifactStoreUnsupported',
-    'The experiment’s artifacts are where nothing can be put',
-    {
-      got: location,
-      expected: 'mlflow-artifacts:/… (a server that serves artifacts) or s3://…',
-      where: `experiment "${experiment.name}" (id ${experiment.id})`,
-    },
-  );
+  return {
+    put: (traceId, body) => putToS3(s3, folder.bucket, `${folder.prefix}traces/${traceId}/${FILE}`, body),
+    // S3 writes an object atomically, and the object is written before its trace.
+    mend: async () => undefined,
+  };
 }
 
 /** @throws PermanentError `MlflowArtifactAccessDenied`, and those of the storage */
@@ -61,7 +72,7 @@ export async function putToS3(
   body: Uint8Array,
   contentType = 'application/json',
 ): Promise<void> {
-  // Loaded when first needed: 35 MB of memory that writing by OTLP does without.
+  // Loaded on first use: it takes 35 MB of memory that writing by OTLP does not need.
   const { PutObjectCommand } = await import('@aws-sdk/client-s3');
   try {
     await s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body, ContentType: contentType }));
@@ -69,7 +80,7 @@ export async function putToS3(
     const { namedStorageError } = await import('../shared/storage-errors.ts');
     const named = namedStorageError(error, `s3://${bucket}/${key}`);
     if (named.name !== 'StorageAccessDenied') throw named;
-    // S3 says which permission is missing, and whose: its own, or the key's where the bucket has one.
+    // S3 names the missing permission: its own, or the KMS key's if the bucket is encrypted with one.
     const facts = {
       got: saidBy(error),
       expected: 's3:PutObject on it: set MLFLOW_ARTIFACT_BUCKET',

@@ -1,4 +1,4 @@
-/** Assessments as REST takes them. */
+/** Converts assessments to the JSON of MLflow's REST API. */
 import { MAX_METADATA_CHARS, MAX_NAME_CHARS, MAX_RATIONALE_CHARS, storableText } from './limits.ts';
 import type { NewAssessment } from './types.ts';
 
@@ -20,7 +20,7 @@ const metadata = (assessment: NewAssessment): Record<string, string> =>
 const rationale = ({ rationale: text }: NewAssessment): { rationale?: string } =>
   text === undefined ? {} : { rationale: storableText(text, MAX_RATIONALE_CHARS) };
 
-/** A new assessment. */
+/** Returns the body for a new assessment. */
 export function assessmentJson(assessment: NewAssessment): Record<string, unknown> {
   const time = new Date(assessment.createTimeMs).toISOString();
   return {
@@ -38,7 +38,7 @@ export function assessmentJson(assessment: NewAssessment): Record<string, unknow
   };
 }
 
-/** What turns the error assessment of the same id into a verdict. */
+/** Returns the body that turns the error assessment with the same id into a verdict. */
 export function assessmentUpdateJson(assessment: NewAssessment): Record<string, unknown> {
   return {
     assessment: {

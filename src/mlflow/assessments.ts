@@ -1,4 +1,4 @@
-/** Writes verdicts: one request for a trace where the server merges them, else one each. */
+/** Writes verdicts: one request per trace where the server merges them, otherwise one request per verdict. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Semaphore } from '../shared/concurrency.ts';
 import { waitAfter } from '../shared/retry.ts';
@@ -12,33 +12,33 @@ import { anyReply, startedTraceReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 import type { NewAssessment, StoredTrace, WriteAssessmentsResult } from './types.ts';
 
-/** One assessment is cheaper, and safer, as a request of its own than with the whole trace. */
-const FEWEST_TO_EMBED = 2;
+/** A single assessment is cheaper and safer in a separate request than embedded in the whole trace. */
+const MIN_TO_EMBED = 2;
 
 /**
- * A judge has many captures under way; the server must not have as many writes. MLflow's database pool has 15
- * connections, and SQLite one writer: with 48 posts at once, 100 traces took 94 s and ended in errors of the pool.
- * Ten Lambdas with 2 each are just above the pool, and a post takes some 15 ms: 2 of them are over 100 traces a second.
+ * The judge has many captures in flight; the server must have far fewer writes. MLflow's database pool has 15 connections,
+ * and SQLite one writer: with 48 concurrent posts, 100 traces took 94 s and ended with errors of the pool. Ten Lambdas
+ * with 2 posts each are just above the pool. A post takes about 15 ms, so 2 of them write over 100 traces per second.
  */
-const WRITES_AT_ONCE = 2;
+const CONCURRENT_WRITES = 2;
 
 /**
- * A read as young as this is taken for now. Nothing of these scorers was on the trace then, so that a person had nothing
- * to override; a read for every write costs the server a quarter of its time.
+ * A read younger than this counts as current. The trace had no assessment of these scorers then, so a person had nothing
+ * to override. A read before every write would take a quarter of the server's time.
  */
 const FRESH_MS = 20_000;
 
-/** The trace came back as a shell, because it was deleted between our read and our post; the shell is deleted again. */
+/** The trace was deleted between our read and our post, which recreated it as a shell. The shell is deleted again. */
 class TraceGone extends Error {}
 
-/** A refusal is looked into by reading again, this often: a twin of this run may change the trace under us once more. */
-const MOST_REFUSALS = 2;
+/** Refusals after which the trace is read again. Another run on the same captures may have changed it in between. */
+const MAX_REFUSALS = 2;
 
 export class AssessmentWriter {
   readonly #rest: MlflowRest;
   readonly #probe: CapabilityProbe;
   readonly #fresh: FreshReads;
-  readonly #slots = new Semaphore(WRITES_AT_ONCE);
+  readonly #slots = new Semaphore(CONCURRENT_WRITES);
 
   constructor(rest: MlflowRest, probe: CapabilityProbe) {
     this.#rest = rest;
@@ -48,22 +48,22 @@ export class AssessmentWriter {
 
   async write(trace: StoredTrace, assessments: readonly NewAssessment[]): Promise<WriteAssessmentsResult> {
     if (assessments.length === 0) return { written: [], alreadyThere: [] };
-    /** Ids that were sent, with whatever outcome: found to exist, they are ours. */
+    /** The ids that were sent, with any outcome. If one of them exists later, this call wrote it. */
     const sent = new Set<string>();
     let known: StoredTrace | undefined = trace;
     let stale = await this.#mustReadAgain(trace, assessments);
     let refusals = 0;
-    let fewestLeft = Number.POSITIVE_INFINITY;
+    let fewestRemaining = Number.POSITIVE_INFINITY;
     for (let attempt = 1; ; attempt += 1) {
       try {
         if (stale) known = await this.#fresh.read(trace.info?.experimentId ?? '', trace.traceId);
         if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true };
         const { alreadyThere, ...plan } = planAssessments(known, assessments);
-        const left = plan.create.length + plan.override.length + plan.update.length;
-        // Where each verdict is a request, the policy is for each: a failed one must not use up the others' attempts,
-        // for then the judge is paid again for what it has answered.
-        if (left < fewestLeft) attempt = 1;
-        fewestLeft = Math.min(fewestLeft, left);
+        const remaining = plan.create.length + plan.override.length + plan.update.length;
+        // Where each verdict is a request, the policy applies to each. A failed verdict must not use up the attempts of
+        // the others, because the judge would be paid again for answers that it has given.
+        if (remaining < fewestRemaining) attempt = 1;
+        fewestRemaining = Math.min(fewestRemaining, remaining);
         const whole = known;
         const written = await this.#slots.run(() => this.#writePlan(whole, plan, sent));
         written.push(...alreadyThere.filter((id) => sent.has(id) && isStored(known, id)));
@@ -71,10 +71,10 @@ export class AssessmentWriter {
       } catch (error) {
         stale = true;
         if (error instanceof TraceGone) return { written: [], alreadyThere: [], traceMissing: true };
-        // An id that exists is refused (400), and so is what is to be overridden or updated and is gone (404).
+        // MLflow refuses an id that exists (400), and the override or update of an assessment that is gone (404).
         refusals += error instanceof MlflowRefusedError ? 1 : 0;
-        if (error instanceof MlflowRefusedError && refusals <= MOST_REFUSALS) continue;
-        // Some versions answer 500 to an id that exists.
+        if (error instanceof MlflowRefusedError && refusals <= MAX_REFUSALS) continue;
+        // Some versions return 500 for an id that exists.
         if (!(error instanceof MlflowRetryableError)) throw error;
         const wait = waitAfter(this.#rest.retry, attempt, error.retryAfterMs);
         if (wait === undefined) throw error;
@@ -84,15 +84,15 @@ export class AssessmentWriter {
   }
 
   /**
-   * What was read before the judge was asked may be minutes old. Where a write merges, it would make an assessment
-   * valid again that a person has overridden meanwhile, and a trace exist again that a person has deleted; where
-   * something is replaced, it must still be in force.
+   * Whether the trace must be read again before the write: it was read before the judge was asked, which may be minutes
+   * ago. A merging write would revalidate an assessment that a person has overridden since, and recreate a trace that a
+   * person has deleted. An assessment that is replaced must still be valid.
    */
   async #mustReadAgain(trace: StoredTrace, assessments: readonly NewAssessment[]): Promise<boolean> {
     const { create, override, update } = planAssessments(trace, assessments);
     if (override.length + update.length > 0) return true;
     if (trace.readAtMs !== undefined && Date.now() - trace.readAtMs < FRESH_MS) return false;
-    return create.length >= FEWEST_TO_EMBED && (await this.#probe.get()).mergesTraces;
+    return create.length >= MIN_TO_EMBED && (await this.#probe.get()).mergesTraces;
   }
 
   /** @returns the ids written */
@@ -103,7 +103,7 @@ export class AssessmentWriter {
   ): Promise<string[]> {
     const path = `/api/3.0/mlflow/traces/${trace.traceId}/assessments`;
     for (const { assessmentId } of [...create, ...override, ...update]) sent.add(assessmentId);
-    const embeds = create.length >= FEWEST_TO_EMBED && trace.info && (await this.#probe.get()).mergesTraces;
+    const embeds = create.length >= MIN_TO_EMBED && trace.info && (await this.#probe.get()).mergesTraces;
     if (embeds) await this.#embed(trace, create);
     for (const assessment of embeds ? override : [...create, ...override]) {
       await this.#rest.once({ method: 'POST', path, json: { assessment: assessmentJson(assessment) } }, anyReply);
@@ -115,7 +115,7 @@ export class AssessmentWriter {
     return [...create, ...override, ...update].map(({ assessmentId }) => assessmentId);
   }
 
-  /** Posts the trace with what a post overwrites, and the assessments that it lacks. */
+  /** Posts the trace with the missing assessments, and with the fields that a post would otherwise erase. */
   async #embed(trace: StoredTrace, create: readonly NewAssessment[]): Promise<void> {
     const { info } = trace;
     if (info === undefined) return;
@@ -142,10 +142,10 @@ export class AssessmentWriter {
   }
 }
 
-/** Every trace has this tag from the start, the shell as well. */
+/** MLflow sets this tag on every trace, including a shell. */
 const ARTIFACT_LOCATION_TAG = 'mlflow.artifactLocation';
 
-/** Whether a trace that had these tags has lost them all. */
+/** Whether a trace has lost all of its earlier tags. */
 function isShell(before: readonly string[], now: readonly string[]): boolean {
   const own = before.filter((key) => key !== ARTIFACT_LOCATION_TAG);
   return own.length > 0 && !own.some((key) => now.includes(key));

@@ -1,4 +1,4 @@
-/** How a request shows who sends it. */
+/** Authenticates requests to MLflow. */
 
 interface SignableRequest {
   method: string;
@@ -15,20 +15,20 @@ export interface RefusedReply {
 }
 
 export interface Authorizer {
-  /** All headers of the request, those that authorise it included. */
+  /** Returns all headers of the request, including those that authenticate it. */
   authorize(request: SignableRequest): Promise<Record<string, string>>;
   /**
-   * Called when the server did not accept them.
+   * Called when the server rejected the headers.
    *
-   * @param reply.sent the headers that it did not accept: others may have taken their place meanwhile
-   * @returns whether others may be accepted: then the request is worth sending again
+   * @param reply.sent the rejected headers; another call may have renewed them since
+   * @returns whether the request is worth sending again, with other headers
    */
   renew(reply: RefusedReply): Promise<boolean>;
-  /** What a person should check when access is denied. */
+  /** Tells a person what to check if access is denied. */
   readonly hint: string;
 }
 
-/** Of a plain URL. */
+/** The credentials of a plain URL. */
 export type MlflowSecret = { username: string; password: string } | { token: string };
 export type MlflowSecretSource = MlflowSecret | (() => Promise<MlflowSecret>);
 
@@ -38,7 +38,7 @@ export const anonymous: Authorizer = {
   hint: 'the server asks for credentials: set MLFLOW_SECRET_ARN',
 };
 
-/** Basic or token authentication. A secret that is loaded is loaded again when it stops being accepted (rotation). */
+/** Authenticates by user and password, or by token. A loaded secret is loaded again when the server rejects it (rotation). */
 export function secretAuthorizer(source: MlflowSecretSource): Authorizer {
   let header: Promise<string> | undefined;
   const load = async () => {
@@ -57,7 +57,7 @@ export function secretAuthorizer(source: MlflowSecretSource): Authorizer {
     authorize: async ({ headers }) => ({ ...headers, authorization: await current() }),
     renew: async ({ status, sent }) => {
       if (status !== 401 || typeof source !== 'function') return false;
-      // Of requests that were under way together the first that is refused loads the secret, for all of them.
+      // Of several requests in flight, the first that is rejected loads the secret for all.
       if ((await current()) === sent.authorization) header = undefined;
       return (await current()) !== sent.authorization;
     },

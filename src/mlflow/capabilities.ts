@@ -1,33 +1,33 @@
-/** What a tracking server can do, by its version; looked up now and then, since the server behind a URL may be replaced. */
+/** Determines the capabilities of a tracking server by its version, repeatedly, because the server may be replaced. */
 import { PermanentError } from '../shared/errors.ts';
 import { withRetries } from '../shared/retry.ts';
 import { MlflowRefusedError } from './errors.ts';
 import type { MlflowRest } from './rest.ts';
 
 export interface ServerCapabilities {
-  /** As the server says it; `undefined` where it does not say. */
+  /** As the server reports it; `undefined` if it does not. */
   version: string | undefined;
-  /** Many traces in one OTLP request, with tags and session. */
+  /** Accepts many traces in one OTLP request, with tags and sessions. */
   otlp: boolean;
-  /** `batchGetInfos`; else search. */
+  /** Reads traces by `batchGetInfos`, otherwise by search. */
   batchRead: boolean;
-  /** Posting a trace that exists merges what is sent, assessments included. */
+  /** Merges a post into an existing trace, including its assessments. */
   mergesTraces: boolean;
 }
 
 const OLDEST = [3, 0];
 const BATCH_READ_SINCE = [3, 11];
-/** Before, posting a trace that has assessments fails. */
+/** Before this version, posting a trace that has assessments fails. */
 const MERGING_SINCE = [3, 13];
 /**
  * Before 3.13, `/v1/traces` drops tags. 3.13 gives all traces of a request the tags of the last one, and puts quotes
- * around sessions. Until 3.16 a span that comes twice has its tokens counted twice: two runs that overlap, or a request
- * that arrives after we have given it up, would double them.
+ * around sessions. Until 3.16, the tokens of a span that arrives twice are counted twice. Overlapping runs, or a request
+ * that arrives after its timeout, would double them.
  */
 const OTLP_SINCE = [3, 17];
 
-/** A server that was rolled back would take traces by OTLP and drop their tags: one small request a minute tells. */
-const ASKED_AGAIN_MS = 60_000;
+/** A server that was rolled back would accept OTLP and drop the tags. One small request per minute detects that. */
+const REFRESH_MS = 60_000;
 
 const atLeast = (version: number[], since: number[]): boolean => {
   const [major = 0, minor = 0] = version;
@@ -39,7 +39,7 @@ const atLeast = (version: number[], since: number[]): boolean => {
 export function capabilitiesOf(version: string | undefined): ServerCapabilities {
   const numbers = (version ?? '3.0').split('.').map((part) => Number.parseInt(part, 10) || 0);
   if (!atLeast(numbers, OLDEST)) {
-    throw new PermanentError('MlflowTooOld', 'This MLflow server does not know traces of the form that is written', {
+    throw new PermanentError('MlflowTooOld', 'This MLflow server is too old to store the traces', {
       got: `version ${version}`,
       expected: 'version 3.0 or newer',
     });
@@ -55,8 +55,8 @@ export function capabilitiesOf(version: string | undefined): ServerCapabilities 
 export class CapabilityProbe {
   readonly #rest: MlflowRest;
   #known: Promise<ServerCapabilities> | undefined;
-  #askedMs = 0;
-  /** Ways that turned out missing although the version has them, e.g. behind a gateway that knows fewer routes. */
+  #checkedAtMs = 0;
+  /** Capabilities of the version that turned out missing, for example behind a gateway with fewer routes. */
   readonly #missing = new Set<'otlp' | 'batchRead'>();
 
   constructor(rest: MlflowRest) {
@@ -64,10 +64,10 @@ export class CapabilityProbe {
   }
 
   get(): Promise<ServerCapabilities> {
-    const age = Date.now() - this.#askedMs;
-    // A clock that was set back makes them old as well.
-    if (age < 0 || age > ASKED_AGAIN_MS) this.#known = undefined;
-    if (this.#known === undefined) this.#askedMs = Date.now();
+    const age = Date.now() - this.#checkedAtMs;
+    // A negative age means that the clock was set back.
+    if (age < 0 || age > REFRESH_MS) this.#known = undefined;
+    if (this.#known === undefined) this.#checkedAtMs = Date.now();
     this.#known ??= this.#probe().catch((error) => {
       this.#known = undefined;
       throw error;
@@ -75,16 +75,16 @@ export class CapabilityProbe {
     return this.#known;
   }
 
-  /** A way turned out missing: the server may have been replaced, so it is asked again. */
-  async lacks(way: 'otlp' | 'batchRead'): Promise<ServerCapabilities> {
-    this.#missing.add(way);
+  /** Notes that a capability turned out missing, and asks again, because the server may have been replaced. */
+  async lacks(capability: 'otlp' | 'batchRead'): Promise<ServerCapabilities> {
+    this.#missing.add(capability);
     this.#known = undefined;
     return this.get();
   }
 
   async #probe(): Promise<ServerCapabilities> {
     const can = capabilitiesOf(await this.#version());
-    for (const way of this.#missing) can[way] = false;
+    for (const capability of this.#missing) can[capability] = false;
     return can;
   }
 
@@ -94,7 +94,7 @@ export class CapabilityProbe {
       return /^\d+\.[\d.]+/.exec(reply.toString('utf8').trim())?.[0];
     } catch (error) {
       if (error instanceof MlflowRefusedError) return undefined;
-      // A gateway in front of managed MLflow may pass on the API's routes only: then the oldest ways are used.
+      // A gateway in front of managed MLflow may forward only the API's routes. Assume the oldest version then.
       if (this.#rest.target.kind !== 'url' && isAccessDenied(error)) return undefined;
       throw error;
     }

@@ -1,6 +1,6 @@
 /**
- * Traces that are known to be good, written to see whether the server takes any, and deleted again. They carry a name and
- * a tag that say what they are, for the case that this process is ended before it has deleted them.
+ * Makes control traces: valid traces that are written to check whether the server accepts any, and then deleted. Their name
+ * and a tag explain what they are, in case the process ends before it has deleted them.
  */
 import { randomBytes } from 'node:crypto';
 import type { TraceRecord } from '../trace/types.ts';
@@ -9,7 +9,7 @@ import type { MlflowRest } from './rest.ts';
 import type { Experiment } from './types.ts';
 
 const NAME = 'write check of the inference monitor, may be deleted';
-/** Where a server fails on every second request, 16 in a row fail in 1 of 65,000 cases. Their waits are 14 s at most. */
+/** If every second request fails, 16 in a row fail in 1 of 65,000 cases. The waits are 14 s at most. */
 const DELETE_RETRY = { attempts: 16, capMs: 1_000 };
 
 export class ControlTraces {
@@ -22,7 +22,7 @@ export class ControlTraces {
     this.#experiment = experiment;
   }
 
-  /** A new one; it is taken to be written, whatever becomes of the request. */
+  /** Returns a new control trace. It counts as written, whatever the outcome of the request. */
   make(): TraceRecord {
     const digits = randomBytes(24).toString('hex');
     const traceId = `tr-${digits.slice(0, 32)}`;
@@ -50,7 +50,7 @@ export class ControlTraces {
     };
   }
 
-  /** Deletes all that were made. */
+  /** Deletes all control traces. */
   async remove(): Promise<void> {
     const { retry } = this.#rest;
     const patient = { ...retry, ...DELETE_RETRY, capMs: Math.min(retry.capMs, DELETE_RETRY.capMs) };

@@ -1,12 +1,12 @@
-/** Deletes traces; those that do not exist are passed over by the server. */
-
+/** Deletes traces. The server ignores traces that do not exist. */
+import { batches } from '../shared/batches.ts';
 import { type RetryPolicy, withRetries } from '../shared/retry.ts';
 import { anyReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 
 const PATH = '/api/2.0/mlflow/traces/delete-traces';
-/** The most that MLflow takes in one request. */
-const DELETED_A_REQUEST = 100;
+/** MLflow's limit. */
+const TRACES_PER_REQUEST = 100;
 
 export async function deleteTraces(
   rest: MlflowRest,
@@ -14,8 +14,8 @@ export async function deleteTraces(
   traceIds: readonly string[],
   retry: RetryPolicy = rest.retry,
 ): Promise<void> {
-  for (let from = 0; from < traceIds.length; from += DELETED_A_REQUEST) {
-    const json = { experiment_id: experimentId, request_ids: traceIds.slice(from, from + DELETED_A_REQUEST) };
+  for (const batch of batches(traceIds, TRACES_PER_REQUEST)) {
+    const json = { experiment_id: experimentId, request_ids: batch };
     await withRetries(retry, () => rest.once({ method: 'POST', path: PATH, json }, anyReply));
   }
 }

@@ -1,4 +1,4 @@
-/** Writes so that nothing is lost and nothing doubled: reads again after an unknown outcome, and finds what is refused by halving. */
+/** Delivers traces without loss or duplicates: reads after an unknown outcome, and finds refused traces by halving. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PermanentError } from '../shared/errors.ts';
 import { type RetryPolicy, waitAfter, withRetries } from '../shared/retry.ts';
@@ -6,40 +6,40 @@ import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import { type Suspect, trySuspects } from './suspects.ts';
 import type { WriteTracesResult } from './types.ts';
 
-/** A batch that the server fails on (500), or that breaks the connection, is sent this often before it is halved. */
+/** How often a batch is sent that makes the server fail (500) or breaks the connection, before it is halved. */
 const SENDS_BEFORE_HALVING = 3;
 
 /**
- * When the server has failed on this many traces one after the other, each alone, it must show that it takes any at all.
- * It bounds what halving costs in an outage: some 20 batches of 3 sends, about 15 s.
+ * After this many single traces in a row on which the server failed, it must accept a control trace. This limits the cost
+ * of halving in an outage: about 20 batches of 3 sends, or 15 s.
  */
-const FAILED_IN_A_ROW_IS_SUSPECT = 10;
+const CONTROL_AFTER_FAILURES = 10;
 
 /**
- * That this many traces are refused and not one is taken may be a fault between us and the server, not of the traces: it
- * fails the chunk unless the server takes another one. Fewer may be what they seem.
+ * If this many traces are refused and none is accepted, the cause may lie between the client and the server. The chunk
+ * fails unless the server accepts a control trace. Fewer refusals are taken as they are.
  */
-const REFUSED_IS_SUSPECT = 20;
+const CONTROL_AFTER_REFUSALS = 20;
 
 export interface Delivery<T extends { traceId: string }> {
   retry: RetryPolicy;
-  /** Writes the whole batch or nothing of it. */
+  /** Writes the whole batch or nothing. */
   send(batch: readonly T[]): Promise<void>;
-  /** Writes a trace that is known to be good, once; it is not one of those delivered. */
+  /** Writes a control trace, once. */
   control(): Promise<void>;
-  /** Those of the traces that exist. */
+  /** Returns the ids of those traces that exist. */
   existing(traces: readonly T[]): Promise<ReadonlySet<string>>;
-  /** Throws when the refusal is not about the traces, e.g. because the experiment is deleted. */
+  /** Throws if the refusal does not concern the traces, for example because the experiment is deleted. */
   checkRefusal(error: MlflowRefusedError): Promise<void>;
-  /** Told of a batch that was refused as too large. */
+  /** Called with a batch that was refused as too large. */
   tooLarge?(batch: readonly T[]): void;
 }
 
-/** Collects what became of the traces over many batches. */
+/** Delivers batches and collects the outcome of every trace. */
 export class Deliveries<T extends { traceId: string }> {
   readonly #delivery: Delivery<T>;
   readonly #result: WriteTracesResult = { written: [], alreadyThere: [], refused: [] };
-  /** Traces that the server failed on, each alone and more than once. */
+  /** Single traces on which the server failed more than once. */
   readonly #suspects: Suspect<T>[] = [];
   #failedInARow = 0;
   #firstRefusal: string | undefined;
@@ -48,7 +48,7 @@ export class Deliveries<T extends { traceId: string }> {
     this.#delivery = delivery;
   }
 
-  /** @throws what must stop the writing: an outage, denied access, a deleted experiment, a missing route */
+  /** Delivers a batch. @throws failures that must stop the writing: an outage, denied access, a deleted experiment, a missing route */
   async deliver(batch: readonly T[]): Promise<void> {
     let rest = batch;
     let unknown = false;
@@ -66,32 +66,32 @@ export class Deliveries<T extends { traceId: string }> {
         if (attempt >= SENDS_BEFORE_HALVING && mayBeTheContent(error)) return this.#failed(rest, error);
         const wait = waitAfter(this.#delivery.retry, attempt, error.retryAfterMs);
         if (wait === undefined) throw error;
-        // A request that is still being worked on is not there yet when we look: it gets the longest wait to finish.
-        await sleep(error.mayBeAtWork ? Math.max(wait, this.#delivery.retry.capMs) : wait);
+        // The server may still process a timed-out request. The longest wait lets it finish before the next read.
+        await sleep(error.mayBeInProgress ? Math.max(wait, this.#delivery.retry.capMs) : wait);
       }
     }
   }
 
   /**
-   * To be called when all is delivered: finds out which of the traces that the server failed on are at fault.
+   * Determines which suspects are at fault, and returns the outcome of all traces. Call it after the last delivery.
    *
-   * @throws MlflowRetryableError when it cannot be told: the server fails on others as well
+   * @throws MlflowRetryableError if that is undecidable, because the server fails on other traces as well
    */
   async result(): Promise<WriteTracesResult> {
     const { written, alreadyThere, refused } = this.#result;
     if (this.#suspects.length > 0) await this.#trySuspects();
-    const taken = written.length + alreadyThere.length;
-    if (taken === 0 && refused.length >= REFUSED_IS_SUSPECT && !(await this.#takesAny())) {
+    const accepted = written.length + alreadyThere.length;
+    if (accepted === 0 && refused.length >= CONTROL_AFTER_REFUSALS && !(await this.#acceptsControl())) {
       throw new PermanentError('MlflowRefusesAll', 'MLflow refused every trace', {
         got: `${refused.length} traces refused; the first: ${this.#firstRefusal ?? refused[0]?.reason.name}`,
-        expected: 'some of them to be taken',
+        expected: 'the server accepts some of them',
       });
     }
     return this.#result;
   }
 
-  /** Whether the server takes a trace that is known to be good. */
-  async #takesAny(): Promise<boolean> {
+  /** Whether the server accepts a control trace. */
+  async #acceptsControl(): Promise<boolean> {
     try {
       await withRetries(this.#delivery.retry, () => this.#delivery.control());
       return true;
@@ -120,7 +120,7 @@ export class Deliveries<T extends { traceId: string }> {
     for (const { trace, error } of verdicts.refused) await this.#refused([trace], error);
   }
 
-  /** After an unknown outcome: what is there was written by us (or by a twin of this run), the rest is to be sent. */
+  /** After an unknown outcome: counts the traces that exist as written, and returns the others. */
   async #absent(batch: readonly T[]): Promise<readonly T[]> {
     const existing = await this.#delivery.existing(batch);
     this.#result.written.push(...existing);
@@ -134,7 +134,7 @@ export class Deliveries<T extends { traceId: string }> {
     const [only, ...others] = batch;
     if (only === undefined) return;
     if (others.length > 0) return this.#halves(batch);
-    // A trace that another run has written meanwhile may be refused, and is there.
+    // MLflow may refuse a trace because another run has just written it.
     const existing = await this.#delivery.existing([only]);
     if (existing.has(only.traceId)) this.#result.alreadyThere.push(only.traceId);
     else {
@@ -150,7 +150,7 @@ export class Deliveries<T extends { traceId: string }> {
     if (only === undefined) return;
     this.#suspects.push({ trace: only, error });
     this.#failedInARow += 1;
-    if (this.#failedInARow < FAILED_IN_A_ROW_IS_SUSPECT) return;
+    if (this.#failedInARow < CONTROL_AFTER_FAILURES) return;
     this.#failedInARow = 0;
     await withRetries({ ...this.#delivery.retry, attempts: SENDS_BEFORE_HALVING }, () => this.#delivery.control());
   }
@@ -163,7 +163,7 @@ export class Deliveries<T extends { traceId: string }> {
 }
 
 /**
- * MLflow answers 500 to what its database driver cannot encode, and gateways cut the connection of a body that is too
- * large while it is being sent: either may be the fault of one trace. Other failures are the server's.
+ * Whether a failure may be the fault of one trace: MLflow returns 500 for text that its database driver cannot encode, and
+ * gateways break the connection while a body that is too large is sent. Other failures are the server's.
  */
 const mayBeTheContent = (error: MlflowRetryableError): boolean => error.status === 500 || error.whileSending;

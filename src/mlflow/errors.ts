@@ -1,4 +1,4 @@
-/** How failures of MLflow calls are named. */
+/** The errors of MLflow calls. */
 import { PermanentError, RetryableError, type RetryableErrorName } from '../shared/errors.ts';
 
 const MAX_SAID_CHARS = 500;
@@ -6,19 +6,19 @@ const withWords = (message: string, said: string): string =>
   said === '' ? message : `${message}; MLflow said: ${said.slice(0, MAX_SAID_CHARS)}`;
 
 /**
- * What is known about a call that failed: `none`, the server has done nothing (it refused, or was never reached), or
- * `unknown`, it may have done the work all the same: whoever wrote must read before writing again.
+ * The outcome of a failed call. `none`: the server did nothing, because it refused or was not reached. `unknown`: the server
+ * may have done the work, so a writer must read before it writes again.
  */
 type Outcome = 'none' | 'unknown';
 
-/** A failed call that may succeed when it is made again. */
+/** A failed call that a retry may complete. */
 export class MlflowRetryableError extends RetryableError {
   readonly outcome: Outcome;
   readonly status: number | undefined;
-  /** The connection broke before the whole body was sent: some servers refuse a body that is too large in this way. */
+  /** The connection broke before the whole body was sent. Some servers refuse a body that is too large in this way. */
   readonly whileSending: boolean;
-  /** Nobody waits for the answer any more, but the server may still be at work on it. */
-  readonly mayBeAtWork: boolean;
+  /** The call timed out, but the server may still be processing it. */
+  readonly mayBeInProgress: boolean;
   readonly #said: string;
 
   constructor(
@@ -41,7 +41,7 @@ export class MlflowRetryableError extends RetryableError {
     this.status = details.status;
     this.whileSending = details.whileSending ?? false;
     this.#said = details.said ?? '';
-    this.mayBeAtWork = details.timedOut === true || details.status === 504;
+    this.mayBeInProgress = details.timedOut === true || details.status === 504;
   }
 
   /** See `MlflowRefusedError`. */
@@ -50,10 +50,10 @@ export class MlflowRetryableError extends RetryableError {
   }
 }
 
-/** A call that MLflow answered with a 4xx (or 501): the same call would be answered so again. */
+/** A call that MLflow refused with a 4xx status or 501. A retry would be refused again. */
 export class MlflowRefusedError extends PermanentError {
   readonly status: number;
-  /** MLflow's own code, e.g. `RESOURCE_DOES_NOT_EXIST`; `undefined` when the reply is not MLflow's. */
+  /** MLflow's error code, such as `RESOURCE_DOES_NOT_EXIST`; `undefined` if the reply is not MLflow's. */
   readonly errorCode: string | undefined;
   readonly #said: string;
 
@@ -67,12 +67,12 @@ export class MlflowRefusedError extends PermanentError {
     this.#said = details.said;
   }
 
-  /** With MLflow's own words, which may quote what was to be stored: for quarantine alone, where that is kept anyway. */
+  /** The message with MLflow's words, which may quote the trace. For quarantine only, which stores the line anyway. */
   get reason(): string {
     return withWords(this.message, this.#said);
   }
 
-  /** The server does not know this route (another version, or a gateway that does not pass it on). */
+  /** The server does not have this route: it is another version, or a gateway does not forward the route. */
   get routeMissing(): boolean {
     return this.status === 405 || this.status === 501 || (this.status === 404 && this.errorCode === undefined);
   }

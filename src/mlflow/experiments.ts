@@ -1,4 +1,4 @@
-/** Finds and makes experiments. */
+/** Finds and creates experiments. */
 import { PermanentError } from '../shared/errors.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { createdExperimentReply, experimentReply } from './replies.ts';
@@ -8,12 +8,16 @@ import type { Experiment } from './types.ts';
 const has = (error: unknown, errorCode: string): boolean =>
   error instanceof MlflowRefusedError && error.errorCode === errorCode;
 
-/** Two that create the same experiment: the loser finds the winner's at once; a third look is for a replica that lags. */
-const MOST_LOOKS = 3;
+/** If two clients create an experiment, the second finds the first one's. The third lookup is for a replica that lags. */
+const MAX_LOOKUPS = 3;
 
-/** @throws PermanentError `MlflowExperimentDeleted`: its name stays taken until it is restored or deleted for good */
+/**
+ * Finds the experiment by its name, or creates it.
+ *
+ * @throws PermanentError `MlflowExperimentDeleted`; its name is in use until it is restored or permanently deleted
+ */
 export async function resolveExperiment(rest: MlflowRest, name: string): Promise<Experiment> {
-  for (let looks = 1; ; looks += 1) {
+  for (let lookups = 1; ; lookups += 1) {
     const found = await find(rest, '/api/2.0/mlflow/experiments/get-by-name', { experiment_name: name });
     if (found) return found;
     try {
@@ -21,7 +25,7 @@ export async function resolveExperiment(rest: MlflowRest, name: string): Promise
       const { experiment_id: id } = await rest.repeat(create, createdExperimentReply);
       return await getExperiment(rest, id);
     } catch (error) {
-      if (!has(error, 'RESOURCE_ALREADY_EXISTS') || looks >= MOST_LOOKS) throw error;
+      if (!has(error, 'RESOURCE_ALREADY_EXISTS') || lookups >= MAX_LOOKUPS) throw error;
     }
   }
 }
@@ -32,12 +36,12 @@ export async function getExperiment(rest: MlflowRest, id: string): Promise<Exper
   if (found) return found;
   throw new PermanentError('MlflowExperimentMissing', 'The experiment does not exist', {
     got: `experiment id ${id}`,
-    expected: 'an experiment of this tracking server; a new run on the captures makes one',
+    expected: 'an experiment of this tracking server; a new run on the captures creates one',
     where: rest.target.baseUrl.origin,
   });
 }
 
-/** The experiment of that name, without making it; one that was deleted has no traces either. */
+/** Returns the experiment with this name, if it exists. A deleted one counts as missing, because it has no traces. */
 export async function findExperiment(rest: MlflowRest, name: string): Promise<Experiment | undefined> {
   try {
     return await find(rest, '/api/2.0/mlflow/experiments/get-by-name', { experiment_name: name });
@@ -59,7 +63,7 @@ async function find(rest: MlflowRest, path: string, query: Record<string, string
 }
 
 const deleted = (id: string, name: string): PermanentError =>
-  new PermanentError('MlflowExperimentDeleted', 'The experiment has been deleted in MLflow', {
+  new PermanentError('MlflowExperimentDeleted', 'The experiment is deleted in MLflow', {
     got: `experiment "${name}" (id ${id}) in the stage "deleted"`,
     expected: `an active experiment: restore it with "mlflow experiments restore --experiment-id ${id}" (MLFLOW_TRACKING_URI set), or set another MLFLOW_EXPERIMENT_NAME`,
   });

@@ -1,4 +1,4 @@
-/** Reads traces one by one for the caller, and together for the server. */
+/** Combines single reads of traces into requests for many. */
 
 import { Semaphore } from '../shared/concurrency.ts';
 import type { CapabilityProbe } from './capabilities.ts';
@@ -7,8 +7,8 @@ import type { MlflowRest } from './rest.ts';
 import type { StoredTrace } from './types.ts';
 
 /**
- * Reads that are asked for within this time go in one request, and those that are asked for while it is under way go in
- * the next one. It is little beside a judge's answer, seconds away.
+ * Reads within this time share a request, and those that arrive while it is in flight share the next one. The delay is short
+ * compared with a judge's answer, which takes seconds.
  */
 const GATHER_MS = 5;
 
@@ -29,7 +29,7 @@ export class FreshReads {
     this.#probe = probe;
   }
 
-  /** The trace as it is now; `undefined` when it does not exist. */
+  /** Returns the current trace; `undefined` if it does not exist. */
   read(experimentId: string, traceId: string): Promise<StoredTrace | undefined> {
     return new Promise((resolve, reject) => {
       const waiting = { traceId, resolve, reject };

@@ -1,34 +1,34 @@
-/** MLflow's limits, and texts cut to them with a mark that shows it. The full payload is always in the span. */
+/** MLflow's limits, and functions that cut text to them with a visible mark. The span contains the full payload. */
 import { cleanText, cut, fitted } from '../trace/text.ts';
 
 export const MAX_PREVIEW_CHARS = 1_000;
 export const MAX_TAG_CHARS = 4_096;
-/** Of trace metadata (session, user) and of assessment metadata. */
+/** For trace metadata (session, user) and assessment metadata. */
 export const MAX_METADATA_CHARS = 250;
-/** Of `client_request_id`: the database's column. An inference id may have 64; it is whole in its tag. */
+/** For `client_request_id`, a database column. An inference id can have 64 characters; its tag has the whole id. */
 export const MAX_CLIENT_ID_CHARS = 50;
-/** MLflow has no limit of its own; in some of its databases the column holds 64 KB, at up to 4 bytes a character. */
+/** MLflow has no limit. In some of its databases the column has 64 KB, at up to 4 bytes per character. */
 export const MAX_RATIONALE_CHARS = 16_000;
-/** Of assessment names and source ids: the database's columns. */
+/** For assessment names and source ids, which are database columns. */
 export const MAX_NAME_CHARS = 250;
 
 const MARK = '… [cut]';
 
-/** UTF-16 units are counted, which are never fewer than the characters that MLflow counts. */
+/** Cuts a text to a limit. It counts UTF-16 units, which are at least as many as the characters that MLflow counts. */
 export function storableText(text: string, maxChars: number): string {
   return cut(cleanText(text), maxChars, MARK);
 }
 
-/** Cuts an identifier so that two different ones stay different: `<beginning>…#<16 hex digits of its SHA-256>`. */
+/** Cuts an identifier so that different ones stay different: `<beginning>…#<16 hex digits of its SHA-256>`. */
 export const cutIdentifier = (id: string, maxChars?: number): string => fitted(id, maxChars, '…#');
 
-/** MLflow refuses tags whose names hold other characters, or drops them without a word. */
+/** Replaces characters in the name of a tag that would make MLflow refuse the tag or drop it silently. */
 export const tagKey = (key: string): string => key.replace(/[^\w\-. :/]/g, '_').slice(0, MAX_NAME_CHARS);
 
-/** A lone surrogate as `JSON.stringify` writes it; an escaped backslash before `u` is matched so that it is passed over. */
+/** Matches a lone surrogate as `JSON.stringify` writes it, and an escaped backslash so that the `u` after it is skipped. */
 const LONE_SURROGATE = /\\\\|\\u(?=d[89a-f])[0-9a-f]{4}/g;
 
-/** JSON that every UTF-8 reader can take. `undefined` becomes `null`. */
+/** Returns JSON that every UTF-8 reader accepts. `undefined` becomes `null`. */
 export function storableJson(value: unknown): string {
   const json = JSON.stringify(value) ?? 'null';
   if (!json.includes('\\ud')) return json;

@@ -1,4 +1,4 @@
-/** Traces as an OTLP protobuf request. */
+/** Converts traces to OTLP protobuf requests. */
 import type { Attributes, AttributeValue, HrTime } from '@opentelemetry/api';
 import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
 import type { SpanRecord, TraceRecord } from '../trace/types.ts';
@@ -7,20 +7,20 @@ import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf }
 
 type ReadableSpan = Parameters<typeof ProtobufTraceSerializer.serializeRequest>[0][number];
 
-/** A trace ready to be put into a request. */
+/** A trace in the form of the OTLP serializer. */
 export interface OtlpTrace {
   traceId: string;
   spans: ReadableSpan[];
-  /** Of its texts, as UTF-16 units: about the bytes of the request. */
+  /** The length of its texts in UTF-16 units, which approximates the bytes of the request. */
   size: number;
 }
 
 const STATUS_CODES = { OK: 1, ERROR: 2 } as const;
-/** Of OpenTelemetry's SpanKind. */
+/** OpenTelemetry's `SpanKind.INTERNAL`. */
 const INTERNAL = 0;
 const SAMPLED = 1;
 
-/** Resource attributes would become tags of every trace. */
+/** Empty, because MLflow turns resource attributes into tags of every trace. */
 const RESOURCE = { attributes: {} } as ReadableSpan['resource'];
 const SCOPE = { name: 'sagemaker-inference-monitor' };
 
@@ -30,8 +30,8 @@ const hrTime = (ms: number): HrTime => {
 };
 
 /**
- * MLflow reads a text that is a JSON object, array or string as what it stands for, and every other text as itself:
- * numbers and booleans therefore go as such, all else as JSON, a text that happens to be JSON included.
+ * Encodes an attribute. MLflow parses a text that is a JSON object, array or string, and keeps every other text. Numbers and
+ * booleans are therefore sent as they are, and everything else as JSON, including text that happens to be JSON.
  */
 const attributeValue = (value: unknown): AttributeValue =>
   typeof value === 'number' || typeof value === 'boolean' ? value : storableJson(value);
@@ -89,13 +89,13 @@ function readableSpan(traceId: string, span: SpanRecord, attributes: Attributes)
 
 export function otlpRequest(traces: readonly OtlpTrace[]): Uint8Array {
   const bytes = ProtobufTraceSerializer.serializeRequest(traces.flatMap(({ spans }) => spans));
-  if (bytes === undefined) throw new Error('The OTLP serializer gave no bytes');
+  if (bytes === undefined) throw new Error('The OTLP serializer returned no bytes');
   return bytes;
 }
 
 /**
- * How many spans the reply to an OTLP request says were not taken; `undefined` where it is no such reply, as a page of
- * something between us and the server.
+ * Returns the number of rejected spans from the reply to an OTLP request; `undefined` if the reply is something else, such
+ * as the page of a gateway.
  */
 export function rejectedSpans(reply: Uint8Array): number | undefined {
   if (reply.length === 0) return 0;

@@ -1,12 +1,12 @@
-/** Which of the assessments are to be written to a trace, and how. A person's word is never touched. */
+/** Plans which assessments to write to a trace, and how. It never changes a person's assessment. */
 import type { NewAssessment, StoredAssessment, StoredTrace } from './types.ts';
 
 export interface AssessmentPlan {
-  /** Beside what is there. */
+  /** New assessments. */
   create: NewAssessment[];
-  /** In place of the older assessment named in `overrides`, which becomes invalid. */
+  /** Assessments that override the older one named in `overrides`, which becomes invalid. */
   override: NewAssessment[];
-  /** In place of the error assessment of the same id. */
+  /** Verdicts that replace the error assessment with the same id. */
   update: NewAssessment[];
   alreadyThere: string[];
 }
@@ -34,14 +34,14 @@ function stepFor(trace: StoredTrace, assessment: NewAssessment): { step: Step; o
   }
   if (assessment.overrides !== undefined) {
     const older = trace.assessments.find(({ assessmentId }) => assessmentId === assessment.overrides);
-    // Invalid: another has overridden it meanwhile. An error never takes the place of a verdict.
+    // An invalid assessment has been overridden since. An error never overrides a verdict.
     return { step: older?.valid && assessment.error === undefined ? 'override' : there };
   }
   const inForce = sameName.filter(({ valid }) => valid);
   if (inForce.some((stored) => !isError(stored))) return { step: there };
   const [failed] = inForce;
   if (failed === undefined) return { step: 'create' };
-  // The error is another model's or version's: it is overridden, so that each verdict keeps its own source.
+  // The error is from another model or version. Overriding it preserves the source of each verdict.
   return assessment.error === undefined ? { step: 'override', overrides: failed.assessmentId } : { step: there };
 }
 

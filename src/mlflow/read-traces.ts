@@ -1,4 +1,5 @@
-/** Reads which traces exist, and their assessments. */
+/** Reads existing traces and their assessments. */
+import { batches } from '../shared/batches.ts';
 import { forEachConcurrently } from '../shared/concurrency.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError } from './errors.ts';
@@ -6,9 +7,9 @@ import { type AssessmentReply, searchReply, type TraceInfoReply, traceInfosReply
 import type { MlflowRest } from './rest.ts';
 import type { AssessmentValue, StoredAssessment, StoredTrace } from './types.ts';
 
-/** A filter of 100 ids is 3.7 kB; the reply of 100 traces with 20 assessments each is about 1 MB. */
-const IDS_A_READ = 100;
-const READS_AT_ONCE = 2;
+/** A filter with 100 ids has 3.7 kB. The reply for 100 traces with 20 assessments each has about 1 MB. */
+const IDS_PER_READ = 100;
+const CONCURRENT_READS = 2;
 
 export async function readTraces(
   rest: MlflowRest,
@@ -17,10 +18,8 @@ export async function readTraces(
   traceIds: readonly string[],
 ): Promise<Map<string, StoredTrace>> {
   const ids = [...new Set(traceIds)];
-  const parts: string[][] = [];
-  for (let from = 0; from < ids.length; from += IDS_A_READ) parts.push(ids.slice(from, from + IDS_A_READ));
   const found = new Map<string, StoredTrace>();
-  await forEachConcurrently(READS_AT_ONCE, parts, async (part) => {
+  await forEachConcurrently(CONCURRENT_READS, batches(ids, IDS_PER_READ), async (part) => {
     for (const info of await readPart(rest, probe, experimentId, part)) found.set(info.trace_id, storedTrace(info));
   });
   return found;
@@ -51,7 +50,7 @@ async function search(rest: MlflowRest, experimentId: string, ids: string[]): Pr
     const json = {
       locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experimentId } }],
       filter: `request_id IN (${ids.map((id) => `'${id}'`).join(',')})`,
-      max_results: IDS_A_READ,
+      max_results: IDS_PER_READ,
       ...(pageToken ? { page_token: pageToken } : {}),
     };
     const page = await rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/traces/search', json }, searchReply);

@@ -1,4 +1,4 @@
-/** The parts of MLflow's replies that this client looks at. */
+/** Schemas for the parts of MLflow's replies that this client uses. */
 import * as z from 'zod';
 
 export const experimentReply = z.object({
@@ -28,7 +28,7 @@ export const assessment = z.object({
   expectation: z.object({ value: z.unknown().optional() }).optional(),
   metadata: z.record(z.string(), z.string()).default({}),
   overrides: z.string().optional(),
-  // Left out where nothing has overridden the assessment.
+  // MLflow omits the field if nothing has overridden the assessment.
   valid: z.boolean().default(true),
 });
 

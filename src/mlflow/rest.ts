@@ -1,4 +1,4 @@
-/** Calls to MLflow: signed, limited in time, their failures named. */
+/** Calls MLflow's REST API: authenticates requests, limits their time, and names their failures. */
 import type { z } from 'zod';
 import { PermanentError } from '../shared/errors.ts';
 import { knownWords } from '../shared/known-words.ts';
@@ -11,7 +11,7 @@ import { type HttpReply, type HttpRequest, type HttpTransport, NoReplyError } fr
 
 export interface Call {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Below the tracking URI, e.g. `/api/3.0/mlflow/traces`; its segments encoded. */
+  /** The path below the tracking URI, with encoded segments, such as `/api/3.0/mlflow/traces`. */
   path: string;
   query?: Record<string, string>;
   json?: unknown;
@@ -23,14 +23,14 @@ export interface Call {
 }
 
 /**
- * A request may take this long: 100 traces take 0.5 s on an idle server, and queue behind those of ten other writers
- * on a busy one. Every 256 KiB of body add a second, for slow lines.
+ * The timeout of a request. 100 traces take 0.5 s on an idle server; on a busy one they wait behind those of ten other
+ * writers. Every 256 KiB of body add a second, for slow connections.
  */
 const BASE_TIMEOUT_MS = 60_000;
-const BYTES_A_SECOND = 256 * 1024;
+const BYTES_PER_SECOND = 256 * 1024;
 
-/** Expired credentials and rotated secrets are looked up again, and the request sent again, this often. */
-const MOST_RENEWALS = 2;
+/** How often a request is sent again with renewed credentials, after they have expired or the secret was rotated. */
+const MAX_RENEWALS = 2;
 
 const USER_AGENT = 'sagemaker-inference-monitor';
 
@@ -54,24 +54,24 @@ export class MlflowRest {
     this.target = options.target;
   }
 
-  /** A call that may be repeated: a read, or a write that has the same effect twice. */
+  /** Makes a call with retries: a read, or an idempotent write. */
   repeat<T>(call: Call, schema: z.ZodType<T>): Promise<T> {
     return withRetries(this.retry, () => this.once(call, schema));
   }
 
-  /** One call; a failure says what is known about its outcome. */
+  /** Makes a call once. A failure reports the outcome, see `MlflowRetryableError`. */
   async once<T>(call: Call, schema: z.ZodType<T>): Promise<T> {
     return parseReply(await this.bytes(call), schema, this.#where(call));
   }
 
-  /** One call; the reply's body. */
+  /** Makes a call once, and returns the body of the reply. */
   async bytes(call: Call): Promise<Buffer> {
     for (let renewals = 0; ; renewals += 1) {
       const { reply, sent } = await this.#send(call);
       if (reply.status >= 200 && reply.status < 300) return reply.body;
       const text = reply.body.toString('utf8');
       const facts = { status: reply.status, text, errorType: String(reply.headers['x-amzn-errortype'] ?? ''), sent };
-      if ([400, 401, 403].includes(reply.status) && renewals < MOST_RENEWALS) {
+      if ([400, 401, 403].includes(reply.status) && renewals < MAX_RENEWALS) {
         if (await this.#options.authorizer.renew(facts)) continue;
       }
       throw this.#failure(call, reply, facts);
@@ -86,7 +86,7 @@ export class MlflowRest {
     const body = call.json === undefined ? call.bytes : Buffer.from(JSON.stringify(call.json));
     const url = new URL(this.target.baseUrl);
     url.pathname = url.pathname.replace(/\/+$/, '') + call.path;
-    // URLSearchParams writes a space as `+`, which SageMaker's signature check does not take for a space.
+    // URLSearchParams encodes a space as `+`, which SageMaker's signature check does not accept.
     if (call.query) url.search = new URLSearchParams(call.query).toString().replaceAll('+', '%20');
     const contentType = call.json === undefined ? call.contentType : 'application/json';
     const { authorizer, transport, timeoutMs = BASE_TIMEOUT_MS } = this.#options;
@@ -96,7 +96,7 @@ export class MlflowRest {
       headers: { 'user-agent': USER_AGENT, ...(contentType ? { 'content-type': contentType } : {}), ...call.headers },
       ...(body ? { body } : {}),
       ...(call.receive ? { receive: call.receive } : {}),
-      timeoutMs: timeoutMs + ((body?.length ?? 0) / BYTES_A_SECOND) * 1000,
+      timeoutMs: timeoutMs + ((body?.length ?? 0) / BYTES_PER_SECOND) * 1000,
     };
     request.headers = await authorizer.authorize(request);
     try {
@@ -117,13 +117,13 @@ export class MlflowRest {
   #failure(call: Call, reply: HttpReply, facts: RefusedReply): Error {
     const { status, text, errorType } = facts;
     const where = this.#where(call);
-    // MLflow passes on its database's errors, which list what was to be stored.
+    // MLflow forwards the errors of its database, which quote the values to be stored.
     const got = `HTTP ${status} ${knownWords(`${errorType} ${text}`)}`.trim();
     const retryAfterMs = readRetryAfter(reply.headers['retry-after']);
     const { authorizer } = this.#options;
     if (status === 429 || /Throttl|TooManyRequests/i.test(errorType)) {
       const details = { got, where, status, outcome: 'none' as const, retryAfterMs };
-      return new MlflowRetryableError('MlflowThrottled', 'MLflow asks for fewer requests', details);
+      return new MlflowRetryableError('MlflowThrottled', 'MLflow throttled the request', details);
     }
     if (this.target.kind !== 'url' && saysExpired(facts)) {
       const details = { got, where, status, outcome: 'none' as const };
@@ -141,10 +141,10 @@ export class MlflowRest {
       const details = { got, where, status, outcome: 'unknown' as const, retryAfterMs };
       return new MlflowRetryableError('MlflowUnavailable', 'MLflow’s database is too busy', details);
     }
-    // 501 is the server's final word, all other 5xx and these two may pass.
+    // 501 is permanent. All other 5xx, 408 and 425 are transient.
     if ((status >= 500 && status !== 501) || status === 408 || status === 425) {
       const details = { got, said: text, where, status, outcome: 'unknown' as const, retryAfterMs };
-      return new MlflowRetryableError('MlflowUnavailable', 'MLflow failed', details);
+      return new MlflowRetryableError('MlflowUnavailable', 'MLflow returned a server error', details);
     }
     const errorCode = errorCodeOf(text);
     const details = { got, said: text, where, status, errorCode };
@@ -152,7 +152,7 @@ export class MlflowRest {
   }
 }
 
-/** MLflow passes on what its database layer says, as a 400 like any other. */
+/** MLflow forwards these errors of its database layer with status 400. */
 const DATABASE_BUSY =
   /QueuePool limit|database is locked|deadlock detected|Lock wait timeout|too many (?:clients|connections)/i;
 
@@ -161,7 +161,7 @@ const originOf = (location: string | undefined): string => URL.parse(location ??
 function errorCodeOf(text: string): string | undefined {
   try {
     const code = (JSON.parse(text) as { error_code?: unknown } | null)?.error_code;
-    // A route that does not exist is answered with this code too, by some versions.
+    // Some versions return this code for a route that does not exist.
     return typeof code === 'string' && code !== 'ENDPOINT_NOT_FOUND' ? code : undefined;
   } catch {
     return undefined;
@@ -174,14 +174,14 @@ function parseReply<T>(body: Buffer, schema: z.ZodType<T>, where: string): T {
     json = JSON.parse(body.toString('utf8'));
   } catch (error) {
     const facts = { got: knownWords(body.toString('utf8')), expected: 'JSON', where };
-    throw new PermanentError('MlflowBadReply', 'This is not a reply of MLflow', facts, error);
+    throw new PermanentError('MlflowBadReply', 'The reply is not from MLflow', facts, error);
   }
   const parsed = schema.safeParse(json);
   if (parsed.success) return parsed.data;
-  // The names of tags and of metadata are part of a path.
+  // A path can contain the names of tags and metadata.
   const expected = knownWords(
     parsed.error.issues.map(({ path, message }) => `${path.join(' ')}: ${message}`).join('; '),
   );
   const facts = { got: `${body.length} bytes of JSON`, expected, where };
-  throw new PermanentError('MlflowBadReply', 'MLflow’s reply has not the expected form', facts, parsed.error);
+  throw new PermanentError('MlflowBadReply', 'MLflow’s reply has an unexpected form', facts, parsed.error);
 }

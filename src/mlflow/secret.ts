@@ -6,7 +6,7 @@ import { PermanentError } from '../shared/errors.ts';
 import { loadSecret } from '../shared/secret.ts';
 import type { MlflowSecret } from './auth.ts';
 
-/** Keys in lower case, or as MLflow's environment variables are called. */
+/** Keys in lower case, or named like MLflow's environment variables. */
 const secretSchema = z
   .object({
     username: z.string().min(1).optional(),
@@ -19,13 +19,13 @@ const secretSchema = z
   .transform((keys): MlflowSecret | undefined => {
     const username = keys.username ?? keys.MLFLOW_TRACKING_USERNAME;
     const password = keys.password ?? keys.MLFLOW_TRACKING_PASSWORD;
-    // As MLflow's own client: user and password win over a token.
+    // As in MLflow's Python client, user and password take precedence over a token.
     if (username !== undefined && password !== undefined) return { username, password };
     const token = keys.token ?? keys.MLFLOW_TRACKING_TOKEN;
     return token === undefined ? undefined : { token };
   });
 
-/** @throws PermanentError `MlflowSecretInvalid`; the message names the keys found, never their values */
+/** @throws PermanentError `MlflowSecretInvalid`; the message contains the keys of the secret, never their values */
 export function parseMlflowSecret(text: string, where: string): MlflowSecret {
   let json: unknown;
   try {
@@ -35,18 +35,18 @@ export function parseMlflowSecret(text: string, where: string): MlflowSecret {
   }
   const parsed = secretSchema.safeParse(json);
   if (parsed.success && parsed.data) return parsed.data;
-  throw new PermanentError('MlflowSecretInvalid', 'The MLflow secret does not hold what is needed', {
-    got: isObject(json) ? `a JSON object with the keys ${Object.keys(json).join(', ')}` : 'no JSON object',
+  throw new PermanentError('MlflowSecretInvalid', 'The MLflow secret is invalid', {
+    got: isObject(json) ? `a JSON object with the keys ${Object.keys(json).join(', ')}` : 'not a JSON object',
     expected:
-      '{"username": …, "password": …} or {"token": …}; MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD and MLFLOW_TRACKING_TOKEN are understood too',
+      '{"username": …, "password": …} or {"token": …}; MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD and MLFLOW_TRACKING_TOKEN are accepted too',
     where,
   });
 }
 
 /**
- * @param client `undefined`: one with the credentials and region of the environment
- * @throws PermanentError `MlflowSecretUnreadable` when it is missing or access to it is denied, RetryableError `MlflowUnavailable`
- *   while Secrets Manager fails
+ * @param client default: a client with the credentials and region of the environment
+ * @throws PermanentError `MlflowSecretUnreadable` if the secret is missing or access is denied; RetryableError
+ *   `MlflowUnavailable` if Secrets Manager fails temporarily
  */
 export async function loadMlflowSecret(
   client: SecretsManagerClient | undefined,

@@ -1,4 +1,4 @@
-/** SigV4 signing for SageMaker-managed MLflow, as AWS's own Python client does it. */
+/** Signs requests to SageMaker-managed MLflow with SigV4, in the same way as AWS's Python client. */
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import { PermanentError } from '../shared/errors.ts';
@@ -8,15 +8,15 @@ import type { ManagedMlflowTarget } from './tracking-uri.ts';
 
 const EXPIRED = /ExpiredToken|RequestExpired|token\b.{0,80}\bexpired|Signature expired/i;
 
-/** Whether a reply says that the credentials or the signature are too old. */
+/** Whether a reply reports that the credentials or the signature have expired. */
 export const saysExpired = (reply: { text: string; errorType: string }): boolean =>
   EXPIRED.test(reply.errorType) || EXPIRED.test(reply.text);
 
 /**
- * Signs with the service name and ARN header of the target's kind. `X-Amz-Content-SHA256` is signed, `Connection` is
- * not (it is added on the way), and spaces in queries are `%20`.
+ * Signs with the service name and the ARN header of the target's kind. `X-Amz-Content-SHA256` is signed. `Connection` is
+ * not, because it is added later. Spaces in queries are `%20`.
  *
- * @param now the clock, for tests against known vectors
+ * @param now the clock, for tests with known signatures
  */
 export function sigV4Authorizer(
   target: ManagedMlflowTarget,
@@ -32,8 +32,8 @@ export function sigV4Authorizer(
     } catch (error) {
       throw new PermanentError(
         'MlflowCredentialsMissing',
-        'There are no AWS credentials to sign the request with',
-        { expected: 'credentials of a role or user that may call SageMaker MLflow', where: target.arn },
+        'No AWS credentials were found to sign the request',
+        { expected: 'credentials of a role or user with access to SageMaker MLflow', where: target.arn },
         error,
       );
     }

@@ -1,10 +1,10 @@
-/** The attributes of a trace's spans under MLflow's names, alike for both ways to write. */
+/** Builds the attributes and tags of a trace under MLflow's names, for OTLP and REST. */
 import type { SpanRecord, TraceRecord } from '../trace/types.ts';
 import { cutIdentifier, MAX_TAG_CHARS, storableText, tagKey } from './limits.ts';
 
 const TRACE_NAME_TAG = 'mlflow.traceName';
 
-/** Attribute values as JSON values; whoever writes them serialises each as JSON of its own. */
+/** Returns the attributes of a span as JSON values. The writer serializes each one separately. */
 export function spanAttributes(trace: TraceRecord, span: SpanRecord): Record<string, unknown> {
   const isRoot = span.parentSpanId === undefined;
   return {
@@ -17,7 +17,7 @@ export function spanAttributes(trace: TraceRecord, span: SpanRecord): Record<str
   };
 }
 
-/** Tags as they are stored: the trace's name is one of them. */
+/** Returns the tags as MLflow stores them, including the name of the trace. */
 export function traceTags(trace: TraceRecord): Record<string, string> {
   const tags: Record<string, string> = { [TRACE_NAME_TAG]: storableText(trace.name, MAX_TAG_CHARS) };
   for (const [key, value] of Object.entries(trace.tags)) tags[tagKey(key)] = storableText(value, MAX_TAG_CHARS);
@@ -30,9 +30,9 @@ export const sessionOf = (trace: TraceRecord): string | undefined =>
 export const userOf = (trace: TraceRecord): string | undefined =>
   trace.userId === undefined ? undefined : cutIdentifier(trace.userId);
 
-/** `tr-` + 32 hex digits → the 32 digits, which are the id of OpenTelemetry. */
+/** Returns the OpenTelemetry id of a trace: the 32 hex digits after `tr-`. */
 export const otelTraceId = (traceId: string): string => traceId.replace(/^tr-/, '');
 
-/** MLflow takes the state of a trace that comes by OTLP from its root span: the two agree. */
+/** Returns the status of a span. The root span has the state of the trace, because MLflow reads it there with OTLP. */
 export const spanStatus = (trace: TraceRecord, span: SpanRecord): SpanRecord['status'] =>
   span.parentSpanId === undefined && trace.state === 'ERROR' ? { ...span.status, code: 'ERROR' } : span.status;

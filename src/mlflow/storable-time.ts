@@ -1,8 +1,8 @@
-/** Times that MLflow can store; a trace with another one would make it refuse a whole batch. */
+/** Checks times against MLflow's range. One trace outside of it would make MLflow refuse the whole batch. */
 import type { TraceRecord } from '../trace/types.ts';
 import type { WriteTracesResult } from './types.ts';
 
-/** Times are stored as nanoseconds in 64 bits with a sign: until 2262-04-11. */
+/** MLflow stores signed 64-bit nanoseconds, which end on 2262-04-11. */
 const LAST_TIME_MS = Number(2n ** 63n / 1_000_000n) - 1;
 
 export const hasStorableTime = (trace: TraceRecord): boolean =>
@@ -12,6 +12,6 @@ export const timeRefusal = (trace: TraceRecord): WriteTracesResult['refused'][nu
   traceId: trace.traceId,
   reason: {
     name: 'MlflowTimeOutOfRange',
-    message: `MLflow cannot store the time; got: ${trace.startTimeMs} to ${trace.endTimeMs} ms; expected: between 1970 and 2262`,
+    message: `The time is outside MLflow’s range; got: ${trace.startTimeMs} to ${trace.endTimeMs} ms; expected: between 1970 and 2262`,
   },
 });

@@ -1,31 +1,31 @@
 /**
- * Tells a trace that MLflow cannot store from one that met a server that fails now and then. A 5xx, however often, is no
- * proof by itself: only a trace that fails again and again on a server that takes others between is at fault.
+ * Distinguishes a trace that MLflow cannot store from one that met a server with intermittent failures. Repeated 5xx alone
+ * prove nothing. A trace is at fault if it fails again and again while the server accepts other traces in between.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RetryPolicy } from '../shared/retry.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 
 /**
- * A trace is at fault when it has failed in this many rounds in which the server took, at the first try, a trace that was
- * made for the purpose. A server that answers a share p of all requests with 500 shows this of a good trace, which has
- * failed three times before, in 3 of 10^9 cases at p = 0.5 and in 1 of 10^7 at p = 0.7, where it is worst.
+ * A trace is at fault after failing in this many rounds in which the server accepted a control trace at the first attempt.
+ * If a server returns 500 for a share p of all requests, a good trace that has already failed three times is wrongly found
+ * guilty in 3 of 10^9 cases at p = 0.5, and in 1 of 10^7 at p = 0.7, the worst case.
  */
 const PROOFS = 16;
-/** More rounds decide nothing: the server is ill, and the chunk is for the state machine's retries. */
-const MOST_ROUNDS = 32;
-/** A round waits up to this many times `baseMs` before it: 0.5 s on average by default, 8 to 16 s for all of them. */
-const LONGEST_WAIT_OF_BASE = 2;
+/** Without a decision after this many rounds, the server is unhealthy and the state machine retries the chunk. */
+const MAX_ROUNDS = 32;
+/** The longest wait before a round, as a multiple of `baseMs`: 0.5 s on average by default, 8 to 16 s in all rounds. */
+const MAX_WAIT_FACTOR = 2;
 
 export interface Suspect<T> {
   trace: T;
-  /** What it last failed with. */
+  /** The latest failure. */
   error: MlflowRetryableError;
 }
 
 interface Trial<T> {
   retry: RetryPolicy;
-  /** Writes a trace that is known to be good, once. */
+  /** Writes a control trace, once. */
   control(): Promise<void>;
   existing(traces: readonly T[]): Promise<ReadonlySet<string>>;
   send(trace: T): Promise<void>;
@@ -36,28 +36,28 @@ interface Trial<T> {
 interface Verdicts<T> {
   written: string[];
   guilty: Suspect<T>[];
-  /** Refused (4xx) at last. */
+  /** Traces that were finally refused with a 4xx status. */
   refused: { trace: T; error: MlflowRefusedError }[];
 }
 
 /**
- * Sends each suspect again, round by round, until it is taken or found guilty.
+ * Sends the suspects in rounds, until each is accepted or found guilty.
  *
- * @throws MlflowRetryableError when some are neither after all rounds, and what must stop the writing
+ * @throws MlflowRetryableError if suspects remain after all rounds; and failures that must stop the writing
  */
 export async function trySuspects<T extends { traceId: string }>(
   suspects: readonly Suspect<T>[],
   trial: Trial<T>,
 ): Promise<Verdicts<T>> {
   const verdicts: Verdicts<T> = { written: [], guilty: [], refused: [] };
-  let left = suspects.map((suspect) => ({ ...suspect, proofs: 0 }));
-  for (let round = 0; round < MOST_ROUNDS && left.length > 0; round += 1) {
-    await sleep(Math.random() * Math.min(trial.retry.capMs, trial.retry.baseMs * LONGEST_WAIT_OF_BASE));
-    const isWell = await succeeds(() => trial.control());
-    // Each has failed with an unknown outcome, so it may be there.
-    const existing = await trial.existing(left.map(({ trace }) => trace));
-    const open: typeof left = [];
-    for (const suspect of left) {
+  let open = suspects.map((suspect) => ({ ...suspect, proofs: 0 }));
+  for (let round = 0; round < MAX_ROUNDS && open.length > 0; round += 1) {
+    await sleep(Math.random() * Math.min(trial.retry.capMs, trial.retry.baseMs * MAX_WAIT_FACTOR));
+    const isHealthy = await succeeds(() => trial.control());
+    // Each suspect has failed with an unknown outcome, so it may exist.
+    const existing = await trial.existing(open.map(({ trace }) => trace));
+    const undecided: typeof open = [];
+    for (const suspect of open) {
       const { trace } = suspect;
       try {
         if (!existing.has(trace.traceId)) await trial.send(trace);
@@ -68,19 +68,18 @@ export async function trySuspects<T extends { traceId: string }>(
           continue;
         }
         if (!(error instanceof MlflowRetryableError)) throw error;
-        const proofs = suspect.proofs + (isWell && trial.mayBeTheContent(error) ? 1 : 0);
+        const proofs = suspect.proofs + (isHealthy && trial.mayBeTheContent(error) ? 1 : 0);
         if (proofs >= PROOFS) verdicts.guilty.push({ trace, error });
-        else open.push({ trace, error, proofs });
+        else undecided.push({ trace, error, proofs });
       }
     }
-    left = open;
+    open = undecided;
   }
-  const [undecided] = left;
-  if (undecided) throw undecided.error;
+  if (open[0]) throw open[0].error;
   return verdicts;
 }
 
-/** Whether the server takes it at the first try; what it refuses for good is thrown. */
+/** Whether a call succeeds at the first attempt. @throws failures that a retry would repeat */
 async function succeeds(work: () => Promise<void>): Promise<boolean> {
   try {
     await work();

@@ -1,4 +1,4 @@
-/** A trace as REST takes it: its facts, and its spans as the file `traces.json`. */
+/** Converts a trace for MLflow's REST API: its facts as JSON, and its spans as the file `traces.json`. */
 import type { SpanRecord, TraceRecord } from '../trace/types.ts';
 import {
   cutIdentifier,
@@ -12,7 +12,7 @@ import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf }
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64');
 
-/** Nanoseconds do not fit a JavaScript number: they are put together as digits. */
+/** Writes nanoseconds as digits, because they exceed a JavaScript number. */
 const nanoseconds = (ms: number): string => `${BigInt(Math.round(ms * 1000))}000`;
 
 function span(trace: TraceRecord, record: SpanRecord): string {
@@ -40,11 +40,11 @@ function span(trace: TraceRecord, record: SpanRecord): string {
   return `{${fields.map(([key, value]) => `"${key}":${value}`).join(',')}}`;
 }
 
-/** The file `traces.json`. */
+/** Returns the content of `traces.json`. */
 export const spansFile = (trace: TraceRecord): Buffer =>
   Buffer.from(`{"spans":[${trace.spans.map((record) => span(trace, record)).join(',')}]}`);
 
-/** MLflow computes nothing from spans that come as a file: what it would compute is given here. */
+/** Returns the facts of a trace, including those that MLflow would compute from spans sent by OTLP. */
 export function traceInfo(experimentId: string, trace: TraceRecord): Record<string, unknown> {
   const session = sessionOf(trace);
   const user = userOf(trace);

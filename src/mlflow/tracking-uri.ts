@@ -1,4 +1,4 @@
-/** What a tracking URI points to: a plain server, or one of SageMaker's two kinds of managed MLflow. */
+/** Parses the tracking URI: the URL of a plain server, or the ARN of one of SageMaker's two kinds of managed MLflow. */
 import { PermanentError } from '../shared/errors.ts';
 
 interface PlainTarget {
@@ -11,9 +11,9 @@ export interface ManagedMlflowTarget {
   baseUrl: URL;
   arn: string;
   region: string;
-  /** Service name of the SigV4 signature. */
+  /** The service name in the SigV4 signature. */
   signingService: string;
-  /** Header that carries the ARN. */
+  /** The header that contains the ARN. */
   arnHeader: string;
 }
 
@@ -35,7 +35,7 @@ const SAGEMAKER_KINDS = {
 const ARN = /^arn:aws[a-z-]*:sagemaker:([a-z0-9-]+):\d{12}:(mlflow-tracking-server|mlflow-app)\/[^/]+$/;
 
 /**
- * @param customEndpoint replaces the URL of an ARN's service (`SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT`); signing stays the same
+ * @param customEndpoint replaces the URL of an ARN's service (`SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT`) without changing the signature
  * @throws PermanentError `MlflowTrackingUriInvalid`
  */
 export function parseTrackingUri(trackingUri: string, customEndpoint?: string): TrackingTarget {
@@ -52,8 +52,8 @@ export function parseTrackingUri(trackingUri: string, customEndpoint?: string): 
 function parseUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url && (url.protocol === 'http:' || url.protocol === 'https:') && !url.username && !url.password) return url;
-  throw new PermanentError('MlflowTrackingUriInvalid', 'This is not a tracking URI', {
-    // A URL may hold a password.
+  throw new PermanentError('MlflowTrackingUriInvalid', 'The tracking URI is invalid', {
+    // A URL can contain a password.
     got: url?.password ? `${url.protocol}//…@${url.host}` : text,
     expected:
       'an http(s) URL without user and password (they belong in the secret), or an ARN like arn:aws:sagemaker:<region>:<account>:mlflow-tracking-server/<name> or …:mlflow-app/<id>',

@@ -1,4 +1,4 @@
-/** HTTP with kept connections and one time limit from the first byte sent to the last one received. */
+/** Sends HTTP requests over kept-alive connections, with one timeout for the whole exchange. */
 import http from 'node:http';
 import https from 'node:https';
 
@@ -8,7 +8,7 @@ export interface HttpRequest {
   headers: Record<string, string>;
   body?: Uint8Array;
   timeoutMs: number;
-  /** Takes the body of a good reply piece by piece, which then is not kept: the reply's own `body` is empty. */
+  /** Receives the body of a reply with status 200 piece by piece. The `body` of the reply is then empty. */
   receive?: (piece: Buffer) => void;
 }
 
@@ -18,7 +18,7 @@ export interface HttpReply {
   body: Buffer;
 }
 
-/** No reply came, or not all of it. */
+/** No reply arrived, or only a part of it. */
 export class NoReplyError extends Error {
   /** The server may have received the request. */
   readonly sent: boolean;
@@ -43,13 +43,13 @@ export interface HttpTransport {
 }
 
 /**
- * Idle connections are closed before the server does it: uvicorn, which MLflow runs on, closes them after 5 s, and a
- * request written at that moment has an unknown outcome.
+ * Idle connections are closed before the server closes them. uvicorn, MLflow's server, does so after 5 s, and a request that
+ * is written at that moment has an unknown outcome.
  */
 const IDLE_MS = 3_000;
 
-/** 100 traces with their assessments are under 1 MB. */
-const LARGEST_REPLY_BYTES = 64 * 1024 * 1024;
+/** 100 traces with their assessments have less than 1 MB. */
+const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 
 export function createHttpTransport(): HttpTransport {
   const options = { keepAlive: true, timeout: IDLE_MS, scheduling: 'lifo' as const };
@@ -96,7 +96,7 @@ function send(request: HttpRequest, agent: http.Agent): Promise<HttpReply> {
           return;
         }
         size += chunk.length;
-        if (size > LARGEST_REPLY_BYTES) call.destroy(new Error(`the reply is over ${LARGEST_REPLY_BYTES} bytes`));
+        if (size > MAX_REPLY_BYTES) call.destroy(new Error(`the reply exceeds ${MAX_REPLY_BYTES} bytes`));
         else chunks.push(chunk);
       });
       response.on('error', fail);

@@ -1,4 +1,5 @@
-/** What the MLflow client takes and gives. */
+/** The types of the MLflow client, and the port through which the pipeline uses MLflow. */
+import type { TraceRecord } from '../trace/types.ts';
 
 export interface Experiment {
   id: string;
@@ -8,27 +9,27 @@ export interface Experiment {
 
 export type AssessmentValue = string | number | boolean;
 
-/** An assessment to be written. */
+/** An assessment to write. */
 export interface NewAssessment {
-  /** `a-` + 32 hex digits, derived: the same verdict has the same id. */
+  /** `a-` and 32 hex digits, derived so that the same verdict has the same id. */
   assessmentId: string;
   traceId: string;
   name: string;
   sourceType: 'LLM_JUDGE' | 'CODE';
-  /** `bedrock:/<model>`, or the code scorer's name. */
+  /** `bedrock:/<model>`, or the name of the code scorer. */
   sourceId: string;
   /** Exactly one of `value` and `error` is set. */
   value?: AssessmentValue;
   error?: { code: string; message: string };
   rationale?: string;
-  /** Values at most 250 characters. */
+  /** The values have at most 250 characters. */
   metadata: Record<string, string>;
   createTimeMs: number;
-  /** Id of an older verdict that this one overrides (`reevaluate`). */
+  /** The id of an older verdict that this one overrides (`reevaluate`). */
   overrides?: string;
 }
 
-/** An assessment as MLflow returns it, as far as the pipeline looks at it. */
+/** The parts of a stored assessment that the pipeline uses. */
 export interface StoredAssessment {
   assessmentId: string;
   name: string;
@@ -42,12 +43,12 @@ export interface StoredAssessment {
 }
 
 export interface StoredTrace {
-  /** When it was read, epoch milliseconds. */
+  /** When the trace was read, epoch milliseconds. */
   readAtMs?: number;
   traceId: string;
   state: string;
   assessments: StoredAssessment[];
-  /** What posting the trace again must repeat, because MLflow would erase it otherwise; as MLflow writes it. */
+  /** Facts in MLflow's form that another post of the trace must repeat, because MLflow would erase them otherwise. */
   info?: {
     experimentId: string;
     requestTime: string;
@@ -57,46 +58,43 @@ export interface StoredTrace {
   };
 }
 
-/** What became of each trace handed to `writeTraces`. */
+/** The outcome of each trace passed to `writeTraces`. */
 export interface WriteTracesResult {
   written: string[];
-  /** Found to exist when it came to writing. */
+  /** Traces that existed when they were to be written. */
   alreadyThere: string[];
-  /** Refused by MLflow for what they are, found by halving the batch; everything else was written. */
+  /** Traces that MLflow refused for their content, found by halving the batch. All others were written. */
   refused: { traceId: string; reason: { name: string; message: string } }[];
 }
 
-/** Ids of assessments, by what became of them. */
+/** Ids of assessments, by outcome. */
 export interface WriteAssessmentsResult {
   written: string[];
   alreadyThere: string[];
-  /** The trace is gone (a person deleted it while it was judged): nothing was written, and the trace is not made again. */
+  /** A person deleted the trace while it was judged. Nothing was written, and the trace is not recreated. */
   traceMissing?: true;
 }
 
 /** The port through which the pipeline sees MLflow; `src/mlflow/client.ts` implements it. */
 export interface TraceStore {
-  /** Finds the experiment by name, makes it if it is missing. */
+  /** Finds the experiment by its name, or creates it. */
   resolveExperiment(name: string): Promise<Experiment>;
   getExperiment(id: string): Promise<Experiment>;
-  /** The traces of these ids that exist, with their assessments. Any number of ids. */
+  /** Returns the existing traces among any number of ids, with their assessments. */
   getTraces(experimentId: string, traceIds: readonly string[]): Promise<Map<string, StoredTrace>>;
   /**
-   * Writes traces that the caller has found absent. After an unknown outcome it reads before it sends again.
-   * Any number of traces; batches by count and by bytes itself.
+   * Writes any number of traces that the caller has found missing, in batches. After an unknown outcome it reads before it
+   * sends again.
    */
-  writeTraces(
-    experiment: Experiment,
-    traces: readonly import('../trace/types.ts').TraceRecord[],
-  ): Promise<WriteTracesResult>;
+  writeTraces(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult>;
   /**
-   * Puts the spans of traces that exist again where they are not whole: for an attempt after one that was ended in the
-   * middle, while another run wrote the same records.
+   * Puts the spans of existing traces again where they are incomplete: for an attempt after one that was killed while
+   * another run wrote the same records.
    */
-  mendTraces(experiment: Experiment, traces: readonly import('../trace/types.ts').TraceRecord[]): Promise<void>;
+  mendTraces(experiment: Experiment, traces: readonly TraceRecord[]): Promise<void>;
   /**
-   * Writes the verdicts of one trace. `existing` are the assessments read before: what is valid there is never sent
-   * again; an error assessment of the same scorer is replaced by a verdict.
+   * Writes the verdicts of one trace. A valid assessment of `trace` is never sent again. A verdict replaces the error
+   * assessment of the same scorer.
    */
   writeAssessments(trace: StoredTrace, assessments: readonly NewAssessment[]): Promise<WriteAssessmentsResult>;
 }

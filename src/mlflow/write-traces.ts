@@ -1,4 +1,4 @@
-/** Writes traces, by OTLP where the server can take it, else as a file of spans and a REST call each. */
+/** Writes traces: by OTLP if the server supports it, otherwise each as a file of spans and a REST call. */
 import type { S3Client } from '@aws-sdk/client-s3';
 import { forEachConcurrently } from '../shared/concurrency.ts';
 import { PermanentError, toNamedError } from '../shared/errors.ts';
@@ -17,16 +17,16 @@ import { hasStorableTime, timeRefusal } from './storable-time.ts';
 import { spansFile, traceInfo } from './trace-json.ts';
 import type { Experiment, WriteTracesResult } from './types.ts';
 
-/** MLflow's time per trace is the same from some 50 traces a request on; fewer lose less when one is refused. */
-const TRACES_A_REQUEST = 100;
-/** About 4 MB: two requests under way, their texts and their bytes, are 4 × 4 = 16 MB. A larger trace goes alone. */
-const SIZE_A_REQUEST = 4 * 1024 * 1024;
+/** From about 50 traces per request on, MLflow's time per trace is constant. Smaller batches lose less to a refusal. */
+const TRACES_PER_REQUEST = 100;
+/** About 4 MB. Two requests in flight, with texts and bytes, take 4 × 4 = 16 MB. A larger trace is sent alone. */
+const SIZE_PER_REQUEST = 4 * 1024 * 1024;
 const OTLP_PATH = '/v1/traces';
 
-/** One request is sent while the next is put together; more only queue up in a server with one worker. */
-const OTLP_AT_ONCE = 2;
-/** A trace is a wait for the artifact store and one for the server: four keep both busy. */
-const REST_AT_ONCE = 4;
+/** One request is sent while the next is built. More would only wait at a server with one worker. */
+const CONCURRENT_OTLP = 2;
+/** A trace waits for the artifact store and then for the server. Four keep both busy. */
+const CONCURRENT_REST = 4;
 
 interface TraceWriterOptions {
   rest: MlflowRest;
@@ -36,8 +36,8 @@ interface TraceWriterOptions {
 
 export class TraceWriter {
   readonly #options: TraceWriterOptions;
-  /** Lowered for good when a gateway refuses a request as too large. */
-  #sizeARequest = SIZE_A_REQUEST;
+  /** Permanently lowered when a gateway refuses a request as too large. */
+  #sizePerRequest = SIZE_PER_REQUEST;
 
   constructor(options: TraceWriterOptions) {
     this.#options = options;
@@ -55,7 +55,7 @@ export class TraceWriter {
       } catch (error) {
         if (!this.#lacksOtlp(error)) throw error;
         await this.#options.probe.lacks('otlp');
-        // The first requests may have been taken, by one of several servers behind the same name.
+        // One of several servers behind the same name may have accepted the first requests.
         const existing = await this.#existing(experiment, traces);
         const absent = traces.filter(({ traceId }) => !existing.has(traceId));
         results.push({ written: [...existing], alreadyThere: [], refused: [] });
@@ -71,16 +71,16 @@ export class TraceWriter {
     };
   }
 
-  /** See `TraceStore`. By OTLP a trace and its spans are written in one transaction: there is nothing to mend. */
+  /** See `TraceStore`. OTLP writes a trace and its spans in one transaction, which never needs mending. */
   async mend(experiment: Experiment, traces: readonly TraceRecord[]): Promise<void> {
     const { rest, s3, probe } = this.#options;
     if (traces.length === 0 || (await probe.get()).otlp) return;
     const spans = spansStore(rest, experiment, s3);
-    await forEachConcurrently(REST_AT_ONCE, traces, (trace) => spans.mend(trace.traceId, spansFile(trace)));
+    await forEachConcurrently(CONCURRENT_REST, traces, (trace) => spans.mend(trace.traceId, spansFile(trace)));
   }
 
   #lacksOtlp(error: unknown): boolean {
-    // A gateway of managed MLflow may deny routes that it does not know. If access as such is denied, the other way is too.
+    // A gateway of managed MLflow may deny unknown routes. If access as such is denied, REST is denied as well.
     if (this.#options.rest.target.kind !== 'url' && isAccessDenied(error)) return true;
     return error instanceof MlflowRefusedError && error.routeMissing;
   }
@@ -91,7 +91,7 @@ export class TraceWriter {
     return new Set((await readTraces(rest, probe, experiment.id, ids)).keys());
   }
 
-  /** Hands the traces, each prepared when its turn comes, to a delivery by `work`, and gives what became of them. */
+  /** Delivers the traces by `work`, preparing each one when its turn comes, and returns their outcome. */
   async #deliver<T extends { traceId: string }>(
     experiment: Experiment,
     traces: readonly TraceRecord[],
@@ -143,25 +143,25 @@ export class TraceWriter {
             contentType: 'application/x-protobuf',
             headers: { 'x-mlflow-experiment-id': experiment.id },
           });
-          assertTaken(reply);
+          assertAccepted(reply);
         },
         existing: (batch) => this.#existing(experiment, batch),
         tooLarge: (batch) => {
           const size = batch.reduce((sum, trace) => sum + trace.size, 0);
-          this.#sizeARequest = Math.min(this.#sizeARequest, size / 2);
+          this.#sizePerRequest = Math.min(this.#sizePerRequest, size / 2);
         },
       },
       (deliveries, prepared) =>
-        forEachConcurrently(OTLP_AT_ONCE, this.#batches(prepared), (batch) => deliveries.deliver(batch)),
+        forEachConcurrently(CONCURRENT_OTLP, this.#batches(prepared), (batch) => deliveries.deliver(batch)),
     );
   }
 
-  /** Batches are made when they are asked for, so that only those under way are in memory. */
+  /** Builds each batch when it is needed, so that only those in flight are in memory. */
   *#batches(traces: Iterable<OtlpTrace>): Generator<OtlpTrace[]> {
     let batch: OtlpTrace[] = [];
     let size = 0;
     for (const trace of traces) {
-      const full = batch.length >= TRACES_A_REQUEST || size + trace.size > this.#sizeARequest;
+      const full = batch.length >= TRACES_PER_REQUEST || size + trace.size > this.#sizePerRequest;
       if (full && batch.length > 0) {
         yield batch;
         batch = [];
@@ -173,7 +173,7 @@ export class TraceWriter {
     if (batch.length > 0) yield batch;
   }
 
-  /** The file first: a trace that is seen then never lacks its spans. */
+  /** Puts the file before the trace, so that a visible trace always has its spans. */
   async #byRest(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult> {
     if (traces.length === 0) return { written: [], alreadyThere: [], refused: [] };
     const { rest, s3 } = this.#options;
@@ -196,19 +196,19 @@ export class TraceWriter {
         },
         existing: async (batch) => {
           const existing = await this.#existing(experiment, batch);
-          // The trace may be a twin's, and its file what a put of ours that broke off has left.
+          // Another run may have written the trace, over a file that an interrupted put of this run left behind.
           for (const { traceId, file } of batch) {
             if (existing.has(traceId)) await spans.mend(traceId, file);
           }
           return existing;
         },
       },
-      (deliveries, prepared) => forEachConcurrently(REST_AT_ONCE, prepared, (trace) => deliveries.deliver([trace])),
+      (deliveries, prepared) => forEachConcurrently(CONCURRENT_REST, prepared, (trace) => deliveries.deliver([trace])),
     );
   }
 }
 
-/** The trace in the form that is sent, or why it has none: one that cannot be written out is refused, not the others. */
+/** Returns a trace in the form that is sent. One that cannot be serialized is refused, without affecting the others. */
 function preparedOr<T>(
   trace: TraceRecord,
   prepare: (trace: TraceRecord) => T,
@@ -217,12 +217,12 @@ function preparedOr<T>(
     return { prepared: prepare(trace) };
   } catch (error) {
     const { name, message } = toNamedError(error);
-    return { reason: { name: 'TraceNotBuilt', message: `The trace could not be written out: ${name}: ${message}` } };
+    return { reason: { name: 'TraceNotBuilt', message: `The trace could not be serialized: ${name}: ${message}` } };
   }
 }
 
-/** A 200 is not yet a yes: spans may have been rejected, or the answer be a page of something before the server. */
-function assertTaken(reply: Buffer): void {
+/** Checks a reply with status 200: spans may have been rejected, or the reply may be the page of a gateway. */
+function assertAccepted(reply: Buffer): void {
   const rejected = rejectedSpans(reply);
   if (rejected === 0) return;
   const where = `POST ${OTLP_PATH}`;
@@ -234,7 +234,7 @@ function assertTaken(reply: Buffer): void {
       status: 200,
     });
   }
-  throw new PermanentError('MlflowBadReply', 'This is not a reply of MLflow', {
+  throw new PermanentError('MlflowBadReply', 'The reply is not from MLflow', {
     got: `${reply.length} bytes`,
     expected: 'the protobuf reply to an OTLP request, not a page (a login?)',
     where,

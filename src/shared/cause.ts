@@ -1,9 +1,9 @@
-/** Causes of failed executions, as Step Functions hands them to a function and as it takes them back. */
+/** Reads and shortens the causes of failed executions, as Step Functions passes them to and from functions. */
 
-/** Step Functions keeps 32,768 characters of a cause; a Fail state that is given more fails for another reason. */
+/** Step Functions allows 32,768 characters. A Fail state with a longer cause fails with a different error. */
 const MAX_CAUSE_CHARS = 30_000;
 
-/** A Lambda's failure reaches Step Functions as JSON with its message inside; a service's own as plain text. */
+/** Returns the message of a cause. A Lambda’s failure is JSON that contains the message, a service’s is plain text. */
 export function causeOf(cause: string): string {
   try {
     const parsed = JSON.parse(cause) as { errorMessage?: unknown };
@@ -13,5 +13,5 @@ export function causeOf(cause: string): string {
   }
 }
 
-/** A cause as a Fail state may be given it. */
+/** Shortens a cause to a length that a Fail state accepts. */
 export const withinCause = (cause: string): string => cause.slice(0, MAX_CAUSE_CHARS);

@@ -1,9 +1,9 @@
-/** Charts as SVG texts, drawn without a browser. */
+/** Draws charts as SVG text, without a browser. */
 import type { EChartsOption, EChartsType } from 'echarts';
 
 const WIDTH = 960;
 const HEIGHT = 300;
-/** Readable on a light and on a dark page. */
+/** These colors are readable on light and dark pages. */
 export const INK = '#808890';
 const GRID = '#80889040';
 export const BLUE = '#3b82d6';
@@ -19,27 +19,28 @@ interface ECharts {
 let loaded: ECharts | undefined;
 
 /**
- * Loads the library; to be awaited before a chart is drawn. Its one-file build of the common charts is taken: loading its
- * hundreds of modules one by one takes five times the time and the memory.
+ * Loads the library. Await this before drawing a chart. It loads the one-file build of the common charts, because loading
+ * the hundreds of single modules takes five times as long and five times the memory.
  */
 export async function loadCharts(): Promise<void> {
   if (loaded) return;
-  // @ts-expect-error the one-file build has no types of its own; they are those of the package
+  // @ts-expect-error the one-file build comes without types; those of the package apply
   const file = (await import('echarts/dist/echarts.common.min.js')) as { default?: ECharts } & ECharts;
   loaded = file.default ?? file;
 }
 
 function echarts(): ECharts {
-  if (!loaded) throw new Error('A chart is drawn before loadCharts()');
+  if (!loaded) throw new Error('loadCharts() must be awaited before a chart is drawn');
   return loaded;
 }
 
+/** Returns the chart as HTML. */
 export function svg(option: EChartsOption, title: string, height = HEIGHT): string {
   const chart = echarts().init(null, null, { renderer: 'svg', ssr: true, width: WIDTH, height });
   chart.setOption({ animation: false, textStyle: { fontFamily: 'system-ui, sans-serif', color: INK }, ...option });
   const text = chart.renderToSVGString();
   chart.dispose();
-  // On a narrow screen it is scrolled: made smaller, nobody could read its words.
+  // A narrow screen scrolls the chart. Its text would be too small to read if it were scaled down.
   return `<div class="wide">${text.replace('<svg ', `<svg role="img" aria-label="${title}" `)}</div>`;
 }
 

@@ -1,11 +1,11 @@
 /**
- * The error classes of the pipeline. Step Functions matches a Lambda error by its `name`, so each class sets it
- * explicitly (a bundler may rename classes), and the state machine's retries list the names of RETRYABLE_ERRORS.
+ * The error classes of the pipeline. Step Functions matches a Lambda error by its `name`. Each error sets it explicitly,
+ * because a bundler may rename classes. The retries of the state machine list the names in RETRYABLE_ERRORS.
  */
 
 import { knownName, knownWords } from './known-words.ts';
 
-/** Facts that help a person at 3 a.m.: what was got, what is allowed, and where. */
+/** Facts that help a person on call: the value, the allowed values, and the place. */
 export interface ErrorFacts {
   got?: unknown;
   expected?: string;
@@ -26,8 +26,9 @@ function describe(message: string, facts: ErrorFacts): string {
 }
 
 /**
- * Its message goes into logs, receipts, summaries and causes: it holds names, counts, ids and places, never what was
- * captured, what a judge wrote, or a secret. What another program said goes through `knownWords` before it gets here.
+ * The base of all named errors. Its message goes into logs, receipts, summaries and causes. It contains names, counts,
+ * ids and places, and never captured content, a judge's words, or a secret. Pass the words of another program through
+ * `knownWords` first.
  */
 export class PipelineError extends Error {
   constructor(name: string, message: string, facts: ErrorFacts = {}, cause?: unknown) {
@@ -36,9 +37,9 @@ export class PipelineError extends Error {
   }
 }
 
-/** A failure that the same call may not meet again: throttling, timeouts, 5xx, lost connections. */
+/** A transient failure: throttling, a timeout, a 5xx status, a lost connection. */
 export class RetryableError extends PipelineError {
-  /** The server's `Retry-After`, in milliseconds, when it sent one. */
+  /** The server's `Retry-After` in milliseconds, if it sent one. */
   readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -53,10 +54,10 @@ export class RetryableError extends PipelineError {
   }
 }
 
-/** A failure that would be the same again: bad input, other 4xx, access denied. */
+/** A failure that a retry would repeat: invalid input, another 4xx status, denied access. */
 export class PermanentError extends PipelineError {}
 
-/** Names of retryable errors, as the state machine's Retry lists them. */
+/** The names of retryable errors, which the retries of the state machine list. */
 export const RETRYABLE_ERRORS = [
   'MlflowUnavailable',
   'MlflowThrottled',
@@ -73,32 +74,32 @@ export type RetryableErrorName = (typeof RETRYABLE_ERRORS)[number];
 
 export const isRetryable = (error: unknown): error is RetryableError => error instanceof RetryableError;
 
-/** An error as receipts and summaries record it; of one that is not the pipeline's own, the words that quote nothing. */
+/** Returns an error as receipts and summaries record it. Other programs' errors keep only the words that quote nothing. */
 export function toNamedError(error: unknown): { name: string; message: string } {
   if (error instanceof PipelineError) return { name: error.name, message: error.message };
   if (error instanceof Error) return { name: knownName(error.name), message: knownWords(error.message) };
   return { name: 'Unknown', message: knownWords(String(error)) };
 }
 
-/** What another program's error says, for the message of one of ours. */
+/** Returns the text of another program's error, for the message of a named error. */
 export function saidBy(error: unknown): string {
   const { name, message } = toNamedError(error);
   return message === '' ? name : `${name}: ${message}`;
 }
 
-/** Causes of causes that are logged. */
+/** The longest chain of causes that is logged. */
 const MAX_CAUSES = 5;
 
 /**
- * An error as it may be logged, and leave a function: name, message, the places in the code, and its causes. Fields of
- * any other name stay behind: they may hold anything.
+ * Returns an error that is safe to log and to throw from a function: its name, message, stack frames and causes. Other
+ * fields are left out, because they can contain captured content.
  */
 export function bareError(error: unknown, depth = 0): Error {
   const { name, message } = toNamedError(error);
   const cause = error instanceof Error && depth < MAX_CAUSES ? error.cause : undefined;
   const bare = new Error(message, cause === undefined ? undefined : { cause: bareError(cause, depth + 1) });
   const stack = error instanceof Error ? (error.stack ?? '') : '';
-  // A stack begins with the message, in the words of the error as it was made.
+  // A stack begins with the original message.
   const said = error instanceof Error ? stack.indexOf(error.message) : -1;
   const frames =
     said < 0

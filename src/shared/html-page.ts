@@ -1,8 +1,8 @@
-/** The frame of a report: one HTML page that needs nothing but itself. */
+/** Builds the HTML of reports: self-contained pages without external files. */
 
 export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 
-/** A text of others in a line of ours: marks of direction in it end with it. */
+/** Escapes foreign text within a line, so that its direction marks end with it. */
 export const isolated = (text: string): string => `<bdi>${escapeHtml(text)}</bdi>`;
 
 const STYLE = `
@@ -25,11 +25,13 @@ summary { cursor: pointer; color: var(--soft); } details { display: inline-block
 `;
 
 /**
- * @param body HTML of the page's inside
- * @param style of what this page alone has
+ * Returns a complete page.
+ *
+ * @param body the HTML of the body
+ * @param style further CSS for this page
  */
 export function htmlPage(title: string, body: string, style = ''): string {
-  // Nothing may be loaded from anywhere, whatever a captured text says.
+  // The page must load nothing from elsewhere, even if captured text contains links or scripts.
   const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -42,7 +44,7 @@ export function htmlPage(title: string, body: string, style = ''): string {
 export interface Column<T> {
   name: string;
   numeric?: boolean;
-  /** HTML of the cell. */
+  /** Returns the HTML of a cell. */
   cell(row: T): string;
 }
 

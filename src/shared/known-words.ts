@@ -1,9 +1,10 @@
 /**
- * What a text of another program says, as far as it may stand in logs, receipts and causes: MLflow's errors list the
- * parameters of a statement, a judge's repeat the prompt, a JSON parser's quote what it met.
+ * Reduces the error texts of other programs to known words, which are safe in logs, receipts and causes. The originals can
+ * quote captured content: MLflow lists the parameters of a statement, a judge repeats the prompt, a JSON parser quotes its
+ * input.
  */
 
-/** Words with which programs say what went wrong: MLflow, its databases, gateways, judges, Node. */
+/** The words in which MLflow, its databases, gateways, judges and Node report errors. */
 const WORDS = new Set(
   `a abort aborted about above access account action actions active actively additional after again allowed already
   altnames an and another anthropic any are aren't argument argumenterror array artifact as assessment at attempt
@@ -44,7 +45,7 @@ const WORDS = new Set(
   you your`.split(/\s+/),
 );
 
-/** An ARN, an action of IAM, or a word. */
+/** An ARN, an IAM action, or a word. */
 const TOKEN =
   /arn:aws[a-z-]{0,10}:[\w:/.*-]{1,300}|\b(?:aws-marketplace|bedrock|dynamodb|kms|s3|sagemaker|sagemaker-mlflow|secretsmanager|states):[A-Z][A-Za-z]{2,60}|[A-Za-z0-9_]+(?:['’]t\b)?/g;
 /** `StringDataRightTruncation`, `ValidationException`. */
@@ -62,11 +63,11 @@ const isKnown = (token: string): boolean =>
     .split(/_|(?<=[a-z])(?=[A-Z])/)
     .every((part) => WORDS.has(part.toLowerCase()));
 
-/** The name of another program's error, where no server can have made it up: most clients take the name from the answer. */
+/** Returns the name of another program's error if it is made of known words. Most clients copy it from the server's reply. */
 export const knownName = (name: string): string =>
   /^[\w.]+$/.test(name) && name.split('.').every(isKnown) ? name : 'Error';
 
-/** The known words of a text, `…` for what is between them: enough to see what failed, and nothing that was captured. */
+/** Returns the known words of a text, with `…` for everything between them. They show what failed and quote no capture. */
 export function knownWords(text: string): string {
   const kept: string[] = [];
   for (const [token] of text.slice(0, MAX_READ_CHARS).matchAll(TOKEN)) {

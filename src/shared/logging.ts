@@ -3,15 +3,15 @@ import { Logger } from '@aws-lambda-powertools/logger';
 import type { Context } from 'aws-lambda';
 import { bareError } from './errors.ts';
 
-/** Of an error it logs no field but those that hold nothing captured. */
+/** Logs of an error only the fields that cannot contain captured content. */
 export const logger = new Logger({
   jsonReplacerFn: (_, value) => (value instanceof Error ? bareError(value) : value),
 });
 
 /**
- * A handler that logs what it was asked, what came of it, and every failure with its name, message and causes before it
- * is thrown on to Step Functions: bare, since Lambda's runtime logs every field of an error, and its stack goes into the
- * execution's history. Captured payloads are never part of a request: pointers only.
+ * Wraps a handler so that it logs its request, its result, and every failure with name, message and causes. It throws a
+ * bare error, because Lambda's runtime logs every field of an error and Step Functions stores its stack in the history of
+ * the execution. A request contains pointers to captures, never their payloads.
  */
 export function logged<Request, Result>(
   handle: (request: Request, context: Context) => Promise<Result>,

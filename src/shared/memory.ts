@@ -1,32 +1,32 @@
-/** How much memory this function has for captures. */
+/** Calculates how much memory this function has for captures. */
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 const MIB = 1024 * 1024;
 
-/** Lambda's runtime beside the process, and what no reckoning is exact about. */
+/** For Lambda's runtime outside the process, and for the inaccuracy of these estimates. */
 const MARGIN_MB = 60;
-/** Node, the SDK and the function's own code; measured 80 to 100. */
+/** For Node, the SDK and the function's code; measured at 80 to 100. */
 const IDLE_MB = 110;
-/** Of what is left: for the capture in hand, for those that wait, for the requests under way, and for garbage. */
+/** The rest is shared by the current capture, those that wait, the requests in flight, and garbage. */
 const SHARES = 4;
-/** Enough for any ordinary capture, however much memory there is. */
+/** Enough for any ordinary capture, even if there is more memory. */
 const MOST_AT_ONCE_MB = 200;
 
-/** As it was deployed; elsewhere as much as the heap may become. */
+/** The memory size of the function; outside Lambda, the limit of the heap. */
 export const functionMb = (): number =>
   Number(process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE) || Math.floor(getHeapStatistics().heap_size_limit / MIB);
 
-/** What a capture may become here without being tried out first, and captures that are held together. In bytes. */
+/** The most bytes that one capture, or the captures in memory together, may need without a trial. */
 export const weightAtOnce = (): number =>
   Math.min(MOST_AT_ONCE_MB, Math.max(0, functionMb() - MARGIN_MB - IDLE_MB) / SHARES) * MIB;
 
-/** Megabytes that a process beside this one may take now. */
+/** The megabytes that a child process may use now. */
 export const roomMb = (): number => functionMb() - MARGIN_MB - process.memoryUsage.rss() / MIB;
 
 let collect: (() => void) | undefined;
 
-/** Gives back what is no longer held: V8 by itself waits for its heap's limit, and buffers are beside the heap. */
+/** Collects garbage now. V8 alone waits until its heap is nearly full, and buffers are outside the heap. */
 export function collectGarbage(): void {
   if (collect === undefined) {
     setFlagsFromString('--expose-gc');

@@ -1,9 +1,9 @@
-/** Seeded random numbers: the same seed gives the same replay. Not for secrets. */
+/** Generates seeded random numbers: the same seed gives the same replay. Not for secrets. */
 
-// Looked up once: this is called millions of times where samples are drawn.
+// Looked up once, because sampling calls these millions of times.
 const { floor, imul, log } = Math;
 
-/** Mulberry32: 32 bits of state, enough for schedules and samples. */
+/** Mulberry32, with 32 bits of state: enough for schedules and samples. */
 export class Random {
   #state: number;
 
@@ -11,7 +11,7 @@ export class Random {
     this.#state = seed >>> 0;
   }
 
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let t = this.#state;
@@ -20,12 +20,12 @@ export class Random {
     return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
   }
 
-  /** A whole number in [0, below). */
+  /** Returns an integer in [0, below). */
   below(below: number): number {
     return floor(this.next() * below);
   }
 
-  /** Time to the next arrival of a Poisson process. */
+  /** Returns the time to the next arrival of a Poisson process. */
   exponential(mean: number): number {
     return -log(1 - this.next()) * mean;
   }

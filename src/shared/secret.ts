@@ -1,14 +1,16 @@
-/** Reads secrets from Secrets Manager; every failure comes out as a named error, which never holds the secret. */
+/** Reads secrets from Secrets Manager. Every failure is a named error that does not contain the secret. */
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { PermanentError, RetryableError, type RetryableErrorName, saidBy } from './errors.ts';
 
-const PASSING = /Throttl|TooManyRequests|ExpiredToken/;
+const TRANSIENT = /Throttl|TooManyRequests|ExpiredToken/;
 
 /**
- * @param client `undefined`: one with the credentials and region of the environment
- * @param names of the error when the secret is missing or access to it is denied, and when Secrets Manager fails for now
- * @param what that could not be read, for people
- * @returns the secret's text; empty when it is binary
+ * Returns the text of a secret; empty if the secret is binary.
+ *
+ * @param client default: a client with the credentials and region of the environment
+ * @param names the error names: `unreadable` if the secret is missing or access is denied, `unavailable` if Secrets
+ *   Manager fails temporarily
+ * @param what the secret, as error messages call it
  */
 export async function loadSecret(
   client: SecretsManagerClient | undefined,
@@ -16,7 +18,7 @@ export async function loadSecret(
   names: { unreadable: string; unavailable: RetryableErrorName },
   what: string,
 ): Promise<string> {
-  // Loaded when first needed: most functions have no secret to read.
+  // Loaded on first use: most functions read no secret.
   const { GetSecretValueCommand, SecretsManagerClient: Client } = await import('@aws-sdk/client-secrets-manager');
   try {
     return (
@@ -26,7 +28,7 @@ export async function loadSecret(
     const { name, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
     const facts = { got: saidBy(error), where: secretArn };
     const status = $metadata?.httpStatusCode;
-    if (status !== undefined && status >= 400 && status < 500 && status !== 429 && !PASSING.test(name)) {
+    if (status !== undefined && status >= 400 && status < 500 && status !== 429 && !TRANSIENT.test(name)) {
       throw new PermanentError(names.unreadable, `${what} could not be read`, facts, error);
     }
     throw new RetryableError(names.unavailable, `${what} could not be read`, facts, error);

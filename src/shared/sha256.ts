@@ -1,7 +1,7 @@
+/** Node's SHA-256, behind the interface that the AWS request signer expects. */
 import { type BinaryLike, createHash, createHmac, type Hash, type Hmac } from 'node:crypto';
 import type { Checksum, SourceData } from '@smithy/types';
 
-/** Node's SHA-256 in the form the signer takes. */
 export class NodeSha256 implements Checksum {
   readonly #secret: SourceData | undefined;
   #hash: Hash | Hmac;

@@ -1,4 +1,4 @@
-/** A limit of time for synchronous work: what content keeps busy is broken off, and the function goes on. */
+/** Limits the time of synchronous work: content that would take too long is interrupted, and the function continues. */
 import vm from 'node:vm';
 
 class OutOfTime extends Error {
@@ -13,18 +13,18 @@ interface Guard {
 let guard: Guard | undefined;
 
 /**
- * Runs the work, and breaks it off when the time is over. V8 ends loops and regular expressions at once, also those of
- * functions outside the script that it watches; a single `JSON.parse` or sort it ends only behind it. A call takes some
- * 0.1 ms.
+ * Runs the work and interrupts it after the given time. V8 interrupts loops and regular expressions immediately, also in
+ * functions outside the watched script. A single `JSON.parse` or sort is interrupted only after it returns. The overhead
+ * of a call is about 0.1 ms.
  *
- * @throws what the work throws; an error named `OutOfTime` when it was broken off.
+ * @throws what the work throws; an error named `OutOfTime` if it was interrupted
  */
 export function withinTime<T>(ms: number, work: () => T): T {
   guard ??= { script: new vm.Script('work()'), context: vm.createContext({}) };
   const { script, context } = guard;
   let result: { value: T } | undefined;
   context.work = () => {
-    // Taken away at once, so that nothing holds what the work holds.
+    // Removed immediately, so that no reference keeps the work's data in memory.
     delete context.work;
     result = { value: work() };
   };
@@ -37,10 +37,10 @@ export function withinTime<T>(ms: number, work: () => T): T {
   return (result as { value: T }).value;
 }
 
-/** Work in parts that have a time together; `what` each is, as the error says it: words of ours. */
+/** Runs one part of a work whose parts share a time limit. `what` names the part in the error, in fixed words. */
 export type Within = <T>(what: string, work: () => T) => T;
 
-/** When the time is over, no part begins any more. */
+/** Returns a runner for parts that share a time limit. After the limit, no further part starts. */
 export function withinTogether(ms: number): Within {
   let leftMs = ms;
   return (what, work) => {
@@ -57,9 +57,9 @@ export function withinTogether(ms: number): Within {
 }
 
 /**
- * Does the work on each, one after the other, in a time that they have together.
+ * Works on the items one after the other, within a shared time limit.
  *
- * @param late what there is in place of a result where the time was over, and why
+ * @param late returns the substitute for the result of an item that was not finished in time
  */
 export function eachWithin<T extends { name: string }, R>(
   ms: number,
@@ -82,13 +82,13 @@ export function eachWithin<T extends { name: string }, R>(
   return results;
 }
 
-/** Seconds that any capture has, and those that each MiB of its line adds: a quarter of a processor takes 0.3 s for one. */
+/** Every capture has 5 s, plus 1 s per MiB of its line. A quarter of a processor needs 0.3 s per MiB. */
 const BASE_MS = 5_000;
-const MS_A_MIB = 1_000;
+const MS_PER_MIB = 1_000;
 
-/** Time for the synchronous work on one capture. Ordinary ones take a thousandth of it. */
-export const captureTimeMs = (bytes: number): number => BASE_MS + (bytes / 1024 ** 2) * MS_A_MIB;
+/** Returns the time limit for the synchronous work on one capture. Ordinary captures need a thousandth of it. */
+export const captureTimeMs = (bytes: number): number => BASE_MS + (bytes / 1024 ** 2) * MS_PER_MIB;
 
-/** The same by what the capture's payloads are. */
+/** Returns the time limit of a capture by the size of its payloads. */
 export const timeOf = (capture: { request?: { bytes: number }; response?: { bytes: number } }): number =>
   captureTimeMs((capture.request?.bytes ?? 0) + (capture.response?.bytes ?? 0));

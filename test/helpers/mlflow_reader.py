@@ -67,7 +67,7 @@ def assessment_to_json(assessment):
 def search(command):
     arguments = {
         "filter_string": command.get("filter"),
-        "max_results": 500,
+        "max_results": 1000,
         "return_type": "list",
     }
     ids = [command["experimentId"]]
@@ -81,7 +81,7 @@ def search(command):
 def find(command):
     """Ids only: the spans are not fetched."""
     ids = [command["experimentId"]]
-    arguments = {"filter_string": command["filter"], "max_results": 500, "include_spans": False}
+    arguments = {"filter_string": command["filter"], "max_results": 1000, "include_spans": False}
     try:
         found = client().search_traces(locations=ids, **arguments)
     except TypeError:

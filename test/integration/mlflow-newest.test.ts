@@ -1,4 +1,4 @@
-/** The newest MLflow that is tested, written to by OTLP. */
+/** Writes to the newest tested MLflow version, by OTLP. */
 
 import { startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
@@ -12,18 +12,18 @@ beforeAll(async () => {
   mlflow = await startPlainMlflow();
 }, START_LIMIT_MS);
 afterAll(() => mlflow?.stop());
-test('is written to by OTLP', async () => {
+test('the newest version is written to by OTLP', async () => {
   expect(await mlflow.client.capabilities()).toMatchObject({ otlp: true, batchRead: true, mergesTraces: true });
 });
 
 testMlflow(() => mlflow);
 testCorpus(() => mlflow, true);
 
-test('a trace that MLflow refuses is found in its batch, and the others are written', async () => {
+test('finds the one trace of a batch that MLflow refuses, and writes the others', async () => {
   const experiment = await mlflow.client.resolveExperiment('poison');
   const traces = Array.from({ length: 8 }, (_, n) => chatTrace(experiment.id, `record ${n}`));
   const poison = chatTrace(experiment.id, 'poison');
-  // No span may be without an id.
+  // MLflow refuses a span without an id.
   for (const span of poison.spans) span.spanId = '';
   const batch = [...traces.slice(0, 5), poison, ...traces.slice(5)];
   expect((await mlflow.client.writeTraces(experiment, batch)).refused).toEqual([
@@ -34,15 +34,15 @@ test('a trace that MLflow refuses is found in its batch, and the others are writ
 });
 
 test(
-  'a server that restarts in the middle of a write loses nothing and doubles nothing',
+  'a restart of the server during a write loses no trace and duplicates none',
   async () => {
     const { port } = new URL(mlflow.server.url);
     const experiment = await mlflow.client.resolveExperiment('restart');
     const traces = Array.from({ length: 600 }, (_, n) => chatTrace(experiment.id, `record ${n}`));
-    // A busy machine may take minutes to start a server.
+    // Starting a server can take minutes on a busy machine.
     const patient = createMlflowClient({ trackingUri: mlflow.server.url, retry: { attempts: 600, capMs: 1_000 } });
     const writing = patient.writeTraces(experiment, traces);
-    // A few of the requests have been taken by then; the one under way is cut off.
+    // By then the server has accepted a few requests. The one in flight is cut off.
     const ids = new Set(traces.map(({ traceId }) => traceId));
     while ((await mlflow.client.getTraces(experiment.id, [...ids])).size === 0) {
       await new Promise((resolve) => setTimeout(resolve, 20));
@@ -55,7 +55,8 @@ test(
       expect({ written: written.length, refused }).toEqual({ written: 600, refused: [] });
       expect((await patient.getTraces(experiment.id, [...ids])).size).toBe(600);
       const read = await mlflow.reader.search(experiment.id, "tag.sagemaker_endpoint_name = 'bicycle-endpoint'");
-      expect(read.every(({ traceId, tokenUsage }) => ids.has(traceId) && tokenUsage?.total_tokens === 38)).toBe(true);
+      expect(new Set(read.map(({ traceId }) => traceId))).toEqual(ids);
+      expect(read.map(({ tokenUsage }) => tokenUsage?.total_tokens)).toEqual(Array(600).fill(38));
     } finally {
       patient.close();
       await again.stop();

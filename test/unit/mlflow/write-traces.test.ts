@@ -537,7 +537,7 @@ describe('a file of spans', () => {
     });
     await expect(client.writeTraces(experiment, records)).rejects.toMatchObject({
       name: 'MlflowUnavailable',
-      message: expect.stringContaining('does not keep a file'),
+      message: expect.stringContaining('stored a file with other content'),
     });
     expect(server.taken.has(one?.traceId ?? '')).toBe(false);
   });

@@ -3,7 +3,8 @@
 import type { PublishReplayRequest, PublishReplayResult } from '../../../contract/replay.ts';
 import { replayKeys } from '../../../contract/work-keys.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
-import { endRun, getRun, logRun, putRunFiles, type ResultFile, tellFailure } from '../../../mlflow/runs.ts';
+import { putRunFiles, type ResultFile } from '../../../mlflow/run-files.ts';
+import { endRun, getRun, logRun, tellFailure } from '../../../mlflow/runs.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import type { ReplayRunContent } from '../../finish.ts';
