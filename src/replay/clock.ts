@@ -1,4 +1,4 @@
-/** One clock for a run: the monotonic `performance.now()`, tied once to the wall clock. */
+/** The clock of a run: the monotonic `performance.now()`, aligned once with the wall clock. */
 
 const NS_DIGITS = 6;
 const NS_PER_MS = 1e6;
@@ -8,9 +8,9 @@ export class RunClock {
   readonly #originMs: number;
 
   /**
-   * The tie is made when the run starts, not when the process did: a Lambda's process may have slept since.
+   * Aligns the clocks now, not at the start of the process: a Lambda's process may have been suspended since.
    *
-   * @param originMs for tests
+   * @param originMs set by tests
    */
   constructor(originMs: number = wallOrigin()) {
     this.#originMs = originMs;
@@ -20,31 +20,31 @@ export class RunClock {
     return performance.now();
   }
 
-  /** Epoch milliseconds, with fractions, of a time of `performance.now()`. */
+  /** Converts a time of `performance.now()` to epoch milliseconds with fractions. */
   epochMs(at: number): number {
     return this.#originMs + at;
   }
 
-  /** The time of `performance.now()` at an epoch time. */
+  /** Converts an epoch time to a time of `performance.now()`. */
   at(epochMs: number): number {
     return epochMs - this.#originMs;
   }
 
   /**
-   * Epoch nanoseconds in decimal digits: as a number they would lose their last three. Whole and broken milliseconds are
-   * added apart for the same reason.
+   * Converts a time of `performance.now()` to epoch nanoseconds in decimal digits. A number would lose the last three digits;
+   * for the same reason whole and fractional milliseconds are added separately.
    */
   epochNs(at: number): string {
     const originWhole = Math.floor(this.#originMs);
     const atWhole = Math.floor(at);
-    const broken = Math.round((this.#originMs - originWhole + (at - atWhole)) * NS_PER_MS);
-    const carried = broken >= NS_PER_MS ? 1 : 0;
+    const fraction = Math.round((this.#originMs - originWhole + (at - atWhole)) * NS_PER_MS);
+    const carried = fraction >= NS_PER_MS ? 1 : 0;
     const whole = originWhole + atWhole + carried;
-    return `${whole}${String(broken - carried * NS_PER_MS).padStart(NS_DIGITS, '0')}`;
+    return `${whole}${String(fraction - carried * NS_PER_MS).padStart(NS_DIGITS, '0')}`;
   }
 }
 
-/** `Date.now()` has whole milliseconds: its next step is awaited, which takes one millisecond at most. */
+/** `Date.now()` has whole milliseconds, so this waits for its next step: at most one millisecond. */
 function wallOrigin(): number {
   const before = Date.now();
   let now = Date.now();

@@ -1,4 +1,4 @@
-/** What a replay's options mean for its schedule, its requests and its time slices. */
+/** Derives the schedule, the request settings and the time slices of a replay from its options. */
 import { parseGoodput, parseSetting, type ReplayOptions } from './options.ts';
 import type { Overrides } from './request/literal.ts';
 import type { ScheduleOptions, Timing } from './schedule/timing.ts';
@@ -47,7 +47,7 @@ export const sendingOf = (
   objectives: parseGoodput(options.goodput),
 });
 
-/** `--concurrency` beside `--request-rate` is a cap, as in AIPerf. */
+/** Together with `--request-rate`, `--concurrency` is a cap, as in AIPerf. */
 export const maxConcurrencyOf = (options: ReplayOptions): number =>
   Math.min(options.maxConcurrency ?? Number.POSITIVE_INFINITY, options.concurrency ?? Number.POSITIVE_INFINITY);
 
@@ -56,7 +56,7 @@ export interface CaptureWindow {
   toMs?: number;
 }
 
-/** The index that the options need: a schedule needs every record's time. */
+/** Indexes the captures. A schedule from the captured times requires the time of every record. */
 export const indexFor = (
   files: readonly SourceFile[],
   options: ReplayOptions,
@@ -66,16 +66,16 @@ export const indexFor = (
 ): Promise<SortedIndex> =>
   indexCaptures(files, { ...window, ...more, needsTime: timingOf(options).kind === 'fixed', onSkipped });
 
-/** Steps of a minute that a slice may last. */
+/** Possible lengths of a time slice. */
 const SLICE_SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600];
-/** About so many slices make a readable trend. */
+/** A readable trend has about this number of slices. */
 const SLICES = 60;
 
 /**
- * Length of the schedule in seconds, at most.
+ * Returns an upper bound of the schedule's length, in seconds.
  *
- * @param spanMs from the first captured record to the last one
- * @param records captured, for a rate
+ * @param spanMs time between the first and the last captured record
+ * @param records number of captured records; needed for a rate
  */
 export function scheduleSeconds(options: ReplayOptions, spanMs: number, records?: number): number {
   const { requestRate, requestCount = Number.POSITIVE_INFINITY, repeat, speedup } = options;
@@ -86,7 +86,7 @@ export function scheduleSeconds(options: ReplayOptions, spanMs: number, records?
     : Math.min(requestCount, records * repeat) / requestRate;
 }
 
-/** Length of a time slice, by the expected length of the run. */
+/** Returns the length of a time slice for the expected length of the run. */
 export function sliceMsOf(options: ReplayOptions, spanMs: number, records?: number): number {
   if (options.sliceDuration !== undefined) return options.sliceDuration * 1000;
   const seconds = scheduleSeconds(options, spanMs, records) / SLICES;

@@ -1,4 +1,4 @@
-/** What a replay can be told, the same on the command line and in the cloud. Plain data, checked in one place. */
+/** The options of a replay, the same on the command line and in the cloud, and their checks. */
 import { PermanentError } from '../shared/errors.ts';
 import { isRequestMetric, type RequestMetric } from './measure/metrics.ts';
 import type { SpreadKind } from './schedule/timing.ts';
@@ -7,39 +7,39 @@ export interface ReplayOptions {
   /** Milliseconds after the first record, inclusive. */
   startOffsetMs?: number;
   endOffsetMs?: number;
-  /** The first request that is kept goes at once. */
+  /** The first request in the window is sent immediately. */
   autoOffset: boolean;
   speedup: number;
   spreadSameSecond: SpreadKind;
-  /** Without a schedule: so many requests under way at all times. */
+  /** Without a schedule: constant number of requests in flight. */
   concurrency?: number;
-  /** Without a schedule: so many requests a second. */
+  /** Without a schedule: requests per second. */
   requestRate?: number;
   arrivalPattern: 'poisson' | 'constant';
-  /** Requests under way at most. */
+  /** Most requests in flight. */
   maxConcurrency?: number;
   warmup: number;
   /** Seconds. */
   timeout: number;
-  /** Percentage of the requests that are given up, and seconds after which they are. */
+  /** Percentage of the requests that are canceled, and the seconds after which they are. */
   cancellationRate: number;
   cancellationDelay: number;
   repeat: number;
   requestCount?: number;
   randomSeed: number;
   model?: string;
-  /** `key.path=value`; a value that is not JSON is a string. */
+  /** Entries `key.path=value`. A value that is not JSON is a string. */
   set: readonly string[];
   stream: boolean;
-  /** `tag:threshold …`, as AIPerf writes it. */
+  /** `tag:threshold …`, in AIPerf's syntax. */
   goodput?: string;
-  /** Seconds; default: by the length of the run. */
+  /** Seconds. Default: depends on the length of the run. */
   sliceDuration?: number;
-  /** Percentage of failed requests above which the replay is a failure. */
+  /** Percentage of failed requests above which the replay fails. */
   maxErrorRate: number;
 }
 
-/** A judged pair costs about a cent with the default model: enough for some 2,000 pairs. */
+/** Enough for about 2,000 pairs: with the default model, a pair costs about one cent. */
 export const DEFAULT_JUDGE_BUDGET_USD = 20;
 
 export const DEFAULT_OPTIONS: ReplayOptions = {
@@ -48,7 +48,7 @@ export const DEFAULT_OPTIONS: ReplayOptions = {
   spreadSameSecond: 'none',
   arrivalPattern: 'poisson',
   warmup: 0,
-  // SageMaker's own bound of a reply is 60 seconds, and 8 minutes of a streamed one.
+  // SageMaker limits a reply to 60 seconds, and a streamed reply to 8 minutes.
   timeout: 600,
   cancellationRate: 0,
   cancellationDelay: 0,
@@ -68,22 +68,22 @@ const NUMBERS: readonly [keyof ReplayOptions, string, (value: number) => boolean
   ['endOffsetMs', '--fixed-schedule-end-offset', (v) => v >= 0, 'milliseconds, 0 or more'],
   ['speedup', '--speedup', (v) => v > 0, 'a number above 0'],
   ['concurrency', '--concurrency', (v) => Number.isInteger(v) && v > 0, 'a whole number above 0'],
-  ['requestRate', '--request-rate', (v) => v > 0, 'requests a second, above 0'],
+  ['requestRate', '--request-rate', (v) => v > 0, 'requests per second, above 0'],
   ['maxConcurrency', '--max-concurrency', (v) => Number.isInteger(v) && v > 0, 'a whole number above 0'],
   ['warmup', '--warmup', (v) => Number.isInteger(v) && v >= 0, 'a whole number'],
   ['timeout', '--timeout', (v) => v > 0, 'seconds, above 0'],
-  ['cancellationRate', '--request-cancellation-rate', (v) => v >= 0 && v <= 100, 'per cent, 0 to 100'],
-  // What a timer can wait for: 2^31 ms.
+  ['cancellationRate', '--request-cancellation-rate', (v) => v >= 0 && v <= 100, 'percent, 0 to 100'],
+  // A timer can wait for at most 2^31 ms.
   ['cancellationDelay', '--request-cancellation-delay', (v) => v >= 0 && v <= 2_147_483, 'seconds, 0 to 2147483'],
   ['repeat', '--repeat', (v) => Number.isInteger(v) && v > 0, 'a whole number above 0'],
   ['requestCount', '--request-count', (v) => Number.isInteger(v) && v > 0, 'a whole number above 0'],
   ['randomSeed', '--random-seed', (v) => Number.isInteger(v) && v >= 0, 'a whole number'],
   ['sliceDuration', '--slice-duration', (v) => v > 0, 'seconds, above 0'],
-  ['maxErrorRate', '--max-error-rate', (v) => v >= 0 && v <= 100, 'per cent, 0 to 100'],
+  ['maxErrorRate', '--max-error-rate', (v) => v >= 0 && v <= 100, 'percent, 0 to 100'],
 ];
 
 /**
- * Refuses options that are wrong or contradict each other.
+ * Rejects options that are invalid or contradict each other.
  *
  * @throws PermanentError `InvalidReplayOptions`
  */
@@ -92,15 +92,19 @@ export function checkOptions(options: ReplayOptions): void {
     const value = options[key];
     if (value === undefined) continue;
     if (typeof value !== 'number' || !Number.isFinite(value) || !allowed(value))
-      refuse(`${flag} is wrong`, value, expected);
+      refuse(`${flag} is invalid`, value, expected);
   }
   const { startOffsetMs, endOffsetMs, concurrency, requestRate } = options;
   if (options.autoOffset && startOffsetMs !== undefined) {
-    refuse('--fixed-schedule-auto-offset and --fixed-schedule-start-offset exclude each other', 'both', 'one of them');
+    refuse(
+      '--fixed-schedule-auto-offset and --fixed-schedule-start-offset are mutually exclusive',
+      'both',
+      'one of them',
+    );
   }
   if (startOffsetMs !== undefined && endOffsetMs !== undefined && startOffsetMs > endOffsetMs) {
     refuse(
-      'The schedule’s window is empty',
+      'The window of the schedule is empty',
       `${startOffsetMs} to ${endOffsetMs}`,
       'a start offset that is not after the end offset',
     );
@@ -113,40 +117,40 @@ export function checkOptions(options: ReplayOptions): void {
     options.speedup !== 1 ||
     options.spreadSameSecond !== 'none';
   if (unscheduled && scheduleOnly) {
-    refuse('A schedule and --concurrency or --request-rate exclude each other', 'both', 'one way of timing');
+    refuse('A schedule cannot be combined with --concurrency or --request-rate', 'both', 'one kind of timing');
   }
   if (options.arrivalPattern !== DEFAULT_OPTIONS.arrivalPattern && requestRate === undefined) {
-    refuse('--arrival-pattern is that of --request-rate', options.arrivalPattern, 'both, or none of them');
+    refuse('--arrival-pattern requires --request-rate', options.arrivalPattern, 'both options, or neither');
   }
   if (options.cancellationRate > 0 && options.cancellationDelay === 0) {
     refuse(
-      'Requests are to be cancelled at once',
+      'The delay of the cancellation is missing',
       '--request-cancellation-rate without --request-cancellation-delay',
-      'the seconds after which they are',
+      'the seconds after which requests are canceled',
     );
   }
   parseGoodput(options.goodput);
   for (const setting of options.set) parseSetting(setting);
 }
 
-/** `request_latency:2000 time_to_first_token:300` as thresholds by tag. */
+/** Parses `request_latency:2000 time_to_first_token:300` into thresholds by tag. */
 export function parseGoodput(text: string | undefined): Map<RequestMetric, number> {
   const objectives = new Map<RequestMetric, number>();
   for (const part of (text ?? '').split(/\s+/).filter((word) => word !== '')) {
     const [tag = '', threshold = '', ...more] = part.split(':');
     if (!isRequestMetric(tag))
-      refuse('--goodput names an unknown metric', tag, 'the tag of a request’s metric, such as request_latency');
+      refuse('--goodput names an unknown metric', tag, 'the tag of a request metric, such as request_latency');
     if (threshold === '' || more.length > 0 || !Number.isFinite(Number(threshold)))
-      refuse('--goodput has a wrong threshold', part, 'metric:number, such as request_latency:2000');
+      refuse('--goodput has an invalid threshold', part, 'metric:number, such as request_latency:2000');
     objectives.set(tag, Number(threshold));
   }
   return objectives;
 }
 
-/** `parameters.temperature=0` as a path and the JSON text of its value. */
+/** Parses `parameters.temperature=0` into a path and the JSON text of the value. */
 export function parseSetting(setting: string): { path: string[]; value: string } {
   const equals = setting.indexOf('=');
-  if (equals <= 0) refuse('--set is not of its form', setting, 'key=value or outer.key=value');
+  if (equals <= 0) refuse('--set is malformed', setting, 'key=value or outer.key=value');
   const path = setting.slice(0, equals).split('.');
   if (path.some((key) => key === '')) refuse('--set has an empty key', setting, 'key=value or outer.key=value');
   const value = setting.slice(equals + 1);

@@ -104,10 +104,13 @@ test('a window without an offset is in UTC, as captured times are', async () => 
 });
 
 test.each([
-  [['--fixed-schedule', '--concurrency', '2'], /exclude each other; got: both; expected: .*--max-concurrency/],
+  [
+    ['--fixed-schedule', '--concurrency', '2'],
+    /cannot be combined with --concurrency or --request-rate; got: both; expected: .*--max-concurrency/,
+  ],
   [['--variant', 'blue'], /got: --variant; expected: --endpoint/],
   [['--goodput', 'speed:3'], /unknown metric; got: speed/],
-  [['--goodput', 'request_latency:3:4'], /wrong threshold; got: request_latency:3:4/],
+  [['--goodput', 'request_latency:3:4'], /invalid threshold; got: request_latency:3:4/],
   [['--run', '../outside'], /without \//],
   [['--speedup', 'fast'], /a number is needed/],
   [['--no-such-option'], /unknown option/],

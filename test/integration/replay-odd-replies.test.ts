@@ -187,7 +187,7 @@ test('are read as they are meant, or are an error that says what is wrong', asyn
     'two codings': 'said: packed',
     'coded on its way': 'said: packed',
     'unknown coding': expect.stringContaining(
-      'its coding "constructor" could not be undone: not one that is read here',
+      'its content coding "constructor" could not be decoded: it is not supported',
     ),
     'larger than what is kept': 'said: ',
     'a stream larger than what is kept': 'said: ',

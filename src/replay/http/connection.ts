@@ -1,52 +1,53 @@
+/** One connection to the target of a replay. */
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import type { SecureContext, TLSSocket } from 'node:tls';
 import type { Exchange, ExchangeError } from './exchange.ts';
 import { ResponseParser } from './response-parser.ts';
 
-/** Where connections go. */
+/** The server that connections are opened to. */
 export interface Origin {
   tls: boolean;
-  /** Name for the Host header and for TLS. */
+  /** Used in the Host header and for TLS. */
   hostname: string;
   port: number;
 }
 
-/** What a connection tells the pool. */
+/** The events of a connection that the pool handles. */
 export interface ConnectionOwner {
-  /** Opened, and nothing to send on it. */
+  /** The connection is open and has nothing to send. */
   onIdle(connection: Connection): void;
   onClosed(connection: Connection): void;
   /**
-   * Could not be opened.
+   * The connection could not be opened.
    *
-   * @param waiting the request for which it was, of which nothing was sent
-   * @returns whether that goes on another connection; else it fails
+   * @param waiting the request that it was opened for; nothing of it has been sent
+   * @returns whether that request is sent on another connection; otherwise it fails
    */
   onConnectFailed(connection: Connection, error: NodeJS.ErrnoException, waiting: Exchange | undefined): boolean;
-  /** Closed by the other side before anything was sent on it. */
+  /** The server closed the connection before anything was sent on it. */
   onUnused(): void;
-  /** TLS session for the next connection, so that it need not negotiate anew. */
+  /** TLS session that the next connection resumes, to skip the full handshake. */
   tlsSession: Buffer | undefined;
-  /** Of all connections: one for each would be a third of what opening it takes. */
+  /** Shared by all connections: a separate context would be a third of the cost of opening one. */
   readonly secureContext: SecureContext | undefined;
 }
 
 /**
- * All connections read into one buffer: reads are handled one after the other, and whatever is kept is copied.
- * 64 KiB is the most that libuv reads at once.
+ * All connections read into one buffer: reads are handled one after the other, and bytes that are kept are copied.
+ * libuv reads at most 64 KiB in one call.
  */
 const READ_BUFFER = Buffer.allocUnsafeSlow(64 * 1024);
 
 let tls: typeof import('node:tls') | undefined;
 
-/** Loads what connections to `origin` need; to be awaited before the first. TLS is 5 MB that plain ones do without. */
+/** Loads TLS if `origin` uses it. Call this before the first connection. TLS takes 5 MB, which plain connections save. */
 export async function loadTransport(origin: Origin): Promise<SecureContext | undefined> {
   if (!origin.tls) return undefined;
   tls ??= await import('node:tls');
   return tls.createSecureContext();
 }
 
-/** AIPerf's names for the failures of a connection, by Node's code. */
+/** AIPerf's names for connection failures, by Node's error code. */
 const ERROR_TYPES: Record<string, string> = {
   ECONNREFUSED: 'ConnectionRefusedError',
   ECONNRESET: 'ConnectionResetError',
@@ -56,21 +57,21 @@ const ERROR_TYPES: Record<string, string> = {
   EMFILE: 'TooManyOpenFiles',
 };
 
-/** Failures of this machine: no descriptor, no port, no memory for a connection. They say nothing of the target. */
+/** Failures of this machine: no descriptor, port or memory for a connection. They say nothing about the target. */
 const OWN_FAILURES = ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'];
 const OWN_ERROR_TYPES = new Set(OWN_FAILURES.map((code) => ERROR_TYPES[code] ?? code));
 
-/** Whether a request that failed so never left this machine. @param type of its error */
+/** Whether a request with this error never left this machine. */
 export const isOwnFailure = ({ type }: { type: string }): boolean => OWN_ERROR_TYPES.has(type);
 
-/** A silent connection is asked so often whether it is alive: gateways and balancers forget it after 350 s. */
+/** TCP keep-alive interval of silent connections: gateways and load balancers drop them after 350 s. */
 const KEEP_ALIVE_MS = 60_000;
 
 export function describeSocketError(error: NodeJS.ErrnoException): ExchangeError {
   return { type: ERROR_TYPES[error.code ?? ''] ?? error.code ?? error.name, message: error.message };
 }
 
-/** One keep-alive connection, carrying one request at a time. It never sends a request twice. */
+/** A keep-alive connection that carries one request at a time. It never sends a request twice. */
 export class Connection {
   readonly address: string;
   readonly #socket: Socket;
@@ -80,9 +81,9 @@ export class Connection {
   #openedAt = Number.NaN;
   #current: Exchange | undefined;
   #ended = false;
-  /** Its place among the pool's idle ones; -1 when it is not there. */
+  /** Position among the pool's idle connections; -1 if it is not idle. */
   idleIndex = -1;
-  /** When it became idle, ms of `performance.now()`. */
+  /** When the connection became idle, ms of `performance.now()`. */
   idleSince = Number.NaN;
   closed = false;
 
@@ -105,12 +106,12 @@ export class Connection {
     return !this.closed && Number.isNaN(this.#openedAt);
   }
 
-  /** Seconds that the server said it keeps an idle connection. */
+  /** Seconds for which the server keeps an idle connection, if it announced them. */
   get keepAliveSeconds(): number | undefined {
     return this.#parser.keepAliveSeconds;
   }
 
-  /** Sends a request: at once on an open connection, else as soon as it is open. */
+  /** Sends a request: immediately on an open connection, otherwise as soon as it is open. */
   send(exchange: Exchange): void {
     this.#current = exchange;
     exchange.connection = this;
@@ -118,7 +119,7 @@ export class Connection {
     else this.#write(exchange);
   }
 
-  /** Closes at once; the request on it, if any, must have been finished before. */
+  /** Closes immediately. A request on the connection must have been finished before. */
   destroy(): void {
     this.#current = undefined;
     this.#close();
@@ -142,11 +143,11 @@ export class Connection {
   }
 
   #openTls(origin: Origin, address: string): TLSSocket {
-    if (!tls) throw new Error('A TLS connection is opened before loadTransport()');
+    if (!tls) throw new Error('loadTransport() must be called before a TLS connection is opened');
     const socket = tls.connect({
       host: address,
       port: origin.port,
-      // An address is no server name (RFC 6066): the certificate is held against `host` then.
+      // An address is not a server name (RFC 6066); Node then checks the certificate against `host`.
       servername: isIP(origin.hostname) ? '' : origin.hostname,
       ALPNProtocols: ['http/1.1'],
       secureContext: this.#owner.secureContext,
@@ -183,7 +184,7 @@ export class Connection {
     if (this.#socket.writableLength === 0) {
       exchange.sendEndAt = performance.now();
     } else {
-      // The kernel did not take all of it at once: an empty write is called back after what is before it.
+      // The kernel did not accept all bytes. The callback of an empty write runs after the writes before it.
       this.#socket.write('', () => {
         if (!exchange.done) exchange.sendEndAt = performance.now();
       });
@@ -194,7 +195,7 @@ export class Connection {
     const now = performance.now();
     const exchange = this.#current;
     if (!exchange || Number.isNaN(this.#openedAt)) {
-      // A reply that nobody asked for: whatever it is (a 408, an announcement), the connection cannot be trusted.
+      // After an unsolicited reply (a 408, an announcement) the connection cannot be trusted.
       if (!this.closed) this.#close();
       return;
     }

@@ -1,36 +1,37 @@
+/** A request on the wire, its reply, and the times of both. */
 import * as zlib from 'node:zlib';
 import type { ResponseSink } from './response-parser.ts';
 
-/** Why a request has no complete reply. `code` and `type` are as AIPerf records them. */
+/** Why a request has no complete reply, with AIPerf's `code` and `type`. */
 export interface ExchangeError {
-  /** HTTP status; 499 for a cancelled request; absent when there was no status. */
+  /** HTTP status; 499 for a canceled request; absent without a status. */
   code?: number;
   type: string;
   message: string;
 }
 
-/** Largest reply that is kept for reading its content; of a larger one only the size is known. 32 MiB is above SageMaker's 25 MB. */
+/** Replies up to this size are kept to read their content. Of a larger one only the size is known. SageMaker's limit is 25 MB. */
 export const MAX_KEPT_BYTES = 32 * 1024 * 1024;
 
 type Decoder = (bytes: Buffer, limit: { maxOutputLength: number }) => Buffer;
 
-/** Meant is the zlib format, and some send deflate's own; in zlib's, the first byte tells the method, 8. */
+/** HTTP's deflate is the zlib format, but some servers send raw deflate. A zlib header has method 8 in its first byte. */
 const inflate: Decoder = (bytes, limit) =>
   ((bytes[0] ?? 0) & 0x0f) === 8 ? zlib.inflateSync(bytes, limit) : zlib.inflateRawSync(bytes, limit);
 
-/** A replay asks for no coding, and a server may send one nevertheless. */
+/** A replay does not request a content coding, but a server may still use one. */
 const DECODERS = new Map<string, Decoder | undefined>([
   ['gzip', zlib.gunzipSync],
   ['x-gzip', zlib.gunzipSync],
   ['deflate', inflate],
   ['br', zlib.brotliDecompressSync],
-  // Node has it from 22.15 on.
+  // Available since Node 22.15.
   ['zstd', zlib.zstdDecompressSync as Decoder | undefined],
 ]);
 
 const NO_CODINGS: readonly string[] = [];
 
-/** Codings of a reply's body, in the order in which they were applied. */
+/** Returns the codings of a reply's body, in the order in which they were applied. */
 export function codingsOf(headers: ReadonlyMap<string, string>): readonly string[] {
   const content = headers.get('content-encoding');
   const transfer = headers.get('transfer-encoding');
@@ -39,34 +40,34 @@ export function codingsOf(headers: ReadonlyMap<string, string>): readonly string
   return all.map((one) => one.trim()).filter((one) => one !== '' && one !== 'identity' && one !== 'chunked');
 }
 
-/** Receives the body of a streamed reply piece by piece; `at` is when the piece came (ms on the monotonic clock). */
+/** Receives the pieces of a streamed reply's body. `at` is when the piece arrived, ms of `performance.now()`. */
 export interface BodyReader {
   piece(bytes: Buffer, at: number): void;
 }
 
 /**
- * One request on the wire and what was measured of it. All times are milliseconds of `performance.now()`; NaN is
- * "did not happen".
+ * One request on the wire, with its measurements. All times are milliseconds of `performance.now()`; NaN means that the event
+ * did not happen.
  */
 export class Exchange implements ResponseSink {
-  /** Head and body as they go on the wire. */
+  /** Head and body, as sent. */
   readonly wire: Buffer;
   readonly #onDone: (exchange: Exchange) => void;
-  /** Set for a reply that is read as it comes, from its headers on. */
+  /** Opens a reader for replies that are read while they arrive. */
   readonly #openReader: ((status: number, headers: Map<string, string>) => BodyReader | undefined) | undefined;
 
-  /** What carries it. */
+  /** The connection that carries the request. */
   connection: { destroy(): void } | undefined;
-  /** Handed to the connection pool. */
+  /** When the connection pool received the request. */
   startedAt = Number.NaN;
-  /** The connection it went out on was opened for it. */
+  /** Set if the connection was opened for this request. */
   connectStartAt = Number.NaN;
   connectEndAt = Number.NaN;
   dnsMs = 0;
   reused = false;
   sendStartAt = Number.NaN;
   sendEndAt = Number.NaN;
-  /** Headers of the reply. */
+  /** When the reply's headers were complete. */
   headAt = Number.NaN;
   firstByteAt = Number.NaN;
   lastByteAt = Number.NaN;
@@ -81,11 +82,11 @@ export class Exchange implements ResponseSink {
   reader: BodyReader | undefined;
   #kept: Buffer[] = [];
   #unpacked: Buffer | undefined;
-  /** The reply was larger than what is kept. */
+  /** Whether the reply was too large to be kept. */
   tooLarge = false;
-  /** Why the body could not be unpacked, in words; known once it has been asked for. */
+  /** Why the body could not be decompressed; set when `body` is read. */
   undecoded: string | undefined;
-  /** The connection's end was the reply's: nothing else told that it was complete. */
+  /** Whether only the end of the connection marked the end of the reply. */
   endedByClose = false;
   error: ExchangeError | undefined;
   done = false;
@@ -100,7 +101,7 @@ export class Exchange implements ResponseSink {
     this.#openReader = openReader;
   }
 
-  /** The reply's body, unpacked; empty when it was read as it came, or is too large to be kept. */
+  /** The decompressed body of the reply; empty if a reader received it or if it is too large to be kept. */
   get body(): Buffer {
     if (this.#kept.length > 1) this.#kept = [Buffer.concat(this.#kept)];
     const bytes = this.#kept[0] ?? Buffer.alloc(0);
@@ -110,25 +111,25 @@ export class Exchange implements ResponseSink {
     return this.#unpacked;
   }
 
-  /** Bytes that are not what the reply says they are stay as they came. */
+  /** Returns the bytes unchanged if they cannot be decompressed. */
   #unpack(bytes: Buffer, codings: readonly string[]): Buffer {
     let unpacked = bytes;
     for (const coding of codings.toReversed()) {
       const decode = DECODERS.get(coding);
       try {
-        if (!decode) throw new Error('not one that is read here');
+        if (!decode) throw new Error('it is not supported');
         unpacked = decode(unpacked, { maxOutputLength: MAX_KEPT_BYTES });
       } catch (error) {
         this.tooLarge = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
         if (this.tooLarge) return Buffer.alloc(0);
-        this.undecoded = `its coding ${JSON.stringify(coding.slice(0, 40))} could not be undone: ${(error as Error).message}`;
+        this.undecoded = `its content coding ${JSON.stringify(coding.slice(0, 40))} could not be decoded: ${(error as Error).message}`;
         return bytes;
       }
     }
     return unpacked;
   }
 
-  /** Bytes came in, before they are parsed. */
+  /** Records received bytes before they are parsed. */
   received(bytes: number, at: number): void {
     if (Number.isNaN(this.firstByteAt)) this.firstByteAt = at;
     this.lastByteAt = at;
@@ -160,13 +161,13 @@ export class Exchange implements ResponseSink {
     this.finish(this.lastByteAt);
   }
 
-  /** Gives the request up: the connection goes with it, since its reply may still come. */
+  /** Cancels the request and closes its connection, since the reply may still arrive. */
   abort(error: ExchangeError): void {
     this.finish(performance.now(), error);
     this.connection?.destroy();
   }
 
-  /** Ends the exchange once; later calls change nothing. */
+  /** Ends the exchange. Later calls have no effect. */
   finish(at: number, error?: ExchangeError): void {
     if (this.done) return;
     this.done = true;
@@ -175,7 +176,7 @@ export class Exchange implements ResponseSink {
     this.#onDone(this);
   }
 
-  /** Lets go of the reply's bytes once they are read. */
+  /** Frees the bytes of the reply after they have been read. */
   release(): void {
     this.connection = undefined;
     this.#kept = [];

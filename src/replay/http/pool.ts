@@ -1,3 +1,4 @@
+/** The connections of a replay to its target. */
 import { isIP } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { PermanentError } from '../../shared/errors.ts';
@@ -12,20 +13,20 @@ import {
 import type { Exchange } from './exchange.ts';
 
 /**
- * An idle connection is not used after this, unless the server says that it keeps it longer: a server may close it at the
- * moment a request goes out, and a request is never sent again. The shortest default in wide use is gunicorn's 2 s; what
- * speaks TLS is a proxy or a service as a rule, and they keep theirs for a minute.
+ * An idle connection is not used after this time, unless the server announces a longer one: the server may close it just
+ * when a request is sent, and a request is never sent again. The shortest common default is gunicorn's 2 s. TLS servers are
+ * usually proxies or services, which keep idle connections for a minute.
  */
 const IDLE_LIMIT_MS = 1_500;
 const IDLE_LIMIT_TLS_MS = 4_000;
-/** Taken off the server's own `Keep-Alive: timeout=`, for the same reason; half of it where it is short. */
+/** Subtracted from the server's own `Keep-Alive: timeout=` for the same reason, up to half of it. */
 const IDLE_MARGIN_MS = 1_000;
-/** How often the name is looked up again; AWS's endpoints answer with a time to live of a minute. */
+/** Interval between DNS lookups. The records of AWS endpoints have a time to live of one minute. */
 const DNS_REFRESH_MS = 30_000;
-/** For a first connection to each address of the target. */
+/** Timeout of the first connection to each address of the target. */
 const PROBE_TIMEOUT_MS = 5_000;
 
-/** Turns a host name into addresses, best first. */
+/** Resolves a host name to addresses, the preferred one first. */
 export type Resolve = (hostname: string) => Promise<string[]>;
 
 const resolveByDns: Resolve = async (hostname) => {
@@ -38,7 +39,7 @@ interface Probe {
   settle(error?: Error): void;
 }
 
-/** The connections to one origin. New ones are opened as they are needed, and ahead of a burst by `warm`. */
+/** The connections to one origin. They are opened when they are needed, or ahead of a burst with `warm`. */
 export class ConnectionPool implements ConnectionOwner {
   readonly #origin: Origin;
   readonly #resolve: Resolve;
@@ -48,19 +49,19 @@ export class ConnectionPool implements ConnectionOwner {
   #resolving = false;
   #dnsMs = 0;
   #probe: Probe | undefined;
-  /** The last used at the end: it is the likeliest to be alive. */
+  /** The most recently used connection is at the end: it is most likely alive. */
   readonly #idle: Connection[] = [];
-  /** Being opened with nothing to send yet. */
+  /** Connections that are being opened and have nothing to send yet. */
   readonly #opening = new Set<Connection>();
   readonly #all = new Set<Connection>();
   #idleLimitMs: number;
   tlsSession: Buffer | undefined;
   secureContext: SecureContext | undefined;
-  /** Most that were open at one time. */
+  /** The most connections that were open at the same time. */
   maxOpen = 0;
-  /** Connections opened ahead that failed to open. */
+  /** Connections ahead of a burst that could not be opened. */
   warmFailures = 0;
-  /** Those that the other side closed before anything was sent on them. */
+  /** Connections that the server closed before anything was sent on them. */
   unused = 0;
 
   constructor(origin: Origin, resolve: Resolve = resolveByDns) {
@@ -70,7 +71,7 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   /**
-   * Looks the name up and opens a first connection, so that a target that is not there is known before the clock starts.
+   * Resolves the name and opens a first connection, so that an unreachable target is detected before the clock starts.
    *
    * @throws PermanentError `TargetUnreachable`
    */
@@ -82,22 +83,30 @@ export class ConnectionPool implements ConnectionOwner {
     try {
       addresses = isIP(hostname) ? [hostname] : await this.#resolve(hostname);
     } catch (error) {
-      throw new PermanentError('TargetUnreachable', 'The name of the target is not known', { got: hostname }, error);
+      throw new PermanentError(
+        'TargetUnreachable',
+        'The host name of the target cannot be resolved',
+        { got: hostname },
+        error,
+      );
     }
     this.#dnsMs = isIP(hostname) ? 0 : performance.now() - started;
     let last: Error | undefined;
     for (const address of addresses) {
       last = await this.#tryAddress(address);
       if (last) continue;
-      // The others of the same family too, to spread the load as the name's owner wants it.
+      // The other addresses of the same family are used as well, to spread the load as the owner of the name intends.
       this.#addresses = addresses.filter((other) => isIP(other) === isIP(address));
       this.#resolvedAt = performance.now();
       return;
     }
     throw new PermanentError(
       'TargetUnreachable',
-      `No connection to the target: ${last?.message ?? 'its name has no address'}`,
-      { got: `${hostname}:${port} (${addresses.join(', ')})`, expected: 'a server that accepts connections there' },
+      `The target cannot be reached: ${last?.message ?? 'its name has no address'}`,
+      {
+        got: `${hostname}:${port} (${addresses.join(', ')})`,
+        expected: 'a server that accepts connections at this address',
+      },
       last,
     );
   }
@@ -117,7 +126,7 @@ export class ConnectionPool implements ConnectionOwner {
     });
   }
 
-  /** Sends a request on an idle connection, on one that is just opening, or on a new one. */
+  /** Sends a request on an idle connection, on one that is being opened, or on a new one. */
   send(exchange: Exchange): void {
     exchange.startedAt = performance.now();
     const idle = this.#takeIdle(exchange.startedAt);
@@ -140,33 +149,33 @@ export class ConnectionPool implements ConnectionOwner {
     return this.#origin.tls;
   }
 
-  /** An idle connection is used until then. */
+  /** Idle connections are used up to this age. */
   get idleLimitMs(): number {
     return this.#idleLimitMs;
   }
 
-  /** Connections that are open or nearly so, with nothing to do. */
+  /** Number of connections that are open or being opened and have nothing to send. */
   get spare(): number {
     return this.#idle.length + this.#opening.size;
   }
 
-  /** Opens connections until `count` are spare, at most `atMost` of them now. Returns how many it opened. */
+  /** Opens connections until `count` are spare, at most `atMost` in this call. @returns how many were opened */
   warm(count: number, atMost = Number.POSITIVE_INFINITY): number {
     const missing = Math.max(0, Math.min(count - this.spare, atMost));
     for (let i = 0; i < missing; i++) this.#opening.add(this.#open());
     return missing;
   }
 
-  /** Resolves when every connection that was opened ahead is open or has failed, after `atMostMs` in any case. */
+  /** Resolves when every connection of `warm` is open or has failed, or after `atMostMs`. */
   async warmed(atMostMs: number): Promise<void> {
     const until = performance.now() + atMostMs;
     while (this.#opening.size > 0 && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 1));
   }
 
   /**
-   * Closes what has been idle too long, and looks the name up again when it is time.
+   * Closes connections that have been idle for too long, and resolves the name again when it is time.
    *
-   * @param now a time to come closes what will have been idle too long by then
+   * @param now a future time closes those that will have been idle for too long by then
    */
   sweep(now: number = performance.now()): void {
     for (const connection of [...this.#idle]) {
@@ -198,7 +207,7 @@ export class ConnectionPool implements ConnectionOwner {
   onConnectFailed(connection: Connection, error: NodeJS.ErrnoException, waiting: Exchange | undefined): boolean {
     if (this.#probe?.connection === connection) this.#probe.settle(error);
     else if (!waiting) this.warmFailures++;
-    // Until the name is looked up again, what fails is not tried again; the last address is.
+    // Until the next lookup, a failed address is not used again unless it is the last one.
     const others = this.#addresses.filter((address) => address !== connection.address);
     if (others.length === 0 || isOwnFailure(describeSocketError(error))) return false;
     this.#addresses = others;
@@ -219,7 +228,7 @@ export class ConnectionPool implements ConnectionOwner {
     return undefined;
   }
 
-  /** Takes it out of the idle ones, the last one filling its place: no search, no shift. */
+  /** Removes a connection from the idle ones. The last one fills its position: no search, no shift. */
   #forgetIdle(connection: Connection): void {
     const { idleIndex } = connection;
     if (idleIndex < 0) return;
@@ -237,7 +246,7 @@ export class ConnectionPool implements ConnectionOwner {
       const same = (await this.#resolve(this.#origin.hostname)).filter((address) => isIP(address) === family);
       if (same.length > 0) this.#addresses = same;
     } catch {
-      // The addresses known so far stay in use; if they have gone, the requests' own errors say so.
+      // The known addresses stay in use. If they are gone, the requests fail with their own errors.
     } finally {
       this.#resolvedAt = performance.now();
       this.#resolving = false;

@@ -1,13 +1,13 @@
 /**
- * Reads HTTP/1.1 responses from a byte stream, one after the other. It is incremental (a response may come in any
- * pieces) and copies nothing: body bytes are handed on as a range of the buffer they came in.
+ * Parses HTTP/1.1 responses from a byte stream, one after the other. It is incremental (a response may arrive in any
+ * pieces) and does not copy: body bytes are passed on as a range of the received buffer.
  *
- * Why not `node:http`: a replay measures when the first byte came, how many chunks there were, whether the connection
- * was reused, and it must never send twice; and at thousands of requests a second the general client costs four times
- * the processor time and 1.5 times the memory (docs/decisions/0040-replay-http-client.md).
+ * Why not `node:http`: a replay measures when the first byte arrived, the number of chunks and whether the connection
+ * was reused, and it must never send a request twice. At thousands of requests per second, the general client costs four
+ * times the processor time and 1.5 times the memory (docs/decisions/0040-replay-http-client.md).
  */
 
-/** The bytes on the wire are not HTTP/1.1. The connection cannot be used further. */
+/** The received bytes are not HTTP/1.1. The connection cannot be used any more. */
 export class BadResponse extends Error {
   override readonly name = 'BadResponse';
 }
@@ -21,12 +21,12 @@ export interface ResponseSink {
   onEnd(): void;
 }
 
-/** Node's own limit is 16 KB; signed SageMaker replies with long custom attributes come near it. */
+/** Node's limit of 16 KB is too close to the headers of SageMaker replies with long custom attributes. */
 const MAX_HEAD_BYTES = 64 * 1024;
-/** A chunk-size line: 16 hex digits and extensions. */
+/** Limit of a chunk-size line: 16 hex digits and extensions. */
 const MAX_LINE_BYTES = 4 * 1024;
 
-/** What a head ends with: two line ends. */
+/** Two line ends, which end a head. */
 const HEAD_END_BYTES = 4;
 const CR = 0x0d;
 const LF = 0x0a;
@@ -36,21 +36,21 @@ type State = 'head' | 'length' | 'chunk-size' | 'chunk-data' | 'chunk-end' | 'tr
 
 export class ResponseParser {
   #state: State = 'head';
-  /** The unfinished head or line of earlier pieces: the first `#heldBytes` of a buffer that grows by doubling. */
+  /** The incomplete head or line of earlier pieces: the first `#heldBytes` of a buffer that grows by doubling. */
   #held: Buffer = Buffer.alloc(0);
   #heldBytes = 0;
-  /** Body bytes that are still to come, in the states that count. */
+  /** Remaining body bytes, in the states that count them. */
   #left = 0;
   #keepAlive = true;
-  /** Seconds of the server's `Keep-Alive: timeout=`, when it sends one. */
+  /** Seconds of the server's `Keep-Alive: timeout=`, if it sent one. */
   keepAliveSeconds: number | undefined;
 
-  /** The connection may carry another request after this response. */
+  /** Whether the connection may carry another request after this response. */
   get keepAlive(): boolean {
     return this.#keepAlive;
   }
 
-  /** Makes ready for the next response. */
+  /** Prepares for the next response. */
   reset(): void {
     this.#state = 'head';
     this.#heldBytes = 0;
@@ -59,7 +59,7 @@ export class ResponseParser {
   }
 
   /**
-   * Takes the next bytes.
+   * Parses the next bytes.
    *
    * @throws BadResponse
    */
@@ -97,7 +97,7 @@ export class ResponseParser {
     }
   }
 
-  /** The server closed its side: completes a response that is delimited by that. Returns whether it was complete. */
+  /** Handles the server's close, which may delimit the response. @returns whether the response is complete */
   end(sink: ResponseSink): boolean {
     if (this.#state === 'until-close') this.#finish(sink);
     return this.#state === 'done';
@@ -108,7 +108,7 @@ export class ResponseParser {
     sink.onEnd();
   }
 
-  /** Joins what earlier pieces left unfinished with `buffer[at, length)`, and copies no byte of them again. */
+  /** Joins the held bytes with `buffer[at, length)`, without copying the held bytes again. */
   #joined(buffer: Buffer, at: number, length: number): Buffer {
     const before = this.#heldBytes;
     if (before === 0) return buffer.subarray(at, length);
@@ -130,7 +130,7 @@ export class ResponseParser {
   #readHead(buffer: Buffer, at: number, length: number, sink: ResponseSink): number {
     const before = this.#heldBytes;
     const text = this.#joined(buffer, at, length);
-    // An end that was not there before lies within the last bytes of it, at the earliest.
+    // If the held bytes do not contain the end, it can start at the earliest in the last of them.
     const end = headEnd(text, Math.max(0, before - HEAD_END_BYTES));
     if (end < 0) {
       if (text.length > MAX_HEAD_BYTES) throw new BadResponse(`response headers of more than ${MAX_HEAD_BYTES} bytes`);
@@ -144,7 +144,7 @@ export class ResponseParser {
 
   #parseHead(text: string, sink: ResponseSink): void {
     const lines = text.split(/\r?\n/);
-    // Empty lines before it are the rest of an earlier reply, or of nothing.
+    // Ignore empty lines before the status line.
     const first = lines.findIndex((line) => line !== '');
     if (first < 0) return;
     const line = lines[first] ?? '';
@@ -157,14 +157,14 @@ export class ResponseParser {
       const colon = header.indexOf(':');
       if (colon <= 0) continue;
       const name = header.slice(0, colon).toLowerCase();
-      // Others take such a header for one of that name, or for none: what ends the reply would be a guess (RFC 9112, 5.1).
+      // Parsers disagree about such a header, so the end of the reply would be a guess (RFC 9112, 5.1).
       if (name.endsWith(' ') || name.endsWith('\t'))
         throw new BadResponse('white space between a header’s name and its colon');
       const value = header.slice(colon + 1).trim();
       const other = headers.get(name);
       headers.set(name, other === undefined ? value : `${other}, ${value}`);
     }
-    // 1xx are interim: the response is still to come.
+    // 1xx responses are interim: the final response follows.
     if (code < 200) {
       if (code === 101) throw new BadResponse('the server switched protocols');
       return;
@@ -192,7 +192,7 @@ export class ResponseParser {
     } else if (encoding === 'chunked') {
       this.#state = 'chunk-size';
     } else if (announced !== undefined && encoding === undefined) {
-      // The same length named twice is allowed.
+      // Repeating the same length is allowed.
       const lengths = new Set(announced.split(',').map((value) => value.trim()));
       const [value = ''] = lengths;
       if (lengths.size !== 1 || !/^\d+$/.test(value)) throw new BadResponse(`content-length is ${announced}`);
@@ -228,7 +228,7 @@ export class ResponseParser {
     } else if (this.#state === 'trailer') {
       if (line === '') this.#finish(sink);
     } else {
-      // Some write all 16 digits that a size may have.
+      // Some servers write all 16 digits of a size.
       const size = /^\s*([0-9a-fA-F]{1,16})\s*(?:;.*)?$/.exec(line)?.[1];
       if (size === undefined || !Number.isSafeInteger(Number.parseInt(size, 16)))
         throw new BadResponse(`not a chunk size: ${JSON.stringify(line.slice(0, 40))}`);
@@ -238,7 +238,7 @@ export class ResponseParser {
   }
 }
 
-/** Offset just after the blank line that ends a head, looked for from there; -1 while it has not come. Bare line feeds are accepted. */
+/** Returns the offset after the blank line that ends a head, searching from `from`; -1 if it is missing. Bare line feeds are accepted. */
 function headEnd(text: Buffer, from: number): number {
   for (let newline = text.indexOf(LF, from); newline >= 0; newline = text.indexOf(LF, newline + 1)) {
     if (text[newline + 1] === LF) return newline + 2;

@@ -1,15 +1,15 @@
-/** The distribution of one metric: a mergeable HDR histogram, and exact count, sum, mean, deviation, minimum and maximum. */
+/** The distribution of one metric: a mergeable HDR histogram, with exact count, sum, mean, deviation, minimum and maximum. */
 import { HdrHistogram } from './hdr.ts';
 
 export interface DistributionJson {
   count: number;
   sum: number;
   mean: number;
-  /** Sum of the squared distances from the mean. */
+  /** Sum of squared distances from the mean. */
   squares: number;
   min: number;
   max: number;
-  /** The histogram's buckets that are not empty: index, count, index, count, … */
+  /** Non-empty buckets of the histogram: index, count, index, count, … */
   buckets: number[];
 }
 
@@ -32,9 +32,9 @@ export class Distribution {
   #squares = 0;
 
   /**
-   * @param scale values are multiplied by it before they are counted as whole numbers
-   * @param sparse less memory, slower: for the many small ones of time slices
-   * @param lowest value, where it is below 0: the histogram counts from there
+   * @param scale values are multiplied by this before they are counted as whole numbers
+   * @param sparse uses less memory but is slower: for the many small distributions of time slices
+   * @param lowest the lowest value if it is below 0; the histogram counts from there
    */
   constructor(scale: number, sparse = false, lowest = 0) {
     this.#scale = scale;
@@ -55,8 +55,8 @@ export class Distribution {
   }
 
   /**
-   * As AIPerf and numpy have it: between the two nearest values in proportion. Within 0.1%; never outside the smallest and
-   * the largest one.
+   * Interpolates between the two nearest values, as AIPerf and numpy do. Accurate to 0.1%, and never outside the minimum and
+   * the maximum.
    */
   percentile(percent: number): number {
     return this.#at(((this.count - 1) * percent) / 100);
@@ -67,7 +67,7 @@ export class Distribution {
     return Math.min(this.max, Math.max(this.min, value));
   }
 
-  /** Percentile over these values and `failed` infinite ones; `undefined` where it falls among those. */
+  /** Percentile over these values and `failed` infinite ones; `undefined` if it is infinite. */
   percentileWithFailed(percent: number, failed: number): number | undefined {
     const place = ((this.count + failed - 1) * percent) / 100;
     return place <= this.count - 1 && this.count > 0 ? this.#at(place) : undefined;
@@ -77,7 +77,7 @@ export class Distribution {
     return this.count === 0 ? 0 : Math.sqrt(this.#squares / this.count);
   }
 
-  /** `undefined` while it is empty. */
+  /** @returns `undefined` if the distribution is empty */
   summary(): Summary | undefined {
     if (this.count === 0) return undefined;
     const percentiles = Object.fromEntries(PERCENTILES.map((percent) => [`p${percent}`, this.percentile(percent)]));
@@ -85,7 +85,7 @@ export class Distribution {
     return { avg, ...percentiles, min, max, std, count, sum } as Summary;
   }
 
-  /** Takes another one's values in, as if they had been added here. */
+  /** Adds the values of another distribution. */
   merge(other: Distribution): void {
     if (other.count === 0) return;
     const count = this.count + other.count;
@@ -99,7 +99,7 @@ export class Distribution {
     this.#histogram.merge(other.#histogram);
   }
 
-  /** Counts in at most `most` buckets, even on a logarithmic axis: `[from, to, count]` of each that is not empty. */
+  /** Returns `[from, to, count]` of the non-empty buckets, with at most `most` buckets of equal width on a logarithmic axis. */
   buckets(most: number): [number, number, number][] {
     if (this.count === 0) return [];
     const low = Math.max(this.min, 1 / this.#scale);

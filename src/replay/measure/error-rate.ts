@@ -1,8 +1,8 @@
-/** Whether too many requests of a replay failed. */
+/** Decides whether too many requests of a replay failed. */
 import { isOwnFailure } from '../http/connection.ts';
 import type { RunStats } from './run-stats.ts';
 
-/** Requests that the target never saw because this machine had no means to send them, in words. */
+/** Describes the requests that this machine could not send; `undefined` if there are none. */
 export function neverSent(stats: RunStats): string | undefined {
   const own = [...stats.errors.values()].filter(({ error }) => isOwnFailure(error));
   const [first] = own;
@@ -12,11 +12,11 @@ export function neverSent(stats: RunStats): string | undefined {
 }
 
 /**
- * Requests that were cancelled on purpose say nothing of the target: they are left out, on both sides. Where any are left,
- * one at least has to succeed, whatever is allowed.
+ * Requests that were canceled on purpose are not counted, since they say nothing about the target. If others remain, at
+ * least one of them has to succeed, whatever the allowed rate is.
  *
- * @param allowed per cent
- * @returns why the replay is a failure by this, in words
+ * @param allowed percent
+ * @returns why the replay failed by this rule; `undefined` if it did not
  */
 export function tooManyFailed(stats: RunStats, allowed: number): string | undefined {
   const { cancelledOnPurpose, succeeded } = stats;
@@ -27,7 +27,7 @@ export function tooManyFailed(stats: RunStats, allowed: number): string | undefi
   if (rate <= allowed && succeeded > 0) return undefined;
   return (
     `${failed} of ${counted} requests failed (${rate.toFixed(2)}%); allowed: ${allowed}%` +
-    (succeeded === 0 ? ', and at least one that succeeds' : '') +
-    (cancelledOnPurpose > 0 ? `; ${cancelledOnPurpose} more were cancelled on purpose` : '')
+    (succeeded === 0 ? '; none succeeded' : '') +
+    (cancelledOnPurpose > 0 ? `; ${cancelledOnPurpose} more were canceled on purpose` : '')
   );
 }

@@ -1,7 +1,7 @@
 /**
- * An HDR histogram: counts of whole numbers in buckets that widen with the value, so that any value is kept to three
- * digits in a few kilobytes. It has HdrHistogram's bucket layout; it is our own because a run holds dozens of them and
- * records in each for every request.
+ * An HDR histogram: counts whole numbers in buckets whose width grows with the value, so that every value is accurate to
+ * three digits in a few kilobytes. It has HdrHistogram's bucket layout. It is our own implementation because a run has
+ * dozens of them and records into each for every request.
  */
 
 /** Three significant digits: 2 × 1,000 rounded up to a power of two. */
@@ -9,23 +9,23 @@ const SUB_BUCKETS = 2048;
 const HALF = SUB_BUCKETS / 2;
 /** log2(HALF). */
 const HALF_MAGNITUDE = 10;
-/** Largest value: a double holds whole numbers up to 2^53. */
+/** The largest value: a double represents whole numbers up to 2^53. */
 const MAX_VALUE = Number.MAX_SAFE_INTEGER;
 
-/** floor(log2(value)) of a whole number of at least 1. */
+/** Returns floor(log2(value)) of a whole number of at least 1. */
 function log2(value: number): number {
   if (value < 2 ** 31) return 31 - Math.clz32(value);
   return 31 + log2(Math.floor(value / 2 ** 31));
 }
 
-/** Bucket of a value. */
+/** Returns the bucket of a value. */
 export function indexOf(value: number): number {
   if (value < SUB_BUCKETS) return value;
   const shift = log2(value) - HALF_MAGNITUDE;
   return shift * HALF + Math.floor(value / 2 ** shift);
 }
 
-/** Lowest value of a bucket, and the number of values in it. */
+/** Returns the lowest value of a bucket and the number of distinct values in it. */
 function bucketOf(index: number): { low: number; width: number } {
   if (index < SUB_BUCKETS) return { low: index, width: 1 };
   const shift = Math.floor(index / HALF) - 1;
@@ -34,7 +34,7 @@ function bucketOf(index: number): { low: number; width: number } {
 }
 
 export class HdrHistogram {
-  /** Counts by bucket. A sparse one keeps only those that are not zero. */
+  /** Counts by bucket. A sparse histogram keeps only the non-zero ones. */
   #dense: Float64Array | undefined;
   readonly #sparse: Map<number, number> | undefined;
   count = 0;
@@ -44,14 +44,14 @@ export class HdrHistogram {
     else this.#dense = new Float64Array(HALF);
   }
 
-  /** @param value a whole number of at least 0; larger ones than 2^53 − 1 count as that */
+  /** @param value a whole number of at least 0; values above 2^53 − 1 count as 2^53 − 1 */
   record(value: number, times = 1): void {
     this.#addAt(indexOf(Math.min(value, MAX_VALUE)), times);
   }
 
   /**
-   * Value at a place among the sorted values, from 0; between two of them in proportion. A value is the middle of its
-   * bucket, half a thousandth off at most.
+   * Returns the value at a position among the sorted values, from 0, and interpolates between two of them. A value is the
+   * middle of its bucket, which is off by at most 0.05%.
    */
   at(place: number): number {
     const before = Math.floor(place);
@@ -68,7 +68,7 @@ export class HdrHistogram {
     return start ?? 0;
   }
 
-  /** Number of values up to `value`, within the precision. */
+  /** Returns the number of values up to `value`, within the precision. */
   countUpTo(value: number): number {
     const last = indexOf(Math.min(Math.max(0, Math.floor(value)), MAX_VALUE));
     let seen = 0;
@@ -83,7 +83,7 @@ export class HdrHistogram {
     for (const [index, count] of other.entries()) this.#addAt(index, count);
   }
 
-  /** Buckets that are not empty, in order, with their counts. */
+  /** Yields the non-empty buckets in ascending order, with their counts. */
   *entries(): Generator<[number, number]> {
     if (this.#sparse) {
       yield* [...this.#sparse].sort(([a], [b]) => a - b);

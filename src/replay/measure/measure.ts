@@ -1,4 +1,4 @@
-/** From what happened on the wire to the metrics of the request. */
+/** Turns what happened on the wire into the metrics of a request. */
 import { toNamedError } from '../../shared/errors.ts';
 import { codingsOf, type Exchange, type ExchangeError } from '../http/exchange.ts';
 import { Body, type ReplyContent, readReplyContent } from '../reply/content.ts';
@@ -8,20 +8,24 @@ import { estimateTextTokens } from '../request/tokens.ts';
 import { shownUrl } from '../targets/target.ts';
 import { DISTRIBUTION_METRICS, type RequestMetric } from './metrics.ts';
 
-/** Bytes of an error reply that are kept as its message. */
+/** The most bytes of an error reply that are kept as its message. */
 const MAX_ERROR_MESSAGE = 4096;
 
 type MetricValues = Partial<Record<RequestMetric, number>>;
 
-export interface Measured {
+/** A request that has ended. Times are ms of `performance.now()`. */
+export interface Completion {
   request: PreparedRequest;
   exchange: Exchange;
-  /** Moment it should have been sent, ms of `performance.now()`; without a schedule the moment it was. */
+  /** When the request was due; without a schedule, when it was sent. */
   scheduledAt: number;
-  /** Moment from which only the client itself could delay it: the scheduled one, or later when the cap had no room. */
+  /** From then on only the client could delay the request: when it was due, or later if the cap had no room. */
   roomAt: number;
+}
+
+export interface Measured extends Completion {
   content: ReplyContent;
-  /** There when it failed. */
+  /** Present if the request failed. */
   error?: ExchangeError;
   cancelled: boolean;
   metrics: MetricValues;
@@ -31,7 +35,7 @@ export interface Measured {
   outputSource?: TokenSource;
 }
 
-/** By `--request-cancellation-rate`: it says nothing of the target. */
+/** Whether `--request-cancellation-rate` caused the cancellation, which then says nothing about the target. */
 export const isCancelledOnPurpose = ({ cancelled, request }: Measured): boolean =>
   cancelled && request.cancelAfterMs !== undefined;
 
@@ -43,14 +47,14 @@ export const CANCELLED_TYPE = 'RequestCancellationError';
 
 const EVENTS_TYPE = /^text\/event-stream/i;
 
-/** Opens the reader for a reply that is, or may be, streamed; others are kept whole. */
+/** Opens the reader for a reply that is, or may be, streamed. Other replies are kept whole. */
 export function openReader(
   status: number,
   headers: Map<string, string>,
   streaming: boolean,
   keepRaw = false,
 ): StreamReader | SageMakerStreamReader | undefined {
-  // What is compressed is read when it is there: its pieces have no times of their own.
+  // A compressed reply is read when it is complete: its pieces have no separate times.
   if (status >= 300 || codingsOf(headers).length > 0) return undefined;
   const type = headers.get('content-type') ?? null;
   if (/^application\/vnd\.amazon\.eventstream/i.test(type ?? '')) {
@@ -62,15 +66,16 @@ export function openReader(
 const readerOf = ({ reader }: Exchange): StreamReader | undefined =>
   reader instanceof SageMakerStreamReader ? reader.inner : reader instanceof StreamReader ? reader : undefined;
 
-/** The reader of a reply that came as a stream, whatever framed it. */
+/** Returns the reader of a streamed reply, with or without SageMaker's framing. */
 export function streamOf(exchange: Exchange): StreamReader | undefined {
   const reader = readerOf(exchange);
   return reader?.isStream || exchange.reader instanceof SageMakerStreamReader ? reader : undefined;
 }
 
-/** What was sent, and what came back, as Data Capture would have it. */
+/** The request's body, as Data Capture would record it. */
 export const sentBody = ({ wire, bodyAt, contentType }: PreparedRequest): Body =>
   new Body(wire.subarray(bodyAt), contentType);
+/** The reply's body, as Data Capture would record it. */
 export function repliedBody(exchange: Exchange): Body {
   const reader = readerOf(exchange);
   return reader
@@ -78,29 +83,28 @@ export function repliedBody(exchange: Exchange): Body {
     : new Body(exchange.body, exchange.headers.get('content-type') ?? null);
 }
 
-/** Reads what came back. */
+/** Reads the reply. */
 function readExchange(request: PreparedRequest, exchange: Exchange): ReplyContent {
   const reader = readerOf(exchange);
   const frames = exchange.reader instanceof SageMakerStreamReader ? exchange.reader : undefined;
   (frames ?? reader)?.end();
   const body = repliedBody(exchange);
   exchange.tooLarge ||= reader?.tooLarge ?? false;
-  // A reply of which only the size is known is no broken one.
+  // If only the size of a reply is known, it is not treated as broken.
   if (exchange.tooLarge) return { text: '', usage: reader?.usage };
   if (exchange.error && !reader) return { text: '' };
   const content = readReplyContent(body, sentBody(request));
   content.error = frames?.error ?? content.error;
-  // Why a complete reply is none, in words.
   const cut =
     exchange.endedByClose && content.ended === false
-      ? 'the server closed the connection before the stream said that it was complete'
+      ? 'the server closed the connection before the stream was complete'
       : undefined;
   const undecoded = content.isDocument ? undefined : exchange.undecoded;
   content.problem = reader?.problem ?? undecoded ?? content.problem ?? cut;
   return content;
 }
 
-/** The error that a complete reply stands for, if it does. */
+/** Returns the error that a complete reply reports; `undefined` if it reports none. */
 function replyError(exchange: Exchange, content: ReplyContent): ExchangeError | undefined {
   const { status, headers } = exchange;
   const { error, problem } = content;
@@ -117,60 +121,46 @@ function replyError(exchange: Exchange, content: ReplyContent): ExchangeError | 
 }
 
 /** Reads the reply and computes the request's metrics. */
-export function measure(
-  request: PreparedRequest,
-  exchange: Exchange,
-  scheduledAt: number,
-  roomAt: number,
-  objectives: Objectives,
-): Measured {
+export function measure(done: Completion, objectives: Objectives): Measured {
+  const { request, exchange } = done;
   let content: ReplyContent;
   try {
     content = readExchange(request, exchange);
   } catch (thrown) {
-    // Whatever a reply does to what reads it, it does to its own request alone.
+    // A reply that breaks its reader affects its own request only.
     content = { text: '', problem: `it cannot be read: ${toNamedError(thrown).name}` };
   }
-  const error = exchange.error ?? replyError(exchange, content);
-  const measured: Measured = {
-    request,
-    exchange,
-    scheduledAt,
-    roomAt,
-    content,
-    error,
-    cancelled: error?.type === CANCELLED_TYPE,
-    metrics: {},
-  };
-  if (!error) fillMetrics(measured, streamOf(exchange), objectives);
-  // JSON has no such number: one would make the files of all requests unreadable.
+  const measured = measuredAs(done, content, exchange.error ?? replyError(exchange, content));
+  if (!measured.error) fillMetrics(measured, streamOf(exchange), objectives);
+  // A number that JSON cannot represent would make the result files unreadable.
   for (const tag of Object.keys(measured.metrics) as RequestMetric[])
     if (!Number.isFinite(measured.metrics[tag])) delete measured.metrics[tag];
   return measured;
 }
 
-/** What is recorded of a request whose reply cannot be: the client's own fault, and of no other request. */
-export function notRecorded(
-  request: PreparedRequest,
-  exchange: Exchange,
-  scheduledAt: number,
-  roomAt: number,
-  cause: unknown,
-): Measured {
+/** Measures a request whose reply cannot be recorded. That is the client's own fault, and affects no other request. */
+export function notRecorded(done: Completion, cause: unknown): Measured {
+  const { exchange } = done;
   const message = `The reply could not be read or recorded: ${toNamedError(cause).name}`;
   const error = exchange.error ?? { type: UNREADABLE_REPLY, message };
   exchange.release();
-  return {
-    request,
-    exchange,
-    scheduledAt,
-    roomAt,
-    content: { text: '' },
-    error,
-    cancelled: error.type === CANCELLED_TYPE,
-    metrics: {},
-  };
+  return measuredAs(done, { text: '' }, error);
 }
+
+const measuredAs = (
+  { request, exchange, scheduledAt, roomAt }: Completion,
+  content: ReplyContent,
+  error: ExchangeError | undefined,
+): Measured => ({
+  request,
+  exchange,
+  scheduledAt,
+  roomAt,
+  content,
+  error,
+  cancelled: error?.type === CANCELLED_TYPE,
+  metrics: {},
+});
 
 function fillMetrics(measured: Measured, stream: StreamReader | undefined, objectives: Objectives): void {
   const { exchange, metrics } = measured;
@@ -185,7 +175,7 @@ function fillMetrics(measured: Measured, stream: StreamReader | undefined, objec
   if (objectives.size > 0) metrics.good_request_count = meets(metrics, objectives) ? 1 : 0;
 }
 
-/** @returns the output's length in tokens, when the reply has one. */
+/** @returns the length of the output in tokens, if the reply has one */
 function fillTokens(measured: Measured, stream: StreamReader | undefined): number | undefined {
   const { metrics, content, request } = measured;
   const { usage } = content;
@@ -248,7 +238,7 @@ const BYTES_PER_KB = 1024;
 
 function fillHttp(metrics: MetricValues, exchange: Exchange): void {
   const { startedAt, sendStartAt, firstByteAt, lastByteAt, reused } = exchange;
-  // A reply may begin before the kernel has taken the whole of a large request.
+  // A reply may start before the kernel has accepted all of a large request.
   const sendEndAt = Number.isNaN(exchange.sendEndAt) ? firstByteAt : Math.min(exchange.sendEndAt, firstByteAt);
   const sending = sendEndAt - sendStartAt;
   const waiting = firstByteAt - sendEndAt;
@@ -273,7 +263,7 @@ function fillHttp(metrics: MetricValues, exchange: Exchange): void {
   metrics.http_req_connection_reused = reused ? 1 : 0;
 }
 
-/** Whether a request meets every objective; one that lacks a metric does not. */
+/** Whether a request meets every objective. A request without the metric does not. */
 function meets(metrics: MetricValues, objectives: Objectives): boolean {
   for (const [tag, threshold] of objectives) {
     const value = metrics[tag];

@@ -1,4 +1,4 @@
-/** What a run amounts to: distributions and counts, mergeable over workers and shards. */
+/** The statistics of a run: distributions and counts that can be merged across slices and shards. */
 import type { ExchangeError } from '../http/exchange.ts';
 import { Distribution, type DistributionJson } from './distribution.ts';
 import { isCancelledOnPurpose, type Measured } from './measure.ts';
@@ -10,13 +10,13 @@ import {
   type RequestMetric,
 } from './metrics.ts';
 
-/** Different errors that are told apart; the rest is counted under `OtherErrors`, so that unique messages cannot fill the memory. */
+/** The most distinct errors. Further ones are counted as `OtherErrors`, so that unique messages cannot fill the memory. */
 const MAX_ERROR_KINDS = 200;
 
-/** What servers say of a request that is too long for the model. */
+/** Error messages of servers for a request that is too long for the model. */
 const CONTEXT_OVERFLOW = /context length|maximum context|context_length_exceeded|prompt is too long/i;
 
-/** A reply is counted whose length is off its limit by more than so many per cent, or tokens, whichever is less. */
+/** A reply is a mismatch if its length differs from the limit by more than this percentage or number of tokens, whichever is less. */
 const MISMATCH_PERCENT = 5;
 const MISMATCH_TOKENS = 50;
 const isMismatch = (output: number, limit: number): boolean =>
@@ -27,49 +27,54 @@ interface ErrorCount {
   count: number;
 }
 
-export interface RunStatsJson {
+/** Fields that are added up when statistics are merged. */
+const COUNTS = [
+  'succeeded',
+  'failed',
+  'cancelled',
+  'cancelledOnPurpose',
+  'good',
+  'contextOverflows',
+  'lengthMismatches',
+  'busyMs',
+] as const;
+type Counts = Record<(typeof COUNTS)[number], number>;
+
+export interface RunStatsJson extends Counts {
   distributions: Partial<Record<DistributionMetric, DistributionJson>>;
-  succeeded: number;
-  failed: number;
-  cancelled: number;
-  cancelledOnPurpose: number;
-  good: number;
   withObjectives: boolean;
-  contextOverflows: number;
-  lengthMismatches: number;
-  busyMs: number;
   errors: ErrorCount[];
   statuses: Record<string, number>;
-  /** First request's start and last reply's end, epoch ms; `null` while there is none. */
+  /** Start of the first request and end of the last reply, epoch ms; `null` without requests. */
   firstStartMs: number | null;
   lastEndMs: number | null;
 }
 
 const METRIC_TAGS = Object.keys(REQUEST_METRICS) as RequestMetric[];
 
-export class RunStats {
+export class RunStats implements Counts {
   readonly distributions = new Map<DistributionMetric, Distribution>();
   readonly errors = new Map<string, ErrorCount>();
   readonly statuses = new Map<string, number>();
   readonly #sparse: boolean;
   succeeded = 0;
-  /** Cancelled ones are among the failed, as AIPerf counts them. */
+  /** Includes canceled requests, as AIPerf counts them. */
   failed = 0;
   cancelled = 0;
-  /** By `--request-cancellation-rate`; the others were under way when the run ended before its time. */
+  /** Canceled by `--request-cancellation-rate`. The others were in flight when the run ended early. */
   cancelledOnPurpose = 0;
   good = 0;
   withObjectives = false;
-  /** Refused because the model's context is too short for them. */
+  /** Requests that were refused because they exceed the model's context. */
   contextOverflows = 0;
-  /** Replies that are much shorter or longer than the request's own limit. */
+  /** Replies that are much shorter or longer than the request's limit. */
   lengthMismatches = 0;
-  /** Time that all requests together were under way. */
+  /** Sum of the times that requests were in flight. */
   busyMs = 0;
   firstStartMs = Number.POSITIVE_INFINITY;
   lastEndMs = Number.NEGATIVE_INFINITY;
 
-  /** @param sparse for the many small ones of time slices */
+  /** @param sparse uses less memory; for time slices, which have few values */
   constructor(sparse = false) {
     this.#sparse = sparse;
   }
@@ -78,7 +83,7 @@ export class RunStats {
     return this.succeeded + this.failed;
   }
 
-  /** Without those that were cancelled on purpose: they are failures to AIPerf alone. */
+  /** Failed requests without those canceled on purpose, which only AIPerf counts as failed. */
   get failures(): number {
     return this.failed - this.cancelledOnPurpose;
   }
@@ -93,7 +98,7 @@ export class RunStats {
     return distribution;
   }
 
-  /** @param epochMs turns a time of `performance.now()` into epoch milliseconds */
+  /** @param epochMs converts a time of `performance.now()` to epoch milliseconds */
   add(measured: Measured, epochMs: (at: number) => number): void {
     const { exchange, metrics, error, request } = measured;
     this.firstStartMs = Math.min(this.firstStartMs, epochMs(exchange.startedAt));
@@ -113,7 +118,7 @@ export class RunStats {
       return;
     }
     this.succeeded++;
-    // Of those that were answered, as the latency from sending is: a refusal after 2 ms is no fast reply.
+    // Only of answered requests, like the latency from sending: a refusal after 2 ms is not a fast reply.
     this.distribution('effective_latency').add(exchange.endAt - measured.scheduledAt);
     for (const tag of METRIC_TAGS) {
       const value = metrics[tag];
@@ -144,15 +149,8 @@ export class RunStats {
 
   merge(other: RunStats): void {
     for (const [metric, distribution] of other.distributions) this.distribution(metric).merge(distribution);
-    this.succeeded += other.succeeded;
-    this.failed += other.failed;
-    this.cancelled += other.cancelled;
-    this.cancelledOnPurpose += other.cancelledOnPurpose;
-    this.good += other.good;
+    for (const count of COUNTS) this[count] += other[count];
     this.withObjectives ||= other.withObjectives;
-    this.contextOverflows += other.contextOverflows;
-    this.lengthMismatches += other.lengthMismatches;
-    this.busyMs += other.busyMs;
     for (const { error, count } of other.errors.values()) this.#countError(error, count);
     for (const [status, count] of other.statuses) this.statuses.set(status, (this.statuses.get(status) ?? 0) + count);
     this.firstStartMs = Math.min(this.firstStartMs, other.firstStartMs);
@@ -162,15 +160,8 @@ export class RunStats {
   toJSON(): RunStatsJson {
     return {
       distributions: Object.fromEntries([...this.distributions].map(([metric, d]) => [metric, d.toJSON()])),
-      succeeded: this.succeeded,
-      failed: this.failed,
-      cancelled: this.cancelled,
-      cancelledOnPurpose: this.cancelledOnPurpose,
-      good: this.good,
+      ...(Object.fromEntries(COUNTS.map((count) => [count, this[count]])) as Counts),
       withObjectives: this.withObjectives,
-      contextOverflows: this.contextOverflows,
-      lengthMismatches: this.lengthMismatches,
-      busyMs: this.busyMs,
       errors: [...this.errors.values()],
       statuses: Object.fromEntries(this.statuses),
       firstStartMs: Number.isFinite(this.firstStartMs) ? this.firstStartMs : null,
@@ -185,15 +176,8 @@ export class RunStats {
       const { scale, lowest }: MetricDefinition = DISTRIBUTION_METRICS[tag];
       stats.distributions.set(tag, Distribution.fromJSON(distribution, scale, sparse, lowest));
     }
-    stats.succeeded = json.succeeded;
-    stats.failed = json.failed;
-    stats.cancelled = json.cancelled;
-    stats.cancelledOnPurpose = json.cancelledOnPurpose;
-    stats.good = json.good;
+    for (const count of COUNTS) stats[count] = json[count];
     stats.withObjectives = json.withObjectives;
-    stats.contextOverflows = json.contextOverflows;
-    stats.lengthMismatches = json.lengthMismatches;
-    stats.busyMs = json.busyMs;
     for (const { error, count } of json.errors) stats.#countError(error, count);
     for (const [status, count] of Object.entries(json.statuses)) stats.statuses.set(status, count);
     stats.firstStartMs = json.firstStartMs ?? Number.POSITIVE_INFINITY;

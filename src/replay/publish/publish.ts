@@ -1,4 +1,4 @@
-/** A finished replay of one process in MLflow: a run with its figures, parameters and files, and a trace for every request. */
+/** Publishes a finished replay of one process in MLflow: a run with metrics, parameters and files, and a trace for every request. */
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { S3Client } from '@aws-sdk/client-s3';
@@ -17,7 +17,7 @@ import { SPOOL_FILE } from './spool.ts';
 import { type AssessedVerdicts, writeAssessments } from './write-assessments.ts';
 import { REFUSED_FILE, SpoolBatch, writeTraces } from './write-traces.ts';
 
-/** As many as one request reads the traces of. */
+/** MLflow returns the traces of this many verdicts in one request. */
 const BATCH_VERDICTS = 100;
 
 export interface Publication {
@@ -32,33 +32,33 @@ export interface Publication {
 export interface Published {
   runId: string;
   traces: number;
-  /** Traces that MLflow refused for what they are, listed in `refused-traces.jsonl`. */
+  /** Traces that MLflow refused, listed in `refused-traces.jsonl`. */
   refused: number;
   linked: boolean;
-  /** Verdicts of the judge; absent where it was not asked. */
+  /** Verdicts of the judge; absent if it was not asked. */
   assessments?: AssessedVerdicts;
   leftOut: string[];
-  /** What did not get into MLflow, the first failure of each step; the run is marked as failed then. */
+  /** The first failure of each step. If there is one, the run is marked as failed. */
   failures: unknown[];
 }
 
 export interface MlflowPorts {
   client: MlflowClient;
   experiment: Experiment;
-  /** Called only where the server keeps its artifacts in S3. */
+  /** Called only if the server keeps its artifacts in S3. */
   s3: () => Promise<S3Client>;
 }
 
 /**
- * Goes on with the next step where one fails: a trace that cannot be written is no reason to lose the files.
+ * Continues with the next step if one fails: a trace that cannot be written must not prevent the upload of the files.
  *
- * @throws what MLflow's client throws when there is not even a run
+ * @throws errors of MLflow's client if the run cannot be created
  */
 export async function publish(ports: MlflowPorts, publication: Publication): Promise<Published> {
   try {
     return await publishAll(ports, publication);
   } finally {
-    // It was kept for this alone.
+    // Nothing else needs the spool.
     await rm(join(publication.directory, SPOOL_FILE), { force: true });
   }
 }
@@ -85,7 +85,7 @@ async function publishAll(ports: MlflowPorts, publication: Publication): Promise
   return published;
 }
 
-/** Those of the results alone: the directory may be anybody's, with a `.env` in it. */
+/** Returns the result files only: the directory may contain other files, such as a `.env`. */
 async function filesOf(directory: string): Promise<ResultFile[]> {
   const entries = await readdir(directory, { withFileTypes: true });
   const names = entries.filter((entry) => entry.isFile() && RESULT_FILES.has(entry.name)).map(({ name }) => name);
@@ -116,7 +116,7 @@ async function writeSpool(
   };
   try {
     let batch = new SpoolBatch();
-    // Its lines are our own, with a request and a reply in each: the bound of captured ones may be too short for both.
+    // No length limit: a line contains a request and a reply, which together may exceed the limit of a capture line.
     for await (const { bytes } of scanFile(join(directory, SPOOL_FILE), Number.POSITIVE_INFINITY)) {
       if (bytes) batch.add(bytes.toString('utf8'));
       if (!batch.isFull) continue;
@@ -129,7 +129,7 @@ async function writeSpool(
   }
 }
 
-/** The judge's verdicts, on the traces that they are about. */
+/** Writes the judge's verdicts as assessments of the replayed traces. */
 async function writeVerdicts(ports: MlflowPorts, run: string, directory: string, published: Published): Promise<void> {
   const assessments: AssessedVerdicts = { written: 0, withoutTrace: 0 };
   published.assessments = assessments;

@@ -1,23 +1,23 @@
-/** The MLflow trace of a replayed request: the captured form of it, with the times that were measured. */
+/** Builds the MLflow trace of a replayed request: the trace of its captured form, with the measured times. */
 import { decodeLine } from '../../formats/decode.ts';
 import type { RawLine } from '../../formats/types.ts';
 import { buildTrace } from '../../trace/build.ts';
 import { rootSpanIdOf, traceIdOf } from '../../trace/ids.ts';
 import { cleanText, cut } from '../../trace/text.ts';
 import type { TraceRecord } from '../../trace/types.ts';
-import type { ReplayedLine } from './replayed-line.ts';
+import type { ReplayedLine, ReplayFacts } from './replayed-line.ts';
 
-/** MLflow's limits. */
+/** Limits of MLflow. */
 const MAX_TAG_CHARS = 4096;
 const MAX_SESSION_CHARS = 250;
 
-/** Of a request that was sent: the same captured request sent twice is two traces, the request's own id makes them so. */
+/** Derives the trace id from the request id, so that a captured request that is sent twice has two traces. */
 export const replayTraceIdOf = (experimentId: string, run: string, requestId: string): string =>
   traceIdOf(experimentId, Buffer.from(`${run}\n${requestId}`));
 
 /**
  * @param line a line of the spool
- * @returns `undefined` for a line that is no capture record, which the spool does not hold
+ * @returns `undefined` for a line that is not a capture record, which the spool does not contain
  */
 export function replayTrace(line: string, experimentId: string): TraceRecord | undefined {
   const { replay } = JSON.parse(line) as ReplayedLine;
@@ -38,11 +38,20 @@ export function replayTrace(line: string, experimentId: string): TraceRecord | u
   if (decoded.kind !== 'capture') return undefined;
   const trace = buildTrace(decoded.capture, raw, { experimentId, endpointName: replay.target });
   const traceId = replayTraceIdOf(experimentId, replay.run, replay.requestId);
-  const [root, ...children] = trace.spans;
-  const span = { startTimeMs: replay.startMs, endTimeMs: Math.max(replay.startMs, replay.endMs) };
-  const rootId = rootSpanIdOf(traceId);
-  // Says of captures that they hold no latency; this one was measured.
-  const { 'capture.latency': _none, ...attributes } = root?.attributes ?? {};
+  return {
+    ...trace,
+    traceId,
+    ...timesOf(replay),
+    clientRequestId: trace.clientRequestId ?? replay.requestId,
+    sessionId: trace.sessionId ?? cut(cleanText(replay.conversationId), MAX_SESSION_CHARS),
+    tags: tagsOf(trace, replay),
+    spans: spansOf(trace, replay, rootSpanIdOf(traceId)),
+  };
+}
+
+const timesOf = ({ startMs, endMs }: ReplayFacts) => ({ startTimeMs: startMs, endTimeMs: Math.max(startMs, endMs) });
+
+function tagsOf(trace: TraceRecord, replay: ReplayFacts): Record<string, string> {
   const tags: Record<string, string | undefined> = {
     ...trace.tags,
     replay_run: replay.run,
@@ -52,31 +61,26 @@ export function replayTrace(line: string, experimentId: string): TraceRecord | u
     conversation_id: replay.conversationId,
     turn_index: String(replay.turnIndex),
   };
-  return {
-    ...trace,
-    traceId,
-    ...span,
-    clientRequestId: trace.clientRequestId ?? replay.requestId,
-    sessionId: trace.sessionId ?? cut(cleanText(replay.conversationId), MAX_SESSION_CHARS),
-    tags: Object.fromEntries(
-      Object.entries(tags).flatMap(([key, value]) => (value ? [[key, cut(cleanText(value), MAX_TAG_CHARS)]] : [])),
-    ),
-    spans: [
-      ...(root
-        ? [
-            {
-              ...root,
-              ...span,
-              spanId: rootId,
-              attributes: {
-                ...attributes,
-                'replay.schedule_lag_ms': replay.startMs - replay.scheduledMs,
-                'replay.latency_ms': replay.endMs - replay.startMs,
-              },
-            },
-          ]
-        : []),
-      ...children.map((child) => ({ ...child, ...span, parentSpanId: rootId })),
-    ],
+  return Object.fromEntries(
+    Object.entries(tags).flatMap(([key, value]) => (value ? [[key, cut(cleanText(value), MAX_TAG_CHARS)]] : [])),
+  );
+}
+
+function spansOf(
+  { spans: [root, ...children] }: TraceRecord,
+  replay: ReplayFacts,
+  spanId: string,
+): TraceRecord['spans'] {
+  const times = timesOf(replay);
+  // The attribute states that captures contain no latency; here it was measured.
+  const { 'capture.latency': _none, ...captured } = root?.attributes ?? {};
+  const attributes = {
+    ...captured,
+    'replay.schedule_lag_ms': replay.startMs - replay.scheduledMs,
+    'replay.latency_ms': replay.endMs - replay.startMs,
   };
+  return [
+    ...(root ? [{ ...root, ...times, spanId, attributes }] : []),
+    ...children.map((child) => ({ ...child, ...times, parentSpanId: spanId })),
+  ];
 }

@@ -1,13 +1,13 @@
 /**
- * A replayed exchange in the form of a capture line, so that what reads captures reads it too: the decoder and the trace
- * builder show a replayed conversation as they show a captured one. What captures do not hold is in `replay`.
+ * Formats a replayed exchange as a capture line, so that the decoder and the trace builder treat it like a captured one.
+ * Facts that captures do not contain are in `replay`.
  */
 import type { RunClock } from '../clock.ts';
 import { type Measured, repliedBody, sentBody } from '../measure/measure.ts';
 import { Body } from '../reply/content.ts';
-import { tooLarge } from '../results/raw-line.ts';
+import { replacementOf } from '../results/raw-line.ts';
 
-interface ReplayFacts {
+export interface ReplayFacts {
   run: string;
   target: string;
   requestId: string;
@@ -45,12 +45,12 @@ function outputSide(measured: Measured, instead: string | undefined): Record<str
     // Captures of failed calls have no content type.
     return side('OUTPUT', new Body(Buffer.from(JSON.stringify(message)), null));
   }
-  const stands = instead ?? (exchange.tooLarge ? tooLarge(exchange.bodyBytes) : undefined);
-  if (stands !== undefined) return side('OUTPUT', new Body(Buffer.from(stands), 'application/json'));
+  const replacement = instead ?? replacementOf(exchange);
+  if (replacement !== undefined) return side('OUTPUT', new Body(Buffer.from(replacement), 'application/json'));
   return side('OUTPUT', repliedBody(exchange));
 }
 
-/** @param instead JSON that stands for a reply that is not kept */
+/** @param instead JSON that replaces a reply that was not kept */
 export function replayedLine(
   measured: Measured,
   clock: RunClock,

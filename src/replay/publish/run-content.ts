@@ -1,10 +1,10 @@
-/** What a run in MLflow says of a replay: its figures, its target and its options. */
+/** The content of a replay's MLflow run: metrics, and the target and options as parameters. */
 import type { Quality } from '../compare/quality.ts';
 import type { RunStats } from '../measure/run-stats.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../options.ts';
 import { figures } from '../results/summary.ts';
 
-/** `request_latency_p99`, `request_throughput`, …, and those of the comparison. */
+/** Returns `request_latency_p99`, `request_throughput`, …, and the metrics of the comparison. */
 export function metricsOf(stats: RunStats, scheduled: boolean, quality?: Quality): Record<string, number> {
   const metrics: Record<string, number> = {};
   for (const [tag, result] of figures(stats, { scheduled }).results) {
@@ -16,7 +16,7 @@ export function metricsOf(stats: RunStats, scheduled: boolean, quality?: Quality
   }
   const { failures, succeeded, cancelledOnPurpose } = stats;
   if (cancelledOnPurpose > 0) {
-    // As for the exit code and for gates: AIPerf's files alone count them as failed.
+    // As for the exit code and for thresholds, these are not failures. Only AIPerf's files count them as failed.
     const counted = failures + succeeded;
     metrics.error_request_count = failures;
     metrics.request_error_rate = counted === 0 ? 0 : (100 * failures) / counted;
@@ -40,7 +40,7 @@ export function metricsOf(stats: RunStats, scheduled: boolean, quality?: Quality
   return metrics;
 }
 
-/** The target, and the options that are not the default ones. */
+/** Returns the target and the options that differ from their defaults. */
 export function paramsOf(target: Record<string, string>, options: ReplayOptions): Record<string, string> {
   const own = Object.entries(options).filter(
     ([key, value]) =>

@@ -1,4 +1,4 @@
-/** The exchanges of a run, kept until it is over: writing traces meanwhile would take time from the replay. */
+/** Keeps the exchanges of a run on disk until it ends: writing traces meanwhile would slow down the replay. */
 import { join } from 'node:path';
 import type { RunClock } from '../clock.ts';
 import type { Measured } from '../measure/measure.ts';
@@ -12,14 +12,14 @@ export class TraceSpool {
   readonly #run: string;
   readonly #target: string;
 
-  /** @param target what the traces are named after */
+  /** @param target name of the traces */
   constructor(directory: string, run: string, target: string) {
     this.#writer = new LineWriter(join(directory, SPOOL_FILE));
     this.#run = run;
     this.#target = target;
   }
 
-  /** What it returns writes the line. */
+  /** @returns writes the line */
   read(measured: Measured, clock: RunClock): () => void {
     const line = JSON.stringify(replayedLine(measured, clock, this.#run, this.#target));
     return () => this.#writer.write(line);
@@ -30,6 +30,6 @@ export class TraceSpool {
   }
 }
 
-/** What the traces of a replay are named after: the endpoint, or the URL. */
+/** Returns the name of a replay's traces: the endpoint, or the URL. */
 export const traceNameOf = (target: Record<string, string>, run: string): string =>
   target.endpoint ?? target.url ?? run;

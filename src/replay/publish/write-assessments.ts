@@ -1,4 +1,4 @@
-/** The judge's verdicts on pairs of replies, as assessments of the replayed requests' traces. */
+/** Writes the judge's verdicts on pairs as assessments of the replayed requests' traces. */
 import { MAX_RATIONALE_CHARS, storableText } from '../../mlflow/limits.ts';
 import type { Experiment, NewAssessment, TraceStore } from '../../mlflow/types.ts';
 import { JUDGE_COST, SCORER_NAME, SCORER_VERSION } from '../../monitoring/evaluate/assessments.ts';
@@ -8,9 +8,9 @@ import { PAIRWISE_SCORER } from '../compare/pairwise.ts';
 import { replayTraceIdOf } from './replay-trace.ts';
 
 export interface AssessedVerdicts {
-  /** Verdicts that are in MLflow now, whoever wrote them. */
+  /** Verdicts that are in MLflow now, including those of earlier attempts. */
   written: number;
-  /** Verdicts on requests whose trace MLflow has refused, or somebody has deleted. */
+  /** Verdicts on requests whose trace was refused by MLflow or has been deleted. */
   withoutTrace: number;
 }
 
@@ -19,17 +19,17 @@ export interface AssessmentPorts {
   experiment: Experiment;
 }
 
-/** The judge says "reply 1" and "reply 2": which was which differs between the orders. */
+/** The judge refers to "reply 1" and "reply 2", which are swapped in the second order. */
 const ORDERS = ['Reply 1 captured, reply 2 new: ', 'Reply 1 new, reply 2 captured: '] as const;
 const BETWEEN = '\n\n';
 
-/** Both orders, each cut to its half of what MLflow takes. */
+/** Joins the rationales of both orders, each cut to half of MLflow's limit. */
 function rationaleOf(rationales: readonly string[]): string {
   const room = Math.floor((MAX_RATIONALE_CHARS - BETWEEN.length) / ORDERS.length);
   return ORDERS.map((order, i) => storableText(`${order}${rationales[i] ?? ''}`, room)).join(BETWEEN);
 }
 
-/** @param traceId of the replayed request */
+/** @param traceId the trace of the replayed request */
 export function pairAssessment(traceId: string, verdict: JudgedReply): NewAssessment {
   const { name, version } = PAIRWISE_SCORER;
   const { judge: sourceId, usd, captured_trace_id: captured } = verdict;
@@ -41,25 +41,25 @@ export function pairAssessment(traceId: string, verdict: JudgedReply): NewAssess
     sourceId,
     createTimeMs: Date.now(),
     ...(verdict.verdict === 'failed'
-      ? { error: verdict.error ?? { code: 'NO_VERDICT', message: 'The judge has given no verdict on the pair' } }
+      ? { error: verdict.error ?? { code: 'NO_VERDICT', message: 'The judge returned no verdict on the pair' } }
       : { value: verdict.verdict }),
     rationale: rationaleOf(verdict.rationales),
     metadata: {
       [SCORER_NAME]: name,
       [SCORER_VERSION]: version,
       ...(captured === undefined ? {} : { captured_trace_id: captured }),
-      // An unknown price is shown as unknown by its absence, never as 0.
+      // An unknown price is omitted rather than written as 0.
       ...(usd === null ? {} : { [JUDGE_COST]: String(usd) }),
     },
   };
 }
 
 /**
- * Doing it again changes nothing, and neither does it where a person has assessed meanwhile.
+ * Idempotent, even if a person has assessed the trace meanwhile.
  *
- * @param run the replay's
- * @param result what is counted is added to it, also when something is thrown
- * @throws the first that MLflow's client throws, when all of the verdicts have been tried
+ * @param run name of the replay
+ * @param result the counts are added to it, even if an error is thrown
+ * @throws the first error of MLflow's client, after all verdicts have been tried
  */
 export async function writeAssessments(
   { client, experiment }: AssessmentPorts,
@@ -74,7 +74,7 @@ export async function writeAssessments(
     experiment.id,
     assessments.map(({ traceId }) => traceId),
   );
-  // The client bounds how many are under way.
+  // The client limits the concurrency.
   const settled = await Promise.allSettled(
     assessments.map(async (assessment) => {
       const trace = traces.get(assessment.traceId);

@@ -1,4 +1,4 @@
-/** Writes the traces of a replay from its spool, a batch at a time, so that doing a batch again changes nothing. */
+/** Writes the traces of a replay from its spool, in idempotent batches. */
 
 import type { MlflowClient } from '../../mlflow/client.ts';
 import { linkTraces } from '../../mlflow/runs.ts';
@@ -8,12 +8,12 @@ import type { TraceRecord } from '../../trace/types.ts';
 import { replayTrace } from './replay-trace.ts';
 import type { ReplayedLine } from './replayed-line.ts';
 
-/** Requests of which MLflow has no trace, and why. */
+/** The file of the requests without a trace in MLflow, with the reasons. */
 export const REFUSED_FILE = 'refused-traces.jsonl';
 
-/** Two requests of 100 traces, which are under way at once; more would only wait in memory. */
+/** Two concurrent requests of 100 traces; more would only wait in memory. */
 const BATCH_LINES = 200;
-/** A batch of lines of this size is some six times that as traces; one line alone may be larger. */
+/** The traces of a batch are about six times as large as its lines. A single line may be larger than this. */
 const BATCH_BYTES = 8 * 1024 * 1024;
 
 export interface TracePorts {
@@ -33,19 +33,19 @@ export interface RefusedTrace {
 }
 
 interface WrittenTraces {
-  /** Traces that are in MLflow now, whoever wrote them. */
+  /** Traces that are in MLflow now, including those of earlier attempts. */
   traces: number;
   refused: RefusedTrace[];
-  /** The server shows them under the run. */
+  /** Whether the server shows the traces under the run. */
   linked: boolean;
 }
 
-/** Lines of a spool until there are enough of them for a batch. */
+/** Collects the lines of a spool until a batch is full. */
 export class SpoolBatch {
   lines: string[] = [];
   #bytes = 0;
 
-  /** @param line copied by whoever reads it */
+  /** @param line a copy, not a view of a read buffer */
   add(line: string): void {
     if (line === '') return;
     this.lines.push(line);
@@ -70,9 +70,9 @@ function refusedTrace(line: string, reason: RefusedTrace['reason'], traceId?: st
 }
 
 /**
- * @param lines of a spool
- * @param link `false` where the server is known not to show traces under a run
- * @throws what MLflow's client throws when the server cannot be reached or takes nothing
+ * @param lines lines of a spool
+ * @param link `false` if the server is known not to show traces under a run
+ * @throws errors of MLflow's client if the server cannot be reached or refuses everything
  */
 export async function writeTraces(
   { client, experiment, runId }: TracePorts,
@@ -92,11 +92,16 @@ export async function writeTraces(
   }
   const ids = [...traces.keys()];
   const existing = await client.getTraces(experiment.id, ids);
-  const of = (isThere: boolean): TraceRecord[] =>
-    [...traces.values()].flatMap(({ trace }) => (existing.has(trace.traceId) === isThere ? [trace] : []));
-  // Of an attempt that was ended in the middle, a file of spans may not be whole.
-  await client.mendTraces(experiment, of(true));
-  const result = await client.writeTraces(experiment, of(false));
+  const all = [...traces.values()].map(({ trace }) => trace);
+  // An interrupted attempt may have left an incomplete file of spans.
+  await client.mendTraces(
+    experiment,
+    all.filter(({ traceId }) => existing.has(traceId)),
+  );
+  const result = await client.writeTraces(
+    experiment,
+    all.filter(({ traceId }) => !existing.has(traceId)),
+  );
   for (const { traceId, reason } of result.refused) {
     refused.push(refusedTrace(traces.get(traceId)?.line ?? '', reason, traceId));
     traces.delete(traceId);

@@ -1,4 +1,4 @@
-/** `profile_export_aiperf.csv` and the rows of `profile_export_aiperf_timeslices.csv`, as AIPerf 0.13 lays them out. */
+/** Formats `profile_export_aiperf.csv` and the rows of `profile_export_aiperf_timeslices.csv` as AIPerf 0.13 does. */
 import { PERCENTILES } from '../measure/distribution.ts';
 import type { Figures, MetricResult } from './summary.ts';
 
@@ -8,7 +8,7 @@ const STATISTICS = ['avg', 'min', 'max', 'sum', ...PERCENTILE_KEYS, 'std'] as co
 const cell = (text: string): string => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 const number = (value: number | string | undefined): string => (typeof value === 'number' ? value.toFixed(2) : '');
 
-/** Counts have their name alone, everything else its unit behind it. */
+/** Adds the unit to the name, except for counts. */
 const named = (header: string, unit: string): string =>
   unit === 'count' || unit === 'requests' ? header : `${header} (${unit})`;
 
@@ -31,7 +31,7 @@ export function summaryCsv({ results, headers }: Figures): string {
 
 export const TIMESLICES_HEADER = 'Timeslice,Start_NS,End_NS,Metric,Unit,Stat,Value';
 
-/** Rows of one slice: a row for every statistic of every metric. */
+/** Returns the rows of one slice, one for every statistic of every metric. */
 export function timesliceRows(slice: number, startNs: string, endNs: string, { results, headers }: Figures): string[] {
   const rows: string[] = [];
   for (const [tag, result] of [...results].sort(([a], [b]) => (a < b ? -1 : 1))) {

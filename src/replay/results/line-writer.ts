@@ -1,16 +1,16 @@
+/** Appends lines of JSON to a file, in batches. */
 import { createWriteStream, type WriteStream } from 'node:fs';
 import { PermanentError } from '../../shared/errors.ts';
 
-/** Lines are handed to the file in pieces of about this size: a write for each would cost more than the line. */
+/** Lines are written in pieces of about this size: a separate write would cost more than the line itself. */
 const FLUSH_CHARACTERS = 64 * 1024;
-/** A line is in the file after this at the latest, for those who follow it. */
+/** A line is written after this time at the latest, for readers that follow the file. */
 const FLUSH_MS = 500;
 
-/** Line ends to Python's `splitlines` and to Node's readline; JSON lets them stand in its strings as they are. */
+/** JSON allows these characters in strings, but Python's `splitlines` and Node's readline treat them as line ends. */
 const OTHER_LINE_ENDS = /[\u0085\u2028\u2029]/;
 const escaped = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
-/** Appends lines of JSON to a file, in batches. */
 export class LineWriter {
   readonly path: string;
   readonly #stream: WriteStream;
@@ -20,7 +20,7 @@ export class LineWriter {
   readonly #onError: ((error: Error) => void) | undefined;
   lines = 0;
 
-  /** @param onError called when a write fails; `close` throws it all the same */
+  /** @param onError called when a write fails; `close` throws the error as well */
   constructor(path: string, onError?: (error: Error) => void) {
     this.path = path;
     this.#onError = onError;
@@ -32,7 +32,7 @@ export class LineWriter {
     });
   }
 
-  /** Why the file is not what it should be, such as a full disk; nothing more is written to it then. */
+  /** The first error, such as a full disk. After it, nothing more is written. */
   get error(): Error | undefined {
     return this.#error;
   }
@@ -48,7 +48,7 @@ export class LineWriter {
     else this.#timer ??= setTimeout(() => this.flush(), FLUSH_MS);
   }
 
-  /** Bytes that the disk has not taken yet. */
+  /** Bytes that are not yet written to the disk. */
   get backlog(): number {
     return this.#stream.writableLength;
   }
@@ -61,10 +61,10 @@ export class LineWriter {
     this.#pending = '';
   }
 
-  /** @throws PermanentError `ResultsNotWritten`, e.g. a full disk: results that were not written are not passed over */
+  /** @throws PermanentError `ResultsNotWritten`, for example on a full disk */
   async close(): Promise<void> {
     this.flush();
-    // A stream that failed has closed itself: it would not say so again.
+    // A failed stream has already closed, and does not emit the event again.
     if (!this.#stream.closed) {
       await new Promise<void>((resolve) => {
         this.#stream.once('close', resolve);

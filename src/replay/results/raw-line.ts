@@ -1,12 +1,13 @@
-/** One line of `profile_export_raw.jsonl`: the request and the reply themselves. */
+/** Formats a line of `profile_export_raw.jsonl`: the request and the reply themselves. */
 
 import { isObject, parseJson } from '../../formats/json.ts';
+import type { Exchange } from '../http/exchange.ts';
 import { type Measured, repliedBody, streamOf } from '../measure/measure.ts';
 import type { PreparedRequest } from '../request/prepared.ts';
 import { REDACTED, shownUrl } from '../targets/target.ts';
 import { errorJson, metadataJson, type RecordContext } from './record-line.ts';
 
-/** Headers whose values are secrets, or may be, beside those that the user has set. */
+/** Headers whose values may be secrets, in addition to those that the user has set. */
 const SECRET = /^(authorization|proxy-authorization|cookie|set-cookie)$|token|secret|api-?key|password/i;
 
 function shown(name: string, value: string, secrets: ReadonlySet<string> | undefined): string {
@@ -29,17 +30,19 @@ function sentHeaders({ wire, bodyAt, secretHeaders }: PreparedRequest): Record<s
   );
 }
 
-/** What stands where a reply would be that is measured and not kept. */
+/** Returns the placeholder for a reply that was measured but not kept. */
 export const replyNotKept = (bytes: number, why: string): string =>
   JSON.stringify({ reply_not_kept: { bytes, why: `${why}; it was measured` } });
 
-export const tooLarge = (bytes: number): string => replyNotKept(bytes, 'It is larger than what is kept of a reply');
+/** Returns the text that replaces a reply that was too large to be kept; `undefined` for other replies. */
+export const replacementOf = ({ tooLarge, bodyBytes }: Exchange): string | undefined =>
+  tooLarge ? replyNotKept(bodyBytes, 'It is larger than the limit for replies') : undefined;
 
-/** Text where the bytes are text, else base64 under a name that says so. */
+/** Returns the reply as text if its bytes are text, otherwise in base64. */
 function replies(measured: Measured, instead: string | undefined): unknown[] {
   const { exchange } = measured;
   const perfNs = (at: number): number => Math.round(at * 1e6);
-  const text = instead ?? (exchange.tooLarge ? tooLarge(exchange.bodyBytes) : undefined);
+  const text = instead ?? replacementOf(exchange);
   if (text !== undefined) return [{ perf_ns: perfNs(exchange.endAt), text, content_type: 'application/json' }];
   const stream = streamOf(exchange);
   if (stream) {
@@ -60,12 +63,12 @@ function payload(wire: Buffer, bodyAt: number): unknown {
   const body = wire.subarray(bodyAt);
   const text = body.toString('utf8');
   const parsed = parseJson(text);
-  // The field holds an object: anything else is wrapped.
+  // AIPerf expects an object here: other values are wrapped.
   if (parsed.ok && isObject(parsed.value)) return parsed.value;
   return Buffer.from(text, 'utf8').equals(body) ? { text } : { base64: body.toString('base64') };
 }
 
-/** @param instead JSON that stands for a reply that is not kept */
+/** @param instead JSON that replaces a reply that was not kept */
 export function rawLine(measured: Measured, context: RecordContext, instead?: string): string {
   const { request, exchange, error } = measured;
   const fields = {

@@ -1,4 +1,4 @@
-/** One line of `profile_export.jsonl`, as AIPerf 0.13 writes it, with the keys that join it to the capture. */
+/** Formats a line of `profile_export.jsonl` as AIPerf 0.13 does, with additional keys that identify the capture. */
 import type { RunClock } from '../clock.ts';
 import type { ExchangeError } from '../http/exchange.ts';
 import { isCancelledOnPurpose, type Measured } from '../measure/measure.ts';
@@ -10,7 +10,7 @@ const METRICS = (Object.keys(REQUEST_METRICS) as RequestMetric[]).map((tag) => (
   after: `,"unit":${JSON.stringify(REQUEST_METRICS[tag].unit)}}`,
 }));
 
-/** A millionth of the unit: nanoseconds for milliseconds. */
+/** Rounds to a millionth of the unit: nanoseconds for milliseconds. */
 const number = (value: number): string => {
   const scaled = Math.round(value * 1e6);
   return String(Number.isFinite(scaled) ? scaled / 1e6 : value);
@@ -21,13 +21,13 @@ const text = (key: string, value: string | undefined): string =>
 
 export interface RecordContext {
   clock: RunClock;
-  /** Who sent it; several in a run of several processes. */
+  /** The process that sent the request. */
   workerId: string;
 }
 
 /**
- * Metadata of a record. `credit_issued_ns` is the scheduled moment: AIPerf takes its latency that coordinated omission
- * cannot hide (`effective_latency`) from there.
+ * Returns the metadata of a record. `credit_issued_ns` is the scheduled time: AIPerf computes `effective_latency` from it,
+ * the latency that coordinated omission cannot hide.
  */
 export function metadataJson(measured: Measured, { clock, workerId }: RecordContext): string {
   const { request, exchange, scheduledAt } = measured;
@@ -72,7 +72,7 @@ function metricsJson(measured: Measured): string {
   return `{${json}}`;
 }
 
-/** The line, without its ending. */
+/** Returns the line without its line ending. */
 export function recordLine(measured: Measured, context: RecordContext): string {
   const error = measured.error ? `,"error":${errorJson(measured.error)}` : '';
   return `{"metadata":${metadataJson(measured, context)},"metrics":${metricsJson(measured)}${error}}`;

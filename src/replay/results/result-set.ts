@@ -1,4 +1,4 @@
-/** The files of a run, written while it goes and completed at its end. */
+/** The result files of a run: written while it runs and completed at its end. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunClock } from '../clock.ts';
@@ -15,7 +15,7 @@ import { recordLine } from './record-line.ts';
 import { figures, type SummaryFacts, summaryJson } from './summary.ts';
 import { TimeSlices } from './time-slices.ts';
 
-/** Names of the files; all but the last three are AIPerf's. */
+/** Names of the files. All but the last three are AIPerf's. */
 export const FILES = {
   records: 'profile_export.jsonl',
   summaryJson: 'profile_export_aiperf.json',
@@ -24,13 +24,13 @@ export const FILES = {
   slicesJson: 'profile_export_aiperf_timeslices.json',
   slicesCsv: 'profile_export_aiperf_timeslices.csv',
   raw: 'profile_export_raw.jsonl',
-  /** What was asked for, what was skipped and what came of it. */
+  /** Options, counts and mergeable statistics. */
   replay: 'replay.json',
   skipped: 'skipped.jsonl',
   report: 'report.html',
 } as const;
 
-/** What comparisons and MLflow leave beside them; named here so that a replay need not load those to know. */
+/** Files of comparisons and of MLflow. Listed here so that a replay need not load those modules. */
 const LATER_FILES = [
   'replies.jsonl',
   'compare.json',
@@ -40,7 +40,7 @@ const LATER_FILES = [
   'comparison.html',
 ] as const;
 
-/** All that belongs to a run: of a directory with other files, nothing else is replaced, or put into MLflow. */
+/** All files of a run. Other files in the directory are neither replaced nor uploaded to MLflow. */
 export const RESULT_FILES: ReadonlySet<string> = new Set([...Object.values(FILES), ...LATER_FILES]);
 
 interface ResultSetOptions {
@@ -51,14 +51,14 @@ interface ResultSetOptions {
   inputs: boolean;
   raw: boolean;
   workerId: string;
-  /** Called when a file with a line for each request cannot be written any more; `finish` throws it all the same. */
+  /** Called when a file with one line per request can no longer be written; `finish` throws the error as well. */
   onError?(error: Error): void;
 }
 
-/** Reasons of skipped lines that do not come from the line itself: it could not be read when its time came. */
+/** Reasons that do not come from the skipped line itself: it could not be read when it was due. */
 const UNREAD = /^(Capture|Storage|Bucket|Credentials)/;
 
-/** Requests that were not sent because their captures could not be read any more. */
+/** Returns the number of requests that were not sent because their captures could no longer be read. */
 export const unreadOf = (skippedReasons: ReadonlyMap<string, number>): number =>
   [...skippedReasons].reduce((sum, [reason, count]) => sum + (UNREAD.test(reason) ? count : 0), 0);
 
@@ -94,7 +94,7 @@ export class ResultSet {
     return join(this.#options.directory, name);
   }
 
-  /** The run's clock starts at `startAt`, a time of `performance.now()`. */
+  /** Sets the start of the run's clock, a time of `performance.now()`. */
   started(startAt: number): void {
     this.#startAt = startAt;
   }
@@ -109,7 +109,7 @@ export class ResultSet {
     this.#skipped.write(JSON.stringify(line));
   }
 
-  /** @returns characters of its line among the records; 0 for the warm-up, which has none */
+  /** @returns length of the record's line; 0 for the warm-up, which has none */
   measured(measured: Measured, clock: RunClock): number {
     const epoch = (at: number): number => clock.epochMs(at);
     if (measured.request.phase === 'warmup') {
@@ -117,7 +117,7 @@ export class ResultSet {
       return 0;
     }
     const context = { clock, workerId: this.#options.workerId };
-    // First what may throw, so that nothing is kept of a request by then.
+    // Everything that may throw comes first, so that nothing of the request is kept in that case.
     const record = recordLine(measured, context);
     const raw = this.#raw && rawLine(measured, context);
     this.stats.add(measured, epoch);
@@ -129,11 +129,11 @@ export class ResultSet {
   }
 
   /**
-   * Completes the files: the figures first, and last what may be larger than the disk.
+   * Completes the files: the figures first, and `inputs.json`, which may not fit on the disk, last.
    *
-   * @param sent requests of the schedule that were sent, the first of those that were prepared
-   * @param configuration what was asked for, for `replay.json`; without secrets
-   * @throws PermanentError `ResultsNotWritten` when lines are missing; the figures are there all the same
+   * @param sent number of requests that were sent: the first of those that were prepared
+   * @param configuration first keys of `replay.json`, without secrets
+   * @throws PermanentError `ResultsNotWritten` when lines are missing; the figures are written nevertheless
    */
   async finish(
     facts: Omit<SummaryFacts, 'warmup' | 'run'>,
@@ -144,7 +144,7 @@ export class ResultSet {
       () => undefined,
       (error: unknown) => error,
     );
-    // Its room on a full disk is for the figures.
+    // On a full disk, its space is needed for the figures.
     if (failure !== undefined) await this.discard();
     const { directory, run } = this.#options;
     await writeFigures(directory, this, { ...facts, run }, configuration);
@@ -153,19 +153,19 @@ export class ResultSet {
     if (leftOut !== undefined) await writeOwn(directory, this, run, { ...configuration, inputs_left_out: leftOut });
   }
 
-  /** Takes away what only `finish` has a use for, where it is not reached. */
+  /** Deletes the temporary file of `finish`, if that will not be called. */
   async discard(): Promise<void> {
     await this.#inputs?.discard();
   }
 
-  /** Completes the files that have a line for each request. */
+  /** Completes the files with one line per request. */
   async close(): Promise<void> {
     const closed = await Promise.allSettled([this.#records.close(), this.#raw?.close(), this.#skipped?.close()]);
     for (const one of closed) if (one.status === 'rejected') throw one.reason;
   }
 }
 
-/** What was measured, of one process or merged. */
+/** The measurements of one process, or of several merged. */
 export interface MeasuredRun {
   stats: RunStats;
   warmup: RunStats;
@@ -174,7 +174,7 @@ export interface MeasuredRun {
   skippedReasons: ReadonlyMap<string, number>;
 }
 
-/** Writes the files that hold figures. */
+/** Writes the files with figures. */
 export async function writeFigures(
   directory: string,
   { stats, warmup, slices, report, skippedReasons }: MeasuredRun,

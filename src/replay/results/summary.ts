@@ -1,9 +1,9 @@
-/** The run's figures by AIPerf 0.13's tags: the content of its summary in JSON and in CSV, and of each time slice. */
+/** Computes the figures of a run under AIPerf 0.13's tags: the content of its JSON and CSV summaries and of each time slice. */
 import { PERCENTILES } from '../measure/distribution.ts';
 import { DISTRIBUTION_METRICS, type DistributionMetric } from '../measure/metrics.ts';
 import type { RunStats } from '../measure/run-stats.ts';
 
-/** One metric: a distribution, or a single figure in `avg`. */
+/** A metric: a distribution, or a single figure in `avg`. */
 export interface MetricResult {
   unit: string;
   avg?: number;
@@ -12,15 +12,15 @@ export interface MetricResult {
 
 export interface Figures {
   results: Map<string, MetricResult>;
-  /** Names for the CSV. */
+  /** Names in the CSV, by tag. */
   headers: Map<string, string>;
 }
 
-/** AIPerf calls a replay degraded when this part of its requests went out later than this. */
+/** AIPerf reports a replay as degraded if this percentile of the schedule lag is above this limit. */
 const DEGRADED_LAG_PERCENTILE = 99;
 const DEGRADED_LAG_MS = 500;
 
-/** Metrics of which AIPerf gives percentiles over failed requests too, those taken as infinitely slow. */
+/** Metrics whose percentiles AIPerf also reports with failed requests included, as infinitely slow ones. */
 const ADJUSTED: readonly DistributionMetric[] = [
   'time_to_first_token',
   'request_latency',
@@ -29,79 +29,100 @@ const ADJUSTED: readonly DistributionMetric[] = [
 ];
 
 interface FigureOptions {
-  /** Length of the window that rates are taken over, seconds; default: from the first request to the last reply. */
+  /** Length of the window for rates, seconds. Default: from the first request to the last reply. */
   windowSeconds?: number;
-  /** The requests had scheduled moments. */
+  /** Whether requests had scheduled times. */
   scheduled: boolean;
-  /** A time slice: no figures of the schedule, which are those of the whole run. */
+  /** Whether this is a time slice, which has no figures about the schedule. */
   slice?: boolean;
 }
 
-/** Seconds from the first request to the last reply; 0 when there was none. */
+/** Seconds from the first request to the last reply; 0 without requests. */
 export const durationSeconds = (stats: RunStats): number =>
   stats.completed === 0 ? 0 : Math.max(0, stats.lastEndMs - stats.firstStartMs) / 1000;
 
-/** All figures of a run or a slice. */
+/** A figure without a distribution; left out if it is undefined or infinite. */
+type SingleFigure = [tag: string, header: string, unit: string, value: number | undefined];
+
+/** Computes all figures of a run or a slice. */
 export function figures(stats: RunStats, options: FigureOptions): Figures {
   const results = new Map<string, MetricResult>();
   const headers = new Map<string, string>();
-  const seconds = options.windowSeconds ?? durationSeconds(stats);
-  const single = (tag: string, header: string, unit: string, value: number | undefined): void => {
-    if (value === undefined || !Number.isFinite(value)) return;
-    results.set(tag, { unit, avg: value });
-    headers.set(tag, header);
-  };
-  const perSecond = (tag: string, header: string, unit: string, total: number | undefined): void =>
-    single(tag, header, unit, total === undefined || seconds === 0 ? undefined : total / seconds);
-  const sum = (metric: DistributionMetric): number | undefined => stats.distributions.get(metric)?.sum;
-
   for (const [metric, distribution] of stats.distributions) {
     const summary = distribution.summary();
-    // A count of good requests has no percentiles.
+    // The number of good requests has no percentiles.
     if (!summary || metric === 'good_request_count') continue;
     if (options.slice && (metric === 'credit_to_start_latency' || metric === 'replay_client_lag')) continue;
     results.set(metric, { unit: DISTRIBUTION_METRICS[metric].unit, ...summary });
     headers.set(metric, DISTRIBUTION_METRICS[metric].header);
   }
-
-  const input = sum('input_sequence_length');
-  const output = sum('output_sequence_length');
-  single('request_count', 'Request Count', 'requests', stats.succeeded);
-  single('completed_request_count', 'Completed Requests (Success + Error)', 'requests', stats.completed);
-  if (stats.failed > 0) single('error_request_count', 'Error Request Count', 'requests', stats.failed);
-  if (stats.completed > 0) {
-    single('request_error_rate', 'Request Error Rate', '%', (100 * stats.failed) / stats.completed);
+  for (const [tag, header, unit, value] of singleFigures(stats, options)) {
+    if (value === undefined || !Number.isFinite(value)) continue;
+    results.set(tag, { unit, avg: value });
+    headers.set(tag, header);
   }
-  single('benchmark_duration', 'Benchmark Duration', 'sec', seconds);
-  perSecond('request_throughput', 'Request Throughput', 'requests/sec', stats.succeeded);
-  single('total_isl', 'Total Input Sequence Length', 'tokens', input);
-  single('total_osl', 'Total Output Sequence Length', 'tokens', output);
-  single('total_output_tokens', 'Total Output Tokens', 'tokens', sum('output_token_count'));
-  single('total_reasoning_tokens', 'Total Reasoning Tokens', 'tokens', sum('reasoning_token_count'));
-  perSecond('output_token_throughput', 'Output Token Throughput', 'tokens/sec', output);
-  perSecond('input_token_throughput', 'Input Token Throughput', 'tokens/sec', input);
-  if (input !== undefined || output !== undefined) {
-    perSecond('total_token_throughput', 'Total Token Throughput', 'tokens/sec', (input ?? 0) + (output ?? 0));
-  }
-  single('total_error_isl', 'Total Error Input Sequence Length', 'tokens', sum('error_isl'));
-  single('total_usage_prompt_tokens', 'Total Usage Prompt Tokens', 'tokens', sum('usage_prompt_tokens'));
-  single('total_usage_completion_tokens', 'Total Usage Completion Tokens', 'tokens', sum('usage_completion_tokens'));
-  single('total_usage_total_tokens', 'Total Usage Total Tokens', 'tokens', sum('usage_total_tokens'));
-  single('total_usage_reasoning_tokens', 'Total Usage Reasoning Tokens', 'tokens', sum('usage_reasoning_tokens'));
-  if (stats.withObjectives) {
-    single('good_request_count', 'Good Request Count', 'requests', stats.good);
-    perSecond('goodput', 'Goodput', 'requests/sec', stats.good);
-    single('good_request_fraction', 'GoodRequestFraction', 'ratio', stats.good / Math.max(1, stats.completed));
-  }
-  if (stats.failed > 0) single('context_overflow_count', 'Context Overflow Count', 'requests', stats.contextOverflows);
-  if (stats.distributions.has('osl_mismatch_diff_pct')) {
-    single('osl_mismatch_count', 'OSL Mismatch Count', 'requests', stats.lengthMismatches);
-  }
-  // Little's law: the mean number under way is the time spent under way over the time. Requests of one slice go on in the next.
-  if (!options.slice) perSecond('effective_concurrency', 'Effective Concurrency', 'requests', stats.busyMs / 1000);
   if (stats.failed > 0) addAdjusted(stats, results, headers);
-  if (options.scheduled && !options.slice) addSchedule(stats, single);
   return { results, headers };
+}
+
+function singleFigures(stats: RunStats, { windowSeconds, scheduled, slice }: FigureOptions): SingleFigure[] {
+  const seconds = windowSeconds ?? durationSeconds(stats);
+  const perSecond = (total: number | undefined): number | undefined =>
+    total === undefined || seconds === 0 ? undefined : total / seconds;
+  const sum = (metric: DistributionMetric): number | undefined => stats.distributions.get(metric)?.sum;
+  const [input, output] = [sum('input_sequence_length'), sum('output_sequence_length')];
+  const tokens = input === undefined && output === undefined ? undefined : (input ?? 0) + (output ?? 0);
+  const { completed, failed, good } = stats;
+  const ifFailed = (value: number): number | undefined => (failed > 0 ? value : undefined);
+  const ifGoodput = (value: number): number | undefined => (stats.withObjectives ? value : undefined);
+  const mismatches = stats.distributions.has('osl_mismatch_diff_pct') ? stats.lengthMismatches : undefined;
+  // Little's law: the mean number in flight is the total time in flight divided by the duration. A slice has no such
+  // figure, since its requests may end in the next one.
+  const concurrency = slice ? undefined : perSecond(stats.busyMs / 1000);
+  return [
+    ['request_count', 'Request Count', 'requests', stats.succeeded],
+    ['completed_request_count', 'Completed Requests (Success + Error)', 'requests', completed],
+    ['error_request_count', 'Error Request Count', 'requests', ifFailed(failed)],
+    ['request_error_rate', 'Request Error Rate', '%', completed > 0 ? (100 * failed) / completed : undefined],
+    ['benchmark_duration', 'Benchmark Duration', 'sec', seconds],
+    ['request_throughput', 'Request Throughput', 'requests/sec', perSecond(stats.succeeded)],
+    ['total_isl', 'Total Input Sequence Length', 'tokens', input],
+    ['total_osl', 'Total Output Sequence Length', 'tokens', output],
+    ['total_output_tokens', 'Total Output Tokens', 'tokens', sum('output_token_count')],
+    ['total_reasoning_tokens', 'Total Reasoning Tokens', 'tokens', sum('reasoning_token_count')],
+    ['output_token_throughput', 'Output Token Throughput', 'tokens/sec', perSecond(output)],
+    ['input_token_throughput', 'Input Token Throughput', 'tokens/sec', perSecond(input)],
+    ['total_token_throughput', 'Total Token Throughput', 'tokens/sec', perSecond(tokens)],
+    ['total_error_isl', 'Total Error Input Sequence Length', 'tokens', sum('error_isl')],
+    ['total_usage_prompt_tokens', 'Total Usage Prompt Tokens', 'tokens', sum('usage_prompt_tokens')],
+    ['total_usage_completion_tokens', 'Total Usage Completion Tokens', 'tokens', sum('usage_completion_tokens')],
+    ['total_usage_total_tokens', 'Total Usage Total Tokens', 'tokens', sum('usage_total_tokens')],
+    ['total_usage_reasoning_tokens', 'Total Usage Reasoning Tokens', 'tokens', sum('usage_reasoning_tokens')],
+    ['good_request_count', 'Good Request Count', 'requests', ifGoodput(good)],
+    ['goodput', 'Goodput', 'requests/sec', ifGoodput(perSecond(good) ?? Number.NaN)],
+    ['good_request_fraction', 'GoodRequestFraction', 'ratio', ifGoodput(good / Math.max(1, completed))],
+    ['context_overflow_count', 'Context Overflow Count', 'requests', ifFailed(stats.contextOverflows)],
+    ['osl_mismatch_count', 'OSL Mismatch Count', 'requests', mismatches],
+    ['effective_concurrency', 'Effective Concurrency', 'requests', concurrency],
+    ...(scheduled && !slice ? scheduleFigures(stats) : []),
+  ];
+}
+
+function scheduleFigures(stats: RunStats): SingleFigure[] {
+  const lag = stats.distributions.get('credit_to_start_latency');
+  if (!lag) return [];
+  const degraded = lag.percentile(DEGRADED_LAG_PERCENTILE) > DEGRADED_LAG_MS ? 1 : 0;
+  return [
+    ...[50, 90, 99].map(
+      (percent): SingleFigure => [
+        `replay_sched_lag_p${percent}`,
+        `Replay Schedule Lag p${percent}`,
+        'ms',
+        lag.percentile(percent),
+      ],
+    ),
+    ['replay_sched_degraded', 'Replay Schedule Degraded', 'count', degraded],
+  ];
 }
 
 function addAdjusted(stats: RunStats, results: Map<string, MetricResult>, headers: Map<string, string>): void {
@@ -119,19 +140,6 @@ function addAdjusted(stats: RunStats, results: Map<string, MetricResult>, header
   }
 }
 
-function addSchedule(
-  stats: RunStats,
-  single: (tag: string, header: string, unit: string, value: number | undefined) => void,
-): void {
-  const lag = stats.distributions.get('credit_to_start_latency');
-  if (!lag) return;
-  for (const percent of [50, 90, 99]) {
-    single(`replay_sched_lag_p${percent}`, `Replay Schedule Lag p${percent}`, 'ms', lag.percentile(percent));
-  }
-  const degraded = lag.percentile(DEGRADED_LAG_PERCENTILE) > DEGRADED_LAG_MS ? 1 : 0;
-  single('replay_sched_degraded', 'Replay Schedule Degraded', 'count', degraded);
-}
-
 export interface SummaryFacts {
   run: string;
   scheduled: boolean;
@@ -139,13 +147,13 @@ export interface SummaryFacts {
   endMs: number;
   wasCancelled: boolean;
   isComplete: boolean;
-  /** Why it is not complete, in words. */
+  /** Why the run is incomplete. */
   incompleteReason?: string;
-  /** Of the warm-up's requests, when there were any. */
+  /** Statistics of the warm-up, if there was one. */
   warmup?: RunStats;
 }
 
-/** Content of `profile_export_aiperf.json`. */
+/** Returns the content of `profile_export_aiperf.json`. */
 export function summaryJson(stats: RunStats, facts: SummaryFacts): Record<string, unknown> {
   const { results } = figures(stats, facts);
   const warmup = facts.warmup && figures(facts.warmup, { scheduled: false, slice: true }).results;

@@ -1,4 +1,4 @@
-/** The run in slices of time, by when requests were sent. */
+/** The statistics of a run in slices of time, by the time of sending. */
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import type { RunClock } from '../clock.ts';
@@ -7,14 +7,14 @@ import { RunStats } from '../measure/run-stats.ts';
 import { TIMESLICES_HEADER, timesliceRows } from './csv.ts';
 import { figures } from './summary.ts';
 
-/** Slices whose figures are held open; older ones are packed, about 20 KB each, and opened again for a late reply. */
+/** Slices that are kept open. Older ones are packed, about 20 KB each, and opened again for a late reply. */
 const MAX_OPEN = 8;
 const NS_PER_MS = 1_000_000n;
 
-/** A slice has few values: as counts of all buckets, its 30 histograms would take 2 MB. */
+/** A slice has few values, so its histograms are sparse: 30 dense ones would take 2 MB. */
 const unpack = (json: ReturnType<RunStats['toJSON']>): RunStats => RunStats.fromJSON(json, true);
 
-/** Of a run in one process. How long one without a schedule lasts nobody knows before: where it gets longer, so do its slices. */
+/** Limit for a run in one process. The length of a run without a schedule is unknown: its slices grow with it. */
 export const MAX_SLICES = 1_000;
 
 export class TimeSlices {
@@ -26,7 +26,7 @@ export class TimeSlices {
 
   /**
    * @param sliceMs length of a slice
-   * @param most slices; of those of several processes, which have to be as long as each other, there is no bound
+   * @param most maximum number of slices. Several processes must use the same length, and therefore no maximum
    */
   constructor(sliceMs: number, most = Number.POSITIVE_INFINITY) {
     this.#sliceMs = sliceMs;
@@ -55,7 +55,7 @@ export class TimeSlices {
     return stats;
   }
 
-  /** Makes one slice of each two neighbours. */
+  /** Joins the slices in pairs. */
   #halve(): void {
     const all = Object.entries(this.toJSON());
     this.#open.clear();
@@ -64,7 +64,7 @@ export class TimeSlices {
     for (const [index, json] of all) this.#slice(Math.floor(Number(index) / 2)).merge(unpack(json));
   }
 
-  /** Takes another process's slices of the same clock in. */
+  /** Adds the slices of another process with the same clock. */
   merge(slices: Record<string, ReturnType<RunStats['toJSON']>>): void {
     for (const [index, json] of Object.entries(slices)) this.#slice(Number(index)).merge(unpack(json));
   }
@@ -76,7 +76,7 @@ export class TimeSlices {
   }
 
   /**
-   * Writes both files, slice by slice; slices without a request are left out, as AIPerf leaves them out.
+   * Writes both files, slice by slice. Slices without a request are omitted, as in AIPerf.
    *
    * @param startMs, lastEndMs start of the run's clock, and end of its last reply; epoch ms
    */
@@ -91,12 +91,11 @@ export class TimeSlices {
       const stats = this.#open.get(index) ?? unpack(JSON.parse(this.#packed.get(index) ?? '{}'));
       const from = startNs + BigInt(Math.round(index * this.#sliceMs)) * NS_PER_MS;
       const fromMs = index * this.#sliceMs;
-      // The last one ends with the run, and says so: time in which nothing could be would thin its figures.
+      // The last slice ends with the run and is marked: otherwise the time after the end would lower its rates.
       const toMs = Math.min(fromMs + this.#sliceMs, lastEndMs - startMs);
       const complete = toMs === fromMs + this.#sliceMs;
       const to = from + BigInt(Math.round((toMs - fromMs) * 1000)) * 1000n;
       const found = figures(stats, { windowSeconds: (toMs - fromMs) / 1000, scheduled: false, slice: true });
-      // The slice's window is its length, not that of its own requests.
       const body = JSON.stringify(Object.fromEntries(found.results)).slice(1);
       const partly = complete ? '' : '"is_complete":false,';
       json.write(`${position === 0 ? '' : ','}{"start_ns":${from},"end_ns":${to},${partly}${body}`);

@@ -1,28 +1,28 @@
-/** When each captured request is sent. */
+/** Decides when each captured request is sent. */
 import { Random } from '../../shared/random.ts';
 import type { IndexEntry } from '../source/types.ts';
 
 export type SpreadKind = 'none' | 'even' | 'poisson';
 
-/** From the captured times. Offsets are milliseconds after the first record, inclusive. */
+/** A schedule from the captured times. Offsets are milliseconds after the first record, inclusive. */
 export interface FixedSchedule {
   kind: 'fixed';
-  /** The first request that is kept is sent at once, however long after the first record it came. */
+  /** The first request in the window is sent immediately, regardless of its distance from the first record. */
   autoOffset: boolean;
   startOffsetMs?: number;
   endOffsetMs?: number;
-  /** 2 replays an hour in half an hour. */
+  /** 2 replays one hour in half an hour. */
   speedup: number;
-  /** What becomes of requests that were captured in the same second: captured times have whole seconds. */
+  /** How requests of the same second are distributed: captured times have whole seconds. */
   spread: SpreadKind;
 }
 
-/** A number of requests at any time. */
+/** A constant number of requests in flight. */
 interface ConstantConcurrency {
   kind: 'concurrency';
 }
 
-/** A number of requests a second. */
+/** A constant number of requests per second. */
 interface ConstantRate {
   kind: 'rate';
   perSecond: number;
@@ -33,23 +33,23 @@ export type Timing = FixedSchedule | ConstantConcurrency | ConstantRate;
 
 export interface ScheduledEntry {
   entry: IndexEntry;
-  /** Milliseconds after the start; NaN: as soon as there is room. */
+  /** Milliseconds after the start; NaN if the request is sent as soon as there is room. */
   dueMs: number;
   pass: number;
-  /** Its conversation, where that was found beforehand; without a name it is called as its first request is. */
+  /** The conversation, if it is known beforehand. Without an id, it is named after its first request. */
   turn?: { session: number; turnIndex: number; conversationId?: string };
 }
 
 export interface ScheduleOptions {
   timing: Timing;
-  /** Times the captures are gone through; at least 1. */
+  /** Number of passes over the captures; at least 1. */
   repeat: number;
-  /** Most requests in all, over all passes. */
+  /** Maximum number of requests, over all passes. */
   count?: number;
   seed: number;
 }
 
-/** The captures in order, as often as they are asked for. */
+/** The captures in the order of their times. They can be read several times. */
 export interface EntrySource {
   total: number;
   firstMs: number;
@@ -57,14 +57,14 @@ export interface EntrySource {
 }
 
 const SECOND_MS = 1000;
-/** Between two passes: captured times have whole seconds, so the last record's second is played to its end. */
+/** Gap between two passes: captured times have whole seconds, so the last record's second is played to its end. */
 const PASS_GAP_MS = SECOND_MS;
 
-/** What whoever takes the entries tells of them. */
+/** What the consumer of the entries reports back. */
 export interface Feeding {
-  /** How many of those given so far came to nothing: they do not count among `ScheduleOptions.count`. */
+  /** Entries so far that could not be sent. They do not count towards `ScheduleOptions.count`. */
   skipped(): number;
-  /** No more are wanted but their number: passes that have not begun are told by that. */
+  /** Whether the run was stopped. Then passes that have not started are only counted, with `passOver`. */
   stopped(): boolean;
   passOver(entries: number): void;
 }
@@ -94,7 +94,7 @@ export const scheduleFromIndex = (source: EntrySource, options: ScheduleOptions,
   closedLoop: options.timing.kind === 'concurrency',
 });
 
-/** The schedule in batches, in the order of their time. */
+/** Yields the schedule in batches, in the order of the due times. */
 export async function* schedule(
   source: EntrySource,
   options: ScheduleOptions,
@@ -118,7 +118,7 @@ export async function* schedule(
       let batch: ScheduledEntry[] = [];
       for (const { entry, offsetMs } of kept) {
         if (given - skipped() >= count && batch.length > 0) {
-          // Whoever takes them may find that some cannot be sent: then there is room for more.
+          // If some of these cannot be sent, there is room for more.
           yield batch;
           batch = [];
         }
@@ -152,12 +152,12 @@ function* plainBatches(source: EntrySource): Generator<Offset[]> {
   for (const batch of source.batches()) yield batch.map((entry) => ({ entry, offsetMs: 0 }));
 }
 
-/** Entries inside the window with their offset from the schedule's zero, sped up and spread. */
+/** Yields the entries in the window with their offset from the start of the schedule, after speedup and spread. */
 function* fixedBatches(source: EntrySource, timing: FixedSchedule, random: Random): Generator<Offset[]> {
   const from = timing.startOffsetMs ?? Number.NEGATIVE_INFINITY;
   const to = timing.endOffsetMs ?? Number.POSITIVE_INFINITY;
   let zeroMs = timing.autoOffset ? undefined : (timing.startOffsetMs ?? 0);
-  /** The requests of one second, held until the second is over. */
+  /** The requests of one second, kept until the second is complete. */
   let second: IndexEntry[] = [];
   const flush = (nextMs = Number.POSITIVE_INFINITY): Offset[] => {
     const spread = spreadOffsets(second, nextMs, timing.spread, random);
@@ -187,14 +187,14 @@ function* fixedBatches(source: EntrySource, timing: FixedSchedule, random: Rando
 }
 
 /**
- * Where in their second the requests of one captured time go, rising. A time with a fraction is taken as it is; where
- * the next captured time is in the same second, they stay before it.
+ * Returns the offsets within the second for the requests of one captured time, in ascending order. A time with a fraction
+ * is used unchanged. If the next captured time is in the same second, the offsets stay before it.
  */
 function spreadOffsets(entries: IndexEntry[], nextMs: number, spread: SpreadKind, random: Random): number[] {
   const timeMs = entries[0]?.timeMs ?? 0;
   if (spread === 'none' || timeMs % SECOND_MS !== 0) return [];
   const room = Math.min(SECOND_MS, nextMs - timeMs);
   if (spread === 'even') return entries.map((_, i) => (i * room) / entries.length);
-  // Given their number, the arrivals of a Poisson process are uniform in the second.
+  // For a given number of arrivals, a Poisson process distributes them uniformly.
   return entries.map(() => random.next() * room).sort((a, b) => a - b);
 }

@@ -1,35 +1,26 @@
+/** Sends each request at its due time, or as soon as the concurrency cap allows. */
 import { Exchange, type ExchangeError } from '../http/exchange.ts';
 import type { ConnectionPool } from '../http/pool.ts';
-import { CANCELLED_TYPE, openReader } from '../measure/measure.ts';
+import { CANCELLED_TYPE, type Completion, openReader } from '../measure/measure.ts';
 import type { PreparedRequest } from '../request/prepared.ts';
 import { RequestQueue } from './request-queue.ts';
 
-/** After this many sends in a row replies are read, or their time of arrival would be that of the last send. */
+/** After this many consecutive sends, replies are read. Otherwise their arrival times would be those of the last send. */
 const SENDS_IN_A_ROW = 128;
 const TIMEOUT_CHECK_MS = 50;
-/** The longest wait that a timer takes. */
+/** The longest delay that a timer accepts. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
-
-export interface Completion {
-  request: PreparedRequest;
-  exchange: Exchange;
-  /** Times of `performance.now()`. */
-  scheduledAt: number;
-  /** When the schedule and the cap on concurrency would have let it go. */
-  roomAt: number;
-}
 
 interface DispatcherOptions {
   pool: ConnectionPool;
-  /** Requests under way at most. */
+  /** Most requests in flight. */
   maxConcurrency: number;
   timeoutMs: number;
-  /** Keep the events of streams as they came. */
+  /** Keep the events of streams as they were received. */
   keepRaw?: boolean;
   onDone(completion: Completion): void;
 }
 
-/** Sends each request at its moment, or as soon as the cap lets it. */
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly queue = new RequestQueue();
@@ -43,7 +34,7 @@ export class Dispatcher {
   #timer: NodeJS.Timeout | undefined;
   #immediate: NodeJS.Immediate | undefined;
   #timeoutCheck: NodeJS.Timeout | undefined;
-  /** Since when there has been room under the cap. */
+  /** Since when there is room under the cap. */
   #roomSince = Number.NEGATIVE_INFINITY;
   #finish: (() => void) | undefined;
   sent = 0;
@@ -56,7 +47,7 @@ export class Dispatcher {
     return this.#inFlight.size;
   }
 
-  /** Requests under way that were sent less than `ageMs` ago. */
+  /** Returns the number of requests in flight that were sent less than `ageMs` ago. */
   youngInFlight(now: number, ageMs: number): number {
     let old = 0;
     for (const exchange of this.#inFlight) {
@@ -67,9 +58,9 @@ export class Dispatcher {
   }
 
   /**
-   * Starts the clock: requests due 0 ms after it go at `at` (a time of `performance.now()`).
+   * Starts the clock. A request that is due at 0 ms is sent at `at`, a time of `performance.now()`.
    *
-   * @param shiftMs all go so much later than they were scheduled: the delay counts as theirs, and their distances are kept
+   * @param shiftMs delays all requests by this; it counts as their lateness, and their distances are kept
    */
   start(at: number, shiftMs = 0): void {
     this.#startAt = at;
@@ -80,9 +71,9 @@ export class Dispatcher {
   }
 
   /**
-   * Requests are given in the order of their time.
+   * Adds a request. Requests are added in the order of their due times.
    *
-   * @returns whether it was taken; once the dispatcher was stopped none is, however long it was prepared for
+   * @returns `false` if the dispatcher has been stopped: then the request is not sent
    */
   push(request: PreparedRequest): boolean {
     if (this.#stopped) return false;
@@ -91,13 +82,13 @@ export class Dispatcher {
     return true;
   }
 
-  /** No more requests will come. */
+  /** Declares that no more requests will be added. */
   close(): void {
     this.#closed = true;
     if (this.#started) this.#arm();
   }
 
-  /** Resolves when every request that was given has been sent and has come to its end. */
+  /** Resolves when every request that was added has been sent and has ended. */
   drained(): Promise<void> {
     return new Promise((resolve) => {
       this.#finish = resolve;
@@ -105,7 +96,7 @@ export class Dispatcher {
     });
   }
 
-  /** Stops: what waits is dropped, what is under way is given up. Returns the number that was dropped. */
+  /** Drops the waiting requests and cancels those in flight. @returns the number of dropped requests */
   stop(error: ExchangeError): number {
     const dropped = this.queue.length;
     this.queue.clear();
@@ -116,7 +107,7 @@ export class Dispatcher {
     return dropped;
   }
 
-  /** Milliseconds until the next request is due; negative when it is late, infinite when none waits. */
+  /** Returns the milliseconds until the next request is due: negative if it is late, infinite if none is waiting. */
   slack(now: number): number {
     const next = this.queue.peek();
     if (!next || !this.#started) return Number.POSITIVE_INFINITY;
@@ -124,7 +115,7 @@ export class Dispatcher {
     return this.#startAt + this.#shiftMs + (Number.isNaN(next.dueMs) ? 0 : next.dueMs) - now;
   }
 
-  /** Sends what is due. */
+  /** Sends the due requests. */
   tick(): void {
     if (!this.#started) return;
     let now = performance.now();
@@ -146,7 +137,7 @@ export class Dispatcher {
     const exchange = new Exchange(
       request.wire,
       (done) => {
-        // It would hold the reply, and the process, for the whole delay.
+        // The timer would keep the reply in memory, and the process alive, for the whole delay.
         clearTimeout(cancelling);
         if (this.#inFlight.size === this.#options.maxConcurrency) this.#roomSince = performance.now();
         this.#inFlight.delete(done);
@@ -176,7 +167,7 @@ export class Dispatcher {
     }
   }
 
-  /** Sees to it that `tick` is called at the right time. */
+  /** Schedules the next call of `tick`. */
   #arm(): void {
     if (!this.#started) return;
     clearTimeout(this.#timer);

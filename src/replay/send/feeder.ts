@@ -1,35 +1,35 @@
+/** Prepares requests before they are due, as far as memory allows. */
 import type { PreparedRequest } from '../request/prepared.ts';
 import type { Feeding, ScheduledEntry } from '../schedule/timing.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import { Pace } from './slices.ts';
 
-/** Prepared requests wait in memory up to this: a burst of 2,500, or 8 MiB of large ones. */
+/** The most prepared requests that wait in memory: a burst of 2,500, or 8 MiB of large ones. */
 const MAX_WAITING = 2_560;
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
-/** Requests are prepared, and signed, this long before their time at most; a signature is good for five minutes. */
+/** Requests are prepared and signed at most this long before they are due. A signature is valid for five minutes. */
 const PREPARE_AHEAD_MS = 5_000;
-/** Before the clock starts, this much of the schedule is ready; without a schedule, this many requests. */
+/** This much of the schedule is ready before the clock starts; without a schedule, this many requests. */
 const READY_MS = 300;
 const READY_REQUESTS = 512;
-/** A full queue is looked at again after this. */
+/** Interval between checks of a full queue. */
 const FULL_WAIT_MS = 5;
 
 interface FeederOptions {
   batches(feeding: Feeding): AsyncIterable<ScheduledEntry[]>;
-  /** @returns `undefined` for a record that cannot be sent, which has been reported */
+  /** @returns `undefined` for a record that cannot be sent, after reporting it */
   prepare(scheduled: ScheduledEntry): Promise<PreparedRequest | undefined>;
   dispatcher: Dispatcher;
-  /** Requests under way at most. */
+  /** Most requests in flight. */
   maxConcurrency: number;
   /** When the first request is due. */
   firstDueMs: number;
-  /** Where in the schedule the run is. */
+  /** Time of the schedule that has passed since its start. */
   elapsedMs(): number;
-  /** A failure after the start is in `failure`; without this it is thrown. */
+  /** Keep a failure after the start in `failure` instead of throwing it. */
   endGracefully?: boolean;
 }
 
-/** Prepares requests ahead of their time, as far as memory allows. */
 export class Feeder {
   readonly #options: FeederOptions;
   /** Resolves when the first requests are ready to go. */
@@ -37,12 +37,12 @@ export class Feeder {
   #isReady: () => void = () => {};
   #failed: (error: unknown) => void = () => {};
   #stopped = false;
-  /** Lets go of the request that is being prepared. */
-  #giveUp: () => void = () => {};
+  /** Abandons the request that is being prepared. */
+  #abandon: () => void = () => {};
   #isStarted = false;
-  /** Records of the schedule that could not be sent. */
+  /** Entries of the schedule that could not be sent. */
   skipped = 0;
-  /** Why it stopped before the end, where the plan lets it. */
+  /** Why feeding ended early, with `endGracefully`. */
   failure: unknown;
   /** Requests of the schedule that were not sent because the run was stopped. */
   unsent = 0;
@@ -56,7 +56,7 @@ export class Feeder {
       };
       this.#failed = reject;
     });
-    // `run` throws it too.
+    // `run` throws the same error.
     this.ready.catch(() => {});
   }
 
@@ -64,10 +64,10 @@ export class Feeder {
     return this.#stopped;
   }
 
-  /** What is being prepared is not waited for: a disk, S3 or the credentials may take for ever. */
+  /** Stops without waiting for the request in preparation: a disk, S3 or the credentials may never answer. */
   stop(): void {
     this.#stopped = true;
-    this.#giveUp();
+    this.#abandon();
   }
 
   async run(): Promise<void> {
@@ -91,7 +91,7 @@ export class Feeder {
           try {
             await this.#feed(scheduled);
           } catch (error) {
-            // Before the start nothing is lost yet; after it the rest is counted, and what was measured is kept.
+            // Before the start nothing is lost. After it, the remaining requests are counted and the results are kept.
             if (!endGracefully || !this.#isStarted) throw error;
             this.failure = error;
             this.#stopped = true;
@@ -117,16 +117,16 @@ export class Feeder {
 
   async #feed(scheduled: ScheduledEntry): Promise<void> {
     const request = await new Promise<PreparedRequest | undefined>((resolve, reject) => {
-      this.#giveUp = () => resolve(undefined);
+      this.#abandon = () => resolve(undefined);
       this.#options.prepare(scheduled).then(resolve, reject);
     });
-    // Whatever came of it: after the stop nothing is sent.
+    // After a stop nothing is sent, even if the preparation succeeded.
     if (this.#stopped) this.unsent++;
     else if (!request) this.skipped++;
     else if (!this.#options.dispatcher.push(request)) this.unsent++;
   }
 
-  /** Waits while enough is ready. */
+  /** Waits while enough requests are ready. */
   async #room(scheduled: ScheduledEntry): Promise<void> {
     const { dispatcher, maxConcurrency, firstDueMs, elapsedMs } = this.#options;
     const { queue } = dispatcher;

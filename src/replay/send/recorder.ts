@@ -1,7 +1,6 @@
 /** Measures each request that has ended and hands the result over. */
 import type { RunClock } from '../clock.ts';
-import { type Measured, measure, notRecorded } from '../measure/measure.ts';
-import type { Completion } from './dispatcher.ts';
+import { type Completion, type Measured, measure, notRecorded } from '../measure/measure.ts';
 import type { SendJob, SendOutcome } from './job.ts';
 
 /** A reply that cannot be recorded affects its own record only. */
@@ -16,13 +15,12 @@ export class Recorder {
   }
 
   /** @returns `undefined` if nothing could be recorded */
-  record({ request, exchange, scheduledAt, roomAt }: Completion): Measured | undefined {
-    const { objectives } = this.#job;
+  record(done: Completion): Measured | undefined {
     try {
-      return this.#handOver(measure(request, exchange, scheduledAt, roomAt, objectives));
+      return this.#handOver(measure(done, this.#job.objectives));
     } catch (error) {
       try {
-        return this.#handOver(notRecorded(request, exchange, scheduledAt, roomAt, error));
+        return this.#handOver(notRecorded(done, error));
       } catch (why) {
         this.unrecorded = { why, ...this.unrecorded, requests: (this.unrecorded?.requests ?? 0) + 1 };
         return undefined;

@@ -1,8 +1,8 @@
-/** A signed request that waits for room may outlive its signature: it is signed anew before that. */
+/** Re-signs requests that wait so long for room under the cap that their signatures would expire. */
 import type { RequestQueue } from './request-queue.ts';
 import { Pace } from './slices.ts';
 
-/** Looked at so often in the time that a request is good for. */
+/** Checks of the queue within the lifetime of a signature. */
 const CHECKS = 8;
 
 export class Renewer {
@@ -12,7 +12,9 @@ export class Renewer {
   #stopped = false;
 
   /**
-   * @param goodForMs a request that is older is made anew, an eighth of that later at most; `undefined`: none is
+   * Starts to check the queue.
+   *
+   * @param goodForMs an older request is encoded again, at most an eighth of this time later; `undefined`: none expires
    */
   constructor(queue: RequestQueue, goodForMs: number | undefined) {
     this.#queue = queue;
@@ -30,8 +32,7 @@ export class Renewer {
     try {
       const pace = new Pace();
       const now = performance.now();
-      // A copy: the queue goes on while requests are signed.
-      for (const request of [...this.#queue.waiting()]) {
+      for (const request of this.#queue.waiting()) {
         const { renewal } = request;
         if (!renewal || now - renewal.since < goodForMs) continue;
         const encoded = await renewal.encode();
@@ -41,7 +42,7 @@ export class Renewer {
         if (pace.due) await pace.rest();
       }
     } catch {
-      // Without credentials they stay as they are: the target refuses those that are too old, and says so.
+      // Without credentials the requests stay as they are. The target refuses expired ones with its own error.
     } finally {
       this.#running = false;
     }

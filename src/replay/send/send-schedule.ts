@@ -5,23 +5,25 @@
 import { Random } from '../../shared/random.ts';
 import { RunClock } from '../clock.ts';
 import { ConnectionPool } from '../http/pool.ts';
+import type { Completion } from '../measure/measure.ts';
 import { unreadable } from '../request/literal.ts';
 import type { PreparedRequest } from '../request/prepared.ts';
 import { Preparer } from '../request/preparer.ts';
+import type { SendSchedule } from '../schedule/timing.ts';
 import { RecordReader } from '../source/record-reader.ts';
 import type { LineReader } from '../source/types.ts';
-import { type Completion, Dispatcher } from './dispatcher.ts';
+import { Dispatcher } from './dispatcher.ts';
 import { Feeder } from './feeder.ts';
 import type { SendJob, SendOutcome } from './job.ts';
 import { Recorder } from './recorder.ts';
 import { Renewer } from './renewer.ts';
 import { SlicedQueue } from './slices.ts';
 import { onAbort, stoppedError } from './stop.ts';
-import { warmUp } from './warm-up.ts';
 import { Warmer } from './warmer.ts';
 
 /** Time between readiness and the first request, so that the first ones are not late. */
 const START_MARGIN_MS = 2;
+const WARMUP_CONCURRENCY = 8;
 
 /** @throws PermanentError `TargetUnreachable` before anything is sent */
 export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<SendOutcome> {
@@ -31,13 +33,26 @@ export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<
   const { warmup } = job.schedule;
   try {
     if (!job.pool) await pool.open();
-    if (warmup) await warmUp(job, warmup, pool, clock, reader, signal);
-    return await new Sender(job, pool, clock, reader).run(signal);
+    if (warmup) await new Sender(warmupJob(job, warmup), 'warmup', pool, clock, reader).run(signal);
+    return await new Sender(job, 'profiling', pool, clock, reader).run(signal);
   } finally {
     pool.close();
     await reader.close();
   }
 }
+
+/** Sends the first requests before the clock starts, so that the target is warm. Their results are not counted. */
+const warmupJob = (job: SendJob, entries: SendSchedule['entries']): SendJob => ({
+  ...job,
+  run: `${job.run}-warmup`,
+  schedule: { entries, firstDueMs: 0, closedLoop: true },
+  maxConcurrency: Math.min(job.maxConcurrency, WARMUP_CONCURRENCY),
+  startAtEpochMs: undefined,
+  endGracefully: false,
+  onSkipped: () => {},
+  onPrepared: undefined,
+  onStarted: undefined,
+});
 
 class Sender {
   readonly #job: SendJob;
@@ -53,7 +68,13 @@ class Sender {
   #lateMs = 0;
   #stopped = false;
 
-  constructor(job: SendJob, pool: ConnectionPool, clock: RunClock, reader: LineReader) {
+  constructor(
+    job: SendJob,
+    phase: PreparedRequest['phase'],
+    pool: ConnectionPool,
+    clock: RunClock,
+    reader: LineReader,
+  ) {
     this.#job = job;
     this.#pool = pool;
     this.#clock = clock;
@@ -70,10 +91,10 @@ class Sender {
       onDone: (done) => this.#ended.push(done),
     });
     this.#warmer = new Warmer(pool, this.#dispatcher, job.maxConcurrency);
-    this.#feeder = this.#feederOf(job, reader);
+    this.#feeder = this.#feederOf(job, phase, reader);
   }
 
-  #feederOf(job: SendJob, reader: LineReader): Feeder {
+  #feederOf(job: SendJob, phase: PreparedRequest['phase'], reader: LineReader): Feeder {
     const { schedule, maxConcurrency, endGracefully } = job;
     const { firstDueMs } = schedule;
     const preparer = new Preparer({
@@ -88,7 +109,7 @@ class Sender {
     return new Feeder({
       batches: schedule.entries,
       prepare: async (scheduled) => {
-        const request = await preparer.prepare(scheduled, 'profiling');
+        const request = await preparer.prepare(scheduled, phase);
         return request && !this.#feeder.stopped ? announced(job, request) : undefined;
       },
       dispatcher: this.#dispatcher,

@@ -1,33 +1,28 @@
-/** Work that must not delay a send is done in slices between them. */
+/** Runs work that must not delay a send in short slices between the sends. */
+import { Fifo } from './fifo.ts';
 
-/** Longest that the event loop is held at a time. */
+/** The longest time that a slice occupies the event loop. */
 const SLICE_MS = 1;
 
-/** Handles items in order, a slice at a time; before each slice whatever is due goes first. */
-export class SlicedQueue<T> {
+/** Handles items in order, one slice at a time. Due requests are sent before each slice. */
+export class SlicedQueue<T> extends Fifo<T> {
   readonly #handle: (item: T) => void;
-  readonly #first: () => void;
-  #items: T[] = [];
-  #head = 0;
+  readonly #beforeSlice: () => void;
   #scheduled = false;
   #idle: (() => void)[] = [];
 
-  /** @param first called before each slice */
-  constructor(handle: (item: T) => void, first: () => void) {
+  constructor(handle: (item: T) => void, beforeSlice: () => void) {
+    super();
     this.#handle = handle;
-    this.#first = first;
+    this.#beforeSlice = beforeSlice;
   }
 
-  get length(): number {
-    return this.#items.length - this.#head;
-  }
-
-  push(item: T): void {
-    this.#items.push(item);
+  override push(item: T): void {
+    super.push(item);
     this.#schedule();
   }
 
-  /** Resolves when nothing is left. */
+  /** Resolves when the queue is empty. */
   drained(): Promise<void> {
     if (this.length === 0) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
@@ -41,25 +36,22 @@ export class SlicedQueue<T> {
 
   #slice(): void {
     this.#scheduled = false;
-    this.#first();
+    this.#beforeSlice();
     const until = performance.now() + SLICE_MS;
-    while (this.#head < this.#items.length) {
-      const item = this.#items[this.#head] as T;
-      this.#items[this.#head++] = undefined as T;
-      this.#handle(item);
+    while (this.length > 0) {
+      this.#handle(this.shift() as T);
       if (performance.now() >= until) break;
     }
     if (this.length > 0) {
       this.#schedule();
       return;
     }
-    this.#items = [];
-    this.#head = 0;
+    this.clear();
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 }
 
-/** For loops that wait for I/O anyway: gives way when the slice is over. */
+/** Lets loops that wait for I/O anyway yield when their slice is over. */
 export class Pace {
   #until = performance.now() + SLICE_MS;
 

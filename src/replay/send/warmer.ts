@@ -1,4 +1,4 @@
-/** Opens connections before they are needed: a burst that has to connect first arrives late, and is measured slow. */
+/** Opens connections before they are needed. A burst that has to connect first arrives late and is measured as slow. */
 import type { ConnectionPool } from '../http/pool.ts';
 import type { Dispatcher } from './dispatcher.ts';
 
@@ -6,46 +6,47 @@ const INTERVAL_MS = 20;
 /** Connections are opened this long before the requests that need them. */
 const AHEAD_MS = 1_500;
 /**
- * Opened in one interval at most: opening one takes this process about 50 µs, with TLS about a millisecond, and all that
- * is due meanwhile waits. 1,600 and 400 a second.
+ * The most connections that are opened in one interval: 1,600 per second without TLS, 400 with it. Opening one takes this
+ * process about 50 µs, with TLS about a millisecond, and delays everything that is due meanwhile.
  */
 const AT_A_TIME = 32;
 const AT_A_TIME_TLS = 8;
-/** More than that is no client any more. */
+/** No real client opens more. */
 const MAX_WARM = 4096;
-/** Assumed time to a reply while none has been seen. */
+/** The assumed latency before the first reply. */
 const FIRST_LATENCY_MS = 100;
 /** Weight of a new reply in the moving average. */
 const WEIGHT = 0.05;
-/** What will be idle for too long within this time is closed, and opened anew where it is needed: a burst finds it open. */
+/** Connections that will have been idle for too long within this time are closed now, so that a burst finds fresh ones. */
 const SWEEP_AHEAD_MS = 200;
 const SWEEP_EVERY = 5;
-/** A request that has been under way for so many times the usual latency, and at least so long, may keep its connection. */
+/** A request that has been in flight for this many times the usual latency, and for at least this long, may keep its connection. */
 const SLOW_LATENCIES = 3;
 const SLOW_MS = 300;
-/** Where connections are lost unused none is opened ahead for a while, which doubles as long as no reply comes. */
+/** After connections are lost unused, none is opened ahead for a while. The pause doubles until a reply is received. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
-/** The clock starts without connections that take longer to open. */
+/** The clock does not wait longer than this for connections. */
 const OPENING_MS = 5_000;
 
 export interface ConnectionNeed {
-  /** Requests that are due before those under way will have come back. */
+  /** Requests that are due before those in flight will have been answered. */
   soon: number;
-  /** Most requests that will be due within the time that a reply takes. */
+  /** The most requests that are due within the time that a reply takes. */
   peak: number;
   inFlight: number;
-  /** Of those in flight, the ones that have not been long. */
+  /** Requests that have been in flight for a short time only. */
   young: number;
-  /** Requests under way at most. */
+  /** Most requests in flight. */
   limit: number;
 }
 
 /**
- * Connections that should be spare now. Those of a burst that is under way are free again when the next one comes: opened
- * beside them, twice the connections would be open, and the target would accept them while it answers the burst. A burst
- * that is half sent counts with both halves: what is left of it needs a connection each, and the next one as many as come
- * back and are left.
+ * Returns the number of spare connections that are needed now.
+ *
+ * The connections of a burst in flight are free again when the next burst starts. Opening others in addition would double
+ * the number of connections, and the target would accept them while it answers the first burst. If a burst is half sent,
+ * its unsent requests need a connection each (`soon`), and the next burst reuses those of the sent half (`peak - young`).
  */
 export function sparesNeeded({ soon, peak, inFlight, young, limit }: ConnectionNeed): number {
   return Math.max(0, Math.min(Math.max(soon, peak - young), limit - inFlight));
@@ -59,7 +60,7 @@ export class Warmer {
   #latencyMs = FIRST_LATENCY_MS;
   #timer: NodeJS.Timeout | undefined;
   #rounds = 0;
-  /** Connections that were opened ahead for nothing. */
+  /** Connections that were opened ahead and lost unused. */
   #lost = 0;
   #pauseMs = 0;
   #pausedUntil = Number.NEGATIVE_INFINITY;
@@ -77,11 +78,11 @@ export class Warmer {
   }
 
   /**
-   * Opens all that the first seconds need, before the clock starts.
+   * Opens all connections that the first seconds need, before the clock starts.
    *
    * @param firstDueMs when the first request is due, by the schedule
-   * @param untilFirstMs time until then. Where it is long nothing is opened yet: it would be idle for too long
-   * @param concurrency requests that are sent at once where there is no schedule
+   * @param untilFirstMs time until then. If it is long, nothing is opened yet: the connections would be idle for too long
+   * @param concurrency requests that are sent together, where there is no schedule
    */
   async beforeStart(firstDueMs: number, untilFirstMs: number, concurrency?: number): Promise<void> {
     if (untilFirstMs > AHEAD_MS) return;
@@ -91,7 +92,7 @@ export class Warmer {
   }
 
   /**
-   * @param elapsedMs time since the clock's start; negative before it
+   * @param elapsedMs returns the time since the start of the clock; negative before it
    * @param firstDueMs when the first request is due, by the schedule
    */
   start(elapsedMs: () => number, firstDueMs: number): void {
@@ -101,7 +102,7 @@ export class Warmer {
       const { inFlight, queue } = this.#dispatcher;
       const elapsed = elapsedMs();
       if (elapsed < firstDueMs - AHEAD_MS) return;
-      // Where the target soon closes what is idle, connections are no good long before they are needed.
+      // A target that soon closes idle connections must not get them long before they are needed.
       const ahead = Math.min(AHEAD_MS, this.#pool.idleLimitMs / 2);
       const needed = sparesNeeded({
         soon: queue.dueBefore(elapsed + Math.min(this.#latencyMs, ahead)),
@@ -118,7 +119,7 @@ export class Warmer {
     clearInterval(this.#timer);
   }
 
-  /** A target that refuses, or accepts and closes, gets no hail of connections. */
+  /** A target that refuses connections, or accepts and closes them, is not flooded with new ones. */
   #isPaused(now: number): boolean {
     const lost = this.#pool.warmFailures + this.#pool.unused;
     if (lost > this.#lost) {

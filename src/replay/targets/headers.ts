@@ -1,4 +1,4 @@
-/** Headers that a person has written down: on the command line, in a file or in a secret. */
+/** Reads the headers of a URL target from the command line, a file or a secret. */
 import { PermanentError, saidBy } from '../../shared/errors.ts';
 
 /** @throws PermanentError `HeadersUnavailable`, `InvalidHeader` */
@@ -10,21 +10,21 @@ export async function secretHeaders(secretId: string): Promise<Record<string, st
     text = (await client.send(new GetSecretValueCommand({ SecretId: secretId }))).SecretString;
   } catch (error) {
     const facts = { got: saidBy(error), where: secretId };
-    throw new PermanentError('HeadersUnavailable', 'The secret with the headers could not be read', facts, error);
+    throw new PermanentError('HeadersUnavailable', 'The secret with the headers cannot be read', facts, error);
   } finally {
     client.destroy();
   }
   const headers = parseHeaders(text ?? '', secretId);
   if (Object.keys(headers).length > 0) return headers;
-  throw new PermanentError('InvalidHeader', 'The secret holds no header', { expected: HEADERS, where: secretId });
+  throw new PermanentError('InvalidHeader', 'The secret contains no header', { expected: HEADERS, where: secretId });
 }
 
 const HEADERS = 'a JSON object of names and values, or lines of "Name: value"';
 
 /**
- * A JSON object of names and values, or lines of `Name: value`; empty lines and lines that begin with `#` are left out.
+ * Parses a JSON object of names and values, or lines of `Name: value`. Empty lines and lines that start with `#` are ignored.
  *
- * @throws PermanentError `InvalidHeader`; the text is not shown, it may be a secret
+ * @throws PermanentError `InvalidHeader`, without the text: it may be a secret
  */
 export function parseHeaders(text: string, where: string): Record<string, string> {
   if (text.trimStart().startsWith('{')) {
@@ -32,11 +32,11 @@ export function parseHeaders(text: string, where: string): Record<string, string
     try {
       value = JSON.parse(text);
     } catch {
-      throw new PermanentError('InvalidHeader', 'The headers are not JSON', { expected: HEADERS, where });
+      throw new PermanentError('InvalidHeader', 'The headers are not valid JSON', { expected: HEADERS, where });
     }
     const entries = Object.entries(value as Record<string, unknown>);
     if (entries.some(([, header]) => typeof header !== 'string')) {
-      throw new PermanentError('InvalidHeader', 'A header’s value is not a text', { expected: HEADERS, where });
+      throw new PermanentError('InvalidHeader', 'The value of a header is not a string', { expected: HEADERS, where });
     }
     return Object.fromEntries(entries) as Record<string, string>;
   }
@@ -46,7 +46,7 @@ export function parseHeaders(text: string, where: string): Record<string, string
     if (line === '' || line.startsWith('#')) continue;
     const colon = line.indexOf(':');
     if (colon <= 0) {
-      throw new PermanentError('InvalidHeader', 'A line is no header', {
+      throw new PermanentError('InvalidHeader', 'A line is not a header', {
         expected: HEADERS,
         where: `${where}, line ${i + 1}`,
       });

@@ -1,3 +1,4 @@
+/** Sends requests to a SageMaker endpoint. */
 import { hash } from 'node:crypto';
 import type { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
@@ -22,24 +23,24 @@ export interface SageMakerTargetOptions {
   credentials: AwsCredentialIdentityProvider;
   variant?: string;
   inferenceComponent?: string;
-  /** Of the runtime, for an emulator or a private endpoint. */
+  /** URL of the SageMaker runtime, for an emulator or a private endpoint. */
   url?: string;
-  /** For tests. */
+  /** Set by tests. */
   goodForMs?: number;
 }
 
-/** A signature is good for five minutes by the service's clock, from which this machine's may differ by one or two. */
+/** A signature is valid for five minutes by the clock of the service. This machine's clock may differ by one or two. */
 const SIGNATURE_MS = 2 * 60_000;
 /** SageMaker allows 1,024 visible characters of custom attributes. */
 const MAX_ATTRIBUTES = 1024;
 
-/** SHA-256 of run and event id, a line each, and from the second repetition on its number: 32 hex digits of it. */
+/** Derives the inference id: 32 hex digits of SHA-256 over the run, the event id and, from the second pass on, the pass. */
 export const replayInferenceId = (run: string, eventKey: string, pass: number): string =>
   `${REPLAY_ID_PREFIX}${hash('sha256', pass === 0 ? `${run}\n${eventKey}` : `${run}\n${eventKey}\n${pass}`).slice(0, 32)}`;
 
 /**
- * A SageMaker endpoint, by `InvokeEndpoint`, and by `InvokeEndpointWithResponseStream` for requests that ask for a stream.
- * Requests are signed when they are prepared, seconds before they go: nothing but the write is left for their moment.
+ * A SageMaker endpoint. Uses `InvokeEndpoint`, and `InvokeEndpointWithResponseStream` for requests that ask for a stream.
+ * Requests are signed when they are prepared, seconds before they are due: only the write remains for the due time.
  */
 export class SageMakerTarget implements Target {
   readonly origin;
@@ -53,7 +54,7 @@ export class SageMakerTarget implements Target {
     const suffix = options.region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com';
     const url = options.url ?? `https://runtime.sagemaker.${options.region}.${suffix}`;
     if (!URL.canParse(url))
-      throw new PermanentError('InvalidTarget', 'The runtime’s address is not a URL', { got: url });
+      throw new PermanentError('InvalidTarget', 'The address of the SageMaker runtime is not a URL', { got: url });
     this.origin = originOf(new URL(url));
     this.#host = hostHeader(this.origin);
     this.goodForMs = options.goodForMs ?? SIGNATURE_MS;
@@ -73,8 +74,8 @@ export class SageMakerTarget implements Target {
   /** @throws PermanentError `InvalidTarget` */
   static async create(options: SageMakerTargetOptions): Promise<SageMakerTarget> {
     if (!/^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/.test(options.endpoint)) {
-      const expected = 'letters, digits and hyphens, 63 at most';
-      throw new PermanentError('InvalidTarget', 'That is no name of an endpoint', { got: options.endpoint, expected });
+      const expected = 'at most 63 letters, digits and hyphens';
+      throw new PermanentError('InvalidTarget', 'The endpoint name is invalid', { got: options.endpoint, expected });
     }
     const { SignatureV4 } = await import('@smithy/signature-v4');
     const signer = new SignatureV4({

@@ -1,13 +1,14 @@
+/** The interface of a replay's target, and the encoding of requests that all targets share. */
 import type { Origin } from '../http/connection.ts';
 import type { LiteralRequest } from '../request/literal.ts';
 import type { Turn } from '../request/sessions.ts';
 
-/** Identity of one request, which the target puts on the wire. */
+/** Identity of one request, which the target adds to the request. */
 export interface RequestIdentity {
   run: string;
-  /** Captured event id, else the place of the record. */
+  /** Captured event id, or the place of the record if there is none. */
   eventKey: string;
-  /** Repetition of the captures, from 0. */
+  /** Pass over the captures, from 0. */
   pass: number;
   requestId: string;
   turn: Turn;
@@ -20,21 +21,21 @@ export interface Encoded {
   inferenceId?: string;
 }
 
-/** Where requests go and in which form. */
+/** The server that receives the requests, and their format. */
 export interface Target {
   origin: Origin;
-  /** For people and for the run's own file; holds no secret. */
+  /** For people and for `replay.json`; contains no secret. */
   description: Record<string, string>;
-  /** Names, in lower case, of headers that the user has set: whatever they are called, they may be secrets. */
+  /** Lower-case names of the headers that the user has set. Any of them may be a secret. */
   secretHeaders?: ReadonlySet<string>;
   encode(request: LiteralRequest, identity: RequestIdentity): Encoded | Promise<Encoded>;
-  /** There when an encoded request is good for a time only: after this it is encoded anew. */
+  /** Lifetime of an encoded request, after which it is encoded again. Absent if it does not expire. */
   goodForMs?: number;
 }
 
 export const REDACTED = '<redacted>';
 
-/** A URL for people, also one that cannot be used: a user, and the values of a query, may be secrets. */
+/** Redacts a URL, even an invalid one: the user and the values of the query may be secrets. */
 export function shownUrl(url: string): string {
   const [whole = ''] = url.split('#', 1);
   const [place = ''] = whole.split('?', 1);
@@ -50,13 +51,13 @@ export function shownUrl(url: string): string {
 
 export const USER_AGENT = 'sagemaker-inference-monitor-replay';
 
-/** Characters that would end a header or a line. Header values are checked when they are read, captured ones here. */
+/** Characters that are invalid in a header. The user's headers are checked when they are read; captured values are replaced here. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
 const NOT_IN_HEADERS = /[\x00-\x1f\x7f-\uffff]/g;
 
 export const headerSafe = (value: string): string => value.replace(NOT_IN_HEADERS, '?');
 
-/** A request as it goes on the wire. Names and values must be free of line breaks. */
+/** Encodes a request for the wire. Names and values must not contain line breaks. */
 export function httpRequest(method: string, path: string, headers: Iterable<[string, string]>, body: Buffer): Encoded {
   let head = `${method} ${path} HTTP/1.1\r\n`;
   for (const [name, value] of headers) head += `${name}: ${value}\r\n`;
@@ -68,13 +69,13 @@ export function httpRequest(method: string, path: string, headers: Iterable<[str
   return { wire, bodyAt };
 }
 
-/** The Host header: without the port that the protocol has by default. */
+/** Returns the value of the Host header, without the default port of the protocol. */
 export const hostHeader = ({ tls, hostname, port }: Origin): string => {
   const name = hostname.includes(':') ? `[${hostname}]` : hostname;
   return port === (tls ? 443 : 80) ? name : `${name}:${port}`;
 };
 
-/** Where a URL's connections go. */
+/** Returns the server of a URL. */
 export function originOf(url: URL): Origin {
   const tls = url.protocol === 'https:';
   return { tls, hostname: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || (tls ? 443 : 80)) };

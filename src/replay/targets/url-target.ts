@@ -1,3 +1,4 @@
+/** Sends requests to a URL. */
 import { PermanentError } from '../../shared/errors.ts';
 import type { LiteralRequest } from '../request/literal.ts';
 import {
@@ -12,7 +13,7 @@ import {
   USER_AGENT,
 } from './target.ts';
 
-/** Path for a captured request when the URL names only the server. */
+/** Returns the path for a captured request when the URL has none. */
 function pathFor(json: Record<string, unknown> | undefined): string {
   if (json?.messages !== undefined) return '/v1/chat/completions';
   if (json?.prompt !== undefined) return '/v1/completions';
@@ -20,7 +21,7 @@ function pathFor(json: Record<string, unknown> | undefined): string {
   return '/invocations';
 }
 
-/** Headers that a captured request or the replay itself sets. */
+/** Headers that the replay sets itself. */
 const RESERVED = new Set([
   'host',
   'content-length',
@@ -40,28 +41,28 @@ export function checkHeaders(headers: Record<string, string>): [string, string][
       : !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)
         ? NOT_A_NAME
         : headerSafe(value) !== value
-          ? 'its value holds characters that a header cannot'
+          ? 'its value contains characters that are invalid in a header'
           : undefined;
     if (!problem) return [name, value];
-    // The value may be a secret, and what is no name may hold one: they are not shown.
+    // The value may be a secret, and an invalid name may contain one: neither is shown.
     const got = problem === NOT_A_NAME ? `a text of ${name.length} characters before the colon` : name;
     throw new PermanentError('InvalidHeader', `A header cannot be sent: ${problem}`, { got });
   });
 }
 
-/** An OpenAI-compatible server, a container's `/invocations`, or any other URL that takes the captured bodies. */
+/** An OpenAI-compatible server, a container's `/invocations`, or any other URL that accepts the captured bodies. */
 export class UrlTarget implements Target {
   readonly origin;
   readonly description;
   readonly #path: string | undefined;
-  /** Goes with every path. */
+  /** Appended to every path. */
   readonly #query: string;
   readonly #headers: [string, string][];
   readonly #host: string;
   readonly secretHeaders: ReadonlySet<string>;
 
   /**
-   * @param url with a path: all requests go there; without one: each to the path of its form.
+   * @param url all requests are sent to its path; without a path, each is sent to the path for its format
    * @throws PermanentError `InvalidTarget`, `InvalidHeader`
    */
   constructor(url: string, headers: Record<string, string> = {}) {
@@ -72,7 +73,10 @@ export class UrlTarget implements Target {
     }
     if (parsed.username || parsed.password) {
       const expected = 'credentials in a header (--headers-file or --headers-secret)';
-      throw new PermanentError('InvalidTarget', 'The target’s URL holds credentials', { got: parsed.host, expected });
+      throw new PermanentError('InvalidTarget', 'The URL of the target contains credentials', {
+        got: parsed.host,
+        expected,
+      });
     }
     this.origin = originOf(parsed);
     this.#host = hostHeader(this.origin);

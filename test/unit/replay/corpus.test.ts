@@ -69,7 +69,7 @@ function live(literal: LiteralRequest, bytes: Buffer, contentType: string | unde
     exchange.onBody(bytes, at, Math.min(bytes.length, at + step));
   }
   exchange.onEnd();
-  return measure(request, exchange, 0, 0, new Map());
+  return measure({ request, exchange, scheduledAt: 0, roomAt: 0 }, new Map());
 }
 
 /** What is read of it for its trace. */

@@ -44,7 +44,10 @@ function exchanged(i: number, latency: number, error?: ExchangeError, outputLimi
   let done: Measured | undefined;
   const scheduledAt = START + prepared.dueMs;
   const exchange = new Exchange(prepared.wire, (finished) => {
-    done = measure(prepared, finished, scheduledAt, scheduledAt, new Map([['request_latency', 60]]));
+    done = measure(
+      { request: prepared, exchange: finished, scheduledAt, roomAt: scheduledAt },
+      new Map([['request_latency', 60]]),
+    );
   });
   exchange.startedAt = scheduledAt + 1;
   exchange.sendStartAt = exchange.startedAt;

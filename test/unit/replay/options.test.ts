@@ -25,19 +25,19 @@ describe('options', () => {
 
   test.each([
     [{ speedup: 0 }, '--speedup is wrong; got: 0'],
-    [{ concurrency: 1.5 }, '--concurrency is wrong'],
-    [{ maxErrorRate: 101 }, 'per cent, 0 to 100'],
-    [{ autoOffset: true, startOffsetMs: 5 }, 'exclude each other'],
+    [{ concurrency: 1.5 }, '--concurrency is invalid'],
+    [{ maxErrorRate: 101 }, 'percent, 0 to 100'],
+    [{ autoOffset: true, startOffsetMs: 5 }, 'are mutually exclusive'],
     [{ startOffsetMs: 5, endOffsetMs: 4 }, 'window is empty'],
-    [{ concurrency: 4, speedup: 2 }, 'exclude each other'],
-    [{ requestRate: 4, spreadSameSecond: 'even' as const }, 'exclude each other'],
+    [{ concurrency: 4, speedup: 2 }, 'cannot be combined'],
+    [{ requestRate: 4, spreadSameSecond: 'even' as const }, 'cannot be combined'],
     [{ cancellationRate: 5 }, 'cancelled at once'],
     // A timer would go off at once.
     [{ cancellationRate: 5, cancellationDelay: 2_200_000 }, 'expected: seconds, 0 to 2147483'],
-    [{ arrivalPattern: 'constant' as const }, '--arrival-pattern is that of --request-rate'],
+    [{ arrivalPattern: 'constant' as const }, '--arrival-pattern requires --request-rate'],
     [{ goodput: 'latency:5' }, 'unknown metric; got: latency'],
-    [{ goodput: 'request_latency:fast' }, 'wrong threshold'],
-    [{ set: ['model'] }, '--set is not of its form'],
+    [{ goodput: 'request_latency:fast' }, 'invalid threshold'],
+    [{ set: ['model'] }, '--set is malformed'],
   ])('%j is refused', (options, message) => {
     expect(check(options)).toThrow(message);
   });

@@ -114,7 +114,7 @@ const DISK_PER_BYTE = 2.1;
 /** @returns why the file was left out, in words */
 export async function mergeInputs(context: MergeContext, directory: string): Promise<string | undefined> {
   const { storage, plan, collected } = context;
-  if (plan.requests > MAX_INPUTS) return 'more requests than inputs.json can hold';
+  if (plan.requests > MAX_INPUTS) return 'more requests than inputs.json can contain';
   const shards = collected.files.get(SHARD_FILES.inputs) ?? [];
   const bytes = bytesOf(collected, SHARD_FILES.inputs);
   const { bavail, bsize } = await statfs(tmpdir());

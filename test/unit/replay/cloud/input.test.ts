@@ -79,7 +79,7 @@ test.each<[string, unknown, RegExp]>([
   ['an endpoint without a name', { target: { endpoint: '' } }, /target\.endpoint/],
   ['an option of the wrong type', { target: URL_TARGET, speedup: 'twice' }, /speedup.*expected number/],
   ['an option that cannot be', { target: URL_TARGET, speedup: -1 }, /--speedup.*a number above 0/],
-  ['two ways of timing', { target: URL_TARGET, speedup: 2, concurrency: 3 }, /exclude each other/],
+  ['two ways of timing', { target: URL_TARGET, speedup: 2, concurrency: 3 }, /cannot be combined/],
   [
     'a window that is none',
     { target: URL_TARGET, source: { from: '2026-01-02T00:00:00Z', to: '2026-01-01T00:00:00Z' } },
