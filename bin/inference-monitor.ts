@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The command line. Each command is loaded only when it is asked for: a replay's first request should not wait for a judge. */
+/** The command line. Each command is loaded only when it is used: a replay should not wait for the judge's modules. */
 import { enableCompileCache } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,21 +15,21 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   calibrate: async () => (await import('./commands/calibrate.ts')).calibrateCommand(),
 };
 
-/** Where Node would have it too. */
+/** The same directory as Node's default. */
 const COMPILE_CACHE = join(tmpdir(), 'node-compile-cache');
 
-/** As a command that could not run. */
+/** Exit code of a command that could not run. */
 const EXIT_NOT_DONE = 2;
 
 async function main(): Promise<void> {
   const asked = process.argv[2] ?? '';
   if (asked === 'replay') {
-    // A replay makes garbage at the rate of its requests: with V8's defaults it takes 320 MB, with a young generation that
-    // does not grow and an old one that is collected earlier 170 (docs/decisions/0041).
+    // A replay produces garbage at the rate of its requests. With V8's defaults it uses 320 MB; with a young generation that
+    // does not grow, and an old one that is collected earlier, 170 MB (docs/decisions/0041).
     setFlagsFromString('--semi-space-growth-factor=1');
     setFlagsFromString('--heap-growing-percent=30');
   }
-  // Without it every start compiles every file anew, and strips its types.
+  // Without the cache, every start strips the types of every file and compiles it again.
   enableCompileCache(COMPILE_CACHE);
   const { Command } = await import('commander');
   const program = new Command('inference-monitor').description(
@@ -42,21 +42,21 @@ async function main(): Promise<void> {
 }
 
 let ended = false;
-// Node ends when nothing is left to wait for, also in the middle of a command: that is no success.
+// Node exits when there is nothing to wait for, even in the middle of a command. That is not a success.
 process.once('beforeExit', () => {
   if (ended) return;
-  console.error('The command ended before it was done.');
+  console.error('The command ended before it was complete.');
   process.exitCode = EXIT_NOT_DONE;
 });
 
-/** Commander has said what is wrong; help that was asked for is no failure. */
+/** Whether Commander has already printed the error, or the requested help. */
 const isUsage = (error: unknown): error is { exitCode: number } =>
   error instanceof Error && 'code' in error && String(error.code).startsWith('commander.');
 
 main()
   .catch((error: unknown) => {
     if (isUsage(error)) {
-      // Its own code for all that is wrong is 1, which the commands have for what they found.
+      // Commander uses 1 for all errors, but the commands use 1 for their findings.
       process.exitCode = error.exitCode === 0 ? 0 : EXIT_NOT_DONE;
       return;
     }

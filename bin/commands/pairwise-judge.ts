@@ -1,4 +1,4 @@
-/** The judge that compares replies, from the same settings as the pipeline's. */
+/** Connects to the judge that compares replies, with the same settings as the pipeline. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { OwnLimit } from '../../src/judge/budget/spending-limit.ts';
 import { judgeOf } from '../../src/judge/connect.ts';
@@ -9,7 +9,7 @@ import { PermanentError, toNamedError } from '../../src/shared/errors.ts';
 import { commandSettings } from './settings.ts';
 
 /**
- * @param model in place of BEDROCK_MODEL_ID
+ * @param model overrides BEDROCK_MODEL_ID
  * @param budgetUsd 0: no limit
  * @throws PermanentError `InvalidSettings`, `InvalidJudge`, `JudgePriceUnknown`, `JudgeCredentialsMissing`
  */
@@ -22,13 +22,13 @@ export async function connectPairwiseJudge(model: string | undefined, budgetUsd:
   return { judge: await judgeOf(settings), ...limit };
 }
 
-/** Known before anything is sent, rather than when the first pair is to be judged. */
+/** Fails before anything is sent, rather than when the first pair is judged. */
 async function requireCredentials(model: string): Promise<void> {
   if (parseJudgeId(model).scheme === 'openai' || process.env.AWS_BEARER_TOKEN_BEDROCK) return;
   try {
     await defaultProvider()();
   } catch (error) {
-    const facts = { got: toNamedError(error).name, expected: 'credentials of AWS, or another judge (--judge-model)' };
-    throw new PermanentError('JudgeCredentialsMissing', 'There are no credentials to ask the judge with', facts, error);
+    const facts = { got: toNamedError(error).name, expected: 'AWS credentials, or another judge (--judge-model)' };
+    throw new PermanentError('JudgeCredentialsMissing', 'There are no AWS credentials for the judge', facts, error);
   }
 }

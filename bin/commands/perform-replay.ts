@@ -35,11 +35,11 @@ const EXIT_UNFINISHED = 2;
 
 interface FollowUpFlags {
   report: boolean;
-  compare: boolean;
-  judge: boolean;
+  compare?: boolean;
+  judge?: boolean;
   judgeModel?: string;
   judgeBudgetUsd: number;
-  mlflow: boolean;
+  mlflow?: boolean;
   trackingUri?: string;
   experiment?: string;
 }
@@ -49,11 +49,11 @@ export interface ReplayFlags extends TargetFlags, FollowUpFlags {
   window: CaptureWindow;
   run?: string;
   output?: string;
-  dryRun: boolean;
-  json: boolean;
-  raw: boolean;
+  dryRun?: boolean;
+  json?: boolean;
+  raw?: boolean;
   inputs: boolean;
-  quiet: boolean;
+  quiet?: boolean;
 }
 
 /** What a replay reads. */
@@ -161,7 +161,7 @@ async function replayAndReport(
     stopping.started = true;
     const warning = longWarning(seconds);
     if (warning !== undefined) console.error(warning);
-    const { report, compare } = flags;
+    const { report, compare = false } = flags;
     const followUps = await FollowUps.open({
       directory,
       run,
@@ -180,7 +180,7 @@ async function replayAndReport(
       options,
       directory,
       inputs: flags.inputs,
-      raw: flags.raw,
+      raw: flags.raw === true,
       keepCaptured: followUps.keepCaptured,
       traceIdOf: mlflow?.traceIdOf,
       skipped,

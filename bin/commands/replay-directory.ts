@@ -1,4 +1,4 @@
-/** The directory that a replay's results go to. */
+/** Prepares the directory for the results of a replay. */
 import { existsSync } from 'node:fs';
 import { access, constants, mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -6,8 +6,8 @@ import { RESULT_FILES } from '../../src/replay/results/result-set.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 
 /**
- * Makes a directory and those above it, one by one: where the file system says that there is nothing to make one in, as
- * automounters and /proc do, Node's own recursive `mkdir` tries forever.
+ * Creates a directory and its parents one by one. Node's recursive `mkdir` loops forever on file systems that report a
+ * missing parent inside an existing directory, such as automounters and /proc.
  */
 async function makeDirectory(path: string): Promise<void> {
   try {
@@ -23,25 +23,30 @@ async function makeDirectory(path: string): Promise<void> {
 }
 
 /**
- * A directory that files can be written to, made if it is missing.
+ * Creates the directory if it is missing, and checks that it is writable.
  *
  * @throws PermanentError `OutputUnusable`
  */
 export async function writableDirectory(directory: string): Promise<void> {
   try {
     await makeDirectory(resolve(directory));
-    if (!(await stat(directory)).isDirectory()) throw new Error('it is no directory');
+    if (!(await stat(directory)).isDirectory()) throw new Error('it is not a directory');
     await access(directory, constants.W_OK | constants.X_OK);
   } catch (error) {
     const got = `${directory}: ${(error as Error).message}`;
-    const expected = 'a directory that can be made and written to (--output)';
-    throw new PermanentError('OutputUnusable', 'The results cannot be written there', { got, expected }, error);
+    const expected = 'a directory that can be created and written to (--output)';
+    throw new PermanentError(
+      'OutputUnusable',
+      'The results cannot be written to the directory',
+      { got, expected },
+      error,
+    );
   }
 }
 
 /**
- * The directory of a replay, without what an earlier run, and a comparison with it, left there: beside the files of another
- * run they would be taken for its own.
+ * Prepares the directory of a replay. Deletes the files of an earlier run and of its comparison, which would otherwise be
+ * mistaken for files of this run.
  *
  * @throws PermanentError `OutputUnusable`
  */
@@ -49,6 +54,6 @@ export async function prepareDirectory(directory: string): Promise<void> {
   await writableDirectory(directory);
   const earlier = (await readdir(directory)).filter((name) => RESULT_FILES.has(name));
   if (earlier.length === 0) return;
-  process.stderr.write(`The results of an earlier run in ${directory} are replaced.\n`);
+  process.stderr.write(`Replacing the results of an earlier run in ${directory}.\n`);
   for (const name of earlier) await rm(join(directory, name), { force: true });
 }

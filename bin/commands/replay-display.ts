@@ -1,4 +1,4 @@
-/** What a person sees while a replay runs: a few lines that renew themselves on a terminal, plain lines elsewhere. */
+/** Displays the progress of a replay: a few lines that are redrawn on a terminal, or plain lines elsewhere. */
 
 import type { RunStats } from '../../src/replay/measure/run-stats.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
@@ -12,16 +12,16 @@ interface DisplayOptions {
   out: NodeJS.WriteStream;
   progress: SendProgress;
   stats: RunStats;
-  /** Requests in all, as far as it is known by now. */
+  /** Total number of requests, as far as it is known. */
   total(): number;
-  /** Length of the schedule in seconds, where there is one. */
+  /** Length of the schedule in seconds, if there is one. */
   seconds: number | undefined;
 }
 
 const ms = (value: number | undefined): string =>
   value === undefined ? '–' : `${value.toFixed(value < 10 ? 1 : 0)} ms`;
 
-/** `00:05`, from an hour on `02:36:00`, from a day on `274 d 08:30:00`. */
+/** Formats a duration as `00:05`, from one hour on as `02:36:00`, and from one day on as `274 d 08:30:00`. */
 export function clock(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   const [days, hours] = [Math.floor(whole / 86_400), Math.floor(whole / 3_600) % 24];
@@ -45,7 +45,7 @@ export class ReplayDisplay {
     this.#timer.unref();
   }
 
-  /** Takes the lines away, or says the last figures where they stay. */
+  /** Stops the display and removes its lines from a terminal. */
   stop(): void {
     clearInterval(this.#timer);
     if (this.#terminal) this.#clear();
@@ -87,7 +87,7 @@ export class ReplayDisplay {
     const lines = [
       `${bar} ${clock(elapsed)}${seconds ? ` / ${clock(seconds)}` : ''}  ${rate.toFixed(1)} requests/s  ${inFlight} in flight`,
       counts,
-      `${latency}, from the scheduled moment p99 ${ms(at('effective_latency', 99))}`,
+      `${latency}, from the scheduled time p99 ${ms(at('effective_latency', 99))}`,
       `schedule lag p50 ${ms(at('credit_to_start_latency', 50))}, p99 ${ms(at('credit_to_start_latency', 99))}`,
     ];
     const first = at('time_to_first_token', 50);
@@ -98,7 +98,7 @@ export class ReplayDisplay {
       lines.push(singleLine(`${count} × ${error.code ?? ''} ${error.type}: ${error.message.slice(0, 80)}`));
     this.#clear();
     const width = out.columns ?? 80;
-    // A line that wraps would be two when it is taken away.
+    // A wrapped line would occupy two rows, and would not be removed completely.
     out.write(lines.map((line) => `${line.replace(/\s+/g, ' ').slice(0, width - 1)}\n`).join(''));
     this.#drawn = lines.length;
   }

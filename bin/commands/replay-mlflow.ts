@@ -7,17 +7,17 @@ import { commandSettings } from './settings.ts';
 
 export interface MlflowFlags {
   trackingUri?: string;
-  /** Of the replays; default: that of the captures, with `-replays`. */
+  /** Experiment of the replays. Default: that of the captures, with the suffix `-replays`. */
   experiment?: string;
 }
 
 export interface ReplayMlflow extends MlflowPorts {
-  /** Id of a captured line's trace; there when the captures' experiment is known. */
+  /** Returns the trace id of a captured line. Absent if the experiment of the captures is unknown. */
   traceIdOf?: (line: Buffer) => string;
   close(): void;
 }
 
-/** @throws PermanentError `InvalidSettings`, `MlflowTrackingUriMissing`, and those of the server */
+/** @throws PermanentError `InvalidSettings`, `MlflowTrackingUriMissing`, and errors of the server */
 export async function connectReplayMlflow(flags: MlflowFlags): Promise<ReplayMlflow> {
   const settings = commandSettings({ MLFLOW_TRACKING_URI: flags.trackingUri });
   const s3 = async () => (await import('../../src/shared/storage.ts')).createS3Client();
@@ -25,7 +25,7 @@ export async function connectReplayMlflow(flags: MlflowFlags): Promise<ReplayMlf
   const captures = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
   const name = flags.experiment ?? (captures === undefined ? 'replays' : `${captures}-replays`);
   const experiment = await client.resolveExperiment(name);
-  // Captures that were never traced have no experiment: their replays are not linked.
+  // Captures without traces have no experiment: their replays are not linked.
   const capturesId = captures === undefined ? undefined : (await findExperiment(client.rest, captures))?.id;
   return {
     client,

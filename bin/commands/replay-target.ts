@@ -1,4 +1,4 @@
-/** The target that the command line names. */
+/** Creates the target from the options of the command line. */
 import { readFile } from 'node:fs/promises';
 import { parseHeaders, secretHeaders } from '../../src/replay/targets/headers.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
@@ -18,10 +18,13 @@ export interface TargetFlags {
 /** @throws PermanentError `InvalidTarget`, `InvalidHeader` */
 export async function targetOf(flags: TargetFlags): Promise<Target> {
   if ((flags.url === undefined) === (flags.endpoint === undefined)) {
-    const got = flags.url === undefined ? 'none' : 'both --url and --endpoint';
-    throw new PermanentError('InvalidTarget', 'A replay has one target', { got, expected: '--url or --endpoint' });
+    const got = flags.url === undefined ? 'neither' : 'both --url and --endpoint';
+    throw new PermanentError('InvalidTarget', 'A replay needs exactly one target', {
+      got,
+      expected: '--url or --endpoint',
+    });
   }
-  refuseUseless(flags);
+  refuseUnused(flags);
   if (flags.url !== undefined) {
     const { UrlTarget } = await import('../../src/replay/targets/url-target.ts');
     return new UrlTarget(flags.url, await headersOf(flags));
@@ -31,7 +34,10 @@ export async function targetOf(flags: TargetFlags): Promise<Target> {
   const region = flags.region ?? process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION;
   if (region === undefined) {
     const expected = '--region, or AWS_REGION';
-    throw new PermanentError('InvalidTarget', 'The endpoint’s region is not known', { got: flags.endpoint, expected });
+    throw new PermanentError('InvalidTarget', 'The region of the endpoint is unknown', {
+      got: flags.endpoint,
+      expected,
+    });
   }
   return SageMakerTarget.create({
     endpoint: flags.endpoint ?? '',
@@ -43,38 +49,28 @@ export async function targetOf(flags: TargetFlags): Promise<Target> {
   });
 }
 
-/** An option that the target has no use for is a mistake, and would be missed. */
-function refuseUseless(flags: TargetFlags): void {
-  const { header, headersFile, headersSecret, variant, inferenceComponent } = flags;
-  const useless: [string, boolean][] =
-    flags.url === undefined
-      ? [
-          ['--header', header.length > 0],
-          ['--headers-file', headersFile !== undefined],
-          ['--headers-secret', headersSecret !== undefined],
-        ]
-      : [
-          ['--variant', variant !== undefined],
-          ['--inference-component', inferenceComponent !== undefined],
-        ];
-  const found = useless.filter(([, given]) => given).map(([name]) => name);
-  if (found.length === 0) return;
-  const message =
-    flags.url === undefined
-      ? 'SageMaker passes no headers on to the endpoint'
-      : 'Variants and inference components are those of a SageMaker endpoint';
-  const expected = flags.url === undefined ? '--url' : '--endpoint';
-  throw new PermanentError('InvalidTarget', message, {
-    got: found.join(', '),
-    expected: `${expected}, or none of them`,
-  });
+const URL_ONLY = { header: '--header', headersFile: '--headers-file', headersSecret: '--headers-secret' } as const;
+const ENDPOINT_ONLY = { variant: '--variant', inferenceComponent: '--inference-component' } as const;
+
+/** Using an option that the target ignores is a mistake that would otherwise go unnoticed. */
+function refuseUnused(flags: TargetFlags): void {
+  const isUrl = flags.url !== undefined;
+  const unused = Object.entries(isUrl ? ENDPOINT_ONLY : URL_ONLY)
+    .filter(([key]) => (flags[key as keyof TargetFlags]?.length ?? 0) > 0)
+    .map(([, name]) => name);
+  if (unused.length === 0) return;
+  const message = isUrl
+    ? 'Only a SageMaker endpoint has variants and inference components'
+    : 'SageMaker does not forward headers to the endpoint';
+  const expected = `these options only with ${isUrl ? '--endpoint' : '--url'}`;
+  throw new PermanentError('InvalidTarget', message, { got: unused.join(', '), expected });
 }
 
-/** Headers of the file, then of the secret, then of the command line; a later one of the same name wins. */
+/** Merges the headers of the file, the secret and the command line. A later header replaces an earlier one of the same name. */
 async function headersOf(flags: TargetFlags): Promise<Record<string, string>> {
   const headers = new Map<string, [name: string, value: string]>();
   const add = (more: Record<string, string>): void => {
-    // Names are the same whatever their case.
+    // Header names are case-insensitive.
     for (const [name, value] of Object.entries(more)) headers.set(name.toLowerCase(), [name, value]);
   };
   if (flags.headersFile !== undefined) {
@@ -89,7 +85,7 @@ async function readHeadersFile(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    const facts = { got: (error as Error).message, expected: 'a file with headers (--headers-file)' };
-    throw new PermanentError('InvalidHeader', 'The headers cannot be read', facts, error);
+    const facts = { got: (error as Error).message, expected: 'a readable file with headers (--headers-file)' };
+    throw new PermanentError('InvalidHeader', 'The headers file cannot be read', facts, error);
   }
 }

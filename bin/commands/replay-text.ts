@@ -1,4 +1,4 @@
-/** What the replay command prints: the plan of a dry run, and the figures at the end. */
+/** Formats the output of the replay command: the plan of a dry run, and the figures at the end. */
 
 import type { DryRun } from '../../src/replay/dry-run.ts';
 import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
@@ -23,11 +23,11 @@ const total = (skipped: ReadonlyMap<string, number>): number =>
 
 const NO_CAPTURES = ['NotJson', 'NotACaptureRecord'];
 
-/** Why there is nothing to send, and what should be there. */
+/** Explains why nothing can be sent, and what was expected. */
 const nothingToSend = (skipped: ReadonlyMap<string, number>): string =>
-  `no record could be, or none is in the window.${
+  `no record is valid, or none is in the window.${
     NO_CAPTURES.some((reason) => skipped.has(reason))
-      ? ' Expected: files as Data Capture writes them, unpacked: a JSON object with captureData on each line.'
+      ? ' Expected: files of Data Capture, uncompressed, with a JSON object with captureData on each line.'
       : ''
   }`;
 
@@ -38,7 +38,7 @@ const UNITS: readonly [seconds: number, name: string][] = [
   [1, 's'],
 ];
 
-/** As people say it: `42.0 s`, `2 h 36 min`, `274 d 8 h`. */
+/** Formats a duration as `42.0 s`, `2 h 36 min` or `274 d 8 h`. */
 export function durationText(seconds: number): string {
   const first = UNITS.findIndex(([unit]) => seconds >= unit);
   if (first === -1 || seconds < 60) return `${seconds.toFixed(1)} s`;
@@ -48,19 +48,19 @@ export function durationText(seconds: number): string {
   return `${whole} ${larger[1]}${rest > 0 ? ` ${rest} ${smaller[1]}` : ''}`;
 }
 
-/** Longer schedules are not begun without a word. */
+/** Longer schedules are announced before they start. */
 const LONG_SECONDS = 1_800;
 
-/** What to know before a long replay; `undefined` for one that is not. */
+/** Returns a warning before a long replay; `undefined` for a short one. */
 export const longWarning = (seconds: number): string | undefined =>
   seconds < LONG_SECONDS
     ? undefined
-    : `The schedule takes ${durationText(seconds)}. --speedup makes it shorter, --concurrency sends without it; Ctrl-C ends it and keeps what was measured.`;
+    : `The schedule takes ${durationText(seconds)}. Use --speedup to shorten it, or --concurrency to ignore it. Ctrl-C stops it and keeps the results.`;
 
 export function dryRunText(plan: DryRun, skipped: ReadonlyMap<string, number>): string {
   const estimated = (tokens: { total: number; captured: number }): string => {
     const share = tokens.total === 0 ? 0 : Math.round((100 * tokens.captured) / tokens.total);
-    return `${thousands(tokens.total)} (${share}% as counted by the captured endpoint, the rest estimated)`;
+    return `${thousands(tokens.total)} (${share}% counted by the captured endpoint, the rest estimated)`;
   };
   const types = Object.entries(plan.contentTypes).map(([type, count]) => `  ${type}: ${count}`);
   return [
@@ -132,7 +132,7 @@ export function resultText(result: ReplayResult, directory: string): string {
   if (result.outcome.sent === 0) lines.push('', `Nothing was sent: ${nothingToSend(skippedReasons)}`);
   const unsent = unsentWarning(result);
   if (unsent !== undefined) lines.push('', singleLine(unsent));
-  if (result.wasCancelled) lines.push('', 'The replay was stopped: what was measured until then is written.');
+  if (result.wasCancelled) lines.push('', 'The replay was stopped. The results until then have been written.');
   lines.push('', `results: ${directory}`);
   return lines.join('\n');
 }

@@ -28,7 +28,7 @@ test('a replay that sends nothing is a failure, and says why', async () => {
   const skipped = await run(folder.write('a.jsonl', lines(3)), '--set', 'model.name=x');
   expect(skipped).toMatchObject({
     code: 1,
-    stdout: expect.stringMatching(/OverrideFailed: 3\n[\s\S]*Nothing was sent: no record could be/),
+    stdout: expect.stringMatching(/OverrideFailed: 3\n[\s\S]*Nothing was sent: no record is valid/),
   });
   const outside = await run(folder.write('b.jsonl', lines(3)), '--fixed-schedule-start-offset', '5000');
   expect(outside).toMatchObject({ code: 1, stdout: expect.stringContaining('Nothing was sent') });
@@ -112,7 +112,7 @@ test.each([
   [['--goodput', 'speed:3'], /unknown metric; got: speed/],
   [['--goodput', 'request_latency:3:4'], /invalid threshold; got: request_latency:3:4/],
   [['--run', '../outside'], /without \//],
-  [['--speedup', 'fast'], /a number is needed/],
+  [['--speedup', 'fast'], /expected a number/],
   [['--no-such-option'], /unknown option/],
   [['--from', '2026-02-30T10:00:00Z'], /a time such as/],
   [['--headers-file', 'no-such-file'], /InvalidHeader: The headers cannot be read; got: ENOENT/],

@@ -186,7 +186,7 @@ describe('the command', () => {
     const wrong = await runCli(['replay', file, '--url', endpoint.url, '--speedup', '0']);
     expect(wrong).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('InvalidReplayOptions: --speedup is wrong; got: 0; expected: a number above 0'),
+      stderr: expect.stringContaining('InvalidReplayOptions: --speedup is invalid; got: 0; expected: a number above 0'),
     });
     const unreachable = await runCli(['replay', file, '--url', 'http://127.0.0.1:1', '-o', join(folder.path, 'out')]);
     expect(unreachable).toMatchObject({ code: 2, stderr: expect.stringContaining('TargetUnreachable') });

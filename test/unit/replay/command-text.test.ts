@@ -17,7 +17,7 @@ test.each([
 
 test('a schedule of half an hour and more is said before it begins, with what makes it shorter', () => {
   expect(longWarning(1_799)).toBeUndefined();
-  expect(longWarning(9_366)).toMatch(/takes 2 h 36 min\. --speedup .*--concurrency/);
+  expect(longWarning(9_366)).toMatch(/takes 2 h 36 min\. Use --speedup .*--concurrency/);
 });
 
 test('a dry run that finds no capture says what should be there', () => {
@@ -26,7 +26,7 @@ test('a dry run that finds no capture says what should be there', () => {
     ...{ requests: 0, seconds: 0, peakPerSecond: 0, meanPerSecond: 0, shape: [], streaming: 0, contentTypes: {} },
     ...{ bodyBytes: 0, inputTokens: tokens, outputTokens: tokens },
   };
-  expect(dryRunText(nothing, new Map([['NotJson', 13]]))).toMatch(/Nothing can be sent: .*unpacked: .*captureData/);
+  expect(dryRunText(nothing, new Map([['NotJson', 13]]))).toMatch(/Nothing can be sent: .*uncompressed, .*captureData/);
   expect(dryRunText(nothing, new Map())).toMatch(/none is in the window\.$/);
   expect(dryRunText({ ...nothing, requests: 1, seconds: 9_366 }, new Map())).toMatch(
     /duration: 2 h 36 min\n.*--speedup/,

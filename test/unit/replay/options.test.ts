@@ -19,35 +19,35 @@ import { UrlTarget } from '../../../src/replay/targets/url-target.ts';
 const check = (options: Partial<ReplayOptions>) => () => checkOptions({ ...DEFAULT_OPTIONS, ...options });
 
 describe('options', () => {
-  test('the defaults are allowed', () => {
+  test('allows the defaults', () => {
     expect(check({})).not.toThrow();
   });
 
   test.each([
-    [{ speedup: 0 }, '--speedup is wrong; got: 0'],
+    [{ speedup: 0 }, '--speedup is invalid; got: 0'],
     [{ concurrency: 1.5 }, '--concurrency is invalid'],
     [{ maxErrorRate: 101 }, 'percent, 0 to 100'],
     [{ autoOffset: true, startOffsetMs: 5 }, 'are mutually exclusive'],
-    [{ startOffsetMs: 5, endOffsetMs: 4 }, 'window is empty'],
+    [{ startOffsetMs: 5, endOffsetMs: 4 }, 'window of the schedule is empty'],
     [{ concurrency: 4, speedup: 2 }, 'cannot be combined'],
     [{ requestRate: 4, spreadSameSecond: 'even' as const }, 'cannot be combined'],
-    [{ cancellationRate: 5 }, 'cancelled at once'],
-    // A timer would go off at once.
+    [{ cancellationRate: 5 }, 'The delay of the cancellation is missing'],
+    // A timer would expire immediately.
     [{ cancellationRate: 5, cancellationDelay: 2_200_000 }, 'expected: seconds, 0 to 2147483'],
     [{ arrivalPattern: 'constant' as const }, '--arrival-pattern requires --request-rate'],
     [{ goodput: 'latency:5' }, 'unknown metric; got: latency'],
     [{ goodput: 'request_latency:fast' }, 'invalid threshold'],
     [{ set: ['model'] }, '--set is malformed'],
-  ])('%j is refused', (options, message) => {
+  ])('rejects %j', (options, message) => {
     expect(check(options)).toThrow(message);
   });
 
   test.each([
     [['--judge', '--judge-budget-usd', '-5'], /a number of 0 or more/],
-    [['--experiment', 'e'], /--experiment says nothing without --mlflow/],
-    [['--tracking-uri', 'http://h'], /--tracking-uri says nothing without --mlflow/],
-    [['--judge-model', 'm'], /--judge-model says nothing without --judge/],
-    [['--json'], /--json says nothing without --dry-run/],
+    [['--experiment', 'e'], /--experiment has no effect without --mlflow/],
+    [['--tracking-uri', 'http://h'], /--tracking-uri has no effect without --mlflow/],
+    [['--judge-model', 'm'], /--judge-model has no effect without --judge/],
+    [['--json'], /--json has no effect without --dry-run/],
     [['--from', '2026-11-20T10:00:00Z', '--to', '2026-11-20T10:00:00Z'], /--from must be before --to/],
     [['--dry-run', '--url', 'nonsense'], /The target is not a URL; got: nonsense/],
   ])('on the command line %j are refused', async (given, message) => {

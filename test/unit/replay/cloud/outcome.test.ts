@@ -264,7 +264,7 @@ describe('what is missing', () => {
     [0, [5, 6], 0, 0, undefined],
     [0, [5], 0, 3, undefined],
     [50, [5], 1, 3, undefined],
-    [49, [5], 1, 3, /1 of 2 requests failed \(50\.00%\); allowed: 49%; 3 more were cancelled on purpose$/],
+    [49, [5], 1, 3, /1 of 2 requests failed \(50\.00%\); allowed: 49%; 3 more were canceled on purpose$/],
     [100, [], 1, 3, /1 of 1 requests failed .*none succeeded; 3 more/],
     [0, [], 0, 3, undefined],
   ])(
