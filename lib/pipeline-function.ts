@@ -1,27 +1,31 @@
-/** One Lambda of the pipeline: bundled, with a role and a log group of its own. */
+/** A Lambda function of the stack: its bundle, its role and its log group. */
 import { Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Architecture, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
+import { resourceNames } from '../src/contract/names.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { functionCode } from './function-code.ts';
 import { nodeOptions } from './settings/function-environment.ts';
 
+type Names = ReturnType<typeof resourceNames>;
+/** The names of functions among the names of resources: those with a role. */
+type FunctionName = { [N in keyof Names]: `${N}Role` extends keyof Names ? N : never }[keyof Names];
+
 export interface PipelineFunctionProps {
   settings: Settings;
-  functionName: string;
-  roleName: string;
+  name: FunctionName;
   description: string;
   /** The handler's folder under `lambda/`. */
   folder: string;
   environment: Record<string, string>;
-  /** Default: as the settings have it. */
+  /** Default: the setting. So is the timeout's. */
   memoryMb?: number;
   timeoutSeconds?: number;
-  /** Under `/tmp`. Default: Lambda's own 512. */
+  /** Size of `/tmp`. Default: Lambda's own 512. */
   diskMib?: number;
-  /** How often Lambda itself repeats an invocation that nobody waits for. Default: Lambda's own two. */
+  /** How often Lambda itself retries an asynchronous invocation. Default: Lambda's own two. */
   asyncRetries?: number;
 }
 
@@ -31,15 +35,17 @@ export class PipelineFunction extends Construct {
 
   constructor(scope: Construct, id: string, props: PipelineFunctionProps) {
     super(scope, id);
-    const { settings, functionName, roleName, folder } = props;
+    const { settings, name, folder } = props;
+    const names = resourceNames(settings.STACK_PREFIX);
+    const functionName = names[name];
     const logGroup = new LogGroup(this, 'Logs', {
       logGroupName: `/aws/lambda/${functionName}`,
       retention: settings.LOG_RETENTION_DAYS,
       removalPolicy: RemovalPolicy.DESTROY,
     });
-    // Not the managed basic policy: that one may write to every log group of the account.
+    // The managed basic policy could write to every log group of the account, so it is not used.
     this.role = new Role(this, 'Role', {
-      roleName,
+      roleName: names[`${name}Role`],
       description: `Role of ${functionName}`,
       assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
     });
@@ -53,7 +59,7 @@ export class PipelineFunction extends Construct {
       code: functionCode(this, folder),
       handler: 'index.handler',
       runtime: Runtime.NODEJS_24_X,
-      // A fifth cheaper than x86_64; nothing in the bundles is native.
+      // A fifth cheaper than x86_64. The bundles contain no native code.
       architecture: Architecture.ARM_64,
       memorySize,
       timeout: Duration.seconds(props.timeoutSeconds ?? settings.LAMBDA_TIMEOUT_SECONDS),

@@ -8,7 +8,7 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
-import { ONE_VCPU_MB } from '../../lib/replay.ts';
+import { ONE_VCPU_MB } from '../../lib/replay-functions.ts';
 import { functionEnvironment, nodeOptions, replayEnvironment } from '../../lib/settings/function-environment.ts';
 import { parseSettings } from '../../lib/settings/settings.ts';
 import { freePort } from '../../local/machine/free-port.ts';

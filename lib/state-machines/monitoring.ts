@@ -4,7 +4,6 @@
  * JSONPath throughout, and the state stays small: no result of a child and no payload ever enters it.
  */
 import { Duration } from 'aws-cdk-lib';
-import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
   Choice,
@@ -29,6 +28,7 @@ import type { BatchPhase, JudgeBatchRequest } from '../../src/contract/payloads.
 import { workKeys } from '../../src/contract/work-keys.ts';
 import { MOST_KILLS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import type { Settings } from '../../src/settings/schema.ts';
+import type { MonitoringFunctions } from '../monitoring-functions.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import {
   EVALUATE_CHUNK_RETRIES,
@@ -39,14 +39,9 @@ import {
 } from './retries.ts';
 import { invoke, overManifest } from './states.ts';
 
-interface MonitoringStateMachineProps {
+interface MonitoringStateMachineProps extends MonitoringFunctions {
   settings: Settings;
   workBucket: IBucket;
-  planner: IFunction;
-  processor: IFunction;
-  evaluator: IFunction;
-  batcher: IFunction;
-  summarizer: IFunction;
 }
 
 export class MonitoringStateMachine extends Construct {
@@ -74,7 +69,7 @@ export class MonitoringStateMachine extends Construct {
       parameters: { plan: { nextPart: 0, nextChunk: 0, cursor: '' }, error: { Error: '', Cause: '' } },
     });
     const plan = invoke(this, 'PlanCaptures', {
-      lambdaFunction: props.planner,
+      lambda: props.planner,
       comment: 'The input to byte ranges of capture lines, as a manifest; one part of a long backfill at a time',
       payload: TaskInput.fromObject({
         'input.$': '$$.Execution.Input',
@@ -88,7 +83,7 @@ export class MonitoringStateMachine extends Construct {
     });
 
     const summarize = invoke(this, 'SummarizeRun', {
-      lambdaFunction: props.summarizer,
+      lambda: props.summarizer,
       comment: 'The receipts of all chunks to summary.json and metrics',
       payload: TaskInput.fromObject({ run: RUN, 'error.$': '$.error' }),
       resultPath: '$.result',
@@ -125,7 +120,7 @@ export class MonitoringStateMachine extends Construct {
   #batch(props: MonitoringStateMachineProps, summarize: TaskStateBase): IChainable {
     const ask = (id: string, action: JudgeBatchRequest['action'], comment: string): TaskStateBase =>
       invoke(this, id, {
-        lambdaFunction: props.batcher,
+        lambda: props.batcher,
         comment,
         payload: TaskInput.fromObject({ action, run: RUN }),
         resultPath: '$.batch',
@@ -179,7 +174,7 @@ export class MonitoringStateMachine extends Construct {
 
   #chunk(props: MonitoringStateMachineProps): IChainable {
     const log = invoke(this, 'LogTraces', {
-      lambdaFunction: props.processor,
+      lambda: props.processor,
       comment: 'Capture lines to traces; what is no capture record to quarantine',
       ...this.#chunkTask(props),
       retries: LOG_CHUNK_RETRIES,
@@ -203,7 +198,7 @@ export class MonitoringStateMachine extends Construct {
       apply: 'The answers of the batch job to assessments',
     };
     const evaluate = invoke(this, id, {
-      lambdaFunction: props.evaluator,
+      lambda: props.evaluator,
       comment: phase ? comments[phase] : 'The judge and the code scorers to assessments',
       ...this.#chunkTask(props, phase),
       retries: EVALUATE_CHUNK_RETRIES,

@@ -1,6 +1,5 @@
-/** What the state machines have in common: a role of their own, logs of everything, and what they tell their functions. */
+/** The parts that both state machines have in common: a separate role, complete logs, and the execution's facts. */
 import { RemovalPolicy } from 'aws-cdk-lib';
-import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
@@ -15,6 +14,7 @@ import type { Settings } from '../../src/settings/schema.ts';
 import { StateMachineRole } from '../access/state-machine-role.ts';
 import type { WorkPart } from '../access/work.ts';
 import { acknowledge } from '../acknowledge.ts';
+import type { PipelineFunction } from '../pipeline-function.ts';
 
 interface PipelineStateMachineProps {
   settings: Settings;
@@ -22,27 +22,27 @@ interface PipelineStateMachineProps {
   logGroupName: string;
   comment: string;
   workBucket: IBucket;
-  functions: readonly IFunction[];
-  /** What its Maps read, and where they put their results. */
+  functions: readonly PipelineFunction[];
+  /** Parts of the work bucket that its Maps read, and that they write results to. */
   manifests: readonly WorkPart[];
   mapResults: readonly WorkPart[];
   definition: IChainable;
 }
 
-/** The execution, as every function that sees a whole run is told of it. */
+/** The facts of the execution, for every function that handles a whole run. */
 export const RUN = {
   'name.$': '$$.Execution.Name',
   'arn.$': '$$.Execution.Id',
   'startTime.$': '$$.Execution.StartTime',
 };
 
-/** Made of children of the scope, which has no other state machine. */
+/** Creates the state machine as a child of the scope, which must have no other. */
 export function pipelineStateMachine(scope: Construct, props: PipelineStateMachineProps): StateMachine {
   const { settings, stateMachineName, workBucket, functions, manifests, mapResults } = props;
   const role = new StateMachineRole(scope, 'Role', {
     stateMachineName,
     workBucket,
-    functions,
+    functions: functions.map((each) => each.function),
     manifests,
     mapResults,
   });
@@ -50,7 +50,7 @@ export function pipelineStateMachine(scope: Construct, props: PipelineStateMachi
     stateMachineName,
     stateMachineType: StateMachineType.STANDARD,
     comment: props.comment,
-    // What the CDK grants by itself reaches the whole work bucket.
+    // The CDK's own grants would cover the whole work bucket.
     role: role.withoutPolicyUpdates(),
     definitionBody: DefinitionBody.fromChainable(props.definition),
     logs: {
@@ -59,16 +59,16 @@ export function pipelineStateMachine(scope: Construct, props: PipelineStateMachi
         retention: settings.LOG_RETENTION_DAYS,
         removalPolicy: RemovalPolicy.DESTROY,
       }),
-      // Pointers and counts only pass through the state, so that its data may be logged.
+      // The state contains only pointers and counts, so its data may be logged.
       includeExecutionData: true,
       level: LogLevel.ALL,
     },
   });
-  // The CDK's policy for the Map would be attached to nothing; the role has its statements.
+  // The CDK's policy for the Map would be attached to nothing: the role already has its statements.
   stateMachine.node.tryRemoveChild('DistributedMapPolicy');
   acknowledge(stateMachine, {
     'AwsSolutions-SF2':
-      'Receipts, summary and logs tell what happened; X-Ray would be paid for every chunk of a backfill.',
+      'Receipts, summary and logs record what happened; X-Ray would cost money for every chunk of a backfill.',
   });
   return stateMachine;
 }

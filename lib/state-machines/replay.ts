@@ -6,7 +6,6 @@
  * the second runs while requests are being sent.
  */
 import { Duration } from 'aws-cdk-lib';
-import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
   Choice,
@@ -24,24 +23,19 @@ import {
   Wait,
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
-
 import { Construct } from 'constructs';
 import { resourceNames } from '../../src/contract/names.ts';
 import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../src/contract/replay.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
 import type { Settings } from '../../src/settings/schema.ts';
+import type { ReplayFunctions } from '../replay-functions.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import { BEGIN_RETRIES, JUDGE_RETRIES, STORE_RETRIES } from './retries.ts';
 import { invoke, overManifest } from './states.ts';
 
-interface ReplayStateMachineProps {
+interface ReplayStateMachineProps extends Omit<ReplayFunctions, 'stopper'> {
   settings: Settings;
   workBucket: IBucket;
-  planner: IFunction;
-  replayer: IFunction;
-  evaluator: IFunction;
-  summarizer: IFunction;
-  publisher: IFunction;
 }
 
 /** Beside the function's own limit, which is so the one that is seen. */
@@ -73,14 +67,14 @@ export class ReplayStateMachine extends Construct {
       parameters: { summarize: { run: RUN } },
     });
     const plan = invoke(this, 'PlanReplay', {
-      lambdaFunction: props.planner,
+      lambda: props.planner,
       comment: 'The captures to a schedule, cut into shards that one function each can send',
       payload: TaskInput.fromObject({ 'input.$': '$$.Execution.Input', run: RUN }),
       resultPath: '$.plan',
       retries: STORE_RETRIES,
     });
     const summarize = invoke(this, 'SummarizeReplay', {
-      lambdaFunction: props.summarizer,
+      lambda: props.summarizer,
       comment: 'What the shards measured to one result set; shards without a result are named',
       inputPath: '$.summarize',
       resultPath: '$.result',
@@ -142,7 +136,7 @@ export class ReplayStateMachine extends Construct {
       time: WaitTime.timestampPath('$.waitUntil'),
     });
     const shard = invoke(this, 'ReplayShard', {
-      lambdaFunction: props.replayer,
+      lambda: props.replayer,
       comment: 'The requests of one shard, each at its moment of the common clock',
       ...this.#shardTask(),
       retries: BEGIN_RETRIES,
@@ -160,7 +154,7 @@ export class ReplayStateMachine extends Construct {
   /** The shards once more: their exchanges to traces, and their replies to the judge. */
   #evaluation(props: ReplayStateMachineProps): DistributedMap {
     const evaluate = invoke(this, 'EvaluateReplay', {
-      lambdaFunction: props.evaluator,
+      lambda: props.evaluator,
       comment: 'What a shard has sent and got to traces, and its replies to the judge, as far as the time goes',
       ...this.#shardTask(),
       resultPath: '$.evaluated',
@@ -182,7 +176,7 @@ export class ReplayStateMachine extends Construct {
   /** The run in MLflow gets its figures and files, and ends. What fails here fails the execution: its results are there. */
   #publication({ publisher }: ReplayStateMachineProps): TaskStateBase {
     return invoke(this, 'PublishReplay', {
-      lambdaFunction: publisher,
+      lambda: publisher,
       comment: 'Figures and files to the run in MLflow, and its end',
       payload: TaskInput.fromObject({ run: RUN }),
       taskTimeout: Timeout.duration(TASK_TIMEOUT),
@@ -194,7 +188,7 @@ export class ReplayStateMachine extends Construct {
   /** No run in MLflow stays open because a step before its end has failed for good. */
   #endOfRun({ publisher }: ReplayStateMachineProps): TaskStateBase {
     return invoke(this, 'EndReplayRun', {
-      lambdaFunction: publisher,
+      lambda: publisher,
       comment: 'The run in MLflow ends as failed, or as killed where the replay was stopped, and says why',
       payload: TaskInput.fromObject({
         run: RUN,

@@ -1,4 +1,4 @@
-/** States that both state machines are made of. */
+/** The kinds of states that both state machines use. */
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
   DistributedMap,
@@ -11,23 +11,34 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { LambdaInvoke, type LambdaInvokeProps } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import type { Construct } from 'constructs';
+import type { PipelineFunction } from '../pipeline-function.ts';
 
-/** Invokes a function: what it returns is the result, and what is tried again is said by name. */
+/** Invokes a function. The state's result is the function's; the errors to retry are listed by name. */
 export function invoke(
   scope: Construct,
   id: string,
-  { retries, ...props }: LambdaInvokeProps & { retries: readonly RetryProps[] },
+  {
+    lambda,
+    retries,
+    ...props
+  }: Omit<LambdaInvokeProps, 'lambdaFunction'> & { lambda: PipelineFunction; retries: readonly RetryProps[] },
 ): LambdaInvoke {
-  const task = new LambdaInvoke(scope, id, { payloadResponseOnly: true, retryOnServiceExceptions: false, ...props });
+  const lambdaFunction = lambda.function;
+  const task = new LambdaInvoke(scope, id, {
+    lambdaFunction,
+    payloadResponseOnly: true,
+    retryOnServiceExceptions: false,
+    ...props,
+  });
   for (const retry of retries) task.addRetry(retry);
   return task;
 }
 
 /**
- * A child execution for each line of a manifest. One that fails neither stops the others nor hides: the summary finds that
- * what it should have left in the work bucket is missing.
+ * Runs a child execution for each line of a manifest. A child that fails does not stop the others. It does not go unnoticed
+ * either: the summary finds that its records are missing in the work bucket.
  *
- * @param props.results prefix of the children's results, with `{}` for the execution's name
+ * @param props.results prefix of the children's results, with `{}` in place of the execution's name
  */
 export const overManifest = (
   scope: Construct,

@@ -3,7 +3,7 @@
 /** The names of the deployed resources. */
 export const resourceNames = (prefix: string) => ({
   stack: `SageMakerInferenceMonitoringStack-${prefix}`,
-  processingRole: `sagemaker-data-capture-processing-${prefix}`,
+  processorRole: `sagemaker-data-capture-processing-${prefix}`,
   plannerRole: `sagemaker-data-capture-planning-${prefix}`,
   evaluatorRole: `sagemaker-data-capture-evaluation-${prefix}`,
   summarizerRole: `sagemaker-data-capture-summary-${prefix}`,

@@ -46,12 +46,12 @@ const NEEDED: Needed[] = [
     is: (one) => has(one.Action, 's3:PutObject') && has(one.Resource, '/runs/'),
   },
   {
-    role: names.processingRole,
+    role: names.processorRole,
     grant: 'to read captures',
     is: (one) => has(one.Action, 's3:GetObject') && has(one.Resource, 'sagemaker-captures'),
   },
   {
-    role: names.processingRole,
+    role: names.processorRole,
     grant: 'to write receipts and quarantine',
     is: (one) => has(one.Action, 's3:PutObject'),
   },

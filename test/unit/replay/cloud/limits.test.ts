@@ -1,6 +1,6 @@
 /** The bounds of a replay in the cloud, held against each other: each has its arithmetic, and none may change alone. */
 
-import { ONE_VCPU_MB } from '../../../../lib/replay.ts';
+import { ONE_VCPU_MB } from '../../../../lib/replay-functions.ts';
 import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../../../../src/contract/replay.ts';
 import {
   MAX_CONNECTIONS,

@@ -1,0 +1,91 @@
+/** The functions of the monitoring pipeline, with their permissions. */
+import { Stack } from 'aws-cdk-lib';
+import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { Construct } from 'constructs';
+import { resourceNames } from '../src/contract/names.ts';
+import type { Settings } from '../src/settings/schema.ts';
+import { allow } from './access/allow.ts';
+import { grantCaptureRead } from './access/capture.ts';
+import { grantJudge, grantModelLookUp } from './access/judge.ts';
+import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
+import { grantWork } from './access/work.ts';
+import { grantBudget } from './budget-table.ts';
+import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
+
+interface MonitoringFunctionsProps {
+  settings: Settings;
+  workBucket: IBucket;
+  budget: ITableV2;
+  /** The environment variables that all functions of the stack have. */
+  environment: Record<string, string>;
+}
+
+export type MonitoringFunctions = Record<
+  'planner' | 'processor' | 'evaluator' | 'batcher' | 'summarizer',
+  PipelineFunction
+>;
+
+/** Creates the functions in a scope, and grants them what they need. */
+export function monitoringFunctions(scope: Construct, props: MonitoringFunctionsProps): MonitoringFunctions {
+  const { settings, environment } = props;
+  const make = (id: string, folder: string, name: PipelineFunctionProps['name'], description: string) =>
+    new PipelineFunction(scope, id, { settings, environment, folder, name, description });
+  const functions: MonitoringFunctions = {
+    planner: make('PlanCaptures', 'plan-captures', 'planner', 'Plans the chunks of a run'),
+    processor: make('LogTraces', 'log-traces', 'processor', 'Logs captures as MLflow traces'),
+    evaluator: make('EvaluateTraces', 'evaluate-traces', 'evaluator', 'Has the judge assess the traces'),
+    batcher: make('JudgeBatch', 'judge-batch', 'batcher', 'Starts and watches batch inference jobs'),
+    summarizer: make('SummarizeRun', 'summarize-run', 'summarizer', 'Adds up a run'),
+  };
+  const { planner, processor, evaluator } = functions;
+  for (const { role } of [planner, processor, evaluator]) {
+    grantCaptureRead(role, settings);
+    grantMlflow(role, settings);
+  }
+  grantArtifacts(processor.role, settings);
+  grantWorkBucket(functions, props.workBucket);
+  grantExecutionStatus(planner, settings);
+  grantJudge(evaluator.role, settings);
+  grantModelLookUp(planner.role, settings.BEDROCK_MODEL_ID);
+  grantBudget(evaluator.role, props.budget);
+  return functions;
+}
+
+function grantWorkBucket(
+  { planner, processor, evaluator, batcher, summarizer }: MonitoringFunctions,
+  workBucket: IBucket,
+): void {
+  grantWork(workBucket, planner.role, {
+    // A retry reads the records of an earlier run.
+    read: ['plan', 'manifest', 'receipts', 'quarantine', 'claims'],
+    write: ['plan', 'claims'],
+    upload: ['manifest'],
+  });
+  // Quarantined lines are read if their capture file is gone, and if a later part of the chunk adds more.
+  grantWork(workBucket, processor.role, { read: ['quarantine'], write: ['receipts', 'quarantine'] });
+  grantWork(workBucket, evaluator.role, {
+    // A record whose trace MLflow refused is in quarantine and needs no verdict.
+    read: ['quarantine', 'answers', 'batchState', 'batchInput', 'batchOutput'],
+    write: ['receipts', 'answers', 'batchState', 'batchInput'],
+  });
+  grantWork(workBucket, batcher.role, {
+    read: ['manifest', 'batchState'],
+    write: ['batchState'],
+    upload: ['batchState'],
+    remove: ['batchInput'],
+  });
+  grantWork(workBucket, summarizer.role, { read: ['plan', 'manifest', 'receipts', 'batchState'], write: ['summary'] });
+}
+
+/** Planning checks whether the run that owns a claim is still running. */
+function grantExecutionStatus({ role }: PipelineFunction, { STACK_PREFIX }: Settings): void {
+  const { partition, region, account } = Stack.of(role);
+  // By name and not by reference, since the state machine itself refers to the planner.
+  const { stateMachine } = resourceNames(STACK_PREFIX);
+  allow(role, {
+    actions: ['states:DescribeExecution'],
+    resources: [`arn:${partition}:states:${region}:${account}:execution:${stateMachine}:*`],
+    why: 'Executions are named when they start; these are those of this state machine.',
+  });
+}

@@ -1,0 +1,127 @@
+/** The functions of a cloud replay, with their permissions. */
+import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { Construct } from 'constructs';
+import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../src/contract/replay.ts';
+import type { Settings } from '../src/settings/schema.ts';
+import { grantCaptureRead } from './access/capture.ts';
+import { grantJudge, grantModelLookUp } from './access/judge.ts';
+import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
+import { grantReplayTargets } from './access/replay.ts';
+import { grantWork } from './access/work.ts';
+import { grantBudget } from './budget-table.ts';
+import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
+import { replayEnvironment } from './settings/function-environment.ts';
+
+/**
+ * One full vCPU. Lambda allocates CPU in proportion to memory, with one vCPU at 1,769 MB. A function with less is paused for
+ * the rest of each time slice once it has used its share, and requests due in that time are sent late. A second vCPU would
+ * be idle, since the sender's event loop is one thread. The process itself takes about 150 MB. That leaves 1.6 GB for
+ * requests and replies in flight, for example 30 of 25 MB each with replies of the same size. The steps after sending
+ * process a few at a time, with the same memory.
+ */
+export const ONE_VCPU_MB = 1769;
+
+type Limits = Pick<PipelineFunctionProps, 'memoryMb' | 'diskMib' | 'asyncRetries'>;
+
+export interface ReplayFunctionsProps {
+  settings: Settings;
+  workBucket: IBucket;
+  /** The judge's budget, which the monitoring and replays share. */
+  budget: ITableV2;
+  /** The environment variables that all functions of the stack have. */
+  environment: Record<string, string>;
+}
+
+export type ReplayFunctions = Record<
+  'planner' | 'replayer' | 'evaluator' | 'summarizer' | 'publisher' | 'stopper',
+  PipelineFunction
+>;
+
+/** Creates the functions in a scope, and grants them what they need. */
+export function replayFunctions(scope: Construct, props: ReplayFunctionsProps): ReplayFunctions {
+  const { settings, environment } = props;
+  const make = (id: string, folder: string, more: Pick<PipelineFunctionProps, 'name' | 'description'> & Limits) =>
+    new PipelineFunction(scope, id, {
+      settings,
+      folder,
+      environment: { ...environment, ...replayEnvironment(settings) },
+      // More memory for the other functions means that payloads are large.
+      memoryMb: Math.max(ONE_VCPU_MB, settings.LAMBDA_MEMORY_MB),
+      timeoutSeconds: REPLAYER_TIMEOUT_SECONDS,
+      diskMib: REPLAY_DISK_MIB,
+      ...more,
+    });
+  const functions: ReplayFunctions = {
+    planner: make('Plan', 'plan-replay', {
+      name: 'replayPlanner',
+      description: 'Plans the schedule of a replay and its shards',
+    }),
+    replayer: make('Shard', 'replay-shard', {
+      name: 'replayer',
+      description: 'Sends the requests of one shard of a replay',
+      asyncRetries: 0,
+    }),
+    evaluator: make('Evaluation', 'evaluate-replay', {
+      name: 'replayEvaluator',
+      description: 'Logs the exchanges of a shard of a replay as traces, and has the judge compare the replies',
+    }),
+    summarizer: make('Summary', 'summarize-replay', {
+      name: 'replaySummarizer',
+      description: 'Merges the results of the shards of a replay',
+    }),
+    publisher: make('Publication', 'publish-replay', {
+      name: 'replayPublisher',
+      description: 'Publishes the figures and files of a replay to its MLflow run',
+    }),
+    stopper: make('Stop', 'stop-replay', {
+      name: 'replayStopper',
+      description: 'Brings a replay to its end after its execution was stopped',
+      // It only waits, and calls the others.
+      memoryMb: settings.LAMBDA_MEMORY_MB,
+      diskMib: undefined,
+    }),
+  };
+  grant(functions, props);
+  return functions;
+}
+
+function grant(
+  { planner, replayer, evaluator, summarizer, publisher, stopper }: ReplayFunctions,
+  { settings, workBucket, budget }: ReplayFunctionsProps,
+): void {
+  for (const { role } of [planner, replayer]) grantCaptureRead(role, settings);
+  for (const { role } of [planner, evaluator, publisher]) grantMlflow(role, settings);
+  for (const { role } of [evaluator, publisher]) grantArtifacts(role, settings);
+  grantWork(workBucket, planner.role, {
+    read: ['replayStop'],
+    write: ['replayPlan'],
+    upload: ['replayManifest', 'replaySchedule'],
+  });
+  grantModelLookUp(planner.role, settings.BEDROCK_MODEL_ID);
+  grantWork(workBucket, replayer.role, {
+    read: ['replayPlan', 'replaySchedule', 'replayStop'],
+    write: ['replayClaims'],
+    upload: ['replayShards'],
+  });
+  grantReplayTargets(replayer.role, settings);
+  grantWork(workBucket, evaluator.role, {
+    read: ['replayPlan', 'replayShards', 'replayEvaluations', 'replayStop'],
+    write: ['replayEvaluations'],
+  });
+  grantJudge(evaluator.role, settings);
+  grantBudget(evaluator.role, budget);
+  grantWork(workBucket, summarizer.role, {
+    read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayEvaluations', 'replayStop'],
+    write: ['replayPublication'],
+    upload: ['replayResults'],
+  });
+  grantWork(workBucket, publisher.role, {
+    read: ['replayPlan', 'replayPublication', 'replayResults', 'replayStop'],
+  });
+  grantWork(workBucket, stopper.role, {
+    // It only checks whether the files of the shards and the summary exist.
+    read: ['replayPlan', 'replayFigures', 'replayPublication', 'replayStop'],
+    write: ['replayStop'],
+  });
+}
