@@ -1,13 +1,13 @@
-/** What an observed content type says about a payload. */
+/** Reads an observed content type. */
 import { asCount } from './json.ts';
 
 export interface ContentType {
-  /** Lower case, without parameters; `undefined` when missing, null or empty. */
+  /** Lower case, without parameters. `undefined` when missing, null or empty. */
   media: string | undefined;
   charset: string | undefined;
-  /** Bytes of the JSON that raw tensors follow, in the binary form of the open inference protocol. */
+  /** Bytes of the JSON before raw tensors, in the binary form of the open inference protocol. */
   headerBytes?: number;
-  /** What the media type announces; `undefined` where it leaves that open. */
+  /** The kind of payload that the media type announces, if it does. */
   announces: 'json' | 'csv' | 'jsonlines' | 'event-stream' | 'text' | 'binary' | undefined;
 }
 
@@ -31,14 +31,14 @@ function announced(media: string): ContentType['announces'] {
   if (media === 'csv' || media === 'text/csv' || media === 'application/csv' || media === 'text/x-csv') return 'csv';
   if (media === 'json') return 'json';
   if (/^(?:application|text)\/(?:json|x-json|.+\+json)$/.test(media)) return 'json';
-  // SVG is an image, and text all the same.
+  // SVG is an image, but also text.
   if (media === 'image/svg+xml') return 'text';
   if (BINARY.test(media)) return 'binary';
   if (media.startsWith('text/') || media === 'application/xml' || media.endsWith('+xml')) return 'text';
   return undefined;
 }
 
-/** @param observed `observedContentType` as captured, e.g. `text/csv; charset=utf-8`; anything but a string is none. */
+/** @param observed `observedContentType` as captured, e.g. `text/csv; charset=utf-8`. Anything but a string is ignored. */
 export function parseContentType(observed: unknown): ContentType {
   if (typeof observed !== 'string' || observed.trim() === '') {
     return { media: undefined, charset: undefined, announces: undefined };

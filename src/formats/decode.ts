@@ -72,7 +72,7 @@ function factsOf({ record, eventMetadata, extraFields }: Envelope, raw: RawLine,
   const eventVersion = asText(record.eventVersion);
   if (eventId === undefined) notes.push('no eventId was captured');
   if (eventVersion !== undefined && eventVersion !== '0') {
-    notes.push(`eventVersion “${eventVersion.slice(0, 40)}” is not known; read as version 0`);
+    notes.push(`eventVersion “${eventVersion.slice(0, 40)}” is unknown; read as version 0`);
   }
   return {
     eventId,
@@ -88,12 +88,12 @@ function factsOf({ record, eventMetadata, extraFields }: Envelope, raw: RawLine,
 function undecodedCapture(envelope: Envelope, raw: RawLine, error: unknown): Capture {
   const notes = [...envelope.notes];
   const facts = factsOf(envelope, raw, notes);
-  notes.push(`the payloads could not be taken apart (${why(error)}) and are kept as captured`);
+  notes.push(`the payloads could not be decoded (${why(error)}) and are kept as captured`);
   const keep = (side: unknown): Payload | undefined => {
     if (side === undefined || side === null) return undefined;
     const { data } = isObject(side) ? side : {};
     const text = typeof data === 'string' ? data : '';
-    const problem = 'could not be taken apart';
+    const problem = 'could not be decoded';
     return { ...announcedBy(side), kind: 'raw', value: text, text, bytes: Buffer.byteLength(text), problem };
   };
   const request = keep(envelope.captureData.endpointInput);

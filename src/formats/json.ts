@@ -1,6 +1,6 @@
 /**
- * JSON as payloads really hold it. `JSON.parse` silently rounds long numbers, keeps the last of two equal keys, and
- * accepts nesting that no reader behind us survives; Python writes `NaN`. Each of these is seen and said here.
+ * Parses JSON as payloads really contain it. `JSON.parse` silently rounds long numbers, keeps the last of two equal keys,
+ * and accepts nesting that later readers cannot handle. Python writes `NaN`. All of these are detected and noted here.
  */
 
 import { trimEndOf } from '../shared/text-edges.ts';
@@ -12,8 +12,8 @@ export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isExactNumber(value);
 
 /**
- * Deepest nesting that is taken apart. MLflow's server walks a payload recursively, a few Python frames per level with
- * a limit of 1,000 frames: 200 levels × 3 frames = 600.
+ * Maximum nesting that is decoded. MLflow's server walks a payload recursively, a few Python frames per level with a
+ * limit of 1,000 frames: 200 levels × 3 frames = 600.
  */
 const MAX_JSON_DEPTH = 200;
 
@@ -21,20 +21,20 @@ type ParsedJson =
   | { ok: true; value: unknown; notes: string[]; duplicateKeys: boolean }
   | { ok: false; problem: string; tooDeep: boolean };
 
-/** What one pass over the characters can tell. */
+/** The result of one pass over the characters. */
 interface Census {
   depth: number;
   keys: number;
-  /** Lists, objects and what is in them. */
+  /** Lists, objects and their items. */
   values: number;
-  /** There may be a number that a double cannot hold. */
+  /** There may be a number that a double cannot represent. */
   longNumber: boolean;
 }
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
-/** Index of the quote that ends the string beginning behind `from`, or -1. */
+/** Returns the index of the quote that ends the string beginning at `from`, or -1. */
 function endOfString(text: string, from: number): number {
   let end = text.indexOf('"', from);
   while (end !== -1) {
@@ -46,29 +46,29 @@ function endOfString(text: string, from: number): number {
   return -1;
 }
 
-/** Digits of a whole number that a double always holds. */
+/** Digits of a whole number that a double always represents. */
 const SAFE_INTEGER_DIGITS = 15;
-/** Digits that any double is written with at most; more say something that it cannot hold. */
+/** Maximum digits of a written double. A number with more digits is more precise than a double. */
 const MAX_DOUBLE_DIGITS = 17;
 /** An exponent of three digits may be out of range. */
 const SAFE_EXPONENT_DIGITS = 2;
 
-/** One pass over the characters, without making anything of them. */
+/** Counts in one pass over the characters, without parsing them. */
 function takeCensus(text: string): Census {
   const census: Census = { depth: 0, keys: 0, values: 1, longNumber: false };
   let depth = 0;
   let digits = 0;
   let part: 'whole' | 'fraction' | 'exponent' = 'whole';
-  /** A minus, and behind it nothing but zeros so far. */
+  /** A minus was found, followed only by zeros so far. */
   let minus = false;
   for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
     if (code >= 0x30 && code <= 0x39) {
-      // Leading zeros are no digits.
+      // Leading zeros do not count.
       if (digits > 0 || code !== 0x30) digits += 1;
       const most =
         part === 'whole' ? SAFE_INTEGER_DIGITS : part === 'fraction' ? MAX_DOUBLE_DIGITS : SAFE_EXPONENT_DIGITS;
-      // Whole digits are judged where they end; see below.
+      // Whole digits are checked where they end; see below.
       if (digits > most && part !== 'whole') census.longNumber = true;
       continue;
     }
@@ -120,9 +120,9 @@ function countKeys(value: unknown): number {
 /**
  * Parses a document's text.
  *
- * @param maxDepth deepest nesting that is taken apart. Beyond `MAX_JSON_DEPTH` numbers are those of `JSON.parse`.
- * @param scale is told the values before they are made.
- * @throws TooHeavy what the scale throws, and nothing else.
+ * @param maxDepth maximum nesting. Beyond `MAX_JSON_DEPTH` numbers are those of `JSON.parse`.
+ * @param scale adds up the memory of the values before they are allocated.
+ * @throws TooHeavy when the scale throws it, and nothing else.
  */
 export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH, scale?: Scale): ParsedJson {
   const source = text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
@@ -130,7 +130,7 @@ export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH, scale?: Scale
   scale?.values(census.values);
   const isDeep = census.depth > MAX_JSON_DEPTH;
   if (census.depth > maxDepth) {
-    const problem = `it is nested ${census.depth} levels deep, and ${maxDepth} are taken apart`;
+    const problem = `it is nested ${census.depth} levels deep, and the limit is ${maxDepth}`;
     return { ok: false, problem, tooDeep: true };
   }
   const notes: string[] = [];
@@ -150,11 +150,11 @@ export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH, scale?: Scale
     notes.push('NaN and Infinity, which JSON does not have, are kept as text');
   }
   const duplicateKeys = !isDeep && census.keys > 0 && countKeys(value) < census.keys;
-  if (duplicateKeys) notes.push('an object has the same key twice: the last one counts');
+  if (duplicateKeys) notes.push('an object has the same key twice; the last one is used');
   return { ok: true, value, notes, duplicateKeys };
 }
 
-/** V8's message with the part that quotes the text left out. */
+/** Returns V8's message without the part that quotes the text. */
 function describeSyntaxError(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   const [clause = ''] = message.slice(0, 300).split(/,? ?(?:\.\.\.)?"/, 1);
@@ -166,29 +166,29 @@ function describeSyntaxError(error: unknown): string {
 interface SourceContext {
   source?: string;
 }
-/** ECMAScript's source text access, in Node from 22 on; TypeScript's library does not have it yet. */
+/** ECMAScript's source text access, in Node from version 22. TypeScript's library does not declare it yet. */
 const sourceAwareJson = JSON as unknown as {
   parse(text: string, reviver: (key: string, value: unknown, context: SourceContext) => unknown): unknown;
   rawJSON(text: string): object;
   isRawJSON(value: unknown): boolean;
 };
 
-/** A number written out exactly by `JSON.stringify` although a double cannot hold it. */
+/** Whether a value is a number that a double cannot represent. `JSON.stringify` writes it exactly. */
 export const isExactNumber = (value: unknown): value is { rawJSON: string } => sourceAwareJson.isRawJSON(value);
 
-/** Sign, significant digits and power of ten of a number literal: `1.50e1` and `15` are the same, `0` and `-0` are not. */
+/** Returns sign, significant digits and power of ten of a number: equal for `1.50e1` and `15`, not for `0` and `-0`. */
 export function normalForm(literal: string): string {
   const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal);
   if (match === null) return literal;
   const [, sign = '', whole = '', fraction = '', exponent = '0'] = match;
   const digits = (whole + fraction).replace(/^0+/, '');
   const significant = trimEndOf(digits, (digit) => digit === '0');
-  // A double has a zero below zero, which is written as `0`.
+  // A double has a negative zero, which is written as `0`.
   if (significant === '') return `${sign}0`;
   return `${sign}${significant}e${Number(exponent) - fraction.length + (digits.length - significant.length)}`;
 }
 
-/** Numbers that a double would change stay as they were written; `JSON.stringify` gives them back exactly. */
+/** Keeps numbers that a double would change as they were written. `JSON.stringify` writes them exactly. */
 function parseExactly(text: string, notes: string[]): unknown {
   let kept = 0;
   const value = sourceAwareJson.parse(text, (_key, item, { source }) => {
@@ -201,7 +201,7 @@ function parseExactly(text: string, notes: string[]): unknown {
   return value;
 }
 
-/** A whole number as the reader of JSON gives it: kept as it is written where a double would change it. */
+/** Returns a whole number as `parseJson` does: kept as written when a double would change it. */
 export function exactInteger(value: bigint): unknown {
   const number = Number(value);
   if (Number.isSafeInteger(number)) return number;
@@ -209,7 +209,7 @@ export function exactInteger(value: bigint): unknown {
   return normalForm(String(number)) === normalForm(source) ? number : sourceAwareJson.rawJSON(source);
 }
 
-/** Python's `NaN`, `Infinity` and `-Infinity` outside strings put in quotes; `undefined` when there are none. */
+/** Puts Python's `NaN`, `Infinity` and `-Infinity` outside strings in quotes. `undefined` when there are none. */
 function withQuotedNonNumbers(text: string): string | undefined {
   if (!/NaN|Infinity/.test(text)) return undefined;
   const parts: string[] = [];
@@ -232,20 +232,20 @@ function withQuotedNonNumbers(text: string): string | undefined {
 
 // -------------------------------------------------------------------------------------------------------- reading
 
-/** A string, or a number or boolean as text; `undefined` for anything else and for the empty string. */
+/** Returns a string, or a number or boolean as text. `undefined` for other values and for the empty string. */
 export function asText(value: unknown): string | undefined {
   if (typeof value === 'string') return value === '' ? undefined : value;
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
   return isExactNumber(value) ? value.rawJSON : undefined;
 }
 
-/** A whole number from 0 on, also when written as text. */
+/** Returns a whole number from 0 on, also when it is written as text. */
 export function asCount(value: unknown): number | undefined {
   const number = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value;
   return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : undefined;
 }
 
-/** JSON text of a value, or `undefined` where it has none (too deep, too long, cyclic). */
+/** Returns the JSON text of a value, or `undefined` when it has none (too deep, too long, cyclic). */
 export function toJson(value: unknown): string | undefined {
   try {
     return JSON.stringify(value);
@@ -254,7 +254,7 @@ export function toJson(value: unknown): string | undefined {
   }
 }
 
-/** Field of an object without regard to the case of its name; one that is undefined is none. */
+/** Returns the first named field that is defined, else one whose name differs only in case. */
 export function field(body: JsonObject, ...names: string[]): unknown {
   for (const name of names) {
     if (Object.hasOwn(body, name) && body[name] !== undefined) return body[name];

@@ -1,23 +1,26 @@
 /**
- * What content becomes in memory, reckoned before it is taken apart. Tiny values cost most: `[]` is three characters with
- * its comma and a list of 40 bytes, a row of CSV with one digit is two and ends as some 240.
+ * Estimates the memory that content needs, before it is decoded. Tiny values cost most: `[]` is three characters with its
+ * comma and a list of 40 bytes; a row of CSV with one digit is two characters and needs about 240 bytes.
  */
 import { functionMb, weightAtOnce } from '../shared/memory.ts';
 
-/** Of a text: the line, its decoded text, its copy in the trace, that as JSON, and the request to MLflow; measured 4 to 7. */
+/**
+ * For a text: the line, its decoded text, its copy in the trace, that copy as JSON, and the request to MLflow. Measured: 4
+ * to 7.
+ */
 export const BYTES_A_CHARACTER = 8;
-/** Of a value in JSON or a cell in CSV, at worst; measured 70 (lists) to 245 (CSV of one cell a row). */
+/** For a value in JSON or a cell in CSV, at worst. Measured: 70 (lists) to 245 (CSV with one cell per row). */
 const BYTES_A_VALUE = 250;
 
 export const tooHeavyNote = (): string =>
-  `more than can be taken apart in a function of ${functionMb()} MB; LAMBDA_MEMORY_MB gives it more`;
+  `it needs more memory than a function of ${functionMb()} MB has for it; a larger LAMBDA_MEMORY_MB helps`;
 
-/** Content that becomes more than it may. */
+/** The content needs more memory than is allowed. */
 export class TooHeavy extends Error {
   override readonly name = 'TooHeavy';
 }
 
-/** Adds up what a line becomes. */
+/** Adds up the estimated memory of a line. */
 export class Scale {
   weight = 0;
   readonly #most: number;
@@ -26,7 +29,7 @@ export class Scale {
     this.#most = most;
   }
 
-  /** Characters that more may come to. */
+  /** Number of characters that still fit. */
   get charactersLeft(): number {
     return Math.max(0, (this.#most - this.weight) / BYTES_A_CHARACTER);
   }
@@ -47,7 +50,7 @@ export class Scale {
   }
 }
 
-/** `,` `:` `[` `{` and the ends of lines: as many as a text can have values or cells, whichever format it is in. */
+/** Counts `,` `:` `[` `{` and line endings: an upper bound of a text's values or cells in any format. */
 export function countValues(text: string): number {
   let values = 1;
   for (let at = 0; at < text.length; at += 1) {

@@ -269,7 +269,8 @@ test('captured streams are read live as they are read in their captures, whichev
     const id = String(metadata.event_id);
     if (errors.has(id)) expect([id, error?.message]).toEqual([id, errors.get(id)]);
     // One that holds nothing has no times.
-    else if (error) expect([id, error.message]).toEqual([id, expect.stringContaining('the stream held no content')]);
+    else if (error)
+      expect([id, error.message]).toEqual([id, expect.stringContaining('the stream contained no content')]);
     else expect([id, metrics.time_to_first_token?.unit]).toEqual([id, 'ms']);
   }
 });

@@ -60,6 +60,6 @@ describe.each(sizes)('in a function of %i MB', (memoryMb) => {
 
 const endOf = ({ counts, quarantined, written }: MemoryRun): string => {
   if (counts === undefined) return 'died';
-  const kept = written.split('more than can be taken apart').length - 1;
+  const kept = written.split('it needs more memory than a function').length - 1;
   return [`traced ${counts.traced ?? '-'}`, `kept as captured ${kept}`, ...new Set(quarantined)].join(', ');
 };

@@ -1,7 +1,7 @@
 /**
- * Tells an error reply from a good one. Data Capture records no HTTP status: an error is known by a reply without a
- * content type, or by a body of the shapes that servers give their errors. What a model says about errors is text in
- * the place where its text belongs, and never looked at here.
+ * Distinguishes error replies from good ones. Data Capture records no HTTP status. An error is recognized by a missing
+ * content type, or by a body in one of the forms that servers use for errors. Text that a model generates about errors
+ * is in the fields of a model's text, which this never reads.
  */
 
 import { asText, field, isObject, type JsonObject } from '../json.ts';
@@ -9,7 +9,7 @@ import type { CaptureError, Payload } from '../types.ts';
 import { readError } from '../wire/registry.ts';
 import { statusIn, statusOf, statusOfPhrase, statusOfType } from './error-status.ts';
 
-/** Fields that an error body is made of. A body with any other field is a reply that has an error among its data. */
+/** Fields of an error body. A body with any other field is a reply with an error among its data. */
 const ERROR_FIELDS = new Set(
   `error errors error_type error_code errorcode error_message errormessage errortype code message msg detail details type
   title status statuscode status_code httpstatuscode object param request_id requestid id timestamp path trace traceback
@@ -17,7 +17,7 @@ const ERROR_FIELDS = new Set(
   documentation_url created model`.split(/\s+/),
 );
 
-/** Fields of a reply that was cut short by an error, as streams are. */
+/** Fields of a reply that an error cut short, such as a stream. */
 const FRAME_FIELDS = new Set(
   `choices candidates content role usage system_fingerprint service_tier output outputs generated_text token tokens
   stop_reason stop_sequence finish_reason message text response usagemetadata modelversion index metadata`.split(/\s+/),
@@ -28,7 +28,7 @@ const isErrorOnly = (body: JsonObject): boolean =>
 
 const MAX_MESSAGE_CHARS = 2000;
 
-/** First text among the candidates, however deep an error object holds it. */
+/** Returns the first text among the candidates, at any depth of an error object. */
 function messageOf(...candidates: unknown[]): string | undefined {
   for (const candidate of candidates) {
     if (typeof candidate === 'string' && candidate.trim() !== '') return candidate.trim().slice(0, MAX_MESSAGE_CHARS);
@@ -54,7 +54,7 @@ const build = (message: string | undefined, status: number | undefined, type: un
 
 const LOOKS_LIKE_ERROR_TYPE = /(?:error|exception)$/i;
 
-/** FastAPI's list of what was wrong with a request. */
+/** Whether this is FastAPI's list of faults in a request. */
 const isValidationList = (detail: unknown): boolean =>
   Array.isArray(detail) &&
   detail.length > 0 &&
@@ -67,12 +67,12 @@ const isErrorObject = (error: JsonObject): boolean =>
   messageOf(error) !== undefined || statusIn(error) !== undefined || 'type' in error;
 
 /**
- * @param unmarked the reply has no content type, as error replies have none.
- * @param streamed then `error` was an event of its own, whatever the other events said.
+ * @param unmarked the reply has no content type, as error replies do.
+ * @param streamed `error` was a separate event, whatever the other events contain.
  */
 function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): CaptureError | undefined {
   const { error } = body;
-  // An error object beside what servers frame their replies with: also behind a reply that began well.
+  // An error object next to the usual fields of a reply, also after a reply that began without an error.
   if (isObject(error) && (streamed || isFramed(body)) && isErrorObject(error)) {
     const type = field(error, 'type', 'status', 'code');
     const message = messageOf(error, body.message);
@@ -85,7 +85,7 @@ function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): 
   const typeName = typeof type === 'string' && statusOf(type) === undefined ? type : undefined;
   const message = messageOf(
     field(body, 'OriginalMessage'),
-    // DJL puts the cause into `error` and a general word into `message`: both are worth having.
+    // DJL puts the cause into `error` and a generic word into `message`. Keep both.
     [body.message, typeof error === 'string' ? error : undefined].filter((text) => typeof text === 'string').join(': '),
     field(body, 'message', 'msg', 'error_message', 'errorMessage'),
     error,
@@ -105,7 +105,7 @@ function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): 
     typeof field(body, 'ErrorCode', 'error_code', '__type') === 'string' ||
     isValidationList(body.detail) ||
     (typeof body.detail === 'string' && Object.keys(body).length === 1) ||
-    // A bare `code` is as well a model's answer; with a message, or under the name of a status, it is none.
+    // A bare `code` may also be a model's answer. With a message, or under the name of a status, it is an error.
     (ownStatus !== undefined &&
       (spoken !== undefined || statusOf(field(body, 'status', 'statusCode')) !== undefined)) ||
     statusOfPhrase(spoken) !== undefined;
@@ -115,11 +115,11 @@ function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): 
   return unmarked && message !== undefined ? build(message, status, typeName) : undefined;
 }
 
-/** Whole bodies that proxies and servers give, never a part of a text. */
+/** Whole bodies that proxies and servers send, never a part of a text. */
 const PLAIN_ERRORS: readonly { pattern: RegExp; status?: number }[] = [
   { pattern: /^upstream (?:connect error|request timeout)/i, status: 503 },
   { pattern: /^no healthy upstream$/i, status: 503 },
-  // HTTP's own words; the rarer of them are as likely a model's.
+  // HTTP's own phrases. A model might generate the rarer ones.
   {
     pattern:
       /^(?:Internal Server Error|Bad Gateway|Service (?:Temporarily )?Unavailable|Gateway Time-?out|Too Many Requests)[.!]?$/i,
@@ -130,11 +130,11 @@ const PLAIN_ERRORS: readonly { pattern: RegExp; status?: number }[] = [
 /** `502 Bad Gateway`, `HTTP 503: Service Unavailable`, as a whole body or a page's title. */
 const STATUS_LINE = /^(?:HTTP(?:\/[\d.]+)?\s+)?(?:Error\s+)?([45]\d\d)[ :-]+[A-Z][A-Za-z -]{2,40}!{0,2}$/;
 const HTML_START = /^(?:<!doctype html|<html|<title>)/i;
-/** Far enough into a page to find its title; a text may go on for megabytes. */
+/** Enough of a page to find its title. A text may have megabytes. */
 const MAX_HEAD_CHARS = 4000;
 const MAX_TITLE_CHARS = 120;
 
-/** The title of an HTML page; `undefined` for a text that is no page. */
+/** Returns the title of an HTML page. `undefined` for other texts. */
 function titleOf(text: string): string | undefined {
   if (!HTML_START.test(text)) return undefined;
   const head = text.slice(0, MAX_HEAD_CHARS);
@@ -159,7 +159,7 @@ function errorOfText(text: string, unmarked: boolean): CaptureError | undefined 
   return build(message, plain?.status ?? named ?? statusOfPhrase(message), undefined);
 }
 
-/** In a form that one vendor alone has. */
+/** Reads an error in a form that only one vendor uses. */
 function errorOfVendor(body: unknown): CaptureError | undefined {
   const told = isObject(body) ? readError(body) : undefined;
   if (told === undefined) return undefined;
@@ -170,7 +170,7 @@ function errorOfVendor(body: unknown): CaptureError | undefined {
 
 /**
  * @param payload the reply.
- * @returns the error that the reply is, or `undefined` for a good one.
+ * @returns the error, or `undefined` for a good reply.
  */
 export function errorReply(payload: Payload | undefined): CaptureError | undefined {
   if (payload === undefined || payload.kind === 'empty' || payload.kind === 'raw' || payload.kind === 'binary')
@@ -179,7 +179,7 @@ export function errorReply(payload: Payload | undefined): CaptureError | undefin
   if (payload.kind === 'text') return errorOfText(payload.text ?? '', unmarked);
   if (payload.kind === 'csv') return undefined;
   const { value } = payload;
-  // Google's servers wrap an error into a list.
+  // Google's servers wrap an error in a list.
   const body = Array.isArray(value) && value.length === 1 ? value[0] : value;
   if (isObject(body)) {
     const isProblem = payload.contentType?.includes('problem+json') ?? false;

@@ -1,11 +1,11 @@
-/** The HTTP status of an error reply, from what its body says; Data Capture records none. */
+/** Derives the HTTP status of an error reply from its body, since Data Capture records none. */
 import { STATUS_CODES } from 'node:http';
 import { field, type JsonObject } from '../json.ts';
 
 const MIN_ERROR_STATUS = 400;
 const MAX_ERROR_STATUS = 599;
 
-/** A number, or a text of three digits, that is the status of an error. */
+/** Returns the status of an error from a number, or from a text of three digits. */
 export function statusOf(value: unknown): number | undefined {
   const number = typeof value === 'string' && /^\d{3}$/.test(value) ? Number(value) : value;
   const isStatus =
@@ -17,7 +17,7 @@ const STATUS_FIELDS = [
   ...['code', 'status', 'statusCode', 'status_code', 'httpStatusCode', 'OriginalStatusCode', 'error_code', 'errorCode'],
 ];
 
-/** The status under one of the usual names. */
+/** Returns the status under one of the usual names. */
 export function statusIn(body: JsonObject): number | undefined {
   for (const name of STATUS_FIELDS) {
     const status = statusOf(field(body, name));
@@ -26,7 +26,7 @@ export function statusIn(body: JsonObject): number | undefined {
   return undefined;
 }
 
-/** Types that a server's documentation ties to one status: OpenAI, Anthropic, vLLM, TorchServe, TGI. */
+/** Error types with one documented status: OpenAI, Anthropic, vLLM, TorchServe, TGI. */
 const STATUS_OF_TYPE: Record<string, number> = {
   invalid_request_error: 400,
   badrequesterror: 400,
@@ -52,7 +52,7 @@ const STATUS_OF_TYPE: Record<string, number> = {
   rate_limit_exceeded: 429,
 };
 
-/** HTTP's own words for a status, as whole messages: `Not Found`, `BAD_REQUEST`. */
+/** HTTP's own phrases as whole messages: `Not Found`, `BAD_REQUEST`. */
 const STATUS_OF_PHRASE = new Map(
   Object.entries(STATUS_CODES).flatMap(([code, phrase]) =>
     Number(code) >= MIN_ERROR_STATUS && phrase !== undefined ? [[phrase.toLowerCase(), Number(code)] as const] : [],

@@ -90,7 +90,7 @@ export async function* scanLines(
   for await (const lines of scanPieces(stream, maxLineBytes, from)) yield* lines;
 }
 
-/** Yields the same lines as a list for each piece of the stream, which costs less time where lines are many and short. */
+/** Yields the same lines, as a list for each piece of the stream: faster where lines are many and short. */
 export async function* scanPieces(
   stream: AsyncIterable<Uint8Array>,
   maxLineBytes: number,

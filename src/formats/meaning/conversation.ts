@@ -59,7 +59,7 @@ function replyTo({ prompt, request, response, notes }: TextExchange): WireReply 
   if (prompt === undefined || !asksForTalk(prompt) || response.kind === 'raw') return undefined;
   if (response.kind === 'binary' || response.kind === 'csv') return plain();
   if (holdsMedia(response.value)) return undefined;
-  notes.push('the reply has no known form; its JSON stands as the assistant’s message');
+  notes.push('the reply has no known form; its JSON is shown as the assistant’s message');
   return plain();
 }
 

@@ -1,8 +1,8 @@
-/** Vectors are summarised: their numbers say nothing to a reader, and there are thousands of them. */
+/** Summarizes vectors. A reader learns nothing from their numbers, of which there are thousands. */
 import { isExactNumber, isObject, type JsonObject } from '../json.ts';
 import { promptsOf } from '../wire/prompts.ts';
 
-/** Stands in for a vector. */
+/** Replaces a vector. */
 interface VectorSummary {
   dimensions: number;
   /** Euclidean length. */
@@ -11,9 +11,9 @@ interface VectorSummary {
   first: number[];
 }
 
-/** Components shown. */
+/** Number of components to keep. */
 const SHOWN = 8;
-/** A bare list of numbers is taken for a vector from this length on; shorter ones are scores. */
+/** A bare list of at least this many numbers is a vector. Shorter lists are scores. */
 const MIN_BARE_DIMENSIONS = 16;
 
 const isNumber = (value: unknown): value is number => typeof value === 'number' || isExactNumber(value);
@@ -32,7 +32,7 @@ function summarize(vector: unknown[]): VectorSummary {
   };
 }
 
-/** A vector, a list of vectors, or (one vector a token) a list of lists of vectors, each vector summarised. */
+/** Summarizes a vector, a list of vectors, or (one vector per token) a list of lists of vectors. */
 function summarizeNested(value: unknown, least: number): unknown {
   if (isVector(value, least)) return summarize(value);
   // Gemini: {values: […]}
@@ -47,7 +47,7 @@ function summarizeNested(value: unknown, least: number): unknown {
   return inner;
 }
 
-/** Little-endian floats in base64, as `encoding_format: base64` asks for. */
+/** Summarizes little-endian floats in base64, which `encoding_format: base64` asks for. */
 function summarizeBase64(text: string): unknown {
   const bytes = Buffer.from(text, 'base64');
   if (bytes.length === 0 || bytes.length % 4 !== 0) return { base64: true, characters: text.length };
@@ -100,7 +100,7 @@ function summarizeObject(body: JsonObject): JsonObject | undefined {
   return found ? (Object.fromEntries(entries) as JsonObject) : undefined;
 }
 
-/** The reply with its vectors summarised, or `undefined` when it holds none. */
+/** Returns the reply with its vectors summarized, or `undefined` when it has none. */
 export function summarizeEmbedding(value: unknown): unknown {
   if (isObject(value)) return summarizeObject(value);
   if (!Array.isArray(value) || value.length === 0) return undefined;
@@ -108,15 +108,15 @@ export function summarizeEmbedding(value: unknown): unknown {
     const items = value.map(summarizeObject);
     return items.every((item) => item !== undefined) ? items : undefined;
   }
-  // Vectors of tokens, in lists of their own for each input, are none of the scores that a list of lists may be.
+  // Vectors of tokens are in a separate list for each input. A list of lists alone may be scores.
   const isOfTokens = Array.isArray(value[0]) && Array.isArray(value[0][0]);
   return summarizeNested(value, isOfTokens ? 1 : MIN_BARE_DIMENSIONS);
 }
 
-/** Names under which embedding models take their texts. */
+/** Names of the texts in requests to embedding models. */
 const TEXT_NAMES = ['input', 'inputs', 'texts', 'text', 'inputText', 'sentences', 'text_inputs', 'queries'] as const;
 
-/** Whether a request could be for an embedding: bare numbers are a vector only in reply to text. */
+/** Whether a request may ask for an embedding. Bare numbers are a vector only in reply to text. */
 export function asksWithText(value: unknown): boolean {
   if (typeof value === 'string') return true;
   if (Array.isArray(value)) return value.length > 0 && value.every((item) => typeof item === 'string');

@@ -1,4 +1,4 @@
-/** Tabular requests and replies as inferences: one per row, with features and prediction. */
+/** Interprets tabular requests and replies as inferences: one per row, with features and prediction. */
 
 import { isExactNumber, isObject, type JsonObject } from '../json.ts';
 import type { Cell } from '../payload/csv.ts';
@@ -7,15 +7,15 @@ import type { DecodeOptions, Inferences, Payload } from '../types.ts';
 import { listInferences } from './inferences.ts';
 
 /**
- * Inferences of one call that are taken apart. Each becomes a span of some 600 bytes: 10,000 are 6 MB, which still
- * fits one request to MLflow. The rest stays in the payload, and a note says so.
+ * Maximum number of inferences that are listed. Each becomes a span of about 600 bytes: 10,000 are 6 MB, which still fits
+ * one request to MLflow. The rest stays in the payload, with a note.
  */
 const MAX_ROWS = 10_000;
 
-/** Rows of one side. */
+/** The rows of one side. */
 interface Table {
   rows: unknown[];
-  /** Feature names that the payload itself gives, in order. */
+  /** Feature names in the payload itself, in order. */
   names?: string[];
 }
 
@@ -25,7 +25,7 @@ const isFlatList = (value: unknown): value is unknown[] => Array.isArray(value) 
 
 // -------------------------------------------------------------------------------------------------------- request
 
-/** Names that make an object a request for predictions on rows. */
+/** Names of the rows in requests for predictions. */
 const ROW_LISTS = ['instances', 'dataframe_records', 'records', 'rows'] as const;
 
 function tableOfObject(body: JsonObject): Table | undefined {
@@ -56,7 +56,7 @@ interface Tensor {
 const isTensor = (value: unknown): boolean =>
   isObject(value) && typeof value.name === 'string' && Array.isArray(value.shape) && Array.isArray(value.data);
 
-/** Tensors share their first dimension: the rows. One that is wider gives a list per row. */
+/** The tensors' first dimension is the number of rows. A wider tensor has a list per row. */
 function tableOfTensors(tensors: Tensor[]): Table | undefined {
   const rows = tensors[0]?.shape[0];
   if (
@@ -81,7 +81,7 @@ function tableOfTensors(tensors: Tensor[]): Table | undefined {
   return { rows: Array.from({ length: rows }, (_, index) => row(index)) };
 }
 
-/** A document that is a table by itself: a list of rows, or one row of numbers. */
+/** Reads a document that is a table by itself: a list of rows, or one row of numbers. */
 function tableOfList(list: unknown[]): Table | undefined {
   if (list.length === 0) return undefined;
   if (list.every((row) => isFlatList(row) && row.length > 0)) return { rows: list };
@@ -101,7 +101,7 @@ function requestTable(payload: Payload, options: DecodeOptions): Table | undefin
   return Array.isArray(value) ? tableOfList(value) : undefined;
 }
 
-/** `{features: […]}`, `{data: {features: {values: […]}}}` (SageMaker's built-in algorithms), or the row itself. */
+/** Unwraps `{features: […]}` and `{data: {features: {values: […]}}}` (SageMaker's built-in algorithms). */
 function cellsOf(row: unknown): unknown {
   if (!isObject(row)) return row;
   const features = row.features ?? (isObject(row.data) ? row.data.features : undefined);
@@ -109,7 +109,7 @@ function cellsOf(row: unknown): unknown {
   return features ?? row;
 }
 
-/** Features by the names given, and by position where there is none. */
+/** Names the features, by position where there is no name. */
 function featuresOf(row: unknown, names: readonly string[]): JsonObject {
   const cells = cellsOf(row);
   if (isObject(cells)) return cells;
@@ -129,7 +129,7 @@ const PREDICTION_LISTS = [
   'labels',
 ] as const;
 
-/** A prediction without the wrapping that says nothing: `{probabilities: […]}` and `{score: 1}` keep their names. */
+/** Returns predictions without their wrapping. `{probabilities: […]}` and `{score: 1}` keep their names. */
 function predictionsOf(payload: Payload, inputs: number | undefined): unknown[] {
   const { kind, value } = payload;
   if (kind === 'csv') return csvPredictions(value as Cell[][], inputs);
@@ -142,20 +142,20 @@ function predictionsOf(payload: Payload, inputs: number | undefined): unknown[] 
     if (list.length > 0 && list.every(isTensor)) return tableOfTensors(list as Tensor[])?.rows ?? [value];
     const isOnly = name === 'predictions' || Object.keys(value).length === 1;
     if (!isOnly) break;
-    // One row in, a flat list out: that row's scores, class by class.
+    // A flat list in reply to one row contains the scores of that row, one per class.
     return inputs === 1 && list.length !== 1 && list.every(isScalar) ? [list] : list;
   }
   return inColumns(value, inputs) ?? [value];
 }
 
-/** Cells of a row with one column stand alone. One line may also hold the answers to all rows (XGBoost's way). */
+/** Unwraps rows with one column. One line may also contain the answers to all rows (XGBoost). */
 function csvPredictions(rows: Cell[][], inputs: number | undefined): unknown[] {
   const only = rows.length === 1 ? (rows[0] as Cell[]) : undefined;
   if (only !== undefined && inputs !== undefined && inputs > 1 && only.length === inputs) return only;
   return rows.map((row) => (row.length === 1 ? row[0] : row));
 }
 
-/** `{scores: [a, b], labels: [x, y]}` for two rows: an object per row. */
+/** Turns `{scores: [a, b], labels: [x, y]}` for two rows into one object per row. */
 function inColumns(value: JsonObject, inputs: number | undefined): JsonObject[] | undefined {
   if (inputs === undefined || inputs < 2) return undefined;
   const columns = Object.entries(value);
@@ -166,7 +166,7 @@ function inColumns(value: JsonObject, inputs: number | undefined): JsonObject[] 
   );
 }
 
-/** Whether a reply alone, without its request, is that of a tabular model. */
+/** Whether a reply is that of a tabular model, judged without its request. */
 const isPredictions = ({ kind, value }: Payload): boolean =>
   kind === 'csv' ||
   kind === 'jsonlines' ||

@@ -1,14 +1,14 @@
-/** Token counts from the places where servers put them. Nothing is estimated: what is not said stays unknown. */
+/** Reads token counts from the fields where servers put them. Nothing is estimated: a missing count stays unknown. */
 import { asCount, isObject } from '../json.ts';
 import type { TokenUsage } from '../types.ts';
 import { usagePaths } from '../wire/registry.ts';
 
 const NAMES = ['inputTokens', 'outputTokens', 'totalTokens', 'cachedInputTokens', 'reasoningTokens'] as const;
 const PATHS = NAMES.map((name) => [name, usagePaths(name)] as const);
-/** More than an exchange can have: not all that a server says is believed. */
+/** A larger count is not believable. */
 const MAX_TOKENS = 1e9;
 
-/** Headers come in many spellings: their names are compared without regard to case and `_`. */
+/** Compares the names of headers without regard to case and `_`, since spellings vary. */
 function under(value: Record<string, unknown>, name: string): unknown {
   if (Object.hasOwn(value, name) || !name.includes('-')) return Object.hasOwn(value, name) ? value[name] : undefined;
   const found = Object.keys(value).find((key) => key.toLowerCase().replaceAll('_', '-') === name);
@@ -33,13 +33,13 @@ function firstCount(body: unknown, paths: readonly (readonly string[])[]): numbe
   return undefined;
 }
 
-/** Sum of what the items say, when all of them say it. */
+/** Adds up the counts when all items have one. */
 function sumOf(counts: (number | undefined)[]): number | undefined {
   if (counts.length === 0) return undefined;
   return counts.every((count) => count !== undefined) ? counts.reduce((sum, count) => sum + count, 0) : undefined;
 }
 
-/** @param value of the reply; for a list, the items' counts are added up. */
+/** @param value of the reply. The counts of a list's items are added up. */
 export function tokenUsageOf(value: unknown): TokenUsage | undefined {
   const items = (Array.isArray(value) ? value.flat(1) : [value]).filter(isObject);
   const usage: TokenUsage = {};

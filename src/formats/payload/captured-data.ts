@@ -32,7 +32,7 @@ export function capturedData(side: unknown): { text: string } | { bytes: Buffer 
     }
     default:
       return {
-        problem: `encoded as “${encoding.slice(0, 40)}”, which is not known; known are JSON, CSV and BASE64`,
+        problem: `encoded as “${encoding.slice(0, 40)}”, which is unknown; expected: JSON, CSV or BASE64`,
       };
   }
 }

@@ -1,4 +1,4 @@
-/** Bytes to text, in the character set they were written in. */
+/** Decodes bytes to text, in the character set they were written in. */
 import { TextDecoder } from 'node:util';
 
 type DecodedText = { text: string; charset: string; note?: string } | { binary: true };
@@ -21,14 +21,14 @@ const decodeWith = (decoder: TextDecoder, bytes: Uint8Array): string | undefined
   }
 };
 
-/** A byte order mark speaks louder than a content type. */
+/** A byte order mark takes precedence over a content type. */
 function charsetOfMark(bytes: Uint8Array): string | undefined {
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le';
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return 'utf-16be';
   return undefined;
 }
 
-/** `utf-16` without a mark: where the zero bytes of Latin letters and punctuation are, tells the order. */
+/** For `utf-16` without a mark, the positions of the zero bytes of Latin letters and punctuation show the byte order. */
 function utf16Order(bytes: Uint8Array): string {
   let even = 0;
   let odd = 0;
@@ -39,12 +39,12 @@ function utf16Order(bytes: Uint8Array): string {
   return even > odd ? 'utf-16be' : 'utf-16le';
 }
 
-/** Share of control characters from which on a text is none. */
+/** A text has at most this share of control characters. */
 const MAX_CONTROL_SHARE = 0.1;
-/** Characters looked at. */
+/** Number of characters to check. */
 const CONTROL_SAMPLE = 4096;
 
-/** Control characters other than white space, in a share that no text has. A few are let pass: models do emit them. */
+/** Whether the share of control characters other than white space is too high for a text. Models do emit a few. */
 function looksBinary(text: string): boolean {
   const sample = text.length > CONTROL_SAMPLE ? text.slice(0, CONTROL_SAMPLE) : text;
   let control = 0;
@@ -55,11 +55,11 @@ function looksBinary(text: string): boolean {
   return control > sample.length * MAX_CONTROL_SHARE;
 }
 
-/** UTF-8 that was broken off within its last character: at most three bytes of it are there. */
+/** Decodes UTF-8 that was cut within its last character, of which at most three bytes remain. */
 function withoutCutCharacter(bytes: Uint8Array): string | undefined {
   for (let cut = 1; cut <= 3 && cut < bytes.length; cut += 1) {
     const last = bytes[bytes.length - cut] as number;
-    // The lead byte of a character that is longer than what follows; what is before it must be whole.
+    // The lead byte of a cut character. The bytes before it must be complete.
     if (last >= 0xc2 && last <= 0xf4) return decodeWith(utf8, bytes.subarray(0, bytes.length - cut));
     if (last < 0x80 || last > 0xbf) return undefined;
   }
@@ -67,9 +67,11 @@ function withoutCutCharacter(bytes: Uint8Array): string | undefined {
 }
 
 /**
+ * Decodes bytes to text.
+ *
  * @param charset of the content type, if it names one.
- * @param isText the content type says that this is text: then bytes that are not UTF-8 are read as Latin-1 rather
- *   than called binary, and a note says so.
+ * @param isText the content type announces text. Bytes that are not UTF-8 are then read as Latin-1, with a note, instead
+ *   of as binary.
  */
 export function decodeText(bytes: Uint8Array, charset: string | undefined, isText: boolean): DecodedText {
   const mark = charsetOfMark(bytes);
@@ -93,7 +95,7 @@ export function decodeText(bytes: Uint8Array, charset: string | undefined, isTex
   if (isText && text === undefined) {
     const cut = withoutCutCharacter(bytes);
     if (cut !== undefined) {
-      notes.push('the bytes end in the midst of a character');
+      notes.push('the bytes end in the middle of a character');
       return { text: cut, charset: 'utf-8', note: notes.join(', ') };
     }
     const latin = Buffer.from(bytes).toString('latin1');

@@ -1,17 +1,17 @@
-/** Comma separated values of a tabular model's request or reply. */
+/** Parses the comma separated values of a tabular model's request or reply. */
 import { parse } from 'csv-parse/sync';
 import { normalForm } from '../json.ts';
 
-/** Cells are numbers where the text is a number that a double holds, text otherwise. */
+/** A number when a double represents the text exactly, else the text. */
 export type Cell = string | number;
 
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$/;
-/** Digits that any double is written with at most. */
+/** Maximum digits of a written double. */
 const MAX_DOUBLE_DIGITS = 17;
-/** Whole numbers beyond 2^53 are rounded by a double: identifiers, not measurements. */
+/** A double rounds whole numbers beyond 2^53. Such numbers are identifiers, not measurements. */
 const MAX_WHOLE_DIGITS = 15;
 
-/** A cell's value; what a number would change (`007`, `-0`, a 20 digit id) stays text. */
+/** Returns a cell's value. Text that a number would change (`007`, `-0`, a 20 digit id) stays text. */
 export function cellOf(text: string): Cell {
   const trimmed = text.trim();
   if (!NUMBER.test(trimmed)) return text;
@@ -19,14 +19,14 @@ export function cellOf(text: string): Cell {
   const written = String(number);
   if (written === trimmed || normalForm(written) === normalForm(trimmed)) return number;
   if (Object.is(number, -0) || !Number.isFinite(number)) return text;
-  // Programs write 17 digits of a double where 16 would do: 0.10000000000000001 is 0.1, and no more than that is lost.
+  // Programs write 17 digits of a double where 16 are enough: 0.10000000000000001 is 0.1. Nothing else is lost.
   const [whole = '', fraction = ''] = trimmed.replace('-', '').split(/[eE]/, 1).join('').split('.');
   const digits = `${whole}${fraction}`.replace(/^0+/, '').length;
   const isMeasurement = fraction !== '' && whole.length <= MAX_WHOLE_DIGITS && digits <= MAX_DOUBLE_DIGITS;
   return isMeasurement ? number : text;
 }
 
-/** Rows of cells, a header row included; quoted cells are text. Never throws. */
+/** Returns rows of cells, including a header row. Quoted cells are text. Never throws. */
 export function parseCsv(text: string): { rows: Cell[][] } | { problem: string } {
   try {
     const rows = parse(text, {
@@ -41,7 +41,7 @@ export function parseCsv(text: string): { rows: Cell[][] } | { problem: string }
   }
 }
 
-/** Enough to tell; a body of numbers is numbers from its start. */
+/** Number of lines to check. A body of numbers begins with numbers. */
 const SAMPLE_LINES = 20;
 
 /** Whether a text without a content type is rows of numbers, such as a model's bare scores. */

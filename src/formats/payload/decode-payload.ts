@@ -101,7 +101,7 @@ function gunzipped({ side, scale, notes }: DecodingContext, bytes: Buffer): Buff
   }
   scale.characters(unpacked?.length ?? most);
   if (unpacked === undefined) {
-    notes.push(`${side}: unpacks to more than ${MAX_UNPACKED_BYTES} bytes, and is kept as the bytes that it is`);
+    notes.push(`${side}: unpacks to more than ${MAX_UNPACKED_BYTES} bytes, and is kept as bytes`);
   }
   return unpacked;
 }
@@ -114,7 +114,7 @@ function binary({ announced, type }: DecodingContext, bytes: Buffer): Payload {
     sha256: hash('sha256', bytes),
   };
   const isSurprise = type.announces !== undefined && type.announces !== 'binary';
-  const problem = isSurprise ? { problem: `announced as ${type.media} but the bytes are no text` } : {};
+  const problem = isSurprise ? { problem: `announced as ${type.media} but the bytes are not text` } : {};
   return { ...announced, kind: 'binary', value, bytes: bytes.length, ...problem };
 }
 

@@ -104,7 +104,7 @@ function fromStream(
   if (framed.broken > 0) notes.push(`${framed.broken} of the stream’s events could not be read`);
   if (assembled !== undefined) notes.push(...assembled.notes);
   if (events.length === 0) {
-    notes.push('the stream holds no event that could be read');
+    notes.push('the stream contains no readable event');
     return { ...base, kind: 'empty', value: null, keepText: true };
   }
   const value = assembled === undefined ? events.map((event) => event.data) : assembled.value;

@@ -1,10 +1,10 @@
-/** Bodies of one JSON document a line. */
+/** Parses bodies with one JSON document per line. */
 import { parseJson } from '../json.ts';
 
 /**
- * @param announced the content type says JSON Lines: then a line that does not parse is kept as text, and a note says
- *   so. Otherwise every one of at least two lines must be an object or a list.
- * @returns the documents, or `undefined` when this is no such body.
+ * @param announced the content type announces JSON Lines. A line that does not parse is then kept as text, with a note.
+ *   Otherwise there must be at least two lines, each an object or a list.
+ * @returns the documents, or `undefined` when the body is not JSON Lines.
  */
 export function parseJsonLines(text: string, announced: boolean, notes: string[]): unknown[] | undefined {
   const first = text.trimStart()[0];

@@ -1,6 +1,6 @@
 /**
- * The binary form of the open inference protocol (KServe v2, Triton): a JSON document, then the raw values of the tensors
- * that it names. It becomes the document that the JSON form is, with the values under `data`.
+ * Reads the binary form of the open inference protocol (KServe v2, Triton): a JSON document, then the raw values of its
+ * tensors. The result is the document of the JSON form, with the values under `data`.
  */
 import { isUtf8 } from 'node:buffer';
 import { exactInteger, isObject, type JsonObject, parseJson } from '../json.ts';
@@ -24,7 +24,7 @@ function float16(bytes: Buffer, at: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -14 : (1 + fraction) * 2 ** (exponent - 15));
 }
 
-/** Bytes of a value by its datatype, and how it is read. `BYTES` are texts of any length, which each one tells. */
+/** Width of a value in bytes by datatype, and its reader. `BYTES` are texts with a length each. */
 const DATATYPES = new Map<unknown, [width: number, value: Value]>(
   Object.entries({
     BOOL: [1, (bytes, at) => bytes[at] !== 0],
@@ -48,8 +48,8 @@ class Malformed extends Error {}
 
 /**
  * @param headerBytes length of the JSON document.
- * @param scale is told the values before they are made.
- * @returns the document, or what does not fit together.
+ * @param scale adds up the memory of the values before they are allocated.
+ * @returns the document, or a description of its fault.
  * @throws TooHeavy
  */
 export function readTensors(
@@ -59,12 +59,12 @@ export function readTensors(
 ): { value: JsonObject } | { problem: string } {
   try {
     if (headerBytes > bytes.length)
-      throw new Malformed(`its JSON has ${headerBytes} bytes, and all are ${bytes.length}`);
+      throw new Malformed(`its JSON has ${headerBytes} bytes, but the whole body has ${bytes.length}`);
     const header = bytes.toString('utf8', 0, headerBytes);
     scale.values(countValues(header));
     const parsed = parseJson(header);
     if (!parsed.ok) throw new Malformed(parsed.problem);
-    if (!isObject(parsed.value)) throw new Malformed('its JSON is no object');
+    if (!isObject(parsed.value)) throw new Malformed('its JSON is not an object');
     const value = { ...parsed.value };
     let at = headerBytes;
     for (const side of ['inputs', 'outputs']) {
@@ -72,7 +72,7 @@ export function readTensors(
       if (!Array.isArray(tensors)) continue;
       value[side] = tensors.map((tensor) => {
         const size = isObject(tensor) && isObject(tensor.parameters) ? tensor.parameters.binary_data_size : undefined;
-        // It has its values in the JSON.
+        // The values of this tensor are in the JSON.
         if (size === undefined) return tensor;
         const end = at + wholeNumber(size, bytes.length - at, 'binary_data_size');
         const filled = filledTensor(tensor, bytes.subarray(at, end), scale);
@@ -90,20 +90,20 @@ export function readTensors(
 
 function wholeNumber(value: unknown, most: number, name: string): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= most) return value;
-  throw new Malformed(`its ${name} is no whole number from 0 to ${most}`);
+  throw new Malformed(`its ${name} is not a whole number from 0 to ${most}`);
 }
 
 function filledTensor(tensor: JsonObject, bytes: Buffer, scale: Scale): JsonObject {
   const { parameters, ...named } = tensor;
   const { binary_data_size: _, ...others } = parameters as JsonObject;
   const shape = Array.isArray(tensor.shape) ? tensor.shape : [];
-  // No tensor has more values than bytes: one that says so is not counted on.
+  // A tensor has no more values than bytes. Do not trust a larger count.
   const count = shape.reduce(
     (product: number, size) => wholeNumber(product * wholeNumber(size, bytes.length, 'shape'), bytes.length, 'shape'),
     1,
   );
   const [width, value] = DATATYPES.get(tensor.datatype) ?? [LENGTH_BYTES, undefined];
-  if (value === undefined && tensor.datatype !== 'BYTES') throw new Malformed('a datatype is not known');
+  if (value === undefined && tensor.datatype !== 'BYTES') throw new Malformed('a datatype is unknown');
   if (count * width > bytes.length || (value !== undefined && count * width < bytes.length)) {
     throw new Malformed(`a tensor of ${count} values has ${bytes.length} bytes`);
   }
@@ -118,12 +118,12 @@ function filledTensor(tensor: JsonObject, bytes: Buffer, scale: Scale): JsonObje
 function textsOf(bytes: Buffer, count: number): unknown[] {
   let at = 0;
   const texts = Array.from({ length: count }, () => {
-    if (at + LENGTH_BYTES > bytes.length) throw new Malformed('its texts are longer than their tensor');
+    if (at + LENGTH_BYTES > bytes.length) throw new Malformed('its texts are longer than the tensor');
     const from = at + LENGTH_BYTES;
     at = from + wholeNumber(bytes.readUInt32LE(at), bytes.length - from, 'text’s length');
     const text = bytes.subarray(from, at);
     return isUtf8(text) ? text.toString('utf8') : { binary: true, bytes: text.length };
   });
-  if (at < bytes.length) throw new Malformed('its texts are shorter than their tensor');
+  if (at < bytes.length) throw new Malformed('its texts are shorter than the tensor');
   return texts;
 }

@@ -1,17 +1,17 @@
-/** Keys in SageMaker's layout, with the hour folders that Data Capture writes: `…/<endpoint>/<variant>/yyyy/mm/dd/hh/<file>.jsonl`. */
+/** Reads S3 keys in SageMaker's layout with hour folders: `…/<endpoint>/<variant>/yyyy/mm/dd/hh/<file>.jsonl`. */
 
 export const HOUR_MS = 3_600_000;
 
 const HOUR_PATH = /^(?<base>.*?)(?<hour>\d{4}\/\d{2}\/\d{2}\/\d{2})\/[^/]*$/s;
 
 interface HourPath {
-  /** All before the year, with its ending `/` (or empty). */
+  /** The part before the year, with its trailing `/`, or empty. */
   base: string;
   /** Start of the hour, epoch ms. */
   startMs: number;
 }
 
-/** @returns `undefined` when the key has no hour folder, or one that is no date. */
+/** @returns `undefined` when the key has no hour folder, or its hour folder is not a valid date. */
 export function hourPathOf(key: string): HourPath | undefined {
   const match = HOUR_PATH.exec(key);
   if (!match?.groups) return undefined;
@@ -19,11 +19,11 @@ export function hourPathOf(key: string): HourPath | undefined {
   if (base !== '' && !base.endsWith('/')) return undefined;
   const [year = 0, month = 0, day = 0, hours = 0] = hour.split('/').map(Number);
   const startMs = Date.UTC(year, month - 1, day, hours);
-  // A month of 13 or an hour of 25 rolls over in Date.UTC: then it was no hour folder.
+  // Date.UTC rolls over a month of 13 or an hour of 25, which is not an hour folder.
   return formatHour(startMs) === hour ? { base, startMs } : undefined;
 }
 
-/** What a key tells of its captures; nothing where it has no hour folder. */
+/** The variant and the hour in a key. Both are missing without an hour folder. */
 interface CapturePath {
   variant?: string;
   hourMs?: number;
@@ -36,7 +36,7 @@ export function capturePathOf(key: string): CapturePath {
   return { hourMs: path.startMs, ...(variant ? { variant } : {}) };
 }
 
-/** `yyyy/mm/dd/hh` of an instant, UTC. */
+/** Formats an instant as `yyyy/mm/dd/hh` in UTC. */
 export function formatHour(ms: number): string {
   const date = new Date(ms);
   const two = (n: number): string => String(n).padStart(2, '0');

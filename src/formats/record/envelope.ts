@@ -1,4 +1,4 @@
-/** The record around the payloads: what makes a line a capture record, and what is wrong with one that is none. */
+/** Reads the record around the payloads, and describes the fault of a line that is not a capture record. */
 import { isUtf8 } from 'node:buffer';
 import { isObject, type JsonObject, parseJson } from '../json.ts';
 import type { QuarantineCause } from '../types.ts';
@@ -11,17 +11,17 @@ export interface Envelope {
   eventMetadata: JsonObject;
   /** Fields that Data Capture is not known to write. */
   extraFields?: JsonObject;
-  /** What is odd about the record itself. */
+  /** Oddities of the record itself. */
   notes: string[];
 }
 
 /**
- * A record is three levels deep, and may hold fields that are not known. A level takes some 100 bytes: ten thousand
- * are 1 MB, where a hostile line of 30 MB has 15 million levels and takes a function's memory away.
+ * Maximum nesting of a record. It has three levels, and may contain unknown fields. A level needs about 100 bytes: ten
+ * thousand are 1 MB. A hostile line of 30 MB has 15 million levels, and would exhaust a function's memory.
  */
 const MAX_RECORD_DEPTH = 10_000;
 
-/** Characters of a bad line that a reason quotes. */
+/** Maximum characters that a reason quotes from a bad line. */
 const QUOTED_CHARS = 80;
 const quote = (text: string): string => {
   const shown = text.trim().slice(0, QUOTED_CHARS);
@@ -41,6 +41,8 @@ const KNOWN_METADATA = [
 const bad = (name: string, message: string): { reason: QuarantineCause } => ({ reason: { name, message } });
 
 /**
+ * Opens the record of a line.
+ *
  * @param bytes of the line.
  * @throws TooHeavy
  */
@@ -66,9 +68,9 @@ export function openEnvelope(bytes: Buffer, scale: Scale): { envelope: Envelope 
   if (!isObject(captureData)) return bad('NotACaptureRecord', describeForeign(record, captureData));
   const metadata = isObject(eventMetadata) ? eventMetadata : {};
   const extraFields = extrasOf(record, captureData, metadata);
-  // U+FFFD may have been captured; or it stands for bytes that are no text.
+  // U+FFFD was captured, or replaces bytes that are not text.
   const isDamaged = text.includes('\ufffd') && !isUtf8(bytes);
-  if (isDamaged) parsed.notes.push('the line is not valid UTF-8: what could not be read is shown as U+FFFD');
+  if (isDamaged) parsed.notes.push('the line is not valid UTF-8: invalid bytes are shown as U+FFFD');
   return {
     envelope: { record, captureData, eventMetadata: metadata, notes: parsed.notes, extraFields },
   };
@@ -78,7 +80,7 @@ function describeBadJson(text: string, { problem, tooDeep }: { problem: string; 
   if (tooDeep) return `the line cannot be read: ${problem}`;
   const trimmed = text.trim();
   if (trimmed.includes('\u0000'))
-    return `the line is not JSON: it holds NUL bytes, as a damaged file does: ${quote(trimmed.replaceAll('\u0000', '␀'))}`;
+    return `the line is not JSON: it contains NUL bytes, as damaged files do: ${quote(trimmed.replaceAll('\u0000', '␀'))}`;
   if (trimmed.startsWith('{') && !trimmed.endsWith('}')) {
     return `the line is cut off: it begins as a JSON object but does not end as one: ${quote(text)}`;
   }
@@ -95,12 +97,12 @@ function describeForeign(record: JsonObject, captureData: unknown): string {
   return `the line is a JSON object without captureData; ${fields === '' ? 'it is empty' : `its fields are: ${fields}`}`;
 }
 
-/** What is not known is kept: under its own name, or under that of the object it was in. */
+/** Keeps unknown fields under their own name, or under the name of the object that contains them. */
 function extrasOf(record: JsonObject, captureData: JsonObject, metadata: JsonObject): JsonObject | undefined {
   const unknown = (fields: JsonObject, known: readonly string[]): [string, unknown][] =>
     Object.entries(fields).filter(([name]) => !known.includes(name));
   const top = unknown(record, KNOWN.record);
-  // Metadata that is no object is kept as it is.
+  // Metadata that is not an object is kept unchanged.
   if ('eventMetadata' in record && !isObject(record.eventMetadata) && record.eventMetadata !== null) {
     top.push(['eventMetadata', record.eventMetadata]);
   }

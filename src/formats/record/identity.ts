@@ -1,4 +1,4 @@
-/** Who asked and in which session, from the request and from SageMaker's custom attributes. */
+/** Finds the user and the session of a request, in its body and in SageMaker's custom attributes. */
 import { asText, isObject, type JsonObject } from '../json.ts';
 
 interface Identity {
@@ -12,19 +12,19 @@ const SESSION = ['session_id', 'sessionId', 'session-id', 'conversation_id', 'co
 const USER = ['user', 'user_id', 'userId', 'user-id', 'end_user_id', 'safety_identifier'];
 const REPLAY = ['replay_run', 'replayRun', 'replay-run'];
 
-/** Most attributes kept, and the longest value: a header of custom attributes has 1,024 characters at most. */
+/** Maximum number and length of attributes. A header of custom attributes has at most 1,024 characters. */
 const MAX_ATTRIBUTES = 64;
 const MAX_VALUE_CHARS = 1024;
 
 /**
- * Custom attributes as an object, a list, or a header's text: `a=1,b=2`, `a=1;b=2`, a JSON object, or one value
+ * Adds custom attributes from an object, a list, or a header's text: `a=1,b=2`, `a=1;b=2`, a JSON object, or one value
  * without a name, which is kept as `custom_attributes`.
  */
 function addCustomAttributes(found: Map<string, string>, value: unknown): void {
   if (Array.isArray(value)) {
     for (const item of value) addCustomAttributes(found, item);
   } else if (isObject(value)) {
-    // Also a list of {name, value} or {key, value}.
+    // Or a list of {name, value} or {key, value}.
     const name = asText(value.name ?? value.key ?? value.Key);
     const text = asText(value.value ?? value.Value);
     if (name !== undefined && text !== undefined) found.set(name, text);
@@ -41,7 +41,7 @@ function addHeader(found: Map<string, string>, header: string): void {
         return;
       }
     } catch {
-      // Not JSON after all: read as pairs below.
+      // Not JSON: read it as pairs below.
     }
   }
   const pairs = header.split(/[,;&]/).flatMap((pair) => {
@@ -80,7 +80,7 @@ const firstOf = (
   return undefined;
 };
 
-/** Places of a record where SageMaker's custom attributes are, or may come to be, captured. */
+/** Returns the values at all places where SageMaker may capture custom attributes. */
 function customAttributesOf(record: JsonObject, metadata: JsonObject): unknown[] {
   const data = isObject(record.captureData) ? record.captureData : {};
   const sides = [data.endpointInput, data.endpointOutput].filter(isObject);

@@ -1,25 +1,25 @@
-/** When an inference took place: as captured, else the hour of the S3 path, else the object's own time. */
+/** Determines the time of an inference: as captured, else the hour of the S3 path, else the time of the object. */
 
 import type { Capture, LinePlace } from '../types.ts';
 import { capturePathOf } from './capture-path.ts';
 
-/** `2026-11-20T10:00:01Z`, also with fractional seconds, an offset, a space for the T, or nothing behind the time. */
+/** `2026-11-20T10:00:01Z`, also with fractional seconds, with an offset, with a space for the T, or without a zone. */
 const ISO_TIME =
   /^(\d{4})-(\d{2})-(\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,12}))?)? ?(Z|UTC|[+-]\d{2}:?\d{2})?$/i;
 
-/** Data Capture has been there since 2019; MLflow keeps nanoseconds in 63 bits, which end in 2262. */
+/** Data Capture exists since 2019. MLflow keeps nanoseconds in 63 bits, which end in 2262. */
 const EARLIEST_MS = Date.UTC(2000, 0, 1);
 const LATEST_MS = Date.UTC(2200, 0, 1);
 
-/** Kiribati is 14 hours ahead of UTC; nobody is further away. */
+/** Kiribati has the largest offset from UTC. */
 const MAX_OFFSET_HOURS = 14;
 
 const plausible = (ms: number): number | undefined =>
   ms >= EARLIEST_MS && ms < LATEST_MS ? Math.trunc(ms) : undefined;
 
-/** Epoch milliseconds of a captured time, UTC where it names no offset; `undefined` when it cannot be read. */
+/** Returns the epoch milliseconds of a captured time, in UTC when it has no offset. `undefined` when it is unreadable. */
 export function parseInferenceTime(captured: unknown): number | undefined {
-  // Seconds or milliseconds since 1970, told apart by their size: 10^11 s is the year 5138, 10^11 ms is 1973.
+  // The size distinguishes seconds from milliseconds since 1970: 10^11 s is the year 5138, 10^11 ms is 1973.
   if (typeof captured === 'number') return plausible(captured < 1e11 ? captured * 1000 : captured);
   if (typeof captured !== 'string') return undefined;
   const text = captured.trim();
@@ -42,7 +42,7 @@ export function parseInferenceTime(captured: unknown): number | undefined {
 
 type InferenceTime = Pick<Capture, 'inferenceTimeMs' | 'timeSource' | 'capturedInferenceTime'>;
 
-/** @param notes is told when the captured time could not be used. */
+/** @param notes receives a note when the captured time cannot be used. */
 export function inferenceTimeOf(captured: unknown, place: LinePlace, notes: string[]): InferenceTime {
   const text = typeof captured === 'string' || typeof captured === 'number' ? String(captured) : undefined;
   const given = text === undefined ? {} : { capturedInferenceTime: text };

@@ -1,6 +1,6 @@
 /**
- * Puts the events of a streamed reply together to the document that the same server would have sent unstreamed, so
- * that all behind it reads streamed and unstreamed replies alike.
+ * Assembles the events of a streamed reply to the document that the same server would have sent unstreamed. All later
+ * code then reads streamed and unstreamed replies alike.
  */
 import { isObject, type JsonObject, parseJson } from '../json.ts';
 import { assembleEvents, readDelta, readError, type StreamSource } from '../wire/registry.ts';
@@ -8,14 +8,14 @@ import type { EventStream, StreamEvent } from './events.ts';
 
 interface Assembled {
   value: unknown;
-  /** As in `Assembly`. */
+  /** See `Assembly`. */
   ended: boolean | undefined;
   notes: string[];
 }
 
-/** @returns `undefined` when no dialect fits; never throws. */
+/** @returns `undefined` when no wire format matches. Never throws. */
 export function assembleStream(stream: EventStream, source: StreamSource): Assembled | undefined {
-  // An error may be the only event, or the last one of a reply that began well.
+  // An error may be the only event, or the last one of a reply that began without an error.
   const failed = stream.events.find(isError);
   const others = stream.events.filter((event) => event !== failed && !isEmptyEnd(event)).map((event) => event.data);
   const objects = others.filter(isObject);
@@ -38,11 +38,11 @@ export function assembleStream(stream: EventStream, source: StreamSource): Assem
   return { value: isErrorBody(failed.data) ? failed.data : { error: errorOf(failed) }, ended: undefined, notes: [] };
 }
 
-/** Replicate's last event, behind bare texts. */
+/** Replicate ends a stream of bare texts with an empty event. */
 const isEmptyEnd = ({ event, data }: StreamEvent): boolean =>
   event === 'done' && isObject(data) && Object.keys(data).length === 0;
 
-/** Bare texts; where each is written as JSON, what that says. */
+/** Joins bare texts. When each is a JSON string, its value is used. */
 function textOf(pieces: string[]): string {
   const isQuoted = (piece: string): boolean => piece.length > 1 && piece.startsWith('"') && piece.endsWith('"');
   const parsed = pieces.every(isQuoted) ? pieces.map((piece) => parseJson(piece)) : [];
@@ -51,8 +51,8 @@ function textOf(pieces: string[]): string {
 }
 
 function endNotes(ended: boolean | undefined): string[] {
-  if (ended === undefined) return ['the stream does not tell its end: whether it is whole is not known'];
-  return ended ? [] : ['the stream breaks off before its end was told'];
+  if (ended === undefined) return ['the stream has no end marker, so it may be incomplete'];
+  return ended ? [] : ['the stream ends without its end marker'];
 }
 
 const isErrorBody = (body: unknown): body is JsonObject =>
@@ -61,7 +61,7 @@ const isErrorBody = (body: unknown): body is JsonObject =>
     body.object === 'error' ||
     (typeof body.error === 'string' && body.error !== '' && !('choices' in body) && !('token' in body)));
 
-/** By its name, by what it holds, or by a form that one vendor has for errors alone. */
+/** Recognizes an error event by its name, by its content, or by a form that one vendor uses for errors only. */
 const isError = ({ event, data }: StreamEvent): boolean =>
   event === 'error' ||
   isErrorBody(data) ||
@@ -72,7 +72,7 @@ function errorOf({ data }: StreamEvent): JsonObject {
   if (isObject(data.error)) return data.error;
   const told = readError(data);
   if (told !== undefined) return { ...told };
-  // `type: error` marks the event; it is not the type of the error.
+  // `type: error` marks the event. It is not the type of the error.
   const { type, ...others } = data;
   return { ...others, ...(type === 'error' ? {} : { type }), message: data.message ?? data.error };
 }

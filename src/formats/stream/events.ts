@@ -1,25 +1,25 @@
-/** Server-sent events, as models stream their replies. */
+/** Reads server-sent events, as models stream their replies. */
 import { isObject, parseJson } from '../json.ts';
 import { StreamFraming } from './framing.ts';
 
 export interface StreamEvent {
-  /** The event's name, where the stream gives one. */
+  /** The event's name, if the stream has one. */
   event?: string;
-  /** The parsed JSON document, or the text where it is none. */
+  /** The parsed JSON document, or the text when it is not JSON. */
   data: unknown;
 }
 
 export interface EventStream {
   events: StreamEvent[];
-  /** The stream's own end marker was seen. */
+  /** The stream's own end marker was found. */
   done: boolean;
-  /** Events whose JSON is cut off or malformed; they are left out. */
+  /** Number of events whose JSON is truncated or malformed. They are left out. */
   broken: number;
 }
 
 const FIELD = /^(?:data|event|id|retry):/;
 
-/** Whether a text begins as a stream of events does. */
+/** Whether a text begins like a stream of events. */
 export function looksLikeEventStream(text: string): boolean {
   for (const line of text.slice(0, 65_536).split(/\r\n|\n|\r/)) {
     if (line.trim() === '' || line.startsWith(':')) continue;
@@ -29,7 +29,7 @@ export function looksLikeEventStream(text: string): boolean {
   return false;
 }
 
-/** Reads the events; a last one without its blank line counts as well. Never throws. */
+/** Reads the events. The last one may lack its blank line. Never throws. */
 export function parseEventStream(text: string): EventStream {
   const stream = noEvents();
   const framing = new StreamFraming({ form: 'events', onEvent: (data, name) => addEvent(stream, data, name) });
@@ -41,13 +41,13 @@ export function parseEventStream(text: string): EventStream {
 export const noEvents = (): EventStream => ({ events: [], done: false, broken: 0 });
 
 /**
- * Adds what `StreamFraming` gave: an event, or several that came as one. Never throws.
+ * Adds the data from `StreamFraming`: one event, or several that came as one. Never throws.
  *
- * @returns what was added: nothing for the end's mark and for an event that cannot be read.
+ * @returns the added events: none for the end marker and for an unreadable event.
  */
 export function addEvent(stream: EventStream, data: string, name?: string): StreamEvent[] {
   const parsed = readData(data);
-  // Some servers leave the blank line between two events out.
+  // Some servers omit the blank line between two events.
   if (parsed === undefined && data.includes('\n')) {
     return data.split('\n').flatMap((line) => addEvent(stream, line, name));
   }
@@ -62,9 +62,9 @@ export function addEvent(stream: EventStream, data: string, name?: string): Stre
 }
 
 /**
- * The document of an event of Bedrock's as SDKs write it down: in base64, under `bytes`.
+ * Returns the document of a Bedrock event that an SDK wrote down in base64 under `bytes`. Other values are unchanged.
  *
- * @param count is told the text before it is taken apart.
+ * @param count receives the text before it is parsed.
  */
 export function unframed(value: unknown, count?: (text: string) => void): unknown {
   if (!isObject(value)) return value;
@@ -77,7 +77,7 @@ export function unframed(value: unknown, count?: (text: string) => void): unknow
   return parsed.ok ? parsed.value : value;
 }
 
-/** `undefined`: it begins as a JSON document and is none. */
+/** Returns the document, or the text when it does not begin like one. `undefined` for malformed JSON. */
 function readData(text: string): unknown {
   const first = text.trimStart()[0];
   if (first !== '{' && first !== '[') return text;

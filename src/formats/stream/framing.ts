@@ -1,6 +1,6 @@
 /**
- * The pieces that a streamed reply consists of, as they come: server-sent events, JSON Lines, or plain text. Captured and
- * live streams are both read by this. https://html.spec.whatwg.org/multipage/server-sent-events.html
+ * Splits a streamed reply into its pieces as they arrive: server-sent events, JSON Lines, or plain text. Captured and
+ * live streams are both read with this. https://html.spec.whatwg.org/multipage/server-sent-events.html
  */
 import { TextDecoder } from 'node:util';
 import { parseContentType } from '../content-type.ts';
@@ -9,38 +9,38 @@ import { parseJson } from '../json.ts';
 type StreamForm = 'events' | 'lines' | 'text';
 
 export interface FramingOptions {
-  /** Takes an event's data (or a line, or a piece of text) and the event's name, where it has one. */
+  /** Receives an event's data (or a line, or a piece of text) and the event's name, if it has one. */
   onEvent(data: string, name: string | undefined): void;
-  /** Takes the place of an event that is longer than `maxChars`. */
+  /** Called instead of `onEvent` for an event that is longer than `maxChars`. */
   onTooLong?(): void;
-  /** Characters of the longest event that is held. Default: any. */
+  /** Maximum characters of an event. Default: unlimited. */
   maxChars?: number;
-  /** Of the reply: what it says to be events is read as events, however it begins. */
+  /** Content type of the reply. Announced events are read as events, however the text begins. */
   contentType?: string | null;
-  /** Where it is known already. */
+  /** The form of the stream, when it is known already. */
   form?: StreamForm;
 }
 
-/** What server-sent events begin with. A comment has no name. */
+/** The beginnings of server-sent events. A comment has no name. */
 const FIELDS = ['data:', 'event:', 'id:', 'retry:', ':'];
 const LONGEST_FIELD = 'event:'.length;
 
-/** Takes the text of a stream in any pieces, and gives each event as soon as it is complete. */
+/** Accepts the text of a stream in any pieces, and emits each event as soon as it is complete. */
 export class StreamFraming {
-  /** `undefined` while the first characters do not tell. */
+  /** `undefined` until the first characters decide. */
   form: StreamForm | undefined;
   readonly #options: FramingOptions;
   readonly #mostChars: number;
   readonly #decoder: TextDecoder;
   readonly #announced: StreamForm | undefined;
-  /** The first characters, while they do not tell the form; then the beginning of a line. */
+  /** The first characters, until they decide the form; then the beginning of a line. */
   #held = '';
-  /** The last piece ended with a carriage return: a line feed that follows belongs to it. */
+  /** The last piece ended with a carriage return. A line feed that follows belongs to it. */
   #afterReturn = false;
   #name: string | undefined;
   #data: string[] = [];
   #dataChars = 0;
-  /** What is held was no whole document when it was looked at. */
+  /** The held data was checked already, and is not a whole document. */
   #isLookedAt = false;
 
   constructor(options: FramingOptions) {
@@ -52,12 +52,12 @@ export class StreamFraming {
     this.#decoder = decoderOf(charset);
   }
 
-  /** @param piece valid during the call only. */
+  /** @param piece valid only during the call. */
   feed(piece: Buffer | string): void {
     this.#take(typeof piece === 'string' ? piece : this.#decoder.decode(piece, { stream: true }));
   }
 
-  /** The stream is over: a last event without its blank line is one all the same. */
+  /** Ends the stream. A last event without its blank line counts as well. */
   end(): void {
     this.#take(this.#decoder.decode());
     if (this.form === undefined && this.#held.trim() !== '') this.#begin(this.#announced ?? 'text');
@@ -84,7 +84,7 @@ export class StreamFraming {
     this.#take(head);
   }
 
-  /** Lines end with a line feed, a carriage return, or both; each end is looked for once. */
+  /** Lines end with a line feed, a carriage return, or both. Each ending is searched for once. */
   #split(text: string): void {
     let at = this.#afterReturn && text.startsWith('\n') ? 1 : 0;
     this.#afterReturn = text.endsWith('\r');
@@ -100,7 +100,7 @@ export class StreamFraming {
     if (at < text.length) this.#hold(text.slice(at));
   }
 
-  /** One character more than is allowed tells that there were too many. */
+  /** Keeps one character more than is allowed, which shows that there were too many. */
   #hold(piece: string): void {
     if (this.#held.length <= this.#mostChars) this.#held += piece;
   }
@@ -122,12 +122,12 @@ export class StreamFraming {
       this.#dispatchDocument();
       this.#name = fieldValue(line, 'event:').trim();
     } else if (line.startsWith('error:')) {
-      // llama.cpp has a field of its own for errors.
+      // llama.cpp has a separate field for errors.
       this.#dispatchDocument();
       this.#name = 'error';
       this.#add(isTooLong ? line : fieldValue(line, 'error:'));
     }
-    // Comments, `id:` and `retry:` carry no part of a reply.
+    // Comments, `id:` and `retry:` contain no part of a reply.
   }
 
   #add(value: string): void {
@@ -138,7 +138,7 @@ export class StreamFraming {
     this.#isLookedAt = false;
   }
 
-  /** Some servers leave the blank line between two events out: a document that is whole is an event. */
+  /** Some servers omit the blank line between two events: a whole document is an event. */
   #dispatchDocument(): void {
     const [first] = this.#data;
     if (this.#isLookedAt || first === undefined || this.#data.length > 1) return;
@@ -170,7 +170,7 @@ function decoderOf(charset: string | undefined): TextDecoder {
 const fieldValue = (line: string, field: string): string =>
   line.slice(line.charCodeAt(field.length) === 0x20 ? field.length + 1 : field.length);
 
-/** What the first characters tell; `undefined` while they may yet become a field's name. */
+/** Returns the form that the first characters show. `undefined` while they may still become a field's name. */
 function formOf(head: string): StreamForm | undefined {
   const start = head.slice(0, 4096).trimStart();
   if (FIELDS.some((field) => start.startsWith(field))) return 'events';

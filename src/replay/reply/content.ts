@@ -85,7 +85,7 @@ export function readReplyContent(reply: unknown, request: unknown): ReplyContent
     return timed(bytesIn(reply), () => contentOf(reply, request));
   } catch (error) {
     const bytes = reply instanceof Body ? reply.bytes : payloadBytes(reply);
-    return { text: '', digest: digestOf(bytes), notRead: `it is not taken apart: ${toNamedError(error).name}` };
+    return { text: '', digest: digestOf(bytes), notRead: `it was not decoded: ${toNamedError(error).name}` };
   }
 }
 
@@ -146,7 +146,7 @@ function unspoken({ kind, value, text = '' }: Payload): ReplyContent {
 /** A stream without an event, or JSON that is none; where nothing but its depth is wrong with that, it is no broken reply. */
 function brokenPromise({ problem, kind, contentType, text = '' }: Payload): string | undefined {
   const announces = () => parseContentType(contentType).announces;
-  if (kind === 'empty') return announces() === 'event-stream' ? 'the stream held no content' : undefined;
+  if (kind === 'empty') return announces() === 'event-stream' ? 'the stream contained no content' : undefined;
   if (problem === undefined || kind !== 'text' || announces() !== 'json') return undefined;
   const parsed = parseJson(text);
   return parsed.ok || parsed.tooDeep ? undefined : problem;

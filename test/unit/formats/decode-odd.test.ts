@@ -69,10 +69,15 @@ function tensorSide(header: { inputs: object[] }, raw: Buffer): Side {
 const BYTE_TENSOR = { name: 'a', shape: [4], datatype: 'UINT8' };
 
 test.each<[string, object, Buffer, string]>([
-  ['more values than bytes', { shape: [5] }, Buffer.alloc(4), 'its shape is no whole number from 0 to 4'],
+  ['more values than bytes', { shape: [5] }, Buffer.alloc(4), 'its shape is not a whole number from 0 to 4'],
   ['fewer values than bytes', { shape: [3] }, Buffer.alloc(4), 'a tensor of 3 values has 4 bytes'],
-  ['a shape beyond all bounds', { shape: [1e9, 1e9, 0] }, Buffer.alloc(4), 'its shape is no whole number from 0 to 4'],
-  ['a negative shape', { shape: [-4] }, Buffer.alloc(4), 'its shape is no whole number from 0 to 4'],
+  [
+    'a shape beyond all bounds',
+    { shape: [1e9, 1e9, 0] },
+    Buffer.alloc(4),
+    'its shape is not a whole number from 0 to 4',
+  ],
+  ['a negative shape', { shape: [-4] }, Buffer.alloc(4), 'its shape is not a whole number from 0 to 4'],
   [
     'a size beyond the end',
     { parameters: { binary_data_size: 5 } },
@@ -80,14 +85,14 @@ test.each<[string, object, Buffer, string]>([
     'its binary_data_size is no whole',
   ],
   ['bytes behind the last', { parameters: { binary_data_size: 4 } }, Buffer.alloc(9), 'its tensors end 5 bytes before'],
-  ['an unknown datatype', { datatype: 'toString' }, Buffer.alloc(4), 'a datatype is not known'],
+  ['an unknown datatype', { datatype: 'toString' }, Buffer.alloc(4), 'a datatype is unknown'],
   [
     'a text beyond the end',
     { datatype: 'BYTES', shape: [1] },
     Buffer.from([9, 0, 0, 0]),
     'its text’s length is no whole',
   ],
-  ['texts too few', { datatype: 'BYTES', shape: [1] }, Buffer.alloc(8), 'its texts are shorter than their tensor'],
+  ['texts too few', { datatype: 'BYTES', shape: [1] }, Buffer.alloc(8), 'its texts are shorter than the tensor'],
   [
     'texts too many',
     { datatype: 'BYTES', shape: [2] },

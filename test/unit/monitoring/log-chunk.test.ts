@@ -82,9 +82,7 @@ describe('content that takes more memory than there is', () => {
     const bomb = captureOf({ ...jsonSide('INPUT', 1, 'plain'), data: body, encoding: 'BASE64' }, undefined);
     const { counts, quarantine } = await logged([good('a'), bomb, good('b')]);
     expect({ counts, quarantine }).toMatchObject({ counts: { lines: 3, written: 3 }, quarantine: [] });
-    const notes = server
-      .to('/v1/traces')
-      .filter(({ body }) => body.includes('more than can be taken apart in a function'));
+    const notes = server.to('/v1/traces').filter(({ body }) => body.includes('it needs more memory than a function'));
     expect(notes).toHaveLength(1);
   });
 
