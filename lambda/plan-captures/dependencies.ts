@@ -6,7 +6,7 @@ import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '.
 import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
 import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
-import type { PlannerDependencies } from '../../src/monitoring/plan/planner.ts';
+import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
 import type { LambdaEnvironment } from '../../src/settings/environment.ts';
 import { RetryableError, saidBy } from '../../src/shared/errors.ts';
 import { logger } from '../../src/shared/logging.ts';

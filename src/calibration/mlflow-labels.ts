@@ -1,6 +1,7 @@
 /** Labels and verdicts that stand side by side on the same MLflow traces: people's assessments and the judge's. */
 import * as z from 'zod';
 import type { JudgeScorer, ScorerValues } from '../judge/types.ts';
+import { SCORER_VERSION } from '../mlflow/assessment-metadata.ts';
 import { assessment } from '../mlflow/replies.ts';
 import type { MlflowRest } from '../mlflow/rest.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
@@ -132,7 +133,7 @@ function compare(found: readonly Found[], { scorers }: ReadOptions): Pick<Mlflow
       unanswered.push({ id, scorer, reason: 'peopleDisagree', message: `people said ${labels.join(' and ')}` });
     } else {
       const reason = people.find((person) => readLabel(values, givenBy(person)) === label && person.rationale !== '');
-      const version = verdict.metadata['mlflow.assessment.scorerVersion'];
+      const version = verdict.metadata[SCORER_VERSION];
       pairs.push({
         id,
         scorer,

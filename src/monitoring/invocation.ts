@@ -1,22 +1,22 @@
-/** Direct invocations of the processor and the evaluator: a whole capture file, without the state machine. */
+/** Handles direct invocations of the processor and the evaluator: whole capture files, without the state machine. */
 import * as z from 'zod';
 import type { RunOptions } from '../contract/input.ts';
 import { type ChunkRequest, chunkRequestSchema } from '../contract/payloads.ts';
+import { capturedObject } from '../formats/capture-objects.ts';
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import { PermanentError, RetryableError } from '../shared/errors.ts';
 import { logger } from '../shared/logging.ts';
 import type { Storage } from '../shared/storage.ts';
 import { CHUNK_BOUNDS } from './chunk/chunk-bounds.ts';
-import { capturedObject } from './plan/capture-objects.ts';
 import type { UnnumberedChunk } from './plan/retry-source.ts';
-import { single, unitsOfObjects } from './plan/units.ts';
+import { unitsOfObjects } from './plan/units.ts';
 
 const fileSchema = z.strictObject({
   bucket: z.string().min(1),
   key: z.string().min(1),
-  /** Numbers of lines, from 1, that go to quarantine as they are. */
+  /** The numbers of lines, from 1, that go to quarantine without being decoded. */
   leaveOut: z.array(z.number().int().min(1)).optional(),
-  /** Each line by itself, and named in the log before it is begun: shows which one kills the function. */
+  /** Processes each line separately, and logs its number before it starts. So the log shows which line kills the function. */
   oneByOne: z.boolean().optional(),
 });
 
@@ -38,10 +38,10 @@ type CaptureFile = z.infer<typeof fileSchema>;
 
 type Invocation = { kind: 'chunk'; request: ChunkRequest } | { kind: 'files'; files: CaptureFile[] };
 
-/** S3's own notifications URL-encode keys, and write a space as `+`; EventBridge does not. */
+/** S3’s own notifications URL-encode keys, with a `+` for a space. EventBridge does not. */
 const decodeNotifiedKey = (key: string): string => decodeURIComponent(key.replaceAll('+', ' '));
 
-/** @throws PermanentError `InvalidInput` that says what was got and what is allowed. */
+/** @throws PermanentError `InvalidInput`, with the input and the allowed shapes */
 export function parseInvocation(event: unknown): Invocation {
   const shape = typeof event === 'object' && event !== null ? event : {};
   if ('chunk' in shape) {
@@ -59,7 +59,7 @@ export function parseInvocation(event: unknown): Invocation {
       }));
       return { kind: 'files', files };
     } catch {
-      throw invalid(event, 'a key is not URL-encoded as S3 does it: a "%" stands for no character');
+      throw invalid(event, 'a key is not URL-encoded: a "%" does not encode a character');
     }
   }
   const file = fileSchema.safeParse(event);
@@ -68,20 +68,20 @@ export function parseInvocation(event: unknown): Invocation {
 }
 
 const invalid = (event: unknown, problem: string): PermanentError =>
-  new PermanentError('InvalidInput', `The function's input is not valid: ${problem.replaceAll('\n', ' ')}`, {
+  new PermanentError('InvalidInput', `The input of the function is invalid: ${problem.replaceAll('\n', ' ')}`, {
     got: event,
     expected:
-      '{"bucket":…,"key":…} with "leaveOut":[<line>] or "oneByOne":true where wanted, an S3 notification event, or a chunk from the state machine',
+      '{"bucket":…,"key":…}, optionally with "leaveOut":[<line>] or "oneByOne":true; an S3 notification event; or a chunk from the state machine',
   });
 
-/** Kept back so that a chunk that is begun can end. */
+/** Time reserved so that a chunk that was started can end. */
 const CHUNK_RESERVE_MS = 60_000;
 
 /**
- * Runs every chunk of the files one after the other. Each is named in the log before it is begun, since a function that is
- * killed has no last word, and nobody is there to halve the chunk.
+ * Processes every chunk of the files in turn. Logs each before it starts: a function that is killed logs nothing more, and
+ * without the state machine the chunk is not halved.
  *
- * @throws RetryableError `ChunkOutOfTime` when the Lambda's time does not suffice; what was done stays done.
+ * @throws RetryableError `ChunkOutOfTime` when the Lambda’s time runs out. Finished chunks stay finished.
  */
 export async function forEachChunkOf(
   files: readonly CaptureFile[],
@@ -102,12 +102,11 @@ export async function forEachChunkOf(
   for (const file of files) {
     const object = await capturedObject(storage, scope, file.bucket, file.key);
     const limits = {
-      maxLineBytes: environment.MAX_LINE_BYTES,
       deadlineMs: () => remainingMs() - CHUNK_RESERVE_MS,
       ...(file.oneByOne ? { bounds: { ...CHUNK_BOUNDS, maxLines: 1 } } : {}),
     };
     const { leaveOut } = file;
-    for await (const unit of unitsOfObjects(storage, single(object), limits)) {
+    for await (const unit of unitsOfObjects(storage, [object], limits)) {
       for (const chunk of unit.chunks) {
         if (remainingMs() < CHUNK_RESERVE_MS || unit.outOfTime) throw outOfTime(file);
         const numbered = { ...chunk, experimentId, chunk: ordinal };
@@ -129,10 +128,10 @@ export async function forEachChunkOf(
 
 const adviceOn = ({ firstLine, lines }: UnnumberedChunk): string =>
   lines === 1
-    ? `Next is line ${firstLine}; should it kill the function, leave it out with "leaveOut":[${firstLine}]`
-    : `Next are ${lines} lines from line ${firstLine}; should one kill the function, "oneByOne":true has the log name it`;
+    ? `Next is line ${firstLine}. If it kills the function, skip it with "leaveOut":[${firstLine}]`
+    : `Next are ${lines} lines from line ${firstLine}. If one of them kills the function, find it with "oneByOne":true`;
 
 const outOfTime = (file: CaptureFile): RetryableError =>
-  new RetryableError('ChunkOutOfTime', 'The file is too long for one invocation; start an execution on it instead', {
+  new RetryableError('ChunkOutOfTime', 'The file is too long for one invocation; start an execution for it instead', {
     where: `s3://${file.bucket}/${file.key}`,
   });

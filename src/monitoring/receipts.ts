@@ -1,38 +1,22 @@
-/** Receipts of a run: written by each attempt, read by the summary and by a retry. */
+/** The receipts of a run: each attempt writes one; the summary and a retry read them. */
 
 import type { ChunkRequest, ManifestLine } from '../contract/payloads.ts';
-import {
-  type EvaluateReceipt,
-  type JudgeSpend,
-  type LogCounts,
-  type LogReceipt,
-  type PlanReceipt,
-  type QuarantineEntry,
-  type Receipt,
-  VERDICT_TERMS,
-  type VerdictCounts,
+import type {
+  EvaluateReceipt,
+  JudgeSpend,
+  LogReceipt,
+  PlanReceipt,
+  QuarantineEntry,
+  Receipt,
 } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
+import { inOrder } from '../shared/concurrency.ts';
 import { toNamedError } from '../shared/errors.ts';
 import type { Storage } from '../shared/storage.ts';
-import { parseStored } from '../shared/storage-errors.ts';
-import { entriesOf } from './chunk/kept-lines.ts';
 import { partFacts } from './chunk/parts.ts';
+import { addSpend, emptySpend } from './counts.ts';
 
-export const emptyVerdictCounts = (): VerdictCounts =>
-  Object.fromEntries(VERDICT_TERMS.map((term) => [term, 0])) as unknown as VerdictCounts;
-
-export const emptyLogCounts = (): LogCounts => ({
-  lines: 0,
-  traced: 0,
-  written: 0,
-  alreadyThere: 0,
-  duplicateLine: 0,
-  quarantined: 0,
-  outsideWindow: 0,
-});
-
-/** What the receipts of both steps say of an attempt that ends now. */
+/** Returns the fields that the receipts of both steps have in common, for an attempt that ends now. */
 export function attemptFacts(request: ChunkRequest, requestId: string, startedAt: string, failure: unknown) {
   const { run, chunk, attempt } = request;
   return {
@@ -48,45 +32,37 @@ export function attemptFacts(request: ChunkRequest, requestId: string, startedAt
   };
 }
 
-export const emptySpend = (): JudgeSpend => ({ calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 });
-
-/** What the parts of a chunk, or the chunks of a file, came to. */
-export function sumLogCounts(receipts: readonly LogReceipt[]): LogCounts {
-  const total = emptyLogCounts();
-  for (const { counts } of receipts) {
-    for (const name of Object.keys(total) as (keyof LogCounts)[]) total[name] += counts[name];
+/**
+ * Makes an attempt, and writes its receipt whether it succeeds or fails.
+ *
+ * @throws the failure of the attempt, after its receipt is written
+ */
+export async function withReceipt<R extends Receipt>(
+  storage: Storage,
+  workBucket: string,
+  attempt: { run(): Promise<void>; receipt(failure: unknown): R },
+): Promise<R> {
+  let failure: unknown;
+  try {
+    await attempt.run();
+  } catch (error) {
+    failure = error;
   }
-  return total;
-}
-
-/** Adds `more` to `total`, so many times; a sum with an unknown price in it is unknown. */
-export function addSpend(total: JudgeSpend, more: JudgeSpend, times = 1): void {
-  total.calls += times * more.calls;
-  total.inputTokens += times * more.inputTokens;
-  total.outputTokens += times * more.outputTokens;
-  total.usd = total.usd === null || more.usd === null ? null : total.usd + times * more.usd;
-}
-
-export const verdictTotal = (counts: VerdictCounts): number =>
-  VERDICT_TERMS.reduce((total, term) => total + counts[term], 0);
-
-export async function writeReceipt(storage: Storage, workBucket: string, receipt: Receipt): Promise<void> {
+  const receipt = attempt.receipt(failure);
   const key = workKeys.receipt(receipt.run, receipt.chunk, receipt.step, receipt.attempt, receipt.requestId);
   await storage.putJson(workBucket, key, receipt);
+  if (failure !== undefined) throw failure;
+  return receipt;
 }
 
-/** Reads this many small objects at a time: at some 30 ms each, 10,000 receipts take 10 s. */
+/** Small objects in flight while they are read: at 30 ms each, 10,000 receipts take 10 s. */
 const READS_AT_ONCE = 32;
 
 async function* readAll<T>(storage: Storage, bucket: string, prefix: string): AsyncGenerator<T> {
-  let batch: Promise<T | undefined>[] = [];
-  for await (const object of storage.list(bucket, prefix)) {
-    batch.push(storage.getJson<T>(bucket, object.key));
-    if (batch.length < READS_AT_ONCE) continue;
-    for (const value of await Promise.all(batch)) if (value !== undefined) yield value;
-    batch = [];
+  const read = ({ key }: { key: string }): Promise<T | undefined> => storage.getJson<T>(bucket, key);
+  for await (const value of inOrder(READS_AT_ONCE, storage.list(bucket, prefix), read)) {
+    if (value !== undefined) yield value;
   }
-  for (const value of await Promise.all(batch)) if (value !== undefined) yield value;
 }
 
 export const readPlanReceipts = (storage: Storage, workBucket: string, run: string): AsyncGenerator<PlanReceipt> =>
@@ -95,26 +71,24 @@ export const readPlanReceipts = (storage: Storage, workBucket: string, run: stri
 const readReceipts = (storage: Storage, workBucket: string, run: string): AsyncGenerator<Receipt> =>
   readAll(storage, workBucket, workKeys.receiptPrefix(run));
 
-/** The manifests of all parts, a line at a time. */
+/** Reads the manifests of all parts of a run, one line at a time. */
 export async function* readManifest(storage: Storage, workBucket: string, run: string): AsyncGenerator<ManifestLine> {
-  for await (const object of storage.list(workBucket, workKeys.manifestPrefix(run))) {
-    const stored = await storage.getText(workBucket, object.key);
-    const where = `s3://${workBucket}/${object.key}`;
-    for (const line of stored?.text.split('\n') ?? []) if (line !== '') yield parseStored<ManifestLine>(line, where);
+  for await (const { key } of storage.list(workBucket, workKeys.manifestPrefix(run))) {
+    yield* await storage.getJsonLines<ManifestLine>(workBucket, key);
   }
 }
 
-/** The last successful attempt at each part of a chunk, by the part's first line, and the last one that failed. */
+/** The receipts of one step of a chunk: the last success of each part, by the part’s first line, and the last failure. */
 interface StepState<R extends Receipt> {
   done: Map<number, R>;
   failed?: R;
 }
 
-/** What is known of one chunk. */
+/** The state of one chunk, as its receipts tell it. */
 export interface ChunkState {
   log: StepState<LogReceipt>;
   evaluate: StepState<EvaluateReceipt>;
-  /** What money and attempts are told by, of every receipt of the evaluation. */
+  /** Every receipt of the evaluation, with the fields that money and attempts are counted by. */
   evaluations: Evaluation[];
 }
 
@@ -132,7 +106,7 @@ export const emptyChunkState = (): ChunkState => ({
 const fromOf = ({ part }: Pick<Receipt, 'part'>): number => part?.from ?? 0;
 const killsOf = ({ part }: Pick<Receipt, 'part'>): number => part?.kills ?? 0;
 
-/** Parts are done in order, and one that killed the function is begun again with one kill more. */
+/** Parts are done in order. A part that killed the function starts again, with one kill more. */
 function isLater(a: Receipt, b: Receipt | undefined): boolean {
   if (b === undefined) return true;
   const order = fromOf(a) - fromOf(b) || killsOf(a) - killsOf(b) || a.attempt - b.attempt;
@@ -144,7 +118,7 @@ function foldStep<R extends Receipt>(state: StepState<R>, receipt: R): void {
   if (receipt.ok && isLater(receipt, state.done.get(fromOf(receipt)))) state.done.set(fromOf(receipt), receipt);
 }
 
-/** Folds a receipt into what is known of its chunk. */
+/** Adds a receipt to the state of its chunk. Receipts may come in any order. */
 export function foldReceipt(state: ChunkState, receipt: Receipt): void {
   if (receipt.step === 'log') {
     foldStep(state.log, receipt);
@@ -155,21 +129,24 @@ export function foldReceipt(state: ChunkState, receipt: Receipt): void {
   state.evaluations.push({ attempt, requestId, startedAt, endedAt, ok, part, takenOver });
 }
 
-/** What two receipts tell: that of an attempt which was taken for dead and went on, and that of the one which took over. */
-export function toldTwice({ evaluations }: ChunkState): JudgeSpend {
-  const told = new Set(evaluations.map(({ requestId }) => requestId));
+/**
+ * Returns the money that two receipts report: the receipt of an attempt that was presumed killed but went on, and the
+ * receipt of the attempt that took over from it.
+ */
+export function reportedTwice({ evaluations }: ChunkState): JudgeSpend {
+  const reporting = new Set(evaluations.map(({ requestId }) => requestId));
   const total = emptySpend();
   for (const { from, spend } of evaluations.flatMap(({ takenOver = [] }) => takenOver)) {
-    if (from.some((requestId) => told.has(requestId))) addSpend(total, spend);
+    if (from.some((requestId) => reporting.has(requestId))) addSpend(total, spend);
   }
   return total;
 }
 
 /**
- * The successful attempts at the parts of a chunk, one after the other from its first line.
+ * Returns the successful attempts at the parts of a chunk, in order from its first line.
  *
- * @returns `whole` when they are about all lines; `error` is what the first part that is missing failed with last, if it
- *   left a receipt
+ * @returns `whole` is true when they cover all lines. `error` is the last failure of the first missing part, if that part
+ *   left a receipt.
  */
 export function partsDone<R extends Receipt>(
   { done, failed }: StepState<R>,
@@ -185,7 +162,7 @@ export function partsDone<R extends Receipt>(
   return { parts, whole: from >= lines, ...(isMissing ? { error: failed } : {}) };
 }
 
-/** Attempts to evaluate before the last one known that have left no receipt: killed, timed out or never begun. */
+/** Counts the attempts to evaluate that left no receipt, up to the last known one: killed, timed out or never started. */
 export function unreportedAttempts({ evaluations }: ChunkState): number {
   let unreported = 0;
   for (const ofPart of Map.groupBy(evaluations, fromOf).values()) {
@@ -196,13 +173,14 @@ export function unreportedAttempts({ evaluations }: ChunkState): number {
       const attempts = new Set(receipts.map(({ attempt }) => attempt));
       unreported += Math.max(...attempts) + 1 - attempts.size;
       const next = ofPart.filter((one) => killsOf(one) > before).map(({ startedAt }) => startedAt);
-      // Killed after its receipt, or taken for killed: it ended behind the start of the next one.
+      // Killed after its receipt, or only presumed killed: it ended after the next attempt started.
       if (receipts.some(({ ok, endedAt }) => next.some((startedAt) => ok || endedAt > startedAt))) unreported -= 1;
     }
   }
   return unreported;
 }
 
+/** Reads the receipts of a run. @returns the state of each chunk that has a receipt, by the chunk’s ordinal */
 export async function chunkStates(
   storage: Storage,
   workBucket: string,
@@ -219,14 +197,10 @@ export async function chunkStates(
   return states;
 }
 
-/** What the log step has put into quarantine of a chunk so far. */
-export async function readQuarantine(
+/** Reads the lines of a chunk that the log step has quarantined so far. */
+export const quarantineOfChunk = (
   storage: Storage,
   workBucket: string,
   run: string,
   chunk: number,
-): Promise<QuarantineEntry[]> {
-  const key = workKeys.quarantine(run, chunk);
-  const stored = await storage.getText(workBucket, key);
-  return entriesOf(stored?.text ?? '', `s3://${workBucket}/${key}`);
-}
+): Promise<QuarantineEntry[]> => storage.getJsonLines(workBucket, workKeys.quarantine(run, chunk));

@@ -1,35 +1,40 @@
-/** Adds up a run from its plan and its receipts: the two equations, the money, and what failed. */
+/** Sums up a run from its plan and its receipts: the two equations, the money, and what failed. */
 
 import type { RetryInput } from '../contract/input.ts';
 import type { ManifestLine } from '../contract/payloads.ts';
-import {
-  type BatchReport,
-  type CostEstimate,
-  type EvaluateReceipt,
-  type FailedFile,
-  type JudgeSpend,
-  type LogCounts,
-  type NamedError,
-  type PlanReceipt,
-  VERDICT_TERMS,
-  type VerdictCounts,
+import type {
+  BatchReport,
+  CostEstimate,
+  EvaluateReceipt,
+  FailedFile,
+  JudgeSpend,
+  LogCounts,
+  NamedError,
+  PlanReceipt,
+  VerdictCounts,
 } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
 import type { Storage } from '../shared/storage.ts';
 import {
+  addCounts,
+  addEstimates,
   addSpend,
+  emptyLogCounts,
+  emptySpend,
+  emptyVerdictCounts,
+  noCounts,
+  sumLogCounts,
+  verdictTotal,
+} from './counts.ts';
+import {
   type ChunkState,
   chunkStates,
   emptyChunkState,
-  emptySpend,
-  emptyVerdictCounts,
   partsDone,
   readManifest,
   readPlanReceipts,
-  sumLogCounts,
-  toldTwice,
+  reportedTwice,
   unreportedAttempts,
-  verdictTotal,
 } from './receipts.ts';
 
 type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun';
@@ -57,44 +62,44 @@ export interface RunSummary {
   objects: number;
   bytes: number;
   chunks: { planned: number; logged: number; evaluated: number; failed: number };
-  /** `planned = traced + quarantined + outsideWindow + lost`; the run fails unless `lost` is 0. */
+  /** `planned = traced + quarantined + outsideWindow + lost`. The run fails unless `lost` is 0. */
   lines: { planned: number; lost: number } & Omit<LogCounts, 'lines'>;
-  /** `expected` is the sum of the other terms. Of `failed`, `failedRecorded` are error assessments; `lost` are nowhere. */
+  /** `expected` is the sum of the terms. `failed` includes `failedRecorded`, which are error assessments, and `lost`, which are nowhere. */
   verdicts: { expected: number; scorers: number; failedRecorded: number; lost: number } & VerdictCounts;
-  /** Traces that carry a verdict, a new one or one from before; a trace counts once for each chunk that has its line. */
+  /** Traces with a verdict, a new one or an older one. A trace counts once for each chunk that contains its line. */
   evaluatedTraces: number;
   reasons: Record<string, number>;
   verdictsByScorer: Record<string, Record<string, number>>;
   quarantineReasons: Record<string, number>;
   spend: JudgeSpend;
   /**
-   * Attempts to evaluate that left no receipt (killed, timed out, or never begun), absent where there are none: of what
-   * those that were killed have paid the judge, `spend` has what was answered and kept where a later attempt found it.
+   * Attempts to evaluate that left no receipt (killed, timed out, or never started); absent if there are none. Of what the
+   * killed attempts paid the judge, `spend` includes the answers that a later attempt found.
    */
   unreportedAttempts?: number;
   estimate?: CostEstimate;
-  /** Jobs of batch inference, and what was judged by Converse instead, with the reason. */
+  /** The jobs of batch inference, and the groups that Converse judged instead, with the reason. */
   batch?: BatchReport;
-  /** What a person must know though the run went on, e.g. that the judge's model ends soon. */
+  /** What a person must know although the run continued, such as the end of life of the judge’s model. */
   warnings?: string[];
-  /** One of the warnings is that of the judge's model. */
+  /** One of the warnings is about the judge’s model. */
   judgeModelEnding?: true;
-  /** The first of the chunks that failed; all of them are in the receipts. */
+  /** The first failed chunks. The receipts have all of them. */
   failedChunks: FailedChunk[];
-  /** The first of the capture files that could not be planned, and how many there are. */
+  /** The number of capture files that could not be planned, and the first of them. */
   failedFiles?: { count: number; first: FailedFile[] };
-  /** What stopped planning or the Map itself. */
+  /** The error that stopped planning or the Map itself. */
   error?: NamedError;
-  /** Planning stopped before its last part: what was to follow is in no chunk, and no retry knows of it. */
+  /** Planning stopped before its last part. The rest of the input is in no chunk, and no retry knows of it. */
   partlyPlanned?: true;
-  /** Whether the two equations hold without a remainder; `null` where nothing was to be counted (a dry run, a duplicate). */
+  /** Whether the two equations are satisfied; `null` when there was nothing to count (a dry run, a duplicate). */
   equations: { lines: boolean | null; verdicts: boolean | null };
 }
 
-/** Failed chunks named in the summary; a person reads a few, the receipts hold all. */
-const MAX_FAILED_CHUNKS = 100;
+/** The most failed chunks, and failed files, that the summary lists. A person reads a few; the receipts have all of them. */
+const MAX_FAILURES = 100;
 
-/** Reads everything a run has left in the work bucket. */
+/** Sums a run from what it left in the work bucket. */
 export async function summarizeRun(
   storage: Storage,
   workBucket: string,
@@ -116,10 +121,11 @@ export async function summarizeRun(
 export class SummaryBuilder {
   readonly #summary: RunSummary;
   #planComplete = false;
-  /** Chunks whose batch answers are in the sum. */
+  /** Chunks whose batch answers are included in the spend. */
   readonly #batchPaid = new Set<number>();
 
   constructor(run: { name: string; startTime: string }, error?: NamedError) {
+    const { lines: _, ...lines } = emptyLogCounts();
     this.#summary = {
       run: run.name,
       status: 'succeeded',
@@ -130,22 +136,12 @@ export class SummaryBuilder {
       objects: 0,
       bytes: 0,
       chunks: { planned: 0, logged: 0, evaluated: 0, failed: 0 },
-      lines: {
-        planned: 0,
-        traced: 0,
-        written: 0,
-        alreadyThere: 0,
-        duplicateLine: 0,
-        quarantined: 0,
-        outsideWindow: 0,
-        lost: 0,
-      },
+      lines: { planned: 0, ...lines, lost: 0 },
       verdicts: { expected: 0, scorers: 0, ...emptyVerdictCounts(), failedRecorded: 0, lost: 0 },
       evaluatedTraces: 0,
-      // Without a prototype: a guideline, a value and an error's name may be called `constructor`.
-      reasons: Object.create(null),
+      reasons: noCounts(),
       verdictsByScorer: Object.create(null),
-      quarantineReasons: Object.create(null),
+      quarantineReasons: noCounts(),
       spend: emptySpend(),
       failedChunks: [],
       error,
@@ -169,13 +165,13 @@ export class SummaryBuilder {
     if (plan.judgeModelEnding) summary.judgeModelEnding = true;
     if (plan.failedFiles !== undefined) {
       const { count = 0, first = [] } = summary.failedFiles ?? {};
-      const all = [...first, ...plan.failedFiles].slice(0, MAX_FAILED_CHUNKS);
+      const all = [...first, ...plan.failedFiles].slice(0, MAX_FAILURES);
       summary.failedFiles = { count: count + plan.failedFiles.length, first: all };
     }
     if (plan.estimate !== undefined) summary.estimate = addEstimates(summary.estimate, plan.estimate);
   }
 
-  /** Money is summed over all attempts of a chunk; what a batch job answered was paid once, whoever read it. */
+  /** Adds the money of an attempt. All attempts of a chunk count; the answers of a batch job were paid once, and count once. */
   addSpend({ chunk, spend, batchSpend }: EvaluateReceipt): void {
     addSpend(this.#summary.spend, spend);
     if (batchSpend === undefined || this.#batchPaid.has(chunk)) return;
@@ -188,7 +184,7 @@ export class SummaryBuilder {
   }
 
   addChunk(chunk: ManifestLine, state: ChunkState): void {
-    addSpend(this.#summary.spend, toldTwice(state), -1);
+    addSpend(this.#summary.spend, reportedTwice(state), -1);
     const { lines, chunks, quarantineReasons } = this.#summary;
     const { parts, whole, error } = partsDone(state.log, chunk.lines);
     if (!whole) {
@@ -199,8 +195,8 @@ export class SummaryBuilder {
     }
     chunks.logged += 1;
     const { lines: counted, ...terms } = sumLogCounts(parts);
-    for (const name of Object.keys(terms) as (keyof typeof terms)[]) lines[name] += terms[name];
-    // A chunk that counts otherwise than it was planned has lost the difference.
+    addCounts<keyof typeof terms>(lines, terms);
+    // If a chunk counts fewer lines than planned, the difference is lost.
     lines.lost += Math.max(0, chunk.lines - counted);
     for (const part of parts) addCounts(quarantineReasons, part.quarantineReasons);
     this.#addVerdicts(chunk, state, terms.traced);
@@ -217,7 +213,7 @@ export class SummaryBuilder {
     const unreported = unreportedAttempts(state);
     if (unreported > 0) this.#summary.unreportedAttempts = (this.#summary.unreportedAttempts ?? 0) + unreported;
     const { parts, whole, error } = partsDone(state.evaluate, chunk.lines);
-    // Without a successful attempt, what the last one did is counted, and the rest of the chunk is lost.
+    // Without a success for every part, the last failed attempt counts too, and the rest of the chunk is lost.
     const counted = whole || error === undefined ? parts : [...parts, error];
     if (whole) {
       chunks.evaluated += 1;
@@ -226,31 +222,31 @@ export class SummaryBuilder {
       this.#fail(chunk, 'evaluate', error?.error);
     }
     for (const receipt of counted) this.#addReceipt(receipt);
-    const told = counted.reduce((total, { counts }) => total + verdictTotal(counts), 0);
-    const missing = Math.max(0, expected - told);
+    const reported = counted.reduce((total, { counts }) => total + verdictTotal(counts), 0);
+    const missing = Math.max(0, expected - reported);
     verdicts.failed += missing;
     verdicts.lost += missing;
   }
 
   #addReceipt(receipt: EvaluateReceipt): void {
     const { verdicts, verdictsByScorer, reasons } = this.#summary;
-    for (const term of VERDICT_TERMS) verdicts[term] += receipt.counts[term];
+    addCounts<keyof VerdictCounts>(verdicts, receipt.counts);
     verdicts.failedRecorded += receipt.failedRecorded;
     this.#summary.evaluatedTraces += receipt.evaluatedTraces ?? 0;
     addCounts(reasons, receipt.reasons);
     for (const [scorer, values] of Object.entries(receipt.verdicts)) {
-      verdictsByScorer[scorer] ??= Object.create(null) as Record<string, number>;
+      verdictsByScorer[scorer] ??= noCounts();
       addCounts(verdictsByScorer[scorer], values);
     }
   }
 
   #fail(chunk: ManifestLine, step: FailedChunk['step'], error: NamedError | undefined): void {
     const { failedChunks } = this.#summary;
-    if (failedChunks.length >= MAX_FAILED_CHUNKS) return;
+    if (failedChunks.length >= MAX_FAILURES) return;
     const { chunk: ordinal, bucket, key, start, end, firstLine, lines } = chunk;
     const unknown = {
       name: 'NoReceipt',
-      message: `The ${step} step left no receipt: it timed out, was killed or never began`,
+      message: `The ${step} step left no receipt: it timed out, was killed or never started`,
     };
     failedChunks.push({ chunk: ordinal, step, bucket, key, start, end, firstLine, lines, error: error ?? unknown });
   }
@@ -276,54 +272,8 @@ export class SummaryBuilder {
   }
 }
 
-/** A retry of what the budget held back that has judged nothing has not done what it was started for. */
-function isStillHeld({ input, verdicts }: RunSummary): boolean {
+/** Returns whether this is a retry of `held` for which the budget left no room either. */
+export function isStillHeld({ input, verdicts }: RunSummary): boolean {
   const what = (input as Partial<RetryInput> | null)?.retry?.what;
   return what === 'held' && verdicts.heldByBudget > 0 && verdicts.newVerdicts === 0;
-}
-
-function addCounts(total: Record<string, number>, more: Record<string, number>): void {
-  for (const [name, count] of Object.entries(more)) total[name] = (total[name] ?? 0) + count;
-}
-
-/** Adds up parts of an estimate; how the figures were come by is the last one's. */
-export function addEstimates(total: CostEstimate | undefined, more: CostEstimate): CostEstimate {
-  if (total === undefined) return more;
-  return {
-    ...more,
-    captures: total.captures + more.captures,
-    judgedCaptures: total.judgedCaptures + more.judgedCaptures,
-    judgeCalls: total.judgeCalls + more.judgeCalls,
-    inputTokens: total.inputTokens + more.inputTokens,
-    outputTokens: total.outputTokens + more.outputTokens,
-    usd: total.usd === null || more.usd === null ? null : total.usd + more.usd,
-  };
-}
-
-/** The run's failure in words for the execution's cause: what is missing, and what to start next. */
-export function describeFailure(summary: RunSummary): { error: string; cause: string } {
-  const { lines, verdicts, chunks, failedChunks, failedFiles, run } = summary;
-  const isWhole = chunks.failed === 0 && !summary.partlyPlanned && lines.lost + verdicts.lost === 0;
-  if (summary.error === undefined && failedFiles === undefined && isWhole && isStillHeld(summary)) {
-    const cause = `The budget held back all ${verdicts.heldByBudget} verdicts again: raise EVALUATION_BUDGET_USD or the retry's "budgetUsd", or wait for the next day (UTC); then start {"retry":{"run":"${run}","what":"held"}}`;
-    return { error: 'VerdictsStillHeld', cause };
-  }
-  if (summary.error !== undefined && chunks.planned === 0) {
-    return { error: summary.error.name, cause: summary.error.message };
-  }
-  const facts = [
-    ...(summary.error === undefined ? [] : [`${summary.error.name}: ${summary.error.message}`]),
-    `${lines.lost} of ${lines.planned} lines and ${verdicts.lost} of ${verdicts.expected} verdicts are missing`,
-    `${chunks.failed} of ${chunks.planned} chunks failed`,
-    ...(failedFiles === undefined ? [] : [`${failedFiles.count} capture files could not be planned`]),
-    ...(failedFiles?.first ?? []).slice(0, 3).map(({ key, error }) => `${key}: ${error.name}: ${error.message}`),
-    ...failedChunks
-      .slice(0, 3)
-      .map(({ chunk, step, error }) => `chunk ${chunk} (${step}): ${error.name}: ${error.message}`),
-    summary.partlyPlanned
-      ? 'Planning stopped before its end, so that a retry would leave out what follows: start the same input again'
-      : `retry with {"retry":{"run":"${run}","what":"failed"}}`,
-  ];
-  const one = isWhole ? failedFiles?.first[0]?.error.name : undefined;
-  return { error: summary.error?.name ?? one ?? 'RunIncomplete', cause: facts.join('. ') };
 }

@@ -1,4 +1,4 @@
-/** Bounded concurrency: a loop over items, and a semaphore for tasks that arrive one by one. */
+/** Bounded concurrency: loops over items, and a semaphore for tasks that arrive one by one. */
 
 /**
  * Works through the items, at most `limit` at a time. After a failure it starts no further item, waits for those in
@@ -24,6 +24,31 @@ export async function forEachConcurrently<T>(
   };
   await Promise.all(Array.from({ length: limit }, worker));
   if (failure) throw failure.error;
+}
+
+/**
+ * Yields the results of the work in the order of the items, with up to `limit` of them in progress.
+ *
+ * @throws what the work on an item throws, in that item’s turn and after everything that was started has ended
+ */
+export async function* inOrder<T, R>(
+  limit: number,
+  items: AsyncIterable<T> | Iterable<T>,
+  work: (item: T) => Promise<R>,
+): AsyncGenerator<R> {
+  const started: Promise<R>[] = [];
+  try {
+    for await (const item of items) {
+      const result = work(item);
+      // Awaited in its turn; until then a failure must not count as unhandled.
+      result.catch(() => undefined);
+      started.push(result);
+      if (started.length >= limit) yield await (started.shift() as Promise<R>);
+    }
+    while (started.length > 0) yield await (started.shift() as Promise<R>);
+  } finally {
+    await Promise.allSettled(started);
+  }
 }
 
 /** Runs at most `count` tasks at a time. The others wait in the order in which they came. */

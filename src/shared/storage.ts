@@ -111,6 +111,12 @@ export class Storage {
     return stored === undefined ? undefined : parseStored<T>(stored.text, `s3://${bucket}/${key}`);
   }
 
+  /** Reads the values of a JSON Lines object. @returns an empty list when the object does not exist */
+  async getJsonLines<T>(bucket: string, key: string): Promise<T[]> {
+    const lines = (await this.getText(bucket, key))?.text.split('\n') ?? [];
+    return lines.filter((line) => line !== '').map((line) => parseStored<T>(line, `s3://${bucket}/${key}`));
+  }
+
   async putText(bucket: string, key: string, body: string, contentType = 'application/json'): Promise<void> {
     try {
       // The SDK does not send the length of an empty text by itself.

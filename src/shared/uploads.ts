@@ -27,7 +27,7 @@ export class TextUpload {
   readonly #done: Promise<void>;
   #failure: unknown;
 
-  constructor(storage: Storage, bucket: string, key: string, contentType: string) {
+  constructor(storage: Storage, bucket: string, key: string, contentType = 'application/jsonlines') {
     const upload = new Upload({
       client: storage.s3,
       // One part at a time is in memory: 5 MiB, S3’s minimum.
@@ -49,6 +49,11 @@ export class TextUpload {
     if (this.#stream.write(text)) return;
     // A failed upload destroys the stream, which then never emits `drain`.
     await Promise.race([new Promise((resolve) => this.#stream.once('drain', resolve)), this.#done]);
+  }
+
+  /** Writes a value as a line of JSON. */
+  writeLine(value: unknown): Promise<void> {
+    return this.write(`${JSON.stringify(value)}\n`);
   }
 
   /** Resolves when S3 has the whole object. */

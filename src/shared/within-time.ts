@@ -56,32 +56,6 @@ export function withinTogether(ms: number): Within {
   };
 }
 
-/**
- * Works on the items one after the other, within a shared time limit.
- *
- * @param late returns the substitute for the result of an item that was not finished in time
- */
-export function eachWithin<T extends { name: string }, R>(
-  ms: number,
-  items: readonly T[],
-  work: (item: T) => R,
-  late: (item: T, fault: string) => R,
-): R[] {
-  const results: R[] = [];
-  if (items.length === 0) return results;
-  try {
-    withinTime(ms, () => {
-      for (const item of items) results.push(work(item));
-    });
-  } catch (error) {
-    if (!isOutOfTime(error)) throw error;
-    const left = items.slice(results.length);
-    const fault = `${error.name}: ${left[0]?.name} took the rest of ${ms / 1000} s`;
-    for (const item of left) results.push(late(item, fault));
-  }
-  return results;
-}
-
 /** Every capture has 5 s, plus 1 s per MiB of its line. A quarter of a processor needs 0.3 s per MiB. */
 const BASE_MS = 5_000;
 const MS_PER_MIB = 1_000;

@@ -64,6 +64,11 @@ export class MemoryStorage {
     return bytes && (JSON.parse(bytes.toString()) as T);
   }
 
+  async getJsonLines<T>(_: string, key: string): Promise<T[]> {
+    const lines = this.objects.get(key)?.toString().split('\n') ?? [];
+    return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as T);
+  }
+
   async putText(_: string, key: string, body: string): Promise<void> {
     this.put(key, body);
   }

@@ -5,7 +5,8 @@ import { type AwsClients, destroyClients, emulatedClients } from '../../local/st
 import type { ManifestLine, PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
 import type { PlanReceipt } from '../../src/contract/receipts.ts';
 import type { ModelCheck } from '../../src/judge/model-check.ts';
-import { type PlannerDependencies, planCaptures } from '../../src/monitoring/plan/planner.ts';
+import { planCaptures } from '../../src/monitoring/plan/planner.ts';
+import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { Storage } from '../../src/shared/storage.ts';
 

@@ -1,4 +1,4 @@
-/** The second phase of a chunk under batch inference: the job's answers are read, and their money is accounted for. */
+/** The second phase of a chunk in batch inference: reads the answers of the job, and accounts for their cost. */
 
 import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { BatchReport, JudgeSpend } from '../../contract/receipts.ts';
@@ -11,23 +11,24 @@ import { allInputTokens } from '../../judge/pricing/call-amounts.ts';
 import type { Judge } from '../../judge/types.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
-import type { BatchAnswers } from '../evaluate/evaluate-chunk.ts';
-import { addSpend, emptySpend } from '../receipts.ts';
+import { addSpend, emptySpend } from '../counts.ts';
+import type { BatchAnswers } from '../evaluate/types.ts';
 import { groupOf, type PreparedChunk } from './prepare.ts';
 
 type BatchJob = BatchReport['jobs'][number];
 
-/** Status of a job that Bedrock did not take; its own begin when it has. */
+/** The status of a job that Bedrock refused. A job that Bedrock accepted has a status of Bedrock’s. */
 export const REFUSED_JOB = 'Refused';
 
-/** Jobs that ended so may lack records; what a job that ended otherwise lacks, it lacks as a whole. */
+/** A job with this status may lack single records. A job with any other status has no answers at all. */
 const ENDED_WITH_ANSWERS = new Set(['Completed', 'PartiallyCompleted']);
 
 /**
- * The second phase's judge and limit for each trace of a chunk: its answer from the batch job where there is one, a
- * call at the usual price where there is none. The chunk's deposit is settled at what the answers cost, none included.
+ * Returns the judge and the limit of the second phase for each trace of a chunk. The judge uses the answer of the batch
+ * job where there is one, and a call at the usual price where there is none. The deposit of the chunk is settled at the
+ * cost of the answers, even if there are none.
  *
- * @returns answers whose `of` throws PermanentError `JudgeBatchFailed` when the chunk's job ended without any
+ * @returns answers whose `of` throws PermanentError `JudgeBatchFailed` when the job of the chunk ended without any
  */
 export async function batchAnswers(
   { run, chunk }: ChunkRequest,
@@ -42,10 +43,17 @@ export async function batchAnswers(
   const { storage, workBucket, limit, judge, priceOf } = deps;
   const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk.chunk));
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
-  const job = report?.jobs.find(({ group }) => group === groupOf(chunk.chunk));
-  const text = job === undefined || !prepared?.records ? '' : await outputOf(run, chunk.chunk, job, deps);
+  const jobOf = (ordinal: number): BatchJob | undefined => report?.jobs.find(({ group }) => group === groupOf(ordinal));
+  const outputOf = (ordinal: number): Promise<string | undefined> => readOutput(run, ordinal, jobOf(ordinal), deps);
+
+  const job = jobOf(chunk.chunk);
+  const text = prepared?.records ? await outputOf(chunk.chunk) : '';
   const answers = readBatchAnswers(text ?? '');
-  const elsewhere = await answersElsewhere(run, prepared, report, deps);
+  // Lines that this chunk shares with other chunks: their jobs asked about them, and their receipts report the cost.
+  const shared = new Map<string, ModelAnswer>();
+  for (const other of new Set(Object.values(prepared?.elsewhere ?? {}))) {
+    for (const [id, answer] of readBatchAnswers((await outputOf(other)) ?? '')) shared.set(id, answer);
+  }
   const spendOf = (answer: ModelAnswer): JudgeSpend => ({
     calls: 1,
     inputTokens: allInputTokens(answer.usage),
@@ -54,7 +62,7 @@ export async function batchAnswers(
   });
   const spend = emptySpend();
   for (const answer of answers.values()) addSpend(spend, spendOf(answer));
-  // What all answers cost is booked once: with the end of the first.
+  // The cost of all answers is booked once, with the first deposit.
   for (const [index, deposit] of (prepared?.deposits ?? []).entries()) {
     await limit?.settleDeposit(deposit, index === 0 ? (spend.usd ?? 0) : 0);
   }
@@ -65,45 +73,29 @@ export async function batchAnswers(
     of(traceId) {
       if (job !== undefined && text === undefined) throw withoutAnswer(job);
       if (held.has(traceId)) return { judge, limit: { reserve: async () => 'held' } };
-      const told = answers.get(recordIdOf(traceId)) ?? elsewhere.get(recordIdOf(traceId));
-      return { judge, limit, ...(told === undefined ? {} : { told, paid: spendOf(told) }) };
+      const answer = answers.get(recordIdOf(traceId)) ?? shared.get(recordIdOf(traceId));
+      return { judge, limit, ...(answer && { answer, paid: spendOf(answer) }) };
     },
   };
 }
 
-/** Answers to lines that this chunk shares with others, whose jobs have asked for them and whose receipts tell their cost. */
-async function answersElsewhere(
-  run: string,
-  prepared: PreparedChunk | undefined,
-  report: BatchReport | undefined,
-  deps: { storage: Storage; workBucket: string },
-): Promise<Map<string, ModelAnswer>> {
-  const found = new Map<string, ModelAnswer>();
-  for (const chunk of new Set(Object.values(prepared?.elsewhere ?? {}))) {
-    const job = report?.jobs.find(({ group }) => group === groupOf(chunk));
-    const text = job && (await outputOf(run, chunk, job, deps));
-    for (const [id, told] of readBatchAnswers(text ?? '')) found.set(id, told);
-  }
-  return found;
-}
-
-/** @returns the chunk's part of the job's output; `undefined` when the job has not come to one */
-async function outputOf(
+/** @returns the chunk’s part of the output of the job; `undefined` when the job produced none */
+async function readOutput(
   run: string,
   chunk: number,
-  { arn, status }: BatchJob,
+  job: BatchJob | undefined,
   { storage, workBucket }: { storage: Storage; workBucket: string },
 ): Promise<string | undefined> {
-  const jobId = arn.split('/').at(-1) ?? '';
-  const output = jobId === '' ? undefined : await storage.getText(workBucket, workKeys.batchOutput(run, jobId, chunk));
-  // A job that ended with answers may lack a file of which every record failed.
-  return output?.text ?? (ENDED_WITH_ANSWERS.has(status) ? '' : undefined);
+  const jobId = job?.arn.split('/').at(-1);
+  const output = jobId ? await storage.getText(workBucket, workKeys.batchOutput(run, jobId, chunk)) : undefined;
+  // A job that ended with answers may lack the file of a chunk whose records all failed.
+  return output?.text ?? (job !== undefined && ENDED_WITH_ANSWERS.has(job.status) ? '' : undefined);
 }
 
 function withoutAnswer({ arn, status, message }: BatchJob): PermanentError {
   const facts = { got: `${status}${message ? `: ${message}` : ''}`, expected: 'Completed', where: arn || undefined };
-  const what = 'retry the run’s failed chunks';
+  const advice = 'retry the failed chunks of the run';
   return status === REFUSED_JOB
-    ? new PermanentError('JudgeBatchRefused', `Bedrock refused the batch job; ${what}`, facts)
-    : new PermanentError('JudgeBatchFailed', `The batch job ended without an answer; ${what}`, facts);
+    ? new PermanentError('JudgeBatchRefused', `Bedrock refused the batch job; ${advice}`, facts)
+    : new PermanentError('JudgeBatchFailed', `The batch job ended without an answer; ${advice}`, facts);
 }

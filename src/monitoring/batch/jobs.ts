@@ -1,4 +1,4 @@
-/** Starts a run's batch inference jobs and looks at them until all have ended. */
+/** Starts the batch inference jobs of a run, and checks them until all have ended. */
 import { hash } from 'node:crypto';
 import {
   type BedrockClient,
@@ -13,15 +13,15 @@ import { PermanentError, RetryableError, saidBy } from '../../shared/errors.ts';
 import { knownWords } from '../../shared/known-words.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { namedStorageError } from '../../shared/storage-errors.ts';
-import { ManifestWriter } from '../manifest-writer.ts';
+import { TextUpload } from '../../shared/uploads.ts';
 import { readManifest } from '../receipts.ts';
 import { REFUSED_JOB } from './answers.ts';
 import { groupOf, type PreparedChunk } from './prepare.ts';
 
-/** Bedrock's quota "Minimum number of records per batch inference job": 100 for every model that has one. */
+/** Bedrock’s quota "Minimum number of records per batch inference job": 100 for every model that has one. */
 const MIN_BATCH_RECORDS = 100;
 
-/** The longest that Bedrock keeps a job waiting for capacity before it expires; 24 h is the least it allows. */
+/** How long Bedrock keeps a job waiting for capacity before it expires. 24 h is the least that Bedrock allows. */
 const JOB_TIMEOUT_HOURS = 24;
 
 const ENDED = new Set(['Completed', 'PartiallyCompleted', 'Failed', 'Stopped', 'Expired', REFUSED_JOB]);
@@ -31,25 +31,22 @@ interface BatchDependencies {
   workBucket: string;
   bedrock: BedrockClient;
   modelId: string;
-  /** Role that Bedrock takes on to read the input and write the output. */
+  /** The role that Bedrock assumes to read the input and write the output. */
   roleArn: string;
   pollSeconds: number;
 }
 
-/**
- * Starts a job for each group of chunks with enough records. Called again after a failure it finds the jobs that it
- * has started.
- */
+/** Starts a job for each group of chunks with enough records. A repeated call finds the jobs that it started before. */
 export async function startBatch(run: string, deps: BatchDependencies): Promise<JudgeBatchResult> {
   const { storage, workBucket } = deps;
   const prepared = new Map<number, PreparedChunk>();
-  const manifest = new ManifestWriter(storage, workBucket, workKeys.batchManifest(run));
+  const manifest = new TextUpload(storage, workBucket, workKeys.batchManifest(run));
   for await (const line of readManifest(storage, workBucket, run)) {
     const chunk = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, line.chunk));
-    // A chunk that was not prepared has failed already, and says so in the summary.
+    // A chunk that was not prepared has failed already, and the summary reports it.
     if (chunk === undefined) continue;
     prepared.set(line.chunk, chunk);
-    await manifest.write(line);
+    await manifest.writeLine(line);
   }
   await manifest.close();
   if (prepared.size === 0) return { ...result(run, { jobs: [], converse: [] }, deps), outcome: 'empty' };
@@ -59,7 +56,7 @@ export async function startBatch(run: string, deps: BatchDependencies): Promise<
   for (const [group, count] of records) {
     if (count === 0) continue;
     if (count < MIN_BATCH_RECORDS) {
-      const reason = `Bedrock takes ${MIN_BATCH_RECORDS} records at least for a batch job; Converse judges them at the full price`;
+      const reason = `Bedrock requires at least ${MIN_BATCH_RECORDS} records for a batch job; Converse judges them at the full price`;
       report.converse.push({ group, records: count, reason });
       continue;
     }
@@ -70,8 +67,8 @@ export async function startBatch(run: string, deps: BatchDependencies): Promise<
 }
 
 /**
- * Counts the records that a job of each group would be given. A job takes all files of a folder: one that no prepared chunk
- * vouches for is removed, since nothing is set aside for it. Its captures are judged by Converse, or have failed already.
+ * Counts the records of each group’s job. A job reads all files of a folder, so this deletes each file that does not belong
+ * to a prepared chunk: no money is reserved for it. Its captures are judged by Converse, or have failed already.
  */
 async function recordsOfGroups(
   run: string,
@@ -97,13 +94,11 @@ async function recordsOfGroups(
   return records;
 }
 
-/** Brings the state of the jobs up to date. */
+/** Updates the status of the jobs. */
 export async function checkBatch(run: string, deps: BatchDependencies): Promise<JudgeBatchResult> {
   const { storage, workBucket, bedrock } = deps;
-  const report = (await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run))) ?? {
-    jobs: [],
-    converse: [],
-  };
+  const stored = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
+  const report = stored ?? { jobs: [], converse: [] };
   for (const job of report.jobs) {
     if (ENDED.has(job.status)) continue;
     const state = await send(job.arn, () => bedrock.send(new GetModelInvocationJobCommand({ jobIdentifier: job.arn })));
@@ -120,36 +115,33 @@ function result(run: string, report: BatchReport, { workBucket, pollSeconds }: B
   return { outcome: isReady ? 'ready' : 'waiting', pollSeconds, manifest };
 }
 
-/** A job that Bedrock refuses is one that failed: its chunks fail by name, and those of other jobs do not. */
+/** Creates a job. One that Bedrock refuses counts as failed: its chunks fail by name, and those of other jobs do not. */
 async function createJob(
   run: string,
   group: number,
   deps: BatchDependencies,
 ): Promise<Pick<BatchReport['jobs'][number], 'arn' | 'status' | 'message'>> {
   const { bedrock, workBucket, modelId, roleArn } = deps;
-  // The same run and group is the same job: the token keeps a repeated request from starting it twice.
+  // The token makes a repeated request for the same run and group idempotent.
   const name = `monitoring-${hash('sha256', `${run}\n${group}`).slice(0, 32)}`;
   const where = `s3://${workBucket}/${workKeys.batchInputPrefix(run, group)}`;
-  const created = await send(where, () =>
-    bedrock.send(
-      new CreateModelInvocationJobCommand({
-        jobName: name,
-        clientRequestToken: name,
-        roleArn,
-        modelId,
-        modelInvocationType: 'Converse',
-        inputDataConfig: { s3InputDataConfig: { s3Uri: where, s3InputFormat: 'JSONL' } },
-        outputDataConfig: { s3OutputDataConfig: { s3Uri: `s3://${workBucket}/${workKeys.batchOutputPrefix(run)}` } },
-        timeoutDurationInHours: JOB_TIMEOUT_HOURS,
-      }),
-    ),
-  ).catch((error: unknown) => {
-    if (error instanceof PermanentError) return error;
-    throw error;
+  const command = new CreateModelInvocationJobCommand({
+    jobName: name,
+    clientRequestToken: name,
+    roleArn,
+    modelId,
+    modelInvocationType: 'Converse',
+    inputDataConfig: { s3InputDataConfig: { s3Uri: where, s3InputFormat: 'JSONL' } },
+    outputDataConfig: { s3OutputDataConfig: { s3Uri: `s3://${workBucket}/${workKeys.batchOutputPrefix(run)}` } },
+    timeoutDurationInHours: JOB_TIMEOUT_HOURS,
   });
-  return created instanceof PermanentError
-    ? { arn: '', status: REFUSED_JOB, message: created.message }
-    : { arn: created.jobArn ?? '', status: 'Submitted' };
+  try {
+    const { jobArn } = await send(where, () => bedrock.send(command));
+    return { arn: jobArn ?? '', status: 'Submitted' };
+  } catch (error) {
+    if (!(error instanceof PermanentError)) throw error;
+    return { arn: '', status: REFUSED_JOB, message: error.message };
+  }
 }
 
 async function send<T>(where: string, call: () => Promise<T>): Promise<T> {
@@ -160,11 +152,11 @@ async function send<T>(where: string, call: () => Promise<T>): Promise<T> {
     const facts = { got: saidBy(error), where };
     const status = $metadata?.httpStatusCode;
     if (name === 'ThrottlingException' || status === 429) {
-      throw new RetryableError('JudgeThrottled', 'Bedrock throttles the requests about batch jobs', facts, error);
+      throw new RetryableError('JudgeThrottled', 'Bedrock throttled a request about batch jobs', facts, error);
     }
     if (status !== undefined && status >= 400 && status < 500) {
       throw new PermanentError('JudgeBatchRefused', 'Bedrock refused the batch job', facts, error);
     }
-    throw new RetryableError('JudgeUnavailable', 'Bedrock did not answer about batch jobs', facts, error);
+    throw new RetryableError('JudgeUnavailable', 'Bedrock did not answer a request about batch jobs', facts, error);
   }
 }

@@ -1,4 +1,4 @@
-/** The first phase of a chunk under batch inference: its requests are written, and their money is set aside. */
+/** The first phase of a chunk in batch inference: writes the requests to the judge, and reserves their money. */
 
 import type { ChunkRequest } from '../../contract/payloads.ts';
 import { workKeys } from '../../contract/work-keys.ts';
@@ -9,35 +9,32 @@ import type { Budget, Deposit } from '../../judge/budget/leased-budget.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import { ownFault } from '../../shared/own-fault.ts';
 import { timeOf, withinTime } from '../../shared/within-time.ts';
-import { readChunk } from '../chunk/chunk-reader.ts';
-import { chunkOfPart, KILLED, leftOut, partOf } from '../chunk/parts.ts';
+import { KILLED, partOf } from '../chunk/parts.ts';
 import { AnswerJournal } from '../evaluate/answer-journal.ts';
-import type { EvaluateDependencies } from '../evaluate/evaluate-chunk.ts';
-import { tryToEvaluate } from '../evaluate/evaluate-trial.ts';
-import { HeldCaptures } from '../evaluate/held-captures.ts';
 import { pendingVerdicts } from '../evaluate/pending-verdicts.ts';
-import { readQuarantine } from '../receipts.ts';
+import { readCaptures } from '../evaluate/read-captures.ts';
+import type { EvaluateDependencies } from '../evaluate/types.ts';
 
 /**
- * Chunks whose requests go into one job. Bedrock takes 50,000 records a job for most models (its quota "Records per
- * batch inference job"), and a chunk has 500 at most.
+ * Chunks whose requests go into one job. Bedrock accepts 50,000 records per job for most models (its quota "Records per
+ * batch inference job"), and a chunk has at most 500.
  */
 const CHUNKS_PER_JOB = 100;
 
 export const groupOf = (chunk: number): number => Math.floor(chunk / CHUNKS_PER_JOB);
 
-/** What `prepareChunk` leaves for the start of the jobs and for the second phase. */
+/** What `prepareChunk` records for the start of the jobs and for the second phase. */
 export interface PreparedChunk {
   records: number;
-  /** Of the file with the records: a file of another size is that of an attempt that failed. */
+  /** The size of the file with the records. A file of a different size is from an attempt that failed. */
   bytes: number;
-  /** The most that the chunk's answers can cost, set aside part by part; none where no budget is set. */
+  /** The most that the answers for the chunk can cost, reserved part by part; empty when no budget is set. */
   deposits: Deposit[];
-  /** Traces that the budget left no room for. */
+  /** Traces that the budget had no room for. */
   held: string[];
   /** First bytes of the lines that killed the function alone. */
   killed: number[];
-  /** Traces whose line another chunk has too, by that chunk, whose job asks for both. */
+  /** Traces whose line another chunk contains too, with the ordinal of that chunk, whose job asks for both. */
   elsewhere: Record<string, number>;
 }
 
@@ -49,32 +46,33 @@ interface PrepareDependencies
   /** Absent when no budget is set. */
   limit?: Budget;
   record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
-  /** The most that a record's answer can cost at the price of batch inference; `null` when it is not known. */
+  /** Returns the most that the answer to a record can cost, at the batch price; `null` when the price is unknown. */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
 }
 
 /**
- * Writes the judge's requests of a chunk as a file of a batch job's input; those of a part beside those of the parts
- * before. Nothing is written to MLflow yet. Made again after a failure, it takes the place of what the attempt before has
- * left.
+ * Writes the judge’s requests for a chunk as an input file of a batch job. The requests of a part are added to those of
+ * earlier parts. Writes nothing to MLflow. A repeated call replaces what the failed attempt left.
  */
 export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
-  const deposit = depositName(request.run, request.chunk.chunk, partOf(request).from);
-  const bucket = deps.environment.WORK_BUCKET;
+  const { storage, environment, limit } = deps;
+  const { run, chunk } = request;
+  const deposit = depositName(run, chunk.chunk, partOf(request).from);
+  const bucket = environment.WORK_BUCKET;
   let prepared: PreparedChunk;
   let records: string;
   try {
-    await deps.limit?.dropDeposit(deposit);
+    await limit?.dropDeposit(deposit);
     ({ prepared, records } = await prepare(request, deps, deposit));
-    await deps.storage.putJson(bucket, workKeys.batchPrepared(request.run, request.chunk.chunk), prepared);
+    await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
   } catch (error) {
-    // Nothing will be asked of what was set aside so far.
-    await deps.limit?.closeWithDeposit(deposit).catch(() => undefined);
-    await deps.limit?.dropDeposit(deposit).catch(() => undefined);
+    // No request will be made with the money that was reserved so far.
+    await limit?.closeWithDeposit(deposit).catch(() => undefined);
+    await limit?.dropDeposit(deposit).catch(() => undefined);
     throw error;
   }
-  // Last, since what lies there is asked and paid for: its money is set aside, and will be accounted for.
-  if (records !== '') await deps.storage.putText(bucket, inputKeyOf(request), records, 'application/jsonlines');
+  // Last, because the job asks and pays for every request in this file: now its money is reserved, and accounted for.
+  if (records !== '') await storage.putText(bucket, inputKeyOf(request), records, 'application/jsonlines');
   return prepared;
 }
 
@@ -85,86 +83,75 @@ async function prepare(
   deps: PrepareDependencies,
   deposit: string,
 ): Promise<{ prepared: PreparedChunk; records: string }> {
-  const { storage, store, environment, scorers, always, limit } = deps;
+  const { storage, store, environment, scorers, always, limit, requestId } = deps;
   const { run, options } = request;
-  const part = partOf(request);
-  const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, request.chunk, part);
-  const bucket = environment.WORK_BUCKET;
+  const { chunk, captures, condemned } = await readCaptures(request, deps);
   const { variant } = capturePathOf(chunk.key);
-  const journal = new AnswerJournal(storage, bucket, request, deps.requestId, Date.now());
-  const captures = new Map<string, () => Capture>();
-  const held = new HeldCaptures();
-  const killed: number[] = [];
-  const leaveOut = leftOut(request, await readQuarantine(storage, bucket, run, chunk.chunk));
-  for await (const line of readChunk(storage, chunk, environment, options.window, {
-    leaveOut,
-    tryOut: tryToEvaluate,
-  })) {
-    if (line.kind === 'quarantine' && line.reason === KILLED) killed.push(line.place.start);
-    if (line.kind === 'capture' && !line.duplicate) captures.set(line.traceId, held.hold(line));
-  }
-  const stored = await store.getTraces(chunk.experimentId, [...captures.keys()]);
-  const preparedKey = workKeys.batchPrepared(run, chunk.chunk);
-  // What the parts before have left; a line that is in both parts is asked once.
-  const own = new Set([...captures.keys()].map(recordIdOf));
-  const before = part.from === 0 ? undefined : await storage.getJson<PreparedChunk>(bucket, preparedKey);
-  const input = part.from === 0 ? undefined : await storage.getText(bucket, inputKeyOf(request));
-  const lines = (input?.text ?? '').split(/(?<=\n)/).filter((line) => line !== '' && !own.has(idOf(line)));
-  const prepared: PreparedChunk = {
-    records: 0,
-    bytes: 0,
-    deposits: (before?.deposits ?? []).filter(({ name }) => name !== deposit),
-    held: (before?.held ?? []).filter((traceId) => !captures.has(traceId)),
-    killed: [...(before?.killed ?? []), ...killed],
-    elsewhere: { ...before?.elsewhere },
-  };
-  for (const [traceId, read] of captures) {
+  const journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId, Date.now());
+  const traceIds = captures.map(({ traceId }) => traceId);
+  const stored = await store.getTraces(chunk.experimentId, traceIds);
+  const { prepared, lines } = await earlierParts(request, deps, new Set(traceIds));
+  prepared.killed.push(...condemned.filter(({ reason }) => reason === KILLED).map(({ start }) => start));
+  for (const { traceId, read } of captures) {
     const capture = read();
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
     const look = { capture, timeMs: timeOf(capture), isAlways };
     const { judge } = pendingVerdicts(traceId, look, stored.get(traceId), scorers, options, run);
     if (judge.length === 0) continue;
     const taken = await journal.take(traceId, judge, deps.judge.sourceId);
-    if (taken.open === undefined) {
-      prepared.elsewhere[traceId] = taken.claimedBy;
-      continue;
-    }
-    const { open } = taken;
-    const asked =
-      open.length === 0
-        ? undefined
-        : requestOf(capture, () => ({
-            line: `${JSON.stringify(deps.record(traceId, capture, open))}\n`,
-            maxUsd: deps.maxCostUsd(capture, open) ?? 0,
-          }));
+    if (taken.open === undefined) prepared.elsewhere[traceId] = taken.claimedBy;
+    if (taken.open === undefined || taken.open.length === 0) continue;
+    const asked = requestOf(traceId, capture, taken.open, deps);
     if (asked === undefined) continue;
-    if (limit !== undefined && !(await limit.setAside(asked.maxUsd))) {
-      prepared.held.push(traceId);
-      continue;
-    }
-    lines.push(asked.line);
+    if (limit === undefined || (await limit.setAside(asked.maxUsd))) lines.push(asked.line);
+    else prepared.held.push(traceId);
   }
-  const records = lines.join('');
+  const records = lines.map((line) => `${line}\n`).join('');
   prepared.records = lines.length;
   prepared.bytes = Buffer.byteLength(records);
-  // The answers may come hours later, when no lease of a Lambda is left.
+  // The answers may come hours later, when the lease of this Lambda has expired.
   const made = await limit?.closeWithDeposit(deposit);
+  prepared.deposits = prepared.deposits.filter(({ name }) => name !== deposit);
   if (made !== undefined && made.scopes.length > 0) prepared.deposits.push(made);
   return { prepared, records };
 }
 
-/** A capture whose request cannot be made gets an error when the answers are applied, where the same befalls it. */
-function requestOf<T>(capture: Capture, make: () => T): T | undefined {
+/** Reads what earlier parts of the chunk have prepared, without the requests for these traces: a line is asked about once. */
+async function earlierParts(
+  request: ChunkRequest,
+  { storage, environment }: PrepareDependencies,
+  traceIds: ReadonlySet<string>,
+): Promise<{ prepared: PreparedChunk; lines: string[] }> {
+  const prepared: PreparedChunk = { records: 0, bytes: 0, deposits: [], held: [], killed: [], elsewhere: {} };
+  if (partOf(request).from === 0) return { prepared, lines: [] };
+  const bucket = environment.WORK_BUCKET;
+  const key = workKeys.batchPrepared(request.run, request.chunk.chunk);
+  Object.assign(prepared, await storage.getJson<PreparedChunk>(bucket, key));
+  prepared.held = prepared.held.filter((traceId) => !traceIds.has(traceId));
+  const own = new Set([...traceIds].map(recordIdOf));
+  const records = await storage.getJsonLines<BatchRecord>(bucket, inputKeyOf(request));
+  const lines = records.filter(({ recordId }) => !own.has(recordId)).map((record) => JSON.stringify(record));
+  return { prepared, lines };
+}
+
+/** @returns `undefined` when the request cannot be made. The second phase meets the same fault, and records the error. */
+function requestOf(
+  traceId: string,
+  capture: Capture,
+  scorers: readonly JudgeScorer[],
+  { record, maxCostUsd }: PrepareDependencies,
+): { line: string; maxUsd: number } | undefined {
   try {
-    return withinTime(timeOf(capture), make);
+    return withinTime(timeOf(capture), () => ({
+      line: JSON.stringify(record(traceId, capture, scorers)),
+      maxUsd: maxCostUsd(capture, scorers) ?? 0,
+    }));
   } catch (error) {
     if (ownFault(error) === undefined) throw error;
     return undefined;
   }
 }
 
-/** Told apart from the leases of Lambdas by its slash. */
+/** The slash distinguishes a deposit from the lease of a Lambda. */
 const depositName = (run: string, chunk: number, from: number): string =>
   `batch/${run}/${chunk}${from === 0 ? '' : `/${from}`}`;
-
-const idOf = (line: string): string => (JSON.parse(line) as BatchRecord).recordId;

@@ -1,17 +1,20 @@
+/** How much one child of the Map processes, and how often its function may be killed. */
+
 /**
- * How much one child of the Map handles.
+ * The bounds of a chunk.
  *
- * Lines: one judge call answers all scorers of a capture in some 10 s, and a Lambda keeps some 16 calls under way, so
- * 500 lines are 500 / 16 × 10 s = 313 s, well within the 15 minutes of a Lambda even when half the calls are throttled.
+ * Lines: one judge call answers all scorers of a capture in about 10 s, and a Lambda keeps about 16 calls in flight. So
+ * 500 lines take 500 / 16 × 10 s = 313 s, well within the 15 minutes of a Lambda even if half the calls are throttled.
  *
- * Bytes: decoding holds the raw line, its text, the parsed payload and the serialised trace, four to seven times a line
- * of text, and 250 bytes a value where there are many. What lines become is weighed one by one (capture/weight.ts): so
- * many of them are held as there is room for. A single line over the bound is a chunk of its own.
+ * Bytes: decoding keeps the raw line, its text, the parsed payload and the serialized trace in memory. That is four to
+ * seven times a line of text, and 250 bytes per value where a line has many values. Lines are weighed one by one
+ * (formats/weight.ts), and only as many are kept in memory as there is room for. A single line over the bound is a
+ * separate chunk.
  */
 export const CHUNK_BOUNDS = { maxLines: 500, maxBytes: 8 * 1024 * 1024 };
 
 /**
- * How often in a row a function may be killed on a part of a chunk. One line of the longest chunk stands alone after
- * ⌈log₂ lines⌉ halvings, and is condemned by one kill more; a function that is killed twice after that has another fault.
+ * How often in a row a function may be killed on a part of a chunk. In the longest chunk, a line is isolated after
+ * ⌈log₂ lines⌉ halvings and condemned after one more kill. A function that is killed again after that has another fault.
  */
 export const MOST_KILLS = Math.ceil(Math.log2(CHUNK_BOUNDS.maxLines)) + 2;

@@ -1,4 +1,4 @@
-/** Reads the lines of one chunk back from S3, with what they decode to. */
+/** Reads the lines of one chunk from S3 and decodes them. */
 
 import type { RunOptions } from '../../contract/input.ts';
 import type { ManifestLine } from '../../contract/payloads.ts';
@@ -18,24 +18,26 @@ export interface CaptureLine {
   raw: RawLine;
   capture: Capture;
   traceId: string;
+  /** The line is identical to an earlier line of the chunk. */
   duplicate: boolean;
-  /** Bytes of memory that it becomes. */
+  /** The memory that the line takes when decoded, in bytes. */
   weight: number;
-  /** Decodes it once more, in the same way. */
+  /** Decodes the line once more, in the same way. */
   again(): DecodedLine;
 }
 
-type ChunkLine =
-  | CaptureLine
-  | { kind: 'outsideWindow' }
-  | {
-      kind: 'quarantine';
-      place: RawLine['place'];
-      bytes?: Buffer;
-      reason: QuarantineCause;
-      /** This step cannot take it; another may have taken it. */
-      tooHeavy?: true;
-    };
+interface QuarantinedLine {
+  kind: 'quarantine';
+  place: LinePlace;
+  /** Absent when the line is longer than `MAX_LINE_BYTES`; so is `traceId`. */
+  bytes?: Buffer;
+  traceId?: string;
+  reason: QuarantineCause;
+  /** This step cannot decode the line. Another step may have done so. */
+  tooHeavy?: true;
+}
+
+type ChunkLine = CaptureLine | QuarantinedLine | { kind: 'outsideWindow' };
 
 const decodeOptions = (environment: LambdaEnvironment): DecodeOptions => ({
   csvHeader: environment.CSV_HEADER,
@@ -47,25 +49,25 @@ const isOutside = (capture: Capture, window: RunOptions['window']): boolean =>
   ((window.fromMs !== undefined && capture.inferenceTimeMs < window.fromMs) ||
     (window.toMs !== undefined && capture.inferenceTimeMs >= window.toMs));
 
-/** Trials of a chunk's lines may take this long together; a hostile chunk has hundreds. */
+/** The total time for the trials of a chunk. A hostile chunk has hundreds of lines that need one. */
 const TRIALS_MS = 60_000;
 
-/** How a line that is too heavy to be taken apart unseen is decoded; `undefined`: not at all. */
+/** How to decode a line that is too heavy to decode without a trial; `undefined` if it must not be decoded at all. */
 type Ruling = { options: DecodeOptions; weight?: number } | undefined;
 
 interface Reading {
-  /** Why a line is not decoded but goes to quarantine as it is. */
+  /** Returns the reason to quarantine a line without decoding it. */
   leaveOut?(place: LinePlace): QuarantineCause | undefined;
-  /** Tries a line out that could take the function's memory or time away. */
+  /** Runs the trial of a line that could exhaust the function’s memory or time. */
   tryOut: TryOut;
-  /** Gives back what memory it can before a line is tried out. */
+  /** Frees as much memory as possible before a trial. */
   makeRoom?(): Promise<void>;
 }
 
 class LineDecoder {
   readonly #options: DecodeOptions;
   readonly #how: Reading;
-  /** Of heavy lines, by trace id: twins are alike. */
+  /** The rulings on heavy lines, by trace id. Identical lines share one. */
   readonly #rulings = new Map<string, Ruling>();
   #trialsMs = 0;
 
@@ -81,7 +83,7 @@ class LineDecoder {
     const ruling = this.#rulings.get(traceId);
     const again = (): DecodedLine => {
       if (ruling === undefined) return tooHeavy(raw);
-      // The trial began with little garbage.
+      // The trial started with little garbage, and so must this.
       if (ruling.weight !== undefined) collectGarbage();
       return decodeLine(raw, ruling.options);
     };
@@ -89,7 +91,7 @@ class LineDecoder {
     return { ...decoded, ...(ruling?.weight === undefined ? {} : { weight: ruling.weight }), again };
   }
 
-  /** @param keeps it is known that the line can be kept as captured. */
+  /** @param keeps whether the line is known to fit in memory as captured */
   async #rule(raw: RawLine, keeps: boolean): Promise<Ruling> {
     const whole = { ...this.#options, maxWeight: Number.MAX_VALUE };
     const kept = { ...this.#options, keepRaw: tooHeavyNote(), maxWeight: Number.MAX_VALUE };
@@ -112,16 +114,16 @@ const tooHeavy = ({ bytes }: RawLine): DecodedLine => ({
   reason: {
     name: 'LineTooHeavy',
     message:
-      `The line has ${bytes.length} bytes and takes more memory than a function of ${functionMb()} MB has. ` +
-      'A larger LAMBDA_MEMORY_MB takes it; a smaller MAX_LINE_BYTES leaves such lines out unread.',
+      `The line has ${bytes.length} bytes and needs more memory than a function of ${functionMb()} MB has. ` +
+      'Raise LAMBDA_MEMORY_MB to process it, or lower MAX_LINE_BYTES to skip such lines unread.',
   },
 });
 
 /**
- * The non-blank lines of a chunk in order, each one decoded. A line identical to an earlier one of the chunk is marked
- * as its duplicate: both are counted, they share one trace.
+ * Yields the non-blank lines of a chunk in order, decoded. A line identical to an earlier line of the chunk is marked as
+ * its duplicate: both are counted, and they share one trace.
  *
- * @throws PermanentError `CaptureChanged`, `CaptureMissing`; RetryableError `StorageUnavailable`.
+ * @throws PermanentError `CaptureChanged`, `CaptureMissing`; RetryableError `StorageUnavailable`
  */
 export async function* readChunk(
   storage: Storage,
@@ -137,28 +139,26 @@ export async function* readChunk(
     if (line.kind === 'tooLong') {
       const reason = {
         name: 'LineTooLong',
-        message: `The line has ${line.place.end - line.place.start + 1} bytes; ${environment.MAX_LINE_BYTES} are allowed (MAX_LINE_BYTES). It is kept by reference.`,
+        message: `The line has ${line.place.end - line.place.start + 1} bytes; MAX_LINE_BYTES allows ${environment.MAX_LINE_BYTES}. The quarantine refers to the line, and does not contain its bytes.`,
       };
       yield { kind: 'quarantine', place: line.place, reason };
       continue;
     }
-    const left = how.leaveOut?.(line.raw.place);
-    if (left !== undefined) {
-      yield { kind: 'quarantine', place: line.raw.place, bytes: line.raw.bytes, reason: left };
-      continue;
-    }
-    const traceId = traceIdOf(chunk.experimentId, line.raw.bytes);
-    const decoded = await decoder.decode(line.raw, traceId);
+    const { raw } = line;
+    const { place, bytes } = raw;
+    const traceId = traceIdOf(chunk.experimentId, bytes);
+    const leftOut = how.leaveOut?.(place);
+    const decoded =
+      leftOut === undefined
+        ? await decoder.decode(raw, traceId)
+        : { kind: 'quarantine' as const, reason: leftOut, tooHeavy: undefined };
     if (decoded.kind === 'quarantine') {
-      const { reason, tooHeavy } = decoded;
-      const { place, bytes } = line.raw;
-      yield { kind: 'quarantine', place, bytes, reason, ...(tooHeavy ? { tooHeavy } : {}) };
+      yield { kind: 'quarantine', place, bytes, traceId, reason: decoded.reason, tooHeavy: decoded.tooHeavy };
     } else if (isOutside(decoded.capture, window)) {
       yield { kind: 'outsideWindow' };
     } else {
       const { capture, weight, again } = decoded;
-      const duplicate = seen.has(traceId);
-      yield { kind: 'capture', raw: line.raw, capture, traceId, duplicate, weight, again };
+      yield { kind: 'capture', raw, capture, traceId, duplicate: seen.has(traceId), weight, again };
       seen.add(traceId);
     }
   }

@@ -1,16 +1,15 @@
-/** Bytes of quarantined lines, which outlive the capture file. */
+/** Reads the bytes of a chunk. The bytes of quarantined lines outlive the capture file. */
 
 import type { ManifestLine } from '../../contract/payloads.ts';
 import type { QuarantineEntry } from '../../contract/receipts.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
-import { parseStored } from '../../shared/storage-errors.ts';
 
 /**
- * The bytes of a chunk: from its capture file or, where that is gone or another one, from the quarantine that the chunk's
- * lines lie in.
+ * Opens the bytes of a chunk: from its capture file, or from the quarantine object that contains the chunk’s lines if the
+ * capture file was deleted or overwritten.
  *
- * @throws those of `Storage.read`
+ * @throws the errors of `Storage.read`
  */
 export async function openChunk(
   storage: Storage,
@@ -21,14 +20,13 @@ export async function openChunk(
     return await storage.read(chunk, { start: chunk.start, end: chunk.end });
   } catch (error) {
     if (chunk.keptIn === undefined || !(error instanceof PermanentError)) throw error;
-    const stored = await storage.getText(workBucket, chunk.keptIn);
-    if (stored === undefined) throw error;
-    const where = `s3://${workBucket}/${chunk.keptIn}`;
-    return keptBytes(entriesOf(stored.text, where), chunk);
+    const entries = await storage.getJsonLines<QuarantineEntry>(workBucket, chunk.keptIn);
+    if (entries.length === 0) throw error;
+    return keptBytes(entries, chunk);
   }
 }
 
-/** The lines at their places; between them are the one or two bytes of line ending that were there. */
+/** Yields the lines at their original places, with line endings of the original one or two bytes between them. */
 async function* keptBytes(
   entries: readonly QuarantineEntry[],
   { start, end }: Pick<ManifestLine, 'start' | 'end'>,
@@ -41,10 +39,3 @@ async function* keptBytes(
     at = entry.end + 1;
   }
 }
-
-/** The entries of a quarantine object, in the order of their lines. */
-export const entriesOf = (text: string, where: string): QuarantineEntry[] =>
-  text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => parseStored<QuarantineEntry>(line, where));

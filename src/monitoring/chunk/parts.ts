@@ -1,11 +1,11 @@
 /**
- * A chunk in parts: what kills a function is halved until it stands alone.
+ * Processes a chunk in parts, to isolate a line that kills the function.
  *
- * The state machine hands each invocation the bounds of the parts that are left, and how often in a row the function was
- * killed on the first of them. The invocation halves that one as often, handles its first piece and returns the bounds of
- * all that is left after it. A line that killed the function alone is condemned: the next invocation settles it without
- * looking at its content. So a capture that kills costs 2⌈log₂ lines⌉ + 1 further invocations at most: a piece that was
- * killed and the one beside it at each halving, and the one that settles it.
+ * The state machine passes each invocation the bounds of the remaining parts, and how often in a row the function was
+ * killed on the first of them. The invocation halves the first part that many times, processes the first piece, and
+ * returns the bounds of everything after it. A line that killed the function while it was alone is condemned: the next
+ * invocation settles it without decoding its content. So a capture that kills the function costs at most 2⌈log₂ lines⌉ + 1
+ * further invocations: for each halving the piece that was killed and the piece next to it, and one that settles the line.
  */
 
 import type { ChunkProgress, ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
@@ -16,25 +16,26 @@ import { PermanentError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { openChunk } from './kept-lines.ts';
 
-/** Reason of a line that killed the function alone. */
+/** The reason for a line that killed the function while it was alone in its part. */
 export const KILLED = {
   name: 'FunctionKilled',
-  message: 'The function was killed (its memory, its time, or its host) each time it handled this line, at last alone',
+  message:
+    'The function was killed (by its memory limit, its time limit, or its host) each time it processed this line, the last time alone',
 };
 
-/** Reason of a line that a person has left out of a direct invocation. */
+/** The reason for a line that a person excluded from a direct invocation. */
 const LEFT_OUT = { name: 'LeftOut', message: 'The line was left out of a direct invocation (leaveOut)' };
 
 export interface Part extends PartFacts {
-  /** The one line of this part has killed the function alone. */
+  /** The part is a single line, and the function was killed on it. */
   condemned: boolean;
-  /** An earlier attempt may have done this part, or some of it. */
+  /** An earlier attempt may have processed this part or some of it. */
   isRepeated: boolean;
-  /** What the state machine keeps when this part is done. */
+  /** The progress that the state machine keeps when this part is done. */
   next: ChunkProgress;
 }
 
-/** The part of the chunk that this invocation handles. */
+/** Returns the part of the chunk that this invocation processes. */
 export function partOf({ chunk, attempt, progress }: Pick<ChunkRequest, 'chunk' | 'attempt' | 'progress'>): Part {
   const { lines } = chunk;
   const kills = progress?.kills ?? 0;
@@ -46,7 +47,7 @@ export function partOf({ chunk, attempt, progress }: Pick<ChunkRequest, 'chunk' 
     to = from + Math.ceil((to - from) / 2);
   }
   const condemned = halvings > 0;
-  // What was cut off on the way to a condemned line is whole again: it may be handled in one invocation.
+  // The pieces that were cut off on the way to a condemned line are joined again: one invocation may process them all.
   const bounds = condemned ? [to, lines] : [to, ...later];
   const more = to < lines;
   return {
@@ -59,16 +60,16 @@ export function partOf({ chunk, attempt, progress }: Pick<ChunkRequest, 'chunk' 
   };
 }
 
-/** What the receipt says of the part; nothing where it is a chunk that was never cut. */
+/** Returns the part as its receipt records it; nothing for a chunk that was never split. */
 export function partFacts(request: ChunkRequest): { part?: PartFacts } {
   const { from, to, kills } = partOf(request);
   return kills === 0 && from === 0 && to === request.chunk.lines ? {} : { part: { from, to, kills } };
 }
 
 /**
- * The part as a chunk of its own: the bytes are looked through for lines, none is held or decoded.
+ * Returns the part as a chunk. Scans the bytes for line endings; keeps no line in memory and decodes none.
  *
- * @throws PermanentError `LineCountMismatch` when the chunk has not so many lines
+ * @throws PermanentError `LineCountMismatch` when the chunk has fewer lines
  */
 export async function chunkOfPart(
   storage: Storage,
@@ -77,14 +78,15 @@ export async function chunkOfPart(
   { from, to }: PartFacts,
 ): Promise<ManifestLine> {
   if (from === 0 && to === chunk.lines) return chunk;
-  const stream = await openChunk(storage, chunk, workBucket);
   let first: LinePlace | undefined;
   let end = chunk.end;
   let seen = 0;
-  for await (const { place } of placesOf(stream, chunk)) {
-    if (seen === from) first = place;
-    // The last part goes to the chunk's end, so that lines over the number that was planned are noticed.
-    if (seen === to - 1 && to < chunk.lines) end = place.end;
+  for await (const line of readLines(await openChunk(storage, chunk, workBucket), chunk, { maxLineBytes: 0 })) {
+    // With a bound of 0 bytes every line is too long, and is not read.
+    if (line.kind !== 'tooLong') continue;
+    if (seen === from) first = line.place;
+    // The last part extends to the end of the chunk, so that lines beyond the planned number are noticed.
+    if (seen === to - 1 && to < chunk.lines) end = line.place.end;
     seen += 1;
   }
   if (first === undefined) throw lineCountMismatch(chunk, seen);
@@ -92,22 +94,18 @@ export async function chunkOfPart(
 }
 
 export const lineCountMismatch = (chunk: ManifestLine, lines: number): PermanentError =>
-  new PermanentError('LineCountMismatch', 'The chunk has another number of lines than was planned', {
+  new PermanentError('LineCountMismatch', 'The number of lines in the chunk differs from the plan', {
     got: `${lines} lines`,
     expected: `${chunk.lines} lines`,
     where: `s3://${chunk.bucket}/${chunk.key}, bytes ${chunk.start}-${chunk.end}`,
   });
 
-async function* placesOf(stream: AsyncIterable<Uint8Array>, chunk: ManifestLine): AsyncGenerator<{ place: LinePlace }> {
-  for await (const line of readLines(stream, chunk, { maxLineBytes: 0 })) if (line.kind === 'tooLong') yield line;
-}
-
 /**
- * Lines that are not taken apart, and why: what killed the function alone in this step, what did so in an earlier one, and
- * what a person leaves out.
+ * Returns a function that gives the reason not to decode a line: it killed the function alone in this step or in an
+ * earlier one, or a person left it out.
  *
- * @param quarantine what the log step has put there
- * @param killed first bytes of lines that killed an earlier phase alone
+ * @param quarantine the lines of the chunk that the log step has quarantined
+ * @param killed first bytes of the lines that killed the function alone in an earlier phase
  */
 export function leftOut(
   request: ChunkRequest,
@@ -115,12 +113,11 @@ export function leftOut(
   killed: readonly number[] = [],
 ): (place: LinePlace) => QuarantineCause | undefined {
   const { condemned } = partOf(request);
-  const gone = quarantine.filter(({ reason: { name } }) => name === KILLED.name || name === LEFT_OUT.name);
-  const reasons = new Map([
-    ...killed.map((start) => [start, KILLED] as const),
-    ...gone.map(({ start, reason }) => [start, reason] as const),
-  ]);
-  const byHand = new Set(request.leaveOut);
+  const reasons = new Map<number, QuarantineCause>(killed.map((start) => [start, KILLED]));
+  for (const { start, reason } of quarantine) {
+    if (reason.name === KILLED.name || reason.name === LEFT_OUT.name) reasons.set(start, reason);
+  }
+  const excluded = new Set(request.leaveOut);
   return ({ line, start }) =>
-    reasons.get(start) ?? (condemned ? KILLED : undefined) ?? (byHand.has(line) ? LEFT_OUT : undefined);
+    reasons.get(start) ?? (condemned ? KILLED : undefined) ?? (excluded.has(line) ? LEFT_OUT : undefined);
 }

@@ -1,24 +1,28 @@
 /**
- * Content that could take the function's memory or time away is tried out in a process of its own, which is killed where
- * the function would be. A worker thread does not do: NODE_OPTIONS overrides its limits, and `JSON.parse` outlives its end.
+ * Tries out a line that could exhaust the function’s memory or time, in a separate process that is killed in the
+ * function’s place. A worker thread is no substitute: NODE_OPTIONS overrides its limits, and `JSON.parse` outlives its
+ * termination.
  */
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { decodeLine } from '../../formats/decode.ts';
 import type { Capture, DecodeOptions, LinePlace, RawLine } from '../../formats/types.ts';
 import { collectGarbage, roomMb } from '../../shared/memory.ts';
 import { captureTimeMs } from '../../shared/within-time.ts';
 
-/** All that a step does with a line by itself. It throws, dies or runs out of time where the step would. */
-type Work = (raw: RawLine, options: DecodeOptions) => void;
+/** The work of a step on a capture, without the network. It throws, crashes or runs out of time where the step would. */
+type Work = (capture: Capture, raw: RawLine) => void;
 
-/** @returns the bytes of memory that the work took; `undefined`: it did not end well. */
+/** @returns the memory that the work took, in bytes; `undefined` if the work did not succeed */
 export type TryOut = (raw: RawLine, options: DecodeOptions) => Promise<number | undefined>;
 
-/** Marks a process that is a trial, and tells it its line. */
+/** Marks a process as a trial, and carries its job. */
 const VARIABLE = 'CAPTURE_TRIAL';
 
 interface Job {
@@ -27,10 +31,10 @@ interface Job {
 }
 
 /**
- * To be called by the module that has the work, before anything else of the function is loaded: in a trial's process it
- * does the work and ends.
+ * Returns the function that runs a trial of the work. In the process of a trial it does the work instead, and exits: so
+ * the module that calls it must be the first that the function loads.
  *
- * @param url of the module: what a trial's process runs. In a bundle it is the whole function.
+ * @param url the module’s URL, which the process of a trial runs. In a bundle it is the whole function.
  */
 export function asTrial(url: string, work: Work): TryOut {
   const job = process.env[VARIABLE];
@@ -47,66 +51,64 @@ const peakBytes = (): number => process.resourceUsage().maxRSS * KIB;
 
 function doWork({ place, options }: Job, work: Work): void {
   const before = peakBytes();
-  work({ bytes: readFileSync(STDIN), place }, options);
+  const raw = { bytes: readFileSync(STDIN), place };
+  const capture = decodeOnTrial(raw, options);
+  if (capture !== undefined) work(capture, raw);
   process.stdout.write(`${peakBytes() - before}\n`);
 }
 
 /**
- * The capture that the line is; `undefined` when it is none.
+ * Decodes the line. @returns `undefined` if it is not a capture record
  *
- * @throws when the time for it is over. It says nothing of the memory: the step itself may come further in the same time.
+ * @throws when the time is over. That proves nothing about the memory: the step itself may get further in the same time.
  */
 export function decodeOnTrial(raw: RawLine, options: DecodeOptions): Capture | undefined {
   const decoded = decodeLine(raw, options);
-  if (decoded.late) throw new Error('The time was over before the line was taken apart');
+  if (decoded.late) throw new Error('The time ran out before the line was decoded');
   return decoded.kind === 'capture' ? decoded.capture : undefined;
 }
 
-/** Time to start and to read, beside that of the work; the work is some three parts of `captureTimeMs` each at most. */
+/** The time to start and to read, added to the time of the work. The work has about three parts of `captureTimeMs` each. */
 const START_MS = 10_000;
 const PARTS = 3;
-/** How often the memory of the trial is looked at. */
-const LOOK_MS = 10;
-/** What it may take in that time. */
-const BETWEEN_LOOKS_MB = 25;
-/** Of a process without its heap. */
-const BESIDE_HEAP_MB = 50;
+/** How often the memory of the process is checked. */
+const CHECK_MS = 10;
+/** The memory that the process may take between two checks. */
+const BETWEEN_CHECKS_MB = 25;
+/** The memory of the process outside its heap. */
+const OUTSIDE_HEAP_MB = 50;
 
-function tryOut(url: string, { bytes, place }: RawLine, options: DecodeOptions): Promise<number | undefined> {
+async function tryOut(url: string, { bytes, place }: RawLine, options: DecodeOptions): Promise<number | undefined> {
   collectGarbage();
-  const room = roomMb() - BETWEEN_LOOKS_MB;
-  const heapMb = Math.floor(room - BESIDE_HEAP_MB);
-  if (heapMb <= 0) return Promise.resolve(undefined);
+  const room = roomMb() - BETWEEN_CHECKS_MB;
+  const heapMb = Math.floor(room - OUTSIDE_HEAP_MB);
+  if (heapMb <= 0) return undefined;
   const job: Job = { place, options };
   const { NODE_OPTIONS: _ours, ...environment } = process.env;
   const line = fileOf(bytes);
-  return new Promise((resolve) => {
-    const child = spawn(
-      process.execPath,
-      ['--max-semi-space-size=1', `--max-old-space-size=${heapMb}`, fileURLToPath(url)],
-      { env: { ...environment, [VARIABLE]: JSON.stringify(job) }, stdio: [line, 'pipe', 'ignore'] },
-    );
-    const kill = () => child.kill('SIGKILL');
-    const timer = setTimeout(kill, START_MS + PARTS * captureTimeMs(bytes.length));
-    const watch = setInterval(() => {
-      if (residentMb(child.pid) > room) kill();
-    }, LOOK_MS);
-    let told = '';
-    child.stdout?.on('data', (piece: Buffer) => {
-      told += piece;
-    });
-    closeSync(line);
-    const end = (code: number | null) => {
-      clearTimeout(timer);
-      clearInterval(watch);
-      resolve(code === 0 ? Number(told) : undefined);
-    };
-    child.once('error', () => end(null));
-    child.once('close', end);
+  const flags = ['--max-semi-space-size=1', `--max-old-space-size=${heapMb}`];
+  const child = spawn(process.execPath, [...flags, fileURLToPath(url)], {
+    env: { ...environment, [VARIABLE]: JSON.stringify(job) },
+    stdio: [line, 'pipe', 'ignore'],
+    timeout: Math.ceil(START_MS + PARTS * captureTimeMs(bytes.length)),
+    killSignal: 'SIGKILL',
   });
+  closeSync(line);
+  const watch = setInterval(() => {
+    if (residentMb(child.pid) > room) child.kill('SIGKILL');
+  }, CHECK_MS);
+  try {
+    const [output, [code]] = await Promise.all([text(child.stdout as Readable), once(child, 'close')]);
+    return code === 0 ? Number(output) : undefined;
+  } catch {
+    // The process could not be started.
+    return undefined;
+  } finally {
+    clearInterval(watch);
+  }
 }
 
-/** The bytes as an open file without a name: a pipe would be read in pieces, and hold them twice. */
+/** Opens the bytes as a file without a name. A pipe would be read in pieces, and the process would hold them twice. */
 function fileOf(bytes: Buffer): number {
   const folder = mkdtempSync(join(tmpdir(), 'trial-'));
   const path = join(folder, 'line');
@@ -118,7 +120,7 @@ function fileOf(bytes: Buffer): number {
   }
 }
 
-/** 0 where the system does not tell. */
+/** Returns the resident memory of a process; 0 if the system does not report it. */
 function residentMb(pid: number | undefined): number {
   try {
     const [, kib] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];

@@ -1,8 +1,9 @@
 /**
- * What the judge has answered in a run, one object a trace in the work bucket. It is written right after the judge has
- * answered, before anything else is tried, and looked at before the judge is asked: so no answer is bought twice, whatever
- * becomes of MLflow or of the function between. Of two chunks that hold the same line one has the claim and asks, and the
- * other takes its answer.
+ * The answer journal: the judge’s answers of a run, one object per trace in the work bucket.
+ *
+ * An answer is written as soon as the judge has given it, before anything else, and read before the judge is asked. So no
+ * answer is paid twice, even if MLflow or the function fails in between. When two chunks contain the same line, one claims
+ * it and asks, and the other reads its answer.
  */
 
 import type { ChunkRequest } from '../../contract/payloads.ts';
@@ -13,7 +14,7 @@ import { forEachConcurrently } from '../../shared/concurrency.ts';
 import { RetryableError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { partOf } from '../chunk/parts.ts';
-import { addSpend } from '../receipts.ts';
+import { addSpend } from '../counts.ts';
 
 /** An attempt at a chunk. */
 interface Attempt {
@@ -22,43 +23,43 @@ interface Attempt {
   requestId: string;
 }
 
-/** What an attempt leaves before it asks. */
+/** Written by an attempt before it asks the judge. */
 interface Claim extends Attempt {
-  /** When the attempt began, and when its function has ended for certain; epoch milliseconds. */
+  /** When the attempt started, and when its function has certainly ended; epoch milliseconds. */
   since: number;
   until: number;
-  /** Of the attempt: first line of its part, kills, retries. The clocks of two functions may differ, this does not. */
+  /** The order of the attempt: first line of its part, kills, retries. Unlike the clocks of two functions, it is reliable. */
   order?: readonly number[];
-  /** The question is put into a batch job, for which no function waits. */
+  /** The question goes into a batch job, and no function waits for it. */
   batch?: true;
 }
 
 interface Entry {
-  /** Absent: nobody is asking. */
+  /** Absent when no attempt is asking. */
   claim?: Claim;
   answers: { run: string; version: string; judge: string; verdict: Verdict }[];
-  /** What was paid, each part to be told by the receipt of its attempt. */
+  /** What was paid. The receipt of each attempt reports its own part. */
   paid: Paid[];
 }
 
 interface Paid extends Attempt {
   spend: JudgeSpend;
-  /** Attempts that were to tell it before, the one that has paid first. */
+  /** The attempts that were to report it before. The first of them is the one that paid. */
   before?: string[];
 }
 
-/** What is known of a trace, and what this attempt is to ask: it has the claim when `open` is not empty. */
+/** The known verdicts of a trace, and the scorers that this attempt must ask about. It owns the claim if there are any. */
 interface Taken {
   verdicts: Verdict[];
   open: readonly JudgeScorer[];
   entry: Entry;
-  /** Of the entry as it was put or read. */
+  /** The etag of the entry as it was written or read. */
   etag?: string | undefined;
 }
 
 /** A round is lost when another attempt writes in between. */
 const ROUNDS = 5;
-/** Entries read at a time: the 500 of a chunk at 30 ms each take half a second. */
+/** Entries that are read at the same time: the 500 of a chunk at 30 ms each take half a second. */
 const READS_AT_ONCE = 32;
 
 export class AnswerJournal {
@@ -67,7 +68,7 @@ export class AnswerJournal {
   readonly #request: ChunkRequest;
   readonly #claim: Claim;
 
-  /** @param until when this function will have ended for certain, epoch milliseconds */
+  /** @param until when this function has certainly ended, epoch milliseconds */
   constructor(storage: Storage, bucket: string, request: ChunkRequest, requestId: string, until: number) {
     const { run, chunk, attempt } = request;
     const { from, kills } = partOf(request);
@@ -86,7 +87,7 @@ export class AnswerJournal {
     };
   }
 
-  /** @returns what is known; or who has the claim, while another chunk's function is asking about the same line */
+  /** @returns the known verdicts; or the chunk that owns the claim, while its function is asking about the same line */
   async take(
     traceId: string,
     scorers: readonly JudgeScorer[],
@@ -94,7 +95,7 @@ export class AnswerJournal {
   ): Promise<Taken | { claimedBy: number; open?: never }> {
     const fresh: Entry = { claim: this.#claim, answers: [], paid: [] };
     for (let round = 1; ; round += 1) {
-      // Mostly nobody was here before: then the claim is the only request.
+      // Usually there is no entry yet: then the claim is the only request.
       const first = await this.#put(traceId, fresh);
       if (first !== undefined) return { verdicts: [], open: scorers, entry: fresh, etag: first };
       const { entry, etag } = await this.#read(traceId);
@@ -103,14 +104,14 @@ export class AnswerJournal {
           answer.verdict.scorer === name &&
           answer.version === version &&
           answer.judge === judge &&
-          // What the run before could not have answered is asked again by its retry.
+          // A retry asks again about what the earlier run got an error for.
           (answer.verdict.outcome === 'verdict' || answer.run === this.#claim.run);
         return entry.answers.find(isIt)?.verdict ?? [];
       });
       const open = scorers.filter(({ name }) => !verdicts.some(({ scorer }) => scorer === name));
       if (open.length === 0) return { verdicts, open, entry };
       const mine = { ...entry, claim: this.#claim };
-      const isTaken = this.#isUnderWay(entry.claim);
+      const isTaken = this.#isInForce(entry.claim);
       const put = isTaken ? undefined : await this.#put(traceId, mine, etag);
       if (put !== undefined) return { verdicts, open, entry: mine, etag: put };
       if (isTaken || round === ROUNDS) return { claimedBy: entry.claim?.chunk ?? this.#claim.chunk };
@@ -118,8 +119,8 @@ export class AnswerJournal {
   }
 
   /**
-   * Keeps what was answered and paid, and gives the claim up. Where another attempt has taken this one for dead, since it
-   * stood still for long, what that one has left stays, and this one's is put beside it.
+   * Saves the answers and their cost, and releases the claim. If this attempt was suspended for so long that another attempt
+   * presumed it dead, the verdicts of the other attempt stay, and those of this attempt are added.
    */
   async keep(
     traceId: string,
@@ -136,14 +137,16 @@ export class AnswerJournal {
     for (let round = 1; round <= ROUNDS; round += 1) {
       if ((await this.#put(traceId, this.#with(entry, answers, paid), etag)) !== undefined) return;
       ({ entry, etag } = await this.#read(traceId));
-      // A put that seemed to fail was done.
+      // A write that seemed to fail succeeded.
       if (entry.paid.some((one) => one.run === run && [...(one.before ?? []), one.requestId][0] === requestId)) return;
     }
     const where = `s3://${this.#bucket}/${this.#key(traceId)}`;
-    throw new RetryableError('StorageUnavailable', 'The answer kept changing while it was written', { where });
+    throw new RetryableError('StorageUnavailable', 'Other attempts kept changing the answer while it was written', {
+      where,
+    });
   }
 
-  /** A verdict that is there stays. */
+  /** Adds answers to the entry. An existing verdict stays. */
   #with(entry: Entry, answers: Entry['answers'], paid: Entry['paid']): Entry {
     const isThere = (one: Entry['answers'][number]): boolean =>
       entry.answers.some((other) => other.verdict.outcome === 'verdict' && isSameQuestion(one, other));
@@ -157,12 +160,12 @@ export class AnswerJournal {
   }
 
   /**
-   * What earlier attempts at this chunk have paid that were killed before their receipt. From now on the receipt of this
-   * attempt tells it; where this one is killed as well, that of the next.
+   * Takes over what earlier attempts at this chunk paid before they were killed without a receipt. From now on the receipt
+   * of this attempt reports it, or the receipt of the next attempt if this one is killed too.
    *
-   * @param told gets each sum as soon as it is taken over
+   * @param takenOver receives each sum as soon as it is taken over
    */
-  async unreported(traceIds: readonly string[], told: TakenOver[]): Promise<void> {
+  async takeOverUnreported(traceIds: readonly string[], takenOver: TakenOver[]): Promise<void> {
     if (!partOf(this.#request).isRepeated) return;
     const { run, chunk, requestId } = this.#claim;
     const receipts: string[] = [];
@@ -179,12 +182,12 @@ export class AnswerJournal {
       const paid = entry.paid.map((one) => (found.includes(one) ? { ...one, requestId, before: fromOf(one) } : one));
       const isOurs = async (): Promise<boolean> =>
         (await this.#read(traceId)).entry.paid.some((one) => one.requestId === requestId);
-      // A put that seemed to fail may have been done: what nobody tells would be lost.
+      // A write that seemed to fail may have succeeded. If no attempt reported the money, it would be lost.
       if ((await this.#put(traceId, { ...entry, paid }, etag)) === undefined && !(await isOurs())) return;
       for (const one of found) {
         const from = fromOf(one);
-        const known = told.find((other) => other.from.join() === from.join());
-        if (known === undefined) told.push({ from, spend: { ...one.spend } });
+        const known = takenOver.find((other) => other.from.join() === from.join());
+        if (known === undefined) takenOver.push({ from, spend: { ...one.spend } });
         else addSpend(known.spend, one.spend);
       }
     };
@@ -192,10 +195,11 @@ export class AnswerJournal {
   }
 
   /**
-   * The claim of a chunk's earlier attempt is dead; that of another chunk is not until its function has ended. Where jobs
-   * are prepared one chunk's asks for all; when their answers are applied all jobs have ended.
+   * Returns whether a claim is in force. The claim of an earlier attempt at this chunk is not. The claim of another chunk is,
+   * until its function has ended. While jobs are prepared, one chunk asks for all chunks that contain the line; when their
+   * answers are applied, all jobs have ended.
    */
-  #isUnderWay(claim: Claim | undefined): boolean {
+  #isInForce(claim: Claim | undefined): boolean {
     if (claim === undefined || claim.requestId === this.#claim.requestId) return false;
     const isOurRun = claim.run === this.#claim.run;
     if (claim.batch) return isOurRun && claim.chunk !== this.#claim.chunk && this.#claim.batch === true;
@@ -209,7 +213,7 @@ export class AnswerJournal {
     return { entry: JSON.parse(stored.text) as Entry, etag: stored.etag };
   }
 
-  /** @returns the etag, `undefined` when another has written in between */
+  /** @returns the etag; `undefined` when another attempt has written in between */
   #put(traceId: string, entry: Entry, replaces?: string): Promise<string | undefined> {
     return this.#storage.putJsonIf(this.#bucket, this.#key(traceId), entry, replaces);
   }

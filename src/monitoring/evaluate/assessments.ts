@@ -1,11 +1,17 @@
-/** Verdicts as the assessments that MLflow keeps. */
+/** Turns verdicts into the assessments that MLflow stores. */
 import type { Capture } from '../../formats/types.ts';
 import { VERDICT_ERRORS } from '../../judge/errors.ts';
 import type { CodeScorer, JudgeScorer, Scorer, Verdict } from '../../judge/types.ts';
+import {
+  JUDGE_COST,
+  JUDGE_INPUT_TOKENS,
+  JUDGE_OUTPUT_TOKENS,
+  SCORER_NAME,
+  SCORER_VERSION,
+} from '../../mlflow/assessment-metadata.ts';
 import type { NewAssessment, StoredAssessment } from '../../mlflow/types.ts';
-import { ownFault } from '../../shared/own-fault.ts';
-import { eachWithin } from '../../shared/within-time.ts';
 import { assessmentIdOf } from '../../trace/ids.ts';
+import { eachWithin } from './each-within.ts';
 import { RUN_METADATA } from './pending-verdicts.ts';
 
 export interface VerdictContext {
@@ -15,58 +21,53 @@ export interface VerdictContext {
   overrides: ReadonlyMap<string, StoredAssessment>;
 }
 
-/** Metadata keys as MLflow's own judges name them. */
-export const SCORER_NAME = 'mlflow.assessment.scorerName';
-export const SCORER_VERSION = 'mlflow.assessment.scorerVersion';
-export const JUDGE_COST = 'mlflow.assessment.judgeCost';
-const JUDGE_INPUT_TOKENS = 'mlflow.assessment.judgeInputTokens';
-const JUDGE_OUTPUT_TOKENS = 'mlflow.assessment.judgeOutputTokens';
+const codeSource = ({ name }: { name: string }): string => `code:/${name}`;
 
-function common(scorer: { name: string; version: string }, sourceId: string, context: VerdictContext) {
+/** Returns the fields of every assessment by a scorer. */
+function common(scorer: Scorer, judge: string, context: VerdictContext) {
   const overridden = context.overrides.get(scorer.name);
-  // A new verdict beside an older one of the same scorer and model needs an id of its own; the run tells them apart.
+  // A new verdict next to an older one by the same scorer and model needs a different id; the run makes it different.
   const version = overridden === undefined ? scorer.version : `${scorer.version}\n${context.run}`;
+  const sourceId = scorer.kind === 'code' ? codeSource(scorer) : judge;
   return {
     assessmentId: assessmentIdOf(context.traceId, scorer.name, version, sourceId),
     traceId: context.traceId,
     name: scorer.name,
     sourceId,
+    sourceType: scorer.kind === 'code' ? ('CODE' as const) : ('LLM_JUDGE' as const),
     createTimeMs: Date.now(),
     metadata: { [SCORER_NAME]: scorer.name, [SCORER_VERSION]: scorer.version, [RUN_METADATA]: context.run },
     ...(overridden === undefined ? {} : { overrides: overridden.assessmentId }),
   };
 }
 
-/** Codes of errors that are ours, beside those of the judge. */
+/** Error codes of this step, in addition to those of the judge. */
 const SCORER_FAILED = 'ScorerFailed';
 const ASSESSMENT_REFUSED = 'AssessmentRefused';
 
-/** What a capture owes where what it provokes keeps a scorer from it: an exception, or by its code something else. */
+/**
+ * Returns an error assessment, for a scorer that could not assess the capture.
+ *
+ * @param code by default, that of an exception which this capture provokes in the scorer or in the judge
+ */
 export function failedAssessment(
   scorer: Scorer,
-  sourceId: string,
+  judge: string,
   context: VerdictContext,
   fault: string,
-  code?: string,
+  code: string = scorer.kind === 'code' ? SCORER_FAILED : VERDICT_ERRORS.failed,
 ): NewAssessment {
-  const isCode = scorer.kind === 'code';
-  return {
-    ...common(scorer, isCode ? codeSource(scorer) : sourceId, context),
-    sourceType: isCode ? 'CODE' : 'LLM_JUDGE',
-    error: { code: code ?? (isCode ? SCORER_FAILED : VERDICT_ERRORS.failed), message: fault },
-  };
+  return { ...common(scorer, judge, context), error: { code, message: fault } };
 }
 
-/** In place of an assessment that MLflow does not take as it is. */
+/** Returns an error assessment in place of one that MLflow refuses. */
 export function refusedAssessment({ value: _, rationale: __, ...rest }: NewAssessment, fault: string): NewAssessment {
   return { ...rest, error: { code: ASSESSMENT_REFUSED, message: fault } };
 }
 
-const codeSource = ({ name }: { name: string }): string => `code:/${name}`;
-
 /**
- * What the scorers say of a capture within its time. One that throws has a defect of its own: an error assessment says so,
- * and the others go on; what is not reached in time gets one too.
+ * Returns the assessments of code scorers, within the time that the capture has. A scorer that throws gets an error
+ * assessment, and the others continue. So does a scorer that the time runs out for.
  */
 export const codeAssessments = (
   scorers: readonly CodeScorer[],
@@ -74,55 +75,34 @@ export const codeAssessments = (
   timeMs: number,
   context: VerdictContext,
 ): (NewAssessment | { notJudgeable: string })[] =>
-  eachWithin(
+  eachWithin<CodeScorer, NewAssessment | { notJudgeable: string }>(
     timeMs,
     scorers,
-    (scorer) => codeAssessment(scorer, capture, context),
+    (scorer) => {
+      const scored = scorer.score(capture);
+      if ('notJudgeable' in scored) return scored;
+      return { ...common(scorer, '', context), value: scored.value, rationale: scored.rationale };
+    },
     (scorer, fault) => failedAssessment(scorer, '', context, fault),
   );
 
-function codeAssessment(
-  scorer: CodeScorer,
-  capture: Capture,
-  context: VerdictContext,
-): NewAssessment | { notJudgeable: string } {
-  const fields = { ...common(scorer, codeSource(scorer), context), sourceType: 'CODE' as const };
-  try {
-    const scored = scorer.score(capture);
-    if ('notJudgeable' in scored) return scored;
-    return {
-      ...fields,
-      value: scored.value,
-      ...(scored.rationale === undefined ? {} : { rationale: scored.rationale }),
-    };
-  } catch (error) {
-    const fault = ownFault(error);
-    if (fault === undefined) throw error;
-    return failedAssessment(scorer, '', context, fault);
-  }
-}
-
+/** Returns the assessment of a verdict by the judge, with its cost. */
 export function verdictAssessment(
   scorer: JudgeScorer,
   verdict: Verdict,
-  sourceId: string,
+  judge: string,
   context: VerdictContext,
 ): NewAssessment {
   const { inputTokens, outputTokens, usd } = verdict.usage;
-  const fields = common(scorer, sourceId, context);
+  const fields = common(scorer, judge, context);
   const metadata = {
     ...fields.metadata,
     [JUDGE_INPUT_TOKENS]: String(inputTokens),
     [JUDGE_OUTPUT_TOKENS]: String(outputTokens),
-    // An unknown price is shown as unknown by its absence, never as 0.
+    // An unknown price has no entry; it is never shown as 0.
     ...(usd === null ? {} : { [JUDGE_COST]: String(usd) }),
   };
-  return {
-    ...fields,
-    metadata,
-    sourceType: 'LLM_JUDGE',
-    ...(verdict.outcome === 'verdict'
-      ? { value: verdict.value, rationale: verdict.rationale }
-      : { error: verdict.error }),
-  };
+  const outcome =
+    verdict.outcome === 'verdict' ? { value: verdict.value, rationale: verdict.rationale } : { error: verdict.error };
+  return { ...fields, metadata, ...outcome };
 }

@@ -1,15 +1,13 @@
-/** What EvaluateTraces does with a line, up to the request to the judge. */
+/** The trial of EvaluateTraces: its work on a line, up to the request to the judge. */
 
 import { askSize } from '../../judge/pricing/ask-size.ts';
 import { codeScorers } from '../../judge/scorers/code-scorers.ts';
 import { timeOf } from '../../shared/within-time.ts';
-import { asTrial, decodeOnTrial } from '../chunk/trial.ts';
+import { asTrial } from '../chunk/trial.ts';
 import { codeAssessments } from './assessments.ts';
 
-export const tryToEvaluate = asTrial(import.meta.url, (raw, options) => {
-  const capture = decodeOnTrial(raw, options);
-  if (capture === undefined) return;
+export const tryToEvaluate = asTrial(import.meta.url, (capture) => {
   askSize(capture, []);
-  // What outlives its time is broken off here as it is there: the line is not to be left out for it.
+  // A scorer that takes too long is interrupted here as it is in the step, so the line is not rejected for it.
   codeAssessments(codeScorers, capture, timeOf(capture), { traceId: '', run: '', overrides: new Map() });
 });

@@ -1,13 +1,13 @@
-/** Captures in memory, as many as there is room for. */
+/** Keeps only as many captures in memory as there is room for. */
 import type { Capture } from '../../formats/types.ts';
 import { weightAtOnce } from '../../shared/memory.ts';
 import type { CaptureLine } from '../chunk/chunk-reader.ts';
 
-/** Captures of a chunk that wait for their turn: decoded while there is room for them, else decoded again when read. */
+/** Captures of a chunk that wait for their turn. They stay decoded while there is room; the others are decoded again. */
 export class HeldCaptures {
   #room = weightAtOnce();
 
-  /** @returns reads the capture. Of the line it holds no more than it needs. */
+  /** @returns a function that gives the capture. It keeps no more of the line in memory than it needs. */
   hold({ capture, weight, again }: CaptureLine): () => Capture {
     if (weight > this.#room) return () => decodedAgain(again);
     this.#room -= weight;
@@ -15,21 +15,22 @@ export class HeldCaptures {
   }
 }
 
+/** A separate function, so that the closure keeps the capture alone in memory, not its line. */
 const holder = (capture: Capture) => () => capture;
 
 function decodedAgain(again: CaptureLine['again']): Capture {
   const decoded = again();
   if (decoded.kind === 'capture') return decoded.capture;
-  throw new Error(`The line was a capture when it was read first: ${decoded.reason.name}`);
+  throw new Error(`A line that was a capture is now quarantined: ${decoded.reason.name}`);
 }
 
-/** Lets work on captures begin when there is room for what they weigh; one that is too heavy for any room, alone. */
+/** Starts work on captures when there is room for their weight. A capture that is too heavy for any room runs alone. */
 export class WeightGate {
   #room = weightAtOnce();
   #inside = 0;
   #waiting: (() => void)[] = [];
 
-  /** Does the work when its turn comes. */
+  /** Does the work when there is room for it. */
   async pass<T>(weight: number, work: () => Promise<T>): Promise<T> {
     while (this.#inside > 0 && weight > this.#room) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     this.#inside += 1;
@@ -39,9 +40,7 @@ export class WeightGate {
     } finally {
       this.#inside -= 1;
       this.#room += weight;
-      const waiting = this.#waiting;
-      this.#waiting = [];
-      for (const resume of waiting) resume();
+      for (const resume of this.#waiting.splice(0)) resume();
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Logs one chunk of capture lines as traces; what is no capture record goes to quarantine with its reason. */
+/** Logs one chunk of capture lines as traces. A line that is not a capture record goes to quarantine with the reason. */
 
 import type { ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
 import type { LogReceipt, NamedError, QuarantineEntry } from '../../contract/receipts.ts';
@@ -12,12 +12,12 @@ import { weightAtOnce } from '../../shared/memory.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { captureTimeMs, isOutOfTime, withinTime } from '../../shared/within-time.ts';
 import { buildTrace } from '../../trace/build.ts';
-import { traceIdOf } from '../../trace/ids.ts';
 import type { TraceRecord } from '../../trace/types.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { type CaptureLine, readChunk } from '../chunk/chunk-reader.ts';
 import { chunkOfPart, KILLED, leftOut, lineCountMismatch, type Part, partOf } from '../chunk/parts.ts';
-import { attemptFacts, emptyLogCounts, readQuarantine, writeReceipt } from '../receipts.ts';
+import { addCounts, emptyLogCounts } from '../counts.ts';
+import { attemptFacts, quarantineOfChunk, withReceipt } from '../receipts.ts';
 import { tryToLog } from './log-trial.ts';
 
 interface LogDependencies {
@@ -27,39 +27,33 @@ interface LogDependencies {
   requestId: string;
 }
 
-/** Most that traces become in memory before they are written; less where the function is small. */
+/** The most memory that traces may take before they are written; less in a small function. */
 const BATCH_WEIGHT = 64 * 1024 * 1024;
-/** A chunk of more than one line has no more. */
+/** A chunk of more than one line has no more bytes than this. */
 const MAX_KEPT_BYTES = CHUNK_BOUNDS.maxBytes;
-/** Least that a span takes: a short record may hold thousands of rows, each of them a span. */
+/** The least memory that a span takes. A short record may contain thousands of rows, and each is a span. */
 const SPAN_BYTES = 1000;
-/** Two OTLP requests of 100 traces, which are under way at once; more would only wait in memory. */
+/** Two OTLP requests of 100 traces, both in flight together. More traces would only wait in memory. */
 const BATCH_LINES = 200;
 
-interface Pending {
-  trace: TraceRecord;
+/** A line whose bytes are kept until it is known whether it goes to quarantine. */
+interface KeptLine {
   place: LinePlace;
   bytes: Buffer;
+}
+
+interface Pending extends KeptLine {
+  trace: TraceRecord;
   weight: number;
 }
 
 /**
- * Reads the chunk, writes the traces that are absent, and leaves a receipt whether it succeeds or not.
+ * Reads the chunk, writes the traces that are missing, and writes a receipt whether it succeeds or fails.
  *
- * @throws whatever stopped the chunk, by name, after the receipt is written.
+ * @throws the error that stopped the chunk, by name, after the receipt is written
  */
-export async function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<LogReceipt> {
-  const chunk = new LogChunk(request, deps);
-  let failure: unknown;
-  try {
-    await chunk.run();
-  } catch (error) {
-    failure = error;
-  }
-  const receipt = chunk.receipt(failure);
-  await writeReceipt(deps.storage, deps.environment.WORK_BUCKET, receipt);
-  if (failure !== undefined) throw failure;
-  return receipt;
+export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<LogReceipt> {
+  return withReceipt(deps.storage, deps.environment.WORK_BUCKET, new LogChunk(request, deps));
 }
 
 class LogChunk {
@@ -72,10 +66,9 @@ class LogChunk {
   #pending: Pending[] = [];
   #pendingWeight = 0;
   #experiment: Experiment | undefined;
-  /** Further lines identical to an earlier one, by trace id. */
-  readonly #duplicates = new Map<string, { place: LinePlace; bytes: Buffer }[]>();
-
-  /** Traces that MLflow refused for what they are; their twins share their fate. */
+  /** Lines identical to an earlier one, by trace id. */
+  readonly #duplicates = new Map<string, KeptLine[]>();
+  /** The reasons of traces that could not be built or that MLflow refused. They apply to identical lines too. */
   readonly #refused = new Map<string, NamedError>();
 
   constructor(request: ChunkRequest, deps: LogDependencies) {
@@ -93,13 +86,13 @@ class LogChunk {
       this.#counts.lines += 1;
       if (line.kind === 'outsideWindow') {
         this.#counts.outsideWindow += 1;
-      } else if (line.kind === 'quarantine' && line.reason === KILLED) {
-        await this.#condemn(line.place, line.bytes);
       } else if (line.kind === 'quarantine') {
-        this.#addToQuarantine(line.place, line.reason, line.bytes);
+        const { reason, place, bytes, traceId } = line;
+        if (reason === KILLED) await this.#condemn(place, traceId, bytes);
+        else this.#addToQuarantine(place, reason, bytes);
       } else if (line.duplicate) {
-        const place = { place: line.raw.place, bytes: line.raw.bytes };
-        this.#duplicates.set(line.traceId, [...(this.#duplicates.get(line.traceId) ?? []), place]);
+        const { place, bytes } = line.raw;
+        this.#duplicates.set(line.traceId, [...(this.#duplicates.get(line.traceId) ?? []), { place, bytes }]);
       } else {
         const trace = this.#traceOf(line);
         if (trace === undefined) continue;
@@ -113,7 +106,7 @@ class LogChunk {
     if (this.#counts.lines !== chunk.lines) throw lineCountMismatch(chunk, this.#counts.lines);
   }
 
-  /** A line whose trace cannot be built goes to quarantine; one that takes too long is shown as it was captured. */
+  /** Builds the trace of a line. If that takes too long, the trace shows the line as captured; if it fails, quarantines it. */
   #traceOf({ raw, capture, traceId }: CaptureLine): TraceRecord | undefined {
     const { environment } = this.#deps;
     const options = {
@@ -133,24 +126,24 @@ class LogChunk {
       }
     } catch (error) {
       const { name, message } = toNamedError(error);
-      const reason = { name: 'TraceNotBuilt', message: `The line's trace could not be built: ${name}: ${message}` };
+      const reason = {
+        name: 'TraceNotBuilt',
+        message: `The trace of the line could not be built: ${name}: ${message}`,
+      };
       this.#addToQuarantine(raw.place, reason, raw.bytes);
       this.#refused.set(traceId, reason);
       return undefined;
     }
   }
 
-  /** A line that killed the function after its trace was written is traced; any other goes to quarantine as it is. */
-  async #condemn(place: LinePlace, bytes: Buffer = Buffer.alloc(0)): Promise<void> {
-    const { experimentId } = this.#request.chunk;
-    const traceId = traceIdOf(experimentId, bytes);
-    const existing = await this.#deps.store.getTraces(experimentId, [traceId]);
+  /** Settles a line that killed the function: it is traced if its trace was written before the kill, else quarantined. */
+  async #condemn(place: LinePlace, traceId = '', bytes?: Buffer): Promise<void> {
+    const existing = await this.#deps.store.getTraces(this.#request.chunk.experimentId, [traceId]);
     if (existing.has(traceId)) {
       this.#counts.alreadyThere += 1;
       this.#counts.traced += 1;
     } else {
-      // A long one by reference: nothing may kill the function here again.
-      this.#addToQuarantine(place, KILLED, bytes.length > CHUNK_BOUNDS.maxBytes ? undefined : bytes);
+      this.#addToQuarantine(place, KILLED, bytes);
     }
   }
 
@@ -162,7 +155,7 @@ class LogChunk {
     if (this.#pending.length >= BATCH_LINES || this.#pendingWeight >= most) await this.#flush();
   }
 
-  /** Reads which of the traces exist, writes the others. */
+  /** Checks which of the pending traces exist, and writes the others. */
   async #flush(): Promise<void> {
     const batch = this.#pending;
     this.#pending = [];
@@ -170,42 +163,31 @@ class LogChunk {
     if (batch.length === 0) return;
     const { store } = this.#deps;
     const { experimentId } = this.#request.chunk;
+    const traces = batch.map(({ trace }) => trace);
+    const ids = traces.map(({ traceId }) => traceId);
     const [existing, experiment] = await Promise.all([
-      store.getTraces(
-        experimentId,
-        batch.map(({ trace }) => trace.traceId),
-      ),
+      store.getTraces(experimentId, ids),
       this.#experiment ?? store.getExperiment(experimentId),
     ]);
     this.#experiment = experiment;
-    const absent = batch.filter(({ trace }) => !existing.has(trace.traceId));
-    if (this.#part.isRepeated) {
-      const present = batch.filter(({ trace }) => existing.has(trace.traceId));
-      await store.mendTraces(
-        experiment,
-        present.map(({ trace }) => trace),
-      );
-    }
-    const result = await store.writeTraces(
-      experiment,
-      absent.map(({ trace }) => trace),
-    );
-    const refused = new Map(result.refused.map(({ traceId, reason }) => [traceId, reason]));
-    for (const { trace, place, bytes } of absent) {
-      const reason = refused.get(trace.traceId);
-      if (reason === undefined) continue;
-      this.#addToQuarantine(place, reason, bytes);
-      this.#refused.set(trace.traceId, reason);
+    const present = traces.filter(({ traceId }) => existing.has(traceId));
+    if (this.#part.isRepeated) await store.mendTraces(experiment, present);
+    const absent = traces.filter(({ traceId }) => !existing.has(traceId));
+    const result = await store.writeTraces(experiment, absent);
+    for (const { traceId, reason } of result.refused) this.#refused.set(traceId, reason);
+    for (const { trace, place, bytes } of batch) {
+      const reason = this.#refused.get(trace.traceId);
+      if (reason !== undefined) this.#addToQuarantine(place, reason, bytes);
     }
     this.#counts.written += result.written.length;
-    this.#counts.alreadyThere += batch.length - absent.length + result.alreadyThere.length;
-    this.#counts.traced += batch.length - refused.size;
+    this.#counts.alreadyThere += present.length + result.alreadyThere.length;
+    this.#counts.traced += batch.length - result.refused.length;
   }
 
   #countDuplicates(): void {
-    for (const [traceId, twins] of this.#duplicates) {
+    for (const [traceId, duplicates] of this.#duplicates) {
       const reason = this.#refused.get(traceId);
-      for (const { place, bytes } of twins) {
+      for (const { place, bytes } of duplicates) {
         if (reason !== undefined) {
           this.#addToQuarantine(place, reason, bytes);
         } else {
@@ -222,7 +204,7 @@ class LogChunk {
     this.#quarantine.push({
       ...where,
       reason,
-      // What is long is kept by its place alone: it would be held three times over to be written.
+      // A long line is kept by its place alone: to write its bytes, they would be in memory three times.
       ...(bytes === undefined || bytes.length > MAX_KEPT_BYTES ? {} : { base64: bytes.toString('base64') }),
       quarantinedAt: new Date().toISOString(),
       experimentId: this.#request.chunk.experimentId,
@@ -232,15 +214,15 @@ class LogChunk {
   }
 
   /**
-   * One object a chunk, in which a later attempt replaces what is of its part: by nothing when it quarantines nothing, so
-   * that what MLflow refused once and has taken since is not told to be in quarantine.
+   * Writes the quarantine object of the chunk. A later attempt replaces the lines of its part, also by nothing: a line that
+   * MLflow refused once and has accepted since must not stay in quarantine.
    */
   async #writeQuarantine(part: ManifestLine): Promise<void> {
     const { storage, environment } = this.#deps;
     const { run, chunk } = this.#request;
     const { isRepeated } = this.#part;
     if (this.#quarantine.length === 0 && !isRepeated) return;
-    const before = isRepeated ? await readQuarantine(storage, environment.WORK_BUCKET, run, chunk.chunk) : [];
+    const before = isRepeated ? await quarantineOfChunk(storage, environment.WORK_BUCKET, run, chunk.chunk) : [];
     const others = before.filter(({ start }) => start < part.start || start > part.end);
     const body = [...others, ...this.#quarantine]
       .toSorted((a, b) => a.start - b.start)
@@ -256,9 +238,7 @@ class LogChunk {
 
   receipt(failure: unknown): LogReceipt {
     const quarantineReasons: Record<string, number> = {};
-    for (const { reason } of this.#quarantine) {
-      quarantineReasons[reason.name] = (quarantineReasons[reason.name] ?? 0) + 1;
-    }
+    for (const { reason } of this.#quarantine) addCounts(quarantineReasons, { [reason.name]: 1 });
     return {
       step: 'log',
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),

@@ -1,6 +1,6 @@
 /**
- * Tells two executions of the same object at the same time apart. EventBridge delivers at least once; the second
- * execution ends as a duplicate of the first while that one runs, if both are asked for the same.
+ * Recognizes two executions for the same object at the same time. EventBridge delivers at least once: while the first
+ * execution runs, a second one with the same request ends as its duplicate.
  */
 import { hash } from 'node:crypto';
 import type { RunOptions } from '../../contract/input.ts';
@@ -13,16 +13,16 @@ interface RunIdentity {
   arn: string;
 }
 
-/** Whether an execution is still under way; a name that Step Functions does not know is not. */
+/** Returns whether an execution is running; false for a name that Step Functions does not know. */
 export type IsRunning = (executionArn: string) => Promise<boolean>;
 
-/** Each round lost means that another execution took the claim in between; five in a row would be five such executions. */
+/** A round is lost when another execution takes the claim in between; five in a row would be five such executions. */
 const CLAIM_ROUNDS = 5;
 
 /**
- * Claims (bucket, key, version, etag, what is asked) for this run.
+ * Claims the object, in its version and with the request’s options, for this run.
  *
- * @returns the identity of the run that holds it, when that one is still running; `undefined` when this run has it.
+ * @returns the run that owns the claim, if it is still running; `undefined` when this run owns it
  */
 export async function claimObject(
   storage: Storage,
@@ -33,23 +33,21 @@ export async function claimObject(
   isRunning: IsRunning,
 ): Promise<RunIdentity | undefined> {
   const { evaluate, reevaluate, sampleRate, budgetUsd, judge } = options;
-  // How is judged makes no difference where nothing is.
+  // Without evaluation, the options of judging make no difference.
   const asked = evaluate ? JSON.stringify([reevaluate, sampleRate, budgetUsd ?? null, judge]) : 'traces only';
   const identity = [object.bucket, object.key, object.versionId ?? '', object.etag, asked].join('\n');
   const key = workKeys.claim(hash('sha256', identity));
   const claim = { name: run.name, arn: run.arn, object: `s3://${object.bucket}/${object.key}`, etag: object.etag };
-  let holder: RunIdentity | undefined;
+  let owner: RunIdentity | undefined;
   for (let round = 0; round < CLAIM_ROUNDS; round += 1) {
     const stored = await storage.getText(workBucket, key);
-    if (stored === undefined) {
-      if (await storage.putJsonIf(workBucket, key, claim)) return undefined;
-      continue;
+    if (stored !== undefined) {
+      owner = parseStored<RunIdentity>(stored.text, `s3://${workBucket}/${key}`);
+      // A retried PlanCaptures finds its own claim.
+      if (owner.arn === run.arn) return undefined;
+      if (await isRunning(owner.arn)) return { name: owner.name, arn: owner.arn };
     }
-    holder = parseStored<RunIdentity>(stored.text, `s3://${workBucket}/${key}`);
-    // A retried PlanCaptures finds its own claim.
-    if (holder.arn === run.arn) return undefined;
-    if (await isRunning(holder.arn)) return { name: holder.name, arn: holder.arn };
-    if (await storage.putJsonIf(workBucket, key, claim, stored.etag)) return undefined;
+    if (await storage.putJsonIf(workBucket, key, claim, stored?.etag)) return undefined;
   }
-  return holder;
+  return owner;
 }

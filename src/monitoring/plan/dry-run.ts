@@ -1,4 +1,4 @@
-/** Forecasts the judge's bill from the captures themselves, without asking it anything. */
+/** Estimates the cost of the judge from the captures, without a call to the judge. */
 
 import type { RunOptions } from '../../contract/input.ts';
 import type { CostEstimate } from '../../contract/receipts.ts';
@@ -12,13 +12,13 @@ import { readChunk } from '../chunk/chunk-reader.ts';
 import { tryToEvaluate } from '../evaluate/evaluate-trial.ts';
 import type { UnnumberedChunk } from './retry-source.ts';
 
-/** Sums up what judging the captures would cost; made anew for each part. */
+/** Sums the cost of judging captures. Each part of a run has its own. */
 export interface CostEstimator {
   add(capture: Capture, traceId: string, context: { variant?: string | undefined }): void;
   result(): CostEstimate;
 }
 
-/** Adds every capture of a chunk that would be traced, each distinct line once. */
+/** Adds every capture of a chunk that would be traced. Identical lines count once. */
 export async function estimateRange(
   storage: Storage,
   chunk: UnnumberedChunk,
@@ -33,7 +33,7 @@ export async function estimateRange(
     try {
       withinTime(timeOf(capture), () => estimator.add(capture, traceId, { variant }));
     } catch (error) {
-      // A run records an error on it, and pays nothing.
+      // A run records an error for such a capture, and pays nothing.
       if (ownFault(error) === undefined) throw error;
     }
   }

@@ -1,4 +1,4 @@
-/** Reads the input of an execution: one of three shapes, and nothing else. */
+/** Parses the input of an execution, which has one of three shapes. */
 
 import {
   type BackfillInput,
@@ -16,7 +16,7 @@ import { PermanentError } from '../../shared/errors.ts';
 const ALLOWED =
   'one of {"detail":{"bucket":{"name":…},"object":{"key":…}}}, ' +
   '{"bucket":…,"prefix":…,"from":"2026-11-20T09:00:00Z","to":…}, ' +
-  '{"retry":{"run":"<execution name>","what":"failed"|"quarantined"|"held"}}; each may carry ' +
+  '{"retry":{"run":"<execution name>","what":"failed"|"quarantined"|"held"}}; each may have ' +
   '"evaluate", "reevaluate", "dryRun" (true or false), "sampleRate" (0 to 1), "budgetUsd" (over 0), "judge" ("converse" or "batch")';
 
 export type ParsedInput =
@@ -24,15 +24,15 @@ export type ParsedInput =
   | { kind: 'backfill'; input: BackfillInput }
   | { kind: 'retry'; input: RetryInput };
 
-/** @throws PermanentError `InvalidInput` that says what was got and what is allowed. */
+/** @throws PermanentError `InvalidInput`, with the input and the allowed shapes */
 export function parseInput(raw: unknown): ParsedInput {
   const invalid = (problem: string): PermanentError =>
-    new PermanentError('InvalidInput', `The execution's input is not valid: ${problem}`, {
+    new PermanentError('InvalidInput', `The input of the execution is invalid: ${problem}`, {
       got: raw,
       expected: ALLOWED,
     });
   if (!isObject(raw)) throw invalid('it is not an object');
-  // The shape is told by the one key that only it has, so that the error speaks of what the person meant.
+  // The one key that only this shape has selects it, so that the error is about the shape that was meant.
   const [kind, schema] =
     'retry' in raw
       ? (['retry', retryInputSchema] as const)
@@ -54,15 +54,12 @@ export function parseInput(raw: unknown): ParsedInput {
   return { kind, input: result.data } as ParsedInput;
 }
 
-/** Fills in the defaults of the stack. */
+const msOf = (instant: string | undefined): number | undefined =>
+  instant === undefined ? undefined : Date.parse(instant);
+
+/** Returns the options of the run, with the defaults of the stack. */
 export function runOptions(input: ExecutionInput, defaults: { sampleRate: number }): RunOptions {
-  const window =
-    'prefix' in input && (input.from !== undefined || input.to !== undefined)
-      ? {
-          ...(input.from === undefined ? {} : { fromMs: Date.parse(input.from as string) }),
-          ...(input.to === undefined ? {} : { toMs: Date.parse(input.to as string) }),
-        }
-      : undefined;
+  const { from, to } = ('prefix' in input ? input : {}) as Partial<BackfillInput>;
   return {
     evaluate: input.evaluate ?? true,
     reevaluate: input.reevaluate ?? false,
@@ -70,6 +67,6 @@ export function runOptions(input: ExecutionInput, defaults: { sampleRate: number
     dryRun: input.dryRun ?? false,
     judge: input.judge ?? 'converse',
     budgetUsd: input.budgetUsd,
-    window,
+    window: from === undefined && to === undefined ? undefined : { fromMs: msOf(from), toMs: msOf(to) },
   };
 }

@@ -1,4 +1,4 @@
-/** What a retry runs again: chunks of an earlier run, by its receipts, or lines, by its quarantine. */
+/** Finds what a retry runs again: chunks of an earlier run, by its receipts, or lines, by its quarantine. */
 
 import type { RetryInput, RetryWhat, RunOptions } from '../../contract/input.ts';
 import type { ManifestLine } from '../../contract/payloads.ts';
@@ -7,7 +7,6 @@ import { workKeys } from '../../contract/work-keys.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
-import { entriesOf } from '../chunk/kept-lines.ts';
 import {
   type ChunkState,
   chunkStates,
@@ -17,14 +16,14 @@ import {
   readPlanReceipts,
 } from '../receipts.ts';
 
-/** A manifest line that has no number in the new run yet. */
+/** A manifest line without a number in the new run yet. */
 export type UnnumberedChunk = Omit<ManifestLine, 'chunk'>;
 
 /**
- * The options of the earlier run, which a retry keeps unless it says otherwise (its window above all). Quarantined lines
- * carry them: they outlive the run's plan, and those of a direct invocation never had one.
+ * Returns the options of the earlier run, which a retry keeps unless its input overrides them. Quarantined lines contain
+ * them too: the lines outlive the plan of the run, and a direct invocation has no plan.
  *
- * @throws PermanentError `RunUnknown` when the work bucket holds nothing of that run.
+ * @throws PermanentError `RunUnknown` when the work bucket contains nothing of that run
  */
 export async function optionsOfRun(
   storage: Storage,
@@ -39,7 +38,7 @@ export async function optionsOfRun(
   let last: PlanReceipt | undefined;
   for await (const receipt of readPlanReceipts(storage, workBucket, run)) last = receipt;
   if (last === undefined) {
-    throw new PermanentError('RunUnknown', 'No run of that name has left a plan in the work bucket', {
+    throw new PermanentError('RunUnknown', 'The work bucket contains no plan of a run of that name', {
       got: run,
       expected: 'the name of an execution of this state machine, within the lifecycle of runs/',
       where: `s3://${workBucket}/${workKeys.planPrefix(run)}`,
@@ -48,7 +47,7 @@ export async function optionsOfRun(
   return last.options;
 }
 
-/** Whether a chunk is to be run again. */
+/** Returns whether the retry must run a chunk again. */
 function isUndone(
   state: ChunkState,
   lines: number,
@@ -62,7 +61,7 @@ function isUndone(
   return !evaluations.whole || evaluations.parts.some(({ counts }) => counts.failed > 0);
 }
 
-/** Chunks or lines that a retry runs again, in the order of the earlier run. */
+/** Yields the chunks or the lines that a retry runs again, in the order of the earlier run. */
 export async function* retryChunks(
   storage: Storage,
   workBucket: string,
@@ -79,7 +78,7 @@ export async function* retryChunks(
   }
 }
 
-/** Capture files that the earlier run could not plan. */
+/** Yields the capture files that the earlier run could not plan. */
 export async function* failedFiles(storage: Storage, workBucket: string, run: string): AsyncGenerator<FailedFile> {
   for await (const plan of readPlanReceipts(storage, workBucket, run)) yield* plan.failedFiles ?? [];
 }
@@ -90,43 +89,32 @@ async function* quarantineOf(
   run: string,
 ): AsyncGenerator<{ key: string; entry: QuarantineEntry }> {
   for await (const { key } of storage.list(workBucket, workKeys.quarantinePrefix(run))) {
-    const stored = await storage.getText(workBucket, key);
-    for (const entry of entriesOf(stored?.text ?? '', `s3://${workBucket}/${key}`)) yield { key, entry };
+    for (const entry of await storage.getJsonLines<QuarantineEntry>(workBucket, key)) yield { key, entry };
   }
 }
 
-/** Quarantined lines as ranges; neighbours in a file are one range, so that 10,000 bad lines are not 10,000 chunks. */
+/** Yields quarantined lines as ranges. Adjacent lines of a file share one, so that 10,000 lines are not 10,000 chunks. */
 async function* quarantinedChunks(storage: Storage, workBucket: string, run: string): AsyncGenerator<UnnumberedChunk> {
   let open: UnnumberedChunk | undefined;
-  for await (const { key, entry } of quarantineOf(storage, workBucket, run)) {
-    const kept = entry.base64 === undefined ? {} : { keptIn: key };
-    if (open !== undefined && open.keptIn === kept.keptIn && continues(open, entry)) {
-      open.end = entry.end;
+  for await (const { key: object, entry } of quarantineOf(storage, workBucket, run)) {
+    const { bucket, key, versionId, etag, line, start, end, experimentId, objectTimeMs } = entry;
+    const keptIn = entry.base64 === undefined ? undefined : object;
+    if (open !== undefined && open.keptIn === keptIn && isNext(open, entry)) {
+      open.end = end;
       open.lines += 1;
       continue;
     }
     if (open !== undefined) yield open;
-    open = {
-      bucket: entry.bucket,
-      key: entry.key,
-      versionId: entry.versionId,
-      etag: entry.etag,
-      start: entry.start,
-      end: entry.end,
-      firstLine: entry.line,
-      lines: 1,
-      experimentId: entry.experimentId,
-      objectTimeMs: entry.objectTimeMs,
-      ...kept,
-    };
+    const place = { bucket, key, versionId, etag, start, end, firstLine: line, lines: 1 };
+    open = { ...place, experimentId, objectTimeMs, keptIn };
   }
   if (open !== undefined) yield open;
 }
 
-/** Line endings have one or two bytes: a line that starts at most that far behind the range is its neighbour. */
+/** A line ending has one or two bytes, so a line is adjacent to the range if it starts that far after its end. */
 const LONGEST_LINE_ENDING = 2;
 
-function continues(open: UnnumberedChunk, entry: QuarantineEntry): boolean {
+function isNext(open: UnnumberedChunk, entry: QuarantineEntry): boolean {
   const gap = entry.start - open.end - 1;
   return (
     entry.bucket === open.bucket &&

@@ -1,111 +1,81 @@
-/** The steps of planning: a unit is planned whole or not at all, and names where to go on after it. */
+/** The steps of planning. A unit is planned completely or not at all, and names the cursor to continue from. */
 
 import type { FailedFile } from '../../contract/receipts.ts';
 import { type ChunkBounds, scanChunks } from '../../formats/lines/chunks.ts';
+import { inOrder } from '../../shared/concurrency.ts';
 import { PermanentError, toNamedError } from '../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../shared/storage.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import type { UnnumberedChunk } from './retry-source.ts';
 
 export interface PlannedUnit {
-  /** Planning goes on behind this. */
+  /** Planning continues after this. */
   cursor: string;
   chunks: UnnumberedChunk[];
-  /** There was no time to read the unit to its end; `chunks` is empty. */
+  /** The time ran out before the unit was read to its end; `chunks` is empty. */
   outOfTime: boolean;
-  /** The file could not be read; `chunks` is empty. What is wrong with one file is no fault of the others. */
+  /** The file could not be read; `chunks` is empty. Other files are not affected. */
   failed?: FailedFile;
 }
 
 interface UnitLimits {
-  maxLineBytes: number;
-  /** Milliseconds left for reading. */
+  /** Returns the milliseconds left for reading. */
   deadlineMs(): number;
-  /** Of a chunk; default as everywhere. */
+  /** The bounds of a chunk; by default those of every run. */
   bounds?: ChunkBounds;
 }
 
-/** Objects read at a time: 10,000 small ones at 40 ms each take 50 s instead of 400 s. */
+/** Objects that are read at the same time: 10,000 small ones at 40 ms each take 50 s instead of 400 s. */
 const OBJECTS_AT_ONCE = 8;
 
-export async function* single<T>(value: T): AsyncGenerator<T> {
-  yield value;
-}
-
-/** One unit per object, in the given order, several being read ahead. */
-export async function* unitsOfObjects(
+/** Yields one unit per object, in the given order, and reads ahead. */
+export const unitsOfObjects = (
   storage: Storage,
-  objects: AsyncIterable<ObjectFacts>,
+  objects: AsyncIterable<ObjectFacts> | Iterable<ObjectFacts>,
   limits: UnitLimits,
-): AsyncGenerator<PlannedUnit> {
-  const ahead: Promise<PlannedUnit>[] = [];
-  try {
-    for await (const object of objects) {
-      const unit = scanObject(storage, object, limits);
-      // Awaited in order below; a failure must not count as unhandled until then.
-      unit.catch(() => undefined);
-      ahead.push(unit);
-      if (ahead.length >= OBJECTS_AT_ONCE) yield await (ahead.shift() as Promise<PlannedUnit>);
-    }
-    while (ahead.length > 0) yield await (ahead.shift() as Promise<PlannedUnit>);
-  } finally {
-    await Promise.allSettled(ahead);
-  }
-}
+): AsyncGenerator<PlannedUnit> => inOrder(OBJECTS_AT_ONCE, objects, (object) => scanObject(storage, object, limits));
 
 async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLimits): Promise<PlannedUnit> {
   const unit: PlannedUnit = { cursor: object.key, chunks: [], outOfTime: false };
   if (object.size === 0) return unit;
+  const { bucket, key, versionId, etag, lastModifiedMs } = object;
   const timeout = AbortSignal.timeout(Math.max(1, limits.deadlineMs()));
   try {
     const stream = await storage.read(object, undefined, timeout);
-    for await (const chunk of scanChunks(stream, limits.bounds ?? CHUNK_BOUNDS)) {
-      // Blank lines alone make no chunk worth a child.
-      if (chunk.lines === 0) continue;
-      unit.chunks.push({
-        bucket: object.bucket,
-        key: object.key,
-        versionId: object.versionId,
-        etag: object.etag,
-        start: chunk.start,
-        end: chunk.end,
-        firstLine: chunk.firstLine,
-        lines: chunk.lines,
-        experimentId: '',
-        objectTimeMs: object.lastModifiedMs,
-      });
+    for await (const { start, end, firstLine, lines } of scanChunks(stream, limits.bounds ?? CHUNK_BOUNDS)) {
+      // A chunk of blank lines needs no child.
+      if (lines === 0) continue;
+      const range = { start, end, firstLine, lines };
+      unit.chunks.push({ bucket, key, versionId, etag, ...range, experimentId: '', objectTimeMs: lastModifiedMs });
     }
     return unit;
   } catch (error) {
-    if (timeout.aborted) {
-      const tooLarge = new PermanentError(
-        'CaptureFileTooLarge',
-        'One capture file takes longer to plan than a Lambda has',
-        {
-          got: `${object.size} bytes`,
-          expected: 'a file of some tens of GB at most',
-          where: `s3://${object.bucket}/${object.key}`,
-        },
-      );
-      return { ...failedUnit(object, tooLarge), outOfTime: true };
-    }
-    return failedUnit(object, error);
+    if (!timeout.aborted) return failedUnit(object, error);
+    const tooLarge = new PermanentError(
+      'CaptureFileTooLarge',
+      'Planning this capture file takes longer than a Lambda has',
+      {
+        got: `${object.size} bytes`,
+        expected: 'a file of a few tens of GB at most',
+        where: `s3://${bucket}/${key}`,
+      },
+    );
+    return { ...failedUnit(object, tooLarge), outOfTime: true };
   }
 }
 
-/** @throws what is no fault of the file */
+/** @throws an error that is not the file’s fault */
 function failedUnit({ bucket, key, versionId, etag }: Omit<FailedFile, 'error'>, error: unknown): PlannedUnit {
   if (!(error instanceof PermanentError)) throw error;
-  const version = versionId === undefined ? {} : { versionId };
-  const failed = { bucket, key, ...version, etag, error: toNamedError(error) };
+  const failed = { bucket, key, versionId, etag, error: toNamedError(error) };
   return { cursor: key, chunks: [], outOfTime: false, failed };
 }
 
-/** One unit per chunk, then one per file, as it is now; the cursor counts those already planned. */
+/** Yields one unit per chunk, then one per file in its current state. The cursor is the number of units planned. */
 export async function* unitsOfRetry(
   storage: Storage,
   chunks: AsyncIterable<UnnumberedChunk>,
-  files: AsyncIterable<FailedFile>,
+  files: AsyncIterable<FailedFile> | Iterable<FailedFile>,
   done: number,
   limits: UnitLimits,
 ): AsyncGenerator<PlannedUnit> {
@@ -125,7 +95,7 @@ async function scanAgain(storage: Storage, file: FailedFile, limits: UnitLimits)
     const object = await storage.head(file.bucket, file.key, file.versionId);
     if (object !== undefined) return await scanObject(storage, object, limits);
     const where = `s3://${file.bucket}/${file.key}`;
-    throw new PermanentError('CaptureMissing', 'The capture file does not exist any more', { where });
+    throw new PermanentError('CaptureMissing', 'The capture file no longer exists', { where });
   } catch (error) {
     return failedUnit(file, error);
   }

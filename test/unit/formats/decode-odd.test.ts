@@ -41,7 +41,7 @@ test('what takes too long is kept as captured', () => {
   expect(capture.notes).toEqual([expect.stringContaining('OutOfTime: it took longer than 0.001 s')]);
   // A trial that was broken off has not seen the memory which the step may come to take.
   const raw = lineOf(record);
-  expect(() => decodeOnTrial(raw, { timeMs: 1 })).toThrow('The time was over');
+  expect(() => decodeOnTrial(raw, { timeMs: 1 })).toThrow('The time ran out');
   expect(decodeOnTrial(raw, {})).toMatchObject({ request: { kind: 'json' } });
   expect(decodeOnTrial(raw, { timeMs: 1, keepRaw: 'as asked' })).toMatchObject({ request: { kind: 'raw' } });
 });

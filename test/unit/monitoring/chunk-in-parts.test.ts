@@ -8,7 +8,8 @@ import { isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import type { NewAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
 import { type PreparedChunk, prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
-import { type EvaluateDependencies, evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
+import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';

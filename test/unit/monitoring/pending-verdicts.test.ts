@@ -51,7 +51,7 @@ describe('sampling', () => {
     expect(asked(scorer('safety'), 0.4)).toEqual(expect.arrayContaining(asked(rare, 0.4)));
     expect(asked(rare, 1).length).toBeLessThan(260);
     const never = pending([scorer('never', { sampleRate: 0 }), code]);
-    expect(never).toMatchObject({ judge: [], code: [code], settled: { notSampled: 1 }, reasons: ['notSampled'] });
+    expect(never).toMatchObject({ judge: [], code: [code], settled: { notSampled: 1 }, reasons: { notSampled: 1 } });
   });
 
   it('is overridden by a rule, the scorer’s own as well as the run’s', () => {
@@ -110,6 +110,6 @@ it('a trace that is not there is never judged', () => {
     judge: [],
     code: [],
     settled: { notJudgeable: 2 },
-    reasons: ['traceMissing', 'traceMissing'],
+    reasons: { traceMissing: 2 },
   });
 });

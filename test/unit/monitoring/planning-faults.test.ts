@@ -5,8 +5,10 @@ import type { PlanReceipt, QuarantineEntry } from '../../../src/contract/receipt
 import { workKeys } from '../../../src/contract/work-keys.ts';
 import { forEachChunkOf } from '../../../src/monitoring/invocation.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
-import { type PlannerDependencies, planCaptures } from '../../../src/monitoring/plan/planner.ts';
-import { describeFailure, type RunSummary, summarizeRun } from '../../../src/monitoring/summary.ts';
+import { planCaptures } from '../../../src/monitoring/plan/planner.ts';
+import type { PlannerDependencies } from '../../../src/monitoring/plan/types.ts';
+import { describeFailure } from '../../../src/monitoring/run-failure.ts';
+import { type RunSummary, summarizeRun } from '../../../src/monitoring/summary.ts';
 import type { TraceRecord } from '../../../src/trace/types.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
@@ -224,7 +226,7 @@ describe('a dry run', () => {
     const result = await plan('dry', { ...event(`${HOUR}/a.jsonl`), dryRun: true });
     expect(result).toMatchObject({ outcome: 'dryRun', more: false });
     expect(planOf('dry')).toMatchObject({ lines: 1_200, chunks: 3, estimate: { captures: 1_200, usd: 1_200 } });
-    expect(planOf('dry')?.estimate?.basis).toMatch(/^decoded; for want of time \d+ lines by their size alone$/);
+    expect(planOf('dry')?.estimate?.basis).toMatch(/^decoded; for lack of time, \d+ lines by their size alone$/);
   });
 
   test('claims no equation of what it has not counted', async () => {
@@ -358,7 +360,9 @@ describe('a retry', () => {
   test('of what the budget held back has a budget of its own, and says so', async () => {
     await plan('poor', { ...backfill, budgetUsd: 0.05 });
     expect(await options('freed', retry('poor', 'held'))).not.toHaveProperty('budgetUsd');
-    expect(planOf('freed')?.warnings).toContainEqual(expect.stringContaining('0.05 dollars, is not taken over'));
+    expect(planOf('freed')?.warnings).toContainEqual(
+      expect.stringContaining('does not take over the budget of poor, 0.05 dollars'),
+    );
     expect(await options('richer', { ...retry('poor', 'held'), budgetUsd: 5 })).toMatchObject({ budgetUsd: 5 });
     expect(await options('same', retry('poor', 'failed'))).toMatchObject({ budgetUsd: 0.05 });
   });

@@ -1,7 +1,9 @@
 import type { ManifestLine } from '../../../src/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../../src/contract/receipts.ts';
-import { emptyChunkState, emptyVerdictCounts, foldReceipt } from '../../../src/monitoring/receipts.ts';
-import { describeFailure, SummaryBuilder } from '../../../src/monitoring/summary.ts';
+import { emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
+import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
+import { describeFailure } from '../../../src/monitoring/run-failure.ts';
+import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
 
 const run = { name: 'run-1', startTime: '2026-11-20T10:00:00Z' };
 const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };

@@ -26,6 +26,7 @@ import { parseLabels } from '../../../src/calibration/labels-file.ts';
 import type { ChunkRequest } from '../../../src/contract/payloads.ts';
 import { MAX_SHARDS } from '../../../src/contract/replay.ts';
 import { replayKeys, workKeys } from '../../../src/contract/work-keys.ts';
+import { capturedObject } from '../../../src/formats/capture-objects.ts';
 import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
 import { createBudget } from '../../../src/judge/budget/leased-budget.ts';
 import { namedTableError } from '../../../src/judge/budget/table-errors.ts';
@@ -47,12 +48,12 @@ import { startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { createMetrics } from '../../../src/monitoring/metrics.ts';
-import { capturedObject } from '../../../src/monitoring/plan/capture-objects.ts';
 import { parseInput } from '../../../src/monitoring/plan/input.ts';
 import { planCaptures } from '../../../src/monitoring/plan/planner.ts';
 import { optionsOfRun } from '../../../src/monitoring/plan/retry-source.ts';
-import { single, unitsOfObjects } from '../../../src/monitoring/plan/units.ts';
-import { describeFailure, summarizeRun } from '../../../src/monitoring/summary.ts';
+import { unitsOfObjects } from '../../../src/monitoring/plan/units.ts';
+import { describeFailure } from '../../../src/monitoring/run-failure.ts';
+import { summarizeRun } from '../../../src/monitoring/summary.ts';
 import { ProgressFile } from '../../../src/replay/cloud/evaluate/progress.ts';
 import type { ShardBounds } from '../../../src/replay/cloud/limits.ts';
 import { replayTooLarge } from '../../../src/replay/cloud/plan/index-objects.ts';
@@ -739,8 +740,7 @@ async function scanForEver(): Promise<never> {
   const read = (_object: unknown, _range: unknown, signal: AbortSignal) =>
     new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error(mark()))));
   const object = { ...at, size: 5, lastModifiedMs: 0 };
-  for await (const unit of unitsOfObjects({ read } as never, single(object), {
-    maxLineBytes: 9,
+  for await (const unit of unitsOfObjects({ read } as never, [object], {
     deadlineMs: () => 1,
   })) {
     throw new PermanentError(unit.failed?.error.name ?? '', unit.failed?.error.message ?? '');

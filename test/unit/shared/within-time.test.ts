@@ -1,4 +1,4 @@
-import { eachWithin, isOutOfTime, withinTime, withinTogether } from '../../../src/shared/within-time.ts';
+import { isOutOfTime, withinTime, withinTogether } from '../../../src/shared/within-time.ts';
 
 const thrownBy = (work: () => unknown): unknown => {
   try {
@@ -39,19 +39,6 @@ test('parts have their time together: behind the one that took it, none begins',
     throw fault;
   };
   expect(thrownBy(() => withinTogether(1_000)('the first', broken))).toBe(fault);
-});
-
-test('of a list, what was done in time is kept, and of the rest is said at what it ended', () => {
-  const items = ['a', 'b', 'c'].map((name) => ({ name }));
-  const done = eachWithin(
-    50,
-    items,
-    ({ name }) => (name === 'b' ? endless() : name),
-    ({ name }, fault) => `${name}: ${fault}`,
-  );
-  const fault = 'OutOfTime: b took the rest of 0.05 s';
-  expect(done).toEqual(['a', `b: ${fault}`, `c: ${fault}`]);
-  expect(eachWithin(50, [], endless, endless)).toEqual([]);
 });
 
 function endless(): void {

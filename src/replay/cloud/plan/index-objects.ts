@@ -1,7 +1,7 @@
 /** Finds the captures of a replay in S3 and sorts them by their time, without a copy of them. */
 
+import { backfillObjects, type CaptureScope, capturedObject } from '../../../formats/capture-objects.ts';
 import { type ScannedLine, scanLines } from '../../../formats/lines/scan-lines.ts';
-import { backfillObjects, type CaptureScope, capturedObject } from '../../../monitoring/plan/capture-objects.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { indexFor } from '../../derived-options.ts';

@@ -2,10 +2,10 @@
 
 import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../contract/replay.ts';
 import { replayKeys } from '../../../contract/work-keys.ts';
-import { ManifestWriter } from '../../../monitoring/manifest-writer.ts';
 import type { ReplayEnvironment } from '../../../settings/environment.ts';
 import { PermanentError, toNamedError } from '../../../shared/errors.ts';
 import type { Storage } from '../../../shared/storage.ts';
+import { TextUpload } from '../../../shared/uploads.ts';
 import { maxConcurrencyOf, overridesOf, scheduleOf, sliceMsOf, timingOf } from '../../derived-options.ts';
 import { type DryRun, dryRun } from '../../dry-run.ts';
 import { type ScheduledEntry, schedule } from '../../schedule/timing.ts';
@@ -206,13 +206,13 @@ async function writeManifest(
   { bucket, key }: { bucket: string; key: string },
   { run, shards, startAtEpochMs, options }: StoredPlan,
 ): Promise<void> {
-  const manifest = new ManifestWriter<ShardManifestLine>(storage, bucket, key);
+  const manifest = new TextUpload(storage, bucket, key);
   for (const { shard, firstDueMs } of shards) {
     // Shard 0 has the warm-up's requests to send before.
     const lead = SHARD_LEAD_MS + (shard === 0 && options.warmup > 0 ? WARMUP_LEAD_MS : 0);
     const at = startAtEpochMs + (firstDueMs ?? 0) - lead;
     const waitUntil = `${new Date(at).toISOString().slice(0, 19)}Z`;
-    await manifest.write({ run, shard, waitUntil });
+    await manifest.writeLine({ run, shard, waitUntil } satisfies ShardManifestLine);
   }
   await manifest.close();
 }

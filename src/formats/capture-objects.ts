@@ -1,12 +1,12 @@
-/** Which capture files a run is about: one object, or all of a prefix within a window of hours. */
+/** Finds the capture files of a run: one object, or all objects of a prefix within a window of hours. */
 
-import type { BackfillInput, ObjectInput, RunOptions } from '../../contract/input.ts';
-import { formatHour, HOUR_MS, hourPathOf } from '../../formats/record/capture-path.ts';
-import { PermanentError } from '../../shared/errors.ts';
-import { unquote } from '../../shared/object-stream.ts';
-import type { ObjectFacts, Storage } from '../../shared/storage.ts';
+import type { BackfillInput, ObjectInput, RunOptions } from '../contract/input.ts';
+import { PermanentError } from '../shared/errors.ts';
+import { unquote } from '../shared/object-stream.ts';
+import type { ObjectFacts, Storage } from '../shared/storage.ts';
+import { formatHour, HOUR_MS, hourPathOf } from './record/capture-path.ts';
 
-/** Where captures may come from: what the stack has permission for, and whose endpoint its traces are tagged with. */
+/** Where captures may come from: the place that the stack has permission for, and whose endpoint its traces name. */
 export interface CaptureScope {
   bucket: string;
   /** Ends with `/`, or is empty. */
@@ -17,27 +17,35 @@ const CAPTURE_SUFFIX = '.jsonl';
 
 function assertInScope(scope: CaptureScope, bucket: string, key: string, what: string): void {
   if (bucket === scope.bucket && key.startsWith(scope.prefix)) return;
-  throw new PermanentError('OutsideCaptureScope', `This stack does not process that ${what}`, {
+  throw new PermanentError('OutsideCaptureScope', `This stack does not process this ${what}`, {
     got: `s3://${bucket}/${key}`,
-    expected: `something under s3://${scope.bucket}/${scope.prefix}`,
+    expected: `a ${what} under s3://${scope.bucket}/${scope.prefix}`,
   });
 }
 
-/** @throws PermanentError `NotACaptureFile`, `OutsideCaptureScope`, `CaptureMissing`. */
+/**
+ * Finds the object of an event.
+ *
+ * @throws PermanentError `NotACaptureFile`, `OutsideCaptureScope`, `CaptureMissing`
+ */
 export async function objectOf(storage: Storage, scope: CaptureScope, input: ObjectInput): Promise<ObjectFacts> {
   const { bucket, object } = input.detail;
   const { 'version-id': version } = object;
   return capturedObject(storage, scope, bucket.name, object.key, version === 'null' ? undefined : version);
 }
 
-/** Says of a file whose bucket keeps no versions that it is no longer the one whose event started the run. */
+/** Returns a warning if the file was overwritten after its event, which can happen in a bucket without versioning. */
 export function overwrittenSince({ detail: { object } }: ObjectInput, found: ObjectFacts): string | undefined {
   if (object.etag === undefined || unquote(object.etag) === found.etag) return undefined;
   const where = `s3://${found.bucket}/${found.key}`;
-  return `${where} was overwritten after its event (etag ${unquote(object.etag)}, now ${found.etag}): what only the earlier content held is gone, unless a run had read it before; in a versioned bucket each event's own version is read`;
+  return `${where} was overwritten after its event (etag ${unquote(object.etag)}, now ${found.etag}). The earlier content is lost, unless a run read it before. In a versioned bucket, each run reads the version of its event`;
 }
 
-/** @throws PermanentError `NotACaptureFile`, `OutsideCaptureScope`, `CaptureMissing`. */
+/**
+ * Finds a capture file by its key, in the given version or the latest one.
+ *
+ * @throws PermanentError `NotACaptureFile`, `OutsideCaptureScope`, `CaptureMissing`
+ */
 export async function capturedObject(
   storage: Storage,
   scope: CaptureScope,
@@ -46,7 +54,7 @@ export async function capturedObject(
   version?: string,
 ): Promise<ObjectFacts> {
   if (!key.endsWith(CAPTURE_SUFFIX)) {
-    throw new PermanentError('NotACaptureFile', 'The key is not that of a capture file', {
+    throw new PermanentError('NotACaptureFile', 'The key does not name a capture file', {
       got: key,
       expected: `a key that ends with ${CAPTURE_SUFFIX}`,
     });
@@ -63,8 +71,8 @@ export async function capturedObject(
 }
 
 /**
- * A record's file may lie in the hour before or after the record's own: captures are flushed late, and a file is named
- * by one of its records. One hour on each side is read more, and the records' own time decides.
+ * The file of a record may be in the folder of the hour before or after: captures are flushed late, and a file is named
+ * after one of its records. So one more hour on each side is read, and the time of each record decides.
  */
 const HOUR_MARGIN_MS = HOUR_MS;
 
@@ -72,10 +80,10 @@ const HOUR_MARGIN_MS = HOUR_MS;
 const DAY_LENGTH = 10;
 
 /**
- * Capture files of a backfill in S3's order, those of hours outside the window skipped without listing them:
- * the listing jumps to the window's first hour, and over each day behind its last.
+ * Yields the capture files of a backfill in the order of S3. Hours outside the window are not listed: the listing jumps to
+ * the first hour of the window, and over each day after its last hour.
  *
- * @param after last key of the part before, exclusive.
+ * @param after the last key of the previous part, exclusive
  */
 export async function* backfillObjects(
   storage: Storage,
@@ -85,7 +93,7 @@ export async function* backfillObjects(
   after?: string,
 ): AsyncGenerator<ObjectFacts> {
   const prefix = input.prefix === '' || input.prefix.endsWith('/') ? input.prefix : `${input.prefix}/`;
-  // A wider prefix, such as the bucket's root, means all that the stack may read.
+  // A wider prefix, such as the root of the bucket, means everything that the stack may read.
   const listed = scope.prefix.startsWith(prefix) ? scope.prefix : prefix;
   assertInScope(scope, input.bucket, listed, 'prefix');
   const fromMs = window?.fromMs === undefined ? undefined : window.fromMs - HOUR_MARGIN_MS;
@@ -100,12 +108,12 @@ export async function* backfillObjects(
     const object = next.value;
     const hour = hourPathOf(object.key);
     if (hour !== undefined && fromMs !== undefined && hour.startMs + HOUR_MS <= fromMs) {
-      // Everything of this base before the window's first hour sorts before this key.
+      // All keys of this base before the first hour of the window sort before this key.
       jump = `${hour.base}${formatHour(fromMs)}`;
       continue;
     }
     if (hour !== undefined && untilMs !== undefined && hour.startMs >= untilMs) {
-      // The rest of this day's folder: files that lie in no hour are read whatever the window.
+      // The rest of the day’s folder: files that are in no hour are read regardless of the window.
       const day = `${hour.base}${formatHour(hour.startMs).slice(0, DAY_LENGTH)}`;
       for await (const loose of storage.listFolder(input.bucket, `${day}/`)) {
         if (loose.key > object.key && loose.key.endsWith(CAPTURE_SUFFIX)) yield loose;

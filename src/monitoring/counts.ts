@@ -1,0 +1,80 @@
+/** The sums of what receipts report: lines, verdicts and money. */
+
+import {
+  type CostEstimate,
+  type EvaluateReceipt,
+  type JudgeSpend,
+  type LogCounts,
+  type LogReceipt,
+  VERDICT_TERMS,
+  type VerdictCounts,
+} from '../contract/receipts.ts';
+
+export const emptyVerdictCounts = (): VerdictCounts =>
+  Object.fromEntries(VERDICT_TERMS.map((term) => [term, 0])) as unknown as VerdictCounts;
+
+export const emptyLogCounts = (): LogCounts => ({
+  lines: 0,
+  traced: 0,
+  written: 0,
+  alreadyThere: 0,
+  duplicateLine: 0,
+  quarantined: 0,
+  outsideWindow: 0,
+});
+
+export const emptySpend = (): JudgeSpend => ({ calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 });
+
+/** Counts by name that start empty. They have no prototype: a guideline, a value or an error may be named `constructor`. */
+export const noCounts = (): Record<string, number> => Object.create(null);
+
+/** Adds counts to a total, name by name. */
+export function addCounts<Name extends string>(total: Record<Name, number>, more: Partial<Record<Name, number>>): void {
+  for (const name of Object.keys(more) as Name[]) total[name] = (total[name] ?? 0) + (more[name] ?? 0);
+}
+
+/** Adds `more` to `total`, `times` times. A sum that includes an unknown price is unknown. */
+export function addSpend(total: JudgeSpend, more: JudgeSpend, times = 1): void {
+  total.calls += times * more.calls;
+  total.inputTokens += times * more.inputTokens;
+  total.outputTokens += times * more.outputTokens;
+  total.usd = total.usd === null || more.usd === null ? null : total.usd + times * more.usd;
+}
+
+export const verdictTotal = (counts: VerdictCounts): number =>
+  VERDICT_TERMS.reduce((total, term) => total + counts[term], 0);
+
+/** Sums the parts of a chunk, or the chunks of a file. */
+export function sumLogCounts(receipts: readonly LogReceipt[]): LogCounts {
+  const total = emptyLogCounts();
+  for (const { counts } of receipts) addCounts(total, counts);
+  return total;
+}
+
+/** Sums the chunks of a file, for a direct invocation and for the output of a child execution. */
+export function sumEvaluations(
+  receipts: readonly EvaluateReceipt[],
+): VerdictCounts & { failedRecorded: number; spend: JudgeSpend } {
+  const total = { ...emptyVerdictCounts(), failedRecorded: 0 };
+  const spend = emptySpend();
+  for (const { counts, failedRecorded, spend: asked, batchSpend } of receipts) {
+    addCounts(total, { ...counts, failedRecorded });
+    addSpend(spend, asked);
+    if (batchSpend !== undefined) addSpend(spend, batchSpend);
+  }
+  return { ...total, spend };
+}
+
+/** Adds up the parts of an estimate. The model and the basis are those of the last part. */
+export function addEstimates(total: CostEstimate | undefined, more: CostEstimate): CostEstimate {
+  if (total === undefined) return more;
+  return {
+    ...more,
+    captures: total.captures + more.captures,
+    judgedCaptures: total.judgedCaptures + more.judgedCaptures,
+    judgeCalls: total.judgeCalls + more.judgeCalls,
+    inputTokens: total.inputTokens + more.inputTokens,
+    outputTokens: total.outputTokens + more.outputTokens,
+    usd: total.usd === null || more.usd === null ? null : total.usd + more.usd,
+  };
+}

@@ -1,0 +1,39 @@
+/** Writes the assessments of a trace to MLflow, with an error in place of each one that MLflow refuses. */
+
+import { MlflowRefusedError } from '../../mlflow/errors.ts';
+import type { NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } from '../../mlflow/types.ts';
+import { ownFault } from '../../shared/own-fault.ts';
+import { refusedAssessment } from './assessments.ts';
+
+interface Recorded extends Omit<WriteAssessmentsResult, 'alreadyThere'> {
+  /** The assessments as they are in MLflow now, unless the trace is missing. */
+  assessments: readonly NewAssessment[];
+}
+
+export async function recordAssessments(
+  store: Pick<TraceStore, 'writeAssessments'>,
+  stored: StoredTrace,
+  assessments: readonly NewAssessment[],
+): Promise<Recorded> {
+  const [only, ...others] = assessments;
+  if (only === undefined) return { assessments, written: [] };
+  try {
+    return { assessments, ...(await store.writeAssessments(stored, assessments)) };
+  } catch (error) {
+    const fault = error instanceof MlflowRefusedError ? `MLflow answered HTTP ${error.status}` : ownFault(error);
+    if (fault === undefined) throw error;
+    if (others.length === 0) {
+      const refused = [refusedAssessment(only, fault)];
+      return { assessments: refused, ...(await store.writeAssessments(stored, refused)) };
+    }
+  }
+  // MLflow refused at least one of them. Written one by one, only that one is affected.
+  const total = { assessments: [] as NewAssessment[], written: [] as string[] };
+  for (const assessment of assessments) {
+    const one = await recordAssessments(store, stored, [assessment]);
+    if (one.traceMissing) return { ...one, assessments };
+    total.assessments.push(...one.assessments);
+    total.written.push(...one.written);
+  }
+  return total;
+}

@@ -1,0 +1,43 @@
+/** What the evaluation of a chunk needs from outside. */
+
+import type { JudgeSpend } from '../../contract/receipts.ts';
+import type { SpendingLimit } from '../../judge/budget/spending-limit.ts';
+import type { ModelAnswer } from '../../judge/model-answer.ts';
+import type { Judge, Scorer } from '../../judge/types.ts';
+import type { TraceStore } from '../../mlflow/types.ts';
+import type { LambdaEnvironment } from '../../settings/environment.ts';
+import type { Storage } from '../../shared/storage.ts';
+import type { AlwaysRule } from './pending-verdicts.ts';
+
+export interface EvaluateDependencies {
+  storage: Storage;
+  store: Pick<TraceStore, 'getTraces' | 'writeAssessments'>;
+  judge: Judge;
+  scorers: readonly Scorer[];
+  environment: LambdaEnvironment;
+  always: AlwaysRule;
+  /** Absent when no budget is set. */
+  limit?: SpendingLimit;
+  /** Reads the answers of a batch job for the chunk. */
+  openBatch?(): Promise<BatchAnswers>;
+  requestId: string;
+  /** Returns the milliseconds until the Lambda is ended. */
+  remainingMs(): number;
+  /** Overrides the time for the work on one capture, its scorers included. Milliseconds. */
+  timeMs?: number;
+}
+
+/** The answers of a batch job to the requests of a chunk. */
+export interface BatchAnswers {
+  /** The cost of all of them. */
+  spend: JudgeSpend;
+  /** First bytes of the lines that killed the function alone when the requests were prepared. */
+  killed: readonly number[];
+  /** Returns the judge and the limit for one trace, which replace those of the chunk, with its answer and the answer’s cost. */
+  of(traceId: string): {
+    judge: Judge;
+    limit?: Pick<SpendingLimit, 'reserve'> | undefined;
+    answer?: ModelAnswer;
+    paid?: JudgeSpend;
+  };
+}

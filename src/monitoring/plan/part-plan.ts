@@ -1,0 +1,207 @@
+/** Plans one part of a run: finds its capture files, cuts them into chunks, and writes the manifest or estimates the cost. */
+
+import type { RunOptions } from '../../contract/input.ts';
+import type { PlanRequest, PlanResult } from '../../contract/payloads.ts';
+import type { FailedFile, PlanReceipt } from '../../contract/receipts.ts';
+import { workKeys } from '../../contract/work-keys.ts';
+import { backfillObjects, objectOf, overwrittenSince } from '../../formats/capture-objects.ts';
+import { PermanentError, toNamedError } from '../../shared/errors.ts';
+import { TextUpload } from '../../shared/uploads.ts';
+import { addEstimates } from '../counts.ts';
+import { claimObject } from './claim.ts';
+import { estimateRange } from './dry-run.ts';
+import type { ParsedInput } from './input.ts';
+import { failedFiles, retryChunks } from './retry-source.ts';
+import type { PlannerDependencies } from './types.ts';
+import { type PlannedUnit, unitsOfObjects, unitsOfRetry } from './units.ts';
+
+/** Time reserved to finish the upload of the manifest and to write the plan’s receipt. */
+const FINISH_RESERVE_MS = 30_000;
+
+/** The most chunks of a part: at about 300 bytes a line its manifest stays under 10 MB. */
+const MAX_PART_CHUNKS = 30_000;
+
+/** If more files than this fail in one part, the files are not the cause. */
+const MAX_FAILED_FILES = 1_000;
+
+/** What a person must know about the run. */
+interface Notices {
+  warnings: string[];
+  judgeModelEnding: boolean;
+}
+
+/** The units of the input, or the run that this run duplicates. */
+type Found = { units: AsyncIterable<PlannedUnit> } | { duplicateOf: string };
+
+export class PartPlan {
+  readonly #request: PlanRequest;
+  readonly #deps: PlannerDependencies;
+  readonly #options: RunOptions;
+  readonly #notices: Notices;
+  readonly #failed: FailedFile[] = [];
+  readonly #totals = { objects: 0, chunks: 0, lines: 0, bytes: 0 };
+
+  constructor(request: PlanRequest, deps: PlannerDependencies, options: RunOptions, notices: Notices) {
+    this.#request = request;
+    this.#deps = deps;
+    this.#options = options;
+    this.#notices = notices;
+  }
+
+  /** Writes the manifest of this part. */
+  async write(parsed: ParsedInput): Promise<PlanResult> {
+    const { storage, environment, store, estimateSizes } = this.#deps;
+    const { run, part, nextChunk } = this.#request;
+    const found = await this.#units(parsed, true);
+    if ('duplicateOf' in found) return this.#finish('duplicate', null, found);
+    const experiment = await store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+    const manifest = new TextUpload(storage, environment.WORK_BUCKET, workKeys.manifest(run.name, part));
+    const cursor = await this.#consume(found.units, async (unit) => {
+      for (const chunk of unit.chunks) {
+        const numbered = { ...chunk, chunk: nextChunk + this.#totals.chunks };
+        await manifest.writeLine({ ...numbered, experimentId: chunk.experimentId || experiment.id });
+        this.#count(chunk);
+      }
+    });
+    await manifest.close();
+    const { chunks, lines, bytes } = this.#totals;
+    if (chunks === 0) return this.#finish('empty', cursor);
+    const { evaluate } = this.#options;
+    const estimate = evaluate ? estimateSizes(this.#options, { captures: lines, bytes }) : undefined;
+    return this.#finish('planned', cursor, { estimate });
+  }
+
+  /** Counts the lines, and estimates the cost of the judge. Writes nothing but the receipt of the plan. */
+  async estimate(parsed: ParsedInput): Promise<PlanResult> {
+    const { storage, environment, createEstimator, estimateSizes } = this.#deps;
+    const estimator = createEstimator(this.#options);
+    // The chunks of a long file that there is no time to decode.
+    const rest = { captures: 0, bytes: 0 };
+    const found = await this.#units(parsed, false);
+    if ('duplicateOf' in found) return this.#finish('duplicate', null, found);
+    const cursor = await this.#consume(found.units, async (unit) => {
+      for (const chunk of unit.chunks) {
+        this.#count(chunk);
+        if (!this.#options.evaluate) continue;
+        if (this.#deps.remainingMs() < FINISH_RESERVE_MS) {
+          rest.captures += chunk.lines;
+          rest.bytes += chunk.end - chunk.start + 1;
+          continue;
+        }
+        try {
+          await estimateRange(storage, chunk, environment, this.#options, estimator);
+        } catch (error) {
+          if (!(error instanceof PermanentError)) throw error;
+          this.#fail({ ...chunk, error: toNamedError(error) });
+          return;
+        }
+      }
+    });
+    const decoded = estimator.result();
+    if (rest.captures === 0) return this.#finish('dryRun', cursor, { estimate: decoded });
+    const estimate = addEstimates(estimateSizes(this.#options, rest), decoded);
+    estimate.basis = `${decoded.basis}; for lack of time, ${rest.captures} lines by their size alone`;
+    return this.#finish('dryRun', cursor, { estimate });
+  }
+
+  #count({ lines, start, end }: PlannedUnit['chunks'][number]): void {
+    this.#totals.chunks += 1;
+    this.#totals.lines += lines;
+    this.#totals.bytes += end - start + 1;
+  }
+
+  /** Finds the units of the input after the cursor. */
+  async #units(parsed: ParsedInput, claim: boolean): Promise<Found> {
+    const { storage, environment, isRunning } = this.#deps;
+    const { DATA_CAPTURE_S3_BUCKET: bucket, DATA_CAPTURE_S3_PREFIX: prefix, WORK_BUCKET: workBucket } = environment;
+    const scope = { bucket, prefix };
+    const { run } = this.#request;
+    const cursor = this.#request.cursor || undefined;
+    const limits = { deadlineMs: () => this.#deps.remainingMs() - FINISH_RESERVE_MS };
+    if (parsed.kind === 'object') {
+      const object = await objectOf(storage, scope, parsed.input);
+      const overwritten = overwrittenSince(parsed.input, object);
+      if (overwritten !== undefined) this.#notices.warnings.push(overwritten);
+      const owner = claim && (await claimObject(storage, workBucket, object, run, this.#options, isRunning));
+      return owner ? { duplicateOf: owner.name } : { units: unitsOfObjects(storage, [object], limits) };
+    }
+    if (parsed.kind === 'backfill') {
+      const objects = backfillObjects(storage, scope, parsed.input, this.#options.window, cursor);
+      return { units: unitsOfObjects(storage, objects, limits) };
+    }
+    const { retry } = parsed.input;
+    const chunks = retryChunks(storage, workBucket, parsed.input, this.#options);
+    const files = retry.what === 'failed' ? failedFiles(storage, workBucket, retry.run) : [];
+    return { units: unitsOfRetry(storage, chunks, files, Number(cursor ?? 0), limits) };
+  }
+
+  /** @returns the cursor of the next part; `null` when the input is exhausted */
+  async #consume(
+    units: AsyncIterable<PlannedUnit>,
+    take: (unit: PlannedUnit) => Promise<void>,
+  ): Promise<string | null> {
+    let cursor: string | null = null;
+    for await (const unit of units) {
+      // Only a further unit proves that there is a next part: a full part ends before the unit that did not fit.
+      if (cursor !== null && this.#isFull()) return cursor;
+      // The next part has the whole time of a Lambda for it. The first unit of this part had that already.
+      if (unit.outOfTime && cursor !== null) return cursor;
+      if (unit.failed !== undefined) this.#fail(unit.failed);
+      else await take(unit);
+      this.#totals.objects += 1;
+      cursor = unit.cursor;
+    }
+    return null;
+  }
+
+  /** Records the file as failed; planning continues with the others. */
+  #fail({ bucket, key, versionId, etag, error }: FailedFile): void {
+    if (this.#failed.length === MAX_FAILED_FILES) throw new PermanentError(error.name, error.message);
+    this.#failed.push({ bucket, key, versionId, etag, error });
+  }
+
+  /** Returns a warning for an input that matches nothing, which is probably a mistake. */
+  #nothingFound(outcome: PlanResult['outcome'], cursor: string | null): string[] {
+    const { part, input } = this.#request;
+    if (part > 0 || cursor !== null || outcome === 'duplicate' || this.#totals.objects > 0) return [];
+    return [`The input matches no capture file and nothing to retry: ${JSON.stringify(input)}`];
+  }
+
+  #isFull(): boolean {
+    return this.#totals.chunks >= MAX_PART_CHUNKS || this.#deps.remainingMs() < FINISH_RESERVE_MS;
+  }
+
+  async #finish(
+    outcome: PlanResult['outcome'],
+    cursor: string | null,
+    more: Partial<PlanReceipt> = {},
+  ): Promise<PlanResult> {
+    const { run, part, nextChunk, input } = this.#request;
+    const bucket = this.#deps.environment.WORK_BUCKET;
+    const warnings = [...this.#notices.warnings, ...this.#nothingFound(outcome, cursor)];
+    const receipt: PlanReceipt = {
+      part,
+      outcome,
+      ...this.#totals,
+      scorers: this.#deps.scorers,
+      more: cursor !== null,
+      options: this.#options,
+      input,
+      ...(warnings.length === 0 ? {} : { warnings }),
+      ...(this.#notices.judgeModelEnding ? { judgeModelEnding: true as const } : {}),
+      ...(this.#failed.length === 0 ? {} : { failedFiles: this.#failed }),
+      ...more,
+    };
+    await this.#deps.storage.putJson(bucket, workKeys.plan(run.name, part), receipt);
+    return {
+      outcome,
+      part,
+      nextPart: part + 1,
+      nextChunk: nextChunk + this.#totals.chunks,
+      manifest: { bucket, key: workKeys.manifest(run.name, part) },
+      options: this.#options,
+      more: cursor !== null,
+      cursor,
+    };
+  }
+}

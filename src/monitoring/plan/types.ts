@@ -1,0 +1,28 @@
+/** What planning needs from outside. */
+
+import type { RunOptions } from '../../contract/input.ts';
+import type { CostEstimate } from '../../contract/receipts.ts';
+import type { ModelCheck } from '../../judge/model-check.ts';
+import type { TraceStore } from '../../mlflow/types.ts';
+import type { LambdaEnvironment } from '../../settings/environment.ts';
+import type { Storage } from '../../shared/storage.ts';
+import type { IsRunning } from './claim.ts';
+import type { CostEstimator } from './dry-run.ts';
+
+export interface PlannerDependencies {
+  storage: Storage;
+  store: Pick<TraceStore, 'resolveExperiment'>;
+  environment: LambdaEnvironment;
+  isRunning: IsRunning;
+  /** The number of scorers in force. */
+  scorers: number;
+  /** Throws when the run must not start: for example, a budget is set and the price of the judge is unknown. */
+  assertJudgeAffordable(options: RunOptions): void;
+  /** Returns what a person must know about the judge’s model, such as its end of life; `undefined` if there is nothing. */
+  checkJudgeModel(): Promise<ModelCheck | undefined>;
+  createEstimator(options: RunOptions): CostEstimator;
+  /** Estimates the cost of a part from its lines and bytes alone, because there is no time to decode them. */
+  estimateSizes(options: RunOptions, sizes: { captures: number; bytes: number }): CostEstimate;
+  /** Returns the milliseconds until the Lambda is ended. */
+  remainingMs(): number;
+}

@@ -1,0 +1,31 @@
+/** Describes the failure of a run for the cause of its execution: what is missing, and how to repair it. */
+
+import { isStillHeld, type RunSummary } from './summary.ts';
+
+/** @returns the name of the error, and a message for a person */
+export function describeFailure(summary: RunSummary): { error: string; cause: string } {
+  const { lines, verdicts, chunks, failedChunks, failedFiles, run } = summary;
+  const isWhole = chunks.failed === 0 && !summary.partlyPlanned && lines.lost + verdicts.lost === 0;
+  if (summary.error === undefined && failedFiles === undefined && isWhole && isStillHeld(summary)) {
+    const cause = `The budget held back all ${verdicts.heldByBudget} verdicts again. Raise EVALUATION_BUDGET_USD or the retry's "budgetUsd", or wait for the next day (UTC). Then start {"retry":{"run":"${run}","what":"held"}}`;
+    return { error: 'VerdictsStillHeld', cause };
+  }
+  if (summary.error !== undefined && chunks.planned === 0) {
+    return { error: summary.error.name, cause: summary.error.message };
+  }
+  const facts = [
+    ...(summary.error === undefined ? [] : [`${summary.error.name}: ${summary.error.message}`]),
+    `${lines.lost} of ${lines.planned} lines and ${verdicts.lost} of ${verdicts.expected} verdicts are missing`,
+    `${chunks.failed} of ${chunks.planned} chunks failed`,
+    ...(failedFiles === undefined ? [] : [`${failedFiles.count} capture files could not be planned`]),
+    ...(failedFiles?.first ?? []).slice(0, 3).map(({ key, error }) => `${key}: ${error.name}: ${error.message}`),
+    ...failedChunks
+      .slice(0, 3)
+      .map(({ chunk, step, error }) => `chunk ${chunk} (${step}): ${error.name}: ${error.message}`),
+    summary.partlyPlanned
+      ? 'Planning stopped early, so a retry would leave out the rest: start the same input again'
+      : `Retry with {"retry":{"run":"${run}","what":"failed"}}`,
+  ];
+  const one = isWhole ? failedFiles?.first[0]?.error.name : undefined;
+  return { error: summary.error?.name ?? one ?? 'RunIncomplete', cause: facts.join('. ') };
+}
