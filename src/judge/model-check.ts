@@ -1,4 +1,4 @@
-/** Whether the judge's model is there, and for how long: asked by `inference-monitor doctor` and at the start of runs. */
+/** Checks that the judge's model exists, and until when. `inference-monitor doctor` and the start of runs use it. */
 import { BedrockClient, GetFoundationModelCommand, GetInferenceProfileCommand } from '@aws-sdk/client-bedrock';
 import { PermanentError, saidBy } from '../shared/errors.ts';
 import { parseJudgeId } from './judge-id.ts';
@@ -6,23 +6,23 @@ import { parseProfileId } from './pricing/profile-id.ts';
 
 type ModelState =
   | 'active'
-  /** Works, and has an end. */
+  /** Works, but will be retired. */
   | 'legacy'
-  /** Past its end. */
+  /** Was retired. */
   | 'ended'
   | 'missing'
-  /** The check is not allowed; the model may work. */
+  /** The permissions do not allow the check. The model may work. */
   | 'denied'
-  /** Not a model that Bedrock keeps a life cycle for: another judge, a custom or imported model. */
+  /** Bedrock has no life cycle for the model: a judge elsewhere, a custom or imported model. */
   | 'unknown';
 
 export interface ModelCheck {
   model: string;
   state: ModelState;
-  /** `error`: judging will fail; `warning`: it will one day, or it could not be told. */
+  /** `error`: judging will fail; `warning`: it will fail at some point, or the check was inconclusive. */
   level: 'ok' | 'warning' | 'error';
   endOfLife?: Date;
-  /** A sentence for people, with what to do. */
+  /** A sentence for people that says what to do. */
   message: string;
 }
 
@@ -41,14 +41,14 @@ const day = (date: Date): string => date.toISOString().slice(0, 10);
 const isProfile = (name: string): boolean =>
   parseProfileId(name) !== undefined || /:(application-)?inference-profile\//.test(name);
 
-/** The foundation model behind an inference profile, by its id or ARN; `undefined` where there is none. */
+/** Returns the foundation model behind an id or ARN of a model or an inference profile; `undefined` if there is none. */
 async function modelBehind(client: BedrockClient, name: string): Promise<string | undefined> {
   if (!isProfile(name)) return /^arn:/.test(name) && !name.includes(':foundation-model/') ? undefined : name;
   const { models } = await client.send(new GetInferenceProfileCommand({ inferenceProfileIdentifier: name }));
   return models?.[0]?.modelArn?.split('/').at(-1);
 }
 
-/** Looks the model up. Needs `bedrock:GetFoundationModel`, and `bedrock:GetInferenceProfile` for a profile. */
+/** Looks up the model. Needs `bedrock:GetFoundationModel`, and `bedrock:GetInferenceProfile` for a profile. */
 export async function checkJudgeModel(
   model: string,
   client: BedrockClient = new BedrockClient({}),
@@ -63,26 +63,26 @@ export async function checkJudgeModel(
     message,
   });
   if (scheme !== 'bedrock')
-    return { ...result('unknown', `${model} is not on Bedrock: nothing is known of its life.`), level: 'ok' };
+    return { ...result('unknown', `${model} is not on Bedrock: its life cycle is unknown.`), level: 'ok' };
   let foundationModel: string | undefined;
   try {
     foundationModel = await modelBehind(client, name);
     if (foundationModel === undefined)
-      return result('unknown', `${model} is a model of your own: Bedrock keeps no life cycle for it.`);
+      return result('unknown', `${model} is a custom model: Bedrock has no life cycle for it.`);
     const { modelDetails } = await client.send(new GetFoundationModelCommand({ modelIdentifier: foundationModel }));
     const { status, endOfLifeTime } = modelDetails?.modelLifecycle ?? {};
     if (endOfLifeTime !== undefined && endOfLifeTime <= now) {
       return result(
         'ended',
-        `${foundationModel} reached the end of its life on ${day(endOfLifeTime)}: set BEDROCK_MODEL_ID to a newer model.`,
+        `${foundationModel} was retired on ${day(endOfLifeTime)}: set BEDROCK_MODEL_ID to a newer model.`,
         endOfLifeTime,
       );
     }
     if (status === 'LEGACY') {
-      const end = endOfLifeTime === undefined ? 'at a date not yet told' : `on ${day(endOfLifeTime)}`;
+      const end = endOfLifeTime === undefined ? 'on a date that is not yet announced' : `on ${day(endOfLifeTime)}`;
       return result(
         'legacy',
-        `${foundationModel} is a legacy model and ends ${end}; accounts that have not used it lately are refused. Plan a newer BEDROCK_MODEL_ID.`,
+        `${foundationModel} is a legacy model and will be retired ${end}. Bedrock refuses it to accounts that have not used it recently. Plan a newer BEDROCK_MODEL_ID.`,
         endOfLifeTime,
       );
     }
@@ -90,9 +90,9 @@ export async function checkJudgeModel(
   } catch (error) {
     const why = saidBy(error);
     if (nameOf(error) === 'ResourceNotFoundException' || nameOf(error) === 'ValidationException') {
-      // A profile that is there may route to models that its own region does not list.
+      // An existing profile may route to models that its own region does not list.
       if (isProfile(name) && foundationModel !== undefined) {
-        return result('unknown', `The life cycle of ${foundationModel} cannot be looked up in this region (${why}).`);
+        return result('unknown', `The life cycle of ${foundationModel} is not available in this region (${why}).`);
       }
       return result(
         'missing',
@@ -109,18 +109,18 @@ export async function checkJudgeModel(
   }
 }
 
-/** A run must not wait for a look-up that it could do without: in a VPC without a way to Bedrock it never comes back. */
+/** A run does not wait longer for the check, which it can do without. In a VPC without access to Bedrock it would never end. */
 const LOOK_UP_TIMEOUT_MS = 3_000;
 
 /**
- * The check as runs make it: once in the life of a Lambda, unless nothing can be judged: that may be mended meanwhile.
+ * Returns the check for runs, which returns a result only if a person must know about it. It runs once per Lambda process,
+ * and again after an error, which may have been fixed in the meantime.
  *
- * @param onTrouble told when the model could not be looked up at all, which is no reason to stop a run
- * @returns a function that tells what a person must know of the model; `undefined`: nothing
+ * @param onFailure called when the model could not be looked up, which does not stop a run
  */
 export function createModelWatch(
   model: string,
-  onTrouble: (error: unknown) => void,
+  onFailure: (error: unknown) => void,
   client: BedrockClient = new BedrockClient({
     maxAttempts: 2,
     requestHandler: { connectionTimeout: LOOK_UP_TIMEOUT_MS, requestTimeout: LOOK_UP_TIMEOUT_MS },
@@ -129,17 +129,17 @@ export function createModelWatch(
   let check: Promise<ModelCheck | undefined> | undefined;
   return async () => {
     check ??= checkJudgeModel(model, client).catch((error: unknown) => {
-      onTrouble(error);
+      onFailure(error);
       return undefined;
     });
     const result = await check;
     if (result?.level === 'error') check = undefined;
-    // A model of one's own has no life cycle, and never will.
+    // A custom model never has a life cycle.
     return result?.level === 'ok' || result?.state === 'unknown' ? undefined : result;
   };
 }
 
-/** @throws PermanentError `JudgeModelGone` when nothing can be judged with the model any more */
+/** @throws PermanentError `JudgeModelGone` when the model can no longer judge anything */
 export function assertModelLives(check: ModelCheck | undefined): void {
   if (check?.level !== 'error') return;
   throw new PermanentError('JudgeModelGone', check.message, {

@@ -1,14 +1,16 @@
-/** What a budget's table holds of a day or a run. */
+/** Reads the budget's table: what a day or a run has spent. */
 import { Account } from '../../src/judge/budget/account.ts';
+import { BudgetTable } from '../../src/judge/budget/budget-table.ts';
 import type { BudgetOptions } from '../../src/judge/budget/leased-budget.ts';
 
 const NANOS_PER_USD = 1e9;
 
-/** What was paid and what is committed (paid or on lease) in US dollars. */
+/** Returns the paid and the committed (paid or leased) US dollars. */
 export async function readSpending(
-  options: Pick<BudgetOptions, 'client' | 'table'>,
+  { client, table }: Pick<BudgetOptions, 'client' | 'table'>,
   scope: string,
 ): Promise<{ spentUsd: number; committedUsd: number }> {
-  const { spent, committed } = await new Account({ ...options, scope, now: Date.now }).read();
+  const account = new Account({ table: new BudgetTable(client, table), scope, now: Date.now });
+  const { spent, committed } = await account.read();
   return { spentUsd: spent / NANOS_PER_USD, committedUsd: committed / NANOS_PER_USD };
 }

@@ -97,7 +97,7 @@ test('a judge whose model has ended fails the run before anything is traced or j
   try {
     const ended = await judgeInBatch('ended', 3, { judge: 'converse' });
     expect(ended).toMatchObject({ status: 'FAILED', error: 'JudgeModelGone' });
-    expect(ended.cause).toMatch(/reached the end of its life on \d{4}-\d\d-\d\d: set BEDROCK_MODEL_ID/);
+    expect(ended.cause).toMatch(/was retired on \d{4}-\d\d-\d\d: set BEDROCK_MODEL_ID/);
     expect(ended.summary).toMatchObject({ lines: { traced: 0 }, spend: { calls: 0 } });
     expect(environment.judge.counts.calls).toBe(0);
   } finally {

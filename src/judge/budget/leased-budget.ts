@@ -1,29 +1,29 @@
 /**
- * The judge's budget across Lambdas: a call's highest cost is reserved before it is made and settled at what it was
- * after. Caps hold for a day (UTC) and for a run; the money is kept in DynamoDB (`budget/account.ts`).
+ * The judge's budget across Lambdas. The worst case of a call is reserved before the call and settled at its cost afterward.
+ * Caps apply to a day (UTC) and to a run. The accounts are in DynamoDB (`account.ts`).
  *
- * What holds: all that is reserved and paid never exceeds a cap, so what is paid does not either, unless a call costs
- * more than its announced maximum. What is left over at the end is less than one call's maximum per Lambda. A Lambda that
- * dies gives back its lease after LEASE_MS; what it had paid and not reported by then (calls of the last 5 seconds) is
- * not counted.
+ * Guarantees: reserved and paid money never exceed a cap, so payments do not either, unless a call costs more than its
+ * announced maximum. Less than one call's maximum per Lambda remains unused at the end. The lease of a Lambda that crashes is
+ * given back after LEASE_MS. What it had paid but not reported (calls of the last 5 seconds) is not counted.
  */
 import { randomUUID } from 'node:crypto';
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { PermanentError } from '../../shared/errors.ts';
 import { Account, type Nanos } from './account.ts';
+import { BudgetTable } from './budget-table.ts';
 import { Purse, RENEW_MS } from './purse.ts';
 import { bookable } from './spending-limit.ts';
 
 const NANOS_PER_USD = 1e9;
-/** Reservations are rounded up, so that a cap errs on its own side. */
+/** Reservations are rounded up, so that spending stays below a cap. */
 const toNanos = (usd: number): Nanos => Math.ceil(usd * NANOS_PER_USD - 1e-6);
 
 export interface BudgetOptions {
   client: DynamoDBClient;
   table: string;
-  /** US dollars a day (UTC); 0 or absent: no daily cap. */
+  /** US dollars per day (UTC). If 0 or absent, there is no daily cap. */
   dailyUsd?: number | undefined;
-  /** US dollars for the run; absent: no cap of its own. */
+  /** US dollars for the run. If absent, the run has no separate cap. */
   runUsd?: number | undefined;
   /** Execution name. */
   run: string;
@@ -32,36 +32,36 @@ export interface BudgetOptions {
 }
 
 interface Reservation {
-  /** Books what the call really cost, in US dollars, 0 for one that was not made. Call it once. */
+  /** Books the cost of the call in US dollars, 0 if it was not made. Call it once. */
   settle(actualUsd: number): Promise<void>;
 }
 
 export interface Budget {
   /**
-   * @param maxUsd the most that the call can cost
-   * @returns `held` when a cap leaves no room for it
+   * @param maxUsd the worst case of the call
+   * @returns `held` if a cap has no room for it
    */
   reserve(maxUsd: number): Promise<Reservation | 'held'>;
-  /** Gives back what is reserved and not used. Calls under way are booked at their maximum. */
+  /** Gives back reserved money that was not used. Calls in flight are booked at their maximum. */
   close(): Promise<void>;
   /**
-   * Sets money aside for an answer that comes when this Lambda has long ended.
-   * @param maxUsd the most that the answer can cost
-   * @returns false when a cap leaves no room for it
+   * Sets money aside for an answer that arrives after this Lambda has ended.
+   * @param maxUsd the worst case of the answer
+   * @returns false if a cap has no room for it
    */
   setAside(maxUsd: number): Promise<boolean>;
-  /** Closes as `close` does, and makes a deposit of what was set aside. One of that name must not be there. */
+  /** Closes as `close` does, and makes a deposit of the money that was set aside. No deposit of that name may exist. */
   closeWithDeposit(name: string): Promise<Deposit>;
-  /** Gives back the deposit that an earlier attempt at the same work may have left. Before anything is reserved. */
+  /** Gives back the deposit that an earlier attempt at the same work may have left. Call it before reserving anything. */
   dropDeposit(name: string): Promise<void>;
   /**
-   * Ends a deposit: what its answers have cost is booked, the rest given back.
-   * @returns false when it had ended before: nothing is booked then, since it was booked with its end
+   * Ends a deposit: books the cost of its answers and gives the rest back.
+   * @returns false if it had ended before. Nothing is booked then, because the cost was booked when it ended
    */
   settleDeposit(deposit: Deposit, paidUsd: number): Promise<boolean>;
 }
 
-/** Money set aside, and the accounts that hold it. */
+/** Money that was set aside, and the accounts that contain it. */
 export interface Deposit {
   name: string;
   scopes: string[];
@@ -72,35 +72,31 @@ export const runScope = (run: string): string => `run#${run}`;
 
 /** @throws PermanentError `InvalidBudget` */
 export function createBudget(options: BudgetOptions): Budget {
-  for (const [name, value] of [
-    ['dailyUsd', options.dailyUsd],
-    ['runUsd', options.runUsd],
-  ] as const) {
-    if (value !== undefined && !(value >= 0 && Number.isFinite(value))) {
-      throw new PermanentError('InvalidBudget', 'A budget is not an amount', {
-        got: value,
-        expected: 'US dollars, 0 or more',
-        where: name,
-      });
-    }
+  for (const where of ['dailyUsd', 'runUsd'] as const) {
+    const got = options[where];
+    if (got === undefined || (got >= 0 && Number.isFinite(got))) continue;
+    const facts = { got, expected: 'US dollars, 0 or more', where };
+    throw new PermanentError('InvalidBudget', 'The budget is not an amount of money', facts);
   }
   return new LeasedBudget(options);
 }
 
 class LeasedBudget implements Budget {
   readonly #options: BudgetOptions;
+  readonly #table: BudgetTable;
   readonly #now: () => number;
-  /** Tells this Lambda's leases from all others'. */
+  /** Distinguishes this Lambda's leases from all others. */
   readonly #id = randomUUID();
   readonly #purses = new Map<string, Purse>();
-  /** Writes one after the other: a lease is extended once for all that wait, not once by each. */
+  /** Serializes writes, so that a lease is extended once for all waiting calls and not once for each. */
   #queue: Promise<unknown> = Promise.resolve();
-  /** Called when a call of this Lambda settles. */
+  /** Callbacks for when a call of this Lambda settles. */
   #waiting: (() => void)[] = [];
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: BudgetOptions) {
     this.#options = options;
+    this.#table = new BudgetTable(options.client, options.table);
     this.#now = options.now ?? Date.now;
   }
 
@@ -109,8 +105,8 @@ class LeasedBudget implements Budget {
     for (;;) {
       const purses = await this.#exclusive(() => this.#take(amount));
       if (purses !== 'held') return this.#reservation(purses, amount);
-      // Calls under way mostly cost less than they reserved: what they give back may be enough.
-      if (![...this.#purses.values()].some(({ underWay }) => underWay > 0)) return 'held';
+      // Calls in flight mostly cost less than they reserved. The money that they give back may be enough.
+      if (![...this.#purses.values()].some(({ inFlight }) => inFlight > 0)) return 'held';
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
   }
@@ -152,12 +148,13 @@ class LeasedBudget implements Budget {
   }
 
   async settleDeposit({ name, scopes }: Deposit, paidUsd: number): Promise<boolean> {
-    const { client, table } = this.#options;
     const paid = toNanos(bookable(paidUsd));
-    const ended = await Promise.all(
-      scopes.map((scope) => new Account({ client, table, scope, now: this.#now }).settleDeposit(name, paid)),
-    );
+    const ended = await Promise.all(scopes.map((scope) => this.#account(scope).settleDeposit(name, paid)));
     return ended.some(Boolean);
+  }
+
+  #account(scope: string): Account {
+    return new Account({ table: this.#table, scope, now: this.#now });
   }
 
   /** Reserves in every account, or in none. */
@@ -175,9 +172,9 @@ class LeasedBudget implements Budget {
     return taken;
   }
 
-  /** The accounts in force now; a day that is over keeps its purse until `close`. */
+  /** Returns the purses of the current accounts. The purse of a past day remains until `close`. */
   #current(): Purse[] {
-    const { client, table, dailyUsd, runUsd, run } = this.#options;
+    const { dailyUsd, runUsd, run } = this.#options;
     const caps = [
       ...(runUsd === undefined ? [] : [{ scope: runScope(run), usd: runUsd }]),
       ...(dailyUsd === undefined || dailyUsd === 0 ? [] : [{ scope: dayScope(this.#now()), usd: dailyUsd }]),
@@ -185,8 +182,7 @@ class LeasedBudget implements Budget {
     return caps.map(({ scope, usd }) => {
       const known = this.#purses.get(scope);
       if (known !== undefined) return known;
-      const account = new Account({ client, table, scope, now: this.#now });
-      const purse = new Purse(account, Math.floor(usd * NANOS_PER_USD), this.#id, this.#now);
+      const purse = new Purse(this.#account(scope), Math.floor(usd * NANOS_PER_USD), this.#id, this.#now);
       this.#purses.set(scope, purse);
       return purse;
     });
@@ -214,13 +210,13 @@ class LeasedBudget implements Budget {
     for (const resolve of waiting) resolve();
   }
 
-  /** Renews leases while a slow judge answers. */
+  /** Renews the leases while a slow judge answers. */
   #keepAlive(): void {
     this.#timer ??= setInterval(() => {
       const renewed = this.#exclusive(async () => {
         for (const purse of this.#purses.values()) await purse.renew();
       });
-      // The next reserve or settle meets the same failure and reports it.
+      // The next reserve or settle fails in the same way and reports it.
       renewed.catch(() => {});
     }, RENEW_MS).unref();
   }

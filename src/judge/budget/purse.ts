@@ -1,39 +1,39 @@
 /**
- * What one Lambda holds of an account: a lease from which it pays call by call, so that DynamoDB is asked once for many
- * calls while there is plenty, and for every call near the cap.
+ * One Lambda's part of an account: a lease from which it pays call by call. DynamoDB is asked once for many calls while much
+ * money is left, and for every call near the cap.
  */
 import type { Account, Lease, Nanos } from './account.ts';
 
-/** A lease takes this share of what is left, so that near the cap nobody sits on much of it … */
+/** A lease takes this share of the remaining money, so that near the cap no Lambda reserves much of it … */
 const SHARE_OF_REST = 0.02;
-/** … and never more than this many of the dearest call so far, so that a Lambda that dies holds up little. */
+/** … and at most this many times the most expensive call so far, so that a Lambda that crashes blocks little. */
 const MAX_CALLS_ON_LEASE = 64;
-/** Spending is reported, and the lease renewed, at least this often while calls end. */
+/** While calls end, spending is reported and the lease renewed at least this often. */
 const REPORT_MS = 5_000;
-/** A lease without calls that end (a slow judge) is renewed this long before it runs out. */
+/** If no calls end because the judge is slow, the lease is renewed this long after the last write. */
 export const RENEW_MS = 40_000;
 
-/** For this long nobody is asked again after the cap left no room: money of other Lambdas may come free any moment. */
+/** After the cap had no room, DynamoDB is not asked again for this long. Other Lambdas may give money back at any time. */
 const FULL_MEMORY_MS = 1_000;
 
-/** At any time: amount of the lease = free + reserved + unreported. */
+/** Invariant: amount of the lease = free + reserved + unreported. */
 export class Purse {
   readonly account: Account;
   readonly cap: Nanos;
   readonly #id: string;
   readonly #now: () => number;
   #lease: Lease | undefined;
-  /** Of the lease, not reserved by a call under way; below zero when more is reserved or paid than the lease covers. */
+  /** The part of the lease that no call has reserved. Negative if more is reserved or paid than the lease covers. */
   #free: Nanos = 0;
-  /** Of calls under way. */
+  /** Reserved by calls in flight. */
   #reserved: Nanos = 0;
   /** Paid and not yet reported. */
   #unreported: Nanos = 0;
-  #underWay = 0;
+  #inFlight = 0;
   #closed = false;
   #writtenAt = 0;
-  #dearest: Nanos = 0;
-  /** The smallest amount that did not fit, and until when that is remembered. */
+  #mostExpensive: Nanos = 0;
+  /** The smallest amount that did not fit, and how long that is remembered. */
   #full = { amount: Number.POSITIVE_INFINITY, until: 0 };
 
   constructor(account: Account, cap: Nanos, id: string, now: () => number) {
@@ -43,34 +43,34 @@ export class Purse {
     this.#now = now;
   }
 
-  /** Calls of this Lambda that have reserved and not settled. */
-  get underWay(): number {
-    return this.#underWay;
+  /** Calls of this Lambda that have reserved but not settled. */
+  get inFlight(): number {
+    return this.#inFlight;
   }
 
   /**
-   * Sets money aside for one call, from the lease or by a larger lease. One at a time: see `LeasedBudget`.
+   * Reserves money for one call, from the lease or by extending it. Must not run concurrently: see `LeasedBudget`.
    * @returns whether there was room
    */
   async reserve(amount: Nanos): Promise<boolean> {
-    this.#dearest = Math.max(this.#dearest, amount);
-    // What calls give back or cost beyond their maximum while the lease is extended counts as well: hence `while`.
+    this.#mostExpensive = Math.max(this.#mostExpensive, amount);
+    // A loop, because calls can give money back or exceed their maximum while the lease is extended.
     while (amount > this.#free) {
       if (!(await this.#extend(amount - this.#free))) return false;
     }
     this.#free -= amount;
     this.#reserved += amount;
-    this.#underWay += 1;
+    this.#inFlight += 1;
     return true;
   }
 
-  /** Undoes a reservation whose call will not be made. */
+  /** Cancels a reservation whose call will not be made. */
   release(amount: Nanos): void {
-    // What was under way when the purse was closed is booked at its maximum.
+    // Calls that were in flight when the purse was closed are booked at their maximum.
     if (this.#closed) return;
     this.#free += amount;
     this.#reserved -= amount;
-    this.#underWay -= 1;
+    this.#inFlight -= 1;
   }
 
   settle(reserved: Nanos, actual: Nanos): void {
@@ -80,20 +80,20 @@ export class Purse {
     this.#unreported += actual;
   }
 
-  /** Reports what was paid when that is due. One at a time: see `LeasedBudget`. */
+  /** Reports payments when that is due. Must not run concurrently: see `LeasedBudget`. */
   async report(): Promise<void> {
     const due = this.#now() - this.#writtenAt >= REPORT_MS || this.#free < 0;
     if (due && this.#unreported > 0) await this.#write(0, false);
   }
 
-  /** Keeps the lease while calls are under way. One at a time: see `LeasedBudget`. */
+  /** Renews the lease while calls are in flight. Must not run concurrently: see `LeasedBudget`. */
   async renew(): Promise<void> {
-    if (this.#lease !== undefined && this.#underWay > 0 && this.#now() - this.#writtenAt >= RENEW_MS) {
+    if (this.#lease !== undefined && this.#inFlight > 0 && this.#now() - this.#writtenAt >= RENEW_MS) {
       await this.#write(0, false);
     }
   }
 
-  /** Reports the rest and gives back what is not used; calls still under way are booked at what they reserved. */
+  /** Reports the remaining payments and gives unused money back. Calls still in flight are booked at their maximum. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#unreported += this.#reserved;
@@ -101,7 +101,7 @@ export class Purse {
     if (this.#lease !== undefined || this.#unreported > 0) await this.#write(0, true);
   }
 
-  /** The same, but what is reserved becomes a deposit. @returns whether there is one */
+  /** Closes, and makes a deposit of the reserved money. @returns false if nothing was reserved */
   async closeWithDeposit(name: string): Promise<boolean> {
     const amount = this.#reserved;
     if (amount === 0) {
@@ -122,9 +122,8 @@ export class Purse {
   async #extend(needed: Nanos): Promise<boolean> {
     if (needed >= this.#full.amount && this.#now() < this.#full.until) return false;
     if (this.account.committed === undefined) await this.account.read();
-    const generous = Math.min(this.#rest * SHARE_OF_REST, this.#dearest * MAX_CALLS_ON_LEASE);
-    const wanted = Math.max(needed, Math.floor(generous));
-    if (await this.#write(wanted, false)) return true;
+    const generous = Math.min(this.#rest * SHARE_OF_REST, this.#mostExpensive * MAX_CALLS_ON_LEASE);
+    if (await this.#write(Math.max(needed, Math.floor(generous)), false)) return true;
     const state = await this.account.read();
     await this.account.reclaim(state);
     if (this.#rest >= needed && (await this.#write(needed, false))) return true;
@@ -132,7 +131,7 @@ export class Purse {
     return false;
   }
 
-  /** @returns false when the cap left no room for `take`; the rest of the change is then not made either. */
+  /** @returns false if the cap has no room for `take`. The rest of the change is then not made either. */
   async #write(take: Nanos, end: boolean, deposit?: { name: string; amount: Nanos }): Promise<boolean> {
     const spent = this.#unreported;
     const result = await this.account.write(this.#id, this.#lease, { take, cap: this.cap, spent, end, deposit });
@@ -141,7 +140,7 @@ export class Purse {
     this.#writtenAt = this.#now();
     this.#unreported -= spent;
     this.#free = (this.#lease?.amount ?? 0) - this.#reserved - this.#unreported;
-    // This Lambda stood still past its lease, and another gave it back. What was paid is booked; a new lease starts.
+    // This Lambda was suspended past the end of its lease, and another gave it back. Payments are booked; a new lease starts.
     const isOpen = take > 0 || this.#unreported > 0 || deposit !== undefined;
     return result === 'lost' && isOpen ? this.#write(take, end, deposit) : true;
   }

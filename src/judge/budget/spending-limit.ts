@@ -1,42 +1,42 @@
-/** Money that may be spent on the judge, as those who ask it see it: reserved before a call, settled after it. */
+/** A limit on the spending for the judge: money is reserved before a call and settled after it. */
 
 export interface SpendingLimit {
-  /** @returns `held` when the cap leaves no room for `maxUsd`. */
+  /** @returns `held` if the cap has no room for `maxUsd` */
   reserve(maxUsd: number): Promise<{ settle(actualUsd: number): Promise<void> } | 'held'>;
-  /** Gives back what was reserved and not used. */
+  /** Gives back money that was reserved but not used. */
   close(): Promise<void>;
 }
 
-/** What a call is booked at: one that says it has cost less than nothing gives no money back. */
+/** Returns the cost to book for a call. A negative cost is booked as 0, so that it gives no money back. */
 export const bookable = (actualUsd: number): number => (actualUsd > 0 ? actualUsd : 0);
 
-/** A limit of one process, for the command line; `budget.ts` is the one that Lambdas share. */
+/** A limit for one process, for the command line. Lambdas share a `LeasedBudget`. */
 export class OwnLimit implements SpendingLimit {
   readonly #usd: number;
   #spent = 0;
-  /** What the calls under way can cost at most. */
+  /** The worst case of the calls in flight. */
   #reserved = 0;
-  #underWay = 0;
+  #inFlight = 0;
   #waiting: (() => void)[] = [];
 
-  /** @param usd US dollars in all */
+  /** @param usd US dollars in total */
   constructor(usd: number) {
     this.#usd = usd;
   }
 
   async reserve(maxUsd: number): Promise<{ settle(actualUsd: number): Promise<void> } | 'held'> {
     while (this.#spent + this.#reserved + maxUsd > this.#usd) {
-      // A call costs less than it can: what is under way may leave room.
-      if (this.#underWay === 0) return 'held';
+      // Calls mostly cost less than their worst case, so those in flight may leave room.
+      if (this.#inFlight === 0) return 'held';
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
     this.#reserved += maxUsd;
-    this.#underWay++;
+    this.#inFlight++;
     return {
       settle: async (actualUsd) => {
         this.#reserved -= maxUsd;
         this.#spent += bookable(actualUsd);
-        this.#underWay--;
+        this.#inFlight--;
         for (const wake of this.#waiting.splice(0)) wake();
       },
     };

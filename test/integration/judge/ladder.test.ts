@@ -114,7 +114,7 @@ test('a parameter that the settings give is not left out silently', async () => 
     rig.judge({ parameters: { temperature: 0.2 } }).judge(chatCapture(), CHAT_SCORERS),
   ).rejects.toMatchObject({
     name: 'JudgeRefused',
-    message: expect.stringContaining('The model refuses temperature, which the settings give'),
+    message: expect.stringContaining('The model refuses the parameter temperature of the settings'),
   });
 });
 

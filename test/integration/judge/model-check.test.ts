@@ -16,8 +16,8 @@ const check = (model: string, state: ModelBehaviour['state']) => {
 
 test.each([
   ['active', 'ok', /is active/],
-  ['legacy', 'warning', /legacy model and ends on \d{4}-\d\d-\d\d/],
-  ['ended', 'error', /reached the end of its life on \d{4}-\d\d-\d\d: set BEDROCK_MODEL_ID/],
+  ['legacy', 'warning', /legacy model and will be retired on \d{4}-\d\d-\d\d/],
+  ['ended', 'error', /was retired on \d{4}-\d\d-\d\d: set BEDROCK_MODEL_ID/],
   ['missing', 'error', /no model .*check BEDROCK_MODEL_ID and AWS_REGION/],
   ['denied', 'warning', /allow bedrock:GetFoundationModel/],
 ] as const)('a model that is %s', async (state, level, message) => {
@@ -108,7 +108,7 @@ test('models of your own, and judges elsewhere, have no life on Bedrock', async 
 
 test.each([
   ['active', 0, /^ok +judge[\s\S]*US dollars per million/],
-  ['ended', 1, /^error +judge .*end of its life/],
+  ['ended', 1, /^error +judge .*was retired/],
 ] as const)('the doctor command on a model that is %s', async (state, code, says) => {
   rig.behave({ models: { [BASE]: { state } } });
   const env = {

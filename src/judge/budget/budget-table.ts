@@ -1,0 +1,135 @@
+/** Reads and writes items of the budget's DynamoDB table. Failures become named errors. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type AttributeValue,
+  ConditionalCheckFailedException,
+  type DynamoDBClient,
+  DynamoDBServiceException,
+  GetItemCommand,
+  TransactionCanceledException,
+  TransactWriteItemsCommand,
+  type Update,
+  UpdateItemCommand,
+} from '@aws-sdk/client-dynamodb';
+import { budgetTable } from '../../contract/names.ts';
+import { PermanentError, RetryableError, saidBy } from '../../shared/errors.ts';
+
+/** A write that meets a transaction on the same item is refused immediately. A transaction takes about 10 ms. */
+const CONFLICT_ATTEMPTS = 10;
+const CONFLICT_WAIT_MS = 50;
+
+export type Item = Record<string, AttributeValue>;
+
+/** A change of one item. In expressions, `#name` stands for the attribute `name` unless `names` maps it. */
+export interface ItemChange {
+  scope: string;
+  expression: string;
+  condition?: string | undefined;
+  names?: Record<string, string>;
+  /** Numbers and maps of numbers by name, for `:name` in expressions. */
+  values: Record<string, number | object>;
+}
+
+export const asNumber = (value: AttributeValue | undefined): number => Number(value?.N ?? 0);
+
+const toAttribute = (value: unknown): AttributeValue =>
+  typeof value === 'object' && value !== null
+    ? { M: Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, toAttribute(inner)])) }
+    : { N: String(value) };
+
+export class BudgetTable {
+  readonly #client: DynamoDBClient;
+  readonly #name: string;
+
+  constructor(client: DynamoDBClient, name: string) {
+    this.#client = client;
+    this.#name = name;
+  }
+
+  /** Returns the item, which is empty if it does not exist. */
+  async get(scope: string): Promise<Item> {
+    const command = new GetItemCommand({ TableName: this.#name, Key: keyOf(scope), ConsistentRead: true });
+    const { Item = {} } = await this.#client.send(command).catch((error: unknown) => {
+      throw namedTableError(error, this.#name, scope);
+    });
+    return Item;
+  }
+
+  /**
+   * Makes the change, and in the same transaction the change of another item, if there is one.
+   * @returns the changed attributes (empty after a transaction), or `undefined` if a condition was not met
+   */
+  async update(change: ItemChange, other?: ItemChange): Promise<Item | undefined> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        if (other === undefined) {
+          const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues: 'UPDATED_NEW' });
+          return (await this.#client.send(command)).Attributes ?? {};
+        }
+        const TransactItems = [change, other].map((one) => ({ Update: this.#update(one) }));
+        await this.#client.send(new TransactWriteItemsCommand({ TransactItems }));
+        return {};
+      } catch (error) {
+        if (isConditionFailed(error)) return undefined;
+        if (!isConflict(error) || attempt >= CONFLICT_ATTEMPTS) throw namedTableError(error, this.#name, change.scope);
+        await sleep(Math.random() * CONFLICT_WAIT_MS * attempt);
+      }
+    }
+  }
+
+  #update({ scope, expression, condition, names, values }: ItemChange): Update {
+    const used = `${expression} ${condition ?? ''}`.matchAll(/#(\w+)/g);
+    return {
+      TableName: this.#name,
+      Key: keyOf(scope),
+      UpdateExpression: expression,
+      ConditionExpression: condition,
+      ExpressionAttributeNames: { ...Object.fromEntries(used), ...names },
+      ExpressionAttributeValues: Object.fromEntries(
+        Object.entries(values).map(([name, value]) => [`:${name}`, toAttribute(value)]),
+      ),
+    };
+  }
+}
+
+const keyOf = (scope: string): Item => ({ [budgetTable.partitionKey]: { S: scope } });
+
+const canceledFor = (error: unknown, code: string): boolean =>
+  error instanceof TransactionCanceledException &&
+  (error.CancellationReasons ?? []).some((reason) => reason.Code === code);
+
+const isConditionFailed = (error: unknown): boolean =>
+  error instanceof ConditionalCheckFailedException || canceledFor(error, 'ConditionalCheckFailed');
+
+const isConflict = (error: unknown): boolean =>
+  (error instanceof Error && error.name === 'TransactionConflictException') ||
+  canceledFor(error, 'TransactionConflict');
+
+const EXPIRED = new Set(['ExpiredTokenException', 'ExpiredToken', 'UnrecognizedClientException']);
+const TRANSIENT = new Set([
+  'ProvisionedThroughputExceededException',
+  'RequestLimitExceeded',
+  'ThrottlingException',
+  'TransactionInProgressException',
+  'TransactionConflictException',
+  'TransactionCanceledException',
+  'InternalServerError',
+  'ServiceUnavailable',
+  'LimitExceededException',
+]);
+
+/** Converts a failure of DynamoDB into a named error, which is retryable if the failure may be transient. */
+export function namedTableError(error: unknown, table: string, scope: string): Error {
+  const name = error instanceof Error ? error.name : 'Unknown';
+  const status = error instanceof DynamoDBServiceException ? error.$metadata.httpStatusCode : undefined;
+  const facts = { got: saidBy(error), where: `table ${table}, item ${scope}` };
+  if (EXPIRED.has(name)) {
+    return new RetryableError('CredentialsExpired', 'The credentials for DynamoDB have expired', facts, error);
+  }
+  if (status !== undefined && status >= 400 && status < 500 && !TRANSIENT.has(name)) {
+    return name === 'AccessDeniedException'
+      ? new PermanentError('BudgetAccessDenied', 'DynamoDB denied access to the budget', facts, error)
+      : new PermanentError('BudgetRefused', 'DynamoDB refused a request of the budget', facts, error);
+  }
+  return new RetryableError('BudgetTableUnavailable', 'DynamoDB did not answer', facts, error);
+}
