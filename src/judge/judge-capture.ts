@@ -97,10 +97,7 @@ class CaptureJudge implements Judge {
       } catch (error) {
         const message = error instanceof CallFailure ? undefined : ownFault(error);
         if (message === undefined) failures.push(error);
-        else {
-          const open = group.filter((scorer) => !session.has(scorer));
-          session.fail(open, { code: VERDICT_ERRORS.failed, message });
-        }
+        else session.fail(group, { code: VERDICT_ERRORS.failed, message });
       }
     };
     await Promise.all(groups.map(judgeOrFail));
@@ -158,7 +155,6 @@ class CaptureJudge implements Judge {
       missing = missing.filter(({ name }) => assessed.problems.has(name));
     }
     for (const scorer of missing) {
-      if (session.has(scorer)) continue;
       const { code, message } = problems.get(scorer.name) ?? { code: VERDICT_ERRORS.missing, message: 'not answered' };
       session.fail([scorer], { code, message: `${message} (asked ${MAX_ANSWERS} times)` });
     }

@@ -43,12 +43,11 @@ export class Session {
     this.outcomes.set(scorer.name, { outcome: 'verdict', value, rationale });
   }
 
-  has({ name }: JudgeScorer): boolean {
-    return this.outcomes.get(name)?.outcome === 'verdict';
-  }
-
+  /** Records the error for those of the scorers that have no verdict. */
   fail(scorers: readonly JudgeScorer[], error: VerdictProblem): void {
-    for (const { name } of scorers) this.outcomes.set(name, { outcome: 'error', error });
+    for (const { name } of scorers) {
+      if (this.outcomes.get(name)?.outcome !== 'verdict') this.outcomes.set(name, { outcome: 'error', error });
+    }
   }
 
   private amountOf(name: string): Amount {
