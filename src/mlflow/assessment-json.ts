@@ -1,5 +1,6 @@
 /** Converts assessments to the JSON of MLflow's REST API. */
-import { MAX_METADATA_CHARS, MAX_NAME_CHARS, MAX_RATIONALE_CHARS, storableText } from './limits.ts';
+import { MAX_METADATA_CHARS } from '../trace/text.ts';
+import { MAX_NAME_CHARS, MAX_RATIONALE_CHARS, storableText } from './limits.ts';
 import type { NewAssessment } from './types.ts';
 
 const feedback = ({ value, error }: NewAssessment): Record<string, unknown> =>

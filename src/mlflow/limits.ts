@@ -1,10 +1,6 @@
-/** MLflow's limits, and functions that cut text to them with a visible mark. The span contains the full payload. */
+/** Fits text to MLflow's limits, with a visible mark where it is cut. The span contains the full payload. */
 import { cleanText, cut, fitted } from '../trace/text.ts';
 
-export const MAX_PREVIEW_CHARS = 1_000;
-export const MAX_TAG_CHARS = 4_096;
-/** For trace metadata (session, user) and assessment metadata. */
-export const MAX_METADATA_CHARS = 250;
 /** For `client_request_id`, a database column. An inference id can have 64 characters; its tag has the whole id. */
 export const MAX_CLIENT_ID_CHARS = 50;
 /** MLflow has no limit. In some of its databases the column has 64 KB, at up to 4 bytes per character. */

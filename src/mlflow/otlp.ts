@@ -1,8 +1,9 @@
 /** Converts traces to OTLP protobuf requests. */
 import type { Attributes, AttributeValue, HrTime } from '@opentelemetry/api';
 import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
+import { MAX_TAG_CHARS } from '../trace/text.ts';
 import type { SpanRecord, TraceRecord } from '../trace/types.ts';
-import { MAX_TAG_CHARS, storableJson, storableText } from './limits.ts';
+import { storableJson, storableText } from './limits.ts';
 import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf } from './span-attributes.ts';
 
 type ReadableSpan = Parameters<typeof ProtobufTraceSerializer.serializeRequest>[0][number];

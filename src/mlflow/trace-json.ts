@@ -1,13 +1,7 @@
 /** Converts a trace for MLflow's REST API: its facts as JSON, and its spans as the file `traces.json`. */
+import { MAX_PREVIEW_CHARS, MAX_TAG_CHARS } from '../trace/text.ts';
 import type { SpanRecord, TraceRecord } from '../trace/types.ts';
-import {
-  cutIdentifier,
-  MAX_CLIENT_ID_CHARS,
-  MAX_PREVIEW_CHARS,
-  MAX_TAG_CHARS,
-  storableJson,
-  storableText,
-} from './limits.ts';
+import { cutIdentifier, MAX_CLIENT_ID_CHARS, storableJson, storableText } from './limits.ts';
 import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf } from './span-attributes.ts';
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64');

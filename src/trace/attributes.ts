@@ -1,10 +1,10 @@
-/** The root span's attributes: how the capture came to be what the trace shows. */
+/** Builds the attributes of the root span, which document how the trace was derived from the capture. */
 import type { Capture, Payload, RawLine } from '../formats/types.ts';
 import { viewTools } from './chat-view.ts';
 import type { SpanContent } from './span-content.ts';
 import { CHANGES, type Storer } from './storable.ts';
 
-/** What was captured of one side, besides its content. */
+/** The facts of a payload other than its content. */
 const aboutPayload = (payload: Payload | undefined): Record<string, unknown> | undefined =>
   payload === undefined
     ? undefined
@@ -16,7 +16,7 @@ const aboutPayload = (payload: Payload | undefined): Record<string, unknown> | u
         problem: payload.problem,
       };
 
-/** The payload's text where its value, or what could be stored of it, does not say all of it. */
+/** Returns the text of the payload if its value, as it is stored, does not contain all of it. */
 const textOf = (payload: Payload | undefined, changed: boolean): string | undefined =>
   payload?.text !== undefined && (payload.keepText || (changed && payload.kind !== 'text' && payload.kind !== 'raw'))
     ? payload.text
@@ -26,9 +26,9 @@ const orUndefined = <T>(list: T[] | undefined): T[] | undefined =>
   list !== undefined && list.length > 0 ? list : undefined;
 
 /**
- * Attributes as JSON values; MLflow's own begin with `mlflow.`, the others with `capture.`.
+ * Returns the attributes as JSON values. MLflow's names start with `mlflow.`, the others with `capture.`.
  *
- * @param storer has stored the span's inputs and outputs, and knows what it had to change in them.
+ * @param storer has stored the inputs and outputs of the span, and has noted the changes
  */
 export function rootAttributes(
   capture: Capture,

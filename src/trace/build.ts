@@ -1,4 +1,4 @@
-/** A capture → the MLflow trace that it becomes, whatever way writes it. */
+/** Builds the MLflow trace of a capture, independent of how it is written. */
 import { capturePathOf } from '../formats/record/capture-path.ts';
 import type { Capture, RawLine } from '../formats/types.ts';
 import { rootAttributes } from './attributes.ts';
@@ -7,26 +7,24 @@ import { inferenceSpans } from './inference-spans.ts';
 import { requestPreview, responsePreview } from './preview.ts';
 import { spanContentOf, spanTypeOf } from './span-content.ts';
 import { Storer } from './storable.ts';
-import { cleanText, cut, fitted } from './text.ts';
+import { cleanText, cut, fitted, fittedTags } from './text.ts';
 import type { SpanRecord, TraceRecord } from './types.ts';
 
 interface TraceOptions {
   experimentId: string;
   endpointName: string;
-  /** When the S3 key does not tell it. */
+  /** Used if the S3 key does not contain it. */
   variantName?: string;
 }
 
-/** Limits of MLflow's fields. */
-const MAX_TAG_CHARS = 4096;
-/** Message of a span's status; MLflow keeps it whole, and shows it in one line. */
+/** The limit for the status message of a span, which MLflow shows on one line. */
 const MAX_STATUS_CHARS = 2000;
 
 /**
- * Builds the trace of one capture; never throws for any capture that `decodeLine` gives. The trace begins and ends at
- * the inference time: Data Capture holds no latency.
+ * Builds the trace of a capture. It does not throw for any capture that `decodeLine` returns. The trace starts and ends at
+ * the inference time, because Data Capture records no latency.
  *
- * @param raw the line that the capture was decoded from; the trace's id is derived from its bytes.
+ * @param raw the line of the capture; the id of the trace is derived from its bytes
  */
 export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions): TraceRecord {
   const traceId = traceIdOf(options.experimentId, raw.bytes);
@@ -86,9 +84,9 @@ function tokenUsageOf({ usage }: Capture): Pick<TraceRecord, 'tokenUsage'> {
 }
 
 /**
- * `200` for a good reply, so that `tag.status_code LIKE '4%'` and `= '200'` divide the traces: Data Capture records no
- * HTTP status, and an endpoint answers well with 200 only. `unknown` for an error that does not tell its code; no tag
- * when no reply was captured.
+ * Returns the status code tag. Data Capture records no HTTP status, but a successful reply always has status 200, so that
+ * `tag.status_code LIKE '4%'` and `= '200'` divide the traces. `unknown` is an error without a code. A capture without a
+ * reply has no tag.
  */
 function statusCodeOf({ error, response }: Capture): string | undefined {
   if (error !== undefined) return error.statusCode === undefined ? 'unknown' : String(error.statusCode);
@@ -98,13 +96,13 @@ function statusCodeOf({ error, response }: Capture): string | undefined {
 function tagsOf(capture: Capture, raw: RawLine, options: TraceOptions): Record<string, string> {
   const isCaptured = capture.timeSource === 'inferenceTime';
   const mismatch = capture.inferenceMismatch;
-  const tags: Record<string, string | undefined> = {
+  return fittedTags({
     sagemaker_endpoint_name: options.endpointName,
     sagemaker_variant_name: capturePathOf(raw.place.key).variant ?? options.variantName,
     event_id: capture.eventId,
     inference_id: capture.inferenceId,
     inference_time: isCaptured ? capture.capturedInferenceTime : new Date(capture.inferenceTimeMs).toISOString(),
-    // Only where the time is not the captured one.
+    // Only if the time is not the captured one.
     inference_time_source: isCaptured ? undefined : capture.timeSource,
     status_code: statusCodeOf(capture),
     s3_bucket_name: raw.place.bucket,
@@ -112,11 +110,6 @@ function tagsOf(capture: Capture, raw: RawLine, options: TraceOptions): Record<s
     capture_format: capture.format,
     inference_mismatch: mismatch === undefined ? undefined : `${mismatch.inputs} inputs, ${mismatch.outputs} outputs`,
     replay_run: capture.replayRun,
-    capture_notes: capture.notes.length > 0 ? capture.notes.join('; ') : undefined,
-  };
-  return Object.fromEntries(
-    Object.entries(tags).flatMap(([key, value]) =>
-      value === undefined || value === '' ? [] : [[key, cut(cleanText(value), MAX_TAG_CHARS)]],
-    ),
-  );
+    capture_notes: capture.notes.join('; '),
+  });
 }

@@ -1,12 +1,12 @@
 /**
- * Messages as MLflow's page can show them. Its trace view renders a conversation only when every message has one of
- * four roles, parts of three kinds, and tool calls with an id and arguments as text; one message outside of that and
- * the whole conversation is shown as JSON.
+ * Converts messages to the form that MLflow's page can render. Its trace view renders a conversation only if every message
+ * has one of four roles, parts of three kinds, and tool calls with an id and arguments as text. One other message makes it
+ * show the whole conversation as JSON.
  */
 import { isObject, type JsonObject, toJson } from '../formats/json.ts';
 import type { ChatMessage } from '../formats/types.ts';
 
-/** Roles as MLflow's page names them, for those that others name otherwise. */
+/** The roles of MLflow's page for those of the wire formats. */
 const PAGE_ROLES: Record<string, string> = {
   system: 'system',
   user: 'user',
@@ -18,6 +18,8 @@ const PAGE_ROLES: Record<string, string> = {
   observation: 'tool',
 };
 
+const isAbsent = (value: unknown): boolean => value === undefined || value === null;
+
 const isTextPart = (part: JsonObject): boolean =>
   (part.type === 'text' || part.type === 'input_text' || part.type === 'output_text') && typeof part.text === 'string';
 
@@ -25,13 +27,13 @@ const isImagePart = ({ type, image_url: image }: JsonObject): boolean =>
   type === 'image_url' &&
   isObject(image) &&
   typeof image.url === 'string' &&
-  (image.detail === undefined || image.detail === null || ['auto', 'low', 'high'].includes(image.detail as string));
+  (isAbsent(image.detail) || ['auto', 'low', 'high'].includes(image.detail as string));
 
 const isAudioPart = ({ type, input_audio: audio }: JsonObject): boolean =>
   type === 'input_audio' &&
   isObject(audio) &&
   typeof audio.data === 'string' &&
-  (audio.format === undefined || audio.format === null || audio.format === 'wav' || audio.format === 'mp3');
+  (isAbsent(audio.format) || audio.format === 'wav' || audio.format === 'mp3');
 
 function viewPart(part: unknown): unknown {
   if (!isObject(part)) return { type: 'text', text: typeof part === 'string' ? part : (toJson(part) ?? '') };
@@ -50,7 +52,7 @@ const partText = (part: unknown): string => {
   return typeof view.text === 'string' ? view.text : `[${view.type === 'image_url' ? 'image' : 'audio'}]`;
 };
 
-/** Text of a message's content: texts as they are, a word in brackets for an image or a sound. */
+/** Returns the text of a message's content, with a word in brackets for an image or a sound. */
 export function contentText(content: ChatMessage['content'] | undefined): string {
   if (typeof content === 'string') return content;
   return Array.isArray(content) ? content.map(partText).join('\n\n') : '';
@@ -80,9 +82,9 @@ function viewCall(call: unknown, position: number): unknown {
 }
 
 /**
- * The message as the page shows it: the same object when it is fine as it is.
+ * Returns the message in the form that the page renders; the same object if it needs no change.
  *
- * @param isReply the content of a reply has to be one text.
+ * @param isReply the content of a reply must be a single text
  */
 export function viewMessage(message: ChatMessage, isReply: boolean): ChatMessage {
   const view: ChatMessage = { ...message };
@@ -105,7 +107,7 @@ export function viewMessage(message: ChatMessage, isReply: boolean): ChatMessage
   } else if (message.content !== undefined && message.content !== null && typeof message.content !== 'string') {
     set('content', toJson(message.content) ?? '');
   }
-  // The page shows what a model thought under `reasoning`; vLLM and others name it otherwise.
+  // The page shows the model's reasoning from `reasoning`. vLLM and others use another name.
   if (message.reasoning == null && typeof message.reasoning_content === 'string' && message.reasoning_content !== '') {
     set('reasoning', message.reasoning_content);
   }
@@ -119,24 +121,23 @@ export function viewMessage(message: ChatMessage, isReply: boolean): ChatMessage
   return changed ? view : message;
 }
 
-/** Tools that the page lists; others would make it show none. */
+/** Returns the tools that the page can list. One other tool would make it list none. */
 export const viewTools = (tools: readonly unknown[] | undefined): unknown[] =>
   (tools ?? []).filter((tool) => {
     if (!isObject(tool) || tool.type !== 'function' || !isObject(tool.function)) return false;
     if (typeof tool.function.name !== 'string') return false;
     const { parameters } = tool.function;
-    if (parameters === undefined || parameters === null) return true;
+    if (isAbsent(parameters)) return true;
     if (!isObject(parameters)) return false;
     const { required, properties } = parameters;
-    const isList =
-      required === undefined ||
-      required === null ||
-      (Array.isArray(required) && required.every((name) => typeof name === 'string'));
-    return isList && (!isObject(properties) || Object.values(properties).every(isViewableProperty));
+    const isList = Array.isArray(required) && required.every((name) => typeof name === 'string');
+    return (
+      (isAbsent(required) || isList) && (!isObject(properties) || Object.values(properties).every(isViewableProperty))
+    );
   });
 
 const isViewableProperty = (property: unknown): boolean =>
   isObject(property) &&
-  (property.type === undefined || property.type === null || typeof property.type === 'string') &&
-  (property.description === undefined || property.description === null || typeof property.description === 'string') &&
-  (property.enum === undefined || property.enum === null || Array.isArray(property.enum));
+  (isAbsent(property.type) || typeof property.type === 'string') &&
+  (isAbsent(property.description) || typeof property.description === 'string') &&
+  (isAbsent(property.enum) || Array.isArray(property.enum));

@@ -1,4 +1,4 @@
-/** Ids derived from what they name: the same line, in whatever file, chunk or order, has the same ones. */
+/** Derives ids from content: the same line has the same ids, regardless of its file, chunk or order. */
 import { createHash } from 'node:crypto';
 
 const digest = (...parts: (string | Uint8Array)[]): string => {
@@ -11,34 +11,34 @@ const digest = (...parts: (string | Uint8Array)[]): string => {
 };
 
 /**
- * `tr-` + 32 hex digits of SHA-256(experiment id, newline, raw line).
+ * Returns the trace id: `tr-` and 32 hex digits of SHA-256(experiment id, newline, raw line).
  *
- * @param line the line without its ending and without a byte order mark: `RawLine.bytes`.
+ * @param line `RawLine.bytes`: the line without line ending and byte order mark
  */
 export const traceIdOf = (experimentId: string, line: Uint8Array): string =>
   `tr-${digest(experimentId, line).slice(0, 32)}`;
 
-/** 16 hex digits. */
+/** Returns 16 hex digits. */
 export const rootSpanIdOf = (traceId: string): string => digest(traceId, 'root').slice(0, 16);
 
-/** 16 hex digits. @param index of the inference within the call, from 0. */
+/** Returns 16 hex digits. @param index the position of the inference within the call, from 0 */
 export const childSpanIdOf = (traceId: string, index: number): string =>
   digest(traceId, 'inference', String(index)).slice(0, 16);
 
-/** `a-` + 32 hex digits: the same verdict has the same id. @param model as recorded, e.g. `bedrock:/<model>`. */
+/** Returns `a-` and 32 hex digits; the same verdict has the same id. @param model as recorded, such as `bedrock:/<model>` */
 export const assessmentIdOf = (traceId: string, scorer: string, scorerVersion: string, model: string): string =>
   `a-${digest(traceId, scorer, scorerVersion, model).slice(0, 32)}`;
 
-/** 48 bits: the most that is exact in a number and falls on a byte. */
+/** 48 bits: the most whole bytes that a JavaScript number holds exactly. */
 const SAMPLE_HEX_DIGITS = 12;
 const SAMPLE_RANGE = 16 ** SAMPLE_HEX_DIGITS;
 
 /**
- * Whether a trace is in the sample. The same trace always falls the same way, and a smaller sample lies within a
- * larger one of the same salt: what 10% judged is part of what 20% judge.
+ * Whether a trace is in the sample. The decision is the same at every call, and a smaller sample is part of a larger one
+ * with the same salt: the 10% sample is within the 20% sample.
  *
- * @param rate share of the traces, 0 to 1.
- * @param salt makes samples independent of each other, e.g. a scorer's name.
+ * @param rate the share of the traces, from 0 to 1
+ * @param salt makes samples independent of each other, such as the name of a scorer
  */
 export function inSample(traceId: string, rate: number, salt = ''): boolean {
   const point = Number.parseInt(digest('sample', salt, traceId).slice(0, SAMPLE_HEX_DIGITS), 16);

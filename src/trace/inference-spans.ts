@@ -1,4 +1,4 @@
-/** The child spans of a call that carried inferences: one each. */
+/** Builds the child spans of a call with several inferences, one for each. */
 import { isObject } from '../formats/json.ts';
 import type { Capture, Inference } from '../formats/types.ts';
 import { childSpanIdOf } from './ids.ts';
@@ -6,21 +6,21 @@ import type { Storer } from './storable.ts';
 import { fitted } from './text.ts';
 import type { SpanRecord } from './types.ts';
 
-/** @param root of the trace; the children take its times and its status. */
+/** @param root the root span of the trace, from which the children copy times and status */
 export function inferenceSpans(capture: Capture, root: SpanRecord, traceId: string, storer: Storer): SpanRecord[] {
-  const isTalk = capture.conversation !== undefined;
+  const isConversation = capture.conversation !== undefined;
   return (capture.inferences ?? []).map((inference) => ({
     spanId: childSpanIdOf(traceId, inference.index),
     parentSpanId: root.spanId,
     name: `inference ${inference.index}`,
-    spanType: isTalk ? root.spanType : 'UNKNOWN',
+    spanType: isConversation ? root.spanType : 'UNKNOWN',
     startTimeMs: root.startTimeMs,
     endTimeMs: root.endTimeMs,
-    ...stored(isTalk ? talkOf(inference) : rowOf(inference), storer),
+    ...stored(isConversation ? conversationOf(inference) : rowOf(inference), storer),
     attributes: {
       'inference.index': inference.index,
       ...(inference.inferenceId === '' ? {} : { 'inference.id': fitted(inference.inferenceId) }),
-      ...(isTalk ? { 'mlflow.message.format': 'openai' } : {}),
+      ...(isConversation ? { 'mlflow.message.format': 'openai' } : {}),
     },
     status: root.status,
   }));
@@ -35,8 +35,8 @@ const stored = ({ inputs, outputs }: Values, storer: Storer): Values => ({
 
 const rowOf = ({ features, prediction }: Inference): Values => ({ inputs: features, outputs: prediction });
 
-/** One prompt of a batch, and its answer, as a conversation of their own. */
-function talkOf({ features, prediction }: Inference): Values {
+/** Returns one prompt of a batch and its answer as a separate conversation. */
+function conversationOf({ features, prediction }: Inference): Values {
   const prompt = isObject(features) && typeof features.prompt === 'string' ? features.prompt : '';
   const replies = Array.isArray(prediction) ? prediction : prediction === undefined ? [] : [prediction];
   const choices = replies.map((content, index) => ({

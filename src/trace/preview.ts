@@ -1,17 +1,15 @@
-/** The two short texts by which MLflow lists a trace: what was asked, and what was answered. */
+/** Builds the two short texts of a trace in MLflow's list: the request and the reply. */
 import { isObject, toJson } from '../formats/json.ts';
 import type { Capture, ChatMessage, Payload } from '../formats/types.ts';
 import { contentText } from './chat-view.ts';
-import { cleanText, cut } from './text.ts';
+import { cleanText, cut, MAX_PREVIEW_CHARS } from './text.ts';
 
-/** MLflow's own limit. */
-const MAX_PREVIEW_CHARS = 1000;
-/** Texts are cut to this before anything else is done with them; a payload may have 25 MB. */
+/** Texts are first cut to this length, because a payload can have 25 MB. */
 const ROUGH_CHARS = 4 * MAX_PREVIEW_CHARS;
 
 const preview = (text: string): string => cut(cleanText(text.slice(0, ROUGH_CHARS)), MAX_PREVIEW_CHARS);
 
-/** Text of a message, its tool calls written as calls. */
+/** Returns the text of a message, with its tool calls written as function calls. */
 function messagePreview(message: ChatMessage): string {
   const text = contentText(message.content);
   const calls = Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : [];

@@ -1,13 +1,13 @@
-/** What the root span shows as inputs and outputs. */
+/** Builds the inputs and outputs of the root span. */
 import { isObject, type JsonObject } from '../formats/json.ts';
 import type { Capture, ChatMessage, Payload } from '../formats/types.ts';
 import { viewMessage } from './chat-view.ts';
 
 export interface SpanContent {
-  /** `undefined`: not captured. */
+  /** `undefined` if not captured. */
   inputs?: unknown;
   outputs?: unknown;
-  /** The captured document, where `inputs` or `outputs` show it in another form. */
+  /** The captured document, if `inputs` or `outputs` show it in another form. */
   originalRequest?: unknown;
   originalResponse?: unknown;
 }
@@ -22,7 +22,7 @@ const SPAN_TYPES: Partial<Record<Capture['format'], string>> = {
   embedding: 'EMBEDDING',
 };
 
-/** MLflow's type of the root span. An error has that of what was asked. */
+/** Returns MLflow's type of the root span. An error has the type of its request. */
 export function spanTypeOf({ format, conversation, wireFormat }: Capture): string {
   if (format !== 'error') return SPAN_TYPES[format] ?? 'UNKNOWN';
   if (conversation === undefined) return 'UNKNOWN';
@@ -31,7 +31,7 @@ export function spanTypeOf({ format, conversation, wireFormat }: Capture): strin
 
 const isThere = (payload: Payload | undefined): payload is Payload => payload !== undefined && payload.kind !== 'empty';
 
-/** Chat payloads of OpenAI's form are shown as they are; other talk in that form, with the original beside it. */
+/** Keeps chat payloads in OpenAI's format. Other conversations are converted to it, and the original is kept as well. */
 export function spanContentOf(capture: Capture): SpanContent {
   const content: SpanContent = {};
   if (isThere(capture.request)) {
@@ -66,7 +66,7 @@ function requestView({ conversation, model }: Capture, request: Payload): View {
     messages,
     ...(conversation.tools === undefined ? {} : { tools: conversation.tools }),
   };
-  // Plain text is its own message; there is nothing more to the original.
+  // The message contains all of the original, which is plain text.
   return { shown, isOriginal: request.kind === 'text' };
 }
 

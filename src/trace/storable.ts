@@ -1,22 +1,22 @@
 /**
- * JSON values as MLflow can store them and give them back. What a value cannot be stored as is stored as text, and
- * what was changed is told: one value that MLflow cannot read makes a whole page of traces fail.
+ * Converts JSON values to a form that MLflow can store and read. Other values become text, and the changes are noted. One
+ * value that MLflow cannot read makes a whole page of traces fail.
  */
 import { isExactNumber, isObject, toJson } from '../formats/json.ts';
 import { cleanText } from './text.ts';
 
-/** What was changed for storage, in words. */
+/** The changes for storage, in words. */
 export const CHANGES = {
   characters: 'NUL characters and unpaired surrogates are shown as U+FFFD',
   numbers: 'numbers beyond 64 bits are shown as text',
-  nesting: 'what is nested too deep is shown as JSON text',
+  nesting: 'values that are nested too deep are shown as JSON text',
 } as const;
 type Change = keyof typeof CHANGES;
 
 /**
- * MLflow hands spans out as protobuf, whose readers stop at 100 levels. An object takes three (value, list of pairs,
- * pair) and a list two (value, list); on MLflow 3.17.2 objects nested 31 deep and lists nested 47 deep can be read,
- * which is 93 and 94 levels.
+ * MLflow returns spans as protobuf, whose readers stop at 100 levels. An object uses three levels (value, list of pairs,
+ * pair), a list two (value, list). MLflow 3.17.2 reads objects that are nested 31 deep and lists that are nested 47 deep,
+ * which are 93 and 94 levels.
  */
 const MAX_LEVELS = 90;
 const OBJECT_LEVELS = 3;
@@ -28,7 +28,7 @@ const MIN_INT64 = -(2n ** 63n);
 const BEYOND_INT64 = 2 ** 63;
 const isWhole = (literal: string): boolean => /^-?\d+$/.test(literal);
 
-/** Makes values storable, and gathers what it had to change. What is fine is passed on as the same object. */
+/** Makes values storable and collects the changes. A value that needs no change is returned as the same object. */
 export class Storer {
   readonly changes = new Set<Change>();
 
@@ -58,7 +58,7 @@ export class Storer {
     const needed = Array.isArray(value) ? LIST_LEVELS : OBJECT_LEVELS;
     if (levels < needed) {
       this.changes.add('nesting');
-      return this.text(toJson(value) ?? '[nested too deep to be written out; see the line in S3]');
+      return this.text(toJson(value) ?? '[nested too deep to be written; see the line in S3]');
     }
     if (Array.isArray(value)) return this.#list(value, levels - needed);
     return isObject(value) ? this.#object(value, levels - needed) : value;
@@ -86,7 +86,7 @@ export class Storer {
     return changed ? Object.fromEntries(entries) : object;
   }
 
-  /** A double without a fraction is written out as digits up to 10^21, which would be read as too long an integer. */
+  /** Writes large doubles with an exponent. JSON would write whole doubles up to 10^21 as digits, too long for an integer. */
   #number(value: number): unknown {
     if (Math.abs(value) < BEYOND_INT64) return value;
     return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(value.toExponential());

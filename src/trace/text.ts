@@ -1,7 +1,15 @@
-/** Text as databases and MLflow's fields take it. */
+/** Fits text to what databases and the fields of MLflow accept. */
 import { hash } from 'node:crypto';
 
-/** At most `max` characters, the cut mark being the last when something was cut; no character is halved. */
+/** MLflow's limits. */
+export const MAX_PREVIEW_CHARS = 1_000;
+export const MAX_TAG_CHARS = 4_096;
+/** For trace metadata (session, user) and assessment metadata. */
+export const MAX_METADATA_CHARS = 250;
+
+const DIGEST_CHARS = 16;
+
+/** Cuts a text to at most `max` characters. A cut text ends with the mark, and no character is halved. */
 export function cut(text: string, max: number, mark = '…'): string {
   if (text.length <= max) return text;
   const kept = text.slice(0, max - mark.length);
@@ -9,21 +17,21 @@ export function cut(text: string, max: number, mark = '…'): string {
   return `${last >= 0xd800 && last <= 0xdbff ? kept.slice(0, -1) : kept}${mark}`;
 }
 
-/**
- * Text that every database takes: PostgreSQL refuses NUL, and an unpaired surrogate has no UTF-8. Both become U+FFFD.
- */
+/** Replaces NUL, which PostgreSQL refuses, and unpaired surrogates, which UTF-8 cannot encode, by U+FFFD. */
 export const cleanText = (text: string): string => {
   const wellFormed = text.isWellFormed() ? text : text.toWellFormed();
   return wellFormed.includes('\0') ? wellFormed.replaceAll('\0', '\ufffd') : wellFormed;
 };
 
-const MAX_METADATA_CHARS = 250;
-const DIGEST_CHARS = 16;
-
-/** An id within MLflow's 250 characters: two long ones stay two by the digest behind what is cut. */
+/** Cuts an id to MLflow's limit. A digest of the whole id keeps different ids different. */
 export function fitted(id: string, max: number = MAX_METADATA_CHARS, mark = '…~'): string {
   const clean = cleanText(id);
-  if (clean.length <= max) return clean;
-  const digest = hash('sha256', id).slice(0, DIGEST_CHARS);
-  return cut(clean, max, `${mark}${digest}`);
+  return clean.length <= max ? clean : cut(clean, max, `${mark}${hash('sha256', id).slice(0, DIGEST_CHARS)}`);
+}
+
+/** Returns the tags that have a value, each cut to MLflow's limit. */
+export function fittedTags(tags: Record<string, string | undefined>): Record<string, string> {
+  const fittedTag = ([key, value]: [string, string | undefined]): [string, string][] =>
+    value ? [[key, cut(cleanText(value), MAX_TAG_CHARS)]] : [];
+  return Object.fromEntries(Object.entries(tags).flatMap(fittedTag));
 }

@@ -1,4 +1,4 @@
-/** An MLflow trace before it is written: independent of the way (OTLP or artifact + REST) that carries it. */
+/** An MLflow trace before it is written, independent of the protocol (OTLP, or artifact and REST). */
 
 export interface SpanRecord {
   /** 16 hex digits. */
@@ -6,7 +6,7 @@ export interface SpanRecord {
   /** `undefined` on the root span. */
   parentSpanId?: string;
   name: string;
-  /** MLflow's span type: `CHAT_MODEL`, `LLM`, `EMBEDDING`, `UNKNOWN`, … */
+  /** In MLflow's terms: `CHAT_MODEL`, `LLM`, `EMBEDDING`, `UNKNOWN`, … */
   spanType: string;
   startTimeMs: number;
   endTimeMs: number;
@@ -18,7 +18,7 @@ export interface SpanRecord {
 }
 
 export interface TraceRecord {
-  /** `tr-` + 32 hex digits. */
+  /** `tr-` and 32 hex digits. */
   traceId: string;
   name: string;
   startTimeMs: number;
@@ -29,7 +29,7 @@ export interface TraceRecord {
   requestPreview: string;
   /** At most 1,000 characters. */
   responsePreview: string;
-  /** Values at most 4,096 characters. */
+  /** The values have at most 4,096 characters. */
   tags: Record<string, string>;
   /** At most 250 characters. */
   sessionId?: string;
@@ -41,6 +41,6 @@ export interface TraceRecord {
     cache_read_input_tokens?: number;
   };
   model?: string;
-  /** Root span first. */
+  /** The root span is the first. */
   spans: SpanRecord[];
 }

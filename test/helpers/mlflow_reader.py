@@ -81,7 +81,7 @@ def search(command):
 def find(command):
     """Ids only: the spans are not fetched."""
     ids = [command["experimentId"]]
-    arguments = {"filter_string": command["filter"], "max_results": 1000, "include_spans": False}
+    arguments = {"filter_string": command["filter"], "max_results": 500, "include_spans": False}
     try:
         found = client().search_traces(locations=ids, **arguments)
     except TypeError:

@@ -3,13 +3,9 @@ import { decodeLine } from '../../formats/decode.ts';
 import type { RawLine } from '../../formats/types.ts';
 import { buildTrace } from '../../trace/build.ts';
 import { rootSpanIdOf, traceIdOf } from '../../trace/ids.ts';
-import { cleanText, cut } from '../../trace/text.ts';
+import { cleanText, cut, fittedTags, MAX_METADATA_CHARS } from '../../trace/text.ts';
 import type { TraceRecord } from '../../trace/types.ts';
 import type { ReplayedLine, ReplayFacts } from './replayed-line.ts';
-
-/** Limits of MLflow. */
-const MAX_TAG_CHARS = 4096;
-const MAX_SESSION_CHARS = 250;
 
 /** Derives the trace id from the request id, so that a captured request that is sent twice has two traces. */
 export const replayTraceIdOf = (experimentId: string, run: string, requestId: string): string =>
@@ -43,7 +39,7 @@ export function replayTrace(line: string, experimentId: string): TraceRecord | u
     traceId,
     ...timesOf(replay),
     clientRequestId: trace.clientRequestId ?? replay.requestId,
-    sessionId: trace.sessionId ?? cut(cleanText(replay.conversationId), MAX_SESSION_CHARS),
+    sessionId: trace.sessionId ?? cut(cleanText(replay.conversationId), MAX_METADATA_CHARS),
     tags: tagsOf(trace, replay),
     spans: spansOf(trace, replay, rootSpanIdOf(traceId)),
   };
@@ -52,7 +48,7 @@ export function replayTrace(line: string, experimentId: string): TraceRecord | u
 const timesOf = ({ startMs, endMs }: ReplayFacts) => ({ startTimeMs: startMs, endTimeMs: Math.max(startMs, endMs) });
 
 function tagsOf(trace: TraceRecord, replay: ReplayFacts): Record<string, string> {
-  const tags: Record<string, string | undefined> = {
+  return fittedTags({
     ...trace.tags,
     replay_run: replay.run,
     replay_request_id: replay.requestId,
@@ -60,10 +56,7 @@ function tagsOf(trace: TraceRecord, replay: ReplayFacts): Record<string, string>
     status_code: replay.error ? String(replay.error.code ?? replay.error.type) : String(replay.status),
     conversation_id: replay.conversationId,
     turn_index: String(replay.turnIndex),
-  };
-  return Object.fromEntries(
-    Object.entries(tags).flatMap(([key, value]) => (value ? [[key, cut(cleanText(value), MAX_TAG_CHARS)]] : [])),
-  );
+  });
 }
 
 function spansOf(
