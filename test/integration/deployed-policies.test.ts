@@ -395,7 +395,7 @@ describe('a replay', () => {
           status: 'FAILED',
           endMs: expect.any(Number),
           tags: {
-            replay_error: expect.stringMatching(/^The replay was not brought to its end\. StorageAccessDenied: /),
+            replay_error: expect.stringMatching(/^The replay could not be completed\. StorageAccessDenied: /),
           },
         });
       } finally {

@@ -172,7 +172,7 @@ describe('a replay in three shards, and one of which a shard was begun before', 
 
   test('what was begun before is not sent again, and the execution fails with its name', async () => {
     expect(factsOf(begun)).toMatchObject({ status: 'FAILED', error: 'ReplayIncomplete' });
-    expect(begun.cause).toMatch(/^1 shards with 3 requests were lost \(1\); 1 of them had begun/);
+    expect(begun.cause).toMatch(/^shards lost: 1 \(1\), with 3 requests, of which 1 had started/);
     expect(await replays.chunkErrors(begun.arn)).toEqual(['ShardAlreadyClaimed']);
     expect(received(endpoint, CLAIMED).numbers).toEqual([100, 101, 102, 106, 107, 108]);
   });

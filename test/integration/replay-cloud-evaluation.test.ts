@@ -222,7 +222,7 @@ describe('a replay of three shards with the judge and MLflow', () => {
           judge: { model: JUDGE_MODEL, budget_usd: 20, judged: { better: 2, worse: 1, same: 1 } },
           unevaluated_shards: [],
         });
-        expect(own.remarks.filter((line) => !line.includes('began late'))).toEqual([]);
+        expect(own.remarks.filter((line) => !line.includes('started late'))).toEqual([]);
         expect(own.judge.usd).toBeGreaterThan(0);
         expect(await all.paidUsd(run)).toBeCloseTo(own.judge.usd, 6);
       } finally {
@@ -309,10 +309,10 @@ test(
     expect(await run.summarize()).toMatchObject({
       ok: false,
       error: 'ReplayNotEvaluated',
-      cause: expect.stringMatching(/^1 shards \(0\) .*the first failure: MlflowUnavailable: /),
+      cause: expect.stringMatching(/^shards .*: 1 \(0\); first failure: MlflowUnavailable: /),
       publish: true,
     });
-    expect(await run.result('report.html')).toContain('were not evaluated to their end');
+    expect(await run.result('report.html')).toContain('replies that are not judged or not in MLflow');
     all.mlflowProxy.rule(refusing);
     await run.publish();
     expect((await all.runsOf(run.name)).map(({ info }) => info.status)).toEqual(['FAILED']);
@@ -503,7 +503,9 @@ test(
     expect(await run.summarize()).toMatchObject({
       ok: false,
       error: 'ReplayCancelled',
-      cause: expect.stringMatching(/^The replay was stopped at .*; 1 shards \(0\) were not evaluated to their end/),
+      cause: expect.stringMatching(
+        /^The replay was stopped at .*; shards with replies that are not judged or not in MLflow: 1 \(0\)/,
+      ),
       publish: true,
     });
     await run.publish();

@@ -229,7 +229,7 @@ test(
     expect(summary.effective_latency?.min).toBeGreaterThanOrEqual(5_000);
     expect(summary.replay_sched_degraded?.avg).toBe(1);
     expect(bottleneck).toMatch(/this client was busy/);
-    expect(await run.result('report.html')).toMatch(/1 shards began late \(0\)/);
+    expect(await run.result('report.html')).toMatch(/Shards that started late: 1 \(0\)/);
   },
   TEST_MS,
 );
@@ -249,7 +249,7 @@ describe('what is missing makes the execution fail, with what was measured', () 
       await cloud.storage.putJson('work', replayKeys.claim(run.name, 1), { run: run.name, shard: 1 });
       const result = await run.summarize();
       expect(result).toMatchObject({ ok: false, error: 'ReplayIncomplete' });
-      expect(result.cause).toMatch(/2 shards with 6 requests were lost \(1, 2\); 1 of them had begun/);
+      expect(result.cause).toMatch(/shards lost: 2 \(1, 2\), with 6 requests, of which 1 had started/);
       expect(await run.json('profile_export_aiperf.json')).toMatchObject({
         is_complete: false,
         incomplete_reason: expect.stringContaining('were lost'),
@@ -267,7 +267,7 @@ describe('what is missing makes the execution fail, with what was measured', () 
           ],
         },
       });
-      expect(await run.result('report.html')).toContain('2 shards with 6 requests were lost');
+      expect(await run.result('report.html')).toContain('shards lost: 2');
     },
     TEST_MS,
   );
@@ -317,7 +317,7 @@ describe('what is missing makes the execution fail, with what was measured', () 
       expect(await run.shard(0)).toMatchObject({ sent: 1, skipped: 1 });
       const result = await run.summarize();
       expect(result).toMatchObject({ ok: false, error: 'ReplayIncomplete' });
-      expect(result.cause).toMatch(/1 requests were not sent because their captures could no longer be read/);
+      expect(result.cause).toMatch(/requests not sent because their captures could no longer be read: 1/);
       expect(await own(run)).toMatchObject({ sent: 1, skipped: { CaptureChanged: 1 } });
       expect(bodies()).toEqual([chatBody('kept')]);
     },
@@ -501,7 +501,7 @@ describe('what cannot or need not be sent', () => {
       await expect(cloud.run(input).plan(0, 180_000)).rejects.toMatchObject({
         name: 'ReplayTooLarge',
         message: expect.stringMatching(
-          /got: \d+ bytes, of which 0 were begun in the time there was \(0 of 1 files, 0 records\); .*narrow the window/,
+          /got: \d+ bytes; the function had time for 0 of them \(0 of 1 files, 0 records\); .*narrow the window/,
         ),
       });
       // All is read in time, and there is none left for the schedule.
@@ -509,14 +509,14 @@ describe('what cannot or need not be sent', () => {
       const slow = () => (++asked > 2 ? 29_000 : 900_000);
       await expect(cloud.run(input).plan(0, slow)).rejects.toMatchObject({
         name: 'ReplayTooLarge',
-        message: expect.stringMatching(/got: 0 requests scheduled in the time that reading 6 records left; .*narrow/),
+        message: expect.stringMatching(/got: 0 requests scheduled in the time left after reading 6 records; .*narrow/),
       });
       let calls = 0;
       // The captures are indexed in time, counting them is not.
       const late = () => (++calls > 2 ? 0 : 900_000);
       await expect(cloud.run({ ...input, dryRun: true }).plan(0, late)).rejects.toMatchObject({
         name: 'ReplayTooLarge',
-        message: expect.stringMatching(/got: 0 requests counted in the time there was/),
+        message: expect.stringMatching(/got: the function had time for 0 requests/),
       });
     },
     TEST_MS,
@@ -528,7 +528,7 @@ describe('what cannot or need not be sent', () => {
       const window = { from: '2026-11-20T10:59:00Z', to: '2026-11-20T10:59:01Z' };
       const run = cloud.run({ source: { ...source('dry'), ...window }, target: { url: endpoint.url } });
       expect(await run.plan(500)).toMatchObject({ outcome: 'empty', shards: 0 });
-      const cause = 'Nothing was sent: none is in the window';
+      const cause = 'Nothing was sent: the window has no requests';
       expect(await run.summarize()).toMatchObject({ ok: false, error: 'NothingSent', cause });
       expect(await own(run)).toMatchObject({ requests: 0, sent: 0, shards: { planned: 0 } });
     },
@@ -593,7 +593,7 @@ describe('an order to stop', () => {
       expect([ok, error]).toEqual([false, 'ReplayCancelled']);
       expect(cause).toMatch(
         new RegExp(
-          `^The replay was stopped at 20\\S+Z; 1 shards with 120 requests had not begun \\(1\\); ${counts.unsent} requests of 1 shards that had begun were not sent \\(0\\)$`,
+          `^The replay was stopped at 20\\S+Z; shards not started: 1 \\(1\\), with 120 requests; requests not sent because the replay was stopped: ${counts.unsent} \\(shards 0\\)$`,
         ),
       );
       // As after Ctrl-C: all that was sent has its record, and what was under way is marked.
@@ -610,7 +610,7 @@ describe('an order to stop', () => {
       expect(await run.json('profile_export_aiperf.json')).toMatchObject({
         was_cancelled: true,
         is_complete: false,
-        incomplete_reason: expect.stringContaining('had not begun'),
+        incomplete_reason: expect.stringContaining('not started'),
       });
       expect(await run.json('replay.json')).toMatchObject({
         was_cancelled: true,
@@ -625,7 +625,7 @@ describe('an order to stop', () => {
           incomplete: [{ shard: 0, requests: 120, unsent: counts.unsent, stopped: true, unread: 0 }],
         },
       });
-      expect(await run.result('report.html')).toContain('had not begun');
+      expect(await run.result('report.html')).toContain('not started');
     },
     TEST_MS,
   );

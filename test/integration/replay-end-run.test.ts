@@ -95,7 +95,7 @@ test(
       id,
       status: 'FAILED',
       ended: true,
-      why: 'The replay was not brought to its end. StorageAccessDenied: S3 denied access; where: s3://work/x',
+      why: 'The replay could not be completed. StorageAccessDenied: S3 denied access; where: s3://work/x',
     });
     // Its execution has failed: it is summarised again, without an order, which would keep the judge back.
     expect(await stop(run, 'FAILED')).toEqual({ end: 'summarized' });
@@ -173,7 +173,7 @@ describe('killed where it was stopped', () => {
       expect(await inMlflow(run)).toMatchObject({
         status: expected,
         ended: true,
-        why: expect.stringMatching(/^The replay was not brought to its end\. Sandbox\.Timedout/),
+        why: expect.stringMatching(/^The replay could not be completed\. Sandbox\.Timedout/),
       });
     },
     TEST_MS,
@@ -210,7 +210,7 @@ describe('killed where it was stopped', () => {
       expect(await inMlflow(run)).toMatchObject({
         status: 'KILLED',
         why: expect.stringMatching(
-          /1 shards with 1 requests had not begun \(1\); 1 shards \(0\) were not evaluated to their end/,
+          /shards not started: 1 \(1\), with 1 requests; shards with replies that are not judged or not in MLflow: 1 \(0\)/,
         ),
       });
     },

@@ -1,6 +1,6 @@
 /**
- * Finds the conversations of all captures while they are indexed: a shard sees only some of the turns. Requests are linked
- * in the order of file and line, which is that of time within a variant.
+ * Finds the conversations of all captures while they are indexed, because a shard sees only some of the turns. Requests are
+ * linked in the order of file and line, which is their time order within a variant.
  */
 import { literalRequest, NO_OVERRIDES } from '../../request/literal.ts';
 import { capturedReply, replyMessage } from '../../request/preparer.ts';
@@ -8,25 +8,26 @@ import { SessionLinker, type Turn } from '../../request/sessions.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { IndexEntry, SourceFile } from '../../source/types.ts';
 
-/** Later turns that are kept: about 150 bytes each, 150 MB. Further ones count as conversations of their own. */
+/** Later turns that are kept: about 150 bytes each, 150 MB in all. Further ones count as separate conversations. */
 const MAX_LATER_TURNS = 1_000_000;
-/** Messages of all forms name who speaks. In base64 that cannot be seen. */
+/** Every wire format of messages contains `role`. Base64 hides it. */
 const CHAT_MARKS = [Buffer.from('role'), Buffer.from('BASE64')];
 
+/** Collects the turns of conversations, and returns the turn of each request. */
 export class ConversationFinder {
   readonly #linker = new SessionLinker();
-  /** Number of the first turn of each conversation of the linker. */
+  /** Place of the first turn of each conversation. */
   #firstPlaces = new Float64Array(1024);
   /** Turns after the first, by their place. */
   readonly #later = new Map<number, Turn>();
-  /** Places before each file's first line. */
+  /** Number of places before each file's first line. */
   readonly #bases: number[] = [];
   #file = '';
   #lines = 0;
-  /** Later turns that found no room. */
+  /** Number of later turns that were not kept. */
   dropped = 0;
 
-  /** To be called before the records of each file, in the order of the files. */
+  /** Starts a file. Call it before the records of the file, in the order of the files. */
   file(file: SourceFile): void {
     this.#bases.push(this.#lines);
     this.#file = file.name;
@@ -41,7 +42,7 @@ export class ConversationFinder {
     try {
       turn = this.#link(bytes, entry, place);
     } catch {
-      // It is a conversation of its own; the shard that sends it says what is the matter with it, if that matters there.
+      // The request counts as a separate conversation. The shard that sends it reports what is wrong.
     }
     if (!turn || turn.turnIndex === 0) return;
     if (this.#later.size < MAX_LATER_TURNS) this.#later.set(place, turn);
@@ -58,7 +59,7 @@ export class ConversationFinder {
     });
   }
 
-  /** The turn of a scheduled request. Each pass through the captures has conversations of its own. */
+  /** Returns the turn of a scheduled request. Each pass through the captures has separate conversations. */
   turnOf(entry: IndexEntry, pass: number): NonNullable<ScheduledEntry['turn']> {
     const place = this.#placeOf(entry);
     const passBase = pass * this.#lines;
@@ -71,16 +72,14 @@ export class ConversationFinder {
     };
   }
 
-  /** A record's number among all lines of all files. */
+  /** The number of a record's line among all lines of all files. */
   #placeOf({ file, line }: IndexEntry): number {
     return (this.#bases[file] ?? 0) + line;
   }
 
   #rememberFirst(session: number, place: number): void {
     if (session >= this.#firstPlaces.length) {
-      const grown = new Float64Array(this.#firstPlaces.length * 2);
-      grown.set(this.#firstPlaces);
-      this.#firstPlaces = grown;
+      this.#firstPlaces = new Float64Array(this.#firstPlaces.buffer.transfer(this.#firstPlaces.byteLength * 2));
     }
     this.#firstPlaces[session] = place;
   }

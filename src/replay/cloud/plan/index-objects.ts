@@ -1,5 +1,6 @@
-/** Finds the captures of a replay in S3 and sorts them by their time, without a copy of them. */
+/** Finds the captures of a replay in S3 and sorts them by time, without copying them. */
 
+import { buffer } from 'node:stream/consumers';
 import { backfillObjects, type CaptureScope, capturedObject } from '../../../formats/capture-objects.ts';
 import { type ScannedLine, scanLines } from '../../../formats/lines/scan-lines.ts';
 import { PermanentError } from '../../../shared/errors.ts';
@@ -12,14 +13,14 @@ import type { CaptureObject } from '../work-bucket/schedule-file.ts';
 import { ConversationFinder } from './conversations.ts';
 import type { ReplayJob } from './input.ts';
 
-/** Small files are fetched ahead, since it takes longer to ask for one than to read it: 8 × 8 MiB at most. */
+/** Small files are prefetched, because requesting one takes longer than reading it: at most 8 × 8 MiB. */
 const AHEAD = 8;
 const SMALL_BYTES = 8 * 1024 * 1024;
 
-/** For people, from `SCHEDULE_RESERVE_MS` and what was measured (`npm run bench -- replay-shard`). */
-const MOST_READ = 'about 15 GB of chats at 22 MB/s, less where S3 or the processor is slower';
+/** For an error, from `SCHEDULE_RESERVE_MS` and measurements (`npm run bench -- replay-shard`). */
+const MOST_READ = 'about 15 GB of chats at 22 MB/s, less if S3 or the processor is slower';
 
-/** How often the time is looked at within a large file. */
+/** Records between two checks of the remaining time. */
 const RECORDS_BETWEEN_CHECKS = 1000;
 
 export interface IndexedCaptures {
@@ -29,12 +30,14 @@ export interface IndexedCaptures {
 }
 
 interface IndexLimits {
-  /** Time that is left for reading captures. */
+  /** Remaining time for reading captures. */
   remainingMs(): number;
 }
 
 /**
- * @throws PermanentError `NoCaptureFiles`, `OutsideCaptureScope`, `CaptureMissing`, `ReplayTooLarge`, and those of the
+ * Reads all captures of the job and returns their index and conversations.
+ *
+ * @throws PermanentError `NoCaptureFiles`, `OutsideCaptureScope`, `CaptureMissing`, `ReplayTooLarge`, and errors of the
  * storage
  */
 export async function indexObjects(
@@ -47,9 +50,9 @@ export async function indexObjects(
   const files: CaptureObject[] = [];
   for await (const object of objectsOf(storage, scope, job)) files.push(captureObject(object));
   if (files.length === 0) {
-    throw new PermanentError('NoCaptureFiles', 'There are no capture files at that place and time', {
+    throw new PermanentError('NoCaptureFiles', 'There are no capture files under this prefix in this time window', {
       got: `s3://${job.source.bucket}/${job.source.prefix}`,
-      expected: 'objects that end with .jsonl, in the hours from source.from to source.to',
+      expected: 'keys that end with .jsonl, in the hours from source.from to source.to',
     });
   }
   const conversations = new ConversationFinder();
@@ -60,8 +63,8 @@ export async function indexObjects(
     const read = files.slice(0, ahead.next).reduce((sum, { size }) => sum + size, 0);
     const bytes = files.reduce((sum, { size }) => sum + size, 0);
     throw replayTooLarge(
-      `${bytes} bytes, of which ${read} were begun in the time there was (${ahead.next} of ${files.length} files, ${records} records)`,
-      `what one function can read: ${MOST_READ}`,
+      `${bytes} bytes; the function had time for ${read} of them (${ahead.next} of ${files.length} files, ${records} records)`,
+      `at most what one function can read: ${MOST_READ}`,
     );
   };
   const index = await indexFor(files, job.options, job.window, onSkipped, {
@@ -79,9 +82,9 @@ export async function indexObjects(
   return { files, index, conversations };
 }
 
-/** The error of a replay that planning cannot hold, with what to do. */
+/** The error of a replay that is too large to be planned, with advice. */
 export const replayTooLarge = (got: string, expected: string): PermanentError =>
-  new PermanentError('ReplayTooLarge', 'The captures are too many to be planned in one execution', {
+  new PermanentError('ReplayTooLarge', 'There are too many captures to plan them in one execution', {
     got,
     expected: `${expected}; narrow the window (source.from, source.to) or the prefix`,
   });
@@ -95,14 +98,14 @@ const captureObject = ({ bucket, key, etag, versionId, size }: ObjectFacts): Cap
   size,
 });
 
-/** Objects of the prefix in the order of their keys, or the one object that is named whole. */
+/** The objects under the prefix in key order, or the one object that the prefix names completely. */
 async function* objectsOf(storage: Storage, scope: CaptureScope, job: ReplayJob): AsyncGenerator<ObjectFacts> {
   const { bucket, prefix } = job.source;
   if (prefix.endsWith('.jsonl')) yield await capturedObject(storage, scope, bucket, prefix);
   else yield* backfillObjects(storage, scope, { bucket, prefix }, job.window);
 }
 
-/** Reads the files one after the other; the next small ones are already on their way. */
+/** Reads the files one after the other and prefetches the next small ones. */
 class ReadAhead {
   readonly #storage: Storage;
   readonly #files: readonly CaptureObject[];
@@ -124,18 +127,14 @@ class ReadAhead {
       yield await whole;
       return;
     }
-    for await (const chunk of await this.#open(ordinal)) yield chunk as Buffer;
+    yield* await this.#open(ordinal);
   }
 
   #fetch(ordinal: number): void {
     const { size } = this.#files[ordinal] as CaptureObject;
     if (size > SMALL_BYTES || size === 0 || this.#fetched.has(ordinal)) return;
-    const fetched = this.#open(ordinal).then(async (body) => {
-      const chunks: Buffer[] = [];
-      for await (const chunk of body) chunks.push(chunk as Buffer);
-      return Buffer.concat(chunks);
-    });
-    // What goes wrong is thrown when its turn comes.
+    const fetched = this.#open(ordinal).then(buffer);
+    // An error is thrown when the file's turn comes.
     fetched.catch(() => {});
     this.#fetched.set(ordinal, fetched);
   }

@@ -1,4 +1,4 @@
-/** Reads the input of a replay's execution, and says what is wrong with it. */
+/** Checks the input of a cloud replay. */
 import type * as z from 'zod';
 import { type ReplayInput, replayInputSchema } from '../../../contract/replay.ts';
 import type { ReplayEnvironment } from '../../../settings/environment.ts';
@@ -9,11 +9,9 @@ import { shownUrl } from '../../targets/target.ts';
 
 const ALLOWED =
   '{"target":{"endpoint":…} or {"url":…}, "source":{"bucket","prefix","from","to"}, and the options of the command ' +
-  'line: startOffsetMs, endOffsetMs, autoOffset, speedup, spreadSameSecond, concurrency, requestRate, arrivalPattern, ' +
-  'maxConcurrency, warmup, timeout, cancellationRate, cancellationDelay, repeat, requestCount, randomSeed, model, set, ' +
-  'stream, goodput, sliceDuration, maxErrorRate, compare, judge, judgeBudgetUsd, mlflow, experiment, raw, dryRun, shard}';
+  `line: ${Object.keys(replayInputSchema.omit({ source: true, target: true }).shape).join(', ')}}`;
 
-/** A checked input with every default filled in. */
+/** A valid input with all defaults filled in. */
 export interface ReplayJob {
   source: { bucket: string; prefix: string };
   window: CaptureWindow;
@@ -21,23 +19,24 @@ export interface ReplayJob {
   options: ReplayOptions;
   compare: boolean;
   raw: boolean;
-  /** `undefined`: no judge is asked. 0 dollars: the replay has no limit of its own. */
+  /** `undefined`: no judge. 0 dollars: only the daily budget applies. */
   judge?: { budgetUsd: number };
-  /** `undefined`: nothing goes into MLflow. */
+  /** `undefined`: nothing is logged to MLflow. */
   mlflow?: { experiment?: string };
   dryRun: boolean;
   shard: NonNullable<ReplayInput['shard']>;
 }
 
 /**
- * @throws PermanentError `InvalidReplayInput` that says what was got and what is allowed; `EndpointNotAllowed`,
- * `InferenceComponentNotAllowed`, `SecretNotAllowed`
+ * Parses and checks the input.
+ *
+ * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `SecretNotAllowed`
  */
 export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): ReplayJob {
   const invalid = (problem: string, cause?: unknown): PermanentError =>
     new PermanentError(
       'InvalidReplayInput',
-      `The execution's input is not valid: ${problem}`,
+      `The execution's input is invalid: ${problem}`,
       { got: JSON.stringify(raw, withoutSecrets), expected: ALLOWED },
       cause,
     );
@@ -46,8 +45,8 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
   const input = parsed.data;
   const { source = {}, target, compare, raw: keepRaw, dryRun, shard, ...more } = input;
   const { judge, judgeBudgetUsd, mlflow, experiment, ...given } = more;
-  if (judgeBudgetUsd !== undefined && !judge) throw invalid('judgeBudgetUsd: there is no judge without "judge": true');
-  if (experiment !== undefined && !mlflow) throw invalid('experiment: there is no MLflow without "mlflow": true');
+  if (judgeBudgetUsd !== undefined && !judge) throw invalid('judgeBudgetUsd needs "judge": true');
+  if (experiment !== undefined && !mlflow) throw invalid('experiment needs "mlflow": true');
   const options: ReplayOptions = { ...DEFAULT_OPTIONS, ...given };
   try {
     checkOptions(options);
@@ -63,7 +62,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
   }
   if ('url' in target && [...new URL(target.url).searchParams.keys()].some((name) => name !== 'api-version')) {
     throw invalid(
-      'target.url: what a query holds, "api-version" aside, would be kept in clear; put it into headersSecretArn',
+      'target.url: a query may only have "api-version", because it is stored as plain text; use headersSecretArn',
     );
   }
   assertAllowed(target, environment);
@@ -75,7 +74,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
     window,
     target,
     options,
-    // What the judge is asked about are the replies that differ.
+    // The judge needs to know which replies differ.
     compare: (compare ?? false) || (judge ?? false),
     ...(judge ? { judge: { budgetUsd: judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD } } : {}),
     ...(mlflow ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
@@ -88,7 +87,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
 const withoutSecrets = (key: string, value: unknown): unknown =>
   key === 'url' && typeof value === 'string' ? shownUrl(value) : value;
 
-/** Of a choice between shapes, the problems of the one that fits best: a person meant that one. */
+/** For a union, returns the problems of the shape that fits best, which is probably the intended one. */
 function problemsOf(issues: readonly z.core.$ZodIssue[]): string[] {
   return issues.flatMap((issue) => {
     const at = issue.path.join('.') || 'input';
@@ -103,9 +102,9 @@ function problemsOf(issues: readonly z.core.$ZodIssue[]): string[] {
 
 function assertAllowed(target: ReplayInput['target'], environment: ReplayEnvironment): void {
   const refuse = (name: string, what: string, got: string, setting: string, allowed: readonly string[]): never => {
-    throw new PermanentError(name, `A replay of this stack may not ${what}`, {
+    throw new PermanentError(name, `This stack's replays may not ${what}`, {
       got,
-      expected: allowed.length > 0 ? allowed.join(', ') : `one that the setting ${setting} names; it names none`,
+      expected: allowed.length > 0 ? allowed.join(', ') : `one that the setting ${setting} names; it is empty`,
       where: setting,
     });
   };

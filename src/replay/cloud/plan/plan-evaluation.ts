@@ -1,4 +1,4 @@
-/** What a replay in the cloud needs of the judge and of MLflow: looked for before captures are read, and long before the end. */
+/** Checks that the judge and MLflow are available before any capture is read, and opens the MLflow run. */
 
 import type { Execution } from '../../../contract/execution.ts';
 import { assertModelLives, type ModelCheck } from '../../../judge/model-check.ts';
@@ -16,13 +16,13 @@ export interface EvaluationPorts {
     LambdaEnvironment,
     'BEDROCK_MODEL_ID' | 'EVALUATION_BUDGET_USD' | 'JUDGE_PRICES' | 'MLFLOW_EXPERIMENT_NAME'
   >;
-  /** Called only for a replay that is to be in MLflow. */
+  /** Called only for a replay with MLflow. */
   mlflow(): Promise<MlflowClient>;
-  /** Called only for a replay that is judged. */
+  /** Called only for a replay with a judge. */
   checkJudgeModel(): Promise<ModelCheck | undefined>;
 }
 
-/** @throws PermanentError `JudgePriceUnknown`, `JudgeModelGone` */
+/** Checks the judge's model and price. @throws PermanentError `JudgePriceUnknown`, `JudgeModelGone` */
 export async function planJudge(
   { judge }: ReplayJob,
   { settings, checkJudgeModel }: EvaluationPorts,
@@ -35,16 +35,16 @@ export async function planJudge(
   return { model, ...judge, ...(check === undefined ? {} : { warning: check.message }) };
 }
 
-/** The replay's place in MLflow while it is planned. */
+/** The experiment of a replay that is being planned. */
 interface MlflowPlace {
   capturesExperimentId: string | undefined;
-  /** Finds or makes the run; a planning that is tried again does not make a second one. */
+  /** Finds or creates the run, so that a retry of planning does not create a second one. */
   openRun(execution: Execution, startMs: number): Promise<PlannedMlflow>;
-  /** For a planning that fails after all: no run stays open. */
+  /** Ends the run if planning fails. */
   giveUp(planned: PlannedMlflow, status: 'FAILED' | 'KILLED', why: string, endMs: number): Promise<void>;
 }
 
-/** @throws what MLflow's client throws when it cannot be reached, or refuses the experiment */
+/** Finds the experiments. @throws the errors of MLflow's client */
 export async function findMlflowPlace(
   { mlflow: wanted }: ReplayJob,
   { settings, mlflow }: EvaluationPorts,
@@ -53,7 +53,7 @@ export async function findMlflowPlace(
   const { MLFLOW_EXPERIMENT_NAME: captures } = settings;
   const client = await mlflow();
   const { rest } = client;
-  // A server that is too old for traces is known here too, not after the last request.
+  // Also detects a server that is too old for traces now, rather than after the last request.
   await client.capabilities();
   const experiment = await client.resolveExperiment(replaysExperiment(wanted.experiment, captures));
   const capturesExperimentId = (await findExperiment(rest, captures))?.id;

@@ -1,4 +1,4 @@
-/** PlanReplay: what is to be sent when, and by which shard. */
+/** PlanReplay: decides which shard sends which request at which time. */
 
 import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../contract/replay.ts';
 import { replayKeys } from '../../../contract/work-keys.ts';
@@ -9,12 +9,11 @@ import { TextUpload } from '../../../shared/uploads.ts';
 import { maxConcurrencyOf, overridesOf, scheduleOf, sliceMsOf, timingOf } from '../../derived-options.ts';
 import { type DryRun, dryRun } from '../../dry-run.ts';
 import { type ScheduledEntry, schedule } from '../../schedule/timing.ts';
-import type { IndexEntry } from '../../source/types.ts';
+import type { LineReader } from '../../source/types.ts';
 import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, START_LEAD_MS, shardBounds, WARMUP_LEAD_MS } from '../limits.ts';
 import { RangeReader } from '../shard/range-reader.ts';
 import { stopMark } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
-import type { CaptureObject } from '../work-bucket/schedule-file.ts';
 import type { PlannedMlflow, ShardPlan, StoredPlan } from '../work-bucket/stored-plan.ts';
 import { type IndexedCaptures, indexObjects, replayTooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
@@ -32,15 +31,17 @@ interface PlanDependencies {
   now?(): number;
 }
 
-/** Kept of the function's time for the manifest, the plan and the run in MLflow, with their retries. */
+/** Reserved for the manifest, the plan and the MLflow run, with their retries. */
 const FINISH_RESERVE_MS = 30_000;
-/** Kept of the function's time for what a dry run has found. */
+/** Reserved for the result of a dry run. */
 const DRY_RUN_RESERVE_MS = 20_000;
 
 /**
+ * Plans a replay: writes the schedules of all shards, the manifest for the Map, and `plan.json`.
+ *
  * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `SecretNotAllowed`,
  * `NoCaptureFiles`, `OutsideCaptureScope`, `ReplayTooLarge`, `TooManyShards`, `CappedReplayTooLong`, `TooManyRequests`,
- * `JudgePriceUnknown`, `JudgeModelGone`, `ReplayStopped`, and those of MLflow's client
+ * `JudgePriceUnknown`, `JudgeModelGone`, `ReplayStopped`, and errors of MLflow's client
  */
 export async function planReplay(
   { input, run }: ReplayPlanRequest,
@@ -48,9 +49,9 @@ export async function planReplay(
 ): Promise<ReplayPlanResult> {
   const job = parseReplayInput(input, environment);
   const bounds = shardBounds(job.options, job.shard);
-  // A target that cannot be is known before hours of captures are read; its secret is for the shards alone.
+  // Rejects an invalid target before hours of captures are read. Only the shards may read the secret.
   await cloudTarget('url' in job.target ? { url: job.target.url } : job.target, environment);
-  // Nor does anybody want to know of a judge or an MLflow that is away after the last request.
+  // The same for a judge or an MLflow server that is not available.
   const judge = job.dryRun ? null : await planJudge(job, evaluation);
   const place = job.dryRun ? undefined : await findMlflowPlace(job, evaluation);
   const bucket = environment.WORK_BUCKET;
@@ -61,12 +62,10 @@ export async function planReplay(
   let mlflow: PlannedMlflow | undefined;
   try {
     captures = await indexObjects(storage, scope, job, (line) => skipped.add(line), limits);
-    const { shards, found } = job.dryRun
-      ? { shards: [], found: await dryRunOf(storage, captures, job, skipped, remainingMs) }
-      : {
-          shards: await cutAndWrite(storage, captures, job, bounds, { bucket, run: run.name, remainingMs }),
-          found: undefined,
-        };
+    const found = job.dryRun ? await dryRunOf(storage, captures, job, skipped, remainingMs) : undefined;
+    const shards = found
+      ? []
+      : await cutAndWrite(storage, captures, job, bounds, { bucket, run: run.name, remainingMs });
     await skipped.store(storage, bucket, run.name);
     if (shards.length > 0) mlflow = await place?.openRun(run, now() + leadOf(job.options));
     const plan: StoredPlan = {
@@ -77,14 +76,14 @@ export async function planReplay(
     const manifest = { bucket, key: replayKeys.manifest(run.name) };
     await writeManifest(storage, manifest, plan);
     await storage.putJson(bucket, replayKeys.plan(run.name), plan);
-    // Whoever stops a replay looks for its plan after that order is there: one of the two sees the other, and ends the run.
+    // StopReplay reads the plan after writing its order, so one of the two sees the other and ends the MLflow run.
     if (await stopMark(storage, bucket, run.name)) {
-      throw new PermanentError('ReplayStopped', 'The replay was stopped while it was planned; nothing was sent');
+      throw new PermanentError('ReplayStopped', 'The replay was stopped during planning; nothing was sent');
     }
     const evaluate = plan.outcome === 'planned' && (plan.judge !== null || plan.mlflow !== null);
     return { outcome: plan.outcome, manifest, shards: shards.length, evaluate };
   } catch (error) {
-    // What stopped the planning is what matters. One that is tried again takes the run up again.
+    // The failure of planning matters more than one of MLflow. A retry reuses the run.
     const { name, message } = toNamedError(error);
     const status = name === 'ReplayStopped' ? 'KILLED' : 'FAILED';
     if (mlflow) await place?.giveUp(mlflow, status, `${name}: ${message}`, now()).catch(() => {});
@@ -99,7 +98,7 @@ function concurrencyOf({ options }: ReplayJob): Concurrency | undefined {
   return Number.isFinite(requests) ? { requests, kept: timingOf(options).kind === 'concurrency' } : undefined;
 }
 
-/** Goes through the schedule twice: a window's stripes are known only when the whole window has been seen. */
+/** Passes through the schedule twice, because the stripes of a window depend on all of its requests. */
 async function cutAndWrite(
   storage: Storage,
   { files, index, conversations }: IndexedCaptures,
@@ -109,13 +108,13 @@ async function cutAndWrite(
 ): Promise<ShardPlan[]> {
   const concurrency = concurrencyOf(job);
   const timing = scheduleOf(job.options);
-  // Nothing has been sent: better an error that says what to do than a function that is ended, and tried again twice.
+  // An error with advice is better than a timeout with two retries. Nothing has been sent yet.
   const inTime = async function* (): AsyncGenerator<ScheduledEntry[]> {
     let requests = 0;
     for await (const batch of schedule(index, timing)) {
       if (remainingMs() < FINISH_RESERVE_MS) {
         throw replayTooLarge(
-          `${requests} requests scheduled in the time that reading ${index.total} records left`,
+          `${requests} requests scheduled in the time left after reading ${index.total} records`,
           'fewer',
         );
       }
@@ -140,29 +139,22 @@ async function dryRunOf(
   skipped: SkippedLines,
   remainingMs: () => number,
 ): Promise<DryRun> {
-  const reader = new TimedReader(storage, files, () => remainingMs() - DRY_RUN_RESERVE_MS);
-  return dryRun(files, index, scheduleOf(options), overridesOf(options), (line) => skipped.add(line), reader);
+  const reader = new RangeReader(storage, files);
+  let records = 0;
+  const timed: LineReader = {
+    expect: (entries) => {
+      if (remainingMs() <= DRY_RUN_RESERVE_MS)
+        throw replayTooLarge(`the function had time for ${records} requests`, 'fewer');
+      records += entries.length;
+      reader.expect(entries);
+    },
+    read: (entry) => reader.read(entry),
+    close: () => reader.close(),
+  };
+  return dryRun(files, index, scheduleOf(options), overridesOf(options), (line) => skipped.add(line), timed);
 }
 
-/** Ends in words what Lambda would end without them. */
-class TimedReader extends RangeReader {
-  readonly #remainingMs: () => number;
-  #records = 0;
-
-  constructor(storage: Storage, files: readonly CaptureObject[], remainingMs: () => number) {
-    super(storage, files);
-    this.#remainingMs = remainingMs;
-  }
-
-  override expect(entries: readonly IndexEntry[]): void {
-    if (this.#remainingMs() <= 0)
-      throw replayTooLarge(`${this.#records} requests counted in the time there was`, 'fewer');
-    this.#records += entries.length;
-    super.expect(entries);
-  }
-}
-
-/** From the end of planning to the start of the clock. */
+/** Time between planning and the start of the clock. */
 const leadOf = ({ warmup }: ReplayJob['options']): number => START_LEAD_MS + (warmup > 0 ? WARMUP_LEAD_MS : 0);
 
 const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);
@@ -208,7 +200,7 @@ async function writeManifest(
 ): Promise<void> {
   const manifest = new TextUpload(storage, bucket, key);
   for (const { shard, firstDueMs } of shards) {
-    // Shard 0 has the warm-up's requests to send before.
+    // Shard 0 first sends the warm-up.
     const lead = SHARD_LEAD_MS + (shard === 0 && options.warmup > 0 ? WARMUP_LEAD_MS : 0);
     const at = startAtEpochMs + (firstDueMs ?? 0) - lead;
     const waitUntil = `${new Date(at).toISOString().slice(0, 19)}Z`;

@@ -1,4 +1,4 @@
-/** Lines that planning leaves out: counted by reason, and kept with their places. */
+/** Lines that planning skips: counted by reason, and stored with their places. */
 import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,6 +9,7 @@ import { LineWriter } from '../../results/line-writer.ts';
 import type { SkippedLine } from '../../source/types.ts';
 import { plannedSkippedKey } from '../work-bucket/keys.ts';
 
+/** Collects skipped lines in a temporary file. */
 export class SkippedLines {
   #directory: string | undefined;
   #file: LineWriter | undefined;
@@ -21,7 +22,7 @@ export class SkippedLines {
     this.#file.write(JSON.stringify(line));
   }
 
-  /** Puts the lines into the work bucket, if there are any. */
+  /** Uploads the lines to the work bucket, if there are any. */
   async store(storage: Storage, bucket: string, run: string): Promise<void> {
     if (!this.#file) return;
     await this.#file.close();

@@ -1,4 +1,4 @@
-/** Assigns the requests of a schedule to shards and writes each shard's part, a window at a time. */
+/** Assigns the requests of a schedule to shards, and writes each shard's part, one window at a time. */
 
 import { replayKeys } from '../../../contract/work-keys.ts';
 import { forEachConcurrently } from '../../../shared/concurrency.ts';
@@ -11,16 +11,16 @@ import type { ShardPlan } from '../work-bucket/stored-plan.ts';
 import type { ConversationFinder } from './conversations.ts';
 import { type Concurrency, shardsOf, stripeOf, type Window } from './sharding.ts';
 
-/** Schedules that are written at a time. */
+/** Schedules that are written concurrently. */
 const WRITES = 16;
 const LINES = 'application/jsonlines';
 
 interface ScheduleSource {
-  /** The same schedule that the windows were cut from. */
+  /** The schedule from which the windows were cut. */
   batches: AsyncIterable<ScheduledEntry[]>;
   files: readonly CaptureObject[];
   conversations: Pick<ConversationFinder, 'turnOf'>;
-  /** Requests that are also sent before the clock starts. */
+  /** Number of requests that are also sent before the clock starts. */
   warmup: number;
 }
 
@@ -30,13 +30,13 @@ interface ShardSink {
   run: string;
 }
 
-/** One shard while its requests are assigned to it. */
+/** A shard while requests are assigned to it. */
 interface OpenShard {
   plan: ShardPlan;
   lines: ScheduleLines;
 }
 
-/** @returns the shards, in the order of their windows */
+/** Writes all schedules and returns the shards in the order of their windows. */
 export async function writeSchedule(
   source: ScheduleSource,
   windows: readonly Window[],

@@ -1,6 +1,6 @@
 /**
- * A step failed for good that the end of the replay's run in MLflow comes after, such as the summary: the run ends all the
- * same, and says why. Nothing is given up by that: the steps can be called again, and then end it as they would have.
+ * Ends the MLflow run of a replay whose summary or publication failed, and records why. The steps can still be called
+ * again: the run then ends as if they had not failed.
  */
 
 import { type EndReplayRunRequest, type EndReplayRunResult, replayInputSchema } from '../../../contract/replay.ts';
@@ -18,13 +18,13 @@ import { raisedText, replaysExperiment, runTags } from './replay-run.ts';
 interface EndReplayRunDependencies {
   storage: Storage;
   workBucket: string;
-  /** Name of the experiment with the captures' traces. */
+  /** The experiment with the captures' traces. */
   capturesExperiment: string;
-  /** Called only for a replay that has a run. */
+  /** Called only for a replay with an MLflow run. */
   mlflow(): Promise<MlflowClient>;
 }
 
-/** A run that has ended already is left as it is. @throws what MLflow's client throws */
+/** Ends the run unless it has already ended. @throws the errors of MLflow's client */
 export async function endReplayRun(
   request: EndReplayRunRequest,
   deps: EndReplayRunDependencies,
@@ -36,16 +36,13 @@ export async function endReplayRun(
   if (run.status !== 'RUNNING') return { runId, status: run.status };
   const status = (await wasStopped(name, deps)) ? 'KILLED' : 'FAILED';
   const { rest } = await deps.mlflow();
-  // First: a run that is over says why.
-  await tellFailure(rest, run, `The replay was not brought to its end. ${raisedText(request.unfinished)}`);
+  // First, so that a run that has ended has its reason.
+  await tellFailure(rest, run, `The replay could not be completed. ${raisedText(request.unfinished)}`);
   await endRun(rest, run, { status, endMs: Date.now() });
   return { runId, status };
 }
 
-/**
- * The run that the plan names. Where planning died before it had written its plan, or somebody has taken that away, the one
- * that carries the execution's tags.
- */
+/** Finds the run that the plan names. Without a plan, since planning crashed, finds the run with the execution's tags. */
 async function runOf(
   name: string,
   arn: string,
@@ -61,19 +58,19 @@ async function runOf(
   return experiment && findRun(rest, experiment.id, runTags({ name, arn }));
 }
 
-/** What the summary has said, where there is one; else whether there is an order to stop. */
+/** Whether the replay was stopped: from the summary if there is one, else from the stop order. */
 async function wasStopped(name: string, { storage, workBucket }: EndReplayRunDependencies): Promise<boolean> {
   const publication = await attempt(() => storage.getJson<ReplayPublication>(workBucket, replayKeys.publication(name)));
   if (publication) return publication.content.status === 'KILLED';
   return (await attempt(() => stopMark(storage, workBucket, name))) !== undefined;
 }
 
-/** What stands in the way here may be what has failed before: the run is ended without it. */
+/** Returns `undefined` on an error, which may be the one that made the step fail. The run must end anyway. */
 async function attempt<T>(work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();
   } catch (error) {
-    logger.warn('not read for the end of the run', { error: error as Error });
+    logger.warn('could not read an object for the end of the MLflow run', { error: error as Error });
     return undefined;
   }
 }

@@ -1,5 +1,6 @@
-/** PublishReplay: what a replay in the cloud came to, put into its run in MLflow. Doing it again changes nothing. */
+/** PublishReplay: logs the results of a cloud replay to its MLflow run. Idempotent. */
 
+import { buffer } from 'node:stream/consumers';
 import type { PublishReplayRequest, PublishReplayResult } from '../../../contract/replay.ts';
 import { replayKeys } from '../../../contract/work-keys.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
@@ -11,11 +12,11 @@ import type { ReplayRunContent } from '../../finish.ts';
 import { RESULT_FILES } from '../../results/result-set.ts';
 import type { PlannedMlflow } from '../work-bucket/stored-plan.ts';
 
-/** `publication.json`: what SummarizeReplay leaves to be published. */
+/** `publication.json`, written by SummarizeReplay. */
 export interface ReplayPublication {
   mlflow: PlannedMlflow;
   content: ReplayRunContent;
-  /** Why the execution fails, where it does. */
+  /** Why the execution fails, if it does. */
   failure?: string;
 }
 
@@ -25,7 +26,7 @@ interface PublishDependencies {
   mlflow(): Promise<MlflowClient>;
 }
 
-/** @throws PermanentError `ReplayNotSummarized`, and what MLflow's client throws */
+/** @throws PermanentError `ReplayNotSummarized`, and the errors of MLflow's client */
 export async function publishReplay(
   { run }: PublishReplayRequest,
   { storage, workBucket: bucket, mlflow }: PublishDependencies,
@@ -33,7 +34,7 @@ export async function publishReplay(
   const key = replayKeys.publication(run.name);
   const publication = await storage.getJson<ReplayPublication>(bucket, key);
   if (!publication) {
-    throw new PermanentError('ReplayNotSummarized', 'There is nothing to publish of the replay', {
+    throw new PermanentError('ReplayNotSummarized', 'The replay has no summary to publish', {
       got: run.name,
       where: `s3://${bucket}/${key}`,
     });
@@ -49,7 +50,7 @@ export async function publishReplay(
   }
   const leftOut = await putRunFiles(rest, made, files, async () => storage.s3);
   await tellFailure(rest, made, publication.failure);
-  // Last: a run that is over is whole.
+  // Last, so that a run that has ended is complete.
   await endRun(rest, made, publication.content);
   return { experiment: { id: experiment.id, name: experiment.name }, runId, leftOut };
 }
@@ -57,9 +58,5 @@ export async function publishReplay(
 const resultFile = (storage: Storage, object: ObjectFacts, prefix: string): ResultFile => ({
   name: object.key.slice(prefix.length),
   size: object.size,
-  read: async () => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of await storage.read(object)) chunks.push(chunk as Buffer);
-    return Buffer.concat(chunks);
-  },
+  read: async () => buffer(await storage.read(object)),
 });

@@ -1,4 +1,4 @@
-/** A shard is sent once: nobody retries it, and whoever tries all the same is stopped here. */
+/** The claim of a shard, which ensures that it is sent at most once. */
 
 import { replayKeys } from '../../../contract/work-keys.ts';
 import { PermanentError } from '../../../shared/errors.ts';
@@ -11,15 +11,15 @@ interface ShardClaim {
 }
 
 /**
- * To be called before the first request. Whether an answer to the conditional write got lost cannot be told from a
- * second try, so both count as one: rather a shard that is reported as lost than requests that are sent twice.
+ * Claims the shard before its first request. A second attempt is indistinguishable from a retry after a lost answer to the
+ * conditional write. Both fail: a shard that is reported as lost is better than requests that are sent twice.
  *
  * @throws PermanentError `ShardAlreadyClaimed`
  */
 export async function claimShard(storage: Storage, bucket: string, claim: ShardClaim): Promise<void> {
   const key = replayKeys.claim(claim.run, claim.shard);
   if (await storage.putJsonIf(bucket, key, claim)) return;
-  throw new PermanentError('ShardAlreadyClaimed', 'This shard has been begun before; its requests are not sent twice', {
+  throw new PermanentError('ShardAlreadyClaimed', 'The shard was started before; its requests are not sent twice', {
     got: `shard ${claim.shard} of ${claim.run}`,
     where: `s3://${bucket}/${key}`,
   });

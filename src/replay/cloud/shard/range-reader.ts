@@ -1,20 +1,21 @@
 /**
- * Reads captured lines from S3 a little before they are needed: neighbours in a file with one request, several files at a
- * time, in memory that is bound.
+ * Reads captured lines from S3 shortly before they are needed, in bounded memory. Lines that are close to each other in a
+ * file are read with one request, and several files concurrently.
  */
+import { buffer } from 'node:stream/consumers';
 import { PipelineError } from '../../../shared/errors.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import type { IndexEntry, LineReader } from '../../source/types.ts';
 import type { CaptureObject } from '../work-bucket/schedule-file.ts';
 
-/** Records that are read together: two groups are held, so this is half of what waits to be prepared. */
+/** Records that are read together. Two groups are in memory, so this is half of the records that wait. */
 const GROUP_RECORDS = 256;
-/** Bytes of a group, unless one line alone is longer. */
+/** Bytes per group, unless a single line is longer. */
 const GROUP_BYTES = 4 * 1024 * 1024;
-/** Bytes between two records that are rather read over than asked for apart: at 80 MB/s they take 1 ms, a request 20. */
+/** Longest gap between two records that is read rather than skipped: 1 ms at 80 MB/s, while a request takes 20 ms. */
 const MAX_GAP = 64 * 1024;
 
-/** Consecutive bytes of a file that hold wanted records. */
+/** Consecutive bytes of a file with expected records. */
 interface ByteRange {
   file: number;
   start: number;
@@ -23,7 +24,7 @@ interface ByteRange {
   entries: IndexEntry[];
 }
 
-/** The ranges of a group's records, neighbours joined. Their order is that of file and place. */
+/** Merges the records of a group into ranges, in the order of file and position. */
 export function coalesce(entries: readonly IndexEntry[]): ByteRange[] {
   const ranges: ByteRange[] = [];
   const byPlace = entries.toSorted((a, b) => a.file - b.file || a.start - b.start);
@@ -47,10 +48,11 @@ interface Group {
   lines?: Promise<Lines>;
 }
 
+/** Reads expected records in their order. */
 export class RangeReader implements LineReader {
   readonly #storage: Storage;
   readonly #files: readonly CaptureObject[];
-  /** Expected and not yet passed; the first is the one that is being read from. */
+  /** Groups of expected records. The first is the current one. */
   #groups: Group[] = [];
   #current: Lines | undefined;
   readonly #abort = new AbortController();
@@ -75,7 +77,7 @@ export class RangeReader implements LineReader {
     if (group.entries.length > 0) this.#groups.push(group);
   }
 
-  /** @throws PipelineError of the storage: `CaptureChanged`, `CaptureMissing`, `StorageUnavailable`, … */
+  /** @throws PipelineError of the storage, such as `CaptureChanged`, `CaptureMissing`, `StorageUnavailable` */
   read(entry: IndexEntry): Buffer | Promise<Buffer> {
     const found = this.#current?.get(entry);
     return found === undefined ? this.#advance(entry) : lineOf(found);
@@ -103,11 +105,9 @@ export class RangeReader implements LineReader {
   async #fetch({ file, start, end, entries }: ByteRange, lines: Lines): Promise<void> {
     const object = this.#files[file] as CaptureObject;
     try {
-      const chunks: Buffer[] = [];
       const place = { bucket: object.bucket, key: object.name, etag: object.etag, versionId: object.versionId };
       const body = await this.#storage.read(place, { start, end: end - 1 }, this.#abort.signal);
-      for await (const chunk of body) chunks.push(chunk as Buffer);
-      const bytes = Buffer.concat(chunks);
+      const bytes = await buffer(body);
       for (const entry of entries) {
         lines.set(entry, bytes.subarray(entry.start - start, entry.start - start + entry.length));
       }
@@ -115,7 +115,7 @@ export class RangeReader implements LineReader {
       const named =
         error instanceof PipelineError
           ? error
-          : new PipelineError('CaptureUnreadable', 'The capture file could not be read', { where: object.name }, error);
+          : new PipelineError('CaptureUnreadable', 'The capture file cannot be read', { where: object.name }, error);
       for (const entry of entries) lines.set(entry, named);
     }
   }

@@ -1,44 +1,44 @@
 /**
- * Room on a shard's disk for what it gets. The captures bound what is sent, and nothing bounds what comes back: replies that
- * are much larger than the captured ones are measured and compared, and not kept where there is no room, so that the disk
- * never fills, and what was measured is never lost.
+ * Accounts for the space on a shard's disk. Captures bound the size of requests, but nothing bounds the size of replies.
+ * Replies without space are measured and compared but not kept, so that the disk never fills up and no measurement is lost.
  */
 import { RECORD_FILE_BYTES, SHARD_FILE_BYTES, SHARD_FILES_PER_BYTE } from '../limits.ts';
 
-/** Kept of the disk for the file system itself, and for lines that wait to be written. */
+/** Share of the disk that stays free for the file system and for buffered lines. */
 const FREE_SHARE = 0.05;
 
+/** Space that is used, and reserved for requests without lines so far. */
 export class ReplyRoom {
   readonly #limit: number;
   readonly #shares: number[];
   #used = 0;
-  /** What requests that have no lines yet take, with replies as large as the captured ones. */
+  /** Space for requests without lines so far, if their replies are as large as the captured ones. */
   #reserved: number;
-  /** Replies that found no room, and their bytes. */
+  /** Replies that were not kept, and their bytes. */
   readonly notKept = { replies: 0, bytes: 0 };
 
   /**
-   * @param freeBytes of the disk
-   * @param capturedBytes of each request of the shard, in their order
+   * @param freeBytes free space on the disk
+   * @param capturedBytes size of each capture of the shard, in order
    */
   constructor(freeBytes: number, capturedBytes: readonly number[]) {
-    // Beyond this there would be no time to put the files into S3.
+    // There would be no time to upload more than this to S3.
     this.#limit = Math.min(SHARD_FILE_BYTES, freeBytes * (1 - FREE_SHARE));
     this.#shares = capturedBytes.map((bytes) => RECORD_FILE_BYTES + bytes * SHARD_FILES_PER_BYTE);
     this.#reserved = this.#shares.reduce((sum, share) => sum + share, 0);
   }
 
-  /** Lines that are written whatever room there is. */
+  /** Counts lines that are written in any case. */
   wrote(bytes: number): void {
     this.#used += bytes;
   }
 
   /**
-   * To be called once for each request, when its reply is there.
+   * Takes space for a request and its reply. Call it once for each request.
    *
-   * @param ordinal of the request within the shard
-   * @param bytes of its lines with the reply
-   * @returns whether they may be written; else those without the reply, which are told to `wrote`
+   * @param ordinal position of the request within the shard
+   * @param bytes size of its lines with the reply
+   * @returns whether these lines may be written. If not, write lines without the reply, and count them with `wrote`
    */
   take(ordinal: number, bytes: number, replyBytes: number): boolean {
     this.#reserved -= this.#shares[ordinal] ?? 0;

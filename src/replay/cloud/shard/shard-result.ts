@@ -1,4 +1,4 @@
-/** `result.json`: the figures that a shard leaves behind, written last, and read by the summary. */
+/** `result.json`: the figures of a shard. It is written last, and read by the summary. */
 import * as z from 'zod';
 import { isObject } from '../../../formats/json.ts';
 import { PermanentError } from '../../../shared/errors.ts';
@@ -9,7 +9,7 @@ import type { RunStatsJson } from '../../measure/run-stats.ts';
 
 const count = z.number().int().min(0);
 
-/** Of the histograms, which are long, only that they are there is checked, and whose they are. */
+/** Histograms are long, so only the names of their metrics are checked. */
 const distributions = z.custom<RunStatsJson['distributions']>(
   (value) => isObject(value) && Object.keys(value).every((key) => key in DISTRIBUTION_METRICS),
   'expected histograms by the names of metrics',
@@ -20,7 +20,7 @@ const runStatsSchema: z.ZodType<RunStatsJson> = z.object({
   succeeded: count,
   failed: count,
   cancelled: count,
-  /** Shards of earlier versions did not count them. */
+  /** Missing in results of earlier versions. */
   cancelledOnPurpose: count.default(0),
   good: count,
   withObjectives: z.boolean(),
@@ -38,17 +38,17 @@ const shardFiguresSchema = z.object({
   /** Epoch ms. */
   beganAtMs: z.number(),
   endedAtMs: z.number(),
-  /** How much later than scheduled it began. */
+  /** How much later than planned it started. */
   lateMs: z.number(),
-  /** Of the schedule: `sent`, `unsent` and what was skipped add up to the requests of its plan. */
+  /** `sent`, `unsent` and the skipped requests add up to the requests of the plan. */
   sent: count,
   unsent: count,
-  /** Whether the replay was stopped before all was sent and answered. */
+  /** Whether the replay was stopped before everything was sent and answered. */
   stopped: z.boolean(),
-  /** Most connections at one time, and those that could not be opened ahead of their requests. */
+  /** Most simultaneous connections, and the number that could not be opened in advance. */
   maxConnections: count,
   warmFailures: count,
-  /** Replies that were measured and compared, and not kept: the shard's disk had no room for them. */
+  /** Replies that were measured and compared, but not kept, because the disk was full. */
   notKept: z.object({ replies: count, bytes: count }).default({ replies: 0, bytes: 0 }),
 });
 
@@ -56,7 +56,7 @@ export type ShardFigures = z.infer<typeof shardFiguresSchema>;
 
 const shardResultSchema = shardFiguresSchema.extend({
   skipped: z.record(z.string(), count),
-  /** Requests whose captures could not be read any more; they are among the skipped. */
+  /** Requests whose captures could no longer be read. They are also in `skipped`. */
   unread: count,
   stats: runStatsSchema,
   warmup: runStatsSchema,
@@ -66,15 +66,15 @@ const shardResultSchema = shardFiguresSchema.extend({
 
 export type ShardResult = z.infer<typeof shardResultSchema>;
 
-/** @throws PermanentError `ShardResultInvalid` */
+/** Parses and checks a `result.json`. @throws PermanentError `ShardResultInvalid` */
 export function parseShardResult(text: string, where: string): ShardResult {
   const invalid = (got: string, cause?: unknown): PermanentError =>
-    new PermanentError('ShardResultInvalid', 'What a shard has left is no result of a shard', { got, where }, cause);
+    new PermanentError('ShardResultInvalid', 'The result of a shard is invalid', { got, where }, cause);
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw invalid(`${text.length} characters that are no JSON`, error);
+    throw invalid(`${text.length} characters that are not JSON`, error);
   }
   const parsed = shardResultSchema.safeParse(value);
   if (!parsed.success) throw invalid(z.prettifyError(parsed.error).replace(/\s+/g, ' '), parsed.error);

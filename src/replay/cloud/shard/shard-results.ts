@@ -1,4 +1,4 @@
-/** What a shard leaves behind: its lines, and one object with its figures, which is written last. */
+/** The files of a shard: lines for each request, and one object with its figures, which is written last. */
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ import { ReplyRoom } from './reply-room.ts';
 import type { ShardFigures, ShardResult } from './shard-result.ts';
 
 const LINES = 'application/jsonlines';
-/** Files with a line for each request. */
+/** Files with a line per request. */
 export const LINE_FILES = [
   FILES.records,
   FILES.raw,
@@ -33,10 +33,10 @@ export const LINE_FILES = [
   SPOOL_FILE,
 ] as const;
 
-/** @param instead JSON that stands for the reply, where that is not kept */
+/** @param instead JSON in place of a reply that is not kept */
 type BodyLine = (measured: Measured, clock: RunClock, instead?: string) => string;
 
-/** As AIPerf names who sent a request. */
+/** AIPerf's name for the sender of a request. */
 const workerOf = ({ shard }: ShardPlan): string => `shard_${shard}`;
 
 const sizeOf = (lines: readonly string[]): number => lines.reduce((sum, line) => sum + Buffer.byteLength(line) + 1, 0);
@@ -46,11 +46,12 @@ async function freeBytesOf(directory: string): Promise<number> {
   return bavail * bsize;
 }
 
+/** Collects the results of a shard on its disk, and uploads them at the end. */
 export class ShardResults {
   readonly #directory: string;
   readonly #set: ResultSet;
   readonly #inputs: LineWriter;
-  /** Files that hold replies, by their lines. */
+  /** Files with replies, and how their lines are made. */
   readonly #bodies: { file: LineWriter; line: BodyLine }[] = [];
   readonly #room: ReplyRoom;
   readonly #shard: ShardPlan;
@@ -83,8 +84,8 @@ export class ShardResults {
   }
 
   /**
-   * @param capturedBytes of each request, in their order
-   * @param freeBytes of the disk; default: what there is
+   * @param capturedBytes size of each capture, in order
+   * @param freeBytes free space on the disk. Default: measured
    */
   static async create(
     plan: StoredPlan,
@@ -104,7 +105,7 @@ export class ShardResults {
     return this.#set;
   }
 
-  /** A line is its place among the window's requests, its conversation, and the request. */
+  /** Writes a line of inputs: the position within the window, the conversation, and the request. */
   prepared(request: PreparedRequest): void {
     const place = request.ordinal * this.#stripes + this.#shard.stripe;
     const line = `${place}\t${JSON.stringify(request.turn)}\t${payloadJson(request)}`;
@@ -116,18 +117,18 @@ export class ShardResults {
     const { request, exchange } = measured;
     const counted = request.phase === 'profiling';
     const linesOf = (instead?: string): string[] => this.#bodies.map(({ line }) => line(measured, clock, instead));
-    // First what may throw, so that nothing is kept of a request by then.
+    // What may throw comes first, before anything of the request is written.
     let lines = counted ? linesOf() : [];
     this.#room.wrote(this.#set.measured(measured, clock));
     if (!counted) return;
     if (!this.#room.take(request.ordinal, sizeOf(lines), exchange.bodyBytes)) {
-      lines = linesOf(replyNotKept(exchange.bodyBytes, 'The disk of the shard had no room for it'));
+      lines = linesOf(replyNotKept(exchange.bodyBytes, 'The disk of the shard was full'));
       this.#room.wrote(sizeOf(lines));
     }
     for (const [i, { file }] of this.#bodies.entries()) file.write(lines[i] ?? '');
   }
 
-  /** Writes everything to the work bucket. */
+  /** Uploads everything to the work bucket. */
   async store(
     storage: Storage,
     bucket: string,

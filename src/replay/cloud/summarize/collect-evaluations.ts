@@ -1,4 +1,4 @@
-/** Takes in what EvaluateReplay has done of the shards, and says of which of them it is not all. */
+/** Reads the progress of EvaluateReplay on all shards, and finds the shards that are not completely evaluated. */
 
 import { replayKeys } from '../../../contract/work-keys.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
@@ -10,7 +10,7 @@ import { EVALUATION_FILES } from '../work-bucket/keys.ts';
 import type { StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { Collected } from './collect.ts';
 
-/** A shard that has measured, and of which not all is judged or in MLflow. */
+/** A shard with a result, which is not completely judged or logged to MLflow. */
 interface UnevaluatedShard {
   shard: number;
   failure?: { name: string; message: string };
@@ -24,7 +24,7 @@ export interface CollectedEvaluations {
   judged: Judged;
   usd: number | null;
   unevaluated: UnevaluatedShard[];
-  /** In the order of the shards, and of their batches. */
+  /** The objects with lines, in the order of the shards and of their batches. */
   parts: Record<PartKind, ObjectFacts[]>;
 }
 
@@ -39,7 +39,7 @@ export const nothingEvaluated = (): CollectedEvaluations => ({
   parts: { judged: [], worse: [], refused: [] },
 });
 
-/** Lost shards have nothing to evaluate. */
+/** Adds up the evaluations of all shards that have a result. */
 export async function collectEvaluations(
   storage: Storage,
   bucket: string,

@@ -1,4 +1,4 @@
-/** Takes in what the shards measured, and says which of them are missing something. */
+/** Reads the results of all shards, and finds the shards that are missing something. */
 
 import { replayKeys } from '../../../contract/work-keys.ts';
 import { toNamedError } from '../../../shared/errors.ts';
@@ -10,194 +10,171 @@ import { TimeSlices } from '../../results/time-slices.ts';
 import { parseShardResult, type ShardResult } from '../shard/shard-result.ts';
 import { type StopMark, stopMark } from '../stop/order.ts';
 import { SHARD_FILES } from '../work-bucket/keys.ts';
+import { listClaims, listShardFiles } from '../work-bucket/shard-objects.ts';
 import type { StoredPlan } from '../work-bucket/stored-plan.ts';
-
-/** A shard of which nothing is known. */
-interface LostShard {
-  shard: number;
-  requests: number;
-  /** It may have sent some or all of its requests. */
-  claimed: boolean;
-  failure?: NamedFailure;
-}
 
 interface NamedFailure {
   name: string;
   message: string;
 }
 
-/** A shard that did not begin because the replay was stopped. */
-interface UnbegunShard {
+interface MissingShard {
   shard: number;
   requests: number;
 }
 
-/** A shard that measured only a part of its requests. */
-interface IncompleteShard {
-  shard: number;
-  requests: number;
+/** A shard without a valid result. */
+interface LostShard extends MissingShard {
+  /** Whether it may have sent some or all of its requests. */
+  claimed: boolean;
+  failure?: NamedFailure;
+}
+
+/** A shard that measured only some of its requests. */
+interface IncompleteShard extends MissingShard {
   unsent: number;
-  /** Whether it is so because the replay was stopped; else its time was up. */
+  /** Whether the replay was stopped. If not, the shard ran out of time. */
   stopped: boolean;
-  /** Requests whose captures could not be read any more. */
+  /** Requests whose captures could no longer be read. */
   unread: number;
 }
 
-interface NotKept {
+interface ShardFile {
   shard: number;
-  replies: number;
-  bytes: number;
-}
-
-interface LateShard {
-  shard: number;
-  lateMs: number;
+  object: ObjectFacts;
+  firstStartMs: number;
+  sent: number;
 }
 
 export interface Collected extends MeasuredRun {
-  /** Requests of the schedule: `sent`, `unsent`, skipped by the shards, and those of lost shards. */
+  skippedReasons: Map<string, number>;
+  /** `sent`, `unsent`, `skippedByShards` and the requests of lost shards add up to the schedule. */
   sent: number;
   unsent: number;
   skippedByShards: number;
-  /** The order to stop, where there is one; and whether it has kept back or cut anything. */
   stop: StopMark | undefined;
+  /** Whether the stop order kept any request from being sent or answered. */
   wasCancelled: boolean;
   lost: LostShard[];
-  notBegun: UnbegunShard[];
+  /** Shards that did not start because the replay was stopped. */
+  notBegun: MissingShard[];
   incomplete: IncompleteShard[];
-  late: LateShard[];
+  late: { shard: number; lateMs: number }[];
   endMs: number;
+  /** Sum over all shards. */
   maxConnections: number;
-  /** Most of any shard. */
+  /** Maximum of any shard. */
   maxConnectionsOfOne: number;
   warmFailures: number;
-  /** Shards that could not keep all replies. */
-  notKept: NotKept[];
-  /** The files of the shards that are there, by name, in the order of the shards. */
-  files: Map<string, { shard: number; object: ObjectFacts; firstStartMs: number; sent: number }[]>;
+  /** Replies that shards could not keep, and their bytes. */
+  notKept: { shard: number; replies: number; bytes: number }[];
+  /** The files of the shards with a result, by name, in the order of the shards. */
+  files: Map<string, ShardFile[]>;
 }
 
-/** Results of half a megabyte that are read at a time: one after the other, S3 would keep a thousand of them a minute. */
-const RESULTS_AHEAD = 8;
+/** Results of half a megabyte that are read concurrently. One by one, a thousand would take a minute. */
+const CONCURRENT_READS = 8;
 
-/** A shard that begins later than this is named; less is in the figures of the schedule's lag. */
+/** A shard that starts later than this is named. Smaller delays are only in the figures of the schedule lag. */
 const LATE_MS = 100;
 
+const nothingCollected = (plan: StoredPlan, stop: StopMark | undefined): Collected => ({
+  stats: new RunStats(),
+  warmup: new RunStats(),
+  slices: new TimeSlices(plan.sliceMs),
+  report: new ReportCollector(),
+  skippedReasons: new Map(Object.entries(plan.skipped)),
+  sent: 0,
+  unsent: 0,
+  skippedByShards: 0,
+  stop,
+  wasCancelled: false,
+  lost: [],
+  notBegun: [],
+  incomplete: [],
+  late: [],
+  endMs: plan.startAtEpochMs,
+  maxConnections: 0,
+  maxConnectionsOfOne: 0,
+  warmFailures: 0,
+  notKept: [],
+  files: new Map(),
+});
+
 export async function collectShards(storage: Storage, bucket: string, plan: StoredPlan): Promise<Collected> {
-  const { run, shards, sliceMs } = plan;
-  const objects = await shardObjects(storage, bucket, run);
-  const claimed = await claimedShards(storage, bucket, run);
-  const stop = await stopMark(storage, bucket, run);
-  const found: Collected = {
-    stats: new RunStats(),
-    warmup: new RunStats(),
-    slices: new TimeSlices(sliceMs),
-    report: new ReportCollector(),
-    skippedReasons: new Map(Object.entries(plan.skipped)),
-    sent: 0,
-    unsent: 0,
-    skippedByShards: 0,
-    stop,
-    wasCancelled: false,
-    lost: [],
-    notBegun: [],
-    incomplete: [],
-    late: [],
-    endMs: plan.startAtEpochMs,
-    maxConnections: 0,
-    maxConnectionsOfOne: 0,
-    warmFailures: 0,
-    notKept: [],
-    files: new Map(),
-  };
+  const { run, shards } = plan;
+  const files = await listShardFiles(storage, bucket, run);
+  const claims = await listClaims(storage, bucket, run);
+  const collected = nothingCollected(plan, await stopMark(storage, bucket, run));
   const resultOf = async (shard: number): Promise<ShardResult | NamedFailure | undefined> => {
-    if (!objects.get(shard)?.has(SHARD_FILES.result)) return undefined;
-    const key = `${replayKeys.shardPrefix(run, shard)}${SHARD_FILES.result}`;
+    const has = (name: string): boolean => files.get(shard)?.has(name) === true;
+    const prefix = replayKeys.shardPrefix(run, shard);
+    if (!has(SHARD_FILES.result)) {
+      return has(SHARD_FILES.failure) ? storage.getJson(bucket, `${prefix}${SHARD_FILES.failure}`) : undefined;
+    }
+    const key = `${prefix}${SHARD_FILES.result}`;
     const stored = await storage.getText(bucket, key);
     try {
       return stored && parseShardResult(stored.text, `s3://${bucket}/${key}`);
     } catch (error) {
-      // One object that is damaged is no reason to show nothing of all the others.
+      // A damaged result must not hide those of the other shards.
       return toNamedError(error);
     }
   };
-  const ahead: ReturnType<typeof resultOf>[] = [];
-  let asked = 0;
-  for (const { shard, requests } of shards) {
-    for (; asked < shards.length && ahead.length < RESULTS_AHEAD; asked++) {
-      const result = resultOf(shards[asked]?.shard ?? 0);
-      // What goes wrong is thrown when its turn comes.
-      result.catch(() => {});
-      ahead.push(result);
-    }
-    const result = await ahead.shift();
-    const files = objects.get(shard);
-    if (!result || 'message' in result) {
-      const key = `${replayKeys.shardPrefix(run, shard)}${SHARD_FILES.failure}`;
-      const stored = files?.has(SHARD_FILES.failure) ? storage.getJson<NamedFailure>(bucket, key) : undefined;
-      const failure = result ?? (await stored);
-      if (stop && !failure && !claimed.has(shard)) {
-        found.notBegun.push({ shard, requests });
-        found.unsent += requests;
-        found.wasCancelled = true;
-      } else {
-        found.lost.push({ shard, requests, claimed: claimed.has(shard), ...(failure ? { failure } : {}) });
-      }
-      continue;
-    }
-    take(found, result, requests);
-    for (const [name, object] of files ?? []) {
-      const list = found.files.get(name) ?? [];
-      list.push({ shard, object, firstStartMs: result.stats.firstStartMs ?? 0, sent: result.sent });
-      found.files.set(name, list);
+  for (let i = 0; i < shards.length; i += CONCURRENT_READS) {
+    const some = shards.slice(i, i + CONCURRENT_READS);
+    const results = await Promise.all(some.map(({ shard }) => resultOf(shard)));
+    for (const [j, { shard, requests }] of some.entries()) {
+      const result = results[j];
+      if (result && 'stats' in result) addResult(collected, result, requests, files.get(shard) ?? new Map());
+      else addMissing(collected, { shard, requests }, claims.has(shard), result);
     }
   }
-  return found;
+  return collected;
 }
 
-function take(found: Collected, result: ShardResult, requests: number): void {
-  const { shard, unsent, unread, lateMs, stopped } = result;
-  found.stats.merge(RunStats.fromJSON(result.stats));
-  found.warmup.merge(RunStats.fromJSON(result.warmup));
-  found.slices.merge(result.slices);
-  found.report.merge(result.report);
-  found.sent += result.sent;
-  found.unsent += unsent;
-  found.endMs = Math.max(found.endMs, result.endedAtMs);
-  found.maxConnections += result.maxConnections;
-  found.maxConnectionsOfOne = Math.max(found.maxConnectionsOfOne, result.maxConnections);
-  found.warmFailures += result.warmFailures;
-  const reasons = found.skippedReasons as Map<string, number>;
+function addMissing(
+  collected: Collected,
+  { shard, requests }: MissingShard,
+  claimed: boolean,
+  failure: NamedFailure | undefined,
+): void {
+  if (collected.stop && !failure && !claimed) {
+    collected.notBegun.push({ shard, requests });
+    collected.unsent += requests;
+    collected.wasCancelled = true;
+  } else {
+    collected.lost.push({ shard, requests, claimed, ...(failure ? { failure } : {}) });
+  }
+}
+
+function addResult(
+  collected: Collected,
+  result: ShardResult,
+  requests: number,
+  files: ReadonlyMap<string, ObjectFacts>,
+): void {
+  const { shard, sent, unsent, unread, lateMs, stopped } = result;
+  collected.stats.merge(RunStats.fromJSON(result.stats));
+  collected.warmup.merge(RunStats.fromJSON(result.warmup));
+  collected.slices.merge(result.slices);
+  collected.report.merge(result.report);
+  collected.sent += sent;
+  collected.unsent += unsent;
+  collected.endMs = Math.max(collected.endMs, result.endedAtMs);
+  collected.maxConnections += result.maxConnections;
+  collected.maxConnectionsOfOne = Math.max(collected.maxConnectionsOfOne, result.maxConnections);
+  collected.warmFailures += result.warmFailures;
   for (const [reason, count] of Object.entries(result.skipped)) {
-    reasons.set(reason, (reasons.get(reason) ?? 0) + count);
-    found.skippedByShards += count;
+    collected.skippedReasons.set(reason, (collected.skippedReasons.get(reason) ?? 0) + count);
+    collected.skippedByShards += count;
   }
-  found.wasCancelled ||= stopped;
-  if (unsent > 0 || unread > 0) found.incomplete.push({ shard, requests, unsent, stopped, unread });
-  if (result.notKept.replies > 0) found.notKept.push({ shard, ...result.notKept });
-  if (lateMs > LATE_MS) found.late.push({ shard, lateMs });
-}
-
-/** What is under the shards' prefixes: the objects of each shard by their names. */
-async function shardObjects(
-  storage: Storage,
-  bucket: string,
-  run: string,
-): Promise<Map<number, Map<string, ObjectFacts>>> {
-  const prefix = replayKeys.shardsPrefix(run);
-  const shards = new Map<number, Map<string, ObjectFacts>>();
-  for await (const object of storage.list(bucket, prefix)) {
-    const [shard = '', name = ''] = object.key.slice(prefix.length).split('/');
-    const files = shards.get(Number(shard)) ?? new Map<string, ObjectFacts>();
-    files.set(name, object);
-    shards.set(Number(shard), files);
+  collected.wasCancelled ||= stopped;
+  if (unsent > 0 || unread > 0) collected.incomplete.push({ shard, requests, unsent, stopped, unread });
+  if (result.notKept.replies > 0) collected.notKept.push({ shard, ...result.notKept });
+  if (lateMs > LATE_MS) collected.late.push({ shard, lateMs });
+  for (const [name, object] of files) {
+    const file = { shard, object, firstStartMs: result.stats.firstStartMs ?? 0, sent };
+    collected.files.set(name, [...(collected.files.get(name) ?? []), file]);
   }
-  return shards;
-}
-
-async function claimedShards(storage: Storage, bucket: string, run: string): Promise<Set<number>> {
-  const prefix = replayKeys.claimPrefix(run);
-  const shards = new Set<number>();
-  for await (const { key } of storage.list(bucket, prefix)) shards.add(Number.parseInt(key.slice(prefix.length), 10));
-  return shards;
 }

@@ -1,4 +1,4 @@
-/** Puts the lines of all shards together into the files of the result set. */
+/** Merges the lines of all shards into the files of the result set. */
 import { statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,29 +18,29 @@ import type { CollectedEvaluations } from './collect-evaluations.ts';
 
 const LINES = 'application/jsonlines';
 const LINE_END = Buffer.from('\n');
-/** Lines are handed on in pieces of about this size. */
+/** Lines are uploaded in pieces of about this size. */
 const WRITE_BYTES = 256 * 1024;
 const NS_PER_MS = 1e6;
 const END_KEY = Buffer.from('"request_end_ns":');
 
-/** Where and of what the files are made. */
+/** The destination and the sources of the files. */
 export interface MergeContext {
   storage: Storage;
   bucket: string;
-  /** Of the result set. */
+  /** Prefix of the result set. */
   prefix: string;
   plan: StoredPlan;
   collected: Collected;
   evaluations: CollectedEvaluations;
 }
 
-/** Epoch ns of a record's end; a double loses a quarter of a microsecond of it. */
+/** When a record ended, epoch ns. A double is exact to a quarter of a microsecond. */
 function endOf(line: Buffer): number {
   const at = line.indexOf(END_KEY) + END_KEY.length;
   return Number.parseInt(line.toString('latin1', at, at + 20), 10);
 }
 
-/** Records and raw exchanges as they completed, whichever shard sent them. */
+/** Merges records or raw exchanges in the order in which they completed. */
 export async function mergeRecords(
   context: MergeContext,
   name: typeof FILES.records | typeof FILES.raw,
@@ -58,7 +58,7 @@ async function uploadLines(context: MergeContext, name: string, lines: AsyncIter
   let held: Buffer[] = [];
   let bytes = 0;
   for await (const line of lines) {
-    // Copied: the line's own bytes are only valid until the next is read.
+    // Copied, because the line is only valid until the next one is read.
     held.push(Buffer.from(line), LINE_END);
     bytes += line.length + 1;
     if (bytes < WRITE_BYTES) continue;
@@ -70,7 +70,7 @@ async function uploadLines(context: MergeContext, name: string, lines: AsyncIter
   await upload.close();
 }
 
-/** Lines that were left out: by the plan, then by the shards. */
+/** Joins the skipped lines: first those of the plan, then those of the shards. */
 export async function mergeSkipped(context: MergeContext): Promise<void> {
   const { storage, bucket, plan, collected } = context;
   const planned = await storage.head(bucket, plannedSkippedKey(plan.run));
@@ -78,7 +78,7 @@ export async function mergeSkipped(context: MergeContext): Promise<void> {
   if (objects.length > 0) await uploadLines(context, FILES.skipped, linesOf(storage, objects));
 }
 
-/** Verdicts and refused traces, as the shards' evaluations have them. */
+/** Joins the parts with verdicts or refused traces of all shards. */
 export async function mergeParts(context: MergeContext, name: string, parts: readonly ObjectFacts[]): Promise<void> {
   if (parts.length > 0) await uploadLines(context, name, linesOf(context.storage, parts));
 }
@@ -101,28 +101,28 @@ export async function mergeReplies(context: MergeContext): Promise<CapturedCompa
   return { ...tally.result(), ...(plan.judge ? { judgeUsd: evaluations.usd } : {}) };
 }
 
-/** Bytes that merging a file reads. */
+/** Total bytes of a file's parts. */
 export const bytesOf = (collected: Collected, name: string): number =>
   objectsOf(collected, name).reduce((sum, { size }) => sum + size, 0);
 
 const objectsOf = (collected: Collected, name: string): ObjectFacts[] =>
   (collected.files.get(name) ?? []).map(({ object }) => object);
 
-/** `inputs.json` is put together on the disk, from a copy of its lines. */
+/** Bytes on the disk per byte of lines: `inputs.json` is written there from a copy of its lines. */
 const DISK_PER_BYTE = 2.1;
 
-/** @returns why the file was left out, in words */
+/** Merges `inputs.json`. @returns the reason if it was left out */
 export async function mergeInputs(context: MergeContext, directory: string): Promise<string | undefined> {
   const { storage, plan, collected } = context;
   if (plan.requests > MAX_INPUTS) return 'more requests than inputs.json can contain';
   const shards = collected.files.get(SHARD_FILES.inputs) ?? [];
   const bytes = bytesOf(collected, SHARD_FILES.inputs);
   const { bavail, bsize } = await statfs(tmpdir());
-  if (bytes * DISK_PER_BYTE > bavail * bsize) return 'more bytes than the disk of the function can hold';
+  if (bytes * DISK_PER_BYTE > bavail * bsize) return 'more bytes than the function has disk space for';
   const file = new InputsFile(join(directory, FILES.inputs));
   const partOf = new Map(shards.map((part) => [part.shard, part]));
   for (const stripes of Map.groupBy(plan.shards, ({ window }) => window).values()) {
-    // Its stripes took turns.
+    // The requests of a window were dealt to its stripes in turn.
     const sources = stripes.flatMap(({ shard }) => {
       const part = partOf.get(shard);
       return part ? [{ object: part.object, leastKey: 0 }] : [];
@@ -132,7 +132,7 @@ export async function mergeInputs(context: MergeContext, directory: string): Pro
       Number.parseInt(one.toString('latin1', 0, 20), 10),
     )) {
       const [place, turn = '', payload = ''] = splitInput(line.toString('utf8'));
-      // What was prepared and not sent when the shard was stopped is no input.
+      // Requests that were prepared but not sent when the shard was stopped are left out.
       const stripe = Number(place) % stripes.length;
       if ((left[stripe] ?? 0) <= 0) continue;
       left[stripe] = (left[stripe] ?? 0) - 1;
@@ -143,7 +143,7 @@ export async function mergeInputs(context: MergeContext, directory: string): Pro
   return file.finish();
 }
 
-/** Place, turn and payload; a payload is JSON, whose tabs may stand between its tokens. */
+/** Position, turn and payload. The payload may contain tabs between its JSON tokens. */
 function splitInput(line: string): [string, string, string] {
   const first = line.indexOf('\t');
   const second = line.indexOf('\t', first + 1);

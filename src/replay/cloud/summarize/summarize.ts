@@ -1,4 +1,4 @@
-/** SummarizeReplay: the files of all shards → the result set that the command line would have written. */
+/** SummarizeReplay: merges the files of all shards into the result set that the command line would write. */
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ import type { ReplayPublication } from '../publish/publish-replay.ts';
 import { raisedText } from '../publish/replay-run.ts';
 import { targetFacts } from '../target.ts';
 import { SHARD_FILES } from '../work-bucket/keys.ts';
-import type { StoredPlan } from '../work-bucket/stored-plan.ts';
+import { readPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import { type Collected, collectShards } from './collect.ts';
 import { type CollectedEvaluations, collectEvaluations } from './collect-evaluations.ts';
 import {
@@ -40,7 +40,7 @@ interface SummarizeDependencies {
 
 const DRY_RUN_FILE = 'dry-run.json';
 
-/** Files that are made on the disk, and what they are; the last one says that all are there. */
+/** Content types of the files that are written to disk first. The last one marks a complete result set. */
 const CONTENT_TYPES: Record<string, string> = {
   [FILES.summaryJson]: 'application/json',
   [FILES.summaryCsv]: 'text/csv',
@@ -52,13 +52,13 @@ const CONTENT_TYPES: Record<string, string> = {
   [FILES.replay]: 'application/json',
 };
 
-/** Lost and incomplete shards, and failed requests above the allowed rate, make the execution fail: with its results. */
+/** Writes the result set, and decides whether the execution fails, for example because of lost shards. */
 export async function summarizeReplay(
   { run, error }: SummarizeReplayRequest,
   { storage, workBucket: bucket, remainingMs }: SummarizeDependencies,
 ): Promise<SummarizeReplayResult> {
   const results = { bucket, prefix: replayKeys.resultPrefix(run.name) };
-  const plan = await storage.getJson<StoredPlan>(bucket, replayKeys.plan(run.name));
+  const plan = await readPlan(storage, bucket, run.name);
   // The state machine starts with an empty error.
   const failed = error?.Error ? { error: error.Error, cause: causeOf(error.Cause) } : undefined;
   if (!plan) return answer(failed ?? { error: 'ReplayNotPlanned', cause: 'The replay has no plan' }, results);
@@ -111,12 +111,12 @@ interface LeftOut {
   reason: string;
 }
 
-/** @returns what the comparison came to, where there was one and time to put it together */
+/** Writes all files for which there is time. @returns the comparison, if it is one of them */
 async function writeResults(context: MergeContext, remainingMs: () => number): Promise<CapturedComparison | undefined> {
   const directory = await mkdtemp(join(tmpdir(), 'replay-summary-'));
   const { plan, collected, evaluations } = context;
   const leftOut: LeftOut[] = [];
-  /** Merges a file if there is time for it: the figures are worth more than any file of lines. */
+  /** Merges a file if there is time for it. The figures, which follow, are more important. */
   const merge = async <T>(file: string, parts: string, work: () => Promise<T>): Promise<T | undefined> => {
     const bytes = bytesOf(collected, parts);
     if (bytes <= (remainingMs() - FIGURES_RESERVE_MS) * MERGED_BYTES_PER_MS) return work();
@@ -197,7 +197,7 @@ async function writeOwn(
   });
 }
 
-/** For `replay.json`. */
+/** The evaluation in `replay.json`. */
 const evaluationFacts = ({ judge, mlflow }: StoredPlan, found: CollectedEvaluations): Record<string, unknown> => ({
   ...(judge
     ? { judge: { model: judge.model, budget_usd: judge.budgetUsd, usd: found.usd, judged: found.judged } }

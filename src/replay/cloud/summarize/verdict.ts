@@ -1,4 +1,4 @@
-/** Whether a replay's execution has succeeded, and what is to be said of what is missing. */
+/** Decides whether the execution of a replay fails, and describes what is missing. */
 import type { SummarizeReplayRequest } from '../../../contract/replay.ts';
 import { withoutAnyVerdict } from '../../compare/quality.ts';
 import { neverSent, tooManyFailed } from '../../measure/error-rate.ts';
@@ -13,7 +13,7 @@ export interface Failure {
   cause: string;
 }
 
-/** Shards that are named one by one. */
+/** Shards that a message names. */
 const MAX_NAMED = 10;
 
 const named = (shards: readonly { shard: number }[]): string =>
@@ -25,55 +25,46 @@ const named = (shards: readonly { shard: number }[]): string =>
 const sumOf = <T>(items: readonly T[], value: (item: T) => number): number =>
   items.reduce((sum, item) => sum + value(item), 0);
 
-/** What is missing, in words, a line for each kind. */
+const firstFailure = (shards: readonly { failure?: { name: string; message: string } }[]): string => {
+  const failure = shards.find((shard) => shard.failure)?.failure;
+  return failure ? `; first failure: ${failure.name}: ${failure.message}` : '';
+};
+
+/** Describes the missing requests, one line for each reason. */
 export function missing({ lost, notBegun, incomplete, stats }: Collected): string[] {
   const lines: string[] = [];
-  if (notBegun.length > 0) {
-    const requests = sumOf(notBegun, (shard) => shard.requests);
-    lines.push(`${notBegun.length} shards with ${requests} requests had not begun (${named(notBegun)})`);
-  }
+  const shardsText = (shards: readonly { shard: number; requests: number }[]): string =>
+    `${shards.length} (${named(shards)}), with ${sumOf(shards, ({ requests }) => requests)} requests`;
+  if (notBegun.length > 0) lines.push(`shards not started: ${shardsText(notBegun)}`);
   if (lost.length > 0) {
-    const begun = lost.filter(({ claimed }) => claimed).length;
-    const why = lost.find(({ failure }) => failure)?.failure;
+    const started = lost.filter(({ claimed }) => claimed).length;
     lines.push(
-      `${lost.length} shards with ${sumOf(lost, ({ requests }) => requests)} requests were lost (${named(lost)}); ` +
-        `${begun} of them had begun, and may have sent some of theirs` +
-        (why ? `; the first failure: ${why.name}: ${why.message}` : ''),
+      `shards lost: ${shardsText(lost)}, of which ${started} had started and may have sent some${firstFailure(lost)}`,
     );
   }
-  const cut = incomplete.filter((shard) => shard.unsent > 0);
-  const [stopped, outOfTime] = [cut.filter((shard) => shard.stopped), cut.filter((shard) => !shard.stopped)];
-  const unsentOf = (shards: typeof cut): number => sumOf(shards, (shard) => shard.unsent);
-  if (stopped.length > 0) {
-    lines.push(
-      `${unsentOf(stopped)} requests of ${stopped.length} shards that had begun were not sent (${named(stopped)})`,
-    );
-  }
-  if (outOfTime.length > 0) {
-    lines.push(
-      `${unsentOf(outOfTime)} requests were not sent because the time of ${outOfTime.length} shards was up ` +
-        `(${named(outOfTime)})`,
-    );
+  for (const [stopped, reason] of [
+    [true, 'the replay was stopped'],
+    [false, 'their shard ran out of time'],
+  ] as const) {
+    const cut = incomplete.filter((shard) => shard.unsent > 0 && shard.stopped === stopped);
+    const unsent = sumOf(cut, (shard) => shard.unsent);
+    if (unsent > 0) lines.push(`requests not sent because ${reason}: ${unsent} (shards ${named(cut)})`);
   }
   const unread = sumOf(incomplete, (shard) => shard.unread);
-  if (unread > 0) lines.push(`${unread} requests were not sent because their captures could no longer be read`);
+  if (unread > 0) lines.push(`requests not sent because their captures could no longer be read: ${unread}`);
   const own = neverSent(stats);
-  if (own !== undefined) lines.push(own);
-  return lines;
+  return own === undefined ? lines : [...lines, own];
 }
 
-/** What is not judged, or not in MLflow, in words. */
+/** Describes what is not judged or not in MLflow. */
 export function notEvaluated({ unevaluated, judged }: CollectedEvaluations): string[] {
   const none = withoutAnyVerdict(judged);
   if (unevaluated.length === 0) return none === undefined ? [] : [none];
-  const why = unevaluated.find(({ failure }) => failure)?.failure;
-  return [
-    `${unevaluated.length} shards (${named(unevaluated)}) were not evaluated to their end: of their replies, not all are ` +
-      `judged or in MLflow${why ? `; the first failure: ${why.name}: ${why.message}` : ''}`,
-  ];
+  const shards = `${unevaluated.length} (${named(unevaluated)})`;
+  return [`shards with replies that are not judged or not in MLflow: ${shards}${firstFailure(unevaluated)}`];
 }
 
-/** What else is to be said above the figures. */
+/** Further remarks above the figures. */
 export function remarks(
   plan: StoredPlan,
   { late, maxConnectionsOfOne, notKept }: Collected,
@@ -83,39 +74,36 @@ export function remarks(
   if (plan.judge?.warning !== undefined) lines.push(plan.judge.warning);
   lines.push(...mlflowRemarks(plan.run, { refused, linked, withoutTrace }));
   if (late.length > 0) {
-    const most = Math.max(...late.map(({ lateMs }) => lateMs));
+    const most = Math.round(Math.max(...late.map(({ lateMs }) => lateMs)));
     lines.push(
-      `${late.length} shards began late (${named(late)}), ${Math.round(most)} ms at most: their requests keep their ` +
-        'distances, and the delay counts as schedule lag',
+      `Shards that started late: ${late.length} (${named(late)}), by at most ${most} ms. Their requests keep their ` +
+        'intervals, and the delay counts as schedule lag',
     );
   }
   if (notKept.length > 0) {
+    const [replies, bytes] = [sumOf(notKept, (shard) => shard.replies), sumOf(notKept, (shard) => shard.bytes)];
     lines.push(
-      `${sumOf(notKept, ({ replies }) => replies)} replies with ${sumOf(notKept, ({ bytes }) => bytes)} bytes were measured` +
-        `${plan.compare ? ' and compared' : ''}, but not kept${plan.judge ? ' and not judged' : ''}: the disks of ` +
-        `${notKept.length} shards (${named(notKept)}) had no room for replies that much larger than the captured ones; ` +
-        'use smaller shards (shard.requests)',
+      `Replies that were measured${plan.compare ? ' and compared' : ''}, but not kept${plan.judge ? ' or judged' : ''}: ` +
+        `${replies}, with ${bytes} bytes. The disks of shards ${named(notKept)} had no space for them, because they are ` +
+        'much larger than the captured replies; use smaller shards (shard.requests)',
     );
   }
   if (maxConnectionsOfOne >= MAX_CONNECTIONS) {
     lines.push(
-      `A shard used all of its ${MAX_CONNECTIONS} connections: requests may have waited for one; use more shards ` +
+      `A shard used all of its ${MAX_CONNECTIONS} connections, so requests may have waited for one; use more shards ` +
         '(shard.requestsPerSecond)',
     );
   }
   return lines;
 }
 
-/**
- * Whether an order to stop has kept back or cut anything, or left replies without their evaluation: one that comes after all
- * that changes nothing.
- */
+/** Whether a stop order had any effect on sending or evaluation. An order that comes later changes nothing. */
 export const wasStopped = (
   { stop, wasCancelled }: Pick<Collected, 'stop' | 'wasCancelled'>,
   { unevaluated }: Pick<CollectedEvaluations, 'unevaluated'>,
 ): boolean => stop !== undefined && (wasCancelled || unevaluated.length > 0);
 
-/** @returns why the execution has to fail, if it does */
+/** Returns why the execution fails; `undefined` if it succeeds. */
 export function failureOf(
   plan: StoredPlan,
   collected: Collected,
@@ -137,7 +125,7 @@ export function failureOf(
   if (unevaluated !== undefined) return { error: 'ReplayNotEvaluated', cause: unevaluated };
   if (collected.stats.completed === 0) {
     const reasons = [...collected.skippedReasons].map(([reason, count]) => `${reason}: ${count}`).join(', ');
-    const cause = reasons === '' ? 'none is in the window' : `no record could be (${reasons})`;
+    const cause = reasons === '' ? 'the window has no requests' : `no record could be sent (${reasons})`;
     return { error: 'NothingSent', cause: `Nothing was sent: ${cause}` };
   }
   const tooMany = tooManyFailed(collected.stats, plan.options.maxErrorRate);

@@ -1,31 +1,31 @@
-/** Reads the lines that shards have written, one shard after the other or merged, in memory that is bound. */
+/** Reads lines of objects, one object after the other or merged, in bounded memory. */
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 
 const LF = 0x0a;
-/** Of a file at a time; where many shards are merged, less. */
+/** Bytes per read of an object. Less if many objects are merged. */
 const BLOCK_BYTES = 1024 * 1024;
 const LEAST_BLOCK_BYTES = 64 * 1024;
-/** All blocks of a merge together: of each file the one that is read, and the next, which is on its way. */
+/** Bytes in memory during a merge: for each object, the current block and the prefetched one. */
 const MERGE_BYTES = 128 * 1024 * 1024;
 /**
- * Files that are asked for before their turn. S3 takes some 30 ms to the first byte: one file after the other, a thousand
- * shards would wait half a minute for each kind of file.
+ * Objects that are prefetched. S3 takes about 30 ms to the first byte: one by one, a thousand shards would cost half a minute
+ * for each kind of file.
  */
 const FILES_AHEAD = 16;
 
-/** The lines of one object, without their endings; a line is valid until the next is asked for. */
+/** The lines of one object, without line breaks. A line is valid until the next one is read. */
 export class ObjectLines {
   readonly #storage: Storage;
   readonly #object: ObjectFacts;
   readonly #blockBytes: number;
   #bytes: Buffer = Buffer.alloc(0);
   #at = 0;
-  /** End of what is in memory, and of what was asked for. */
+  /** End of the bytes in memory, and of the requested bytes. */
   #loaded: number;
   #asked: number;
   #ahead: Promise<Buffer[]> | undefined;
 
-  /** @param start first byte of the first line that is read */
+  /** @param start first byte of the first line */
   constructor(storage: Storage, object: ObjectFacts, blockBytes = BLOCK_BYTES, start = 0) {
     this.#storage = storage;
     this.#object = object;
@@ -34,7 +34,7 @@ export class ObjectLines {
     this.#asked = start;
   }
 
-  /** First byte of the line that is read next. */
+  /** First byte of the next line. */
   get offset(): number {
     return this.#loaded - (this.#bytes.length - this.#at);
   }
@@ -60,11 +60,11 @@ export class ObjectLines {
     }
   }
 
-  /** Asks for the next block, if there is one, before it is needed. */
+  /** Requests the next block, if there is one, before it is needed. */
   prefetch(): void {
     if (this.#ahead || this.#asked >= this.#object.size) return;
     this.#ahead = this.#fetch();
-    // What goes wrong is thrown when its turn comes.
+    // An error is thrown when the block is needed.
     this.#ahead.catch(() => {});
   }
 
@@ -98,7 +98,7 @@ export async function* linesOf(storage: Storage, objects: readonly ObjectFacts[]
 
 export interface MergeSource {
   object: ObjectFacts;
-  /** No line of it has a lower key: it is not opened before. */
+  /** Lower bound of its keys. The object is not opened before the merge reaches it. */
   leastKey: number;
 }
 
@@ -110,9 +110,9 @@ interface Open {
 }
 
 /**
- * The lines of objects whose own lines are about in order, merged by their keys; equal keys in the order of the objects.
+ * Merges the lines of nearly sorted objects by key. Equal keys are in the order of the objects.
  *
- * @param keyOf reads a line's key
+ * @param keyOf returns the key of a line
  */
 export async function* mergeLines(
   storage: Storage,
@@ -126,55 +126,29 @@ export async function* mergeLines(
       return { key: leastKey, ordinal, lines: new ObjectLines(storage, object, blockBytes) };
     })
     .sort((a, b) => a.key - b.key || a.ordinal - b.ordinal);
-  // A sorted list is a heap.
-  const heap = new MergeHeap([...inOrder]);
+  const open = [...inOrder];
   let asked = 0;
   const askNext = (): void => inOrder[asked++]?.lines.prefetch();
   while (asked < FILES_AHEAD) askNext();
-  for (let top = heap.top; top; top = heap.top) {
-    if (top.line) yield top.line;
+  for (let first = open.shift(); first; first = open.shift()) {
+    if (first.line) yield first.line;
     else askNext();
-    top.line = await top.lines.next();
-    if (top.line) top.key = keyOf(top.line);
-    heap.settle(top.line !== undefined);
+    first.line = await first.lines.next();
+    if (!first.line) continue;
+    first.key = keyOf(first.line);
+    open.splice(placeOf(first, open), 0, first);
   }
 }
 
-/** A binary heap, the lowest key on top. */
-class MergeHeap {
-  readonly #items: Open[];
+const isBefore = (a: Open, b: Open): boolean => (a.key === b.key ? a.ordinal < b.ordinal : a.key < b.key);
 
-  /** @param items sorted */
-  constructor(items: Open[]) {
-    this.#items = items;
+/** The index in the sorted list at which the object belongs. */
+function placeOf(one: Open, sorted: readonly Open[]): number {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (isBefore(sorted[middle] as Open, one)) low = middle + 1;
+    else high = middle;
   }
-
-  get top(): Open | undefined {
-    return this.#items[0];
-  }
-
-  /** Puts the top where its new key belongs, or takes it out. */
-  settle(stays: boolean): void {
-    if (!stays) {
-      const last = this.#items.pop();
-      if (last && this.#items.length > 0) this.#items[0] = last;
-    }
-    for (let parent = 0; ; ) {
-      const left = 2 * parent + 1;
-      let least = parent;
-      if (this.#before(left, least)) least = left;
-      if (this.#before(left + 1, least)) least = left + 1;
-      if (least === parent) return;
-      const held = this.#items[parent] as Open;
-      this.#items[parent] = this.#items[least] as Open;
-      this.#items[least] = held;
-      parent = least;
-    }
-  }
-
-  #before(a: number, b: number): boolean {
-    const [left, right] = [this.#items[a], this.#items[b]];
-    if (!left || !right) return false;
-    return left.key !== right.key ? left.key < right.key : left.ordinal < right.ordinal;
-  }
+  return low;
 }

@@ -1,12 +1,12 @@
 /**
- * The requests of one shard as lines: pointers, no payload. A line names a capture file the first time it is needed; the
- * requests after it point to the files by their order. Keys are short: a replay has millions of these lines.
+ * The schedule of one shard as lines that point to captures. A line names a capture file before its first request; requests
+ * refer to the files by their order. Keys are short because a replay has millions of these lines.
  */
 import { PermanentError } from '../../../shared/errors.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { IndexEntry, SourceFile } from '../../source/types.ts';
 
-/** A capture file in S3, as it was when it was planned. */
+/** A capture file in S3, in the version that was planned. */
 export interface CaptureObject extends SourceFile {
   bucket: string;
   etag: string;
@@ -22,17 +22,17 @@ interface FileLine {
 }
 
 interface EntryLine {
-  /** File, line, first byte, bytes, captured time. */
+  /** File, line, first byte, number of bytes, captured time. */
   f: number;
   l: number;
   s: number;
   b: number;
   c: number;
-  /** Due, ms after the clock's start; not there without a schedule. */
+  /** Due time, ms after the clock's start; missing without a schedule. */
   d?: number;
-  /** Repetition of the captures. */
+  /** Pass through the captures, missing for the first one. */
   p?: number;
-  /** Conversation: its number in the run, and from the second turn on the turn and the conversation's name. */
+  /** Conversation: its number in the run; from the second turn on, also the turn and the conversation's name. */
   n: number;
   t?: [turnIndex: number, conversationId: string];
 }
@@ -81,11 +81,11 @@ export class ScheduleLines {
 
 export interface ShardSchedule {
   files: CaptureObject[];
-  /** In the order of their time. */
+  /** In the order of due times. */
   entries: ScheduledEntry[];
 }
 
-/** @throws PermanentError `InvalidSchedule` for text that is no schedule */
+/** Parses a schedule. @throws PermanentError `InvalidSchedule` */
 export function readSchedule(text: string, where: string): ShardSchedule {
   const files: CaptureObject[] = [];
   const entries: ScheduledEntry[] = [];
@@ -98,7 +98,7 @@ export function readSchedule(text: string, where: string): ShardSchedule {
       continue;
     }
     if (parsed.f >= files.length) {
-      throw new PermanentError('InvalidSchedule', 'A line points to a file that none before it names', {
+      throw new PermanentError('InvalidSchedule', 'A line refers to a file that no earlier line names', {
         got: line,
         where: `${where}, line ${i + 1}`,
       });

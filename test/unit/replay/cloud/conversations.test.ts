@@ -7,7 +7,7 @@ const place = (ordinal: number, line: number): IndexEntry => ({ timeMs: 0, file:
 const turns = (...texts: string[]): string =>
   JSON.stringify({ messages: texts.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })) });
 
-test('turns are found over files, and each pass has conversations of its own', () => {
+test('finds turns across files, and separate conversations for each pass', () => {
   const finder = new ConversationFinder();
   const add = (ordinal: number, line: number, text: string): void =>
     finder.record(Buffer.from(text), place(ordinal, line));
@@ -16,7 +16,7 @@ test('turns are found over files, and each pass has conversations of its own', (
   add(0, 2, captureLine('table', 0, { data: '1,2', encoding: 'CSV', contentType: 'text/csv' }));
   finder.file(file('b'));
   const body = turns('hello', 'hi', 'and now?');
-  // The second turn was captured in base64.
+  // The second turn is captured in base64.
   const encoded = { data: Buffer.from(body).toString('base64'), encoding: 'BASE64' };
   add(1, 3, captureLine('two', 1, encoded, { data: chatReply('this') }));
   finder.file(file('c'));
@@ -27,7 +27,7 @@ test('turns are found over files, and each pass has conversations of its own', (
   );
 
   const first = finder.turnOf(place(0, 1), 0);
-  // It is called as its own request is.
+  // A conversation has the name of its first request.
   expect(first).toEqual({ session: first.session, turnIndex: 0 });
   expect(finder.turnOf(place(1, 3), 0)).toEqual({ session: first.session, turnIndex: 1, conversationId: 'one' });
   expect(finder.turnOf(place(2, 1), 0)).toEqual({ session: first.session, turnIndex: 2, conversationId: 'one' });
@@ -39,7 +39,7 @@ test('turns are found over files, and each pass has conversations of its own', (
   expect(new Set(sessions).size).toBe(4);
 });
 
-test('a chat that cannot be read is a conversation of its own, and the others keep theirs', () => {
+test('a chat that cannot be read is a separate conversation and does not affect others', () => {
   const finder = new ConversationFinder();
   const add = (line: number, text: string): void => finder.record(Buffer.from(text), place(0, line));
   const deep = '['.repeat(10_000) + ']'.repeat(10_000);
@@ -68,7 +68,7 @@ test.each([
     }),
     (text: string) => ({ candidates: [{ content: { role: 'model', parts: [{ text }] }, finishReason: 'STOP' }] }),
   ],
-])('turns are found in the form of %s too', (_, request, reply) => {
+])('finds turns in the wire format of %s', (_, request, reply) => {
   const finder = new ConversationFinder();
   finder.file(file('a'));
   const add = (line: number, id: string, texts: string[], answer: string): void => {

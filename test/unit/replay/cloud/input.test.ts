@@ -28,13 +28,13 @@ const refusal = (input: unknown, more: Partial<ReplayEnvironment> = {}): { name:
   throw new Error('it was taken');
 };
 
-test('the environment is read once, and what is missing is named', () => {
+test('names missing variables of the environment', () => {
   expect(environment.REPLAY_ENDPOINT_NAMES).toEqual(['blue', 'green']);
   expect(readReplayEnvironment({ ...VARIABLES, REPLAY_ENDPOINT_NAMES: '' }).REPLAY_ENDPOINT_NAMES).toEqual([]);
   expect(() => readReplayEnvironment({ ...VARIABLES, WORK_BUCKET: '' })).toThrow(/InvalidEnvironment|WORK_BUCKET/);
 });
 
-test('defaults are those of the command line and of the stack', () => {
+test('uses the defaults of the command line and of the stack', () => {
   const job = parse({ target: URL_TARGET });
   expect(job).toEqual({
     source: { bucket: 'captures', prefix: 'my-endpoint/' },
@@ -57,7 +57,7 @@ test('defaults are those of the command line and of the stack', () => {
   expect(source).toEqual({ bucket: 'captures', prefix: 'my-endpoint/x/' });
 });
 
-test('the judge implies the comparison, and both switches have the command line’s defaults', () => {
+test('judge implies compare', () => {
   expect(parse({ target: URL_TARGET, judge: true })).toMatchObject({ compare: true, judge: { budgetUsd: 20 } });
   expect(parse({ target: URL_TARGET, judge: true, judgeBudgetUsd: 0 }).judge).toEqual({ budgetUsd: 0 });
   expect(parse({ target: URL_TARGET, mlflow: true }).mlflow).toEqual({});
@@ -67,9 +67,9 @@ test('the judge implies the comparison, and both switches have the command line�
 });
 
 test.each<[string, unknown, RegExp]>([
-  ['a budget for no judge', { target: URL_TARGET, judgeBudgetUsd: 5 }, /judgeBudgetUsd: there is no judge/],
+  ['a budget for no judge', { target: URL_TARGET, judgeBudgetUsd: 5 }, /judgeBudgetUsd needs "judge": true/],
   ['a negative budget', { target: URL_TARGET, judge: true, judgeBudgetUsd: -1 }, /judgeBudgetUsd/],
-  ['an experiment for no MLflow', { target: URL_TARGET, experiment: 'x' }, /experiment: there is no MLflow/],
+  ['an experiment for no MLflow', { target: URL_TARGET, experiment: 'x' }, /experiment needs "mlflow": true/],
   ['another judge than the stack’s', { target: URL_TARGET, judge: true, judgeModel: 'm' }, /judgeModel/],
   ['no object', 'replay', /expected object/],
   ['no target', {}, /target/],
@@ -86,7 +86,7 @@ test.each<[string, unknown, RegExp]>([
     /before/,
   ],
   ['a time without an offset', { target: URL_TARGET, source: { from: '2026-01-02' } }, /source\.from/],
-])('%s is refused with what was got and what is allowed', (_, input, problem) => {
+])('rejects %s, with the value and what is allowed', (_, input, problem) => {
   const { name, message } = refusal(input);
   expect(name).toBe('InvalidReplayInput');
   expect(message).toMatch(problem);
@@ -94,19 +94,19 @@ test.each<[string, unknown, RegExp]>([
   expect(message).toMatch(/expected: \{"target"/);
 });
 
-test('only what the settings name may be invoked or read', () => {
+test('rejects endpoints and secrets that the settings do not name', () => {
   expect(refusal({ target: { endpoint: 'red' } })).toMatchObject({
     name: 'EndpointNotAllowed',
     message: expect.stringMatching(/got: red; expected: blue, green; where: REPLAY_ENDPOINT_NAMES/),
   });
-  expect(refusal({ target: { endpoint: 'blue' } }, { REPLAY_ENDPOINT_NAMES: [] }).message).toMatch(/it names none/);
+  expect(refusal({ target: { endpoint: 'blue' } }, { REPLAY_ENDPOINT_NAMES: [] }).message).toMatch(/it is empty/);
   expect(refusal({ target: { endpoint: 'blue', inferenceComponent: 'x' } }).name).toBe('InferenceComponentNotAllowed');
   const secret = (headersSecretArn: string) => ({ target: { ...URL_TARGET, headersSecretArn } });
   expect(refusal(secret('arn:other')).name).toBe('SecretNotAllowed');
   expect(parse(secret(VARIABLES.REPLAY_HEADERS_SECRET_ARN)).target).toMatchObject(URL_TARGET);
 });
 
-test('headers of a secret, which are never shown', () => {
+test('reads the headers of a secret, and never shows them', () => {
   expect(parseHeaders('{"Authorization":"Bearer x"}', 'arn')).toEqual({ Authorization: 'Bearer x' });
   for (const text of ['Bearer s3cret', '["s3cret"]', '{"a":{"b":"s3cret"}}']) {
     expect(() => parseHeaders(text, 'arn')).toThrow(expect.objectContaining({ name: 'InvalidHeader' }));
@@ -114,8 +114,8 @@ test('headers of a secret, which are never shown', () => {
   }
 });
 
-describe('bounds of a shard', () => {
-  test('a window, the slowest reply and the writing fit into 15 minutes', () => {
+describe('shardBounds', () => {
+  test('fits a window, the slowest reply and the upload into 15 minutes', () => {
     for (const timeout of [1, 60, 600, 770]) {
       const { windowMs } = shardBounds({ ...DEFAULT_OPTIONS, timeout }, {});
       expect(windowMs / 1000 + timeout + 10 + 90).toBeCloseTo(900, 6);
@@ -123,25 +123,25 @@ describe('bounds of a shard', () => {
     }
   });
 
-  test('the input may ask for less, not for more', () => {
+  test('the input can only lower the limits', () => {
     const asked = shardBounds(DEFAULT_OPTIONS, { seconds: 2, requests: 3, requestsPerSecond: 4 });
     expect(asked).toMatchObject({ windowMs: 2_000, requests: 3, perSecond: 4 });
     const most = shardBounds(DEFAULT_OPTIONS, {});
     expect(shardBounds(DEFAULT_OPTIONS, { seconds: 1e6, requests: 1e9, requestsPerSecond: 1e6 })).toEqual(most);
   });
 
-  test('a time for replies that leaves none for sending', () => {
+  test('rejects a timeout that leaves no time for sending', () => {
     expect(() => shardBounds({ ...DEFAULT_OPTIONS, timeout: 800 }, {})).toThrow(
       expect.objectContaining({
         name: 'InvalidReplayInput',
-        message: expect.stringContaining('got: timeout 800; expected: 770 seconds at most'),
+        message: expect.stringContaining('got: timeout 800; expected: at most 770 seconds'),
       }),
     );
     expect(shardBounds({ ...DEFAULT_OPTIONS, timeout: 770 }, {}).windowMs).toBe(30_000);
   });
 });
 
-test('what a query says is not taken, and not shown: it would be in the plan', () => {
+test('rejects the query of a URL and does not show it', () => {
   const { name, message } = refusal({ target: { url: 'https://host/path?key=hunter2&hunter3' }, raw: true });
   expect(name).toBe('InvalidReplayInput');
   expect(message).toContain('"url":"https://host/path?key=<redacted>&<redacted>"');

@@ -1,4 +1,4 @@
-/** The bounds of a replay in the cloud, held against each other: each has its arithmetic, and none may change alone. */
+/** Checks the limits of cloud replays against each other, so that none of them changes alone. */
 
 import { ONE_VCPU_MB } from '../../../../lib/replay-functions.ts';
 import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../../../../src/contract/replay.ts';
@@ -17,16 +17,16 @@ import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
 import { ENTRY_BYTES, MAX_RECORDS, SORT_BYTES } from '../../../../src/replay/source/sorted-index.ts';
 
 const DISK_BYTES = REPLAY_DISK_MIB * 1024 * 1024;
-/** Part of the disk that stays free: nobody promises the last byte. */
+/** Share of the disk that stays free. */
 const FREE = 0.1;
 const LAMBDA_DESCRIPTORS = 1024;
 
-test('a shard’s files fit on its disk, and can be written in the time that is kept for it', () => {
+test('the files of a shard fit on its disk, and can be uploaded in the reserved time', () => {
   expect(SHARD_FILE_BYTES).toBeLessThanOrEqual(DISK_BYTES * (1 - FREE));
   expect(SHARD_FILE_BYTES / WRITTEN_BYTES_PER_MS).toBeLessThanOrEqual(WRITE_RESERVE_MS);
 });
 
-test('the places of all records take a quarter of the memory of the function that sorts them', () => {
+test('sorting all records takes a quarter of the function’s memory', () => {
   expect(MAX_RECORDS * (ENTRY_BYTES + SORT_BYTES)).toBeLessThanOrEqual((ONE_VCPU_MB * 1024 * 1024) / 4);
 });
 
@@ -41,14 +41,14 @@ test.each([0, 10])(
   },
 );
 
-test('at its rate a shard has no more requests than it may have, with the shortest time for a reply', () => {
+test('a full rate over the longest window stays within the requests of a shard', () => {
   const { windowMs } = shardBounds({ ...DEFAULT_OPTIONS, timeout: 1 }, {});
   // The number of requests bounds long windows, the rate short ones: both do bound something.
   expect((windowMs / 1000) * MAX_PER_SECOND).toBeGreaterThan(MAX_REQUESTS);
   expect((shardBounds(DEFAULT_OPTIONS, {}).windowMs / 1000) * MAX_PER_SECOND).toBeLessThan(MAX_REQUESTS);
 });
 
-test('connections leave descriptors for S3, for the shard’s files and for Node itself', () => {
+test('connections leave file descriptors for S3, the shard’s files and Node', () => {
   const s3Sockets = 50;
   const filesAndNode = 40;
   expect(MAX_CONNECTIONS + s3Sockets + filesAndNode).toBeLessThanOrEqual(LAMBDA_DESCRIPTORS);

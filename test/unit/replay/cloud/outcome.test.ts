@@ -44,7 +44,7 @@ const plan = (requests: number[], options = {}): StoredPlan => ({
   })),
 });
 
-/** Latencies as one process would have measured them. */
+/** The figures of one process with these latencies. */
 function statsOf(latencies: readonly number[], failed = 0, cancelledOnPurpose = 0): RunStatsJson {
   const stats = new RunStats();
   for (const latency of latencies) {
@@ -83,7 +83,7 @@ const store = (memory: MemoryStorage, one: ShardResult): void => {
   memory.put(`${replayKeys.shardPrefix(RUN, one.shard)}result.json`, one);
 };
 
-test('a shard is claimed once', async () => {
+test('a shard can be claimed only once', async () => {
   const memory = new MemoryStorage();
   const claim = (shard: number) => claimShard(memory.storage, 'w', { run: RUN, shard, claimedAtMs: 1 });
   await claim(0);
@@ -96,7 +96,7 @@ test('a shard is claimed once', async () => {
   });
 });
 
-test('what shards measured is what one process would have', async () => {
+test('merged results of shards equal those of one process', async () => {
   const random = new Random(3);
   const latencies = Array.from({ length: 300 }, () => 10 + 1000 * random.next());
   const memory = new MemoryStorage();
@@ -110,17 +110,17 @@ test('what shards measured is what one process would have', async () => {
   expect(failureOf(plan([100, 100, 100]), collected, nothingEvaluated(), undefined)).toBeUndefined();
 });
 
-describe('what is missing', () => {
+describe('missing requests', () => {
   async function collect(memory: MemoryStorage, planned: StoredPlan): Promise<Collected> {
     return collectShards(memory.storage, 'w', planned);
   }
 
-  test('lost shards, begun or not, with why; incomplete ones; late ones', async () => {
+  test('finds lost shards with their failure, incomplete shards and late shards', async () => {
     const memory = new MemoryStorage();
     store(memory, result(0, statsOf([5, 6]), { unsent: 7, skipped: { NoRequest: 1 }, lateMs: 4000 }));
     memory.put(replayKeys.claim(RUN, 1), {});
     memory.put(`${replayKeys.shardPrefix(RUN, 1)}failure.json`, { name: 'TargetUnreachable', message: 'no route' });
-    // Lines without figures are those of a shard that died while it wrote.
+    // A shard that crashes while it writes leaves lines without figures.
     memory.put(`${replayKeys.shardPrefix(RUN, 2)}profile_export.jsonl`, '{}\n');
     store(memory, result(3, statsOf([7]), { skipped: { CaptureChanged: 2 }, unread: 2 }));
     const planned = plan([10, 20, 30, 3]);
@@ -138,20 +138,20 @@ describe('what is missing', () => {
     const lost = collected.lost.reduce((sum, { requests }) => sum + requests, 0);
     expect(collected.sent + collected.unsent + collected.skippedByShards + lost).toBe(planned.requests);
     expect(missing(collected)).toEqual([
-      '2 shards with 50 requests were lost (1, 2); 1 of them had begun, and may have sent some of theirs; the first failure: TargetUnreachable: no route',
-      '7 requests were not sent because the time of 1 shards was up (0)',
-      '2 requests were not sent because their captures could no longer be read',
+      'shards lost: 2 (1, 2), with 50 requests, of which 1 had started and may have sent some; first failure: TargetUnreachable: no route',
+      'requests not sent because their shard ran out of time: 7 (shards 0)',
+      'requests not sent because their captures could no longer be read: 2',
     ]);
     expect(remarks(planned, collected, nothingEvaluated())).toEqual([
-      '1 shards began late (0), 4000 ms at most: their requests keep their distances, and the delay counts as schedule lag',
+      'Shards that started late: 1 (0), by at most 4000 ms. Their requests keep their intervals, and the delay counts as schedule lag',
     ]);
     expect(failureOf(planned, collected, nothingEvaluated(), { Error: 'States.X', Cause: 'y' })).toEqual({
       error: 'ReplayIncomplete',
-      cause: expect.stringMatching(/^2 shards .*; States\.X: y$/),
+      cause: expect.stringMatching(/^shards lost: 2 .*; States\.X: y$/),
     });
   });
 
-  test('a result that is none is that of a lost shard, with what is wrong and where; the others are shown', async () => {
+  test('counts a shard with an invalid result as lost, and keeps the other results', async () => {
     const memory = new MemoryStorage();
     const keyOf = (shard: number) => `${replayKeys.shardPrefix(RUN, shard)}result.json`;
     store(memory, result(0, statsOf([5, 6])));
@@ -165,12 +165,12 @@ describe('what is missing', () => {
       message: expect.stringMatching(new RegExp(`got: ${got.source}.*where: s3://w/${where}`)),
     });
     expect(collected.lost).toEqual([
-      { shard: 1, requests: 1, claimed: true, failure: invalid(keyOf(1), /11 characters that are no JSON/) },
+      { shard: 1, requests: 1, claimed: true, failure: invalid(keyOf(1), /11 characters that are not JSON/) },
       { shard: 2, requests: 1, claimed: false, failure: invalid(keyOf(2), /.*expected number.*at sent/) },
     ]);
   });
 
-  test('results that an earlier version has written, without what was cancelled on purpose, have a rate of errors', async () => {
+  test('reads results of earlier versions, which have no count of requests canceled on purpose', async () => {
     const memory = new MemoryStorage();
     const { cancelledOnPurpose: _, ...before } = statsOf([5], 3);
     store(memory, result(0, before as RunStatsJson, { slices: { 0: before as RunStatsJson } }));
@@ -183,9 +183,9 @@ describe('what is missing', () => {
     });
   });
 
-  test('what a stopped replay has not sent is no loss, and is told apart from what is lost', async () => {
+  test('distinguishes requests that a stopped replay did not send from lost ones', async () => {
     const memory = new MemoryStorage();
-    memory.put(replayKeys.stop(RUN), 'by hand');
+    memory.put(replayKeys.stop(RUN), 'manually');
     memory.writtenMs.set(replayKeys.stop(RUN), START + 1000);
     store(memory, result(0, statsOf([5, 6]), { unsent: 8, stopped: true }));
     memory.put(replayKeys.claim(RUN, 1), {});
@@ -203,16 +203,16 @@ describe('what is missing', () => {
       error: 'ReplayCancelled',
       cause: [
         `The replay was stopped at ${new Date(START + 1000).toISOString()}`,
-        '1 shards with 30 requests had not begun (2)',
-        '1 shards with 20 requests were lost (1); 1 of them had begun, and may have sent some of theirs',
-        '8 requests of 1 shards that had begun were not sent (0)',
-        '2 requests were not sent because the time of 1 shards was up (3)',
+        'shards not started: 1 (2), with 30 requests',
+        'shards lost: 1 (1), with 20 requests, of which 1 had started and may have sent some',
+        'requests not sent because the replay was stopped: 8 (shards 0)',
+        'requests not sent because their shard ran out of time: 2 (shards 3)',
         'States.X: y',
       ].join('; '),
     });
   });
 
-  test('an order to stop that came when all was sent has stopped nothing', async () => {
+  test('a stop order after all requests were sent has no effect', async () => {
     const memory = new MemoryStorage();
     memory.put(replayKeys.stop(RUN), {});
     store(memory, result(0, statsOf([5])));
@@ -222,13 +222,13 @@ describe('what is missing', () => {
     expect(failureOf(planned, collected, nothingEvaluated(), undefined)).toBeUndefined();
   });
 
-  test('a replay that sent nothing is none', async () => {
+  test('fails if no request was sent', async () => {
     const memory = new MemoryStorage();
     store(memory, result(0, statsOf([]), { skipped: { NotAnObject: 3 } }));
     const planned = plan([3]);
     expect(failureOf(planned, await collect(memory, planned), nothingEvaluated(), undefined)).toEqual({
       error: 'NothingSent',
-      cause: 'Nothing was sent: no record could be (NotJson: 2, NotAnObject: 3)',
+      cause: 'Nothing was sent: no record could be sent (NotJson: 2, NotAnObject: 3)',
     });
     const none = plan([]);
     expect(
@@ -240,11 +240,11 @@ describe('what is missing', () => {
       ),
     ).toEqual({
       error: 'NothingSent',
-      cause: 'Nothing was sent: none is in the window',
+      cause: 'Nothing was sent: the window has no requests',
     });
   });
 
-  test('a failed Map is a failure though nothing is missing', async () => {
+  test('fails with the error of the Map even if nothing is missing', async () => {
     const memory = new MemoryStorage();
     store(memory, result(0, statsOf([5])));
     const planned = plan([1]);
@@ -279,13 +279,13 @@ describe('what is missing', () => {
     },
   );
 
-  test('what is not judged or not in MLflow, of shards that are there', async () => {
+  test('finds shards whose replies are not judged or not in MLflow', async () => {
     const memory = new MemoryStorage();
     const planned = { ...plan([1, 1, 1, 1]), judge: { model: 'm', budgetUsd: 20 } };
     const put = (shard: number, name: string, content: object): void => {
       memory.put(`${replayKeys.evaluationPrefix(RUN, shard)}${name}`, content);
     };
-    // Nothing but failures: lost shards have nothing that could be judged.
+    // All requests failed. Lost shards have nothing to judge.
     for (const shard of [0, 1, 2]) store(memory, result(shard, statsOf([], 1)));
     const half = newProgress(1);
     half.traces.written = 5;
@@ -294,7 +294,7 @@ describe('what is missing', () => {
     half.assessments.written = 1;
     half.assessments.withoutTrace = 1;
     put(0, 'progress.json', { ...half, shard: 0, done: true });
-    put(0, 'failure.json', { name: 'JudgeThrottled', message: 'of an attempt before' });
+    put(0, 'failure.json', { name: 'JudgeThrottled', message: 'of an earlier attempt' });
     put(1, 'progress.json', { ...half, parts: { ...half.parts, judged: ['judged-000000.jsonl'] } });
     put(1, 'judged-000000.jsonl', {});
     put(1, 'judged-000001.jsonl', {});
@@ -306,7 +306,7 @@ describe('what is missing', () => {
       assessments: { written: 2, withoutTrace: 2 },
       usd: 1,
       unevaluated: [{ shard: 1, failure: { name: 'JudgeUnavailable', message: 'no answer' } }, { shard: 2 }],
-      // What an attempt that was killed has written and not named counts for nothing.
+      // Parts that the progress does not name, because the attempt was killed, are ignored.
       parts: { judged: [{ key: `${replayKeys.evaluationPrefix(RUN, 1)}judged-000000.jsonl` }], worse: [], refused: [] },
     });
     expect(remarks(planned, await collect(memory, planned), found)).toContain(
@@ -315,12 +315,12 @@ describe('what is missing', () => {
     const whole = { ...plan([1, 1, 1]), judge: planned.judge };
     expect(failureOf(whole, await collect(memory, whole), found, undefined)).toEqual({
       error: 'ReplayNotEvaluated',
-      cause: expect.stringMatching(/^2 shards \(1, 2\) .*; the first failure: JudgeUnavailable: no answer$/),
+      cause: expect.stringMatching(/^shards .*: 2 \(1, 2\); first failure: JudgeUnavailable: no answer$/),
     });
     expect(failureOf(planned, await collect(memory, planned), found, undefined)?.error).toBe('ReplayIncomplete');
   });
 
-  test('a shard that did not begin because the replay was stopped has nothing to evaluate', async () => {
+  test('a shard that was stopped before it started has nothing to evaluate', async () => {
     const memory = new MemoryStorage();
     memory.put(replayKeys.stop(RUN), {});
     store(memory, result(0, statsOf([5]), { stopped: true }));
@@ -330,11 +330,13 @@ describe('what is missing', () => {
     expect(found.unevaluated).toEqual([{ shard: 0 }]);
     expect(failureOf(planned, collected, found, undefined)).toEqual({
       error: 'ReplayCancelled',
-      cause: expect.stringMatching(/had not begun \(1\); 1 shards \(0\) were not evaluated to their end/),
+      cause: expect.stringMatching(
+        /not started: 1 \(1\), with 1 requests; shards with replies that are not judged or not in MLflow: 1 \(0\)/,
+      ),
     });
   });
 
-  test('a shard without a free connection is said', async () => {
+  test('reports a shard that used all of its connections', async () => {
     const memory = new MemoryStorage();
     store(memory, result(0, statsOf([5]), { maxConnections: 800 }));
     const planned = plan([1]);
@@ -343,7 +345,7 @@ describe('what is missing', () => {
   });
 });
 
-test('every shard draws numbers of its own, the first those of the command line', () => {
+test('each shard has its own seed, and the first one that of the command line', () => {
   expect(shardSeed(5, 0)).toBe(5);
   const seeds = [0, 5].flatMap((seed) => Array.from({ length: 1000 }, (_, shard) => shardSeed(seed, shard)));
   expect(new Set(seeds).size).toBe(2000);
@@ -355,7 +357,7 @@ test('every shard draws numbers of its own, the first those of the command line'
   expect(draws[1]).not.toEqual(draws[2]);
 });
 
-test('a judge that says nothing of any pair is a failure, with the reasons of all shards', async () => {
+test('fails if the judge gives no verdict at all, with the errors of all shards', async () => {
   const memory = new MemoryStorage();
   for (const shard of [0, 1]) {
     const progress = newProgress(shard);

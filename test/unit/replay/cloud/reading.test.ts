@@ -15,14 +15,14 @@ const entry = (file: number, start: number, length: number): IndexEntry => ({
   start,
   length,
 });
-/** As planning has seen it: with the etag that the storage gives to this content. */
+/** The object as planned, with the etag of this content. */
 const object = (name: string, content: string): CaptureObject => {
   const { bucket, etag, size } = new MemoryStorage().put(name, content);
   return { bucket, name, path: '', etag, size };
 };
 
-describe('captures are read in ranges', () => {
-  test('neighbours with one request, distant ones and other files apart', () => {
+describe('RangeReader', () => {
+  test('joins close records, but not distant ones or those of other files', () => {
     const entries = [entry(0, 100, 50), entry(1, 0, 10), entry(0, 0, 90), entry(0, 1_000_000, 5)];
     expect(coalesce(entries).map(({ file, start, end, entries: own }) => [file, start, end, own.length])).toEqual([
       [0, 0, 150, 2],
@@ -31,7 +31,7 @@ describe('captures are read in ranges', () => {
     ]);
   });
 
-  test('every record gets its own bytes, in any order, whatever the groups', async () => {
+  test('returns the bytes of each record, for any order and grouping', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.tuple(fc.integer({ min: 0, max: 2 }), fc.nat(900), fc.integer({ min: 1, max: 99 })), {
@@ -61,7 +61,7 @@ describe('captures are read in ranges', () => {
     );
   });
 
-  test('a file that changed fails the records in it, and no others', async () => {
+  test('a file that changed affects only its own records', async () => {
     const memory = new MemoryStorage();
     memory.put('kept', 'abc');
     memory.put('changed', 'longer than before');
@@ -75,7 +75,7 @@ describe('captures are read in ranges', () => {
   });
 });
 
-test('lines of a stream are those of a file, however it is cut', async () => {
+test('lines of a stream equal those of a file, for any chunk size', async () => {
   const folder = new ReplayFolder();
   try {
     await fc.assert(
@@ -104,8 +104,8 @@ test('lines of a stream are those of a file, however it is cut', async () => {
   }
 });
 
-describe('lines of shards', () => {
-  test('are merged by their keys; a file without an ending is whole too', async () => {
+describe('lines of objects', () => {
+  test('merges lines by key, also of objects without a final line break', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(fc.nat(10_000), { maxLength: 40 }), { maxLength: 12 }), async (shards) => {
         const memory = new MemoryStorage();
@@ -132,7 +132,7 @@ describe('lines of shards', () => {
     );
   });
 
-  test('are asked for ahead: of files before their turn, and of blocks before the one that is read is at its end', async () => {
+  test('prefetches the next objects and the next block', async () => {
     const memory = new MemoryStorage();
     const long = Array.from({ length: 3 }, (_, i) => `${i} `.padEnd(1024 * 1024, 'x')).join('\n');
     const objects = Array.from({ length: 40 }, (_, i) => memory.put(`s${i}`, i === 0 ? long : `${i + 10}\n`));
@@ -150,7 +150,7 @@ describe('lines of shards', () => {
     }
   });
 
-  test('can be gone on with where they were left, whatever was read ahead', async () => {
+  test('resumes at the offset, regardless of prefetched bytes', async () => {
     const memory = new MemoryStorage();
     const lines = Array.from({ length: 60 }, (_, i) => `${i}`.repeat(1 + (i % 5)));
     const stored = memory.put('a', `${lines.join('\n')}\n`);
@@ -164,7 +164,7 @@ describe('lines of shards', () => {
     expect(first.offset).toBe(stored.size);
   });
 
-  test('longer lines than a block are whole', async () => {
+  test('reads lines that are longer than a block', async () => {
     const memory = new MemoryStorage();
     const long = ['1 '.padEnd(2_500_000, 'x'), '3 '.padEnd(1_100_000, 'y')];
     const sources = [

@@ -30,7 +30,7 @@ function windowsOf(all: readonly ScheduledEntry[], bounds: ShardBounds, concurre
   return cutter.windows();
 }
 
-/** The shards and their schedules, as they are read back. */
+/** Plans shards and reads their schedules back. */
 async function shardsFor(all: readonly ScheduledEntry[], bounds: ShardBounds, concurrency?: Concurrency) {
   const written = new Map<string, string>();
   const storage = {
@@ -52,7 +52,7 @@ async function shardsFor(all: readonly ScheduledEntry[], bounds: ShardBounds, co
   }));
 }
 
-/** Rising times with bursts and pauses, and lengths. */
+/** Increasing times with bursts and pauses, with lengths. */
 const schedules = fc
   .array(
     fc.record({ gap: fc.oneof(fc.constant(0), fc.nat(300), fc.nat(15_000)), bytes: fc.integer({ min: 1, max: 3000 }) }),
@@ -69,7 +69,7 @@ const schedules = fc
     });
   });
 
-test('every request is in one shard, with its place, its time and its order', async () => {
+test('assigns every request to one shard, with its place, time and order', async () => {
   await fc.assert(
     fc.asyncProperty(schedules, async (all) => {
       const shards = await shardsFor(all, BOUNDS);
@@ -108,7 +108,7 @@ test('every request is in one shard, with its place, its time and its order', as
   );
 });
 
-test('shards stay within their bounds', async () => {
+test('keeps shards within their limits', async () => {
   await fc.assert(
     fc.asyncProperty(schedules, async (all) => {
       const shards = await shardsFor(all, BOUNDS);
@@ -124,7 +124,7 @@ test('shards stay within their bounds', async () => {
           const within = dues.slice(i).filter((other) => other - due < 1000).length;
           expect(within).toBeLessThanOrEqual(BOUNDS.perSecond);
         }
-        // Bytes are bound on the average of the stripes: requests go to them in turn.
+        // Bytes are bounded on average over the stripes, because requests are dealt to them in turn.
         const stripes = stripesOf(window, BOUNDS);
         expect(Math.min(window.bytes / stripes, stripes === window.requests ? 0 : window.bytes)).toBeLessThanOrEqual(
           BOUNDS.bytes,
@@ -135,7 +135,7 @@ test('shards stay within their bounds', async () => {
   );
 });
 
-test('the shares of a cap or a concurrency add up to it, and every stripe has one', async () => {
+test('the shares of a concurrency add up to it, and each stripe has at least 1', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 1, max: 200 }),
@@ -161,7 +161,7 @@ test('the shares of a cap or a concurrency add up to it, and every stripe has on
   expect([0, 1, 2].map((stripe) => shareOf(8, 3, stripe))).toEqual([3, 3, 2]);
 });
 
-test('pauses cost no shard', async () => {
+test('pauses need no shard', async () => {
   const shards = await shardsFor([0, 5, 3_600_000, 3_600_005].map(scheduled1), BOUNDS);
   expect(shards.map(({ plan }) => [plan.firstDueMs, plan.lastDueMs])).toEqual([
     [0, 5],
@@ -173,12 +173,12 @@ function scheduled1(dueMs: number, i: number): ScheduledEntry {
   return scheduled(dueMs, i);
 }
 
-describe('what is too large is refused by name', () => {
-  test('more bytes than so few at a time can be', () => {
+describe('rejects replays that are too large', () => {
+  test('too many bytes for the concurrency', () => {
     const all = Array.from({ length: 12 }, (_, i) => scheduled(Number.NaN, i, 2_000));
     expect(windowsOf(all.slice(0, 10), BOUNDS, { requests: 2, kept: false })).toHaveLength(1);
     expect(() => windowsOf(all, BOUNDS, { requests: 2, kept: false })).toThrow(
-      expect.objectContaining({ name: 'TooManyRequests', message: expect.stringContaining('of 20000 bytes at most') }),
+      expect.objectContaining({ name: 'TooManyRequests', message: expect.stringContaining('requests of 20000 bytes') }),
     );
   });
 
@@ -186,11 +186,11 @@ describe('what is too large is refused by name', () => {
     const all = Array.from({ length: MAX_SHARDS + 1 }, (_, i) => scheduled(i * BOUNDS.windowMs, i));
     expect(windowsOf(all.slice(0, -1), BOUNDS)).toHaveLength(MAX_SHARDS);
     expect(() => windowsOf(all, BOUNDS)).toThrow(
-      expect.objectContaining({ name: 'TooManyShards', message: expect.stringContaining('1000 shards at most') }),
+      expect.objectContaining({ name: 'TooManyShards', message: expect.stringContaining('at most 1000 shards') }),
     );
   });
 
-  test('a cap over several windows, whose replies may overlap', () => {
+  test('a concurrency cap over several windows', () => {
     const all = [0, 9_999, 10_000].map((due, i) => scheduled(due, i));
     expect(windowsOf(all.slice(0, 2), BOUNDS, { requests: 2, kept: false })).toHaveLength(1);
     expect(() => windowsOf(all, BOUNDS, { requests: 2, kept: false })).toThrow(
@@ -198,17 +198,17 @@ describe('what is too large is refused by name', () => {
     );
   });
 
-  test('more requests at once than planning can hold', () => {
+  test('too many requests without a schedule', () => {
     const cutter = new WindowCutter({ ...BOUNDS, requests: 50_000 }, { requests: 1000, kept: true });
     for (let i = 0; i < 1_000_000; i++) cutter.add(Number.NaN, 1);
     expect(() => cutter.add(Number.NaN, 1)).toThrow(expect.objectContaining({ name: 'TooManyRequests' }));
-    // A schedule is cut before that.
+    // A schedule is cut into windows before that.
     const scheduledCutter = new WindowCutter({ ...BOUNDS, requests: 50_000, perSecond: 1e9 });
     for (let i = 0; i < 1_000_001; i++) scheduledCutter.add(1, 1);
     expect(scheduledCutter.windows().map(({ requests }) => requests)).toEqual([1_000_000, 1]);
   });
 
-  test('more requests than so few at a time can be', () => {
+  test('too many requests for the concurrency', () => {
     const all = Array.from({ length: 101 }, (_, i) => scheduled(Number.NaN, i));
     expect(windowsOf(all.slice(0, 100), BOUNDS, { requests: 2, kept: true })).toHaveLength(1);
     expect(() => windowsOf(all, BOUNDS, { requests: 2, kept: true })).toThrow(
@@ -217,7 +217,7 @@ describe('what is too large is refused by name', () => {
   });
 });
 
-test('a line that points to no file is refused', () => {
+test('rejects a line that refers to an unknown file', () => {
   expect(() => readSchedule('{"f":0,"l":1,"s":0,"b":1,"c":0,"n":1}\n', 's3://w/k')).toThrow(
     expect.objectContaining({ name: 'InvalidSchedule', message: expect.stringContaining('s3://w/k, line 1') }),
   );

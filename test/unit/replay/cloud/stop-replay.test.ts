@@ -11,9 +11,9 @@ const NOW = 1_795_000_000_000;
 const MINUTE_MS = 60_000;
 
 let memory: MemoryStorage;
-/** What the function has called, in its order. */
+/** The calls of the function, in order. */
 let calls: [string, object][];
-/** What happens while it waits. */
+/** Runs while the function waits. */
 let meanwhile: () => void;
 let waitedMs: number;
 beforeEach(() => {
@@ -65,7 +65,7 @@ const hasOrder = () => memory.objects.has(replayKeys.stop(RUN));
 const run = { name: RUN, arn: ARN, startTime: new Date(NOW - 5 * MINUTE_MS).toISOString() };
 const SUMMARIZED = { end: 'summarized' };
 
-test('puts the order, waits for the shards that have begun, and for no other, and has them summarised', async () => {
+test('writes the stop order, waits for started shards only, and has the results summarized', async () => {
   planned();
   for (const shard of [0, 1]) claimed(shard);
   left(0, 'result.json');
@@ -81,14 +81,14 @@ test('puts the order, waits for the shards that have begun, and for no other, an
   expect(calls).toEqual([['summarize', { run }]]);
 });
 
-test('a shard that failed has ended', async () => {
+test('does not wait for a failed shard', async () => {
   planned();
   claimed(0);
   left(0, 'failure.json');
   expect([await stop(), waitedMs]).toEqual([SUMMARIZED, 0]);
 });
 
-test('a run in MLflow is published after the summary', async () => {
+test('publishes to MLflow after the summary', async () => {
   planned({ mlflow: true });
   await stop();
   expect(calls).toEqual([
@@ -97,15 +97,15 @@ test('a run in MLflow is published after the summary', async () => {
   ]);
 });
 
-test('a shard that died is waited for until its time is up', async () => {
+test('waits for a crashed shard until its function’s time is over', async () => {
   planned();
   claimed(0, 14);
   expect(await stop()).toEqual(SUMMARIZED);
-  // Fifteen minutes from its claim, and half a minute for clocks that differ.
+  // 15 minutes after its claim, and half a minute for clock differences.
   expect(waitedMs).toBe(90_000);
 });
 
-test('… by the next attempt, where the function has not so much time left', async () => {
+test('leaves a longer wait to the next attempt', async () => {
   planned();
   claimed(0, 1);
   await expect(stop()).rejects.toMatchObject({
@@ -113,24 +113,24 @@ test('… by the next attempt, where the function has not so much time left', as
     message: expect.stringContaining('1 of the 1'),
   });
   expect(waitedMs).toBeGreaterThan(9 * MINUTE_MS);
-  // The run in MLflow does not stay open, should no attempt succeed.
+  // The MLflow run does not stay open even if no attempt succeeds.
   expect(calls).toEqual([
     ['endRun', { run, unfinished: { Error: 'ShardsUnderWay', Cause: expect.stringContaining('1 of the 1') } }],
   ]);
 });
 
-test('what a function throws is thrown on, after the run in MLflow has ended by it', async () => {
+test('ends the MLflow run and rethrows the error of a function', async () => {
   planned({ mlflow: true });
   const refused = new PermanentError('StorageAccessDenied', 'S3 denied access');
   const summarize = () => Promise.reject(refused);
   await expect(stop(event(), { summarize })).rejects.toBe(refused);
   expect(calls).toEqual([['endRun', { run, unfinished: expect.objectContaining({ Error: 'StorageAccessDenied' }) }]]);
-  // Not even that may hide it.
+  // An error of ending the run does not hide it.
   await expect(stop(event(), { summarize, endRun: () => Promise.reject(new Error('too')) })).rejects.toBe(refused);
 });
 
-describe('once more', () => {
-  test('the order that came first stands, also one by hand', async () => {
+describe('a repeated call', () => {
+  test('keeps an earlier stop order, including one that was written manually', async () => {
     planned();
     memory.put(replayKeys.stop(RUN), 'enough');
     await stop();
@@ -138,17 +138,17 @@ describe('once more', () => {
     expect(String(memory.objects.get(replayKeys.stop(RUN)))).toBe('enough');
   });
 
-  test('what is summarised since the order is not summarised again', async () => {
+  test('does not repeat a summary that is newer than the order', async () => {
     planned();
     put(replayKeys.stop(RUN), 2);
     put(replayKeys.figures(RUN), 1);
     expect([await stop(), calls]).toEqual([SUMMARIZED, []]);
   });
 
-  test('a summary that was cut while the function waited for it is found, and published', async () => {
+  test('finds and publishes a summary whose caller timed out', async () => {
     planned({ mlflow: true });
     put(replayKeys.stop(RUN), 2);
-    // Of which the figures alone do not tell that what is to be published is there.
+    // The figures alone do not show that the publication is complete.
     put(replayKeys.figures(RUN), 1);
     await stop();
     put(replayKeys.publication(RUN), 1);
@@ -157,7 +157,7 @@ describe('once more', () => {
     expect(calls).toEqual([['publish', { run }]]);
   });
 
-  test('results of before the order are made anew: the execution may have been stopped in the middle of that', async () => {
+  test('repeats a summary that is older than the order, because it may be incomplete', async () => {
     planned();
     put(replayKeys.figures(RUN), 2);
     put(replayKeys.stop(RUN), 1);
@@ -166,14 +166,14 @@ describe('once more', () => {
   });
 });
 
-test.each([undefined, 'empty', 'dryRun'] as const)('nothing to send was planned (%s): nothing', async (outcome) => {
+test.each([undefined, 'empty', 'dryRun'] as const)('does nothing if no request was planned (%s)', async (outcome) => {
   if (outcome) planned({ outcome });
   expect([await stop(), calls]).toEqual([{ end: 'empty' }, []]);
-  // A planner that goes on finds it.
+  // A planner that is still running finds it.
   expect(hasOrder()).toBe(true);
 });
 
-test('a planner that has just ended is seen: its plan is looked for after the order is put', async () => {
+test('reads the plan again after writing the order', async () => {
   class Planner extends MemoryStorage {
     override async putJsonIf(...order: Parameters<MemoryStorage['putJsonIf']>): Promise<string | undefined> {
       planned();
@@ -188,25 +188,25 @@ describe('an execution that failed', () => {
   const failed = event({ status: 'FAILED', error: 'States.Runtime', cause: 'too much' });
   const error = { Error: 'States.Runtime', Cause: 'too much' };
 
-  test('with its results has ended in order', async () => {
+  test('with results needs nothing', async () => {
     planned();
     claimed(0);
     put(replayKeys.figures(RUN), 1);
     expect([await stop(failed), calls, hasOrder()]).toEqual([SUMMARIZED, [], false]);
   });
 
-  test('with its results, but perhaps without them in MLflow: they are published', async () => {
+  test('with results is published, because MLflow may not have them', async () => {
     planned({ mlflow: true });
     put(replayKeys.publication(RUN), 1);
     await stop(failed);
     expect([calls, hasOrder()]).toEqual([[['publish', { run }]], false]);
   });
 
-  test('without a plan has begun nothing', async () => {
+  test('without a plan needs nothing', async () => {
     expect([await stop(failed), calls, hasOrder()]).toEqual([{ end: 'empty' }, [], false]);
   });
 
-  test('without results is stopped like one that was aborted, and its error is handed on', async () => {
+  test('without results is stopped like an aborted one, and keeps its error', async () => {
     planned();
     claimed(0);
     left(0, 'result.json');
@@ -214,19 +214,19 @@ describe('an execution that failed', () => {
     expect([calls, hasOrder()]).toEqual([[['summarize', { run, error }]], true]);
   });
 
-  test('without results, though all its shards have ended, is summarised without an order, which would keep back the judge', async () => {
+  test('without results, but with all shards ended, is summarized without a stop order, which would prevent judging', async () => {
     planned();
     for (const shard of [0, 1]) claimed(shard);
     left(0, 'result.json');
     claimed(1, 16);
-    // One that failed before its claim.
+    // This shard failed before its claim.
     left(2, 'failure.json');
     await stop(failed);
     expect([calls, hasOrder()]).toEqual([[['summarize', { run, error }]], false]);
   });
 });
 
-test('whoever looks sees the same: nothing yet, then the results', async () => {
+test('replayState changes from empty to open to summarized', async () => {
   const end = async (failed = false) => (await replayState(memory.storage, 'w', RUN, failed)).end;
   expect(await end()).toBe('empty');
   planned();
@@ -236,7 +236,7 @@ test('whoever looks sees the same: nothing yet, then the results', async () => {
 });
 
 describe('the event', () => {
-  test('as EventBridge sends it', () => {
+  test('is accepted as EventBridge sends it', () => {
     const whole = {
       version: '0',
       source: 'aws.states',
@@ -259,9 +259,9 @@ describe('the event', () => {
 
   test.each([
     ['a state machine’s ARN', { executionArn: ARN.replace(':execution:', ':stateMachine:').replace(`:${RUN}`, '') }],
-    ['an execution that goes on', { status: 'RUNNING' }],
+    ['a running execution', { status: 'RUNNING' }],
     ['no detail', undefined],
-  ])('%s is none', (_, detail) => {
+  ])('is rejected with %s', (_, detail) => {
     expect(endedExecutionSchema.safeParse({ detail: detail && { ...event().detail, ...detail } }).success).toBe(false);
   });
 });
