@@ -1,4 +1,4 @@
-/** MLflow as the replay command reaches it: the person's own settings, from the environment and .env. */
+/** Connects the replay command to MLflow, with the user's settings from the environment and .env. */
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import type { MlflowPorts } from '../../src/replay/publish/publish.ts';
