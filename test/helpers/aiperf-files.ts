@@ -1,4 +1,4 @@
-/** The form of AIPerf 0.13's result files, strictly: what AIPerf's own readers take, for tests that have no AIPerf. */
+/** Strict schemas of AIPerf 0.13's result files, as its own readers accept them, for tests without AIPerf. */
 import * as z from 'zod';
 
 const UNITS: Record<string, string> = {
@@ -96,7 +96,7 @@ export const recordSchema = z
   .superRefine(({ metadata, metrics, error }, context) => {
     const problem = (message: string): void => context.addIssue({ code: 'custom', message });
     if (metadata.request_end_ns < metadata.request_start_ns) problem('it ended before it began');
-    // null fails AIPerf's own parser; a failed one has at most the length of its input.
+    // AIPerf's parser rejects null. A failed request has at most the length of its input.
     if (error && Object.keys(metrics).some((tag) => tag !== 'error_isl')) problem('a failed record has metrics');
     if (!error && metrics.request_latency === undefined) problem('a good record has no latency');
     if (metadata.was_cancelled !== (error?.type === 'RequestCancellationError'))
@@ -170,7 +170,7 @@ export const summarySchema = z
     error_summary: z.array(z.strictObject({ error_details: errorSchema, count: z.int().positive() })),
     start_time: z.iso.datetime(),
     end_time: z.iso.datetime(),
-    // It must be valid for AIPerf or left out.
+    // AIPerf requires a valid value or none.
     input_config: z.undefined().optional(),
   })
   .superRefine(metricsOf);

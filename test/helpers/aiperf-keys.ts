@@ -1,4 +1,4 @@
-/** The keys of result files: which of AIPerf's own are missing in ours. */
+/** Finds the keys of AIPerf's result files that are missing in ours. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
@@ -8,7 +8,7 @@ type Json = Record<string, unknown>;
 
 const isMetric = (value: unknown): value is Json => typeof value === 'object' && value !== null && 'unit' in value;
 
-/** `tag` of each key, `tag.statistic` of each metric's, and `tag [unit]`. */
+/** Returns `tag` of each key, `tag.statistic` of each metric, and `tag [unit]`. */
 function summaryKeys(summary: Json): Set<string> {
   const keys = new Set<string>();
   for (const [tag, value] of Object.entries(summary)) {
@@ -53,13 +53,13 @@ function keysOf(directory: string): Record<string, Set<string>> {
   };
 }
 
-/** `tag` of `tag.statistic` and of `tag [unit]`; a record's are `metrics.tag`. */
+/** Returns `tag` for `tag.statistic` and `tag [unit]`; for a record, `metrics.tag`. */
 function tagOf(key: string): string {
   const name = key.replace(/ \[.*$/, '');
   return /^(metadata|metrics|error)\./.test(name) ? name : name.replace(/\..*$/, '');
 }
 
-/** Keys that AIPerf's files of `theirs` have, and those of `ours` have not; by file, sorted. Of a tag that is missing, only the tag. */
+/** Returns the sorted keys of the files in `theirs` that are missing in `ours`, by file. For a missing tag, only the tag. */
 export function missingKeys(theirs: string, ours: string): Record<string, string[]> {
   const found = keysOf(ours);
   return Object.fromEntries(

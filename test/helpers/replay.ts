@@ -1,4 +1,4 @@
-/** Captures for replays, replays in this process, and the command line as a child. */
+/** Creates captures, replays them in this process, and runs the command line as a child process. */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,7 +26,7 @@ const side = (mode: string, spec: CapturedSideSpec | undefined) =>
     encoding: spec.encoding ?? 'JSON',
   };
 
-/** A capture line. @param seconds after 10:00:00 */
+/** Returns a capture line. @param seconds captured time, after 10:00:00 */
 export function captureLine(
   eventId: string,
   seconds: number,
@@ -55,7 +55,7 @@ export const chatReply = (content: string): string =>
     },
   });
 
-/** A chat. */
+/** Returns a capture line of a chat. */
 export const chatLine = (
   eventId: string,
   seconds: number,
@@ -86,7 +86,7 @@ export interface Replayed extends ReplayResult {
   skipped: SkippedLine[];
 }
 
-/** A line of profile_export.jsonl, as far as tests look at it. */
+/** The keys of a line of profile_export.jsonl that tests use. */
 export interface ReplayRecord {
   metadata: Record<string, string | number | boolean> & {
     request_start_ns: number;
@@ -103,7 +103,7 @@ export const readLines = <T>(path: string): T[] =>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as T);
 
-/** A replay in this process. */
+/** Replays in this process. */
 export async function replay(
   source: string,
   target: string | Target,
@@ -139,12 +139,12 @@ export interface CliResult {
 
 export interface RunningCli {
   pid: number;
-  /** What it has said so far. */
+  /** Output so far. */
   stderr(): string;
   done: Promise<CliResult>;
 }
 
-/** The command line as a child process. */
+/** Starts the command line as a child process. */
 export function startCli(args: readonly string[], env: Record<string, string> = {}): RunningCli {
   const child = spawn(process.execPath, [projectPath('bin', 'inference-monitor.ts'), ...args], {
     cwd: projectPath(),

@@ -1,4 +1,4 @@
-/** The replay command where something is odd: options, the output directory, signals before the first request. */
+/** The replay command in unusual situations: options, the output directory, signals before the first request. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
@@ -24,7 +24,7 @@ const lines = (count: number, prompt = 'hello'): string[] =>
 const run = (file: string, ...more: string[]) =>
   runCli(['replay', file, '--url', endpoint.url, '--quiet', '--no-report', '-o', out, ...more]);
 
-test('a replay that sends nothing is a failure, and says why', async () => {
+test('fails with the reason if nothing can be sent', async () => {
   const skipped = await run(folder.write('a.jsonl', lines(3)), '--set', 'model.name=x');
   expect(skipped).toMatchObject({
     code: 1,
@@ -35,7 +35,7 @@ test('a replay that sends nothing is a failure, and says why', async () => {
   expect(endpoint.arrivals.count).toBe(0);
 });
 
-test('files of an earlier run do not stay beside those of another', async () => {
+test('deletes the files of an earlier run', async () => {
   const file = folder.write('a.jsonl', [...lines(3), 'not json']);
   expect((await run(file, '--compare', '--raw')).code).toBe(0);
   writeFileSync(join(out, 'mine.txt'), 'kept');
@@ -48,7 +48,7 @@ test('files of an earlier run do not stay beside those of another', async () => 
   expect(readFileSync(join(out, 'profile_export.jsonl'), 'utf8').trim().split('\n')).toHaveLength(2);
 });
 
-test('a target, a judge or an MLflow that cannot be reached leaves earlier results, and no empty directory', async () => {
+test('keeps earlier results, and creates no directory, if the target, the judge or MLflow cannot be reached', async () => {
   const file = folder.write('a.jsonl', lines(2));
   expect((await run(file)).code).toBe(0);
   const before = readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8');
@@ -71,7 +71,7 @@ test('a target, a judge or an MLflow that cannot be reached leaves earlier resul
   }
 });
 
-test('an output directory that cannot be one is named before anything is sent', async () => {
+test('reports an unusable output directory before anything is sent', async () => {
   mkdirSync(join(folder.path, 'dir'));
   writeFileSync(join(folder.path, 'dir', 'file'), '');
   out = join(folder.path, 'dir', 'file');
@@ -79,7 +79,7 @@ test('an output directory that cannot be one is named before anything is sent', 
     code: 2,
     stderr: expect.stringMatching(/OutputUnusable: .*dir\/file/),
   });
-  // Node's own way to make directories tries there forever.
+  // Node's recursive mkdir would loop there forever.
   out = '/proc/replay-results';
   expect(await run(folder.write('a.jsonl', lines(1)))).toMatchObject({
     code: 2,
@@ -88,7 +88,7 @@ test('an output directory that cannot be one is named before anything is sent', 
   expect(endpoint.arrivals.count).toBe(0);
 });
 
-test('a window without an offset is in UTC, as captured times are', async () => {
+test('reads window times without an offset as UTC, like captured times', async () => {
   const file = folder.write(
     'a.jsonl',
     [0, 1, 2, 3].map((second) => chatLine(`e${second}`, second, 'hello')),
@@ -108,15 +108,15 @@ test.each([
     ['--fixed-schedule', '--concurrency', '2'],
     /cannot be combined with --concurrency or --request-rate; got: both; expected: .*--max-concurrency/,
   ],
-  [['--variant', 'blue'], /got: --variant; expected: --endpoint/],
+  [['--variant', 'blue'], /got: --variant; expected: these options only with --endpoint/],
   [['--goodput', 'speed:3'], /unknown metric; got: speed/],
   [['--goodput', 'request_latency:3:4'], /invalid threshold; got: request_latency:3:4/],
   [['--run', '../outside'], /without \//],
   [['--speedup', 'fast'], /expected a number/],
   [['--no-such-option'], /unknown option/],
   [['--from', '2026-02-30T10:00:00Z'], /a time such as/],
-  [['--headers-file', 'no-such-file'], /InvalidHeader: The headers cannot be read; got: ENOENT/],
-])('%j is refused', async (options, message) => {
+  [['--headers-file', 'no-such-file'], /InvalidHeader: The headers file cannot be read; got: ENOENT/],
+])('rejects %j', async (options, message) => {
   const file = folder.write('a.jsonl', lines(1));
   expect(await run(file, ...options)).toMatchObject({
     code: expect.any(Number),
@@ -125,7 +125,7 @@ test.each([
   expect(endpoint.arrivals.count).toBe(0);
 });
 
-test('headers for a SageMaker endpoint are refused: it passes none on', async () => {
+test('rejects headers for a SageMaker endpoint, which does not forward them', async () => {
   const file = folder.write('a.jsonl', lines(1));
   const args = ['replay', file, '--endpoint', 'e', '--region', 'eu-west-1', '--header', 'X-A: b'];
   expect(await runCli(args)).toMatchObject({
@@ -134,16 +134,16 @@ test('headers for a SageMaker endpoint are refused: it passes none on', async ()
   });
 });
 
-test('requests that are cancelled because that was asked for are no failures to the exit code', async () => {
+test('does not count intentionally canceled requests as failures for the exit code', async () => {
   const strict = ['--max-error-rate', '0', '--request-cancellation-delay', '0.02'];
   const slow = folder.write('a.jsonl', lines(20, '[[latency 500]]'));
   const half = await run(slow, ...strict, '--request-cancellation-rate', '50');
   expect(half).toMatchObject({ code: 0, stdout: expect.stringMatching(/cancelled: [1-9]/) });
-  // In AIPerf's figures they are what they are there.
+  // AIPerf's figures count them as failed.
   const summary = JSON.parse(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8'));
   const cancelled = Number(/cancelled: (\d+)/.exec(half.stdout)?.[1]);
   expect(summary).toMatchObject({ error_request_count: { avg: cancelled }, request_count: { avg: 20 - cancelled } });
-  // Of all others no gate sees any that failed.
+  // No threshold counts a failure.
   const before = join(folder.path, 'before');
   renameSync(out, before);
   expect((await run(slow, ...strict, '--compare', '--request-cancellation-rate', '0')).code).toBe(0);
@@ -159,13 +159,13 @@ test('requests that are cancelled because that was asked for are no failures to 
     code: 0,
     stdout: expect.stringContaining(`0 failed, ${cancelled} canceled on purpose`),
   });
-  // However long a busy machine holds the command up, no reply comes before it is cancelled.
+  // Even on a busy machine, no reply arrives before the cancellation.
   const silent = folder.write('silent.jsonl', lines(20, '[[latency 600000]]'));
   expect(await run(silent, ...strict, '--request-cancellation-rate', '100')).toMatchObject({
     code: 0,
     stdout: expect.stringContaining('cancelled: 20'),
   });
-  // Of those that were not cancelled none succeeded.
+  // None of the other requests succeeded.
   const bad = folder.write('b.jsonl', lines(20, '[[latency 500]] [[status 500]]'));
   const args = ['--request-cancellation-delay', '0.02', '--request-cancellation-rate', '50'];
   expect(await run(bad, ...args)).toMatchObject({
@@ -174,7 +174,7 @@ test('requests that are cancelled because that was asked for are no failures to 
   });
 });
 
-test('Ctrl-C in the warm-up ends it', async () => {
+test('stops on Ctrl-C during the warm-up', async () => {
   const file = folder.write('a.jsonl', lines(20, '[[latency 60000]]'));
   const running = startCli([
     'replay',
@@ -195,8 +195,8 @@ test('Ctrl-C in the warm-up ends it', async () => {
   expect(existsSync(join(out, 'profile_export_aiperf.json'))).toBe(true);
 });
 
-test('a disk that is full ends the replay, names the file, and is no success', async () => {
-  // A file of which every write fails as on a full disk.
+test('ends the replay on a full disk, names the file, and fails', async () => {
+  // Every write to this file fails like on a full disk.
   mkdirSync(out);
   const file = folder.write(
     'a.jsonl',
@@ -208,12 +208,12 @@ test('a disk that is full ends the replay, names the file, and is no success', a
     name: 'ResultsNotWritten',
     message: expect.stringMatching(/ENOSPC.*profile_export\.jsonl/),
   });
-  // Half a minute of schedule: it was given up with the first write, half a second after the first reply.
+  // The schedule takes half a minute, but the replay ends with the first write, half a second after the first reply.
   expect(endpoint.arrivals.count).toBeLessThan(300);
   expect(readdirSync(out)).not.toContain('inputs.json.spool');
 });
 
-test('what a target says does nothing to the terminal', async () => {
+test('removes control characters of the target from the terminal output', async () => {
   const talking = await startMisbehavingServer({
     rule: () => ({ kind: 'reply', status: 500, body: '\u001b[2J\u001b]0;owned\u0007 \u009b31m sorry' }),
   });
@@ -222,14 +222,14 @@ test('what a target says does nothing to the terminal', async () => {
     const { code, stdout, stderr } = await runCli(args);
     expect(code).toBe(1);
     expect(stdout).toContain('sorry');
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: detects control characters
     expect(stdout + stderr).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/);
   } finally {
     await talking.stop();
   }
 });
 
-test('help that is asked for is a success, a command that is not there is none', async () => {
+test('exits successfully after --help, and fails for an unknown command', async () => {
   expect(await runCli(['replay', '--help'])).toMatchObject({ code: 0, stdout: expect.stringContaining('--speedup') });
   expect((await runCli(['--help'])).code).toBe(0);
   expect((await runCli(['replay'])).code).toBe(2);
@@ -237,7 +237,7 @@ test('help that is asked for is a success, a command that is not there is none',
   expect((await runCli(['no-such-command'])).code).toBe(2);
 });
 
-test('a header of the command line takes the place of one in the file, whatever its case', async () => {
+test('a header of the command line replaces one of the file, ignoring case', async () => {
   const recording = await startStandInEndpoint({ latencyMs: 1, record: true });
   try {
     const headers = folder.write('headers.txt', ['# ours', 'Authorization: Bearer of-the-file', 'X-Team: a']);

@@ -1,4 +1,4 @@
-/** When a replay opens its connections, how many, and what becomes of them. */
+/** When a replay opens and closes its connections, and how many. */
 
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -16,17 +16,17 @@ import { chatLine, ReplayFolder, type ReplayRecord, replay } from '../helpers/re
 
 const BURST = 20;
 const LATENCY_MS = 50;
-/** Connections are opened 1.5 s ahead of their requests; the rest is for two ways of reading the wall clock. */
+/** Connections are opened 1.5 s ahead of their requests. The rest is tolerance between two wall clocks. */
 const AHEAD_MS = 1_550;
 const ANSWER = JSON.stringify({ choices: [{ index: 0, message: { role: 'assistant', content: 'Fine.' } }] });
 
-/** A server that notes when connections come and what comes on each. */
+/** A server that records its connections and requests. */
 class NotingServer {
   readonly #server: Server;
   readonly #open = new Set<Socket>();
-  /** Epoch ms. */
+  /** Times of the connections, epoch ms. */
   readonly openedAtMs: number[] = [];
-  /** Of the requests, in the order in which they came. */
+  /** Numbers of the requests, in the order of arrival. */
   readonly numbers: number[] = [];
   most = 0;
   answering = true;
@@ -65,7 +65,7 @@ class NotingServer {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** New connections are refused from now on. */
+  /** Refuses new connections from now on. */
   refuse(): void {
     this.#server.close();
   }
@@ -94,7 +94,7 @@ afterEach(async () => {
   folder.delete();
 });
 
-/** Captures of bursts at these seconds. */
+/** Writes captures with bursts at these seconds. */
 const bursts = (...seconds: number[]): string =>
   folder.write(
     'a.jsonl',
@@ -107,7 +107,7 @@ const numbersOf = (count: number): number[] => Array.from({ length: count }, (_,
 const sorted = (numbers: readonly number[]): number[] => [...numbers].sort((a, b) => a - b);
 const reused = ({ metrics }: ReplayRecord): number | undefined => metrics.http_req_connection_reused?.value;
 
-/** A replay that starts at a time that it is told, as the shards of one do. */
+/** Starts a replay at a given time, like the shards of a cloud replay. */
 async function startAt(
   captures: string,
   startAtEpochMs: number,
@@ -140,38 +140,38 @@ const until = async (condition: () => boolean): Promise<void> => {
   while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
 };
 
-describe('connections are open before the requests that need them', () => {
-  test('as many as are due at once', async () => {
+describe('connections ahead of a burst', () => {
+  test('are opened for all requests that are due together', async () => {
     const { records, outcome } = await replay(bursts(0), url, folder.path, { autoOffset: true });
     expect(sorted(server.numbers)).toEqual(numbersOf(BURST));
     expect(records.map(reused)).toEqual(records.map(() => 1));
     expect([server.most, outcome.maxConnections]).toEqual([BURST, BURST]);
   });
 
-  test('not more than the cap allows requests', async () => {
+  test('do not exceed the concurrency cap', async () => {
     const { records } = await replay(bursts(0), url, folder.path, { autoOffset: true, maxConcurrency: 3 });
     expect(records).toHaveLength(BURST);
     expect(sorted(server.numbers)).toEqual(numbersOf(BURST));
     expect(server.most).toBe(3);
   });
 
-  test('not long before a start that is told, when they would be idle for too long', async () => {
-    // Time for a busy machine to be ready in.
+  test('are not opened long before a given start, since they would be idle for too long', async () => {
+    // Enough time for a busy machine to be ready.
     const startMs = Date.now() + 8_000;
     const opened: boolean[] = [];
     const onMeasured = ({ exchange }: Measured): void => void opened.push(exchange.reused);
     await startAt(bursts(0), startMs, undefined, { onMeasured });
     expect(opened).toEqual(opened.map(() => true));
     expect(opened).toHaveLength(BURST);
-    // The first shows that the target is there.
+    // The first connection checks that the target is reachable.
     const [probe = 0, ...others] = server.openedAtMs;
     expect(probe).toBeLessThan(startMs);
     expect(Math.min(...others)).toBeGreaterThan(startMs - AHEAD_MS);
     expect(sorted(server.numbers)).toEqual(numbersOf(BURST));
   });
 
-  test('a server that closes the unused ones early gets each request once', async () => {
-    // Of each connection on which nothing comes for so long.
+  test('are replaced if the server closes them unused, and each request is sent once', async () => {
+    // Closes each connection on which no data arrives within this time.
     server.onConnection = (socket) => {
       const timer = setTimeout(() => socket.destroy(), 100);
       socket.once('data', () => clearTimeout(timer));
@@ -180,14 +180,14 @@ describe('connections are open before the requests that need them', () => {
     expect(outcome.sent).toBe(2 * BURST);
     expect(records).toHaveLength(2 * BURST);
     expect(new Set(server.numbers).size).toBe(server.numbers.length);
-    // One that was closed just when its request went out is a failure that says so, and is not sent again.
+    // A request whose connection is closed just then fails with that error, and is not sent again.
     const failed = records.filter(({ error }) => error);
     expect(failed.filter(({ error }) => !/Connection|Disconnected|BrokenPipe/.test(error?.type ?? ''))).toEqual([]);
     expect(server.numbers.length + failed.length).toBeGreaterThanOrEqual(2 * BURST);
   });
 });
 
-describe('a replay that is stopped leaves no connection', () => {
+describe('a stopped replay closes its connections', () => {
   test('while it waits for its start', async () => {
     const stop = new AbortController();
     const started: SendProgress[] = [];
@@ -199,11 +199,11 @@ describe('a replay that is stopped leaves no connection', () => {
     expect(server.numbers).toEqual([]);
   });
 
-  test('with requests under way and connections open for the next burst', async () => {
+  test('with requests in flight and connections open for the next burst', async () => {
     server.answering = false;
     const stop = new AbortController();
     const running = startAt(bursts(0, 1), Date.now(), stop.signal);
-    // Those under way may not come back: the next burst gets connections of its own.
+    // The connections in use may not be returned: the next burst gets separate ones.
     await until(() => server.numbers.length >= BURST && server.open > BURST);
     stop.abort();
     const { sent, unsent, stopped } = await running;
@@ -213,10 +213,10 @@ describe('a replay that is stopped leaves no connection', () => {
 });
 
 describe('the addresses of a target', () => {
-  /** The server listens on the first alone. */
+  /** The server listens only on the first address. */
   const resolve = async () => ['127.0.0.1', '127.0.0.2', '127.0.0.3'];
 
-  test('those that refuse cost no request', async () => {
+  test('no request fails because of an address that refuses connections', async () => {
     server.onConnection = (socket) => void socket.once('data', () => setTimeout(() => socket.end(), 200));
     const failed: unknown[] = [];
     const target = new UrlTarget(url.replace('127.0.0.1', 'some.name'));
@@ -230,17 +230,17 @@ describe('the addresses of a target', () => {
   });
 });
 
-test('a silent connection is kept alive, with gateways in between', async () => {
+test('enables TCP keep-alive on silent connections', async () => {
   server.answering = false;
   const stop = new AbortController();
   const running = startAt(bursts(0), Date.now(), stop.signal);
   await until(() => server.numbers.length === BURST);
-  // Linux: the timer that runs on each connection to the server; 2 is that of keep-alive.
+  // On Linux: the active timer of each connection to the server; 2 is the keep-alive timer.
   const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, '0');
   const timers = readFileSync('/proc/net/tcp', 'utf8')
     .split('\n')
     .map((line) => line.trim().split(/\s+/))
-    // Established ones: those of the tests before may still wait for their end.
+    // Established connections only: those of earlier tests may still be closing.
     .filter(([, , remote, state]) => remote?.endsWith(`:${port}`) && state === '01')
     .map(([, , , , , timer]) => timer?.slice(0, 2));
   stop.abort();
@@ -252,27 +252,27 @@ test('a silent connection is kept alive, with gateways in between', async () => 
 test.each<[string, (socket: Socket) => void]>([
   ['accepts and closes', (socket) => void socket.destroy()],
   ['is gone', () => server.refuse()],
-])('a target that %s is not hailed with connections', async (_, behave) => {
+])('does not flood a target that %s with connections', async (_, behave) => {
   const captures = bursts(0, 1);
   let opened = 0;
   server.onConnection = (socket) => {
     opened++;
-    // The first shows that it is there.
+    // The first connection checks that the target is reachable.
     if (opened > 1) behave(socket);
   };
   const outcome = await startAt(captures, Date.now());
   expect(outcome.sent).toBe(2 * BURST);
-  // One for each request, and a few rounds of those that are opened ahead of a burst: not 32 every 20 ms.
+  // One for each request, and a few rounds ahead of a burst: not 32 every 20 ms.
   expect(opened + outcome.warmFailures).toBeLessThan(10 * BURST);
 });
 
-test('a reply that comes before its request would have been cancelled ends the wait for that', async () => {
+test('clears the cancellation timer when the reply arrives', async () => {
   const cancellation = { percent: 100, afterMs: 60_000 };
   await startAt(bursts(0), Date.now(), undefined, { cancellation });
   expect(process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length).toBeLessThan(BURST);
 });
 
-test('a warm-up waits for room, as the replay does', async () => {
+test('applies the memory limit to the warm-up as well', async () => {
   server.answering = false;
   const lines = Array.from({ length: 400 }, (_, i) => chatLine(`e${i}`, 0, `#${i} ${'x'.repeat(100_000)}`));
   let prepared = 0;
@@ -289,14 +289,14 @@ test('a warm-up waits for room, as the replay does', async () => {
   const running = startAt(folder.write('a.jsonl', lines), Date.now(), stop.signal, { target }, { warmup: 400 });
   await until(() => server.numbers.length === 8);
   await new Promise((resolve) => setTimeout(resolve, 300));
-  // 8 MiB of them wait, and eight are under way.
+  // 8 MiB are waiting, and eight requests are in flight.
   expect(prepared).toBeLessThan(120);
   stop.abort();
   await running;
 });
 
-describe('nothing is sent after the stop', () => {
-  /** A replay that has sent its first burst, and prepares the next one when it is stopped; the target does not answer. */
+describe('after a stop nothing is sent, and the run ends,', () => {
+  /** Stops a replay that has sent its first burst and is preparing the next one. The target does not answer. */
   async function stoppedWhilePreparing(release: (go: () => void, ended: Promise<SendOutcome>) => void) {
     server.answering = false;
     const real = new UrlTarget(url);
@@ -328,10 +328,10 @@ describe('nothing is sent after the stop', () => {
   const ALL = 3 * BURST * 1_000_000;
 
   test.each<[string, (go: () => void, ended: Promise<SendOutcome>) => void]>([
-    ['though the request that is being prepared is ready at once', (go) => go()],
-    ['though it is ready when all is over', (go, ended) => void ended.then(go)],
-    ['though it is never ready', () => {}],
-  ])('%s; the run ends, and counts it', async (_, release) => {
+    ['if the request in preparation is ready immediately', (go) => go()],
+    ['if it is ready after the end of the run', (go, ended) => void ended.then(go)],
+    ['if it is never ready', () => {}],
+  ])('%s', async (_, release) => {
     const { sent, unsent, stopped, reasons } = await stoppedWhilePreparing(release);
     expect([sent, sent + unsent, stopped, reasons]).toEqual([BURST, ALL, true, []]);
     expect(sorted(server.numbers)).toEqual(numbersOf(BURST));

@@ -1,4 +1,4 @@
-/** The files of a run, the report in a real browser, and the command line that makes them. */
+/** The result files of a run, the report in a real browser, and the command line that creates them. */
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
@@ -23,7 +23,7 @@ afterEach(async () => {
   folder.delete();
 });
 
-/** Good ones, failed ones, streams, tabular ones, a conversation, over three seconds. */
+/** Successful and failed requests, streams, tables and a conversation, over three seconds. */
 const mixed = (): string[] => [
   ...Array.from({ length: 18 }, (_, i) => chatLine(`e${i}`, i % 3, `[#${i}] hello`)),
   ...Array.from({ length: 6 }, (_, i) => chatLine(`s${i}`, i % 3, `[#${100 + i}] stream`, 'x', { stream: true })),
@@ -38,7 +38,7 @@ const mixed = (): string[] => [
 const json = (directory: string, name: string): Record<string, unknown> =>
   JSON.parse(readFileSync(join(directory, name), 'utf8')) as Record<string, unknown>;
 
-test('are in AIPerf’s form, to the unit, and agree with each other', async () => {
+test('the result files match AIPerf’s format and units, and agree with each other', async () => {
   const out = join(folder.path, 'out');
   const file = folder.write('a.jsonl', mixed());
   const options = {
@@ -68,7 +68,7 @@ test('are in AIPerf’s form, to the unit, and agree with each other', async () 
   expect(slices.length).toBeGreaterThanOrEqual(3);
   expect(slices.reduce((sum, slice) => sum + (slice.completed_request_count?.avg ?? 0), 0)).toBe(29);
   const latencies = good.map(({ metrics }) => metrics.request_latency?.value as number).sort((a, b) => a - b);
-  // Of an even number the median lies between the two in the middle.
+  // The median of an even number of values is between the two in the middle.
   const [low = 0, high = 0] = [latencies[Math.ceil(latencies.length / 2) - 1], latencies[latencies.length >> 1]];
   expect(Math.abs((summary.request_latency?.p50 ?? 0) / ((low + high) / 2) - 1)).toBeLessThan(0.002);
   const errors = (summary.error_summary as unknown as { count: number }[]).reduce((sum, { count }) => sum + count, 0);
@@ -98,7 +98,7 @@ test('are in AIPerf’s form, to the unit, and agree with each other', async () 
   expect(raw.find(({ metadata }) => metadata.event_id === 'csv')?.payload).toEqual({ text: '1,2\n' });
 });
 
-test('hold no secret, whatever its header is called, nor what the query of the URL says', async () => {
+test('the result files contain no secret headers and no values of the URL’s query', async () => {
   const out = join(folder.path, 'out');
   const names = [
     ...[
@@ -145,7 +145,7 @@ test('hold no secret, whatever its header is called, nor what the query of the U
     expect.arrayContaining(['profile_export_raw.jsonl', 'report.html', SPOOL_FILE, 'replies.jsonl']),
   );
   expect(files.filter((name) => readFileSync(join(out, name), 'utf8').includes('hunter2'))).toEqual([]);
-  // Nor in the bodies, which are in base64 there.
+  // Neither do the bodies, which are in base64.
   const spooled = readLines<{ captureData: Record<string, { data: string }> }>(join(out, SPOOL_FILE));
   const bodies = spooled.flatMap(({ captureData }) => Object.values(captureData).map(({ data }) => data));
   expect(bodies.map((data) => Buffer.from(data, 'base64').toString()).join()).not.toContain('hunter2');
@@ -157,7 +157,7 @@ test('hold no secret, whatever its header is called, nor what the query of the U
 });
 
 describe('the command', () => {
-  test('says what it would send', async () => {
+  test('prints what a dry run would send', async () => {
     const file = folder.write('a.jsonl', mixed());
     const { code, stdout } = await runCli(['replay', file, '--dry-run', '--json']);
     expect(code).toBe(0);
@@ -174,7 +174,7 @@ describe('the command', () => {
     expect(endpoint.arrivals.count).toBe(0);
   });
 
-  test('fails by its error rate, and when it could not run', async () => {
+  test('fails because of its error rate, or if it cannot run', async () => {
     const file = folder.write('a.jsonl', [
       ...Array.from({ length: 9 }, (_, i) => chatLine(`e${i}`, 0, 'ok')),
       chatLine('f', 0, '[[status 500]]'),
@@ -194,7 +194,7 @@ describe('the command', () => {
     expect(missing).toMatchObject({ code: 2, stderr: expect.stringContaining('SourceMissing') });
   });
 
-  test('ends in order after Ctrl-C: what was measured is written and marked, exit code 130', async () => {
+  test('shuts down gracefully on Ctrl-C: writes and marks the results, and exits with 130', async () => {
     const file = folder.write(
       'a.jsonl',
       Array.from({ length: 300 }, (_, i) => chatLine(`e${i}`, Math.floor(i / 10), `[#${i}] [[latency 300]]`)),
@@ -211,7 +211,7 @@ describe('the command', () => {
       '-o',
       out,
     ]);
-    // Once requests flow, as a person would.
+    // After the first requests, as a person would.
     while (endpoint.arrivals.count < 15) await new Promise((resolve) => setTimeout(resolve, 20));
     process.kill(running.pid, 'SIGINT');
     const result = await running.done;
@@ -219,7 +219,7 @@ describe('the command', () => {
     const records = readLines(join(out, 'profile_export.jsonl')).map((record) => recordSchema.parse(record));
     const cancelled = records.filter(({ metadata }) => metadata.was_cancelled).length;
     expect(cancelled).toBeGreaterThan(0);
-    // All that arrived has its record; one whose connection was not open yet when it was stopped did not arrive.
+    // Every request that arrived has a record. A request whose connection was still being opened did not arrive.
     expect(records.length).toBeGreaterThanOrEqual(endpoint.arrivals.count);
     expect(records.length - cancelled).toBeLessThanOrEqual(endpoint.arrivals.count);
     const summary = summarySchema.parse(json(out, 'profile_export_aiperf.json'));
@@ -233,7 +233,7 @@ describe('the command', () => {
     expect(result.stdout).toContain('The replay was stopped');
   });
 
-  test('ends in order when the terminal goes away, however often that is said', async () => {
+  test('shuts down gracefully when the terminal is closed, even after repeated signals', async () => {
     const file = folder.write(
       'a.jsonl',
       Array.from({ length: 100 }, (_, i) => chatLine(`e${i}`, i, `[#${i}] hello`)),
@@ -255,7 +255,7 @@ describe('the command', () => {
       Array.from({ length: 40 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}] hello ${i}`)),
     );
     const slower = await startStandInEndpoint({
-      // So much slower that a busy machine does not hide it.
+      // Slow enough to be noticed on a busy machine.
       latencyMs: 300,
       answer: ({ prompt }) => (prompt.includes('7') ? "I'm sorry, but I can't help with that." : undefined),
     });
@@ -316,13 +316,13 @@ if (executablePath === undefined)
 describe('in a browser', () => {
   let browser: Browser;
   beforeAll(async () => {
-    // Containers have little shared memory, and a busy machine takes its time to start a browser.
+    // Containers have little shared memory, and a busy machine is slow to start a browser.
     const args = ['--no-sandbox', '--disable-dev-shm-usage'];
     if (executablePath) browser = await chromium.launch({ executablePath, args, timeout: BROWSER_START_MS });
   }, BROWSER_START_MS);
   afterAll(() => browser?.close());
 
-  /** Opens a page, and fails on anything that it asks the network for or complains of. */
+  /** Opens a page. Fails on network requests and on console errors. */
   async function open(path: string) {
     const page = await browser.newPage({ viewport: { width: 1100, height: 900 } });
     const asked: string[] = [];
@@ -357,7 +357,7 @@ describe('in a browser', () => {
       expect(box?.width).toBeGreaterThan(800);
       expect(box?.height).toBeGreaterThan(200);
     }
-    // A cross for each failed request; the one in the legend is no part of the chart.
+    // A cross for each failed request. The one in the legend does not count.
     const chart = page.locator('svg[aria-label="Latency of requests over time"]');
     expect(await chart.locator('path[stroke="#d6453d"][ecmeta_ssr_type="chart"]').count()).toBe(3);
     expect(await chart.innerHTML()).toContain('maximum from the scheduled time');
@@ -367,7 +367,7 @@ describe('in a browser', () => {
     expect(await failed.locator('pre').first().innerText()).toContain('<script>alert(1)</script>');
     expect(await page.locator('section', { hasText: 'Slowest requests' }).last().locator('tbody tr').count()).toBe(20);
     expect(await page.locator('body').innerText()).toContain('replies compared');
-    // On a telephone the page itself does not scroll sideways; charts and tables do, and stay readable.
+    // On a phone the page does not scroll horizontally. Charts and tables do, and stay readable.
     await page.setViewportSize({ width: 400, height: 900 });
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(400);
     expect((await chart.boundingBox())?.width).toBeGreaterThan(600);
@@ -375,18 +375,18 @@ describe('in a browser', () => {
     await page.close();
   });
 
-  inBrowser('the report of one request shows it in every chart, and that of none says so', async () => {
+  inBrowser('the report shows a single request in every chart, and states if there is none', async () => {
     const out = join(folder.path, 'out');
     const file = folder.write('a.jsonl', [chatLine('\u202eone', 0, 'hello')]);
     const args = ['replay', file, '--url', endpoint.url, '--quiet', '-o', out];
     expect((await runCli(args)).code).toBe(0);
     const one = await open(join(out, 'report.html'));
     for (const label of ['Latency of requests over time', 'Throughput over time', 'Schedule lag over time']) {
-      // Points of lines; a chart without a line to be seen has none.
+      // Points of lines; a chart without a visible line has none.
       const points = one.page.locator(`svg[aria-label="${label}"] [ecmeta_ssr_type="chart"]`);
       expect(await points.count()).toBeGreaterThan(0);
     }
-    // A mark of direction in a captured id turns nothing around but itself.
+    // A bidirectional control character in a captured id does not affect the text around it.
     const place = one.page.locator('section', { hasText: 'Slowest requests' }).locator('.soft bdi');
     expect(await place.innerText()).toBe(file);
     expect(one.said).toEqual([]);

@@ -1,4 +1,4 @@
-/** InvokeEndpoint and InvokeEndpointWithResponseStream on the wire, their signatures checked by code of another hand. */
+/** InvokeEndpoint and InvokeEndpointWithResponseStream on the wire, with signatures checked by an independent implementation. */
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -38,7 +38,7 @@ const target = (more: object = {}): Promise<SageMakerTarget> =>
     ...more,
   });
 
-test('the stand-in is what AWS’s own client takes for SageMaker', async () => {
+test('the AWS SDK accepts the stand-in as SageMaker', async () => {
   const client = new SageMakerRuntimeClient({
     endpoint: endpoint.url,
     region: 'eu-west-1',
@@ -69,7 +69,7 @@ test('the stand-in is what AWS’s own client takes for SageMaker', async () => 
   wrong.destroy();
 });
 
-test('a request: path, signature, variant, component, inference id, custom attributes', async () => {
+test('sends path, signature, variant, component, inference id and custom attributes', async () => {
   const body = '{ "messages": [],  "n": 1.0 }';
   const file = folder.write('a.jsonl', [
     captureLine('event-1', 0, { data: body }, undefined, { inferenceId: 'order-5512' }),
@@ -99,7 +99,7 @@ test('a request: path, signature, variant, component, inference id, custom attri
     authorization: expect.stringMatching(/Credential=AKIDTEST\/\d{8}\/eu-west-1\/sagemaker\/aws4_request/),
   });
   expect(headers?.['x-amzn-sagemaker-inference-id']).toMatch(/^replay-[0-9a-f]{32}$/);
-  // Headers that SageMaker strips are not sent at all.
+  // Headers that SageMaker would remove are not sent.
   expect(headers?.['x-request-id']).toBeUndefined();
   const record = records.find(({ metadata }) => metadata.event_id === 'event-1');
   expect(record?.metadata).toMatchObject({
@@ -108,7 +108,7 @@ test('a request: path, signature, variant, component, inference id, custom attri
   });
 });
 
-test('one that asks for a stream goes to the streaming operation, and is measured piece by piece', async () => {
+test('sends a streaming request to the streaming operation and measures it piece by piece', async () => {
   const file = folder.write('a.jsonl', [
     chatLine('s', 0, 'hello', 'x', { stream: true, stream_options: { include_usage: true } }),
     chatLine('w', 0, 'hello'),
@@ -128,7 +128,7 @@ test('one that asks for a stream goes to the streaming operation, and is measure
   expect(whole?.metrics.time_to_first_token).toBeUndefined();
 });
 
-test('the service’s errors, a stream that breaks, a wrong key: named, and sent once', async () => {
+test('reports service errors, a broken stream and a wrong key, and sends each request once', async () => {
   const file = folder.write('a.jsonl', [
     chatLine('throttled', 0, '[[status 429]]'),
     chatLine('failed', 0, '[[status 500]]'),
@@ -153,7 +153,7 @@ test('the service’s errors, a stream that breaks, a wrong key: named, and sent
   expect(endpoint.arrivals.count).toBe(6);
 });
 
-test('one changed byte of the body breaks the signature', async () => {
+test('changing one byte of the body invalidates the signature', async () => {
   const encoded = await (await target()).encode(
     { body: Buffer.from('{"a":1}'), contentType: 'application/json', streaming: false },
     { run: 'r', eventKey: 'e', pass: 0, requestId: 'q', turn: { conversationId: 'c', turnIndex: 0, session: 0 } },
@@ -164,7 +164,7 @@ test('one changed byte of the body breaks the signature', async () => {
   expect(await statusOf(changed)).toBe(403);
 });
 
-/** Sends bytes as they are. */
+/** Sends raw bytes. */
 function statusOf(wire: Buffer): Promise<number> {
   return new Promise((resolve, reject) => {
     const socket = connect(endpoint.port, '127.0.0.1', () => socket.write(wire));
@@ -176,18 +176,18 @@ function statusOf(wire: Buffer): Promise<number> {
   });
 }
 
-test.each(['', 'has space', '-x', 'a'.repeat(64), '../../other'])('%j is no endpoint', async (name) => {
+test.each(['', 'has space', '-x', 'a'.repeat(64), '../../other'])('rejects the endpoint name %j', async (name) => {
   await expect(target({ endpoint: name })).rejects.toMatchObject({ name: 'InvalidTarget' });
 });
 
-test('a request that waits longer than its signature lasts is signed anew', async () => {
+test('signs a request again that waits longer than its signature is valid', async () => {
   const strict = await startStandInEndpoint({ latencyMs: 1_500, signingKey: KEY, maxSkewMs: 7_000, record: true });
   try {
     const file = folder.write(
       'a.jsonl',
       Array.from({ length: 8 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}] hello`)),
     );
-    // All eight are signed at once; the last one goes more than ten seconds later.
+    // All eight are signed at the same time; the last is sent more than ten seconds later.
     const own = await target({ url: strict.url, goodForMs: 400 });
     const { records } = await replay(file, own, out, { concurrency: 1 }, { raw: true });
     expect(records.map(({ error }) => error?.message)).toEqual(records.map(() => undefined));
@@ -198,7 +198,7 @@ test('a request that waits longer than its signature lasts is signed anew', asyn
   }
 });
 
-test('credentials that run out end the replay in order: what was measured is written, the rest is named', async () => {
+test('ends gracefully when the credentials expire: writes the results and reports the unsent requests', async () => {
   const file = folder.write(
     'a.jsonl',
     Array.from({ length: 8 }, (_, i) => chatLine(`e${i}`, i, `[#${i}] hello`)),
@@ -242,10 +242,10 @@ test('credentials that run out end the replay in order: what was measured is wri
   await expect(replay(file, await none, join(folder.path, 'none'))).rejects.toThrow('no credentials at all');
 });
 
-test('a warm-up that cannot be signed ends the command at once', async () => {
+test('ends immediately if the warm-up cannot be signed', async () => {
   const file = folder.write('a.jsonl', [chatLine('e', 0, 'hello')]);
   const args = ['replay', file, '--endpoint', 'e', '--region', 'eu-west-1', '--warmup', '1', '--quiet', '-o', out];
-  // No credentials anywhere, and no place to ask for them.
+  // No credentials, and no metadata service to request them from.
   const env = {
     ...{ AWS_ENDPOINT_URL: endpoint.url, AWS_EC2_METADATA_DISABLED: 'true', HOME: folder.path },
     ...{ AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '', AWS_PROFILE: 'none' },

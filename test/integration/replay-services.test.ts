@@ -1,4 +1,4 @@
-/** Replays with what is around them: captures in S3, a judge at the other end of a wire, a real MLflow server. */
+/** Replays with other services: captures in S3, a judge over HTTP, a real MLflow server. */
 
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -14,7 +14,7 @@ import { traceIdOf } from '../../src/trace/ids.ts';
 import { fetchAnew } from '../helpers/fetch-anew.ts';
 import { chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
 
-/** The emulator and MLflow start in seconds, on a busy machine in a minute. */
+/** The emulator and MLflow start within seconds, or within a minute on a busy machine. */
 const START_MS = 5 * 60_000;
 const TEST_MS = 5 * 60_000;
 
@@ -73,9 +73,9 @@ describe('captures in S3', () => {
       ...aws.env,
       TMPDIR: temporary(),
     });
-  /** What it leaves there; Node's own cache of compiled files stays. */
+  /** Files left in the temporary folder, without Node's compile cache. */
   const left = (): string[] => readdirSync(temporary()).filter((name) => name !== 'node-compile-cache');
-  /** Of the command alone. */
+  /** A temporary folder for the command only. */
   const temporary = (): string => {
     const path = join(folder.path, 'tmp');
     mkdirSync(path, { recursive: true });
@@ -87,7 +87,7 @@ describe('captures in S3', () => {
     );
 
   test(
-    'a prefix in a window of time, headers from Secrets Manager; nothing of it is left on the disk',
+    'replays a prefix within a time window, with headers from Secrets Manager, and leaves no files behind',
     async () => {
       const window = ['--from', '2026-11-20T10:00:00Z', '--to', '2026-11-20T11:00:01Z'];
       const { code, stderr } = await cli(
@@ -115,7 +115,7 @@ describe('captures in S3', () => {
   );
 
   test(
-    'results of a replay in the cloud are compared where they are; nothing of them is left on the disk',
+    'compares results of a cloud replay in S3, and leaves no files behind',
     async () => {
       const file = folder.write(
         'a.jsonl',
@@ -152,7 +152,7 @@ describe('captures in S3', () => {
   );
 
   test(
-    'one object; and what is not there',
+    'replays a single object, and reports a missing one',
     async () => {
       expect((await cli(`s3://${BUCKET}/my endpoint/AllTraffic/2026/11/20/09/00-00.jsonl`)).code).toBe(0);
       expect(prompts()).toEqual(['hour 9 number 0', 'hour 9 number 1']);
@@ -175,7 +175,7 @@ describe('the judge of pairs', () => {
 
   beforeEach(async () => {
     asked = [];
-    // An OpenAI-compatible model that prefers the reply that names the parcel, wherever it stands.
+    // An OpenAI-compatible model that prefers the reply that mentions the parcel, in either position.
     server = createServer((request, response) => {
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -206,7 +206,7 @@ describe('the judge of pairs', () => {
   afterEach(() => new Promise((resolve) => server.close(resolve)));
 
   test(
-    'is asked in both orders about the replies that differ, and about no other',
+    'is asked only about replies that differ, in both orders',
     async () => {
       const file = folder.write('a.jsonl', [
         chatLine('worse', 0, 'Where is it?', 'Parcel 8841 arrives today.'),
@@ -232,7 +232,7 @@ describe('the judge of pairs', () => {
         '-o',
         out,
       ];
-      // Its price is not known, so that a budget could not be kept.
+      // Its price is unknown, so a budget could not be enforced.
       expect(await runCli(args, env)).toMatchObject({ code: 2, stderr: expect.stringContaining('JudgePriceUnknown') });
       expect(endpoint.arrivals.count).toBe(0);
       const { code, stdout } = await runCli([...args, '--judge-budget-usd', '0'], env);
@@ -270,7 +270,7 @@ describe('MLflow', () => {
   };
 
   test(
-    'gets a run with figures, parameters and files, and a trace for each request, linked to the captured one’s',
+    'receives a run with metrics, parameters and files, and a trace per request that is linked to the captured one',
     async () => {
       const client = createMlflowClient({ trackingUri: mlflow.url });
       const captures = await client.resolveExperiment('my-endpoint');
@@ -366,7 +366,7 @@ describe('MLflow', () => {
       });
       expect(byEvent.stream).toMatchObject({ state: 'OK', response_preview: 'You asked: Hello' });
       expect(byEvent.bad).toMatchObject({ state: 'ERROR', tags: { status_code: '500' } });
-      // Shown under the run.
+      // MLflow shows the traces under the run.
       const linked = await post('3.0/mlflow/traces/search', {
         locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: id } }],
         filter: `attributes.run_id = '${run?.info.run_id}'`,

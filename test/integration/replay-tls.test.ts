@@ -1,4 +1,4 @@
-/** A replay to a target that speaks TLS, by name and by address. */
+/** Replays to a TLS target, by name and by address. */
 import { readFileSync } from 'node:fs';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { makeCertificate, type Tls } from '../../local/servers/ministack.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { chatLine, ReplayFolder, runCli } from '../helpers/replay.ts';
 
-/** The Python environment that makes the certificate may have to be made first. */
+/** The Python environment that creates the certificate may have to be created first. */
 const SETUP_MS = 15 * 60_000;
 
 let folder: ReplayFolder;
@@ -49,7 +49,7 @@ const captures = (): string =>
 test.each([
   ['localhost', 'localhost'],
   ['127.0.0.1', false],
-])('%s', async (host, name) => {
+])('replays to %s', async (host, name) => {
   names.length = 0;
   const { code, stdout, stderr } = await runCli(
     ['replay', captures(), '--url', target(host), '--quiet', '--no-report', '-o', join(folder.path, host)],
@@ -60,7 +60,7 @@ test.each([
   expect(new Set(names)).toEqual(new Set([name]));
 });
 
-test('a certificate that nobody vouches for is refused, and nothing is sent', async () => {
+test('rejects an untrusted certificate, and sends nothing', async () => {
   const before = endpoint.arrivals.count;
   const { code, stderr } = await runCli([
     'replay',

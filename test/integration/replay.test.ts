@@ -1,4 +1,4 @@
-/** Replays against a real HTTP server: what arrives there, and what is said of it. */
+/** Replays against a real HTTP server: the requests that arrive there, and the measurements. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { StandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
@@ -18,9 +18,9 @@ import {
 } from '../helpers/replay.ts';
 
 const LATENCY_MS = 50;
-/** A busy machine holds a process up for some hundred milliseconds; a schedule that is not kept differs by more. */
+/** A busy machine delays a process by some hundred milliseconds. A broken schedule differs by more. */
 const LATE_MS = 2_000;
-/** Between two ways of reading the wall clock. */
+/** Tolerance between two ways of reading the wall clock. */
 const CLOCKS_MS = 50;
 
 let folder: ReplayFolder;
@@ -39,7 +39,7 @@ afterEach(async () => {
 
 const scheduledMs = ({ metadata }: ReplayRecord): number => metadata.scheduled_ns / 1e6;
 
-/** Every request was sent, and reached the server, at its scheduled moment or after it, and not long after. */
+/** Expects every request to be sent, and to reach the server, at its scheduled time or shortly after it. */
 function expectOnSchedule(records: readonly ReplayRecord[]): void {
   const numbered = new Map(endpoint.arrivals.list().map(({ number, atMs }) => [`e${number}`, atMs]));
   expect(numbered.size).toBe(records.length);
@@ -53,7 +53,7 @@ function expectOnSchedule(records: readonly ReplayRecord[]): void {
   }
 }
 
-/** Distances of the scheduled moments from the first one, in the order in which the requests were sent. */
+/** Returns the scheduled times relative to the first one, in the order of sending. */
 function scheduleOfSent(records: readonly ReplayRecord[]): { ids: unknown[]; dues: number[] } {
   const sent = [...records].sort((a, b) => a.metadata.request_start_ns - b.metadata.request_start_ns);
   const dues = sent.map(scheduledMs);
@@ -63,7 +63,7 @@ function scheduleOfSent(records: readonly ReplayRecord[]): { ids: unknown[]; due
 const bodies = (): string[] => endpoint.requests.map(({ body }) => body.toString());
 
 describe('what is sent', () => {
-  test('bodies of every kind, byte for byte, to the path of their form; bad lines are skipped with their place', async () => {
+  test('sends bodies of every kind unchanged to the path of their format, and reports the places of bad lines', async () => {
     const odd =
       '{ "messages" : [ {"role":"user","content":"¿Qué? 📦"} ],\n "seed": 12345678901234567890, "temperature": 1.0 }';
     const binary = Buffer.from([0, 1, 2, 250, 10]);
@@ -112,7 +112,7 @@ describe('what is sent', () => {
     ]);
   });
 
-  test('one URL for all when it has a path; ids in headers; headers of the user', async () => {
+  test('sends all requests to the path of the URL, with ids and the user’s headers', async () => {
     const file = folder.write('a.jsonl', [chatLine('e1', 0, 'one'), captureLine('e2', 0, { data: '{"inputs":"x"}' })]);
     const { UrlTarget } = await import('../../src/replay/targets/url-target.ts');
     const { records } = await replay(
@@ -134,7 +134,7 @@ describe('what is sent', () => {
     expect(endpoint.requests.map(({ headers }) => headers['x-correlation-id']).sort()).toEqual(['e1', 'e2']);
   });
 
-  test('overrides', async () => {
+  test('applies overrides', async () => {
     const file = folder.write('a.jsonl', [
       captureLine('e', 0, { data: '{"model":"a", "messages":[],"temperature":1.0}' }),
     ]);
@@ -144,7 +144,7 @@ describe('what is sent', () => {
     ]);
   });
 
-  test('what an earlier replay sent is left out', async () => {
+  test('skips requests of an earlier replay', async () => {
     const file = folder.write('a.jsonl', [
       chatLine('e1', 0, 'one'),
       captureLine('e2', 0, { data: chatBody('two') }, undefined, {
@@ -157,7 +157,7 @@ describe('what is sent', () => {
     expect(Object.fromEntries(results.skippedReasons)).toEqual({ SentByReplay: 2 });
   });
 
-  test('nothing twice, whatever goes wrong', async () => {
+  test('sends nothing twice after failures', async () => {
     const file = folder.write('a.jsonl', [
       ...Array.from({ length: 12 }, (_, i) => chatLine(`d${i}`, 0, `[#${i}] [[disconnect]]`)),
       ...Array.from({ length: 12 }, (_, i) => chatLine(`s${i}`, 1, `[#${100 + i}] [[status 503]]`)),
@@ -174,7 +174,7 @@ describe('what is sent', () => {
 });
 
 describe('when it is sent', () => {
-  test('at the captured times, sped up', async () => {
+  test('sends at the captured times, with speedup', async () => {
     const file = folder.write(
       'a.jsonl',
       [0, 1, 1, 2, 4].map((second, i) => chatLine(`e${i}`, second, `[#${i}]`)),
@@ -186,7 +186,7 @@ describe('when it is sent', () => {
     expectOnSchedule(records);
   });
 
-  test('in a window, in repetitions, up to a number', async () => {
+  test('limits the window, the passes and the number of requests', async () => {
     const file = folder.write(
       'a.jsonl',
       [0, 1, 2, 3].map((second) => chatLine(`e${second}`, second, `[#${second}]`)),
@@ -201,7 +201,7 @@ describe('when it is sent', () => {
     expect(repeated.records.map(({ metadata }) => metadata.pass).sort()).toEqual([0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
   });
 
-  test('a number of requests is that of those that are sent, and a bad line is one in all repetitions', async () => {
+  test('counts only sent requests towards the limit, and a bad line once over all passes', async () => {
     const bad = captureLine('bad', 0, { data: '!!', encoding: 'BASE64' });
     const file = folder.write('a.jsonl', [bad, ...[1, 2].map((i) => chatLine(`e${i}`, 0, `[#${i}]`)), bad]);
     const counted = { speedup: 20, repeat: 4, requestCount: 5, warmup: 2 };
@@ -213,7 +213,7 @@ describe('when it is sent', () => {
     expect(readLines<SkippedLine>(join(out, 'skipped.jsonl')).map(({ line }) => line)).toEqual([1, 4]);
   });
 
-  test('never more at a time than the cap allows, and the wait is not hidden', async () => {
+  test('respects the concurrency cap, and does not hide the time that requests wait', async () => {
     const file = folder.write(
       'a.jsonl',
       Array.from({ length: 12 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}]`)),
@@ -221,15 +221,15 @@ describe('when it is sent', () => {
     const { results } = await replay(file, endpoint.url, out, { maxConcurrency: 3 });
     expect(endpoint.maxConnections).toBeLessThanOrEqual(3);
     const { stats } = results;
-    // Four rounds of 50 ms: the last one waits for three, and the wait is in one of the latencies alone.
+    // Four rounds of 50 ms: the last request waits for three of them, which only the effective latency includes.
     const mean = (metric: DistributionMetric): number => stats.distribution(metric).summary()?.avg ?? 0;
     expect(stats.distribution('effective_latency').max).toBeGreaterThan(3.9 * LATENCY_MS);
     expect(mean('effective_latency') - mean('request_latency')).toBeGreaterThan(1.4 * LATENCY_MS);
-    // That is the cap's doing, not the client's.
+    // The cap causes the delay, not the client.
     expect(mean('credit_to_start_latency') - mean('replay_client_lag')).toBeGreaterThan(1.4 * LATENCY_MS);
   });
 
-  test('a constant concurrency', async () => {
+  test('keeps a constant concurrency', async () => {
     const file = folder.write(
       'a.jsonl',
       Array.from({ length: 20 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}]`)),
@@ -240,7 +240,7 @@ describe('when it is sent', () => {
     expect(results.stats.lastEndMs - results.stats.firstStartMs).toBeGreaterThan(3.8 * LATENCY_MS);
   });
 
-  test('a constant rate', async () => {
+  test('sends at a constant rate', async () => {
     const file = folder.write(
       'a.jsonl',
       Array.from({ length: 20 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}]`)),
@@ -252,7 +252,7 @@ describe('when it is sent', () => {
     expectOnSchedule(records);
   });
 
-  test('after a warm-up that is not counted', async () => {
+  test('sends a warm-up that is not counted', async () => {
     const file = folder.write(
       'a.jsonl',
       Array.from({ length: 4 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}]`)),
@@ -268,11 +268,11 @@ describe('when it is sent', () => {
 });
 
 describe('what is measured', () => {
-  test('a server that stalls shows from the scheduled moment, however few requests are let through', async () => {
+  test('shows a stalled server in the effective latency even if few requests are let through', async () => {
     const STALL_MS = 1500;
     await endpoint.close();
     endpoint = await startStandInEndpoint({ latencyMs: 20, stall: { afterMs: 1000, durationMs: STALL_MS } });
-    // Ten requests a second for four seconds, one at a time: the stall holds one up, and those behind it wait unseen.
+    // Ten requests per second for four seconds, one at a time: the stall delays one request, and the others wait behind it.
     const file = folder.write(
       'a.jsonl',
       Array.from({ length: 40 }, (_, i) => chatLine(`e${i}`, Math.floor(i / 10), `[#${i}]`)),
@@ -283,14 +283,14 @@ describe('what is measured', () => {
     expect(fromSending.percentile(90)).toBeLessThan(STALL_MS * 0.3);
     expect(fromSchedule.percentile(90)).toBeGreaterThan(STALL_MS * 0.6);
     expect(fromSchedule.max).toBeGreaterThan(STALL_MS * 0.9);
-    // In the report's chart too, at the time at which those that waited were to be sent.
+    // The chart of the report shows it at the scheduled times of the waiting requests.
     const waited = [...results.report.buckets].filter(([, { maxEffective }]) => maxEffective > STALL_MS * 0.6);
     expect(waited.map(([index]) => index * results.report.bucketMs)).toContain(1500);
-    // The wait of a third of the requests is not taken for the client's own delay, of which a busy machine has some.
+    // The wait of a third of the requests does not count as the client's own delay. (A busy machine has some delay.)
     expect(results.stats.distribution('replay_client_lag').percentile(80)).toBeLessThan(STALL_MS / 2);
   });
 
-  test('a stream: first token, gaps, tokens', async () => {
+  test('measures the first token, the gaps and the tokens of a stream', async () => {
     await endpoint.close();
     endpoint = await startStandInEndpoint({ latencyMs: 60, words: 8, interTokenMs: 15 });
     const file = folder.write(
@@ -317,7 +317,7 @@ describe('what is measured', () => {
     expect(median('request_latency') - median('time_to_first_token')).toBeGreaterThan(7 * 13 * 0.7);
   });
 
-  test('a broken stream, a reply that is no JSON, a timeout, a cancelled request: each its error', async () => {
+  test('records separate errors for a broken stream, invalid JSON, a timeout and a canceled request', async () => {
     const file = folder.write('a.jsonl', [
       chatLine('cut', 0, '[[cut stream]]', 'x', { stream: true }),
       chatLine('not json', 0, '[[not json]]'),
@@ -347,7 +347,7 @@ describe('what is measured', () => {
     expect(cancelled.results.stats.cancelled).toBe(3);
   });
 
-  test('conversations get one id and rising turns', async () => {
+  test('assigns one id and ascending turns to a conversation', async () => {
     const first = { role: 'user', content: 'What is the return window?' };
     const reply = { role: 'assistant', content: '30 days.' };
     const file = folder.write('a.jsonl', [
@@ -376,7 +376,7 @@ describe('what is measured', () => {
     ]);
   });
 
-  test('objectives', async () => {
+  test('counts requests that meet the objectives', async () => {
     const file = folder.write('a.jsonl', [
       chatLine('fast', 0, 'a'),
       chatLine('slow', 0, '[[latency 2500]]'),
@@ -386,18 +386,18 @@ describe('what is measured', () => {
     expect(results.stats).toMatchObject({ good: 1, completed: 3 });
   });
 
-  test('a target that is not there is known before anything is sent', async () => {
+  test('reports an unreachable target before anything is sent', async () => {
     const file = folder.write('a.jsonl', [chatLine('e', 0, 'a')]);
     await endpoint.close();
     await expect(replay(file, endpoint.url, out)).rejects.toMatchObject({ name: 'TargetUnreachable' });
-    // Too long for a name: no resolver has to be asked, and waited for, to know that it is none.
+    // The name is too long to be valid, so that the test does not wait for a resolver.
     const nobody = `http://${'x'.repeat(64)}.invalid`;
     await expect(replay(file, nobody, out)).rejects.toMatchObject({ name: 'TargetUnreachable' });
     endpoint = await startStandInEndpoint();
   });
 });
 
-describe('what was measured is written, whatever becomes of the files', () => {
+describe('results are written even if files fail', () => {
   const json = (name: string) => JSON.parse(readFileSync(join(out, name), 'utf8')) as Record<string, unknown>;
   const inputs = () => (json('inputs.json').data as { payloads: unknown[] }[]).flatMap(({ payloads }) => payloads);
   const chats = (name: string, from: number, count: number): string =>
@@ -405,7 +405,7 @@ describe('what was measured is written, whatever becomes of the files', () => {
       `captures/${name}`,
       Array.from({ length: count }, (_, i) => chatLine(`e${from + i}`, from + i, `[#${from + i}] hello`)),
     );
-  /** Does something when the first request is encoded. */
+  /** A target that runs `act` when the first request is encoded. */
   function onFirst(work: () => void): Target {
     const url = new UrlTarget(endpoint.url);
     let first = true;
@@ -420,41 +420,41 @@ describe('what was measured is written, whatever becomes of the files', () => {
   test.each<[string, string, (file: string) => void]>([
     ['is deleted', 'CaptureUnreadable', (file) => rmSync(file)],
     ['is cut short', 'CaptureChanged', (file) => writeFileSync(file, '')],
-    ['becomes another', 'CaptureChanged', (file) => writeFileSync(file, `x${readFileSync(file, 'utf8')}`)],
-  ])(
-    'a capture file that %s in the midst: the others go on, and the replay is not complete',
-    async (_, reason, change) => {
-      const first = chats('a.jsonl', 0, 3);
-      const second = chats('b.jsonl', 3, 2);
-      const target = onFirst(() => change(second));
-      const { records, incomplete, outcome } = await replay(join(first, '..'), target, out, { speedup: 100 });
-      expect(records.map(({ metadata }) => metadata.event_id).sort()).toEqual(['e0', 'e1', 'e2']);
-      expect(incomplete).toBe('2 requests unsent because their captures could no longer be read');
-      expect(outcome).toMatchObject({ sent: 3, stopped: false });
-      expect(json('profile_export_aiperf.json')).toMatchObject({ is_complete: false, incomplete_reason: incomplete });
-      expect(readLines<SkippedLine>(join(out, 'skipped.jsonl'))).toEqual(
-        [1, 2].map((line) => ({
-          file: second,
-          line,
-          reason,
-          message: expect.stringContaining(`b.jsonl, line ${line}`),
-        })),
-      );
-      expect(inputs()).toHaveLength(3);
+    ['is replaced', 'CaptureChanged', (file) => writeFileSync(file, `x${readFileSync(file, 'utf8')}`)],
+  ])('continues with the other files if a capture file %s, and is incomplete', async (_, reason, change) => {
+    const first = chats('a.jsonl', 0, 3);
+    const second = chats('b.jsonl', 3, 2);
+    const target = onFirst(() => change(second));
+    const { records, incomplete, outcome } = await replay(join(first, '..'), target, out, { speedup: 100 });
+    expect(records.map(({ metadata }) => metadata.event_id).sort()).toEqual(['e0', 'e1', 'e2']);
+    expect(incomplete).toBe('2 requests unsent because their captures could no longer be read');
+    expect(outcome).toMatchObject({ sent: 3, stopped: false });
+    expect(json('profile_export_aiperf.json')).toMatchObject({ is_complete: false, incomplete_reason: incomplete });
+    expect(readLines<SkippedLine>(join(out, 'skipped.jsonl'))).toEqual(
+      [1, 2].map((line) => ({
+        file: second,
+        line,
+        reason,
+        message: expect.stringContaining(`b.jsonl, line ${line}`),
+      })),
+    );
+    expect(inputs()).toHaveLength(3);
+  });
+
+  test.each(['inputs.json', 'inputs.json.spool'])(
+    'leaves out inputs.json and reports it if there is no space for %s',
+    async (name) => {
+      mkdirSync(out);
+      symlinkSync('/dev/full', join(out, name));
+      const { incomplete } = await replay(chats('a.jsonl', 0, 4), endpoint.url, out, { speedup: 10 });
+      expect(incomplete).toBeUndefined();
+      expect(json('replay.json')).toMatchObject({ inputs_left_out: expect.stringContaining('ENOSPC') });
+      expect(json('profile_export_aiperf.json')).toMatchObject({ is_complete: true, request_count: { avg: 4 } });
+      expect(readdirSync(out).filter((one) => one.startsWith('inputs'))).toEqual([]);
     },
   );
 
-  test.each(['inputs.json', 'inputs.json.spool'])('no room for %s: it is given up, and named', async (name) => {
-    mkdirSync(out);
-    symlinkSync('/dev/full', join(out, name));
-    const { incomplete } = await replay(chats('a.jsonl', 0, 4), endpoint.url, out, { speedup: 10 });
-    expect(incomplete).toBeUndefined();
-    expect(json('replay.json')).toMatchObject({ inputs_left_out: expect.stringContaining('ENOSPC') });
-    expect(json('profile_export_aiperf.json')).toMatchObject({ is_complete: true, request_count: { avg: 4 } });
-    expect(readdirSync(out).filter((one) => one.startsWith('inputs'))).toEqual([]);
-  });
-
-  test('no room for the records: the figures are there', async () => {
+  test('writes the figures if there is no space for the records', async () => {
     mkdirSync(out);
     symlinkSync('/dev/full', join(out, 'profile_export.jsonl'));
     await expect(replay(chats('a.jsonl', 0, 3), endpoint.url, out, { speedup: 10 })).rejects.toMatchObject({
@@ -464,7 +464,7 @@ describe('what was measured is written, whatever becomes of the files', () => {
     expect(json('replay.json')).toMatchObject({ sent: 3 });
   });
 
-  test('a request that was prepared and not sent is no input', async () => {
+  test('leaves requests out of inputs.json that were prepared but not sent', async () => {
     const stop = new AbortController();
     const file = chats('a.jsonl', 0, 30);
     const onStarted = (): void => void setTimeout(() => stop.abort(), 200);
@@ -473,7 +473,7 @@ describe('what was measured is written, whatever becomes of the files', () => {
     expect(inputs()).toHaveLength(outcome.sent);
   });
 
-  test('a reply that cannot be kept is an error of its own record', async () => {
+  test('records an error for a reply that cannot be kept', async () => {
     const { records } = await replay(
       chats('a.jsonl', 0, 4),
       endpoint.url,
@@ -494,7 +494,7 @@ describe('what was measured is written, whatever becomes of the files', () => {
     expect(existsSync(join(out, 'inputs.json'))).toBe(true);
   });
 
-  test('what cannot be recorded at all is said, and the others are there', async () => {
+  test('reports requests that cannot be recorded, and keeps the others', async () => {
     const { records, incomplete } = await replay(
       chats('a.jsonl', 0, 3),
       endpoint.url,

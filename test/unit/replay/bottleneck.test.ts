@@ -1,10 +1,10 @@
-/** When a run says that its own client was the bottleneck. */
+/** Detecting that the client was the bottleneck of a run. */
 import { describeSocketError } from '../../../src/replay/http/connection.ts';
 import { clientBottleneck } from '../../../src/replay/measure/client-bottleneck.ts';
 import { neverSent } from '../../../src/replay/measure/error-rate.ts';
 import { RunStats } from '../../../src/replay/measure/run-stats.ts';
 
-/** 100 requests, of which two were held up by the client. */
+/** Statistics of 100 requests, two of which the client delayed. */
 function stats(latencyMs: number, heldUpMs: number): RunStats {
   const found = new RunStats();
   for (let i = 0; i < 100; i++) {
@@ -15,19 +15,24 @@ function stats(latencyMs: number, heldUpMs: number): RunStats {
 }
 
 test.each([
-  ['little of a short latency', 50, 9, undefined],
-  ['more than a tenth of it', 50, 12, '1% of the requests were sent 12.0 ms or more after their scheduled time'],
-  ['the same beside a long latency', 500, 12, undefined],
-  ['more than a tenth of that', 500, 60, 'expected: at most 50.0 ms'],
+  ['tolerates a delay below a tenth of the latency', 50, 9, undefined],
+  [
+    'reports a delay above 10 ms and a tenth of the latency',
+    50,
+    12,
+    '1% of the requests were sent 12.0 ms or more after their scheduled time',
+  ],
+  ['tolerates the same delay if the latency is long', 500, 12, undefined],
+  ['reports a delay above a tenth of a long latency', 500, 60, 'expected: at most 50.0 ms'],
 ])('%s', (_, latencyMs, heldUpMs, said) => {
   const bottleneck = clientBottleneck(stats(latencyMs, heldUpMs));
   if (said === undefined) expect(bottleneck).toBeUndefined();
   else expect(bottleneck).toContain(said);
 });
 
-test('a run without requests has none', () => expect(clientBottleneck(new RunStats())).toBeUndefined());
+test('reports nothing for a run without requests', () => expect(clientBottleneck(new RunStats())).toBeUndefined());
 
-test('requests that had no descriptor are this machine’s, not the target’s', () => {
+test('attributes missing file descriptors to this machine, not to the target', () => {
   const found = new RunStats();
   found.succeeded = 80;
   const full = Object.assign(new Error('connect EMFILE 127.0.0.1:80'), { code: 'EMFILE' });

@@ -1,4 +1,4 @@
-/** What the replay command says. */
+/** The output of the replay command. */
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
 import { clock } from '../../../bin/commands/replay-display.ts';
 import { dryRunText, durationText, longWarning } from '../../../bin/commands/replay-text.ts';
@@ -10,17 +10,17 @@ test.each([
   [9_366, '2 h 36 min', '02:36:06'],
   [7_200, '2 h', '02:00:00'],
   [23_704_230, '274 d 8 h', '274 d 08:30:30'],
-])('%d seconds are %s', (seconds, text, live) => {
+])('formats %d seconds as %s', (seconds, text, live) => {
   expect(durationText(seconds)).toBe(text);
   expect(clock(seconds)).toBe(live);
 });
 
-test('a schedule of half an hour and more is said before it begins, with what makes it shorter', () => {
+test('announces a schedule of half an hour or more, and how to shorten it', () => {
   expect(longWarning(1_799)).toBeUndefined();
   expect(longWarning(9_366)).toMatch(/takes 2 h 36 min\. Use --speedup .*--concurrency/);
 });
 
-test('a dry run that finds no capture says what should be there', () => {
+test('a dry run without captures explains the expected files', () => {
   const tokens = { total: 0, captured: 0 };
   const nothing = {
     ...{ requests: 0, seconds: 0, peakPerSecond: 0, meanPerSecond: 0, shape: [], streaming: 0, contentTypes: {} },
@@ -33,7 +33,7 @@ test('a dry run that finds no capture says what should be there', () => {
   );
 });
 
-test('a judge without credentials is known before anything is sent', async () => {
+test('rejects a judge without credentials before anything is sent', async () => {
   const before = { ...process.env };
   for (const name of Object.keys(process.env)) if (name.startsWith('AWS_')) delete process.env[name];
   const none = { AWS_EC2_METADATA_DISABLED: 'true', AWS_CONFIG_FILE: '/none', AWS_SHARED_CREDENTIALS_FILE: '/none' };

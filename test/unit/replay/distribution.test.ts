@@ -4,7 +4,7 @@ import { HdrHistogram, indexOf } from '../../../src/replay/measure/hdr.ts';
 
 const value = fc.oneof(fc.nat(5000), fc.integer({ min: 0, max: 2 ** 31 }), fc.maxSafeNat());
 
-/** The value at a percentile of the sorted values themselves, as numpy has it. */
+/** Returns the percentile of the sorted values themselves, as numpy computes it. */
 const exact = (values: number[], percent: number): number => {
   const sorted = [...values].sort((a, b) => a - b);
   const place = ((sorted.length - 1) * percent) / 100;
@@ -13,7 +13,7 @@ const exact = (values: number[], percent: number): number => {
 };
 
 describe('the histogram', () => {
-  test('keeps three digits of any value', () => {
+  test('is accurate to three digits', () => {
     fc.assert(
       fc.property(
         fc.array(value, { minLength: 1 }),
@@ -30,7 +30,7 @@ describe('the histogram', () => {
     );
   });
 
-  test('buckets rise with their values', () => {
+  test('assigns larger values to higher buckets', () => {
     fc.assert(fc.property(value, value, (a, b) => (a <= b ? indexOf(a) <= indexOf(b) : indexOf(a) >= indexOf(b))));
   });
 });
@@ -43,7 +43,7 @@ describe('a distribution', () => {
   };
   const latency = fc.double({ min: 0, max: 1e6, noNaN: true });
 
-  test('merged over parts, through JSON, is that of the whole', () => {
+  test('merges parts that were stored as JSON into the distribution of all values', () => {
     fc.assert(
       fc.property(fc.array(latency, { minLength: 1 }), fc.array(latency, { minLength: 1 }), (a, b) => {
         const merged = of(a);
@@ -58,23 +58,23 @@ describe('a distribution', () => {
     );
   });
 
-  // numpy.percentile of the same values, which AIPerf calls.
+  // Expected: numpy.percentile, which AIPerf uses.
   test.each([
     [[100, 1000], 50, 550],
     [[1, 2, 3, 4, 1000], 95, 800.8],
     [[1, 2, 3, 4, 1000], 99, 960.16],
     [[7], 1, 7],
-  ])('percentiles are those of AIPerf: of %j, p%i', (values, percent, expected) => {
+  ])('computes the same percentile as AIPerf: %j, p%i', (values, percent, expected) => {
     expect(Math.abs(of(values).percentile(percent) - expected)).toBeLessThanOrEqual(expected / 1000);
   });
 
-  test('says exact figures where they are cheap', () => {
+  test('has an exact mean, deviation, minimum and maximum', () => {
     const summary = of([10, 20, 30, 40]).summary();
     expect(summary).toMatchObject({ avg: 25, min: 10, max: 40, count: 4, sum: 100 });
     expect(summary?.std).toBeCloseTo(Math.sqrt(125), 10);
   });
 
-  test('is undefined while it is empty', () => {
+  test('has no summary while it is empty', () => {
     expect(of([]).summary()).toBeUndefined();
   });
 
@@ -84,7 +84,7 @@ describe('a distribution', () => {
     expect(distribution.percentileWithFailed(90, 20)).toBeUndefined();
   });
 
-  test('its chart buckets hold every value', () => {
+  test('puts every value into a chart bucket', () => {
     fc.assert(
       fc.property(fc.array(latency, { minLength: 1 }), fc.integer({ min: 1, max: 60 }), (values, most) => {
         const buckets = of(values).buckets(most);

@@ -38,7 +38,7 @@ function request(i: number): PreparedRequest {
   };
 }
 
-/** Request i goes out 10 × i ms after the start, and is answered after `latency`. */
+/** Request i, sent 10 × i ms after the start and answered after `latency`. */
 function exchanged(i: number, latency: number, error?: ExchangeError, outputLimit?: number): Measured {
   const prepared = { ...request(i), ...(outputLimit === undefined ? {} : { outputLimit }) };
   let done: Measured | undefined;
@@ -79,7 +79,7 @@ const all = Array.from({ length: 600 }, (_, i) =>
 );
 const json = <T>(value: unknown): T => JSON.parse(JSON.stringify(value)) as T;
 
-test('three shards merged are the whole, through JSON', () => {
+test('merges the statistics of three shards into those of the whole run', () => {
   const stats = (part: Measured[]): RunStats => {
     const found = new RunStats();
     for (const one of part) found.add(one, (at) => clock.epochMs(at));
@@ -108,13 +108,13 @@ test('three shards merged are the whole, through JSON', () => {
 });
 
 test.each([
-  // The reply has two tokens; 5% of a limit, or 50 tokens, may be missing.
+  // The reply has two tokens. The tolerance is 5% of the limit, or 50 tokens.
   [undefined, undefined, undefined],
   [2, 0, 0],
   [3, 1, -33.333],
   [50, 1, -96],
   [1, 1, 100],
-])('a reply against the limit of its request: %j', (outputLimit, mismatches, percent) => {
+])('compares a reply with the token limit %j of its request', (outputLimit, mismatches, percent) => {
   const stats = new RunStats();
   const one = exchanged(1, 10, undefined, outputLimit);
   stats.add(one, (at) => at);
@@ -125,7 +125,7 @@ test.each([
   else for (const key of ['avg', 'p50', 'min', 'max']) expect(Number(found?.[key])).toBeCloseTo(percent, 2);
 });
 
-test('percentiles of what may be below zero', () => {
+test('computes percentiles of values below zero', () => {
   const stats = new RunStats();
   for (const limit of [1, 2, 4, 8, 16, 32, 64, 128, 256]) {
     stats.add(exchanged(1, 10, undefined, limit), (at) => at);
@@ -133,18 +133,18 @@ test('percentiles of what may be below zero', () => {
   const found = figures(stats, { scheduled: false }).results.get('osl_mismatch_diff_pct');
   expect(found).toMatchObject({ min: expect.closeTo(-99.22, 2), max: 100, p50: expect.closeTo(-87.5, 1) });
   expect(found?.p25).toBeCloseTo(-96.875, 1);
-  // Between 0 and 100, of which the latter is the ninth and last.
+  // Interpolated between 0 and 100, the eighth and the ninth value.
   expect(found?.p90).toBeCloseTo(20, 1);
 });
 
-test('requests that are too long for the model are counted', () => {
+test('counts requests that are too long for the model', () => {
   const stats = new RunStats();
   const messages = ["This model's maximum context length is 4096 tokens.", 'Prompt is too long', 'no', 'Overloaded'];
   for (const message of messages) stats.add(exchanged(1, 10, { code: 400, type: 'Bad Request', message }), (at) => at);
   expect(figures(stats, { scheduled: false }).results.get('context_overflow_count')?.avg).toBe(2);
 });
 
-test('what reports show is merged on the common clock', () => {
+test('merges the data of reports on the common clock', () => {
   const collect = (part: Measured[]): ReportCollector => {
     const found = new ReportCollector();
     for (const one of part) found.add(one, START);
@@ -163,14 +163,14 @@ test('what reports show is merged on the common clock', () => {
   expect(Math.max(...[...merged.buckets.values()].map(({ maxEffective }) => maxEffective))).toBe(slowest);
   expect(merged.slowest.map(({ line }) => line)).toEqual(whole.slowest.map(({ line }) => line));
   expect(merged.errorPoints).toHaveLength(36);
-  // Six seconds in buckets of a quarter; a long run has no more of them, only longer ones.
+  // Six seconds in buckets of 250 ms. A long run has longer buckets, not more of them.
   const long = new ReportCollector();
   for (const one of all) long.add(one, START - 3_600_000);
   expect(long.buckets.size).toBeLessThanOrEqual(240);
   expect(long.bucketMs).toBe(16_000);
 });
 
-test('requests that were sent in one second are as many a second', () => {
+test('computes the rate of requests that were sent in one second', () => {
   const report = new ReportCollector();
   for (const one of all.slice(0, 6)) report.add(one, one.exchange.startedAt - 2_100);
   expect(report.bucketMs).toBe(250);
@@ -181,7 +181,7 @@ test('requests that were sent in one second are as many a second', () => {
   ]);
 });
 
-test('slices are merged, and packed ones are opened again for a late reply', async () => {
+test('merges slices, and opens packed ones again for a late reply', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'slices-'));
   const lastEndMs = clock.epochMs(Math.max(...all.map(({ exchange }) => exchange.endAt)));
   const write = async (slices: TimeSlices): Promise<unknown[]> => {
@@ -192,7 +192,7 @@ test('slices are merged, and packed ones are opened again for a late reply', asy
     const whole = new TimeSlices(250);
     for (const one of all) whole.add(one, clock, START);
     const shuffled = new TimeSlices(250);
-    // From the last to the first: every slice but the last eight is packed and opened again.
+    // In reverse order: every slice except the last eight is packed and opened again.
     const parts = [0, 1].map((half) => {
       const part = new TimeSlices(250);
       for (const one of [...all].reverse().filter((_, i) => i % 2 === half)) part.add(one, clock, START);
@@ -204,7 +204,7 @@ test('slices are merged, and packed ones are opened again for a late reply', asy
       Record<string, { avg: number; p99?: number }>[],
     ];
     expect(b).toHaveLength(24);
-    // However long a run gets: of 24 slices six are left, of a second each.
+    // In a long run, 24 slices become six of one second each.
     const few = new TimeSlices(250, 10);
     for (const one of all) few.add(one, clock, START);
     const counts = (await write(few)) as { request_count: { avg: number } }[];
@@ -220,7 +220,7 @@ test('slices are merged, and packed ones are opened again for a late reply', asy
   }
 });
 
-test('a record’s times are nanoseconds to the last digit', () => {
+test('writes the times of a record with nanosecond precision', () => {
   const line = recordLine(exchanged(3, 50.123456), { clock, workerId: 'w' });
   expect(line).toMatch(/"request_start_ns":1795000001031000000,/);
   expect(line).toMatch(/"request_end_ns":1795000001081123456,/);

@@ -50,14 +50,14 @@ describe('options', () => {
     [['--json'], /--json has no effect without --dry-run/],
     [['--from', '2026-11-20T10:00:00Z', '--to', '2026-11-20T10:00:00Z'], /--from must be before --to/],
     [['--dry-run', '--url', 'nonsense'], /The target is not a URL; got: nonsense/],
-  ])('on the command line %j are refused', async (given, message) => {
+  ])('rejects %j on the command line', async (given, message) => {
     const command = replayCommand()
       .exitOverride()
       .configureOutput({ writeErr: () => {} });
     await expect(command.parseAsync(['captures', ...given], { from: 'user' })).rejects.toThrow(message);
   });
 
-  test('the query of a URL goes with every path', () => {
+  test('appends the query of the URL to every path', () => {
     const pathOf = (url: string): string | undefined =>
       new UrlTarget(url)
         .encode(
@@ -76,7 +76,7 @@ describe('options', () => {
     expect(pathOf('http://h')).toBe('/v1/chat/completions');
   });
 
-  test('objectives, settings and headers are read', () => {
+  test('parses objectives, settings and headers', () => {
     expect([...parseGoodput('request_latency:2000  time_to_first_token:300')]).toEqual([
       ['request_latency', 2000],
       ['time_to_first_token', 300],
@@ -88,7 +88,7 @@ describe('options', () => {
     expect(() => parseHeaders('X-Key: secret\nnonsense', 'f')).toThrow('where: f, line 2');
   });
 
-  test('a secret header is not in the error about it', () => {
+  test('does not show secrets in errors about headers and URLs', () => {
     expect(() => new UrlTarget('http://h', { 'X-Key': 'secret\r\nHost: evil' })).toThrow(
       expect.objectContaining({ message: expect.not.stringContaining('secret') }),
     );
@@ -107,7 +107,7 @@ describe('options', () => {
         expect.objectContaining({ message: expect.not.stringContaining('hunter2'), name: 'InvalidTarget' }),
       );
     }
-    // A header that was written with the wrong sign is cut at the first colon, behind the key.
+    // A header with `=` instead of `:` is split at the first colon, which is after the key.
     const wrong = parseHeaders('Authorization=Bearer hunter2: y', '--header');
     expect(() => new UrlTarget('http://h', wrong)).toThrow(
       expect.objectContaining({
@@ -116,7 +116,7 @@ describe('options', () => {
     );
   });
 
-  test('thresholds', () => {
+  test('parses thresholds', () => {
     expect(parseThreshold('request_latency:p95:10%')).toMatchObject({
       kind: 'metric',
       statistic: 'p95',
@@ -136,20 +136,20 @@ describe('options', () => {
     }
   });
 
-  test('slices are as long as makes about sixty of them', () => {
+  test('chooses a slice length that results in about sixty slices', () => {
     const slice = (seconds: number, options: Partial<ReplayOptions> = {}) =>
       sliceMsOf({ ...DEFAULT_OPTIONS, ...options }, seconds * 1000) / 1000;
     expect([slice(10), slice(60), slice(120), slice(3600), slice(86_400)]).toEqual([1, 1, 2, 60, 1800]);
     expect(slice(3600, { speedup: 60 })).toBe(1);
     expect(slice(3600, { sliceDuration: 4 })).toBe(4);
-    // Of a day, ten minutes are replayed; at a rate, the captured times do not count.
+    // Ten minutes of a day are replayed. At a constant rate, the captured times are ignored.
     expect(slice(86_400, { startOffsetMs: 0, endOffsetMs: 600_000 })).toBe(10);
     expect(sliceMsOf({ ...DEFAULT_OPTIONS, requestRate: 100 }, 86_400_000, 600)).toBe(1000);
     expect(sliceMsOf({ ...DEFAULT_OPTIONS, requestRate: 1, repeat: 2 }, 1000, 3600)).toBe(120_000);
     expect(sliceMsOf({ ...DEFAULT_OPTIONS, requestRate: 1, requestCount: 60 }, 1000, 3600)).toBe(1000);
   });
 
-  test('an inference id tells run, event and repetition apart', () => {
+  test('derives different inference ids for runs, events and passes', () => {
     const ids = [
       replayInferenceId('r', 'e', 0),
       replayInferenceId('r', 'e', 1),
@@ -162,7 +162,7 @@ describe('options', () => {
   });
 });
 
-test('what is taken away before a run, and put into MLflow after it, is all that one can leave', () => {
+test('RESULT_FILES lists every file that a run can create', () => {
   const later = [REPLIES_FILE, COMPARE_FILE, JUDGED_FILE, REFUSED_FILE, 'comparison.json', 'comparison.html'];
   expect([...RESULT_FILES]).toEqual([...Object.values(FILES), ...later]);
 });

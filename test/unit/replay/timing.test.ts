@@ -5,7 +5,7 @@ import type { IndexEntry } from '../../../src/replay/source/types.ts';
 const EPOCH = Date.parse('2026-11-20T10:00:00Z');
 const FIXED: FixedSchedule = { kind: 'fixed', autoOffset: false, speedup: 1, spread: 'none' };
 
-/** Captures at these milliseconds after the first. */
+/** Captures at these times, in milliseconds after the first. */
 function source(offsets: number[], batch = 3) {
   const entries: IndexEntry[] = offsets.map((offset, i) => ({
     timeMs: EPOCH + offset,
@@ -34,22 +34,22 @@ const fixed = (offsets: number[], timing: Partial<FixedSchedule>, options: Parti
   dues(offsets, { timing: { ...FIXED, ...timing }, ...options });
 
 describe('a fixed schedule', () => {
-  test('is that of the captured times', async () => {
+  test('follows the captured times', async () => {
     expect(await fixed([0, 0, 1000, 5500], {})).toEqual([0, 0, 1000, 5500]);
   });
 
-  // As AIPerf has it: the window is inclusive, and its start is the schedule's zero.
+  // As in AIPerf, the window is inclusive and the schedule starts with it.
   test.each([
     [{ startOffsetMs: 1000 }, [0, 1000, 4000]],
     [{ endOffsetMs: 2000 }, [0, 1000, 2000]],
     [{ startOffsetMs: 500, endOffsetMs: 2000 }, [500, 1500]],
     [{ autoOffset: true, endOffsetMs: 1000 }, [0, 1000]],
     [{ startOffsetMs: 6000 }, []],
-  ])('in the window %j', async (timing, expected) => {
+  ])('is limited to the window %j', async (timing, expected) => {
     expect(await fixed([0, 1000, 2000, 5000], timing)).toEqual(expected);
   });
 
-  test('can be played faster, and slower', async () => {
+  test('can be faster or slower than the captures', async () => {
     expect(await fixed([0, 1000, 4000], { speedup: 2 })).toEqual([0, 500, 2000]);
     expect(await fixed([0, 1000, 4000], { speedup: 0.5 })).toEqual([0, 2000, 8000]);
   });
@@ -60,11 +60,11 @@ describe('a fixed schedule', () => {
     ]);
   });
 
-  test('a time with a fraction is taken as it is, and what is spread stays before it', async () => {
+  test('keeps a time with a fraction, and spreads earlier requests before it', async () => {
     expect(await fixed([0, 0, 500, 500], { spread: 'even' })).toEqual([0, 250, 500, 500]);
   });
 
-  test('spread at random: each in its own second, rising, the same for the same seed', async () => {
+  test('spreads randomly within the second, in ascending order, and reproducibly', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 0, max: 5 }), { minLength: 1, maxLength: 40 }),
@@ -85,24 +85,24 @@ describe('a fixed schedule', () => {
     );
   });
 
-  test('repeated, begins again after the last second is over', async () => {
+  test('starts the next pass after the last second', async () => {
     expect(await fixed([0, 2000], {}, { repeat: 3 })).toEqual([0, 2000, 3000, 5000, 6000, 8000]);
     expect(await fixed([0, 2000], { speedup: 2 }, { repeat: 2 })).toEqual([0, 1000, 1500, 2500]);
   });
 
-  test('ends after the number of requests that was asked for', async () => {
+  test('ends after the requested number of requests', async () => {
     expect(await fixed([0, 1000, 2000], {}, { count: 2 })).toEqual([0, 1000]);
     expect(await fixed([0, 1000], {}, { repeat: 5, count: 3 })).toEqual([0, 1000, 2000]);
   });
 });
 
 describe('without a schedule', () => {
-  test('a constant rate', async () => {
+  test('sends at a constant rate', async () => {
     const timing = { kind: 'rate', perSecond: 4, arrivals: 'constant' } as const;
     expect(await dues([0, 0, 0], { timing, repeat: 2 })).toEqual([0, 250, 500, 750, 1000, 1250]);
   });
 
-  test('a Poisson rate has the mean and the deviation of one', async () => {
+  test('sends at a Poisson rate with its mean and deviation', async () => {
     const timing = { kind: 'rate', perSecond: 100, arrivals: 'poisson' } as const;
     const found = await dues(
       Array.from({ length: 5000 }, () => 0),
@@ -117,7 +117,7 @@ describe('without a schedule', () => {
     expect(deviation / mean).toBeLessThan(1.1);
   });
 
-  test('a concurrency has no times', async () => {
+  test('assigns no times with a constant concurrency', async () => {
     expect(await dues([0, 5000], { timing: { kind: 'concurrency' }, repeat: 2 })).toEqual([
       Number.NaN,
       Number.NaN,
@@ -127,8 +127,8 @@ describe('without a schedule', () => {
   });
 });
 
-describe('a number of requests', () => {
-  /** Takes the schedule as a sender does that cannot send some of the lines. */
+describe('a limited number of requests', () => {
+  /** Consumes the schedule like a sender that cannot send the `bad` lines. */
   async function sent(bad: readonly number[], options: Partial<ScheduleOptions>): Promise<string[]> {
     const found: string[] = [];
     let skipped = 0;
@@ -151,7 +151,7 @@ describe('a number of requests', () => {
     [9, [7], 2, ['1', '2', '3', '4', '5', '6', '1*', '2*', '3*']],
     [2, [1, 2, 3, 4, 5, 6, 7], 50, []],
     [100, [3], 1, ['1', '2', '4', '5', '6', '7']],
-  ])('%j of which lines %j cannot be sent, in %j passes', async (count, bad, repeat, expected) => {
+  ])('sends %j requests if lines %j cannot be sent, in %j passes', async (count, bad, repeat, expected) => {
     for (const timing of [FIXED, { kind: 'concurrency' }] as const) {
       expect(await sent(bad, { timing, count, repeat })).toEqual(expected);
     }

@@ -17,7 +17,7 @@ const judged = (more: Partial<JudgedReply> = {}): JudgedReply => ({
 });
 
 describe('the assessment of a pair', () => {
-  test('says what the judge said, in both orders, who said it and of which captured trace', () => {
+  test('contains the verdict, both rationales, the judge and the captured trace', () => {
     expect(pairAssessment('tr-1', judged())).toEqual({
       assessmentId: expect.stringMatching(/^a-[0-9a-f]{32}$/),
       traceId: 'tr-1',
@@ -36,7 +36,7 @@ describe('the assessment of a pair', () => {
     });
   });
 
-  test('has the same id for the same verdict, and another for another judge or trace', () => {
+  test('has the same id for the same verdict, and different ids for other judges or traces', () => {
     const ids = [
       pairAssessment('tr-1', judged()),
       pairAssessment('tr-1', judged({ verdict: 'same' })),
@@ -47,7 +47,7 @@ describe('the assessment of a pair', () => {
     expect(new Set(ids).size).toBe(3);
   });
 
-  test('of a judge without a verdict is an error, with what each order came to', () => {
+  test('is an error with both rationales if the judge returned no verdict', () => {
     const error = { code: 'ANSWER_UNUSABLE', message: 'no JSON' };
     const made = pairAssessment(
       'tr-1',
@@ -57,7 +57,7 @@ describe('the assessment of a pair', () => {
     expect(made).not.toHaveProperty('value');
   });
 
-  test('leaves out a price and a captured trace that are not known', () => {
+  test('omits an unknown price and an unknown captured trace', () => {
     const { captured_trace_id: _, ...unlinked } = judged({ usd: null });
     expect(Object.keys(pairAssessment('tr-1', unlinked).metadata)).toEqual([
       'mlflow.assessment.scorerName',
@@ -65,7 +65,7 @@ describe('the assessment of a pair', () => {
     ]);
   });
 
-  test('cuts each order for itself, so that a long one does not take the place of the other', () => {
+  test('cuts both rationales separately, so that a long one does not displace the other', () => {
     const { rationale = '' } = pairAssessment('tr-1', judged({ rationales: ['a'.repeat(40_000), 'b'.repeat(40_000)] }));
     expect(rationale.length).toBeLessThanOrEqual(MAX_RATIONALE_CHARS);
     expect(rationale).toMatch(
@@ -74,7 +74,7 @@ describe('the assessment of a pair', () => {
   });
 });
 
-describe('writing them', () => {
+describe('writing assessments', () => {
   const experiment = { id: '7', name: 'replays', artifactLocation: '' };
   const idOf = (request: string): string => replayTraceIdOf('7', 'run', request);
   const trace = (traceId: string): StoredTrace => ({ traceId, state: 'OK', assessments: [] });
@@ -96,7 +96,7 @@ describe('writing them', () => {
   };
   const verdicts = ['a', 'b', 'c'].map((request_id) => judged({ request_id }));
 
-  test('counts verdicts whose trace was never there, or is gone by then', async () => {
+  test('counts verdicts whose trace is missing or was deleted', async () => {
     const mlflow = client([idOf('a'), idOf('c')], ({ traceId }) => traceId !== idOf('c'));
     expect(await writeAssessments({ client: mlflow, experiment }, 'run', verdicts)).toEqual({
       written: 1,
@@ -105,7 +105,7 @@ describe('writing them', () => {
     expect(mlflow.written).toEqual([idOf('a')]);
   });
 
-  test('that fails on one has tried the others', async () => {
+  test('tries the other verdicts if one fails', async () => {
     const mlflow = client(['a', 'b', 'c'].map(idOf), ({ traceId }) => {
       if (traceId === idOf('a')) throw new Error('no');
       return true;
