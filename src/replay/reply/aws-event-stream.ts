@@ -1,4 +1,4 @@
-/** AWS's event-stream framing (`application/vnd.amazon.eventstream`), incrementally, with its checksums verified. */
+/** Parses AWS's event-stream framing (`application/vnd.amazon.eventstream`) incrementally, and verifies its checksums. */
 import { crc32 } from 'node:zlib';
 
 interface EventStreamMessage {
@@ -14,10 +14,10 @@ export class BadEventStream extends Error {
 /** Total length, header length, checksum of the two. */
 const PRELUDE_BYTES = 12;
 const CHECKSUM_BYTES = 4;
-/** AWS's own bound of a message is 24 MB. */
+/** AWS limits a message to 24 MB. */
 const MAX_MESSAGE_BYTES = 24 * 1024 * 1024;
 
-/** Bytes of a header's value by its type; types 6 and 7 carry their length. */
+/** Bytes of a header's value by its type. Values of types 6 and 7 begin with their length. */
 const FIXED_VALUE_BYTES: Record<number, number> = { 0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16 };
 const BYTES_TYPE = 6;
 const STRING_TYPE = 7;
@@ -45,7 +45,7 @@ function parseHeaders(bytes: Buffer): Record<string, string> {
 
 export class EventStreamParser {
   readonly #onMessage: (message: EventStreamMessage) => void;
-  /** The beginning of a message, in the pieces that it came in: joined once, when as much is there as is needed. */
+  /** The pieces of an incomplete message. They are joined once, when enough of them have arrived. */
   #held: Buffer[] = [];
   #heldBytes = 0;
   #needed = PRELUDE_BYTES;
@@ -91,7 +91,7 @@ export class EventStreamParser {
     this.#heldBytes += bytes.length;
   }
 
-  /** Whether the stream stopped between two messages. */
+  /** Whether the stream ended between two messages. */
   get complete(): boolean {
     return this.#heldBytes === 0;
   }

@@ -1,4 +1,4 @@
-/** What a reply says: captured or live, whole or streamed, it is read by what reads captures for the pipeline. */
+/** Reads the content of a reply, captured or live, whole or streamed, with the code that decodes captures. */
 import { hash } from 'node:crypto';
 import { parseContentType } from '../../formats/content-type.ts';
 import { errorReply } from '../../formats/errors/error-reply.ts';
@@ -13,40 +13,40 @@ import { readWireReply } from '../../formats/wire/registry.ts';
 import { toNamedError } from '../../shared/errors.ts';
 import { captureTimeMs, withinTime } from '../../shared/within-time.ts';
 
-/** Tokens as the server counted them. */
+/** Token counts from the server. */
 export interface Usage {
   input?: number;
   output?: number;
   total?: number;
-  /** Of the output, what the model thought and did not say. */
+  /** Output tokens that the model spent on reasoning. */
   reasoning?: number;
 }
 
 export interface ReplyContent {
-  /** What the first choice says; empty when the reply says nothing in words (tool calls, tables, vectors). */
+  /** Text of the first choice. Empty when the reply contains no text (tool calls, tables, vectors). */
   text: string;
-  /** What further choices say, or the answers to further prompts of the same request. */
+  /** Texts of further choices, or the answers to further prompts of the same request. */
   further?: string[];
   toolCalls?: ToolCall[];
   finishReason?: string;
   usage?: Usage;
-  /** The reply is an error, whatever its status. */
+  /** The reply is an error, whatever its HTTP status. */
   error?: { code?: number; type?: string; message: string };
-  /** The value of a reply that is no text: a table, a vector, another document. */
+  /** The value of a reply that is not text: a table, a vector, another document. */
   document?: unknown;
-  /** SHA-256, of a reply that is neither. */
+  /** SHA-256 of a reply that is neither. */
   digest?: string;
-  /** It could be taken apart: JSON, or a stream. */
+  /** The reply is JSON or a stream. */
   isDocument?: boolean;
-  /** Of a stream: whether it told its end; `undefined` where its form does not tell. */
+  /** For a stream: it has an end marker. `undefined` where its wire format has none. */
   ended?: boolean;
-  /** It is not what its content type says, in words. */
+  /** How the reply differs from its content type, in words. */
   problem?: string;
-  /** Why it was not taken apart, in words. */
+  /** Why the reply was not decoded, in words. */
   notRead?: string;
 }
 
-/** A body as it went over the wire; what is none is one side of a capture record. */
+/** A body as it went over the wire. The functions below also accept one side of a capture record. */
 export class Body {
   readonly bytes: Buffer;
   readonly contentType: string | null;
@@ -68,17 +68,18 @@ function bytesIn(source: unknown): number {
   return typeof data === 'string' ? data.length : 0;
 }
 
-/** Larger ones are read with a limit of time, which costs a tenth of a millisecond. */
+/** Larger replies are read with a time limit, which costs a tenth of a millisecond. */
 const MIN_TIMED_BYTES = 64 * 1024;
 
-/** Work on content of so many bytes, broken off when it takes longer than any capture may. */
+/** Runs work on content of the given length. Throws when it takes longer than any capture may. */
 export const timed = <T>(bytes: number, work: () => T): T =>
   bytes < MIN_TIMED_BYTES ? work() : withinTime(captureTimeMs(bytes), work);
 
 /**
- * What a reply says. Whatever it does to what reads it, it is a reply all the same: then its bytes alone are known.
+ * Reads a reply. A reply that cannot be decoded is still a reply: its content is then a digest of its bytes.
  *
- * @param reply a `Body`, or the captured side; so is `request`, that it answers: what some replies are, only that tells
+ * @param reply a `Body`, or the captured side.
+ * @param request the same for the request, without which some replies cannot be interpreted.
  */
 export function readReplyContent(reply: unknown, request: unknown): ReplyContent {
   try {
@@ -89,7 +90,7 @@ export function readReplyContent(reply: unknown, request: unknown): ReplyContent
   }
 }
 
-/** The conversation that a request goes on with, whatever its form, for a judge to read. */
+/** Returns the conversation that a request continues, whatever its form, for a judge to read. */
 export function readMessages(request: Body): ChatMessage[] | undefined {
   try {
     const read = () => meaningOf(payloadOf('request', request, new Scale()), undefined).conversation?.messages;
@@ -111,7 +112,7 @@ function contentOf(reply: unknown, request: unknown): ReplyContent {
     const { statusCode: code, type, message } = found;
     return { ...known, text: '', error: { code, type, message } };
   }
-  // What is in a known form is read without its request.
+  // A reply in a known form is read without its request.
   const { replies = [], finishReasons = [] } =
     readWireReply(document) ?? meaningOf(payloadOf('request', request, scale), response).conversation ?? {};
   const problem = brokenPromise(response);
@@ -134,7 +135,7 @@ function textOf({ content }: ChatMessage): string {
 
 const digestOf = (bytes: Buffer | string): string => hash('sha256', bytes);
 
-/** A reply that says nothing in words. */
+/** Returns the content of a reply without text. */
 function unspoken({ kind, value, text = '' }: Payload): ReplyContent {
   if (kind === 'empty') return { text: '' };
   if (kind === 'text') return { text };
@@ -143,7 +144,7 @@ function unspoken({ kind, value, text = '' }: Payload): ReplyContent {
   return { text: '', document: value };
 }
 
-/** A stream without an event, or JSON that is none; where nothing but its depth is wrong with that, it is no broken reply. */
+/** Describes a stream without an event, or invalid JSON. JSON that is only nested too deep is not a broken reply. */
 function brokenPromise({ problem, kind, contentType, text = '' }: Payload): string | undefined {
   const announces = () => parseContentType(contentType).announces;
   if (kind === 'empty') return announces() === 'event-stream' ? 'the stream contained no content' : undefined;
@@ -152,7 +153,7 @@ function brokenPromise({ problem, kind, contentType, text = '' }: Payload): stri
   return parsed.ok || parsed.tooDeep ? undefined : problem;
 }
 
-/** The counts of a document that are believed. */
+/** Returns the token counts of a reply's document. */
 export function usageIn(document: unknown): Usage | undefined {
   const usage = tokenUsageOf(document);
   return (

@@ -1,4 +1,4 @@
-/** Notes when each piece of a streamed reply arrived. What the reply says is read when it is over, as captured ones are. */
+/** Records when each piece of a streamed reply arrives. The content is read at the end, like that of a captured reply. */
 import { parseContentType } from '../../formats/content-type.ts';
 import { addEvent, noEvents, unframed } from '../../formats/stream/events.ts';
 import { StreamFraming } from '../../formats/stream/framing.ts';
@@ -7,38 +7,38 @@ import { type BodyReader, MAX_KEPT_BYTES } from '../http/exchange.ts';
 import { EventStreamParser } from './aws-event-stream.ts';
 import { type Usage, usageIn } from './content.ts';
 
-/** Types that a stream comes as besides JSON Lines, and server-sent events, which are told by what they begin with. */
+/** Content types of streams other than JSON Lines. Server-sent events are recognized by their first characters. */
 const STREAM_TYPES = new Set<unknown>(['application/octet-stream', 'text/plain']);
 
-/** Takes the bytes of the reply. Times are milliseconds of `performance.now()`. */
+/** Receives the bytes of the reply. Times are milliseconds of `performance.now()`. */
 export class StreamReader implements BodyReader {
   readonly contentType: string | null;
-  /** When each piece with content arrived; where the reply is too large the last one's time stands for all further ones. */
+  /** Arrival times of the pieces with content. When the reply is too large, the last entry is the time of the latest one. */
   contentAt: number[] = [];
-  /** Pieces with content. */
+  /** Number of pieces with content. */
   pieces = 0;
-  /** It was larger than what is kept: what it said is not known, its times and its counts are. */
+  /** The reply exceeds the limit: its times and counts are known, its content is not kept. */
   tooLarge = false;
-  /** Of a reply that is too large, as far as it counts its tokens at its end. */
+  /** Token usage of a reply that is too large, if one of its events has it. */
   usage: Usage | undefined;
-  /** When the first piece that is no reasoning arrived; NaN while there is none. */
+  /** When the first piece that is not reasoning arrived. NaN before that. */
   firstOutputAt = Number.NaN;
-  /** The events themselves, where they are kept. */
+  /** The raw events, if they are kept. */
   readonly raw: { at: number; data: string }[] = [];
   /** Why the stream is broken, in words. */
   problem: string | undefined;
   readonly #keepRaw: boolean;
   readonly #framing: StreamFraming;
   readonly #read = noEvents();
-  /** When events of a form that is not known arrived. */
+  /** Arrival times of events of an unknown form. */
   #otherAt: number[] = [];
   #kept: Buffer[] = [];
   #bytes = 0;
   #at = 0;
 
   /**
-   * @param contentType of the reply
-   * @param keepRaw keep every event as it came
+   * @param contentType content type of the reply.
+   * @param keepRaw keeps every event as it arrived.
    */
   constructor(contentType: string | null, keepRaw = false) {
     this.contentType = contentType;
@@ -51,13 +51,13 @@ export class StreamReader implements BodyReader {
     });
   }
 
-  /** Whether it came as a stream: a server may answer with one document whatever it was asked for. */
+  /** Whether the reply came as a stream. A server may answer with one document, whatever the request asks for. */
   get isStream(): boolean {
     const { announces, media } = parseContentType(this.contentType);
     return this.#framing.form === 'events' || announces === 'jsonlines' || STREAM_TYPES.has(media);
   }
 
-  /** The reply as it came; empty when it is too large. */
+  /** The reply as it arrived. Empty when it is too large. */
   get body(): Buffer {
     if (this.#kept.length > 1) this.#kept = [Buffer.concat(this.#kept)];
     return this.#kept[0] ?? Buffer.alloc(0);
@@ -76,7 +76,7 @@ export class StreamReader implements BodyReader {
     this.#attempt(() => this.#framing.feed(bytes));
   }
 
-  /** The reply is complete. */
+  /** Ends the reply. */
   end(): void {
     if (!this.problem) this.#attempt(() => this.#framing.end());
     if (this.pieces > 0) return;
@@ -85,7 +85,7 @@ export class StreamReader implements BodyReader {
     this.firstOutputAt = this.#otherAt[0] ?? Number.NaN;
   }
 
-  /** What went wrong came in the middle of the connection's work, where nobody else would take it. */
+  /** Keeps an error as a problem. It occurs while the connection is read, where no caller would handle it. */
   #attempt(work: () => void): void {
     try {
       work();
@@ -120,13 +120,13 @@ export class StreamReader implements BodyReader {
   }
 }
 
-/** What the runtime's frames hold where it does not say. */
+/** Content type inside the runtime's frames, unless they have their own. */
 const INNER_TYPE = 'text/event-stream';
 
-/** The same inside the frames of InvokeEndpointWithResponseStream. */
+/** Does the same inside the frames of InvokeEndpointWithResponseStream. */
 export class SageMakerStreamReader implements BodyReader {
   readonly inner: StreamReader;
-  /** That the service has put in place of the rest. */
+  /** An error that the service sent instead of the rest. */
   error: { type: string; message: string } | undefined;
   #at = 0;
   readonly #frames = new EventStreamParser(({ headers, payload }) => {
@@ -139,8 +139,8 @@ export class SageMakerStreamReader implements BodyReader {
   });
 
   /**
-   * @param contentType of what the frames hold
-   * @param keepRaw keep every event as it came
+   * @param contentType content type inside the frames.
+   * @param keepRaw keeps every event as it arrived.
    */
   constructor(contentType: string = INNER_TYPE, keepRaw = false) {
     this.inner = new StreamReader(contentType, keepRaw);

@@ -1,9 +1,9 @@
 /**
- * Changes single values of a JSON text and leaves every other byte as it is: a body that is parsed and written again
- * loses long integers, `1.0`, the order of equal keys, and its spacing.
+ * Changes single values of a JSON text and keeps every other byte. A body that is parsed and written again loses long
+ * integers, `1.0`, the order of equal keys, and its spacing.
  */
 
-/** The text is not a JSON object, or the path leads through something that is none. */
+/** The text is not a JSON object, or the path leads through another kind of value. */
 export class NotSpliceable extends Error {
   override readonly name = 'NotSpliceable';
 }
@@ -16,7 +16,7 @@ function skipSpace(text: string, at: number): number {
   return i;
 }
 
-/** Offset after the string that starts at `at`. */
+/** Returns the offset after the string that starts at `at`. */
 function skipString(text: string, at: number): number {
   for (let i = at + 1; i < text.length; i++) {
     const code = text.charCodeAt(i);
@@ -26,7 +26,7 @@ function skipString(text: string, at: number): number {
   throw new NotSpliceable('a string does not end');
 }
 
-/** Offset after the value that starts at `at`. */
+/** Returns the offset after the value that starts at `at`. */
 function skipValue(text: string, at: number): number {
   const first = text[at];
   if (first === '"') return skipString(text, at);
@@ -47,7 +47,7 @@ function skipValue(text: string, at: number): number {
 }
 
 interface Found {
-  /** Range of the key's value; the last one when the key stands there twice, as parsers take it. */
+  /** Range of the key's value. For duplicate keys the last one, as parsers use it. */
   value?: [number, number];
   /** Offset of the object's closing brace. */
   close: number;
@@ -78,7 +78,7 @@ function findMember(text: string, at: number, key: string): Found {
 }
 
 /**
- * Sets the value at `path` (keys from the outside in) to the JSON text `value`; missing keys are added at the end of
+ * Sets the value at `path` (keys from the outside in) to the JSON text `value`. Missing keys are added at the end of
  * their object.
  *
  * @throws NotSpliceable

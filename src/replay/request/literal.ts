@@ -1,4 +1,4 @@
-/** The captured request as it is sent: its body byte for byte, unless an override was asked for. */
+/** Reads a captured request as it will be sent: its body byte for byte, unless an override is set. */
 
 import { asText, isObject, type JsonObject, parseJson } from '../../formats/json.ts';
 import { payloadBytes } from '../../formats/payload/captured-data.ts';
@@ -10,7 +10,7 @@ import { toNamedError } from '../../shared/errors.ts';
 import { skippedAs } from '../source/peek.ts';
 import { NotSpliceable, setJsonValue } from './json-splice.ts';
 
-/** Changes asked for on the command line; each touches only the value it names. */
+/** Changes set on the command line. Each changes only the value it names. */
 export interface Overrides {
   model?: string;
   /** Key path and JSON text of each `--set`. */
@@ -26,13 +26,13 @@ export interface LiteralRequest {
   contentType: string;
   /** The body as parsed, when it is a JSON object. */
   json?: JsonObject;
-  /** What it asks for, when that is text. */
+  /** What the request asks, when it asks for text. */
   prompt?: WirePrompt;
-  /** The reply is asked for as a stream. */
+  /** The request asks for a streamed reply. */
   streaming: boolean;
   eventId?: string;
   inferenceId?: string;
-  /** The sides of the record, undecoded. */
+  /** The two sides of the record, not decoded. */
   capturedRequest?: unknown;
   capturedReply?: unknown;
 }
@@ -46,13 +46,13 @@ export type LiteralOrSkip = { kind: 'request'; request: LiteralRequest } | Skipp
 
 const skip = (reason: string, message: string): SkippedRequest => ({ kind: 'skipped', reason, message });
 
-/** Of a record that ends what reads it: it alone is not sent, whatever it holds. */
+/** Skips a record that cannot be read, and no other record. */
 export function unreadable(error: unknown): SkippedRequest {
   const { name, message } = toNamedError(error);
   return skip('UnreadableRequest', `The captured request cannot be read: ${name}: ${message}`);
 }
 
-/** Content type as it may stand in a header; a captured one with control characters is none. */
+/** Returns a content type that is valid in a header. A captured one with control characters is not. */
 function contentTypeOf(observed: unknown, looksLikeJson: boolean): string {
   if (typeof observed === 'string' && /^[\x20-\x7e]+$/.test(observed)) return observed;
   return looksLikeJson ? 'application/json' : 'application/octet-stream';
@@ -60,7 +60,7 @@ function contentTypeOf(observed: unknown, looksLikeJson: boolean): string {
 
 const OPENINGS = Buffer.from('{[');
 
-/** What cannot be read was captured so and is sent so: what the endpoint makes of it is the endpoint's. */
+/** Returns the JSON document of a body, if it is one. Any other body is sent as it was captured. */
 function documentIn(body: Buffer): unknown {
   let first = 0;
   while (first < body.length && (body[first] ?? 0) <= 0x20) first++;
@@ -71,13 +71,13 @@ function documentIn(body: Buffer): unknown {
 
 const objectOf = (document: unknown): JsonObject | undefined => (isObject(document) ? document : undefined);
 
-/** Requests in the OpenAI form can ask for the usage at the end of the stream. */
+/** A request in the OpenAI form can ask for the usage at the end of the stream. */
 const isOpenAi = (json: JsonObject): boolean => 'messages' in json || 'prompt' in json;
 
 function override(body: Buffer, json: JsonObject, overrides: Overrides): Buffer {
   let text = body.toString('utf8');
-  // Its other bytes would change: those that are no UTF-8 are lost as text.
-  if (!Buffer.from(text, 'utf8').equals(body)) throw new NotSpliceable('the body is no UTF-8');
+  // A body that is not UTF-8 would lose its invalid bytes.
+  if (!Buffer.from(text, 'utf8').equals(body)) throw new NotSpliceable('the body is not UTF-8');
   if (overrides.model !== undefined) text = setJsonValue(text, ['model'], JSON.stringify(overrides.model));
   if (overrides.stream) {
     text = setJsonValue(text, ['stream'], 'true');
@@ -90,7 +90,7 @@ function override(body: Buffer, json: JsonObject, overrides: Overrides): Buffer 
 }
 
 /**
- * Reads the request out of a capture line.
+ * Reads the request of a capture line.
  *
  * @throws TooHeavy
  */

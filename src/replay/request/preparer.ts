@@ -1,3 +1,4 @@
+/** Prepares requests for sending: reads them, links them to conversations, and encodes them for the target. */
 import { randomUUID } from 'node:crypto';
 import type { ChatMessage } from '../../formats/types.ts';
 import { PipelineError } from '../../shared/errors.ts';
@@ -17,17 +18,17 @@ interface PreparerOptions {
   reader: LineReader;
   target: Target;
   overrides: Overrides;
-  /** Percentage of the requests that are given up, and after how long. */
+  /** Percentage of the requests to cancel, and after what time. */
   cancellation?: { percent: number; afterMs: number };
   random: Random;
-  /** Keep the captured replies, to compare with. */
+  /** Keep the captured replies for a comparison. */
   keepCaptured: boolean;
-  /** MLflow's id of a captured line's trace, where replays are to be linked to it. */
+  /** Returns MLflow's trace id of a captured line, if replays are linked to it. */
   traceIdOf?: (line: Buffer) => string;
   onSkipped: OnSkipped;
 }
 
-/** Turns places in capture files into requests that are ready to go. */
+/** Turns places in capture files into requests that are ready to send. */
 export class Preparer {
   readonly #options: PreparerOptions;
   #linker = new SessionLinker();
@@ -38,7 +39,7 @@ export class Preparer {
     this.#options = options;
   }
 
-  /** @returns `undefined` for a record that cannot be sent: it is reported. */
+  /** @returns `undefined` for a record that cannot be sent, which is reported. */
   async prepare(scheduled: ScheduledEntry, phase: PreparedRequest['phase']): Promise<PreparedRequest | undefined> {
     const { entry, pass } = scheduled;
     const { files, reader, target, run } = this.#options;
@@ -48,7 +49,7 @@ export class Preparer {
       const found = reader.read(entry);
       line = Buffer.isBuffer(found) ? found : await found;
     } catch (error) {
-      // One that changed or went away since the schedule was made does not end the replay of the others.
+      // A file that was changed or deleted since the schedule was made does not end the replay of the others.
       if (!(error instanceof PipelineError)) throw error;
       this.#options.onSkipped({ file: file.name, line: entry.line, reason: error.name, message: error.message });
       return undefined;
@@ -94,7 +95,7 @@ export class Preparer {
     };
   }
 
-  /** All that depends on what a record holds: whatever that does, it ends with the record. */
+  /** Does everything that depends on the record's content. An error skips only this record. */
   #read(line: Buffer, scheduled: ScheduledEntry, file: SourceFile) {
     try {
       return timed(line.length, () => this.#readLine(line, scheduled, file));
@@ -108,11 +109,11 @@ export class Preparer {
     if (literal.kind === 'skipped') return literal;
     const { request } = literal;
     if (pass !== this.#pass) {
-      // The captures begin anew: so do their conversations.
+      // The captures start again, and so do their conversations.
       this.#pass = pass;
       this.#linker = new SessionLinker(this.#linker.next);
     }
-    // The captured reply is read when something needs it: the comparison, or a text, for its tokens and its next turn.
+    // Read the captured reply when it is needed: for the comparison, or for the tokens and the next turn of a text.
     const isRead = this.#options.keepCaptured || request.prompt !== undefined;
     const captured = isRead ? capturedReply(request) : undefined;
     const eventKey = request.eventId ?? `${file.name}:${entry.line}`;
@@ -123,7 +124,7 @@ export class Preparer {
     return { ...literal, captured, eventKey, turn, tokens: inputTokens(request, captured) };
   }
 
-  /** Holds nothing that the request on the wire does not hold. */
+  /** Keeps nothing in memory that the request on the wire does not contain. */
   #renewal({ contentType, streaming }: LiteralRequest, identity: RequestIdentity, wire: Buffer, bodyAt: number) {
     const { target } = this.#options;
     const request = { body: wire.subarray(bodyAt), contentType, streaming };
@@ -137,11 +138,11 @@ export class Preparer {
   }
 }
 
-/** What the captured endpoint answered; `undefined` where that was not captured. */
+/** Returns the captured endpoint's reply, or `undefined` when it was not captured. */
 export const capturedReply = ({ capturedReply: reply, capturedRequest }: LiteralRequest): ReplyContent | undefined =>
   reply === undefined || reply === null ? undefined : readReplyContent(reply, capturedRequest);
 
-/** The message that a request was answered with, as the next turn of the conversation repeats it. */
+/** Returns the message that answered a request, as the next turn of the conversation repeats it. */
 export const replyMessage = (content: ReplyContent | undefined): ChatMessage | undefined =>
   content && !content.error && (content.text !== '' || content.toolCalls)
     ? { role: 'assistant', content: content.text, tool_calls: content.toolCalls }

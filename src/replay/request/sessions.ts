@@ -1,11 +1,11 @@
 /**
- * Finds conversations among captured requests: one whose messages begin with an earlier request and the reply it got
- * is its next turn.
+ * Finds conversations among captured requests. A request whose messages begin with an earlier request and its reply is
+ * the next turn of that conversation.
  */
 import { hash } from 'node:crypto';
 import { parseJson } from '../../formats/json.ts';
 
-/** Ends of turns that are remembered, least recently used dropped first: 50,000 × about 200 bytes are 10 MB. */
+/** Maximum number of turns to remember; the least recently used is dropped. 50,000 × about 200 bytes are 10 MB. */
 const MAX_REMEMBERED = 50_000;
 
 export interface Turn {
@@ -22,7 +22,7 @@ interface Message {
   tool_calls?: unknown;
 }
 
-/** Text of a message whatever its form: a string and a list with one text part mean the same. */
+/** Returns the text of a message. A string and a list with one text part are equal. */
 function contentOf(message: Message): string {
   const { content } = message;
   if (typeof content === 'string') return content.trim();
@@ -36,7 +36,7 @@ function contentOf(message: Message): string {
   return JSON.stringify(content);
 }
 
-/** Calls by what they call, whatever the order of their keys and the spacing of their arguments. */
+/** Returns the tool calls as text, regardless of the order of their keys and the spacing of their arguments. */
 function callsOf({ tool_calls: calls }: Message): string {
   if (!Array.isArray(calls)) return calls ? JSON.stringify(calls) : '';
   return JSON.stringify(
@@ -53,7 +53,7 @@ function argumentsOf(given: unknown): unknown {
   return parsed.ok ? parsed.value : given;
 }
 
-/** What is no text may be an object that cannot be made one. */
+/** A role that is not a string may be an object without a text. */
 const roleOf = ({ role }: Message): string => (typeof role === 'string' ? role : `${JSON.stringify(role)}`);
 
 const digest = (before: string, message: Message): string =>
@@ -62,18 +62,18 @@ const digest = (before: string, message: Message): string =>
 interface Conversation {
   conversationId: string;
   session: number;
-  /** Requests of it so far. */
+  /** Number of requests so far. */
   turns: number;
 }
 
 const isMessage = (value: unknown): value is Message => typeof value === 'object' && value !== null;
 
-/** Puts requests, given in the order of their capture, into conversations. */
+/** Assigns requests, given in the order of their capture, to conversations. */
 export class SessionLinker {
   readonly #ends = new Map<string, Conversation>();
   #sessions: number;
 
-  /** @param first ordinal of its first conversation */
+  /** @param first ordinal of the first conversation. */
   constructor(first = 0) {
     this.#sessions = first;
   }
@@ -84,9 +84,9 @@ export class SessionLinker {
   }
 
   /**
-   * @param messages `messages` of the request; without them the request is a conversation of its own.
-   * @param reply the message it was answered with, when that was captured
-   * @param idOf names a new conversation by its ordinal
+   * @param messages `messages` of the request. Without them the request is a separate conversation.
+   * @param reply the message that answered it, if it was captured.
+   * @param idOf names a new conversation by its ordinal.
    */
   link(messages: unknown, reply: unknown, idOf: (session: number) => string): Turn {
     const list = Array.isArray(messages) ? messages.filter(isMessage) : [];
@@ -94,7 +94,7 @@ export class SessionLinker {
     let before: Conversation | undefined;
     for (const [i, message] of list.entries()) {
       chain = digest(chain, message);
-      // A turn ends with the assistant's message; the request goes on after it.
+      // A turn ends with the assistant's message, and the request continues after it.
       if (message.role === 'assistant' && i < list.length - 1) {
         const known = this.#ends.get(chain);
         if (known) {
@@ -108,12 +108,12 @@ export class SessionLinker {
     if (list.length > 0 && isMessage(reply))
       this.#remember(digest(chain, { role: 'assistant', ...reply }), conversation);
     const { conversationId, session } = conversation;
-    // A turn that was asked again, in other words or for another reply, is a further turn: no two have one index.
+    // A repeated turn, with another text or reply, has the next index: indexes are unique.
     return { conversationId, session, turnIndex: conversation.turns++ };
   }
 
   #remember(end: string, turn: Conversation): void {
-    // Two users may have said the same: the first keeps the conversation, so that turns stay in one line.
+    // Two users may have sent the same messages. The first keeps the conversation, so that its turns stay in sequence.
     if (this.#ends.has(end)) return;
     this.#ends.set(end, turn);
     if (this.#ends.size > MAX_REMEMBERED) this.#ends.delete(this.#ends.keys().next().value as string);

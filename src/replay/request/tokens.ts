@@ -1,7 +1,10 @@
-/** Estimates of token counts, for requests whose endpoint does not count them. Always named an estimate where they are shown. */
+/**
+ * Estimates token counts, for requests whose endpoint does not count them. Every place that shows one calls it an
+ * estimate.
+ */
 import type { LiteralRequest } from './literal.ts';
 
-/** English text has about four characters a token in the tokenizers of today. */
+/** English text has about four characters per token in current tokenizers. */
 const CHARACTERS_PER_TOKEN = 4;
 /** Role and separators of a chat message. */
 const TOKENS_PER_MESSAGE = 4;
@@ -16,9 +19,9 @@ function charactersOf(value: unknown): number {
   return charactersOf(text) + charactersOf(content) + (calls === undefined ? 0 : JSON.stringify(calls).length);
 }
 
-/** @returns `undefined` for a request that carries no text (tabular, binary). */
+/** @returns `undefined` for a request without text (tabular, binary). */
 export function estimateInputTokens({ prompt, json }: Pick<LiteralRequest, 'prompt' | 'json'>): number | undefined {
-  // Texts to make vectors of are no prompt.
+  // Texts to embed are not a prompt.
   const characters = charactersOf(prompt ? prompt.messages : (json?.input ?? json?.inputs));
   const isChat = prompt?.format === 'chat' || prompt?.format === 'messages';
   if (characters === 0 && !isChat) return undefined;
@@ -27,16 +30,16 @@ export function estimateInputTokens({ prompt, json }: Pick<LiteralRequest, 'prom
   return Math.ceil((characters + tools) / CHARACTERS_PER_TOKEN) + frames;
 }
 
-/** As OpenAI, TGI, OpenAI Responses, Converse, Gemini, Titan, and Llama on Bedrock call it. */
+/** The names in OpenAI, TGI, OpenAI Responses, Converse, Gemini, Titan, and Llama on Bedrock. */
 const LIMIT_NAMES = [
   ...['max_completion_tokens', 'max_tokens', 'max_new_tokens', 'max_output_tokens'],
   ...['maxTokens', 'maxOutputTokens', 'maxTokenCount', 'max_gen_len'],
 ];
 
-/** A larger limit is not believed. */
+/** A larger limit is not believable. */
 const MAX_LIMIT = 1e9;
 
-/** Returns the most tokens that a request lets its reply have, above 0; `undefined` where it sets no limit. */
+/** Returns the maximum number of output tokens that a request allows, above 0, if it sets a limit. */
 export function outputLimit({ prompt }: Pick<LiteralRequest, 'prompt'>): number | undefined {
   const name = LIMIT_NAMES.find((one) => prompt?.parameters[one] !== undefined);
   const limit = name === undefined ? undefined : prompt?.parameters[name];

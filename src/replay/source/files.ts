@@ -1,3 +1,4 @@
+/** Finds capture files on the local disk. */
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PermanentError } from '../../shared/errors.ts';
@@ -8,7 +9,7 @@ const CAPTURE_SUFFIX = '.jsonl';
 const byName = (a: SourceFile, b: SourceFile): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 
 /**
- * The capture files of a path: the file itself, or all `*.jsonl` below a directory, sorted by path.
+ * Lists the capture files of a path: the file itself, or all `*.jsonl` below a directory, sorted by path.
  *
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`
  */
@@ -18,7 +19,7 @@ export async function localFiles(path: string): Promise<SourceFile[]> {
     facts = await stat(path);
   } catch (error) {
     const expected = 'a capture file, a directory with *.jsonl files, or s3://bucket/prefix';
-    throw new PermanentError('SourceMissing', 'There are no captures at that path', { got: path, expected }, error);
+    throw new PermanentError('SourceMissing', 'No captures exist at that path', { got: path, expected }, error);
   }
   if (!facts.isDirectory()) return [{ path, name: path, size: facts.size }];
   const entries = await readdir(path, { recursive: true, withFileTypes: true });
@@ -26,12 +27,12 @@ export async function localFiles(path: string): Promise<SourceFile[]> {
   for (const entry of entries) {
     if (!entry.name.endsWith(CAPTURE_SUFFIX)) continue;
     const file = join(entry.parentPath, entry.name);
-    // What a link points to is read. Of one that points nowhere that is said when it is to be read.
+    // Links are followed. A broken link is reported when the file is read.
     const target = await stat(file).catch(() => undefined);
     if (!target?.isDirectory()) files.push({ path: file, name: file, size: target?.size ?? 0 });
   }
   if (files.length === 0) {
-    throw new PermanentError('NoCaptureFiles', 'The directory holds no capture files', {
+    throw new PermanentError('NoCaptureFiles', 'The directory contains no capture files', {
       got: path,
       expected: `files that end with ${CAPTURE_SUFFIX}, at any depth`,
     });

@@ -1,3 +1,4 @@
+/** Indexes the records of capture files by their captured time. */
 import type { ScannedLine } from '../../formats/lines/scan-lines.ts';
 import { unreadable } from '../request/literal.ts';
 import { MAX_LINE_BYTES, scanFile } from './lines.ts';
@@ -6,22 +7,22 @@ import { SortedIndex } from './sorted-index.ts';
 import type { IndexEntry, OnSkipped, SourceFile } from './types.ts';
 
 export interface IndexOptions {
-  /** A record without a readable time cannot be scheduled and is skipped; else it follows the record before it. */
+  /** Skip a record without a readable time, since it cannot be scheduled. Otherwise it follows the record before it. */
   needsTime: boolean;
-  /** Captured times to keep, epoch ms; `fromMs` inclusive, `toMs` exclusive. */
+  /** Range of captured times to keep, epoch ms. `fromMs` is inclusive, `toMs` exclusive. */
   fromMs?: number;
   toMs?: number;
   onSkipped: OnSkipped;
-  /** Records that are kept at most. */
+  /** Maximum number of records to keep. */
   maxRecords?: number;
-  /** Lines of a file that is not on the disk. */
+  /** Yields the lines of a file that is not on the local disk. */
   scan?(file: SourceFile): AsyncIterable<ScannedLine>;
-  /** Called for every record that is kept, in the order of file and line; `bytes` are valid during the call. */
+  /** Called for every record that is kept, in the order of file and line. `bytes` are valid during the call. */
   onRecord?(bytes: Buffer, entry: IndexEntry): void;
   signal?: AbortSignal;
 }
 
-/** Whatever a line does to what looks at it, it is skipped, and the others are not. */
+/** Skips a line that cannot be read, and no other line. */
 function peekAt(bytes: Buffer, needsTime: boolean): Peek {
   try {
     return peekLine(bytes, needsTime);
@@ -43,7 +44,7 @@ export async function indexCaptures(files: readonly SourceFile[], options: Index
     } catch (error) {
       const { code, syscall, path } = error as NodeJS.ErrnoException;
       const isUnreadable = !options.scan && (path === file.path || syscall === 'read');
-      // A file that is all there is, is what was asked for.
+      // A single unreadable file is an error: the user asked for it.
       if (!isUnreadable || files.length === 1) throw error;
       const message = `The capture file could not be read; got: ${code}`;
       options.onSkipped({ file: file.name, line: 0, reason: 'CaptureUnreadable', message });
@@ -60,7 +61,7 @@ async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, op
   for await (const { bytes, line, start, length } of options.scan?.(file) ?? scanFile(file.path)) {
     options.signal?.throwIfAborted();
     if (bytes === undefined) {
-      const message = `The line has ${length} bytes; expected: ${MAX_LINE_BYTES} at most`;
+      const message = `The line is too long; got: ${length} bytes; expected: at most ${MAX_LINE_BYTES}`;
       options.onSkipped({ file: file.name, line, reason: 'LineTooLong', message });
       continue;
     }

@@ -1,4 +1,4 @@
-/** Finds the captures that a replay is made of, and brings those that are in S3 to the local disk. */
+/** Finds the captures of a replay, and copies those in S3 or a pipe to the local disk. */
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -11,11 +11,11 @@ import type { ObjectFacts, Storage } from '../../shared/storage.ts';
 import { localFiles } from './files.ts';
 import type { SourceFile } from './types.ts';
 
-/** Objects that are copied at a time. */
+/** Maximum number of concurrent copies. */
 const COPIES = 8;
 
 interface OpenSourceOptions {
-  /** Captured times, epoch ms: hour folders of S3 outside them are not read. */
+  /** Range of captured times, epoch ms. Hour folders of S3 outside it are not read. */
   fromMs?: number;
   toMs?: number;
   /** Called only for a source in S3. */
@@ -26,7 +26,7 @@ interface OpenSourceOptions {
 
 interface OpenedSource {
   files: SourceFile[];
-  /** Deletes what was copied. */
+  /** Deletes the copies. */
   dispose(): Promise<void>;
 }
 
@@ -41,6 +41,8 @@ export function parseS3Location(location: string): S3Location | undefined {
 }
 
 /**
+ * Opens the captures of a replay.
+ *
  * @param location a capture file or a pipe, a directory (all `*.jsonl` below it), or `s3://bucket/prefix`
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`, and those of the storage
  */
@@ -54,7 +56,7 @@ export async function openSource(location: string, options: OpenSourceOptions): 
   return copyFromS3(await options.storage(), s3, options);
 }
 
-/** Objects of a prefix, or the one object that is named whole, in the order of their keys. */
+/** Yields the objects of a prefix in the order of their keys, or the one object that a full key names. */
 async function* s3Objects(
   storage: Storage,
   { bucket, key }: S3Location,
@@ -68,51 +70,40 @@ async function* s3Objects(
   yield* backfillObjects(storage, { bucket, prefix: '' }, { bucket, prefix: key }, window);
 }
 
-/** Records are read by their place in a file, and what comes out of a pipe has none. */
-async function copyFromPipe(location: string, { signal }: OpenSourceOptions): Promise<OpenedSource> {
+/** Copies captures to a temporary directory, which is deleted when a copy fails. */
+async function copied(copy: (directory: string) => Promise<SourceFile[]>): Promise<OpenedSource> {
   const directory = await mkdtemp(join(tmpdir(), 'replay-captures-'));
   const dispose = (): Promise<void> => rm(directory, { recursive: true, force: true });
-  const path = join(directory, 'pipe.jsonl');
   try {
-    await pipeline(createReadStream(location), createWriteStream(path), { signal });
-    return { files: [{ path, name: location, size: (await stat(path)).size }], dispose };
+    return { files: await copy(directory), dispose };
   } catch (error) {
     await dispose();
     throw error;
   }
 }
 
-async function copyFromS3(storage: Storage, location: S3Location, options: OpenSourceOptions): Promise<OpenedSource> {
-  const directory = await mkdtemp(join(tmpdir(), 'replay-captures-'));
-  const dispose = (): Promise<void> => rm(directory, { recursive: true, force: true });
-  const files: SourceFile[] = [];
-  try {
+/** Copies a pipe to a file, since records are read by their place. */
+const copyFromPipe = (location: string, { signal }: OpenSourceOptions): Promise<OpenedSource> =>
+  copied(async (directory) => {
+    const path = join(directory, 'pipe.jsonl');
+    await pipeline(createReadStream(location), createWriteStream(path), { signal });
+    return [{ path, name: location, size: (await stat(path)).size }];
+  });
+
+const copyFromS3 = (storage: Storage, location: S3Location, options: OpenSourceOptions): Promise<OpenedSource> =>
+  copied(async (directory) => {
+    const { signal } = options;
+    const files: SourceFile[] = [];
     await forEachConcurrently(COPIES, s3Objects(storage, location, options), async (object) => {
-      options.signal?.throwIfAborted();
+      signal?.throwIfAborted();
       const path = join(directory, `${files.length}.jsonl`);
       files.push({ path, name: object.key, bucket: object.bucket, size: object.size });
-      await copyObject(storage, object, path, options.signal);
+      await pipeline(await storage.read(object, undefined, signal), createWriteStream(path), { signal });
       options.onCopied?.(object);
     });
-  } catch (error) {
-    await dispose();
-    throw error;
-  }
-  if (files.length === 0) {
-    await dispose();
-    throw new PermanentError('NoCaptureFiles', 'There are no capture files at that place and time', {
+    if (files.length > 0) return files;
+    throw new PermanentError('NoCaptureFiles', 'No capture files exist at that place and time', {
       got: `s3://${location.bucket}/${location.key}`,
       expected: 'objects that end with .jsonl',
     });
-  }
-  return { files, dispose };
-}
-
-async function copyObject(
-  storage: Storage,
-  object: ObjectFacts,
-  path: string,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  await pipeline(await storage.read(object, undefined, signal), createWriteStream(path), { signal });
-}
+  });

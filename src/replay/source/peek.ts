@@ -1,6 +1,6 @@
 /**
- * Looks at the metadata of a capture line without parsing its payloads: `eventMetadata` stands at the end of the lines
- * that SageMaker writes, so its tail alone is parsed. 20,000 lines are indexed in the time that 2,000 are parsed in.
+ * Reads the metadata of a capture line without parsing its payloads. In lines that SageMaker writes, `eventMetadata` is at
+ * the end, so only the tail is parsed. This indexes 20,000 lines in the time that parsing 2,000 takes.
  */
 
 import { isObject, type JsonObject, parseJson, toJson } from '../../formats/json.ts';
@@ -10,29 +10,29 @@ import { parseInferenceTime } from '../../formats/record/inference-time.ts';
 import type { QuarantineCause } from '../../formats/types.ts';
 import { Scale } from '../../formats/weight.ts';
 
-/** What the index needs to know of a line. */
+/** The facts about a line that the index needs. */
 export type Peek = { kind: 'record'; timeMs: number } | { kind: 'skipped'; reason: string; message: string };
 
 const METADATA_KEY = Buffer.from('"eventMetadata"');
-/** Marks of a request that a replay has sent. */
+/** Marks that a replay puts on its requests. */
 export const REPLAY_ID_PREFIX = 'replay-';
 const REPLAY_ID = new RegExp(`^${REPLAY_ID_PREFIX}[0-9a-f]{32}$`);
 export const REPLAY_RUN_ATTRIBUTE = 'replay_run';
 const REPLAY_MARK = Buffer.from(REPLAY_RUN_ATTRIBUTE);
 
-/** The metadata of a line that ends as SageMaker writes it; `undefined` means that the whole line has to be parsed. */
+/** Returns the metadata of a line that ends as SageMaker writes it. `undefined`: the whole line must be parsed. */
 function tailMetadata(line: Buffer): JsonObject | undefined {
   const at = line.lastIndexOf(METADATA_KEY);
   if (at < 0) return undefined;
-  // Inside a payload the quotes are escaped, so this is a key of the record itself; a nested one would leave a brace over.
+  // Quotes inside a payload are escaped, so this is a key of the record. A nested key would leave an extra brace.
   const tail = parseJson(`{${line.toString('utf8', at)}`);
   const metadata = tail.ok && isObject(tail.value) ? tail.value.eventMetadata : undefined;
   return isObject(metadata) ? metadata : undefined;
 }
 
 /**
- * Whether a request was itself sent by a replay: by its inference id, or by its custom attributes. A prompt that speaks of
- * replays is none.
+ * Whether a replay sent the request, judged by its inference id or its custom attributes. A prompt that mentions replays
+ * does not count.
  */
 function sentByReplay(line: Buffer, metadata: JsonObject): boolean {
   if (typeof metadata.inferenceId === 'string' && REPLAY_ID.test(metadata.inferenceId)) return true;
@@ -47,9 +47,9 @@ function sentByReplay(line: Buffer, metadata: JsonObject): boolean {
 export const skippedAs = ({ name, message }: QuarantineCause) => ({ kind: 'skipped', reason: name, message }) as const;
 
 /**
- * Captured time of one line.
+ * Returns the captured time of one line.
  *
- * @param needsTime without it, a record that has no readable time is kept, with NaN for its time.
+ * @param needsTime skips a record without a readable time. Otherwise its time is NaN.
  * @throws TooHeavy
  */
 export function peekLine(line: Buffer, needsTime: boolean): Peek {
@@ -63,7 +63,7 @@ export function peekLine(line: Buffer, needsTime: boolean): Peek {
     return { kind: 'skipped', reason: 'SentByReplay', message: 'The request was sent by an earlier replay' };
   }
   const { inferenceTime } = metadata;
-  // As the pipeline reads it: `Date.parse` would take a time without an offset for this machine's own.
+  // Read as the pipeline does. `Date.parse` would read a time without an offset as local time.
   const timeMs = parseInferenceTime(inferenceTime) ?? Number.NaN;
   if (Number.isNaN(timeMs) && needsTime) {
     return {

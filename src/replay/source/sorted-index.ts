@@ -1,17 +1,20 @@
-/** The places of all records, sorted, in memory. */
+/** Keeps the places of all records in memory, sorted. */
 import { PermanentError } from '../../shared/errors.ts';
 import type { IndexEntry } from './types.ts';
 
-/** Each takes `ENTRY_BYTES`, and `SORT_BYTES` where records are not in order: 360 MB. `npm run bench -- replay-index` measures it. */
+/**
+ * Each record needs `ENTRY_BYTES`, and `SORT_BYTES` where records are out of order: 360 MB. `npm run bench -- replay-index`
+ * measures it.
+ */
 export const MAX_RECORDS = 10_000_000;
 /** Time and start as doubles, file, line and length as 32-bit integers. */
 export const ENTRY_BYTES = 28;
-/** Its place in the order, and a second one while it is sorted. */
+/** Its position in the sorted order, and a second one during the sort. */
 export const SORT_BYTES = 8;
-/** Entries are held in blocks of 448 KiB: one array would need room for its copy whenever it grows. */
+/** Entries are kept in blocks of 448 KiB. A single array would need memory for its copy whenever it grows. */
 const BLOCK_BITS = 14;
 const BLOCK_ENTRIES = 2 ** BLOCK_BITS;
-/** Entries handed on at a time. */
+/** Number of entries in a batch. */
 const OUTPUT_BATCH = 512;
 
 const newBlock = () => ({
@@ -26,16 +29,16 @@ const newBlock = () => ({
 export class SortedIndex {
   readonly #blocks: ReturnType<typeof newBlock>[] = [];
   readonly #most: number;
-  /** `undefined` while they are in order already, as those of one capture file nearly are. */
+  /** `undefined` while the entries are in order already. Those of one capture file nearly always are. */
   #order: Uint32Array | undefined;
   #inOrder = true;
   #sealed = false;
-  /** Number of entries in all. */
+  /** Number of entries. */
   total = 0;
   firstMs = Number.POSITIVE_INFINITY;
   lastMs = Number.NEGATIVE_INFINITY;
 
-  /** @param most entries that it may hold */
+  /** @param most maximum number of entries. */
   constructor(most: number = MAX_RECORDS) {
     this.#most = most;
   }
@@ -61,13 +64,13 @@ export class SortedIndex {
     this.lastMs = Math.max(this.lastMs, timeMs);
   }
 
-  /** To be called once, after the last `add`. */
+  /** Sorts the entries. Call it once, after the last `add`. */
   seal(): void {
     this.#sealed = true;
     if (!this.#inOrder) this.#order = this.#sorted();
   }
 
-  /** All entries in order, in batches. May be called again. */
+  /** Yields all entries in order, in batches. May be called again. */
   *batches(): Generator<IndexEntry[]> {
     if (!this.#sealed) throw new Error('The index is read before it is sealed');
     for (let from = 0; from < this.total; from += OUTPUT_BATCH) {
@@ -89,8 +92,8 @@ export class SortedIndex {
   }
 
   /**
-   * Merges parts that double, so that equal times stay in the order in which they were added. An array's own `sort` would
-   * copy ten million numbers onto the heap twice.
+   * Merge sort, so that equal times keep the order in which they were added. An array's own `sort` would copy ten million
+   * numbers onto the heap twice.
    */
   #sorted(): Uint32Array {
     const count = this.total;

@@ -1,17 +1,17 @@
-/** Where captured requests come from. */
+/** The types of the places that captured requests come from. */
 
-/** A capture file that can be read from the local disk: the user's own, or the spooled copy of an S3 object. */
+/** A capture file on the local disk: the user's file, or the local copy of an S3 object. */
 export interface SourceFile {
   /** Path to read. */
   path: string;
-  /** What people know it by, and what records are sorted by: the path as given, or the S3 key. */
+  /** The name that users know, and that records are sorted by: the path as given, or the S3 key. */
   name: string;
-  /** There for S3 objects. */
+  /** Present for S3 objects. */
   bucket?: string;
   size: number;
 }
 
-/** Where one record is and when it was captured: all that is held of it until its time comes near. */
+/** The place of a record and its captured time: all that is kept of it until it is due. */
 export interface IndexEntry {
   /** Captured time, epoch ms. */
   timeMs: number;
@@ -28,19 +28,19 @@ export interface IndexEntry {
 export interface SkippedLine {
   file: string;
   line: number;
-  /** Short and stable, counted in the summary: `NotJson`, `NoRequest`, `UnknownEncoding`, … */
+  /** A short stable name, counted in the summary: `NotJson`, `NoRequest`, `UnknownEncoding`, … */
   reason: string;
   message: string;
 }
 
 /** Reads the lines of records. */
 export interface LineReader {
-  /** The line's bytes, valid for as long as they are held. At once when they are in memory, else a promise. */
+  /** Returns the line's bytes: directly when they are in memory, else as a promise. */
   read(entry: IndexEntry): Buffer | Promise<Buffer>;
-  /** Told what will be read next, in that order; for those that read from afar. */
+  /** Announces the next reads, in order, to a reader of remote files. */
   expect?(entries: readonly IndexEntry[]): void;
   close(): Promise<void>;
 }
 
-/** @param pass which repetition of the captures it was met in, from 0 */
+/** @param pass repetition of the captures in which the line was found, from 0. */
 export type OnSkipped = (skipped: SkippedLine, pass?: number) => void;

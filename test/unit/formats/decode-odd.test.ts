@@ -82,7 +82,7 @@ test.each<[string, object, Buffer, string]>([
     'a size beyond the end',
     { parameters: { binary_data_size: 5 } },
     Buffer.alloc(4),
-    'its binary_data_size is no whole',
+    'its binary_data_size is not a whole number',
   ],
   ['bytes behind the last', { parameters: { binary_data_size: 4 } }, Buffer.alloc(9), 'its tensors end 5 bytes before'],
   ['an unknown datatype', { datatype: 'toString' }, Buffer.alloc(4), 'a datatype is unknown'],
@@ -90,7 +90,7 @@ test.each<[string, object, Buffer, string]>([
     'a text beyond the end',
     { datatype: 'BYTES', shape: [1] },
     Buffer.from([9, 0, 0, 0]),
-    'its text’s length is no whole',
+    'its text’s length is not a whole number',
   ],
   ['texts too few', { datatype: 'BYTES', shape: [1] }, Buffer.alloc(8), 'its texts are shorter than the tensor'],
   [
