@@ -1,5 +1,4 @@
-/** From the start of a process to its first record in MLflow; the size and the init time of each bundle. */
-
+/** Measures the time from process start to the first record in MLflow, and the size and init time of each bundle. */
 import { execFile } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -35,7 +34,7 @@ export async function run(log: Log): Promise<BenchResult> {
         'bench-captures',
         key,
       ]);
-      // The first round warms the disk's cache and the server for both.
+      // The first round warms the disk cache and the server for both sides.
       if (n === 0) continue;
       ours.push(untilWritten(own));
       peer.push(untilWritten(other));
@@ -56,8 +55,8 @@ export async function run(log: Log): Promise<BenchResult> {
       },
       checks: [atLeast('ratio of seconds', ratio, 10), ...checks],
       notes: [
-        'process start to the record written, imports included',
-        'the peer imports what one function that both logs and judges needs; ours has a function for each',
+        'from process start to the written record, imports included',
+        'the peer imports what a single function for logging and judging needs; ours has a function for each',
       ],
     };
   } finally {
@@ -67,7 +66,7 @@ export async function run(log: Log): Promise<BenchResult> {
 
 const untilWritten = ({ importSeconds, seconds }: SideReport): number => round(importSeconds + seconds, 3);
 
-/** Init as Lambda does it: the process is there, the module is imported. */
+/** Measures each bundle's size and its init as Lambda does it: the module is imported into a running process. */
 async function bundles(stack: BenchStack): Promise<{ checks: Check[]; figures: Record<string, number> }> {
   const checks: Check[] = [];
   const figures: Record<string, number> = {};

@@ -1,5 +1,4 @@
-/** Captures judged a second: the evaluator's bundle beside mlflow.genai.evaluate, with a judge that takes 300 ms. */
-
+/** Measures judged captures per second: the evaluator's bundle against mlflow.genai.evaluate, with a judge that answers in 300 ms. */
 import type { Log } from '../local/python/python-environment.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../local/python/python-presets.ts';
 import { DEFAULT_JUDGE_MODEL } from '../src/settings/schema.ts';
@@ -25,7 +24,7 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
     const ceilings: number[] = [];
     for (let n = 0; n < rounds; n += 1) {
       const key = await stack.put(`round-${n}`, chatFile(records, n * records));
-      // Both sides judge traces that our processor has logged, each in an experiment of its own.
+      // Both sides judge traces that our processor has logged, each in a separate experiment.
       for (const experiment of [`ours-${n}`, `peer-${n}`, `ceiling-${n}`])
         await stack.ours('log-traces', experiment, key);
 
@@ -57,7 +56,7 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
       ] as const) {
         if (found.traces < records || found.assessments < records * 12 || found.errors > 0) {
           throw new Error(
-            `${side} is not complete; got: ${JSON.stringify(found)}; expected: ${records} traces with 12 verdicts each and no error`,
+            `${side} is incomplete; got: ${JSON.stringify(found)}; expected: ${records} traces with 12 verdicts each and no errors`,
           );
         }
       }
@@ -73,13 +72,13 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
         'captures/s': median(rates(ours)),
         rounds: rates(ours),
         'peak MB': round(rss(ours)),
-        'judge calls a capture': calls.ours / rounds / records,
+        'judge calls per capture': calls.ours / rounds / records,
       },
       peer: {
         'captures/s': median(rates(peer)),
         rounds: rates(peer),
         'peak MB': round(rss(peer)),
-        'judge calls a capture': calls.peer / rounds / records,
+        'judge calls per capture': calls.peer / rounds / records,
       },
       machine: machine(),
       versions: {
@@ -89,16 +88,16 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
         litellm: PEER_LITELLM,
       },
       checks: [
-        // Where the ratio is missed, MLflow must be what holds it: 0.8 of its own ceiling is asked.
+        // If the ratio is missed, MLflow must be the bottleneck: we require 0.8 of its own ceiling.
         ratio >= TIMES_THE_PEER
-          ? atLeast('ratio of captures a second', ratio, TIMES_THE_PEER)
+          ? atLeast('ratio of captures per second', ratio, TIMES_THE_PEER)
           : atLeast(`share of MLflow’s own ceiling (${TIMES_THE_PEER} × the peer is missed)`, ofCeiling, OF_CEILING),
         atMost('peak memory, MB', rss(ours), 150),
       ],
       notes: [
-        `the judge takes ${JUDGE_MS} ms to answer`,
-        `MLflow’s ceiling, a bare client posting our writes, made beforehand, to the idle server: ${median(ceilings)} captures/s; ours is ${round(ofCeiling)} of it`,
-        'imports are not counted on either side; both sides were read back complete in every round',
+        `the judge answers in ${JUDGE_MS} ms`,
+        `MLflow’s ceiling, measured with a bare client that posts our recorded writes to the idle server: ${median(ceilings)} captures/s; ours is ${round(ofCeiling)} of it`,
+        'imports are not counted on either side; both sides were read back and were complete in every round',
       ],
     };
   } finally {

@@ -1,8 +1,8 @@
 /**
- * The replay's own HTTP client beside undici 7: both behind the same dispatcher, against the same server, and against servers
- * that misbehave.
+ * Compares the replay's own HTTP client with undici 7, both behind the same dispatcher, against the same server and against
+ * misbehaving servers.
  *
- * `--rounds N` runs each scenario so often.
+ * `--rounds N` sets the number of runs of each scenario.
  */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -27,7 +27,7 @@ interface Figures {
   microseconds: number;
   megabytes: number;
   failed: number;
-  /** How late the last of a burst arrived after its first, ms; the median of the bursts. */
+  /** Time between the first and the last arrival of a burst, ms; the median over the bursts. */
   lastArrivalMs?: number;
 }
 
@@ -48,8 +48,8 @@ async function measured(client: Client, url: string, scenario: string): Promise<
   return { ...figures, lastArrivalMs: median(spans) };
 }
 
-/** Names of the servers of which the client did not tell the truth. */
-async function untrue(client: Client): Promise<string[]> {
+/** Returns the names of the misbehaving servers that the client reported incorrectly. */
+async function misreported(client: Client): Promise<string[]> {
   const server = await startMisbehaving();
   try {
     const outcomes = await side<string[]>(client, server.url, 'outcomes', String(MISBEHAVIOURS.length));
@@ -79,20 +79,20 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
       }
       const of = (client: Client, key: keyof Figures): number => median(runs[client].map((one) => one[key] ?? 0));
       for (const client of CLIENTS) {
-        all[client][`${scenario}: µs of processor a request`] = round(of(client, 'microseconds'), 0);
+        all[client][`${scenario}: µs of CPU per request`] = round(of(client, 'microseconds'), 0);
         all[client][`${scenario}: MB`] = round(of(client, 'megabytes'), 0);
         if (scenario === 'bursts') all[client]['bursts: last arrival ms'] = round(of(client, 'lastArrivalMs'), 0);
         checks.push({ ...atMost(`${scenario}, ${client}: failed`, of(client, 'failed'), 0), target: '= 0' });
       }
       const over = of('own', 'microseconds') / of('undici', 'microseconds');
-      checks.push(atMost(`${scenario}: processor time, ours over undici’s`, over, 1));
+      checks.push(atMost(`${scenario}: CPU time, ours over undici’s`, over, 1));
       if (scenario === 'bursts') ratio = 1 / over;
     }
     for (const client of CLIENTS) {
-      const names = await untrue(client);
-      all[client][`truthful of ${MISBEHAVIOURS.length} misbehaving servers`] = MISBEHAVIOURS.length - names.length;
-      if (names.length > 0) notes.push(`${client} does not tell the truth of: ${names.join('; ')}`);
-      if (client === 'own') checks.push(atMost('misbehaving servers that ours is wrong about', names.length, 0));
+      const names = await misreported(client);
+      all[client][`correct on ${MISBEHAVIOURS.length} misbehaving servers`] = MISBEHAVIOURS.length - names.length;
+      if (names.length > 0) notes.push(`${client} misreports: ${names.join('; ')}`);
+      if (client === 'own') checks.push(atMost('misbehaving servers that ours misreports', names.length, 0));
     }
   } finally {
     await server.process.stop();
@@ -106,6 +106,6 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
     machine: machine(),
     versions: { node: process.version, undici: '7' },
     checks,
-    notes: [...notes, 'ratio: undici’s processor time over ours, in bursts of 1,000'],
+    notes: [...notes, 'ratio: undici’s CPU time over ours, in bursts of 1,000'],
   };
 }

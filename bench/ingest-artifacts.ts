@@ -1,6 +1,6 @@
 /**
- * Traces a second by the artifact path: a server without OTLP whose artifacts are in S3, as SageMaker's managed MLflow
- * is. With `--served` the server keeps the artifacts itself.
+ * Measures traces per second with artifacts: a server without OTLP whose artifacts are in S3, like SageMaker's managed
+ * MLflow. With `--served` the server stores the artifacts itself.
  */
 import type { Log } from '../local/python/python-environment.ts';
 import { MANAGED_MLFLOW_VERSION } from '../local/python/python-presets.ts';

@@ -1,4 +1,4 @@
-/** Traces a second: the processor's bundle beside MLflow's Python client, each writing the same records and tags. */
+/** Measures traces per second: the processor's bundle against MLflow's Python client, with the same records and tags. */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Log } from '../local/python/python-environment.ts';
@@ -15,13 +15,13 @@ export interface IngestPlan {
   name: string;
   records: number;
   rounds: number;
-  /** The ratio that the product is held to. */
+  /** The ratio that the product must reach. */
   target: number;
   mlflowVersion?: string;
   artifactsInS3?: boolean;
 }
 
-/** The peer takes some 200 s for each round of 5,000; three rounds tell the machine's drift from a difference. */
+/** The peer needs about 200 s per round of 5,000. Three rounds separate a difference from drift of the machine. */
 export const run = (log: Log, flags: string[] = []): Promise<BenchResult> =>
   ingest(log, {
     name: 'ingest',
@@ -32,16 +32,13 @@ export const run = (log: Log, flags: string[] = []): Promise<BenchResult> =>
 
 export async function ingest(log: Log, plan: IngestPlan): Promise<BenchResult> {
   const { mlflowVersion, artifactsInS3 } = plan;
-  const stack = await startBenchStack(log, {
-    ...(mlflowVersion ? { mlflowVersion } : {}),
-    ...(artifactsInS3 ? { artifactsInS3 } : {}),
-  });
+  const stack = await startBenchStack(log, { mlflowVersion, artifactsInS3 });
   try {
     const ours: SideReport[] = [];
     const peer: SideReport[] = [];
     const ceilings: number[] = [];
     for (let n = 0; n < plan.rounds; n += 1) {
-      // Records of its own for each round and side: nothing is there already.
+      // Each round and side has its own records, so none exists already.
       const name = `round-${n}`;
       const key = await stack.put(name, chatFile(plan.records, n * plan.records));
       const file = join(stack.directory, `${name}.jsonl`);
@@ -49,7 +46,7 @@ export async function ingest(log: Log, plan: IngestPlan): Promise<BenchResult> {
         const found = await stack.readBack(experiment);
         if (found.traces !== plan.records || found.whole !== plan.records) {
           throw new Error(
-            `${experiment} is not complete; got: ${JSON.stringify(found)}; expected: ${plan.records} traces with all tags`,
+            `${experiment} is incomplete; got: ${JSON.stringify(found)}; expected: ${plan.records} traces with all tags`,
           );
         }
       };
@@ -89,15 +86,15 @@ export async function ingest(log: Log, plan: IngestPlan): Promise<BenchResult> {
         'MLflow client of the peer': PEER_MLFLOW,
       },
       checks: [
-        // Where the ratio is missed, MLflow must be what holds it: 0.8 of its own ceiling is asked.
+        // If the ratio is missed, MLflow must be the bottleneck: we require 0.8 of its own ceiling.
         ratio >= plan.target
-          ? atLeast('ratio of records a second', ratio, plan.target)
+          ? atLeast('ratio of records per second', ratio, plan.target)
           : atLeast(`share of MLflow’s own ceiling (${plan.target} × the peer is missed)`, ofCeiling, OF_CEILING),
         atMost('peak memory, MB', rss(ours), 120),
       ],
       notes: [
-        `MLflow’s ceiling, a bare client posting our requests, made beforehand, to the idle server: ${median(ceilings)} records/s, ${round(median(ceilings) / median(rates(peer)), 1)} × the peer; ours is ${round(ofCeiling)} of it`,
-        'imports are not counted on either side; both sides were read back complete in every round',
+        `MLflow’s ceiling, measured with a bare client that posts our recorded requests to the idle server: ${median(ceilings)} records/s, ${round(median(ceilings) / median(rates(peer)), 1)} × the peer; ours is ${round(ofCeiling)} of it`,
+        'imports are not counted on either side; both sides were read back and were complete in every round',
       ],
     };
   } finally {

@@ -1,10 +1,9 @@
 /**
- * Memory and time of the sorted places of as many records as a replay may have: times of twelve interleaved files, so that
- * they have to be sorted.
+ * Measures memory and time of a replay's index with the maximum number of records, from twelve interleaved files so that they
+ * must be sorted.
  *
- * `--records N` takes fewer.
+ * `--records N` uses fewer.
  */
-
 import type { Log } from '../local/python/python-environment.ts';
 import { MAX_RECORDS, SortedIndex } from '../src/replay/source/sorted-index.ts';
 import { numberFlag } from './support/flags.ts';
@@ -39,7 +38,7 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
   for (const batch of index.batches()) {
     for (const { timeMs } of batch) {
       if (timeMs < lastMs)
-        throw new Error(`Record ${seen} is not in order; got: ${timeMs}; expected: ${lastMs} or later`);
+        throw new Error(`Record ${seen} is not sorted; got: ${timeMs}; expected: ${lastMs} or later`);
       lastMs = timeMs;
       seen++;
     }
@@ -50,11 +49,11 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
   return {
     name: 'replay-index',
     ratio: round(TARGET_MEGABYTES / megabytes),
-    ours: { records: seen, seconds: round(seconds), 'MB before': round(before, 0), 'MB at most': round(megabytes, 0) },
+    ours: { records: seen, seconds: round(seconds), 'MB before': round(before, 0), 'peak MB': round(megabytes, 0) },
     peer: { 'MB allowed': TARGET_MEGABYTES },
     machine: machine(),
     versions: { node: process.version },
     checks: [atMost(`${records} records: MB of the whole process`, megabytes, TARGET_MEGABYTES)],
-    notes: ['ratio: the memory that is allowed over what was used; nothing is written to the disk'],
+    notes: ['ratio: allowed memory over used memory; nothing is written to disk'],
   };
 }

@@ -1,9 +1,9 @@
 /**
- * The functions of a replay in the cloud against the bounds that `limits.ts` plans with: ReplayShard at the rate a shard
- * is given at most and as fast as it goes, SummarizeReplay over the files of many shards, PlanReplay over an hour of captures.
+ * Measures the functions of a replay in the cloud against the limits in `limits.ts`: ReplayShard at a shard's maximum rate and
+ * at full speed, SummarizeReplay over the files of many shards, PlanReplay over an hour of captures.
  *
- * `--only=bursts`, `--only=shard`, `--only=summary`, `--only=plan`; `--no-bare` leaves the yardstick of the bursts out;
- * `--records N` of each of the ten shards that are merged.
+ * `--only=bursts`, `--only=shard`, `--only=summary`, `--only=plan` select parts; `--no-bare` omits the baseline of the bursts;
+ * `--records N` sets the records of each of the ten shards that are merged.
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,27 +30,27 @@ import { numberFlag } from './support/flags.ts';
 import { atLeast, atMost, type BenchResult, type Check, machine, round } from './support/result.ts';
 
 const PARTS = ['bursts', 'shard', 'summary', 'plan'] as const;
-/** Times the rate that a shard is planned with, one after the other until it lags. */
+/** Multiples of a shard's planned rate, tried in turn until it lags. */
 const FASTER = [4, 6, 8, 10, 12, 16];
-/** Requests of such a run: four seconds of them, as far as the captures go. */
+/** Requests of such a run: four seconds, or as many as there are captures. */
 const LADDER_SECONDS = 4;
-/** Replies that take so long keep every connection of a shard busy at its planned rate. */
+/** Replies with this latency keep every connection of a shard busy at its planned rate. */
 const SLOW_MS = (MAX_CONNECTIONS / MAX_PER_SECOND) * 1000;
 const SLOW_SECONDS = 10;
 const DEFAULT_RECORDS = 50_000;
 const MANY_SHARDS = 400;
 const PLANNED_RECORDS = 800_000;
 const REPEATED = 100;
-/** MB/s at which 10 GB of captures are read in the time that planning has for it. */
+/** MB/s at which planning reads 10 GB of captures in its time. */
 const NEEDED_PLAN_RATE = 10_000 / (REPLAYER_TIMEOUT_SECONDS - SCHEDULE_RESERVE_MS / 1000);
-/** What the product says of a client that was too slow: so much after their moment, or more, for 1% of the requests. */
+/** The product reports its client as too slow if 1% of the requests are sent at least this late. */
 const MAX_LAG_MS = 10;
 const MAX_LAG_SHARE = 0.1;
-/** Of requests that are due at the same moment each takes its time to be encrypted and written; the last one waits for all. */
+/** Encrypting and writing takes time per request, so the last of several requests with the same due time waits for all others. */
 const BURST_MS_A_REQUEST = 0.1;
-/** Twice the planned rate has to be possible on a processor that is half as fast as this one. */
+/** Twice the planned rate must be possible on a CPU half as fast as this one. */
 const HEADROOM = 4;
-/** Part of a function's memory that a measured run may take: the rest is for larger bodies and a lazier collector. */
+/** Share of a function's memory that a measured run may use. The rest is for larger bodies and later garbage collection. */
 const MEMORY_SHARE = 0.5;
 
 interface Report {
@@ -63,7 +63,8 @@ interface Report {
 export async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const only = flags.filter((flag) => flag.startsWith('--only=')).map((flag) => flag.slice('--only='.length));
   const unknown = only.filter((name) => !PARTS.some((part) => part === name));
-  if (unknown.length > 0) throw new Error(`No such part; got: ${unknown.join(', ')}; expected: ${PARTS.join(', ')}`);
+  if (unknown.length > 0)
+    throw new Error(`The part is unknown; got: ${unknown.join(', ')}; expected: ${PARTS.join(', ')}`);
   const wanted = (part: (typeof PARTS)[number]): boolean => only.length === 0 || only.includes(part);
   const report: Report = { ours: {}, peer: {}, checks: [], ratio: Number.NaN };
   const functions = await ReplayFunctions.start(log);
@@ -84,13 +85,13 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
       machine: machine(),
       versions: { node: process.version },
       notes: [
-        'ratio: lateness p99 at the server of a bare Node sender (timers, node:https, nothing signed or recorded) over that of the shard, both with a burst of 200 each second',
+        'ratio: lateness p99 at the server of a bare Node sender (timers, node:https, nothing signed or recorded) over the shard’s, both with a burst of 200 every second',
         functions.pinned
-          ? 'each function has one processor to itself, as at 1,769 MB on Lambda; the server and the emulated S3 share the other'
-          : 'functions share the processors with the server and the emulated S3: taskset is not there',
-        'requests/s at most: where the shard, or the server on the other processor, is no longer in time',
-        'to the endpoint: TLS and signatures that are checked; to S3: plain HTTP on this machine',
-        `the emulated S3 answers sooner than S3: "${DISTANCE_MS} ms away" is S3 behind a proxy that holds each request for so long`,
+          ? 'each function has a dedicated CPU, as with 1,769 MB on Lambda; the server and the emulated S3 share the other one'
+          : 'functions share the CPUs with the server and the emulated S3, because taskset is missing',
+        'maximum requests/s: the rate at which the shard, or the server on the other CPU, falls behind',
+        'the endpoint uses TLS and checks signatures; S3 is plain HTTP on this machine',
+        `the emulated S3 is faster than S3: "${DISTANCE_MS} ms away" is the emulator behind a proxy that delays each request by that`,
       ],
     };
   } finally {
@@ -111,7 +112,7 @@ function addShard(report: Report, name: string, run: ShardRun): void {
   report.ours[`${name}: latency p50 ms`] = round(run.latencyP50);
   report.ours[`${name}: MB`] = round(run.megabytes, 0);
   report.ours[`${name}: connections`] = run.connections;
-  report.ours[`${name}: processor ms a request`] = round(run.cpuMs);
+  report.ours[`${name}: CPU ms per request`] = round(run.cpuMs);
 }
 
 const say = (log: Log, name: string, run: ShardRun): void =>
@@ -119,7 +120,7 @@ const say = (log: Log, name: string, run: ShardRun): void =>
     `${name}: ${run.arrived.toFixed(0)} requests/s arrived, lateness p99 ${run.latenessP99.toFixed(1)} ms, own lag p99 ${run.ownLagP99.toFixed(1)} ms, ${run.megabytes.toFixed(0)} MB, ${run.connections} connections`,
   );
 
-/** A full shard as captured times have it: all requests of a second at once. */
+/** Runs a full shard with captured times: all requests of a second are due at its beginning. */
 async function burstsPart(
   functions: ReplayFunctions,
   server: Server,
@@ -153,7 +154,7 @@ async function shardPart(functions: ReplayFunctions, server: Server, report: Rep
   const ready = await runShard(functions, 'even', 'run-ready', server.url, { requests: MAX_PER_SECOND, leadMs: 0 });
   report.ours['ready after s'] = round(ready.lateMs / 1000);
   report.checks.push(
-    atMost('share of its lead that a shard needs to be ready', ready.lateMs / SHARD_LEAD_MS, MEMORY_SHARE),
+    atMost('share of its lead time that a shard needs to be ready', ready.lateMs / SHARD_LEAD_MS, MEMORY_SHARE),
   );
 
   let most = 0;
@@ -165,8 +166,8 @@ async function shardPart(functions: ReplayFunctions, server: Server, report: Rep
     most = run.asked;
     report.ours[`${run.asked}/s, even: own lag p99 ms`] = round(run.ownLagP99);
   }
-  report.ours['requests/s at most'] = most;
-  report.checks.push(atLeast('requests/s at most, over those that a shard is given', most / MAX_PER_SECOND, HEADROOM));
+  report.ours['maximum requests/s'] = most;
+  report.checks.push(atLeast('maximum requests/s over a shard’s planned rate', most / MAX_PER_SECOND, HEADROOM));
 
   const slow = await startServer(functions.directory, { tls: functions.tls, latencyMs: SLOW_MS });
   try {
@@ -186,7 +187,7 @@ async function shardPart(functions: ReplayFunctions, server: Server, report: Rep
   }
 }
 
-/** The same bursts, sent by a few lines of Node on the function's processor. */
+/** Sends the same bursts with a few lines of Node on the function's CPU. */
 async function bareRun(functions: ReplayFunctions, server: Server, captures: string) {
   const out = join(functions.directory, 'bare');
   mkdirSync(out, { recursive: true });
@@ -217,7 +218,7 @@ async function summaryPart(
     ours[`${what}: MB/s merged`] = round(rate, 1);
     ours[`${what}: MB`] = round(megabytes, 0);
     checks.push(
-      atLeast(`${what}: MB/s merged, over what is planned with`, (rate * 1000) / MERGED_BYTES_PER_MS, 1),
+      atLeast(`${what}: MB/s merged, over the planned rate`, (rate * 1000) / MERGED_BYTES_PER_MS, 1),
       memoryCheck(what, megabytes),
     );
   }
@@ -227,7 +228,7 @@ async function summaryPart(
     log(`${what}: ${seconds.toFixed(1)} s, ${megabytes.toFixed(0)} MB`);
     ours[`${what}: s`] = round(seconds, 1);
     checks.push(
-      atMost(`${what}: share of the time that is kept for them`, (seconds * 1000) / FIGURES_RESERVE_MS, 1),
+      atMost(`${what}: share of their reserved time`, (seconds * 1000) / FIGURES_RESERVE_MS, 1),
       memoryCheck(what, megabytes),
     );
   }
@@ -243,7 +244,7 @@ async function planPart(functions: ReplayFunctions, { ours, peer, checks }: Repo
   ours[`${what}: MB`] = round(plan.megabytes, 0);
   peer['bare read of captures, MB/s'] = round(plan.readRate, 1);
   checks.push(
-    atLeast('MB/s planned, over what 10 GB need', plan.rate / NEEDED_PLAN_RATE, 1),
+    atLeast('MB/s planned, over the rate that 10 GB need', plan.rate / NEEDED_PLAN_RATE, 1),
     memoryCheck(what, plan.megabytes),
   );
   const schedule = await scheduleRun(functions, REPEATED);
@@ -254,7 +255,7 @@ async function planPart(functions: ReplayFunctions, { ours, peer, checks }: Repo
   const ofAll = (schedule.seconds * MAX_RECORDS) / schedule.requests;
   checks.push(
     atMost(
-      'schedule of all records that may be: share of the time that is kept for it',
+      'schedule of the maximum number of records: share of its reserved time',
       (ofAll * 1000) / SCHEDULE_RESERVE_MS,
       1,
     ),

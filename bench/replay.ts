@@ -1,8 +1,8 @@
 /**
- * The replay beside NVIDIA AIPerf 0.13: the same captures, the same server, by when requests arrive there.
+ * Compares the replay with NVIDIA AIPerf 0.13: the same captures and the same server, by the arrival times of the requests.
  *
- * `--only=burst --only=200/s` runs the scenarios whose names hold one of these, `limits` what has no peer;
- * `--no-peer` leaves AIPerf out; `--rounds N` runs each scenario so often.
+ * `--only=burst --only=200/s` runs the scenarios whose names contain one of these, `limits` those without a peer;
+ * `--no-peer` omits AIPerf; `--rounds N` sets the number of runs of each scenario.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,9 +19,9 @@ import { firstRequestCheck, latencyCheck, memoryCheck } from './replay-support/t
 import { numberFlag } from './support/flags.ts';
 import { atMost, type BenchResult, type Check, machine, median, round } from './support/result.ts';
 
-/** Alternating: ours, the peer, the yardstick, ours, … */
+/** The sides alternate: ours, the peer, the baseline, ours, … */
 const DEFAULT_ROUNDS = 3;
-/** The long scenarios take a minute a side. */
+/** The long scenarios take a minute per side. */
 const ROUNDS_OF: Record<string, number> = { '10/s for 60 s': 1, '1,000/s for 20 s': 2 };
 const LIMITS = 'limits';
 const TARGET_LATENESS_RATIO = 1 / 3;
@@ -32,7 +32,7 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
   const scenarios = SCENARIOS.filter(({ name }) => wanted(name));
   if (scenarios.length === 0 && !wanted(LIMITS)) {
     const names = [...SCENARIOS.map(({ name }) => name), LIMITS].join('; ');
-    throw new Error(`--only names no scenario; got: ${only.join(', ')}; expected: a part of one of: ${names}`);
+    throw new Error(`--only matches no scenario; got: ${only.join(', ')}; expected: a part of one of: ${names}`);
   }
   const withPeer = !flags.includes('--no-peer') && scenarios.length > 0;
   const peer = withPeer ? await aiperf(log) : undefined;
@@ -47,7 +47,7 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
       log(line);
       notes.push(line.trimEnd());
     };
-    // What fails is a target missed, and takes nothing with it that was measured before or could be after.
+    // A failure counts as a missed target and does not affect earlier or later measurements.
     const attempt = async (what: string, work: () => Promise<void>): Promise<void> => {
       try {
         await work();
@@ -73,11 +73,11 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
       checks,
       notes: [
         ...notes,
-        'ratio: the peer’s lateness p99 over ours, median of the scenarios; lateness is measured at the server, beside the least late request',
-        'own lag: how late requests were when this product handed them to the system; the rest of the lateness is the system’s and the server’s',
-        'bare: a timer and node:http for each request, with nothing recorded, as the yardstick for what machine and server leave possible',
-        'captured times have whole seconds, so 200/s is a burst of 200 every second, and the server, on the same two processors, takes them one by one: the latency is held against its 50 ms where requests do not queue there',
-        'memory is that of all processes of a side, added up, in millions of bytes',
+        'ratio: the peer’s lateness p99 over ours, median of the scenarios; lateness is measured at the server, relative to the least late request',
+        'own lag: the lateness of requests when this product passed them to the operating system; the rest is due to the system and the server',
+        'bare: a timer and node:http for each request, without recording, as the baseline of machine and server',
+        'captured times have whole seconds, so 200/s is a burst of 200 every second, which the server on the same two CPUs handles one by one; latency is compared with its 50 ms only where requests do not queue',
+        'memory is the total of all processes of a side, in millions of bytes',
       ],
     };
   } finally {

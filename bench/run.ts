@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- NAME [--json]`: measures the product beside a peer or a limit in the same run, and prints a ratio.
- * `--help` names the benchmarks and their options, which make a quicker run.
+ * `npm run bench -- NAME [--json]`: measures the product against a peer or a limit in the same run, and prints a ratio.
+ * `--help` lists the benchmarks and the options that shorten them.
  */
 import { existsSync } from 'node:fs';
 import { projectPath } from '../local/project-root.ts';
@@ -32,8 +32,8 @@ if (args.includes('--help') || name === '--help' || !NAMES.includes(name)) {
   );
   (isHelp ? console.log : console.error)(
     [
-      ...(isHelp ? [] : [`Which benchmark? got: ${name || 'nothing'}`]),
-      'Usage: npm run bench -- NAME [--json] [options]; the names and their options are:',
+      ...(isHelp ? [] : [`The benchmark is unknown; got: ${name || 'nothing'}; expected: one of the names below`]),
+      'Usage: npm run bench -- NAME [--json] [options]. The names and their options:',
       ...lines,
     ].join('\n'),
   );
@@ -47,7 +47,7 @@ try {
   process.exit(2);
 }
 const json = flags.includes('--json');
-// What is being done goes to standard error, so that standard output is the result alone.
+// Progress goes to standard error, so that standard output contains only the result.
 const log = (line: string): void => console.error(line);
 const { run } = (await import(`./${name}.ts`)) as {
   run(log: (line: string) => void, flags: string[]): Promise<BenchResult>;

@@ -1,4 +1,4 @@
-"""The first record of one function that both logs and judges, as the AWS sample's does: its imports, then a span."""
+"""Logs the first record like a single function that logs and judges, as in the AWS sample: its imports, then a span."""
 
 import runpy
 import sys

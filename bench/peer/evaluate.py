@@ -1,4 +1,4 @@
-"""Judges an experiment's traces the way MLflow's documentation shows it: mlflow.genai.evaluate with the same scorers."""
+"""Judges an experiment's traces as MLflow's documentation shows it: mlflow.genai.evaluate with the same scorers."""
 
 import sys
 from typing import Literal

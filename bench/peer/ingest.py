@@ -1,4 +1,4 @@
-"""Logs a capture file the way MLflow's documentation shows it: a span per record, tags set on the trace."""
+"""Logs a capture file as MLflow's documentation shows it: a span per record, with tags on the trace."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What a side of a benchmark prints: the same figures as the product's own side."""
+"""Prints the figures of a side of a benchmark, in the same form as the product's own side."""
 
 import json
 import resource
@@ -6,7 +6,7 @@ import time
 
 
 def process_seconds() -> float:
-    """Seconds since this process began."""
+    """Returns the seconds since this process started."""
     with open("/proc/self/stat") as stat:
         ticks = int(stat.read().rsplit(")", 1)[1].split()[19])
     with open("/proc/uptime") as uptime:

@@ -1,4 +1,4 @@
-/** AIPerf 0.13 in an environment of its own, made to run without the internet. */
+/** AIPerf 0.13 in a separate Python environment, prepared to run without internet access. */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import type { Command } from './measure.ts';
 
 export const AIPERF_VERSION = '0.13.0';
 const JS_TIKTOKEN_VERSION = '1.0.21';
-/** Where AIPerf's `builtin` tokenizer looks for its ranks: the SHA-1 of the address it would load them from. */
+/** File name of the ranks of AIPerf's `builtin` tokenizer: the SHA-1 of the address it would download them from. */
 const RANKS_FILE = 'fb374d419588a4632f3f557e76b4b70aebbca790';
 
 export interface Aiperf {
@@ -22,7 +22,7 @@ export interface Aiperf {
   command(args: readonly string[], directory: string): Command;
 }
 
-/** Makes the environment (840 MB) and the tokenizer's file, if they are missing. */
+/** Creates the environment (840 MB) and the tokenizer's file if they are missing. */
 export async function aiperf(log: Log): Promise<Aiperf> {
   const environment = await ensurePythonEnvironment({ name: 'aiperf', packages: { aiperf: AIPERF_VERSION }, log });
   const ranks = await tokenizerFolder(log);
@@ -37,7 +37,7 @@ export async function aiperf(log: Log): Promise<Aiperf> {
   };
 }
 
-/** The ranks of o200k_base in tiktoken's own form, from the same ranks as npm's js-tiktoken has them. */
+/** Converts the ranks of o200k_base from the form of npm's js-tiktoken to that of tiktoken. */
 async function tokenizerFolder(log: Log): Promise<string> {
   const folder = projectPath('.local', 'bench', 'tiktoken');
   const file = join(folder, RANKS_FILE);
@@ -53,7 +53,7 @@ async function tokenizerFolder(log: Log): Promise<string> {
     bpe_ranks: string;
   };
   const lines: string[] = [];
-  // Each line: an exclamation mark, the first rank, and the tokens from there on in base64.
+  // Each line has an exclamation mark, the first rank, and the following tokens in base64.
   for (const row of text.split('\n')) {
     const [, first, ...tokens] = row.split(' ');
     tokens.forEach((token, i) => {
@@ -65,7 +65,7 @@ async function tokenizerFolder(log: Log): Promise<string> {
   return folder;
 }
 
-/** The replay of a directory of captures by their schedule. */
+/** Returns the command that replays a directory of captures on their schedule. */
 export const profileArgs = (captures: string, url: string, artifacts: string): string[] => [
   'profile',
   ...['--model', 'my-model', '--tokenizer', 'builtin', '--endpoint-type', 'chat'],

@@ -1,5 +1,5 @@
 /**
- * What S3 in the emulator gives and takes, to a process that does nothing else: the yardstick for planning and merging.
+ * Measures the emulated S3 with a process that only reads or copies: the baseline for planning and merging.
  *
  *     node bench/replay-support/bare-s3.ts read|copy BUCKET KEY…
  */

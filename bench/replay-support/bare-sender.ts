@@ -1,6 +1,6 @@
 /**
- * What a few lines of Node reach on this machine: each request by a timer at its second through `node:http` or
- * `node:https`, nothing recorded but the latency. It is no replay, it is the yardstick for what the machine and the server leave possible.
+ * The baseline of this machine and its server: a few lines of Node that send each request with a timer through `node:http`
+ * or `node:https` and record only the latency.
  *
  *     node bench/replay-support/bare-sender.ts CAPTURES_FILE URL RESULT_FILE
  */

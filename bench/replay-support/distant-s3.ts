@@ -1,6 +1,6 @@
 /**
- * Stands between a function and the emulated S3, and holds every request for as long as the real one takes to its first
- * byte: the emulator on the same machine answers within two milliseconds.
+ * A proxy between a function and the emulated S3 that delays every request like the real S3 does until its first byte. The
+ * emulator on the same machine answers within two milliseconds.
  *
  *     node bench/replay-support/distant-s3.ts PORT URL DELAY_MS
  */

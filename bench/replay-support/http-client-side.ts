@@ -1,8 +1,8 @@
 /**
- * One HTTP client behind the replay's own dispatcher, as a process of its own.
+ * One HTTP client behind the replay's own dispatcher, in a separate process.
  *
  *     node bench/replay-support/http-client-side.ts own|undici URL SCENARIO        prints its figures as JSON
- *     node bench/replay-support/http-client-side.ts own|undici URL outcomes COUNT  one request after the other, what became of each
+ *     node bench/replay-support/http-client-side.ts own|undici URL outcomes COUNT  sends requests one by one and prints their outcomes
  */
 import { Pool } from 'undici';
 import type { Exchange } from '../../src/replay/http/exchange.ts';
@@ -12,7 +12,7 @@ import type { PreparedRequest } from '../../src/replay/request/prepared.ts';
 import { Dispatcher } from '../../src/replay/send/dispatcher.ts';
 import { hostHeader, httpRequest, originOf } from '../../src/replay/targets/target.ts';
 
-/** Due times by number, ms; without one, as soon as one of `concurrency` is free. */
+/** Due times by request number, ms. Without one, a request is sent as soon as `concurrency` allows. */
 const SCENARIOS: Record<string, { requests: number; concurrency: number; dueMs(i: number): number }> = {
   rate: { requests: 5_000, concurrency: Number.POSITIVE_INFINITY, dueMs: (i) => i },
   bursts: { requests: 5_000, concurrency: Number.POSITIVE_INFINITY, dueMs: (i) => Math.floor(i / 1000) * 1000 },
@@ -26,7 +26,7 @@ const HEAD_END = '\r\n\r\n';
 const [client = '', target = '', name = '', count = '0'] = process.argv.slice(2);
 const origin = originOf(new URL(target));
 
-/** Undici with one request at a time on a connection, as many connections as there are requests, and no time limits of its own. */
+/** Undici with one request at a time per connection, unlimited connections and no timeouts of its own. */
 class UndiciPool {
   readonly #pool = new Pool(new URL(target).origin, { pipelining: 1, headersTimeout: 0, bodyTimeout: 0 });
 
@@ -39,7 +39,7 @@ class UndiciPool {
       { path: PATH, method: 'POST', headers: { 'content-type': 'application/json' }, body },
       {
         onRequestStart: (controller) => {
-          exchange.connection = { destroy: () => controller.abort(new Error('given up')) };
+          exchange.connection = { destroy: () => controller.abort(new Error('canceled')) };
         },
         onResponseStart: (_, status, headers, reason = '') => {
           exchange.received(0, performance.now());
@@ -72,7 +72,7 @@ function request(ordinal: number, dueMs: number): PreparedRequest {
   return { ...encoded, ordinal, dueMs, pass: 0, phase: 'profiling', streaming: false } as unknown as PreparedRequest;
 }
 
-/** Sends all, and gives each completion to `onDone`. */
+/** Sends all requests and passes each completion to `onDone`. */
 async function sendAll(
   requests: number,
   concurrency: number,

@@ -1,4 +1,4 @@
-/** What has no peer: the most requests a second, the first start on a machine, and how near the latency is to the server's own. */
+/** Measurements without a peer: the maximum requests per second, the first start on a machine, and the latency compared with the server's own. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Log } from '../../local/python/python-environment.ts';
@@ -8,10 +8,10 @@ import { SCENARIOS, type Scenario, writeScenario } from './scenarios.ts';
 import { ours, summaryOf } from './sides.ts';
 import { firstRequestCheck, latencyCheck, memoryCheck, TARGET_REQUESTS_PER_SECOND } from './targets.ts';
 
-const SATURATION: Scenario = { name: 'as fast as it goes', requests: 40_000, seconds: 10 };
+const SATURATION: Scenario = { name: 'full speed', requests: 40_000, seconds: 10 };
 const SATURATION_CONCURRENCY = 400;
 const SATURATION_ROUNDS = 3;
-/** Spread over its second, the same traffic does not queue at the server: what is measured is the server's own latency. */
+/** Spread over its second, the traffic does not queue at the server, so the server's own latency is measured. */
 const SPREAD: readonly { scenario: string; name: string; speedup: number }[] = [
   { scenario: '10/s for 60 s', name: '60/s, spread', speedup: 6 },
   { scenario: '200/s for 10 s', name: '200/s, spread', speedup: 1 },
@@ -28,7 +28,7 @@ export async function ownLimits(
 ): Promise<void> {
   const scenarioOf = (name: string): Scenario => {
     const found = SCENARIOS.find((scenario) => scenario.name === name);
-    if (!found) throw new Error(`No such scenario: ${name}`);
+    if (!found) throw new Error(`The scenario is unknown; got: ${name}`);
     return found;
   };
   for (const { scenario: of, name, speedup } of SPREAD) {
@@ -45,7 +45,7 @@ export async function ownLimits(
   await saturation(root, url, figures, checks, log);
 }
 
-/** With nothing in Node's compile cache, as on the first run of a machine. */
+/** Starts with an empty compile cache, as on the first run on a machine. */
 async function coldStart(
   scenario: Scenario,
   root: string,
@@ -85,9 +85,9 @@ async function saturation(
     const measured = await measureRun(url, SATURATION, command);
     rates.push(summaryOf(out).request_throughput.avg);
     megabytes.push(measured.megabytes);
-    log(`as fast as it goes: ${rates.at(-1)?.toFixed(0)} requests/s, ${measured.megabytes.toFixed(0)} MB`);
+    log(`full speed: ${rates.at(-1)?.toFixed(0)} requests/s, ${measured.megabytes.toFixed(0)} MB`);
   }
-  figures['requests per second at most'] = round(median(rates), 0);
+  figures['maximum requests per second'] = round(median(rates), 0);
   figures['MB at that rate'] = round(median(megabytes), 0);
   checks.push(atLeast('requests per second, one process', median(rates), TARGET_REQUESTS_PER_SECOND));
   checks.push(memoryCheck('at that rate', median(megabytes)));

@@ -1,4 +1,4 @@
-/** A replay as a child process, measured from outside: arrivals at the server, memory of all its processes. */
+/** Measures a replay in a child process from outside: its arrivals at the server, the memory of all its processes. */
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import type { Arrival } from '../../local/stand-in-endpoint/arrivals.ts';
@@ -7,19 +7,19 @@ import { offsetMs, type Scenario } from './scenarios.ts';
 export interface Measured {
   /** Requests that reached the server. */
   arrived: number;
-  /** How late requests came beside the least late one, ms. */
+  /** Lateness of the requests relative to the least late one, ms. */
   latenessP50: number;
   latenessP99: number;
   /** From the start of the process to the first request at the server. */
   firstRequestSeconds: number;
-  /** Memory of the process and all it started, added up, at its highest; millions of bytes. */
+  /** Peak of the total memory of the process and its descendants, millions of bytes. */
   megabytes: number;
-  /** Processor time of the process and all it started. */
+  /** CPU time of the process and its descendants. */
   cpuSeconds: number;
 }
 
 const POLL_MS = 100;
-/** All processes are looked through once in so many looks: it takes 2 ms of one of the processors that are measured. */
+/** Descendants are searched only once per this number of samples, since that takes 2 ms of one of the measured CPUs. */
 const SCAN_EVERY = 7;
 const CLOCK_TICKS = 100;
 const PAGE_BYTES = 4096;
@@ -33,7 +33,7 @@ interface Usage {
   ticks: number;
 }
 
-/** A process, from /proc. */
+/** A process in /proc. */
 interface Found extends Usage {
   parent: number;
 }
@@ -41,17 +41,17 @@ interface Found extends Usage {
 function findProcess(pid: number): Found | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The name, in brackets, may hold spaces.
+    // The name in parentheses may contain spaces.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const ticks = Number(fields[11]) + Number(fields[12]);
     return { parent: Number(fields[1]), ticks, bytes: Number(fields[21]) * PAGE_BYTES };
   } catch {
-    // It has ended meanwhile.
+    // It ended in the meantime.
     return undefined;
   }
 }
 
-/** Memory and processor time of a process and its descendants. */
+/** Samples memory and CPU time of a process and its descendants. */
 class ProcessTree {
   readonly #root: number;
   #members: number[] = [];
@@ -86,7 +86,7 @@ class ProcessTree {
   }
 }
 
-/** The most memory that one process ever had: between two looks it may have had more than at either. */
+/** Returns the peak memory of one process, which may lie between two samples. */
 function highWaterMark(pid: number): number {
   try {
     return 1024 * Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0);
@@ -95,13 +95,13 @@ function highWaterMark(pid: number): number {
   }
 }
 
-/** Arrivals since the last call. */
+/** Returns the arrivals since the last call. */
 export async function takeArrivals(url: string): Promise<Arrival[]> {
   const reply = await fetch(`${url}/_arrivals`, { method: 'DELETE' });
   return (await reply.json()) as Arrival[];
 }
 
-/** How late requests came beside the least late one. @param dueMs when a request was due, by its number */
+/** Returns the lateness of requests relative to the least late one. @param dueMs returns a request's due time */
 export function latenessOf(
   arrivals: readonly Arrival[],
   dueMs: (number: number) => number,
@@ -119,7 +119,7 @@ export interface Command {
   cwd?: string;
 }
 
-/** @throws when the command fails or not every request arrives once */
+/** Runs and measures a replay. @throws Error if the command fails, or if a request does not arrive exactly once */
 export async function measureRun(
   server: string,
   scenario: Scenario,
@@ -147,7 +147,7 @@ export async function measureRun(
     child.once('close', resolve);
   });
   clearInterval(poll);
-  // Without a number it is no captured request: the peer asks the server for its metrics too.
+  // Requests without a number are not captured ones: the peer also polls the server's metrics.
   const arrivals = (await takeArrivals(server)).filter(({ number }) => number >= 0);
   const numbers = new Set(arrivals.map(({ number }) => number));
   if (code !== 0 || numbers.size !== scenario.requests || arrivals.length !== scenario.requests) {

@@ -1,9 +1,9 @@
-/** Servers that answer as none should: what comes over the wire, and what a client that tells the truth makes of it. */
+/** Misbehaving servers: the bytes that they send, and the outcome that a correct client reports. */
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 
 const OK = 'HTTP/1.1 200 OK\r\n';
 
-/** `says`: the reply's status and body; without it the request has failed. `close` ends the connection after the bytes. */
+/** `says`: the reply's status and body; without it the request must fail. `close` closes the connection after the bytes. */
 export const MISBEHAVIOURS: readonly { name: string; bytes: string; close?: boolean; says?: string }[] = [
   { name: 'as it should be', bytes: `${OK}Content-Length: 2\r\n\r\nok`, says: '200 ok' },
   { name: 'a length of upper case', bytes: `${OK}CONTENT-LENGTH: 2\r\n\r\nok`, says: '200 ok' },
@@ -56,7 +56,7 @@ export const MISBEHAVIOURS: readonly { name: string; bytes: string; close?: bool
   { name: 'half a body, and silence', bytes: `${OK}Content-Length: 10\r\n\r\nok` },
 ];
 
-/** Answers the first request with the first misbehaviour, and so on. */
+/** Starts a server that answers the n-th request with the n-th misbehaviour. */
 export async function startMisbehaving(): Promise<{ url: string; stop(): void }> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

@@ -1,13 +1,13 @@
-/** The peer may fail by itself: its failure is told and must not take the figures of all others with it. */
+/** Runs the peer, whose failure is reported and does not affect the other figures. */
 import type { Log } from '../../local/python/python-environment.ts';
 
-/** AIPerf 0.13 now and then ends with exit code 1 after all its requests have been answered: a service of it missed its heartbeats. */
+/** AIPerf 0.13 sometimes ends with exit code 1 after all its requests were answered, because one of its services missed its heartbeats. */
 const ATTEMPTS = 2;
 
 /**
- * The result of a run of the peer, which is tried once more when it fails.
+ * Runs the peer, and retries once if it fails.
  *
- * @returns `undefined` when it failed each time
+ * @returns its result; `undefined` if every attempt failed
  */
 export async function tolerant<T>(
   what: string,

@@ -1,4 +1,4 @@
-/** PlanReplay's bundle over an hour of captures that are gigabytes. */
+/** Runs PlanReplay's bundle on an hour of captures with gigabytes of data. */
 import type { ReplayPlanResult } from '../../src/contract/replay.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
 import { CAPTURES, ENDPOINT } from '../support/bench-stack.ts';
@@ -7,13 +7,13 @@ import { CAPTURES_KEY } from './shard-runs.ts';
 import { bareRate } from './summary-runs.ts';
 
 const FILES = 16;
-/** Within an hour, as captured. */
+/** Captured times within one hour. */
 const PER_SECOND = 190;
 const PREFIX = `${ENDPOINT}/AllTraffic/2026/11/20/11/`;
 const FIRST_MS = Date.parse('2026-11-20T11:00:00Z');
 const BYTES_PER_MEGABYTE = 1e6;
 
-/** A question or an answer of 60 words, each different. */
+/** Returns a unique question or answer of 60 words. */
 const text = (n: number): string => {
   const words = Array.from({ length: 60 }, (_, i) => WORDS[(n * 7 + i * 13 + (n >> (i % 8))) % WORDS.length]);
   return `[#${String(n).padStart(7, '0')}] ${words.join(' ')}`;
@@ -23,7 +23,7 @@ const WORDS =
     ' ',
   );
 
-/** A chat; each fourth one goes on from the one before it. */
+/** Returns a chat. Every fourth one continues the previous one. */
 function line(n: number): string {
   const question = { role: 'user', content: text(n) };
   const messages =
@@ -56,9 +56,9 @@ export interface PlanRun {
   records: number;
   shards: number;
   seconds: number;
-  /** MB (10^6 bytes) a second. */
+  /** MB (10^6 bytes) per second. */
   rate: number;
-  /** Of an emulator that is only asked to read a part of the same, MB/s. */
+  /** MB/s of the emulator when a part of the same data is only read. */
   readRate: number;
   megabytes: number;
   laterTurns: number;
@@ -85,7 +85,7 @@ export async function planRun(functions: ReplayFunctions, records: number): Prom
   const { shards } = result as unknown as ReplayPlanResult;
   const plan = await functions.json<{ captures: { records: number } }>(replayKeys.plan('large'));
   if (plan.captures.records !== each * FILES) {
-    throw new Error(`Records were left out; got: ${plan.captures.records}; expected: ${each * FILES}`);
+    throw new Error(`Records are missing; got: ${plan.captures.records}; expected: ${each * FILES}`);
   }
   const schedule = await functions.text(replayKeys.schedule('large', 0));
   return {
@@ -100,7 +100,7 @@ export async function planRun(functions: ReplayFunctions, records: number): Prom
   };
 }
 
-/** A schedule that is made and written, of captures that are read in no time: those of one shard, again and again. */
+/** Measures making and writing a schedule without the cost of reading: it repeats the captures of one shard. */
 export async function scheduleRun(
   functions: ReplayFunctions,
   repeat: number,

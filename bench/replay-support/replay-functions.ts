@@ -1,6 +1,6 @@
 /**
- * The functions of a replay as they are deployed: their bundles, each call in a process of its own that has what Lambda
- * gives it, with S3 in the emulator.
+ * The functions of a replay as deployed: their bundles, each call in a separate process with a Lambda's resources, and S3 in
+ * the emulator.
  */
 import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -24,19 +24,19 @@ import { bundle, CAPTURES, ENDPOINT, type Handler, runSide, type SideReport, WOR
 import type { Command } from './measure.ts';
 import type { Server } from './server.ts';
 
-/** Descriptors that a Lambda may open. */
+/** File descriptors of a Lambda. */
 const LAMBDA_DESCRIPTORS = 1024;
-/** The function's processor; whatever it talks to has the other one. */
+/** The function's CPU. All servers run on the other one. */
 const OWN_PROCESSOR = '0';
 const OTHER_PROCESSOR = '1';
-/** Objects that are put at a time. */
+/** Objects that are put concurrently. */
 const PUTS = 4;
 
 export class ReplayFunctions {
   readonly ministack: MiniStack;
   readonly tls: Tls;
   readonly directory: string;
-  /** Whether functions have a processor of their own. */
+  /** Whether functions have a dedicated CPU. */
   readonly pinned: boolean;
   readonly #clients: AwsClients;
   readonly #bundles: Map<Handler, string>;
@@ -71,7 +71,7 @@ export class ReplayFunctions {
 
   /**
    * @param runtime address of the endpoint
-   * @param storage that of S3; default: the emulator itself
+   * @param storage address of S3; default: the emulator
    */
   async call(handler: Handler, event: object, runtime: string, storage?: string): Promise<SideReport> {
     const script = projectPath('bench', 'support', 'invoke.ts');
@@ -79,7 +79,7 @@ export class ReplayFunctions {
     return this.run([script, this.#bundles.get(handler) ?? '', JSON.stringify(event)], env);
   }
 
-  /** S3 as far away as the real one. @returns its address; to be stopped */
+  /** Starts an S3 with the latency of the real one. @returns its address and its process, which the caller stops */
   async distantS3(delayMs: number): Promise<Server> {
     const port = await freePort();
     const script = projectPath('bench', 'replay-support', 'distant-s3.ts');
@@ -93,19 +93,19 @@ export class ReplayFunctions {
         () => false,
       ))
     ) {
-      if (started.ended()) throw new Error(`The distant S3 ended: ${started.logTail()}`);
+      if (started.ended()) throw new Error(`The S3 proxy ended: ${started.logTail()}`);
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
     return server;
   }
 
-  /** A Node process with a Lambda's processor and descriptors. */
+  /** Returns a Node command with a Lambda's CPU and descriptors. */
   run(args: readonly string[], env: Record<string, string> = this.#environment('')): Promise<SideReport> {
     const limited = this.limited({ command: process.execPath, args });
     return runSide(limited.command, [...limited.args], env);
   }
 
-  /** The command with a Lambda's processor and descriptors, and trust in the endpoint's certificate. */
+  /** Returns a command with a Lambda's CPU and descriptors that trusts the endpoint's certificate. */
   limited({ command, args }: Command): Command {
     const own = this.pinned ? ['taskset', '-c', OWN_PROCESSOR] : [];
     return {
@@ -115,7 +115,7 @@ export class ReplayFunctions {
     };
   }
 
-  /** Moves a process that a function talks to off the function's processor. */
+  /** Moves a server off the function's CPU. */
   async aside(pid: number): Promise<void> {
     if (this.pinned) await pin(pid);
   }
@@ -144,7 +144,7 @@ export class ReplayFunctions {
     await this.#clients.s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body }));
   }
 
-  /** Puts what the parts make, a few at a time. */
+  /** Puts the objects, several concurrently. */
   async putAll(bucket: string, parts: Iterable<{ key: string; body(): string | Buffer }>): Promise<void> {
     await forEachConcurrently(PUTS, parts, (part) => this.put(bucket, part.key, part.body()));
   }
@@ -158,7 +158,7 @@ export class ReplayFunctions {
     return JSON.parse(await this.text(key)) as T;
   }
 
-  /** Bytes of the objects below a prefix of the work bucket, by their names. */
+  /** Returns the size of the objects under a prefix of the work bucket by name. */
   async sizes(prefix: string): Promise<Map<string, number>> {
     const { Contents = [] } = await this.#clients.s3.send(new ListObjectsV2Command({ Bucket: WORK, Prefix: prefix }));
     return new Map(Contents.map(({ Key = '', Size = 0 }) => [Key.slice(prefix.length), Size]));
@@ -171,7 +171,7 @@ export class ReplayFunctions {
   }
 }
 
-/** @returns whether it could be done: only Linux lets one choose */
+/** @returns whether the CPU could be chosen, which only Linux supports */
 async function pin(pid: number): Promise<boolean> {
   return promisify(execFile)('taskset', ['-a', '-c', '-p', OTHER_PROCESSOR, String(pid)]).then(
     () => true,

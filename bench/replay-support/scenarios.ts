@@ -1,4 +1,4 @@
-/** The traffic that both sides replay, as SageMaker would have captured it: times in whole seconds. */
+/** The traffic that both sides replay, with times in whole seconds as SageMaker captures them. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Random } from '../../src/shared/random.ts';
@@ -6,9 +6,9 @@ import { Random } from '../../src/shared/random.ts';
 export interface Scenario {
   name: string;
   requests: number;
-  /** Seconds that they are captured in; 1 is a burst: all bear the same time. */
+  /** Duration in seconds. 1 is a burst: all requests have the same time. */
   seconds: number;
-  /** So many come at one moment that they queue at the server, whatever sends them. */
+  /** Whether so many requests arrive together that they queue at the server, whatever client sends them. */
   queues?: boolean;
 }
 
@@ -26,13 +26,13 @@ const WORDS =
   'the model serves captured requests again and again while the endpoint answers each of them in good time'.split(' ');
 const FIRST_MS = Date.parse('2026-11-20T10:00:00Z');
 
-/** Milliseconds after the first record at which request `i` was captured. */
+/** Returns the captured time of request `i`, in milliseconds after the first record. */
 export const offsetMs = ({ requests, seconds }: Scenario, i: number): number =>
   Math.floor((i * seconds) / requests) * 1000;
 
 function line(scenario: Scenario, i: number, random: Random): string {
   const words = Array.from({ length: 20 + random.below(90) }, () => WORDS[random.below(WORDS.length)]);
-  // The number in front is what the server tells requests apart by.
+  // The server identifies requests by the number at the beginning.
   const content = `[#${String(i).padStart(6, '0')}] ${words.join(' ')}`;
   const request = { model: 'my-model', messages: [{ role: 'user', content }], max_tokens: 16, temperature: 0.2 };
   const reply = {
@@ -55,7 +55,7 @@ function line(scenario: Scenario, i: number, random: Random): string {
 
 export const CAPTURES_FILE = '00-00-000-bench.jsonl';
 
-/** @returns the directory of the captures */
+/** Writes the captures. @returns their directory */
 export function writeScenario(root: string, scenario: Scenario): string {
   const directory = join(root, scenario.name.replace(/\W+/g, '-'));
   mkdirSync(directory, { recursive: true });

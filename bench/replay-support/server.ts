@@ -1,4 +1,4 @@
-/** The endpoint that benchmarks replay to, as a process of its own. */
+/** Starts the endpoint that benchmarks replay to, in a separate process. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
@@ -14,7 +14,7 @@ export interface Server {
 }
 
 export interface ServerOptions {
-  /** Time to a reply, ms. */
+  /** Latency of a reply, ms. */
   latencyMs?: number;
   tls?: Tls;
 }
@@ -34,7 +34,7 @@ export async function startServer(
   ];
   if (tls) {
     args.push('--certificate', tls.certificate, '--key', tls.key);
-    // This process asks the server when requests arrived.
+    // This process asks the server for the arrival times.
     setDefaultCACertificates([...getCACertificates('default'), readFileSync(tls.certificate, 'utf8')]);
   }
   const process_ = startGuarded(process.execPath, args, { logFile: join(directory, `server-${port}.log`) });
@@ -52,7 +52,7 @@ export async function startServer(
   }
 }
 
-/** The server's first requests compile its code: without them the side that goes first would find it slow. */
+/** Warms up the server: its first requests compile its code, which would slow down the side that runs first. */
 const WARM_UP_REQUESTS = 500;
 const WARM_UP_AT_A_TIME = 10;
 
@@ -62,7 +62,7 @@ async function warmUp(url: string, latencyMs: number): Promise<void> {
     const headers = { 'content-type': 'application/json' };
     await (await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body })).text();
   };
-  // One that answers slowly is asked for all at once.
+  // A slow server gets all requests concurrently.
   const atATime = latencyMs > LATENCY_MS ? WARM_UP_REQUESTS : WARM_UP_AT_A_TIME;
   for (let sent = 0; sent < WARM_UP_REQUESTS; sent += atATime) {
     await Promise.all(Array.from({ length: atATime }, send));

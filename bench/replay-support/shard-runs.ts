@@ -1,4 +1,4 @@
-/** ReplayShard's bundle with one shard's schedule at any rate: as planned, and beyond what a plan gives a shard. */
+/** Runs ReplayShard's bundle with one shard's schedule at the planned rate and beyond it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ReplayPlanResult } from '../../src/contract/replay.ts';
@@ -13,7 +13,7 @@ import { latenessOf, takeArrivals } from './measure.ts';
 import { execution, type ReplayFunctions } from './replay-functions.ts';
 import { CAPTURES_FILE, type Scenario, writeScenario } from './scenarios.ts';
 
-/** One shard's worth, at the rate that a plan gives it at most. */
+/** The requests of one shard at its maximum planned rate. */
 export const SHARD_SECONDS = 60;
 export const SHARD: Scenario = {
   name: 'one shard',
@@ -21,42 +21,42 @@ export const SHARD: Scenario = {
   seconds: SHARD_SECONDS,
 };
 export const CAPTURES_KEY = `${ENDPOINT}/AllTraffic/2026/11/20/10/${CAPTURES_FILE}`;
-/** From the call to the start of the clock; a shard is ready in half of it. */
+/** Time from the call to the start of the clock. A shard is ready in half of it. */
 const LEAD_MS = 4_000;
 
-/** @returns the folder of the captures, which are also in the bucket */
+/** Writes the captures to a folder and to the bucket. @returns the folder */
 export async function putShardCaptures(functions: ReplayFunctions): Promise<string> {
   const directory = writeScenario(functions.directory, SHARD);
   await functions.put(CAPTURES, CAPTURES_KEY, readFileSync(join(directory, CAPTURES_FILE)));
   return directory;
 }
 
-/** Plans the captures as one shard, with PlanReplay's bundle. @param options of the execution's input */
+/** Plans the captures as one shard with PlanReplay's bundle. @param options further fields of the execution's input */
 export async function planShard(functions: ReplayFunctions, name: string, options: object): Promise<void> {
   const input = { source: { prefix: CAPTURES_KEY }, target: { endpoint: ENDPOINT }, ...options };
   const { result } = await functions.call('plan-replay', { input, run: execution(name) }, 'https://127.0.0.1');
   const { shards } = result as unknown as ReplayPlanResult;
-  if (shards !== 1) throw new Error(`The captures of one shard are planned as ${shards}`);
+  if (shards !== 1) throw new Error(`The captures must fit one shard; got: ${shards} shards`);
 }
 
 export interface ShardRun {
-  /** Requests a second: asked for, and as they arrived. */
+  /** Requests per second: requested, and as they arrived. */
   asked: number;
   arrived: number;
-  /** At the server, beside the least late request, ms. */
+  /** Lateness at the server relative to the least late request, ms. */
   latenessP99: number;
-  /** Behind the schedule when they were sent, and the part of it that was the function's own doing, ms. */
+  /** Schedule lag of the sent requests, and the function's own part of it, ms. */
   lagP99: number;
   ownLagP99: number;
-  /** What the product itself says of a client that was too slow. */
+  /** The product's own report of a client that was too slow. */
   bottleneck: string | undefined;
   latencyP50: number;
   failed: number;
   megabytes: number;
-  /** Processor time a request, start and end of the function included, ms. */
+  /** CPU time per request, including start and end of the function, ms. */
   cpuMs: number;
   connections: number;
-  /** How long after the clock's start it was ready. */
+  /** Delay between the clock's start and the shard's readiness. */
   lateMs: number;
   /** Files: bytes, and the time from the last reply to the end of the function. */
   storedBytes: number;
@@ -64,14 +64,14 @@ export interface ShardRun {
 }
 
 export interface ShardRunOptions {
-  /** Default: all of the plan's. */
+  /** Default: all requests of the plan. */
   requests?: number;
-  /** Times the planned rate. */
+  /** Multiple of the planned rate. */
   faster?: number;
   leadMs?: number;
 }
 
-/** Sends the planned shard once more, under a name of its own. @throws when not every request arrives once */
+/** Sends the planned shard again under a separate name. @throws Error if a request does not arrive exactly once */
 export async function runShard(
   functions: ReplayFunctions,
   planned: string,
@@ -127,7 +127,7 @@ function figuresOf(
   };
 }
 
-/** A copy of the plan with its first requests, `faster` times as fast. @returns when each is due, ms */
+/** Copies the first requests of the plan, `faster` times as fast. @returns the due time of each, ms */
 async function prepare(
   functions: ReplayFunctions,
   planned: string,

@@ -1,4 +1,4 @@
-/** Who replays in the benchmark: this product, AIPerf, and a few lines of Node as the yardstick for the machine. */
+/** The sides of the benchmark: this product, AIPerf, and a few lines of Node as the baseline of the machine. */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
@@ -10,31 +10,31 @@ import { CAPTURES_FILE } from './scenarios.ts';
 export type SideName = 'ours' | 'peer' | 'bare';
 
 export interface Run extends Measured {
-  /** As the side itself measured it, ms. */
+  /** Latency measured by the side itself, ms. */
   latencyP50: number;
-  /** How late requests were when they were sent, by this product's own clock, ms; NaN of the others. */
+  /** Schedule lag by this product's own clock, ms; NaN for the other sides. */
   lagP99: number;
 }
 
-/** The runs of each side in one scenario; a side that does not take part has none. */
+/** The runs of each side in one scenario; none for a side that does not take part. */
 export type Sides = Record<SideName, Run[]>;
 
 export const medianOf = (runs: readonly Run[], key: keyof Run): number => median(runs.map((one) => one[key]));
 
-/** Our command line. @param more further flags */
+/** Returns our command line. @param more additional flags */
 export const ours = (captures: string, url: string, out: string, ...more: string[]): Command => ({
   command: process.execPath,
   args: [projectPath('bin', 'inference-monitor.ts'), 'replay', captures, '--url', url, '-o', out, '--quiet', ...more],
 });
 
-/** The yardstick. @param out folder of its result */
+/** Returns the baseline's command. @param out folder of its result */
 export const bareCommand = (captures: string, url: string, out: string): Command => {
   mkdirSync(out, { recursive: true });
   const script = projectPath('bench', 'replay-support', 'bare-sender.ts');
   return { command: process.execPath, args: [script, join(captures, CAPTURES_FILE), url, join(out, 'bare.json')] };
 };
 
-/** A run of one side by the captured times. @param peer `undefined` leaves AIPerf out */
+/** Runs one side with the captured times. @param peer `undefined` omits AIPerf */
 export function commandOf(
   side: SideName,
   captures: string,
@@ -56,11 +56,11 @@ interface Summary {
 export const summaryOf = (directory: string): Summary =>
   JSON.parse(readFileSync(join(directory, 'profile_export_aiperf.json'), 'utf8')) as Summary;
 
-/** Median latency of the yardstick, ms. */
+/** Returns the baseline's median latency, ms. */
 export const bareLatency = (out: string): number =>
   (JSON.parse(readFileSync(join(out, 'bare.json'), 'utf8')) as { latencyP50: number }).latencyP50;
 
-/** What a run of `side` measured by itself. */
+/** Reads what a run of `side` measured itself. */
 export function ownFigures(side: SideName, out: string): Pick<Run, 'latencyP50' | 'lagP99'> {
   if (side === 'bare') return { latencyP50: bareLatency(out), lagP99: Number.NaN };
   const { request_latency: latency, replay_sched_lag_p99: lag } = summaryOf(out);

@@ -1,4 +1,4 @@
-/** SummarizeReplay's bundle over many shards: the files of one that was really sent, copied. */
+/** Runs SummarizeReplay's bundle on many shards, which are copies of a shard that was really sent. */
 
 import type { SummarizeReplayResult } from '../../src/contract/replay.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
@@ -14,11 +14,11 @@ import { execution, type ReplayFunctions } from './replay-functions.ts';
 export const SHARDS = 10;
 /** Time to S3's first byte within a region. */
 export const DISTANCE_MS = 30;
-/** Of many shards each has little; all together they are a fifth of what ten are. */
+/** Each of the many shards is small. Together they have a fifth of the data of ten full shards. */
 const MANY_SHARE = 5;
 const BYTES_PER_MEGABYTE = 1e6;
 
-/** One kind of the files that are merged, and how the lines of a further copy differ. */
+/** A kind of merged file, and how the lines of each further copy differ. */
 interface Kind {
   file: string;
   /** Records of each shard. */
@@ -26,20 +26,20 @@ interface Kind {
   copyOf(line: string, place: { shard: number; cycle: number; ordinal: number }): string;
 }
 
-/** Digits of a nanosecond before those of its millisecond's fraction. */
+/** Digits of a time in nanoseconds before the fraction of its millisecond. */
 const MS_DIGITS = 13;
 const END_KEY = '"request_end_ns":';
-/** Time that one cycle of the copied lines takes. */
+/** Duration of one cycle of the copied lines. */
 const CYCLE_MS = 20_000;
 
-/** Ends a little later than the line it is copied from, so that the lines of all shards alternate. */
+/** Shifts the end of a copied line a little, so that the lines of all shards alternate. */
 function laterEnd(line: string, { shard, cycle }: { shard: number; cycle: number }): string {
   const at = line.indexOf(END_KEY) + END_KEY.length;
   const ms = Number(line.slice(at, at + MS_DIGITS)) + cycle * CYCLE_MS + shard;
   return `${line.slice(0, at)}${ms}${line.slice(at + MS_DIGITS)}`;
 }
 
-/** Another place among the window's requests, and a conversation of its own; of ten shards. */
+/** Gives a copied line another position in the window and a separate conversation, for ten shards. */
 function otherPlace(line: string, { shard, ordinal }: { shard: number; ordinal: number }): string {
   const [, , ...payload] = line.split('\t');
   const session = ordinal * SHARDS + shard;
@@ -56,26 +56,28 @@ const KINDS = (records: number): Kind[] => [
 export interface MergeRun {
   file: string;
   shards: number;
-  /** S3 was as far away as the real one. */
+  /** S3 had the latency of the real one. */
   distant: boolean;
   bytes: number;
-  /** MB (10^6 bytes) a second. */
+  /** MB (10^6 bytes) per second. */
   rate: number;
   megabytes: number;
 }
 
 export interface SummaryRuns {
   merges: MergeRun[];
-  /** Of an emulator that is only asked to copy the records, MB/s. */
+  /** MB/s of the emulator when the records are only copied. */
   copyRate: number;
-  /** Figures and report alone. */
+  /** Only figures and report. */
   figures: { shards: number; distant: boolean; seconds: number; megabytes: number; resultBytes: number }[];
 }
 
 /**
+ * Measures the summaries.
+ *
  * @param sent run of a shard that was sent with `compare`
- * @param records of each of the ten shards; half of that for inputs and replies
- * @param many shards of a replay that has nothing but figures
+ * @param records records of each of the ten shards; half as many for inputs and replies
+ * @param many number of shards of a replay that only has figures
  */
 export async function summarizeRuns(
   functions: ReplayFunctions,
@@ -118,7 +120,7 @@ export async function summarizeRuns(
     return keys;
   };
   const [ofRecords, ...others] = KINDS(records);
-  if (!ofRecords) throw new Error('There is nothing to merge');
+  if (!ofRecords) throw new Error('The shard left no records to merge');
   try {
     await figures(SHARDS);
     const keys = await merge(ofRecords, SHARDS);
@@ -144,7 +146,7 @@ function copies(lines: readonly string[], { records, copyOf }: Kind, shard: numb
   return Buffer.from(`${texts.join('\n')}\n`);
 }
 
-/** A plan of so many shards, each with the figures of the one that was sent. */
+/** Writes a plan with a number of shards, each with the figures of the one that was sent. */
 async function putShards(
   functions: ReplayFunctions,
   sent: string,
@@ -157,7 +159,7 @@ async function putShards(
   const [own] = plan.shards;
   if (!own) throw new Error(`The plan of ${sent} has no shard`);
   const shards = Array.from({ length: count }, (_, shard) => ({ ...own, shard, stripe: shard }));
-  // More than inputs.json holds would be left out, and that is no failure here.
+  // The excess over the limit of inputs.json would be left out, which is not a failure here.
   const requests = Math.min(own.requests * count, MAX_INPUTS);
   const whole: StoredPlan = { ...plan, run: name, compare, raw: false, shards, requests };
   await functions.put(WORK, replayKeys.plan(name), JSON.stringify(whole));
@@ -173,13 +175,13 @@ async function putShards(
 async function summarize(functions: ReplayFunctions, name: string, storage?: string): Promise<SideReport> {
   const report = await functions.call('summarize-replay', { run: execution(name) }, '', storage);
   const { ok, error, cause } = report.result as unknown as SummarizeReplayResult;
-  if (!ok) throw new Error(`${name} was not summarised; got: ${error}: ${cause}`);
+  if (!ok) throw new Error(`${name} was not summarized; got: ${error}: ${cause}`);
   const own = await functions.json<{ left_out?: object[] }>(`${replayKeys.resultPrefix(name)}${FILES.replay}`);
   if (own.left_out) throw new Error(`${name}: files were left out; got: ${JSON.stringify(own.left_out)}`);
   return report;
 }
 
-/** MB/s of a process that only reads or copies these objects. */
+/** Measures a process that only reads or copies these objects, MB/s. */
 export async function bareRate(
   functions: ReplayFunctions,
   mode: 'read' | 'copy',

@@ -1,7 +1,7 @@
-/** What the replay is held against, besides AIPerf. */
+/** The replay's targets, in addition to AIPerf. */
 import { atMost, type Check, round } from '../support/result.ts';
 
-/** The server answers after this. */
+/** Latency of the server. */
 export const LATENCY_MS = 50;
 
 const TARGET_MEGABYTES = 200;
@@ -15,11 +15,11 @@ export const memoryCheck = (what: string, megabytes: number): Check =>
 export const firstRequestCheck = (what: string, seconds: number): Check =>
   atMost(`${what}: first request, s`, seconds, TARGET_FIRST_SECONDS);
 
-/** @param p50 median latency as the replay measured it, ms */
+/** Compares the latencies. @param p50 median latency as the replay measured it, ms */
 export function latencyCheck(what: string, p50: number): Check {
   const share = Math.abs(p50 / LATENCY_MS - 1);
   return {
-    ...atMost(`${what}: latency p50 beside the server’s own ${LATENCY_MS} ms`, share, TARGET_LATENCY_SHARE),
+    ...atMost(`${what}: latency p50 relative to the server’s own ${LATENCY_MS} ms`, share, TARGET_LATENCY_SHARE),
     value: round(share, 4),
   };
 }

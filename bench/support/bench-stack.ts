@@ -1,4 +1,4 @@
-/** What both sides of a benchmark run against: a real MLflow server, S3, the stand-in judge, and our real bundles. */
+/** The environment of both sides of a benchmark: a real MLflow server, S3, the stand-in judge, and our real bundles. */
 import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge
 export const PEER_MLFLOW = '3.9.0';
 export const PEER_LITELLM = '1.81.0';
 
-/** Logical ids of the functions in the template begin so. */
+/** Prefixes of the functions' logical ids in the template. */
 const CONSTRUCTS = {
   'plan-captures': 'PlanCaptures',
   'log-traces': 'LogTraces',
@@ -41,18 +41,18 @@ export const CAPTURES = 'bench-captures';
 export const WORK = 'bench-work';
 const ARTIFACTS = 'bench-artifacts';
 
-/** What a side printed of its work. */
+/** A side's report of its work. */
 export interface SideReport {
-  /** Process start to the imports' end. */
+  /** Time from process start to the end of the imports. */
   importSeconds: number;
-  /** The work alone. */
+  /** Time of the work alone. */
   seconds: number;
   /** Peak resident memory of the whole process, MB (10^6 bytes). */
   maxRssMb: number;
-  /** Processor time of the whole process; of our side alone. */
+  /** CPU time of the whole process, for our side only. */
   cpuSeconds?: number;
   result: Record<string, unknown>;
-  /** Whole life of the process as its parent saw it. */
+  /** Lifetime of the process as measured by its parent. */
   wallSeconds: number;
 }
 
@@ -90,7 +90,7 @@ export class BenchStack {
     return this.#bundles.get(handler) ?? '';
   }
 
-  /** @returns the key of a capture file in the bucket. */
+  /** Puts a capture file into the bucket. @returns its key */
   async put(name: string, body: string): Promise<string> {
     const key = `${ENDPOINT}/AllTraffic/2026/11/20/10/${name}.jsonl`;
     await this.#clients.s3.send(new PutObjectCommand({ Bucket: CAPTURES, Key: key, Body: body }));
@@ -99,9 +99,9 @@ export class BenchStack {
   }
 
   /**
-   * Runs the deployed bundle of a handler on a whole capture file, in a process of its own.
+   * Runs the deployed bundle of a handler on a whole capture file, in a separate process.
    *
-   * @param mlflowUrl where MLflow is reached; default: the server itself
+   * @param mlflowUrl address of MLflow; default: the server itself
    */
   async ours(handler: Handler, experiment: string, key: string, mlflowUrl?: string): Promise<SideReport> {
     const event = JSON.stringify({ bucket: CAPTURES, key });
@@ -109,7 +109,7 @@ export class BenchStack {
     return runSide(process.execPath, args, this.handlerEnvironment(experiment, mlflowUrl));
   }
 
-  /** The environment that the stack gives its functions. */
+  /** Returns the environment that the stack gives its functions. */
   handlerEnvironment(experiment: string, mlflowUrl = this.mlflow.url): Record<string, string> {
     const settings = parseSettings({
       STACK_PREFIX: 'bench',
@@ -117,7 +117,7 @@ export class BenchStack {
       SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
       DATA_CAPTURE_S3_BUCKET: CAPTURES,
       MLFLOW_EXPERIMENT_NAME: experiment,
-      // The peer keeps no budget either.
+      // The peer has no budget either.
       EVALUATION_BUDGET_USD: '0',
     });
     return {
@@ -138,7 +138,7 @@ export class BenchStack {
       MLFLOW_TRACKING_URI: this.mlflow.url,
       AWS_BEDROCK_RUNTIME_ENDPOINT: this.judge.url,
       LITELLM_LOCAL_MODEL_COST_MAP: 'True',
-      // litellm looks for its tokenizer on the web unless it is told of the one it brings.
+      // litellm downloads its tokenizer unless it is pointed to the one in its package.
       TIKTOKEN_CACHE_DIR: sitePackages(this.peer, 'litellm', 'litellm_core_utils', 'tokenizers'),
       MLFLOW_DISABLE_TELEMETRY: 'true',
       ...more,
@@ -146,7 +146,7 @@ export class BenchStack {
     return runSide(this.peer.python, [projectPath('bench', 'peer', script), ...args], env);
   }
 
-  /** Counts what an experiment holds, with MLflow's own newest client. */
+  /** Counts the traces and assessments of an experiment with MLflow's newest client. */
   async readBack(experiment: string): Promise<{ traces: number; whole: number; assessments: number; errors: number }> {
     const script = projectPath('bench', 'support', 'read_back.py');
     const { stdout } = await promisify(execFile)(this.#reader.python, [script, this.mlflow.url, experiment], {
@@ -163,13 +163,13 @@ export class BenchStack {
   }
 }
 
-/** For MLflow's Python, which has a variable of its own for where S3 is. */
+/** Returns the environment for MLflow's Python, which has a separate variable for the address of S3. */
 const s3Environment = (ministack: MiniStack): Record<string, string> => ({
   ...ministack.env,
   MLFLOW_S3_ENDPOINT_URL: ministack.url,
 });
 
-/** A path among the packages of a Python environment. */
+/** Returns a path in the packages of a Python environment. */
 function sitePackages(environment: PythonEnvironment, ...path: string[]): string {
   const lib = join(environment.bin, '..', 'lib');
   const version = readdirSync(lib).find((name) => name.startsWith('python3'));
@@ -186,9 +186,9 @@ export async function runSide(command: string, args: string[], env: Record<strin
 
 export interface BenchStackOptions {
   mlflowVersion?: string;
-  /** How long the judge takes to answer, milliseconds. */
+  /** Latency of the judge, milliseconds. */
   judgeMs?: number;
-  /** Artifacts are in S3, where clients put them themselves, as with SageMaker's managed MLflow. */
+  /** Keep artifacts in S3, where clients put them themselves, as with SageMaker's managed MLflow. */
   artifactsInS3?: boolean;
 }
 
@@ -217,7 +217,7 @@ export async function startBenchStack(log: Log, options: BenchStackOptions = {})
   return new BenchStack({ mlflow, judge, peer, reader, directory, ministack, clients, bundles });
 }
 
-/** The bundles that `cdk deploy` would upload. */
+/** Makes the bundles that `cdk deploy` would upload. */
 export async function bundle(ministack: MiniStack, directory: string, log: Log): Promise<Map<Handler, string>> {
   const settings = {
     STACK_PREFIX: 'bench',
@@ -237,7 +237,7 @@ export async function bundle(ministack: MiniStack, directory: string, log: Log):
     );
     const asset = entry?.[1].Metadata?.['aws:asset:path'];
     if (asset === undefined)
-      throw new Error(`The template has no bundle of ${handler}; got: ${entry?.[0] ?? 'no function'}`);
+      throw new Error(`The template has no bundle for ${handler}; got: ${entry?.[0] ?? 'no function'}`);
     found.set(handler as Handler, join(assembly, asset, 'index.mjs'));
   }
   return found;

@@ -1,11 +1,11 @@
-/** The options of benchmarks and of the soak. */
+/** Parses the options of the benchmarks and of the soak test. */
 import { parseArgs } from 'node:util';
 
-/** `switch`: `--name`; `number`: `--name N`; `texts`: `--name TEXT`, as often as one likes. */
+/** `switch`: `--name`; `number`: `--name N`; `texts`: `--name TEXT`, which may be repeated. */
 export type FlagKinds = Readonly<Record<string, 'switch' | 'number' | 'texts'>>;
 
 /**
- * Refuses what is not understood, before anything is started: a slip would begin the real thing.
+ * Parses options and refuses unknown ones, since a typo would otherwise start the full run.
  *
  * @returns the flags as `--name` and `--name=value`
  */
@@ -19,7 +19,7 @@ export function readFlags(args: readonly string[], kinds: FlagKinds): string[] {
     const wrong = Object.entries(values).find(
       ([name, value]) => kinds[name] === 'number' && !/^[1-9]\d*$/.test(String(value)),
     );
-    if (wrong) throw new Error(`--${wrong[0]} ${wrong[1]}, which is no number from 1`);
+    if (wrong) throw new Error(`--${wrong[0]} ${wrong[1]}, which is not a whole number of at least 1`);
     return Object.entries(values).flatMap(([name, value]) =>
       [value].flat().map((one) => (one === true ? `--${name}` : `--${name}=${one}`)),
     );
@@ -27,10 +27,10 @@ export function readFlags(args: readonly string[], kinds: FlagKinds): string[] {
     const expected = Object.entries(kinds).map(
       ([name, kind]) => `--${name}${{ switch: '', number: ' N', texts: ' TEXT' }[kind]}`,
     );
-    throw new Error(`An option is not understood; got: ${(error as Error).message}; expected: ${expected.join(', ')}`);
+    throw new Error(`An option is invalid; got: ${(error as Error).message}; expected: ${expected.join(', ')}`);
   }
 }
 
-/** A number given as `--name=N`, for a quicker run than the standard one. */
+/** Returns the number of `--name=N`, or the standard one. */
 export const numberFlag = (flags: readonly string[], name: string, standard: number): number =>
   Number(flags.find((flag) => flag.startsWith(`--${name}=`))?.slice(name.length + 3) ?? standard);

@@ -1,4 +1,4 @@
-/** Runs a bundled Lambda handler once, as Lambda would, and prints what it took. Arguments: the bundle, the event. */
+/** Runs a bundled Lambda handler once, as Lambda would, and prints time and memory. Arguments: the bundle, the event. */
 import { existsSync, readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 
@@ -8,7 +8,7 @@ const [bundle = '', event = '{}'] = process.argv.slice(2);
 const { handler } = (await import(pathToFileURL(bundle).href)) as {
   handler(event: unknown, context: unknown): Promise<unknown>;
 };
-// Since the process began, as the peer counts its imports.
+// Counted from process start, as for the peer's imports.
 const importSeconds = performance.now() / 1000;
 const startedAt = performance.now();
 const context = {
@@ -27,7 +27,7 @@ const cpuSeconds = (user + system) / 1e6;
 console.log(JSON.stringify({ importSeconds, seconds, maxRssMb, cpuSeconds, result }));
 process.exit(0);
 
-/** Not ru_maxrss where there is better: Linux hands on to a process what the one that started it had at its peak. */
+/** Reads the peak memory. On Linux not from ru_maxrss, which a process inherits from the peak of its parent. */
 function peakBytes(): number {
   const status = existsSync(STATUS) ? readFileSync(STATUS, 'utf8') : '';
   const kib = /^VmHWM:\s+(\d+) kB/m.exec(status)?.[1] ?? process.resourceUsage().maxRSS;

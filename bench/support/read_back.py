@@ -1,4 +1,4 @@
-"""Counts what an experiment holds, with MLflow's own client: traces, those with all tags, assessments."""
+"""Counts an experiment's traces, those with all tags, and assessments, with MLflow's own client."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-/** Chat captures of everyday length, each one different, the same in every run. */
+/** Chat captures of typical length, each unique, and the same in every run. */
 
 const SUBJECTS = ['roses', 'tomatoes', 'a lawn', 'an apple tree', 'lavender', 'a hedge', 'strawberries', 'a fern'];
 const QUESTIONS = [
@@ -18,7 +18,7 @@ const REPLIES = [
 
 const pick = <T>(list: readonly T[], n: number): T => list[n % list.length] as T;
 
-/** @returns the capture line of the n-th record, about 1 KB. */
+/** Returns the capture line of the n-th record, about 1 KB. */
 export function chatRecord(n: number): string {
   const request = {
     model: 'garden-assistant',

@@ -1,4 +1,4 @@
-/** A benchmark's result: figures of both sides, the ratio, and the targets they are held against. */
+/** A benchmark's result: the figures of both sides, their ratio, and the targets. */
 import { cpus, totalmem } from 'node:os';
 
 export interface Check {
@@ -10,7 +10,7 @@ export interface Check {
 
 export interface BenchResult {
   name: string;
-  /** The product's median over the peer's, the larger the better. */
+  /** The product's median over the peer's. Larger is better. */
   ratio: number;
   ours: Record<string, number | string | number[]>;
   peer: Record<string, number | string | number[]>;

@@ -1,12 +1,12 @@
 /**
- * What MLflow itself can take: the very requests that our side sends to write, recorded beforehand, posted by a bare
- * client that does nothing else, to an idle server. No client that writes this to this server can be faster.
+ * Measures MLflow's own ceiling: a bare client posts the recorded write requests of our side to an idle server. No client
+ * can write the same data to this server faster.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { forEachConcurrently } from '../../src/shared/concurrency.ts';
 
-/** A request that writes. */
+/** A write request. */
 interface Write {
   method: string;
   path: string;
@@ -14,23 +14,23 @@ interface Write {
   body: Buffer;
 }
 
-/** Concurrencies that are tried: which is best depends on the server's workers. */
+/** Concurrencies to try. The best one depends on the server's workers. */
 const AT_ONCE = [1, 2, 4];
 const KEPT_HEADERS = ['content-type', 'x-mlflow-experiment-id'];
 
-/** Writes of traces, by OTLP or as an artifact and a trace, and of a trace's verdicts; all other requests read. */
+/** Routes that write traces, by OTLP or as an artifact and a trace, or verdicts. All other requests read. */
 const isWrite = (method: string, path: string): boolean =>
   (method === 'POST' && (path === '/v1/traces' || path === '/api/3.0/mlflow/traces')) ||
   (method === 'PUT' && path.startsWith('/api/2.0/mlflow-artifacts/artifacts/'));
 
-/** What MLflow would say: a posted trace comes back with the tags that it has. */
+/** Returns MLflow's reply: a posted trace with its tags. */
 function answerTo(path: string, body: Buffer): unknown {
   if (path !== '/api/3.0/mlflow/traces') return {};
   const { trace } = JSON.parse(body.toString()) as { trace: { trace_info: Record<string, unknown> } };
   return { trace: { trace_info: { ...trace.trace_info, tags: { event_id: 'recorded' } } } };
 }
 
-/** Stands between a client and MLflow, keeps the writes to itself, and passes on the rest. */
+/** A proxy between a client and MLflow that records writes without forwarding them, and forwards all other requests. */
 export class WriteRecorder {
   readonly #writes: Write[] = [];
   readonly #server: Server;
@@ -73,7 +73,7 @@ export class WriteRecorder {
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answerTo(path, body)));
       return;
     }
-    // A file of spans is read back after it was put.
+    // The client reads a file of spans back after putting it.
     const put = this.#writes.findLast((write) => write.method === 'PUT' && write.path === path);
     if (method === 'GET' && put) {
       response.writeHead(200).end(put.body);
@@ -94,7 +94,7 @@ export class WriteRecorder {
   }
 }
 
-/** Writes that belong together, in order: a trace's file goes before the trace. */
+/** Groups writes that belong together, in order: a trace's file before the trace. */
 function units(writes: readonly Write[]): Write[][] {
   const byTrace = new Map<string, Write[]>();
   for (const [index, write] of writes.entries()) {
@@ -108,12 +108,14 @@ function units(writes: readonly Write[]): Write[][] {
 async function send(target: string, { method, path, headers, body }: Write): Promise<void> {
   const reply = await fetch(`${target}${path}`, { method, headers, body: new Uint8Array(body) });
   const text = await reply.text();
-  if (!reply.ok) throw new Error(`MLflow refused; got: HTTP ${reply.status} ${text}; where: ${method} ${path}`);
+  if (!reply.ok) throw new Error(`MLflow refused a write; got: HTTP ${reply.status} ${text}; where: ${method} ${path}`);
 }
 
 /**
- * @param records number of traces in all the writes, evenly spread
- * @returns traces a second, at the concurrency that is best for the server
+ * Measures the ceiling.
+ *
+ * @param records number of traces in all writes, evenly distributed
+ * @returns traces per second at the best concurrency for the server
  */
 export async function writeCeiling(target: string, writes: readonly Write[], records: number): Promise<number> {
   const all = units(writes);

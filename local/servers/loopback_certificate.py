@@ -1,4 +1,4 @@
-"""Writes a self-made certificate for 127.0.0.1 and localhost, and its key, as PEM files: CERTIFICATE KEY."""
+"""Writes a self-signed certificate for 127.0.0.1 and localhost, and its key, as PEM files. Arguments: CERTIFICATE KEY."""
 
 import datetime
 import ipaddress
@@ -34,7 +34,7 @@ def main(certificate_path, key_path):
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    # The key is for this user's eyes only, from its first byte on.
+    # Only this user may read the key, from its first byte on.
     with os.fdopen(os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(
             key.private_bytes(

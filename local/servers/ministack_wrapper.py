@@ -1,20 +1,17 @@
-"""Starts MiniStack, the emulated AWS, with the names of Lambda errors put back and alarms on metric math accepted.
+"""Starts MiniStack, the emulated AWS, with Lambda's error names restored and with support for alarms on metric math.
 
-AWS tells Step Functions a failed function's error by the name that the function gave it, and a Retry or a Catch
-matches on that name. MiniStack reports every error of a Node function as `Runtime.HandlerError` and a throttled
-invocation as `Lambda.Unknown`, so a Retry by name never fires. The places that are changed are each checked first: where
-MiniStack is not as this file expects it, it is not started at all, because a run without these names proves nothing.
+On AWS, Step Functions gets the name that a failed function gave its error, and a Retry or a Catch matches that name.
+MiniStack reports every error of a Node function as `Runtime.HandlerError` and a throttled invocation as `Lambda.Unknown`, so
+a Retry by name never applies. This file verifies each place that it changes. If MiniStack differs from what it expects, it
+does not start, because a run without these names proves nothing.
 
-1. The script that its Node workers run sends the error's name and stack along, inside the message.
-2. `lambda_svc._execute_function_warm` takes them out again and answers as the Node runtime of Lambda does:
+1. The script of the Node workers includes the error's name and stack in the message.
+2. `lambda_svc._execute_function_warm` extracts them and answers like Lambda's Node runtime:
    {"errorType", "errorMessage", "trace"}.
 3. `stepfunctions._call_lambda` names a throttle `Lambda.TooManyRequestsException`.
-
-CloudFormation there refuses an alarm on metric math. Nothing emits metrics in the emulator, so that no alarm ever rings,
-and the stack is deployed as it is on AWS: such an alarm is made on the first of its metrics (4).
-
-A stack takes a second there, while the CDK CLI looks every five whether it is made: the request for it is answered when it
-is (5).
+4. MiniStack's CloudFormation refuses an alarm on metric math. Such an alarm is created on the first of its metrics, so that
+   the stack deploys as on AWS. No alarm rings in the emulator, since nothing emits metrics.
+5. A stack is created within a second, but the CDK CLI polls every five. The request for a stack is answered once it exists.
 """
 
 import asyncio
@@ -26,18 +23,18 @@ import sys
 
 KNOWN_VERSION = "1.5.33"
 
-# Unit separators around JSON: they occur in no error message and survive JSON lines.
+# Unit separators around JSON. They do not occur in error messages and survive JSON lines.
 MARK = "\x1f"
 MARKED = re.compile(MARK + "(.*?)" + MARK, re.DOTALL)
 
-# What the Node workers answer on an error, and what becomes of it: invocation (asynchronous and synchronous), init.
+# The error replies of the Node workers and their replacements: invocation (asynchronous and synchronous), init.
 NODE_REPLIES = [
     ("error: String(err.message || err), trace:", "error: _named(err), trace:"),
     ("error: e.message, trace: e.stack", "error: _named(e), trace: e.stack"),
     ("error: e.message\n", "error: _named(e)\n"),
 ]
 
-# As Lambda's own Node runtime describes an error; what is thrown may be any value.
+# Describes an error like Lambda's own Node runtime. The thrown value may have any type.
 NODE_PRELUDE = r"""
 function _named(thrown) {
   const isError = thrown instanceof Error || Object.prototype.toString.call(thrown) === "[object Error]";
@@ -52,14 +49,14 @@ function _named(thrown) {
 # Lambda's name for a runtime that ended without an answer: killed, out of memory, process.exit.
 DIED = "Worker process died"
 
-# A custom resource may fail to answer; the CLI goes on asking then.
+# If a custom resource does not answer, the CLI continues polling.
 STACK_LIMIT_S = 20
 
 
 def give_up(what):
     version = importlib.metadata.version("ministack")
     sys.exit(
-        f"MiniStack {version} is not as local/servers/ministack_wrapper.py expects it: {what}; "
+        f"MiniStack {version} differs from what local/servers/ministack_wrapper.py expects; got: {what}; "
         f"expected: ministack=={KNOWN_VERSION}. Pin that version in local/python/python-presets.ts, or adapt the wrapper."
     )
 
@@ -78,7 +75,7 @@ def name_errors_in_node(lambda_runtime):
 
 
 def take_out_names(result):
-    """Makes the error body of an invocation what Lambda would have sent."""
+    """Converts the error body of an invocation to the one that Lambda would send."""
     body = result.get("body") if result.get("error") else None
     if not isinstance(body, dict) or "errorMessage" not in body:
         return result
@@ -141,7 +138,7 @@ def answer_when_stack_is_made(cloudformation):
     async def handle_and_wait(*args, **kwargs):
         before = asyncio.all_tasks()
         response = await handle(*args, **kwargs)
-        # It schedules a task that makes the stack, and no other.
+        # The handler schedules one task, which creates the stack.
         making = asyncio.all_tasks() - before
         if making:
             await asyncio.wait(making, timeout=STACK_LIMIT_S)

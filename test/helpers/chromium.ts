@@ -1,4 +1,4 @@
-/** The system's Chromium, for tests that look at pages. */
+/** Finds the system's Chromium, for tests that open pages. */
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
@@ -13,7 +13,7 @@ const isExecutable = (path: string): boolean => {
   }
 };
 
-/** `CHROMIUM_PATH`, else the first one on PATH; `undefined` when there is none. */
+/** Returns `CHROMIUM_PATH`, else the first Chromium on the PATH; `undefined` if there is none. */
 export function findChromium(): string | undefined {
   const given = process.env.CHROMIUM_PATH;
   if (given) return given;

@@ -1,6 +1,6 @@
 /**
- * Jest's `setupFiles`: what a person or a build server has set up for AWS, MLflow and this project is not for the tests,
- * nor for the commands that they start. Each test file has variables of its own, so nothing has to be put back.
+ * Jest's `setupFiles`: removes variables of the user or the build server for AWS, MLflow and this project from the tests and
+ * the commands that they start. Each test file has its own variables, so nothing has to be restored.
  */
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ const NOT_OURS = [
 ];
 const nowhere = join(tmpdir(), 'no-such-folder', 'file');
 const { NO_PROXY, no_proxy = NO_PROXY } = process.env;
-/** A proxy that packages come through must not be asked for servers on this machine. */
+/** A proxy for packages must not receive requests to servers on this machine. */
 const withoutProxy = [...(no_proxy ? [no_proxy] : []), '127.0.0.1', 'localhost'].join(',');
 
 for (const name of Object.keys(process.env)) {
@@ -21,7 +21,7 @@ Object.assign(process.env, {
   AWS_CONFIG_FILE: nowhere,
   AWS_SHARED_CREDENTIALS_FILE: nowhere,
   AWS_EC2_METADATA_DISABLED: 'true',
-  // The CDK's validation rules take seconds to load: one test checks the template against them.
+  // The CDK's validation rules take seconds to load. One test validates the template against them.
   CDK_VALIDATION: 'false',
   DOTENV_CONFIG_PATH: nowhere,
   NO_PROXY: withoutProxy,

@@ -1,21 +1,21 @@
-/** Finds every regular expression of the product, and makes the inputs that would keep a bad one busy. */
+/** Finds every regular expression of the product, and generates inputs on which a superlinear one is slow. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { type AST, RegExpParser } from '@eslint-community/regexpp';
 import { parseSync } from '@swc/core';
 
-/** Folders whose code is the product; `examples` and tests are not. */
+/** Folders with the product's code. */
 const PRODUCT = ['bin', 'lambda', 'lib', 'local', 'src'];
 
 export interface Expression {
   file: string;
-  /** As in the code: `/a+/g`, or the source text of a `RegExp(…)` that is put together while the program runs. */
+  /** The source text: `/a+/g`, or `RegExp(…)` for an expression that is composed at run time. */
   code: string;
-  /** Absent for one that is put together. */
+  /** Missing for an expression that is composed at run time. */
   pattern?: RegExp;
 }
 
-/** Every expression in the source files that git knows, in the order of the files, each one once a file. */
+/** Returns every expression in the source files that git lists, sorted by file, once per file. */
 export function productExpressions(root: string): Expression[] {
   const listed = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', ...PRODUCT], {
     cwd: root,
@@ -28,11 +28,11 @@ export function productExpressions(root: string): Expression[] {
   });
 }
 
-/** The parser counts bytes on from where it stopped in the file before. */
+/** The parser's byte offsets continue from the previously parsed file. */
 const spanStart = (module: { span: { start: number } }): number => module.span.start;
 
 export function expressionsIn(file: string, source: string): Expression[] {
-  // A first statement gives the offset at which this file begins; a line for the shell is a comment behind it.
+  // A first statement provides this file's offset. A shebang line becomes a comment after it.
   const text = `0;${source.replace(/^#!/, '//')}`;
   const module = parseSync(text, { syntax: 'typescript', target: 'es2024' });
   const bytes = Buffer.from(text);
@@ -58,19 +58,19 @@ export function expressionsIn(file: string, source: string): Expression[] {
 
 // ------------------------------------------------------------------------------------------------ hostile inputs
 
-/** Characters that are tried for a class: all of ASCII, and some of each kind beyond. */
+/** Characters that are tried for a class: all of ASCII, and some of each other kind. */
 const PROBES = [
   ...Array.from({ length: 128 }, (_, code) => String.fromCharCode(code)),
   ...'éªäñ’“。！あカ한中ไ😀\u2028',
 ];
 
-/** Far fewer copies are made of a counted group than a pattern may ask for. */
+/** Limit for the copies of a counted group. */
 const MAX_COPIES = 20;
-/** From this many repetitions on, a quantifier is worth an input of its own. */
+/** A quantifier with at least this maximum gets its own inputs. */
 const MIN_REPEATS = 10;
-/** A character that few patterns take, the end of a line that `.` does not take, and one of a word. */
+/** A character that few patterns match, a line end, which `.` does not match, and a word character. */
 const SUFFIXES = ['\u0001', '\n', 'z'];
-/** Enough for each pattern of the product to have all of its combinations, or nearly. */
+/** Enough for nearly all combinations of each pattern of the product. */
 const MAX_INPUTS = 150;
 
 export interface HostileInput {
@@ -83,8 +83,8 @@ export const inputOf = ({ prefix, pump, suffix }: HostileInput, times: number): 
   prefix + pump.repeat(times) + suffix;
 
 /**
- * Inputs for one pattern: for each of its quantifiers, what leads up to it, then what it repeats (or a character that it and
- * its neighbours share) over and over, then something that makes the match fail; and its own beginnings, one after the other.
+ * Generates inputs for a pattern. For each quantifier: a prefix that reaches it, many repetitions of its element (or of a
+ * character that it shares with its neighbors), and a suffix that makes the match fail. Also repetitions of whole matches.
  */
 export function hostileInputs(pattern: RegExp): HostileInput[] {
   const { pattern: tree } = new RegExpParser().parseLiteral(String(pattern));
@@ -121,7 +121,7 @@ export function hostileInputs(pattern: RegExp): HostileInput[] {
         return '';
     }
   };
-  /** What a match has eaten before it comes to this node. */
+  /** Returns text that a match consumes before this node. */
   const before = (node: AST.Node): string => {
     const { parent } = node;
     if (parent === null) return '';
@@ -130,7 +130,7 @@ export function hostileInputs(pattern: RegExp): HostileInput[] {
     return before(parent) + parent.elements.slice(0, index).map(sample).join('');
   };
 
-  /** What stands between this node and the quantifier in front of it. */
+  /** Returns text for the nodes between this quantifier and the previous one. */
   const sinceLast = (node: AST.Quantifier): string => {
     const { parent } = node;
     if (parent.type !== 'Alternative') return '';
@@ -156,7 +156,7 @@ export function hostileInputs(pattern: RegExp): HostileInput[] {
   };
   walk(tree);
 
-  // One character for each way of telling characters apart that the pattern has.
+  // One character for each class of characters that the pattern distinguishes.
   const kinds = new Map<string, string>();
   for (const probe of PROBES) {
     const kind = leaves.map((leaf) => (matches(leaf, probe) ? '1' : '0')).join('');
@@ -175,7 +175,7 @@ export function hostileInputs(pattern: RegExp): HostileInput[] {
   }
   add('', [...tree.alternatives.map(sample), ...kinds.values()]);
   const different = [...new Map(inputs.map((input) => [JSON.stringify(input), input])).values()];
-  // Taken evenly over all, so that no quantifier is left out.
+  // Sampled evenly, so that no quantifier is omitted.
   const step = Math.max(1, different.length / MAX_INPUTS);
   return Array.from(
     { length: Math.min(MAX_INPUTS, different.length) },

@@ -1,6 +1,6 @@
 /**
- * Makes the Python environments of the integration tests before the first of them: how long downloads take is nobody's
- * to know, so no test's time limit may have them in it. And the functions' bundles, which the deployed stacks share.
+ * Creates the Python environments of the integration tests before they start, since the duration of downloads is
+ * unpredictable and must not count toward a test's timeout. Also bundles the functions, which the deployed stacks share.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeOwnFolder } from '../../local/machine/own-folder.ts';
@@ -12,7 +12,7 @@ import {
 } from '../../local/python/python-presets.ts';
 import { makeBundles } from '../../local/stack/deploy.ts';
 
-/** A package index may cut a connection: what was fetched is kept in the installer's cache, so another try is short. */
+/** A package index may drop a connection. The installer caches downloads, so a retry is short. */
 const WAITS_MS = [5_000, 15_000];
 
 /** Jest's `globalSetup`. */
@@ -21,14 +21,14 @@ export default async function makePythonEnvironments(): Promise<void> {
   const bundles = makeBundles({ directory: makeOwnFolder('bundles'), log });
   await Promise.all([
     bundles,
-    patiently(() => defaultPythonEnvironment(log)),
-    patiently(() => mlflowEnvironment(MANAGED_MLFLOW_VERSION, log)),
-    patiently(() => sagemakerPluginEnvironment(log)),
+    withRetries(() => defaultPythonEnvironment(log)),
+    withRetries(() => mlflowEnvironment(MANAGED_MLFLOW_VERSION, log)),
+    withRetries(() => sagemakerPluginEnvironment(log)),
   ]);
   process.env.FUNCTION_BUNDLES = await bundles;
 }
 
-async function patiently(make: () => Promise<unknown>): Promise<void> {
+async function withRetries(make: () => Promise<unknown>): Promise<void> {
   for (const waitMs of WAITS_MS) {
     try {
       await make();

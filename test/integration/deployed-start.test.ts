@@ -1,4 +1,4 @@
-/** `npm start` and `npm run smoke` as a person runs them: as commands, with nothing but what they print. */
+/** `npm start` and `npm run smoke` as a user runs them: as commands, using only their output. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -15,12 +15,12 @@ import { startDeployedReader } from '../helpers/deployed-reader.ts';
 
 interface Command {
   process: ChildProcess;
-  /** What it has written so far. */
+  /** Its output so far. */
   output: () => string;
   code: Promise<number | null>;
 }
 
-/** A shell of a person who works with AWS: nothing of it but how is judged may reach the emulated side. */
+/** The shell of a user who works with AWS. Only its judging settings may reach the emulated side. */
 const PERSONS_SHELL = {
   AWS_PROFILE: 'production',
   AWS_ACCESS_KEY_ID: 'AKIAEXAMPLE',
@@ -35,7 +35,7 @@ const PERSONS_SHELL = {
   EVALUATION_BUDGET_USD: '5',
 };
 
-/** Certificates and mirrors for package registries stay: the command may have to make its Python environment. */
+/** Certificates and mirrors of package registries are kept, since the command may have to create its Python environment. */
 const withoutAws = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(env).filter(([name]) => !/^(AWS|MLFLOW|CDK|FUNCTION)_/.test(name)));
 
@@ -87,7 +87,7 @@ describe('npm start', () => {
     rmSync(folder, { recursive: true });
   });
 
-  test('prints what came of the captures, as it is in MLflow', async () => {
+  test('prints the outcome of the captures, in agreement with MLflow', async () => {
     const numbers = Object.fromEntries(
       [...start.output().matchAll(/^(\w+): ([\d.]+)$/gm)].map(([, name, value]) => [name, Number(value)]),
     );
@@ -108,11 +108,11 @@ describe('npm start', () => {
     expect(numbers.cost_usd).toBeGreaterThan(0);
   });
 
-  test('says why lines are in quarantine, and where in the person’s own files', () => {
+  test('shows why lines are in quarantine, with their place in the user’s files', () => {
     expect(start.output()).toMatch(/── Quarantined ──[\s\S]*^ {2}\S+weather-llm\S+a\.jsonl:\d+: the line .+$/m);
   });
 
-  test('doctor and calibrate ask the stand-in, with the printed variables', async () => {
+  test('doctor and calibrate use the stand-in with the printed variables', async () => {
     const doctor = command('../bin/inference-monitor.ts', ['doctor'], variables);
     const calibrate = command(
       '../bin/inference-monitor.ts',
@@ -125,14 +125,14 @@ describe('npm start', () => {
     expect(calibrate.output()).toMatch(/"n": 8,/);
   });
 
-  test('one backfill takes files that no rule has heard of, and says how far it is', async () => {
+  test('one backfill processes files that reached no rule, and reports its progress', async () => {
     const { CAPTURE_BUCKET = '', STATE_MACHINE_ARN: stateMachineArn = '' } = variables;
     const clients = emulatedClients({ url: variables.AWS_ENDPOINT_URL ?? '', region: 'us-east-1', env: variables });
     const states: FileProgress[] = [];
     const onProgress = (state: FileProgress) => states.push(state);
     try {
       const path = join(folder, 'downloads', 'weather-llm', 'blue', '2026', '11', '20', '10', 'a.jsonl');
-      // Beside what the stack watches.
+      // Outside the prefix that the stack watches.
       await putCaptures(clients, CAPTURE_BUCKET, [{ path, key: 'elsewhere/a.jsonl', bytes: 0 }]);
       const put = await clients.s3.send(new HeadObjectCommand({ Bucket: CAPTURE_BUCKET, Key: 'elsewhere/a.jsonl' }));
       expect(put.ContentLength).toBe(statSync(path).size);
@@ -145,26 +145,26 @@ describe('npm start', () => {
     }
   });
 
-  test('says that the verdicts are a stand-in’s', () => {
+  test('says that the verdicts are the stand-in’s', () => {
     expect(start.output()).toMatch(/Verdicts \(a stand-in's rules, not a model's judgement/);
     expect(start.output()).toMatch(/^ {2}safety +yes \d+/m);
   });
 
-  test('says which of the person’s settings it took over', () => {
+  test('lists which of the user’s settings apply', () => {
     expect(start.output()).toMatch(/^your settings that apply: JUDGE_CALLS$/m);
     expect(start.output()).toMatch(
       /^your settings that do not apply, since the stand-in judges and nothing is paid: JUDGE_BASE_URL, EVALUATION_BUDGET_USD$/m,
     );
   });
 
-  test('gives the address of the MLflow page', async () => {
+  test('prints the address of the MLflow page', async () => {
     const address = /^(http:\S+)\/#\/experiments\/(\d+)\/traces\S* {2}\(weather-llm\)$/m.exec(start.output());
     const page = await fetch(address?.[1] ?? 'about:blank');
     expect(page.status).toBe(200);
     expect(await page.text()).toContain('MLflow');
   });
 
-  test('npm run smoke finds every step, with the printed variables', async () => {
+  test('npm run smoke finds every step with the printed variables', async () => {
     const smoke = command('smoke/smoke.ts', [], variables);
     const code = await smoke.code;
     expect(smoke.output().match(/^(ok|MISSING) +\w+/gm)).toEqual(
@@ -173,13 +173,13 @@ describe('npm start', () => {
     expect(code).toBe(0);
   });
 
-  test('npm run smoke fails where the stack is not', async () => {
+  test('npm run smoke fails if the stack does not exist', async () => {
     const smoke = command('smoke/smoke.ts', ['--prefix', 'nowhere'], variables);
     expect(await smoke.code).toBe(1);
     expect(smoke.output()).toContain('no stack SageMakerInferenceMonitoringStack-nowhere');
   });
 
-  test('after Ctrl-C nothing is left running or on disk', async () => {
+  test('leaves no process and no file after Ctrl-C', async () => {
     const own = `-${start.process.pid}-`;
     const traces = () => [
       ...runningProcesses()
@@ -197,25 +197,25 @@ describe('npm start', () => {
   });
 });
 
-describe('npm start that is stopped', () => {
-  /** What a process started, and what that started. */
+describe('npm start when it is stopped', () => {
+  /** Returns the descendants of a process. */
   const under = (pid: number): number[] =>
     runningProcesses().flatMap((one) => (one.parent === pid ? [one.pid, ...under(one.pid)] : []));
 
-  // MLflow, which takes longest, is not waited for in any of them.
+  // None of the cases waits for MLflow, which takes longest.
   test.each([
     ['before anything runs', 'captures:'],
     ['while it starts', 'emulated AWS:'],
     ['while it deploys', 'cdk synth'],
     ['while it processes', 'cdk deploy'],
-  ])('%s says so at once, and leaves nothing behind', async (_, said) => {
+  ])('%s: says so immediately and leaves nothing behind', async (_, said) => {
     const start = command('start/start.ts', [], {});
     while (!start.output().includes(said)) await new Promise((resolve) => setTimeout(resolve, 20));
     const started = under(start.process.pid ?? 0);
     const at = Date.now();
     start.process.kill('SIGINT');
     expect(await start.code).toBe(130);
-    // 5 s on a machine that does nothing else.
+    // This takes 5 s on an idle machine.
     expect(Date.now() - at).toBeLessThan(30_000);
     expect(start.output()).toMatch(/Stopping …\n$/);
     const own = `environment-${start.process.pid}-`;
@@ -225,7 +225,7 @@ describe('npm start that is stopped', () => {
 });
 
 describe('npm start says what to do', () => {
-  test('when a port is in use', async () => {
+  test('if a port is in use', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'start-'));
     writeFileSync(join(folder, 'a.jsonl'), '{}\n');
     const taken = createServer().listen(0, '127.0.0.1');
@@ -238,13 +238,13 @@ describe('npm start says what to do', () => {
     rmSync(folder, { recursive: true });
   });
 
-  test('when there are no captures', async () => {
+  test('if there are no captures', async () => {
     const start = command('start/start.ts', [projectPath('lib')], {});
     expect(await start.code).toBe(1);
     expect(start.output()).toMatch(/contains no file that ends in \.jsonl/);
   });
 
-  test('when --bedrock has no credentials', async () => {
+  test('if --bedrock has no credentials', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'start-'));
     writeFileSync(join(folder, 'a.jsonl'), '{}\n');
     const nowhere = join(folder, 'none');

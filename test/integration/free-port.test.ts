@@ -1,4 +1,4 @@
-/** Ports for servers that several processes start at once, as the tests do. */
+/** Ports for servers that several processes start concurrently, as the tests do. */
 import { execFile } from 'node:child_process';
 import { createServer } from 'node:net';
 import { promisify } from 'node:util';
@@ -8,12 +8,12 @@ import { projectPath } from '../../local/project-root.ts';
 const PROCESSES = 4;
 const PORTS = 400;
 
-test('searches at a time, in one process and in several, never find the same port', async () => {
+test('concurrent searches in one and in several processes never find the same port', async () => {
   const script = `
     import { freePort } from ${JSON.stringify(projectPath('local', 'machine', 'free-port.ts'))};
     const ports = await Promise.all(Array.from({ length: ${PORTS} }, () => freePort()));
     console.log(JSON.stringify(ports));
-    // They are this process's as long as it lives.
+    // The ports stay reserved until this process ends.
     process.stdin.resume();`;
   const found = await Promise.all(
     Array.from({ length: PROCESSES }, async () => {
@@ -40,7 +40,7 @@ test('searches at a time, in one process and in several, never find the same por
   await Promise.all(found.map(({ end }) => end()));
 });
 
-test('a wanted port is given while nothing listens on it, and again to a server that restarts', async () => {
+test('returns a requested port that is free, also again for a server that restarts', async () => {
   const port = await freePort();
   expect(await freePort(port)).toBe(port);
   const server = createServer().listen(port, '127.0.0.1');

@@ -1,4 +1,4 @@
-/** The local MLflow server and the Python environment it runs in: failures say what to do, nothing stays behind. */
+/** The local MLflow server and its Python environment: errors say what to do, and nothing is left behind. */
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -15,7 +15,7 @@ import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 
 jest.setTimeout(START_LIMIT_MS);
 
-/** A package that is made here: what is tested is how environments are made, not how a package index is today. */
+/** A package that is built here, so that the test does not depend on a package index. */
 const PACKAGES = { tiny: '1.1.0' };
 const MAKE_WHEELS = `
 import sys, zipfile
@@ -28,7 +28,7 @@ for version in ("1.0.0", "1.1.0"):
         wheel.writestr(f"{info}/RECORD", "".join(f"{name},,\\n" for name in wheel.namelist()))
 `;
 
-/** A program in a Node process of its own. */
+/** Runs a program in a separate Node process. */
 const program = (code: string): string[] => [
   '--input-type=module',
   '--eval',
@@ -68,7 +68,7 @@ describe('a Python environment', () => {
     for (const entry of folders()) rmSync(projectPath('.venvs', entry), { recursive: true, force: true });
   });
 
-  test('is made once, by whichever of several processes comes first', async () => {
+  test('is created once by several concurrent processes', async () => {
     const outputs = await Promise.all([1, 2, 3].map(() => run(ensure(name))));
     expect(outputs.filter((output) => output.includes('Created the Python environment'))).toHaveLength(1);
     expect(new Set(outputs.map(pythonOf)).size).toBe(1);
@@ -76,7 +76,7 @@ describe('a Python environment', () => {
     expect(folders().filter((entry) => !entry.endsWith('.lock'))).toHaveLength(1);
   });
 
-  test('that is half made is made anew', async () => {
+  test('is created again if it is incomplete', async () => {
     const { bin, python } = await ensurePythonEnvironment({ name, packages: PACKAGES });
     rmSync(join(bin, '..', '.complete'));
     rmSync(join(bin, '..', 'lib'), { recursive: true });
@@ -84,7 +84,7 @@ describe('a Python environment', () => {
     expect(await versionIn(python)).toBe('1.1.0');
   });
 
-  test('other pins are another environment', async () => {
+  test('differs for other pins', async () => {
     const [one, other] = [{ tiny: '1.1.0' }, { tiny: '1.0.0' }].map((packages) =>
       ensurePythonEnvironment({ name, packages }),
     );
@@ -92,7 +92,7 @@ describe('a Python environment', () => {
     expect(await versionIn((await other)?.python ?? '')).toBe('1.0.0');
   });
 
-  /** Runs `work` with a PATH of one folder that holds Python and what else is written to it, by name. */
+  /** Runs `work` with a PATH of one folder with Python and the given scripts. */
   async function withPath(scripts: Record<string, string>, work: (path: string) => Promise<void>): Promise<void> {
     const { python } = await defaultPythonEnvironment();
     const base = await promisify(execFile)(python, ['-c', 'import sys; print(sys._base_executable)']);
@@ -106,7 +106,7 @@ describe('a Python environment', () => {
     }
   }
 
-  test('is made by the index’s uv where none is installed, with what pip is told of an index', async () => {
+  test('is created by uv from the package index if none is installed, with pip’s index settings', async () => {
     const { UV_OFFLINE: _offline, UV_FIND_LINKS: _links, ...told } = process.env;
     await withPath({}, async (path) => {
       const output = await run(ensure(`${name}-uv`), { ...told, PATH: path });
@@ -115,7 +115,7 @@ describe('a Python environment', () => {
     });
   });
 
-  test('is made with venv and pip where uv fails, which is said', async () => {
+  test('is created with venv and pip if uv fails, with a message', async () => {
     await withPath({ uv: '#!/bin/sh\ncase $1 in --version) ;; *) echo broken >&2; exit 3 ;; esac\n' }, async (path) => {
       const output = await run(ensure(`${name}-pip`), { ...process.env, PATH: `${path}:/bin` });
       expect(output).toMatch(/uv failed; using venv and pip[\s\S]*got: exit code 3[\s\S]*broken/);
@@ -123,7 +123,7 @@ describe('a Python environment', () => {
     });
   });
 
-  test('that is called off while it is made leaves nothing running', async () => {
+  test('leaves nothing running if its creation is canceled', async () => {
     const uv = '#!/bin/sh\ncase $1 in --version) ;; *) sleep 600 & echo $$ > "$0.pid"; wait ;; esac\n';
     await withPath({ uv }, async (path) => {
       const { PATH } = process.env;
@@ -143,14 +143,14 @@ describe('a Python environment', () => {
     });
   });
 
-  test('without any Python it says what to install', async () => {
+  test('says what to install if no Python is found', async () => {
     const output = await run(ensure(`${name}-none`), { ...process.env, PATH: '/nonexistent' });
     expect(output).toMatch(
       /error:No usable Python was found; got: no python3 on the PATH; expected: uv .* or Python 3/,
     );
   });
 
-  test('with a package that does not exist it shows what the installer says', async () => {
+  test('shows the installer’s output if a package does not exist', async () => {
     const output = await run(ensure(`${name}-wrong`, { tiny: '99.0.0' }));
     expect(output).toContain('error:The Python environment could not be created');
     expect(output).toMatch(/tiny==99\.0\.0/);
@@ -158,7 +158,7 @@ describe('a Python environment', () => {
 });
 
 describe('a server', () => {
-  test('that cannot start is an error with the end of its log, and leaves nothing', async () => {
+  test('that cannot start fails with the end of its log and leaves nothing', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
     const { port } = taken.address() as AddressInfo;
@@ -173,11 +173,11 @@ describe('a server', () => {
   });
 });
 
-describe('what a server is started with', () => {
+describe('a guarded process', () => {
   const leaveRunning = (end: string) => `
     import { startGuarded } from '#machine/guarded-process.ts';
     const logFile = process.argv[1];
-    // Two processes, as MLflow is.
+    // Two processes, like MLflow.
     const { pid } = startGuarded('/bin/sh', ['-c', 'sleep 600 & sleep 600'], { logFile });
     console.log(pid);
     ${end}`;
@@ -196,7 +196,7 @@ describe('what a server is started with', () => {
     });
     const ended = new Promise((resolve) => child.once('exit', resolve));
     if (how.startsWith('SIG')) {
-      // The shell prints nothing when it has started its second process: it is waited for.
+      // The shell prints nothing after starting its second process, so this waits for it.
       const started = () => !existsSync('/proc') || livingInGroup(Number(line)).length >= 2;
       for (let tries = 0; tries < 600 && !started(); tries += 1) await new Promise((r) => setTimeout(r, 100));
       expect(started()).toBe(true);
@@ -210,7 +210,7 @@ describe('what a server is started with', () => {
   });
 });
 
-/** Ids of the processes of a group, by Linux's /proc; those that have ended and wait for their parent are not counted. */
+/** Returns the ids of a group's processes from Linux's /proc, without zombies. */
 function livingInGroup(group: number): string[] {
   return readdirSync('/proc').filter((id) => {
     if (!/^\d+$/.test(id)) return false;

@@ -1,7 +1,7 @@
 /**
- * No expression of the product takes more than linear time on text that somebody else wrote. All of them are found in the
- * source, run on inputs made for them, and listed in `expressions.json`: a new one has to be added there
- * (`UPDATE_EXPRESSIONS=1 npx jest test/unit/expressions.test.ts && npm run format` does it), and then stands the test like the others.
+ * No regular expression of the product takes more than linear time on untrusted text. The test finds all of them in the source
+ * and runs them on inputs generated for them. `expressions.json` lists them; to add a new one, run
+ * `UPDATE_EXPRESSIONS=1 npx jest test/unit/expressions.test.ts && npm run format`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createContext, Script } from 'node:vm';
@@ -16,7 +16,7 @@ import {
 const root = `${__dirname}/../..`;
 const LIST = `${__dirname}/expressions.json`;
 
-/** Not linear, and it may stay: what it reads is written by whoever deploys or runs the program, and is short. */
+/** Superlinear but safe: they read short text from the person who deploys or runs the program. */
 const READS_SETTINGS = new Set([
   'src/judge/create-judge.ts /^([a-z][a-z0-9_-]*):\\/+(.+)$/',
   'src/judge/transports/openai.ts /\\/+$/',
@@ -31,12 +31,12 @@ const READS_SETTINGS = new Set([
   'src/settings/variables.ts /(:\\/\\/[^?]*\\?).*$/s',
   'src/settings/variables.ts /\\/\\/.*@/s',
   'lib/access/work.ts /\\d+\\/$/',
-  // Prompts of MLflow's own judges, which are only a benchmark's.
+  // Prompts of MLflow's own judges, only in a benchmark.
   'local/stand-in-judge/prompt-reader.ts /Tool Call \\d+: (\\S+)[\\s\\S]*?Arguments: (.*)/g',
   // Paths on the disk.
   'local/start/capture-files.ts /([^/]+)\\/([^/]+)\\/\\d{4}\\/(?:0[1-9]|1[0-2])\\/(?:0[1-9]|[12]\\d|3[01])\\/(?:[01]\\d|2[0-3])\\/[^/]+\\.jsonl$/',
 ]);
-/** Patterns that are put together while the program runs, as they come out, in the order of the code. */
+/** Results of the patterns that are composed at run time, in the order of the code. */
 const PUT_TOGETHER: Record<string, RegExp[]> = {
   'src/judge/prompt/record.ts': [/0a1b2c3d4e5f/i],
   'src/replay/results/line-writer.ts': [/[\u0085\u2028\u2029]/g],
@@ -49,7 +49,7 @@ const PUT_TOGETHER: Record<string, RegExp[]> = {
   ],
 };
 
-/** A linear one needs some milliseconds for this many repetitions, a quadratic one some hundred times that. */
+/** A linear expression needs a few milliseconds for this many repetitions, a quadratic one a hundred times that. */
 const REPEATS = 24_000;
 const LIMIT_MS = 100;
 const TRIES = 3;
@@ -58,13 +58,13 @@ const work = { search: (): unknown => undefined };
 const context = createContext(work);
 const search = new Script('search()');
 
-/** Eight times as long, with more than eight times the limit: a busy machine is told from a quadratic expression. */
+/** Eight times the length with more than eight times the limit, to distinguish a busy machine from a quadratic expression. */
 const MORE_REPEATS = 8 * REPEATS;
 const MORE_MS = 30 * LIMIT_MS;
 
-/** Whether searching the whole text keeps within the limit, at least once: a machine may pause. */
+/** Whether searching the whole text stays within the limit at least once, since a machine may pause. */
 function isQuick(pattern: RegExp, text: string, limitMs = LIMIT_MS): boolean {
-  // All matches of a global one are looked for, as replacing does.
+  // A global expression searches for all matches, as in a replacement.
   work.search = () => (pattern.global ? text.replace(pattern, '') : pattern.exec(text));
   for (let attempt = 0; attempt < TRIES; attempt += 1) {
     try {
@@ -77,7 +77,7 @@ function isQuick(pattern: RegExp, text: string, limitMs = LIMIT_MS): boolean {
   return false;
 }
 
-/** Inputs that the pattern takes too long for, a few of them. */
+/** Returns a few inputs on which the pattern is too slow. */
 function slowInputs(pattern: RegExp, most = 3): HostileInput[] {
   const slow: HostileInput[] = [];
   for (const input of hostileInputs(pattern)) {
@@ -95,13 +95,13 @@ if (process.env.UPDATE_EXPRESSIONS === '1') {
   writeFileSync(LIST, `${JSON.stringify(byFile, null, 2)}\n`);
 }
 
-test('every expression of the product is listed, and every listed one is there', () => {
+test('lists exactly the expressions of the product', () => {
   const listed = JSON.parse(readFileSync(LIST, 'utf8')) as Record<string, string[]>;
   const names = Object.entries(listed).flatMap(([file, codes]) => codes.map((code) => `${file} ${code}`));
   expect(expressions.map(nameOf).sort()).toEqual(names.sort());
 });
 
-test('what is put together while the program runs has an example here', () => {
+test('has an example of every expression that is composed at run time', () => {
   const together = expressions.filter(({ pattern }) => pattern === undefined).map(({ file }) => file);
   expect(together.sort()).toEqual(
     Object.entries(PUT_TOGETHER)
@@ -111,7 +111,7 @@ test('what is put together while the program runs has an example here', () => {
 });
 
 test.each(
-  // Each of them was in the product, or is the textbook's; a test that lets one pass would be worth nothing.
+  // Each of them was in the product, or is a textbook example. A test that misses one proves nothing.
   [
     /^\s*```(?:json)?\s*\n([\s\S]*?)\n\s*```\s*$/i,
     /<title>\s*([^<]{3,120}?)\s*<\/title>/i,
@@ -126,11 +126,11 @@ test.each(
     /^application\/vnd\.sagemaker\..*binary.*$/,
     /^(a+)+$/,
   ].map((pattern) => [String(pattern), pattern] as const),
-)('the inputs find that %s is not linear', (_name, pattern) => {
+)('the inputs show that %s is superlinear', (_name, pattern) => {
   expect(slowInputs(pattern, 1)).toHaveLength(1);
 });
 
-test('every expression is linear on the inputs made for it', () => {
+test('every expression is linear on its generated inputs', () => {
   const slow: Record<string, string> = {};
   const literal = expressions.filter((one) => !READS_SETTINGS.has(nameOf(one)));
   const together = Object.entries(PUT_TOGETHER).flatMap(([file, patterns]) =>

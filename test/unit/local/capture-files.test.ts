@@ -22,7 +22,7 @@ describe('findCaptures', () => {
   const keys = async (path: string, endpoint?: string) =>
     (await findCaptures(path, endpoint)).flatMap((group) => group.files.map((file) => file.key));
 
-  test("SageMaker's layout is kept, wherever in the path it stands", async () => {
+  test("keeps SageMaker's layout wherever it begins in the path", async () => {
     const key = 'support-llm/variant-1/2026/11/20/09/00-00-000-ab.jsonl';
     const file = write(`downloads/bucket/prefix/${key}`);
     expect(await keys(root)).toEqual([key]);
@@ -30,29 +30,29 @@ describe('findCaptures', () => {
     expect(await keys(file)).toEqual([key]);
   });
 
-  test('other files go under the endpoint and the hour of their first record', async () => {
+  test('puts other files under the endpoint and the hour of their first record', async () => {
     write('today/a.jsonl', `not json\n${record('2026-02-19T01:34:30Z')}${record('2026-02-19T05:00:00Z')}`);
     expect(await keys(root)).toEqual(['my-endpoint/AllTraffic/2026/02/19/01/today-a.jsonl']);
     expect(await keys(join(root, 'today', 'a.jsonl'), 'mine')).toEqual(['mine/AllTraffic/2026/02/19/01/a.jsonl']);
   });
 
-  test('an hour with an offset is taken in UTC', async () => {
+  test('converts an hour with an offset to UTC', async () => {
     write('a.jsonl', record('2026-02-19T01:30:00+02:00'));
     expect(await keys(root)).toEqual(['my-endpoint/AllTraffic/2026/02/18/23/a.jsonl']);
   });
 
-  test("a file without a time goes to the hour of the file's own", async () => {
+  test('puts a file without a time under the hour of its modification time', async () => {
     const file = write('a.jsonl', '');
     utimesSync(file, new Date('2025-01-02T03:04:05Z'), new Date('2025-01-02T03:04:05Z'));
     expect(await keys(root)).toEqual(['my-endpoint/AllTraffic/2025/01/02/03/a.jsonl']);
   });
 
-  test('a path that only looks like the layout is none', async () => {
+  test('ignores a path that only resembles the layout', async () => {
     write('a/b/2026/13/20/10/x.jsonl');
     expect(await keys(root)).toEqual(['my-endpoint/AllTraffic/2026/11/20/10/a-b-2026-13-20-10-x.jsonl']);
   });
 
-  test('every endpoint is a group of its own, and --endpoint makes them one', async () => {
+  test('groups files by endpoint, and into one group with --endpoint', async () => {
     write('one/AllTraffic/2026/11/20/10/x.jsonl');
     write('two/AllTraffic/2026/11/20/10/x.jsonl');
     expect((await findCaptures(root)).map((group) => group.endpoint)).toEqual(['one', 'two']);
@@ -62,13 +62,13 @@ describe('findCaptures', () => {
     ]);
   });
 
-  test('no file takes the key of another', async () => {
+  test('gives every file a unique key', async () => {
     write('a/b.jsonl');
     write('a-b.jsonl');
     expect(new Set(await keys(root)).size).toBe(2);
   });
 
-  test('other files in the folder are left alone', async () => {
+  test('ignores other files in the folder', async () => {
     write('x.jsonl');
     write('x.jsonl.gz');
     write('README.md');

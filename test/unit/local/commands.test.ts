@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-test('a command says what to do where the packages are missing', () => {
+test('a command says what to do if the packages are missing', () => {
   mkdirSync(join(folder, 'local'));
   cpSync(projectPath('local', 'ready.js'), join(folder, 'local', 'ready.js'));
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
@@ -27,7 +27,7 @@ test('a command says what to do where the packages are missing', () => {
   expect([status, stderr]).toEqual([1, 'The packages of this project are missing; run: npm ci\n']);
 });
 
-describe('options of benchmarks and of the soak', () => {
+describe('options of the benchmarks and of the soak test', () => {
   const kinds = { records: 'number', only: 'texts', served: 'switch' } as const;
 
   test.each(['--records 5 --only a --only b --served', '--records=5 --only=a --only=b --served'])('%s', (text) => {
@@ -37,17 +37,17 @@ describe('options of benchmarks and of the soak', () => {
   });
 
   test.each([
-    ['--recrods 5', /not understood; got: Unknown option '--recrods'; expected: --records N, --only TEXT, --served/],
-    ['--records many', /got: --records many, which is no number from 1/],
+    ['--recrods 5', /invalid; got: Unknown option '--recrods'; expected: --records N, --only TEXT, --served/],
+    ['--records many', /got: --records many, which is not a whole number of at least 1/],
     ['--records', /got: /],
     ['5', /got: /],
-  ])('%s is refused', (text, message) => {
+  ])('refuses %s', (text, message) => {
     expect(() => readFlags(text.split(' '), kinds)).toThrow(message);
   });
 });
 
 describe('before a local run', () => {
-  test('is told what it takes, and of the real judge what it costs at most', async () => {
+  test('announces the number of files and lines, and the estimated and maximum cost of the real judge', async () => {
     const path = join(folder, 'a.jsonl');
     writeFileSync(path, `${'{}\n\n'.repeat(3)}{}`);
     const sizes = await measureFiles([
@@ -63,7 +63,7 @@ describe('before a local run', () => {
   });
 });
 
-test('after the last word nothing is shown', () => {
+test('shows nothing after the last line', () => {
   let text = '';
   const write = (part: string) => {
     text += part;
@@ -81,7 +81,7 @@ test('after the last word nothing is shown', () => {
 test.each([
   [true, /^\r\S+Waiting for MLflow …\r\S+Waiting for MLflow … 1 s\r/, /Waiting for MLflow … 7 s\r\S+$/],
   [false, /^Waiting for MLflow …\n/, /^Waiting for MLflow …\nWaiting for MLflow … 5 s\n$/],
-])('a line that waits shows its seconds; on a terminal: %s', (isTTY, begins, ends) => {
+])('shows the elapsed seconds of a waiting line; on a terminal: %s', (isTTY, begins, ends) => {
   jest.useFakeTimers();
   let text = '';
   const write = (part: string) => {
@@ -107,11 +107,11 @@ test.each([
     Object.assign(new Error('Could not load credentials from any providers'), { name: 'CredentialsProviderError' }),
     /^AWS credentials are missing\n {2}got: .*\n {2}expected: AWS_ACCESS_KEY_ID .* AWS_PROFILE/,
   ],
-])('what the AWS SDK lacks is told without a stack: %s', (error, expected) => {
+])('reports a missing AWS region or credentials without a stack: %s', (error, expected) => {
   expect(describeError(error)).toMatch(expected);
 });
 
-test('a calibration without a verdict says what the judge answered, once for each reason', () => {
+test('a calibration without a verdict shows the judge’s answer once per reason', () => {
   const one = (reason: string, message: string) => ({ id: '1', scorer: 'safety', reason, message });
   expect(
     whyUnanswered([one('JudgeReplyUnreadable', 'no JSON\nin it'), one('JudgeReplyUnreadable', 'x'), one('held', 'y')]),

@@ -18,7 +18,7 @@ const mine = {
   ALARM_EMAIL: 'on-call@example.com',
 };
 
-/** What the embedded environment sets by itself. */
+/** Settings of the local environment. */
 const embedded = {
   STACK_PREFIX: 'local',
   MLFLOW_TRACKING_URI: 'http://127.0.0.1:5000',
@@ -26,8 +26,8 @@ const embedded = {
   DATA_CAPTURE_S3_BUCKET: 'sagemaker-captures',
 };
 
-describe('what a local run takes over of a person’s settings', () => {
-  it('is how is judged, and not what names resources or costs money', () => {
+describe('the user’s settings in a local run', () => {
+  it('applies settings for judging, but none that name resources or cost money', () => {
     const { settings, notes } = personSettings(mine, ofStandIn);
     expect(settings).toEqual({
       BEDROCK_MODEL_ID: 'amazon.nova-lite-v1:0',
@@ -40,7 +40,7 @@ describe('what a local run takes over of a person’s settings', () => {
     ]);
   });
 
-  it('is the budget and the guardrail as well when the real model judges', () => {
+  it('also applies the budget and the guardrail if the real model judges', () => {
     const { settings, notes } = personSettings(mine, ofBedrock);
     expect(settings).toEqual({
       BEDROCK_MODEL_ID: 'amazon.nova-lite-v1:0',
@@ -54,11 +54,11 @@ describe('what a local run takes over of a person’s settings', () => {
     );
   });
 
-  it('of a judge elsewhere is its name: the stand-in answers at its address, and gets no key', () => {
+  it('applies the name of a judge outside Bedrock, with the stand-in’s address and no key', () => {
     const { settings } = personSettings({ ...mine, BEDROCK_MODEL_ID: 'openai:/gpt-oss-20b' }, ofStandIn);
     expect(settings).toMatchObject({ BEDROCK_MODEL_ID: 'openai:/gpt-oss-20b', JUDGE_BASE_URL: `${url}/v1` });
     expect(settings).not.toHaveProperty('JUDGE_SECRET_ARN');
-    // A stack can be made of it.
+    // The settings are valid for a stack.
     expect(parseSettings({ ...embedded, ...settings }).JUDGE_BASE_URL).toBe(`${url}/v1`);
   });
 
@@ -68,7 +68,7 @@ describe('what a local run takes over of a person’s settings', () => {
     );
   });
 
-  it.each([ofStandIn, ofBedrock])('is nothing worth telling where nothing is set', (judge) => {
+  it.each([ofStandIn, ofBedrock])('has no notes if nothing is set', (judge) => {
     expect(personSettings({}, judge)).toEqual({
       settings: judge.real ? {} : { EVALUATION_BUDGET_USD: '0' },
       notes: [],
@@ -76,15 +76,15 @@ describe('what a local run takes over of a person’s settings', () => {
   });
 });
 
-describe('before anything is started', () => {
-  it('a misspelt setting is named, and a stranger’s variable is not', () => {
+describe('checks before anything starts', () => {
+  it('names a misspelled setting, but not an unrelated variable', () => {
     expect(settingSlips({ EVALUATION_SAMPEL_RATE: '0.1', EVALUTION_BUDGET_USD: '1', MY_DATABASE: 'x' }, {})).toEqual([
       '.env sets EVALUATION_SAMPEL_RATE, which is not a setting of this stack; did you mean EVALUATION_SAMPLE_RATE?',
       '.env sets EVALUTION_BUDGET_USD, which is not a setting of this stack; did you mean EVALUATION_BUDGET_USD?',
     ]);
   });
 
-  it('a wrong value of what is taken over is refused', () => {
+  it('refuses an invalid value of a setting that applies', () => {
     expect(() => checkSettings({ JUDGE_GUIDELINES: '{"a":' })).toThrow(/JUDGE_GUIDELINES: got /);
     expect(checkSettings({ EVALUATION_SAMPLE_RATE: '0.5' }).EVALUATION_SAMPLE_RATE).toBe(0.5);
   });

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { parseStartOptions } from '../../../local/start/start-options.ts';
 
 describe('the command line of npm start', () => {
-  test('everything may be left out', () => {
+  test('has only optional arguments', () => {
     expect(parseStartOptions([])).toMatchObject({
       captures: undefined,
       bedrock: false,
@@ -11,7 +11,7 @@ describe('the command line of npm start', () => {
     });
   });
 
-  test('a path and every option', () => {
+  test('parses a path and every option', () => {
     const args =
       'my/captures --endpoint e --bedrock --region eu-west-1 --exit --port 4566 --mlflow-port 5000 --keep out';
     delete process.env.INIT_CWD;
@@ -27,7 +27,7 @@ describe('the command line of npm start', () => {
     });
   });
 
-  test('paths are meant from where npm was called', () => {
+  test('resolves paths from the folder where npm was called', () => {
     const { INIT_CWD } = process.env;
     process.env.INIT_CWD = '/somewhere/else';
     try {

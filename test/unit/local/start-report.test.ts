@@ -39,8 +39,8 @@ function report(more: Partial<Report>): string {
   }).join('\n');
 }
 
-describe('why lines are in quarantine', () => {
-  test('is told with the file, the line and the message, and how many more there are', () => {
+describe('the reasons of quarantined lines', () => {
+  test('show the file, the line and the message, and the number of further lines', () => {
     expect(report({ quarantine: [notJson(5, 'the line is cut off')] })).toContain(
       [
         '── Quarantined ──',
@@ -52,20 +52,20 @@ describe('why lines are in quarantine', () => {
     );
   });
 
-  test('is told on one line, cut, and without what a terminal would obey', () => {
+  test('are on one line, truncated, and without control characters', () => {
     const text = report({ quarantine: [notJson(1, `it is “\u001b[2J\nx” ${'y'.repeat(1_000)}`)] });
     expect(text).not.toContain('\u001b');
     expect(/^ {2}\/home.*a\.jsonl:3: it is “ \[2J x” y+…$/m.exec(text)?.[0].length).toBeLessThan(400);
   });
 
-  test('is told with --exit too, which names nothing that is gone', () => {
+  test('are shown with --exit too, without addresses of stopped servers', () => {
     const text = report({ quarantine: [notJson(1, 'the line is cut off')], options: { exit: true } });
     expect(text).toContain('a.jsonl:3: the line is cut off');
     expect(text).not.toMatch(/s3:\/\/|http:|export /);
   });
 });
 
-test('the variables serve the judge’s commands and the smoke test alike', () => {
+test('prints the variables for the judge’s commands and for the smoke test', () => {
   const text = report({ settings: { JUDGE_BASE_URL: 'http://judge/v1' } });
   expect(text.split('\n')).toEqual(
     expect.arrayContaining([

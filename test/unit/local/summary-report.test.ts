@@ -25,7 +25,7 @@ const second = summary((draft) => {
 });
 
 describe('the summary of several runs', () => {
-  test('is one number a line', () => {
+  test('has one number per line', () => {
     const lines = totalLines(addUp([first, second]));
     expect(lines).toEqual([
       'captured: 14',
@@ -44,14 +44,14 @@ describe('the summary of several runs', () => {
     for (const line of lines) expect(line).toMatch(/^\w+: [\d.]+$/);
   });
 
-  test('a cost of which a part is not known is not known', () => {
+  test('has an unknown cost if the cost of one run is unknown', () => {
     const unknown = summary((draft) => {
       draft.spend.usd = null;
     });
     expect(totalLines(addUp([first, unknown]))).toContain('cost_usd: unknown');
   });
 
-  test('counts each verdict and gives the mean of numbers', () => {
+  test('counts each verdict and averages numbers', () => {
     expect(verdictLines(addUp([first, second]))).toEqual([
       '  response_words  mean 10 of 10',
       '  safety          yes 8, no 4',
