@@ -4,12 +4,12 @@ import { MonitoringStack } from '../lib/monitoring-stack.ts';
 import { readSettings } from '../lib/settings/settings.ts';
 import { resourceNames } from '../src/contract/names.ts';
 
-// Loading the CDK's validation rules takes longer than synth itself; a test checks the template against them.
+// Loading the CDK's validation rules takes longer than synth itself. A test checks the template against them.
 process.env.CDK_VALIDATION ??= 'false';
 const { CDK_DEFAULT_ACCOUNT: account, CDK_DEFAULT_REGION: region } = process.env;
 
 try {
-  // As dotenv's own tools name another file than .env.
+  // The variable is the one that dotenv's own tools use.
   const { settings, warnings } = readSettings(process.env, process.env.DOTENV_CONFIG_PATH);
   const app = new App();
   const stack = new MonitoringStack(app, resourceNames(settings.STACK_PREFIX).stack, {
@@ -21,7 +21,7 @@ try {
   app.synth();
 } catch (error) {
   if (!(error instanceof Error) || error.name !== 'InvalidSettings') throw error;
-  // The list of settings is what a person needs; a stack trace would hide it.
+  // A stack trace would hide the list of settings.
   console.error(error.message);
   process.exitCode = 1;
 }

@@ -1,9 +1,8 @@
-/** Findings of cdk-nag that are meant to be so, each with its reason. */
-
+/** Acknowledges intended findings of cdk-nag, each with its reason. */
 import { Validations } from 'aws-cdk-lib';
 import type { IConstruct } from 'constructs';
 
-/** @param reasons by the rule's id, e.g. `AwsSolutions-S1`, or with its detail: `AwsSolutions-IAM5[Resource::*]`. */
+/** @param reasons by the rule's id, for example `AwsSolutions-S1`, or with its detail, `AwsSolutions-IAM5[Resource::*]`. */
 export function acknowledge(construct: IConstruct, reasons: Record<string, string>): void {
   for (const [id, reason] of Object.entries(reasons)) Validations.of(construct).acknowledge({ id, reason });
 }

@@ -1,8 +1,8 @@
 /**
- * What should wake somebody up. Each alarm has a section of its name in docs/runbook.md.
+ * The alarms. Each has a section of the same name in docs/runbook.md.
  *
- * One cause rings one alarm: what Lambda and Step Functions retry by themselves counts only when it goes on for a
- * quarter of an hour, and what a failed run has lost is RunFailed's alone.
+ * One cause raises one alarm: errors that Lambda and Step Functions retry count only if they last for 15 minutes, and the
+ * losses of a failed run raise only RunFailed.
  */
 import { Duration, Stack } from 'aws-cdk-lib';
 import {
@@ -30,20 +30,20 @@ interface AlarmsProps {
   settings: Settings;
   stateMachine: IStateMachine;
   deadLetters: IQueue;
-  /** Replays that were stopped, and not brought to their end. */
+  /** The dead letters of replays that were stopped but could not be brought to their end. */
   replaysNotEnded: IQueue;
   functions: readonly IFunction[];
 }
 
 const PERIOD = Duration.minutes(5);
-/** 15 minutes: retries of a throttled judge last 18 on average, of a throttled function 28, all others end within 2. */
+/** 15 minutes. Retries last 18 minutes on average for a throttled judge, 28 for a throttled function, and at most 2 otherwise. */
 const SUSTAINED_PERIODS = 3;
 
 interface AlarmOptions {
   metric: IMetric;
-  /** A sentence for the mail. */
+  /** A sentence for the email. */
   what: string;
-  /** Only when it lasts. */
+  /** Raised only if the condition lasts. */
   sustained?: boolean;
 }
 
@@ -75,8 +75,9 @@ export class Alarms extends Construct {
   }
 
   /**
-   * SNS's own policy of a topic lets everybody of the account publish, CloudWatch included. Enforcing TLS takes its place
-   * with a policy that only denies, and then an alarm rings and its mail is refused, which its history alone tells.
+   * Lets the alarms publish to the topic. SNS's default policy allows the whole account to publish, CloudWatch included.
+   * Enforcing TLS replaces it with a policy that only denies. Without this statement the alarm's email would be rejected,
+   * and only the alarm's history would show it.
    */
   #letAlarmsPublish(): void {
     const { partition, region, account } = Stack.of(this);
@@ -112,7 +113,7 @@ export class Alarms extends Construct {
     const errors = functions.map((each) => each.metricErrors(sum));
     this.#alarm('FunctionErrors', {
       metric: sumOf(errors, 'Errors', PERIOD),
-      what: 'Functions of the pipeline fail again and again, and are retried',
+      what: 'Functions of the pipeline fail repeatedly and are retried',
       sustained: true,
     });
     const throttles = functions.map((each) => each.metricThrottles(sum));
@@ -136,31 +137,34 @@ export class Alarms extends Construct {
         period: PERIOD,
         statistic: Stats.SUM,
       }),
-      what: 'A capture file did not start an execution, and its event is nowhere',
+      what: 'A capture file did not start an execution, and its event is lost',
     });
   }
 
   #aboutResults(): void {
     const own = (name: Parameters<typeof runMetric>[1]) => runMetric(this.#prefix, name, PERIOD);
     this.#alarm('VerdictsFailed', {
-      // What is lost as well has failed a run; both metrics always come together.
+      // Lost verdicts fail the run and so raise RunFailed. Both metrics are always published together.
       metric: new MathExpression({
         expression: 'failed - lost',
         usingMetrics: { failed: own('FailedVerdicts'), lost: own('LostVerdicts') },
         label: 'Error assessments',
         period: PERIOD,
       }),
-      what: 'The judge could not answer; error assessments are on the traces',
+      what: 'The judge could not answer; the traces have error assessments',
     });
     this.#alarm('LinesQuarantined', {
       metric: own('QuarantinedLines'),
-      what: 'Lines are no capture records, or MLflow refused them',
+      what: 'Lines are not capture records, or MLflow rejected them',
     });
     this.#alarm('JudgeModelEnding', {
       metric: own('JudgeModelEnding'),
-      what: "The judge's model has an end, or could not be looked up; summary.json says which",
+      what: "The judge's model will be retired, or could not be checked; summary.json tells which",
     });
-    this.#alarm('VerdictsHeld', { metric: own('HeldVerdicts'), what: 'The budget held evaluations back' });
+    this.#alarm('VerdictsHeld', {
+      metric: own('HeldVerdicts'),
+      what: 'Evaluations are held because the budget is used up',
+    });
   }
 
   #alarm(id: string, { metric, what, sustained = false }: AlarmOptions): void {
@@ -171,7 +175,7 @@ export class Alarms extends Construct {
       threshold: 0,
       comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
       evaluationPeriods: sustained ? SUSTAINED_PERIODS : 1,
-      // Nothing happens at rest, and that is no alarm.
+      // There is no data while nothing runs.
       treatMissingData: TreatMissingData.NOT_BREACHING,
     });
     alarm.addAlarmAction(new SnsAction(this.topic));

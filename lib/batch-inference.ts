@@ -1,4 +1,4 @@
-/** What Bedrock batch inference needs: the role that a job runs under, and leave to start and watch jobs. */
+/** The permissions of Bedrock batch inference: the role of the jobs, and the permission to start and watch them. */
 import { Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
@@ -17,7 +17,7 @@ interface BatchInferenceProps {
 }
 
 export class BatchInference extends Construct {
-  /** The role that Bedrock takes on. */
+  /** The role that Bedrock assumes. */
   readonly serviceRole: Role;
 
   constructor(scope: Construct, id: string, { settings, workBucket, batcher }: BatchInferenceProps) {
@@ -39,12 +39,12 @@ export class BatchInference extends Construct {
     allow(this.serviceRole, { actions: ['s3:ListBucket'], resources: [workBucket.bucketArn] });
 
     batcher.function.addEnvironment('BATCH_ROLE_ARN', this.serviceRole.roleArn);
-    // A judge outside Bedrock has no batch inference, and planning refuses it.
+    // A judge outside Bedrock has no batch inference; planning rejects it.
     if (model.startsWith('openai:/') || model.startsWith('sagemaker:/')) return;
     allow(batcher.role, {
       actions: ['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'],
       resources: [jobs],
-      why: 'A job gets its id when it is made.',
+      why: 'Bedrock generates the id of a job when it is created.',
     });
     grantBatchModel(batcher.role, this.serviceRole, settings);
     allow(batcher.role, {

@@ -1,4 +1,4 @@
-/** What the judge may spend: reservations that hold across concurrent Lambdas and expire by themselves. */
+/** The table of the judge's budget: reservations that all concurrent Lambdas see, and that expire by themselves. */
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { AttributeType, Billing, type ITableV2, TableEncryptionV2, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { Role } from 'aws-cdk-lib/aws-iam';
@@ -14,7 +14,7 @@ export class BudgetTable extends Construct {
     this.table = new TableV2(this, 'Table', {
       partitionKey: { name: budgetTable.partitionKey, type: AttributeType.STRING },
       timeToLiveAttribute: budgetTable.ttlAttribute,
-      // A few writes a chunk: nothing is paid at rest.
+      // There are a few writes per chunk, and no cost at rest.
       billing: Billing.onDemand(),
       encryption: TableEncryptionV2.dynamoOwnedKey(),
       removalPolicy: RemovalPolicy.DESTROY,
@@ -22,7 +22,7 @@ export class BudgetTable extends Construct {
   }
 }
 
-/** To reserve money for calls of the judge, and to book what they cost. */
+/** Grants reserving money for calls of the judge, and recording their cost. */
 export function grantBudget(role: Role, { tableArn }: ITableV2): void {
   allow(role, { actions: ['dynamodb:GetItem', 'dynamodb:UpdateItem'], resources: [tableArn] });
 }

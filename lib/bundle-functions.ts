@@ -1,4 +1,4 @@
-/** The Lambdas' code: every handler bundled to one file, all of them in one call of esbuild. */
+/** Bundles the code of the Lambdas: each handler into one file, all in one esbuild call. */
 import { readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { buildSync } from 'esbuild';
@@ -19,10 +19,10 @@ export function bundleFunctions(outdir: string): void {
     target: 'node24',
     minify: true,
     keepNames: true,
-    // The bundles' sizes are looked after by a test.
+    // A test checks the sizes of the bundles.
     logLevel: 'warning',
     mainFields: ['module', 'main'],
-    // CommonJS packages inside an ES module still call require.
+    // CommonJS packages in an ES module still call require.
     banner: {
       js: "import{createRequire as __createRequire}from'node:module';const require=__createRequire(import.meta.url);",
     },

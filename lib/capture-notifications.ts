@@ -1,6 +1,6 @@
 /**
- * Has the existing capture bucket tell EventBridge of its objects. The CDK's custom resource adds that to whatever
- * notifications the bucket has, and leaves them as they are when the stack goes: another stack may need them.
+ * Makes the existing capture bucket send events to EventBridge. The CDK's custom resource adds this to the bucket's other
+ * notifications. Deleting the stack leaves it switched on, since another stack may need it.
  */
 import { type CfnResource, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
@@ -10,7 +10,7 @@ import { Construct } from 'constructs';
 import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 
-/** Where the CDK puts the function of the custom resource, one for a stack. */
+/** The id of the custom resource's function, of which the CDK creates one per stack. */
 const HANDLER_ID = 'BucketNotificationsHandler050a0587b7544547bf325f094a3db834';
 
 export class CaptureNotifications extends Construct {
@@ -29,15 +29,15 @@ export class CaptureNotifications extends Construct {
     logGroup.grantWrite(role);
     const bucket = Bucket.fromBucketAttributes(this, 'Bucket', {
       bucketName: settings.DATA_CAPTURE_S3_BUCKET,
-      // The CDK would add the managed basic policy, which may write to every log group of the account.
+      // The CDK would add the managed basic policy, which could write to every log group of the account.
       notificationsHandlerRole: role.withoutPolicyUpdates(),
     });
     bucket.enableEventBridgeNotification();
-    // Nothing of ours is to be validated, and what others have broken in theirs must not stop this deployment.
+    // There is no destination of ours to validate, and a broken destination of somebody else must not stop the deployment.
     const notifications = bucket.node.findChild('Notifications').node.defaultChild as CfnResource;
     notifications.addPropertyOverride('SkipDestinationValidation', true);
     const handler = Stack.of(this).node.findChild(HANDLER_ID).node.defaultChild as CfnResource;
-    // Its default log group has no retention, and outlives the stack.
+    // Its default log group has no retention time and is not deleted with the stack.
     handler.addPropertyOverride('LoggingConfig', { LogGroup: logGroup.logGroupName });
   }
 }

@@ -1,4 +1,4 @@
-/** Starts the state machine for every capture file that appears. */
+/** The rule that starts the state machine for every new capture file. */
 import { Match, Rule } from 'aws-cdk-lib/aws-events';
 import { SfnStateMachine } from 'aws-cdk-lib/aws-events-targets';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
@@ -9,7 +9,7 @@ import type { Settings } from '../src/settings/schema.ts';
 import { CaptureNotifications } from './capture-notifications.ts';
 import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
 
-/** `*` and `\` have a meaning in a wildcard pattern. */
+/** Escapes `*` and `\`, which are special in a wildcard pattern. */
 export const escapeWildcard = (text: string): string => text.replace(/[\\*]/g, String.raw`\$&`);
 
 interface CaptureRuleProps {
@@ -27,13 +27,13 @@ export class CaptureRule extends Construct {
     this.deadLetters = deadLetterQueue(this);
     this.rule = new Rule(this, 'Rule', {
       ruleName: resourceNames(settings.STACK_PREFIX).rule,
-      description: 'A capture file has appeared',
+      description: 'A capture file was written',
       eventPattern: {
         source: ['aws.s3'],
         detailType: ['Object Created'],
         detail: {
           bucket: { name: [settings.DATA_CAPTURE_S3_BUCKET] },
-          // One matcher for prefix and suffix: two of them in a list would each match alone.
+          // One matcher for prefix and suffix, since either of two matchers in a list would be enough to match.
           object: { key: Match.wildcard(`${escapeWildcard(settings.DATA_CAPTURE_S3_PREFIX)}*.jsonl`) },
         },
       },

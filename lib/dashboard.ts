@@ -1,4 +1,4 @@
-/** `SageMakerMonitoring-{prefix}`: what the pipeline has done, what it cost, and what went wrong. */
+/** The dashboard `SageMakerMonitoring-{prefix}`: results, cost and errors of the pipeline. */
 import { Duration } from 'aws-cdk-lib';
 import {
   AlarmStatusWidget,
@@ -28,7 +28,7 @@ interface MonitoringDashboardProps {
   prefix: string;
   stateMachine: IStateMachine;
   deadLetters: IQueue;
-  /** By what they do, as the graphs name them. */
+  /** By their label in the graphs. */
   functions: Readonly<Record<string, IFunction>>;
   /** The state machine of replays. */
   replay: IStateMachine;
@@ -41,7 +41,7 @@ export class MonitoringDashboard extends Construct {
     new Dashboard(this, 'Dashboard', {
       dashboardName: resourceNames(props.prefix).dashboard,
       defaultInterval: DAY,
-      // A day's total stays one when a week is looked at.
+      // A total per day stays a total per day if the view shows a week.
       periodOverride: PeriodOverride.INHERIT,
       widgets: [
         [new AlarmStatusWidget({ title: 'Alarms', alarms: [...props.alarms], width: FULL_WIDTH, height: 3 })],

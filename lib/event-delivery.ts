@@ -1,16 +1,16 @@
-/** What becomes of an event whose target cannot take it. */
+/** Retries and dead letters of events whose target is unavailable. */
 import { Duration } from 'aws-cdk-lib';
 import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import { acknowledge } from './acknowledge.ts';
 
-/** The longest that EventBridge tries. */
+/** EventBridge's maximum. */
 export const DELIVERY = { maxEventAge: Duration.hours(24), retryAttempts: 185 };
 
-/** The longest that SQS keeps what EventBridge gave up: a fortnight to notice it. */
+/** SQS's maximum: two weeks to notice an event that EventBridge could not deliver. */
 const DEAD_LETTERS = Duration.days(14);
 
-/** The scope's `DeadLetters`. */
+/** Creates the dead-letter queue of a scope, as its child `DeadLetters`. */
 export function deadLetterQueue(scope: Construct): Queue {
   const queue = new Queue(scope, 'DeadLetters', {
     encryption: QueueEncryption.SQS_MANAGED,

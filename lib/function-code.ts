@@ -1,17 +1,18 @@
-/** The Lambdas' code, as the assets of a stack. */
+/** The code of the Lambdas as assets of a stack. */
 import { join } from 'node:path';
 import { Stack, Stage } from 'aws-cdk-lib';
 import { Code } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 import { bundleFunctions, LAMBDA } from './bundle-functions.ts';
 
-/** Output folders of apps that have their bundles; an app is synthesized once in a process, its functions are many. */
+/** Output folders that already contain the bundles, so that the functions of an app are bundled once. */
 const bundled = new Set<string>();
 
 /**
+ * Returns the handler's bundle, `index.mjs`, or its source if the app skips bundling. If FUNCTION_BUNDLES names a folder,
+ * the bundles are taken from there.
+ *
  * @param folder the handler's folder under `lambda/`
- * @returns the folder's handler as `index.mjs`, its source as it is where the app wants no bundles. Where FUNCTION_BUNDLES
- *   names a folder, the bundles are there already
  */
 export function functionCode(scope: Construct, folder: string): Code {
   if (!Stack.of(scope).bundlingRequired) return Code.fromAsset(join(LAMBDA, folder));

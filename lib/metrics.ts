@@ -1,9 +1,9 @@
-/** The metrics that alarms and dashboard show. */
+/** The metrics that the alarms and the dashboard use. */
 import type { Duration } from 'aws-cdk-lib';
 import { type IMetric, MathExpression, Metric, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import { RESOURCE_METRICS, type RunMetric } from '../src/contract/names.ts';
 
-/** A metric of the runs' own, added up over a period. */
+/** A metric that runs publish, as a sum per period. */
 export const runMetric = (stackPrefix: string, metricName: RunMetric, period: Duration): Metric =>
   new Metric({
     namespace: RESOURCE_METRICS.namespace,
@@ -14,9 +14,10 @@ export const runMetric = (stackPrefix: string, metricName: RunMetric, period: Du
   });
 
 /**
- * The sum of metrics that have no points while nothing happens: `m0 + m1` alone has none where one of them has none.
+ * The sum of metrics that have no data points while nothing happens. `m0 + m1` would have no point wherever one of them has
+ * none.
  *
- * @param label as graphs show it
+ * @param label the label in graphs
  */
 export function sumOf(metrics: readonly IMetric[], label: string, period: Duration): MathExpression {
   const usingMetrics = Object.fromEntries(metrics.map((metric, index) => [`m${index}`, metric]));

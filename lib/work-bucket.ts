@@ -1,18 +1,18 @@
-/** The bucket for what the pipeline itself writes; it tells nobody of its objects, so that nothing in it can start the pipeline. */
+/** The bucket for the pipeline's own objects. It sends no events, so nothing in it can start the pipeline. */
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
 import { acknowledge } from './acknowledge.ts';
 
-/** Receipts and summaries: a quarter, so that a retry of last month's run is possible. */
+/** Receipts and summaries: three months, so that last month's run can be retried. */
 const RUNS_DAYS = 90;
-/** A claim matters while its execution runs, a year at most by Step Functions; weeks are ample. */
+/** A claim matters only while its execution runs. Step Functions allows a year, but runs take hours or days. */
 const CLAIMS_DAYS = 14;
-/** Results of replays, with the requests that were sent: as long as runs, to compare one release with the last. */
+/** Results of replays, with the requests that were sent: as long as runs, to compare a release with the previous one. */
 const REPLAYS_DAYS = 90;
-/** Requests and answers of batch inference hold captured text; a job ends within a day or two. */
+/** Requests and answers of batch inference contain captured text. A job ends within a day or two. */
 const BATCH_DAYS = 7;
-/** What could not be understood: a year to fix it and put it back. */
+/** Lines that could not become traces: a year to fix the cause and retry them. */
 const QUARANTINE_DAYS = 365;
 
 export class WorkBucket extends Construct {
@@ -25,11 +25,11 @@ export class WorkBucket extends Construct {
       enforceSSL: true,
       minimumTLSVersion: 1.2,
       blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
-      // Quarantined lines exist nowhere else once the capture bucket forgets them: a deleted stack must not take them along.
+      // Once the capture bucket expires them, quarantined lines exist only here: deleting the stack must not delete them.
       removalPolicy: RemovalPolicy.RETAIN,
       lifecycleRules: [
         { id: 'runs', prefix: 'runs/', expiration: Duration.days(RUNS_DAYS) },
-        // As long as a run can be retried: a retry takes what the judge has answered in it.
+        // As long as a run can be retried, since a retry reuses the judge's answers.
         { id: 'answers', prefix: 'answers/', expiration: Duration.days(RUNS_DAYS) },
         { id: 'replays', prefix: 'replays/', expiration: Duration.days(REPLAYS_DAYS) },
         { id: 'batch', prefix: 'batch/', expiration: Duration.days(BATCH_DAYS) },
@@ -40,7 +40,7 @@ export class WorkBucket extends Construct {
     });
     acknowledge(this.bucket, {
       'AwsSolutions-S1':
-        'Access logs of a work bucket would be a second bucket to secure; CloudTrail data events can be switched on where they are wanted.',
+        'Access logs of a work bucket would be a second bucket to secure; CloudTrail data events can be enabled if needed.',
     });
   }
 }

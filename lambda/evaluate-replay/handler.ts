@@ -1,4 +1,4 @@
-/** EvaluateReplay: the traces and the judge's verdicts of one shard of a replay, called again until it is done. */
+/** EvaluateReplay: writes the traces and the judge's verdicts of one shard of a replay. It is called until it is done. */
 import type { Context } from 'aws-lambda';
 import {
   type EvaluateReplayRequest,

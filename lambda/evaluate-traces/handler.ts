@@ -1,5 +1,5 @@
-/** EvaluateTraces: one chunk of capture lines → assessments in MLflow. Invoked directly, a whole capture file. */
-// The first to be loaded, and in a trial's process the only one.
+/** EvaluateTraces: one chunk of capture lines → assessments in MLflow. A direct invocation processes a whole capture file. */
+// Must be the first import: in the process of a trial it is the only one that runs.
 import '../../src/monitoring/evaluate/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
 import type { ChunkProgress, ChunkRequest } from '../../src/contract/payloads.ts';

@@ -1,4 +1,4 @@
-/** JudgeBatch: starts the batch inference jobs of a run, and looks at them until they have ended. */
+/** JudgeBatch: starts the batch inference jobs of a run, and checks them until they have ended. */
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/contract/payloads.ts';
 import { checkBatch, startBatch } from '../../src/monitoring/batch/jobs.ts';

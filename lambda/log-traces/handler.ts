@@ -1,4 +1,4 @@
-/** LogTraces: one chunk of capture lines → traces in MLflow. Invoked directly, a whole capture file. */
+/** LogTraces: one chunk of capture lines → traces in MLflow. A direct invocation processes a whole capture file. */
 // The first to be loaded, and in a trial's process the only one.
 import '../../src/monitoring/log/log-trial.ts';
 import type { Context } from 'aws-lambda';

@@ -1,7 +1,7 @@
-/** What planning needs, made once per cold start. */
+/** The dependencies of planning, created once per cold start. */
 import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws-sdk/client-sfn';
 import { assertBatchPossible } from '../../src/judge/judge-id.ts';
-import { createModelWatch } from '../../src/judge/model-check.ts';
+import { watchJudgeModel } from '../../src/judge/model-watch.ts';
 import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
 import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
@@ -9,7 +9,6 @@ import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
 import type { LambdaEnvironment } from '../../src/settings/environment.ts';
 import { RetryableError, saidBy } from '../../src/shared/errors.ts';
-import { logger } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 export function plannerDependencies(environment: LambdaEnvironment): Omit<PlannerDependencies, 'remainingMs'> {
@@ -18,9 +17,6 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
   const mlflow = connectMlflow(environment, storage.s3);
   const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
-  const watchModel = createModelWatch(environment.BEDROCK_MODEL_ID, (error) =>
-    logger.warn('The judge’s model could not be looked up', error as Error),
-  );
   return {
     storage,
     environment,
@@ -30,11 +26,7 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
       assertJudgeAffordable(environment, options);
       if (options.judge === 'batch') assertBatchPossible(environment.BEDROCK_MODEL_ID);
     },
-    checkJudgeModel: async () => {
-      const check = await watchModel();
-      if (check !== undefined) logger.warn(check.message, { check } as never);
-      return check;
-    },
+    checkJudgeModel: watchJudgeModel(environment.BEDROCK_MODEL_ID),
     createEstimator: (options) => createCostEstimator(environment, scorers, options, always),
     estimateSizes: (options, sizes) => estimateFromSizes(environment, scorers, options, sizes),
     isRunning: (executionArn) => isRunning(stepFunctions, executionArn),
@@ -46,7 +38,7 @@ async function isRunning(client: SFNClient, executionArn: string): Promise<boole
     const { status } = await client.send(new DescribeExecutionCommand({ executionArn }));
     return status === 'RUNNING' || status === 'PENDING_REDRIVE';
   } catch (error) {
-    // Step Functions keeps executions for 90 days; one that it no longer has is not running.
+    // Step Functions deletes executions after 90 days. A deleted execution is not running.
     if (error instanceof ExecutionDoesNotExist) return false;
     throw new RetryableError(
       'StepFunctionsUnavailable',

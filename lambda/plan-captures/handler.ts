@@ -1,5 +1,5 @@
 /** PlanCaptures: the execution's input → a manifest of chunks in the work bucket. */
-// The first to be loaded, and in a trial's process the only one.
+// Must be the first import: in the process of a trial it is the only one that runs.
 import '../../src/monitoring/evaluate/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
 import type { PlanRequest, PlanResult } from '../../src/contract/payloads.ts';

@@ -1,8 +1,7 @@
 /**
- * PublishReplay: figures, parameters and files of a replay that is over → its run in MLflow. With what has failed for good it
- * only ends that run.
+ * PublishReplay: figures, parameters and files of a finished replay → its MLflow run. If the request says that a step failed
+ * permanently, it only ends that run.
  */
-
 import {
   type EndReplayRunRequest,
   type EndReplayRunResult,

@@ -1,4 +1,4 @@
-/** ReplayShard: the requests of one shard, sent at their moments and measured. It is never tried twice. */
+/** ReplayShard: sends the requests of one shard at their scheduled times and measures them. It is never retried. */
 import type { Context } from 'aws-lambda';
 import { type ReplayShardRequest, replayShardRequestSchema } from '../../src/contract/replay.ts';
 import { replayShard, type ShardCounts } from '../../src/replay/cloud/shard/shard.ts';

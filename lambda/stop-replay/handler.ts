@@ -1,4 +1,4 @@
-/** StopReplay: an execution was stopped, or has failed → nothing more is sent, and what was measured is there. */
+/** StopReplay: an execution was stopped or has failed → sending ends, and what was measured is summarized. */
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import type { Context } from 'aws-lambda';
 import { resourceNames } from '../../src/contract/names.ts';
@@ -9,7 +9,7 @@ import { PermanentError } from '../../src/shared/errors.ts';
 import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
-/** Of the function's time, to tell why it ended; what it has called goes on, and the next attempt finds what came of it. */
+/** Time reserved to report the error. A called function continues to run, and the next attempt finds its result. */
 const TELL_RESERVE_MS = 20_000;
 
 const environment = readReplayEnvironment();
@@ -17,7 +17,7 @@ const storage = new Storage(createS3Client());
 const lambda = new LambdaClient({});
 const { replaySummarizer, replayPublisher } = resourceNames(environment.STACK_PREFIX);
 
-/** Calls a function and waits for what it returns. @throws PermanentError by the name of the function's own error */
+/** Calls a function and waits for its result. @throws PermanentError with the name of the function's own error */
 async function call<T>(FunctionName: string, request: object, context: Context): Promise<T> {
   const abortSignal = AbortSignal.timeout(Math.max(1, context.getRemainingTimeInMillis() - TELL_RESERVE_MS));
   const invoke = new InvokeCommand({ FunctionName, Payload: JSON.stringify(request) });
@@ -34,7 +34,7 @@ export const handler = logged<EndedExecution, StopReplayResult>((event, context)
     workBucket: environment.WORK_BUCKET,
     summarize: (request) => call(replaySummarizer, request, context),
     publish: (request) => call(replayPublisher, request, context),
-    // Without waiting for it: there may be no time left.
+    // It does not wait for the result, since there may be no time left.
     endRun: (request) =>
       lambda.send(
         new InvokeCommand({

@@ -1,4 +1,4 @@
-/** SummarizeReplay: the files of all shards → one result set, and whether the execution has to fail. */
+/** SummarizeReplay: the files of all shards → one result set, and whether the execution must fail. */
 import type { Context } from 'aws-lambda';
 import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../src/contract/replay.ts';
 import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize.ts';

@@ -1,4 +1,4 @@
-/** SummarizeRun: the receipts of a run → summary.json, metrics, and whether the execution has to fail. */
+/** SummarizeRun: the receipts of a run → summary.json, metrics, and whether the execution must fail. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import type { RunMetric } from '../../src/contract/names.ts';
 import type { SummarizeRequest, SummarizeResult } from '../../src/contract/payloads.ts';

@@ -1,4 +1,4 @@
-/** Permissions of a role, each resource named; where a name ends in a wildcard, the reason why stands beside it. */
+/** Adds permissions to a role. Every resource is named; a wildcard needs a reason, which cdk-nag records. */
 import { Stack } from 'aws-cdk-lib';
 import { PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
 import { acknowledge } from '../acknowledge.ts';
@@ -7,11 +7,11 @@ interface Permission {
   actions: string[];
   resources: string[];
   conditions?: Record<string, Record<string, string | string[]>>;
-  /** Needed where an action or a resource has a wildcard: why it cannot be named further. */
+  /** Required if an action or a resource has a wildcard: why it cannot be narrower. */
   why?: string;
 }
 
-/** @throws Error when a wildcard is given no reason */
+/** @throws Error if a wildcard has no reason */
 export function allow(role: Role, { why, ...statement }: Permission): void {
   role.addToPolicy(new PolicyStatement(statement));
   const stack = Stack.of(role);
@@ -20,17 +20,17 @@ export function allow(role: Role, { why, ...statement }: Permission): void {
     ...statement.resources.filter((arn) => arn.includes('*')).map((arn) => `Resource::${asText(stack.resolve(arn))}`),
   ];
   for (const finding of wild) {
-    if (why === undefined) throw new Error(`${role.node.path} is allowed ${finding} without a reason`);
+    if (why === undefined) throw new Error(`${role.node.path} has ${finding} without a reason`);
     acknowledge(role, { [`AwsSolutions-IAM5[${finding}]`]: why });
   }
 }
 
-/** A resolved ARN as cdk-nag names it: references as `<logical id>` or `<logical id.attribute>`. */
+/** Formats a resolved ARN as cdk-nag does: references as `<logical id>` or `<logical id.attribute>`. */
 function asText(value: unknown): string {
   if (typeof value === 'string') return value;
   const [[name, argument] = []] = Object.entries(value as Record<string, unknown>);
   if (name === 'Ref') return `<${argument}>`;
   if (name === 'Fn::GetAtt') return `<${(argument as string[]).join('.')}>`;
   if (name === 'Fn::Join') return (argument as [string, unknown[]])[1].map(asText).join('');
-  throw new Error(`No text for ${JSON.stringify(value)}`);
+  throw new Error(`Unknown intrinsic function: ${JSON.stringify(value)}`);
 }

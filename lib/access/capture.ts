@@ -1,4 +1,4 @@
-/** Permission to read captures: the endpoint's prefix of the bucket, and its key where it is encrypted with one. */
+/** Permission to read captures: the endpoint's prefix of the bucket, and the KMS key if the bucket has one. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/settings/schema.ts';
@@ -15,8 +15,8 @@ export function grantCaptureRead(role: Role, settings: Settings): void {
     resources: [`${bucketArn}/${keys}`],
     why: 'The capture files of this endpoint: SageMaker names them by variant, hour and a random id.',
   });
-  // Without it S3 answers 403 where a file is missing, and a person looks for the wrong fault. The condition holds there
-  // too: S3 takes the key that was asked for as the prefix.
+  // Without this permission S3 answers 403 for a missing file, which looks like another fault. The condition is met
+  // there too, since S3 uses the requested key as the prefix.
   allow(role, {
     actions: ['s3:ListBucket'],
     resources: [bucketArn],

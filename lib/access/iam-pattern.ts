@@ -1,5 +1,5 @@
 /**
- * A text as part of a resource in a policy: there `*` and `?` stand for other characters, and `${` begins a variable.
- * IAM's own variables for the three characters are themselves written as `${*}`, `${?}` and `${$}`.
+ * Escapes a text for use in the resource of a policy, where `*` and `?` are wildcards and `${` begins a variable. IAM has
+ * the variables `${*}`, `${?}` and `${$}` for the characters themselves.
  */
 export const escapeIamPattern = (text: string): string => text.replace(/[*?$]/g, '$${$&}');

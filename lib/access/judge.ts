@@ -1,4 +1,4 @@
-/** Permission to ask the judge's model: the one model, through the one profile, and nothing else. */
+/** Permission to call the judge's model: this model through this profile, and nothing else. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import { type ProfileId, parseProfileId } from '../../src/judge/pricing/profile-id.ts';
@@ -7,15 +7,15 @@ import { allow } from './allow.ts';
 
 const PROFILE_ARN = /^arn:[\w-]+:bedrock:[^:]*:[^:]*:(?:application-)?inference-profile\/(?<id>.+)$/;
 
-// Converse is authorised as InvokeModel.
+// IAM authorizes Converse as InvokeModel.
 const INVOKE = 'bedrock:InvokeModel';
 
-/** For a model id, an inference-profile id or an ARN of either, on Bedrock; for an endpoint; for a key elsewhere. */
+/** Grants calls to a Bedrock model or inference profile (id or ARN), or to an endpoint; or the secret of another judge. */
 export function grantJudge(role: Role, settings: Settings): void {
   const { BEDROCK_MODEL_ID: id, JUDGE_SECRET_ARN: secret } = settings;
   const stack = Stack.of(role);
   if (id.startsWith('sagemaker:/')) {
-    // As IAM spells endpoints, whatever their own case.
+    // IAM spells endpoints in lower case.
     const endpoint = id.replace(/^sagemaker:\/+/, '').toLowerCase();
     const arn = `arn:${stack.partition}:sagemaker:${stack.region}:${stack.account}:endpoint/${endpoint}`;
     allow(role, { actions: ['sagemaker:InvokeEndpoint'], resources: [arn] });
@@ -24,9 +24,9 @@ export function grantJudge(role: Role, settings: Settings): void {
     allow(role, {
       actions: [INVOKE],
       resources: [arn],
-      // What a profile stands on may be invoked through that profile alone.
+      // The models behind a profile may be invoked only through that profile.
       ...(through === undefined ? {} : { conditions: { StringEquals: { 'bedrock:InferenceProfileArn': through } } }),
-      ...(why === undefined ? {} : { why: `${why}; calls through the one profile of the condition are allowed.` }),
+      ...(why === undefined ? {} : { why: `${why}; only calls through the profile of the condition are allowed.` }),
     });
   }
   grantGuardrail(role, settings);
@@ -40,10 +40,10 @@ function grantGuardrail(role: Role, { BEDROCK_GUARDRAIL_ID: guardrail }: Setting
   allow(role, { actions: ['bedrock:ApplyGuardrail'], resources: [arn] });
 }
 
-/** Looking up whether the model is there and when it ends: what planning tells a person. */
+/** Grants the check whether the model exists and when it will be retired, which planning reports. */
 export function grantModelLookUp(role: Role, id: string): void {
   const { partition, region } = Stack.of(role);
-  // Of a judge elsewhere, and of a model of one's own, there is nothing to look up.
+  // A judge outside Bedrock and a custom model have no life cycle on Bedrock.
   if (/^(openai|sagemaker):\//.test(id)) return;
   const profile = profileOf(id);
   if (id.startsWith('arn:') && profile === undefined && !id.includes(':foundation-model/')) return;
@@ -59,12 +59,12 @@ export function grantModelLookUp(role: Role, id: string): void {
     actions: ['bedrock:GetFoundationModel'],
     resources: [`${models}${profile.model ?? '*'}`],
     ...(profile.model === undefined
-      ? { why: 'An application profile does not tell its model; what may be read of a model is public.' }
+      ? { why: 'An application profile does not reveal its model; the readable facts of a model are public.' }
       : {}),
   });
 }
 
-/** The parts of an inference profile's id or ARN, none of an application profile's; `undefined` for all that is no profile. */
+/** The parts of an inference profile's id or ARN; empty for an application profile, `undefined` if the id is not a profile. */
 function profileOf(id: string): Partial<ProfileId> | undefined {
   const arnMatch = PROFILE_ARN.exec(id);
   if (id.startsWith('arn:') && arnMatch === null) return undefined;
@@ -74,16 +74,16 @@ function profileOf(id: string): Partial<ProfileId> | undefined {
 const profileArnOf = ({ partition, region, account }: Stack, id: string): string =>
   id.startsWith('arn:') ? id : `arn:${partition}:bedrock:${region}:${account}:inference-profile/${id}`;
 
-/** One ARN that IAM asks about when a model is used. */
+/** One ARN that IAM checks when a model is used. */
 interface ModelResource {
   arn: string;
-  /** The inference profile by which it is reached; `undefined` for what the id names itself. */
+  /** The inference profile through which it is called; `undefined` for the resource that the id names. */
   through?: string;
-  /** Where the ARN has a wildcard: why, without a full stop. */
+  /** The reason for a wildcard in the ARN, without a period. */
   why?: string;
 }
 
-/** The model or profile that an id of Bedrock names, and all that it stands on; nothing for a judge elsewhere. */
+/** The Bedrock model or profile that an id names, and the resources behind it; empty for a judge outside Bedrock. */
 function modelResources(stack: Stack, id: string): ModelResource[] {
   const { partition, region } = stack;
   if (/^(openai|sagemaker):\//.test(id)) return [];
@@ -92,7 +92,7 @@ function modelResources(stack: Stack, id: string): ModelResource[] {
     return [{ arn: id.startsWith('arn:') ? id : `arn:${partition}:bedrock:${region}::foundation-model/${id}` }];
   }
   const through = profileArnOf(stack, id);
-  // An application profile tells neither its model nor the cross-region profile it may stand on.
+  // An application profile reveals neither its model nor the cross-region profile behind it.
   const isApplication = profile.model === undefined;
   const model = profile.model ?? '*';
   const resources: ModelResource[] = [
@@ -101,32 +101,32 @@ function modelResources(stack: Stack, id: string): ModelResource[] {
       arn: `arn:${partition}:bedrock:*::foundation-model/${model}`,
       through,
       why: isApplication
-        ? 'An application profile does not tell its model, nor the regions it routes to'
-        : "The profile routes to regions of its geography, and which ones is Bedrock's to say",
+        ? 'An application profile reveals neither its model nor the regions that it routes to'
+        : 'The profile routes to regions of its geography, which Bedrock chooses',
     },
   ];
   if (isApplication || profile.geography === 'global') {
     resources.push({
       arn: `arn:${partition}:bedrock:::foundation-model/${model}`,
       through,
-      ...(isApplication ? { why: 'An application profile does not tell its model' } : {}),
+      ...(isApplication ? { why: 'An application profile does not reveal its model' } : {}),
     });
   }
   if (isApplication) {
     resources.push({
       arn: through.replace(/:application-inference-profile\/.*$/, ':inference-profile/*'),
       through,
-      why: 'An application profile does not tell which cross-region profile it stands on',
+      why: 'An application profile does not reveal the cross-region profile behind it',
     });
   }
   return resources;
 }
 
 /**
- * What a batch job needs: leave to start it with the model, and for the role that Bedrock takes on, leave to use it.
- * Both are asked about the profile and about the model behind it, and the key that binds the one to the other belongs to
- * InvokeModel from outside: `bedrock:CreateModelInvocationJob` does not have it. What bounds them is that only jobs of this
- * account take the role on, and that only one function may hand it to a job.
+ * Grants a batch job's permissions: to start it with the model, and to use the model in the role that Bedrock assumes.
+ * IAM checks the profile and the model behind it in both cases. The condition key that ties the model to the profile does not
+ * exist for `bedrock:CreateModelInvocationJob`. Instead, only jobs of this account can assume the role, and only one
+ * function can pass it to a job.
  */
 export function grantBatchModel(starter: Role, serviceRole: Role, settings: Settings): void {
   for (const { arn, why } of modelResources(Stack.of(starter), settings.BEDROCK_MODEL_ID)) {
@@ -137,6 +137,6 @@ export function grantBatchModel(starter: Role, serviceRole: Role, settings: Sett
     allow(starter, { actions: ['bedrock:CreateModelInvocationJob'], ...of });
     allow(serviceRole, { actions: [INVOKE], ...of });
   }
-  // The requests of a job are the judge's own, and name its guardrail.
+  // The requests of a job name the judge's guardrail.
   grantGuardrail(serviceRole, settings);
 }

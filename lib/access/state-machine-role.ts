@@ -1,4 +1,4 @@
-/** What a state machine may do: invoke its functions, run Maps of its own, and use their parts of the work bucket. */
+/** The role of a state machine: it invokes its functions, runs its Maps, and uses their parts of the work bucket. */
 import { Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
@@ -11,7 +11,7 @@ interface StateMachineRoleProps {
   stateMachineName: string;
   workBucket: IBucket;
   functions: readonly IFunction[];
-  /** What its Maps read, and where they put their results. */
+  /** Parts of the work bucket that its Maps read, and that they write results to. */
   manifests: readonly WorkPart[];
   mapResults: readonly WorkPart[];
 }
@@ -27,7 +27,7 @@ export class StateMachineRole extends Role {
     allow(this, {
       actions: LOG_DELIVERY,
       resources: ['*'],
-      why: 'Deliveries of vended logs have no ARN to name.',
+      why: 'Deliveries of vended logs have no ARN.',
     });
   }
 
@@ -41,28 +41,28 @@ export class StateMachineRole extends Role {
       why: WHY_WORK_PART,
     });
     allow(this, {
-      // Results of many children are put together in one multipart upload.
+      // The results of many children are combined in one multipart upload.
       actions: ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'],
       resources: objects(mapResults),
       why: WHY_WORK_PART,
     });
     allow(this, { actions: ['states:StartExecution'], resources: [`${states}:stateMachine:${name}`] });
-    // Children of a Map run are named <state machine>/<map run>:<child>.
+    // The children of a Map run are named <state machine>/<map run>:<child>.
     const children = `${states}:execution:${name}/*:*`;
     allow(this, {
       actions: ['states:DescribeExecution', 'states:StopExecution'],
       resources: [`${states}:execution:${name}:*`, children],
-      why: 'The Map watches and stops its own children, whose names are made when it runs.',
+      why: 'The Map monitors and stops its own children, whose names are generated when it runs.',
     });
     allow(this, {
       actions: ['states:RedriveExecution'],
       resources: [children],
-      why: 'A Map that is redriven redrives its own children, whose names are made when it runs.',
+      why: 'A Map that is redriven redrives its own children, whose names are generated when it runs.',
     });
   }
 }
 
-/** What a state machine needs to deliver its logs: https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html */
+/** The actions that a state machine needs to deliver its logs: https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html */
 const LOG_DELIVERY = [
   'logs:CreateLogDelivery',
   'logs:GetLogDelivery',

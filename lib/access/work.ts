@@ -1,4 +1,4 @@
-/** Permission for the parts of the work bucket that a function uses. */
+/** Permission to use parts of the work bucket. */
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { replayKeys, workKeys } from '../../src/contract/work-keys.ts';
@@ -6,7 +6,7 @@ import { allow } from './allow.ts';
 
 const ANY_RUN = '*';
 
-/** Keys of the work bucket by what they hold, as patterns of a policy. */
+/** The parts of the work bucket by their content, as key patterns of a policy. */
 export const workPatterns = {
   manifest: `${workKeys.manifestPrefix(ANY_RUN)}*`,
   plan: `${workKeys.planPrefix(ANY_RUN)}*`,
@@ -37,14 +37,17 @@ export const workPatterns = {
 
 export type WorkPart = keyof typeof workPatterns;
 
-/** Why a part of the bucket is as far as a policy can name an object. */
+/** The reason for the wildcards in these patterns. */
 export const WHY_WORK_PART =
-  "Objects of the stack's own work bucket are named by run, chunk and attempt; this is one kind of them.";
+  "Objects of the stack's own work bucket are named by run, chunk and attempt; this is one kind of object.";
 
 /**
- * @param access what is read (and listed), and what is written
- * @param access.upload what is written in parts, by a stream whose length is not known
- * @param access.remove what is deleted
+ * Grants a role access to parts of the work bucket.
+ *
+ * @param access.read parts that are read and listed
+ * @param access.write parts that are written
+ * @param access.upload parts that are written by multipart upload, since the length is unknown in advance
+ * @param access.remove parts that are deleted
  */
 export function grantWork(
   bucket: IBucket,
@@ -59,6 +62,6 @@ export function grantWork(
   add(['s3:PutObject'], [...(access.write ?? []), ...(access.upload ?? [])]);
   add(['s3:AbortMultipartUpload'], access.upload);
   add(['s3:DeleteObject'], access.remove);
-  // Without it S3 answers 403 where an object is missing.
+  // Without this permission S3 answers 403 for a missing object.
   if (access.read !== undefined) allow(role, { actions: ['s3:ListBucket'], resources: [bucket.bucketArn] });
 }

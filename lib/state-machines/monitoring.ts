@@ -1,7 +1,8 @@
 /**
- * The state machine: PlanCaptures → a Distributed Map over the manifest → SummarizeRun, in parts where a backfill is long.
+ * The state machine of monitoring runs: PlanCaptures → a Distributed Map over the manifest → SummarizeRun. A long backfill
+ * runs in parts.
  *
- * JSONPath throughout, and the state stays small: no result of a child and no payload ever enters it.
+ * It uses JSONPath throughout. The state stays small, since it contains no results of children and no payloads.
  */
 import { Duration } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
@@ -54,7 +55,7 @@ export class MonitoringStateMachine extends Construct {
       settings: props.settings,
       stateMachineName: names.stateMachine,
       logGroupName: names.stateMachineLogGroup,
-      comment: 'Capture lines to traces and verdicts in MLflow',
+      comment: 'Makes traces and verdicts in MLflow from capture lines',
       workBucket: props.workBucket,
       functions: [props.planner, props.processor, props.evaluator, props.batcher, props.summarizer],
       manifests: ['manifest', 'batchManifest'],
@@ -65,12 +66,12 @@ export class MonitoringStateMachine extends Construct {
 
   #definition(props: MonitoringStateMachineProps): IChainable {
     const start = new Pass(this, 'Start', {
-      comment: 'Whatever the input is, planning reads it from the execution itself',
+      comment: 'PlanCaptures reads the input from the execution itself',
       parameters: { plan: { nextPart: 0, nextChunk: 0, cursor: '' }, error: { Error: '', Cause: '' } },
     });
     const plan = invoke(this, 'PlanCaptures', {
       lambda: props.planner,
-      comment: 'The input to byte ranges of capture lines, as a manifest; one part of a long backfill at a time',
+      comment: 'Makes a manifest of byte ranges from the input; one part of a long backfill at a time',
       payload: TaskInput.fromObject({
         'input.$': '$$.Execution.Input',
         run: RUN,
@@ -84,14 +85,14 @@ export class MonitoringStateMachine extends Construct {
 
     const summarize = invoke(this, 'SummarizeRun', {
       lambda: props.summarizer,
-      comment: 'The receipts of all chunks to summary.json and metrics',
+      comment: 'Makes summary.json and metrics from the receipts of all chunks',
       payload: TaskInput.fromObject({ run: RUN, 'error.$': '$.error' }),
       resultPath: '$.result',
       retries: STORE_RETRIES,
     });
 
     const map = this.#map(props);
-    // The state machine ends in one place: whatever stops planning or the Map is summarised, then fails the execution.
+    // The state machine ends in one place: errors of planning or the Map go to the summary, which fails the execution.
     plan.addCatch(summarize, { resultPath: '$.error' });
     map.addCatch(summarize, { resultPath: '$.error' });
 
@@ -116,7 +117,7 @@ export class MonitoringStateMachine extends Construct {
     return start.next(plan);
   }
 
-  /** Batch inference: the jobs of the whole run, a wait for them, and their answers chunk by chunk. */
+  /** Batch inference: start the jobs of the whole run, wait for them, apply their answers chunk by chunk. */
   #batch(props: MonitoringStateMachineProps, summarize: TaskStateBase): IChainable {
     const ask = (id: string, action: JudgeBatchRequest['action'], comment: string): TaskStateBase =>
       invoke(this, id, {
@@ -126,11 +127,11 @@ export class MonitoringStateMachine extends Construct {
         resultPath: '$.batch',
         retries: JUDGE_RETRIES,
       }).addCatch(summarize, { resultPath: '$.error' });
-    const start = ask('StartBatch', 'start', 'One batch inference job over all captures of the run');
-    const check = ask('CheckBatch', 'check', 'Whether the jobs have ended');
+    const start = ask('StartBatch', 'start', 'Starts batch inference over all captures of the run');
+    const check = ask('CheckBatch', 'check', 'Checks whether the jobs have ended');
     const wait = new Wait(this, 'WaitForBatch', { time: WaitTime.secondsPath('$.batch.pollSeconds') });
     const apply = this.#distributedMap(props, 'ForEachAnsweredChunk', {
-      comment: 'The answers of the batch job to assessments',
+      comment: 'Makes assessments from the answers of the batch job',
       manifestKey: '$.batch.manifest.key',
       results: workKeys.batchMapResultPrefix('{}'),
     })
@@ -148,7 +149,7 @@ export class MonitoringStateMachine extends Construct {
 
   #map(props: MonitoringStateMachineProps): DistributedMap {
     return this.#distributedMap(props, 'ForEachChunk', {
-      comment: 'One child execution per chunk of capture lines',
+      comment: 'Runs one child execution per chunk of capture lines',
       manifestKey: '$.plan.manifest.key',
       results: workKeys.mapResultPrefix('{}'),
     }).itemProcessor(this.#chunk(props));
@@ -175,7 +176,7 @@ export class MonitoringStateMachine extends Construct {
   #chunk(props: MonitoringStateMachineProps): IChainable {
     const log = invoke(this, 'LogTraces', {
       lambda: props.processor,
-      comment: 'Capture lines to traces; what is no capture record to quarantine',
+      comment: 'Makes traces from capture lines, and quarantines lines that are not capture records',
       ...this.#chunkTask(props),
       retries: LOG_CHUNK_RETRIES,
     });
@@ -191,15 +192,15 @@ export class MonitoringStateMachine extends Construct {
     );
   }
 
-  /** The evaluator: whole, or one phase of batch inference. */
+  /** The evaluator: completely, or one phase of batch inference. */
   #evaluation(props: MonitoringStateMachineProps, id: string, done: Succeed, phase?: BatchPhase): IChainable {
     const comments = {
-      prepare: 'The judge’s requests to the input of a batch job',
-      apply: 'The answers of the batch job to assessments',
+      prepare: 'Writes the judge’s requests to the input of a batch job',
+      apply: 'Makes assessments from the answers of the batch job',
     };
     const evaluate = invoke(this, id, {
       lambda: props.evaluator,
-      comment: phase ? comments[phase] : 'The judge and the code scorers to assessments',
+      comment: phase ? comments[phase] : 'Makes assessments by the judge and the code scorers',
       ...this.#chunkTask(props, phase),
       retries: EVALUATE_CHUNK_RETRIES,
     });
@@ -207,13 +208,13 @@ export class MonitoringStateMachine extends Construct {
   }
 
   /**
-   * Goes back to the task until no part of the chunk is left. What the task is killed on it gets again in halves, until
-   * what kills it stands alone (src/monitoring/chunk/parts.ts).
+   * Returns to the task until no part of the chunk remains. If the function is killed on a part, the next invocation gets half
+   * of it, until the line that kills it is alone (src/monitoring/chunk/parts.ts).
    */
   #inParts(task: LambdaInvoke, nextId: string, then: (next: Choice) => Choice): IChainable {
     const failed = new Fail(this, `${task.id}Failed`, { errorPath: '$.killed.Error', causePath: '$.killed.Cause' });
     const killed = new Pass(this, `${task.id}Killed`, {
-      comment: 'The next invocation halves the part that comes first once more',
+      comment: 'The next invocation halves the first part again',
       parameters: {
         'bounds.$': '$.progress.bounds',
         kills: JsonPath.mathAdd(JsonPath.numberAt('$.progress.kills'), 1),
@@ -221,7 +222,7 @@ export class MonitoringStateMachine extends Construct {
       resultPath: '$.progress',
     });
     killed.next(
-      new Choice(this, `${task.id}InHalves`, { comment: 'A function that is always killed ends the chunk' })
+      new Choice(this, `${task.id}InHalves`, { comment: 'A function that is killed too often fails the chunk' })
         .when(Condition.numberLessThanEquals('$.progress.kills', MOST_KILLS), task)
         .otherwise(failed),
     );
@@ -229,7 +230,7 @@ export class MonitoringStateMachine extends Construct {
     return task.next(then(new Choice(this, nextId).when(Condition.booleanEquals('$.progress.more', true), task)));
   }
 
-  /** A function that gets one chunk. */
+  /** The task of a function that processes one chunk. */
   #chunkTask({ settings }: MonitoringStateMachineProps, phase?: BatchPhase) {
     return {
       payload: TaskInput.fromObject({
@@ -243,7 +244,7 @@ export class MonitoringStateMachine extends Construct {
       // The counts are in the receipts.
       resultSelector: { 'bounds.$': '$.bounds', 'kills.$': '$.kills', 'more.$': '$.more' },
       resultPath: '$.progress',
-      // Longer than the function's own limit, so that the function's is the one that is seen.
+      // Longer than the function's own timeout, so that the function's is reported.
       taskTimeout: Timeout.duration(Duration.seconds(settings.LAMBDA_TIMEOUT_SECONDS + 60)),
     };
   }

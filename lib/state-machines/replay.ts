@@ -1,9 +1,9 @@
 /**
- * The state machine of a replay, started by a person: PlanReplay → a Distributed Map over the shards of the schedule →
- * where it is wanted a second one over the same shards, for MLflow and the judge → SummarizeReplay → PublishReplay.
+ * The state machine of replays, started by a person: PlanReplay → a Distributed Map over the shards of the schedule → an
+ * optional second Map over the same shards, for MLflow and the judge → SummarizeReplay → PublishReplay.
  *
- * A child of the first waits until shortly before its shard is due; the shard itself keeps to the common clock. Nothing of
- * the second runs while requests are being sent.
+ * A child of the first Map waits until shortly before its shard is due; the shard itself follows the common clock. The second
+ * Map starts only after all requests are sent.
  */
 import { Duration } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
@@ -30,7 +30,7 @@ import { replayKeys } from '../../src/contract/work-keys.ts';
 import type { Settings } from '../../src/settings/schema.ts';
 import type { ReplayFunctions } from '../replay-functions.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
-import { BEGIN_RETRIES, JUDGE_RETRIES, STORE_RETRIES } from './retries.ts';
+import { JUDGE_RETRIES, SHARD_RETRIES, STORE_RETRIES } from './retries.ts';
 import { invoke, overManifest } from './states.ts';
 
 interface ReplayStateMachineProps extends Omit<ReplayFunctions, 'stopper'> {
@@ -38,7 +38,7 @@ interface ReplayStateMachineProps extends Omit<ReplayFunctions, 'stopper'> {
   workBucket: IBucket;
 }
 
-/** Beside the function's own limit, which is so the one that is seen. */
+/** Longer than the function's own timeout, so that the function's is reported. */
 const TASK_TIMEOUT = Duration.seconds(REPLAYER_TIMEOUT_SECONDS + 60);
 
 export class ReplayStateMachine extends Construct {
@@ -51,7 +51,7 @@ export class ReplayStateMachine extends Construct {
       settings: props.settings,
       stateMachineName: names.replayStateMachine,
       logGroupName: names.replayStateMachineLogGroup,
-      comment: 'Captured traffic against another endpoint, with its own timing',
+      comment: 'Sends captured traffic to another endpoint, with its captured timing',
       workBucket: props.workBucket,
       functions: [props.planner, props.replayer, props.evaluator, props.summarizer, props.publisher],
       manifests: ['replayManifest'],
@@ -62,20 +62,20 @@ export class ReplayStateMachine extends Construct {
 
   #definition(props: ReplayStateMachineProps): IChainable {
     const start = new Pass(this, 'Start', {
-      comment: 'Whatever the input is, planning reads it from the execution itself',
-      // What stops planning or the Map is put beside `run`.
+      comment: 'PlanReplay reads the input from the execution itself',
+      // An error of planning or of a Map is added next to `run`.
       parameters: { summarize: { run: RUN } },
     });
     const plan = invoke(this, 'PlanReplay', {
       lambda: props.planner,
-      comment: 'The captures to a schedule, cut into shards that one function each can send',
+      comment: 'Makes a schedule of the captures, split into shards for one function each',
       payload: TaskInput.fromObject({ 'input.$': '$$.Execution.Input', run: RUN }),
       resultPath: '$.plan',
       retries: STORE_RETRIES,
     });
     const summarize = invoke(this, 'SummarizeReplay', {
       lambda: props.summarizer,
-      comment: 'What the shards measured to one result set; shards without a result are named',
+      comment: 'Merges the results of the shards into one result set, and names shards without a result',
       inputPath: '$.summarize',
       resultPath: '$.result',
       retries: STORE_RETRIES,
@@ -84,12 +84,12 @@ export class ReplayStateMachine extends Construct {
     const evaluation = this.#evaluation(props);
     for (const state of [plan, map, evaluation]) state.addCatch(summarize, { resultPath: '$.summarize.error' });
     map.next(
-      new Choice(this, 'EvaluationWanted', { comment: 'The judge, or traces in MLflow' })
+      new Choice(this, 'EvaluationWanted', { comment: 'For the judge or for traces in MLflow' })
         .when(Condition.booleanEquals('$.plan.evaluate', true), evaluation.next(summarize))
         .otherwise(summarize),
     );
     plan.next(
-      new Choice(this, 'AnythingToSend', { comment: 'A dry run sends nothing, nor does a window without captures' })
+      new Choice(this, 'AnythingToSend', { comment: 'A dry run or a window without captures sends nothing' })
         .when(Condition.stringEquals('$.plan.outcome', 'planned'), map)
         .otherwise(summarize),
     );
@@ -97,13 +97,13 @@ export class ReplayStateMachine extends Construct {
     return start.next(plan);
   }
 
-  /** From the summary on: the run in MLflow is published, or ends without. */
+  /** The states after the summary: the MLflow run is published, or ended without results. */
   #end(summarize: TaskStateBase, props: ReplayStateMachineProps): void {
     const isWhole = Condition.booleanEquals('$.result.ok', true);
     const failed = new Fail(this, 'ReplayFailed', { errorPath: '$.result.error', causePath: '$.result.cause' });
     const succeeded = new Succeed(this, 'ReplaySucceeded', { outputPath: '$.result' });
     const unfinished = new Choice(this, 'NothingElseMissing', {
-      comment: 'Requests that are missing weigh more than their run in MLflow',
+      comment: 'Missing requests matter more than their MLflow run',
     })
       .when(Condition.and(Condition.isPresent('$.result.ok'), Condition.booleanEquals('$.result.ok', false)), failed)
       .otherwise(
@@ -117,12 +117,12 @@ export class ReplayStateMachine extends Construct {
       .addCatch(end, { resultPath: '$.unfinished' })
       .next(new Choice(this, 'NothingMissing').when(isWhole, succeeded).otherwise(failed));
     summarize.next(
-      new Choice(this, 'PublicationWanted', { comment: 'A run in MLflow that planning has made, whatever came of it' })
+      new Choice(this, 'PublicationWanted', { comment: 'If planning has created an MLflow run, whatever the result' })
         .when(Condition.booleanEquals('$.result.publish', true), publication)
         .when(isWhole, succeeded)
         .otherwise(
           new Pass(this, 'NothingToPublish', {
-            comment: 'Planning may have died after it had made a run, or its plan may be gone',
+            comment: 'Planning may have crashed after it created a run, or its plan may be missing',
             parameters: { 'Error.$': '$.result.error', 'Cause.$': '$.result.cause' },
             resultPath: '$.unfinished',
           }).next(end),
@@ -132,52 +132,52 @@ export class ReplayStateMachine extends Construct {
 
   #shards(props: ReplayStateMachineProps): DistributedMap {
     const wait = new Wait(this, 'UntilShardIsDue', {
-      comment: 'Nothing is paid for by the hour while a shard waits',
+      comment: 'Waiting costs nothing',
       time: WaitTime.timestampPath('$.waitUntil'),
     });
     const shard = invoke(this, 'ReplayShard', {
       lambda: props.replayer,
-      comment: 'The requests of one shard, each at its moment of the common clock',
+      comment: 'Sends the requests of one shard, each at its time on the common clock',
       ...this.#shardTask(),
-      retries: BEGIN_RETRIES,
+      retries: SHARD_RETRIES,
     });
     return overManifest(this, 'ForEachShard', {
       workBucket: props.workBucket,
       manifestKey: '$.plan.manifest.key',
-      comment: 'One child execution per shard; its input is its line of the manifest',
-      // A child that waits holds a place too: with fewer places than shards the last ones would begin late.
+      comment: 'Runs one child execution per shard; its input is its line of the manifest',
+      // A waiting child occupies a slot too: with fewer slots than shards the last shards would start late.
       maxConcurrency: MAX_SHARDS,
       results: replayKeys.mapResultPrefix('{}'),
     }).itemProcessor(wait.next(shard));
   }
 
-  /** The shards once more: their exchanges to traces, and their replies to the judge. */
+  /** The second Map over the shards: their exchanges become traces, and the judge compares their replies. */
   #evaluation(props: ReplayStateMachineProps): DistributedMap {
     const evaluate = invoke(this, 'EvaluateReplay', {
       lambda: props.evaluator,
-      comment: 'What a shard has sent and got to traces, and its replies to the judge, as far as the time goes',
+      comment: 'Logs the exchanges of a shard as traces and judges its replies, until its time is up',
       ...this.#shardTask(),
       resultPath: '$.evaluated',
       retries: JUDGE_RETRIES,
     });
-    const whole = new Choice(this, 'ShardEvaluated', { comment: 'It goes on where it has left off' })
+    const whole = new Choice(this, 'ShardEvaluated', { comment: 'The next call continues where the last one stopped' })
       .when(Condition.booleanEquals('$.evaluated.done', true), new Succeed(this, 'ShardDone'))
       .otherwise(evaluate);
     return overManifest(this, 'ForEachReplayedShard', {
       workBucket: props.workBucket,
       manifestKey: '$.plan.manifest.key',
       comment:
-        'Over the same manifest, once all requests are sent: the judge and MLflow are shared with the monitoring',
+        'Runs over the same manifest after all requests are sent; the judge and MLflow are shared with the monitoring',
       maxConcurrency: props.settings.MAX_CONCURRENCY,
       results: replayKeys.evaluationMapResultPrefix('{}'),
     }).itemProcessor(evaluate.next(whole));
   }
 
-  /** The run in MLflow gets its figures and files, and ends. What fails here fails the execution: its results are there. */
+  /** Adds figures and files to the MLflow run and ends it. A failure fails the execution, but its results exist. */
   #publication({ publisher }: ReplayStateMachineProps): TaskStateBase {
     return invoke(this, 'PublishReplay', {
       lambda: publisher,
-      comment: 'Figures and files to the run in MLflow, and its end',
+      comment: 'Adds figures and files to the MLflow run, and ends it',
       payload: TaskInput.fromObject({ run: RUN }),
       taskTimeout: Timeout.duration(TASK_TIMEOUT),
       resultPath: '$.result.mlflow',
@@ -185,15 +185,15 @@ export class ReplayStateMachine extends Construct {
     });
   }
 
-  /** No run in MLflow stays open because a step before its end has failed for good. */
+  /** Ends the MLflow run if a step before its end failed permanently. */
   #endOfRun({ publisher }: ReplayStateMachineProps): TaskStateBase {
     return invoke(this, 'EndReplayRun', {
       lambda: publisher,
-      comment: 'The run in MLflow ends as failed, or as killed where the replay was stopped, and says why',
+      comment: 'Ends the MLflow run as failed, or as killed if the replay was stopped, with the reason',
       payload: TaskInput.fromObject({
         run: RUN,
         'unfinished.$': '$.unfinished',
-        // Where there is no plan, the run is found by what was asked for.
+        // If there is no plan, the run is found by the input.
         'input.$': '$$.Execution.Input',
       }),
       taskTimeout: Timeout.duration(TASK_TIMEOUT),
@@ -202,7 +202,7 @@ export class ReplayStateMachine extends Construct {
     });
   }
 
-  /** A function that gets one shard. */
+  /** The task of a function that processes one shard. */
   #shardTask() {
     return {
       payload: TaskInput.fromObject({ 'run.$': '$.run', 'shard.$': '$.shard' }),

@@ -1,11 +1,11 @@
-/** What the state machine repeats, by the error's name: how often, and for how long. */
+/** The retries of the state machines by error name: how often, and for how long. */
 import { Duration } from 'aws-cdk-lib';
 import { JitterType, type RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
 import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
 
 /**
- * Trouble of Lambda's own, or on the way to it, which passes within seconds: all that Step Functions' best practices name.
- * With ClientExecutionTimeoutException the function may still be at work; to begin again beside it is safe.
+ * Transient errors of Lambda or of the connection to it: all that Step Functions' best practices name. After
+ * ClientExecutionTimeoutException the function may still be running; a second invocation next to it is safe.
  */
 const LAMBDA_SERVICE_ERRORS = [
   'Lambda.ClientExecutionTimeoutException',
@@ -14,10 +14,10 @@ const LAMBDA_SERVICE_ERRORS = [
   'Lambda.SdkClientException',
 ];
 
-/** No concurrency is left in the account; the CDK's own default retry leaves it out. */
+/** The account's concurrency is used up. The CDK's default retry does not include this error. */
 const LAMBDA_THROTTLED = 'Lambda.TooManyRequestsException';
 
-/** A function that was ended: by its time limit, out of memory, or with its host. */
+/** Errors of a function that was killed: by its timeout, out of memory, or with its host. */
 export const LAMBDA_ENDED_ERRORS = [
   'Sandbox.Timedout',
   'States.Timeout',
@@ -26,9 +26,9 @@ export const LAMBDA_ENDED_ERRORS = [
   'Lambda.Unknown',
 ];
 
-// Full jitter waits anything from 0 to the figure: what a retry lasts is half the sum on average.
+// Full jitter waits between 0 and the figure, so the retries take half the sum on average.
 
-/** 2, 4, 8, 16, 32, 60 s: two minutes at most, beside the retries inside a function, for MLflow to restart or S3 to recover. */
+/** 2, 4, 8, 16, 32, 60 s: at most two minutes, in addition to the retries in the function, for MLflow or S3 to recover. */
 const TRANSIENT_RETRY: RetryProps = {
   errors: [...RETRYABLE_ERRORS, ...LAMBDA_SERVICE_ERRORS],
   interval: Duration.seconds(2),
@@ -38,7 +38,7 @@ const TRANSIENT_RETRY: RetryProps = {
   jitterStrategy: JitterType.FULL,
 };
 
-/** 5, 10, 20, 40, 80, 160, then 6 × 300 s: 35 minutes at most, 18 on average, for a throttled judge, whose quota is by the minute. */
+/** 5, 10, 20, 40, 80, 160, then 6 × 300 s: at most 35 minutes, 18 on average, for a throttled judge with a quota per minute. */
 const JUDGE_RETRY: RetryProps = {
   ...TRANSIENT_RETRY,
   interval: Duration.seconds(5),
@@ -47,8 +47,8 @@ const JUDGE_RETRY: RetryProps = {
 };
 
 /**
- * 2, 4, 8, 16, 32, then 55 × 60 s: 56 minutes at most, 28 on average. A new account has 10 invocations at a time for all
- * its functions, and each may hold its place for 15 minutes: files that come together wait for one another, and must not fail.
+ * 2, 4, 8, 16, 32, then 55 × 60 s: at most 56 minutes, 28 on average. A new account has a concurrency of 10 for all its
+ * functions, and an invocation may run for 15 minutes: files that arrive together wait for one another and must not fail.
  */
 const THROTTLED_RETRY: RetryProps = {
   ...TRANSIENT_RETRY,
@@ -56,7 +56,7 @@ const THROTTLED_RETRY: RetryProps = {
   maxAttempts: 60,
 };
 
-/** What ended a function once may be the host's; what ends it three times is its own. */
+/** A function may be killed once because of its host; if it is killed three times, the cause is its own. */
 const ENDED_RETRY: RetryProps = {
   errors: LAMBDA_ENDED_ERRORS,
   interval: Duration.seconds(2),
@@ -66,10 +66,10 @@ const ENDED_RETRY: RetryProps = {
 };
 
 /**
- * 1, 2, 4, then 11 × 5 s: a minute at most, half of it on average. An invocation that was throttled has not begun, and
- * may still be made; a shard that may have begun is never sent again, so nothing else is repeated.
+ * 1, 2, 4, then 11 × 5 s: at most a minute, half of it on average. A throttled invocation has not started, so it can be
+ * retried. No other error is retried, since a shard that may have started is never sent again.
  */
-const NOT_BEGUN_RETRY: RetryProps = {
+const NOT_STARTED_RETRY: RetryProps = {
   errors: [LAMBDA_THROTTLED],
   interval: Duration.seconds(1),
   backoffRate: 2,
@@ -78,12 +78,12 @@ const NOT_BEGUN_RETRY: RetryProps = {
   jitterStrategy: JitterType.FULL,
 };
 
-/** Each has attempts of its own: a chunk that waited for a place has not used up its retries of MLflow. */
+/** Each entry counts separately: a chunk that was throttled has not used up its retries for MLflow. */
 export const STORE_RETRIES = [TRANSIENT_RETRY, THROTTLED_RETRY, ENDED_RETRY];
 export const JUDGE_RETRIES = [JUDGE_RETRY, THROTTLED_RETRY, ENDED_RETRY];
 
-/** A chunk on which a function was ended is not tried again as it is, but in smaller parts. */
+/** A chunk on which a function was killed is not retried as a whole, but in smaller parts. */
 export const LOG_CHUNK_RETRIES = [TRANSIENT_RETRY, THROTTLED_RETRY];
 export const EVALUATE_CHUNK_RETRIES = [JUDGE_RETRY, THROTTLED_RETRY];
 
-export const BEGIN_RETRIES = [NOT_BEGUN_RETRY];
+export const SHARD_RETRIES = [NOT_STARTED_RETRY];
