@@ -1,13 +1,11 @@
 /**
- * What one attempt of a chunk leaves behind and the next one finds: credentials that run out, a function that is killed
- * with the judge's answers in its hands, a quarantine that is over, a server that fails at random through it all.
- * `FAULT_MLFLOW_VERSIONS=3.13.0` tests this version alone.
+ * Faults that span several attempts at a chunk: credentials expire, a function is killed before it writes the judge's
+ * answers, a quarantined line is traced later, a server fails at random. `FAULT_MLFLOW_VERSIONS=3.13.0` selects a version.
  */
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { type Fault, firstOnes, type ProxiedRequest, someOf } from '../doubles/fault-proxy.ts';
 import { inBucket, isAny, isTraceWrite, isVerdictWrite } from '../doubles/fault-rules.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
-import { FaultPipeline } from '../helpers/fault-pipeline.ts';
 import {
   expectEquations,
   expectFailed,
@@ -15,22 +13,23 @@ import {
   expectSettled,
   expectWhole,
   linesOf,
-} from '../helpers/fault-suite.ts';
+} from '../helpers/fault-expectations.ts';
+import { FaultPipeline } from '../helpers/fault-pipeline.ts';
 import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 
 jest.setTimeout(240_000);
 
-/** The one server that traces go to by files of spans, and the one that takes them by OTLP. */
+/** A server that gets traces as files of spans, and one that gets them by OTLP. */
 const versions = process.env.FAULT_MLFLOW_VERSIONS?.split(',') ?? ['3.10.1', DEFAULT_MLFLOW_VERSION];
 
-/** As S3 answers a session token whose time is over. */
+/** S3’s reply to an expired session token. */
 const expiredToken: Fault = {
   kind: 'reply',
   status: 400,
   headers: { 'content-type': 'application/xml' },
   body: '<?xml version="1.0" encoding="UTF-8"?><Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>',
 };
-/** As Bedrock does. */
+/** Bedrock’s reply to it. */
 const EXPIRED_AT_BEDROCK = { errorShare: 1, errorStatus: 403, errorType: 'ExpiredTokenException' };
 
 const HOUR_MS = 3_600_000;
@@ -44,11 +43,11 @@ describe.each(versions)('with MLflow %s', (version) => {
   afterAll(() => pipeline?.stop());
   afterEach(() => pipeline.heal());
 
-  describe('credentials for S3 that run out', () => {
+  describe('credentials for S3 that expire', () => {
     test.each([
       ['reading the captures', inBucket('fault-captures', 'GET')],
       ['writing the receipt', (request: ProxiedRequest) => /\/receipts\/.*log-000/.test(request.path)],
-    ])('while %s: named, and the next attempt goes on with fresh ones', async (name, matches) => {
+    ])('while %s fail the attempt by name, and the next attempt continues with new ones', async (name, matches) => {
       const one = pipeline.case(`expired-once-${name.replace(/\W+/g, '-')}`);
       await one.put(linesOf(name));
       const outcome = await one.run(one.event(), {
@@ -59,7 +58,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       await expectSettled(pipeline, one, await expectWhole(one, outcome));
     });
 
-    test('for good: the run fails by that name, and its retry heals', async () => {
+    test('for good fail the run by name, and a retry completes it', async () => {
       const one = pipeline.case('expired-for-good');
       await one.put(linesOf('expired-for-good'));
       const failed = await one.run(one.event(), {
@@ -75,8 +74,8 @@ describe.each(versions)('with MLflow %s', (version) => {
     });
   });
 
-  describe('credentials for Bedrock that run out', () => {
-    test('in the middle: what was answered is kept, and the next attempt asks for the rest', async () => {
+  describe('credentials for Bedrock that expire', () => {
+    test('after some calls lose no answer, and the next attempt asks for the rest', async () => {
       const one = pipeline.case('judge-expired');
       await one.put(linesOf('judge-expired', 12));
       pipeline.judge.forget();
@@ -89,7 +88,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       await expectSettled(pipeline, one, count);
     });
 
-    test('for good: the run fails by that name, and its retry heals', async () => {
+    test('for good fail the run by name, and a retry completes it', async () => {
       const one = pipeline.case('judge-expired-for-good');
       await one.put(linesOf('judge-expired-for-good'));
       pipeline.judge.behave(EXPIRED_AT_BEDROCK);
@@ -104,9 +103,9 @@ describe.each(versions)('with MLflow %s', (version) => {
     });
   });
 
-  test('an evaluator killed between the judge’s answer and its writing: asked once, written once, paid once', async () => {
+  test('an evaluator that is killed after the judge’s answers asks, writes and pays once', async () => {
     const one = pipeline.case('killed-evaluator');
-    // Each line once: after the kill the two halves would tell of a line that is in both.
+    // Distinct lines: after the kill, both halves of the chunk would count a line that they share.
     await one.put([...new Set(linesOf('killed-evaluator', 12))]);
     pipeline.judge.forget();
     let writes = 0;
@@ -124,78 +123,81 @@ describe.each(versions)('with MLflow %s', (version) => {
     expect(outcome.errors).toEqual(['Runtime.ExitError']);
     const count = await expectWhole(one, outcome);
     expect(count.failedVerdicts).toBe(0);
-    // What the killed attempt wrote is found, and so is what it had only been answered.
+    // The verdicts that the killed attempt wrote are found, and so are the answers that it only received.
     const { verdicts, spend } = outcome.summary;
     expect(verdicts.alreadyThere).toBeGreaterThan(0);
-    // The line that is there twice counts once more where its two places come into two parts of the chunk.
+    // A duplicate line counts again if its two places are in two parts of the chunk.
     expect(verdicts.newVerdicts + verdicts.alreadyThere).toBeGreaterThanOrEqual(count.verdicts);
-    // It left no receipt: the next one tells what it had paid, save for calls whose answer was on its way when it died.
+    // It left no receipt. The next receipt reports what it paid, except for calls in flight when it was killed.
     expect(outcome.summary.unreportedAttempts).toBe(1);
     expect(spend.calls).toBe(12);
     expect(outcome.equations.usd).toBeCloseTo(count.judgeCost, 6);
     await expectSettled(pipeline, one, count);
   });
 
-  describe('an evaluator that is frozen with answers in hand, and goes on', () => {
-    test.each(['when the next attempt has done the chunk', 'while the next attempt writes'])('%s', async (when) => {
-      const one = pipeline.case(`frozen-evaluator-${when.split(' ')[0]}`);
-      const judged = 12;
-      await one.put([...new Set(linesOf(`frozen-${when.split(' ')[0]}`, judged))]);
-      pipeline.judge.forget();
-      let [claims, kept, keptWhenFrozen, writes] = [0, 0, 0, 0];
-      let letGo = (): void => undefined;
-      const frozen = new Promise<void>((resolve) => {
-        letGo = resolve;
-      });
-      let thawed: Promise<void> | undefined;
-      pipeline.s3Proxy.inject((request) => {
-        if (request.method !== 'PUT' || !request.path.includes('/answers/')) return undefined;
-        if (request.body.includes('"verdict"')) {
-          const work = () => {
-            kept += 1;
-          };
-          return { kind: 'passThen', work };
-        }
-        claims += 1;
-        // The frozen one has claimed these lines, and learns of it when it goes on.
-        return claims > judged / 2 ? { kind: 'passThen', work: () => frozen } : undefined;
-      });
-      pipeline.mlflowProxy.inject((request) => {
-        if (!isVerdictWrite(request)) return undefined;
-        writes += 1;
-        if (writes === 4) {
-          keptWhenFrozen = kept;
-          pipeline.freezeWorker();
-          letGo();
-        }
-        if (writes === 6 && when.startsWith('while')) thawed = pipeline.thawWorker();
-        return undefined;
-      });
-      const outcome = await one.run(one.event(), {
-        inProcess: 'evaluate',
-        evaluated: async () => {
-          thawed ??= pipeline.thawWorker();
-          await thawed;
-        },
-      });
-      expect(outcome.errors).toEqual(['Runtime.ExitError']);
-      expect(keptWhenFrozen).toBeGreaterThanOrEqual(4);
-      const count = await expectWhole(one, outcome);
-      expect(count.failedVerdicts).toBe(0);
-      // An answer that was in the work bucket at that moment is paid once. A line that the frozen one had claimed, and had
-      // no answer to, may be paid twice: the next attempt asks, and so does the frozen one, which does not know that it stood.
-      const { calls } = pipeline.judge.counts;
-      expect(keptWhenFrozen).toBeLessThanOrEqual(judged / 2);
-      expect(calls).toBeLessThanOrEqual(judged + (judged - keptWhenFrozen));
-      // Each call is told once, though what the frozen one had paid is told by the next attempt, and by itself in the end.
-      expect(outcome.summary.spend.calls).toBe(calls);
-      expect(outcome.equations.usd).toBeCloseTo(outcome.summary.spend.usd ?? -1, 6);
-      expect(outcome.summary.unreportedAttempts).toBeUndefined();
-      await expectSettled(pipeline, one, count);
-    });
+  describe('an evaluator that is suspended after some answers and resumes', () => {
+    test.each(['when the next attempt has finished the chunk', 'while the next attempt writes'])(
+      '%s doubles nothing',
+      async (when) => {
+        const one = pipeline.case(`suspended-evaluator-${when.split(' ')[0]}`);
+        const judged = 12;
+        await one.put([...new Set(linesOf(`suspended-${when.split(' ')[0]}`, judged))]);
+        pipeline.judge.forget();
+        let [claims, kept, keptBefore, writes] = [0, 0, 0, 0];
+        let letGo = (): void => undefined;
+        const frozen = new Promise<void>((resolve) => {
+          letGo = resolve;
+        });
+        let thawed: Promise<void> | undefined;
+        pipeline.s3Proxy.inject((request) => {
+          if (request.method !== 'PUT' || !request.path.includes('/answers/')) return undefined;
+          if (request.body.includes('"verdict"')) {
+            const work = () => {
+              kept += 1;
+            };
+            return { kind: 'passThen', work };
+          }
+          claims += 1;
+          // The suspended evaluator has claimed these lines, and learns of it when it resumes.
+          return claims > judged / 2 ? { kind: 'passThen', work: () => frozen } : undefined;
+        });
+        pipeline.mlflowProxy.inject((request) => {
+          if (!isVerdictWrite(request)) return undefined;
+          writes += 1;
+          if (writes === 4) {
+            keptBefore = kept;
+            pipeline.freezeWorker();
+            letGo();
+          }
+          if (writes === 6 && when.startsWith('while')) thawed = pipeline.thawWorker();
+          return undefined;
+        });
+        const outcome = await one.run(one.event(), {
+          inProcess: 'evaluate',
+          evaluated: async () => {
+            thawed ??= pipeline.thawWorker();
+            await thawed;
+          },
+        });
+        expect(outcome.errors).toEqual(['Runtime.ExitError']);
+        expect(keptBefore).toBeGreaterThanOrEqual(4);
+        const count = await expectWhole(one, outcome);
+        expect(count.failedVerdicts).toBe(0);
+        // An answer that was in the work bucket at that moment is paid once. A line that the suspended evaluator had claimed
+        // without an answer may be paid twice: the next attempt asks, and so does the evaluator after it resumes.
+        const { calls } = pipeline.judge.counts;
+        expect(keptBefore).toBeLessThanOrEqual(judged / 2);
+        expect(calls).toBeLessThanOrEqual(judged + (judged - keptBefore));
+        // Each call counts once, although the next attempt and the resumed evaluator both report what the latter paid.
+        expect(outcome.summary.spend.calls).toBe(calls);
+        expect(outcome.equations.usd).toBeCloseTo(outcome.summary.spend.usd ?? -1, 6);
+        expect(outcome.summary.unreportedAttempts).toBeUndefined();
+        await expectSettled(pipeline, one, count);
+      },
+    );
   });
 
-  test('a processor that is frozen among its writes, and goes on when the next attempt is done: each record one trace', async () => {
+  test('a processor that is suspended while it writes, and resumes after the next attempt, doubles no trace', async () => {
     const one = pipeline.case('frozen-processor');
     await one.put(linesOf('frozen-processor', 230));
     let frozen = 0;
@@ -214,14 +216,14 @@ describe.each(versions)('with MLflow %s', (version) => {
     expect([count.records, count.traced]).toEqual([231, 231]);
   });
 
-  describe('a function whose clock is off', () => {
+  describe('a function with a wrong clock', () => {
     const clocks = [
       ['ahead', HOUR_MS],
       ['behind', -HOUR_MS],
     ] as const;
 
     test.each(clocks.flatMap(([name, ms]) => (['log', 'evaluate'] as const).map((step) => [step, name, ms] as const)))(
-      'step %s, an hour %s: the run is whole',
+      'in step %s, an hour %s, completes the run',
       async (step, name, clockAheadMs) => {
         const one = pipeline.case(`clock-${name}-${step}`);
         await one.put(linesOf(`clock-${name}-${step}`));
@@ -234,7 +236,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     );
 
     test.each(clocks)(
-      'an hour %s, and killed with its claims: the next attempt asks for the rest',
+      'an hour %s, and killed while it has claims, leaves the rest to the next attempt',
       async (name, clockAheadMs) => {
         const one = pipeline.case(`clock-${name}-killed`);
         await one.put([...new Set(linesOf(`clock-${name}-killed`, 12))]);
@@ -246,7 +248,7 @@ describe.each(versions)('with MLflow %s', (version) => {
           if (writes === 2) pipeline.killWorker();
           return undefined;
         });
-        // So little time that waiting for the claims of the killed one ends the attempt.
+        // Too little time to wait for the claims of the killed attempt.
         const outcome = await one.run(one.event(), { inProcess: 'evaluate', clockAheadMs, evaluateMs: () => 55_000 });
         expect(outcome.errors).toEqual(['Runtime.ExitError']);
         const count = await expectWhole(one, outcome);
@@ -256,7 +258,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     );
   });
 
-  test('MLflow away for longer than its client tries, with the answers in hand: a later attempt writes them, each paid once', async () => {
+  test('answers that cannot be written while MLflow is unavailable are written by a later attempt, and paid once', async () => {
     const one = pipeline.case('away-with-answers', { retry: { baseMs: 5, capMs: 20, attempts: 2 } });
     await one.put(linesOf('away-with-answers', 12));
     pipeline.judge.forget();
@@ -272,9 +274,9 @@ describe.each(versions)('with MLflow %s', (version) => {
     await expectSettled(pipeline, one, count);
   });
 
-  test('what a failed attempt has put into quarantine, and the next one has traced, is in quarantine no longer', async () => {
+  test('a line that a failed attempt quarantined and the next one traced leaves the quarantine', async () => {
     const one = pipeline.case('over');
-    // Without the line that is no record: the next attempt has nothing at all for the quarantine.
+    // Without the line that is not a record, so that the next attempt quarantines nothing.
     await one.put(linesOf('over').slice(0, -1));
     const isRefused = (request: ProxiedRequest) => isTraceWrite(request) && request.body.includes('over-3');
     pipeline.mlflowProxy.inject((request) =>
@@ -303,7 +305,7 @@ describe.each(versions)('with MLflow %s', (version) => {
   const byFiles = version === DEFAULT_MLFLOW_VERSION ? test.skip : test;
 
   byFiles(
-    'a function killed while its file of spans is mixed with another run’s: the next attempt mends it',
+    'a file of spans that is mixed with another run’s when the function is killed is repaired by the next attempt',
     async () => {
       const one = pipeline.case('mixed');
       await one.put(linesOf('mixed', 20));
@@ -315,7 +317,7 @@ describe.each(versions)('with MLflow %s', (version) => {
         mixed += 1;
         const work = async () => {
           await expectWhole(one, await one.run(one.event(one.key(), withoutVerdicts)));
-          // What a server is left with that copies two files to one place at once.
+          // The state that a server has after two uploads to one place at the same time.
           const body = new Uint8Array(Buffer.concat([request.body, request.body.subarray(-9)]));
           const reply = await fetch(new URL(request.path, pipeline.server.url), { method: 'PUT', body });
           expect(reply.status).toBe(200);
@@ -333,7 +335,7 @@ describe.each(versions)('with MLflow %s', (version) => {
   );
 
   test.each([0.3, 0.5])(
-    'MLflow failing on %d of all requests: no good record in quarantine, all of them traced',
+    'an MLflow that fails on %d of all requests causes no quarantined record, and all records are traced',
     async (share) => {
       const one = pipeline.case(`random-${share * 10}`);
       const name = `random-${share * 10}`;
@@ -342,7 +344,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       const first = await one.run(one.event(one.key(), { evaluate: false }));
       expect(pipeline.mlflowProxy.injected()).toBeGreaterThan(0);
       expect(first.summary.quarantineReasons).not.toHaveProperty('MlflowFailsOnTrace');
-      // A run that ends before the server is well says so; what it has not traced is lost, not refused.
+      // A run that ends too early reports it. Its untraced lines are lost, not refused.
       let last = first;
       for (let runs = 1; last.summary.status === 'failed' && runs < MOST_RUNS; runs += 1) {
         expectFailed(last, 'MlflowUnavailable');
@@ -359,7 +361,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     },
   );
 
-  test('a poisonous record while MLflow fails on 0.2 of all requests: it alone is in quarantine', async () => {
+  test('a record that MLflow cannot process is the only one in quarantine while MLflow fails on 0.2 of all requests', async () => {
     const one = pipeline.case('poison-and-random');
     const lines = [...linesOf('por', 20), chatLine('porpill', '2026-11-20T10:00:00Z')];
     await one.put(lines);
@@ -379,5 +381,5 @@ describe.each(versions)('with MLflow %s', (version) => {
   });
 });
 
-/** A run more or less is luck: the share of the requests that fail is the same in each. */
+/** How many runs are needed is chance: the share of failing requests is the same in each. */
 const MOST_RUNS = 4;

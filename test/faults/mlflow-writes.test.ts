@@ -1,6 +1,6 @@
 /**
- * What needs many requests or many tries to show itself: runs that write the same records at the same moment, and a
- * server that fails at random. `FAULT_MLFLOW_VERSIONS=3.13.0` tests this version alone.
+ * Faults that only many requests show: several runs write the same records at the same moment, and a server fails at
+ * random. `FAULT_MLFLOW_VERSIONS=3.13.0` selects a version.
  */
 
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
@@ -17,19 +17,19 @@ jest.setTimeout(240_000);
 const versions = process.env.FAULT_MLFLOW_VERSIONS?.split(',') ?? ['3.9.0', '3.10.1', '3.13.0', DEFAULT_MLFLOW_VERSION];
 
 const TRACES = 80;
-/** Of three that put a file at the same moment, some two leave a mixture in one of ten cases. */
+/** When three writers put a file at the same moment, two of them leave a mixture in about one of ten cases. */
 const WRITERS = 3;
-/** So that there are many requests also by OTLP, which takes all of them in one. */
+/** Traces per call, so that there are many requests also by OTLP, which would send all traces in one. */
 const A_WRITE = 2;
-/** As the state machine does: the first attempt and six retries. */
+/** The attempts of the state machine: the first one and six retries. */
 const ATTEMPTS = 7;
-/** A writer that does not come (it failed) must not hold up the others for ever. */
+/** The longest wait for the other writers, in case one of them failed. */
 const LONGEST_WAIT_MS = 5_000;
 
-/** Files of spans are put one by one, traces by OTLP in one request. */
+/** Files of spans are written one by one, traces by OTLP in one request. */
 const isWrite = ({ method, path }: SeenRequest): boolean => method === 'PUT' || path === '/v1/traces';
 
-/** Lets the writers' first requests for a file, or for all traces, through together. */
+/** Holds the writers’ first requests for a file, or for all traces, until all of them have arrived. */
 function meeting(): Parameters<MisbehavingServer['rule']>[0] {
   const waiting = new Map<string, (() => void)[]>();
   return (request) => {
@@ -46,7 +46,7 @@ function meeting(): Parameters<MisbehavingServer['rule']>[0] {
   };
 }
 
-/** The same records, each writer's from a capture file of its own: the files of spans differ, also in length. */
+/** The same records from a different capture file for each writer, so that their files of spans differ, also in length. */
 const recordsOf = (experimentId: string, writer: number): TraceRecord[] =>
   Array.from({ length: TRACES }, (_, n) => {
     const trace = chatTrace(experimentId, `record ${n}`);
@@ -69,7 +69,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     await mlflow?.stop();
   });
 
-  test('the same records from several files at once are all there, and whole', async () => {
+  test('keeps all records complete when several files with the same records are written at the same time', async () => {
     const { proxy } = mlflow.faulty;
     const experiment = await mlflow.client.resolveExperiment('at once');
     proxy.rule(meeting());
@@ -94,51 +94,48 @@ describe.each(versions)('with MLflow %s', (version) => {
     }
   });
 
-  test.each([0.3, 0.5])(
-    'a server that fails on %d of all requests: all good records are there, none refused',
-    async (share) => {
-      const { proxy, client } = mlflow.faulty;
-      const experiment = await mlflow.client.resolveExperiment(`failing on ${share}`);
-      const records = recordsOf(experiment.id, 0);
-      const draw = pseudoRandom(3);
-      let failed = 0;
-      proxy.rule(() => {
-        if (draw() >= share) return undefined;
-        failed += 1;
-        // Half of the failures come when the work is done.
-        return draw() < 0.5 ? { kind: 'reply', status: 500 } : { kind: 'passThenReply', status: 500 };
-      });
-      // As the state machine does it: an attempt writes what it does not find.
-      let refused: unknown[] = [];
-      let isWhole = false;
-      for (let attempt = 0; attempt < ATTEMPTS && !isWhole; attempt += 1) {
-        try {
-          const ids = records.map(({ traceId }) => traceId);
-          const existing = await client.getTraces(experiment.id, ids);
-          const absent = records.filter(({ traceId }) => !existing.has(traceId));
-          for (let from = 0; from < absent.length; from += A_WRITE) {
-            const result = await client.writeTraces(experiment, absent.slice(from, from + A_WRITE));
-            refused = [...refused, ...result.refused];
-          }
-          isWhole = true;
-        } catch (error) {
-          expect(RETRYABLE_ERRORS).toContain((error as Error).name);
+  test.each([0.3, 0.5])('writes all records, and refuses none, when %d of all requests fail', async (share) => {
+    const { proxy, client } = mlflow.faulty;
+    const experiment = await mlflow.client.resolveExperiment(`failing on ${share}`);
+    const records = recordsOf(experiment.id, 0);
+    const draw = pseudoRandom(3);
+    let failed = 0;
+    proxy.rule(() => {
+      if (draw() >= share) return undefined;
+      failed += 1;
+      // Half of the failures come after the work is done.
+      return draw() < 0.5 ? { kind: 'reply', status: 500 } : { kind: 'passThenReply', status: 500 };
+    });
+    // Like the state machine: each attempt writes the traces that it does not find.
+    let refused: unknown[] = [];
+    let isWhole = false;
+    for (let attempt = 0; attempt < ATTEMPTS && !isWhole; attempt += 1) {
+      try {
+        const ids = records.map(({ traceId }) => traceId);
+        const existing = await client.getTraces(experiment.id, ids);
+        const absent = records.filter(({ traceId }) => !existing.has(traceId));
+        for (let from = 0; from < absent.length; from += A_WRITE) {
+          const result = await client.writeTraces(experiment, absent.slice(from, from + A_WRITE));
+          refused = [...refused, ...result.refused];
         }
+        isWhole = true;
+      } catch (error) {
+        expect(RETRYABLE_ERRORS).toContain((error as Error).name);
       }
-      proxy.rule(() => undefined);
-      expect({ isWhole, refused }).toEqual({ isWhole: true, refused: [] });
-      expect(failed).toBeGreaterThan(5);
-      // What was written to see whether the server takes any is gone as well.
-      const found = await mlflow.reader.search(experiment.id);
-      expect(found.map(({ traceId }) => traceId).sort()).toEqual(records.map(({ traceId }) => traceId).sort());
-      for (const { spans, tokenUsage } of found) {
-        expect(spans).toHaveLength(1);
-        expect(tokenUsage).toMatchObject({ total_tokens: 38 });
-      }
-    },
-  );
+    }
+    proxy.rule(() => undefined);
+    expect({ isWhole, refused }).toEqual({ isWhole: true, refused: [] });
+    expect(failed).toBeGreaterThan(5);
+    // The control traces are deleted too.
+    const found = await mlflow.reader.search(experiment.id);
+    expect(found.map(({ traceId }) => traceId).sort()).toEqual(records.map(({ traceId }) => traceId).sort());
+    for (const { spans, tokenUsage } of found) {
+      expect(spans).toHaveLength(1);
+      expect(tokenUsage).toMatchObject({ total_tokens: 38 });
+    }
+  });
 
-  test('a poisonous record among them is the only one that is refused', async () => {
+  test('refuses only the record that MLflow cannot process', async () => {
     const { proxy, client } = mlflow.faulty;
     const experiment = await mlflow.client.resolveExperiment('poisonous');
     const records = recordsOf(experiment.id, 0);

@@ -1,4 +1,4 @@
-/** Does one step of one chunk in a process of its own, so that a test can kill it as a Lambda is killed: without a last word. */
+/** Runs one step of one chunk in a separate process, so that a test can kill it like a Lambda: without any cleanup. */
 import { S3Client } from '@aws-sdk/client-s3';
 import type { ChunkRequest } from '../../src/contract/payloads.ts';
 import { createJudge } from '../../src/judge/create-judge.ts';
@@ -22,7 +22,7 @@ export interface ChunkJob {
   judgeUrl: string;
 }
 
-/** More than any test takes before it kills. */
+/** Longer than any test runs before it kills the process. */
 const LAMBDA_MS = 300_000;
 
 async function main(): Promise<void> {

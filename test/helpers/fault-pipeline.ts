@@ -1,7 +1,7 @@
 /**
- * The pipeline's own functions against real servers, with proxies in front of S3 and MLflow that inject faults. The state
- * machine's part (retries of the named errors, each chunk for itself, the summary in any case) is played here; the tests
- * of the deployed path have the real one.
+ * Runs the pipeline’s functions against real servers, with proxies in front of S3 and MLflow that inject faults. This file
+ * does the work of the state machine: it retries the named errors, runs each chunk separately, and always summarizes. The
+ * tests of the deployed path have the real one.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -39,17 +39,17 @@ import { type Count, type Equations, type FaultReader, startFaultReader } from '
 const CAPTURES = 'fault-captures';
 const WORK = 'fault-work';
 const MODEL = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
-/** Waits are cut short: what is tested is what happens after them. */
+/** Short waits: the tests are about what happens after them. */
 const RETRY = { baseMs: 20, capMs: 300 };
-/** A body that stalls is given up after this; SQLite on a busy machine answers well within it. */
+/** The timeout for a body that stalls. SQLite on a busy machine answers well within it. */
 const MLFLOW_TIMEOUT_MS = 8_000;
-/** As the state machine does: the first attempt and six retries. */
+/** The attempts of the state machine: the first one and six retries. */
 const ATTEMPTS = 7;
 const RETRYABLE = new Set<string>(RETRYABLE_ERRORS);
-/** As Step Functions names the end of a function's process. */
+/** The name that Step Functions gives to the end of a function’s process. */
 const KILLED = 'Runtime.ExitError';
 const isFirst = (request: ChunkRequest): boolean => !partOf(request).isRepeated;
-/** What a function has left of its time where a test says nothing else. */
+/** The time that a function has left, unless a test overrides it. */
 const LAMBDA_MS = 300_000;
 const CREDENTIALS = { accessKeyId: 'test', secretAccessKey: 'test' };
 
@@ -57,7 +57,7 @@ export interface RunOutcome {
   run: string;
   summary: RunSummary;
   equations: Equations;
-  /** Names of the errors that attempts ended with, in order. */
+  /** The names of the errors of failed attempts, in order. */
   errors: string[];
   plan?: PlanResult;
 }
@@ -69,22 +69,22 @@ export interface RunHooks {
   logged?(): Promise<unknown>;
   /** After evaluating, before the summary. */
   evaluated?(): Promise<unknown>;
-  /** Makes the first attempt of a chunk's step in a process of its own, for `killWorker` and `freezeWorker`. */
+  /** Runs the first attempt at this step in a separate process, for `killWorker` and `freezeWorker`. */
   inProcess?: ChunkStep;
-  /** How far that process's clock is ahead, in milliseconds. */
+  /** How far the clock of that process is ahead, in milliseconds. */
   clockAheadMs?: number;
-  /** Milliseconds that an attempt to evaluate has left; default plenty. */
+  /** Returns the milliseconds that an attempt to evaluate has left; by default, plenty. */
   evaluateMs?(attempt: number): number | undefined;
 }
 
 interface Worker {
   child: ChildProcess;
-  /** Ends its attempt, but not the process. */
+  /** Ends the attempt, but not the process. */
   abandon(): void;
   ended: Promise<{ code: number | null; signal: string | null; complaints: string }>;
 }
 
-/** Servers that all tests of one MLflow version share. */
+/** The servers that all tests of one MLflow version share. */
 export class FaultPipeline {
   readonly ministack: MiniStack;
   readonly judge: StandInJudge;
@@ -115,7 +115,7 @@ export class FaultPipeline {
     this.server = parts.server;
     this.version = parts.server.version;
     this.#directory = directory;
-    // Three attempts of the SDK, with its waits of up to 0.1 and 0.2 s.
+    // Three attempts of the SDK, with waits of up to 0.1 and 0.2 s.
     this.#storage = new Storage(clientOf(parts.s3Proxy.url, 3));
     const bedrockRuntime = createBedrockClient({
       endpoint: parts.judge.url,
@@ -163,7 +163,7 @@ export class FaultPipeline {
     this.judge.behave({});
   }
 
-  /** Ends MLflow at once and starts it again on what it has stored, at the same address. */
+  /** Kills MLflow and starts it again with the same data at the same address. */
   async restartMlflow(): Promise<void> {
     const port = Number(new URL(this.server.url).port);
     const { version } = this;
@@ -175,24 +175,24 @@ export class FaultPipeline {
     this.#worker?.child.kill('SIGKILL');
   }
 
-  /** Stops the process where it is: its attempt is taken for killed, and the next one begins. */
+  /** Suspends the process. Its attempt counts as killed, and the next one starts. */
   freezeWorker(): void {
     this.#frozen = this.#worker;
     this.#frozen?.child.kill('SIGSTOP');
     this.#frozen?.abandon();
   }
 
-  /** Has the frozen process go on, to its end. */
+  /** Resumes the suspended process, and waits for its end. */
   async thawWorker(): Promise<void> {
     const frozen = this.#frozen;
     this.#frozen = undefined;
-    if (frozen === undefined) throw new Error('No process is frozen');
+    if (frozen === undefined) throw new Error('No process is suspended');
     frozen.child.kill('SIGCONT');
     const { code, signal, complaints } = await frozen.ended;
-    if (code !== 0) throw new Error(`The process that was frozen ended by ${signal ?? code}: ${complaints}`);
+    if (code !== 0) throw new Error(`The suspended process ended with ${signal ?? code}: ${complaints}`);
   }
 
-  /** A test's own endpoint and experiment. */
+  /** Returns an endpoint and an experiment for one test. */
   case(name: string, options: Partial<MlflowClientOptions> = {}): FaultCase {
     const store = createMlflowClient({
       trackingUri: this.mlflowProxy.url,
@@ -213,7 +213,7 @@ export class FaultPipeline {
     return this.#judgeUnderTest;
   }
 
-  /** @throws Error `Runtime.ExitError`, as Step Functions names it, when the process is killed or frozen */
+  /** @throws Error `Runtime.ExitError`, as Step Functions names it, when the process is killed or suspended */
   async inProcess(
     step: ChunkStep,
     request: ChunkRequest,
@@ -246,7 +246,7 @@ export class FaultPipeline {
   }
 }
 
-/** A module, as a URL, that sets the clock of the process that imports it first. */
+/** Returns the URL of a module that shifts the clock of the process that imports it first. */
 function shiftedClock(aheadMs: number): string {
   const module = `
     const Real = Date;
@@ -301,7 +301,7 @@ export class FaultCase {
     return { detail: { bucket: { name: CAPTURES }, object: { key } }, ...options };
   }
 
-  /** One execution: plan, log and evaluate each chunk with retries, and the summary whatever happened. */
+  /** Runs one execution: plans, logs and evaluates each chunk with retries, and always summarizes. */
   async run(input: unknown = this.event(), hooks: RunHooks = {}): Promise<RunOutcome> {
     const { storage, reader } = this.#pipeline;
     const run = `run-${randomUUID().slice(0, 8)}`;
@@ -361,12 +361,12 @@ export class FaultCase {
         });
         await hooks.evaluated?.();
       } catch {
-        // One chunk's failure stops no other; the receipts tell it.
+        // The failure of one chunk stops no other; its receipts report it.
       }
     }
   }
 
-  /** A chunk until no part of it is left; what the function is killed on comes back in halves. */
+  /** Processes all parts of a chunk. A part that the function is killed on comes back in halves. */
   async #inParts(errors: string[], chunk: ChunkRequest, work: (request: ChunkRequest) => Promise<void>): Promise<void> {
     let progress: ChunkProgress = { bounds: [], kills: 0, more: true };
     while (progress.more) {
@@ -416,7 +416,7 @@ export class FaultCase {
       estimateSizes: (options: RunOptions, sizes: { captures: number; bytes: number }) =>
         estimateFromSizes(readEnvironment(this.#variables), this.scorers, options, sizes),
       createEstimator: () => {
-        throw new Error('No fault is tested on a dry run');
+        throw new Error('No fault test makes a dry run');
       },
       remainingMs: () => LAMBDA_MS,
     };

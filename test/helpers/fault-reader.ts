@@ -1,21 +1,21 @@
-/** The Python reader `fault_reader.py` as a process that answers command by command: importing MLflow takes seconds. */
+/** Runs the Python reader `fault_reader.py` as one process for many commands, because importing MLflow takes seconds. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { projectPath } from '../../local/project-root.ts';
 import { mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { cleanEnvironment } from '../../local/servers/ministack.ts';
 
-/** What is in MLflow of some capture files. */
+/** The content of MLflow for some capture files. */
 export interface Count {
   /** Non-blank lines. */
   lines: number;
   /** Distinct capture records. */
   records: number;
   notRecords: number;
-  /** Records that have their trace. */
+  /** Records with a trace. */
   traced: number;
   missing: string[];
-  /** Traces found twice or with other tokens or spans than they should have. */
+  /** Traces that exist twice, or with unexpected tokens or spans. */
   wrong: string[];
   /** Scorers with more than one verdict in force on a trace. */
   doubledVerdicts: string[];
@@ -29,7 +29,7 @@ export interface Count {
   judgeCost: number;
 }
 
-/** Both equations of a run, from its raw manifest, receipts and quarantine. */
+/** Both equations of a run, computed from its raw manifest, receipts and quarantine. */
 export interface Equations {
   planned: number;
   accounted: number;
@@ -57,7 +57,7 @@ export interface FaultReader {
   stop(): Promise<void>;
 }
 
-/** @param version of MLflow's client, the server's own */
+/** @param version the version of MLflow’s client, which must be the server’s */
 export async function startFaultReader(
   version: string | undefined,
   mlflowUrl: string,
@@ -78,7 +78,7 @@ export async function startFaultReader(
     do: async <T>(command: { do: string }) => {
       child.stdin?.write(`${JSON.stringify(command)}\n`);
       const { value, done } = await answers.next();
-      if (done) throw new Error(`The Python reader ended; its last words:\n${complaints}`);
+      if (done) throw new Error(`The Python reader ended; its stderr ends with:\n${complaints}`);
       const answer = JSON.parse(value) as { result: T; error?: string };
       if (answer.error !== undefined) throw new Error(`${command.do}: ${answer.error}`);
       return answer.result;

@@ -1,4 +1,4 @@
-/** A deployed stack with proxies in front of S3 and MLflow, which inject faults into what its functions do. */
+/** A deployed stack with proxies in front of S3 and MLflow, which inject faults. */
 import { join } from 'node:path';
 import { freePort } from '../../local/machine/free-port.ts';
 import type { Log } from '../../local/python/python-environment.ts';
@@ -8,12 +8,12 @@ import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
 import { DeployedPipeline } from './deployed-pipeline.ts';
 import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';
 
-/** Waits between retries are cut to a twentieth: what is tested is that they are made. */
+/** Shortens the waits between retries to a twentieth: the tests are about the retries, not the waits. */
 const WAIT_SCALE = '0.05';
 
 export interface FaultyOptions {
   endpoint: string;
-  /** Further settings of the stack. */
+  /** Additional settings of the stack. */
   settings?: Record<string, string>;
   log?: Log;
 }
@@ -51,7 +51,7 @@ export class FaultyEnvironment {
       environment = await startEnvironment({
         awsPort,
         mlflowPort,
-        // Of all services the functions reach S3 alone through its proxy.
+        // S3 is the only AWS service that the functions reach through a proxy.
         awsEnv: { SFN_WAIT_SCALE: WAIT_SCALE, AWS_ENDPOINT_URL_S3: s3Proxy.url },
         ...(log ? { log } : {}),
       });
@@ -73,7 +73,7 @@ export class FaultyEnvironment {
     }
   }
 
-  /** Database and artifacts of MLflow. */
+  /** The folder of MLflow’s database and artifacts. */
   get mlflowDirectory(): string {
     return join(this.environment.directory, 'mlflow');
   }
@@ -95,7 +95,7 @@ export class FaultyEnvironment {
     this.environment.judge.behave({});
   }
 
-  /** Ends MLflow at once and starts it again on what it has stored, at the same address. */
+  /** Kills MLflow and starts it again with the same data at the same address. */
   async restartMlflow(): Promise<void> {
     await this.#stopMlflow();
     const port = Number(new URL(this.environment.mlflowUrl).port);
@@ -104,10 +104,10 @@ export class FaultyEnvironment {
   }
 
   /**
-   * Kills functions as a failing host does, at work or not.
+   * Kills processes of a function, busy or idle, as a failing host does.
    *
-   * @param pick which of their processes; all where left out
-   * @returns how many were killed
+   * @param pick selects the processes; by default all
+   * @returns the number of killed processes
    */
   kill(which: 'processor' | 'evaluator', pick: (pids: number[]) => number[] = (pids) => pids): number {
     const pids = pick(this.pipeline.processesOf(which));
@@ -119,12 +119,12 @@ export class FaultyEnvironment {
     return `${this.endpoint}/AllTraffic/2026/11/20/${String(hour).padStart(2, '0')}/${name}.jsonl`;
   }
 
-  /** What the Python reader finds in MLflow of these files. */
+  /** Counts, with the Python reader, what MLflow has for these files. */
   count(keys: readonly string[]): Promise<Count> {
     return this.do<Count>('count', { bucket: CAPTURE_BUCKET, keys });
   }
 
-  /** Both equations of a run as the Python reader works them out. */
+  /** Computes both equations of a run with the Python reader. */
   equations(run: string): Promise<Equations> {
     return this.do<Equations>('equations', { workBucket: this.pipeline.outputs.workBucket, run });
   }
@@ -138,7 +138,7 @@ function killQuietly(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch (error) {
-    // It ended by itself meanwhile.
+    // The process ended in the meantime.
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }

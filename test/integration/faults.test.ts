@@ -1,6 +1,6 @@
 /**
- * The faults that matter most, on a deployed stack: proxies in front of S3 and MLflow fail, functions are killed, the
- * judge throttles. `npm run test:faults` has all faults, over more MLflow versions.
+ * The most important faults on a deployed stack: S3 and MLflow fail, functions are killed, the judge throttles.
+ * `npm run test:faults` injects all faults, with more MLflow versions.
  */
 
 import { CAPTURE_BUCKET } from '../../local/start/environment.ts';
@@ -18,21 +18,21 @@ import {
 import { isAny, isTraceWrite, isVerdictWrite, isWrite, slowDown } from '../doubles/fault-rules.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import type { Outcome } from '../helpers/deployed-pipeline.ts';
+import { expectEquations, expectNothingDoubled, linesOf } from '../helpers/fault-expectations.ts';
 import type { Count, FoundAssessment } from '../helpers/fault-reader.ts';
-import { expectEquations, expectNothingDoubled, linesOf } from '../helpers/fault-suite.ts';
 import { FaultyEnvironment } from '../helpers/faulty-environment.ts';
 
 let faulty: FaultyEnvironment;
 
 beforeAll(async () => {
   faulty = await FaultyEnvironment.start({ endpoint: 'faulty-endpoint' });
-  // Every execution is started by the test, with the fault in place.
+  // The tests start every execution themselves, with the fault in place.
   await faulty.pipeline.disableRule();
 });
 afterAll(() => faulty?.stop());
 afterEach(() => faulty.heal());
 
-/** Stages a file that no rule sees. */
+/** Uploads a file without starting an execution. */
 async function stage(name: string, lines: readonly string[] = linesOf(name)): Promise<string> {
   const key = faulty.key(name);
   await faulty.pipeline.put(key, lines);
@@ -42,7 +42,7 @@ async function stage(name: string, lines: readonly string[] = linesOf(name)): Pr
 const run = (key: string, options: object = {}): Promise<Outcome> =>
   faulty.pipeline.run(faulty.pipeline.event(key, options));
 
-/** The execution succeeded, both equations hold, and all of the file is in MLflow once. */
+/** Expects that the execution succeeded, both equations hold, and every record of the file is in MLflow exactly once. */
 async function expectWhole({ name, status, error, cause, summary }: Outcome, key: string): Promise<Count> {
   expect({ status, error, cause }).toEqual({ status: 'SUCCEEDED' });
   expect(summary?.equations).toEqual({ lines: true, verdicts: true });
@@ -53,13 +53,13 @@ async function expectWhole({ name, status, error, cause, summary }: Outcome, key
   return count;
 }
 
-test('a file delivered twice at once: one execution does it, the other ends as its duplicate', async () => {
+test('processes a file that is delivered twice at the same time once; the other execution ends as a duplicate', async () => {
   const key = await stage('twice');
   let release = (): void => {};
   const released = new Promise<void>((resolve) => {
     release = resolve;
   });
-  // Whichever is first is held in its first write until the other one has ended.
+  // The first execution waits in its first write until the other one has ended.
   faulty.mlflowProxy.inject(firstOnes(1, isTraceWrite, { kind: 'passThen', work: () => released }));
   const event = faulty.pipeline.event(key);
   const arns = await Promise.all([faulty.pipeline.start(event), faulty.pipeline.start(event)]);
@@ -71,10 +71,10 @@ test('a file delivered twice at once: one execution does it, the other ends as i
   await expectWhole(original, key);
 });
 
-test('a processor killed after writing some of its traces: the next attempt writes the rest', async () => {
+test('writes the remaining traces after a processor was killed', async () => {
   const chats = 350;
   const key = await stage('killed', linesOf('killed', chats));
-  // Two requests of 100 traces are under way at once: at the first answer the third is not sent yet.
+  // Two requests of 100 traces are in flight together: at the first answer the third is not sent yet.
   const kill = () => {
     faulty.kill('processor');
   };
@@ -87,13 +87,13 @@ test('a processor killed after writing some of its traces: the next attempt writ
   expect(count.records).toBe(chats + 1);
 });
 
-test('MLflow answering 429, answering 500 after its work, and cutting connections before and after it', async () => {
+test('succeeds when MLflow answers 429, answers 500 after the work, and cuts connections before and after the work', async () => {
   const key = await stage('mlflow');
   const once = [
     firstOnes(1, isTraceWrite, { kind: 'replyAfter', status: 500, body: '{}' }),
     firstOnes(2, isWrite, { kind: 'cutAfter' }),
   ];
-  // A chunk that is begun anew finds verdicts of its first attempt, and counts its own alone.
+  // A retried chunk finds verdicts of its first attempt, and does not count them as new.
   const often = sparing(
     mixOf([
       [0.2, { kind: 'reply', status: 429, headers: { 'retry-after': '0' } }],
@@ -108,7 +108,7 @@ test('MLflow answering 429, answering 500 after its work, and cutting connection
   expect(count.verdicts).toBe(outcome.summary?.verdicts.newVerdicts);
 });
 
-test('MLflow answering 500 to 40% of all requests at random: retried until all is traced, nothing in quarantine for it', async () => {
+test('traces everything, and quarantines nothing for it, when MLflow answers 500 to 40% of all requests', async () => {
   const key = await stage('random', linesOf('random', 30));
   faulty.mlflowProxy.inject(someOf(0.4, isAny, { kind: 'reply', status: 500, body: '{}' }));
   const outcome = await run(key, { evaluate: false });
@@ -118,7 +118,7 @@ test('MLflow answering 500 to 40% of all requests at random: retried until all i
   expect(count.notRecords).toBe(1);
 });
 
-test('a record that MLflow refuses is alone in quarantine, and comes back from it', async () => {
+test('quarantines only the record that MLflow refuses, and a retry traces it', async () => {
   const pill = chatLine('poisonouspill');
   const key = await stage('poison', [...linesOf('poison'), pill]);
   const isPoisoned = (request: ProxiedRequest) => isTraceWrite(request) && request.body.includes('poisonouspill');
@@ -131,7 +131,7 @@ test('a record that MLflow refuses is alone in quarantine, and comes back from i
   expectEquations({ equations });
   expect(equations.quarantineReasons).toContain('MlflowRefused');
   expect(equations.quarantinedLines).toContain(pill);
-  // The other one is no capture record.
+  // The other line is not a capture record.
   expect(equations.quarantinedInObjects).toBe(2);
   expect((await faulty.count([key])).missing).toHaveLength(1);
 
@@ -141,7 +141,7 @@ test('a record that MLflow refuses is alone in quarantine, and comes back from i
   await expectWhole(retry, key);
 });
 
-describe('a capture that kills the function whenever it is handled', () => {
+describe('a capture that kills the function each time', () => {
   const pill = chatLine('deadlypill');
   const lines = [...linesOf('deadly', 9).slice(0, 5), pill, ...linesOf('deadly', 9).slice(5)];
   /** 2⌈log₂ 13⌉ + 1. */
@@ -156,7 +156,7 @@ describe('a capture that kills the function whenever it is handled', () => {
     expect(await faulty.pipeline.childCalls(arn, which)).toBeLessThanOrEqual(1 + FURTHER);
   }
 
-  test('of the processor: it alone is in quarantine, by itself, and comes back from it', async () => {
+  test('ends alone in quarantine if it kills the processor, and a retry traces it', async () => {
     key = await stage('deadly', lines);
     faulty.mlflowProxy.inject((request) => {
       if (!isTraceWrite(request) || !request.body.includes('deadlypill')) return undefined;
@@ -181,7 +181,7 @@ describe('a capture that kills the function whenever it is handled', () => {
     expect(retry.summary?.lines).toMatchObject({ planned: 2, traced: 1, quarantined: 1 });
   });
 
-  test('of the evaluator: its trace says so, and all others are judged', async () => {
+  test('has error assessments if it kills the evaluator, and all others are judged', async () => {
     const ids = await faulty.do<string[]>('trace_ids', { bucket: CAPTURE_BUCKET, keys: [key] });
     const deadly = ids[lines.indexOf(pill)] ?? '';
     faulty.mlflowProxy.inject((request) => {
@@ -201,7 +201,7 @@ describe('a capture that kills the function whenever it is handled', () => {
     expect(unreportedAttempts).toBeGreaterThan(0);
     const count = await expectWhole(outcome, key);
     expect(count.failedVerdicts).toBe(errors.length);
-    // Ten of the records are chats; no answer of the judge that was kept is paid again.
+    // Ten of the records are chats. No answer of the judge is paid twice.
     const kept = await faulty.pipeline.readWork<{ paid: unknown[] }>(
       workKeys.answer(outcome.name, '').replace('.json', ''),
     );
@@ -210,12 +210,12 @@ describe('a capture that kills the function whenever it is handled', () => {
     faulty.heal();
     const retry = await faulty.pipeline.run({ retry: { run: outcome.name, what: 'failed' } });
     expect(retry.summary?.verdicts).toMatchObject({ failed: 0, lost: 0 });
-    // The error of a scorer that turns out not to apply has no verdict to take its place.
+    // No verdict replaces the error of a scorer that does not apply to the capture.
     expect((await expectWhole(retry, key)).failedVerdicts).toBeLessThan(errors.length);
   });
 });
 
-test('a direct invocation that is killed has named the line in its log, and does the others without it', async () => {
+test('names the line that kills a direct invocation in the log, and processes the others without it', async () => {
   const key = await stage('killed-by-hand', [chatLine('by-hand-1'), chatLine('deadlybyhand'), chatLine('by-hand-2')]);
   faulty.mlflowProxy.inject((request) => {
     if (!isTraceWrite(request) || !request.body.includes('deadlybyhand')) return undefined;
@@ -232,7 +232,7 @@ test('a direct invocation that is killed has named the line in its log, and does
   expect(without).toMatchObject({ payload: { lines: 3, traced: 2, quarantined: 1 } });
 });
 
-test('S3 answering 503 SlowDown to every third request', async () => {
+test('succeeds when S3 answers 503 SlowDown to every third request', async () => {
   const key = await stage('slow-down');
   faulty.s3Proxy.inject(everyNth(3, isAny, slowDown));
   const outcome = await run(key, { evaluate: false });
@@ -240,7 +240,7 @@ test('S3 answering 503 SlowDown to every third request', async () => {
   await expectWhole(outcome, key);
 });
 
-test('Bedrock throttling half of the calls: every verdict comes, each once', async () => {
+test('gets every verdict exactly once when Bedrock throttles half of the calls', async () => {
   const key = await stage('throttled');
   faulty.environment.judge.behave({ throttleShare: 0.5 });
   const outcome = await run(key);
@@ -250,7 +250,7 @@ test('Bedrock throttling half of the calls: every verdict comes, each once', asy
   expect((await faulty.equations(outcome.name)).usd).toBeCloseTo(count.judgeCost, 6);
 });
 
-test('a person’s override survives a re-run and a re-evaluation', async () => {
+test('keeps a person’s override through a second run and a re-evaluation', async () => {
   const key = await stage('overridden', [chatLine('overridden')]);
   await expectWhole(await run(key), key);
   const [traceId] = await faulty.do<string[]>('trace_ids', { bucket: CAPTURE_BUCKET, keys: [key] });
