@@ -1,45 +1,29 @@
-/** `inference-monitor calibrate`: how far the judge agrees with people. */
-import { readFileSync, writeFileSync } from 'node:fs';
+/** `inference-monitor calibrate`: measures how often the judge agrees with people. */
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { projectPath } from '../../local/project-root.ts';
-import { readAnchors } from '../../src/calibration/anchors.ts';
-import { askAll, givenPairs, mostUsd } from '../../src/calibration/ask-judge.ts';
 import { baselineOf, compareWithBaseline, parseBaseline } from '../../src/calibration/drift.ts';
 import { addExamples, MAX_EXAMPLES } from '../../src/calibration/examples.ts';
 import { calibrationPage } from '../../src/calibration/html-report.ts';
-import { parseLabels } from '../../src/calibration/labels-file.ts';
-import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
-import { calibrationReport } from '../../src/calibration/report.ts';
 import { terminalReport } from '../../src/calibration/terminal-report.ts';
-import type { CalibrationReport, LabeledItem, Unanswered } from '../../src/calibration/types.ts';
-import { judgeOf } from '../../src/judge/connect.ts';
-import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
+import type { CalibrationReport, Unanswered } from '../../src/calibration/types.ts';
 import { scorerExamples } from '../../src/judge/scorers/scorer-examples.ts';
-import { isJudgeScorer, scorersFor, withExamples } from '../../src/judge/scorers/scorer-set.ts';
-import type { JudgeScorer } from '../../src/judge/types.ts';
-import { mlflowOf } from '../../src/mlflow/connect.ts';
-import { findExperiment } from '../../src/mlflow/experiments.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
+import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
+import { compareWithPeople, type DataOptions, readGiven, say } from './calibration-data.ts';
+import { amount } from './numbers.ts';
 import { type CommandSettings, commandSettings } from './settings.ts';
 
-/** Most that one calibration may spend unless it is told otherwise: the anchor set costs about one dollar. */
+/** Default for the most that one calibration may spend. The anchor set costs about one dollar. */
 const DEFAULT_BUDGET_USD = 20;
 
 const EXAMPLES_FILE = join('src', 'judge', 'scorers', 'scorer-examples.json');
 
-interface CalibrateOptions {
-  labels?: string;
-  anchors?: boolean;
+interface CalibrateOptions extends DataOptions {
   experiment?: string;
   trackingUri?: string;
-  filter?: string;
-  judge?: string;
   model?: string;
-  scorer?: string[];
-  ask: 'production' | 'labelled';
-  budgetUsd: number;
   json?: string;
   html?: string;
   baseline?: string;
@@ -48,23 +32,18 @@ interface CalibrateOptions {
   minAgreement?: number;
 }
 
-const amount = (text: string): number => {
-  const value = Number(text);
-  if (!(value >= 0)) throw new InvalidArgumentError('a number of 0 or more is needed');
-  return value;
-};
 const shareOfOne = (text: string): number => {
   const value = amount(text);
-  if (value > 1) throw new InvalidArgumentError('a number from 0 to 1 is needed');
+  if (value > 1) throw new InvalidArgumentError('expected a number from 0 to 1');
   return value;
 };
 
 const HELP = `
-Where the labels come from (one of):
-  people's assessments in MLflow, beside the judge's on the same traces    calibrate [--experiment NAME]
-  a file, one JSON object per line, judged now                             calibrate --labels FILE
+Sources of labels (choose one):
+  people's assessments in MLflow, compared with the judge's on the same traces    calibrate [--experiment NAME]
+  a file with one JSON object per line, judged now                                calibrate --labels FILE
       {"request": "…", "reply": "…", "scorer": "safety", "label": "no", "reason": "…"}
-  the project's anchor set, judged now                                     calibrate --anchors
+  the project's anchor set, judged now                                            calibrate --anchors
 
 Examples:
   inference-monitor calibrate --experiment my-endpoint --html report.html
@@ -73,55 +52,42 @@ Examples:
   inference-monitor calibrate --anchors --baseline anchors-baseline.json
   inference-monitor calibrate --labels labels.jsonl --add-examples
 
-Settings are taken from the environment and .env (BEDROCK_MODEL_ID, MLFLOW_TRACKING_URI, JUDGE_GUIDELINES, …).
-The exit code is 1 when --min-agreement is missed, or when the judge has drifted from --baseline.`;
+Settings are read from the environment and .env (BEDROCK_MODEL_ID, MLFLOW_TRACKING_URI, JUDGE_GUIDELINES, …).
+The exit code is 1 if a scorer misses --min-agreement, or if the judge has drifted from --baseline.`;
 
 export function calibrateCommand(): Command {
   return new Command('calibrate')
     .description("compare the judge's verdicts with people's: agreement, Cohen's kappa, error rates, disagreements")
-    .addOption(new Option('--labels <file>', 'labels as JSON lines, judged now').conflicts(['anchors', 'experiment']))
+    .addOption(new Option('--labels <file>', 'labels in JSON lines, judged now').conflicts(['anchors', 'experiment']))
     .addOption(new Option('--anchors', 'the project’s anchor set, judged now').conflicts(['labels', 'experiment']))
     .option('--experiment <name>', 'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)')
     .option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)')
-    .option('--filter <expression>', 'MLflow’s filter of traces, e.g. "tag.sagemaker_variant_name = \'AllTraffic\'"')
+    .option('--filter <expression>', 'MLflow’s trace filter, e.g. "tag.sagemaker_variant_name = \'AllTraffic\'"')
     .option(
       '--judge <source>',
-      'in MLflow, only verdicts of this judge, e.g. bedrock:/global.anthropic.claude-sonnet-4-6',
+      'from MLflow, only verdicts of this judge, e.g. bedrock:/global.anthropic.claude-sonnet-4-6',
     )
-    .option('--model <id>', 'the judge that is asked (default: BEDROCK_MODEL_ID)')
+    .option('--model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)')
     .option('--scorer <names...>', 'only these scorers')
     .addOption(
-      new Option('--ask <which>', 'ask all scorers that apply, as production does, or the labelled ones only')
+      new Option('--ask <which>', 'ask all scorers that apply, as in production, or only the labeled ones')
         .choices(['production', 'labelled'])
         .default('production'),
     )
-    .option('--budget-usd <amount>', 'most that may be spent on the judge, 0: no limit', amount, DEFAULT_BUDGET_USD)
+    .option('--budget-usd <amount>', 'the most to spend on the judge; 0: no limit', amount, DEFAULT_BUDGET_USD)
     .option('--json <file>', 'write all figures and all pairs as JSON (- for standard output)')
-    .option('--html <file>', 'write the report as a page that needs nothing else')
-    .option('--baseline <file>', 'compare with what was saved before: has the judge drifted?')
-    .option('--save-baseline <file>', 'keep this run’s verdicts to compare later ones with')
+    .option('--html <file>', 'write the report as a self-contained HTML page')
+    .option('--baseline <file>', 'compare with a saved baseline to detect that the judge has drifted')
+    .option('--save-baseline <file>', 'save the verdicts of this run as a baseline')
     .option(
       `--add-examples [count]`,
-      `show the judge corrected disagreements from now on, at most count (default ${MAX_EXAMPLES}) per scorer; changes its version`,
+      `show the judge corrected disagreements from now on, at most count (default ${MAX_EXAMPLES}) per scorer; changes the scorer's version`,
       amount,
     )
-    .option('--min-agreement <share>', 'fail when a scorer agrees less', shareOfOne)
+    .option('--min-agreement <share>', 'fail if a scorer agrees less often', shareOfOne)
     .addHelpText('after', HELP)
-    .action(async (options: CalibrateOptions) => {
-      await calibrate(options);
-    });
+    .action(calibrate);
 }
-
-/** What is said while it runs goes to standard error: the report may be piped. */
-const say = (text: string): void => {
-  process.stderr.write(`${text}\n`);
-};
-const progress = (text: string): void => {
-  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
-};
-const progressDone = (): void => {
-  if (process.stderr.isTTY) process.stderr.write('\r\u001b[K');
-};
 
 async function calibrate(options: CalibrateOptions): Promise<void> {
   const settings = commandSettings({
@@ -145,160 +111,49 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
     if (options.json !== undefined) writeFileSync(options.json, json);
     process.stdout.write(terminalReport(report));
   }
-  if (options.addExamples !== undefined) writeExamples(report, scorers, options.addExamples);
+  if (options.addExamples !== undefined) writeExamples(report, settings, options.addExamples);
   const written = [options.json === '-' ? undefined : options.json, options.html, options.saveBaseline];
-  for (const file of written) if (file !== undefined) say(`written: ${file}`);
-  judgeExitCode(report, options);
+  for (const file of written) if (file !== undefined) say(`Wrote ${file}`);
+  setExitCode(report, options.minAgreement);
 }
 
-function judgeExitCode(report: CalibrationReport, { minAgreement }: CalibrateOptions): void {
+function setExitCode(report: CalibrationReport, minAgreement = 0): void {
   if (report.drift?.verdict === 'drifted') process.exitCode = 1;
   if (report.pairs.length === 0) {
-    say('No label has a verdict beside it: there is nothing to compare.');
+    say('No label has a verdict, so nothing can be compared.');
     for (const line of whyUnanswered(report.unanswered)) say(line);
     process.exitCode = 1;
   }
-  if (minAgreement === undefined) return;
-  const low = report.scorers.filter(({ agreement }) => agreement !== null && agreement.value < minAgreement);
-  for (const { name, agreement } of low) {
-    say(
-      `${name} agrees in ${((agreement?.value ?? 0) * 100).toFixed(1)}% of the labels; expected: ${minAgreement * 100}% at least`,
-    );
+  for (const { name, agreement } of report.scorers) {
+    if (agreement === null || agreement.value >= minAgreement) continue;
+    const got = `${(agreement.value * 100).toFixed(1)}%`;
+    say(`${name} agrees with too few labels; got: ${got}; expected: at least ${minAgreement * 100}%`);
+    process.exitCode = 1;
   }
-  if (low.length > 0) process.exitCode = 1;
 }
 
 const MAX_REASON_CHARS = 300;
 
-/** Each reason with what was said the first time. */
+/** Returns each reason with its number and its first message. */
 export function whyUnanswered(unanswered: readonly Unanswered[]): string[] {
   return [...Map.groupBy(unanswered, ({ reason }) => reason)].map(
     ([reason, items]) => `${reason} ${items.length}: ${singleLine(items[0]?.message ?? '').slice(0, MAX_REASON_CHARS)}`,
   );
 }
 
-/** @throws Error naming what the file was to be when it cannot be read */
-function readGiven(file: string, what: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    throw new Error(`${what} cannot be read; got: ${(error as Error).message}; expected: a file of text`, {
-      cause: error,
-    });
-  }
-}
-
-function compareWithPeople(
-  options: CalibrateOptions,
-  settings: CommandSettings,
-  scorers: readonly JudgeScorer[],
-): Promise<CalibrationReport> {
-  if (options.labels !== undefined) {
-    const items = parseLabels(readGiven(options.labels, 'The labels'), options.labels, scorers);
-    return judgeItems(items, { kind: 'labels', where: options.labels }, options, settings, scorers);
-  }
-  if (options.anchors === true) {
-    const items = readAnchors(projectPath(), scorers, options.scorer);
-    return judgeItems(items, { kind: 'anchors', where: `${items.length} items` }, options, settings, scorers);
-  }
-  return readFromMlflow(options, settings, scorers);
-}
-
-async function judgeItems(
-  all: readonly LabeledItem[],
-  source: CalibrationReport['source'],
-  options: CalibrateOptions,
-  settings: CommandSettings,
-  scorers: readonly JudgeScorer[],
-): Promise<CalibrationReport> {
-  const unknown = (options.scorer ?? []).filter((name) => !scorers.some((scorer) => scorer.name === name));
-  if (unknown.length > 0) {
-    throw new Error(
-      `There is no scorer ${unknown.join(', ')}; there are ${scorers.map(({ name }) => name).join(', ')}`,
-    );
-  }
-  const items = options.scorer === undefined ? all : all.filter(({ scorer }) => options.scorer?.includes(scorer));
-  const open = items.filter(({ verdict }) => verdict === undefined);
-  const given = givenPairs(items);
-  if (open.length === 0) return calibrationReport({ source, scorers, pairs: given, unanswered: [] });
-  const budgetUsd = options.budgetUsd === 0 ? undefined : options.budgetUsd;
-  requireKnownPrice(settings.BEDROCK_MODEL_ID, budgetUsd, priceOptions(settings));
-  const judge = await judgeOf(settings);
-  // Asked one by one in production, a scorer's verdict does not depend on the others: the labelled ones are enough.
-  const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : options.ask;
-  const most = mostUsd(open, { judge, scorers, ask });
-  say(
-    `asking ${judge.sourceId} about ${open.length} labels; it can cost ${most === null ? 'an unknown sum' : `${most.toFixed(2)} dollars at most`}`,
-  );
-  const asked = await askAll(open, {
-    judge,
-    scorers,
-    ask,
-    budgetUsd,
-    progress: (done, of) => progress(`${done} of ${of} exchanges judged`),
-  });
-  progressDone();
-  const { pairs, unanswered, spend } = asked;
-  return calibrationReport({ source, scorers, pairs: [...given, ...pairs], unanswered, spend });
-}
-
-async function readFromMlflow(
-  options: CalibrateOptions,
-  settings: CommandSettings,
-  scorers: readonly JudgeScorer[],
-): Promise<CalibrationReport> {
-  const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
-  if (name === undefined) {
-    throw new Error(
-      'It is not known what to compare; expected: --labels FILE, --anchors, or an MLflow experiment (--experiment, MLFLOW_EXPERIMENT_NAME, SAGEMAKER_ENDPOINT_NAME)',
-    );
-  }
-  const mlflow = mlflowOf(settings);
-  try {
-    const experiment = await findExperiment(mlflow.rest, name);
-    if (experiment === undefined) {
-      const facts = { got: name, expected: 'the name of an experiment with assessed traces' };
-      throw new PermanentError('MlflowExperimentMissing', 'The experiment does not exist', facts);
-    }
-    const found = await readMlflowLabels(mlflow.rest, {
-      experimentId: experiment.id,
-      filter: options.filter,
-      scorers,
-      only: options.scorer,
-      judge: options.judge,
-      progress: (traces) => progress(`${traces} traces read`),
-    });
-    progressDone();
-    const where = `experiment ${name} (${found.traces} traces)`;
-    return calibrationReport({ source: { kind: 'mlflow', where }, scorers, ...found });
-  } finally {
-    mlflow.close();
-  }
-}
-
-function writeExamples(report: CalibrationReport, scorers: readonly JudgeScorer[], count: boolean | number): void {
+function writeExamples(report: CalibrationReport, settings: CommandSettings, count: boolean | number): void {
   const { examples, added } = addExamples(scorerExamples, report.pairs, count === true ? MAX_EXAMPLES : Number(count));
-  const names = Object.keys(added);
-  if (names.length === 0) {
-    say(
-      'no example was added: it takes a disagreement, with the reason of the person who corrected it, and a short text',
-    );
+  if (Object.keys(added).length === 0) {
+    say('No example was added. An example is a disagreement on a short text that a person corrected with a reason.');
     return;
   }
   const file = projectPath(EXAMPLES_FILE);
   writeFileSync(file, `${JSON.stringify(examples, null, 2)}\n`);
-  for (const name of names) {
-    const scorer = scorers.find((candidate) => candidate.name === name);
-    const version =
-      scorer === undefined ? '' : `, version ${withExamples(plain(scorer), examples[name] ?? []).version}`;
-    const count = added[name]?.length ?? 0;
-    say(`${name}: ${count} example${count === 1 ? '' : 's'} added${version}`);
+  const scorers = scorersFor({ guidelines: settings.JUDGE_GUIDELINES, examples });
+  for (const [name, { length }] of Object.entries(added)) {
+    const version = scorers.find((scorer) => scorer.name === name)?.version;
+    const suffix = version === undefined ? '' : `, version ${version}`;
+    say(`${name}: ${length} example${length === 1 ? '' : 's'} added${suffix}`);
   }
-  say(`written: ${file}; deploy the stack to judge with them`);
-}
-
-/** The scorer as it is declared, without the examples it has in force. */
-function plain(scorer: JudgeScorer): JudgeScorer {
-  const { examples: _examples, ...rest } = scorer;
-  return { ...rest, version: scorer.version.replace(/\+ex-[0-9a-f]+$/, '') };
+  say(`Wrote ${file}; deploy the stack to judge with these examples`);
 }

@@ -10,7 +10,7 @@ import { commandSettings } from './settings.ts';
 
 /**
  * @param model overrides BEDROCK_MODEL_ID
- * @param budgetUsd 0: no limit
+ * @param budgetUsd US dollars; 0 means no limit
  * @throws PermanentError `InvalidSettings`, `InvalidJudge`, `JudgePriceUnknown`, `JudgeCredentialsMissing`
  */
 export async function connectPairwiseJudge(model: string | undefined, budgetUsd: number): Promise<JudgeSettings> {

@@ -1,4 +1,4 @@
-/** Has the judge answer labelled items that have no verdict yet. */
+/** Asks the judge about labeled items that have no verdict yet. */
 import type { Capture } from '../formats/types.ts';
 import { OwnLimit } from '../judge/budget/spending-limit.ts';
 import { answeredBefore, JudgeHeld } from '../judge/errors.ts';
@@ -8,10 +8,10 @@ import type { Judge, JudgeScorer, ScorerExample, Verdict } from '../judge/types.
 import { forEachConcurrently } from '../shared/concurrency.ts';
 import type { CalibrationReport, LabeledItem, LabeledVerdict, Unanswered } from './types.ts';
 
-/** The item as the decoder would have made it of a captured chat call. */
-export function captureOf({ messages, reply, tools }: Pick<LabeledItem, 'messages' | 'reply' | 'tools'>): Capture {
-  const request = { messages, tools };
-  const response = { choices: [{ index: 0, message: reply }] };
+type LabeledExchange = Pick<LabeledItem, 'messages' | 'reply' | 'tools'>;
+
+/** Returns the item as a captured chat call would be decoded. */
+export function captureOf({ messages, reply, tools }: LabeledExchange): Capture {
   const payload = (value: unknown) => {
     const text = JSON.stringify(value);
     const bytes = Buffer.byteLength(text);
@@ -21,58 +21,65 @@ export function captureOf({ messages, reply, tools }: Pick<LabeledItem, 'message
     inferenceTimeMs: 0,
     timeSource: 's3-object-time',
     format: 'chat',
-    request: payload(request),
-    response: payload(response),
+    request: payload({ messages, tools }),
+    response: payload({ choices: [{ index: 0, message: reply }] }),
     conversation: { messages, replies: [reply], tools, parameters: {}, jsonRequested: false, finishReasons: [] },
     attributes: {},
     notes: [],
   };
 }
 
-const lastUserText = ({ messages }: Pick<LabeledItem, 'messages'>): string => {
+const lastUserText = ({ messages }: LabeledExchange): string => {
   const last = messages.findLast(({ role }) => role === 'user') ?? messages.at(-1);
   return last === undefined ? '' : messageText(last);
 };
 
-function replyText({ reply }: Pick<LabeledItem, 'reply'>): string {
+function replyText({ reply }: LabeledExchange): string {
   const calls = (reply.tool_calls ?? []).map((call) => `${call.function.name} ${call.function.arguments}`);
   return [messageText(reply), ...calls].filter((text) => text !== '').join('\n');
 }
 
-/** Label and verdict side by side. */
-function pairOf(
+function labeledVerdict(
   item: LabeledItem,
-  verdict: Pick<Extract<Verdict, { outcome: 'verdict' }>, 'value' | 'rationale'>,
+  { value, rationale }: Pick<Extract<Verdict, { outcome: 'verdict' }>, 'value' | 'rationale'>,
   judge: string,
 ): LabeledVerdict {
+  const { id, scorer, label, labelRationale, traceId } = item;
   return {
-    id: item.id,
-    scorer: item.scorer,
-    label: item.label,
-    labelRationale: item.labelRationale,
-    verdict: verdict.value,
-    ...(verdict.rationale === '' ? {} : { verdictRationale: verdict.rationale }),
-    agrees: item.label === verdict.value,
-    ...(item.traceId === undefined ? {} : { traceId: item.traceId }),
+    id,
+    scorer,
+    label,
+    labelRationale,
+    verdict: value,
+    verdictRationale: rationale || undefined,
+    agrees: label === value,
+    traceId,
     judge,
     request: lastUserText(item),
     reply: replyText(item),
   };
 }
 
+/** Returns the items whose verdict is in the file. */
+export const givenPairs = (items: readonly LabeledItem[]): LabeledVerdict[] =>
+  items.flatMap((item) => {
+    const { verdict: value, verdictRationale: rationale = '', judge = 'as given in the file' } = item;
+    return value === undefined ? [] : [labeledVerdict(item, { value, rationale }, judge)];
+  });
+
 interface AskOptions {
   judge: Judge;
-  /** The scorers in force. */
+  /** The active scorers. */
   scorers: readonly JudgeScorer[];
   /**
-   * `production`: every scorer that applies is asked of an exchange, as the pipeline asks, and the labelled ones are
-   * compared; `labelled`: only those are asked, which costs less.
+   * `production`: ask every scorer that applies to an exchange, as the pipeline does, and compare the labeled ones.
+   * `labelled`: ask only the labeled ones, which costs less.
    */
   ask: 'production' | 'labelled';
-  /** Most US dollars to be spent; `undefined`: no limit. */
+  /** Maximum US dollars to spend. If `undefined`, there is no limit. */
   budgetUsd?: number | undefined;
-  /** Exchanges under way at once; the judge's own limiter decides how many calls are made. */
-  atOnce?: number;
+  /** Exchanges in flight. The judge's own limiter decides how many calls are made. */
+  concurrency?: number;
   progress?: (done: number, of: number) => void;
   signal?: AbortSignal;
 }
@@ -83,126 +90,124 @@ interface Asked {
   spend: NonNullable<CalibrationReport['spend']>;
 }
 
-const EXCHANGES_AT_ONCE = 16;
+const DEFAULT_CONCURRENCY = 16;
 
 interface Exchange {
   capture: Capture;
   items: LabeledItem[];
 }
 
-/** Items about the same exchange: it is sent once for all of them. */
+/** Groups items by exchange, which is sent once for all of its items. */
 function exchangesOf(items: readonly LabeledItem[]): Exchange[] {
   const groups = Map.groupBy(items, ({ messages, reply, tools }) => JSON.stringify([messages, reply, tools ?? null]));
   return [...groups.values()].map((group) => ({ capture: captureOf(group[0] as LabeledItem), items: group }));
 }
 
-/** A case that the judge is shown as an example says nothing about how it judges new ones. */
-const isExample = (examples: readonly ScorerExample[] | undefined, item: LabeledItem): boolean =>
-  examples?.some(
-    (example) => example.reply === replyText(item) && (example.request ?? lastUserText(item)) === lastUserText(item),
-  ) === true;
-
-/** @throws what the judge throws when it cannot be reached: nothing is made up for it */
-export async function askAll(items: readonly LabeledItem[], options: AskOptions): Promise<Asked> {
-  const { judge, scorers, budgetUsd } = options;
-  const byName = new Map(scorers.map((scorer) => [scorer.name, scorer]));
-  const result: Asked = { pairs: [], unanswered: [], spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 } };
-  const leaveOut = (item: LabeledItem, reason: string, message: string): void => {
-    result.unanswered.push({ id: item.id, scorer: item.scorer, reason, message });
-  };
-  const judgeName = (scorer: JudgeScorer): string => `${judge.sourceId} version ${scorer.version}`;
-
-  const due = items.filter((item) => {
-    if (!isExample(byName.get(item.scorer)?.examples, item)) return true;
-    leaveOut(item, 'shownAsExample', 'the judge is shown this case as an example');
-    return false;
-  });
-  const exchanges = exchangesOf(due);
-  const limit = budgetUsd === undefined ? undefined : new OwnLimit(budgetUsd);
-  let done = 0;
-
-  const assess = async ({ capture, items: group }: Exchange): Promise<void> => {
-    const wanted = new Set(group.map(({ scorer }) => scorer));
-    for (const item of group) {
-      const applies = applicability(capture, byName.get(item.scorer) as JudgeScorer);
-      if ('judge' in applies) continue;
-      wanted.delete(item.scorer);
-      leaveOut(item, applies.notJudgeable, 'the scorer does not apply to this exchange');
-    }
-    if (wanted.size === 0) return;
-    const asked = scorers.filter(
-      (scorer) =>
-        wanted.has(scorer.name) || (options.ask === 'production' && 'judge' in applicability(capture, scorer)),
-    );
-    const open = group.filter(({ scorer }) => wanted.has(scorer));
-    let held = false;
-    const { verdicts, spend } = await judge.judge(capture, asked, options.signal, { limit }).catch((error: unknown) => {
-      if (!(error instanceof JudgeHeld)) throw error;
-      held = true;
-      return answeredBefore(error);
-    });
-    result.spend.calls += spend.calls;
-    result.spend.inputTokens += spend.inputTokens;
-    result.spend.outputTokens += spend.outputTokens;
-    result.spend.usd = result.spend.usd === null || spend.usd === null ? null : result.spend.usd + spend.usd;
-    const answers = new Map(verdicts.map((verdict) => [verdict.scorer, verdict]));
-    for (const item of open) {
-      const verdict = answers.get(item.scorer);
-      if (verdict?.outcome === 'verdict') {
-        result.pairs.push(pairOf(item, verdict, judgeName(byName.get(item.scorer) as JudgeScorer)));
-      } else if (verdict === undefined && held) {
-        leaveOut(item, 'held', `the budget of ${budgetUsd} US dollars leaves no room for it`);
-      } else {
-        leaveOut(item, verdict?.error.code ?? 'noAnswer', verdict?.error.message ?? 'the judge left it out');
-      }
-    }
-  };
-
-  await forEachConcurrently(options.atOnce ?? EXCHANGES_AT_ONCE, exchanges, async (exchange) => {
-    await assess(exchange);
-    done += 1;
-    options.progress?.(done, exchanges.length);
-  });
-  return inOrder(items, result);
-}
-
-/** Answers come in any order; a report has the items' own. */
-function inOrder(items: readonly LabeledItem[], result: Asked): Asked {
-  const place = new Map(items.map(({ id }, index) => [id, index]));
-  const byPlace = (a: { id: string }, b: { id: string }): number => (place.get(a.id) ?? 0) - (place.get(b.id) ?? 0);
-  return { ...result, pairs: result.pairs.sort(byPlace), unanswered: result.unanswered.sort(byPlace) };
-}
-
-/** Items whose verdict is in the file already. */
-export function givenPairs(items: readonly LabeledItem[]): LabeledVerdict[] {
-  return items.flatMap((item) =>
-    item.verdict === undefined
-      ? []
-      : [
-          pairOf(
-            item,
-            { value: item.verdict, rationale: item.verdictRationale ?? '' },
-            item.judge ?? 'as given in the file',
-          ),
-        ],
+/** Returns the scorers to ask about an exchange. */
+function scorersToAsk({ capture, items }: Exchange, { scorers, ask }: Pick<AskOptions, 'scorers' | 'ask'>) {
+  const labeled = new Set(items.map(({ scorer }) => scorer));
+  return scorers.filter(
+    (scorer) => (ask === 'production' || labeled.has(scorer.name)) && 'judge' in applicability(capture, scorer),
   );
 }
 
-/** What asking about these items will cost at most, in US dollars; `null` when the price is not known. */
+/** A case that the judge is shown as an example does not show how it judges new ones. */
+const isExample = (examples: readonly ScorerExample[] | undefined, item: LabeledItem): boolean =>
+  examples?.some(
+    ({ request = lastUserText(item), reply }) => reply === replyText(item) && request === lastUserText(item),
+  ) === true;
+
+/** Collects the verdicts on labeled exchanges, and the reasons for missing ones. */
+class LabelJudging {
+  readonly asked: Asked = { pairs: [], unanswered: [], spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 } };
+  readonly #options: AskOptions;
+  readonly #limit: OwnLimit | undefined;
+
+  constructor(options: AskOptions) {
+    this.#options = options;
+    this.#limit = options.budgetUsd === undefined ? undefined : new OwnLimit(options.budgetUsd);
+  }
+
+  #scorerOf(item: LabeledItem): JudgeScorer {
+    return this.#options.scorers.find(({ name }) => name === item.scorer) as JudgeScorer;
+  }
+
+  #leaveOut({ id, scorer }: LabeledItem, reason: string, message: string): void {
+    this.asked.unanswered.push({ id, scorer, reason, message });
+  }
+
+  /** Returns whether the item can show how the judge judges, and otherwise records the reason. */
+  accepts(item: LabeledItem): boolean {
+    const isShown = isExample(this.#scorerOf(item).examples, item);
+    if (isShown) this.#leaveOut(item, 'shownAsExample', 'the judge is shown this case as an example');
+    return !isShown;
+  }
+
+  async judge({ capture, items }: Exchange): Promise<void> {
+    const open = items.filter((item) => {
+      const applies = applicability(capture, this.#scorerOf(item));
+      if ('notJudgeable' in applies) {
+        this.#leaveOut(item, applies.notJudgeable, 'the scorer does not apply to this exchange');
+      }
+      return 'judge' in applies;
+    });
+    if (open.length === 0) return;
+    const { judge, signal, budgetUsd } = this.#options;
+    const scorers = scorersToAsk({ capture, items: open }, this.#options);
+    let isHeld = false;
+    const result = await judge.judge(capture, scorers, signal, { limit: this.#limit }).catch((error: unknown) => {
+      if (!(error instanceof JudgeHeld)) throw error;
+      isHeld = true;
+      return answeredBefore(error);
+    });
+    this.#addSpend(result.spend);
+    for (const item of open) {
+      const verdict = result.verdicts.find(({ scorer }) => scorer === item.scorer);
+      if (verdict?.outcome === 'verdict') {
+        const name = `${judge.sourceId} version ${this.#scorerOf(item).version}`;
+        this.asked.pairs.push(labeledVerdict(item, verdict, name));
+      } else if (verdict === undefined && isHeld) {
+        this.#leaveOut(item, 'held', `the budget of ${budgetUsd} US dollars has no room for it`);
+      } else {
+        this.#leaveOut(item, verdict?.error.code ?? 'noAnswer', verdict?.error.message ?? 'the judge left it out');
+      }
+    }
+  }
+
+  #addSpend({ calls, inputTokens, outputTokens, usd }: Asked['spend']): void {
+    const { spend } = this.asked;
+    spend.calls += calls;
+    spend.inputTokens += inputTokens;
+    spend.outputTokens += outputTokens;
+    spend.usd = spend.usd === null || usd === null ? null : spend.usd + usd;
+  }
+}
+
+/** @throws the judge's error if it cannot be reached */
+export async function askAll(items: readonly LabeledItem[], options: AskOptions): Promise<Asked> {
+  const judging = new LabelJudging(options);
+  const exchanges = exchangesOf(items.filter((item) => judging.accepts(item)));
+  let done = 0;
+  await forEachConcurrently(options.concurrency ?? DEFAULT_CONCURRENCY, exchanges, async (exchange) => {
+    await judging.judge(exchange);
+    done += 1;
+    options.progress?.(done, exchanges.length);
+  });
+  // Answers arrive in any order. A report has the order of the items.
+  const place = new Map(items.map(({ id }, index) => [id, index]));
+  const byPlace = (a: { id: string }, b: { id: string }): number => (place.get(a.id) ?? 0) - (place.get(b.id) ?? 0);
+  judging.asked.pairs.sort(byPlace);
+  judging.asked.unanswered.sort(byPlace);
+  return judging.asked;
+}
+
+/** Returns the worst case of asking about these items in US dollars; `null` if the price is unknown. */
 export function mostUsd(
   items: readonly LabeledItem[],
   options: Pick<AskOptions, 'judge' | 'scorers' | 'ask'>,
 ): number | null {
-  let total = 0;
-  for (const { capture, items: group } of exchangesOf(items)) {
-    const wanted = new Set(group.map(({ scorer }) => scorer));
-    const asked = options.scorers.filter(
-      (scorer) =>
-        (options.ask === 'production' || wanted.has(scorer.name)) && 'judge' in applicability(capture, scorer),
-    );
-    const most = options.judge.maxCostUsd(capture, asked);
-    if (most === null) return null;
-    total += most;
-  }
-  return total;
+  const costs = exchangesOf(items).map((exchange) =>
+    options.judge.maxCostUsd(exchange.capture, scorersToAsk(exchange, options)),
+  );
+  return costs.reduce((sum, cost) => (sum === null || cost === null ? null : sum + cost), 0);
 }

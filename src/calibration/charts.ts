@@ -1,12 +1,12 @@
-/** Charts of a calibration report. */
+/** Draws the charts of a calibration report. */
 import { axis, BLUE, INK, ORANGE, svg } from '../shared/charts.ts';
 import type { Estimate } from '../shared/share-interval.ts';
 import type { ScorerReport } from './types.ts';
 
-/** Height of one scorer's row, and of what is around the rows: legend above, axis below. */
+/** Height of one scorer's row, and of the legend above the rows and the axis below. */
 const ROW = 38;
 const AROUND = 96;
-/** The two figures of a row stand this far above and below its middle, in rows. */
+/** Distance of the two figures of a row from its middle, in rows. */
 const OFFSET = 0.2;
 
 interface Series {
@@ -14,14 +14,14 @@ interface Series {
   of(scorer: ScorerReport): Estimate | null;
 }
 
-/** A dot at each figure with a whisker over its interval, two figures a row. */
+/** Draws a dot for each figure with a whisker over its interval, two figures per row. */
 function dotsAndWhiskers(scorers: readonly ScorerReport[], series: readonly [Series, Series], title: string): string {
   const figures = scorers.flatMap((scorer) => series.map(({ of }) => of(scorer)?.low ?? 0));
   const option = {
     color: [BLUE, ORANGE],
     legend: { top: 8, left: 190, itemGap: 28, textStyle: { color: INK } },
     grid: { left: 190, right: 28, top: 44, bottom: 44 },
-    // Kappa is below 0 where the two agree less than by chance.
+    // Kappa is negative if the two agree less than by chance.
     xAxis: { ...axis(''), min: Math.floor(Math.min(0, ...figures) * 5) / 5, max: 1 },
     yAxis: {
       ...axis(''),

@@ -1,13 +1,13 @@
-/** The same items judged at two times: whether the judge has changed. */
+/** Compares verdicts on the same items at two times to detect that the judge has changed. */
 import * as z from 'zod';
 import { PermanentError } from '../shared/errors.ts';
 import { share } from '../shared/share-interval.ts';
 import { mcnemar } from './statistics.ts';
 import type { CalibrationReport, Drift } from './types.ts';
 
-/** Below this probability that nothing changed, the judge is said to have drifted. */
+/** The judge has drifted if the probability that nothing changed is below this. */
 const SIGNIFICANT = 0.05;
-/** So many changed verdicts are a drift too, though right and wrong may balance: a judge at temperature 0 changes few. */
+/** It has also drifted if more verdicts than this share changed, even if right and wrong balance. At temperature 0 few change. */
 const MAX_CHANGED_SHARE = 0.1;
 
 const valueSchema = z.union([z.string(), z.number(), z.boolean()]);
@@ -18,7 +18,7 @@ const baselineSchema = z.object({
 });
 type Baseline = z.infer<typeof baselineSchema>;
 
-/** What is kept of a report to compare a later one with. */
+/** Returns the part of a report that a later one is compared with. */
 export const baselineOf = ({ generatedAt, judges, pairs }: CalibrationReport): Baseline => ({
   generatedAt,
   judges,
@@ -30,12 +30,9 @@ export function parseBaseline(text: string, file: string): Baseline {
   try {
     return baselineSchema.parse(JSON.parse(text));
   } catch (error) {
-    const facts = {
-      got: (error as Error).message,
-      expected: 'a file written by --save-baseline or --json',
-      where: file,
-    };
-    throw new PermanentError('InvalidBaseline', 'The baseline cannot be used', facts, error);
+    const expected = 'a file written by --save-baseline or --json';
+    const facts = { got: (error as Error).message, expected, where: file };
+    throw new PermanentError('InvalidBaseline', 'The baseline is invalid', facts, error);
   }
 }
 

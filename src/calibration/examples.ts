@@ -1,12 +1,12 @@
-/** Corrected disagreements as examples that the judge is shown from then on. */
+/** Turns corrected disagreements into examples for the judge. */
 import type { ScorerExample } from '../judge/types.ts';
 import type { LabeledVerdict } from './types.ts';
 
-/** Examples travel with every capture: two or three short ones teach most of what more would. */
+/** Examples are sent with every capture. Two or three short ones teach most of what more would. */
 export const MAX_EXAMPLES = 3;
 /** Longer texts would cost more than they teach. */
 const MAX_EXAMPLE_CHARS = 1_500;
-/** MLflow cuts what it shows of a trace at this length: half a text is no example. */
+/** MLflow truncates the preview of a trace at this length. A truncated text is not a good example. */
 const PREVIEW_CHARS = 1_000;
 
 type ExamplesByScorer = Record<string, ScorerExample[]>;
@@ -14,19 +14,17 @@ type ExamplesByScorer = Record<string, ScorerExample[]>;
 const isSame = (a: ScorerExample, b: ScorerExample): boolean => a.request === b.request && a.reply === b.reply;
 
 /**
- * Adds to each scorer's examples from the pairs where a person corrected the judge and said why. What people gave in turn
- * comes in turn (a yes, a no, …), short ones first, so that the examples do not tilt the judge to one side.
+ * Adds examples from the pairs in which a person corrected the judge and gave a reason. The labels alternate (a yes, a no, …)
+ * so that the examples do not bias the judge, and short examples come first.
  *
- * @returns all examples, old ones first, and those that were added
+ * @returns all examples, existing ones first, and the added ones
  */
 export function addExamples(
   existing: Readonly<Record<string, readonly ScorerExample[]>>,
   pairs: readonly LabeledVerdict[],
   perScorer = MAX_EXAMPLES,
 ): { examples: ExamplesByScorer; added: ExamplesByScorer } {
-  const examples: ExamplesByScorer = Object.fromEntries(
-    Object.entries(existing).map(([name, list]) => [name, [...list]]),
-  );
+  const examples = structuredClone(existing) as ExamplesByScorer;
   const added: ExamplesByScorer = {};
   const corrected = pairs.filter(
     ({ agrees, labelRationale, request, reply, traceId }) =>
@@ -37,10 +35,10 @@ export function addExamples(
   );
   for (const [scorer, group] of Map.groupBy(corrected, (pair) => pair.scorer)) {
     const list = examples[scorer] ?? [];
-    for (const pair of inTurn(group)) {
+    for (const pair of alternating(group)) {
       if (list.length >= perScorer) break;
       const example: ScorerExample = {
-        ...(pair.request === '' ? {} : { request: pair.request }),
+        request: pair.request || undefined,
         reply: pair.reply,
         value: pair.label,
         rationale: pair.labelRationale as string,
@@ -54,8 +52,8 @@ export function addExamples(
   return { examples, added };
 }
 
-/** Pairs with the labels alternating, the shortest of each label first. */
-function inTurn(pairs: readonly LabeledVerdict[]): LabeledVerdict[] {
+/** Orders pairs with alternating labels, the shortest of each label first. */
+function alternating(pairs: readonly LabeledVerdict[]): LabeledVerdict[] {
   const bySize = pairs.toSorted((a, b) => a.request.length + a.reply.length - b.request.length - b.reply.length);
   const queues = [...Map.groupBy(bySize, ({ label }) => label).values()];
   const longest = Math.max(0, ...queues.map(({ length }) => length));

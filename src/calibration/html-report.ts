@@ -1,13 +1,12 @@
 /**
- * A calibration report as one HTML file that needs nothing else: no script, no font, no request. Captured texts are
- * written as text, and the page's own policy forbids whatever would load or run.
+ * Renders a calibration report as one self-contained HTML file without scripts, fonts or requests. Captured texts are escaped,
+ * and the page's content security policy forbids loading or running anything.
  */
 import { loadCharts } from '../shared/charts.ts';
 import { type Column, escapeHtml, htmlPage, table, tiles } from '../shared/html-page.ts';
 import { agreementChart, ratesChart } from './charts.ts';
-import { sharedNotes } from './report.ts';
-import { figureText, shareText } from './terminal-report.ts';
 import type { CalibrationReport, Drift, LabeledVerdict, ScorerReport } from './types.ts';
+import { driftTexts, figureText, leftOutText, sharedNotes, shareText, titleOf } from './words.ts';
 
 const STYLE = `
 small { display: block; color: var(--soft); font-size: 12px; }
@@ -19,36 +18,21 @@ small { display: block; color: var(--soft); font-size: 12px; }
 @media print { .case dd { max-height: none; } }
 `;
 
-/** `2026-11-20 09:00 UTC` */
-const when = (instant: string): string => `${instant.slice(0, 10)} ${instant.slice(11, 16)} UTC`;
-
-const TITLES: Record<CalibrationReport['source']['kind'], string> = {
-  mlflow: 'The judge beside people, on the traces of',
-  labels: 'The judge beside the labels of',
-  anchors: 'The judge on the anchor set',
-};
-
 function tilesOf({ overall, pairs, scorers, spend }: CalibrationReport): string {
   const disagreements = pairs.filter(({ agrees }) => !agrees).length;
+  const [agreement, interval = '–'] = shareText(overall.agreement).split(' ');
   return tiles([
     [`labels with a verdict, ${scorers.length} ${scorers.length === 1 ? 'scorer' : 'scorers'}`, String(overall.n)],
-    [
-      `agreement, 95% interval ${shareText(overall.agreement).split(' ')[1] ?? '–'}`,
-      shareText(overall.agreement).split(' ')[0] ?? '–',
-    ],
+    [`agreement, 95% interval ${interval}`, agreement],
     [disagreements === 1 ? 'disagreement' : 'disagreements', String(disagreements)],
-    ...(spend === undefined
-      ? []
-      : [
-          [
-            `paid for ${spend.calls} calls to the judge`,
-            spend.usd === null ? 'unknown' : `$${spend.usd.toFixed(4)}`,
-          ] as [string, string],
-        ]),
+    [
+      `paid for ${spend?.calls} calls to the judge`,
+      spend && (spend.usd === null ? 'unknown' : `$${spend.usd.toFixed(4)}`),
+    ],
   ]);
 }
 
-/** A figure with its interval below it. */
+/** Puts the interval of a figure below it. */
 const withInterval = (text: string): string => {
   const [value = '', interval] = text.split(' (');
   return `${escapeHtml(value)}${interval === undefined ? '' : `<small>${escapeHtml(interval.slice(0, -1))}</small>`}`;
@@ -93,15 +77,10 @@ function matrix({ name, confusion }: ScorerReport): string {
   return `<div><h3>${escapeHtml(name)}</h3><table><thead><tr><th>people ↓ judge →</th>${values.map((value) => `<th>${escapeHtml(value)}</th>`).join('')}</tr></thead><tbody>${rows.join('')}</tbody></table></div>`;
 }
 
-function numbersOf(scorers: readonly ScorerReport[]): string {
-  const rows = scorers.flatMap(({ name, numbers }) =>
-    numbers === null
-      ? []
-      : [
-          `<p>${escapeHtml(name)}: mean of people ${numbers.meanLabel.toFixed(2)}, of the judge ${numbers.meanVerdict.toFixed(2)}; mean distance ${numbers.meanAbsoluteError.toFixed(2)}; correlation ${numbers.correlation === null ? 'not defined' : numbers.correlation.toFixed(2)}.</p>`,
-        ],
-  );
-  return rows.join('');
+function numbersOf({ name, numbers }: ScorerReport): string {
+  if (numbers === null) return '';
+  const { meanLabel, meanVerdict, meanAbsoluteError, correlation } = numbers;
+  return `<p>${escapeHtml(name)}: mean of people ${meanLabel.toFixed(2)}, of the judge ${meanVerdict.toFixed(2)}; mean distance ${meanAbsoluteError.toFixed(2)}; correlation ${correlation?.toFixed(2) ?? 'not defined'}.</p>`;
 }
 
 function caseOf(pair: LabeledVerdict): string {
@@ -130,12 +109,8 @@ function disagreements({ pairs, scorers }: CalibrationReport): string {
 }
 
 function driftSection(drift: Drift): string {
-  const words = {
-    none: 'No verdict has changed. A change of the figures in production is not the judge’s.',
-    changed: 'Some verdicts have changed, not more than by chance.',
-    drifted: 'The judge has drifted: figures before and after cannot be compared.',
-  }[drift.verdict];
-  const column = (name: string, field: 'scorer' | 'id' | 'label' | 'before' | 'now') => ({
+  const { title, conclusion, figures } = driftTexts(drift);
+  const column = (name: string, field: keyof Drift['changed'][number]) => ({
     name,
     cell: (changed: Drift['changed'][number]) => escapeHtml(String(changed[field])),
   });
@@ -146,45 +121,43 @@ function driftSection(drift: Drift): string {
     column('Before', 'before'),
     column('Now', 'now'),
   ];
-  return `<h2>Since the baseline of ${escapeHtml(when(drift.baseline.generatedAt))}</h2>
-<p class="${drift.verdict === 'drifted' ? 'warn' : 'good'}">${words}</p>
-<p>${drift.changed.length} of ${drift.items} verdicts changed. Agreement with the labels was ${escapeHtml(shareText(drift.agreementBefore))} and is ${escapeHtml(shareText(drift.agreementNow))} (McNemar’s exact test: p = ${drift.pValue.toFixed(3)}). The baseline was judged by ${escapeHtml(Object.keys(drift.baseline.judges).join(', '))}.</p>
+  return `<h2>${escapeHtml(title)}</h2>
+<p class="${drift.verdict === 'drifted' ? 'warn' : 'good'}">${conclusion}</p>
+<p>${escapeHtml(figures)}</p>
 ${drift.changed.length === 0 ? '' : table(columns, drift.changed)}`;
 }
 
-/** To be awaited: the library of charts is loaded for it. */
+/** Asynchronous, because it loads the chart library on demand. */
 export async function calibrationPage(report: CalibrationReport): Promise<string> {
   await loadCharts();
-  const { scorers, source, unanswered } = report;
+  const { scorers } = report;
   const drawn = scorers.filter(({ n }) => n > 0);
   const rated = drawn.filter(({ tpr, tnr }) => tpr !== null || tnr !== null);
-  const reasons = Map.groupBy(unanswered, ({ reason }) => reason);
-  const notes = sharedNotes(scorers).map(
-    ({ note, scorers: names }) => `<li>${escapeHtml(names.join(', '))}: ${escapeHtml(note)}.</li>`,
-  );
+  const notes = sharedNotes(scorers).map((note) => `<li>${escapeHtml(note)}.</li>`);
+  const leftOut = leftOutText(report);
   const positives = [...new Set(rated.map(({ positive }) => positive))].join(', ');
   const body = `<h1>Judge calibration</h1>
-<p class="soft">${escapeHtml(TITLES[source.kind])} <code>${escapeHtml(source.where)}</code>, ${escapeHtml(when(report.generatedAt))}</p>
+<p class="soft">${escapeHtml(titleOf(report))}, ${escapeHtml(report.generatedAt)}</p>
 ${Object.entries(report.judges)
   .map(([judge, count]) => `<p class="soft"><code>${escapeHtml(judge)}</code>: ${count} verdicts</p>`)
   .join('\n')}
 ${tilesOf(report)}
 ${report.drift === undefined ? '' : driftSection(report.drift)}
 <h2>Agreement</h2>
-<p class="soft">Share of equal answers, and Cohen’s κ: agreement beyond what chance gives (1 is complete, 0 is chance). Bars are 95% intervals.</p>
-${drawn.length === 0 ? '<p>No label has a verdict beside it.</p>' : agreementChart(drawn)}
+<p class="soft">Share of equal answers, and Cohen’s κ, the agreement beyond chance (1 is complete, 0 is chance). Bars are 95% intervals.</p>
+${drawn.length === 0 ? '<p>No label has a verdict.</p>' : agreementChart(drawn)}
 ${
   rated.length === 0
     ? ''
     : `<h2>Where the judge errs</h2>
-<p class="soft">TPR: of what people called positive (${escapeHtml(positives)}), the share that the judge did. TNR: of what they called otherwise, the share that the judge did. A low TNR lets bad replies pass.</p>
+<p class="soft">TPR: the share of the positive labels (${escapeHtml(positives)}) on which the judge agrees. TNR: the share of the other labels on which the judge agrees. A low TNR lets bad replies pass.</p>
 ${ratesChart(rated)}`
 }
 <h2>Figures</h2>
 ${figures(scorers)}
-${numbersOf(scorers)}
+${scorers.map(numbersOf).join('')}
 ${notes.length === 0 ? '' : `<ul class="soft">${notes.join('')}</ul>`}
-${unanswered.length === 0 ? '' : `<p class="soft">Left out: ${[...reasons].map(([reason, list]) => `${escapeHtml(reason)} ${list.length}`).join(', ')}.</p>`}
+${leftOut === undefined ? '' : `<p class="soft">${escapeHtml(leftOut)}.</p>`}
 <h2>Confusion</h2>
 <div class="matrices">${drawn.map(matrix).join('')}</div>
 <h2>Disagreements</h2>

@@ -1,16 +1,16 @@
 /**
- * Labels from a file, one JSON object per line:
+ * Reads labels from a file with one JSON object per line:
  *
  *     {"request": "…", "reply": "…", "scorer": "safety", "label": "no", "reason": "…"}
  *
- * `request` is what the user said, or the whole list of messages in the OpenAI form; `reply` is text or a message (with
- * its tool calls); `system`, `tools`, `reason`, `id` may be left out. With `verdict` (and `rationale`) in a line, that
- * verdict is compared and the judge is not asked.
+ * `request` is the user's message or the list of messages in OpenAI's format. `reply` is a text or a message with its tool
+ * calls. `system`, `tools`, `reason` and `id` are optional. If a line contains `verdict` (and `rationale`), that verdict is
+ * compared and the judge is not asked.
  */
 import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { ChatMessage } from '../formats/types.ts';
-import { readValue } from '../judge/scorers/values.ts';
+import { describeValues, readValue } from '../judge/scorers/values.ts';
 import type { JudgeScorer, ScorerValues } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import { PermanentError } from '../shared/errors.ts';
@@ -39,10 +39,10 @@ const lineSchema = z.looseObject({
   judge: z.string().optional(),
 });
 
-/** So many wrong lines are named; a file of another form has them all wrong. */
+/** Number of invalid lines in the error. In a file of another format all lines are invalid. */
 const MAX_FAULTS = 10;
 
-/** 1 and 0, pass and fail stand for yes and no in many data sets. */
+/** Many data sets use 1 and 0, or pass and fail, for yes and no. */
 const ALIASES: Readonly<Record<string, 'yes' | 'no'>> = {
   '1': 'yes',
   true: 'yes',
@@ -52,7 +52,7 @@ const ALIASES: Readonly<Record<string, 'yes' | 'no'>> = {
   fail: 'no',
 };
 
-/** A person's label as one of the scorer's values, `undefined` when it is none. */
+/** Returns a person's label as one of the scorer's values, or `undefined`. */
 export function readLabel(values: ScorerValues, given: unknown): AssessmentValue | undefined {
   const read = readValue(values, given);
   if (read !== undefined || (values.kind !== 'yes-no' && values.kind !== 'boolean')) return read;
@@ -63,8 +63,8 @@ export function readLabel(values: ScorerValues, given: unknown): AssessmentValue
 const digest = (value: unknown): string => hash('sha256', JSON.stringify(value)).slice(0, 12);
 
 /**
- * @param file for messages
- * @throws PermanentError `InvalidLabels` naming the lines that are wrong
+ * @param file for errors
+ * @throws PermanentError `InvalidLabels` with the invalid lines
  */
 export function parseLabels(
   text: string,
@@ -82,7 +82,7 @@ export function parseLabels(
     if (line.trim() === '') continue;
     try {
       const item = parseLine(line, known);
-      // The same question about the same exchange may be labelled twice, by two people.
+      // Two people may label the same question about the same exchange.
       const times = (ids.get(item.id) ?? 0) + 1;
       ids.set(item.id, times);
       items.push(times === 1 ? item : { ...item, id: `${item.id}-${times}` });
@@ -93,8 +93,8 @@ export function parseLabels(
   if (faults.length > 0 || items.length === 0) {
     const shown = faults.slice(0, MAX_FAULTS);
     const more = faults.length > shown.length ? `; and ${faults.length - shown.length} more` : '';
-    throw new PermanentError('InvalidLabels', 'The labels cannot be used', {
-      got: faults.length === 0 ? 'no line' : `${shown.join('; ')}${more}`,
+    throw new PermanentError('InvalidLabels', 'The labels are invalid', {
+      got: faults.length === 0 ? 'no lines' : `${shown.join('; ')}${more}`,
       expected: 'a JSON object per line: {"request", "reply", "scorer", "label"}',
       where: file,
     });
@@ -117,11 +117,12 @@ function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'n
   }
   const { id, request, reply, system, tools, scorer, label, reason, verdict, rationale, judge } = parsed.data;
   const values = known.get(scorer)?.values;
-  if (values === undefined) throw new Error(`there is no scorer ${scorer}; there are ${[...known.keys()].join(', ')}`);
+  if (values === undefined)
+    throw new Error(`unknown scorer ${scorer}; the scorers are ${[...known.keys()].join(', ')}`);
   const read = (name: string, given: unknown): AssessmentValue => {
     const value = readLabel(values, given);
     if (value === undefined)
-      throw new Error(`${name} ${JSON.stringify(given)} is no value of ${scorer} (${describe(values)})`);
+      throw new Error(`${name} ${JSON.stringify(given)} is not a value of ${scorer} (${describeValues(values)})`);
     return value;
   };
   const messages: ChatMessage[] = [
@@ -137,17 +138,8 @@ function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'n
     reply: message,
     tools,
     labelRationale: reason,
-    ...(verdict === undefined ? {} : { verdict: read('verdict', verdict) }),
+    verdict: verdict === undefined ? undefined : read('verdict', verdict),
     verdictRationale: rationale,
     judge,
   };
 }
-
-const describe = (values: ScorerValues): string =>
-  values.kind === 'number'
-    ? `${values.min} to ${values.max}`
-    : values.kind === 'categories'
-      ? values.values.join(', ')
-      : values.kind === 'boolean'
-        ? 'true, false'
-        : 'yes, no';

@@ -1,4 +1,4 @@
-/** Labels and verdicts that stand side by side on the same MLflow traces: people's assessments and the judge's. */
+/** Reads labels and verdicts from MLflow: people's and the judge's assessments of the same traces. */
 import * as z from 'zod';
 import type { JudgeScorer, ScorerValues } from '../judge/types.ts';
 import { SCORER_VERSION } from '../mlflow/assessment-metadata.ts';
@@ -30,29 +30,29 @@ const searchSchema = z.object({
 type Assessment = z.infer<typeof assessmentSchema>;
 type Trace = z.infer<typeof searchSchema>['traces'][number];
 
-/** Traces a page; each has some 20 assessments of half a kilobyte. */
+/** Traces per page. Each has about 20 assessments of half a kilobyte. */
 const PAGE = 100;
 
 interface MlflowLabels {
   pairs: LabeledVerdict[];
   unanswered: Unanswered[];
-  /** Traces looked at. */
+  /** Number of traces that were read. */
   traces: number;
 }
 
 interface ReadOptions {
   experimentId: string;
-  /** MLflow's own filter, e.g. `tag.sagemaker_variant_name = 'AllTraffic'`. */
+  /** MLflow's own filter, for example `tag.sagemaker_variant_name = 'AllTraffic'`. */
   filter?: string | undefined;
   scorers: readonly Pick<JudgeScorer, 'name' | 'values'>[];
-  /** Only these scorers; absent: all that both a person and a judge have assessed. */
+  /** Only these scorers. Default: all that both a person and a judge have assessed. */
   only?: readonly string[] | undefined;
-  /** Only verdicts of this judge, e.g. `bedrock:/…`. */
+  /** Only verdicts of this judge, for example `bedrock:/…`. */
   judge?: string | undefined;
   progress?: (traces: number) => void;
 }
 
-/** Reads every trace of the experiment that the filter lets through, a page at a time. */
+/** Reads all traces of the experiment that match the filter, page by page. */
 export async function readMlflowLabels(rest: Pick<MlflowRest, 'repeat'>, options: ReadOptions): Promise<MlflowLabels> {
   const found: Found[] = [];
   let traces = 0;
@@ -86,7 +86,7 @@ const timeOf = ({ last_update_time, create_time }: Assessment): number =>
   Date.parse(last_update_time || create_time) || 0;
 const newest = (list: readonly Assessment[]): Assessment | undefined =>
   list.toSorted((a, b) => timeOf(b) - timeOf(a))[0];
-/** A judge's verdict counts although a person overrode it: that is how people correct one. */
+/** A judge's verdict counts even if a person overrode it, because that is how people correct it. */
 const isVerdict = ({ source, feedback }: Assessment): boolean =>
   (source.source_type === 'LLM_JUDGE' || source.source_type === 'CODE') &&
   feedback?.value !== undefined &&
@@ -97,7 +97,7 @@ function assessedBy(trace: Trace, { only, judge }: ReadOptions): Found[] {
   const byName = Map.groupBy(trace.assessments, ({ assessment_name }) => assessment_name);
   return [...byName].flatMap(([scorer, assessments]) => {
     if (only !== undefined && !only.includes(scorer)) return [];
-    // The last word of each person: a person's own correction replaces what they said before.
+    // Each person's latest assessment replaces their earlier ones.
     const human = assessments.filter(
       (a) => a.source.source_type === 'HUMAN' && a.valid && givenBy(a) !== undefined && givenBy(a) !== null,
     );
@@ -128,7 +128,7 @@ function compare(found: readonly Found[], { scorers }: ReadOptions): Pick<Mlflow
     const label = majority(labels);
     if (value === undefined || labels.includes(undefined)) {
       const given = [...people, verdict].map((assessment) => JSON.stringify(givenBy(assessment))).join(', ');
-      unanswered.push({ id, scorer, reason: 'unknownValue', message: `${given} are not all values of this scorer` });
+      unanswered.push({ id, scorer, reason: 'unknownValue', message: `${given} are not all values of the scorer` });
     } else if (label === undefined) {
       unanswered.push({ id, scorer, reason: 'peopleDisagree', message: `people said ${labels.join(' and ')}` });
     } else {
@@ -138,9 +138,9 @@ function compare(found: readonly Found[], { scorers }: ReadOptions): Pick<Mlflow
         id,
         scorer,
         label,
-        ...(reason === undefined ? {} : { labelRationale: reason.rationale }),
+        labelRationale: reason?.rationale,
         verdict: value,
-        ...(verdict.rationale === '' ? {} : { verdictRationale: verdict.rationale }),
+        verdictRationale: verdict.rationale || undefined,
         agrees: label === value,
         traceId: trace.trace_id,
         judge: `${verdict.source.source_id}${version === undefined ? '' : ` version ${version}`}`,
@@ -156,7 +156,7 @@ const isPlain = (value: unknown): value is AssessmentValue => ['string', 'number
 const normalise = (value: AssessmentValue): AssessmentValue =>
   typeof value === 'string' && /^(yes|no)$/i.test(value.trim()) ? value.trim().toLowerCase() : value;
 
-/** What most people said; `undefined` when it is a tie. */
+/** Returns the most frequent label; `undefined` for a tie. */
 function majority(labels: readonly (AssessmentValue | undefined)[]): AssessmentValue | undefined {
   const counts = new Map<AssessmentValue | undefined, number>();
   for (const label of labels) counts.set(label, (counts.get(label) ?? 0) + 1);

@@ -1,17 +1,20 @@
-/** Labels and verdicts → figures by scorer. */
-
+/** Computes the figures of each scorer from labels and verdicts. */
 import type { JudgeScorer, ScorerValues } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import { share } from '../shared/share-interval.ts';
 import { classFigures, cohensKappa, confusion, numberFigures } from './statistics.ts';
 import type { CalibrationReport, LabeledVerdict, ScorerReport, Unanswered } from './types.ts';
 
-/** With fewer labels the intervals are so wide that the figures decide little: ±18 points at 30. */
+/** With fewer labels the intervals are too wide to decide much: ±18 points at 30. */
 const MIN_LABELS = 30;
-/** With fewer of either kind, TPR or TNR says little. */
+/** With fewer labels of either kind, TPR or TNR mean little. */
 const MIN_OF_EACH = 10;
 
-/** Values in their order; numbers that occur, ascending, for whole numbers with the gaps between them. */
+/** Counts items by a text, in the order of their first occurrence. */
+export const countBy = <T>(items: readonly T[], textOf: (item: T) => string): Record<string, number> =>
+  Object.fromEntries([...Map.groupBy(items, textOf)].map(([text, group]) => [text, group.length]));
+
+/** Returns the values in order. Numbers are those that occur, ascending. */
 function valueList(values: ScorerValues, pairs: readonly LabeledVerdict[]): string[] {
   switch (values.kind) {
     case 'yes-no':
@@ -21,13 +24,13 @@ function valueList(values: ScorerValues, pairs: readonly LabeledVerdict[]): stri
     case 'categories':
       return [...values.values];
     case 'number': {
-      const seen = [...new Set(pairs.flatMap(({ label, verdict }) => [Number(label), Number(verdict)]))];
-      return seen.sort((a, b) => a - b).map(String);
+      const seen = new Set(pairs.flatMap(({ label, verdict }) => [Number(label), Number(verdict)]));
+      return [...seen].sort((a, b) => a - b).map(String);
     }
   }
 }
 
-/** Values of a scorer that is not among those in force, from what was given: a guideline of another stack, a person's own. */
+/** Guesses the values of a scorer that is not active, such as a guideline of another stack or a person's own. */
 export function guessValues(given: readonly AssessmentValue[]): ScorerValues {
   if (given.every((value) => typeof value === 'boolean')) return { kind: 'boolean' };
   if (given.every((value) => typeof value === 'number')) {
@@ -39,20 +42,18 @@ export function guessValues(given: readonly AssessmentValue[]): ScorerValues {
   return { kind: 'categories', values: words };
 }
 
-function notesOn(report: Omit<ScorerReport, 'notes'>): string[] {
+function notesOn({ n, confusion: table, kappa, positive, tpr, tnr }: Omit<ScorerReport, 'notes'>): string[] {
   const notes: string[] = [];
-  const { n, confusion: table, kappa, positive, tpr, tnr } = report;
-  if (n === 0) return notes;
-  const columns = table?.values.map((_, j) => table.counts.reduce((sum, row) => sum + (row[j] ?? 0), 0)) ?? [];
-  const rows = table?.counts.map((row) => row.reduce((sum, count) => sum + count, 0)) ?? [];
-  const single = (totals: number[]): boolean => totals.filter((count) => count > 0).length === 1;
+  if (n === 0 || table === null) return notes;
+  const rows = table.counts.filter((row) => row.some((count) => count > 0));
+  const columns = table.values.filter((_, column) => table.counts.some((row) => row[column]));
   if (n < MIN_LABELS) notes.push(`fewer than ${MIN_LABELS} labels, so the intervals are wide`);
-  else if (positive !== undefined && !single(rows) && Math.min(tpr?.of ?? 0, tnr?.of ?? 0) < MIN_OF_EACH) {
+  else if (positive !== undefined && rows.length > 1 && Math.min(tpr?.of ?? 0, tnr?.of ?? 0) < MIN_OF_EACH) {
     notes.push(`fewer than ${MIN_OF_EACH} labels of the rarer kind: collect more of them`);
   }
-  if (kappa === null) notes.push('people and the judge gave one value throughout, so kappa is not defined');
-  else if (single(rows)) notes.push('people gave one value throughout: agreement by chance cannot be told apart');
-  else if (single(columns)) notes.push('the judge gave one value throughout: it does not tell good from bad');
+  if (kappa === null) notes.push('people and the judge always gave the same value, so kappa is not defined');
+  else if (rows.length === 1) notes.push('people always gave the same value, so chance agreement cannot be separated');
+  else if (columns.length === 1) notes.push('the judge always gave the same value: it does not tell good from bad');
   return notes;
 }
 
@@ -63,17 +64,16 @@ function scorerReport(
   unanswered: readonly Unanswered[],
   version?: string,
 ): ScorerReport {
+  const isNumber = values.kind === 'number';
   const words = pairs.map(({ label, verdict }) => ({ label: String(label), verdict: String(verdict) }));
   const list = valueList(values, pairs);
   const table = list.length === 0 ? null : confusion(list, words);
-  const positive = values.kind === 'number' ? undefined : list[0];
-  const classes = table === null || values.kind === 'number' ? [] : classFigures(table);
-  const first = classes[0];
+  const positive = isNumber ? undefined : list[0];
+  const classes = table === null || isNumber ? [] : classFigures(table);
   const n = pairs.length;
-  const ordered =
-    values.kind === 'number' ? 'quadratic' : values.kind === 'categories' && list.length > 2 ? 'linear' : undefined;
-  const reasons: Record<string, number> = {};
-  for (const { reason } of unanswered) reasons[reason] = (reasons[reason] ?? 0) + 1;
+  const ordered = isNumber ? 'quadratic' : values.kind === 'categories' && list.length > 2 ? 'linear' : undefined;
+  const shareOfPositive = (side: 'label' | 'verdict') =>
+    positive === undefined ? null : share(words.filter((word) => word[side] === positive).length, n);
   const report: Omit<ScorerReport, 'notes'> = {
     name,
     version,
@@ -83,19 +83,15 @@ function scorerReport(
     kappa: table === null ? null : cohensKappa(table),
     weightedKappa: table === null || ordered === undefined || list.length < 2 ? null : cohensKappa(table, ordered),
     positive,
-    tpr: first?.sensitivity ?? null,
-    tnr: first?.specificity ?? null,
-    positiveShare: {
-      people: positive === undefined ? null : share(words.filter(({ label }) => label === positive).length, n),
-      judge: positive === undefined ? null : share(words.filter(({ verdict }) => verdict === positive).length, n),
-    },
+    tpr: classes[0]?.sensitivity ?? null,
+    tnr: classes[0]?.specificity ?? null,
+    positiveShare: { people: shareOfPositive('label'), judge: shareOfPositive('verdict') },
     classes,
     confusion: table,
-    numbers:
-      values.kind === 'number'
-        ? numberFigures(pairs.map(({ label, verdict }) => ({ label: Number(label), verdict: Number(verdict) })))
-        : null,
-    unanswered: reasons,
+    numbers: isNumber
+      ? numberFigures(pairs.map(({ label, verdict }) => ({ label: Number(label), verdict: Number(verdict) })))
+      : null,
+    unanswered: countBy(unanswered, ({ reason }) => reason),
   };
   return { ...report, notes: notesOn(report) };
 }
@@ -108,31 +104,25 @@ export function calibrationReport(input: {
   spend?: CalibrationReport['spend'];
   now?: Date;
 }): CalibrationReport {
-  const { source, pairs, unanswered, spend } = input;
+  const { source, pairs, unanswered, spend, now = new Date() } = input;
   const known = new Map(input.scorers.map((scorer) => [scorer.name, scorer]));
   const names = new Set([...pairs, ...unanswered].map(({ scorer }) => scorer));
-  // Scorers in force keep their order, others follow by name.
+  // Active scorers keep their order. Others follow by name.
   const order = [
     ...[...known.keys()].filter((name) => names.has(name)),
     ...[...names].filter((name) => !known.has(name)).sort(),
   ];
   const scorers = order.map((name) => {
     const own = pairs.filter(({ scorer }) => scorer === name);
-    const values = known.get(name)?.values ?? guessValues(own.flatMap(({ label, verdict }) => [label, verdict]));
-    return scorerReport(
-      name,
-      values,
-      own,
-      unanswered.filter(({ scorer }) => scorer === name),
-      known.get(name)?.version,
-    );
+    const ownUnanswered = unanswered.filter(({ scorer }) => scorer === name);
+    const scorer = known.get(name);
+    const values = scorer?.values ?? guessValues(own.flatMap(({ label, verdict }) => [label, verdict]));
+    return scorerReport(name, values, own, ownUnanswered, scorer?.version);
   });
-  const judges: Record<string, number> = {};
-  for (const { judge = 'unknown' } of pairs) judges[judge] = (judges[judge] ?? 0) + 1;
   return {
-    generatedAt: (input.now ?? new Date()).toISOString(),
+    generatedAt: now.toISOString(),
     source,
-    judges,
+    judges: countBy(pairs, ({ judge = 'unknown' }) => judge),
     overall: { n: pairs.length, agreement: share(pairs.filter(({ agrees }) => agrees).length, pairs.length) },
     scorers,
     pairs: [...pairs],
@@ -140,12 +130,3 @@ export function calibrationReport(input: {
     spend,
   };
 }
-
-/** Notes with the scorers they are about: one line where many scorers share one. */
-export const sharedNotes = (scorers: readonly ScorerReport[]): { note: string; scorers: string[] }[] => {
-  const byNote = new Map<string, string[]>();
-  for (const { name, notes } of scorers) {
-    for (const note of notes) byNote.set(note, [...(byNote.get(note) ?? []), name]);
-  }
-  return [...byNote].map(([note, names]) => ({ note, scorers: names }));
-};

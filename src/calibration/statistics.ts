@@ -1,7 +1,7 @@
-/** Figures of agreement between two raters, each with a 95% interval. `null` stands for a figure that is not defined. */
+/** Computes the agreement of two raters, with 95% intervals. `null` means that a figure is not defined. */
 import { type Estimate, type Share, share, Z_95 } from '../shared/share-interval.ts';
 
-/** Rows are what people said, columns what the judge said, in the order of `values`. */
+/** Rows are people's values and columns the judge's values, in the order of `values`. */
 export interface Confusion {
   values: string[];
   counts: number[][];
@@ -13,7 +13,8 @@ export function confusion(values: readonly string[], pairs: readonly { label: st
   for (const { label, verdict } of pairs) {
     const row = counts[index.get(label) ?? -1];
     const column = index.get(verdict) ?? -1;
-    if (row?.[column] === undefined) throw new Error(`A value that is not in the table: ${label} or ${verdict}`);
+    if (row?.[column] === undefined)
+      throw new Error(`A value is not in the table; got: ${label}, ${verdict}; expected: ${values.join(', ')}`);
     row[column] += 1;
   }
   return { values: [...values], counts };
@@ -30,11 +31,11 @@ const weightOf = (weights: KappaWeights, row: number, column: number, size: numb
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 
 /**
- * Cohen's kappa: agreement beyond what the two raters' own frequencies give by chance, 1 at most. With weights, a miss by
- * one step of ordered values counts less than one by two. The interval is by the large-sample variance of Fleiss, Cohen
- * and Everitt (1969).
+ * Computes Cohen's kappa: the agreement beyond the chance agreement of the raters' own frequencies, 1 at most. With weights, a
+ * difference of one step between ordered values counts less than one of two steps. The interval uses the large-sample variance
+ * of Fleiss, Cohen and Everitt (1969).
  *
- * @returns `null` when both raters gave one and the same value throughout: chance agreement is then complete
+ * @returns `null` if both raters always gave the same value, because chance agreement is then complete
  */
 export function cohensKappa({ values, counts }: Confusion, weights: KappaWeights = 'none'): Estimate | null {
   const n = sum(counts.map(sum));
@@ -62,18 +63,18 @@ export function cohensKappa({ values, counts }: Confusion, weights: KappaWeights
 
 export interface ClassFigures {
   value: string;
-  /** How often people gave it. */
+  /** Number of people's labels with this value. */
   support: number;
-  /** Of what people gave this value, the share that the judge did (recall). */
+  /** Share of people's labels with this value on which the judge agrees (recall). */
   sensitivity: Share | null;
-  /** Of what people gave another value, the share that the judge gave another one. */
+  /** Share of people's other labels for which the judge also gave another value. */
   specificity: Share | null;
-  /** Of what the judge gave this value, the share that people did. */
+  /** Share of the judge's verdicts with this value on which people agree. */
   precision: Share | null;
   f1: number | null;
 }
 
-/** Each value against all others. */
+/** Computes the figures of each value against all others. */
 export function classFigures({ values, counts }: Confusion): ClassFigures[] {
   const n = sum(counts.map(sum));
   return values.map((value, i) => {
@@ -91,11 +92,11 @@ export function classFigures({ values, counts }: Confusion): ClassFigures[] {
   });
 }
 
-/** How far numbers of one rater are from the other's. */
+/** The distance between the numbers of two raters. */
 export interface NumberFigures {
   meanLabel: number;
   meanVerdict: number;
-  /** Mean distance, regardless of the sign. */
+  /** Mean absolute distance. */
   meanAbsoluteError: number;
   /** Pearson's correlation. */
   correlation: number | null;
@@ -116,14 +117,14 @@ export function numberFigures(pairs: readonly { label: number; verdict: number }
 }
 
 /**
- * McNemar's exact test: the probability, if nothing had changed, that items which were right in only one of two runs
- * divide at least as unevenly as they did. Two-sided.
+ * Computes McNemar's exact two-sided test: the probability, if nothing changed, that the items that were right in only one of
+ * two runs are divided at least as unevenly.
  */
 export function mcnemar(onlyBefore: number, onlyNow: number): number {
   const n = onlyBefore + onlyNow;
   if (n === 0) return 1;
   const few = Math.min(onlyBefore, onlyNow);
-  // Sum of binomial probabilities, by their logarithms: n may be thousands.
+  // Sums binomial probabilities through their logarithms, because n may be thousands.
   let logCoefficient = 0;
   let tail = 0;
   for (let k = 0; k <= few; k += 1) {

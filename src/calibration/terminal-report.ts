@@ -1,22 +1,10 @@
-/** A calibration report for a terminal. */
-
-import type { Estimate } from '../shared/share-interval.ts';
-import { sharedNotes } from './report.ts';
+/** Formats a calibration report for a terminal. */
 import type { CalibrationReport, Drift, LabeledVerdict, ScorerReport } from './types.ts';
+import { driftTexts, figureText, leftOutText, sharedNotes, shareText, titleOf } from './words.ts';
 
-/** Disagreements shown; the JSON and the page have all of them. */
+/** Disagreements shown here. The JSON and the page contain all of them. */
 const MAX_SHOWN = 20;
 const MAX_TEXT_CHARS = 160;
-
-const percent = (share: number): string => `${(share * 100).toFixed(1)}%`;
-
-/** `87.5% (78.2–93.2)`: the figure and its 95% interval. */
-export const shareText = (estimate: Estimate | null): string =>
-  estimate === null
-    ? '–'
-    : `${percent(estimate.value)} (${(estimate.low * 100).toFixed(1)}–${(estimate.high * 100).toFixed(1)})`;
-export const figureText = (estimate: Estimate | null): string =>
-  estimate === null ? '–' : `${estimate.value.toFixed(2)} (${estimate.low.toFixed(2)}–${estimate.high.toFixed(2)})`;
 
 function columns(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? '').length)));
@@ -32,7 +20,7 @@ function confusionLines({ confusion, name }: ScorerReport): string[] {
   if (confusion === null) return [];
   const { values, counts } = confusion;
   const head = ['people ↓  judge →', ...values];
-  return [`${name}`, ...columns([head, ...values.map((value, i) => [value, ...(counts[i] ?? []).map(String)])])];
+  return [name, ...columns([head, ...values.map((value, i) => [value, ...(counts[i] ?? []).map(String)])])];
 }
 
 const oneLine = (text: string): string => {
@@ -50,34 +38,27 @@ function disagreementLines(pair: LabeledVerdict): string[] {
   ];
 }
 
-const DRIFT_WORDS: Record<Drift['verdict'], string> = {
-  none: 'no verdict has changed: a change in production is not the judge’s',
-  changed: 'some verdicts have changed, not more than by chance',
-  drifted: 'the judge has drifted: figures before and after cannot be compared',
-};
-
 function driftLines(drift: Drift): string[] {
+  const { title, conclusion, figures } = driftTexts(drift);
+  const left = drift.onlyInBaseline + drift.onlyNow;
   return [
-    `Since the baseline of ${drift.baseline.generatedAt} (${Object.keys(drift.baseline.judges).join(', ')})`,
-    `  ${DRIFT_WORDS[drift.verdict]}`,
-    `  ${drift.changed.length} of ${drift.items} verdicts changed; agreement was ${shareText(drift.agreementBefore)}, is ${shareText(drift.agreementNow)}; p = ${drift.pValue.toFixed(3)}`,
-    ...(drift.onlyInBaseline + drift.onlyNow === 0
-      ? []
-      : [`  not compared: ${drift.onlyInBaseline} only in the baseline, ${drift.onlyNow} only now`]),
+    title,
+    `  ${conclusion}`,
+    `  ${figures}`,
+    ...(left === 0 ? [] : [`  not compared: ${drift.onlyInBaseline} only in the baseline, ${drift.onlyNow} only now`]),
     ...drift.changed.map(
       ({ scorer, id, before, now, label }) => `  ${scorer}  ${id}: ${before} → ${now} (people: ${label})`,
     ),
   ];
 }
 
-const TITLES: Record<CalibrationReport['source']['kind'], string> = {
-  mlflow: 'Judge and people on the traces of',
-  labels: 'Judge and labels of',
-  anchors: 'Judge and anchor set',
-};
+function disagreementsTitle(all: number, pairs: number): string[] {
+  if (all === 0) return pairs === 0 ? [] : ['No disagreements.'];
+  return [`Disagreements: ${all}${all > MAX_SHOWN ? `, the first ${MAX_SHOWN}` : ''}`];
+}
 
 export function terminalReport(report: CalibrationReport): string {
-  const { scorers, pairs, unanswered, source, spend, drift } = report;
+  const { scorers, pairs, spend, drift, overall } = report;
   const head = ['scorer', 'labels', 'agreement', "Cohen's κ", 'weighted κ', 'TPR', 'TNR'];
   const rows = scorers.map((scorer) => [
     scorer.name,
@@ -88,36 +69,16 @@ export function terminalReport(report: CalibrationReport): string {
     shareText(scorer.tpr),
     shareText(scorer.tnr),
   ]);
+  const all = ['all', String(overall.n), shareText(overall.agreement), '', '', '', ''];
   const disagreements = pairs.filter(({ agrees }) => !agrees);
-  const shown = disagreements.slice(0, MAX_SHOWN);
-  const reasons = new Map<string, number>();
-  for (const { reason } of unanswered) reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
   const blocks: string[][] = [
-    [
-      `${TITLES[source.kind]} ${source.where}`,
-      ...Object.entries(report.judges).map(([judge, count]) => `  ${judge}: ${count} verdicts`),
-    ],
-    [
-      ...columns([
-        head,
-        ...rows,
-        ['all', String(report.overall.n), shareText(report.overall.agreement), '', '', '', ''],
-      ]),
-      'In brackets: 95% intervals.',
-    ],
+    [titleOf(report), ...Object.entries(report.judges).map(([judge, count]) => `  ${judge}: ${count} verdicts`)],
+    [...columns([head, ...rows, all]), '95% intervals are in parentheses.'],
     ...scorers.filter(({ n }) => n > 0).map(confusionLines),
-    sharedNotes(scorers).map(({ note, scorers: names }) => `${names.join(', ')}: ${note}`),
-    unanswered.length === 0
-      ? []
-      : [`Left out: ${[...reasons].map(([reason, count]) => `${reason} ${count}`).join(', ')}`],
-    disagreements.length === 0
-      ? pairs.length === 0
-        ? []
-        : ['No disagreement.']
-      : [
-          `Disagreements: ${disagreements.length}${shown.length < disagreements.length ? `, the first ${shown.length}` : ''}`,
-        ],
-    ...shown.map(disagreementLines),
+    sharedNotes(scorers),
+    [leftOutText(report) ?? ''].filter(Boolean),
+    disagreementsTitle(disagreements.length, pairs.length),
+    ...disagreements.slice(0, MAX_SHOWN).map(disagreementLines),
     drift === undefined ? [] : driftLines(drift),
     spend === undefined
       ? []
@@ -128,8 +89,6 @@ export function terminalReport(report: CalibrationReport): string {
           `cost in dollars: ${spend.usd === null ? 'unknown' : spend.usd.toFixed(4)}`,
         ],
   ];
-  return `${blocks
-    .filter((block) => block.length > 0)
-    .map((block) => block.join('\n'))
-    .join('\n\n')}\n`;
+  const texts = blocks.filter((block) => block.length > 0).map((block) => block.join('\n'));
+  return `${texts.join('\n\n')}\n`;
 }

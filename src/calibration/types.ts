@@ -1,29 +1,29 @@
-/** What calibration compares, and what comes of it. */
+/** Types of calibration: labeled items, verdicts, and the report. */
 import type { ChatMessage } from '../formats/types.ts';
 import type { ScorerValues } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import type { Estimate, Share } from '../shared/share-interval.ts';
 import type { ClassFigures, Confusion, NumberFigures } from './statistics.ts';
 
-/** One person's (or several people's agreed) answer to one scorer's question. */
+/** The answer of one person, or of a majority of people, to one scorer's question. */
 export interface LabeledItem {
   id: string;
   scorer: string;
   label: AssessmentValue;
-  /** Why the label is what it is. */
+  /** The reason for the label. */
   labelRationale?: string;
   messages: ChatMessage[];
   reply: ChatMessage;
   tools?: unknown[];
   traceId?: string;
-  /** The judge's verdict where it is known already. */
+  /** The judge's verdict, if it is known. */
   verdict?: AssessmentValue;
   verdictRationale?: string;
-  /** Who gave it, e.g. `bedrock:/… version 1`. */
+  /** The judge that gave it, for example `bedrock:/… version 1`. */
   judge?: string;
 }
 
-/** An item with the judge's verdict beside the label. */
+/** An item with its label and the judge's verdict. */
 export interface LabeledVerdict {
   id: string;
   scorer: string;
@@ -34,12 +34,12 @@ export interface LabeledVerdict {
   agrees: boolean;
   traceId?: string;
   judge?: string;
-  /** What the user said last and what was replied, as text. */
+  /** The user's last message and the reply, as text. */
   request: string;
   reply: string;
 }
 
-/** An item without a verdict to compare. */
+/** An item without a comparable verdict. */
 export interface Unanswered {
   id: string;
   scorer: string;
@@ -52,32 +52,32 @@ export interface ScorerReport {
   name: string;
   version?: string;
   values: ScorerValues;
-  /** Labels with a verdict beside them. */
+  /** Number of labels with a verdict. */
   n: number;
   agreement: Share | null;
   kappa: Estimate | null;
-  /** With the distance of ordered values taken into account: linear for categories, quadratic for numbers. */
+  /** Takes the distance of ordered values into account: linear for categories, quadratic for numbers. */
   weightedKappa: Estimate | null;
-  /** The value that TPR is about: `yes`, `true`, the first category; absent for numbers. */
+  /** The positive value of TPR: `yes`, `true` or the first category. Absent for numbers. */
   positive?: string;
-  /** Of what people called positive, the share that the judge did. */
+  /** Share of people's positive labels on which the judge agrees. */
   tpr: Share | null;
-  /** Of what people called otherwise, the share that the judge did. */
+  /** Share of people's other labels on which the judge agrees. */
   tnr: Share | null;
-  /** Share of positives as people and as the judge see it. */
+  /** Share of positive values by people and by the judge. */
   positiveShare: { people: Share | null; judge: Share | null };
   classes: ClassFigures[];
   confusion: Confusion | null;
   numbers: NumberFigures | null;
   unanswered: Record<string, number>;
-  /** What a reader of the figures must know. */
+  /** Limitations of the figures that a reader must know. */
   notes: string[];
 }
 
 export interface CalibrationReport {
   generatedAt: string;
   source: { kind: 'mlflow' | 'labels' | 'anchors'; where: string };
-  /** Judges whose verdicts are compared, with their number. */
+  /** Number of verdicts by judge. */
   judges: Record<string, number>;
   overall: { n: number; agreement: Share | null };
   scorers: ScorerReport[];
@@ -87,17 +87,17 @@ export interface CalibrationReport {
   drift?: Drift;
 }
 
-/** The same items judged at two times. */
+/** A comparison of two runs on the same items. */
 export interface Drift {
   baseline: { generatedAt: string; judges: Record<string, number> };
-  /** Items in both. */
+  /** Number of items in both runs. */
   items: number;
   changed: { id: string; scorer: string; label: AssessmentValue; before: AssessmentValue; now: AssessmentValue }[];
   agreementBefore: Share | null;
   agreementNow: Share | null;
-  /** McNemar's exact test on right and wrong. */
+  /** Result of McNemar's exact test on right and wrong verdicts. */
   pValue: number;
-  /** Items of the baseline that have no verdict now, and the other way round. */
+  /** Number of items that have a verdict in only one of the runs. */
   onlyInBaseline: number;
   onlyNow: number;
   verdict: 'none' | 'changed' | 'drifted';

@@ -280,7 +280,7 @@ describe('a judge that is asked', () => {
     writeFileSync(baseline, JSON.stringify({ ...kept, pairs: opposite }));
     await expect(calibrate(['--anchors', '--baseline', baseline], env)).rejects.toMatchObject({
       code: 1,
-      stdout: expect.stringContaining('the judge has drifted'),
+      stdout: expect.stringContaining('The judge has drifted'),
     });
   });
 

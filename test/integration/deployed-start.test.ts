@@ -120,7 +120,7 @@ describe('npm start', () => {
       variables,
     );
     expect(await doctor.code).toBe(0);
-    expect(doctor.output()).toMatch(/^ok +judge .* Asked was http:\S+, not Bedrock itself\.$/m);
+    expect(doctor.output()).toMatch(/^ok +judge .* \(The answer is from http:\S+, not from Bedrock\.\)$/m);
     expect(await calibrate.code).toBe(0);
     expect(calibrate.output()).toMatch(/"n": 8,/);
   });

@@ -82,7 +82,7 @@ describe('labels', () => {
       expect.objectContaining({
         name: 'InvalidLabels',
         message: expect.stringMatching(
-          /line 1: not JSON.*line 2: there is no scorer sefety.*line 3: label "maybe".*line 5: reply/s,
+          /line 1: not JSON.*line 2: unknown scorer sefety.*line 3: label "maybe".*line 5: reply/s,
         ),
       }),
     );
@@ -217,7 +217,9 @@ describe('report', () => {
   test('says when figures mean little', () => {
     expect(report([pair('a', 'yes', 'yes')]).scorers[0]?.notes.join()).toMatch(/fewer than 30.*kappa is not defined/);
     const constant = report(fourty.map((p) => ({ ...p, verdict: 'yes', agrees: p.label === 'yes' })));
-    expect(constant.scorers[0]?.notes).toEqual(['the judge gave one value throughout: it does not tell good from bad']);
+    expect(constant.scorers[0]?.notes).toEqual([
+      'the judge always gave the same value: it does not tell good from bad',
+    ]);
   });
 
   test('in the terminal: figures, confusion and both reasons', () => {
@@ -264,7 +266,7 @@ describe('page', () => {
     expect(page.match(/class="case"/g)).toHaveLength(5);
   });
   test('can be drawn without a single verdict', async () => {
-    expect(await calibrationPage(report([]))).toContain('No label has a verdict beside it.');
+    expect(await calibrationPage(report([]))).toContain('No label has a verdict.');
   });
 });
 

@@ -1,0 +1,132 @@
+/** Obtains labels and verdicts for `calibrate`: from MLflow, or from a file or the anchor set by asking the judge now. */
+import { readFileSync } from 'node:fs';
+import { projectPath } from '../../local/project-root.ts';
+import { readAnchors } from '../../src/calibration/anchors.ts';
+import { askAll, givenPairs, mostUsd } from '../../src/calibration/ask-judge.ts';
+import { parseLabels } from '../../src/calibration/labels-file.ts';
+import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
+import { calibrationReport } from '../../src/calibration/report.ts';
+import type { CalibrationReport, LabeledItem } from '../../src/calibration/types.ts';
+import { judgeOf } from '../../src/judge/connect.ts';
+import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
+import type { JudgeScorer } from '../../src/judge/types.ts';
+import { mlflowOf } from '../../src/mlflow/connect.ts';
+import { findExperiment } from '../../src/mlflow/experiments.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
+import type { CommandSettings } from './settings.ts';
+
+export interface DataOptions {
+  labels?: string;
+  anchors?: boolean;
+  filter?: string;
+  judge?: string;
+  scorer?: string[];
+  ask: 'production' | 'labelled';
+  budgetUsd: number;
+}
+
+/** Writes to standard error, because the report on standard output may be piped. */
+export const say = (text: string): void => {
+  process.stderr.write(`${text}\n`);
+};
+/** Replaces the current line of the terminal. */
+const progress = (text: string): void => {
+  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
+};
+
+/** @throws Error if the file cannot be read */
+export function readGiven(file: string, what: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    const { message } = error as Error;
+    throw new Error(`${what} cannot be read; got: ${message}; expected: a text file`, { cause: error });
+  }
+}
+
+export function compareWithPeople(
+  options: DataOptions,
+  settings: CommandSettings,
+  scorers: readonly JudgeScorer[],
+): Promise<CalibrationReport> {
+  const { labels, anchors, scorer } = options;
+  if (labels !== undefined) {
+    const items = parseLabels(readGiven(labels, 'The labels file'), labels, scorers);
+    return judgeItems(items, { kind: 'labels', where: labels }, options, settings, scorers);
+  }
+  if (anchors === true) {
+    const items = readAnchors(projectPath(), scorers, scorer);
+    return judgeItems(items, { kind: 'anchors', where: `${items.length} items` }, options, settings, scorers);
+  }
+  return readFromMlflow(options, settings, scorers);
+}
+
+async function judgeItems(
+  all: readonly LabeledItem[],
+  source: CalibrationReport['source'],
+  options: DataOptions,
+  settings: CommandSettings,
+  scorers: readonly JudgeScorer[],
+): Promise<CalibrationReport> {
+  const { scorer: only } = options;
+  const unknown = (only ?? []).filter((name) => !scorers.some((scorer) => scorer.name === name));
+  if (unknown.length > 0) {
+    const names = scorers.map(({ name }) => name).join(', ');
+    throw new Error(`A scorer does not exist; got: ${unknown.join(', ')}; expected: ${names}`);
+  }
+  const items = only === undefined ? all : all.filter(({ scorer }) => only.includes(scorer));
+  const open = items.filter(({ verdict }) => verdict === undefined);
+  const given = givenPairs(items);
+  if (open.length === 0) return calibrationReport({ source, scorers, pairs: given, unanswered: [] });
+  const budgetUsd = options.budgetUsd === 0 ? undefined : options.budgetUsd;
+  requireKnownPrice(settings.BEDROCK_MODEL_ID, budgetUsd, priceOptions(settings));
+  const judge = await judgeOf(settings);
+  // If production asks scorers one by one, verdicts do not depend on other scorers, so asking the labeled ones is enough.
+  const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : options.ask;
+  const most = mostUsd(open, { judge, scorers, ask });
+  const cost = most === null ? 'an unknown amount' : `${most.toFixed(2)} dollars at most`;
+  say(`Asking ${judge.sourceId} about ${open.length} labels, which costs ${cost}.`);
+  const { pairs, unanswered, spend } = await askAll(open, {
+    judge,
+    scorers,
+    ask,
+    budgetUsd,
+    progress: (done, of) => progress(`${done} of ${of} exchanges judged`),
+  });
+  progress('');
+  return calibrationReport({ source, scorers, pairs: [...given, ...pairs], unanswered, spend });
+}
+
+async function readFromMlflow(
+  options: DataOptions,
+  settings: CommandSettings,
+  scorers: readonly JudgeScorer[],
+): Promise<CalibrationReport> {
+  const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
+  if (name === undefined) {
+    throw new Error(
+      'The source of the labels is missing; expected: --labels FILE, --anchors, or an MLflow experiment (--experiment, MLFLOW_EXPERIMENT_NAME, SAGEMAKER_ENDPOINT_NAME)',
+    );
+  }
+  const mlflow = mlflowOf(settings);
+  try {
+    const experiment = await findExperiment(mlflow.rest, name);
+    if (experiment === undefined) {
+      const facts = { got: name, expected: 'the name of an experiment with assessed traces' };
+      throw new PermanentError('MlflowExperimentMissing', 'The experiment does not exist', facts);
+    }
+    const found = await readMlflowLabels(mlflow.rest, {
+      experimentId: experiment.id,
+      filter: options.filter,
+      scorers,
+      only: options.scorer,
+      judge: options.judge,
+      progress: (traces) => progress(`${traces} traces read`),
+    });
+    progress('');
+    const where = `experiment ${name} (${found.traces} traces)`;
+    return calibrationReport({ source: { kind: 'mlflow', where }, scorers, ...found });
+  } finally {
+    mlflow.close();
+  }
+}
