@@ -1,6 +1,6 @@
 /**
- * A proxy that injects faults between a client and S3 or MLflow. Unlike the misbehaving server it passes every header on
- * (S3 speaks in headers), and can fail a share or a number of the requests that a filter picks.
+ * A proxy that injects faults between a client and S3 or MLflow. Unlike the misbehaving server it forwards all headers, which
+ * S3 needs, and can fail a share or a number of the requests that a filter selects.
  */
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, request as openRequest, type ServerResponse } from 'node:http';
@@ -9,31 +9,31 @@ import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
 
 export interface ProxiedRequest {
   method: string;
-  /** With the query. */
+  /** Includes the query. */
   path: string;
   headers: IncomingHttpHeaders;
   body: Buffer;
 }
 
 export type Fault =
-  /** Answers without passing on. */
+  /** Replies without forwarding the request. */
   | { kind: 'reply'; status: number; body?: string; headers?: Record<string, string> }
-  /** Passes on, and answers with this in place of the reply. */
+  /** Forwards the request, and replaces its reply. */
   | { kind: 'replyAfter'; status: number; body?: string }
-  /** Cuts the connection before the request has any effect. */
+  /** Breaks the connection before the request has an effect. */
   | { kind: 'cutBefore' }
-  /** Cuts the connection once the request has had its effect. */
+  /** Breaks the connection after the request has had its effect. */
   | { kind: 'cutAfter' }
-  /** Passes on, then sends the first half of the reply and no more. */
+  /** Forwards the request, then sends only the first half of the reply. */
   | { kind: 'stall' }
-  /** Passes on, then runs this before the reply is sent. */
+  /** Forwards the request, then runs this before it sends the reply. */
   | { kind: 'passThen'; work: () => Promise<void> | void };
 
 export type FaultRule = (request: ProxiedRequest) => Fault | undefined;
 
 export interface FaultProxy {
   url: string;
-  /** Faults injected since `inject` was last called. */
+  /** Returns the number of faults injected since the last call of `inject`. */
   injected(): number;
   inject(rule: FaultRule): void;
   heal(): void;
@@ -86,7 +86,7 @@ export async function startFaultProxy(upstream: string): Promise<FaultProxy> {
       if (fault !== undefined) injected += 1;
       await answer(fault, seen, response);
     } catch {
-      // The client went away, or the server behind is down: to the client a cut connection either way.
+      // The client disconnected, or the upstream server is down. The client sees a broken connection in both cases.
       response.socket?.destroy();
     }
   });
@@ -118,7 +118,7 @@ interface Reply {
   body: Buffer;
 }
 
-/** Headers of one connection; the body is passed on whole, so it is no longer in chunks. */
+/** Headers that apply to one connection. The body is forwarded whole, so it is no longer chunked. */
 const HOP_HEADERS = new Set(['connection', 'keep-alive', 'transfer-encoding']);
 
 function forward(upstream: string, { method, path, headers, body }: ProxiedRequest): Promise<Reply> {
@@ -126,7 +126,7 @@ function forward(upstream: string, { method, path, headers, body }: ProxiedReque
     const passed = Object.fromEntries(
       Object.entries(headers).filter(([name]) => !HOP_HEADERS.has(name) && name !== 'host' && name !== 'expect'),
     );
-    // A connection of its own for each: a server closes idle ones, and one that is used at that moment breaks.
+    // Each request has a separate connection. A kept one would break if the server closed it at that moment.
     const call = openRequest(new URL(path, upstream), { method, headers: passed, agent: false }, (reply) => {
       const chunks: Buffer[] = [];
       reply.on('data', (chunk) => chunks.push(chunk));
@@ -145,7 +145,7 @@ function forward(upstream: string, { method, path, headers, body }: ProxiedReque
   });
 }
 
-/** The first `count` requests that `matches` picks meet the fault. */
+/** Fails the first `count` of the matching requests. */
 export function firstOnes(count: number, matches: (request: ProxiedRequest) => boolean, fault: Fault): FaultRule {
   let left = count;
   return (request) => {
@@ -155,7 +155,7 @@ export function firstOnes(count: number, matches: (request: ProxiedRequest) => b
   };
 }
 
-/** Every `n`-th of the requests that `matches` picks meets the fault, the first one included. */
+/** Fails every `n`-th of the matching requests, including the first. */
 export function everyNth(n: number, matches: (request: ProxiedRequest) => boolean, fault: Fault): FaultRule {
   let seen = 0;
   return (request) => {
@@ -166,8 +166,8 @@ export function everyNth(n: number, matches: (request: ProxiedRequest) => boolea
 }
 
 /**
- * This share of the requests that `matches` picks meets the fault, the first one always; the draws are the same in every
- * run. A fixed beat would fall in with a client that reads before each write, and fail every write.
+ * Fails the given share of the matching requests, and always the first. The random draws are the same in every run. A regular
+ * pattern could hit every write of a client that reads before each write.
  */
 export function someOf(share: number, matches: (request: ProxiedRequest) => boolean, fault: Fault): FaultRule {
   const draw = pseudoRandom(1);
@@ -181,8 +181,8 @@ export function someOf(share: number, matches: (request: ProxiedRequest) => bool
 }
 
 /**
- * Runs `work` when the server has answered `count` of the requests that `matches` picks, before that answer is passed on.
- * It is counted by answers: the first request that is sent may be the last one to be answered.
+ * Runs `work` after the server has answered `count` of the matching requests, before the last answer is forwarded. It counts
+ * answers, because the first request sent may be the last one answered.
  */
 export function afterReplies(
   count: number,
@@ -197,7 +197,7 @@ export function afterReplies(
   return (request) => (matches(request) ? { kind: 'passThen', work: reached } : undefined);
 }
 
-/** Each request meets one of the faults, by their shares, or none; the draws are the same in every run. */
+/** Fails each request with one of the faults, by their shares, or with none. The draws are the same in every run. */
 export function mixOf(faults: readonly (readonly [share: number, fault: Fault])[], seed = 1): FaultRule {
   const draw = pseudoRandom(seed);
   return () => {
@@ -211,8 +211,8 @@ export function mixOf(faults: readonly (readonly [share: number, fault: Fault])[
 }
 
 /**
- * What `rule` says, but no request, told by all that it asks for, meets a fault twice in a row: where the same must be
- * done at the first attempt in every run, chance must not use up a client's attempts.
+ * Applies `rule`, but never fails the same request twice in a row. Requests are the same if method, path and body are equal.
+ * Chance must not use up a client's attempts in a test that expects the same result in every run.
  */
 export function sparing(rule: FaultRule): FaultRule {
   const spared = new Set<string>();
@@ -226,7 +226,7 @@ export function sparing(rule: FaultRule): FaultRule {
   };
 }
 
-/** The fault of the first rule that has one; rules behind it do not see the request. */
+/** Returns the fault of the first rule that has one. Later rules do not see the request. */
 export function firstFault(...rules: readonly FaultRule[]): FaultRule {
   return (request) => {
     for (const rule of rules) {

@@ -1,4 +1,4 @@
-/** Which requests meet a fault, and what S3 answers on a bad day. */
+/** Filters for the requests to fail, and error replies of S3. */
 import type { Fault, ProxiedRequest } from './fault-proxy.ts';
 
 export const isWrite = ({ method, path }: ProxiedRequest): boolean =>

@@ -1,4 +1,4 @@
-/** The parts of S3 that pure domain tests need, in memory; everything real is tested against the emulator. */
+/** An in-memory S3 for unit tests. The real operations are tested against the emulator. */
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { PermanentError } from '../../src/shared/errors.ts';
@@ -8,12 +8,12 @@ const MANY_BYTES = 1_000_000;
 
 export class MemoryStorage {
   readonly objects = new Map<string, Buffer>();
-  /** When an object was written, epoch ms; 0 where it is not said. */
+  /** When an object was written, epoch ms; 0 by default. */
   readonly writtenMs = new Map<string, number>();
-  /** Ranges that were read, as `key start-end`. */
+  /** The ranges that were read, as `key start-end`. */
   readonly reads: string[] = [];
 
-  /** As the code under test takes it. */
+  /** Typed as the code under test expects it. */
   get storage(): Storage {
     return this as unknown as Storage;
   }
@@ -42,12 +42,12 @@ export class MemoryStorage {
   async read(object: { key: string; etag: string }, range?: { start: number; end?: number }): Promise<Readable> {
     const bytes = this.objects.get(object.key);
     if (!bytes || this.#facts(object.key, bytes).etag !== object.etag) {
-      throw new PermanentError('CaptureChanged', 'it is another one', { where: object.key });
+      throw new PermanentError('CaptureChanged', 'the object was overwritten', { where: object.key });
     }
     const start = range?.start ?? 0;
     const end = (range?.end ?? bytes.length - 1) + 1;
     this.reads.push(`${object.key} ${start}-${end}`);
-    // In pieces, as a network gives them; small ones, that lines are cut by them.
+    // In pieces, as from a network. They are small, so that they split lines.
     const size = bytes.length > MANY_BYTES ? 65_536 : 7;
     const pieces: Buffer[] = [];
     for (let at = start; at < end; at += size) pieces.push(bytes.subarray(at, Math.min(end, at + size)));

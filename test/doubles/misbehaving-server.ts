@@ -1,36 +1,36 @@
 /**
- * A real HTTP server between a client and nothing, or between a client and another server, that misbehaves as it is
- * told: for each request a rule says what happens.
+ * An HTTP server that misbehaves on demand, alone or as a proxy before another server. A rule determines what happens to
+ * each request.
  */
 import { createServer, type IncomingHttpHeaders, request as openRequest, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
 export interface SeenRequest {
   method: string;
-  /** With the query. */
+  /** Includes the query. */
   path: string;
   headers: IncomingHttpHeaders;
   body: Buffer;
 }
 
-export type Behaviour =
+export type Behavior =
   | { kind: 'reply'; status: number; headers?: Record<string, string>; body?: string | Buffer }
-  /** Passes the request on and answers with what comes back. */
+  /** Forwards the request and its reply. */
   | { kind: 'pass' }
-  /** Passes the request on, then answers with something else. */
+  /** Forwards the request, and replaces its reply. */
   | { kind: 'passThenReply'; status: number; body?: string }
-  /** Passes the request on, then cuts the connection. */
+  /** Forwards the request, then breaks the connection. */
   | { kind: 'passThenCut' }
-  /** Cuts the connection; the request has no effect. */
+  /** Breaks the connection. The request has no effect. */
   | { kind: 'cut' }
-  /** Starts an answer and never ends it. */
+  /** Starts a reply and never ends it. */
   | { kind: 'slowBody'; body?: string }
-  /** Does something first. */
-  | { kind: 'after'; work: () => Promise<void>; next: Behaviour };
+  /** Runs `work` first. */
+  | { kind: 'after'; work: () => Promise<void>; next: Behavior };
 
-export type Rule = (request: SeenRequest, ordinal: number) => Behaviour | undefined;
+export type Rule = (request: SeenRequest, ordinal: number) => Behavior | undefined;
 
-/** A body of this many announced bytes is cut off before it is read; asked before anything of it is there. */
+/** Decides by the announced length of a body whether to break the connection before the body is read. */
 export type EarlyRule = (announcedBytes: number, path: string) => boolean;
 
 export interface MisbehavingServer {
@@ -39,9 +39,9 @@ export interface MisbehavingServer {
   requests: SeenRequest[];
   /** New connections so far. */
   connections(): number;
-  /** What happens to requests from now on; where it says nothing, they are passed on, or answered with 200 and `{}`. */
+  /** Sets the rule. Requests without a behavior are forwarded, or answered with 200 and `{}` if there is no upstream. */
   rule(rule: Rule): void;
-  /** Cuts connections while the request is being sent. */
+  /** Breaks connections while the request is being sent. */
   cutWhileSending(rule: EarlyRule): void;
   stop(): Promise<void>;
 }
@@ -54,30 +54,30 @@ export async function startMisbehavingServer(
   let connections = 0;
   const requests: SeenRequest[] = [];
   const open = new Set<Socket>();
-  const byDefault: Behaviour =
+  const byDefault: Behavior =
     options.upstream === undefined ? { kind: 'reply', status: 200, body: '{}' } : { kind: 'pass' };
 
-  const behave = async (behaviour: Behaviour, seen: SeenRequest, response: ServerResponse): Promise<void> => {
-    switch (behaviour.kind) {
+  const behave = async (behavior: Behavior, seen: SeenRequest, response: ServerResponse): Promise<void> => {
+    switch (behavior.kind) {
       case 'after':
-        await behaviour.work();
-        return behave(behaviour.next, seen, response);
+        await behavior.work();
+        return behave(behavior.next, seen, response);
       case 'reply':
-        response.writeHead(behaviour.status, { 'content-type': 'application/json', ...behaviour.headers });
-        response.end(behaviour.body ?? '');
+        response.writeHead(behavior.status, { 'content-type': 'application/json', ...behavior.headers });
+        response.end(behavior.body ?? '');
         return;
       case 'cut':
         response.socket?.destroy();
         return;
       case 'slowBody':
         response.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' });
-        response.write(behaviour.body ?? '{');
+        response.write(behavior.body ?? '{');
         return;
       default: {
-        // Where the server behind is down, it is a cut connection to the client.
+        // If the upstream server is down, the client sees a broken connection.
         const reply = await pass(options.upstream ?? '', seen).catch(() => undefined);
-        if (reply === undefined || behaviour.kind === 'passThenCut') response.socket?.destroy();
-        else if (behaviour.kind === 'passThenReply') response.writeHead(behaviour.status).end(behaviour.body ?? '');
+        if (reply === undefined || behavior.kind === 'passThenCut') response.socket?.destroy();
+        else if (behavior.kind === 'passThenReply') response.writeHead(behavior.status).end(behavior.body ?? '');
         else response.writeHead(reply.status, reply.headers).end(reply.body);
       }
     }
@@ -136,7 +136,7 @@ function pass(
 ): Promise<{ status: number; headers: Record<string, string>; body: Buffer }> {
   return new Promise((resolve, reject) => {
     const { host: _host, connection: _connection, ...headers } = seen.headers;
-    // A connection of its own for each: a server closes idle ones, and one that is used at that moment breaks.
+    // Each request has a separate connection. A kept one would break if the server closed it at that moment.
     const options = { method: seen.method, headers, agent: false };
     const call = openRequest(new URL(seen.path, upstream), options, (reply) => {
       const chunks: Buffer[] = [];

@@ -1,6 +1,6 @@
 /**
- * As much of S3's wire as planning and the reading of chunks need, in this process: conditional reads and writes, ranges,
- * versions, listings. A rule says which request meets a fault; bodies can be cut in the midst.
+ * An in-process server for the parts of S3's protocol that planning and chunk reading use: conditional reads and writes,
+ * ranges, versions, listings. A rule selects the requests that fail. Bodies can break off in the middle.
  */
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -17,9 +17,9 @@ export interface S3Request {
 }
 
 export type S3Fault =
-  /** The body's first bytes, then the connection is reset. */
+  /** Sends the first bytes of the body, then resets the connection. */
   | { kind: 'reset'; after: number }
-  /** The body's first bytes and no more, announced as if they were all. */
+  /** Sends the first bytes of the body as if they were the whole body. */
   | { kind: 'short'; bytes: number }
   | { kind: 'error'; status: number; code: string }
   | { kind: 'page' };
@@ -33,7 +33,7 @@ interface Version {
 
 export class S3Wire {
   readonly requests: S3Request[] = [];
-  /** Newest last. */
+  /** All versions by object; the newest is the last. */
   readonly #objects = new Map<string, Version[]>();
   readonly #server = createServer((message, response) => void this.#answer(message, response));
   #s3: S3Client | undefined;
@@ -83,7 +83,7 @@ export class S3Wire {
     return text === undefined ? undefined : (JSON.parse(text) as T);
   }
 
-  /** Lines of a JSON Lines object. */
+  /** Returns the parsed lines of a JSON Lines object. */
   lines<T>(bucket: string, key: string): T[] {
     return (this.text(bucket, key) ?? '')
       .split('\n')
@@ -176,11 +176,11 @@ export class S3Wire {
 }
 
 function sendError(response: ServerResponse, status: number, code: string): void {
-  const body = `<Error><Code>${code}</Code><Message>said S3</Message></Error>`;
+  const body = `<Error><Code>${code}</Code><Message>from S3</Message></Error>`;
   response.writeHead(status, { 'content-type': 'application/xml' }).end(body);
 }
 
-/** The body of an upload that carries its checksum behind it. */
+/** Decodes the body of an upload with a trailing checksum. */
 function unchunked(body: Buffer): Buffer {
   const parts: Buffer[] = [];
   for (let at = 0; at < body.length; ) {

@@ -1,30 +1,29 @@
 /**
- * SageMaker-managed MLflow as its clients see it: checks the SigV4 signature, the service name and the ARN header of
- * each kind, has no `/v1/traces`, and passes the rest on to a real MLflow server. It shares no code with the client
- * it is there to test.
+ * A double of SageMaker-managed MLflow. It checks the SigV4 signature, the service name and the ARN header of each kind, has
+ * no `/v1/traces`, and forwards other requests to a real MLflow server. It shares no code with the client under test.
  */
 import { createServer, type IncomingMessage, request as openRequest, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Refusal, type SigV4Credentials, verifySigV4 } from '../../local/stand-in-endpoint/sigv4-verifier.ts';
 
 interface DoubleOptions {
-  /** URL of the MLflow server behind it. */
+  /** The URL of the MLflow server behind the double. */
   upstream: string;
   /** `…:mlflow-tracking-server/<name>` or `…:mlflow-app/<id>`. */
   arn: string;
-  /** Whose signatures are accepted. */
+  /** The credentials whose signatures are accepted. */
   credentials: SigV4Credentials;
-  /** Answer 404 to `/version` too. */
+  /** Whether `/version` also returns 404. */
   hidesVersion?: boolean;
 }
 
 export interface SageMakerMlflowDouble {
-  /** For `SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT`. */
+  /** The value for `SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT`. */
   url: string;
   arn: string;
-  /** Requests so far: what was asked, and how it was answered. */
+  /** All requests so far, with the status of the reply. */
   requests: { method: string; path: string; status: number }[];
-  /** From now on the credentials count as expired, until others are set. */
+  /** Treats the credentials as expired until others are set. */
   expire(): void;
   setCredentials(credentials: SigV4Credentials): void;
   stop(): Promise<void>;
@@ -35,7 +34,7 @@ const KINDS = {
   'mlflow-app': { service: 'sagemaker', header: 'x-sm-mlflow-app-arn' },
 } as const;
 
-/** Headers that belong to one hop and are not passed on. */
+/** Headers that apply to one connection and are not forwarded. */
 const HOP_HEADERS = new Set(['connection', 'keep-alive', 'transfer-encoding', 'host']);
 
 export async function startSageMakerMlflowDouble(options: DoubleOptions): Promise<SageMakerMlflowDouble> {
@@ -108,7 +107,7 @@ function refuse(response: ServerResponse, { status, type, message }: Refusal): v
 
 function forward(upstream: string, message: IncomingMessage, body: Buffer, response: ServerResponse): void {
   const headers = Object.fromEntries(Object.entries(message.headers).filter(([name]) => !HOP_HEADERS.has(name)));
-  // A connection of its own for each: MLflow's server closes idle ones, and one that is used at that moment breaks.
+  // Each request has a separate connection. A kept one would break if MLflow closed it at that moment.
   const options = { method: message.method, headers, agent: false };
   const call = openRequest(new URL(message.url ?? '/', upstream), options, (reply) => {
     const passed = Object.fromEntries(Object.entries(reply.headers).filter(([name]) => !HOP_HEADERS.has(name)));

@@ -1,4 +1,4 @@
-/** The judge itself over a transport whose model a test plays: nothing else of it is made up. */
+/** The real judge with a transport whose model is scripted by the test. */
 import { createJudgeOver, type JudgeOptions } from '../../src/judge/judge-capture.ts';
 import type { CallUsage, ModelAnswer } from '../../src/judge/model-answer.ts';
 import { userText } from '../../src/judge/prompt/build-prompt.ts';
@@ -7,11 +7,11 @@ import type { Judge, JudgeScorer, ScorerValues } from '../../src/judge/types.ts'
 
 export interface ScriptedJudge {
   judge: Judge;
-  /** Every request that reached the model, in order. */
+  /** The requests that reached the model, in order. */
   asks: Ask[];
 }
 
-/** 3 and 15 dollars a million tokens. */
+/** 3 and 15 dollars per million tokens. */
 export const priceOf = ({ inputTokens, outputTokens }: CallUsage): number =>
   (inputTokens * 3 + outputTokens * 15) / 1e6;
 
@@ -21,13 +21,13 @@ const firstOf = (values: ScorerValues): unknown => {
   return values.kind === 'number' ? values.min : values.values[0];
 };
 
-/** An answer in its form: the first value that is allowed, for each of the questions. */
+/** Returns a valid answer with the first allowed value for each question. */
 export const goodAnswer = (scorers: readonly JudgeScorer[]): string =>
   JSON.stringify(
     Object.fromEntries(scorers.map(({ name, values }) => [name, { rationale: 'So it is.', value: firstOf(values) }])),
   );
 
-/** What a model's service answers, with usage as large as the request may be. */
+/** Returns a model's reply, with the largest plausible usage for the request. */
 export const told = (text: string, more: Partial<ModelAnswer> = {}): ModelAnswer => ({
   text,
   stop: 'end',
@@ -36,7 +36,7 @@ export const told = (text: string, more: Partial<ModelAnswer> = {}): ModelAnswer
   ...more,
 });
 
-/** @param model answers a request, or throws; by default in its form */
+/** @param model answers a request, or throws; by default it answers validly */
 export function scriptedJudge(
   model: (ask: Ask, text: string) => ModelAnswer | Promise<ModelAnswer> = ({ prompt }) =>
     told(goodAnswer(prompt.scorers)),

@@ -1,27 +1,27 @@
 /**
- * As much of MLflow's wire as the tests of faults need: it takes traces by OTLP and by REST, counts how often it has
- * taken each, and tells which it has. All else, and everything that goes wrong, is up to the test's rule.
+ * A server for the parts of MLflow's protocol that the fault tests use. It accepts traces by OTLP and REST, counts how often it
+ * has accepted each, and returns those that it has. The rule of the test decides all other replies and the faults.
  */
-import type { Behaviour, MisbehavingServer, SeenRequest } from './misbehaving-server.ts';
+import type { Behavior, MisbehavingServer, SeenRequest } from './misbehaving-server.ts';
 import { startMisbehavingServer } from './misbehaving-server.ts';
 
 export interface ScriptedMlflow extends MisbehavingServer {
-  /** How often each trace was taken. */
+  /** How often each trace was accepted. */
   taken: Map<string, number>;
-  /** The files of spans by their paths. */
+  /** The files of spans, by path. */
   files: Map<string, Buffer>;
-  /** The traces of a request, of those that the test has announced with `expect`. */
+  /** Returns the ids in a request among those that the test has announced with `expect`. */
   tracesOf(request: SeenRequest): string[];
   expect(traceIds: string[]): void;
-  /** Requests to a path, so far. */
+  /** Returns the requests to a path so far. */
   to(path: string): SeenRequest[];
-  /** What goes wrong, asked before a request has its effect. */
-  fault(fault: (request: SeenRequest, ordinal: number) => Behaviour | undefined): void;
-  /** Gives the request its effect, and the answer that belongs to it. */
-  take(request: SeenRequest): Behaviour;
+  /** Sets the rule for faults, which is applied before a request has an effect. */
+  fault(fault: (request: SeenRequest, ordinal: number) => Behavior | undefined): void;
+  /** Applies a request and returns its reply. */
+  take(request: SeenRequest): Behavior;
 }
 
-const json = (value: unknown, status = 200): Behaviour => ({ kind: 'reply', status, body: JSON.stringify(value) });
+const json = (value: unknown, status = 200): Behavior => ({ kind: 'reply', status, body: JSON.stringify(value) });
 
 export async function startScriptedMlflow(
   options: { version?: string; artifactLocation?: string } = {},
@@ -30,7 +30,7 @@ export async function startScriptedMlflow(
   const taken = new Map<string, number>();
   const files = new Map<string, Buffer>();
   let expected: { id: string; bytes: Buffer }[] = [];
-  let fault: (request: SeenRequest, ordinal: number) => Behaviour | undefined = () => undefined;
+  let fault: (request: SeenRequest, ordinal: number) => Behavior | undefined = () => undefined;
 
   const tracesOf = ({ body }: SeenRequest) =>
     expected.filter(({ id, bytes }) => body.includes(bytes) || body.includes(id)).map(({ id }) => id);
@@ -39,7 +39,7 @@ export async function startScriptedMlflow(
   };
   const info = (id: string) => ({ trace_id: id, request_time: '2026-11-20T09:15:00Z', state: 'OK' });
 
-  const take = (request: SeenRequest): Behaviour => {
+  const take = (request: SeenRequest): Behavior => {
     const path = request.path.split('?')[0] ?? '';
     if (path === '/version') return { kind: 'reply', status: 200, body: options.version ?? '3.17.2' };
     if (path === '/v1/traces') {

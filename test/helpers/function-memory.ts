@@ -11,7 +11,7 @@ import { nodeOptions } from '../../lib/settings/function-environment.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import type { ChunkRequest } from '../../src/contract/payloads.ts';
 import { SMALL_MALLOC } from '../../src/shared/malloc.ts';
-import { type Behaviour, type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
+import { type Behavior, type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 
 export type Step = 'log' | 'evaluate';
 
@@ -37,7 +37,7 @@ const DRIVER = `const { handler } = await import(process.env.BUNDLE);
 const counts = await handler(JSON.parse(process.env.REQUEST), { awsRequestId: 'r', getRemainingTimeInMillis: () => 840_000 });
 process.stdout.write('\\nCOUNTS ' + JSON.stringify(counts) + '\\n', () => process.exit(0));`;
 
-const json = (value: unknown): Behaviour => ({ kind: 'reply', status: 200, body: JSON.stringify(value) });
+const json = (value: unknown): Behavior => ({ kind: 'reply', status: 200, body: JSON.stringify(value) });
 
 export class FunctionMemory {
   readonly #server: MisbehavingServer;

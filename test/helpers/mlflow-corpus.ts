@@ -1,4 +1,4 @@
-/** The whole corpus of capture lines through a real MLflow server, read back with MLflow's own Python client. */
+/** Tests that write the whole corpus of capture lines to a real MLflow server and read it with MLflow's Python client. */
 import { decodeLine } from '../../src/formats/decode.ts';
 import { toJson } from '../../src/formats/json.ts';
 import { buildTrace } from '../../src/trace/build.ts';
@@ -13,13 +13,13 @@ interface Written {
   trace: TraceRecord;
 }
 
-/** As JSON readers see a value: what MLflow keeps is JSON. */
+/** Returns a value as it is after JSON, which is what MLflow stores. */
 const asJson = (value: unknown): unknown => JSON.parse(toJson(value) ?? 'null');
 
 /**
- * Declares the tests. `setup` gives what is there once the servers have been started.
+ * Declares the tests. Call `setup` only after the servers have started.
  *
- * @param addsZeros the server sums the spans' token counts itself, and a count that no span has is 0 in its sum
+ * @param addsZeros whether the server sums the token counts of the spans itself, so that a missing count becomes 0
  */
 export function testCorpus(setup: () => Pick<SuiteSetup, 'client' | 'reader'>, addsZeros = false): void {
   describe('the corpus of capture lines', () => {
@@ -44,20 +44,20 @@ export function testCorpus(setup: () => Pick<SuiteSetup, 'client' | 'reader'>, a
       }
       const all = [...written.values()].flat().map(({ trace }) => trace);
       expect(await client.writeTraces(experiment, all)).toMatchObject({ refused: [], alreadyThere: [] });
-      // Once more, as a run that is repeated: nothing may be doubled by it.
+      // A second write, as by a repeated run, must not duplicate anything.
       await client.writeTraces(experiment, all);
       found = await reader.search(experiment.id);
       read = new Map(found.map((trace) => [trace.traceId, trace]));
     });
 
-    test('is there, each capture record once', () => {
+    test('contains each capture record once', () => {
       const ids = [...written.values()].flat().map(({ trace }) => trace.traceId);
       const isCapture = ({ quarantine }: Expectation): boolean => quarantine === undefined;
       expect(new Set(ids).size).toBe(corpusFiles().flatMap(expectationsOf).filter(isCapture).length);
       expect(found.map(({ traceId }) => traceId).sort()).toEqual(ids.sort());
     });
 
-    test.each(corpusFiles())('%s has its states, contents and tags', (file) => {
+    test.each(corpusFiles())('stores the states, contents and tags of %s', (file) => {
       for (const { title, expectation, trace } of written.get(file) ?? []) {
         const stored = read.get(trace.traceId);
         if (stored === undefined) throw new Error(`${title}: not in MLflow`);
@@ -73,7 +73,7 @@ interface Facts {
   [fact: string]: unknown;
 }
 
-/** What is compared: all that was captured, by the names of MLflow. */
+/** Returns the compared facts of a stored trace, under MLflow's names. */
 function factsOf({ tags, metadata, spans, ...trace }: ReadTrace): Facts {
   return {
     state: trace.state,
@@ -98,7 +98,7 @@ function factsOf({ tags, metadata, spans, ...trace }: ReadTrace): Facts {
   };
 }
 
-/** The same of what was written. */
+/** Returns the same facts of a written trace. */
 function factsExpected(trace: TraceRecord, addsZeros: boolean): Facts {
   const zeros = addsZeros ? { input_tokens: 0, output_tokens: 0, total_tokens: 0 } : {};
   return {
@@ -124,7 +124,7 @@ function factsExpected(trace: TraceRecord, addsZeros: boolean): Facts {
   };
 }
 
-/** What people wrote down of the line, not what this program made of it. */
+/** Checks against the expectations that people wrote for the line, not against the output of this program. */
 function assertExpectation(stored: ReadTrace, { trace = {}, root = {}, absentTags = [] }: Expectation, title: string) {
   const { state, tags, sessionId, startTimeMs } = trace as Partial<TraceRecord>;
   if (state !== undefined) expect({ title, state: stored.state }).toEqual({ title, state });

@@ -1,4 +1,4 @@
-/** SageMaker-managed MLflow as near as it can be had here: emulated S3, a real MLflow server of its version, the double. */
+/** Starts a local SageMaker-managed MLflow: emulated S3, a real MLflow server of the same version, and the double. */
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { MANAGED_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
@@ -22,7 +22,7 @@ export interface ManagedMlflow {
   bucket: string;
   s3: S3Client;
   doubleOf(arn: string, options?: { hidesVersion?: boolean; upstream?: string }): Promise<SageMakerMlflowDouble>;
-  /** Variables for Python clients that read the artifacts from the emulated S3. */
+  /** Environment variables for Python clients that read artifacts from the emulated S3. */
   pythonEnv: Record<string, string>;
   stop(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** A plain MLflow server of a version, with what the tests of it need. */
+/** Starts a plain MLflow server of a version, with clients for its tests. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,13 +11,13 @@ import type { SuiteSetup } from './mlflow-suite.ts';
 
 const RETRY = { baseMs: 20, capMs: 200 };
 
-/** What a first start may take: making a Python environment, with downloads. */
+/** The limit for a first start, which creates a Python environment and downloads packages. */
 export const START_LIMIT_MS = 300_000;
 
 export async function startPlainMlflow(
   version?: string,
 ): Promise<SuiteSetup & { server: MlflowServer; stop(): Promise<void> }> {
-  // A folder of its own, so that a test may stop the server and start it again on what it has stored.
+  // A separate folder, so that a test can restart the server with its stored data.
   const directory = mkdtempSync(join(tmpdir(), 'mlflow-test-'));
   const server = await startMlflowServer({ directory, ...(version === undefined ? {} : { version }) });
   const proxy = await startMisbehavingServer({ upstream: server.url });

@@ -1,4 +1,4 @@
-/** MLflow's own Python client, kept running: importing it takes seconds. */
+/** Runs MLflow's Python client as a long-lived process, because importing it takes seconds. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { projectPath } from '../../local/project-root.ts';
@@ -49,14 +49,14 @@ export interface ReadTrace {
 
 export interface MlflowReader {
   search(experimentId: string, filter?: string): Promise<ReadTrace[]>;
-  /** Ids of the traces that a filter finds, in order. */
+  /** Returns the sorted ids of the traces that match a filter. */
   find(experimentId: string, filter: string): Promise<string[]>;
-  /** Any command of `mlflow_reader.py`. */
+  /** Runs any command of `mlflow_reader.py`. */
   do<T>(command: { do: string; [argument: string]: unknown }): Promise<T>;
   close(): Promise<void>;
 }
 
-/** Starts `mlflow_reader.py` in a Python environment that holds MLflow, against a tracking URI. */
+/** Starts `mlflow_reader.py` for a tracking URI, in a Python environment with MLflow. */
 export function startMlflowReader(
   environment: PythonEnvironment,
   trackingUri: string,

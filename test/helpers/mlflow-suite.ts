@@ -1,4 +1,4 @@
-/** What must hold with every MLflow version and on either way to write, read back with MLflow's own Python client. */
+/** Tests for every MLflow version and both protocols, which read the results with MLflow's Python client. */
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
 import type { TraceRecord } from '../../src/trace/types.ts';
@@ -9,7 +9,7 @@ import { chatTrace, verdict } from './mlflow-traces.ts';
 export interface SuiteSetup {
   client: MlflowClient;
   reader: MlflowReader;
-  /** A client of the same server through a proxy that can misbehave. */
+  /** A client that reaches the same server through a misbehaving proxy. */
   faulty: { client: MlflowClient; proxy: MisbehavingServer };
   version: string;
 }
@@ -18,7 +18,7 @@ const byId = (traces: ReadTrace[]) => new Map(traces.map((trace) => [trace.trace
 const ids = (traces: readonly { traceId: string }[]) => traces.map(({ traceId }) => traceId).sort();
 const error = { code: 'JUDGE_REFUSED', message: 'The judge gave no answer.' };
 
-/** Declares the tests. `setup` gives what is there once the servers have been started. */
+/** Declares the tests. Call `setup` only after the servers have started. */
 export function testMlflow(setup: () => SuiteSetup): void {
   let count = 0;
   const freshExperiment = () => setup().client.resolveExperiment(`suite ${++count} + a/b`);
@@ -55,7 +55,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
     trace.assessments.filter((assessment) => assessment.name === name && assessment.valid);
 
   describe('traces', () => {
-    test('are found by each tag, by state and by time', async () => {
+    test('can be found by each tag, by state and by time', async () => {
       const hour = 3_600_000;
       const noon = Date.parse('2026-11-20T12:00:00Z');
       const failed: Partial<TraceRecord> = {
@@ -85,7 +85,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       expect(await read(experiment, b ?? '')).toMatchObject({ requestTimeMs: noon + hour, executionDurationMs: 1_500 });
     });
 
-    test('hold what was captured', async () => {
+    test('contain the captured data', async () => {
       const { experiment, traces } = await written(['a', { sessionId: '12345', userId: 'ada@example.com' }]);
       const [record] = traces;
       const trace = await read(experiment, record?.traceId ?? '');
@@ -123,7 +123,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       expect(await setup().reader.find(experiment.id, bySession)).toEqual(ids(traces));
     });
 
-    test('may have several spans, and fail', async () => {
+    test('can have several spans and an error state', async () => {
       const base = chatTrace('', 'x');
       const [root] = base.spans;
       if (!root) throw new Error('no span');
@@ -154,7 +154,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       }
     });
 
-    test('may hold any text, also what MLflow’s databases cannot', async () => {
+    test('accept any text, including characters that MLflow’s databases refuse', async () => {
       const [root] = chatTrace('', 'x').spans;
       const values = [
         '',
@@ -194,7 +194,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       }
     });
 
-    test('that exceed MLflow’s limits are cut with a mark, and whole in the span', async () => {
+    test('are cut with a mark beyond MLflow’s limits, and complete in the span', async () => {
       const long = 'x'.repeat(10_000);
       const [root] = chatTrace('', 'x').spans;
       const { experiment, traces } = await written([
@@ -217,7 +217,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       expect(trace.spans[0]).toMatchObject({ inputs: long, outputs: long });
     });
 
-    test('are read in any number, and only those that exist', async () => {
+    test('are read in any number, and missing ones are left out', async () => {
       const names = Array.from({ length: 130 }, (_, n): [string] => [`record ${n}`]);
       const { experiment, traces } = await written(...names);
       const absent = chatTrace(experiment.id, 'absent').traceId;
@@ -230,7 +230,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
   describe('faults', () => {
     const isWrite = (path: string) => path === '/v1/traces' || path === '/api/3.0/mlflow/traces';
 
-    test('a reply that is lost does not double a trace nor its token usage', async () => {
+    test('a lost reply duplicates neither a trace nor its token usage', async () => {
       const { faulty, reader } = setup();
       const experiment = await freshExperiment();
       let times = 0;
@@ -247,7 +247,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       for (const { tokenUsage } of found) expect(tokenUsage).toMatchObject({ total_tokens: 38 });
     });
 
-    test('a deleted experiment is named, and restored it is used again', async () => {
+    test('a deleted experiment is reported, and used again after it is restored', async () => {
       const { client, reader } = setup();
       const experiment = await freshExperiment();
       await reader.do({ do: 'delete_experiment', experimentId: experiment.id });
@@ -258,7 +258,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       await expect(client.resolveExperiment(experiment.name)).resolves.toEqual(experiment);
     });
 
-    test('an experiment that several make at once is one', async () => {
+    test('concurrent creations of an experiment result in one experiment', async () => {
       const { client, reader } = setup();
       const name = `made at once ${++count}`;
       const made = await Promise.all(Array.from({ length: 6 }, () => client.resolveExperiment(name)));
@@ -267,7 +267,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
   });
 
   describe('assessments', () => {
-    test('are found with all they say, and leave the trace as it was', async () => {
+    test('are stored completely and do not change the trace', async () => {
       const { experiment, traces } = await written(['a', { sessionId: 'session' }]);
       const id = traces[0]?.traceId ?? '';
       const before = await read(experiment, id);
@@ -305,7 +305,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       });
     });
 
-    test('that are there are not written again', async () => {
+    test('are not written a second time', async () => {
       const { experiment, traces } = await written(['a']);
       const id = traces[0]?.traceId ?? '';
       await assess(experiment, id, [id, 'safety'], [id, 'fluency']);
@@ -315,7 +315,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       expect((await read(experiment, id)).assessments).toHaveLength(3);
     });
 
-    test('written by two at once are there once', async () => {
+    test('written concurrently by two clients are stored once', async () => {
       const { client } = setup();
       const { experiment, traces } = await written(['a']);
       const id = traces[0]?.traceId ?? '';
@@ -328,7 +328,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       expect((await read(experiment, id)).assessments).toHaveLength(3);
     });
 
-    test('a lost reply does not double them', async () => {
+    test('a lost reply does not duplicate them', async () => {
       const { faulty } = setup();
       const { experiment, traces } = await written(['a']);
       const id = traces[0]?.traceId ?? '';
@@ -348,7 +348,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       expect((await read(experiment, id)).assessments).toHaveLength(2);
     });
 
-    test('an error gives way to a verdict', async () => {
+    test('a verdict replaces an error', async () => {
       const { experiment, traces } = await written(['a']);
       const id = traces[0]?.traceId ?? '';
       await assess(experiment, id, [id, 'safety', { error }], [id, 'fluency', { error }]);
@@ -359,7 +359,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       expect(trace.assessments.filter(({ name }) => name === 'safety')).toHaveLength(1);
     });
 
-    test('a new verdict overrides the older one when it is told to', async () => {
+    test('a new verdict overrides the older one on request', async () => {
       const { experiment, traces } = await written(['a']);
       const id = traces[0]?.traceId ?? '';
       await assess(experiment, id, [id, 'safety'], [id, 'fluency']);
@@ -372,7 +372,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       expect(trace.assessments.find(({ assessmentId }) => assessmentId === overrides)).toMatchObject({ valid: false });
     });
 
-    test('of a person, and a person’s override, stay', async () => {
+    test('a person’s assessment and override are preserved', async () => {
       const { reader } = setup();
       const { experiment, traces } = await written(['a']);
       const id = traces[0]?.traceId ?? '';
@@ -393,7 +393,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       expect(inForce(await read(experiment, id), 'safety')).toMatchObject([{ sourceType: 'HUMAN', value: 'no' }]);
     });
 
-    test('a trace deleted while it is judged does not come back', async () => {
+    test('a trace that is deleted while it is judged is not recreated', async () => {
       const { client, faulty, reader } = setup();
       const { experiment, traces } = await written(['a'], ['b'], ['c']);
       const [a = '', b = '', c = ''] = traces.map(({ traceId }) => traceId);
@@ -408,7 +408,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
           names.map((name) => verdict(id, name)),
         );
       };
-      // Before the write begins; and at its very last moment, with one verdict or several.
+      // The deletion comes before the write, or at its last moment, with one verdict or several.
       await remove(a);
       const missing = { written: [], alreadyThere: [], traceMissing: true };
       expect(await write(client, a, 'safety')).toEqual(missing);

@@ -1,11 +1,11 @@
-/** Traces and assessments as the pipeline hands them to the MLflow client. */
+/** Traces and assessments as the pipeline passes them to the MLflow client. */
 import { hash } from 'node:crypto';
 import type { NewAssessment } from '../../src/mlflow/types.ts';
 import type { TraceRecord } from '../../src/trace/types.ts';
 
 const hex = (text: string): string => hash('sha256', text);
 
-/** A chat record with all that a trace may carry. The same `experimentId` and `name` give the same ids. */
+/** Returns a chat trace with every optional field. The same `experimentId` and `name` give the same ids. */
 export function chatTrace(experimentId: string, name: string, changes: Partial<TraceRecord> = {}): TraceRecord {
   const digest = hex(`${experimentId}\n${name}`);
   const startTimeMs = changes.startTimeMs ?? Date.parse('2026-11-20T09:15:00Z');
@@ -54,7 +54,7 @@ export function chatTrace(experimentId: string, name: string, changes: Partial<T
   };
 }
 
-/** A verdict of a judge; the same trace, name and `version` give the same id. */
+/** Returns a verdict of a judge. The same trace, name and `version` give the same id. */
 export function verdict(
   traceId: string,
   name: string,

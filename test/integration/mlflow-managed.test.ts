@@ -1,4 +1,4 @@
-/** SageMaker-managed MLflow, doubled: signed requests, no OTLP, spans straight to S3. */
+/** Tests with a double of SageMaker-managed MLflow: signed requests, no OTLP, spans written directly to S3. */
 import { execFile } from 'node:child_process';
 import { request } from 'node:http';
 import { promisify } from 'node:util';
@@ -45,7 +45,7 @@ beforeAll(async () => {
   managed = await startManagedMlflow();
   doubles = { server: await managed.doubleOf(MANAGED_ARNS.server), app: await managed.doubleOf(MANAGED_ARNS.app) };
   reader = startMlflowReader(await mlflowEnvironment(managed.server.version), managed.server.url, managed.pythonEnv);
-  // In front of the MLflow server, behind the signatures: a proxy before the double would change the signed host.
+  // The proxy is between the double and the MLflow server. Before the double, it would change the signed host.
   proxy = await startMisbehavingServer({ upstream: managed.server.url });
   const behindProxy = await managed.doubleOf(MANAGED_ARNS.server, { upstream: proxy.url });
   suite = { client: connect(doubles.server), faulty: { client: connect(behindProxy), proxy } };
@@ -62,7 +62,7 @@ describe('through the double of a tracking server', () => {
   testMlflow(() => ({ ...suite, reader, version: managed.server.version }));
   testCorpus(() => ({ ...suite, reader }));
 
-  test('spans are in the bucket of the artifacts', async () => {
+  test('spans are stored in the artifact bucket', async () => {
     const experiment = await suite.client.resolveExperiment('in the bucket');
     expect(experiment.artifactLocation).toBe(`s3://${managed.bucket}/tracking server/${experiment.id}`);
     const trace = chatTrace(experiment.id, 'a');
@@ -74,7 +74,7 @@ describe('through the double of a tracking server', () => {
 });
 
 describe('the double of an app', () => {
-  test('is written to and read', async () => {
+  test('accepts writes and reads', async () => {
     const client = connect(doubles.app);
     const experiment = await client.resolveExperiment('app + experiment');
     const trace = chatTrace(experiment.id, 'a');
@@ -82,7 +82,7 @@ describe('the double of an app', () => {
     expect([...(await client.getTraces(experiment.id, [trace.traceId])).keys()]).toEqual([trace.traceId]);
   });
 
-  test('is written to the oldest way when it does not tell its version', async () => {
+  test('is used like the oldest version if it does not report its version', async () => {
     const client = connect(await managed.doubleOf(MANAGED_ARNS.app, { hidesVersion: true }));
     const experiment = await client.resolveExperiment('no version');
     const trace = chatTrace(experiment.id, 'a');
@@ -91,8 +91,8 @@ describe('the double of an app', () => {
   });
 });
 
-describe('AWS’s own Python client', () => {
-  // Made where it is missing: on a busy machine that takes longer than a test may.
+describe('AWS’s Python client', () => {
+  // Created here if it is missing: on a busy machine that takes longer than the limit of a test.
   beforeAll(() => sagemakerPluginEnvironment(), START_LIMIT_MS);
 
   async function runPlugin(double: SageMakerMlflowDouble, traceId: string) {
@@ -111,7 +111,7 @@ describe('AWS’s own Python client', () => {
     return JSON.parse(stdout.trim().split('\n').at(-1) ?? '');
   }
 
-  test('works through the doubles of both kinds, reads what we write, and is read by us', async () => {
+  test('works with the doubles of both kinds, and exchanges traces with our client', async () => {
     const experiment = await suite.client.resolveExperiment('for the plugin');
     const trace = chatTrace(experiment.id, 'a');
     await suite.client.writeTraces(experiment, [trace]);
@@ -132,13 +132,13 @@ describe('AWS’s own Python client', () => {
   });
 });
 
-describe('what the double refuses', () => {
+describe('the double', () => {
   const target = () =>
     parseTrackingUri(doubles.server.arn, doubles.server.url) as ManagedMlflowTarget & {
       kind: 'mlflow-tracking-server';
     };
 
-  /** Sends what is given, with the headers of a signed request, and tells the status. */
+  /** Sends a request with the headers of a signed one, and returns the status. */
   async function send(changes: {
     body?: string;
     path?: string;
@@ -168,11 +168,11 @@ describe('what the double refuses', () => {
     });
   }
 
-  test('nothing of an unchanged request', async () => {
+  test('accepts an unchanged request', async () => {
     expect(await send({})).toBe(200);
   });
 
-  test('one changed byte of the body, the path, the date or the ARN', async () => {
+  test('refuses one changed byte in the body, the path, the date or the ARN', async () => {
     expect(await send({ body: '{"max_results":2,"locations":[]}' })).toBe(403);
     expect(await send({ path: '/api/3.0/mlflow/traces/searcH' })).toBe(403);
     expect(await send({ header: ['x-amz-date', '20261120T000000Z'] })).toBe(403);
@@ -180,11 +180,11 @@ describe('what the double refuses', () => {
     expect(await send({ header: ['authorization', undefined] })).toBe(403);
   });
 
-  test('another server’s ARN, though well signed', async () => {
+  test('refuses the ARN of another server, even if it is signed', async () => {
     expect(await send({ arn: `${doubles.server.arn}x` })).toBe(400);
   });
 
-  test('the signature of the other kind', async () => {
+  test('refuses the signature of the other kind', async () => {
     const mixed = createMlflowClient({
       trackingUri: MANAGED_ARNS.app,
       customEndpoint: doubles.server.url,
@@ -194,7 +194,7 @@ describe('what the double refuses', () => {
     await expect(mixed.resolveExperiment('any')).rejects.toMatchObject({ name: 'MlflowAccessDenied' });
   });
 
-  test('expired credentials, until they are renewed', async () => {
+  test('refuses expired credentials until they are renewed', async () => {
     const double = await managed.doubleOf(MANAGED_ARNS.server);
     const renewed = { ...MANAGED_CREDENTIALS, sessionToken: 'renewed-token' };
     let current = MANAGED_CREDENTIALS;

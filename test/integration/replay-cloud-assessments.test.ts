@@ -4,7 +4,7 @@ import { replayKeys } from '../../src/contract/work-keys.ts';
 import type { EvaluationProgress } from '../../src/replay/cloud/evaluate/progress.ts';
 import type { JudgedReply } from '../../src/replay/compare/judge-replies.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
-import type { Behaviour } from '../doubles/misbehaving-server.ts';
+import type { Behavior } from '../doubles/misbehaving-server.ts';
 import type { ReadTrace } from '../helpers/mlflow-reader.ts';
 import { type CliResult, chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
 import type { CloudRun } from '../helpers/replay-cloud.ts';
@@ -13,7 +13,7 @@ import { EvaluatedReplays, JUDGE_MODEL, JUDGE_PRICES } from '../helpers/replay-e
 const START_MS = 6 * 60_000;
 const TEST_MS = 5 * 60_000;
 const REPLAYS = 'my-endpoint-replays';
-const AWAY: Behaviour = { kind: 'reply', status: 503 };
+const AWAY: Behavior = { kind: 'reply', status: 503 };
 
 let all: EvaluatedReplays;
 /** Of the experiment of the captures. */

@@ -6,7 +6,7 @@ import { replayKeys } from '../../src/contract/work-keys.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import type { EvaluationProgress } from '../../src/replay/cloud/evaluate/progress.ts';
 import type { RefusedTrace } from '../../src/replay/publish/write-traces.ts';
-import type { Behaviour, SeenRequest } from '../doubles/misbehaving-server.ts';
+import type { Behavior, SeenRequest } from '../doubles/misbehaving-server.ts';
 import { fetchAnew } from '../helpers/fetch-anew.ts';
 import { chatLine, readLines, runCli } from '../helpers/replay.ts';
 import { CAPTURES, type CloudRun, WORK } from '../helpers/replay-cloud.ts';
@@ -291,7 +291,7 @@ test(
   async () => {
     const run = await manyReplies('halfway', 250, { mlflow: true });
     // One that the server refuses for what it is.
-    const refusing = ({ path, body }: SeenRequest): Behaviour | undefined =>
+    const refusing = ({ path, body }: SeenRequest): Behavior | undefined =>
       /\/traces$/.test(path) && body.includes('question number 7 of')
         ? { kind: 'reply', status: 400, body: '{"error_code":"BAD","message":"no"}' }
         : undefined;

@@ -1,11 +1,11 @@
-/** Other MLflow versions, each with the same tests. */
+/** Runs the MLflow tests with other versions. */
 import { OTHER_MLFLOW_VERSIONS } from '../../local/python/python-presets.ts';
 import { START_LIMIT_MS, startPlainMlflow } from '../helpers/mlflow-plain.ts';
 import { testMlflow } from '../helpers/mlflow-suite.ts';
 
 jest.setTimeout(60_000);
 
-/** `MLFLOW_VERSIONS=3.14.0,3.15.2` tests these instead. */
+/** `MLFLOW_VERSIONS=3.14.0,3.15.2` replaces the tested versions. */
 const versions = process.env.MLFLOW_VERSIONS?.split(',') ?? [...OTHER_MLFLOW_VERSIONS];
 
 describe.each(versions)('MLflow %s', (version) => {
@@ -15,7 +15,7 @@ describe.each(versions)('MLflow %s', (version) => {
   }, START_LIMIT_MS);
   afterAll(() => mlflow?.stop());
 
-  test('is the one that runs', () => {
+  test('runs in the expected version', () => {
     expect(mlflow.version).toBe(version);
   });
 

@@ -1,4 +1,4 @@
-/** Our result files in the hands of AIPerf itself: its models parse them, its plots draw them. */
+/** Checks the result files with AIPerf: its models parse them, its plots draw them. */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -74,17 +74,17 @@ async function replayed(name: string, lines: string[], options: object): Promise
   return replay(file, endpoint.url, join(folder.path, name), { sliceDuration: 1, ...options }, { raw: true });
 }
 
-/** Options under which every kind of line is among the results. */
+/** Options that produce every kind of result line. */
 const EVERY_KIND = {
   goodput: 'request_latency:200 time_to_first_token:100',
   cancellationRate: 20,
   cancellationDelay: 0.01,
   randomSeed: 2,
 };
-/** Enough for planning on a busy machine, so that shards are in time. */
+/** Enough time to plan on a busy machine before the shards start. */
 const IN_TIME_MS = 10_000;
 
-/** In the cloud: two windows of two seconds, each of several stripes. @returns the folder that its files are copied to */
+/** Replays in the cloud, with two windows of two seconds and several stripes each. @returns the folder of the copied files */
 async function replayedInCloud(name: string, lines: string[], options: object): Promise<string> {
   await cloud.put(`${name}/00`, lines);
   const run = cloud.run({
@@ -102,7 +102,7 @@ async function replayedInCloud(name: string, lines: string[], options: object): 
   return run.download(join(folder.path, `cloud-${name}`));
 }
 
-/** What AIPerf has to find in the files of a replay that has these records. */
+/** Returns the values that AIPerf must find in the files of a replay with these records. */
 function found(directory: string, records: readonly ReplayRecord[]): Record<string, unknown> {
   const failed = records.filter(({ error }) => error).length;
   const { timeslices } = JSON.parse(readFileSync(join(directory, 'profile_export_aiperf_timeslices.json'), 'utf8')) as {
@@ -130,7 +130,7 @@ function found(directory: string, records: readonly ReplayRecord[]): Record<stri
 }
 
 test(
-  'are parsed, every line of them',
+  'AIPerf parses every line of a local replay',
   async () => {
     const runs = [await replayed('plain', plain(), {}), await replayed('difficult', difficult(), EVERY_KIND)];
     for (const { directory, results, records } of runs) {
@@ -149,7 +149,7 @@ test(
 );
 
 test(
-  'of the cloud, merged from its shards, are parsed as well',
+  'AIPerf parses every line of a cloud replay, merged from its shards',
   async () => {
     const lines = { plain: plain(), difficult: difficult() };
     const directories = {
@@ -172,11 +172,11 @@ test(
   PLOT_MS,
 );
 
-/** Both counts are the target's own: there is no tokenizer here that could differ from it. */
+/** Both counts come from the target. No other tokenizer is involved that could differ. */
 const OF_A_TOKENIZER = ['usage_completion_tokens_diff_pct', 'usage_prompt_tokens_diff_pct'];
 const USAGE_HEADERS = ['Usage Completion Diff %', 'Usage Discrepancy Count', 'Usage Prompt Diff %'];
 const AGENTS = ['metadata.agent_depth', 'metadata.context_overflow_skip', 'metadata.root_correlation_id'];
-/** What AIPerf's files have and ours do not, as docs/replay.md has it. */
+/** Keys that AIPerf's files have and ours do not, see docs/replay.md. */
 const LEFT_OUT: Record<string, string[]> = {
   summary: ['aiperf_version', 'input_config', 'telemetry_data', 'usage_discrepancy_count', ...OF_A_TOKENIZER],
   csv: ['Endpoint', ...USAGE_HEADERS],
@@ -185,14 +185,14 @@ const LEFT_OUT: Record<string, string[]> = {
   records: [...AGENTS, ...OF_A_TOKENIZER.map((tag) => `metrics.${tag}`)],
   raw: AGENTS,
 };
-/** Requests are sent at whole seconds: none is at the edge of a slice, where the two clocks may differ. */
+/** Requests are sent at whole seconds, never at the edge of a slice, where the two clocks could disagree. */
 const SLICE_SECONDS = 1.5;
-/** What was under way over time: ours has its mean over the run alone, `effective_concurrency.avg`. */
+/** Concurrency over time. Our files contain only its mean over the run, `effective_concurrency.avg`. */
 const OVER_TIME =
   /^(active_|tokens_in_flight|effective_(decode|prefill|total)_|effective_concurrency\.(?!avg)|(Active|Effective (Decode|Prefill|Total)|Tokens In Flight)\b)/;
 
 test.each(['plain', 'streamed'])(
-  'have all keys that AIPerf’s own have, with their units, but for those that are left out: %s',
+  'the files have all keys and units of AIPerf’s files, except the documented ones: %s',
   async (kind) => {
     const streamed = kind === 'streamed';
     const stream = streamed ? { stream: true, stream_options: { include_usage: true } } : {};
@@ -228,7 +228,7 @@ test.each(['plain', 'streamed'])(
 const drawn = findChromium() === undefined ? test.skip : test;
 
 drawn(
-  'are drawn, one run of the command line, one of the cloud, and several',
+  'AIPerf plots a local run, a cloud run, and several runs',
   async () => {
     const one = await replayed('one', difficult(), {});
     const two = await replayed('two', difficult(), { speedup: 2 });

@@ -1,4 +1,4 @@
-/** What a shard leaves on its disk, held against what its disk and the time for writing it are planned with. */
+/** Compares the files that a shard writes with the planned disk space and writing time. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { replayKeys } from '../../src/contract/work-keys.ts';
@@ -14,7 +14,7 @@ let echo: Server;
 
 beforeAll(async () => {
   cloud = await CloudReplays.start();
-  // Replies are as large as their requests, and so are the captured ones.
+  // Replies, including the captured ones, are as large as their requests.
   echo = createServer((request, response) => {
     response.writeHead(200, { 'content-type': request.headers['content-type'] ?? 'text/plain' });
     request.pipe(response);
@@ -40,7 +40,7 @@ test.each([
   ['texts of 30 KB', text(30_000), 'CSV', 'text/csv'],
   ['images of 30 KB', binary(30_000), 'BASE64', 'image/png'],
   ['chats of 30 KB, captured as base64', Buffer.from(chat(30_000)).toString('base64'), 'BASE64', 'application/json'],
-])('%s, with everything on', async (name, data, encoding, contentType) => {
+])('%s fits the plan with all outputs enabled', async (name, data, encoding, contentType) => {
   const side = { data, encoding, contentType };
   const lines = Array.from({ length: REQUESTS }, (_, i) => captureLine(`event-${i}`, 0, side, side));
   const folder = name.replaceAll(/\W+/g, '-');
@@ -52,7 +52,7 @@ test.each([
     raw: true,
   });
   await run.plan(0);
-  // A shard only needs to know that there is a run in MLflow, not where.
+  // A shard only needs to know that an MLflow run exists.
   const plan = { ...(await run.stored()), mlflow: { experiment: { id: '1', name: 'x' }, runId: 'r' } };
   await cloud.storage.putJson(WORK, replayKeys.plan(run.name), plan);
   expect(await run.shard(0)).toMatchObject({ sent: REQUESTS, failed: 0 });
@@ -65,11 +65,11 @@ test.each([
     kinds.add(file);
     bytes += size;
   }
-  // All but the file of skipped lines.
+  // All files except that of skipped lines.
   expect(kinds.size).toBe(LINE_FILES.length - 1);
   const captured = lines.reduce((sum, line) => sum + Buffer.byteLength(line), 0);
   const planned = REQUESTS * RECORD_FILE_BYTES + captured * SHARD_FILES_PER_BYTE;
   expect(bytes).toBeLessThanOrEqual(planned);
-  // Nor is it planned with many times of what there is.
+  // The plan does not overestimate it by far either.
   expect(bytes).toBeGreaterThan(planned / 4);
 });

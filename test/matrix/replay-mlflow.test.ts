@@ -1,4 +1,4 @@
-/** A replay in the cloud and its run in MLflow, on servers that take traces one by one, and refuse what they have. */
+/** Checks the MLflow run of a cloud replay, on servers that accept traces one by one and refuse existing ones. */
 
 import { MANAGED_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
@@ -7,12 +7,12 @@ import { chatLine } from '../helpers/replay.ts';
 import { WORK } from '../helpers/replay-cloud.ts';
 import { EvaluatedReplays } from '../helpers/replay-evaluation.ts';
 
-/** The oldest that is tested, the one that SageMaker manages, and the first that merges what it is sent twice. */
+/** The oldest tested version, SageMaker's managed version, and the first version that merges repeated posts. */
 const VERSIONS = ['3.9.0', MANAGED_MLFLOW_VERSION, '3.13.0'];
 const LIMIT_MS = 10 * 60_000;
 
 test(
-  'files go to the bucket themselves where the server leaves that to its clients',
+  'the replay writes files to the bucket directly if the server does not serve artifacts',
   async () => {
     const all = await EvaluatedReplays.start(undefined, `s3://${WORK}/mlflow`);
     try {
@@ -37,7 +37,7 @@ test(
 );
 
 test.each(VERSIONS)(
-  'MLflow %s: traces with verdicts and a run, and nothing twice',
+  'MLflow %s: stores the run and the traces with verdicts, without duplicates',
   async (version) => {
     const all = await EvaluatedReplays.start(version);
     try {
@@ -54,7 +54,7 @@ test.each(VERSIONS)(
       await run.replay(shards);
       await all.evaluateAll(run, shards);
       for (let shard = 0; shard < shards; shard++) {
-        // As after a function that died before it could save.
+        // As after a function that crashed before it could save.
         const key = `${replayKeys.evaluationPrefix(run.name, shard)}progress.json`;
         const progress = JSON.parse(await all.cloud.text(key)) as EvaluationProgress;
         const { traces, assessments } = newProgress(shard);

@@ -7,7 +7,7 @@ const TRACE = 'tr-0123456789abcdef0123456789abcdef';
 const INFO = { trace_id: TRACE, request_time: '2026-11-20T09:15:00Z', state: 'OK' };
 const ATTEMPTS = 4;
 
-/** A server that takes one verdict a request, and fails as `fails` says of the n-th such request, from 1. */
+/** A server that accepts one verdict per request, and fails the n-th request, from 1, if `fails` returns so. */
 async function startServer(fails: (n: number) => 'before' | 'after' | undefined) {
   const server = await startScriptedMlflow({ version: '3.9.0' });
   const stored: unknown[] = [];
@@ -41,8 +41,8 @@ const trace: StoredTrace = {
 };
 const verdicts = Array.from({ length: 12 }, (_, n) => verdict(TRACE, `scorer_${n}`));
 
-describe.each(['before', 'after'] as const)('a server that fails every second verdict, %s taking it', (when) => {
-  test('is retried for each of them: all are written, each once', async () => {
+describe.each(['before', 'after'] as const)('a server that fails every second verdict, %s storing it', (when) => {
+  test('is retried for each verdict, and all are written once', async () => {
     const { client, stored, stop } = await startServer((n) => (n % 2 === 0 ? when : undefined));
     try {
       const { written } = await client.writeAssessments(trace, verdicts);
@@ -54,12 +54,12 @@ describe.each(['before', 'after'] as const)('a server that fails every second ve
   });
 });
 
-test('a server that takes no further verdict is given up after the attempts of the policy', async () => {
+test('writing fails after the attempts of the policy if the server accepts no further verdict', async () => {
   const { client, stored, stop, posts } = await startServer((n) => (n > 3 ? 'before' : undefined));
   try {
     await expect(client.writeAssessments(trace, verdicts)).rejects.toThrow(/MLflow returned a server error/);
     expect(stored).toHaveLength(3);
-    // The attempt that wrote three, and then the policy's own.
+    // One attempt that wrote three verdicts, and then those of the policy.
     expect(posts()).toBe(3 + 1 + ATTEMPTS);
   } finally {
     await stop();

@@ -9,11 +9,11 @@ test.each([
   ['3.16.0', { otlp: false, batchRead: true, mergesTraces: true }],
   ['3.17.2', { otlp: true, batchRead: true, mergesTraces: true }],
   ['4.0.0rc1', { otlp: true, batchRead: true, mergesTraces: true }],
-])('version %s', (version, expected) => {
+])('version %s has its capabilities', (version, expected) => {
   expect(capabilitiesOf(version)).toMatchObject({ version, ...expected });
 });
 
-test('of an unknown version the oldest ways are used', () => {
+test('an unknown version counts as the oldest', () => {
   expect(capabilitiesOf(undefined)).toMatchObject({ otlp: false, batchRead: false, mergesTraces: false });
 });
 

@@ -2,25 +2,25 @@ import fc from 'fast-check';
 import { cutIdentifier, storableJson, storableText, tagKey } from '../../../src/mlflow/limits.ts';
 import { cleanText } from '../../../src/trace/text.ts';
 
-/** Any UTF-16 units, lone surrogates and NUL included. */
+/** Any UTF-16 units, including lone surrogates and NUL. */
 const anyUnits = fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code)) });
 
 describe('cutting', () => {
-  test('a text within the limit stays as it is', () => {
+  test('keeps a text within the limit', () => {
     expect(storableText('short', 10)).toBe('short');
     expect(storableText('x'.repeat(1000), 1000)).toHaveLength(1000);
   });
 
-  test('a longer one ends with a visible mark, within the limit', () => {
+  test('ends a longer text with a visible mark, within the limit', () => {
     expect(storableText('x'.repeat(1001), 1000)).toBe(`${'x'.repeat(993)}… [cut]`);
   });
 
-  test('a surrogate pair is not halved', () => {
+  test('does not halve a surrogate pair', () => {
     const text = `${'x'.repeat(992)}😀${'y'.repeat(100)}`;
     expect(storableText(text, 1000)).toBe(`${'x'.repeat(992)}… [cut]`);
   });
 
-  test('identifiers that differ at their end stay different', () => {
+  test('keeps identifiers different that differ at their end', () => {
     const [one, other] = [`${'s'.repeat(300)}1`, `${'s'.repeat(300)}2`].map((id) => cutIdentifier(id));
     expect(one).not.toBe(other);
     expect(one).toHaveLength(250);
@@ -28,7 +28,7 @@ describe('cutting', () => {
     expect(cutIdentifier('session-1')).toBe('session-1');
   });
 
-  test('whatever is given fits and can be encoded', () => {
+  test('always returns text that fits and can be encoded', () => {
     fc.assert(
       fc.property(anyUnits, fc.integer({ min: 30, max: 80 }), (text, limit) => {
         for (const result of [storableText(text, limit), cutIdentifier(text, limit)]) {
@@ -41,19 +41,19 @@ describe('cutting', () => {
   });
 });
 
-describe('what databases cannot take', () => {
-  test('NUL and lone surrogates are replaced in texts', () => {
+describe('characters that databases refuse', () => {
+  test('replaces NUL and lone surrogates in text', () => {
     expect(cleanText('a\0b\ud800c')).toBe('a\ufffdb\ufffdc');
     expect(cleanText('😀')).toBe('😀');
   });
 
-  test('lone surrogates are replaced in JSON, texts that look like their escape are not', () => {
+  test('replaces lone surrogates in JSON, but not text that looks like their escape', () => {
     expect(storableJson({ a: '\ud800', b: '😀' })).toBe('{"a":"\ufffd","b":"😀"}');
     expect(storableJson('\\ud800')).toBe(JSON.stringify('\\ud800'));
     expect(storableJson('\\\\\ud800')).toBe('"\\\\\\\\\ufffd"');
   });
 
-  test('JSON can be encoded, and stays the same value where it could be before', () => {
+  test('returns JSON that can be encoded, and does not change other JSON', () => {
     const anyJson = fc.jsonValue({ stringUnit: anyUnits.map((text) => text.slice(0, 1) || 'x') });
     fc.assert(
       fc.property(anyJson, (value) => {
@@ -66,11 +66,11 @@ describe('what databases cannot take', () => {
     );
   });
 
-  test('nothing is null', () => {
+  test('writes undefined as null', () => {
     expect(storableJson(undefined)).toBe('null');
   });
 
-  test('tag names are made of what MLflow allows', () => {
+  test('replaces characters that MLflow does not allow in tag names', () => {
     expect(tagKey('metadata.team/eu: 1')).toBe('metadata.team/eu: 1');
     expect(tagKey('a"b\nc')).toBe('a_b_c');
   });

@@ -23,33 +23,33 @@ const failed = verdict(traceId, 'safety', { error });
 const person: StoredAssessment = stored(verdict(traceId, 'safety', { version: 'person' }), { sourceType: 'HUMAN' });
 const nothing = { create: [], override: [], update: [] };
 
-test('what is absent is created', () => {
+test('creates a missing assessment', () => {
   expect(plan([], [safety])).toEqual({ ...nothing, create: [safety], alreadyThere: [] });
 });
 
-test('what is there is not sent again, valid or not, whatever its version', () => {
+test('does not send an existing assessment again, valid or not, of any version', () => {
   expect(plan([stored(safety)], [safety])).toEqual({ ...nothing, alreadyThere: [safety.assessmentId] });
   expect(plan([stored(safety, { valid: false })], [safety])).toMatchObject(nothing);
   expect(plan([stored(safety)], [newer])).toEqual({ ...nothing, alreadyThere: [newer.assessmentId] });
 });
 
-test('another scorer’s verdict does not stand in the way', () => {
+test('ignores verdicts of other scorers', () => {
   expect(plan([stored(verdict(traceId, 'fluency'))], [safety]).create).toEqual([safety]);
 });
 
-test('an error becomes a verdict: the same id by an update, another version by an override', () => {
+test('replaces an error by a verdict: with the same id by an update, of another version by an override', () => {
   expect(plan([stored(failed)], [safety])).toEqual({ ...nothing, update: [safety], alreadyThere: [] });
   const overriding = { ...newer, overrides: failed.assessmentId };
   expect(plan([stored(failed)], [newer])).toEqual({ ...nothing, override: [overriding], alreadyThere: [] });
 });
 
-test('an error is not written over an error, nor beside a verdict', () => {
+test('writes no error over an error or next to a verdict', () => {
   expect(plan([stored(failed)], [failed])).toMatchObject(nothing);
   expect(plan([stored(failed)], [verdict(traceId, 'safety', { version: '2', error })])).toMatchObject(nothing);
   expect(plan([stored(safety)], [verdict(traceId, 'safety', { version: '2', error })])).toMatchObject(nothing);
 });
 
-test('an override takes the place of the verdict in force, and of no other', () => {
+test('overrides only the valid verdict', () => {
   const overriding = { ...newer, overrides: safety.assessmentId };
   expect(plan([stored(safety)], [overriding])).toEqual({ ...nothing, override: [overriding], alreadyThere: [] });
   expect(plan([stored(safety, { valid: false })], [overriding])).toMatchObject(nothing);
@@ -57,7 +57,7 @@ test('an override takes the place of the verdict in force, and of no other', () 
   expect(plan([stored(safety)], [{ ...overriding, value: undefined, error }])).toMatchObject(nothing);
 });
 
-test('where a person has spoken nothing is written', () => {
+test('writes nothing if a person has assessed the trace', () => {
   const wanted = [safety, newer, { ...newer, overrides: safety.assessmentId }];
   for (const one of wanted) {
     expect(plan([person], [one])).toMatchObject(nothing);

@@ -22,31 +22,31 @@ function connect(options: Partial<MlflowClientOptions> = {}): MlflowClient {
   return client;
 }
 
-/** Answers the first requests so, the later ones as they should be. */
+/** Answers the first requests with this behavior, and later ones normally. */
 const first = (...statuses: number[]) =>
   server.fault((_request, ordinal) => {
     const status = statuses[ordinal];
     return status === undefined ? undefined : { kind: 'reply', status };
   });
 
-describe('what may pass is tried again', () => {
+describe('retries transient failures', () => {
   test.each([500, 502, 503, 504, 408, 429])('%i', async (status) => {
     first(status, status);
     await expect(connect().getExperiment('7')).resolves.toMatchObject({ id: '7' });
     expect(server.requests).toHaveLength(3);
   });
 
-  test('a cut connection', async () => {
+  test('a broken connection', async () => {
     server.fault((_request, ordinal) => (ordinal < 2 ? { kind: 'cut' } : undefined));
     await expect(connect().getExperiment('7')).resolves.toMatchObject({ id: '7' });
   });
 
-  test('a body that does not end', async () => {
+  test('a body that never ends', async () => {
     server.fault((_request, ordinal) => (ordinal < 1 ? { kind: 'slowBody' } : undefined));
     await expect(connect({ timeoutMs: 150 }).getExperiment('7')).resolves.toMatchObject({ id: '7' });
   });
 
-  test('as often as the policy says', async () => {
+  test('as often as the policy allows', async () => {
     server.fault(() => ({ kind: 'reply', status: 502, body: 'bad gateway' }));
     await expect(connect({ retry: { ...FAST, attempts: 4 } }).getExperiment('7')).rejects.toMatchObject({
       name: 'MlflowUnavailable',
@@ -55,7 +55,7 @@ describe('what may pass is tried again', () => {
     expect(server.requests).toHaveLength(4);
   });
 
-  test('a server that is not there', async () => {
+  test('a server that is unreachable', async () => {
     const trackingUri = `http://127.0.0.1:${await freePort()}`;
     await expect(connect({ trackingUri, retry: { ...FAST, attempts: 2 } }).getExperiment('7')).rejects.toMatchObject({
       name: 'MlflowUnavailable',
@@ -70,22 +70,22 @@ describe('Retry-After', () => {
       ordinal === 0 ? { kind: 'reply', status: 429, headers: { 'retry-after': after } } : undefined,
     );
 
-  test('is waited for', async () => {
+  test('delays the next attempt', async () => {
     throttle('1');
     const started = performance.now();
     await connect().getExperiment('7');
     expect(performance.now() - started).toBeGreaterThanOrEqual(990);
   });
 
-  test('may be a date', async () => {
+  test('can be a date', async () => {
     throttle(new Date(Date.now() + 2_000).toUTCString());
     const started = performance.now();
     await connect().getExperiment('7');
-    // The date has whole seconds: of two seconds at least one is left.
+    // The date has whole seconds, so at least one of the two seconds remains.
     expect(performance.now() - started).toBeGreaterThanOrEqual(990);
   });
 
-  test('that is too long is the caller’s to wait for', async () => {
+  test('is left to the caller if it is too long', async () => {
     throttle('120');
     await expect(connect().getExperiment('7')).rejects.toMatchObject({
       name: 'MlflowThrottled',
@@ -95,11 +95,11 @@ describe('Retry-After', () => {
   });
 });
 
-describe('what would be the same again is not tried again', () => {
+describe('does not retry permanent failures', () => {
   const refuse = (status: number, body: string, headers = {}) =>
     server.fault(() => ({ kind: 'reply', status, body, headers }));
 
-  test.each([401, 403])('%i is denied access, with what to check', async (status) => {
+  test.each([401, 403])('%i is denied access, with a hint what to check', async (status) => {
     refuse(status, 'no');
     await expect(connect().getExperiment('7')).rejects.toMatchObject({
       name: 'MlflowAccessDenied',
@@ -118,7 +118,7 @@ describe('what would be the same again is not tried again', () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  test('a page that is not MLflow’s', async () => {
+  test('a page of another server', async () => {
     refuse(200, '<html>Sign in</html>');
     await expect(connect().getExperiment('7')).rejects.toMatchObject({ name: 'MlflowBadReply' });
     refuse(200, '{"hello":"world"}');
@@ -133,13 +133,13 @@ describe('what would be the same again is not tried again', () => {
 });
 
 describe('connections', () => {
-  test('are kept', async () => {
+  test('are kept alive', async () => {
     const client = connect();
     for (let n = 0; n < 20; n += 1) await client.getExperiment('7');
     expect(server.connections()).toBe(1);
   });
 
-  test('that the server has closed meanwhile are opened anew', async () => {
+  test('are opened again after the server has closed them', async () => {
     const client = connect();
     await client.getExperiment('7');
     server.fault((request) => {
@@ -153,19 +153,19 @@ describe('connections', () => {
 });
 
 describe('the address', () => {
-  test('may have a path', async () => {
+  test('can contain a path', async () => {
     await connect({ trackingUri: `${server.url}/team/` }).getExperiment('7');
     expect(server.requests[0]?.path).toBe('/team/api/2.0/mlflow/experiments/get?experiment_id=7');
   });
 
-  test('spaces in a query are %20', async () => {
+  test('encodes spaces in a query as %20', async () => {
     await connect().resolveExperiment('a b+c');
     expect(server.requests[0]?.path).toMatch(/\?experiment_name=a%20b%2Bc$/);
   });
 });
 
 describe('credentials', () => {
-  test('a URL’s secret is sent', async () => {
+  test('sends the secret of a URL', async () => {
     await connect({ secret: { token: 't' } }).getExperiment('7');
     expect(server.requests[0]?.headers.authorization).toBe('Bearer t');
   });
@@ -190,35 +190,35 @@ describe('credentials', () => {
     body: '{"message":"The security token included in the request is expired"}',
   } as const;
 
-  test('that have expired are asked for anew', async () => {
+  test('are refreshed after they have expired', async () => {
     server.fault((_request, ordinal) => (ordinal === 0 ? expired : undefined));
     const { client, asked } = managed();
     await client.getExperiment('7');
     expect(asked).toEqual([false, true]);
   });
 
-  test('that stay expired have a name that is retried', async () => {
+  test('cause a retryable error if they stay expired', async () => {
     server.fault(() => expired);
     const { client } = managed({ ...FAST, attempts: 2 } as typeof FAST);
     await expect(client.getExperiment('7')).rejects.toMatchObject({ name: 'CredentialsExpired' });
   });
 
-  test('an ARN without credentials is refused at once', () => {
+  test('are required for an ARN', () => {
     expect(() => createMlflowClient({ trackingUri: MANAGED_ARNS.app })).toThrow(
       expect.objectContaining({ name: 'MlflowCredentialsMissing' }),
     );
   });
 });
 
-describe('what the server can do', () => {
-  test('is asked once, also by many at once', async () => {
+describe('the capabilities of the server', () => {
+  test('are requested once, even by concurrent calls', async () => {
     const client = connect();
     await Promise.all([client.capabilities(), client.capabilities()]);
     await client.capabilities();
     expect(server.to('/version')).toHaveLength(1);
   });
 
-  test('is asked again after it could not be had', async () => {
+  test('are requested again after a failure', async () => {
     const client = connect({ retry: { ...FAST, attempts: 1 } });
     first(503);
     await expect(client.capabilities()).rejects.toMatchObject({ name: 'MlflowUnavailable' });
@@ -228,7 +228,7 @@ describe('what the server can do', () => {
   test.each([
     ['404', { kind: 'reply', status: 404 } as const],
     ['a page', { kind: 'reply', status: 200, body: '<html></html>' } as const],
-  ])('an answer of %s means the oldest ways', async (_name, answer) => {
+  ])('are those of the oldest version for a reply with %s', async (_name, answer) => {
     server.fault(() => answer);
     await expect(connect().capabilities()).resolves.toMatchObject({ version: undefined, otlp: false });
   });
@@ -241,7 +241,7 @@ describe('experiments', () => {
   });
   const missing = reply(404, { error_code: 'RESOURCE_DOES_NOT_EXIST', message: 'no' });
 
-  test('one that another makes at the same time is found', async () => {
+  test('finds an experiment that another client creates at the same time', async () => {
     let looks = 0;
     server.fault(({ path }) => {
       if (path.includes('get-by-name')) return looks++ === 0 ? missing : reply(200, experiment('active'));
@@ -250,7 +250,7 @@ describe('experiments', () => {
     await expect(connect().resolveExperiment('e')).resolves.toMatchObject({ id: '7' });
   });
 
-  test('a deleted one is named, with how to restore it', async () => {
+  test('reports a deleted experiment, and how to restore it', async () => {
     server.fault(() => reply(200, experiment('deleted')));
     for (const call of [connect().resolveExperiment('e'), connect().getExperiment('7')]) {
       await expect(call).rejects.toMatchObject({
@@ -260,7 +260,7 @@ describe('experiments', () => {
     }
   });
 
-  test('a missing one is named', async () => {
+  test('reports a missing experiment', async () => {
     server.fault(() => missing);
     await expect(connect().getExperiment('8')).rejects.toMatchObject({ name: 'MlflowExperimentMissing' });
   });

@@ -12,12 +12,12 @@ test.each([
   ['{"MLFLOW_TRACKING_USERNAME":"ada","MLFLOW_TRACKING_PASSWORD":"p"}', { username: 'ada', password: 'p' }],
   ['{"MLFLOW_TRACKING_TOKEN":"t","other":1}', { token: 't' }],
   ['{"username":"ada","password":"p","token":"t"}', { username: 'ada', password: 'p' }],
-])('%s is understood', (text, expected) => {
+])('accepts %s', (text, expected) => {
   expect(parseMlflowSecret(text, where)).toEqual(expected);
 });
 
 test.each(['', 'hunter2', '[]', 'null', '{"user":"hunter2"}', '{"username":"ada"}', '{"token":""}'])(
-  '%s is refused, and no value repeated',
+  'refuses %s without quoting its values',
   (text) => {
     const parse = () => parseMlflowSecret(text, where);
     expect(parse).toThrow(expect.objectContaining({ name: 'MlflowSecretInvalid' }));
@@ -28,13 +28,13 @@ test.each(['', 'hunter2', '[]', 'null', '{"user":"hunter2"}', '{"username":"ada"
 describe('the header', () => {
   const request = { method: 'GET', url: new URL('http://localhost/'), headers: { a: 'b' } };
 
-  test('basic and bearer', async () => {
+  test('is basic or bearer', async () => {
     const basic = await secretAuthorizer({ username: 'ada', password: 'p:w' }).authorize(request);
     expect(basic).toEqual({ a: 'b', authorization: `Basic ${Buffer.from('ada:p:w').toString('base64')}` });
     expect((await secretAuthorizer({ token: 't' }).authorize(request)).authorization).toBe('Bearer t');
   });
 
-  test('a secret is loaded once, again after a 401, and the request is worth repeating if it has changed', async () => {
+  test('loads a secret once, and again after a 401, and repeats the request if the secret has changed', async () => {
     const tokens = ['old', 'old', 'new'];
     let loads = 0;
     const authorizer = secretAuthorizer(async () => ({ token: tokens[loads++] ?? 'none' }));
@@ -44,13 +44,13 @@ describe('the header', () => {
     expect(await authorizer.renew({ ...denied, status: 403 })).toBe(false);
     expect(await authorizer.renew(denied)).toBe(false);
     expect(await authorizer.renew(denied)).toBe(true);
-    // One that was under way with the old secret is refused later: it is worth repeating too, with what is there.
+    // A request in flight with the old secret is refused later. It is repeated too, with the secret loaded before.
     expect(await authorizer.renew(denied)).toBe(true);
     expect(loads).toBe(3);
     expect((await authorizer.authorize(request)).authorization).toBe('Bearer new');
   });
 
-  test('a secret that could not be loaded is loaded again', async () => {
+  test('loads a secret again after a failure', async () => {
     let loads = 0;
     const authorizer = secretAuthorizer(async () => {
       loads += 1;
@@ -63,7 +63,7 @@ describe('the header', () => {
 });
 
 describe('a secret that is rotated under load', () => {
-  test('all is written once, by one further loading of the secret', async () => {
+  test('every trace is written once, and the secret is loaded once more', async () => {
     const server = await startScriptedMlflow();
     let token = 'old';
     let loads = 0;
@@ -94,7 +94,7 @@ describe('a secret that is rotated under load', () => {
       expect(written.flatMap((result) => result.written).sort()).toEqual([...ids].sort());
       expect(written.flatMap((result) => result.refused)).toEqual([]);
       expect([...server.taken.values()].every((times) => times === 1)).toBe(true);
-      // Those under way together were refused together, and one of them loaded the secret for all.
+      // Concurrent requests were refused together, and one of them loaded the secret for all.
       expect(refused).toBeGreaterThan(1);
       expect(loads).toBe(2);
     } finally {

@@ -6,7 +6,7 @@ import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.
 const NOW = new Date('2026-11-20T10:15:00Z');
 const target = (arn: string) => parseTrackingUri(arn) as ManagedMlflowTarget;
 
-/** Made with sagemaker-mlflow 0.5.0 on botocore 1.43.127, its clock set to NOW. */
+/** Signatures of sagemaker-mlflow 0.5.0 with botocore 1.43.127, its clock set to NOW. */
 const KNOWN = [
   {
     arn: MANAGED_ARNS.server,
@@ -27,14 +27,14 @@ describe.each(KNOWN)('requests to $arn', ({ arn, get, post }) => {
     () => NOW,
   );
 
-  test('a GET with spaces, a plus and an umlaut in its query is signed as AWS’s own client signs it', async () => {
+  test('sign a GET with spaces, a plus and an umlaut in its query like AWS’s Python client', async () => {
     const url = new URL('/api/2.0/mlflow/experiments/get-by-name', target(arn).baseUrl);
     url.search = 'experiment_name=bicycle%20endpoint%2B%C3%A9%2F1';
     const headers = await authorizer.authorize({ method: 'GET', url, headers: {} });
     expect(headers.authorization).toMatch(new RegExp(`Signature=${get}$`));
   });
 
-  test('a POST is signed as AWS’s own client signs it', async () => {
+  test('sign a POST like AWS’s Python client', async () => {
     const headers = await authorizer.authorize({
       method: 'POST',
       url: new URL('/api/3.0/mlflow/traces/search', target(arn).baseUrl),
@@ -60,11 +60,11 @@ describe('the verifier of the double', () => {
   };
   const check = { credentials: MANAGED_CREDENTIALS, region: 'eu-central-1', service: 'sagemaker-mlflow', now: NOW };
 
-  test('accepts what is signed', async () => {
+  test('accepts a signed request', async () => {
     expect(verifySigV4({ ...check, message: await sign('{}'), body: Buffer.from('{}') })).toBeUndefined();
   });
 
-  test('refuses another body, path, query, header, region, service, key, token and a late arrival', async () => {
+  test('refuses another body, path, query, header, region, service, key, token, and a late request', async () => {
     const message = await sign('{}');
     const body = Buffer.from('{}');
     const refused = [
@@ -84,7 +84,7 @@ describe('the verifier of the double', () => {
 });
 
 describe('expired credentials', () => {
-  test('are asked for anew, once the service says so', async () => {
+  test('are refreshed when the service reports them', async () => {
     const asked: unknown[] = [];
     const authorizer = sigV4Authorizer(target(MANAGED_ARNS.server), async (options) => {
       asked.push(options);
@@ -105,7 +105,7 @@ describe('expired credentials', () => {
     ]);
   });
 
-  test('missing ones are named', async () => {
+  test('missing credentials are reported', async () => {
     const authorizer = sigV4Authorizer(target(MANAGED_ARNS.server), async () => {
       throw new Error('Could not load credentials from any providers');
     });

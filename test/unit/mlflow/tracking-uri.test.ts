@@ -1,7 +1,7 @@
 import { parseTrackingUri } from '../../../src/mlflow/tracking-uri.ts';
 import { MANAGED_ARNS } from '../../helpers/mlflow-managed.ts';
 
-test('a tracking server’s ARN', () => {
+test('parses the ARN of a tracking server', () => {
   expect(parseTrackingUri(MANAGED_ARNS.server)).toMatchObject({
     kind: 'mlflow-tracking-server',
     baseUrl: new URL('https://eu-central-1.experiments.sagemaker.aws'),
@@ -11,7 +11,7 @@ test('a tracking server’s ARN', () => {
   });
 });
 
-test('an app’s ARN', () => {
+test('parses the ARN of an app', () => {
   expect(parseTrackingUri(MANAGED_ARNS.app)).toMatchObject({
     kind: 'mlflow-app',
     baseUrl: new URL('https://mlflow.sagemaker.us-east-1.app.aws'),
@@ -21,12 +21,12 @@ test('an app’s ARN', () => {
   });
 });
 
-test('a custom endpoint replaces the address only', () => {
+test('a custom endpoint replaces only the address', () => {
   const target = parseTrackingUri(MANAGED_ARNS.app, 'https://mlflow.example.com');
   expect(target).toMatchObject({ baseUrl: new URL('https://mlflow.example.com'), region: 'us-east-1' });
 });
 
-test('a URL, with a path', () => {
+test('parses a URL with a path', () => {
   expect(parseTrackingUri('https://mlflow.example.com/team')).toEqual({
     kind: 'url',
     baseUrl: new URL('https://mlflow.example.com/team'),
@@ -40,11 +40,11 @@ test.each([
   '',
   'arn:aws:sagemaker:eu-central-1:123456789012:endpoint/x',
   'arn:aws:s3:eu-central-1:123456789012:mlflow-app/x',
-])('%s is refused', (uri) => {
+])('refuses %s', (uri) => {
   expect(() => parseTrackingUri(uri)).toThrow(expect.objectContaining({ name: 'MlflowTrackingUriInvalid' }));
 });
 
-test('a password in a URL is refused and not repeated', () => {
+test('refuses a URL with a password, without quoting it', () => {
   const refusal = () => parseTrackingUri('https://user:hunter2@mlflow.example.com');
   expect(refusal).toThrow(/secret/);
   expect(refusal).not.toThrow(/hunter2/);

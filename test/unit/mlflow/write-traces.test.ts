@@ -31,7 +31,7 @@ const traces = (count: number, changes?: (n: number) => Partial<TraceRecord>): T
   Array.from({ length: count }, (_, n) => chatTrace('7', `record ${n}`, changes?.(n)));
 const ids = (records: readonly { traceId: string }[]) => records.map(({ traceId }) => traceId).sort();
 
-/** Writes the traces and checks that all but the refused were taken exactly once. */
+/** Writes the traces and checks that the server accepted all but the refused exactly once. */
 async function write(records: TraceRecord[]) {
   server.expect(ids(records));
   const result = await client.writeTraces(experiment, records);
@@ -43,11 +43,11 @@ async function write(records: TraceRecord[]) {
   return result;
 }
 
-/** The trace of a request that holds none of the test's own: its id is before its name in either form. */
+/** Returns the id of the control trace in a request, which comes before its name in both formats. */
 function controlOf(body: Buffer): string {
   const text = body.toString('latin1');
   const inJson = /tr-[0-9a-f]{32}/.exec(text)?.[0];
-  // In protobuf: field 1 of the span, 16 bytes.
+  // In protobuf it is field 1 of the span, 16 bytes.
   return (
     inJson ??
     `tr-${body
@@ -57,7 +57,7 @@ function controlOf(body: Buffer): string {
   );
 }
 
-/** A trace of some 1,000,000 characters; its request has as many bytes, or three times as many. */
+/** A trace with about 1,000,000 characters, whose request has the same or three times the number of bytes. */
 const large = (character = 'x'): Partial<TraceRecord> => {
   const [span] = chatTrace('7', 'x').spans;
   return { spans: span ? [{ ...span, inputs: { text: character.repeat(1_000_000) } }] : [] };
@@ -66,14 +66,14 @@ const large = (character = 'x'): Partial<TraceRecord> => {
 describe('batches', () => {
   beforeEach(() => start());
 
-  test('of 100 traces, each in one request', async () => {
+  test('have 100 traces, each batch in one request', async () => {
     await write(traces(250));
     expect(server.to(OTLP).map((request) => server.tracesOf(request).length)).toEqual([100, 100, 50]);
     expect(server.to(OTLP).every(({ headers }) => headers['x-mlflow-experiment-id'] === '7')).toBe(true);
   });
 
   test.each(['3.17.2', '3.10.1'])(
-    'one trace that cannot be written out is refused, the others are written (%s)',
+    'one trace that cannot be serialized is refused, and the others are written (%s)',
     async (version) => {
       await server.stop();
       await start(version);
@@ -83,20 +83,20 @@ describe('batches', () => {
     },
   );
 
-  test('of few large traces', async () => {
+  test('have few traces if they are large', async () => {
     await write(traces(10, () => large()));
     expect(server.to(OTLP).length).toBeGreaterThanOrEqual(3);
     for (const { body } of server.to(OTLP)) expect(body.length).toBeLessThan(4.5 * 1024 * 1024);
   });
 
-  test('a trace larger than a batch goes alone', async () => {
+  test('a trace larger than a batch is sent alone', async () => {
     const [span] = chatTrace('7', 'x').spans;
     const huge = chatTrace('7', 'huge', { spans: span ? [{ ...span, inputs: 'x'.repeat(12_000_000) }] : [] });
     await write([...traces(3), huge]);
     expect(server.to(OTLP).map((request) => server.tracesOf(request).length)).toEqual([3, 1]);
   });
 
-  test('the same trace given twice is sent once', async () => {
+  test('a trace that is passed twice is sent once', async () => {
     const [one] = traces(1);
     server.expect([one?.traceId ?? '']);
     await expect(client.writeTraces(experiment, one ? [one, one] : [])).resolves.toMatchObject({
@@ -105,12 +105,12 @@ describe('batches', () => {
     expect(server.to(OTLP)).toHaveLength(1);
   });
 
-  test('nothing to write asks nothing', async () => {
+  test('no request is sent if there is nothing to write', async () => {
     await expect(client.writeTraces(experiment, [])).resolves.toEqual({ written: [], alreadyThere: [], refused: [] });
     expect(server.requests).toHaveLength(0);
   });
 
-  test('a time that MLflow cannot store is refused, and the others written', async () => {
+  test('a trace with a time outside MLflow’s range is refused, and the others are written', async () => {
     const records = traces(3, (n) => (n === 1 ? { startTimeMs: 1e16, endTimeMs: 1e16 } : {}));
     const { refused } = await write(records);
     expect(refused).toEqual([
@@ -135,13 +135,13 @@ describe('a request that is too large', () => {
     expect(server.to(OTLP).filter(({ body }) => body.length > limit)).toHaveLength(refused);
   });
 
-  test('is halved where the gateway cuts the connection instead of answering', async () => {
-    // More than the system takes off the client's hands before the cut: up to some 4 MB, by what was sent before.
+  test('is halved if the gateway breaks the connection instead of answering', async () => {
+    // More than the system buffers before the connection breaks: up to about 4 MB, depending on earlier requests.
     server.cutWhileSending((bytes, path) => path === OTLP && bytes > 7_500_000);
     await write(traces(8, () => large('蕨')));
   });
 
-  test('is refused when it is a single trace', async () => {
+  test('is refused if it is a single trace', async () => {
     server.fault(({ path, body }) =>
       path === OTLP && body.length > 500_000 ? { kind: 'reply', status: 413 } : undefined,
     );
@@ -164,7 +164,7 @@ describe.each([
   const isPoisoned = (body: Buffer) =>
     body.includes(poison) || body.includes(Buffer.from(poison.replace('tr-', ''), 'hex'));
 
-  test.each([400, 422])('a trace that is refused with %i is found, and the others written once', async (status) => {
+  test.each([400, 422])('finds the trace that is refused with %i, and writes the others once', async (status) => {
     server.fault((request) =>
       request.path === path && isPoisoned(request.body) ? { kind: 'reply', status, body: 'cannot convert' } : undefined,
     );
@@ -174,7 +174,7 @@ describe.each([
     ]);
   });
 
-  test('a trace that the server fails on is found, and the others written once', async () => {
+  test('finds the trace on which the server fails, and writes the others once', async () => {
     server.fault((request) =>
       request.path === path && isPoisoned(request.body) ? { kind: 'reply', status: 500, body: 'oops' } : undefined,
     );
@@ -184,7 +184,7 @@ describe.each([
     ]);
   });
 
-  test('a trace that the server fails on is found also when there is no other', async () => {
+  test('finds the trace on which the server fails even if it is the only one', async () => {
     server.fault((request) =>
       request.path === path && isPoisoned(request.body) ? { kind: 'reply', status: 500, body: 'oops' } : undefined,
     );
@@ -192,7 +192,7 @@ describe.each([
     expect(refused.map(({ reason }) => reason.name)).toEqual(['MlflowFailsOnTrace']);
   });
 
-  test('what was written to see whether the server takes any is deleted again', async () => {
+  test('deletes the control traces', async () => {
     const controls = new Set<string>();
     server.fault((request) => {
       if (request.path !== path) return undefined;
@@ -206,12 +206,12 @@ describe.each([
     expect(deleted.sort()).toEqual([...controls].sort());
   });
 
-  test('a trace that fails while the server takes no other either is no refusal', async () => {
+  test('does not refuse a trace if the server accepts no other trace either', async () => {
     server.expect(ids(records));
     let taken = 0;
     server.fault((request) => {
       if (request.path !== path) return undefined;
-      // The disk is full from here on.
+      // From now on the disk is full.
       const isFull = taken >= 3;
       taken += 1;
       return isFull ? { kind: 'reply', status: 500, body: 'disk full' } : undefined;
@@ -226,14 +226,14 @@ describe.each([
   });
 
   test.each([0.3, 0.5])(
-    'a server that fails on %d of all requests never makes a good trace a refused one',
+    'a server that fails %d of all requests never causes a good trace to be refused',
     async (share) => {
       const draw = pseudoRandom(7);
       const many = traces(60);
       server.expect(ids(many));
       server.fault(() => (draw() < share ? { kind: 'reply', status: 500, body: 'oops' } : undefined));
       const refused: unknown[] = [];
-      // As the state machine does it: what exists is not written again.
+      // As the state machine retries: existing traces are not written again.
       for (let attempt = 0; attempt < 7 && server.taken.size < many.length; attempt += 1) {
         const absent = many.filter(({ traceId }) => !server.taken.has(traceId));
         const result = await client.writeTraces(experiment, absent).catch((error: Error) => {
@@ -247,7 +247,7 @@ describe.each([
     },
   );
 
-  test('a refused trace that has come to exist meanwhile is there already', async () => {
+  test('a refused trace that exists by now counts as already there', async () => {
     server.expect(ids(records));
     server.fault((request) => {
       if (request.path !== path || !isPoisoned(request.body)) return undefined;
@@ -259,13 +259,13 @@ describe.each([
     expect(result.refused).toEqual([]);
   });
 
-  test.each([429, 503])('%i is waited out, and nothing sent twice', async (status) => {
+  test.each([429, 503])('%i is retried, and nothing is sent twice', async (status) => {
     let times = 0;
     server.fault((request) => (request.path === path && times++ < 3 ? { kind: 'reply', status } : undefined));
     await write(records);
   });
 
-  test('after a cut connection it reads, and sends only what is absent', async () => {
+  test('reads after a broken connection, and sends only missing traces', async () => {
     let times = 0;
     server.expect(ids(records));
     server.fault((request) => {
@@ -276,7 +276,7 @@ describe.each([
     await write(records);
   });
 
-  test('after an answer that does not come it reads, and sends only what is absent', async () => {
+  test('reads after a timeout, and sends only missing traces', async () => {
     client.close();
     client = createMlflowClient({ trackingUri: server.url, retry: FAST, timeoutMs: 200 });
     let times = 0;
@@ -288,19 +288,19 @@ describe.each([
     await write(records);
   });
 
-  test('an outage is an error, not a heap of refusals', async () => {
+  test('an outage is an error and refuses no trace', async () => {
     server.expect(ids(records));
     server.fault((request) => (request.path === path ? { kind: 'reply', status: 500, body: 'disk full' } : undefined));
     await expect(client.writeTraces(experiment, traces(100))).rejects.toMatchObject({ name: 'MlflowUnavailable' });
     expect(posts().length).toBeLessThan(100);
   });
 
-  test('a server that refuses everything is an error too', async () => {
+  test('a server that refuses everything is an error', async () => {
     server.fault((request) => (request.path === path ? { kind: 'reply', status: 400, body: 'no' } : undefined));
     await expect(client.writeTraces(experiment, traces(30))).rejects.toMatchObject({ name: 'MlflowRefusesAll' });
   });
 
-  test('many that are refused, on a server that takes another one, are what they seem', async () => {
+  test('many refusals count if the server accepts a control trace', async () => {
     const many = traces(30);
     server.expect(ids(many));
     server.fault((request) =>
@@ -312,13 +312,13 @@ describe.each([
     expect(server.to(DELETE)).toHaveLength(1);
   });
 
-  test('denied access stops at once', async () => {
+  test('denied access stops the writing immediately', async () => {
     server.fault((request) => (request.path === path ? { kind: 'reply', status: 403 } : undefined));
     await expect(client.writeTraces(experiment, records)).rejects.toMatchObject({ name: 'MlflowAccessDenied' });
     expect(posts().length).toBeLessThanOrEqual(4);
   });
 
-  test('a deleted experiment is named', async () => {
+  test('a deleted experiment is reported', async () => {
     server.fault((request) => {
       if (request.path === path) return { kind: 'reply', status: 400, body: '{"error_code":"INVALID_STATE"}' };
       if (!request.path.includes('/experiments/get')) return undefined;
@@ -332,7 +332,7 @@ describe.each([
 describe.each([
   ['OTLP', OTLP, '3.17.2'],
   ['REST', REST, '3.10.1'],
-])('by %s, whatever goes wrong and whenever', (_name, path, version) => {
+])('by %s, with random faults', (_name, path, version) => {
   beforeEach(() => start(version));
 
   const mishaps = [
@@ -370,10 +370,10 @@ describe.each([
   });
 });
 
-describe('a 200 by OTLP', () => {
+describe('a reply with status 200 by OTLP', () => {
   beforeEach(() => start());
 
-  test('with a page in it is no trace written', async () => {
+  test('writes no trace if it contains a page', async () => {
     const page = '<html><body>Sign in as secret-person</body></html>';
     server.fault(({ path }) => (path === OTLP ? { kind: 'reply', status: 200, body: page } : undefined));
     server.expect(ids(traces(3)));
@@ -383,7 +383,7 @@ describe('a 200 by OTLP', () => {
     });
   });
 
-  test('that rejects spans refuses the traces that they are of', async () => {
+  test('refuses the traces whose spans it rejects', async () => {
     const records = traces(5);
     server.expect(ids(records));
     const bad = records[2]?.traceId ?? '';
@@ -399,8 +399,8 @@ describe('a 200 by OTLP', () => {
   });
 });
 
-describe('the way', () => {
-  test('without OTLP the file of spans comes before the trace', async () => {
+describe('the protocol', () => {
+  test('writes the file of spans before the trace without OTLP', async () => {
     await start('3.10.1');
     const records = traces(6);
     await write(records);
@@ -415,7 +415,7 @@ describe('the way', () => {
     }
   });
 
-  test('is looked up again after a while, since the server may have been rolled back', async () => {
+  test('is determined again after a while, because the server may have been rolled back', async () => {
     await start();
     const clock = jest.spyOn(Date, 'now');
     try {
@@ -434,7 +434,7 @@ describe('the way', () => {
     expect([server.to(OTLP).length, server.to(REST).length]).toEqual([2, 2]);
   });
 
-  test.each([404, 405, 501])('%i for OTLP leads to the other one, which is remembered', async (status) => {
+  test.each([404, 405, 501])('switches to REST after %i for OTLP, and stays there', async (status) => {
     await start();
     server.fault((request) =>
       request.path === OTLP ? { kind: 'reply', status, body: '{"detail":"Not Found"}' } : undefined,
@@ -447,7 +447,7 @@ describe('the way', () => {
     expect(server.to(OTLP)).toHaveLength(1);
   });
 
-  test.each([403, 404])('%i for OTLP by managed MLflow leads to the other one', async (status) => {
+  test.each([403, 404])('switches to REST after %i for OTLP by managed MLflow', async (status) => {
     await start();
     client.close();
     client = createMlflowClient({
@@ -463,7 +463,7 @@ describe('the way', () => {
     await expect(client.writeTraces(experiment, traces(1))).rejects.toMatchObject({ name: 'MlflowAccessDenied' });
   });
 
-  test('an artifact store that nothing can be put into is named', async () => {
+  test('reports an artifact store that is not supported', async () => {
     await start('3.10.1');
     const elsewhere = { ...experiment, artifactLocation: 'gs://bucket/7' };
     await expect(client.writeTraces(elsewhere, traces(1))).rejects.toMatchObject({
@@ -485,10 +485,10 @@ describe('a file of spans', () => {
     const [, file] = [...server.files].find(([path]) => path.includes(traceId)) ?? [];
     return (JSON.parse(file?.toString() ?? '{}') as { spans: unknown[] }).spans;
   };
-  /** What two who copy over the same file leave behind: one's beginning, the other's end. */
+  /** A mixture of two concurrent puts: the beginning of one file and the end of the other. */
   const mixed = (body: Buffer) => Buffer.concat([body, body.subarray(-7)]);
 
-  test.each([1, 3])('that is mixed with a twin’s %d times is put again until it is whole', async (times) => {
+  test.each([1, 3])('is put again after a concurrent put has spoiled it %d times', async (times) => {
     let left = times;
     server.fault((request) => {
       if (!isFileOf(one?.traceId, request) || left === 0) return undefined;
@@ -500,8 +500,8 @@ describe('a file of spans', () => {
     for (const { traceId } of records) expect(spansOf(traceId)).toHaveLength(1);
   });
 
-  test('that breaks off, of a trace that a twin has written meanwhile, is mended', async () => {
-    // As often as a request is sent before what exists is read again.
+  test('is mended if its put broke off while another run wrote the trace', async () => {
+    // The number of sends before existing traces are read again.
     let left = 3;
     server.fault((request) => {
       if (!isFileOf(one?.traceId, request) || left === 0) return undefined;
@@ -514,7 +514,7 @@ describe('a file of spans', () => {
     for (const { traceId } of records) expect(spansOf(traceId)).toHaveLength(1);
   });
 
-  test('of a trace that exists is put again where it is broken, and left where it is whole', async () => {
+  test('of an existing trace is put again only if it is incomplete', async () => {
     await write(records);
     const [broken, other, missing] = [...server.files.keys()];
     const whole = server.files.get(other ?? '');
@@ -528,7 +528,7 @@ describe('a file of spans', () => {
     expect(puts.map(({ path }) => path).sort()).toEqual([broken, missing].sort());
   });
 
-  test('that is never kept as it is put is an error, not a trace', async () => {
+  test('is an error, and no trace, if the server always stores other content', async () => {
     server.expect(ids(records));
     server.fault((request) => {
       if (!isFileOf(one?.traceId, request)) return undefined;
@@ -546,7 +546,7 @@ describe('a file of spans', () => {
 describe('reading', () => {
   beforeEach(() => start());
 
-  test('any number of ids, in requests of 100', async () => {
+  test('reads any number of ids, in requests of 100', async () => {
     const records = traces(250);
     await write(records);
     const found = await client.getTraces('7', [...ids(records), 'tr-0', ...ids(records)]);
@@ -554,7 +554,7 @@ describe('reading', () => {
     expect(server.requests.filter(({ path }) => path.endsWith('batchGetInfos'))).toHaveLength(3);
   });
 
-  test('by search where batchGetInfos is not known', async () => {
+  test('uses search if batchGetInfos is missing', async () => {
     const records = traces(3);
     await write(records);
     server.fault(({ path }) => (path.endsWith('batchGetInfos') ? { kind: 'reply', status: 405 } : undefined));

@@ -2,7 +2,7 @@ import { afterAnswers, answeredBefore } from '../../../src/judge/errors.ts';
 import { bareError, PermanentError, RetryableError, toNamedError } from '../../../src/shared/errors.ts';
 import { knownWords } from '../../../src/shared/known-words.ts';
 
-describe('of what another program says', () => {
+describe('knownWords', () => {
   test.each([
     [
       '(psycopg2.errors.StringDataRightTruncation) value too long for type character varying(250)\n' +
@@ -21,7 +21,7 @@ describe('of what another program says', () => {
     expect(said).not.toMatch(/SSN|078|1120|Ada|patient/);
   });
 
-  test('a long text is cut', () => {
+  test('cuts a long text', () => {
     expect(knownWords('value '.repeat(1e6)).length).toBeLessThan(310);
   });
 });
@@ -33,12 +33,12 @@ describe('an error', () => {
   const throttled = new RetryableError('JudgeThrottled', 'throttled', {}, cause);
   const interrupted = afterAnswers(throttled, { spend, verdicts: verdicts as never });
 
-  test('has no field with what the judge has answered, and still gives it', () => {
+  test('returns the judge’s answers, but has no field with them', () => {
     expect(JSON.stringify(interrupted)).not.toContain('SSN');
     expect(answeredBefore(interrupted).verdicts).toEqual(verdicts);
   });
 
-  test('leaves a function with its name, its message, its places and its causes', () => {
+  test('keeps its name, message, stack frames and causes when it leaves a function', () => {
     const bare = bareError(interrupted);
     expect(bare).toMatchObject({ name: 'JudgeThrottled', message: 'throttled', cause: { name: 'TypeError' } });
     expect(bare.stack).toMatch(/^JudgeThrottled: throttled\n {4}at .*errors\.test\.ts/);
@@ -48,13 +48,13 @@ describe('an error', () => {
     }
   });
 
-  test('that causes itself has an end', () => {
+  test('ends its chain of causes if it causes itself', () => {
     const error = new PermanentError('InvalidInput', 'x');
     error.cause = error;
     expect(bareError(error).message).toBe('x');
   });
 
-  test('of no class of ours keeps only known words', () => {
+  test('keeps only known words if it is from another program', () => {
     expect(toNamedError('the secret Ada')).toEqual({ name: 'Unknown', message: 'the secret …' });
   });
 });

@@ -1,7 +1,7 @@
 /**
- * Logs, metrics, causes, receipts and summaries hold names, counts, ids and places. Marked texts are planted in every
- * field of captures, in what MLflow, judges and the services of AWS say, and in secrets and headers; every named error is
- * provoked; and the marks are looked for in all that is told of it.
+ * Logs, metrics, causes, receipts and summaries contain only names, counts, ids and places. The tests plant marked texts in
+ * every field of captures, in the replies of MLflow, judges and AWS services, and in secrets and headers. They provoke every
+ * named error, and search its output for the marks.
  */
 
 import { globSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
@@ -89,7 +89,7 @@ import { TEST_VARIABLES, testEnvironment } from '../../helpers/test-environment.
 import { captureOf, jsonSide } from '../formats/arbitraries.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from '../judge/captures.ts';
 
-/** No program says such a word by itself. */
+/** A word that no program uses by itself. */
 const MARK = 'Qz7Mark';
 let marks = 0;
 const mark = (): string => {
@@ -100,14 +100,14 @@ const TOLD_CAPTURED = /qz7|078-05|UXo3TWFya/i;
 
 const environment = testEnvironment({ DATA_CAPTURE_S3_PREFIX: 'ep/' });
 
-/** Names of the errors that were provoked, of any cause in their chain too. */
+/** The names of the errors that were provoked, including all causes. */
 const provoked = new Set<string>();
 let written: string[] = [];
 const spies: jest.SpyInstance[] = [];
 let server: ScriptedMlflow;
 let store: MlflowClient;
 const retry = { attempts: 2, baseMs: 1, capMs: 1 };
-/** Of a judge. */
+/** The retry policy of a judge that is asked once. */
 const ONCE = { attempts: 1, baseMs: 1, capMs: 1, forMs: 1 };
 
 beforeAll(async () => {
@@ -137,7 +137,7 @@ function noteNames(error: unknown): void {
   for (let cause = error; cause instanceof Error; cause = cause.cause) provoked.add(cause.name);
 }
 
-/** All that is told when a function ends with what `work` throws. */
+/** Returns everything that is logged and thrown when a function fails with the error of `work`. */
 async function toldOf(work: () => unknown): Promise<string> {
   const handler = logged(async () => {
     try {
@@ -153,7 +153,7 @@ async function toldOf(work: () => unknown): Promise<string> {
   return JSON.stringify([written, thrown]);
 }
 
-/** A capture with a mark in every field that a client, a container or a model can fill. */
+/** Returns a capture with a mark in every field that a client, a container or a model can fill. */
 function markedCapture(): string {
   const tool = { type: 'function', function: { name: mark(), description: mark(), parameters: { title: mark() } } };
   const call = { id: mark(), type: 'function', function: { name: mark(), arguments: `{"a":"${mark()}"}` } };
@@ -186,7 +186,7 @@ function markedCapture(): string {
 
 const PLACES_FOR_CONTENT = /^captures\.jsonl$|^quarantine\/|^answers\//;
 
-/** One chunk of marked captures through both steps and the summary. @returns what logs, receipts and the summary say */
+/** Runs a chunk of marked captures through both steps and the summary. @returns the logs, receipts and summary */
 async function run(
   judge: Judge | undefined,
   lines = [markedCapture(), mark(), `{"captureData":"${mark()}"}`],
@@ -212,13 +212,13 @@ async function run(
 
 const json = (value: unknown) => JSON.stringify(value);
 
-describe('what MLflow says of what it was sent', () => {
+describe('error replies of MLflow are not quoted', () => {
   const sql = () => `(psycopg2.errors.DataError) ${mark()}\n[SQL: INSERT ${mark()}]\n[parameters: {'v': '${mark()}'}]`;
   const BODIES: Record<string, () => string> = {
-    'an error of the database': () => json({ error_code: 'BAD_REQUEST', message: sql(), [mark()]: mark() }),
-    'a code of its own': () => json({ error_code: mark(), message: mark() }),
+    'a database error': () => json({ error_code: 'BAD_REQUEST', message: sql(), [mark()]: mark() }),
+    'an unknown error code': () => json({ error_code: mark(), message: mark() }),
     'a page': () => `<html><title>${mark()}</title>${mark()}</html>`,
-    'JSON of another form': () => json({ experiment: mark(), trace_infos: [{ [mark()]: mark() }], trace: mark() }),
+    'JSON in another format': () => json({ experiment: mark(), trace_infos: [{ [mark()]: mark() }], trace: mark() }),
   };
   const [worst = ''] = Object.keys(BODIES);
   const cases = [
@@ -237,7 +237,7 @@ describe('what MLflow says of what it was sent', () => {
     }
   });
 
-  test('a version, and connections that break', async () => {
+  test('an invalid version, and connections that break', async () => {
     server.fault(({ path }) =>
       path === '/version' ? { kind: 'reply', status: 200, body: `2.0${mark()}` } : undefined,
     );
@@ -249,24 +249,24 @@ describe('what MLflow says of what it was sent', () => {
   });
 });
 
-describe('what a judge says', () => {
+describe('replies of a judge are not quoted', () => {
   const answered = (content: string, more: object = {}) => ({
     choices: [{ index: 0, message: { role: 'assistant', content, ...more }, finish_reason: 'stop' }],
     usage: { prompt_tokens: 500, completion_tokens: 50 },
   });
   const verdict = (value: unknown) => json({ safety: { rationale: mark(), value } });
   const SAYS: Record<string, () => Response> = {
-    'a verdict for one question alone': () => Response.json(answered(verdict('yes'))),
-    'values out of form': () => Response.json(answered(verdict(mark()))),
+    'a verdict for only one question': () => Response.json(answered(verdict('yes'))),
+    'invalid values': () => Response.json(answered(verdict(mark()))),
     prose: () => Response.json(answered(mark())),
-    'an answer that is cut': () =>
+    'an answer that is truncated': () =>
       Response.json({ choices: [{ message: { content: verdict('yes').slice(0, -9) }, finish_reason: 'length' }] }),
     'an answer that is filtered': () =>
       Response.json({ choices: [{ message: { content: mark() }, finish_reason: 'content_filter' }] }),
-    'usage that cannot be': () => Response.json({ ...completionOf({ prompt_tokens: mark(), completion_tokens: -1 }) }),
+    'impossible usage': () => Response.json({ ...completionOf({ prompt_tokens: mark(), completion_tokens: -1 }) }),
     'no chat completion': () => Response.json({ [mark()]: mark(), choices: [{ message: mark() }] }),
     'a page': () => new Response(`<html>${mark()}</html>`),
-    'JSON that is cut': () => new Response(`{"choices":[{"message":{"content":"${mark()}`),
+    'truncated JSON': () => new Response(`{"choices":[{"message":{"content":"${mark()}`),
     'a redirect': () =>
       new Response(mark(), { status: 307, headers: { location: `https://x.example/${mark().replaceAll(' ', '')}` } }),
     ...Object.fromEntries(
@@ -275,14 +275,14 @@ describe('what a judge says', () => {
         () => new Response(json({ error: { message: `invalid prompt: ${mark()}`, code: mark() } }), { status }),
       ]),
     ),
-    'nothing at all': () => {
+    'no reply': () => {
       throw new TypeError(mark(), { cause: new Error(mark()) });
     },
   };
   const quick = { attempts: 2, baseMs: 1, capMs: 1, forMs: 5 };
 
   test.each(Object.keys(SAYS))('%s', async (name) => {
-    // One capture gets good verdicts before: they are kept, and quote the capture.
+    // One capture gets valid verdicts first. They are stored, and quote the capture.
     let calls = 0;
     const fetch = async () => {
       calls += 1;
@@ -335,7 +335,7 @@ describe('what a judge says', () => {
     ]);
   });
 
-  /** With an MLflow that has all traces. */
+  /** Runs with an MLflow that has all traces. */
   async function expectSilent(judge: Judge, lines: string[]): Promise<void> {
     const all = new Map<string, object>();
     const everything = {
@@ -363,11 +363,11 @@ describe('what a judge says', () => {
   }
 });
 
-/** What AWS says, as it comes over the wire: a service, a gateway, a page of somebody else's. */
+/** An error reply of AWS over the network: from a service, a gateway, or another page. */
 interface Said {
   status: number;
   code: string;
-  /** Default: as the service would. */
+  /** Default: in the format of the service. */
   as?: 'page' | 'cut';
 }
 
@@ -400,7 +400,7 @@ class AwsWire {
     return { endpoint: this.#server?.url ?? '', region: 'eu-west-1', credentials, maxAttempts: 1 };
   }
 
-  /** Also for the clients that the code makes by itself. */
+  /** Makes all clients fail, including those that the code creates itself. */
   fails<T>(said: Said, work: () => T | Promise<T>): Promise<T> {
     this.#said = said;
     const keys = { AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: MARK };
@@ -430,14 +430,14 @@ const STOPPED = {
   detail: { executionArn: 'arn:aws:states:eu-west-1:123456789012:execution:replays:r', status: 'ABORTED' as const },
 };
 
-/** By the function that brings replays to their end: S3 fails, and then the function that it would tell. */
+/** Stops a replay by the deployed handler, whose requests to S3 and to the other function fail. */
 const stopByFunction = (): Promise<unknown> =>
   withVariables(TEST_VARIABLES, async () => {
     const { handler } = await import('../../../lambda/stop-replay/handler.ts');
     return handler(STOPPED, { getRemainingTimeInMillis: () => 900_000 } as never);
   });
 
-/** A shard that has begun, and a function whose time is up. */
+/** Stops a replay with a running shard when the function has no time left. */
 function stopInVain(): Promise<unknown> {
   const storage = new MemoryStorage();
   storage.put(replayKeys.plan('r'), { outcome: 'planned', shards: [{}], mlflow: null });
@@ -448,21 +448,21 @@ function stopInVain(): Promise<unknown> {
   return stopReplay(STOPPED, { ...functions, storage: storage.storage, workBucket: 'w', remainingMs: () => 0 });
 }
 
-describe('what AWS says over the wire', () => {
+describe('error replies of AWS are not quoted', () => {
   const inS3 = () => {
     const storage = new Storage(new S3Client({ ...wire.client, forcePathStyle: true }));
     const object = { bucket: 'b', key: 'k', etag: 'e', size: 9 };
     return { storage, object };
   };
   const CALLS: Record<string, () => unknown> = {
-    'S3, reading': async () => {
+    'S3, reading a file': async () => {
       const { storage, object } = inS3();
       for await (const _ of await storage.read(object));
     },
     'S3, reading state': () => inS3().storage.getJson('b', 'k'),
     'S3, writing': () => inS3().storage.putJson('b', 'k', { [MARK]: mark() }),
     'S3, writing with a condition': () => inS3().storage.putJsonIf('b', 'k', { [MARK]: mark() }, 'e'),
-    'S3, looking': () => inS3().storage.head('b', 'k'),
+    'S3, reading metadata': () => inS3().storage.head('b', 'k'),
     'S3, listing': async () => {
       for await (const _ of inS3().storage.list('b', 'p'));
     },
@@ -473,7 +473,7 @@ describe('what AWS says over the wire', () => {
     'Secrets Manager, MLflow’s password': () => loadMlflowSecret(new SecretsManagerClient(wire.client), 'arn'),
     'Secrets Manager, headers': () => cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, {} as never),
     'S3 and Lambda, stopping a replay': stopByFunction,
-    'Step Functions, looking': () => plannerDependencies(environment).isRunning('arn'),
+    'Step Functions, describing an execution': () => plannerDependencies(environment).isRunning('arn'),
     'Bedrock, the model': async () => {
       const watch = createModelWatch(
         'bedrock:/anthropic.claude-x',
@@ -528,7 +528,7 @@ describe('what AWS says over the wire', () => {
   });
 });
 
-test('metrics have names and numbers', () => {
+test('metrics contain names and numbers', () => {
   const metrics = createMetrics('test');
   metrics.addMetric('TracedLines', 'Count', 1);
   metrics.publishStoredMetrics();
@@ -600,7 +600,7 @@ const startedOn = (bedrock: BedrockClient) => {
   return startBatch('run', { storage: takingUploads(storage), ...deps });
 };
 
-/** What provokes each name that the pipelines above do not. */
+/** Provokes each named error that the pipelines above do not. */
 const PROVOKE: Record<string, () => unknown> = {
   BucketMissing: () => Promise.reject(namedStorageError(s3('NoSuchBucket', 404), 's3://b')),
   BudgetAccessDenied: () => Promise.reject(namedTableError(tableSays('AccessDeniedException'), 't', 's')),
@@ -707,7 +707,7 @@ const SHARD_BOUNDS: ShardBounds = { windowMs: 1, requests: 50, bytes: 10_000, pe
 const windowOf = (requests: number) => ({ requests, bytes: 1, peakPerSecond: 1, firstDueMs: 0, lastDueMs: 0 });
 const ARN = 'arn:aws:sagemaker:eu-central-1:123456789012:mlflow-tracking-server/mine';
 
-/** A chunk with fewer lines than were planned. */
+/** Logs a chunk with fewer lines than planned. */
 async function logShort(): Promise<unknown> {
   const storage = new MemoryStorage();
   const { bucket, key, etag, size } = storage.put('captures.jsonl', `${markedCapture()}\n`);
@@ -728,14 +728,14 @@ async function logShort(): Promise<unknown> {
   return logChunk({ run: 'run', attempt: 0, options, chunk }, deps);
 }
 
-/** Two requests in two windows of one second. */
+/** Cuts two requests into two windows of one second. */
 function cutInTwo(bounds: Partial<ShardBounds>, concurrency?: Concurrency): unknown {
   const cutter = new WindowCutter({ ...SHARD_BOUNDS, ...bounds }, concurrency);
   for (let second = 0; second < MAX_SHARDS + 2; second += 1) cutter.add(second * 1000, 1);
   return cutter.windows();
 }
 
-/** A file whose reading is ended by the function's time. */
+/** Reads a file until the function's time is over. */
 async function scanForEver(): Promise<never> {
   const read = (_object: unknown, _range: unknown, signal: AbortSignal) =>
     new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error(mark()))));
@@ -745,10 +745,10 @@ async function scanForEver(): Promise<never> {
   })) {
     throw new PermanentError(unit.failed?.error.name ?? '', unit.failed?.error.message ?? '');
   }
-  throw new Error('there was no unit');
+  throw new Error('no unit was returned');
 }
 
-/** Which is said in a file of the replay's results. */
+/** Writes the trace of an invalid replay line. The error is reported in a result file. */
 async function replayedNoCapture(): Promise<never> {
   const client = { ...store, getTraces: async () => new Map(), mendTraces: async () => {} };
   const written = { ...client, writeTraces: async () => ({ written: [], alreadyThere: [], refused: [] }) };
@@ -758,7 +758,7 @@ async function replayedNoCapture(): Promise<never> {
   throw new PermanentError(refused[0]?.reason.name ?? '', json(refused));
 }
 
-/** An order to stop that is there before its replay is planned. */
+/** Plans a replay that already has a stop order. */
 async function planStopped(): Promise<unknown> {
   const storage = new MemoryStorage();
   storage.put('ep/AllTraffic/2026/11/20/10/a.jsonl', `${markedCapture()}\n`);
@@ -787,7 +787,7 @@ function planAgain(): Promise<unknown> {
   } as never);
 }
 
-/** Credentials from a program that says more than it should. */
+/** Runs a judge with credentials from a program that prints secrets. */
 function judgeWithoutCredentials(): Promise<unknown> {
   const config = join(mkdtempSync(join(tmpdir(), 'silence-')), 'config');
   writeFileSync(config, `[default]\ncredential_process = sh -c "echo ${mark()} >&2; echo ${MARK}; exit 1"\n`);
@@ -810,7 +810,7 @@ test.each(Object.keys(PROVOKE))('%s', async (name) => {
   expect(told).not.toMatch(TOLD_CAPTURED);
 });
 
-test('headers, batch answers and replies with a mark are not shown either', async () => {
+test('marked headers, batch answers and replies are not quoted', async () => {
   for (const work of [
     () => parseHeaders(`{"a":"${mark()}`, 'f'),
     () => parseHeaders(mark(), 'f'),
@@ -823,18 +823,18 @@ test('headers, batch answers and replies with a mark are not shown either', asyn
   }
 });
 
-/** Errors that no function ends with, and what is made of them. */
+/** Errors that no function throws, and their effect instead. */
 const STAY_INSIDE: Record<string, string> = {
-  BadEventStream: 'a reply’s error in the records of its replay',
-  BadResponse: 'a reply’s error in the records of its replay',
+  BadEventStream: 'the error of a reply in the records of its replay',
+  BadResponse: 'the error of a reply in the records of its replay',
   NestedTooDeep: 'a line that is skipped, with its place',
   NotSpliceable: 'a request that is sent as it was captured',
   OutOfTime: 'a note on the trace, or an error assessment: seconds and the name of a scorer',
   TooHeavy: 'a note on the trace',
 };
 
-test('these are all named errors', () => {
-  // Made by their name, had by class, or handed to what makes them.
+test('every named error is covered', () => {
+  // Constructed with the name, with a class that sets it, or passed on to a constructor.
   const made = /(?:(?:new \w*Error|retryable|super)\(\s*|override readonly name = |\{ unreadable: )'([A-Z]\w+)'/g;
   const sources = globSync(['lambda/**/*.ts', 'src/**/*.ts', 'bin/**/*.ts']).map((path) => readFileSync(path, 'utf8'));
   const names = new Set(sources.flatMap((text) => [...text.matchAll(made)].map(([, name = '']) => name)));

@@ -1,4 +1,4 @@
-/** Bodies of S3 that break off, end early or are none of S3's: every byte, or an error by name. */
+/** Bodies that break off, end early or are not from S3: the reader returns every byte, or a named error. */
 import { RangeReader } from '../../../src/replay/cloud/shard/range-reader.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 
@@ -30,14 +30,14 @@ const gets = () => wire.requests.filter(({ method }) => method === 'GET');
 test.each([
   ['whole', undefined],
   ['range', { start: 100, end: 9_000 }],
-])('a %s that is reset in the midst goes on from there', async (_, range) => {
+])('resumes a %s after the connection is reset', async (_, range) => {
   wire.fault = ({ method }) => (method === 'GET' && gets().length < 4 ? { kind: 'reset', after: 1_000 } : undefined);
   const expected = range === undefined ? bytes : bytes.subarray(range.start, range.end + 1);
   expect((await readAll(range)).equals(expected)).toBe(true);
   expect(gets().map(({ headers }) => headers['if-match'])).toEqual(Array(4).fill(gets()[0]?.headers['if-match']));
 });
 
-test('a body that ends early is never taken for the whole', async () => {
+test('never takes a body that ends early for the whole', async () => {
   wire.fault = ({ headers }) => (headers.range === undefined ? { kind: 'short', bytes: 5_000 } : undefined);
   expect((await readAll(undefined, bytes.length)).equals(bytes)).toBe(true);
 });
@@ -51,7 +51,7 @@ test.each([
   await expect(readAll(undefined, bytes.length)).rejects.toMatchObject({ name: 'StorageUnavailable' });
 });
 
-test('a body that is longer than it should be is StorageUnavailable', async () => {
+test('a body that is longer than expected is StorageUnavailable', async () => {
   await expect(readAll(undefined, 100)).rejects.toMatchObject({ name: 'StorageUnavailable' });
 });
 
@@ -68,13 +68,13 @@ test('a file that is overwritten while it is read is CaptureChanged', async () =
   await expect(reading()).rejects.toMatchObject({ name: 'CaptureChanged' });
 });
 
-test('small objects are read again where the connection is reset', async () => {
+test('resumes small objects after the connection is reset', async () => {
   let times = 0;
   wire.fault = () => (times++ < 2 ? { kind: 'reset', after: 10 } : undefined);
   expect(await wire.storage.getJson('b', 'json')).toEqual({ a: 'x'.repeat(5_000) });
 });
 
-test('a page of another server is no JSON, no file and no empty listing', async () => {
+test('does not take a page of another server for JSON, a file or an empty listing', async () => {
   wire.fault = () => ({ kind: 'page' });
   const named = { name: 'StorageUnavailable', message: expect.not.stringContaining('Sign in') };
   await expect(wire.storage.getJson('b', 'json')).rejects.toMatchObject(named);
@@ -82,13 +82,13 @@ test('a page of another server is no JSON, no file and no empty listing', async 
   await expect(wire.storage.list('b', '').next()).rejects.toMatchObject(named);
 });
 
-test('an archived file is named so', async () => {
+test('reports an archived file', async () => {
   wire.fault = ({ method }) =>
     method === 'GET' ? { kind: 'error', status: 403, code: 'InvalidObjectState' } : undefined;
   await expect(readAll()).rejects.toMatchObject({ name: 'CaptureArchived' });
 });
 
-test('a replay’s records come whole over a connection that breaks', async () => {
+test('reads the whole records of a replay over a connection that breaks', async () => {
   const { etag = '' } = (await wire.storage.head('b', 'file')) ?? {};
   wire.fault = ({ method }) => (method === 'GET' && gets().length < 3 ? { kind: 'reset', after: 50 } : undefined);
   const files = [{ bucket: 'b', name: 'file', path: '', etag, size: bytes.length }];

@@ -1,13 +1,13 @@
-/** What S3's failures are to the pipeline: those that pass are tried again, all others are not. */
+/** The named errors for the failures of S3, and which of them are retried. */
 import { S3ServiceException } from '@aws-sdk/client-s3';
 import { isRetryable } from '../../../src/shared/errors.ts';
 import { namedStorageError } from '../../../src/shared/storage-errors.ts';
 
 const failure = (name: string, httpStatusCode: number): S3ServiceException =>
-  new S3ServiceException({ name, message: 'said S3', $fault: 'client', $metadata: { httpStatusCode } });
+  new S3ServiceException({ name, message: 'from S3', $fault: 'client', $metadata: { httpStatusCode } });
 
 it.each([
-  // A connection on which nothing came for a while; S3 calls it the client's fault.
+  // An idle connection, which S3 reports as a client error.
   ['RequestTimeout', 400, 'StorageUnavailable', true],
   ['SlowDown', 503, 'StorageUnavailable', true],
   ['InternalError', 500, 'StorageUnavailable', true],
@@ -22,6 +22,6 @@ it.each([
   expect(isRetryable(named)).toBe(passes);
 });
 
-it('no answer at all is worth another try', () => {
+it('retries a request without any reply', () => {
   expect(isRetryable(namedStorageError(new Error('socket hang up'), 's3://bucket/key'))).toBe(true);
 });

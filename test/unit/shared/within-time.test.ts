@@ -8,7 +8,7 @@ const thrownBy = (work: () => unknown): unknown => {
   }
 };
 
-test('gives what the work gives, and throws what it throws', () => {
+test('returns the result of the work, and throws its errors', () => {
   const fault = new TypeError('a fault of the work');
   expect(withinTime(1_000, () => ({ kept: true }))).toEqual({ kept: true });
   expect(
@@ -23,12 +23,12 @@ test('gives what the work gives, and throws what it throws', () => {
 test.each<[string, () => unknown]>([
   ['a loop', () => thrownBy(() => endless()) ?? 'it ended'],
   ['a regular expression', () => /^(a+)+$/.test(`${'a'.repeat(60)}b`)],
-])('breaks off %s that does not end, and works again behind it', (_, work) => {
+])('interrupts %s that does not end, and works afterwards', (_, work) => {
   expect(isOutOfTime(thrownBy(() => withinTime(20, work)))).toBe(true);
   expect(withinTime(1_000, () => withinTime(1_000, () => 'inner'))).toBe('inner');
 });
 
-test('parts have their time together: behind the one that took it, none begins', () => {
+test('parts share their time: after it is used up, none starts', () => {
   const within = withinTogether(50);
   expect(within('the first', () => 1)).toBe(1);
   const message = 'the second took the rest of 0.05 s';

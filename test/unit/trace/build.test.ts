@@ -18,7 +18,7 @@ const chat = { messages: [{ role: 'user', content: 'Do ferns flower?' }] };
 const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'No.' } }] };
 const record = captureOf(jsonSide('INPUT', chat, 'plain'), jsonSide('OUTPUT', answer, 'plain'));
 
-test('ids come from the experiment and the line', () => {
+test('derives ids from the experiment and the line', () => {
   const trace = traceOf(record);
   const { bytes } = lineOf(record);
   expect(trace.traceId).toBe(traceIdOf('7', bytes));
@@ -26,13 +26,13 @@ test('ids come from the experiment and the line', () => {
   expect(traceOf(record, { experimentId: '8' }).traceId).not.toBe(trace.traceId);
 });
 
-test('a trace begins and ends at the inference time, and says that the latency is not captured', () => {
+test('a trace starts and ends at the inference time, and an attribute states that latency is not captured', () => {
   const [root] = traceOf(record).spans;
   expect(root).toMatchObject({ startTimeMs: Date.UTC(2026, 2, 4, 5, 6, 7), endTimeMs: Date.UTC(2026, 2, 4, 5, 6, 7) });
   expect(root?.attributes['capture.latency']).toContain('not captured');
 });
 
-test('every span of a table has its own id, and the root as parent', () => {
+test('every span of a table has a separate id, and the root as parent', () => {
   const input = sideOf('INPUT', '1,2\n3,4\n', 'text/csv', 'plain');
   const trace = traceOf(captureOf(input, sideOf('OUTPUT', '0\n1\n', 'text/csv', 'plain')));
   const [root, ...children] = trace.spans;
@@ -44,7 +44,7 @@ test('every span of a table has its own id, and the root as parent', () => {
   expect(root?.parentSpanId).toBeUndefined();
 });
 
-test('an id that is too long is cut on each row, which has it: a line is not as many times as large', () => {
+test('an id that is too long is cut on each row, so that the trace does not grow with it', () => {
   const rows = sideOf('INPUT', '1,2\n'.repeat(100), 'text/csv', 'plain');
   const table = captureOf(rows, sideOf('OUTPUT', '0\n'.repeat(100), 'text/csv', 'plain')) as { eventMetadata: object };
   const long = { ...table, eventMetadata: { ...table.eventMetadata, eventId: 'x'.repeat(1e5) } };
@@ -55,7 +55,7 @@ test('an id that is too long is cut on each row, which has it: a line is not as 
   expect(Math.max(...ids.map((id) => id.length))).toBeLessThanOrEqual(250);
 });
 
-test('the variant comes from the S3 path, or else from the caller', () => {
+test('takes the variant from the S3 path, or from the caller', () => {
   const tag = (options: object, key?: string) => traceOf(record, options, key).tags.sagemaker_variant_name;
   expect(tag({}, 'deep/prefix/fern-house/green/2026/01/02/03/f.jsonl')).toBe('green');
   expect(tag({ variantName: 'given' }, 'loose.jsonl')).toBe('given');
@@ -63,13 +63,13 @@ test('the variant comes from the S3 path, or else from the caller', () => {
   expect(tag({}, 'fern-house/green/2026/13/02/03/f.jsonl')).toBeUndefined();
 });
 
-test('long tags are cut with a mark', () => {
+test('cuts long tags with a mark', () => {
   const trace = traceOf(record, {}, `${'k'.repeat(5000)}.jsonl`);
   expect(trace.tags.s3_file_key).toHaveLength(4096);
   expect(trace.tags.s3_file_key?.endsWith('…')).toBe(true);
 });
 
-test('an error has its state, its status and its code; its children too', () => {
+test('an error sets the state, the status and the code of the trace and its children', () => {
   const input = sideOf('INPUT', '1\n2\n', 'text/csv', 'plain');
   const error = { ...jsonSide('OUTPUT', { code: 500, message: 'boom' }, 'base64'), observedContentType: null };
   const trace = traceOf(captureOf(input, error));
@@ -82,7 +82,7 @@ test('an error has its state, its status and its code; its children too', () => 
   for (const span of trace.spans) expect(span.status).toEqual({ code: 'ERROR', message: '500: boom' });
 });
 
-test('a payload of binary is logged by size, type and digest, never by its bytes', () => {
+test('logs a binary payload by size, type and digest, never by its bytes', () => {
   const data = Buffer.alloc(300_000, 7).toString('base64');
   const trace = traceOf(
     captureOf({ observedContentType: 'image/png', mode: 'INPUT', data, encoding: 'BASE64' }, undefined),
@@ -91,7 +91,7 @@ test('a payload of binary is logged by size, type and digest, never by its bytes
   expect(trace.spans[0]?.inputs).toMatchObject({ binary: true, bytes: 300_000, contentType: 'image/png' });
 });
 
-test('a vector is summarised, a long payload is whole in the span', () => {
+test('summarizes a vector, and keeps a long payload whole in the span', () => {
   const text = 'fern '.repeat(50_000);
   const embedding = Array.from({ length: 3_000 }, (_, index) => index / 3_000);
   const trace = traceOf(
@@ -101,7 +101,7 @@ test('a vector is summarised, a long payload is whole in the span', () => {
   expect(JSON.stringify(trace.spans[0]?.outputs).length).toBeLessThan(400);
 });
 
-test('many rows: each has a span up to the bound, all are in the payload', () => {
+test('creates spans for rows up to a limit, and keeps all rows in the payload', () => {
   const rows = Array.from({ length: 10_050 }, (_, index) => index);
   const csv = `${rows.join('\n')}\n`;
   const trace = traceOf(

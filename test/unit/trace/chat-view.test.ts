@@ -18,7 +18,7 @@ test.each<[string, unknown]>([
     { role: 'assistant', content: 'x', tool_calls: [], function_call: null, reasoning: null },
   ],
   [
-    'parts that the page has',
+    'parts that the page can render',
     {
       role: 'user',
       content: [
@@ -28,7 +28,7 @@ test.each<[string, unknown]>([
       ],
     },
   ],
-])('%s is shown as it is', (_title, message) => {
+])('keeps %s', (_title, message) => {
   expect(view(message)).toBe(message);
 });
 
@@ -37,26 +37,26 @@ test.each<[string, unknown, boolean, unknown]>([
   ['a function', { role: 'function', name: 'f', content: 'x' }, false, { role: 'tool', name: 'f', content: 'x' }],
   ['an unknown role', { role: 'narrator', content: 'x' }, false, { role: 'user', content: 'x', name: 'narrator' }],
   [
-    'an unknown role that replies',
+    'an unknown role of a reply',
     { role: 'narrator', content: 'x' },
     true,
     { role: 'assistant', content: 'x', name: 'narrator' },
   ],
   [
-    'a role of Object’s own',
+    'a role named like a method of Object',
     { role: 'constructor', content: 'x' },
     false,
     { role: 'user', content: 'x', name: 'constructor' },
   ],
   ['no content', { role: 'assistant' }, true, { role: 'assistant', content: null }],
   [
-    'an image by its address alone',
+    'an image that is only a URL',
     { role: 'user', content: [{ type: 'image_url', image_url: 'u' }] },
     false,
     { role: 'user', content: [{ type: 'image_url', image_url: { url: 'u' } }] },
   ],
   [
-    'a part that the page does not know',
+    'a part that the page cannot render',
     { role: 'user', content: [{ type: 'video_url', video_url: 'v' }, 'bare'] },
     false,
     {
@@ -68,7 +68,7 @@ test.each<[string, unknown, boolean, unknown]>([
     },
   ],
   [
-    'a sound of another format',
+    'a sound in another format',
     { role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'd', format: 'flac' } }] },
     false,
     { role: 'user', content: [{ type: 'text', text: '[input_audio]' }] },
@@ -96,25 +96,25 @@ test.each<[string, unknown, boolean, unknown]>([
     },
   ],
   [
-    'tool calls that are no list',
+    'tool calls that are not a list',
     { role: 'assistant', content: 'x', tool_calls: 'none' },
     true,
     { role: 'assistant', content: 'x' },
   ],
   ['content that is an object', { role: 'user', content: { a: 1 } }, false, { role: 'user', content: '{"a":1}' }],
   [
-    'what the model thought',
+    'the reasoning of the model',
     { role: 'assistant', content: 'x', reasoning_content: 'hm' },
     true,
     { role: 'assistant', content: 'x', reasoning_content: 'hm', reasoning: 'hm' },
   ],
-])('%s', (_title, message, isReply, wanted) => {
+])('converts %s', (_title, message, isReply, wanted) => {
   const before = JSON.stringify(message);
   expect(view(message, isReply)).toEqual(wanted);
   expect(JSON.stringify(message)).toBe(before);
 });
 
-test('the text of a content', () => {
+test('returns the text of a content', () => {
   expect(contentText(null)).toBe('');
   expect(contentText('x')).toBe('x');
   expect(
@@ -125,7 +125,7 @@ test('the text of a content', () => {
   ).toBe('a\n\n[audio]');
 });
 
-test('only tools that the page can list are listed', () => {
+test('returns only tools that the page can list', () => {
   const good = {
     type: 'function',
     function: { name: 'f', parameters: { properties: { a: { type: 'string' } }, required: ['a'] } },

@@ -12,7 +12,7 @@ function storedJson(json: string): { json: string; changes: string[] } {
 const nested = (open: string, close: string, depth: number, inner: string): string =>
   open.repeat(depth) + inner + close.repeat(depth);
 
-test('what is fine is the same object', () => {
+test('returns the same object if it needs no change', () => {
   const value = { a: [1, 'x', null, { b: true }] };
   const storer = new Storer();
   expect(storer.store(value)).toBe(value);
@@ -26,12 +26,12 @@ test.each([
   ['a large number that a double would write as an integer', '[1e19,-3e20]', '[1e+19,-3e+20]'],
   ['a number that it would not', '[1e21,1e300,1.5e-7]', '[1e+21,1e+300,1.5e-7]'],
   ['a number beyond doubles', '[1e400]', '["1e400"]'],
-])('numbers: %s', (_title, json, stored) => {
+])('stores numbers: %s', (_title, json, stored) => {
   expect(storedJson(json).json).toBe(stored ?? json);
 });
 
-test('nesting: the levels that MLflow hands out again are kept, what is below them is JSON text', () => {
-  // An object takes three of 90 levels, a list two.
+test('keeps the levels of nesting that MLflow can read, and writes deeper values as JSON text', () => {
+  // An object uses three of 90 levels, a list two.
   expect(storedJson(nested('{"a":', '}', 30, '1')).changes).toEqual([]);
   expect(storedJson(nested('[', ']', 45, '1')).changes).toEqual([]);
   expect(storedJson(nested('{"a":', '}', 32, '1'))).toEqual({
@@ -44,24 +44,24 @@ test('nesting: the levels that MLflow hands out again are kept, what is below th
   });
 });
 
-test('nesting that cannot even be written out has a word in its place', () => {
+test('replaces nesting that cannot even be written as JSON by a note', () => {
   const deep = JSON.parse(nested('[', ']', 200_000, '1')) as unknown;
   const storer = new Storer();
   expect(JSON.stringify(storer.store(deep))).toContain('nested too deep to be written');
 });
 
-test('characters: NUL and halves of surrogate pairs, in keys as well', () => {
+test('replaces NUL and halves of surrogate pairs, also in keys', () => {
   const storer = new Storer();
   expect(storer.store({ 'k\0': ['a\ud800b', '🌿'] })).toEqual({ 'k\ufffd': ['a\ufffdb', '🌿'] });
   expect([...storer.changes]).toEqual(['characters']);
 });
 
-test('a key of another’s prototype stays a key', () => {
+test('keeps a key that is named like a property of the prototype', () => {
   const stored = new Storer().store(JSON.parse('{"__proto__":"a\\u0000"}'));
   expect(JSON.stringify(stored)).toBe('{"__proto__":"a\ufffd"}');
 });
 
-test('cutting shows a mark, halves no character, and leaves short texts alone', () => {
+test('cuts with a mark, halves no character, and keeps short text', () => {
   expect(cut('fern', 4)).toBe('fern');
   expect(cut('ferns', 4)).toBe('fer…');
   expect(cut('ab🌿c', 4)).toBe('ab…');
