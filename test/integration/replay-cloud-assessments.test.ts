@@ -260,7 +260,7 @@ test(
     ]);
     const own = await run.json<{ mlflow: object; remarks: string[] }>('replay.json');
     expect(own.mlflow).toMatchObject({ traces: 3, refused: 1, assessments: 3, verdicts_without_trace: 1 });
-    expect(own.remarks).toContain('1 verdicts are in judged.jsonl alone: MLflow has no trace of their requests');
+    expect(own.remarks).toContain('Verdicts without a trace in MLflow: 1, listed in judged.jsonl');
   },
   TEST_MS,
 );
@@ -336,9 +336,8 @@ describe('the command line', () => {
       );
       const { code, stdout, stderr } = await replayByHand('refused');
       expect([code, stderr]).toEqual([0, '']);
-      expect(stdout).toContain(
-        'MLflow assessments: 2\nVerdicts without a trace in MLflow: 1, listed in judged.jsonl\n',
-      );
+      expect(stdout).toContain('MLflow assessments: 2\n');
+      expect(stdout).toContain('Verdicts without a trace in MLflow: 1, listed in judged.jsonl\n');
     },
     TEST_MS,
   );

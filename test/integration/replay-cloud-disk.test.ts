@@ -121,9 +121,7 @@ test(
     expect(own.shards).toMatchObject({ completed: 1, not_kept: [{ shard: 0, replies: notKept.length, bytes }] });
     expect(own.remarks).toContainEqual(
       expect.stringMatching(
-        new RegExp(
-          `^${notKept.length} replies with ${bytes} bytes were measured and compared, but not kept: the disks`,
-        ),
+        new RegExp(`^Replies that were measured and compared, but not kept: ${notKept.length}, with ${bytes} bytes`),
       ),
     );
     expect(await run.result('report.html')).toContain('but not kept');

@@ -194,7 +194,7 @@ test(
     });
     const page = await run.result('report.html');
     expect(page).toContain('Latency over time');
-    expect(page).not.toContain('were lost');
+    expect(page).not.toContain('shards lost');
 
     // A shard is begun once: the second try sends nothing.
     const before = endpoint.requests.length;
@@ -252,7 +252,7 @@ describe('what is missing makes the execution fail, with what was measured', () 
       expect(result.cause).toMatch(/shards lost: 2 \(1, 2\), with 6 requests, of which 1 had started/);
       expect(await run.json('profile_export_aiperf.json')).toMatchObject({
         is_complete: false,
-        incomplete_reason: expect.stringContaining('were lost'),
+        incomplete_reason: expect.stringContaining('shards lost'),
         request_count: { avg: 3 },
       });
       expect(await own(run)).toMatchObject({
@@ -281,7 +281,7 @@ describe('what is missing makes the execution fail, with what was measured', () 
       await expect(run.shard(0)).rejects.toMatchObject({ name: 'TargetUnreachable' });
       const { ok, error, cause } = await run.summarize({ Error: 'States.ItemReaderFailed', Cause: 'no manifest' });
       expect([ok, error]).toEqual([false, 'ReplayIncomplete']);
-      expect(cause).toMatch(/the first failure: TargetUnreachable: .*; States.ItemReaderFailed: no manifest/);
+      expect(cause).toMatch(/first failure: TargetUnreachable: .*; States.ItemReaderFailed: no manifest/);
     },
     TEST_MS,
   );
@@ -300,7 +300,9 @@ describe('what is missing makes the execution fail, with what was measured', () 
       expect(counts.sent + counts.unsent).toBe(40);
       const result = await run.summarize();
       expect(result).toMatchObject({ ok: false, error: 'ReplayIncomplete' });
-      expect(result.cause).toMatch(new RegExp(`${counts.unsent} requests were not sent because the time of 1 shards`));
+      expect(result.cause).toMatch(
+        new RegExp(`requests not sent because their shard ran out of time: ${counts.unsent} `),
+      );
       expect(await run.records()).toHaveLength(counts.sent);
     },
     TEST_MS,

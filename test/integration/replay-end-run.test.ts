@@ -125,7 +125,9 @@ test(
     const before = await inMlflow(run);
     expect(before).toMatchObject({
       status: 'FAILED',
-      why: expect.stringMatching(/^ReplayNotEvaluated: 2 shards \(0, 1\) were not evaluated/),
+      why: expect.stringMatching(
+        /^ReplayNotEvaluated: shards with replies that are not judged or not in MLflow: 2 \(0, 1\)/,
+      ),
     });
     expect(await endRun(run)).toEqual({ runId: before.id, status: 'FAILED' });
     expect(await inMlflow(run)).toEqual(before);
