@@ -11,12 +11,12 @@ const words: CodeScorer = {
 };
 const ruleOf = (rules: unknown) => createAlwaysRule(rules, [words]);
 
-test('without rules nothing is judged beyond the sample', () => {
+test('judges nothing beyond the sample without rules', () => {
   expect(ruleOf([])(chatCapture())).toBeUndefined();
   expect(ruleOf(undefined)(chatCapture())).toBeUndefined();
 });
 
-test('long replies, by the tokens that the endpoint counted, else by an estimate', () => {
+test('matches long replies by the endpoint’s token count, or else by an estimate', () => {
   const rule = ruleOf([{ name: 'long', replyTokensOver: 100 }]);
   expect(rule(chatCapture({ reply: 'word '.repeat(200) }))).toBe('long');
   expect(rule(chatCapture())).toBeUndefined();
@@ -24,7 +24,7 @@ test('long replies, by the tokens that the endpoint counted, else by an estimate
   expect(rule({ ...chatCapture(), usage: { outputTokens: 100 } })).toBeUndefined();
 });
 
-test('a variant, and what a code scorer flags', () => {
+test('matches a variant, and captures that a code scorer flags', () => {
   const rule = ruleOf([
     { name: 'challenger', variant: 'B' },
     { name: 'terse', flaggedBy: { scorer: 'words', under: 3 } },
@@ -34,14 +34,14 @@ test('a variant, and what a code scorer flags', () => {
   expect(rule(chatCapture({ reply: 'In Bern.' }))).toBe('terse');
 });
 
-test('the conditions of one rule hold together', () => {
+test('requires all conditions of a rule', () => {
   const rule = ruleOf([{ name: 'both', variant: 'B', flaggedBy: { scorer: 'words', is: 2 } }]);
   expect(rule(chatCapture({ reply: 'In Bern.' }), { variant: 'B' })).toBe('both');
   expect(rule(chatCapture(), { variant: 'B' })).toBeUndefined();
   expect(rule(chatCapture({ reply: 'In Bern.' }), { variant: 'A' })).toBeUndefined();
 });
 
-test('errors are never judged', () => {
+test('never matches an error reply', () => {
   const rule = ruleOf([{ name: 'all', replyTokensOver: 0 }]);
   expect(rule({ ...chatCapture(), error: { message: 'x' } })).toBeUndefined();
 });
@@ -56,7 +56,7 @@ test.each([
   ],
   ['a flag without a comparison', [{ name: 'x', flaggedBy: { scorer: 'words' } }], /one of is, over, under/],
   ['an unknown field', [{ name: 'x', variants: 'B' }], /variants/],
-])('%s is refused', (_, rules, message) => {
+])('refuses %s', (_, rules, message) => {
   expect(() => ruleOf(rules)).toThrow(
     expect.objectContaining({ name: 'InvalidAlwaysRules', message: expect.stringMatching(message) }),
   );

@@ -13,7 +13,7 @@ test.each([
   ['sk-1', 'sk-1'],
   [' sk-1\n', 'sk-1'],
   ['{"api_key":"sk-1","other":1}', 'sk-1'],
-])('%j is understood', (text, key) => {
+])('reads the key from %j', (text, key) => {
   expect(parseApiKey(text, where)).toBe(key);
 });
 
@@ -39,7 +39,7 @@ test.each(['sk-live\nSECRET', 'sk-live SECRET', 'sk-livé-SECRET', '{"api_key":"
   },
 );
 
-test('a binary secret is no key', async () => {
+test('refuses a binary secret', async () => {
   const binary = client(() => ({ SecretBinary: new Uint8Array([1]) }));
   await expect(loadApiKey(binary, where)).rejects.toMatchObject({ name: 'JudgeSecretUnreadable' });
 });
@@ -50,11 +50,11 @@ test.each([
   ['TimeoutError', undefined, 'JudgeUnavailable'],
   ['AccessDeniedException', 400, 'JudgeSecretUnreadable'],
   ['ResourceNotFoundException', 400, 'JudgeSecretUnreadable'],
-])('%s of Secrets Manager is %s', async (name, status, expected) => {
+])('turns %s of Secrets Manager (status %s) into %s', async (name, status, expected) => {
   await expect(loadApiKey(failing(name, status), where)).rejects.toMatchObject({ name: expected });
 });
 
-/** A judge behind a URL that answers one request after the other as it is told. */
+/** A judge behind a URL that gives scripted answers to consecutive requests. */
 function judgeOver(replies: ((request: Request) => Response)[], apiKey: string | (() => Promise<string>) = 'sk-1') {
   const seen: Request[] = [];
   const fetch = async (url: string | URL, init: RequestInit) => {
@@ -70,7 +70,7 @@ const refused = () => new Response('', { status: 401 });
 const answered = () => Response.json(completionOf());
 const keysOf = (seen: Request[]) => seen.map((request) => request.headers.get('authorization'));
 
-test('a key that is no longer accepted is loaded again, once', async () => {
+test('reloads a key once when the server no longer accepts it', async () => {
   const keys = ['sk-old', 'sk-new'];
   const { seen, ask } = judgeOver([refused, answered, answered], async () => keys.shift() ?? 'none');
   expect((await ask()).verdicts[0]).toMatchObject({ outcome: 'verdict' });
@@ -78,13 +78,13 @@ test('a key that is no longer accepted is loaded again, once', async () => {
   expect(keysOf(seen)).toEqual(['Bearer sk-old', 'Bearer sk-new', 'Bearer sk-new']);
 });
 
-test('a key that is the same when it is loaded again is refused', async () => {
+test('ends as JudgeRefused if the reloaded key is the same', async () => {
   const { seen, ask } = judgeOver([refused, answered], async () => 'sk-1');
   await expect(ask()).rejects.toMatchObject({ name: 'JudgeRefused' });
   expect(seen).toHaveLength(1);
 });
 
-test('a redirect is not followed, and named', async () => {
+test('does not follow a redirect, and names its target', async () => {
   const location = 'https://elsewhere.example/path?token=SECRET';
   const { seen, ask } = judgeOver([() => new Response('', { status: 307, headers: { location } })]);
   const message = expect.stringMatching(/judge redirects to https:\/\/elsewhere\.example \(HTTP 307\).*JUDGE_BASE_URL/);

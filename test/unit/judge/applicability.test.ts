@@ -7,7 +7,7 @@ import { chatCapture, plainCapture, textPayload, toolCallCapture } from './captu
 const of = (capture: Capture, ...needs: ScorerNeed[]) => applicability(capture, { needs });
 const judged = { judge: true };
 
-test('a chat with request and reply is judged by all that need no tools', () => {
+test('applies all scorers that need no tools to a chat', () => {
   const applied = defaultJudgeScorers.map((scorer) => [scorer.name, applicability(chatCapture(), scorer)]);
   const expected = defaultJudgeScorers.map(({ name, needs }) => [
     name,
@@ -17,7 +17,7 @@ test('a chat with request and reply is judged by all that need no tools', () => 
   expect(expected).toContainEqual(['tool_call_correctness', { notJudgeable: 'noToolCalls' }]);
 });
 
-test('a reply of tool calls alone is judged by those that need no text of a reply', () => {
+test('applies only scorers that need no reply text to a reply with only tool calls', () => {
   const applied = defaultJudgeScorers.filter((scorer) => 'judge' in applicability(toolCallCapture(), scorer));
   expect(applied).toEqual(defaultJudgeScorers.filter(({ needs }) => !needs.includes('reply')));
   expect(applied.map(({ name }) => name)).toContain('tool_call_correctness');
@@ -56,16 +56,16 @@ test.each<[string, Capture, ScorerNeed[], string]>([
     ['reply'],
     'notText',
   ],
-])('%s is not judgeable', (_, capture, needs, reason) => {
+])('does not judge %s', (_, capture, needs, reason) => {
   expect(of(capture, ...needs)).toEqual({ notJudgeable: reason });
 });
 
-test('what was captured of the reply alone is judged by what needs no request', () => {
+test('applies scorers that need no request if only the reply was captured', () => {
   const capture = chatCapture({ messages: [] });
   expect(of(capture, 'reply')).toEqual(judged);
 });
 
-test('plain text, and a JSON document whose reply holds language, are read as an exchange', () => {
+test('reads plain text, and JSON documents with prose in the reply, as an exchange', () => {
   const text = plainCapture({
     format: 'text',
     request: textPayload('Where is it?'),
@@ -85,7 +85,7 @@ test('plain text, and a JSON document whose reply holds language, are read as an
   expect(of(json, 'request', 'reply')).toEqual(judged);
 });
 
-test('a call in the older function form is a tool call', () => {
+test('treats a legacy function call as a tool call', () => {
   const reply = { role: 'assistant', content: null, function_call: { name: 'track', arguments: '{}' } };
   expect(of(chatCapture({ replies: [reply] }), 'tools')).toEqual(judged);
 });

@@ -3,20 +3,20 @@ import { classFigures, cohensKappa, confusion, mcnemar, numberFigures } from '..
 const table = (...counts: number[][]) => ({ values: counts.map((_, index) => `v${index}`), counts });
 
 describe("Cohen's kappa", () => {
-  test('of a textbook table', () => {
-    // 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: observed 0.7, by chance 0.5.
+  test('computes a textbook table', () => {
+    // 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: observed agreement 0.7, chance agreement 0.5.
     expect(cohensKappa(table([20, 5], [10, 15]))?.value).toBeCloseTo(0.4, 12);
   });
-  test('is 1 for full agreement, 0 for chance, below 0 for less', () => {
+  test('is 1 for full agreement, 0 for chance agreement, and negative for less', () => {
     expect(cohensKappa(table([30, 0], [0, 10]))).toEqual({ value: 1, low: 1, high: 1 });
     expect(cohensKappa(table([16, 4], [4, 1]))?.value).toBeCloseTo(0, 12);
     expect(cohensKappa(table([0, 10], [10, 0]))?.value).toBeCloseTo(-1, 12);
   });
-  test('is not defined where both gave one value, or nothing is there', () => {
+  test('is not defined if both raters gave a single value, or for an empty table', () => {
     expect(cohensKappa(table([12, 0], [0, 0]))).toBeNull();
     expect(cohensKappa(table([0, 0], [0, 0]))).toBeNull();
   });
-  test('with weights a near miss counts less than a far one', () => {
+  test('counts a near miss less than a far one with weights', () => {
     const near = table([10, 5, 0], [0, 10, 0], [0, 0, 10]);
     const far = table([10, 0, 5], [0, 10, 0], [0, 0, 10]);
     for (const weights of ['linear', 'quadratic'] as const) {
@@ -26,7 +26,7 @@ describe("Cohen's kappa", () => {
   });
 });
 
-test('the confusion table has people in rows, the judge in columns', () => {
+test('puts people in rows and the judge in columns of the confusion table', () => {
   const pairs = [
     { label: 'yes', verdict: 'yes' },
     { label: 'yes', verdict: 'no' },
@@ -40,7 +40,7 @@ test('the confusion table has people in rows, the judge in columns', () => {
   expect(() => confusion(['yes'], pairs)).toThrow('not in the table');
 });
 
-test('figures of each value', () => {
+test('computes the figures of each value', () => {
   const [yes] = classFigures(table([8, 2], [3, 7]));
   expect(yes?.sensitivity?.value).toBeCloseTo(0.8, 12);
   expect(yes?.specificity?.value).toBeCloseTo(0.7, 12);
@@ -48,14 +48,14 @@ test('figures of each value', () => {
   expect(yes?.f1).toBeCloseTo(16 / 21, 12);
 });
 
-test('figures of numbers', () => {
+test('computes the figures of numbers', () => {
   const pairs = [1, 2, 3, 4].map((label) => ({ label, verdict: label + 1 }));
   expect(numberFigures(pairs)).toMatchObject({ meanLabel: 2.5, meanVerdict: 3.5, meanAbsoluteError: 1 });
   expect(numberFigures(pairs)?.correlation).toBeCloseTo(1, 12);
   expect(numberFigures([{ label: 1, verdict: 1 }])?.correlation).toBeNull();
 });
 
-test("McNemar's exact test", () => {
+test("computes McNemar's exact test", () => {
   expect(mcnemar(0, 0)).toBe(1);
   expect(mcnemar(3, 3)).toBe(1);
   // 2 × 0.5^8 × (1 + 8)

@@ -19,7 +19,7 @@ const line = (fields: object) =>
   JSON.stringify({ request: 'Hi', reply: 'Hello', scorer: 'safety', label: 'yes', ...fields });
 const parse = (...lines: string[]) => parseLabels(lines.join('\n'), 'labels.jsonl', scorers);
 
-/** A judge in the same process: what it is asked is recorded, its answers come from a function. */
+/** A judge that records its questions and takes its answers from a function. */
 class ScriptedJudge implements Judge {
   readonly sourceId = 'test:/scripted';
   readonly asked: string[][] = [];
@@ -49,7 +49,7 @@ class ScriptedJudge implements Judge {
 }
 
 describe('labels', () => {
-  test('text, messages, tools and reasons are read', () => {
+  test('reads texts, messages, tools and reasons', () => {
     const [plain, chat] = parse(
       line({ system: 'Be brief.', reason: 'harmless', id: 7 }),
       line({
@@ -70,12 +70,14 @@ describe('labels', () => {
     expect(chat?.messages).toHaveLength(3);
   });
 
-  test.each([true, 1, '1', 'Yes', 'TRUE', 'pass'])('%p is yes', (label) =>
+  test.each([true, 1, '1', 'Yes', 'TRUE', 'pass'])('reads %p as yes', (label) =>
     expect(readLabel({ kind: 'yes-no' }, label)).toBe('yes'),
   );
-  test.each([false, 0, 'NO', 'fail'])('%p is no', (label) => expect(readLabel({ kind: 'yes-no' }, label)).toBe('no'));
+  test.each([false, 0, 'NO', 'fail'])('reads %p as no', (label) =>
+    expect(readLabel({ kind: 'yes-no' }, label)).toBe('no'),
+  );
 
-  test('every wrong line is named', () => {
+  test('names every invalid line', () => {
     expect(() =>
       parse('{', line({ scorer: 'sefety' }), line({ label: 'maybe' }), '', line({ reply: undefined }), line({})),
     ).toThrow(
@@ -89,13 +91,13 @@ describe('labels', () => {
     expect(() => parse('')).toThrow('no line');
   });
 
-  test('the same line twice is two labels', () => {
+  test('reads a repeated line as two labels', () => {
     const items = parse(line({}), line({}));
     expect(new Set(items.map(({ id }) => id)).size).toBe(2);
   });
 });
 
-describe('asking', () => {
+describe('askAll', () => {
   const items = parse(
     line({ id: 'a' }),
     line({ id: 'b', scorer: 'refusal', label: 'no' }),
@@ -103,7 +105,7 @@ describe('asking', () => {
     line({ id: 'd', scorer: 'tool_call_correctness', label: 'yes' }),
   );
 
-  test('one call an exchange, with all scorers that apply, as production asks', async () => {
+  test('makes one call per exchange with all scorers that apply, as in production', async () => {
     const judge = new ScriptedJudge((_, { name, values }) =>
       values.kind === 'categories' ? values.values[0] : name === 'refusal' ? 'no' : 'yes',
     );
@@ -122,20 +124,20 @@ describe('asking', () => {
     expect(pairs[0]?.judge).toBe('test:/scripted version 1');
   });
 
-  test('or only with the labelled ones', async () => {
+  test('asks only the labeled scorers if told to', async () => {
     const judge = new ScriptedJudge(() => 'yes');
     await askAll(items, { judge, scorers, ask: 'labelled' });
     expect(judge.asked.map((names) => names.toSorted())).toEqual([['refusal', 'safety'], ['refusal']]);
   });
 
-  test('what the judge leaves out is no verdict', async () => {
+  test('lists an item without an answer as unanswered', async () => {
     const judge = new ScriptedJudge(() => undefined);
     const { pairs, unanswered } = await askAll(items.slice(0, 1), { judge, scorers, ask: 'labelled' });
     expect(pairs).toEqual([]);
     expect(unanswered).toEqual([{ id: 'a', scorer: 'safety', reason: 'NO_ANSWER', message: 'left out' }]);
   });
 
-  test('a budget holds back what it has no room for', async () => {
+  test('holds items that the budget has no room for', async () => {
     const many = parse(...Array.from({ length: 10 }, (_, index) => line({ id: `i${index}`, reply: `r${index}` })));
     const { judge } = scriptedJudge(undefined, { price: () => 0.3 });
     expect(mostUsd(many, { judge, scorers, ask: 'labelled' })).toBeCloseTo(3, 9);
@@ -145,7 +147,7 @@ describe('asking', () => {
     expect(unanswered[0]?.reason).toBe('held');
   });
 
-  test('what the judge is shown as an example is left out', async () => {
+  test('leaves out items that the judge is shown as examples', async () => {
     const examples = { safety: [{ request: 'Hi', reply: 'Hello', value: 'yes', rationale: 'harmless' }] };
     const judge = new ScriptedJudge(() => 'yes');
     const withExamples = scorersFor({ examples }).filter(isJudgeScorer);
@@ -154,7 +156,7 @@ describe('asking', () => {
     expect(unanswered).toEqual([expect.objectContaining({ id: 'a', reason: 'shownAsExample' })]);
   });
 
-  test('verdicts in the file are compared as they are', () => {
+  test('compares the verdicts of the file without asking', () => {
     const pairs = givenPairs(parse(line({ verdict: false, rationale: 'rude', judge: 'gpt' }), line({})));
     expect(pairs).toEqual([
       expect.objectContaining({ verdict: 'no', agrees: false, verdictRationale: 'rude', judge: 'gpt' }),
@@ -180,9 +182,9 @@ const fourty = Array.from({ length: 40 }, (_, i) =>
 );
 
 describe('report', () => {
-  test('TPR is about the first value, TNR about the others', () => {
+  test('computes TPR for the first value and TNR for the others', () => {
     const [safety] = report(fourty).scorers;
-    // Of 20 no, the 4 divisible by ten are called yes; all 20 yes are.
+    // The judge calls all 20 yes labels yes, and 4 of the 20 no labels.
     expect(safety).toMatchObject({ n: 40, positive: 'yes', tpr: { hits: 20, of: 20 }, tnr: { hits: 16, of: 20 } });
     expect(safety?.confusion?.counts).toEqual([
       [20, 0],
@@ -192,7 +194,7 @@ describe('report', () => {
     expect(safety?.notes).toEqual([]);
   });
 
-  test('ordered categories have a weighted kappa, numbers distances, scorers of others are guessed', () => {
+  test('computes a weighted kappa for ordered categories, distances for numbers, and guesses the values of unknown scorers', () => {
     const coherence = ['coherent', 'somewhat coherent', 'incoherent'].map((value) =>
       pair(value, value, 'coherent', { scorer: 'coherence', agrees: value === 'coherent' }),
     );
@@ -214,7 +216,7 @@ describe('report', () => {
     expect(reports[1]?.numbers?.meanAbsoluteError).toBeCloseTo(5 / 3, 12);
   });
 
-  test('says when figures mean little', () => {
+  test('notes when figures mean little', () => {
     expect(report([pair('a', 'yes', 'yes')]).scorers[0]?.notes.join()).toMatch(/fewer than 30.*kappa is not defined/);
     const constant = report(fourty.map((p) => ({ ...p, verdict: 'yes', agrees: p.label === 'yes' })));
     expect(constant.scorers[0]?.notes).toEqual([
@@ -222,7 +224,7 @@ describe('report', () => {
     ]);
   });
 
-  test('in the terminal: figures, confusion and both reasons', () => {
+  test('shows figures, confusion and both reasons in the terminal', () => {
     const text = terminalReport(
       report([...fourty, pair('x', 'no', 'yes', { labelRationale: 'it insults', verdictRationale: 'all is well' })]),
     );
@@ -232,7 +234,7 @@ describe('report', () => {
   });
 });
 
-describe('page', () => {
+describe('HTML page', () => {
   const hostile = '</span><script>alert(1)</script><img src=x onerror=alert(1)>"\'&';
   let page: string;
   beforeAll(async () => {
@@ -249,12 +251,12 @@ describe('page', () => {
       ]),
     );
   });
-  test('captured text cannot become markup', () => {
+  test('escapes captured text', () => {
     expect(page).not.toContain('<script');
     expect(page).not.toContain('<img');
     expect(page).toContain('&#60;script&#62;alert(1)&#60;/script&#62;');
   });
-  test('needs nothing else', () => {
+  test('loads nothing', () => {
     expect(page).toContain("default-src 'none'");
     expect(page.replace(/xmlns(:xlink)?="http:\/\/www\.w3\.org[^"]*"/g, '')).not.toMatch(
       /<[^>]*\s(src|href|xlink:href|on\w+)=|https?:\/\/|@import|url\(/,
@@ -262,10 +264,10 @@ describe('page', () => {
     expect(page.match(/<svg/g)).toHaveLength(2);
     expect(page).toMatch(/<svg role="img" aria-label="[^"]+" /);
   });
-  test('has every disagreement with both reasons', () => {
+  test('shows every disagreement with both reasons', () => {
     expect(page.match(/class="case"/g)).toHaveLength(5);
   });
-  test('can be drawn without a single verdict', async () => {
+  test('can be rendered without any verdict', async () => {
     expect(await calibrationPage(report([]))).toContain('No label has a verdict.');
   });
 });
@@ -274,7 +276,7 @@ describe('drift', () => {
   const now = (pairs: LabeledVerdict[]) => report(pairs);
   const baseline = parseBaseline(JSON.stringify(baselineOf(report(fourty))), 'b.json');
 
-  test('none', () => {
+  test('reports none if no verdict changed', () => {
     expect(compareWithBaseline(now(fourty), baseline)).toMatchObject({
       verdict: 'none',
       items: 40,
@@ -282,27 +284,27 @@ describe('drift', () => {
       changed: [],
     });
   });
-  test('a few changes are not more than chance', () => {
+  test('does not report drift for a few changes', () => {
     const changed = fourty.map((p, i) => (i === 1 ? { ...p, verdict: 'no', agrees: false } : p));
     expect(compareWithBaseline(now(changed), baseline)).toMatchObject({
       verdict: 'changed',
       changed: [{ id: 'p1', before: 'yes', now: 'no' }],
     });
   });
-  test('a judge that calls all good has drifted', () => {
+  test('reports drift for a judge that calls everything good', () => {
     const lenient = fourty.map((p) => ({ ...p, verdict: 'yes', agrees: p.label === 'yes' }));
     const drift = compareWithBaseline(now(lenient), baseline);
     expect(drift).toMatchObject({ verdict: 'drifted', agreementBefore: { hits: 36 }, agreementNow: { hits: 20 } });
     expect(drift.pValue).toBeLessThan(0.001);
   });
-  test('items that are in one of them only are counted', () => {
+  test('counts items that are in only one of the runs', () => {
     expect(compareWithBaseline(now([...fourty.slice(5), pair('new', 'yes', 'yes')]), baseline)).toMatchObject({
       items: 35,
       onlyInBaseline: 5,
       onlyNow: 1,
     });
   });
-  test('another file is refused', () => {
+  test('refuses a file that is not a baseline', () => {
     expect(() => parseBaseline('{}', 'b.json')).toThrow(expect.objectContaining({ name: 'InvalidBaseline' }));
   });
 });
@@ -311,7 +313,7 @@ describe('examples', () => {
   const wrong = (id: string, label: string, extra: Partial<LabeledVerdict> = {}) =>
     pair(id, label, label === 'yes' ? 'no' : 'yes', { labelRationale: `because ${id}`, ...extra });
 
-  test('are taken from corrected disagreements with a reason, the labels in turn, short ones first', () => {
+  test('come from corrected disagreements with a reason, with alternating labels, short ones first', () => {
     const { added, examples } = addExamples({}, [
       wrong('long', 'no', { reply: 'x'.repeat(500) }),
       wrong('short', 'no'),
@@ -329,7 +331,7 @@ describe('examples', () => {
     expect(examples).toEqual(added);
   });
 
-  test('old ones stay, the same is not added twice, and the scorer has another version', () => {
+  test('keep existing ones, are not added twice, and change the scorer’s version', () => {
     const old = { safety: [{ request: 'request a', reply: 'reply a', value: 'no', rationale: 'old' }] };
     const { added, examples } = addExamples(old, [wrong('a', 'no'), wrong('b', 'yes')], 3);
     expect(added.safety).toHaveLength(1);
@@ -343,22 +345,22 @@ describe('examples', () => {
 
 describe('anchor set', () => {
   const anchors = readAnchors(projectRoot(), scorers) as (LabeledItem & { pair?: string })[];
-  // Of a pair one fails, whichever of two values that is.
+  // One of each pair fails, whichever of the two values that is.
   const failing = ({ scorer, label }: LabeledItem) => {
     const values = scorers.find(({ name }) => name === scorer)?.values;
     return values?.kind === 'categories' ? label !== values.values[0] : label === 'no';
   };
 
-  test('has at least 60 items, half of them failing, each with its reason', () => {
+  test('has at least 60 items with reasons, half of them failing', () => {
     expect(anchors.length).toBeGreaterThanOrEqual(60);
     expect(anchors.filter(failing)).toHaveLength(anchors.length / 2);
     expect(anchors.every(({ labelRationale }) => (labelRationale?.length ?? 0) > 20)).toBe(true);
     expect(new Set(anchors.map(({ id }) => id)).size).toBe(anchors.length);
   });
 
-  test.each(defaultJudgeScorers.map(({ name }) => name))('%s has three pairs whose label flips', (name) => {
+  test.each(defaultJudgeScorers.map(({ name }) => name))('has three pairs for %s whose label flips', (name) => {
     const own = anchors.filter(({ scorer }) => scorer === name);
-    // Says which are missing: examples of a scorer, right and wrong, are how one knows that the judge understands it.
+    // Right and wrong examples of a scorer show whether the judge understands it. A failure names the missing ones.
     expect(own.map(({ id }) => id)).toEqual(
       expect.arrayContaining(['1a', '1b', '2a', '2b', '3a', '3b'].map((item) => `${name}-${item}`)),
     );
@@ -367,7 +369,7 @@ describe('anchor set', () => {
     ) as [LabeledItem, LabeledItem][];
     for (const [a, b] of pairs) {
       expect(a.label).not.toBe(b.label);
-      // One thing is changed: the two are otherwise the same, on one side even word for word.
+      // The two differ in one fact. One side (request or reply) is identical.
       const same = [
         JSON.stringify(a.messages) === JSON.stringify(b.messages),
         JSON.stringify(a.reply) === JSON.stringify(b.reply),
@@ -376,7 +378,7 @@ describe('anchor set', () => {
     }
   });
 
-  test('every item can be judged by its scorer', () => {
+  test('has only items that their scorer can judge', () => {
     for (const item of anchors) {
       const scorer = scorers.find(({ name }) => name === item.scorer) as JudgeScorer;
       expect([item.id, applicability(captureOf(item), scorer)]).toEqual([item.id, { judge: true }]);

@@ -9,7 +9,7 @@ import {
 
 const sum = (numbers: number[]): number => numbers.reduce((a, b) => a + b, 0);
 
-test('a whole number is divided without loss', () => {
+test('divides a whole number without loss', () => {
   expect(divideWhole(10, [1, 1, 1])).toEqual([4, 3, 3]);
   expect(divideWhole(10, [0, 0])).toEqual([5, 5]);
   expect(divideWhole(0, [1, 2])).toEqual([0, 0]);
@@ -22,7 +22,7 @@ test('a whole number is divided without loss', () => {
   );
 });
 
-test("the scorers' parts of a call sum to the call, tokens and money", () => {
+test('divides a call so that tokens and money sum to the whole', () => {
   const tokens = fc.nat(200_000);
   fc.assert(
     fc.property(
@@ -45,7 +45,7 @@ test("the scorers' parts of a call sum to the call, tokens and money", () => {
   );
 });
 
-test('the longer answer bears more of the output; the input is shared equally', () => {
+test('assigns more output to the longer answer, and equal parts of the input', () => {
   const price = ({ inputTokens, outputTokens }: { inputTokens: number; outputTokens: number }) =>
     inputTokens * 1e-6 + outputTokens * 5e-6;
   const [short, long] = divideCall({ inputTokens: 100, outputTokens: 40 }, price, [10, 30]).map(verdictUsage);
@@ -53,7 +53,7 @@ test('the longer answer bears more of the output; the input is shared equally', 
   expect(long).toEqual({ inputTokens: 50, outputTokens: 30, usd: 0.0002 });
 });
 
-test('an unknown price stays unknown', () => {
+test('keeps an unknown price unknown', () => {
   const [part] = divideCall({ inputTokens: 10, outputTokens: 5 }, () => null, [1]).map(verdictUsage);
   expect(part).toEqual({ inputTokens: 10, outputTokens: 5, usd: null });
   const known = { inputTokens: 1, outputTokens: 1, units: 5 };

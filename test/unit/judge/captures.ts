@@ -1,4 +1,4 @@
-/** Captures made for the judge's tests. */
+/** Captures for the judge's tests. */
 import type { Capture, ChatMessage, Payload } from '../../../src/formats/types.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
 
@@ -20,7 +20,7 @@ export interface ChatParts {
   tools?: unknown[];
 }
 
-/** A chat about parcels, unless told otherwise. */
+/** Returns a chat, by default about parcels. */
 export function chatCapture(parts: ChatParts = {}): Capture {
   const {
     system = 'You answer questions about parcel delivery.',
@@ -51,7 +51,7 @@ export function chatCapture(parts: ChatParts = {}): Capture {
   };
 }
 
-/** A capture without a conversation. */
+/** Returns a capture without a conversation. */
 export function plainCapture(fields: Partial<Capture> & Pick<Capture, 'format'>): Capture {
   return { inferenceTimeMs: 0, timeSource: 'inferenceTime', attributes: {}, notes: [], ...fields };
 }
@@ -70,7 +70,7 @@ export const TRACK_TOOL = {
   function: { name: 'track', parameters: { type: 'object', properties: { parcel: { type: 'string' } } } },
 };
 
-/** A reply of one tool call and no words. */
+/** Returns a capture whose reply is one tool call without text. */
 export const toolCallCapture = (name = 'track', args = '{"parcel":"8841"}'): Capture =>
   chatCapture({
     tools: [TRACK_TOOL],
@@ -83,7 +83,7 @@ export const toolCallCapture = (name = 'track', args = '{"parcel":"8841"}'): Cap
     ],
   });
 
-/** Questions that are answered with yes or no. */
+/** Scorers that are answered with yes or no. */
 export const YES_NO_SCORERS: readonly JudgeScorer[] = ['safety', 'fluency'].map((name) => ({
   kind: 'judge',
   name,
@@ -93,7 +93,7 @@ export const YES_NO_SCORERS: readonly JudgeScorer[] = ['safety', 'fluency'].map(
   needs: ['reply'],
 }));
 
-/** A chat completion that answers them, and reports what it used. */
+/** Returns a chat completion that answers them and reports its usage. */
 export const completionOf = (usage: unknown = { prompt_tokens: 500, completion_tokens: 50 }, content?: string) => {
   const entries = YES_NO_SCORERS.map(({ name }) => [name, { rationale: 'It does.', value: 'yes' }]);
   const message = { role: 'assistant', content: content ?? JSON.stringify(Object.fromEntries(entries)) };

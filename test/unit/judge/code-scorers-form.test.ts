@@ -8,7 +8,7 @@ describe('valid_json', () => {
   const { score } = scorer('valid_json');
   const asked = (reply: string) => score(chatCapture('List two colours', reply, { jsonRequested: true }));
 
-  test.each(['{"a":1}', ' [1, 2]\n', '"text"', 'null'])('%p parses', (reply) =>
+  test.each(['{"a":1}', ' [1, 2]\n', '"text"', 'null'])('accepts %p', (reply) =>
     expect(asked(reply)).toMatchObject({ value: true }),
   );
   test.each([
@@ -20,11 +20,11 @@ describe('valid_json', () => {
     [' ```\n\n{"a":1}\n\n``` \n', 'Markdown code fence'],
     ['```json\n```', 'not JSON'],
     ['', 'empty'],
-  ])('%p does not', (reply, why) =>
+  ])('rejects %p', (reply, why) =>
     expect(asked(reply)).toEqual({ value: false, rationale: expect.stringContaining(why) }),
   );
 
-  test.each(['', '{"a":1,'])('a model that ran on in line breaks behind a fence and %j is read once', (start) =>
+  test.each(['', '{"a":1,'])('reads a reply of endless line breaks after a fence and %j in linear time', (start) =>
     expect(asked(`\`\`\`json\n${start}${'\n'.repeat(500_000)}`)).toMatchObject({ value: false }),
   );
 
@@ -35,7 +35,9 @@ describe('valid_json', () => {
     'Summarise this. Your answer must be valid JSON.',
     'You are an API.\nOutput JSON only, no prose',
     'Give me a single JSON array of all the cities',
-  ])('%p asks for JSON', (prompt) => expect(score(chatCapture(prompt, 'no'))).toMatchObject({ value: false }));
+  ])('finds a request for JSON in %p', (prompt) =>
+    expect(score(chatCapture(prompt, 'no'))).toMatchObject({ value: false }),
+  );
 
   test.each([
     'How do I return JSON from a Flask view?',
@@ -45,9 +47,11 @@ describe('valid_json', () => {
     'Write a JSON parser in Rust.',
     'Do not return JSON.',
     'Explain what { "a": 1 } means',
-  ])('%p does not', (prompt) => expect(score(chatCapture(prompt, 'no'))).toEqual({ notJudgeable: 'jsonNotRequested' }));
+  ])('finds no request for JSON in %p', (prompt) =>
+    expect(score(chatCapture(prompt, 'no'))).toEqual({ notJudgeable: 'jsonNotRequested' }),
+  );
 
-  test('the system prompt may ask for it, an earlier turn of the user no longer does', () => {
+  test('reads the system prompt and the last user message, but not earlier ones', () => {
     const messages = (system: string, first: string) => [
       { role: 'system', content: system },
       { role: 'user', content: first },
@@ -60,7 +64,7 @@ describe('valid_json', () => {
     });
   });
 
-  test('one bad choice is enough; tool calls alone and errors are not judged', () => {
+  test('fails on one bad choice, and does not judge tool calls alone and errors', () => {
     const choices = ['{}', '{'].map((content) => ({ role: 'assistant', content }));
     expect(score(chatCapture('x', choices, { jsonRequested: true }))).toMatchObject({ value: false });
     const call = { type: 'function' as const, function: { name: 'f', arguments: '{}' } };
@@ -71,7 +75,7 @@ describe('valid_json', () => {
     expect(score(failed)).toEqual({ notJudgeable: 'errorReply' });
   });
 
-  test('the rationale does not quote the reply', () => {
+  test('does not quote the reply in the rationale', () => {
     expect(JSON.stringify(asked('{"secret": hunter2}'))).not.toContain('hunter2');
   });
 });
@@ -93,7 +97,7 @@ describe('repeated_text', () => {
         .join(' '),
     ],
     ['Chinese', `答案是${'我不知道'.repeat(6)}`],
-  ])('%s in a loop', (_, text) => expect(score(textCapture('x', text))).toMatchObject({ value: true }));
+  ])('finds %s in a loop', (_, text) => expect(score(textCapture('x', text))).toMatchObject({ value: true }));
 
   test.each([
     ['prose', 'The cat sat on the mat. The dog sat on the rug. The bird sat on the branch, and the fish swam.'],
@@ -105,14 +109,14 @@ describe('repeated_text', () => {
     ],
     ['code', `\`\`\`html\n${'</div>\n'.repeat(12)}\`\`\``],
     ['nothing', ''],
-  ])('%s is none', (_, text) => expect(score(textCapture('x', text))).toEqual({ value: false }));
+  ])('finds no loop in %s', (_, text) => expect(score(textCapture('x', text))).toEqual({ value: false }));
 
-  test('names the unit and how often it came', () => {
+  test('names the unit and the number of repetitions', () => {
     expect(findLoop(`${'?!'.repeat(200_000)}a b c d e`)).toBeUndefined();
     expect(findLoop(`Start. ${'over and out '.repeat(7)}`)).toEqual({ unit: 'over and out', times: 7 });
   });
 
-  test('errors are not judged', () => {
+  test('does not judge errors', () => {
     expect(score(errorCapture('fail '.repeat(20)))).toEqual({ notJudgeable: 'errorReply' });
   });
 });
@@ -120,16 +124,16 @@ describe('repeated_text', () => {
 describe('cut_off', () => {
   const { score } = scorer('cut_off');
   const ended = (...finishReasons: string[]) => score(chatCapture('x', 'y', { finishReasons }));
-  test.each(['length', 'max_tokens', 'MAX_TOKENS', 'model_length'])('%s is', (reason) =>
+  test.each(['length', 'max_tokens', 'MAX_TOKENS', 'model_length'])('is true for %s', (reason) =>
     expect(ended(reason)).toMatchObject({ value: true }),
   );
-  test.each(['stop', 'tool_calls', 'end_turn', 'eos_token', 'content_filter'])('%s is not', (reason) =>
+  test.each(['stop', 'tool_calls', 'end_turn', 'eos_token', 'content_filter'])('is false for %s', (reason) =>
     expect(ended(reason)).toEqual({ value: false }),
   );
-  test('one of several choices is enough', () => {
+  test('is true if one of several choices is cut off', () => {
     expect(ended('stop', 'length')).toEqual({ value: true, rationale: '1 of 2 choices ended by the limit: length' });
   });
-  test('without a reason, or with an error, it is not judgeable', () => {
+  test('is not judgeable without a finish reason, or for an error', () => {
     expect(ended()).toEqual({ notJudgeable: 'noFinishReason' });
     expect(score(errorCapture('x'))).toEqual({ notJudgeable: 'errorReply' });
   });

@@ -6,7 +6,7 @@ import { chatCapture, errorCapture } from '../../helpers/captures.ts';
 
 const scorer = (name: string) => codeScorers.find((candidate) => candidate.name === name) as (typeof codeScorers)[0];
 
-/** As people write to assistants. */
+/** Sentences as people write them to assistants. */
 const SENTENCES: readonly [string, string][] = [
   ['en', 'Our heating stopped working last night and the children are cold, what can we do until the plumber arrives?'],
   ['en', 'Make the second paragraph shorter and keep the numbers as they are.'],
@@ -58,20 +58,20 @@ const SENTENCES: readonly [string, string][] = [
   ['th', 'เครื่องทำความร้อนของเราเสียเมื่อคืนนี้และเด็กๆ หนาว เราควรทำอย่างไรดี'],
 ];
 
-test.each(SENTENCES)('%s: %s', (language, sentence) => {
+test.each(SENTENCES)('detects %s: %s', (language, sentence) => {
   expect(detectLanguage(sentence)).toEqual({ language });
 });
 
 test.each([
   ...['', 'ok', 'Merci !', 'iPhone 15 Pro', '42', '👍👍👍', 'https://example.com/de/hilfe/konto'],
   'Wie hoch ist der Großglockner?',
-  // Between close languages: Danish and Norwegian, Dutch and Afrikaans, Indonesian and Malay.
+  // Close languages: Danish and Norwegian, Dutch and Afrikaans, Indonesian and Malay.
   'Kan jeg få regningen på e-post i stedet for på papir?',
   'Onze verwarming deed het gisteravond niet meer en de kinderen hebben het koud, wat kunnen we doen tot de loodgieter komt?',
   'Pemanas kami berhenti bekerja tadi malam dan anak-anak kedinginan, apa yang bisa kami lakukan sampai tukang datang?',
-])('says nothing about %p', (text) => expect(detectLanguage(text)).toHaveProperty('notJudgeable'));
+])('detects no language in %p', (text) => expect(detectLanguage(text)).toHaveProperty('notJudgeable'));
 
-test('nothing wrong is said of the calibration’s anchors', () => {
+test('detects no wrong language in the anchor set', () => {
   const anchors = readFileSync(projectPath('src', 'calibration', 'anchors.jsonl'), 'utf8')
     .trim()
     .split('\n');
@@ -89,14 +89,14 @@ test('nothing wrong is said of the calibration’s anchors', () => {
   ]);
 });
 
-test('code, addresses and markup do not count', () => {
+test('ignores code, addresses and markup', () => {
   const english = 'Here is the function that you asked for, with a comment on each of the steps:';
   const code = '```js\nconst größe = ich.bin.nicht.der.mit.dem.und();\n```\n';
   expect(detectLanguage(`${english}\n${code.repeat(20)}`)).toEqual({ language: 'en' });
   expect(detectLanguage(code.repeat(20))).toEqual({ notJudgeable: 'textTooShort' });
 });
 
-test('two languages in equal parts are not judged', () => {
+test('does not judge a mix of two languages', () => {
   const mixed =
     'The meeting is on Monday and we will send you the agenda before then, please confirm that you can be there. ' +
     'Das Treffen ist am Montag und wir schicken Ihnen vorher die Tagesordnung, bitte sagen Sie uns, ob Sie kommen können.';
@@ -105,7 +105,7 @@ test('two languages in equal parts are not judged', () => {
   expect(result).not.toEqual({ language: 'nl' });
 });
 
-test('request and reply are told apart, a system prompt in another language does not count', () => {
+test('distinguishes request and reply, and ignores the language of the system prompt', () => {
   const capture = chatCapture(
     [
       { role: 'system', content: 'You are a helpful assistant. Always answer in the language of the user, please.' },
@@ -121,7 +121,7 @@ test('request and reply are told apart, a system prompt in another language does
   expect(scorer('reply_language').score(capture)).toEqual({ value: 'en' });
 });
 
-test('an error reply has no language, its request has', () => {
+test('judges the request of an error reply, but not the error', () => {
   const capture = errorCapture('upstream connect error or disconnect before headers');
   expect(scorer('reply_language').score(capture)).toEqual({ notJudgeable: 'errorReply' });
   expect(scorer('request_language').score(capture)).toEqual({ notJudgeable: 'textTooShort' });

@@ -35,7 +35,7 @@ describe('finds', () => {
   ])('%s', (text, kind) => expect(kinds(text)).toEqual([kind]));
 });
 
-describe('does not take for personal data', () => {
+describe('does not find', () => {
   test.each([
     'version 4.1.1.1, released 2026-11-20',
     'card 4111 1111 1111 1112',
@@ -56,14 +56,14 @@ describe('does not take for personal data', () => {
   ])('%s', (text) => expect(findPii(text)).toEqual([]));
 });
 
-test('checksums', () => {
+test('verifies checksums', () => {
   expect(passesLuhn('79927398713')).toBe(true);
   expect(passesLuhn('79927398710')).toBe(false);
   expect(isIban('MT84 MALT 0110 0001 2345 MTLC AST0 01S')).toBe(true);
   expect(isIban('MT84 MALT 0110 0001 2345 MTLC AST0 02S')).toBe(false);
 });
 
-test('the rationale says kinds, sides and masks, never what was found', () => {
+test('names kinds, sides and masks in the rationale, but never the data', () => {
   const secrets = [
     'anna@example.org',
     '4111 1111 1111 1111',
@@ -85,7 +85,7 @@ test('the rationale says kinds, sides and masks, never what was found', () => {
   }
 });
 
-test('what the system prompt states is the operator’s own', () => {
+test('ignores data that the system prompt contains', () => {
   const messages = [
     { role: 'system', content: 'Refer people to help@example.com.' },
     { role: 'user', content: 'Whom do I ask?' },
@@ -94,7 +94,7 @@ test('what the system prompt states is the operator’s own', () => {
   expect(score(chatCapture(messages, 'Write to help@example.com or bob@example.com.'))).toMatchObject({ value: true });
 });
 
-test('many findings are counted, not listed', () => {
+test('counts many findings instead of listing them', () => {
   const list = Array.from({ length: 40 }, (_, index) => `user${index}@example.com`).join(', ');
   expect(score(textCapture('list them', `${list}, user1@example.com`))).toEqual({
     value: true,
@@ -102,7 +102,7 @@ test('many findings are counted, not listed', () => {
   });
 });
 
-test('runs on error replies, not on tables', () => {
+test('judges error replies, but not tables', () => {
   expect(score(errorCapture('no such user: eve@example.com'))).toMatchObject({ value: true });
   expect(score(tabularCapture())).toEqual({ notJudgeable: 'notText' });
 });
@@ -113,7 +113,7 @@ test.each(['a', 'a@', '1', '1 ', 'AB12', 'AB12 CD34 ', '+1 ', 'phone ', 'a.', '1
     const text = unit.repeat(2_000_000 / unit.length);
     const started = performance.now();
     findPii(text);
-    // Linear: under 0.1 s where measured. A quadratic pattern would take minutes.
+    // Linear patterns take less than 0.1 s. A quadratic one would take minutes.
     expect(performance.now() - started).toBeLessThan(5_000);
   },
 );

@@ -8,7 +8,7 @@ const scorer = (name: string) => {
   return found;
 };
 
-test('names are unique, and each scorer says what it does not measure', () => {
+test('has unique names, and descriptions that state what is not measured', () => {
   expect(new Set(codeScorers.map(({ name }) => name)).size).toBe(codeScorers.length);
   for (const { description, version } of codeScorers) {
     expect(description).toMatch(/\bnot\b/);
@@ -25,9 +25,9 @@ describe('response_words', () => {
     ['今日は天気がいい', 5],
     ['ภาษาไทยไม่มีเว้นวรรค', 5],
     ['GPT は速い', 3],
-  ])('%p has %d', (text, words) => expect(countWords(text)).toBe(words));
+  ])('counts the words of %p: %d', (text, words) => expect(countWords(text)).toBe(words));
 
-  test('counts all choices, and text parts of multi-part content', () => {
+  test('counts all choices, and the text parts of multi-part content', () => {
     const capture = chatCapture('Hi', [
       { role: 'assistant', content: 'one two' },
       {
@@ -41,7 +41,7 @@ describe('response_words', () => {
     expect(scorer('response_words').score(capture)).toEqual({ value: 4 });
   });
 
-  test('a reply of tool calls alone has none, a missing reply is not judgeable', () => {
+  test('counts no words in a reply with only tool calls, and does not judge a missing reply', () => {
     const call = { type: 'function' as const, function: { name: 'f', arguments: '{}' } };
     expect(
       scorer('response_words').score(chatCapture('Hi', [{ role: 'assistant', content: null, tool_calls: [call] }])),
@@ -49,7 +49,7 @@ describe('response_words', () => {
     expect(scorer('response_words').score(chatCapture('Hi', undefined))).toEqual({ notJudgeable: 'noResponse' });
   });
 
-  test('runs on error replies and plain text, not on tables', () => {
+  test('judges error replies and plain text, but not tables', () => {
     expect(scorer('response_words').score(errorCapture('upstream timed out'))).toEqual({ value: 3 });
     expect(scorer('response_words').score(textCapture('a', 'b c'))).toEqual({ value: 2 });
     expect(scorer('response_words').score(tabularCapture())).toEqual({ notJudgeable: 'notText' });
@@ -60,7 +60,7 @@ test('response_length counts code points', () => {
   expect(scorer('response_length').score(chatCapture('Hi', 'naïve 👍'))).toEqual({ value: 7 });
 });
 
-test('output_tokens is what the endpoint reported, and nothing where it reported nothing', () => {
+test('output_tokens is the endpoint’s count, and not judgeable without one', () => {
   const { score } = scorer('output_tokens');
   expect(score(chatCapture('Hi', 'Hello', { usage: { outputTokens: 7 } }))).toEqual({ value: 7 });
   expect(score(chatCapture('Hi', 'Hello', { usage: { outputTokens: 0 } }))).toEqual({ value: 0 });

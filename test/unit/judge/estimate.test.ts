@@ -29,7 +29,7 @@ const captures = Array.from({ length: 50 }, (_, index) => ({
   ),
 }));
 
-/** Those that a chat without tools is put to. */
+/** Scorers that apply to a chat without tools. */
 const asked = defaultJudgeScorers.filter(({ needs }) => !needs.includes('tools'));
 
 const estimateOf = (
@@ -42,7 +42,7 @@ const estimateOf = (
   return estimator.result();
 };
 
-test('sizes the requests as they would be sent', () => {
+test('sizes requests as they would be sent', () => {
   const { inputTokens, outputTokens, judgeCalls, judgedCaptures, captures: seen, usd } = estimateOf();
   expect([seen, judgedCaptures, judgeCalls]).toEqual([50, 50, 50]);
   const schema = JSON.stringify(answerSchema(asked)).length;
@@ -55,39 +55,39 @@ test('sizes the requests as they would be sent', () => {
   expect(usd).toBeCloseTo(priceCall(settings.BEDROCK_MODEL_ID, { inputTokens, outputTokens }) as number, 10);
 });
 
-test('asking one by one costs several times as much', () => {
+test('estimates several times the cost for asking scorers one by one', () => {
   const together = estimateOf();
   const separate = estimateOf({ JUDGE_CALLS: 'separate' });
   expect(separate.judgeCalls).toBe(50 * asked.length);
   expect(together.inputTokens / separate.inputTokens).toBeLessThan(0.35);
 });
 
-test('a sample costs its share, and what a rule always judges is in it', () => {
+test('estimates a sample’s share, including captures of always rules', () => {
   const sampled = captures.filter(({ traceId }) => inSample(traceId, 0.2)).length;
   expect(sampled).toBeGreaterThan(0);
   expect(estimateOf({}, { sampleRate: 0.2 })).toMatchObject({ captures: 50, judgedCaptures: sampled });
   expect(estimateOf({}, { sampleRate: 0.2 }, () => 'all')).toMatchObject({ judgedCaptures: 50 });
 });
 
-test('batch inference is estimated at half', () => {
+test('estimates half the cost for batch inference', () => {
   expect(estimateOf({}, { judge: 'batch' }).usd).toBeCloseTo((estimateOf().usd as number) / 2, 10);
 });
 
-test('errors and tables are captures, but nothing is asked of them', () => {
+test('counts errors and tables as captures that are not judged', () => {
   const estimator = createCostEstimator(settings, scorers, converse);
   estimator.add(errorCapture('boom'), 'tr-1');
   estimator.add(tabularCapture(), 'tr-2');
   expect(estimator.result()).toMatchObject({ captures: 2, judgedCaptures: 0, judgeCalls: 0, inputTokens: 0, usd: 0 });
 });
 
-test('an unknown price is null, and said', () => {
+test('returns null for an unknown price, and explains it', () => {
   const { usd, basis, inputTokens } = estimateOf({ BEDROCK_MODEL_ID: 'vendor.new-model' });
   expect(usd).toBeNull();
   expect(inputTokens).toBeGreaterThan(0);
   expect(basis).toContain('the price of vendor.new-model is unknown');
 });
 
-test('from sizes alone it is within a factor of two', () => {
+test('is within a factor of two from sizes alone', () => {
   const lines = captures.map(({ capture }) =>
     JSON.stringify({
       captureData: {
@@ -121,7 +121,7 @@ test('from sizes alone it is within a factor of two', () => {
   expect(rough.judgeCalls).toBe(exact.judgeCalls);
   expect((rough.usd as number) / (exact.usd as number)).toBeGreaterThan(0.5);
   expect((rough.usd as number) / (exact.usd as number)).toBeLessThan(2);
-  // What is cut in the request is not paid: images of megabytes cost what the longest text costs.
+  // Text beyond the bound is cut and not paid for: megabytes of images cost as much as the longest text.
   const longest = estimateFromSizes(settings, scorers, converse, { captures: 1, bytes: 1e6 });
   expect(estimateFromSizes(settings, scorers, converse, { captures: 1, bytes: 7e7 }).usd).toBe(longest.usd);
   expect(estimateFromSizes(settings, scorers, converse, { captures: 0, bytes: 0 })).toMatchObject({
@@ -130,7 +130,7 @@ test('from sizes alone it is within a factor of two', () => {
   });
 });
 
-test('the longest exchange is estimated at the bound that the prompt keeps', () => {
+test('estimates the longest exchange at the prompt’s bound', () => {
   const long = chatCapture('Write me a book.', 'word '.repeat(2_000_000));
   const { inputTokens } = askSize(long, defaultJudgeScorers);
   expect(inputTokens).toBeLessThan(30_000);
@@ -146,7 +146,7 @@ describe('assertJudgeAffordable', () => {
       assertJudgeAffordable({ ...unknown, EVALUATION_BUDGET_USD: 0 }, { judge: 'converse', budgetUsd: 1 }),
     ).toThrow(expect.objectContaining({ name: 'JudgePriceUnknown' }));
   });
-  test('lets it run without a budget, or with a stated price', () => {
+  test('accepts an unknown price without a budget, and a price that the user sets', () => {
     expect(() => assertJudgeAffordable({ ...unknown, EVALUATION_BUDGET_USD: 0 }, { judge: 'converse' })).not.toThrow();
     const stated = { ...unknown, JUDGE_PRICES: { 'sagemaker:/my-judge': { input: 0.2, output: 0.4 } } };
     expect(() => assertJudgeAffordable(stated, { judge: 'converse' })).not.toThrow();

@@ -90,13 +90,13 @@ describe('errors of the AWS SDK', () => {
       'cache',
     ],
     ['ValidationException', 400, 'The text field in the ContentBlock object is blank.', 'rejected', undefined],
-  ])('%s %s %s is %s', (name, status, message, kind, feature) => {
+  ])('classifies %s %s %s as %s', (name, status, message, kind, feature) => {
     const failure = readAwsFailure(aws(name, status, message));
     expect([failure.kind, failure.feature]).toEqual([kind, feature]);
     expect(failure.message).toBe(`${name}: ${knownWords(message)}`);
   });
 
-  test('Retry-After is read, and an aborted signal wins', () => {
+  test('reads Retry-After, and gives precedence to an aborted signal', () => {
     expect(readAwsFailure(aws('ThrottlingException', 429, 'x', { 'retry-after': '3' })).retryAfterMs).toBe(3000);
     expect(readAwsFailure(aws('AbortError', undefined), AbortSignal.abort()).kind).toBe('aborted');
   });
@@ -123,7 +123,7 @@ describe('errors of a chat completion server', () => {
     [400, '"auto" tool choice requires --enable-auto-tool-choice', 'unsupported', 'tool'],
     [400, 'System role not supported', 'unsupported', 'system'],
     [422, 'Unprocessable', 'rejected', undefined],
-  ])('%s %s is %s', (status, text, kind, feature) => {
+  ])('classifies %s %s as %s', (status, text, kind, feature) => {
     const failure = readChatFailure(status, text, undefined);
     expect([failure.kind, failure.feature]).toEqual([kind, feature]);
   });

@@ -1,7 +1,7 @@
 import { setTimeout as sleep, setImmediate as tick } from 'node:timers/promises';
 import { AdaptiveLimiter, type CallOutcome, type LimiterOptions } from '../../../src/judge/calls/limiter.ts';
 
-/** Runs so many calls against a service; `outcome` says how each ends, by how many are being served beside it. */
+/** Runs calls against a service. `outcome` decides how a call ends by the number of concurrent calls. */
 async function run(limiter: AdaptiveLimiter, calls: number, outcome: (served: number) => CallOutcome): Promise<number> {
   let served = 0;
   let most = 0;
@@ -11,7 +11,7 @@ async function run(limiter: AdaptiveLimiter, calls: number, outcome: (served: nu
       most = Math.max(most, limiter.active);
       served += 1;
       const end = outcome(served);
-      // A refusal comes at once, an answer takes its time.
+      // A refusal is immediate, an answer takes time.
       for (let ticks = end === 'throttled' ? 1 : 4; ticks > 0; ticks -= 1) await tick();
       served -= 1;
       release(end);
@@ -24,7 +24,7 @@ const answered = (): CallOutcome => 'answered';
 const throttled = (): CallOutcome => 'throttled';
 const limiter = (options: LimiterOptions = {}) => new AdaptiveLimiter(options);
 
-test('grows quickly to its bound while calls are answered, and never above', async () => {
+test('grows quickly to its bound while calls are answered, and never exceeds it', async () => {
   const subject = limiter({ max: 32, start: 8 });
   expect(subject.limit).toBe(8);
   const most = await run(subject, 200, answered);
@@ -33,7 +33,7 @@ test('grows quickly to its bound while calls are answered, and never above', asy
   expect(subject.active).toBe(0);
 });
 
-test('shrinks to its least under a flood of throttling, and recovers when it is over', async () => {
+test('shrinks to its minimum under heavy throttling, and recovers afterward', async () => {
   const subject = limiter({ max: 32, start: 32, min: 2 });
   await run(subject, 200, throttled);
   expect(subject.limit).toBe(2);
@@ -41,14 +41,14 @@ test('shrinks to its least under a flood of throttling, and recovers when it is 
   expect(subject.limit).toBe(32);
 });
 
-test('loses little to a few refusals', async () => {
+test('shrinks little after a few refusals', async () => {
   const subject = limiter({ max: 32, start: 32 });
   let call = 0;
   await run(subject, 320, () => (call++ % 32 === 0 ? 'throttled' : 'answered'));
   expect(subject.limit).toBeGreaterThanOrEqual(30);
 });
 
-test('settles near what a service takes at once', async () => {
+test('settles near the capacity of the service', async () => {
   const CAPACITY = 12;
   const subject = limiter({ max: 32, start: 8 });
   await run(subject, 1000, (served) => (served > CAPACITY ? 'throttled' : 'answered'));
@@ -56,13 +56,13 @@ test('settles near what a service takes at once', async () => {
   expect(subject.limit).toBeLessThanOrEqual(CAPACITY + 4);
 });
 
-test('other failures teach it nothing', async () => {
+test('ignores other failures', async () => {
   const subject = limiter({ start: 8 });
   await run(subject, 50, () => 'other');
   expect(subject.limit).toBe(8);
 });
 
-test('after Retry-After no call starts before its time', async () => {
+test('starts no call during Retry-After', async () => {
   const subject = limiter({ start: 4 });
   subject.pause(80);
   const before = performance.now();
@@ -70,7 +70,7 @@ test('after Retry-After no call starts before its time', async () => {
   expect(performance.now() - before).toBeGreaterThanOrEqual(75);
 });
 
-test('a waiting call that is aborted leaves the queue, and the others go on', async () => {
+test('removes an aborted call from the queue, and lets the others continue', async () => {
   const subject = limiter({ max: 1, start: 1, min: 1 });
   const release = await subject.acquire();
   const abort = new AbortController();

@@ -1,7 +1,7 @@
 import { memoByScorers } from '../../../src/judge/memo.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 
-test('what follows from the scorers is made once, for the same scorers in the same order', () => {
+test('computes once for the same scorers in the same order', () => {
   let made = 0;
   const names = memoByScorers((scorers, rung: string) => {
     made += 1;
@@ -17,7 +17,7 @@ test('what follows from the scorers is made once, for the same scorers in the sa
   expect(made).toBe(3);
 });
 
-test('a scorer with the name and version of another is another all the same', () => {
+test('distinguishes scorers with the same name and version', () => {
   const questions = memoByScorers((scorers) => scorers.map(({ question }) => question).join());
   const [scorer] = defaultJudgeScorers.slice(0, 1);
   if (scorer === undefined) throw new Error('no scorers');

@@ -1,4 +1,4 @@
-/** What judging may cost, and whose fault a failure is: the judge itself, over a model that the test plays. */
+/** The judge with a scripted model: what judging may cost, and whether a failure concerns one capture or all. */
 import type { Capture } from '../../../src/formats/types.ts';
 import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
 import { answeredBefore, CallFailure } from '../../../src/judge/errors.ts';
@@ -12,7 +12,7 @@ import { chatCapture } from './captures.ts';
 const scorers = scorersFor().filter(isJudgeScorer);
 const two = scorers.slice(0, 2);
 
-/** A limit that notes what was reserved and settled. */
+/** A limit that records reservations and settlements. */
 function noted(room = Number.POSITIVE_INFINITY) {
   const log: [reserved: number, settled: number | undefined][] = [];
   let left = room;
@@ -32,7 +32,7 @@ function noted(room = Number.POSITIVE_INFINITY) {
 }
 
 describe('a cap', () => {
-  /** Tokens as a model may count them: 1.2 times the estimate, and an answer as long as its bound. */
+  /** Tokens as a model may count them: 1.2 times the estimate, and an answer of maximum length. */
   const counted = (ask: Ask, text: string): ModelAnswer['usage'] => ({
     inputTokens: Math.round(((ask.prompt.system.length + text.length + JSON.stringify(ask.schema).length) / 4) * 1.2),
     outputTokens: ask.maxTokens,
@@ -43,7 +43,7 @@ describe('a cap', () => {
     'cut at their bound': (ask, text) => told('{"safety": {"ratio', { stop: 'cut', usage: counted(ask, text) }),
   };
 
-  it.each(Object.keys(MODELS))('holds exactly where answers are %s', async (kind) => {
+  it.each(Object.keys(MODELS))('is not exceeded if answers are %s', async (kind) => {
     const { judge, asks } = scriptedJudge(MODELS[kind]);
     const cap = 0.5;
     const limit = new OwnLimit(cap);
@@ -54,11 +54,11 @@ describe('a cap', () => {
     const spent = (await Promise.all(Array.from({ length: 100 }, judged))).reduce((sum, usd) => sum + usd, 0);
     expect(asks.length).toBeGreaterThan(10);
     expect(spent).toBeLessThanOrEqual(cap);
-    // What is left does not suffice for one more of the dearest rounds.
+    // The rest is less than the cost of one more of the most expensive rounds.
     expect(spent).toBeGreaterThan(cap * 0.8);
   });
 
-  it('is asked before each round, for the longer answer that it may bring', async () => {
+  it('is asked before each round, for the bound of a longer answer', async () => {
     let rounds = 0;
     const { judge, asks } = scriptedJudge(({ prompt, maxTokens }) => {
       rounds += 1;
@@ -75,7 +75,7 @@ describe('a cap', () => {
     expect(limit.log[2]?.[0]).toBeGreaterThan(2 * (limit.log[0]?.[0] ?? 0));
   });
 
-  it('holds what is still missing, and lets stand what was answered', async () => {
+  it('holds missing verdicts, and keeps those that were given', async () => {
     const { judge, asks } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers.slice(0, 1))));
     const { judge: unlimited } = scriptedJudge();
     const once = unlimited.maxCostUsd(chatCapture(), two) ?? 0;
@@ -86,7 +86,7 @@ describe('a cap', () => {
     expect(asks).toHaveLength(1);
   });
 
-  it('covers the harmless question that tells whose fault a refusal is', async () => {
+  it('covers the canary question after a refusal', async () => {
     const { judge } = scriptedJudge((ask, text) => {
       if (text.includes('capital of France')) return told(goodAnswer(ask.prompt.scorers));
       throw new CallFailure('rejected', 'no');
@@ -97,7 +97,7 @@ describe('a cap', () => {
     expect(limit.log.map(([, settled]) => settled)).toEqual([0, priceOf({ inputTokens: 1000, outputTokens: 100 })]);
   });
 
-  it('gets nothing back from a judge that says it has cost less than nothing', async () => {
+  it('gets nothing back from a judge that reports a negative cost', async () => {
     const usage = { inputTokens: -5000, outputTokens: 10 };
     const { judge } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers), { usage }));
     const limit = noted();
@@ -112,7 +112,7 @@ describe('a cap', () => {
     expect(await own.reserve(1.5)).toBe('held');
   });
 
-  it('that cannot be asked any more ends the capture with what was answered before', async () => {
+  it('that fails ends the capture with the verdicts given before', async () => {
     const { judge } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers.slice(0, 1))));
     let asked = 0;
     const reserve = async () => {
@@ -125,7 +125,7 @@ describe('a cap', () => {
     expect(answeredBefore(failure)).toMatchObject({ verdicts: [{ outcome: 'verdict' }], spend: { calls: 1 } });
   });
 
-  it('is not asked for what a batch job has answered', async () => {
+  it('is not asked for the answer of a batch job', async () => {
     const { judge, asks } = scriptedJudge();
     const limit = noted();
     const answer = told(goodAnswer(two.slice(0, 1)));
@@ -135,13 +135,13 @@ describe('a cap', () => {
   });
 });
 
-test('a capture whose turn comes when the time is over has no fault: the next attempt asks', async () => {
+test('does not blame a capture that is reached after the deadline: the next attempt asks', async () => {
   const { judge, asks } = scriptedJudge();
   await expect(judge.judge(chatCapture(), two, AbortSignal.abort())).rejects.toMatchObject({ name: 'ChunkOutOfTime' });
   expect(asks).toEqual([]);
 });
 
-describe('a capture that cannot be put before the judge', () => {
+describe('a capture that triggers an exception', () => {
   const nested = (): unknown => {
     let value: unknown = [];
     for (let depth = 0; depth < 50_000; depth += 1) value = [value];
@@ -152,7 +152,7 @@ describe('a capture that cannot be put before the judge', () => {
     'a message that is none': chatCapture({ messages: [null] as never }),
   };
 
-  it.each(Object.keys(HOSTILE))('gets errors and is no outage: %s', async (kind) => {
+  it.each(Object.keys(HOSTILE))('gets error verdicts and is not an outage: %s', async (kind) => {
     const { judge, asks } = scriptedJudge();
     const verdicts = await Promise.all([judge.judge(HOSTILE[kind] as Capture, two), judge.judge(chatCapture(), two)]);
     expect(verdicts[0]).toMatchObject({
@@ -167,7 +167,7 @@ describe('a capture that cannot be put before the judge', () => {
     expect(asks).toHaveLength(1);
   });
 
-  it.each([{}, 5, [null], 'x', [{ function: 7 }]])('is not one whose tool calls are %j', async (calls) => {
+  it.each([{}, 5, [null], 'x', [{ function: 7 }]])('is not one with the tool calls %j', async (calls) => {
     const { judge } = scriptedJudge();
     const odd = [{ role: 'user', content: 'hi', tool_calls: calls }] as never;
     for (const capture of [chatCapture({ messages: odd }), chatCapture({ replies: odd })]) {
@@ -178,7 +178,7 @@ describe('a capture that cannot be put before the judge', () => {
     }
   });
 
-  it('keeps what others of its questions were answered', async () => {
+  it('keeps the verdicts on its other questions', async () => {
     const { judge } = scriptedJudge(
       ({ prompt }) => {
         if (prompt.scorers[0] === two[1]) throw new TypeError('My SSN is 078-05-1120');

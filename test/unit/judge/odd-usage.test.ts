@@ -1,4 +1,4 @@
-/** What a judge says it has used, and cannot have: it is booked at what was reserved, and gives no budget money back. */
+/** Impossible usage reports of a judge are booked at the worst case, and give no money back to the budget. */
 
 import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
 import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
@@ -6,7 +6,7 @@ import { createJudge } from '../../../src/judge/create-judge.ts';
 import { answeredBefore } from '../../../src/judge/errors.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from './captures.ts';
 
-/** One dollar a million tokens, so that the order of magnitude is that of the tokens. */
+/** One dollar per million tokens, so that amounts have the magnitude of the tokens. */
 const price = ({ inputTokens, outputTokens, cacheReadInputTokens = 0 }: Record<string, number>) =>
   ((inputTokens ?? 0) + (outputTokens ?? 0) + cacheReadInputTokens / 10) / 1e6;
 
@@ -22,7 +22,7 @@ function judgeThatReports(usage: unknown) {
 
 const POSSIBLE = { prompt_tokens: 900, completion_tokens: 50, prompt_tokens_details: { cached_tokens: 600 } };
 
-test('what can be is believed', async () => {
+test('believes a possible report', async () => {
   const { spend } = await judgeThatReports(POSSIBLE).judge(chatCapture(), YES_NO_SCORERS);
   expect(spend).toEqual({ calls: 1, inputTokens: 900, outputTokens: 50, usd: (300 + 60 + 50) / 1e6 });
 });
@@ -38,7 +38,7 @@ test.each([
   ['absurdly many', { prompt_tokens: 9e9, completion_tokens: 50 }],
   ['an absurdly long answer', { prompt_tokens: 900, completion_tokens: 9e9 }],
   ['an empty prompt', { prompt_tokens: 0, completion_tokens: 0 }],
-])('a report of %s is not', async (_, usage) => {
+])('does not believe a report of %s', async (_, usage) => {
   const judge = judgeThatReports(usage);
   const most = judge.maxCostUsd(chatCapture(), YES_NO_SCORERS) ?? 0;
   const { verdicts, spend } = await judge.judge(chatCapture(), YES_NO_SCORERS);
@@ -48,11 +48,11 @@ test.each([
   expect(spend.usd).toBeLessThan(1.2 * most);
 });
 
-describe('a status of 200 that is no answer', () => {
+describe('a response with status 200 that is not an answer', () => {
   const retry = { baseMs: 1, capMs: 1, attempts: 4 };
   const ANSWER = JSON.stringify(completionOf(POSSIBLE));
 
-  /** What is said to one call after the other, and how many were made. */
+  /** Scripted responses to consecutive calls, and the number of calls. */
   function judgeThatSays(...texts: string[]) {
     let calls = 0;
     const fetch = async () => {
@@ -75,7 +75,7 @@ describe('a status of 200 that is no answer', () => {
     ['nothing', ''],
   ];
 
-  test.each(OTHERS)('may be paid where it is %s: it is booked at the most, and asked again', async (_, text) => {
+  test.each(OTHERS)('may be billed if it is %s: the worst case is booked and the call retried', async (_, text) => {
     const { judge } = judgeThatSays(text, text, ANSWER);
     const most = judge.maxCostUsd(chatCapture(), YES_NO_SCORERS) ?? 0;
     const { verdicts, spend } = await judge.judge(chatCapture(), YES_NO_SCORERS);
@@ -100,14 +100,14 @@ describe('a status of 200 that is no answer', () => {
     await expect(limit.reserve(most)).resolves.toBe('held');
   });
 
-  test('is an outage where it is a page, which no model makes', async () => {
+  test('is an outage if it is an HTML page, which is not from a model', async () => {
     const { judge } = judgeThatSays('\n<!doctype html><title>Sign in</title>', ANSWER);
     const { spend } = await judge.judge(chatCapture(), YES_NO_SCORERS);
     expect(spend).toEqual({ calls: 1, inputTokens: 900, outputTokens: 50, usd: (300 + 60 + 50) / 1e6 });
   });
 });
 
-test('a budget is used up by reports that would fill it', async () => {
+test('uses up a budget despite reports that would refill it', async () => {
   const judge = judgeThatReports({
     prompt_tokens: 500,
     completion_tokens: 1,
@@ -125,7 +125,7 @@ test('a budget is used up by reports that would fill it', async () => {
   expect(calls).toBeLessThan(14);
 });
 
-test('so it is in the answers of a batch job', () => {
+test('applies to the answers of a batch job', () => {
   const modelOutput = {
     output: { message: { content: [{ text: '{}' }] } },
     usage: { inputTokens: -5, outputTokens: 2 },

@@ -1,25 +1,25 @@
 import { answerBounds, readParameters } from '../../../src/judge/transports/parameters.ts';
 
-test('verdicts do not vary unless they are told to', () => {
+test('uses temperature 0 by default', () => {
   expect(readParameters()).toMatchObject({ temperature: 0, topP: undefined, maxTokens: undefined, other: {} });
   expect(readParameters({ temperature: 0.7 }).temperature).toBe(0.7);
 });
 
-test('temperature is not sent beside top_p, nor to a model that thinks', () => {
+test('sends no temperature with top_p, or to a model that thinks', () => {
   expect(readParameters({ top_p: 0.9 })).toMatchObject({ temperature: undefined, topP: 0.9 });
   expect(readParameters({ thinking: { type: 'enabled', budget_tokens: 2000 } }).temperature).toBeUndefined();
   expect(readParameters({ reasoning_effort: 'low' }).temperature).toBeUndefined();
   expect(readParameters({ thinking: { type: 'disabled' } }).temperature).toBe(0);
 });
 
-test('what it thinks with comes on top of the answer', () => {
+test('adds thinking tokens to the bound of the answer', () => {
   expect(answerBounds(readParameters({ thinking: { type: 'enabled', budget_tokens: 2000 } })).thinkingTokens).toBe(
     2000,
   );
   expect(answerBounds(readParameters({})).thinkingTokens).toBe(0);
 });
 
-test('other spellings are known, other parameters are passed on', () => {
+test('accepts other spellings, and passes unknown parameters on', () => {
   expect(readParameters({ maxTokens: 900, topP: 0.5, stop_sequences: ['END'], top_k: 40 })).toMatchObject({
     maxTokens: 900,
     topP: 0.5,
@@ -28,7 +28,7 @@ test('other spellings are known, other parameters are passed on', () => {
   });
 });
 
-test('wrong parameters are refused by name', () => {
+test('names invalid parameters', () => {
   expect(() => readParameters({ temperature: 'low', max_tokens: -1 })).toThrow(
     expect.objectContaining({
       name: 'InvalidModelParameters',

@@ -9,7 +9,7 @@ describe('resolveModel', () => {
     [`bedrock:/global.${SONNET}`, { model: SONNET, profile: 'global' }],
     [`us.${SONNET}`, { model: SONNET, profile: 'us' }],
     ['us-gov.anthropic.claude-sonnet-5', { model: 'anthropic.claude-sonnet-5', profile: 'us-gov' }],
-    // Dots of versions, not of geographies.
+    // Dots of versions, and not of geographies.
     ['zai.glm-4.7', { model: 'zai.glm-4.7' }],
     ['xai.grok-4.3', { model: 'xai.grok-4.3' }],
     ['eu.deepseek.v3.2', { model: 'deepseek.v3.2', profile: 'eu' }],
@@ -24,27 +24,27 @@ describe('resolveModel', () => {
       'arn:aws-us-gov:bedrock:us-gov-west-1::foundation-model/amazon.nova-pro-v1:0',
       { model: 'amazon.nova-pro-v1:0', region: 'us-gov-west-1' },
     ],
-  ])('%s', (id, expected) => expect(resolveModel(id)).toEqual(expected));
+  ])('resolves %s', (id, expected) => expect(resolveModel(id)).toEqual(expected));
 
   test.each([
     'arn:aws:bedrock:us-east-1:111122223333:application-inference-profile/a1b2c3d4e5f6',
     'arn:aws:bedrock:us-east-1:111122223333:provisioned-model/abc',
     'arn:aws:bedrock:us-east-1:111122223333:imported-model/abc',
     'arn:aws:sagemaker:us-east-1:111122223333:endpoint/judge',
-  ])('%s does not tell its model', (id) => expect(resolveModel(id)).toBeUndefined());
+  ])('does not resolve %s', (id) => expect(resolveModel(id)).toBeUndefined());
 });
 
 describe('priceCall', () => {
-  test('is input and output at their own rates', () => {
+  test('prices input and output at separate rates', () => {
     expect(priceCall(SONNET, { inputTokens: 1000, outputTokens: 200 })).toBeCloseTo(0.003 + 0.003, 12);
   });
 
-  test('a geographic profile costs what it costs, the global one the default', () => {
+  test('uses the rates of a geographic profile, and the default for the global one', () => {
     expect(priceCall(`global.${SONNET}`, million)).toBeCloseTo(18, 9);
     expect(priceCall(`us.${SONNET}`, million)).toBeCloseTo(19.8, 9);
   });
 
-  test('a region with rates of its own, given or in the ARN', () => {
+  test('uses a region’s separate rates, from the options or the ARN', () => {
     const llama = 'meta.llama3-8b-instruct-v1:0';
     const home = priceCall(llama, million) as number;
     expect(home).toBeCloseTo(0.9, 9);
@@ -53,11 +53,11 @@ describe('priceCall', () => {
     expect(priceCall(llama, million, { region: 'xx-nowhere-1' })).toBe(home);
   });
 
-  test('a geography that is not listed is priced at the dearest listed one', () => {
+  test('uses the most expensive listed rates for an unlisted geography', () => {
     expect(priceCall(`sa.${SONNET}`, million)).toBeGreaterThanOrEqual(priceCall(`us.${SONNET}`, million) as number);
   });
 
-  test('cached tokens have rates of their own, and the input rate where there is none', () => {
+  test('uses separate rates for cached tokens, or else the input rate', () => {
     const cached = { inputTokens: 0, outputTokens: 0, cacheReadInputTokens: 1_000_000, cacheWriteInputTokens: 0 };
     expect(priceCall(SONNET, cached)).toBeCloseTo(0.3, 9);
     expect(priceCall(SONNET, { ...cached, cacheReadInputTokens: 0, cacheWriteInputTokens: 1_000_000 })).toBeCloseTo(
@@ -67,7 +67,7 @@ describe('priceCall', () => {
     expect(priceCall('meta.llama3-8b-instruct-v1:0', cached)).toBeCloseTo(0.3, 9);
   });
 
-  test('batch inference is half', () => {
+  test('halves the price for batch inference', () => {
     expect(priceCall(SONNET, million, { batch: true })).toBeCloseTo(9, 9);
   });
 
@@ -76,7 +76,7 @@ describe('priceCall', () => {
     (id) => expect(priceCall(id, million)).toBeNull(),
   );
 
-  test('a price is stated by the user, as rates or as another model', () => {
+  test('uses a price that the user sets, as rates or as another model', () => {
     const profile = 'arn:aws:bedrock:us-east-1:111122223333:application-inference-profile/a1b2c3d4e5f6';
     expect(priceCall(profile, million, { overrides: { [profile]: `us.${SONNET}` } })).toBeCloseTo(19.8, 9);
     expect(priceCall('my-judge', million, { overrides: { 'my-judge': { input: 1, output: 2 } } })).toBeCloseTo(3, 9);
@@ -85,13 +85,13 @@ describe('priceCall', () => {
 });
 
 describe('requireKnownPrice', () => {
-  test('refuses a model of unknown price under a budget, and names it', () => {
+  test('refuses and names a model with an unknown price if a budget is set', () => {
     expect(() => requireKnownPrice('vendor.new-model', 20)).toThrow(
       expect.objectContaining({ name: 'JudgePriceUnknown', message: expect.stringContaining('vendor.new-model') }),
     );
   });
 
-  test('lets it run without a budget, and a known one with it', () => {
+  test('accepts an unknown price without a budget, and a known price with one', () => {
     expect(requireKnownPrice('vendor.new-model', 0)).toBeNull();
     expect(requireKnownPrice('vendor.new-model', undefined)).toBeNull();
     expect(requireKnownPrice(`global.${SONNET}`, 20)).toMatchObject({ input: 3, output: 15 });

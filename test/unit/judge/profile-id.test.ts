@@ -3,12 +3,12 @@ import { parseProfileId } from '../../../src/judge/pricing/profile-id.ts';
 
 const models = Object.keys(table.models);
 
-it('no model that is known by its own id is taken for a profile', () => {
+it('does not take the id of a known model for a profile', () => {
   expect(models.length).toBeGreaterThan(100);
   expect(models.filter((model) => parseProfileId(model) !== undefined)).toEqual([]);
 });
 
-it.each(['global', 'us', 'eu', 'apac', 'us-gov', 'jp'])('each of them behind the geography %s is one', (geography) => {
+it.each(['global', 'us', 'eu', 'apac', 'us-gov', 'jp'])('parses profiles of the geography %s', (geography) => {
   for (const model of models) expect(parseProfileId(`${geography}.${model}`)).toEqual({ geography, model });
 });
 
@@ -16,4 +16,4 @@ it.each([
   'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-6',
   'openai:/gpt-5-mini',
   'sagemaker:/us.my-judge',
-])('%s is none', (id) => expect(parseProfileId(id)).toBeUndefined());
+])('does not parse %s', (id) => expect(parseProfileId(id)).toBeUndefined());

@@ -16,7 +16,7 @@ const rating: JudgeScorer = {
   needs: ['reply'],
 };
 
-test('the beginning of the prompt is the same for every capture, so that it can be cached', () => {
+test('begins with the same text for every capture, so that it can be cached', () => {
   const one = buildPrompt(chatCapture(), asked, 'json-schema');
   const other = buildPrompt(chatCapture({ user: 'Something else?' }), asked, 'json-schema');
   expect(other.system).toBe(one.system);
@@ -24,7 +24,7 @@ test('the beginning of the prompt is the same for every capture, so that it can 
   expect(other.fence).not.toBe(one.fence);
 });
 
-test('every question and its values are in the instructions, on every rung', () => {
+test('lists every question and its values in the instructions, on every rung', () => {
   for (const rung of RUNGS) {
     const system = systemPrompt([...asked, rating], rung);
     for (const { question } of asked) expect(system).toContain(question);
@@ -33,7 +33,7 @@ test('every question and its values are in the instructions, on every rung', () 
   }
 });
 
-test('captured text stands in the record alone', () => {
+test('puts captured text only into the record', () => {
   const marker = 'ZEBRA-7731';
   const prompt = buildPrompt(chatCapture({ system: marker, user: marker, reply: marker }), asked, 'prompt');
   const outside = `${prompt.system}${prompt.user.before}${prompt.user.after}`;
@@ -42,7 +42,7 @@ test('captured text stands in the record alone', () => {
   expect(userText(prompt)).toBe(`${prompt.user.before}\n${prompt.user.record}\n${prompt.user.after}`);
 });
 
-test('the schema asks for the rationale before the value, and allows the listed values only', () => {
+test('asks for the rationale before the value in the schema, and allows only the listed values', () => {
   const schema = answerSchema([...asked, rating]) as {
     required: string[];
     properties: Record<
@@ -59,11 +59,11 @@ test('the schema asks for the rationale before the value, and allows the listed 
     type: 'string',
     enum: ['coherent', 'somewhat coherent', 'incoherent'],
   });
-  // Models refuse `minimum` and `maximum` in a schema that they are held to.
+  // Models refuse `minimum` and `maximum` in an enforced schema.
   expect(schema.properties.rating?.properties.value).toEqual({ type: 'number' });
 });
 
-test('examples of a scorer follow its question', () => {
+test('puts a scorer’s examples after its question', () => {
   const example = { request: 'Is it there?', reply: 'No idea.', value: 2, rationale: 'It does not help.' };
   const system = systemPrompt([{ ...rating, examples: [example] }], 'json-schema');
   expect(system).toContain(
@@ -71,12 +71,12 @@ test('examples of a scorer follow its question', () => {
   );
 });
 
-test('a correction tells what was wrong with an earlier answer', () => {
+test('states the problem of an earlier answer in a correction', () => {
   const { user } = buildPrompt(chatCapture(), asked, 'prompt', { correction: 'safety was not answered' });
   expect(user.after).toMatch(/^An earlier answer could not be used: safety was not answered\. Answer/);
 });
 
-test('asking together takes at most 0.35 of the input of asking one by one, even for a short exchange', () => {
+test('takes at most 0.35 of the input for asking together, even for a short exchange', () => {
   const together = askSize(chatCapture(), asked, { calls: 'together' });
   const separate = askSize(chatCapture(), asked, { calls: 'separate' });
   expect(together.calls).toBe(1);

@@ -35,7 +35,7 @@ const YES = JSON.stringify(entry('yes'));
 const nested = (levels: number, inner: string) => `${'{"a":'.repeat(levels)}${inner}${'}'.repeat(levels)}`;
 const both = { safety: 'yes', professional_tone: 'no' };
 
-describe('an answer is read however it is dressed', () => {
+describe('reads an answer in any wrapping', () => {
   const json = JSON.stringify(GOOD);
   test.each([
     ['JSON', json],
@@ -66,20 +66,20 @@ describe('an answer is read however it is dressed', () => {
     expect(read(text)).toEqual(both);
   });
 
-  test('thoughts that do not end keep nobody busy', () => {
+  test('reads unclosed thinking in linear time', () => {
     expect(read(`${'<think>'.repeat(100_000)}<reasoning>{"safety":"no"}</reasoning>${json}`)).toEqual(both);
   });
 
-  test('in a tool call', () => {
+  test('reads a tool call', () => {
     expect(read('', { object: GOOD })).toEqual(both);
   });
 
-  test('a single question may be answered without its name', () => {
+  test('reads an answer to a single question without its name', () => {
     expect(read(JSON.stringify(entry('yes')), {}, [scorer('safety')])).toEqual({ safety: 'yes' });
   });
 });
 
-describe('what is no answer is not taken for one', () => {
+describe('does not read as an answer', () => {
   test.each([
     ['nothing', '', 'it was empty'],
     ['prose', 'The reply is safe: yes.', NO_OBJECT],
@@ -127,7 +127,7 @@ describe('what is no answer is not taken for one', () => {
     expect(read(text)).toBe(problem);
   });
 
-  test('missing and wrong entries are told from good ones', () => {
+  test('distinguishes missing, wrong and valid entries', () => {
     expect(read(JSON.stringify({ safety: entry('maybe') }))).toEqual({ safety: 'value', professional_tone: 'missing' });
     expect(read(JSON.stringify({ safety: 'yes', professional_tone: null }))).toEqual({
       safety: 'bare',
@@ -139,7 +139,7 @@ describe('what is no answer is not taken for one', () => {
     });
   });
 
-  test('the last entry of a cut answer is asked again, those before it are kept', () => {
+  test('drops only the last entry of a truncated answer', () => {
     const text = JSON.stringify(GOOD);
     const cut = { stop: 'cut' as const, stopReason: 'max_tokens' };
     expect(read(text.slice(0, -12), cut)).toEqual({ safety: 'yes', professional_tone: 'missing' });
@@ -150,23 +150,57 @@ describe('what is no answer is not taken for one', () => {
     });
   });
 
-  test('whatever text comes, nothing is thrown and no value is made up', () => {
-    fc.assert(
-      fc.property(
-        fc.oneof(
-          fc.string(),
-          fc.json(),
-          fc.string({ unit: fc.constantFrom('{', '}', '"', 'safety', ':', 'yes', ',', "'") }),
-        ),
-        (text) => {
-          const result = readAnswer(told(text), SCORERS);
-          if (!result.readable) return;
-          for (const reading of result.byScorer.values()) {
-            if (reading.kind === 'verdict') expect(['yes', 'no']).toContain(reading.value);
-          }
-        },
-      ),
+  test('does not throw on any text', () => {
+    const pieces = fc.string({ unit: fc.constantFrom('{', '}', '"', 'safety', ':', 'yes', ',', "'") });
+    fc.assert(fc.property(fc.oneof(fc.string(), fc.json(), pieces), (text) => void readAnswer(told(text), SCORERS)));
+  });
+
+  test('invents no value for near-valid answers, and loses none of valid ones', () => {
+    const given = fc.oneof(
+      fc.constantFrom('yes', 'no', 'Yes.', '**No**', 'maybe', 'yes, mostly', 'not', '', true, false, 0, 1, null),
+      fc.string(),
     );
+    const part = given.chain((value) =>
+      fc.record({ value: fc.constant(value), form: fc.constantFrom<unknown>(value, { value }, entry(value as never)) }),
+    );
+    const wrap = fc.constantFrom(
+      (json: string) => json,
+      (json: string) => `\`\`\`json\n${json}\n\`\`\``,
+      (json: string) => `<think>Is it safe?</think>${json}`,
+      (json: string) => json.replace(/}$/, ',}'),
+      (json: string) => `{"verdicts": ${json}}`,
+    );
+    // Derived without the code under test: the letters of a word, or the boolean.
+    const meaning = (value: unknown) =>
+      typeof value === 'boolean'
+        ? value
+          ? 'yes'
+          : 'no'
+        : String(value)
+            .toLowerCase()
+            .replaceAll(/[^a-z]/g, '');
+    const counts = { read: 0, refused: 0 };
+    fc.assert(
+      fc.property(part, part, wrap, (safety, tone, wrapped) => {
+        const parts = { safety, professional_tone: tone };
+        const json = JSON.stringify({ safety: safety.form, professional_tone: tone.form });
+        const result = readAnswer(told(wrapped(json)), SCORERS);
+        for (const [name, { value }] of Object.entries(parts)) {
+          const reading = result.readable ? result.byScorer.get(name) : undefined;
+          if (reading?.kind === 'verdict' || reading?.kind === 'bare') {
+            counts.read += 1;
+            expect(['yes', 'no']).toContain(reading.value);
+            expect(reading.value).toBe(meaning(value));
+          } else {
+            counts.refused += 1;
+            expect(['yes', 'no', true, false]).not.toContain(value);
+          }
+        }
+      }),
+      { numRuns: 1000 },
+    );
+    expect(counts.read).toBeGreaterThan(200);
+    expect(counts.refused).toBeGreaterThan(200);
   });
 });
 
@@ -200,12 +234,12 @@ describe('values', () => {
     [{ kind: 'boolean' }, 'True', true],
     [{ kind: 'boolean' }, 'no', false],
     [{ kind: 'boolean' }, 0, undefined],
-  ])('%j: %j is %j', (values, given, value) => {
+  ])('reads for %j the value %j as %j', (values, given, value) => {
     expect(readValue(values, given)).toBe(value);
   });
 });
 
-test("what is told to the judge does not repeat the judge's own words", () => {
+test("does not repeat the judge's own words in a correction", () => {
   const reading = { kind: 'value', got: 'ignore the fence', chars: 1 } as const;
   expect(problemOf(scorer('safety'), reading)).toBe(
     'safety had the value "ignore the fence", it must be "yes" or "no"',

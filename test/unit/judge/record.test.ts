@@ -12,18 +12,18 @@ const recordOf = (parts: ChatParts, maxTokens = 10_000) => {
 };
 
 describe('the fence', () => {
-  test('is another one for every request', () => {
+  test('differs between requests', () => {
     const fences = new Set(Array.from({ length: 100 }, () => recordOf({}).fence));
     expect(fences.size).toBe(100);
   });
 
-  test('is drawn again while a text holds it, in whatever case', () => {
+  test('is drawn again while a text contains it, in any case', () => {
     const draws = ['aaaaaaaaaaaa', 'bbbbbbbbbbbb', 'cccccccccccc'].map((hex) => Buffer.from(hex, 'hex'));
     const fence = makeFence(['x AAAAAAAAAAAA', 'bbbbbbbbbbbb'], () => draws.shift() ?? Buffer.alloc(6));
     expect(fence).toBe('cccccccccccc');
   });
 
-  test('no captured text can open a line with it, whatever it holds', () => {
+  test('cannot be imitated by captured text', () => {
     const text = fc.string({ unit: 'binary', maxLength: 200 });
     const role = fc.oneof(
       fc.constantFrom('user', 'assistant', 'tool', 'system', 'END', '__proto__', 'toString'),
@@ -49,7 +49,7 @@ describe('the fence', () => {
   });
 });
 
-test('the parts of an exchange stand under headings of their own', () => {
+test('puts the parts of an exchange under separate headings', () => {
   const { fence, text } = recordOf({
     messages: [
       { role: 'system', content: 'Be brief.' },
@@ -89,7 +89,7 @@ test('the parts of an exchange stand under headings of their own', () => {
   );
 });
 
-test('tool calls show the tool and its arguments, and what was on offer', () => {
+test('shows the offered tools, and the name and arguments of tool calls', () => {
   const exchange = judgeableExchange(toolCallCapture());
   const { fence, text } = fencedRecord(exchange as never, 1000);
   const record = text.replaceAll(fence, 'F');
@@ -101,7 +101,7 @@ describe('long texts', () => {
   const long = (word: string, words: number): string =>
     Array.from({ length: words }, (_, i) => `${word}${i}`).join(' ');
 
-  test('are cut in the middle with a mark that says how much is missing', () => {
+  test('are cut in the middle with a mark that shows the number of missing characters', () => {
     const text = long('w', 5000);
     const cut = cutMiddle(text, 500);
     const [head = '', mark = '', tail = ''] = cut.split('\n');
@@ -114,7 +114,7 @@ describe('long texts', () => {
     expect(estimateTokens(cut)).toBeGreaterThan(450);
   });
 
-  test('keep within the bound all together, and no character is halved', () => {
+  test('fit into the bound together, without halved characters', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: fc.constantFrom('a', 'é', '漢', '😀', ' '), minLength: 200, maxLength: 4000 }),
@@ -122,7 +122,7 @@ describe('long texts', () => {
         fc.integer({ min: 300, max: 2000 }),
         (reply, user, bound) => {
           const { text } = recordOf({ reply: `${reply}x`, user }, bound);
-          // Headings and marks come on top: some 10 tokens a section.
+          // Headings and marks take about 10 additional tokens per section.
           expect(estimateTokens(text)).toBeLessThanOrEqual(bound + 150);
           expect(text.isWellFormed()).toBe(true);
         },
@@ -130,7 +130,7 @@ describe('long texts', () => {
     );
   });
 
-  test('a short reply stays whole beside a huge request, and the other way round', () => {
+  test('keep a short reply whole next to a huge request, and vice versa', () => {
     const short = 'The parcel is in Bern.';
     expect(recordOf({ reply: short, user: long('q', 50_000) }, 2000).text).toContain(short);
     const whole = recordOf({ user: short, reply: long('r', 50_000) }, 2000).text;
@@ -138,7 +138,7 @@ describe('long texts', () => {
     expect(whole).toContain('characters left out here');
   });
 
-  test('of a long conversation the beginning and the end are shown', () => {
+  test('show the beginning and the end of a long conversation', () => {
     const messages = Array.from({ length: 500 }, (_, i) => ({
       role: i % 2 ? 'assistant' : 'user',
       content: `turn ${i}.`,
@@ -151,7 +151,7 @@ describe('long texts', () => {
   });
 });
 
-test('a bound is divided by weight, and what one does not need goes to the others', () => {
+test('divides a bound by weight, and redistributes what a share does not need', () => {
   expect(
     divideBound(
       [

@@ -21,8 +21,7 @@ const scorer = (fields: Partial<JudgeScorer> = {}): JudgeScorer => ({
 });
 
 /**
- * Digests of the questions that have been asked under each version. When a question changes, raise its version and add
- * a line; never change one.
+ * Digests of the questions of each version. When a question changes, raise its version and add a line. Never change a line.
  */
 const QUESTIONS: Record<string, string> = {
   'safety@1': 'a7a060d51ca2',
@@ -47,7 +46,7 @@ const faultsOf = (scorers: readonly unknown[]): string => {
   throw new Error('the set was taken for valid');
 };
 
-test('the default set has the names and values of the judges that people know', () => {
+test('has the names and values of MLflow’s judges in the default set', () => {
   const values = Object.fromEntries(defaultJudgeScorers.map(({ name, values }) => [name, values]));
   const yesNo = { kind: 'yes-no' };
   expect(values).toMatchObject({
@@ -64,22 +63,22 @@ test('the default set has the names and values of the judges that people know', 
   });
 });
 
-test('a changed question is another version', () => {
+test('requires a new version for a changed question', () => {
   const known = new Set(Object.keys(QUESTIONS).map((key) => key.split('@')[0]));
   for (const { name, version, question, values } of defaultJudgeScorers) {
-    // One that is new has nothing to differ from.
+    // A new scorer has no earlier question.
     if (!known.has(name)) continue;
     const digest = hash('sha256', JSON.stringify({ question, values })).slice(0, 12);
     expect(`${name}@${version} ${digest}`).toBe(`${name}@${version} ${QUESTIONS[`${name}@${version}`]}`);
   }
 });
 
-test('all scorers in force: the judge scorers, then the code scorers', () => {
+test('returns the LLM scorers, then the code scorers', () => {
   const names = scorersFor().map(({ name }) => name);
   expect(names).toEqual([...defaultJudgeScorers, ...codeScorers].map(({ name }) => name));
 });
 
-test('guidelines are plain sentences; one with the name of a default scorer takes its place', () => {
+test('turns guidelines into scorers, and replaces a default scorer of the same name', () => {
   const set = scorersFor({
     guidelines: { professional_tone: 'Address the customer formally.', sign_off: 'End with our name.' },
   });
@@ -92,12 +91,12 @@ test('guidelines are plain sentences; one with the name of a default scorer take
   expect(judges.at(-1)).toMatchObject({ name: 'sign_off', needs: ['reply'] });
 });
 
-test("a guideline's version follows from its words", () => {
+test("derives a guideline's version from its words", () => {
   expect(guidelineScorer('a', 'Be brief.').version).toBe(guidelineScorer('b', 'Be brief.').version);
   expect(guidelineScorer('a', 'Be brief.').version).not.toBe(guidelineScorer('a', 'Be brief!').version);
 });
 
-test('examples change the version, and no examples change nothing', () => {
+test('changes the version only if there are examples', () => {
   const example = { reply: 'Ok.', value: 'yes', rationale: 'One word.' };
   expect(withExamples(scorer(), [])).toEqual(scorer());
   const one = withExamples(scorer(), [example]);
@@ -107,7 +106,7 @@ test('examples change the version, and no examples change nothing', () => {
   expect(set[0]).toEqual(one);
 });
 
-describe('a wrong set is refused with what is wrong where', () => {
+describe('names the problem of an invalid set', () => {
   test.each([
     ['a name that is no property name', [scorer({ name: 'is it brief' })], /is it brief\.name: a letter/],
     ['a name used twice', [scorer(), scorer()], /brevity\.name: brevity occurs twice/],
@@ -136,7 +135,7 @@ describe('a wrong set is refused with what is wrong where', () => {
     expect(faultsOf(set)).toMatch(message);
   });
 
-  test('all faults are told at once', () => {
+  test('names all problems together', () => {
     const message = faultsOf([scorer({ name: '1' }), scorer({ question: '' })]);
     expect(message).toContain('1.name');
     expect(message).toContain('brevity.question');
