@@ -1,8 +1,8 @@
 /**
- * Compares `src/judge/pricing/price-table.json` with the model catalogue of an installed MLflow, or renews it from there.
+ * Compares `src/judge/pricing/price-table.json` with the model catalogue of an installed MLflow, or updates it from there.
  *
- *     npm run prices -- --python .venvs/default-…/bin/python            compare; exit code 1 when a rate differs by over 1%
- *     npm run prices -- --python .venvs/default-…/bin/python --write    renew the table
+ *     npm run prices -- --python .venvs/default-…/bin/python            compare; exit code 1 if a rate differs by more than 1%
+ *     npm run prices -- --python .venvs/default-…/bin/python --write    update the table
  */
 import { execFileSync, type StdioOptions } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -28,7 +28,7 @@ export interface PriceTable {
   models: Record<string, Record<string, Row>>;
 }
 
-/** The catalogue's files in order of precedence; `bedrock_mantle` lists the ids of Bedrock's OpenAI-compatible endpoint. */
+/** Prints the catalogue's files in order of precedence. `bedrock_mantle` lists the ids of Bedrock's OpenAI-compatible endpoint. */
 const READ_CATALOGUE = `
 import importlib.resources, json, mlflow.version
 folder = importlib.resources.files("mlflow.utils").joinpath("model_catalog")
@@ -36,7 +36,7 @@ files = [json.loads(folder.joinpath(name + ".json").read_text()) for name in ("b
 print(json.dumps({"version": mlflow.version.VERSION, "files": files}))
 `;
 
-/** @throws Error that says what to do when this Python has no MLflow */
+/** Reads the catalogue. @throws Error that says what to do if this Python has no MLflow */
 export function readCatalogue(python: string): Catalogue {
   const stdio: StdioOptions = ['ignore', 'pipe', 'pipe'];
   try {
@@ -49,7 +49,7 @@ export function readCatalogue(python: string): Catalogue {
   } catch (error) {
     const { stderr = '', message } = error as Error & { stderr?: string };
     throw new Error(
-      `MLflow's catalogue cannot be read; got: ${stderr.trim().split('\n').at(-1) || message} from ${python}; expected: a Python with a recent MLflow, by --python, such as .venvs/default-…/bin/python, which npm start makes`,
+      `MLflow's catalogue cannot be read; got: ${stderr.trim().split('\n').at(-1) || message} from ${python}; expected: --python with a Python that has a recent MLflow, such as .venvs/default-…/bin/python, which npm start makes`,
       { cause: error },
     );
   }
@@ -58,7 +58,7 @@ export function readCatalogue(python: string): Catalogue {
 const PROFILE = /^(global|us-gov|us|eu|apac|au|jp|ca)\.(?=[a-z0-9-]+\.)/;
 const REGION = /^[a-z]{2}(-[a-z]+)+-\d$/;
 
-/** Splits a catalogue key into model and geography; `undefined` for what is no on-demand text model. */
+/** Splits a catalogue key into model and geography; `undefined` if it is not an on-demand text model. */
 function splitKey(key: string): { model: string; place: string } | undefined {
   const parts = key.replace(/^invoke\//, '').split('/');
   let model = parts.at(-1) as string;
@@ -73,7 +73,10 @@ function splitKey(key: string): { model: string; place: string } | undefined {
   return { model, place };
 }
 
-/** The table that an MLflow catalogue gives. */
+const sortByKey = <T>(record: Record<string, T>): Record<string, T> =>
+  Object.fromEntries(Object.entries(record).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+
+/** Builds the price table from an MLflow catalogue. */
 export function buildTable({ version, files }: Catalogue): PriceTable {
   const models: PriceTable['models'] = {};
   let date = '';
@@ -95,24 +98,16 @@ export function buildTable({ version, files }: Catalogue): PriceTable {
       if ((entry.last_updated_at ?? '') > date) date = entry.last_updated_at as string;
     }
   }
-  const sorted = Object.fromEntries(
-    Object.entries(models)
-      .toSorted(([a], [b]) => (a < b ? -1 : 1))
-      .map(([model, rows]) => [
-        model,
-        Object.fromEntries(Object.entries(rows).toSorted(([a], [b]) => (a < b ? -1 : 1))),
-      ]),
-  );
   return {
     source: `Amazon Bedrock on-demand text prices as listed by MLflow ${version}`,
     date,
     unit: 'US dollars per million tokens; by model, then by "" (default), geography of the inference profile, or region',
     columns: ['input', 'output', 'cacheRead', 'cacheWrite'],
-    models: sorted,
+    models: sortByKey(Object.fromEntries(Object.entries(models).map(([model, rows]) => [model, sortByKey(rows)]))),
   };
 }
 
-/** Rates of `reference` that `table` lacks or holds differently, as sentences. */
+/** Returns a sentence for each rate of `reference` that is missing or different in `table`. */
 export function compareTables(table: PriceTable, reference: PriceTable, tolerance = 0.01): string[] {
   const differences: string[] = [];
   for (const [model, rows] of Object.entries(reference.models)) {
@@ -135,7 +130,7 @@ export function compareTables(table: PriceTable, reference: PriceTable, toleranc
 
 export const TABLE_FILE = join('src', 'judge', 'pricing', 'price-table.json');
 
-/** One line per model keeps the table readable and its changes visible. */
+/** Formats the table with one line per rate, to keep it readable and its changes visible. */
 function formatTable({ models, ...head }: PriceTable): string {
   const lines = Object.entries(models).map(([model, rows]) => {
     const places = Object.entries(rows).map(([place, row]) => `      ${JSON.stringify(place)}: [${row.join(', ')}]`);
@@ -150,11 +145,11 @@ function formatTable({ models, ...head }: PriceTable): string {
 
 const HELP = `Usage: npm run prices -- [--python PYTHON] [--write]
 
-Compares src/judge/pricing/price-table.json with the model catalogue of an installed MLflow, rate by rate; the exit code is 1 when
-one differs by over 1%.
+Compares src/judge/pricing/price-table.json with the model catalogue of an installed MLflow, rate by rate. The exit code is 1
+if one differs by more than 1%.
 
   --python PYTHON   a Python with MLflow, such as .venvs/default-…/bin/python, which npm start makes (default: python3)
-  --write           renew the table`;
+  --write           update the table`;
 
 function main(): void {
   const { values } = parseArgs({
@@ -189,7 +184,7 @@ if (process.argv[1]?.endsWith('refresh-prices.ts')) {
     main();
   } catch (error) {
     console.error(describeError(error));
-    // 1 is said of rates that differ.
+    // 1 means that rates differ.
     process.exitCode = 2;
   }
 }

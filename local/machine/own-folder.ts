@@ -1,4 +1,4 @@
-/** Folders under `.local/` of the project that are deleted with the process that made them. */
+/** Folders that are deleted with the process that made them. */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectPath } from '../project-root.ts';
@@ -9,25 +9,24 @@ const REMOVAL = { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }
 /**
  * Makes a folder named after this process, and removes the folders of killed processes.
  *
- * @param remove removes a folder of this kind
+ * @param parent default: `.local/` of the project
  */
-export function makeOwnFolder(kind: string, remove: (path: string) => void = removeFolder): string {
-  const parent = projectPath('.local');
+export function makeOwnFolder(kind: string, parent = projectPath('.local')): string {
   mkdirSync(parent, { recursive: true });
   for (const name of readdirSync(parent)) {
     const owner = new RegExp(`^${kind}-(\\d+)-`).exec(name)?.[1];
-    if (owner && !isAlive(Number(owner))) removeLeftOver(() => remove(join(parent, name)));
+    if (owner && !isAlive(Number(owner))) removeLeftOver(join(parent, name));
   }
   return mkdtempSync(join(parent, `${kind}-${process.pid}-`));
 }
 
-/** Removes a folder, unless another process that is starting does so; the next process removes what then remains. */
-function removeLeftOver(remove: () => void): void {
+/** Removes a folder, unless another starting process does so, or it belongs to another user. */
+function removeLeftOver(path: string): void {
   try {
-    remove();
+    removeFolder(path);
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException;
-    if (!['ENOENT', 'ENOTEMPTY', 'EBUSY'].includes(code)) throw error;
+    if (!['ENOENT', 'ENOTEMPTY', 'EBUSY', 'EACCES', 'EPERM'].includes(code)) throw error;
   }
 }
 

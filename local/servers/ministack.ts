@@ -1,6 +1,6 @@
 /** MiniStack, the emulated AWS, on a loopback port. */
 import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, readlinkSync, realpathSync, symlinkSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { get as getHttp } from 'node:http';
 import { get as getHttps } from 'node:https';
 import { tmpdir } from 'node:os';
@@ -81,12 +81,15 @@ function projectNodeFolder(): string {
  */
 export async function startMiniStack(options: MiniStackOptions = {}): Promise<MiniStack> {
   const python = await defaultPythonEnvironment(options.log, options.signal);
-  const folder = makeFolder();
-  const directory = folder.path;
+  const directory = makeOwnFolder('ministack');
+  // The Lambdas' code is unpacked here, outside the project, whose `node_modules` would otherwise hide what is missing from
+  // a bundle.
+  const temporary = makeOwnFolder('ministack', realpathSync(tmpdir()));
   let server: GuardedProcess | undefined;
   const stop = async () => {
     await server?.stop();
-    removeWithTemporary(directory);
+    removeFolder(temporary);
+    removeFolder(directory);
   };
   try {
     const tls = options.enforcePolicies ? await makeCertificate(python, directory) : undefined;
@@ -97,7 +100,7 @@ export async function startMiniStack(options: MiniStackOptions = {}): Promise<Mi
       logFile: join(directory, 'ministack.log'),
       cwd: directory,
       signal: options.signal,
-      env: serverEnvironment({ port, temporary: folder.temporary, env, tls, more: options.env }),
+      env: serverEnvironment({ port, temporary, env, tls, more: options.env }),
     });
     const ca = tls && readFileSync(tls.certificate, 'utf8');
     await untilHealthy(server, {
@@ -205,40 +208,4 @@ function isHealthy(url: string, ca?: string): Promise<boolean> {
     // Not listening yet.
     request.on('error', () => resolve(false));
   });
-}
-
-/** Link in the emulator's folder to the folder for its temporary files. */
-const TEMPORARY = 'tmp';
-
-interface Folder {
-  /** Log and certificate, under `.local/` of the project. */
-  path: string;
-  /**
-   * The Lambdas' code is unpacked here, outside the project, whose `node_modules` would otherwise hide what is missing
-   * from a bundle.
-   */
-  temporary: string;
-}
-
-function makeFolder(): Folder {
-  const path = makeOwnFolder('ministack', removeWithTemporary);
-  const temporary = mkdtempSync(join(realpathSync(tmpdir()), 'ministack-'));
-  symlinkSync(temporary, join(path, TEMPORARY));
-  return { path, temporary };
-}
-
-function removeWithTemporary(path: string): void {
-  const temporary = targetOf(join(path, TEMPORARY));
-  if (temporary !== undefined) removeFolder(temporary);
-  removeFolder(path);
-}
-
-/** Returns a link's target; `undefined` if the link does not exist, also because another process has just removed it. */
-function targetOf(link: string): string | undefined {
-  try {
-    return readlinkSync(link);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
 }

@@ -1,6 +1,6 @@
 /** The stand-in's answer to a prompt: an object, its text, and the ways in which a fault can corrupt it. */
 import type { AnswerFault } from './behaviour.ts';
-import { type JudgePrompt, readJudgePrompt } from './prompt-reader.ts';
+import { type RecognizedPrompt, readJudgePrompt } from './prompt-reader.ts';
 import { verdictByRule } from './rules.ts';
 
 interface Answer {
@@ -14,7 +14,7 @@ interface Answer {
 
 const NO_QUESTION = 'Stand-in judge: this prompt contains no question that it recognizes.';
 
-function answerObject(prompt: JudgePrompt): Record<string, unknown> {
+function answerObject(prompt: RecognizedPrompt): Record<string, unknown> {
   const verdicts = prompt.asked.map((asked) => [asked.name, verdictByRule(asked, prompt.exchange)] as const);
   if (prompt.form === 'result') {
     const [, verdict] = verdicts[0] ?? [];

@@ -11,7 +11,7 @@ import {
 } from './behaviour.ts';
 import { behindEndpoint, chatCompletion, chatError } from './chat-completions.ts';
 import { answerConverse, type ModelCall, type PrefixCache } from './converse.ts';
-import type { Forwarder } from './forward.ts';
+import { createForwarder, type Forwarder, type ForwardTarget } from './forward.ts';
 import { type HttpAnswer, serviceError } from './http-answer.ts';
 
 /** `converse` and `invoke` are Bedrock's, `chat` is OpenAI's, `endpoint` is a chat container behind SageMaker. */
@@ -40,19 +40,7 @@ export interface RecordedCall extends Omit<IncomingCall, 'text'> {
   outputTokens: number;
 }
 
-export interface Counts {
-  calls: number;
-  answered: number;
-  throttled: number;
-  refused: number;
-  failed: number;
-  inputTokens: number;
-  outputTokens: number;
-  /** The highest number of calls that were in flight at the same time. */
-  maxInFlight: number;
-}
-
-const zeroCounts = (): Counts => ({
+const zeroCounts = () => ({
   calls: 0,
   answered: 0,
   throttled: 0,
@@ -60,6 +48,7 @@ const zeroCounts = (): Counts => ({
   failed: 0,
   inputTokens: 0,
   outputTokens: 0,
+  /** The highest number of calls that were in flight at the same time. */
   maxInFlight: 0,
 });
 
@@ -78,12 +67,16 @@ function usageIn({ status, body }: HttpAnswer): { inputTokens: number; outputTok
   return { inputTokens: inputTokens + cacheReadInputTokens + cacheWriteInputTokens, outputTokens };
 }
 
-interface ModelServiceOptions {
+export interface ModelServiceOptions {
   behaviour?: BehaviourInput | undefined;
   /** The number of calls kept in `recorded`. Counts have no limit. */
-  keepCalls: number;
-  forwarder?: Forwarder | undefined;
+  keepCalls?: number;
+  /** Forward calls to the real Bedrock. */
+  forward?: ForwardTarget;
 }
+
+/** Tests inspect the kept requests. At 10 KB each this is 10 MB. */
+const DEFAULT_KEPT_CALLS = 1000;
 
 export class ModelService {
   counts = zeroCounts();
@@ -99,9 +92,9 @@ export class ModelService {
   private readonly keepCalls: number;
   private readonly forwarder: Forwarder | undefined;
 
-  constructor({ behaviour = {}, keepCalls, forwarder }: ModelServiceOptions) {
+  constructor({ behaviour = {}, keepCalls = DEFAULT_KEPT_CALLS, forward }: ModelServiceOptions) {
     this.keepCalls = keepCalls;
-    this.forwarder = forwarder;
+    this.forwarder = forward && createForwarder(forward);
     this.behave(behaviour);
   }
 

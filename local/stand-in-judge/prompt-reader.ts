@@ -26,7 +26,7 @@ export interface ReadExchange {
   tools: string;
 }
 
-export interface JudgePrompt {
+export interface RecognizedPrompt {
   /** `verdicts`: an object by question, each with `rationale` and `value`; `result`: MLflow's `rationale` and `result`. */
   form: 'verdicts' | 'result';
   asked: AskedQuestion[];
@@ -91,9 +91,14 @@ function tag(text: string, name: string): string | undefined {
 }
 
 /** Reads a prompt of MLflow's judges, which ask one question per request, in one of a few wordings. */
-function readMlflow(system: string, user: string): JudgePrompt | undefined {
+function readMlflow(system: string, user: string): RecognizedPrompt | undefined {
   const all = `${system}\n${user}`;
-  const one = (name: string, question: string, exchange: Partial<ReadExchange>, allowed = YES_NO): JudgePrompt => ({
+  const one = (
+    name: string,
+    question: string,
+    exchange: Partial<ReadExchange>,
+    allowed = YES_NO,
+  ): RecognizedPrompt => ({
     form: 'result',
     asked: [{ name, question, allowed }],
     exchange: { ...emptyExchange(), ...exchange },
@@ -139,7 +144,7 @@ function readMlflow(system: string, user: string): JudgePrompt | undefined {
 }
 
 /** Reads a judge's prompt. @returns `undefined` if it contains no question that the stand-in recognizes */
-export function readJudgePrompt(system: string, user: string): JudgePrompt | undefined {
+export function readJudgePrompt(system: string, user: string): RecognizedPrompt | undefined {
   // For a model without system prompts, the user turn contains everything.
   const exchange = readRecord(user);
   if (exchange !== undefined) {

@@ -8,26 +8,17 @@ import http from 'node:http';
 import http2 from 'node:http2';
 import net, { type AddressInfo, type Socket } from 'node:net';
 import { BatchJobs } from './batch-jobs.ts';
-import { type Behaviour, type BehaviourInput, modelBehaviour } from './behaviour.ts';
+import { modelBehaviour } from './behaviour.ts';
 import { answerConverse, type ConverseBody } from './converse.ts';
-import { createForwarder, type ForwardTarget } from './forward.ts';
 import { foundationModel, inferenceProfile, modelOfProfile, nameIn } from './foundation-models.ts';
 import { type HttpAnswer, serviceError } from './http-answer.ts';
-import { type Counts, ModelService, type Operation, type RecordedCall } from './model-service.ts';
+import { ModelService, type ModelServiceOptions, type Operation } from './model-service.ts';
 
-export interface StandInOptions {
+export interface StandInOptions extends ModelServiceOptions {
   /** Default: a free port. */
   port?: number;
-  host?: string;
-  behaviour?: BehaviourInput;
-  /** The number of calls kept in `recorded`. Counts have no limit. */
-  keepCalls?: number;
-  /** Forward calls to the real Bedrock. */
-  forward?: ForwardTarget;
 }
 
-/** Tests inspect the kept requests. At 10 KB each this is 10 MB. */
-const DEFAULT_KEPT_CALLS = 1000;
 const H2_PREFACE = 'PRI * HTTP/2.0';
 
 const MODEL_PATH = /^\/model\/([^/]+)\/(converse|invoke)$/;
@@ -51,8 +42,8 @@ async function bodyOf(request: Request): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-export class StandInJudge {
-  private readonly service: ModelService;
+/** The model service with its HTTP server. */
+export class StandInJudge extends ModelService {
   /** Batch inference jobs, which need `batch.useStorage`. */
   readonly batch: BatchJobs;
   private readonly sockets = new Set<Socket>();
@@ -61,8 +52,8 @@ export class StandInJudge {
   /** Connections accepted since the start. */
   connections = 0;
 
-  constructor({ behaviour, keepCalls = DEFAULT_KEPT_CALLS, forward }: StandInOptions = {}) {
-    this.service = new ModelService({ behaviour, keepCalls, forwarder: forward && createForwarder(forward) });
+  constructor(options: StandInOptions = {}) {
+    super(options);
     this.batch = new BatchJobs(
       (modelId, body, fault) =>
         answerConverse(
@@ -92,38 +83,16 @@ export class StandInJudge {
     });
   }
 
-  async listen(port = 0, host = '127.0.0.1'): Promise<void> {
+  async listen(port = 0): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.server.once('error', reject);
-      this.server.listen(port, host, resolve);
+      this.server.listen(port, '127.0.0.1', resolve);
     });
     this.port = (this.server.address() as AddressInfo).port;
   }
 
   get url(): string {
     return `http://127.0.0.1:${this.port}`;
-  }
-
-  get counts(): Counts {
-    return this.service.counts;
-  }
-
-  get recorded(): readonly RecordedCall[] {
-    return this.service.recorded;
-  }
-
-  get behaviour(): Behaviour {
-    return this.service.behaviour;
-  }
-
-  /** Sets the behaviour; omitted fields return to their defaults. */
-  behave(input: BehaviourInput): void {
-    this.service.behave(input);
-  }
-
-  /** Clears the counts and the recorded calls. */
-  forget(): void {
-    this.service.forget();
   }
 
   async close(): Promise<void> {
@@ -174,7 +143,7 @@ export class StandInJudge {
       return serviceError(404, 'UnknownOperationException', `The stand-in judge does not know ${method} ${path}`);
     }
     const headers = Object.entries(request.headers).map(([name, value]) => [name, String(value)] as const);
-    return this.service.call({
+    return this.call({
       ...operation,
       protocol: request.httpVersionMajor === 2 ? 'h2' : 'http/1.1',
       path,
@@ -188,6 +157,6 @@ export class StandInJudge {
 /** Starts a stand-in judge. Call `close()` when done. */
 export async function startStandInJudge(options: StandInOptions = {}): Promise<StandInJudge> {
   const standIn = new StandInJudge(options);
-  await standIn.listen(options.port, options.host);
+  await standIn.listen(options.port);
   return standIn;
 }
