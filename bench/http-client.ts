@@ -12,7 +12,7 @@ import { promisify } from 'node:util';
 import { projectPath } from '../local/project-root.ts';
 import type { Log } from '../local/python/python-environment.ts';
 import { takeArrivals } from './replay-support/measure.ts';
-import { MISBEHAVIOURS, startMisbehaving } from './replay-support/misbehaving.ts';
+import { MISBEHAVIORS, startMisbehaving } from './replay-support/misbehaving.ts';
 import { startServer } from './replay-support/server.ts';
 import { numberFlag } from './support/flags.ts';
 import { atMost, type BenchResult, type Check, machine, median, round } from './support/result.ts';
@@ -52,8 +52,8 @@ async function measured(client: Client, url: string, scenario: string): Promise<
 async function misreported(client: Client): Promise<string[]> {
   const server = await startMisbehaving();
   try {
-    const outcomes = await side<string[]>(client, server.url, 'outcomes', String(MISBEHAVIOURS.length));
-    return MISBEHAVIOURS.filter(({ says }, i) => outcomes[i] !== (says ?? 'error')).map(({ name }) => name);
+    const outcomes = await side<string[]>(client, server.url, 'outcomes', String(MISBEHAVIORS.length));
+    return MISBEHAVIORS.filter(({ says }, i) => outcomes[i] !== (says ?? 'error')).map(({ name }) => name);
   } finally {
     server.stop();
   }
@@ -90,7 +90,7 @@ export async function run(log: Log, flags: string[] = []): Promise<BenchResult> 
     }
     for (const client of CLIENTS) {
       const names = await misreported(client);
-      all[client][`correct on ${MISBEHAVIOURS.length} misbehaving servers`] = MISBEHAVIOURS.length - names.length;
+      all[client][`correct on ${MISBEHAVIORS.length} misbehaving servers`] = MISBEHAVIORS.length - names.length;
       if (names.length > 0) notes.push(`${client} misreports: ${names.join('; ')}`);
       if (client === 'own') checks.push(atMost('misbehaving servers that ours misreports', names.length, 0));
     }

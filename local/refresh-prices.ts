@@ -1,5 +1,5 @@
 /**
- * Compares `src/judge/pricing/price-table.json` with the model catalogue of an installed MLflow, or updates it from there.
+ * Compares `src/judge/pricing/price-table.json` with the model catalog of an installed MLflow, or updates it from there.
  *
  *     npm run prices -- --python .venvs/default-…/bin/python            compare; exit code 1 if a rate differs by more than 1%
  *     npm run prices -- --python .venvs/default-…/bin/python --write    update the table
@@ -10,14 +10,14 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeError } from './terminal/describe-error.ts';
 
-interface CatalogueEntry {
+interface CatalogEntry {
   mode?: string;
   last_updated_at?: string;
   pricing?: Record<string, unknown>;
 }
-interface Catalogue {
+interface Catalog {
   version: string;
-  files: { models: Record<string, CatalogueEntry> }[];
+  files: { models: Record<string, CatalogEntry> }[];
 }
 type Row = (number | null)[];
 export interface PriceTable {
@@ -28,28 +28,28 @@ export interface PriceTable {
   models: Record<string, Record<string, Row>>;
 }
 
-/** Prints the catalogue's files in order of precedence. `bedrock_mantle` lists the ids of Bedrock's OpenAI-compatible endpoint. */
-const READ_CATALOGUE = `
+/** Prints the catalog's files in order of precedence. `bedrock_mantle` lists the ids of Bedrock's OpenAI-compatible endpoint. */
+const READ_CATALOG = `
 import importlib.resources, json, mlflow.version
 folder = importlib.resources.files("mlflow.utils").joinpath("model_catalog")
 files = [json.loads(folder.joinpath(name + ".json").read_text()) for name in ("bedrock", "bedrock_mantle")]
 print(json.dumps({"version": mlflow.version.VERSION, "files": files}))
 `;
 
-/** Reads the catalogue. @throws Error that says what to do if this Python has no MLflow */
-export function readCatalogue(python: string): Catalogue {
+/** Reads the catalog. @throws Error that says what to do if this Python has no MLflow */
+export function readCatalog(python: string): Catalog {
   const stdio: StdioOptions = ['ignore', 'pipe', 'pipe'];
   try {
-    const output = execFileSync(python, ['-c', READ_CATALOGUE], {
+    const output = execFileSync(python, ['-c', READ_CATALOG], {
       encoding: 'utf8',
       maxBuffer: 64 * 1024 * 1024,
       stdio,
     });
-    return JSON.parse(output) as Catalogue;
+    return JSON.parse(output) as Catalog;
   } catch (error) {
     const { stderr = '', message } = error as Error & { stderr?: string };
     throw new Error(
-      `MLflow's catalogue cannot be read; got: ${stderr.trim().split('\n').at(-1) || message} from ${python}; expected: --python with a Python that has a recent MLflow, such as .venvs/default-…/bin/python, which npm start makes`,
+      `MLflow's catalog cannot be read; got: ${stderr.trim().split('\n').at(-1) || message} from ${python}; expected: --python with a Python that has a recent MLflow, such as .venvs/default-…/bin/python, which npm start makes`,
       { cause: error },
     );
   }
@@ -58,7 +58,7 @@ export function readCatalogue(python: string): Catalogue {
 const PROFILE = /^(global|us-gov|us|eu|apac|au|jp|ca)\.(?=[a-z0-9-]+\.)/;
 const REGION = /^[a-z]{2}(-[a-z]+)+-\d$/;
 
-/** Splits a catalogue key into model and geography; `undefined` if it is not an on-demand text model. */
+/** Splits a catalog key into model and geography; `undefined` if it is not an on-demand text model. */
 function splitKey(key: string): { model: string; place: string } | undefined {
   const parts = key.replace(/^invoke\//, '').split('/');
   let model = parts.at(-1) as string;
@@ -76,8 +76,8 @@ function splitKey(key: string): { model: string; place: string } | undefined {
 const sortByKey = <T>(record: Record<string, T>): Record<string, T> =>
   Object.fromEntries(Object.entries(record).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 
-/** Builds the price table from an MLflow catalogue. */
-export function buildTable({ version, files }: Catalogue): PriceTable {
+/** Builds the price table from an MLflow catalog. */
+export function buildTable({ version, files }: Catalog): PriceTable {
   const models: PriceTable['models'] = {};
   let date = '';
   for (const file of files) {
@@ -115,13 +115,13 @@ export function compareTables(table: PriceTable, reference: PriceTable, toleranc
       const ours = table.models[model]?.[place];
       const label = place === '' ? model : `${model} (${place})`;
       if (ours === undefined) {
-        differences.push(`${label}: not in the table, the catalogue has ${row.join(', ')}`);
+        differences.push(`${label}: not in the table, the catalog has ${row.join(', ')}`);
         continue;
       }
       row.forEach((value, column) => {
         const got = ours[column] ?? null;
         const same = value === null ? got === null : got !== null && Math.abs(got - value) <= tolerance * value;
-        if (!same) differences.push(`${label}: ${reference.columns[column]} is ${got}, the catalogue has ${value}`);
+        if (!same) differences.push(`${label}: ${reference.columns[column]} is ${got}, the catalog has ${value}`);
       });
     }
   }
@@ -145,7 +145,7 @@ function formatTable({ models, ...head }: PriceTable): string {
 
 const HELP = `Usage: npm run prices -- [--python PYTHON] [--write]
 
-Compares src/judge/pricing/price-table.json with the model catalogue of an installed MLflow, rate by rate. The exit code is 1
+Compares src/judge/pricing/price-table.json with the model catalog of an installed MLflow, rate by rate. The exit code is 1
 if one differs by more than 1%.
 
   --python PYTHON   a Python with MLflow, such as .venvs/default-…/bin/python, which npm start makes (default: python3)
@@ -163,7 +163,7 @@ function main(): void {
     console.log(HELP);
     return;
   }
-  const reference = buildTable(readCatalogue(values.python));
+  const reference = buildTable(readCatalog(values.python));
   const rows = Object.values(reference.models).reduce((total, row) => total + Object.keys(row).length, 0);
   if (values.write) {
     writeFileSync(TABLE_FILE, formatTable(reference));

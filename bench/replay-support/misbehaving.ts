@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 const OK = 'HTTP/1.1 200 OK\r\n';
 
 /** `says`: the reply's status and body; without it the request must fail. `close` closes the connection after the bytes. */
-export const MISBEHAVIOURS: readonly { name: string; bytes: string; close?: boolean; says?: string }[] = [
+export const MISBEHAVIORS: readonly { name: string; bytes: string; close?: boolean; says?: string }[] = [
   { name: 'as it should be', bytes: `${OK}Content-Length: 2\r\n\r\nok`, says: '200 ok' },
   { name: 'a length of upper case', bytes: `${OK}CONTENT-LENGTH: 2\r\n\r\nok`, says: '200 ok' },
   { name: 'no reason phrase', bytes: 'HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok', says: '200 ok' },
@@ -56,7 +56,7 @@ export const MISBEHAVIOURS: readonly { name: string; bytes: string; close?: bool
   { name: 'half a body, and silence', bytes: `${OK}Content-Length: 10\r\n\r\nok` },
 ];
 
-/** Starts a server that answers the n-th request with the n-th misbehaviour. */
+/** Starts a server that answers the n-th request with the n-th misbehavior. */
 export async function startMisbehaving(): Promise<{ url: string; stop(): void }> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -64,7 +64,7 @@ export async function startMisbehaving(): Promise<{ url: string; stop(): void }>
     socket.on('error', () => {});
     socket.on('data', (data) => {
       const number = Number(/\[#(\d+)\]/.exec(data.toString('latin1'))?.[1] ?? Number.NaN);
-      const found = MISBEHAVIOURS[number];
+      const found = MISBEHAVIORS[number];
       if (!found) return;
       socket.write(Buffer.from(found.bytes, 'latin1'));
       if (found.close) socket.end();

@@ -211,7 +211,7 @@ export async function startBenchStack(log: Log, options: BenchStackOptions = {})
       ...(options.mlflowVersion ? { version: options.mlflowVersion } : {}),
       ...(options.artifactsInS3 ? { artifactRoot: `s3://${ARTIFACTS}/mlflow`, env: s3Environment(ministack) } : {}),
     }),
-    startStandInJudge({ behaviour: { delayMs: options.judgeMs ?? 0 }, keepCalls: 0 }),
+    startStandInJudge({ behavior: { delayMs: options.judgeMs ?? 0 }, keepCalls: 0 }),
   ]);
   const bundles = await bundle(ministack, directory, log);
   return new BenchStack({ mlflow, judge, peer, reader, directory, ministack, clients, bundles });

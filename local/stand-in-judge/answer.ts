@@ -1,5 +1,5 @@
 /** The stand-in's answer to a prompt: an object, its text, and the ways in which a fault can corrupt it. */
-import type { AnswerFault } from './behaviour.ts';
+import type { AnswerFault } from './behavior.ts';
 import { type RecognizedPrompt, readJudgePrompt } from './prompt-reader.ts';
 import { verdictByRule } from './rules.ts';
 

@@ -4,13 +4,13 @@
  */
 import { randomUUID } from 'node:crypto';
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
-import type { AnswerFault } from './behaviour.ts';
+import type { AnswerFault } from './behavior.ts';
 import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
 
 /** Answers one Converse body, optionally with a fault. */
 type AnswerConverse = (modelId: string, body: unknown, fault: AnswerFault | undefined) => HttpAnswer;
 
-interface BatchBehaviour {
+interface BatchBehavior {
   /** Milliseconds until a job ends. Default 0. */
   delayMs?: number;
   /** Every job is refused with this message. */
@@ -50,7 +50,7 @@ const locationOf = (uri: string): { bucket: string; prefix: string } => {
 };
 
 export class BatchJobs {
-  behaviour: BatchBehaviour = {};
+  behavior: BatchBehavior = {};
   readonly jobs: Job[] = [];
   /** Records answered so far, over all jobs. */
   records = 0;
@@ -71,7 +71,7 @@ export class BatchJobs {
     if (request.modelInvocationType !== 'Converse' || this.#s3 === undefined) {
       return jsonAnswer(400, { message: 'The stand-in only runs Converse jobs, and it needs an S3 client.' });
     }
-    const { refuseWith } = this.behaviour;
+    const { refuseWith } = this.behavior;
     if (refuseWith !== undefined) return serviceError(400, 'ValidationException', refuseWith);
     const known = this.jobs.find((job) => job.request.clientRequestToken === request.clientRequestToken);
     if (known !== undefined) return jsonAnswer(200, { jobArn: known.jobArn });
@@ -82,7 +82,7 @@ export class BatchJobs {
       submitTime: new Date().toISOString(),
     };
     this.jobs.push(job);
-    setTimeout(() => void this.#run(job), this.behaviour.delayMs ?? 0).unref();
+    setTimeout(() => void this.#run(job), this.behavior.delayMs ?? 0).unref();
     return jsonAnswer(200, { jobArn: job.jobArn });
   }
 
@@ -96,7 +96,7 @@ export class BatchJobs {
   async #run(job: Job): Promise<void> {
     job.status = 'InProgress';
     try {
-      if (this.behaviour.failWith !== undefined) throw new Error(this.behaviour.failWith);
+      if (this.behavior.failWith !== undefined) throw new Error(this.behavior.failWith);
       const counts = await this.#process(job);
       job.status = counts.error > 0 ? 'PartiallyCompleted' : 'Completed';
     } catch (error) {
@@ -134,7 +134,7 @@ export class BatchJobs {
   #record(modelId: string, line: string, counts: { success: number; error: number }): string {
     const { recordId, modelInput } = JSON.parse(line) as { recordId: string; modelInput: unknown };
     this.records += 1;
-    const { errorEvery, fault } = this.behaviour;
+    const { errorEvery, fault } = this.behavior;
     const isWrong = fault !== undefined && this.records % fault.every === 0;
     const answer = this.#answer(modelId, modelInput, isWrong ? fault.kind : undefined);
     if ((errorEvery !== undefined && this.records % errorEvery === 0) || answer.status !== 200) {

@@ -1,6 +1,6 @@
 /** OpenAI's chat completions, which self-hosted judges also speak, behind a URL or a SageMaker endpoint. */
 import { answerTo, tokensOf } from './answer.ts';
-import type { AnswerFault, ModelBehaviour } from './behaviour.ts';
+import type { AnswerFault, ModelBehavior } from './behavior.ts';
 import type { ModelCall } from './converse.ts';
 import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
 
@@ -22,7 +22,7 @@ export const chatError = (status: number, code: string, message: string): HttpAn
     error: { message, type: status === 429 ? 'rate_limit_error' : 'invalid_request_error', param: null, code },
   });
 
-function refusal(body: ChatBody, model: ModelBehaviour): HttpAnswer | undefined {
+function refusal(body: ChatBody, model: ModelBehavior): HttpAnswer | undefined {
   if (model.state === 'denied') return chatError(401, 'invalid_api_key', 'Incorrect API key provided.');
   if (model.state !== 'active')
     return chatError(
@@ -55,7 +55,7 @@ const FINISH: Record<string, string> = {
 };
 
 /** Answers one chat completion request by rule. */
-export function chatCompletion(body: ChatBody, model: ModelBehaviour, fault: AnswerFault | undefined): ModelCall {
+export function chatCompletion(body: ChatBody, model: ModelBehavior, fault: AnswerFault | undefined): ModelCall {
   const refused = refusal(body, model);
   if (refused !== undefined) return { asked: [], answer: refused };
   const system = textOf(body, ['system', 'developer']);
@@ -94,7 +94,7 @@ export function chatCompletion(body: ChatBody, model: ModelBehaviour, fault: Ans
 }
 
 /** Returns a container's answer as SageMaker passes it on: an error of the container arrives as a ModelError. */
-export function behindEndpoint(endpoint: string, model: ModelBehaviour, answer: () => ModelCall): ModelCall {
+export function behindEndpoint(endpoint: string, model: ModelBehavior, answer: () => ModelCall): ModelCall {
   if (model.state === 'denied') {
     const message = `User is not authorized to perform: sagemaker:InvokeEndpoint on resource: endpoint/${endpoint}`;
     return { asked: [], answer: serviceError(403, 'AccessDeniedException', message) };

@@ -1,6 +1,6 @@
 /** Bedrock's Converse operation over HTTP: its requests, answers and refusals. */
 import { answerTo, tokensOf } from './answer.ts';
-import type { AnswerFault, ModelBehaviour } from './behaviour.ts';
+import type { AnswerFault, ModelBehavior } from './behavior.ts';
 import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
 
 export interface ModelCall {
@@ -34,7 +34,7 @@ const textOf = (blocks: Block[] | undefined): string =>
 const invalid = (message: string): HttpAnswer => serviceError(400, 'ValidationException', message);
 
 /** How Bedrock refuses a model that cannot be called. */
-const UNAVAILABLE: Partial<Record<ModelBehaviour['state'], Parameters<typeof serviceError>>> = {
+const UNAVAILABLE: Partial<Record<ModelBehavior['state'], Parameters<typeof serviceError>>> = {
   ended: [
     404,
     'ResourceNotFoundException',
@@ -54,7 +54,7 @@ const UNAVAILABLE: Partial<Record<ModelBehaviour['state'], Parameters<typeof ser
   invalid: [400, 'ValidationException', 'The provided model identifier is invalid.'],
 };
 
-function refusal(body: ConverseBody, model: ModelBehaviour): HttpAnswer | undefined {
+function refusal(body: ConverseBody, model: ModelBehavior): HttpAnswer | undefined {
   const { inferenceConfig, outputConfig, toolConfig, system } = body;
   if ((body.messages?.length ?? 0) === 0)
     return invalid(
@@ -117,7 +117,7 @@ const inputText = ({ system, messages, toolConfig, outputConfig }: ConverseBody)
 export function answerConverse(
   modelId: string,
   body: ConverseBody,
-  model: ModelBehaviour,
+  model: ModelBehavior,
   fault: AnswerFault | undefined,
   cache: PrefixCache,
   startedAt: number,

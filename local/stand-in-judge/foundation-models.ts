@@ -1,10 +1,10 @@
 /** Bedrock's GetFoundationModel and GetInferenceProfile, limited to a model's lifecycle. */
-import type { ModelBehaviour } from './behaviour.ts';
+import type { ModelBehavior } from './behavior.ts';
 import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-export function foundationModel(modelId: string, model: ModelBehaviour): HttpAnswer {
+export function foundationModel(modelId: string, model: ModelBehavior): HttpAnswer {
   if (model.state === 'denied')
     return serviceError(403, 'AccessDeniedException', 'User is not authorized to perform: bedrock:GetFoundationModel');
   if (model.state === 'invalid')
@@ -35,7 +35,7 @@ export const nameIn = (idOrArn: string): string => idOrArn.slice(idOrArn.lastInd
 export const modelOfProfile = (idOrArn: string): string => nameIn(idOrArn).replace(/^[a-z-]+\./, '');
 
 /** Answers for a cross-region profile, which exists as long as its model. */
-export function inferenceProfile(idOrArn: string, model: ModelBehaviour): HttpAnswer {
+export function inferenceProfile(idOrArn: string, model: ModelBehavior): HttpAnswer {
   const profileId = nameIn(idOrArn);
   const modelId = modelOfProfile(idOrArn);
   if (model.state === 'missing') {

@@ -2,13 +2,13 @@
 import { fromConverse, toConverse } from './anthropic-messages.ts';
 import {
   type AnswerFault,
-  type Behaviour,
-  type BehaviourInput,
-  behaviourSchema,
-  modelBehaviour,
+  type Behavior,
+  type BehaviorInput,
+  behaviorSchema,
+  modelBehavior,
   pseudoRandom,
   rateGate,
-} from './behaviour.ts';
+} from './behavior.ts';
 import { behindEndpoint, chatCompletion, chatError } from './chat-completions.ts';
 import { answerConverse, type ModelCall, type PrefixCache } from './converse.ts';
 import { createForwarder, type Forwarder, type ForwardTarget } from './forward.ts';
@@ -68,7 +68,7 @@ function usageIn({ status, body }: HttpAnswer): { inputTokens: number; outputTok
 }
 
 export interface ModelServiceOptions {
-  behaviour?: BehaviourInput | undefined;
+  behavior?: BehaviorInput | undefined;
   /** The number of calls kept in `recorded`. Counts have no limit. */
   keepCalls?: number;
   /** Forward calls to the real Bedrock. */
@@ -81,7 +81,7 @@ const DEFAULT_KEPT_CALLS = 1000;
 export class ModelService {
   counts = zeroCounts();
   recorded: RecordedCall[] = [];
-  behaviour: Behaviour = behaviourSchema.parse({});
+  behavior: Behavior = behaviorSchema.parse({});
   private random: () => number = pseudoRandom(0);
   private rate: (() => boolean) | undefined;
   private faultyLeft = Infinity;
@@ -92,19 +92,19 @@ export class ModelService {
   private readonly keepCalls: number;
   private readonly forwarder: Forwarder | undefined;
 
-  constructor({ behaviour = {}, keepCalls = DEFAULT_KEPT_CALLS, forward }: ModelServiceOptions) {
+  constructor({ behavior = {}, keepCalls = DEFAULT_KEPT_CALLS, forward }: ModelServiceOptions) {
     this.keepCalls = keepCalls;
     this.forwarder = forward && createForwarder(forward);
-    this.behave(behaviour);
+    this.behave(behavior);
   }
 
-  /** Sets the behaviour; omitted fields return to their defaults. Calls that wait for their answer get it now. */
-  behave(input: BehaviourInput): void {
-    this.behaviour = behaviourSchema.parse(input);
+  /** Sets the behavior; omitted fields return to their defaults. Calls that wait for their answer get it now. */
+  behave(input: BehaviorInput): void {
+    this.behavior = behaviorSchema.parse(input);
     for (const release of [...this.waiting]) release();
-    this.random = pseudoRandom(this.behaviour.seed);
-    this.rate = this.behaviour.callsPerSecond === undefined ? undefined : rateGate(this.behaviour.callsPerSecond);
-    this.faultyLeft = this.behaviour.faultyCalls ?? Infinity;
+    this.random = pseudoRandom(this.behavior.seed);
+    this.rate = this.behavior.callsPerSecond === undefined ? undefined : rateGate(this.behavior.callsPerSecond);
+    this.faultyLeft = this.behavior.faultyCalls ?? Infinity;
   }
 
   /** Clears the counts and the recorded calls. */
@@ -132,21 +132,21 @@ export class ModelService {
 
   /** Draws the call's fault. Every call makes the same draws in the same order, so that one share does not shift another's. */
   private draw(operation: Operation): { fault?: AnswerFault | undefined; instead?: ModelCall | 'drop' } {
-    const { behaviour } = this;
+    const { behavior } = this;
     const [throttle, error, drop, corrupt] = [this.random(), this.random(), this.random(), this.random()];
     const faulty = this.faultyLeft > 0;
     this.faultyLeft -= 1;
     if (!faulty) return {};
-    const tooMany = behaviour.maxInFlight !== undefined && this.inFlight > behaviour.maxInFlight;
+    const tooMany = behavior.maxInFlight !== undefined && this.inFlight > behavior.maxInFlight;
     const tooFast = this.rate !== undefined && !this.rate();
-    if (tooMany || tooFast || throttle < behaviour.throttleShare) return { instead: this.throttled(operation) };
-    if (error < behaviour.errorShare) return { instead: this.failed(operation) };
-    if (drop < behaviour.dropShare) return { instead: 'drop' };
-    return { fault: corrupt < behaviour.faultShare ? behaviour.fault : undefined };
+    if (tooMany || tooFast || throttle < behavior.throttleShare) return { instead: this.throttled(operation) };
+    if (error < behavior.errorShare) return { instead: this.failed(operation) };
+    if (drop < behavior.dropShare) return { instead: 'drop' };
+    return { fault: corrupt < behavior.faultShare ? behavior.fault : undefined };
   }
 
   private throttled(operation: Operation): ModelCall {
-    const { retryAfterSeconds } = this.behaviour;
+    const { retryAfterSeconds } = this.behavior;
     const answer =
       operation === 'chat'
         ? chatError(429, 'rate_limit_exceeded', 'Rate limit reached.')
@@ -156,7 +156,7 @@ export class ModelService {
   }
 
   private failed(operation: Operation): ModelCall {
-    const { errorStatus, errorType } = this.behaviour;
+    const { errorStatus, errorType } = this.behavior;
     const message = 'The stand-in is configured to fail.';
     const answer =
       operation === 'chat'
@@ -171,8 +171,8 @@ export class ModelService {
       const answer = await this.forwarder(call.path, call.text);
       return { asked: [], usage: usageIn(answer), answer };
     }
-    if (this.behaviour.delayMs > 0) await this.wait(this.behaviour.delayMs);
-    const model = modelBehaviour(this.behaviour, modelId);
+    if (this.behavior.delayMs > 0) await this.wait(this.behavior.delayMs);
+    const model = modelBehavior(this.behavior, modelId);
     if (operation === 'chat') return chatCompletion(body, model, fault);
     if (operation === 'endpoint') return behindEndpoint(modelId, model, () => chatCompletion(body, model, fault));
     if (operation === 'converse') return answerConverse(modelId, body, model, fault, this.cache, startedAt);

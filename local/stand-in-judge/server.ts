@@ -8,7 +8,7 @@ import http from 'node:http';
 import http2 from 'node:http2';
 import net, { type AddressInfo, type Socket } from 'node:net';
 import { BatchJobs } from './batch-jobs.ts';
-import { modelBehaviour } from './behaviour.ts';
+import { modelBehavior } from './behavior.ts';
 import { answerConverse, type ConverseBody } from './converse.ts';
 import { foundationModel, inferenceProfile, modelOfProfile, nameIn } from './foundation-models.ts';
 import { type HttpAnswer, serviceError } from './http-answer.ts';
@@ -59,7 +59,7 @@ export class StandInJudge extends ModelService {
         answerConverse(
           modelId,
           body as ConverseBody,
-          modelBehaviour(this.behaviour, modelId),
+          modelBehavior(this.behavior, modelId),
           fault,
           new Map(),
           Date.now(),
@@ -127,7 +127,7 @@ export class StandInJudge extends ModelService {
     const model = /^\/foundation-models\/(.+)$/.exec(path)?.[1];
     if (model !== undefined) {
       const id = nameIn(decodeURIComponent(model));
-      return foundationModel(id, modelBehaviour(this.behaviour, id));
+      return foundationModel(id, modelBehavior(this.behavior, id));
     }
     if (path === '/model-invocation-job' && method === 'POST') return this.batch.create(text);
     const job = /^\/model-invocation-job\/(.+)$/.exec(path)?.[1];
@@ -135,7 +135,7 @@ export class StandInJudge extends ModelService {
     const profile = /^\/inference-profiles\/(.+)$/.exec(path)?.[1];
     if (profile !== undefined) {
       const id = decodeURIComponent(profile);
-      return inferenceProfile(id, modelBehaviour(this.behaviour, modelOfProfile(id)));
+      return inferenceProfile(id, modelBehavior(this.behavior, modelOfProfile(id)));
     }
     const body = method === 'POST' ? (JSON.parse(text) as { model?: string }) : {};
     const operation = method === 'POST' ? operationOf(path, body) : undefined;

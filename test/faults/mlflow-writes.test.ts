@@ -4,7 +4,7 @@
  */
 
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
-import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
+import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
 import type { TraceRecord } from '../../src/trace/types.ts';

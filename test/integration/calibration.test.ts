@@ -11,7 +11,7 @@ import {
   MANAGED_MLFLOW_VERSION,
 } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
+import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { calibrationReport } from '../../src/calibration/report.ts';
 import { cohensKappa } from '../../src/calibration/statistics.ts';

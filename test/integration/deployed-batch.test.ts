@@ -46,7 +46,7 @@ afterAll(async () => {
 beforeEach(() => {
   environment.judge.forget();
   environment.judge.batch.records = 0;
-  environment.judge.batch.behaviour = {};
+  environment.judge.batch.behavior = {};
 });
 
 async function judgeInBatch(name: string, records: number, more: object = {}): Promise<Outcome> {
@@ -158,7 +158,7 @@ test('below Bedrock’s minimum it says so and uses Converse', async () => {
 });
 
 test('records that failed within a job are asked again by Converse', async () => {
-  environment.judge.batch.behaviour = { errorEvery: 10 };
+  environment.judge.batch.behavior = { errorEvery: 10 };
   const summary = summaryOf(await judgeInBatch('faulty', RECORDS));
   expect(summary.batch?.jobs).toMatchObject([{ status: 'PartiallyCompleted' }]);
   expect(environment.judge.counts.calls).toBe(RECORDS / 10);
@@ -166,7 +166,7 @@ test('records that failed within a job are asked again by Converse', async () =>
 });
 
 test('a job that fails fails the run by name, and a retry heals it', async () => {
-  environment.judge.batch.behaviour = { failWith: 'no capacity' };
+  environment.judge.batch.behavior = { failWith: 'no capacity' };
   const failed = await judgeInBatch('unlucky', RECORDS);
   expect(failed).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
   expect(failed.cause).toContain('JudgeBatchFailed');
@@ -177,7 +177,7 @@ test('a job that fails fails the run by name, and a retry heals it', async () =>
 });
 
 test('a job that Bedrock refuses fails the run by name', async () => {
-  environment.judge.batch.behaviour = { refuseWith: 'The model does not support batch inference.' };
+  environment.judge.batch.behavior = { refuseWith: 'The model does not support batch inference.' };
   const refused = await judgeInBatch('refused', RECORDS);
   expect(refused).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
   expect(refused.cause).toContain('JudgeBatchRefused');
@@ -185,7 +185,7 @@ test('a job that Bedrock refuses fails the run by name', async () => {
 });
 
 test('answers that lack verdicts keep what they have, and the missing ones are asked for', async () => {
-  environment.judge.batch.behaviour = { fault: { kind: 'missing-keys', every: 4 } };
+  environment.judge.batch.behavior = { fault: { kind: 'missing-keys', every: 4 } };
   const summary = summaryOf(await judgeInBatch('partial', RECORDS));
   expect(environment.judge.counts.calls).toBe(RECORDS / 4);
   expect(summary.spend.calls).toBe(RECORDS + RECORDS / 4);

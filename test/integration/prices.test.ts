@@ -1,9 +1,9 @@
-/** The price table beside MLflow's own: its catalogue, rate by rate, and what its Python computes for whole calls. */
+/** The price table beside MLflow's own: its catalog, rate by rate, and what its Python computes for whole calls. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
-import { buildTable, compareTables, type PriceTable, readCatalogue, TABLE_FILE } from '../../local/refresh-prices.ts';
+import { buildTable, compareTables, type PriceTable, readCatalog, TABLE_FILE } from '../../local/refresh-prices.ts';
 import { priceCall, resolveModel } from '../../src/judge/pricing/prices.ts';
 
 /** Models whose price is compared at least, and how far it may be off. */
@@ -38,8 +38,8 @@ beforeAll(async () => {
   table = JSON.parse(readFileSync(projectPath(TABLE_FILE), 'utf8')) as PriceTable;
 });
 
-test('every rate of the catalogue is in the table, within 1%', () => {
-  expect(compareTables(table, buildTable(readCatalogue(python)), TOLERANCE)).toEqual([]);
+test('every rate of the catalog is in the table, within 1%', () => {
+  expect(compareTables(table, buildTable(readCatalog(python)), TOLERANCE)).toEqual([]);
 });
 
 test('calls cost what MLflow computes for them, models, profiles and all', () => {
@@ -52,7 +52,7 @@ test('calls cost what MLflow computes for them, models, profiles and all', () =>
   const output = execFileSync(python, ['-c', COST_OF_CALLS], {
     input: JSON.stringify({ ...usage, models: ids }),
     encoding: 'utf8',
-    // Without this MLflow asks the internet for a newer catalogue.
+    // Without this MLflow asks the internet for a newer catalog.
     env: { ...process.env, MLFLOW_MODEL_CATALOG_URI: '' },
   });
   const theirs = JSON.parse(output) as Record<string, number | null>;

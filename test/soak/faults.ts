@@ -1,5 +1,5 @@
 /** The faults of the soak: all at once, for as long as it lasts, from draws that are the same in every run. */
-import { pseudoRandom } from '../../local/stand-in-judge/behaviour.ts';
+import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import { type Fault, type FaultRule, firstFault, mixOf } from '../doubles/fault-proxy.ts';
 import { inBucket, isTraceWrite, slowDown } from '../doubles/fault-rules.ts';
 import type { FaultyEnvironment } from '../helpers/faulty-environment.ts';

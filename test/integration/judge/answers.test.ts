@@ -1,5 +1,5 @@
 /** Bad answers: what is good in them is kept, what is not is asked again, what cannot be had is an error with its reason. */
-import { ANSWER_FAULTS, type AnswerFault } from '../../../local/stand-in-judge/behaviour.ts';
+import { ANSWER_FAULTS, type AnswerFault } from '../../../local/stand-in-judge/behavior.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, useStandIn } from './setup.ts';
 
@@ -28,7 +28,7 @@ function expectPaid(result: Awaited<ReturnType<ReturnType<typeof rig.judge>['jud
   expect(result.verdicts.reduce((sum, { usage }) => sum + (usage.usd ?? 0), 0)).toBeCloseTo(result.spend.usd ?? -1, 12);
 }
 
-describe.each(Object.entries(RUNGS))('on the rung %s', (_, behaviour) => {
+describe.each(Object.entries(RUNGS))('on the rung %s', (_, behavior) => {
   const FINAL: Partial<Record<AnswerFault, string>> = {
     guardrail: 'JudgeGuardrailIntervened',
     'content-filtered': 'JudgeContentFiltered',
@@ -36,10 +36,10 @@ describe.each(Object.entries(RUNGS))('on the rung %s', (_, behaviour) => {
   const recoverable = ANSWER_FAULTS.filter((fault) => !(fault in FINAL));
 
   /** A model that refuses a form does so once for each, before it answers. */
-  const refusals = Object.keys(behaviour).length;
+  const refusals = Object.keys(behavior).length;
 
   test.each(recoverable)('one answer that is %s costs no verdict', async (fault) => {
-    rig.behave({ fault, faultyCalls: 1 + refusals, models: { [MODEL]: behaviour } });
+    rig.behave({ fault, faultyCalls: 1 + refusals, models: { [MODEL]: behavior } });
     const result = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
     expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
     expect(result.verdicts.map(({ scorer }) => scorer)).toEqual(NAMES);
@@ -47,7 +47,7 @@ describe.each(Object.entries(RUNGS))('on the rung %s', (_, behaviour) => {
   });
 
   test.each(Object.entries(FINAL))('an answer that is %s is an error that is not asked again', async (fault, code) => {
-    rig.behave({ fault: fault as AnswerFault, models: { [MODEL]: behaviour } });
+    rig.behave({ fault: fault as AnswerFault, models: { [MODEL]: behavior } });
     const result = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
     expect(outcomesOf(result)).toEqual(Object.fromEntries(NAMES.map((name) => [name, code])));
     expect(rig.standIn.counts.answered).toBe(1);

@@ -1,14 +1,14 @@
 /** Models that lack a feature: the form of the answer steps down, what was learnt is remembered, verdicts are the same. */
 import { ConverseRequest$, ConverseResponse$ } from '@aws-sdk/client-bedrock-runtime';
-import type { BehaviourInput } from '../../../local/stand-in-judge/behaviour.ts';
+import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { modelFaults } from './service-model.ts';
 import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, useStandIn } from './setup.ts';
 
 const rig = useStandIn();
 
-const models = (behaviour: NonNullable<BehaviourInput['models']>[string]): BehaviourInput => ({
-  models: { [MODEL]: behaviour },
+const models = (behavior: NonNullable<BehaviorInput['models']>[string]): BehaviorInput => ({
+  models: { [MODEL]: behavior },
 });
 const captures = (count: number) =>
   Array.from({ length: count }, (_, i) => chatCapture({ user: `Where is my parcel ${i}?` }));
@@ -28,8 +28,8 @@ test.each([
     { jsonSchema: 'rejected', forcedTool: 'rejected' },
     ['json-schema', 'tool', 'prompt'],
   ],
-] as const)('a model that %s', async (_, behaviour, found) => {
-  rig.behave(models(behaviour));
+] as const)('a model that %s', async (_, behavior, found) => {
+  rig.behave(models(behavior));
   const judge = rig.judge();
   const result = await judge.judge(chatCapture(), CHAT_SCORERS);
   expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
@@ -89,8 +89,8 @@ test.each([
     () => requestOf(rig.standIn.recorded.at(-1)).inferenceConfig.temperature,
   ],
   ['a system prompt', { systemPrompt: 'rejected' }, () => requestOf(rig.standIn.recorded.at(-1)).system],
-] as const)('a model that refuses %s is asked without it', async (_, behaviour, sent) => {
-  rig.behave(models(behaviour));
+] as const)('a model that refuses %s is asked without it', async (_, behavior, sent) => {
+  rig.behave(models(behavior));
   const judge = rig.judge();
   expect(outcomesOf(await judge.judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
   expect(sent()).toBeUndefined();

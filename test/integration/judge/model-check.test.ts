@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { BedrockClient } from '@aws-sdk/client-bedrock';
-import type { ModelBehaviour } from '../../../local/stand-in-judge/behaviour.ts';
+import type { ModelBehavior } from '../../../local/stand-in-judge/behavior.ts';
 import { assertModelLives, checkJudgeModel, createModelWatch } from '../../../src/judge/model-check.ts';
 import { credentials, useStandIn } from './setup.ts';
 
@@ -9,7 +9,7 @@ const rig = useStandIn();
 const client = () => new BedrockClient({ endpoint: rig.standIn.url, region: 'us-east-1', credentials, maxAttempts: 1 });
 const BASE = 'anthropic.claude-sonnet-4-6';
 
-const check = (model: string, state: ModelBehaviour['state']) => {
+const check = (model: string, state: ModelBehavior['state']) => {
   rig.behave({ models: { [BASE]: { state } } });
   return checkJudgeModel(model, client());
 };
@@ -45,7 +45,7 @@ test('a profile whose model its own region does not list is not taken for missin
 });
 
 describe('at the start of runs', () => {
-  const watch = (state: ModelBehaviour['state'], onTrouble: (error: unknown) => void = () => {}) => {
+  const watch = (state: ModelBehavior['state'], onTrouble: (error: unknown) => void = () => {}) => {
     rig.behave({ models: { [BASE]: { state } } });
     return createModelWatch(BASE, onTrouble, client());
   };

@@ -1,6 +1,6 @@
 /** Judges outside Bedrock: an OpenAI-compatible URL, and a SageMaker endpoint. */
 
-import { ANSWER_FAULTS } from '../../../local/stand-in-judge/behaviour.ts';
+import { ANSWER_FAULTS } from '../../../local/stand-in-judge/behavior.ts';
 import { startStandInJudge } from '../../../local/stand-in-judge/server.ts';
 import type { JudgeConfig } from '../../../src/judge/create-judge.ts';
 import { createJudge } from '../../../src/judge/create-judge.ts';

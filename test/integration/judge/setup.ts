@@ -1,6 +1,6 @@
 /** A stand-in judge on a free port, and judges that ask it as a Lambda does. */
 import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
-import type { BehaviourInput } from '../../../local/stand-in-judge/behaviour.ts';
+import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
 import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
 import type { JudgeEvent } from '../../../src/judge/calls/model-caller.ts';
@@ -41,8 +41,8 @@ export interface Rig {
   /** Everything that the judges made with `judge` told. */
   events: JudgeEvent[];
   judge(config?: Partial<JudgeConfig>): Judge;
-  /** Starts over with this behaviour. */
-  behave(behaviour?: BehaviourInput): void;
+  /** Starts over with this behavior. */
+  behave(behavior?: BehaviorInput): void;
 }
 
 export function useStandIn(): Rig {
@@ -65,8 +65,8 @@ export function useStandIn(): Rig {
       onEvent: (event) => rig.events.push(event),
       ...config,
     });
-  rig.behave = (behaviour = {}) => {
-    rig.standIn.behave(behaviour);
+  rig.behave = (behavior = {}) => {
+    rig.standIn.behave(behavior);
     rig.standIn.forget();
     rig.events.length = 0;
   };

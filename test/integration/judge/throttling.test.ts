@@ -96,8 +96,8 @@ describe('failures that pass', () => {
     ['a model that timed out', { errorShare: 1, errorStatus: 408, errorType: 'ModelTimeoutException' }],
     ['a model that failed', { errorShare: 1, errorStatus: 424, errorType: 'ModelErrorException' }],
     ['a connection that is cut', { dropShare: 1 }],
-  ])('%s is asked again', async (_, behaviour) => {
-    rig.behave({ ...behaviour, faultyCalls: 3 });
+  ])('%s is asked again', async (_, behavior) => {
+    rig.behave({ ...behavior, faultyCalls: 3 });
     const result = await rig.judge().judge(captureOf(1), CHAT_SCORERS);
     expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
     expect(result.spend.calls).toBe(1);
@@ -182,8 +182,8 @@ describe('failures that stay', () => {
   test.each([
     ['in a call', { delayMs: 60_000 }, 1],
     ['between attempts', { throttleShare: 1 }, 3],
-  ])('an aborted judging ends at once, %s', async (_, behaviour, calls) => {
-    rig.behave(behaviour);
+  ])('an aborted judging ends at once, %s', async (_, behavior, calls) => {
+    rig.behave(behavior);
     const startedAt = Date.now();
     const judge = rig.judge({ retry: { baseMs: 60_000, capMs: 60_000 } });
     const abortion = new AbortController();

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { pseudoRandom } from '../../../local/stand-in-judge/behaviour.ts';
+import { pseudoRandom } from '../../../local/stand-in-judge/behavior.ts';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import type { TraceRecord } from '../../../src/trace/types.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';

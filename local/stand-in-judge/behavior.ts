@@ -29,7 +29,7 @@ export type AnswerFault = (typeof ANSWER_FAULTS)[number];
 
 const share = z.number().min(0).max(1);
 
-const modelBehaviourSchema = z.strictObject({
+const modelBehaviorSchema = z.strictObject({
   /** `rejected`: the model refuses a JSON schema with a 400; `ignored`: the schema has no effect. */
   jsonSchema: z.enum(['accepted', 'rejected', 'ignored']).default('accepted'),
   forcedTool: z.enum(['accepted', 'rejected', 'ignored']).default('accepted'),
@@ -45,10 +45,10 @@ const modelBehaviourSchema = z.strictObject({
   /** A longer request is refused. */
   maxInputTokens: z.number().int().positive().optional(),
 });
-export type ModelBehaviour = z.infer<typeof modelBehaviourSchema>;
+export type ModelBehavior = z.infer<typeof modelBehaviorSchema>;
 
-export const behaviourSchema = z.strictObject({
-  /** Time to an answer. Changing the behaviour releases the calls that wait. */
+export const behaviorSchema = z.strictObject({
+  /** Time to an answer. Changing the behavior releases the calls that wait. */
   delayMs: z.number().min(0).default(0),
   /** Share of the calls that are throttled (429) immediately. */
   throttleShare: share.default(0),
@@ -70,19 +70,19 @@ export const behaviourSchema = z.strictObject({
   /** Only this number of calls, counted from now, meet any of the above. */
   faultyCalls: z.number().int().min(0).optional(),
   /** Keyed by model id; `*` for all others. */
-  models: z.record(z.string(), modelBehaviourSchema).default({}),
+  models: z.record(z.string(), modelBehaviorSchema).default({}),
   /** Seed of the random draws: the same seed and the same order of calls give the same faults. */
   seed: z.number().int().default(1),
 });
 
-export type Behaviour = z.infer<typeof behaviourSchema>;
+export type Behavior = z.infer<typeof behaviorSchema>;
 /** The input form, in which every field is optional. */
-export type BehaviourInput = z.input<typeof behaviourSchema>;
+export type BehaviorInput = z.input<typeof behaviorSchema>;
 
-const DEFAULT_MODEL: ModelBehaviour = modelBehaviourSchema.parse({});
+const DEFAULT_MODEL: ModelBehavior = modelBehaviorSchema.parse({});
 
-export const modelBehaviour = (behaviour: Behaviour, modelId: string): ModelBehaviour =>
-  behaviour.models[modelId] ?? behaviour.models['*'] ?? DEFAULT_MODEL;
+export const modelBehavior = (behavior: Behavior, modelId: string): ModelBehavior =>
+  behavior.models[modelId] ?? behavior.models['*'] ?? DEFAULT_MODEL;
 
 /** Returns a generator of numbers in [0, 1) that are the same for the same seed. */
 export function pseudoRandom(seed: number): () => number {
