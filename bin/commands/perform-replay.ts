@@ -33,7 +33,7 @@ const EXIT_FAILED = 1;
 /** The judge or MLflow failed after the replay. The same code as for a replay that could not run. */
 const EXIT_UNFINISHED = 2;
 
-interface FollowUpFlags {
+export interface ReplayFlags extends TargetFlags {
   report: boolean;
   compare?: boolean;
   judge?: boolean;
@@ -42,9 +42,6 @@ interface FollowUpFlags {
   mlflow?: boolean;
   trackingUri?: string;
   experiment?: string;
-}
-
-export interface ReplayFlags extends TargetFlags, FollowUpFlags {
   options: ReplayOptions;
   window: CaptureWindow;
   run?: string;
@@ -146,7 +143,7 @@ async function replayAndReport(
   stopping: CommandStopping,
 ): Promise<void> {
   const { options } = flags;
-  const { files, index, skipped } = captures;
+  const { index } = captures;
   const run = flags.run ?? newRunName();
   const directory = flags.output ?? join('replays', run);
   const seconds = plannedSeconds(index, options);
@@ -161,29 +158,19 @@ async function replayAndReport(
     stopping.started = true;
     const warning = longWarning(seconds);
     if (warning !== undefined) console.error(warning);
-    const { report, compare = false } = flags;
-    const followUps = await FollowUps.open({
-      directory,
-      run,
-      target: target.description,
-      report,
-      compare,
-      judge,
-      mlflow,
-    });
+    const place = { run, directory };
+    const { report, compare, inputs, raw = false } = flags;
+    const followUps = await FollowUps.open({ ...place, target: target.description, report, compare, judge, mlflow });
     const result = await replayToDirectory({
-      run,
-      files,
-      index,
+      ...place,
+      ...captures,
       target,
       pool,
       options,
-      directory,
-      inputs: flags.inputs,
-      raw: flags.raw === true,
+      inputs,
+      raw,
       keepCaptured: followUps.keepCaptured,
       traceIdOf: mlflow?.traceIdOf,
-      skipped,
       signal: stopping.signal,
       read: (measured, clock) => followUps.read(measured, clock),
       onStarted: (progress, stats) => {
@@ -207,7 +194,7 @@ function plannedSeconds(index: SortedIndex, options: ReplayOptions): number {
 }
 
 /** Connects to the judge and MLflow before the first request, so that an unreachable one costs nothing. */
-async function connectServices(flags: FollowUpFlags) {
+async function connectServices(flags: ReplayFlags) {
   const { judgeModel, judgeBudgetUsd } = flags;
   const judge = flags.judge
     ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(judgeModel, judgeBudgetUsd)

@@ -1,5 +1,6 @@
 /** Displays the progress of a replay: a few lines that are redrawn on a terminal, or plain lines elsewhere. */
 
+import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
 import type { RunStats } from '../../src/replay/measure/run-stats.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
@@ -58,13 +59,8 @@ export class ReplayDisplay {
     const rate = ((sent - this.#lastSent) * 1000) / Math.max(1, now - this.#lastAt);
     this.#lastSent = sent;
     this.#lastAt = now;
-    const at = (
-      metric: 'request_latency' | 'effective_latency' | 'credit_to_start_latency' | 'time_to_first_token',
-      percent: number,
-    ) => {
-      const distribution = stats.distributions.get(metric);
-      return distribution && distribution.count > 0 ? distribution.percentile(percent) : undefined;
-    };
+    const at = (metric: DistributionMetric, percent: number): number | undefined =>
+      stats.distributions.get(metric)?.percentile(percent);
     return { elapsed: (now - progress.startAt) / 1000, sent, rate, inFlight: progress.inFlight(), at };
   }
 
@@ -93,7 +89,7 @@ export class ReplayDisplay {
     const first = at('time_to_first_token', 50);
     if (first !== undefined)
       lines.push(`time to first token p50 ${ms(first)}, p99 ${ms(at('time_to_first_token', 99))}`);
-    const worst = [...stats.errors.values()].sort((a, b) => b.count - a.count).slice(0, 3);
+    const worst = stats.errorsByCount.slice(0, 3);
     for (const { error, count } of worst)
       lines.push(singleLine(`${count} × ${error.code ?? ''} ${error.type}: ${error.message.slice(0, 80)}`));
     this.#clear();

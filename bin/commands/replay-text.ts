@@ -119,7 +119,7 @@ export function resultText(result: ReplayResult, directory: string): string {
   }
   if (stats.errors.size > 0) {
     lines.push('', 'errors:');
-    for (const { error, count } of [...stats.errors.values()].sort((a, b) => b.count - a.count).slice(0, 10)) {
+    for (const { error, count } of stats.errorsByCount.slice(0, 10)) {
       lines.push(
         `  ${count} × ${error.code ?? ''} ${singleLine(error.type)}: ${singleLine(error.message).slice(0, 120)}`.replace(
           / {2,}/g,

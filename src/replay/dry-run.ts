@@ -1,4 +1,4 @@
-/** What a replay would send, without sending it: how many requests, when, of what kind, and how many tokens. */
+/** Computes what a replay would send, without sending it: the requests, their times and kinds, and their tokens. */
 import {
   type LiteralOrSkip,
   type LiteralRequest,
@@ -12,14 +12,14 @@ import { type EntrySource, type ScheduleOptions, schedule } from './schedule/tim
 import { RecordReader } from './source/record-reader.ts';
 import type { LineReader, OnSkipped, SourceFile } from './source/types.ts';
 
-/** Steps of the shape over time. */
+/** Number of steps of the shape over time. */
 const STEPS = 60;
 
 export interface DryRun {
   requests: number;
-  /** Seconds from the first request to the last one; 0 without a schedule. */
+  /** Seconds between the first and the last request; 0 without a schedule. */
   seconds: number;
-  /** Most requests in any one second; 0 without a schedule. */
+  /** The most requests in any second; 0 without a schedule. */
   peakPerSecond: number;
   meanPerSecond: number;
   /** Requests in each of 60 equal steps. */
@@ -27,7 +27,7 @@ export interface DryRun {
   streaming: number;
   contentTypes: Record<string, number>;
   bodyBytes: number;
-  /** `captured`: the captured endpoint's own count; the rest is estimated at four characters a token. */
+  /** `captured` was counted by the captured endpoint; the rest is estimated at four characters per token. */
   inputTokens: { total: number; captured: number };
   outputTokens: { total: number; captured: number };
 }
@@ -82,7 +82,7 @@ export async function dryRun(
   return found;
 }
 
-/** One that cannot be counted is skipped, as it is when it is to be sent. */
+/** A request that cannot be counted is skipped, as it would be in a replay. */
 function counted(found: DryRun, line: Buffer, overrides: Overrides): LiteralOrSkip {
   try {
     const literal = literalRequest(line, overrides);
@@ -96,19 +96,19 @@ function counted(found: DryRun, line: Buffer, overrides: Overrides): LiteralOrSk
 function countRequest(found: DryRun, request: LiteralRequest): void {
   const { prompt, body, contentType, streaming } = request;
   const reply = capturedReply(request);
-  const estimate = estimateInputTokens(request);
   found.bodyBytes += body.length;
   if (streaming) found.streaming++;
   found.contentTypes[contentType] = (found.contentTypes[contentType] ?? 0) + 1;
-  const input = reply?.usage?.input;
-  if (input !== undefined) found.inputTokens.captured += input;
-  found.inputTokens.total += input ?? estimate ?? 0;
-  const output = reply?.usage?.output;
-  if (output !== undefined) found.outputTokens.captured += output;
-  found.outputTokens.total += output ?? (prompt && reply ? estimateTextTokens(reply.text) : 0);
+  addTokens(found.inputTokens, reply?.usage?.input, estimateInputTokens(request) ?? 0);
+  addTokens(found.outputTokens, reply?.usage?.output, prompt && reply ? estimateTextTokens(reply.text) : 0);
 }
 
-/** Counts by second, and by steps whose width doubles so that their number stays bound. */
+function addTokens(tokens: DryRun['inputTokens'], captured: number | undefined, estimate: number): void {
+  tokens.captured += captured ?? 0;
+  tokens.total += captured ?? estimate;
+}
+
+/** Counts requests by second, and by steps whose width doubles so that their number is bounded. */
 class SecondCounts {
   readonly #steps: number[] = [];
   #stepMs = 1000;
@@ -133,7 +133,7 @@ class SecondCounts {
     this.#steps[step] = (this.#steps[step] ?? 0) + 1;
   }
 
-  /** The counts in at most `count` equal steps. */
+  /** Returns the counts in at most `count` equal steps. */
   shape(count: number): number[] {
     const length = this.#steps.length;
     const steps = Math.min(count, length);

@@ -16,7 +16,7 @@ export interface FollowUpOptions {
   /** Description of the target, without secrets. */
   target: Record<string, string>;
   report: boolean;
-  compare: boolean;
+  compare?: boolean;
   judge?: JudgeSettings;
   mlflow?: MlflowPorts;
 }

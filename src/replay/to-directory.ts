@@ -49,7 +49,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
   const { run, index, target, options, directory } = request;
   const spanMs = index.total > 0 ? index.lastMs - index.firstMs : 0;
   const unwritable = new AbortController();
-  const results = await ResultSet.create({
+  const results = new ResultSet({
     directory,
     run,
     sliceMs: sliceMsOf(options, spanMs, index.total),

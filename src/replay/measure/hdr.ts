@@ -37,7 +37,6 @@ export class HdrHistogram {
   /** Counts by bucket. A sparse histogram keeps only the non-zero ones. */
   #dense: Float64Array | undefined;
   readonly #sparse: Map<number, number> | undefined;
-  count = 0;
 
   constructor(sparse = false) {
     if (sparse) this.#sparse = new Map();
@@ -45,8 +44,8 @@ export class HdrHistogram {
   }
 
   /** @param value a whole number of at least 0; values above 2^53 − 1 count as 2^53 − 1 */
-  record(value: number, times = 1): void {
-    this.#addAt(indexOf(Math.min(value, MAX_VALUE)), times);
+  record(value: number): void {
+    this.#addAt(indexOf(Math.min(value, MAX_VALUE)), 1);
   }
 
   /**
@@ -104,7 +103,6 @@ export class HdrHistogram {
   }
 
   #addAt(index: number, times: number): void {
-    this.count += times;
     if (this.#sparse) {
       this.#sparse.set(index, (this.#sparse.get(index) ?? 0) + times);
       return;

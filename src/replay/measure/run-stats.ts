@@ -88,6 +88,11 @@ export class RunStats implements Counts {
     return this.failed - this.cancelledOnPurpose;
   }
 
+  /** The errors, the most frequent first. */
+  get errorsByCount(): ErrorCount[] {
+    return [...this.errors.values()].sort((a, b) => b.count - a.count);
+  }
+
   distribution(metric: DistributionMetric): Distribution {
     let distribution = this.distributions.get(metric);
     if (!distribution) {

@@ -93,15 +93,11 @@ export async function writeTraces(
   const ids = [...traces.keys()];
   const existing = await client.getTraces(experiment.id, ids);
   const all = [...traces.values()].map(({ trace }) => trace);
+  const isThere = ({ traceId }: TraceRecord): boolean => existing.has(traceId);
   // An interrupted attempt may have left an incomplete file of spans.
-  await client.mendTraces(
-    experiment,
-    all.filter(({ traceId }) => existing.has(traceId)),
-  );
-  const result = await client.writeTraces(
-    experiment,
-    all.filter(({ traceId }) => !existing.has(traceId)),
-  );
+  await client.mendTraces(experiment, all.filter(isThere));
+  const missing = all.filter((trace) => !isThere(trace));
+  const result = await client.writeTraces(experiment, missing);
   for (const { traceId, reason } of result.refused) {
     refused.push(refusedTrace(traces.get(traceId)?.line ?? '', reason, traceId));
     traces.delete(traceId);

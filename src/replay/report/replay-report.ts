@@ -151,11 +151,7 @@ export async function replayReport(stats: RunStats, report: ReportCollector, fac
     ]),
     ...(stats.completed > 0 ? chartSections(stats, report, facts) : []),
     facts.extra ?? '',
-    tableSection(
-      'Errors',
-      ERROR_COLUMNS,
-      [...stats.errors.values()].sort((a, b) => b.count - a.count),
-    ),
+    tableSection('Errors', ERROR_COLUMNS, stats.errorsByCount),
     tableSection(
       'Failed requests',
       COLUMNS,

@@ -12,7 +12,7 @@ import type { PreparedRequest } from './prepared.ts';
 import { SessionLinker } from './sessions.ts';
 import { estimateInputTokens, outputLimit } from './tokens.ts';
 
-interface PreparerOptions {
+export interface PreparerOptions {
   run: string;
   files: readonly SourceFile[];
   reader: LineReader;

@@ -18,7 +18,6 @@ export class LineWriter {
   #timer: NodeJS.Timeout | undefined;
   #error: Error | undefined;
   readonly #onError: ((error: Error) => void) | undefined;
-  lines = 0;
 
   /** @param onError called when a write fails; `close` throws the error as well */
   constructor(path: string, onError?: (error: Error) => void) {
@@ -39,7 +38,6 @@ export class LineWriter {
 
   /** @param line without its line ending */
   write(line: string): void {
-    this.lines++;
     if (this.#error) return;
     this.#pending += OTHER_LINE_ENDS.test(line)
       ? `${line.replace(new RegExp(OTHER_LINE_ENDS, 'g'), escaped)}\n`

@@ -1,5 +1,6 @@
 /** The result files of a run: written while it runs and completed at its end. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdirSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunClock } from '../clock.ts';
 import type { Measured } from '../measure/measure.ts';
@@ -76,18 +77,14 @@ export class ResultSet {
   readonly skippedReasons = new Map<string, number>();
   #startAt = 0;
 
-  private constructor(options: ResultSetOptions) {
+  constructor(options: ResultSetOptions) {
     this.#options = options;
+    mkdirSync(options.directory, { recursive: true });
     this.slices = new TimeSlices(options.sliceMs, options.maxSlices);
     const { onError } = options;
     this.#records = new LineWriter(this.#path(FILES.records), onError);
     this.#raw = options.raw ? new LineWriter(this.#path(FILES.raw), onError) : undefined;
     this.#inputs = options.inputs ? new InputsFile(this.#path(FILES.inputs)) : undefined;
-  }
-
-  static async create(options: ResultSetOptions): Promise<ResultSet> {
-    await mkdir(options.directory, { recursive: true });
-    return new ResultSet(options);
   }
 
   #path(name: string): string {

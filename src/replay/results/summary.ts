@@ -165,9 +165,7 @@ export function summaryJson(stats: RunStats, facts: SummaryFacts): Record<string
     was_cancelled: facts.wasCancelled,
     is_complete: facts.isComplete,
     ...(facts.incompleteReason ? { incomplete_reason: facts.incompleteReason } : {}),
-    error_summary: [...stats.errors.values()]
-      .sort((a, b) => b.count - a.count)
-      .map(({ error, count }) => ({ error_details: error, count })),
+    error_summary: stats.errorsByCount.map(({ error, count }) => ({ error_details: error, count })),
     start_time: new Date(facts.startMs).toISOString(),
     end_time: new Date(facts.endMs).toISOString(),
     ...(warmup ? { warmup_metrics: Object.fromEntries(warmup) } : {}),

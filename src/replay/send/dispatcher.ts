@@ -148,15 +148,12 @@ export class Dispatcher {
     );
     this.#inFlight.add(exchange);
     this.sent++;
-    if (request.cancelAfterMs !== undefined) cancelling = this.#cancelLater(exchange, request.cancelAfterMs);
+    const { cancelAfterMs } = request;
+    if (cancelAfterMs !== undefined) {
+      const message = `Request cancelled ${(cancelAfterMs / 1000).toFixed(3)}s after being sent`;
+      cancelling = setTimeout(() => exchange.abort({ code: 499, type: CANCELLED_TYPE, message }), cancelAfterMs);
+    }
     this.#options.pool.send(exchange);
-  }
-
-  #cancelLater(exchange: Exchange, afterMs: number): NodeJS.Timeout {
-    return setTimeout(() => {
-      const message = `Request cancelled ${(afterMs / 1000).toFixed(3)}s after being sent`;
-      exchange.abort({ code: 499, type: CANCELLED_TYPE, message });
-    }, afterMs);
   }
 
   #checkTimeouts(): void {

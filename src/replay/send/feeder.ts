@@ -32,10 +32,7 @@ interface FeederOptions {
 
 export class Feeder {
   readonly #options: FeederOptions;
-  /** Resolves when the first requests are ready to go. */
-  readonly ready: Promise<void>;
-  #isReady: () => void = () => {};
-  #failed: (error: unknown) => void = () => {};
+  readonly #ready = Promise.withResolvers<void>();
   #stopped = false;
   /** Abandons the request that is being prepared. */
   #abandon: () => void = () => {};
@@ -49,15 +46,18 @@ export class Feeder {
 
   constructor(options: FeederOptions) {
     this.#options = options;
-    this.ready = new Promise((resolve, reject) => {
-      this.#isReady = () => {
-        this.#isStarted = true;
-        resolve();
-      };
-      this.#failed = reject;
-    });
     // `run` throws the same error.
-    this.ready.catch(() => {});
+    this.#ready.promise.catch(() => {});
+  }
+
+  /** Resolves when the first requests are ready to be sent. */
+  get ready(): Promise<void> {
+    return this.#ready.promise;
+  }
+
+  #isReady(): void {
+    this.#isStarted = true;
+    this.#ready.resolve();
   }
 
   get stopped(): boolean {
@@ -110,7 +110,7 @@ export class Feeder {
         this.failure ??= error;
         return;
       }
-      this.#failed(error);
+      this.#ready.reject(error);
       throw error;
     }
   }

@@ -2,34 +2,24 @@
 import type { RunClock } from '../clock.ts';
 import type { ConnectionPool, Resolve } from '../http/pool.ts';
 import type { Measured, Objectives } from '../measure/measure.ts';
-import type { Overrides } from '../request/literal.ts';
 import type { PreparedRequest } from '../request/prepared.ts';
+import type { PreparerOptions } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
-import type { LineReader, OnSkipped, SourceFile } from '../source/types.ts';
-import type { Target } from '../targets/target.ts';
+import type { LineReader } from '../source/types.ts';
 
 /** The part of a replay that one process sends: all of it, or a shard. */
-export interface SendJob {
-  run: string;
-  files: readonly SourceFile[];
+export interface SendJob extends Omit<PreparerOptions, 'reader' | 'random'> {
   /** Reads the captured lines; closed at the end. Default: from the local disk. */
   reader?: LineReader;
   schedule: SendSchedule;
   /** Seed for everything that is random in the requests. */
   seed: number;
-  target: Target;
-  overrides: Overrides;
   /** Most requests in flight: the number that is kept in flight where there is no schedule, otherwise a cap. */
   maxConcurrency: number;
   timeoutMs: number;
-  cancellation?: { percent: number; afterMs: number };
   objectives: Objectives;
-  keepCaptured: boolean;
-  /** Returns MLflow's id for the trace of a captured line. Absent when replays are not linked to traces. */
-  traceIdOf?: (line: Buffer) => string;
   /** Keep the events of streams as they were received. */
   keepRaw?: boolean;
-  onSkipped: OnSkipped;
   /**
    * Called at the end of each request. If it throws, it is called again with an error in place of the reply: it must not
    * have kept anything of the request by then.
@@ -52,12 +42,10 @@ export interface SendJob {
 
 /** Live figures of a run. */
 export interface SendProgress {
-  clock: RunClock;
   /** Start of the clock, a time of `performance.now()`. */
   startAt: number;
   sent(): number;
   inFlight(): number;
-  waiting(): number;
   /** Captured requests that could not be sent. */
   skipped(): number;
 }

@@ -5,7 +5,7 @@
 import { Random } from '../../shared/random.ts';
 import { RunClock } from '../clock.ts';
 import { ConnectionPool } from '../http/pool.ts';
-import type { Completion } from '../measure/measure.ts';
+import { CANCELLED_TYPE, type Completion, type Measured, measure, notRecorded } from '../measure/measure.ts';
 import { unreadable } from '../request/literal.ts';
 import type { PreparedRequest } from '../request/prepared.ts';
 import { Preparer } from '../request/preparer.ts';
@@ -15,15 +15,15 @@ import type { LineReader } from '../source/types.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Feeder } from './feeder.ts';
 import type { SendJob, SendOutcome } from './job.ts';
-import { Recorder } from './recorder.ts';
 import { Renewer } from './renewer.ts';
 import { SlicedQueue } from './slices.ts';
-import { onAbort, stoppedError } from './stop.ts';
 import { Warmer } from './warmer.ts';
 
 /** Time between readiness and the first request, so that the first ones are not late. */
 const START_MARGIN_MS = 2;
 const WARMUP_CONCURRENCY = 8;
+/** The error of a request that was in flight when the run ended early. */
+const STOPPED = { code: 499, type: CANCELLED_TYPE, message: 'The replay was stopped' };
 
 /** @throws PermanentError `TargetUnreachable` before anything is sent */
 export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<SendOutcome> {
@@ -58,7 +58,6 @@ class Sender {
   readonly #job: SendJob;
   readonly #pool: ConnectionPool;
   readonly #clock: RunClock;
-  readonly #recorder: Recorder;
   readonly #dispatcher: Dispatcher;
   readonly #warmer: Warmer;
   readonly #feeder: Feeder;
@@ -67,6 +66,7 @@ class Sender {
   #startAt = Number.POSITIVE_INFINITY;
   #lateMs = 0;
   #stopped = false;
+  #unrecorded: SendOutcome['unrecorded'];
 
   constructor(
     job: SendJob,
@@ -78,7 +78,6 @@ class Sender {
     this.#job = job;
     this.#pool = pool;
     this.#clock = clock;
-    this.#recorder = new Recorder(job, clock);
     this.#ended = new SlicedQueue<Completion>(
       (done) => this.#record(done),
       () => this.#dispatcher.tick(),
@@ -127,17 +126,36 @@ class Sender {
 
   #record(done: Completion): void {
     const { exchange } = done;
-    const measured = this.#recorder.record(done);
-    if (measured && !measured.error) this.#warmer.observe(exchange.endAt - exchange.startedAt);
+    try {
+      const measured = this.#measured(done);
+      if (!measured.error) this.#warmer.observe(exchange.endAt - exchange.startedAt);
+    } catch (why) {
+      this.#unrecorded = { why, ...this.#unrecorded, requests: (this.#unrecorded?.requests ?? 0) + 1 };
+    }
     exchange.release();
   }
 
+  /** Hands the measured request over. A reply that cannot be recorded affects its own record only. */
+  #measured(done: Completion): Measured {
+    let measured: Measured;
+    try {
+      measured = measure(done, this.#job.objectives);
+      this.#job.onMeasured(measured, this.#clock);
+    } catch (error) {
+      measured = notRecorded(done, error);
+      this.#job.onMeasured(measured, this.#clock);
+    }
+    return measured;
+  }
+
   async run(signal: AbortSignal | undefined): Promise<SendOutcome> {
-    const removeListener = onAbort(signal, () => {
+    const stop = (): void => {
       this.#stopped = true;
       this.#feeder.stop();
-      this.#feeder.unsent += this.#dispatcher.stop(stoppedError());
-    });
+      this.#feeder.unsent += this.#dispatcher.stop(STOPPED);
+    };
+    if (signal?.aborted) stop();
+    else signal?.addEventListener('abort', stop, { once: true });
     try {
       const fed = this.#feeder.run();
       // An error is thrown where `fed` is awaited.
@@ -146,7 +164,7 @@ class Sender {
       await this.#start();
       await this.#finish(fed);
     } finally {
-      removeListener();
+      signal?.removeEventListener('abort', stop);
     }
     return {
       clock: this.#clock,
@@ -156,7 +174,7 @@ class Sender {
       unsent: this.#feeder.unsent,
       stopped: this.#stopped,
       failure: this.#feeder.failure,
-      unrecorded: this.#recorder.unrecorded,
+      unrecorded: this.#unrecorded,
       maxConnections: this.#pool.maxOpen,
       warmFailures: this.#pool.warmFailures,
     };
@@ -182,11 +200,9 @@ class Sender {
     this.#warmer.start(() => this.#elapsedMs(), firstDueMs);
     this.#dispatcher.start(this.#startAt, this.#lateMs);
     onStarted?.({
-      clock,
       startAt: this.#startAt,
       sent: () => this.#dispatcher.sent,
       inFlight: () => this.#dispatcher.inFlight,
-      waiting: () => this.#dispatcher.queue.length,
       skipped: () => this.#feeder.skipped,
     });
   }
@@ -200,7 +216,7 @@ class Sender {
       await this.#dispatcher.drained();
       await this.#ended.drained();
     } catch (error) {
-      this.#dispatcher.stop(stoppedError('The replay failed'));
+      this.#dispatcher.stop(STOPPED);
       throw error;
     } finally {
       this.#warmer.stop();

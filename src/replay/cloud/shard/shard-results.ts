@@ -96,7 +96,7 @@ export class ShardResults {
     const directory = await mkdtemp(join(tmpdir(), 'replay-shard-'));
     const { run, sliceMs } = plan;
     const workerId = workerOf(shard);
-    const set = await ResultSet.create({ directory, run, sliceMs, inputs: false, raw: false, workerId });
+    const set = new ResultSet({ directory, run, sliceMs, inputs: false, raw: false, workerId });
     const room = new ReplyRoom(freeBytes ?? (await freeBytesOf(directory)), capturedBytes);
     return new ShardResults(directory, set, plan, shard, room);
   }
