@@ -130,7 +130,7 @@ test('rejects headers for a SageMaker endpoint, which does not forward them', as
   const args = ['replay', file, '--endpoint', 'e', '--region', 'eu-west-1', '--header', 'X-A: b'];
   expect(await runCli(args)).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('got: --header; expected: --url'),
+    stderr: expect.stringContaining('got: --header; expected: these options only with --url'),
   });
 });
 
