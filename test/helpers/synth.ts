@@ -1,4 +1,4 @@
-/** The stack as a template, without bundling the Lambdas. */
+/** Synthesizes the stack as a template, without bundling the Lambdas, and reads templates. */
 import { readFileSync } from 'node:fs';
 import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
@@ -16,7 +16,7 @@ export const REQUIRED_SETTINGS = {
 export const ACCOUNT = '123456789012';
 export const REGION = 'eu-west-1';
 
-/** An app whose context is the project's own, plus what keeps esbuild out of template tests. */
+/** An app with the project's context, without bundling unless requested. */
 export function testApp(props: { outdir?: string; bundle?: boolean } = {}): App {
   const { context } = JSON.parse(readFileSync('cdk.json', 'utf8')) as { context: Record<string, unknown> };
   const { bundle = false, ...appProps } = props;
@@ -42,33 +42,47 @@ export interface Resource {
 export const resourcesOf = (template: Template): Record<string, Resource> =>
   template.toJSON().Resources as Record<string, Resource>;
 
-/** The resources of a type, by their logical ids without the hash. */
+/** The resources of a type by logical id, without its hash. */
 export function resourcesOfType(template: Template, type: string): Record<string, Resource> {
   const all = Object.entries(resourcesOf(template)).filter(([, { Type }]) => Type === type);
   return Object.fromEntries(all.map(([id, resource]) => [withoutHash(id), resource]));
 }
 
-/** The one resource of a type. */
+/** The only resource of a type. */
 export function onlyResource(template: Template, type: string): Resource {
   const all = Object.values(resourcesOfType(template, type));
-  if (all.length !== 1 || all[0] === undefined) throw new Error(`${all.length} resources of type ${type}`);
+  if (all.length !== 1 || all[0] === undefined)
+    throw new Error(`Expected one resource of type ${type}; got ${all.length}`);
   return all[0];
 }
 
-/** The CDK ends logical ids with a hash of the construct's path. */
+/** Removes the hash of the construct's path with which the CDK ends logical ids. */
 const withoutHash = (id: string): string => id.replace(/[0-9A-F]{8}$/, '');
+
+/** The functions' own errors that the state machines retry. Written out, to notice changes to the product's list. */
+export const RETRIED_ERRORS = [
+  'MlflowUnavailable',
+  'MlflowThrottled',
+  'JudgeThrottled',
+  'JudgeUnavailable',
+  'StorageUnavailable',
+  'BudgetTableUnavailable',
+  'StepFunctionsUnavailable',
+  'ChunkOutOfTime',
+  'CredentialsExpired',
+];
 
 export const MONITORING = 'MonitoringStateMachine';
 export const REPLAY = 'ReplayMachineStateMachine';
 
-/** A state machine by its logical id without the hash. */
+/** Returns a state machine by its logical id without the hash. */
 export function stateMachineOf(template: Template, id: string): Resource {
   const machine = resourcesOfType(template, 'AWS::StepFunctions::StateMachine')[id];
   if (machine === undefined) throw new Error(`No state machine ${id}`);
   return machine;
 }
 
-/** A state machine's definition as ASL: references of the template put in as what they may be once deployed. */
+/** The definition of a state machine as ASL, with references replaced by possible deployed values. */
 export function definitionOf(template: Template, id = MONITORING): Record<string, unknown> {
   const { DefinitionString: text } = stateMachineOf(template, id).Properties;
   const lambdaArn = (id: string): string => `arn:aws:lambda:${REGION}:${ACCOUNT}:function:${id}`;
@@ -76,9 +90,9 @@ export function definitionOf(template: Template, id = MONITORING): Record<string
 }
 
 /**
- * An intrinsic function as a text in which every reference is `<logical id>` or `<logical id.attribute>`, without hashes.
+ * Turns an intrinsic function into a text, with references as `<logical id>` or `<logical id.attribute>`, without hashes.
  *
- * @param arnOf how to write the ARN of a resource instead
+ * @param arnOf writes the ARN of a resource
  */
 export function flatten(value: unknown, arnOf: (id: string) => string = (id) => `<${id}.Arn>`): string {
   if (typeof value === 'string') return value;
@@ -97,10 +111,10 @@ export function flatten(value: unknown, arnOf: (id: string) => string = (id) => 
     const [id = '', attribute = ''] = argument as string[];
     return attribute === 'Arn' ? arnOf(withoutHash(id)) : `<${withoutHash(id)}.${attribute}>`;
   }
-  throw new Error(`No flat form of ${JSON.stringify(value)}`);
+  throw new Error(`Unknown intrinsic function: ${JSON.stringify(value)}`);
 }
 
-/** Anything of a template with its intrinsic functions flattened. */
+/** Flattens all intrinsic functions in a part of a template. */
 export function flattened(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(flattened);
   if (typeof value !== 'object' || value === null) return value;
@@ -109,7 +123,7 @@ export function flattened(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, flattened(part)]));
 }
 
-/** A statement of a policy: actions, resources and, where there is one, its condition. */
+/** A statement of a policy: actions, resources and an optional condition. */
 export type Line = [actions: string[], resources: string[], condition?: unknown];
 
 interface Statement {
@@ -121,7 +135,7 @@ interface Statement {
 
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : [value]);
 
-/** Every inline policy by the role it is attached to (by its logical id without the hash), line by line. */
+/** The statements of all inline policies by role (its logical id without the hash). */
 export function policiesOf(template: Template): Record<string, Line[]> {
   const found: Record<string, Line[]> = {};
   for (const { Properties } of Object.values(resourcesOfType(template, 'AWS::IAM::Policy'))) {
@@ -133,7 +147,7 @@ export function policiesOf(template: Template): Record<string, Line[]> {
       found[role.slice(1, -1)] ??= [];
       found[role.slice(1, -1)]?.push(
         ...PolicyDocument.Statement.map(({ Effect, Action, Resource, Condition }): Line => {
-          if (Effect !== 'Allow') throw new Error(`Not only permissions: ${Effect}`);
+          if (Effect !== 'Allow') throw new Error(`Expected only Allow statements; got ${Effect}`);
           const actions = list(Action) as string[];
           const resources = list(Resource) as string[];
           return Condition === undefined ? [actions, resources] : [actions, resources, Condition];

@@ -1,4 +1,4 @@
-/** The environment of a function, as tests that reach no server have it. */
+/** The environment of a function for tests that need no server. */
 import { readEnvironment } from '../../src/settings/environment.ts';
 
 export const TEST_VARIABLES = {
@@ -7,11 +7,11 @@ export const TEST_VARIABLES = {
   SAGEMAKER_ENDPOINT_NAME: 'fern-house',
   DATA_CAPTURE_S3_BUCKET: 'b',
   DATA_CAPTURE_S3_PREFIX: 'p/',
-  // Nothing listens there.
+  // A port on which nothing listens.
   MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
   MLFLOW_EXPERIMENT_NAME: 'e',
   BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
 };
 
-/** @param more variables, or others in the place of these */
+/** @param more additional variables, which take precedence */
 export const testEnvironment = (more: Record<string, string> = {}) => readEnvironment({ ...TEST_VARIABLES, ...more });

@@ -1,4 +1,4 @@
-/** What rings, on which metric; and that the metric is the one that is published. */
+/** The alarms and the dashboard, and that the runs publish the metrics that they use. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { RESOURCE_METRICS, RUN_METRICS } from '../../src/contract/names.ts';
 import { createMetrics } from '../../src/monitoring/metrics.ts';
@@ -29,7 +29,7 @@ const alarms = Object.values(resourcesOfType(template, 'AWS::CloudWatch::Alarm')
   ({ Properties }) => flattened(Properties) as unknown as Alarm,
 );
 
-/** Each metric as `namespace name dimension=value`. */
+/** Formats a metric as `namespace name dimension=value`. */
 const show = ({ Namespace, MetricName, Dimensions }: Metric): string =>
   `${Namespace} ${MetricName} ${Dimensions.map(({ Name, Value }) => `${Name}=${Value}`).join(',')}`;
 
@@ -46,12 +46,12 @@ const ofFunctions = (name: string): string[] => [
 const ofRuns = (name: string): string => `SageMakerInferenceMonitor ${name} StackPrefix=prod`;
 const MACHINE = 'StateMachineArn=<MonitoringStateMachine>';
 
-it('exactly these, one for each cause', () => {
+it('has one alarm for each cause', () => {
   const found = alarms.map((alarm) => [
     alarm.AlarmName.replace('sagemaker-monitoring-prod-', ''),
     [alarm.EvaluationPeriods, ...watched(alarm)],
   ]);
-  // What is retried counts when it has gone on for three periods; what a failed run has lost rings RunFailed alone.
+  // Retried errors count after three periods; the losses of a failed run raise only RunFailed.
   expect(Object.fromEntries(found)).toEqual({
     RunFailed: [1, `AWS/States ExecutionsFailed ${MACHINE}`],
     RunThrottled: [3, `AWS/States ExecutionThrottled ${MACHINE}`],
@@ -67,25 +67,28 @@ it('exactly these, one for each cause', () => {
   });
 });
 
-it.each(alarms.map((alarm) => [alarm.AlarmName, alarm] as const))('%s', (name, alarm) => {
-  expect(alarm).toMatchObject({
-    AlarmActions: ['<AlarmsTopic>'],
-    ComparisonOperator: 'GreaterThanThreshold',
-    Threshold: 0,
-    TreatMissingData: 'notBreaching',
-  });
-  expect(alarm.AlarmDescription).toContain(
-    `section ${name.replace('sagemaker-monitoring-prod-', '')} of docs/runbook.md`,
-  );
-});
+it.each(alarms.map((alarm) => [alarm.AlarmName, alarm] as const))(
+  'describes %s and sends it to the topic',
+  (name, alarm) => {
+    expect(alarm).toMatchObject({
+      AlarmActions: ['<AlarmsTopic>'],
+      ComparisonOperator: 'GreaterThanThreshold',
+      Threshold: 0,
+      TreatMissingData: 'notBreaching',
+    });
+    expect(alarm.AlarmDescription).toContain(
+      `section ${name.replace('sagemaker-monitoring-prod-', '')} of docs/runbook.md`,
+    );
+  },
+);
 
-it('a person hears of it by mail, if there is an address', () => {
+it('sends alarms by email if there is an address', () => {
   expect(flattened(onlyResource(template, 'AWS::SNS::Subscription').Properties)).toEqual({
     Protocol: 'email',
     Endpoint: 'on-call@example.com',
     TopicArn: '<AlarmsTopic>',
   });
-  // Without an address the same alarms ring on the same topic, and nobody is told until somebody subscribes to it.
+  // Without an address the same alarms go to the same topic, which has no subscription.
   const silent = templateOf({ STACK_PREFIX: 'prod' });
   expect(resourcesOfType(silent, 'AWS::SNS::Subscription')).toEqual({});
   expect(resourcesOfType(silent, 'AWS::CloudWatch::Alarm')).toEqual(
@@ -93,7 +96,7 @@ it('a person hears of it by mail, if there is an address', () => {
   );
 });
 
-it('the topic lets each alarm of the stack publish', () => {
+it('allows each alarm of the stack to publish to the topic', () => {
   const { PolicyDocument } = flattened(onlyResource(template, 'AWS::SNS::TopicPolicy').Properties) as {
     PolicyDocument: { Statement: { Effect: string; Condition: { ArnLike: Record<string, string> } }[] };
   };
@@ -108,7 +111,7 @@ describe('the metrics that the runs publish', () => {
   for (const name of RUN_METRICS) metrics.addMetric(name, MetricUnit.Count, 1);
   const published = metrics.serializeMetrics()._aws.CloudWatchMetrics;
 
-  it('have the one dimension by which alarms and dashboard find them', () => {
+  it('have the dimension that the alarms and the dashboard use', () => {
     expect(published).toHaveLength(1);
     expect(published[0]).toMatchObject({
       Namespace: RESOURCE_METRICS.namespace,
@@ -117,10 +120,10 @@ describe('the metrics that the runs publish', () => {
     expect(metrics.serializeMetrics()).toMatchObject({ [RESOURCE_METRICS.dimension]: 'prod' });
   });
 
-  it('are all that the dashboard shows of its own', () => {
+  it('are on the dashboard', () => {
     const { widgets } = dashboard();
     const shown = widgets.flatMap(({ properties }) => properties.metrics ?? []).map((line) => JSON.stringify(line));
-    // Failed runs are shown as Step Functions counts them; that the model ends, the list of alarms shows.
+    // The dashboard shows failed runs by Step Functions' metric, and the end of the model in the list of alarms.
     const elsewhere = ['RunsFailed', 'JudgeModelEnding'];
     for (const name of RUN_METRICS.filter((each) => !elsewhere.includes(each))) {
       const start = JSON.stringify([RESOURCE_METRICS.namespace, name, RESOURCE_METRICS.dimension, 'prod']).slice(0, -1);
@@ -143,7 +146,7 @@ function dashboard(): { widgets: Widget[] } {
 }
 
 describe('the dashboard', () => {
-  it('has the name that people know, and a graph for each question', () => {
+  it('has its documented name and these widgets', () => {
     expect(onlyResource(template, 'AWS::CloudWatch::Dashboard').Properties.DashboardName).toBe(
       'SageMakerMonitoring-prod',
     );
@@ -160,7 +163,7 @@ describe('the dashboard', () => {
     ]);
   });
 
-  it('shows every alarm, and every function’s errors and duration', () => {
+  it('shows every alarm, and the errors and durations of every function', () => {
     const { widgets } = dashboard();
     expect(widgets[0]?.properties.alarms).toHaveLength(alarms.length);
     const text = JSON.stringify(widgets);

@@ -1,4 +1,4 @@
-/** The app as the CDK CLI runs it: by `node bin/app.ts`, with the settings in the environment. */
+/** The app as the CDK CLI runs it: `node bin/app.ts` with the settings in the environment. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { REQUIRED_SETTINGS } from '../helpers/synth.ts';
 const folder = mkdtempSync(join(tmpdir(), 'app-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Settings that bring resources of their own. */
+/** Optional settings that add resources. */
 const OPTIONAL = {
   ALARM_EMAIL: 'on-call@example.com',
   DATA_CAPTURE_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd',
@@ -33,7 +33,7 @@ function app(env: Record<string, string>): { status: number | null; stdout: stri
   });
 }
 
-it('says what is missing, and no more than that', () => {
+it('reports invalid settings without a stack trace', () => {
   writeFileSync(
     join(folder, '.env'),
     'STACK_PREFIX=test\nMLFLOW_TRACKING_URI=https://bob:hunter2@mlflow.example.com\n',
@@ -49,7 +49,7 @@ it('says what is missing, and no more than that', () => {
   ]);
 });
 
-it('makes the stack of the prefix, valid for CloudFormation, with warnings where something is doubtful', () => {
+it('synthesizes a valid stack for the prefix, with warnings about doubtful settings', () => {
   const lines = Object.entries({ ...REQUIRED_SETTINGS, ...OPTIONAL, STACK_PREFIX: 'of-file', MAX_CONCURENCY: '3' });
   writeFileSync(join(folder, '.env'), lines.map(([name, value]) => `${name}=${value}\n`).join(''));
   const { status, stderr } = app({ STACK_PREFIX: 'of-environment', CDK_VALIDATION: 'true' });

@@ -1,4 +1,4 @@
-/** The functions as they are deployed: really bundled, small, and whole. */
+/** The bundles of the functions: small and complete. */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { Template } from 'aws-cdk-lib/assertions';
 import { flattened, type Resource, resourcesOf, testApp, testStack } from '../helpers/synth.ts';
 
-/** As the requirement has it; a cold start reads and compiles all of it. */
+/** The required limit. A cold start reads and compiles the whole bundle. */
 const MAX_BUNDLE_BYTES = 2 * 1000 * 1000;
 
 const NODE = resolve('node_modules', 'node', 'bin', 'node');
@@ -24,18 +24,18 @@ const folderOf = ({ Properties }: Resource): string => {
   return join(outdir, `asset.${S3Key.replace('.zip', '')}`);
 };
 
-it('there are eleven', () => {
+it('has eleven functions', () => {
   expect(functions).toHaveLength(11);
 });
 
 describe.each(functions)('%s', (_, resource) => {
-  it('is one file of 2 MB at most', () => {
+  it('is a single file of at most 2 MB', () => {
     expect(readdirSync(folderOf(resource))).toEqual(['index.mjs']);
     expect(statSync(join(folderOf(resource), 'index.mjs')).size).toBeLessThanOrEqual(MAX_BUNDLE_BYTES);
   });
 
-  it('loads where there are no packages, and takes its environment', () => {
-    // Away from the project, whose node_modules would make up for what the bundle lacks.
+  it('loads without any installed packages and accepts its environment', () => {
+    // Outside the project, whose node_modules would hide a missing package.
     const away = mkdtempSync(join(tmpdir(), 'function-'));
     try {
       cpSync(folderOf(resource), away, { recursive: true });
@@ -52,7 +52,7 @@ describe.each(functions)('%s', (_, resource) => {
     }
   });
 
-  it('refuses to start without its environment, by name', () => {
+  it('fails with InvalidEnvironment if its variables are missing', () => {
     const { stdout } = spawnSync(
       NODE,
       ['-e', "import('./index.mjs').catch((error) => console.log(error.name, error.message))"],

@@ -1,12 +1,12 @@
 /**
- * Every call that a function can make to AWS is one that its role allows, and nothing is allowed that no call needs. The
- * calls are read from the bundles: what the bundler has left of the SDK is what the code can reach. Which objects, tables
- * and models the permissions are for, the tests of the policies say; that they suffice, those with policies enforced.
+ * Each function's role allows exactly the AWS calls that the function can make. The calls are read from the bundles: the
+ * bundler keeps only the parts of the SDK that the code can reach. The tests of the policies check the resources of the
+ * permissions, and the integration test with enforced policies checks that they are sufficient.
  */
 import { build } from 'esbuild';
 import { flattened, policiesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
-/** What IAM asks about for each call, from AWS's Service Authorization Reference. */
+/** The IAM action of each call, from AWS's Service Authorization Reference. */
 const ACTIONS: Record<string, string> = {
   AbortMultipartUploadCommand: 's3:AbortMultipartUpload',
   CompleteMultipartUploadCommand: 's3:PutObject',
@@ -31,7 +31,7 @@ const ACTIONS: Record<string, string> = {
   UploadPartCommand: 's3:PutObject',
 };
 
-/** Parts of the SDK that nothing here uses: other credentials than a function's, waiters, an upload's tags. */
+/** Parts of the SDK that the product does not use: other credentials than a function's, waiters, tags of uploads. */
 const UNUSED = [
   'AssumeRoleCommand',
   'AssumeRoleWithWebIdentityCommand',
@@ -42,7 +42,7 @@ const UNUSED = [
   'PutObjectTaggingCommand',
 ];
 
-/** What is asked about besides the call itself, and calls that are not made by the SDK. */
+/** Actions that IAM checks in addition to the call's own, and calls that are not made with the SDK. */
 const BESIDE: Record<string, string> = {
   'bedrock:ApplyGuardrail': 'Converse with a guardrail',
   'iam:PassRole': 'CreateModelInvocationJob',
@@ -52,13 +52,13 @@ const BESIDE: Record<string, string> = {
   'sagemaker:CallMlflowAppApi': 'MLflow’s REST client',
   'sqs:SendMessage': 'Lambda itself, with an event on which the function has failed each time',
 };
-/** The replay's own HTTP client. */
+/** Actions of the replay's own HTTP client. */
 const SENDER = ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'];
 
 const secret = (name: string): string => `arn:aws:secretsmanager:eu-west-1:123456789012:secret:${name}-AbCdEf`;
 const managed = (kind: string) => `arn:aws:sagemaker:eu-west-1:123456789012:${kind}`;
 
-/** Settings that together give every permission there is. */
+/** Settings that together produce every permission. */
 const VARIANTS: Record<string, string>[] = [
   { MLFLOW_SECRET_ARN: secret('mlflow') },
   { MLFLOW_TRACKING_URI: managed('mlflow-app/app-ABC123'), MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow' },
@@ -92,7 +92,7 @@ const FOLDERS: Record<string, string> = {
   ReplayStop: 'stop-replay',
 };
 
-it('these are all functions', () => {
+it('covers all functions', () => {
   const [template] = templates;
   if (template === undefined) throw new Error('No template');
   const functions = Object.entries(resourcesOfType(template, 'AWS::Lambda::Function')).flatMap(
@@ -101,7 +101,7 @@ it('these are all functions', () => {
   expect(functions).toEqual(Object.keys(FOLDERS).map((step) => [`${step}Function`, `<${step}Role.Arn>`]));
 });
 
-/** Names of the SDK's commands that a handler's bundle can make. */
+/** The names of the SDK commands in a handler's bundle. */
 async function commandsOf(folder: string): Promise<string[]> {
   const { outputFiles } = await build({
     entryPoints: [`lambda/${folder}/handler.ts`],
@@ -128,17 +128,17 @@ describe.each(Object.entries(FOLDERS))('%s', (step, folder) => {
     commands = (await commandsOf(folder)).filter((command) => !UNUSED.includes(command));
   });
 
-  it('makes calls of which it is known what they need', () => {
+  it('only makes calls whose action is known', () => {
     expect(commands).not.toEqual([]);
     expect(commands.filter((command) => ACTIONS[command] === undefined)).toEqual([]);
   });
 
-  it('may make each of them', () => {
+  it('is allowed to make each of its calls', () => {
     const allowed = allowedTo(step);
     expect(commands.filter((command) => !allowed.has(ACTIONS[command] ?? ''))).toEqual([]);
   });
 
-  it('may do nothing else', () => {
+  it('is allowed nothing else', () => {
     const needed = new Set(commands.map((command) => ACTIONS[command]));
     const beside = [...Object.keys(BESIDE), ...(step === 'ReplayShard' ? SENDER : [])];
     expect([...allowedTo(step)].filter((action) => !needed.has(action) && !beside.includes(action))).toEqual([]);

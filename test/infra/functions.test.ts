@@ -1,5 +1,4 @@
-/** What every function of the pipeline has in common, and the logs of all. */
-
+/** The configuration that all functions have in common, and the log groups. */
 import { REPLAY_DISK_MIB } from '../../src/contract/replay.ts';
 import { readEnvironment, readReplayEnvironment } from '../../src/settings/environment.ts';
 import { flattened, resourcesOfType, templateOf } from '../helpers/synth.ts';
@@ -23,7 +22,7 @@ const functions = Object.entries(resourcesOfType(template, 'AWS::Lambda::Functio
 );
 const groups = resourcesOfType(template, 'AWS::Logs::LogGroup');
 
-it('there is one for each step', () => {
+it('has one function for each step', () => {
   expect(Object.fromEntries(functions.map(([id, { Properties }]) => [id, Properties.FunctionName]))).toEqual({
     PlanCapturesFunction: 'sagemaker-data-capture-planner-test',
     LogTracesFunction: 'sagemaker-data-capture-processor-test',
@@ -44,7 +43,7 @@ describe.each(functions)('%s', (id, { Properties }) => {
 
   const ofReplay = id.startsWith('Replay');
 
-  it('runs on Node 24, arm64, with the memory and the time of the settings; a replay has all the time there is', () => {
+  it('runs on Node 24 and arm64 with the configured memory and timeout, or the longest timeout if it belongs to a replay', () => {
     expect(Properties).toMatchObject({
       Runtime: 'nodejs24.x',
       Architectures: ['arm64'],
@@ -52,18 +51,18 @@ describe.each(functions)('%s', (id, { Properties }) => {
       MemorySize: 2048,
       Timeout: ofReplay ? 900 : 300,
     });
-    // Lambda's own, or what a replay puts there.
+    // Lambda's default, or what the files of a replay need.
     const onDisk = ofReplay && step !== 'ReplayStop';
     expect(Properties.EphemeralStorage).toEqual(onDisk ? { Size: REPLAY_DISK_MIB } : undefined);
   });
 
-  it('gives V8 what Node and buffers do not need: three quarters of the memory', () => {
+  it('gives V8 three quarters of the memory, and leaves the rest to Node and buffers', () => {
     const { Variables } = flattened(Properties.Environment) as { Variables: Record<string, string> };
-    // Lambda sets neither limit where one of them is set, and V8 by itself takes half.
+    // If one size is set, Lambda sets neither, and V8 falls back to half of the memory.
     expect(Variables.NODE_OPTIONS).toBe('--max-semi-space-size=1 --max-old-space-size=1536');
   });
 
-  it('has a role and a log group of its own', () => {
+  it('has a separate role and log group', () => {
     expect(flattened(Properties)).toMatchObject({
       Role: `<${step}Role.Arn>`,
       LoggingConfig: { LogGroup: `<${step}Logs>` },
@@ -90,7 +89,7 @@ describe.each(functions)('%s', (id, { Properties }) => {
     expect(Variables.POWERTOOLS_SERVICE_NAME).toBe(Properties.FunctionName);
   });
 
-  it('knows where a replay may go, if it is one of a replay’s', () => {
+  it('knows the targets of replays, if it belongs to a replay', () => {
     const { Variables } = flattened(Properties.Environment) as { Variables: Record<string, string> };
     const replaying = Object.fromEntries(Object.entries(Variables).filter(([name]) => name.startsWith('REPLAY_')));
     expect(replaying).toEqual(
@@ -111,13 +110,13 @@ describe.each(functions)('%s', (id, { Properties }) => {
   });
 });
 
-it('a replay has one vCPU at least: with less the sender is stopped while requests are due', () => {
+it('gives the functions of a replay at least one vCPU, since a sender with less is paused while requests are due', () => {
   const { ReplayShardFunction } = resourcesOfType(templateOf(), 'AWS::Lambda::Function');
   expect(ReplayShardFunction?.Properties.MemorySize).toBe(1769);
 });
 
-it('every log group has the retention of the settings, and goes with the stack', () => {
-  // Beside the functions' own: those of two state machines, and of the notifications' custom resource.
+it('gives every log group the configured retention, and deletes it with the stack', () => {
+  // Besides the functions': those of the two state machines and of the notifications' custom resource.
   expect(Object.keys(groups)).toHaveLength(functions.length + 3);
   for (const { Properties, DeletionPolicy } of Object.values(groups)) {
     expect(Properties.RetentionInDays).toBe(180);

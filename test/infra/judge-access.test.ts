@@ -1,4 +1,4 @@
-/** Permission to ask the judge, for every kind of judge; only the two evaluators have it. */
+/** Permission to call the judge, for every kind of judge. Only the two evaluators and batch jobs have it. */
 import { type Line, policiesOf, templateOf } from '../helpers/synth.ts';
 
 const AT = 'arn:aws:bedrock:eu-west-1:123456789012';
@@ -6,10 +6,10 @@ const OTHER = 'arn:aws:bedrock:us-west-2:210987654321';
 const SECRET = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:judge-AbCdEf';
 
 const STARTING = 'bedrock:CreateModelInvocationJob';
-/** What a judge of any kind needs; a batch job is another matter. */
+/** The actions that judges need, without those of batch jobs. */
 const JUDGE_ACTION = /^(bedrock:(InvokeModel|ApplyGuardrail)|sagemaker:|secretsmanager:)/;
 
-/** Who may ask the judge: the evaluators of runs and of replays, and Bedrock itself for the batch jobs that it runs. */
+/** The roles that may call the judge: the evaluators of runs and of replays, and Bedrock's role for batch jobs. */
 const ASKING = ['EvaluateTracesRole', 'ReplayEvaluationRole', 'BatchServiceRole'];
 
 function judgeLines(settings: Record<string, string>): Line[] {
@@ -20,10 +20,10 @@ function judgeLines(settings: Record<string, string>): Line[] {
   expect(others.flatMap(ofJudge)).toEqual([]);
   const lines = ofJudge('EvaluateTracesRole');
   expect(ofJudge('ReplayEvaluationRole')).toEqual(lines);
-  // A job gets the model and the guardrail, but no key, and no judge outside Bedrock; its own calls know no profile.
+  // A job may use the model and the guardrail, but no key and no judge outside Bedrock. Its calls have no profile condition.
   const ofBedrock = lines.filter(([[action]]) => action?.startsWith('bedrock:'));
   expect(ofJudge('BatchServiceRole')).toEqual(ofBedrock.map(([actions, resources]) => [actions, resources]));
-  // IAM asks about each of them when a job is started, and about the job.
+  // When a job is started, IAM checks each of them and the job.
   const models = ofBedrock.filter(([[action]]) => action === 'bedrock:InvokeModel');
   expect((policies.JudgeBatchRole ?? []).filter(([[action]]) => action === STARTING)).toEqual([
     ...(ofBedrock.length > 0 ? [[[STARTING, 'bedrock:GetModelInvocationJob'], [`${AT}:model-invocation-job/*`]]] : []),
@@ -41,12 +41,12 @@ const through = (profile: string, resource: string): Line => [
 
 it.each<[string, string, Line[]]>([
   [
-    'a plain model, in the region of the stack',
+    'a model in the region of the stack',
     'bedrock:/anthropic.claude-haiku-4-5-20251001-v1:0',
     [invoke('arn:aws:bedrock:eu-west-1::foundation-model/anthropic.claude-haiku-4-5-20251001-v1:0')],
   ],
   [
-    'a model whose version has a dot, which is no profile of a geography',
+    'a model with a dot in its version, which is not a profile',
     'zai.glm-4.7-flash',
     [invoke('arn:aws:bedrock:eu-west-1::foundation-model/zai.glm-4.7-flash')],
   ],
@@ -73,7 +73,7 @@ it.each<[string, string, Line[]]>([
     ],
   ],
   [
-    'a global profile, whose model has an ARN without a region as well',
+    'a global profile, whose model also has an ARN without a region',
     'global.anthropic.claude-sonnet-4-6',
     [
       invoke(`${AT}:inference-profile/global.anthropic.claude-sonnet-4-6`),
@@ -99,7 +99,7 @@ it.each<[string, string, Line[]]>([
     ],
   ],
   [
-    'an application profile, which tells neither its model nor what it stands on',
+    'an application profile, which reveals neither its model nor the profile behind it',
     `${OTHER}:application-inference-profile/a1b2c3d4e5f6`,
     [
       invoke(`${OTHER}:application-inference-profile/a1b2c3d4e5f6`),
@@ -119,16 +119,16 @@ it.each<[string, string, Line[]]>([
   ['a provisioned model', `${AT}:provisioned-model/abc123`, [invoke(`${AT}:provisioned-model/abc123`)]],
   ['an imported model', `${AT}:imported-model/abc123`, [invoke(`${AT}:imported-model/abc123`)]],
   [
-    'an endpoint, in the case in which IAM knows it',
+    'an endpoint, in lower case as IAM spells it',
     'sagemaker:/My-Judge',
     [[['sagemaker:InvokeEndpoint'], ['arn:aws:sagemaker:eu-west-1:123456789012:endpoint/my-judge']]],
   ],
-])('%s', (_, model, lines) => {
+])('covers %s', (_, model, lines) => {
   expect(judgeLines({ BEDROCK_MODEL_ID: model })).toEqual(lines);
 });
 
-describe('looking a model up', () => {
-  /** What the planners of runs and of replays may, which is the same. */
+describe('checking a model', () => {
+  /** The permissions of the planners of runs and of replays, which must be equal. */
   const lookUp = (model: string): Line[] => {
     const policies = policiesOf(
       templateOf({
@@ -169,19 +169,19 @@ describe('looking a model up', () => {
     [`${AT}:provisioned-model/abc123`, []],
     ['sagemaker:/my-judge', []],
     ['openai:/gpt-5-mini', []],
-  ])('%s', (id, lines) => {
+  ])('covers %s', (id, lines) => {
     expect(lookUp(id)).toEqual(lines);
   });
 });
 
-it('a judge elsewhere needs its key, and nothing of Bedrock', () => {
+it('grants the key of a judge outside AWS, and nothing on Bedrock', () => {
   expect(judgeLines({ BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_SECRET_ARN: SECRET })).toEqual([
     [['secretsmanager:GetSecretValue'], [SECRET]],
   ]);
   expect(judgeLines({ BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_BASE_URL: 'http://vllm:8000/v1' })).toEqual([]);
 });
 
-it('a guardrail is one of this account', () => {
+it('grants a guardrail of this account', () => {
   const lines = judgeLines({
     BEDROCK_MODEL_ID: 'amazon.nova-lite-v1:0',
     BEDROCK_GUARDRAIL_ID: 'gr1234',

@@ -1,4 +1,4 @@
-/** What `npm run test:memory` measures of every kind of content, of the worst for its size. */
+/** Measures the memory for the content that needs the most for its size. `npm run test:memory` measures every kind. */
 import { FunctionMemory } from '../helpers/function-memory.ts';
 import { heavyLine, numberedLine } from '../helpers/heavy-lines.ts';
 
@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => functions.stop());
 
-test('70 KB of gzip among other lines take no more memory than a small function has, and all are traced', async () => {
+test('traces 70 KB of gzip among other lines within the memory of a small function', async () => {
   const lines = [0, 1, 2].map((index) => numberedLine(index, 'text', 1_000));
   const bomb = heavyLine('lists', 64_000_000, true);
   expect(bomb.length).toBeLessThan(100_000);

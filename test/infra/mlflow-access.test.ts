@@ -1,4 +1,4 @@
-/** Permission to reach MLflow, by the kind of tracking URI. */
+/** Permission to call MLflow, by the kind of tracking URI. */
 import { type Line, policiesOf, templateOf } from '../helpers/synth.ts';
 
 const SERVER = 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-tracking-server/main';
@@ -12,10 +12,10 @@ const CALLERS = [
   'ReplayPlanRole',
   'ReplayPublicationRole',
 ];
-/** Of these the ones who write spans, or the files of a run. */
+/** Those of them that write spans or the files of a run. */
 const WRITERS = ['LogTracesRole', 'ReplayEvaluationRole', 'ReplayPublicationRole'];
 
-/** Lines of the roles that have any, beyond what every stack has. */
+/** The permissions in addition to those of every stack, for the roles that have any. */
 function mlflowLines(settings: Record<string, string>): Record<string, Line[]> {
   const usual = policiesOf(templateOf());
   const found = Object.entries(policiesOf(templateOf(settings))).map(([role, lines]): [string, Line[]] => {
@@ -30,17 +30,17 @@ it.each<[string, Record<string, string>, Line]>([
   ['an app', { MLFLOW_TRACKING_URI: APP }, [['sagemaker:CallMlflowAppApi'], [APP]]],
   ['a URL with a secret', { MLFLOW_SECRET_ARN: SECRET }, [['secretsmanager:GetSecretValue'], [SECRET]]],
   [
-    'a tracking server, which takes no secret',
+    'a tracking server, which needs no secret',
     { MLFLOW_TRACKING_URI: SERVER, MLFLOW_SECRET_ARN: SECRET },
     [['sagemaker-mlflow:*'], [SERVER]],
   ],
-])('%s is for those who call it', (_, settings, line) => {
+])('grants %s to the roles that call it', (_, settings, line) => {
   const lines = mlflowLines(settings);
   expect(Object.keys(lines).toSorted()).toEqual(CALLERS);
   for (const role of CALLERS) expect(lines[role]).toEqual([line]);
 });
 
-it('a URL without a secret needs no permission', () => {
+it('grants nothing for a URL without a secret', () => {
   expect(mlflowLines({ MLFLOW_TRACKING_URI: 'https://mlflow.example.com' })).toEqual({});
 });
 
@@ -49,7 +49,7 @@ it.each([
   ['artifacts', 'arn:aws:s3:::artifacts/*'],
   ['s3://artifacts/team/mlflow/', 'arn:aws:s3:::artifacts/team/mlflow/*'],
   ['artifacts/team*', `arn:aws:s3:::artifacts/team${'$'}{*}/*`],
-])('spans and files are put under %s, by those who write traces or end a run', (bucket, resource) => {
+])('grants writing to %s to the roles that write traces or end a run', (bucket, resource) => {
   expect(mlflowLines({ MLFLOW_ARTIFACT_BUCKET: bucket })).toEqual(
     Object.fromEntries(WRITERS.map((role) => [role, [[['s3:PutObject'], [resource]]]])),
   );

@@ -1,4 +1,4 @@
-/** cdk-nag's AwsSolutions rules: no finding is left open, and no acknowledgement is wider than a finding. */
+/** cdk-nag's AwsSolutions rules: no open finding, and no acknowledgement wider than a finding. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ interface Report {
   }[];
 }
 
-/** Everything that a stack can have: each setting brings permissions of its own. */
+/** Every setting that adds permissions. */
 const EVERYTHING = {
   ALARM_EMAIL: 'on-call@example.com',
   MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-tracking-server/main',
@@ -48,7 +48,7 @@ function findingsOf(build: (app: App) => void): Finding[] {
     try {
       app.synth();
     } catch (error) {
-      // Findings stop the synthesis; here they are looked at.
+      // Findings fail the synthesis; the test examines them.
       if ((error as Error).name !== 'ValidationFailed') throw error;
     }
     const { pluginReports } = JSON.parse(readFileSync(join(outdir, 'validation-report.json'), 'utf8')) as Report;
@@ -63,28 +63,28 @@ function findingsOf(build: (app: App) => void): Finding[] {
 }
 
 const settings: [string, Record<string, string>][] = [
-  ['the required settings alone', {}],
-  ['every setting that brings permissions', EVERYTHING],
-  ['an app of SageMaker', { MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC' }],
+  ['only the required settings', {}],
+  ['every setting that adds permissions', EVERYTHING],
+  ['a SageMaker MLflow app', { MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC' }],
   ['a judge on an endpoint', { BEDROCK_MODEL_ID: 'sagemaker:/my-judge', EVALUATION_BUDGET_USD: '0' }],
 ];
 
 describe.each(settings)('with %s', (_, given) => {
   beforeEach(() => acknowledged.mockReset());
 
-  it('no finding is left', () => {
+  it('has no open finding', () => {
     acknowledged.mockImplementation(really);
     expect(findingsOf((app) => testStack(given, app))).toEqual([]);
   });
 
-  it('every acknowledgement is of a finding that is there, by its own id, with a reason', () => {
+  it('acknowledges exactly its findings, each by its id and with a reason', () => {
     const findings = findingsOf((app) => testStack(given, app));
     const reasons = acknowledged.mock.calls.flatMap(([construct, all]) =>
       Object.entries(all).map(([rule, reason]) => ({ path: construct.node.path, rule, reason })),
     );
     const covers = (ack: { path: string; rule: string }, { path, rule }: Finding): boolean =>
       rule === ack.rule && (path === ack.path || path.startsWith(`${ack.path}/`));
-    // None is for a whole stack, or for a whole rule that has details.
+    // None covers a whole stack, or all details of a rule.
     for (const { path, rule, reason } of reasons) {
       expect(path.split('/').length).toBeGreaterThan(1);
       expect(rule).not.toBe('AwsSolutions-IAM5');
@@ -96,7 +96,7 @@ describe.each(settings)('with %s', (_, given) => {
   });
 });
 
-it('a planted mistake is found', () => {
+it('finds a planted mistake', () => {
   acknowledged.mockReset();
   const findings = findingsOf((app) => {
     const stack = new Stack(app, 'Careless');

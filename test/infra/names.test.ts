@@ -1,10 +1,10 @@
-/** Names as people type them; several stacks in one account do not meet. */
+/** The names of deployed resources. Stacks with different prefixes do not collide. */
 import { resourceNames } from '../../src/contract/names.ts';
 import { flattened, resourcesOf, templateOf, testApp, testStack } from '../helpers/synth.ts';
 
 const LONGEST = 'a'.repeat(30);
 
-/** The property by which a resource of a type is named, and the most characters that AWS takes. */
+/** The property with the name of a resource type, and AWS's limit of characters. */
 const NAMED: Record<string, [property: string, limit: number]> = {
   'AWS::IAM::Role': ['RoleName', 64],
   'AWS::Lambda::Function': ['FunctionName', 64],
@@ -27,7 +27,7 @@ function namesOf(settings: Record<string, string>): { type: string; name: string
   });
 }
 
-it('the names of the deployed resources', () => {
+it('gives resources their documented names', () => {
   const names = namesOf({ STACK_PREFIX: 'prod' }).map(({ name }) => name);
   expect(names).toEqual(
     expect.arrayContaining([
@@ -44,7 +44,7 @@ it('the names of the deployed resources', () => {
   );
 });
 
-it('with the longest prefix every name is still short enough', () => {
+it('stays within all limits with the longest prefix', () => {
   const names = namesOf({ STACK_PREFIX: LONGEST });
   expect(names.length).toBeGreaterThan(20);
   for (const { name, limit } of names) {
@@ -54,7 +54,7 @@ it('with the longest prefix every name is still short enough', () => {
   expect(resourceNames(LONGEST).stack.length).toBeLessThanOrEqual(128);
 });
 
-it('two prefixes have no name and no export in common', () => {
+it('shares no name and no export between two prefixes', () => {
   const [one, two] = ['one', 'two'].map((prefix) => {
     const exports = Object.values(
       templateOf({ STACK_PREFIX: prefix }).toJSON().Outputs as Record<string, { Export: { Name: string } }>,
@@ -65,7 +65,7 @@ it('two prefixes have no name and no export in common', () => {
   expect(one?.length).toBe(two?.length);
 });
 
-it('two stacks fit in one app, each with metrics of its own', () => {
+it('allows two stacks in one app, each with separate metrics', () => {
   const app = testApp();
   const stacks = ['one', 'two'].map((STACK_PREFIX) => testStack({ STACK_PREFIX }, app));
   expect(app.synth().stacks.map(({ stackName }) => stackName)).toEqual([
@@ -75,7 +75,7 @@ it('two stacks fit in one app, each with metrics of its own', () => {
   expect(new Set(stacks.map(({ stackName }) => stackName)).size).toBe(2);
 });
 
-it('the outputs, exported with the prefix', () => {
+it('exports the outputs with the prefix', () => {
   const outputs = templateOf().toJSON().Outputs as Record<string, { Value: unknown; Export: { Name: string } }>;
   const flat = Object.entries(outputs).map(([name, { Value, Export }]) => [name, [flattened(Value), Export.Name]]);
   expect(Object.fromEntries(flat)).toEqual({

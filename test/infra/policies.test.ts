@@ -1,4 +1,4 @@
-/** What each role may do, line by line: a line more or a resource wider has to be wanted. */
+/** The permissions of each role, statement by statement, so that every additional or wider one is noticed. */
 import { flattened, type Line, policiesOf, resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf();
@@ -17,7 +17,7 @@ const model: Line[] = [
   [['bedrock:InvokeModel'], ['arn:aws:bedrock:*::foundation-model/anthropic.claude-sonnet-4-6'], throughProfile],
   [['bedrock:InvokeModel'], ['arn:aws:bedrock:::foundation-model/anthropic.claude-sonnet-4-6'], throughProfile],
 ];
-/** A batch job's: the same without the condition. */
+/** The same statements for a batch job, without the condition. */
 const behindProfile = (action: string): Line[] => model.map(([, resources]) => [[action], resources]);
 const JOBS = 'arn:aws:bedrock:eu-west-1:123456789012:model-invocation-job/*';
 const STATES = 'arn:aws:states:eu-west-1:123456789012';
@@ -149,14 +149,14 @@ it.each<[string, Line[]]>([
       logsTo('CapturesNotificationsLogs'),
     ],
   ],
-])('%s', (role, lines) => {
+])('%s has exactly these permissions', (role, lines) => {
   expect(policies[role]).toEqual(lines);
 });
 
-it('no other role has a policy, and none a managed one', () => {
+it('gives no other role a policy, and no role a managed one', () => {
   const roles = resourcesOfType(template, 'AWS::IAM::Role');
   expect(Object.keys(roles).toSorted()).toEqual(Object.keys(policies).toSorted());
-  // Those of a replay: replay-access.test.ts and replay-stop.test.ts.
+  // The roles of a replay are in replay-access.test.ts and replay-stop.test.ts.
   expect(Object.keys(roles)).toHaveLength(16);
   for (const { Properties } of Object.values(roles)) {
     expect(Properties.ManagedPolicyArns).toBeUndefined();
@@ -164,7 +164,7 @@ it('no other role has a policy, and none a managed one', () => {
   }
 });
 
-it('each role is for one service', () => {
+it('lets one service assume each role', () => {
   const services = Object.entries(resourcesOfType(template, 'AWS::IAM::Role')).map(([name, { Properties }]) => {
     const { Statement } = Properties.AssumeRolePolicyDocument as { Statement: object[] };
     expect(Statement).toHaveLength(1);
@@ -176,7 +176,7 @@ it('each role is for one service', () => {
     LogTracesRole: trust('lambda.amazonaws.com'),
     EvaluateTracesRole: trust('lambda.amazonaws.com'),
     JudgeBatchRole: trust('lambda.amazonaws.com'),
-    // Jobs of this account, and nobody else's in its name.
+    // Only for jobs of this account.
     BatchServiceRole: {
       ...trust('bedrock.amazonaws.com'),
       Condition: { StringEquals: { 'aws:SourceAccount': '123456789012' }, ArnEquals: { 'aws:SourceArn': JOBS } },
@@ -195,7 +195,7 @@ it('each role is for one service', () => {
   });
 });
 
-it('* stands for all resources only where there is no ARN to name', () => {
+it('uses * as the resource only for actions without an ARN', () => {
   const everywhere = Object.entries(policies).flatMap(([role, lines]) =>
     lines.filter(([, resources]) => resources.includes('*')).map(([actions]) => ({ role, actions })),
   );
@@ -207,10 +207,10 @@ it('* stands for all resources only where there is no ARN to name', () => {
   }
 });
 
-/** Apart, so that it is not taken for a placeholder of JavaScript's. */
+/** Split, so that it is not read as a JavaScript placeholder. */
 const DOLLAR = '$';
 
-describe('captures under a key and a prefix with characters of their own', () => {
+describe('captures with a KMS key and a prefix with special characters', () => {
   const key = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd';
   const special = policiesOf(
     templateOf({ DATA_CAPTURE_KMS_KEY_ARN: key, DATA_CAPTURE_S3_PREFIX: `odd*name?/${DOLLAR}{aws:userid}` }),
@@ -218,8 +218,8 @@ describe('captures under a key and a prefix with characters of their own', () =>
 
   const READERS = ['EvaluateTracesRole', 'LogTracesRole', 'PlanCapturesRole', 'ReplayPlanRole', 'ReplayShardRole'];
 
-  it.each(READERS)('%s reads just those', (role) => {
-    // ${*}, ${?} and ${$} are IAM's way to write the characters themselves.
+  it.each(READERS)('are all that %s reads', (role) => {
+    // In IAM, ${*}, ${?} and ${$} are the characters themselves.
     const prefix = `odd${DOLLAR}{*}name${DOLLAR}{?}/${DOLLAR}{$}{aws:userid}/*`;
     expect(special[role]?.slice(1, 4)).toEqual([
       [['s3:GetObject', 's3:GetObjectVersion'], [`arn:aws:s3:::captures/${prefix}`]],
@@ -228,7 +228,7 @@ describe('captures under a key and a prefix with characters of their own', () =>
     ]);
   });
 
-  it('nobody else may use the key', () => {
+  it('have a key that no other role may use', () => {
     const users = Object.entries(special).filter(([, lines]) =>
       lines.some(([actions]) => actions.includes('kms:Decrypt')),
     );
@@ -236,7 +236,7 @@ describe('captures under a key and a prefix with characters of their own', () =>
   });
 });
 
-it('the functions run under the roles that people know', () => {
+it('runs the functions with the documented roles', () => {
   const names = Object.entries(resourcesOfType(template, 'AWS::IAM::Role')).flatMap(([id, { Properties }]) =>
     Properties.RoleName === undefined ? [] : [[id, Properties.RoleName]],
   );
@@ -256,7 +256,7 @@ it('the functions run under the roles that people know', () => {
   });
 });
 
-it('resource policies deny what is not encrypted, let EventBridge reach the dead-letter queues, and alarms their topic', () => {
+it('denies requests without TLS, and allows EventBridge the dead-letter queues and alarms their topic', () => {
   const allowed = Object.values(resourcesOf(template)).flatMap(({ Type, Properties }) => {
     const document = Properties?.PolicyDocument as { Statement: { Effect: string; Principal?: unknown }[] } | undefined;
     if (document === undefined || Type === 'AWS::IAM::Policy') return [];
@@ -270,7 +270,7 @@ it('resource policies deny what is not encrypted, let EventBridge reach the dead
     Resource: `<${construct}DeadLetters.Arn>`,
     Condition: { ArnEquals: { 'aws:SourceArn': `<${construct}Rule.Arn>` } },
   });
-  // SNS's own policy, which lets CloudWatch publish, is gone as soon as a topic has another one.
+  // Any policy of a topic replaces SNS's default policy, which would allow CloudWatch to publish.
   const fromAlarms = {
     Sid: 'AlarmsOfThisStack',
     Effect: 'Allow',

@@ -1,4 +1,4 @@
-/** What the roles of a replay may do, line by line; above all, which endpoints it may invoke. */
+/** The permissions of a replay's roles, statement by statement, in particular the endpoints that it may invoke. */
 import { type Line, policiesOf, templateOf } from '../helpers/synth.ts';
 
 const policies = policiesOf(templateOf());
@@ -41,7 +41,7 @@ it.each<[string, Line[]]>([
     ],
   ],
   [
-    // It reads no captures, and sends nothing: what it works on is what the shards have left.
+    // It reads no captures and sends nothing; it works on the files of the shards.
     'ReplayEvaluationRole',
     [
       logsTo('ReplayEvaluationLogs'),
@@ -99,11 +99,11 @@ it.each<[string, Line[]]>([
       [expect.arrayContaining(['logs:CreateLogDelivery']), ['*']],
     ],
   ],
-])('%s', (role, lines) => {
+])('%s has exactly these permissions', (role, lines) => {
   expect(policies[role]).toEqual(lines);
 });
 
-/** Every line of every role that has an action with this beginning. */
+/** All statements with an action that begins like this, by role. */
 const linesWith = (all: Record<string, Line[]>, prefix: string): [string, Line][] =>
   Object.entries(all).flatMap(([role, lines]) =>
     lines
@@ -115,18 +115,18 @@ describe('endpoints', () => {
   const INVOKE = ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'];
   const arn = (name: string) => `arn:aws:sagemaker:eu-west-1:123456789012:${name}`;
 
-  it('none is named: nobody may invoke any', () => {
+  it('cannot be invoked by any role if none is named', () => {
     expect(linesWith(policies, 'sagemaker:')).toEqual([]);
   });
 
-  it('those that are named may be invoked, whole and streaming, by the function that sends, and no other', () => {
+  it('can be invoked, also with streaming, only by the function that sends', () => {
     const named = policiesOf(templateOf({ REPLAY_ENDPOINT_NAMES: 'my-endpoint-v2, Small-One' }));
     expect(linesWith(named, 'sagemaker:')).toEqual([
       ['ReplayShardRole', [INVOKE, [arn('endpoint/my-endpoint-v2'), arn('endpoint/small-one')]]],
     ]);
   });
 
-  it('an inference component is a resource of its own', () => {
+  it('are separate resources from inference components', () => {
     const settings = { REPLAY_ENDPOINT_NAMES: 'multi', REPLAY_INFERENCE_COMPONENT_NAMES: 'llama,Mistral' };
     const components = ['llama', 'Mistral', 'mistral'].map((name) => arn(`inference-component/${name}`));
     expect(linesWith(policiesOf(templateOf(settings)), 'sagemaker:')).toEqual([
@@ -139,7 +139,7 @@ describe('endpoints', () => {
 describe('the secret with the headers', () => {
   const secret = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:replay-AbCdEf';
 
-  it('is read by the function that sends, and by no other', () => {
+  it('is readable only for the function that sends', () => {
     const named = policiesOf(templateOf({ REPLAY_HEADERS_SECRET_ARN: secret }));
     expect(linesWith(named, 'secretsmanager:')).toEqual([
       ['ReplayShardRole', [['secretsmanager:GetSecretValue'], [secret]]],
@@ -149,7 +149,7 @@ describe('the secret with the headers', () => {
   it.each([
     ['MLflow’s', { MLFLOW_SECRET_ARN: secret }, ['ReplayPlanRole', 'ReplayEvaluationRole', 'ReplayPublicationRole']],
     ['the judge’s', { JUDGE_SECRET_ARN: secret }, ['ReplayEvaluationRole']],
-  ])('%s is not for the one who sends', (_, settings, readers) => {
+  ])('of %s is not readable for the function that sends', (_, settings, readers) => {
     const others = linesWith(policiesOf(templateOf(settings)), 'secretsmanager:');
     expect(others.filter(([role]) => role.startsWith('Replay'))).toEqual(
       readers.map((role) => [role, [['secretsmanager:GetSecretValue'], [secret]]]),

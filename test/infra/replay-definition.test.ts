@@ -1,8 +1,15 @@
-/** The definition of a replay, state by state. */
+/** The definition of replays, state by state. */
 
 import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../src/contract/replay.ts';
-import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
-import { definitionOf, flattened, REPLAY, resourcesOfType, stateMachineOf, templateOf } from '../helpers/synth.ts';
+import {
+  definitionOf,
+  flattened,
+  REPLAY,
+  RETRIED_ERRORS,
+  resourcesOfType,
+  stateMachineOf,
+  templateOf,
+} from '../helpers/synth.ts';
 
 const template = templateOf();
 const definition = definitionOf(template, REPLAY) as { States: Record<string, Record<string, unknown>> };
@@ -10,17 +17,17 @@ const lambda = (id: string): string => `arn:aws:lambda:eu-west-1:123456789012:fu
 
 const run = { 'name.$': '$$.Execution.Name', 'arn.$': '$$.Execution.Id', 'startTime.$': '$$.Execution.StartTime' };
 const jitter = { BackoffRate: 2, JitterStrategy: 'FULL' };
-/** As for the monitoring's functions, named one by one in `definition.test.ts`. */
+/** The retries of the monitoring's functions, which `definition.test.ts` checks completely. */
 const storeRetries = [
-  expect.objectContaining({ ...jitter, ErrorEquals: expect.arrayContaining([...RETRYABLE_ERRORS]), MaxAttempts: 6 }),
+  expect.objectContaining({ ...jitter, ErrorEquals: expect.arrayContaining(RETRIED_ERRORS), MaxAttempts: 6 }),
   expect.objectContaining({ ...jitter, ErrorEquals: ['Lambda.TooManyRequestsException'], MaxAttempts: 60 }),
   expect.objectContaining({ ...jitter, ErrorEquals: expect.arrayContaining(['Sandbox.Timedout']), MaxAttempts: 2 }),
 ];
-/** A throttled judge is waited for as long as the monitoring waits for it. */
+/** A throttled judge is retried for as long as in the monitoring. */
 const judgeRetries = [
   expect.objectContaining({
     ...jitter,
-    ErrorEquals: expect.arrayContaining([...RETRYABLE_ERRORS]),
+    ErrorEquals: expect.arrayContaining(RETRIED_ERRORS),
     MaxAttempts: 12,
     MaxDelaySeconds: 300,
   }),
@@ -39,7 +46,7 @@ const toSummary = [{ ErrorEquals: ['States.ALL'], ResultPath: '$.summarize.error
 
 const toEnd = [{ ErrorEquals: ['States.ALL'], ResultPath: '$.unfinished', Next: 'EndReplayRun' }];
 
-/** Comments are for people. */
+/** Comments are for people and may change. */
 const withoutComments = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value, (key, part) => (key === 'Comment' ? undefined : part)));
 
@@ -122,7 +129,7 @@ it('has exactly these states', () => {
             ShardEvaluated: {
               Type: 'Choice',
               Choices: [{ Variable: '$.evaluated.done', BooleanEquals: true, Next: 'ShardDone' }],
-              // More than one function has time for.
+              // One invocation did not have the time for all of it.
               Default: 'EvaluateReplay',
             },
             ShardDone: { Type: 'Succeed' },
@@ -136,7 +143,7 @@ it('has exactly these states', () => {
       SummarizeReplay: {
         Type: 'Task',
         Resource: lambda('ReplaySummaryFunction'),
-        // `run`, and beside it the error where there was one.
+        // `run`, and the error if there was one.
         InputPath: '$.summarize',
         ResultPath: '$.result',
         Retry: storeRetries,
@@ -167,7 +174,7 @@ it('has exactly these states', () => {
         Catch: toEnd,
         Next: 'NothingMissing',
       },
-      // Whatever has failed for good: no run in MLflow stays open, where MLflow itself can be reached.
+      // Whatever failed permanently, the MLflow run is ended if MLflow can be reached.
       EndReplayRun: {
         Type: 'Task',
         Resource: lambda('ReplayPublicationFunction'),
@@ -178,7 +185,7 @@ it('has exactly these states', () => {
         Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.unended', Next: 'NothingElseMissing' }],
         Next: 'NothingElseMissing',
       },
-      // The execution fails by what is missing of the replay, and else by what has failed after it.
+      // The execution fails with what the replay is missing, or else with the later failure.
       NothingElseMissing: {
         Type: 'Choice',
         Choices: [
@@ -207,10 +214,10 @@ it('has exactly these states', () => {
 const children = (definition.States.ForEachShard as { ItemProcessor: { States: Record<string, { Retry?: object[] }> } })
   .ItemProcessor.States;
 
-it('repeats a shard only where it was not begun: nothing is sent twice', () => {
+it('retries a shard only if it was not started, so that nothing is sent twice', () => {
   const retried = Object.values(children).flatMap(({ Retry = [] }) => Retry as { ErrorEquals: string[] }[]);
   expect(retried.flatMap(({ ErrorEquals }) => ErrorEquals)).toEqual(['Lambda.TooManyRequestsException']);
-  // Lambda itself would repeat an invocation that nobody waits for.
+  // Lambda itself would retry an asynchronous invocation.
   const configs = Object.values(resourcesOfType(template, 'AWS::Lambda::EventInvokeConfig'));
   expect(configs.map(({ Properties }) => flattened(Properties))).toContainEqual({
     FunctionName: '<ReplayShardFunction>',
@@ -219,7 +226,7 @@ it('repeats a shard only where it was not begun: nothing is sent twice', () => {
   });
 });
 
-it('waits for a place for a minute at most', () => {
+it('retries a throttled shard for at most a minute', () => {
   const [retry] = (children.ReplayShard?.Retry ?? []) as Record<
     'IntervalSeconds' | 'MaxAttempts' | 'MaxDelaySeconds',
     number
@@ -229,18 +236,18 @@ it('waits for a place for a minute at most', () => {
   expect(waits.reduce((sum, wait) => sum + wait, 0)).toBe(62);
 });
 
-it('has a place for every shard that a plan may have', () => {
+it('runs all shards of the largest plan concurrently', () => {
   expect(definition.States.ForEachShard).toMatchObject({ MaxConcurrency: MAX_SHARDS });
-  // Step Functions' own limit of a Map.
+  // Step Functions' limit for a Map.
   expect(MAX_SHARDS).toBeLessThanOrEqual(10_000);
 });
 
-it('shards are evaluated as many at a time as the settings have the monitoring’s chunks: MLflow and the judge are shared', () => {
+it('evaluates as many shards concurrently as the monitoring processes chunks, since they share MLflow and the judge', () => {
   const { States } = definitionOf(templateOf({ MAX_CONCURRENCY: '3' }), REPLAY) as typeof definition;
   expect([States.ForEachReplayedShard?.MaxConcurrency, States.ForEachShard?.MaxConcurrency]).toEqual([3, MAX_SHARDS]);
 });
 
-it('a shard is ended by its function’s limit, which is Lambda’s own; its waiting is outside of it', () => {
+it('limits a shard by the timeout of its function, not counting the wait before it', () => {
   const limit = resourcesOfType(template, 'AWS::Lambda::Function').ReplayShardFunction?.Properties.Timeout;
   expect(limit).toBe(REPLAYER_TIMEOUT_SECONDS);
   expect(limit).toBe(900);
@@ -250,7 +257,7 @@ it('a shard is ended by its function’s limit, which is Lambda’s own; its wai
   expect(children.UntilShardIsDue).not.toHaveProperty('TimeoutSeconds');
 });
 
-it('is a STANDARD state machine that logs all, to a log group under /aws/vendedlogs', () => {
+it('is a STANDARD state machine that logs everything to a log group under /aws/vendedlogs', () => {
   expect(stateMachineOf(template, REPLAY).Properties).toMatchObject({
     StateMachineName: 'sagemaker-data-capture-replay-test',
     StateMachineType: 'STANDARD',
@@ -262,7 +269,7 @@ it('is a STANDARD state machine that logs all, to a log group under /aws/vendedl
   });
 });
 
-it('is started by people alone: no rule has it as its target', () => {
+it('is started only by people: it is the target of no rule', () => {
   const rules = Object.values(resourcesOfType(template, 'AWS::Events::Rule'));
   const targets = rules.flatMap(({ Properties }) => (Properties.Targets as { Arn: unknown }[]).map(({ Arn }) => Arn));
   expect(flattened(targets)).toEqual(['<ReplayStopFunction.Arn>', '<MonitoringStateMachine>']);

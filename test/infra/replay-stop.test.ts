@@ -1,9 +1,9 @@
-/** What ends a replay whose execution was stopped: what it is told of, what becomes of its failures, and what it may do. */
+/** The function that ends stopped replays: its events, its failures and its permissions. */
 import { flattened, type Line, policiesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf();
 
-it('is called for executions of the replays that end out of order, and for no others', () => {
+it('is called for executions of replays that failed, timed out or were stopped, and for no others', () => {
   const rule = resourcesOfType(template, 'AWS::Events::Rule').ReplayStoppingRule;
   expect(flattened(rule?.Properties)).toEqual({
     Name: 'sagemaker-replay-stop-rule-test',
@@ -14,7 +14,7 @@ it('is called for executions of the replays that end out of order, and for no ot
       'detail-type': ['Step Functions Execution Status Change'],
       detail: { stateMachineArn: ['<ReplayMachineStateMachine>'], status: ['ABORTED', 'TIMED_OUT', 'FAILED'] },
     },
-    // The whole event, tried for a day; what cannot be delivered is kept.
+    // The complete event, retried for a day; undeliverable events are kept.
     Targets: [
       {
         Id: expect.any(String),
@@ -30,7 +30,7 @@ it('is called for executions of the replays that end out of order, and for no ot
   });
 });
 
-it('only that rule may call it', () => {
+it('can only be called by that rule', () => {
   const permissions = Object.values(resourcesOfType(template, 'AWS::Lambda::Permission'));
   expect(permissions.map(({ Properties }) => flattened(Properties))).toEqual([
     {
@@ -42,12 +42,12 @@ it('only that rule may call it', () => {
   ]);
 });
 
-it('is tried again by Lambda, and what fails each time is kept too', () => {
+it('is retried by Lambda, and events that fail each time are kept too', () => {
   const configs = Object.values(resourcesOfType(template, 'AWS::Lambda::EventInvokeConfig'));
   expect(configs.map(({ Properties }) => flattened(Properties))).toContainEqual({
     FunctionName: '<ReplayStopFunction>',
     Qualifier: '$LATEST',
-    // Without a number: Lambda's own two.
+    // No number means Lambda's default of two.
     DestinationConfig: { OnFailure: { Destination: '<ReplayStoppingDeadLetters.Arn>' } },
   });
 });
@@ -55,7 +55,7 @@ it('is tried again by Lambda, and what fails each time is kept too', () => {
 const policies = policiesOf(template);
 const work = (...keys: string[]): string[] => keys.map((key) => `<WorkBucket.Arn>/replays/*/${key}`);
 
-it('its role', () => {
+it('has exactly these permissions', () => {
   expect(policies.ReplayStopRole).toEqual<Line[]>([
     [['logs:CreateLogStream', 'logs:PutLogEvents'], ['<ReplayStopLogs.Arn>']],
     [['s3:GetObject'], work('plan.json', 'results/replay.json', 'publication.json', 'stop.json')],
@@ -66,7 +66,7 @@ it('its role', () => {
   ]);
 });
 
-it('only the stopper writes the order to stop, and those who have to end by it read it', () => {
+it('is the only writer of the stop order, which the functions that obey it can read', () => {
   const [mark = ''] = work('stop.json');
   const users = (action: string) =>
     Object.entries(policies)

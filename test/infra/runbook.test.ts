@@ -1,4 +1,4 @@
-/** The runbook and the stack agree: sections and alarms, names, inputs, commands. */
+/** The runbook matches the stack: alarms, names, inputs and commands. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { parseInput } from '../../src/monitoring/plan/input.ts';
@@ -21,7 +21,7 @@ const alarms = Object.values(resourcesOfType(template, 'AWS::CloudWatch::Alarm')
   String(Properties.AlarmName).replace('sagemaker-monitoring-prod-', ''),
 );
 
-it('has a section for each alarm, and for no other', () => {
+it('has a section for exactly the alarms', () => {
   const general = ['Before you start', 'Nothing is processed'];
   expect(
     Object.keys(sections)
@@ -30,7 +30,7 @@ it('has a section for each alarm, and for no other', () => {
   ).toEqual(alarms.toSorted());
 });
 
-it.each(alarms)('%s: what it means, where to look, how to repair, how to verify', (alarm) => {
+it.each(alarms)('explains for %s the meaning, where to look, how to repair and how to verify', (alarm) => {
   const parts = ['What it means', 'Where to look first', 'How to repair', 'How to verify'];
   const places = parts.map((part) => sections[alarm]?.indexOf(`**${part}.**`) ?? -1);
   expect(places).toEqual(places.toSorted((a, b) => a - b));
@@ -38,7 +38,7 @@ it.each(alarms)('%s: what it means, where to look, how to repair, how to verify'
   expect(sections[alarm]).toContain('```bash\n');
 });
 
-it('the table at its head lists every alarm', () => {
+it('lists every alarm in its first table', () => {
   const listed = [...text.matchAll(/^\| \[(\w+)\]\(#(\w+)\) \|/gm)].map(([, name, anchor]) => {
     expect(anchor).toBe(name?.toLowerCase());
     return name;
@@ -46,11 +46,11 @@ it('the table at its head lists every alarm', () => {
   expect(listed.toSorted()).toEqual(alarms.toSorted());
 });
 
-it('explains every error that is retried', () => {
+it('explains every retried error', () => {
   expect(RETRYABLE_ERRORS.filter((name) => !text.includes(`\`${name}\``))).toEqual([]);
 });
 
-it('names what is deployed', () => {
+it('names only deployed resources', () => {
   const deployed = JSON.stringify(resourcesOf(template)).concat(JSON.stringify(template.toJSON().Outputs));
   const named = [...text.matchAll(/[\w/-]{3,}(?:\$PREFIX|<prefix>)[\w-]*/g)].map(([name]) =>
     name.replace('$PREFIX', 'prod').replace('<prefix>', 'prod'),
@@ -59,7 +59,7 @@ it('names what is deployed', () => {
     (each) => `/aws/lambda/sagemaker-data-capture-${each}-prod`,
   );
   const names = new Set([...named, ...functions]);
-  // The stack's own name, which is in no template, and the pattern of the alarms' names.
+  // The name of the stack, which is in no template, and the pattern of the alarms' names.
   expect(names.delete('SageMakerInferenceMonitoringStack-prod')).toBe(true);
   expect(names.size).toBeGreaterThan(5);
   for (const name of names) expect({ name, deployed: deployed.includes(name) }).toEqual({ name, deployed: true });
@@ -68,7 +68,7 @@ it('names what is deployed', () => {
   }
 });
 
-it('every input that it starts a run with is one that planning takes', () => {
+it('has only inputs that planning accepts', () => {
   const inputs = [...text.matchAll(/start "(\{.*?\})"/g)].map(([, input = '']) =>
     input.replaceAll('\\"', '"').replaceAll('$RUN', 'some-run').replaceAll('$CAPTURES', 'captures'),
   );
@@ -76,10 +76,10 @@ it('every input that it starts a run with is one that planning takes', () => {
   for (const input of inputs) expect(parseInput(JSON.parse(input))).toHaveProperty('kind');
 });
 
-it('every command is one that bash can read', () => {
+it('has only commands that bash can parse', () => {
   const blocks = [...text.matchAll(/```bash\n([\s\S]*?)```/g)].map(([, block = '']) => block);
   expect(blocks.length).toBeGreaterThan(15);
-  // A locale that the machine does not have would be complained of.
+  // bash would complain about a missing locale.
   const env = { PATH: process.env.PATH, LC_ALL: 'C' };
   for (const block of blocks) {
     const { status, stderr } = spawnSync('bash', ['-n'], { input: block, encoding: 'utf8', env });

@@ -1,4 +1,4 @@
-/** The work bucket and the budget's table: encrypted, reachable by TLS alone, and forgetting in time. */
+/** The work bucket, the budget's table and the alarms' topic: encryption, TLS and expiration. */
 import { replayKeys, workKeys } from '../../src/contract/work-keys.ts';
 import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
@@ -7,7 +7,7 @@ const template = templateOf();
 describe('the work bucket', () => {
   const bucket = onlyResource(template, 'AWS::S3::Bucket');
 
-  it('is encrypted, closed to the public, and outlives the stack', () => {
+  it('is encrypted, not public, and retained when the stack is deleted', () => {
     expect(bucket.Properties).toMatchObject({
       BucketEncryption: {
         ServerSideEncryptionConfiguration: [{ ServerSideEncryptionByDefault: { SSEAlgorithm: 'AES256' } }],
@@ -19,11 +19,11 @@ describe('the work bucket', () => {
         RestrictPublicBuckets: true,
       },
     });
-    // Quarantined lines may exist nowhere else.
+    // It may have the only copy of quarantined lines.
     expect([bucket.DeletionPolicy, bucket.UpdateReplacePolicy]).toEqual(['Retain', 'Retain']);
   });
 
-  it('denies every request without TLS, or with less than 1.2', () => {
+  it('denies requests without TLS 1.2 or newer', () => {
     const { PolicyDocument } = onlyResource(template, 'AWS::S3::BucketPolicy').Properties;
     const deny = (Condition: object) => ({
       Effect: 'Deny',
@@ -40,7 +40,7 @@ describe('the work bucket', () => {
 
   const { Rules } = bucket.Properties.LifecycleConfiguration as { Rules: Record<string, unknown>[] };
 
-  it('every kind of object expires, quarantine last of all', () => {
+  it('expires every kind of object, quarantined lines last', () => {
     const days = (key: string): unknown => Rules.find(({ Prefix }) => key.startsWith(String(Prefix)))?.ExpirationInDays;
     const run = 'some-run';
     expect(days(workKeys.manifest(run, 0))).toBe(90);
@@ -52,14 +52,14 @@ describe('the work bucket', () => {
     expect(days(replayKeys.schedule(run, 0))).toBe(90);
     expect(days(replayKeys.claim(run, 0))).toBe(90);
     expect(days(workKeys.claim('digest'))).toBe(14);
-    // These hold what was captured.
+    // These contain captured data.
     expect(days(workKeys.batchInput(run, 0, 0))).toBe(7);
     expect(days(`${workKeys.batchOutputPrefix(run)}job/0.jsonl.out`)).toBe(7);
     expect(days(workKeys.batchJobs(run))).toBe(7);
     expect(days(workKeys.quarantine(run, 0))).toBe(365);
   });
 
-  it('forgets uploads that were not finished', () => {
+  it('aborts unfinished uploads', () => {
     expect(Rules).toContainEqual({
       Id: 'unfinished-uploads',
       Status: 'Enabled',
@@ -67,34 +67,34 @@ describe('the work bucket', () => {
     });
   });
 
-  it('tells nobody of its objects: nothing that the pipeline writes can start it', () => {
+  it('sends no events, so that nothing in it can start the pipeline', () => {
     expect(bucket.Properties.NotificationConfiguration).toBeUndefined();
     const patterns = Object.values(resourcesOfType(template, 'AWS::Events::Rule')).map(({ Properties }) =>
       flattened(Properties.EventPattern),
     ) as { source: string[]; detail: { bucket?: { name: string[] }; object?: unknown } }[];
     expect(patterns.filter(({ detail }) => detail.bucket?.name.includes('<WorkBucket>'))).toEqual([]);
-    // Whoever listens to S3 says to which bucket.
+    // Every rule on S3 events names its bucket.
     for (const { source, detail } of patterns)
       if (source.includes('aws.s3')) expect(detail.bucket?.name).toHaveLength(1);
   });
 });
 
-it('the budget’s table costs nothing at rest, and forgets by itself', () => {
+it('bills the budget’s table on demand and expires its items', () => {
   expect(onlyResource(template, 'AWS::DynamoDB::GlobalTable').Properties).toEqual({
     AttributeDefinitions: [{ AttributeName: 'scope', AttributeType: 'S' }],
     KeySchema: [{ AttributeName: 'scope', KeyType: 'HASH' }],
     BillingMode: 'PAY_PER_REQUEST',
     TimeToLiveSpecification: { AttributeName: 'ttl', Enabled: true },
-    // The key is DynamoDB's own: encrypted all the same.
+    // Encrypted with DynamoDB's own key.
     SSESpecification: { SSEEnabled: false },
     Replicas: [{ Region: 'eu-west-1' }],
   });
 });
 
-it('the topic of the alarms takes TLS only', () => {
+it('requires TLS for the topic of the alarms', () => {
   const { PolicyDocument } = onlyResource(template, 'AWS::SNS::TopicPolicy').Properties;
   expect(flattened(PolicyDocument)).toMatchObject({
-    // And who may publish, which the policies' test has.
+    // policies.test.ts checks who may publish.
     Statement: expect.arrayContaining([
       expect.objectContaining({
         Effect: 'Deny',
