@@ -98,15 +98,9 @@ export function bareError(error: unknown, depth = 0): Error {
   const { name, message } = toNamedError(error);
   const cause = error instanceof Error && depth < MAX_CAUSES ? error.cause : undefined;
   const bare = new Error(message, cause === undefined ? undefined : { cause: bareError(cause, depth + 1) });
-  const stack = error instanceof Error ? (error.stack ?? '') : '';
-  // A stack begins with the original message.
-  const said = error instanceof Error ? stack.indexOf(error.message) : -1;
-  const frames =
-    said < 0
-      ? []
-      : stack
-          .slice(said + (error as Error).message.length)
-          .split('\n')
-          .slice(1);
-  return Object.assign(bare, { name, stack: [`${name}: ${message}`, ...frames].join('\n') });
+  const { message: original, stack = '' } = error instanceof Error ? error : { message };
+  // A stack starts with the original message.
+  const at = stack.indexOf(original);
+  const frames = at < 0 ? '' : stack.slice(at + original.length).replace(/^[^\n]*/, '');
+  return Object.assign(bare, { name, stack: `${name}: ${message}${frames}` });
 }

@@ -9,7 +9,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { PermanentError, RetryableError } from './errors.ts';
 import { waitAfter } from './retry.ts';
-import { isMissing, namedStorageError, notS3, statusOf } from './storage-errors.ts';
+import { httpStatusOf, isMissing, namedStorageError, notS3 } from './storage-errors.ts';
 
 /** Requests for the rest of a broken body without a byte in between; the waits are 0.1, 0.2 and 0.4 s on average. */
 const RESUME_RETRY = { attempts: 4, baseMs: 200, capMs: 1_000, longestRetryAfterMs: 0 };
@@ -42,7 +42,7 @@ export async function requestObject(
     throw notS3(range?.start ? 'a reply without the etag or the range' : 'a reply without an etag', where);
   } catch (error) {
     const facts = { expected: `etag ${unquote(request.IfMatch)}`, where };
-    if (changed || statusOf(error) === 412) {
+    if (changed || httpStatusOf(error) === 412) {
       const message = 'The capture file was overwritten after this run planned it; start a new run on it';
       throw new PermanentError('CaptureChanged', message, facts, error);
     }

@@ -2,7 +2,7 @@
 import { S3ServiceException } from '@aws-sdk/client-s3';
 import { PermanentError, PipelineError, RetryableError, toNamedError } from './errors.ts';
 
-export const statusOf = (error: unknown): number | undefined =>
+export const httpStatusOf = (error: unknown): number | undefined =>
   error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
 
 const MISSING_NAMES = new Set(['NoSuchKey', 'NotFound', 'NoSuchVersion']);
@@ -10,7 +10,7 @@ const MISSING_NAMES = new Set(['NoSuchKey', 'NotFound', 'NoSuchVersion']);
 /** Whether the object does not exist; a missing bucket is another failure. */
 export const isMissing = (error: unknown): boolean =>
   error instanceof S3ServiceException &&
-  (MISSING_NAMES.has(error.name) || statusOf(error) === 404) &&
+  (MISSING_NAMES.has(error.name) || httpStatusOf(error) === 404) &&
   error.name !== 'NoSuchBucket';
 
 /** S3 reports a connection that was idle for 20 s, such as that of a client short of CPU, with this name and status 400. */
@@ -34,7 +34,7 @@ export function parseStored<T>(text: string, where: string): T {
 /** Converts a failure of S3 to one of the pipeline’s errors. Transient failures become retryable. */
 export function namedStorageError(error: unknown, where: string): Error {
   if (error instanceof PipelineError) return error;
-  const status = statusOf(error);
+  const status = httpStatusOf(error);
   const name = error instanceof Error ? error.name : 'Unknown';
   const said = toNamedError(error);
   const facts = { got: `${said.name}${status ? ` (HTTP ${status})` : ''}: ${said.message}`, where };

@@ -9,7 +9,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { PermanentError } from './errors.ts';
 import { objectBytes, requestObject, unquote } from './object-stream.ts';
-import { isMissing, namedStorageError, notS3, parseStored, statusOf } from './storage-errors.ts';
+import { httpStatusOf, isMissing, namedStorageError, notS3, parseStored } from './storage-errors.ts';
 
 /** S3 asks clients to back off when it returns SlowDown: 6 attempts have 5 waits of up to 0.1, 0.2, … 1.6 s. */
 const S3_ATTEMPTS = 6;
@@ -30,7 +30,7 @@ export interface ObjectFacts {
   lastModifiedMs: number;
 }
 
-export interface StoredText {
+interface StoredText {
   text: string;
   etag: string;
 }
@@ -152,7 +152,7 @@ export class Storage {
       return unquote(ETag) || 'unknown';
     } catch (error) {
       // 409: another conditional request was in flight. 404: IfMatch on an object that no longer exists.
-      if (statusOf(error) === 412 || statusOf(error) === 409 || statusOf(error) === 404) return undefined;
+      if (httpStatusOf(error) === 412 || httpStatusOf(error) === 409 || httpStatusOf(error) === 404) return undefined;
       throw namedStorageError(error, `s3://${bucket}/${key}`);
     }
   }

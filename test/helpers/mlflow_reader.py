@@ -1,6 +1,6 @@
-"""Reads and changes MLflow with its own Python client, one JSON command a line on standard input, one answer a line.
+"""Reads and changes MLflow with its Python client. Each line of standard input is a JSON command, each line of output an answer.
 
-It shares no code with the product: what it finds is what users of MLflow find.
+It shares no code with the product, so it finds what users of MLflow find.
 """
 
 import json
@@ -79,7 +79,7 @@ def search(command):
 
 
 def find(command):
-    """Ids only: the spans are not fetched."""
+    """Returns only ids, without fetching spans."""
     ids = [command["experimentId"]]
     arguments = {"filter_string": command["filter"], "max_results": 500, "include_spans": False}
     try:
@@ -107,7 +107,7 @@ def override(command):
 
 
 def log_trace(command):
-    """A trace made by MLflow itself, as its documentation shows it."""
+    """Creates a trace with MLflow, as in its documentation."""
     mlflow.set_experiment(experiment_id=command["experimentId"])
     with mlflow.start_span(name=command["name"]) as span:
         span.set_inputs(command["inputs"])
@@ -138,7 +138,7 @@ COMMANDS = {
 
 def main():
     answers = sys.stdout
-    # Whatever MLflow prints must not get between the answers.
+    # Output of MLflow must not mix with the answers.
     sys.stdout = sys.stderr
     mlflow.set_tracking_uri(sys.argv[1])
     for line in sys.stdin:

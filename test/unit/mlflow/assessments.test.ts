@@ -1,3 +1,4 @@
+/** Tests of writing verdicts to a server that fails. */
 import { createMlflowClient } from '../../../src/mlflow/client.ts';
 import type { StoredTrace } from '../../../src/mlflow/types.ts';
 import { startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';

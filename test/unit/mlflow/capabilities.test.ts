@@ -1,3 +1,4 @@
+/** Tests of the capabilities of MLflow versions. */
 import { capabilitiesOf } from '../../../src/mlflow/capabilities.ts';
 
 test.each([

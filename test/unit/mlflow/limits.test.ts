@@ -1,3 +1,4 @@
+/** Tests of fitting text to MLflow’s limits. */
 import fc from 'fast-check';
 import { cutIdentifier, storableJson, storableText, tagKey } from '../../../src/mlflow/limits.ts';
 import { cleanText } from '../../../src/trace/text.ts';

@@ -1,3 +1,4 @@
+/** Tests of the plan for writing assessments. */
 import { planAssessments } from '../../../src/mlflow/plan-assessments.ts';
 import type { NewAssessment, StoredAssessment } from '../../../src/mlflow/types.ts';
 import { verdict } from '../../helpers/mlflow-traces.ts';

@@ -1,3 +1,4 @@
+/** Tests of MLflow secrets and the headers made from them. */
 import { secretAuthorizer } from '../../../src/mlflow/auth.ts';
 import { createMlflowClient } from '../../../src/mlflow/client.ts';
 import { parseMlflowSecret } from '../../../src/mlflow/secret.ts';

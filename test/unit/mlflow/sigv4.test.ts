@@ -1,3 +1,4 @@
+/** Tests of request signatures against those of AWS’s Python client. */
 import { verifySigV4 } from '../../../local/stand-in-endpoint/sigv4-verifier.ts';
 import { sigV4Authorizer } from '../../../src/mlflow/sigv4.ts';
 import { type ManagedMlflowTarget, parseTrackingUri } from '../../../src/mlflow/tracking-uri.ts';

@@ -1,3 +1,4 @@
+/** Tests of parsing tracking URIs. */
 import { parseTrackingUri } from '../../../src/mlflow/tracking-uri.ts';
 import { MANAGED_ARNS } from '../../helpers/mlflow-managed.ts';
 

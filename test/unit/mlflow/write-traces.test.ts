@@ -1,3 +1,4 @@
+/** Tests of writing traces without loss or duplicates, on servers that refuse, fail or break connections. */
 import fc from 'fast-check';
 import { pseudoRandom } from '../../../local/stand-in-judge/behavior.ts';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';

@@ -1,3 +1,4 @@
+/** Tests of reading and shortening the causes of failed executions. */
 import { causeOf, withinCause } from '../../../src/shared/cause.ts';
 
 it.each([

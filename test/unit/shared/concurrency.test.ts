@@ -1,3 +1,4 @@
+/** Tests of bounded concurrency. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { forEachConcurrently, Semaphore } from '../../../src/shared/concurrency.ts';
 

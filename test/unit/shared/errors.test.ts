@@ -1,3 +1,4 @@
+/** Tests of named errors, and of the words of other programs that they may contain. */
 import { afterAnswers, answeredBefore } from '../../../src/judge/errors.ts';
 import { bareError, PermanentError, RetryableError, toNamedError } from '../../../src/shared/errors.ts';
 import { knownWords } from '../../../src/shared/known-words.ts';

@@ -1,3 +1,4 @@
+/** Tests of retries, their waits, and `Retry-After`. */
 import { RetryableError } from '../../../src/shared/errors.ts';
 import { readRetryAfter, waitAfter, withRetries } from '../../../src/shared/retry.ts';
 

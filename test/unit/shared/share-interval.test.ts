@@ -1,3 +1,4 @@
+/** Tests of shares with confidence intervals. */
 import { share } from '../../../src/shared/share-interval.ts';
 
 test('returns the bounds of Wilson’s interval', () => {

@@ -1,3 +1,4 @@
+/** Tests of the time limit for synchronous work. */
 import { isOutOfTime, withinTime, withinTogether } from '../../../src/shared/within-time.ts';
 
 const thrownBy = (work: () => unknown): unknown => {

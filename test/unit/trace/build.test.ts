@@ -1,3 +1,4 @@
+/** Tests of building the trace of a capture. */
 import { decodeLine } from '../../../src/formats/decode.ts';
 import { buildTrace } from '../../../src/trace/build.ts';
 import { childSpanIdOf, rootSpanIdOf, traceIdOf } from '../../../src/trace/ids.ts';

@@ -1,3 +1,4 @@
+/** Tests of converting messages and tools for MLflow’s page. */
 import type { ChatMessage } from '../../../src/formats/types.ts';
 import { contentText, viewMessage, viewTools } from '../../../src/trace/chat-view.ts';
 

@@ -1,3 +1,4 @@
+/** Tests of derived ids and samples. */
 import { hash } from 'node:crypto';
 import { assessmentIdOf, childSpanIdOf, inSample, rootSpanIdOf, traceIdOf } from '../../../src/trace/ids.ts';
 

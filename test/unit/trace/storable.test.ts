@@ -1,3 +1,4 @@
+/** Tests of values and text that MLflow can store. */
 import { parseJson } from '../../../src/formats/json.ts';
 import { Storer } from '../../../src/trace/storable.ts';
 import { cleanText, cut } from '../../../src/trace/text.ts';
