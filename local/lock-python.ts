@@ -16,7 +16,9 @@ for (const { lockFile, packages, bounds } of LOCKED_ENVIRONMENTS) {
     { cwd: projectPath(), input: requirements.join('\n'), encoding: 'utf8' },
   );
   if (result.status !== 0) {
-    throw new Error(`uv could not pin ${requirements.join(', ')}: ${result.error?.message ?? result.stderr}`);
+    throw new Error(
+      `uv could not pin ${requirements.join(', ')}; got: ${result.error?.message ?? result.stderr}; expected: uv on the PATH and a reachable package index`,
+    );
   }
   process.stdout.write(`${lockFile}\n`);
 }

@@ -43,7 +43,7 @@ export function startGuarded(command: string, args: readonly string[], options: 
   options.signal?.throwIfAborted();
   const child = spawnGuarded(command, args, options);
   const { pid, stdin } = child;
-  if (pid === undefined) throw new Error(`${command} could not be started: /bin/sh is missing`);
+  if (pid === undefined) throw new Error(`${command} could not be started; got: no /bin/sh; expected: a POSIX shell`);
   stdin?.on('error', () => {});
 
   let description: string | undefined;

@@ -61,7 +61,7 @@ function relevance({ request, reply }: ReadExchange): RuleVerdict {
   if (shared.length > 0) return yes(`request and reply share ${quote(shared.join(', '))}`);
   const numbersAsked = /\b(how (many|much|old|long|far)|what (time|year|number|is \d)|when)\b/i.test(request);
   if (numbersAsked && /\d/.test(reply)) return yes('a number was asked for and given');
-  if (REFUSAL.test(reply)) return yes('the reply speaks to the request by declining it');
+  if (REFUSAL.test(reply)) return yes('the reply addresses the request by declining it');
   return no(`no word of the request ${quote(request)} is in the reply`);
 }
 
@@ -70,7 +70,7 @@ function fluency({ reply }: ReadExchange): RuleVerdict {
   if (repeated) return no(`a word is repeated: ${quote(repeated[0])}`);
   if (MOJIBAKE.test(reply)) return no('the text has broken characters');
   if (reply.length > 40 && !ENDS_WELL.test(reply)) return no(`the text breaks off at ${quote(reply.slice(-40))}`);
-  return yes('no repeated word, broken character or broken-off sentence');
+  return yes('no repeated word, broken character or truncated sentence');
 }
 
 function coherence({ reply }: ReadExchange): RuleVerdict {
@@ -78,21 +78,21 @@ function coherence({ reply }: ReadExchange): RuleVerdict {
   const said = (value: string, why: string): RuleVerdict => ({ value, rationale: `${PREFIX} ${why}.` });
   const contradiction = CONTRADICTION.exec(reply);
   if (contradiction) return said('incoherent', `the reply contradicts itself: ${quote(contradiction[0])}`);
-  if (new Set(all).size < all.length) return said('somewhat coherent', 'a sentence is said twice');
+  if (new Set(all).size < all.length) return said('somewhat coherent', 'a sentence is repeated');
   return said('coherent', 'no contradiction and no repeated sentence');
 }
 
 function toolCalls({ toolCalls: calls, tools }: ReadExchange): RuleVerdict {
   for (const call of calls) {
     if (tools !== '' && !tools.includes(call.name.replaceAll('"', '')))
-      return no(`${quote(call.name)} is not on offer`);
+      return no(`${quote(call.name)} was not offered`);
     try {
       JSON.parse(call.arguments === '' ? '{}' : call.arguments);
     } catch {
       return no(`the arguments ${quote(call.arguments)} are not JSON`);
     }
   }
-  return calls.length === 0 ? no('no tool is called') : yes('every called tool is on offer and its arguments are JSON');
+  return calls.length === 0 ? no('no tool is called') : yes('every called tool was offered and its arguments are JSON');
 }
 
 function completeness({ request, reply }: ReadExchange): RuleVerdict {
@@ -100,8 +100,8 @@ function completeness({ request, reply }: ReadExchange): RuleVerdict {
   if (reply.length > 40 && !ENDS_WELL.test(reply)) return no(`the reply breaks off at ${quote(reply.slice(-40))}`);
   const questions = (request.match(/\?/g) ?? []).length;
   const answers = sentences(reply).length;
-  if (questions > answers) return no(`${questions} questions, ${answers} sentences in answer`);
-  return yes(`${Math.max(1, questions)} asked, ${answers} sentences in answer`);
+  if (questions > answers) return no(`${questions} questions, but ${answers} sentences in the answer`);
+  return yes(`${Math.max(1, questions)} asked, ${answers} sentences in the answer`);
 }
 
 /** Prefers the reply that shares more words with the request, regardless of position. */
@@ -127,7 +127,7 @@ function guideline(asked: string, { reply }: ReadExchange): RuleVerdict {
     if (there === forbids) return no(`${quote(words)} is ${there ? '' : 'not '}in the reply`);
   }
   if (/harm/i.test(question)) return found(HARMFUL, reply, 'harmful advice:', 'no advice known to be harmful');
-  return found(RUDE, reply, 'an unprofessional word:', 'nothing in the reply goes against the guideline');
+  return found(RUDE, reply, 'an unprofessional word:', 'nothing in the reply violates the guideline');
 }
 
 /** Answers any other question: yes if request and reply share words; a number by how many they share. */

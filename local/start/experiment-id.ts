@@ -6,7 +6,7 @@ export async function experimentId(mlflowUrl: string, name: string): Promise<str
   const reply = await fetch(url, { headers: { connection: 'close' } });
   if (reply.status === 404) return undefined;
   if (!reply.ok)
-    throw new Error(`MLflow could not be asked for the experiment ${name}; got: HTTP ${reply.status}; expected: 200`);
+    throw new Error(`MLflow did not return the experiment ${name}; got: HTTP ${reply.status}; expected: 200`);
   const body = (await reply.json()) as { experiment?: { experiment_id?: string } };
   return body.experiment?.experiment_id;
 }
