@@ -1,4 +1,4 @@
-/** Captures as the decoder makes them, for tests that begin after decoding. */
+/** Decoded captures, for tests of the code after the decoder. */
 import type { Capture, ChatMessage, Conversation, Payload } from '../../src/formats/types.ts';
 
 const payload = (value: unknown, extra: Partial<Payload> = {}): Payload => {
@@ -23,7 +23,7 @@ const base = {
   notes: [],
 };
 
-/** A chat call: `messages` (or the user's one sentence) and the reply's text, or its messages, one per choice. */
+/** Returns a chat, from its messages or the text of the user, and the text of the reply or a message per choice. */
 export function chatCapture(
   request: string | ChatMessage[],
   reply: string | ChatMessage[] | undefined,
@@ -43,7 +43,7 @@ export function chatCapture(
   };
 }
 
-/** A reply that is an error, with a JSON or plain-text body. */
+/** Returns a capture whose reply is an error with a JSON or plain-text body. */
 export function errorCapture(body: unknown, message = 'Model error', statusCode = 424): Capture {
   return {
     ...base,
@@ -61,7 +61,7 @@ export function errorCapture(body: unknown, message = 'Model error', statusCode 
   };
 }
 
-/** A call of tabular features, two rows. */
+/** Returns a capture of tabular features, with two rows. */
 export function tabularCapture(): Capture {
   return {
     ...base,
@@ -75,7 +75,7 @@ export function tabularCapture(): Capture {
   };
 }
 
-/** A call whose two sides are plain text. */
+/** Returns a capture whose two sides are plain text. */
 export function textCapture(request: string, reply: string): Capture {
   return {
     ...base,

@@ -1,4 +1,4 @@
-/** Capture lines for the tests of the deployed path, made as Data Capture writes them. */
+/** Capture lines for tests, as Data Capture writes them. */
 import { hash } from 'node:crypto';
 
 export interface Side {
@@ -19,7 +19,7 @@ export const base64 = (value: string, contentType: string | null = 'application/
 });
 export const csv = (data: string): Side => ({ contentType: 'text/csv', data, encoding: 'CSV' });
 
-/** One line. `name` decides the event id, so that two lines differ exactly when their names do. */
+/** Returns one line. `name` determines the event id, so lines with different names differ. */
 export function captureLine(name: string, time: string, input: Side | undefined, output: Side | undefined): string {
   const side = (mode: string, { contentType, data, encoding }: Side) => ({
     observedContentType: contentType,
@@ -57,7 +57,7 @@ export const chatReply = (answer: string) => ({
   usage: { prompt_tokens: 30, completion_tokens: 12, total_tokens: 42 },
 });
 
-/** A chat call with 42 tokens. */
+/** Returns a chat with 42 tokens. */
 export const chatLine = (name: string, time = '2026-11-20T10:00:00Z'): string =>
   captureLine(
     name,
@@ -66,7 +66,7 @@ export const chatLine = (name: string, time = '2026-11-20T10:00:00Z'): string =>
     json(chatReply(`Prune plant ${name} in late winter, before new growth starts.`)),
   );
 
-/** One line of each kind that the deployed path must bring through, and one that is no capture record. */
+/** Returns a line of each kind that the deployed path must trace, and one that is not a capture record. */
 export function mixedLines(name: string, time = '2026-11-20T10:00:00Z'): string[] {
   return [
     chatLine(`${name}-chat`, time),

@@ -1,4 +1,4 @@
-/** The machine's processes, with and without `ps`, which slim images leave out. */
+/** Lists the processes of the machine, with and without `ps`, which slim images lack. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 
@@ -18,11 +18,11 @@ function fromProc(): RunningProcess[] {
     if (!/^\d+$/.test(name)) return [];
     try {
       const args = readFileSync(`/proc/${name}/cmdline`, 'utf8').split('\0').join(' ');
-      // The command's name stands in brackets and may hold brackets: what follows its last one is regular.
+      // The name of the command is in brackets and may contain brackets. The fields after the last one are regular.
       const [, parent] = readFileSync(`/proc/${name}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
       return [{ pid: Number(name), parent: Number(parent), args }];
     } catch {
-      // It ended while we looked.
+      // The process ended in the meantime.
       return [];
     }
   });

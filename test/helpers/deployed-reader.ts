@@ -1,4 +1,4 @@
-/** The Python reader of S3 and MLflow (`deployed_reader_s3.py`) as a process that answers question by question. */
+/** Runs the Python reader of S3 and MLflow (`deployed_reader_s3.py`) as one process for many comparisons. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { projectPath } from '../../local/project-root.ts';
@@ -15,21 +15,21 @@ export interface ReadAssessment {
   metadata: Record<string, string>;
 }
 
-/** What the reader found, each count by its own reading of S3 and MLflow. */
+/** The result of a comparison, from the reader’s own reading of S3 and MLflow. */
 export interface Comparison {
   /** Non-blank lines in the bucket. */
   lines: number;
-  /** Lines that are no capture records. */
+  /** Lines that are not capture records. */
   notRecords: number;
   /** Distinct capture records. */
   records: number;
   /** Records whose trace is in MLflow. */
   traced: number;
-  /** Ids of traces that should be in MLflow and are not. */
+  /** The ids of missing traces. */
   missing: string[];
-  /** Ids of traces in the experiment that belong to no record. */
+  /** The ids of traces in the experiment that belong to no record. */
   extra: string[];
-  /** What is wrong, by trace id. */
+  /** The problems, by trace id. */
   wrong: Record<string, string[]>;
   states: Record<string, number>;
   totalTokens: number;
@@ -37,7 +37,7 @@ export interface Comparison {
 }
 
 export interface DeployedReader {
-  /** @param keys objects to compare; all `.jsonl` objects of the bucket where left out */
+  /** @param keys the objects to compare; by default, all `.jsonl` objects of the bucket */
   compare(bucket: string, experiment: string, keys?: string[]): Promise<Comparison>;
   stop(): void;
 }
@@ -57,7 +57,7 @@ export async function startDeployedReader(awsEnv: Record<string, string>, mlflow
     async compare(bucket, experiment, keys) {
       child.stdin?.write(`${JSON.stringify({ bucket, experiment, keys })}\n`);
       const { value, done } = await answers.next();
-      if (done) throw new Error(`The Python reader ended; its last words:\n${complaints}`);
+      if (done) throw new Error(`The Python reader ended; its stderr ends with:\n${complaints}`);
       const answer = JSON.parse(value) as Comparison & { error?: string };
       if (answer.error !== undefined) throw new Error(`The Python reader failed: ${answer.error}\n${complaints}`);
       return answer;

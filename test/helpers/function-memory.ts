@@ -1,6 +1,6 @@
 /**
- * A function as it is deployed (its bundle, its flags, malloc's settings), in a process whose memory is measured together
- * with that of its children. S3, MLflow and the judge are played.
+ * Measures the memory of a function as deployed (its bundle, its flags, the settings of malloc) and of its child processes.
+ * S3, MLflow and the judge are doubles.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -16,23 +16,23 @@ import { type Behavior, type MisbehavingServer, startMisbehavingServer } from '.
 export type Step = 'log' | 'evaluate';
 
 export interface MemoryRun {
-  /** Most that was resident of the function's process and its children at one time. */
+  /** The highest resident memory of the function’s process and its children together. */
   peakMb: number;
-  /** Most of the children alone. */
+  /** The highest resident memory of the children. */
   childMb: number;
   seconds: number;
-  /** What the handler gave back; `undefined`: the process died, or the handler threw. */
+  /** The result of the handler; `undefined` if the process was killed or the handler threw. */
   counts: Record<string, number> | undefined;
-  /** Reasons of quarantined lines. */
+  /** The names of the reasons of quarantined lines. */
   quarantined: string[];
-  /** The ends of the requests that wrote traces: where their notes are. */
+  /** The ends of the requests that wrote traces, which contain their notes. */
   written: string;
 }
 
-const LOOK_MS = 4;
+const SAMPLE_MS = 4;
 const KIB = 1024;
 const FOLDERS = { log: 'log-traces', evaluate: 'evaluate-traces' };
-/** Invokes the handler once and prints what it gives back. */
+/** Invokes the handler once and prints its result. */
 const DRIVER = `const { handler } = await import(process.env.BUNDLE);
 const counts = await handler(JSON.parse(process.env.REQUEST), { awsRequestId: 'r', getRemainingTimeInMillis: () => 840_000 });
 process.stdout.write('\\nCOUNTS ' + JSON.stringify(counts) + '\\n', () => process.exit(0));`;
@@ -57,7 +57,7 @@ export class FunctionMemory {
     this.#judge = judge;
     bundleFunctions(this.#bundles);
     server.rule(({ method, path, headers, body }) => {
-      // What was sent is 40 MB at a time.
+      // Drops the bodies, which have 40 MB each.
       server.requests.length = 0;
       if (path.startsWith('/captures/')) {
         const [, from, to] = /bytes=(\d+)-(\d*)/.exec(String(headers.range)) ?? [];
@@ -97,7 +97,7 @@ export class FunctionMemory {
     await Promise.all([this.#server.stop(), this.#judge.close()]);
   }
 
-  /** Hands the lines to the function as one chunk. */
+  /** Invokes the function with the lines as one chunk. */
   async run(step: Step, memoryMb: number, lines: readonly string[]): Promise<MemoryRun> {
     this.#step = step;
     this.#file = Buffer.from(`${lines.join('\n')}\n`);
@@ -145,7 +145,7 @@ export class FunctionMemory {
       const children = childrenOf(child.pid).reduce((sum, pid) => sum + residentMb(pid), 0);
       childMb = Math.max(childMb, children);
       peakMb = Math.max(peakMb, children + residentMb(child.pid));
-    }, LOOK_MS);
+    }, SAMPLE_MS);
     await new Promise((resolve) => child.once('close', resolve));
     clearInterval(look);
     const counts = /COUNTS (.*)/.exec(told)?.[1];
@@ -163,7 +163,7 @@ export class FunctionMemory {
   }
 }
 
-/** The notes are at a request's end. */
+/** Returns the end of a request, which contains the notes of its traces. */
 const noteOf = (body: Buffer): string => body.subarray(-KIB * KIB).toString('latin1');
 
 const read = (path: string): string => {

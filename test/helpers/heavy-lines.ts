@@ -1,4 +1,4 @@
-/** Capture lines that become much more in memory than they are, and long ones that do not. */
+/** Capture lines that take much more memory than their size, and long lines that do not. */
 import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 
@@ -57,7 +57,7 @@ function side(mode: string, [contentType, body]: ReturnType<Body>, packed: boole
   return { observedContentType: contentType, mode, data, encoding: 'BASE64' };
 }
 
-/** A line with so many bytes in its two sides, as BASE64; or with so many packed in its request. */
+/** Returns a line with `bytes` bytes in its two sides, as BASE64; or with that many in its packed request. */
 export function heavyLine(kind: Kind, bytes: number, packed = false): string {
   // Base64 has 4 characters for 3 bytes.
   const body = BODIES[kind](packed ? bytes : (bytes / 2) * 0.75);
@@ -66,13 +66,13 @@ export function heavyLine(kind: Kind, bytes: number, packed = false): string {
   return JSON.stringify({ captureData: { endpointInput, endpointOutput }, ...RECORD });
 }
 
-/** A line of a chunk: no two are alike. */
+/** Returns a line that differs from every other line of its chunk. */
 export function numberedLine(index: number, kind: Kind, bytes: number, packed = false): string {
   const record = JSON.parse(heavyLine(kind, bytes, packed)) as { eventMetadata: object };
   return JSON.stringify({ ...record, eventMetadata: { ...record.eventMetadata, eventId: `event ${index}` } });
 }
 
-/** Lines that are heavy outside of their payloads. */
+/** Lines that are heavy outside of their payloads, by name. */
 export const ODD_LINES: Record<string, (bytes: number) => string> = {
   'a record of lists': (bytes) => `{"captureData":{},"more":${list('[]', bytes)}}`,
   'no record': (bytes) => fill('x', bytes),

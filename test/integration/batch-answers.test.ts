@@ -1,4 +1,4 @@
-/** What a batch job's answer lacks is asked for under the budget: S3, the budget's table and the judge on the wire. */
+/** Batch inference within the budget, against emulated S3 and DynamoDB and the stand-in judge. */
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
@@ -17,11 +17,11 @@ import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { startBatch } from '../../src/monitoring/batch/jobs.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
 import { Storage } from '../../src/shared/storage.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { readSpending } from '../helpers/spending.ts';
+import { testEnvironment } from '../helpers/test-environment.ts';
 
 const WORK = 'work';
 const TABLE = 'budget';
@@ -43,7 +43,7 @@ beforeAll(async () => {
   clients = emulatedClients(ministack);
   const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
   dynamo = new DynamoDBClient({ endpoint: ministack.url, region: ministack.region, credentials });
-  // As the Lambda has it: clients of its own, from its environment.
+  // The code under test creates its clients from the environment, as in a Lambda.
   Object.assign(process.env, {
     AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
     AWS_REGION: ministack.region,
@@ -70,15 +70,10 @@ afterAll(async () => {
   await ministack?.stop();
 });
 
-const environment = readEnvironment({
-  STACK_PREFIX: 'test',
+const environment = testEnvironment({
   WORK_BUCKET: WORK,
-  SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
   DATA_CAPTURE_S3_BUCKET: 'captures',
   DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
-  MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
-  MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
-  BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
 });
 const scorers = scorersFor();
 
@@ -104,7 +99,7 @@ async function requestOf(run: string): Promise<ChunkRequest> {
   };
 }
 
-/** MLflow with the one trace. */
+/** MLflow with one trace. */
 function storeThat(takes: (assessments: NewAssessment[]) => void) {
   const stored = { traceId: TRACE, assessments: [] } as unknown as StoredTrace;
   return {
@@ -116,7 +111,7 @@ function storeThat(takes: (assessments: NewAssessment[]) => void) {
   };
 }
 
-test('with no room left its verdicts stand and the others are held; with room they are asked for, and paid once', async () => {
+test('holds the verdicts that the job did not answer while the budget has no room, then asks for them, and pays once', async () => {
   const request = await requestOf(RUN);
   const batch = connectBatchJudge(environment);
   const budgetOf = (runUsd: number) => createBudget({ client: dynamo, table: TABLE, run: RUN, runUsd });
@@ -124,7 +119,7 @@ test('with no room left its verdicts stand and the others are held; with room th
   const store = storeThat((assessments) => (written = assessments));
   const common = { storage, store, scorers, environment, always: () => undefined, requestId: 'prepared' };
 
-  // Room for the answer of a batch job, which costs half of a call's.
+  // Room for the answer of a batch job, which costs half as much as a call.
   const limit = budgetOf(0.02);
   expect(await prepareChunk(request, { ...common, ...batch, limit })).toMatchObject({ records: 1, held: [] });
   const aside = await readSpending({ client: dynamo, table: TABLE }, runScope(RUN));
@@ -175,7 +170,7 @@ test('with no room left its verdicts stand and the others are held; with room th
   expect(after.committedUsd).toBe(after.spentUsd);
 });
 
-test('a job is given the requests of prepared chunks alone: what is left of others is asked of nobody', async () => {
+test('starts a job with the requests of prepared chunks only, and deletes the others', async () => {
   const run = 'start-run';
   const line = { bucket: 'captures', key: KEY, etag: 'e', start: 0, end: 1, firstLine: 1, lines: 1, experimentId: '7' };
   const chunks = [0, 1, 2, 3, 4];
@@ -186,7 +181,7 @@ test('a job is given the requests of prepared chunks alone: what is left of othe
   for (const chunk of chunks) await storage.putText(WORK, inputOf(chunk), text);
   const state = (records: number, bytes: number) => ({ records, bytes, deposits: [], held: [], killed: [] });
   await storage.putJson(WORK, workKeys.batchPrepared(run, 0), state(120, text.length));
-  // 1: its state could not be written. 2: the budget left no room when it was prepared again. 3: another attempt's file.
+  // 1: its state could not be written. 2: the budget had no room in the second preparation. 3: the file of another attempt.
   await storage.putJson(WORK, workKeys.batchPrepared(run, 2), state(0, 0));
   await storage.putJson(WORK, workKeys.batchPrepared(run, 3), state(60, text.length / 2));
   await storage.putJson(WORK, workKeys.batchPrepared(run, 4), state(120, text.length));
@@ -209,7 +204,7 @@ test('a job is given the requests of prepared chunks alone: what is left of othe
   expect(report?.jobs).toEqual([{ arn: 'arn:job', group: 0, records: 240, status: 'Submitted' }]);
 });
 
-test('the requests of a chunk are put where a job finds them when its money and its state are kept', async () => {
+test('writes the requests of a chunk only after its money is reserved and its state is written', async () => {
   const order: string[] = [];
   const note = (what: string) => order.push(what);
   const kept = new Storage(clients.s3);

@@ -1,4 +1,4 @@
-/** Batch inference on the deployed path: one job over a run's captures, what it costs, and what happens when it fails. */
+/** Batch inference on the deployed path: one job for the captures of a run, its cost, and its failures. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
@@ -28,7 +28,7 @@ beforeAll(async () => {
   const settings = { STACK_PREFIX: 'batch', SAGEMAKER_ENDPOINT_NAME: ENDPOINT };
   pipeline = new DeployedPipeline(environment, 'batch', await environment.deployStack(settings));
   await environment.mlflow;
-  // The rule would judge every file by Converse as soon as it is there.
+  // The rule would start a run without batch inference for every file.
   await pipeline.disableRule();
   const { url, region, env } = environment.ministack;
   const credentials = { accessKeyId: env.AWS_ACCESS_KEY_ID ?? '', secretAccessKey: env.AWS_SECRET_ACCESS_KEY ?? '' };
@@ -64,7 +64,7 @@ async function run(input: object): Promise<Outcome> {
   return outcome;
 }
 
-/** The day's budget, over midnight if need be. */
+/** Returns the spending of the day, or of both days if midnight has passed. */
 async function spending(): Promise<{ spentUsd: number; committedUsd: number }> {
   const sum = { spentUsd: 0, committedUsd: 0 };
   for (const scope of new Set([firstDay, dayScope(Date.now())])) {
@@ -140,7 +140,7 @@ test('the answers applied once more are neither booked nor given back twice', as
   expect(await spending()).toEqual(before);
 });
 
-test('the same run again starts no job and asks nothing', async () => {
+test('starts no job and asks nothing when the same run is repeated', async () => {
   const jobs = environment.judge.batch.jobs.length;
   const summary = summaryOf(await judgeInBatch('enough', RECORDS));
   expect(environment.judge.batch.jobs).toHaveLength(jobs);
@@ -149,7 +149,7 @@ test('the same run again starts no job and asks nothing', async () => {
   expect(summary.spend.usd).toBe(0);
 });
 
-test('below Bedrock’s minimum it says so and uses Converse', async () => {
+test('uses Converse, and reports it, for fewer records than Bedrock’s minimum', async () => {
   const summary = summaryOf(await judgeInBatch('few', 5));
   expect(summary.batch?.jobs).toEqual([]);
   expect(summary.batch?.converse).toMatchObject([{ records: 5, reason: expect.stringContaining('100 records') }]);
@@ -157,7 +157,7 @@ test('below Bedrock’s minimum it says so and uses Converse', async () => {
   expect(summary.verdictsByScorer.safety).toEqual({ yes: 5 });
 });
 
-test('records that failed within a job are asked again by Converse', async () => {
+test('asks Converse about the records that failed within a job', async () => {
   environment.judge.batch.behavior = { errorEvery: 10 };
   const summary = summaryOf(await judgeInBatch('faulty', RECORDS));
   expect(summary.batch?.jobs).toMatchObject([{ status: 'PartiallyCompleted' }]);
@@ -165,7 +165,7 @@ test('records that failed within a job are asked again by Converse', async () =>
   expect(summary.verdictsByScorer.safety).toEqual({ yes: RECORDS });
 });
 
-test('a job that fails fails the run by name, and a retry heals it', async () => {
+test('fails the run by name when the job fails, and a retry completes it', async () => {
   environment.judge.batch.behavior = { failWith: 'no capacity' };
   const failed = await judgeInBatch('unlucky', RECORDS);
   expect(failed).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
@@ -176,7 +176,7 @@ test('a job that fails fails the run by name, and a retry heals it', async () =>
   expect(summaryOf(retried).verdictsByScorer.safety).toEqual({ yes: RECORDS });
 });
 
-test('a job that Bedrock refuses fails the run by name', async () => {
+test('fails the run by name when Bedrock refuses the job', async () => {
   environment.judge.batch.behavior = { refuseWith: 'The model does not support batch inference.' };
   const refused = await judgeInBatch('refused', RECORDS);
   expect(refused).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
@@ -184,7 +184,7 @@ test('a job that Bedrock refuses fails the run by name', async () => {
   expect(refused.cause).toContain('does not support batch inference');
 });
 
-test('answers that lack verdicts keep what they have, and the missing ones are asked for', async () => {
+test('keeps the verdicts of incomplete answers, and asks for the missing ones', async () => {
   environment.judge.batch.behavior = { fault: { kind: 'missing-keys', every: 4 } };
   const summary = summaryOf(await judgeInBatch('partial', RECORDS));
   expect(environment.judge.counts.calls).toBe(RECORDS / 4);
@@ -196,7 +196,7 @@ test('answers that lack verdicts keep what they have, and the missing ones are a
   }
 });
 
-test('what the budget leaves no room for is held, and judged by a retry', async () => {
+test('holds the verdicts that the budget has no room for, and a retry judges them', async () => {
   const held = await judgeInBatch('dear', RECORDS, { budgetUsd: 0.05 });
   const summary = summaryOf(held);
   expect(summary.verdicts.heldByBudget).toBeGreaterThan(0);

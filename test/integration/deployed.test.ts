@@ -1,7 +1,6 @@
 /**
- * The deployed path: the CDK stack on emulated AWS, with a real MLflow server. A file is put, the rule starts the state
- * machine, the functions run; what came of it is counted by a Python reader of S3 and MLflow that shares no code with
- * the product.
+ * The deployed path: the CDK stack on emulated AWS, with a real MLflow server. The test uploads a file, the rule starts the
+ * state machine, and the functions run. A Python reader that shares no code with the product compares S3 with MLflow.
  */
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
@@ -10,10 +9,10 @@ import { type Comparison, type DeployedReader, startDeployedReader } from '../he
 
 const ENDPOINT = 'garden-endpoint';
 const HOUR = `${ENDPOINT}/AllTraffic/2026/11/20/10`;
-/** Tokens of one chat line, as its reply tells them. */
+/** The tokens of one chat line, as its reply reports them. */
 const CHAT_TOKENS = 42;
 
-/** Scorers that only a model can answer, of the default set. */
+/** The LLM scorers of the default set. */
 const JUDGED = [
   'safety',
   'relevance_to_query',
@@ -24,7 +23,7 @@ const JUDGED = [
   'coherence',
 ];
 
-/** A judge that asks for so long a pause that the function gives up and leaves it to the state machine. */
+/** A judge whose `Retry-After` is so long that the function leaves the retry to the state machine. */
 const THROTTLED = { throttleShare: 1, retryAfterSeconds: 90 };
 
 let environment: LocalEnvironment;
@@ -42,7 +41,7 @@ async function deployed(prefix: string, endpoint: string): Promise<DeployedPipel
 }
 
 beforeAll(async () => {
-  // Waits between retries are cut to a twentieth: what is tested is that they are made.
+  // Shortens the waits between retries to a twentieth: the tests are about the retries, not the waits.
   environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.05' } });
   pipeline = await deployed('first', ENDPOINT);
   await environment.mlflow;
@@ -61,7 +60,7 @@ afterEach(() => {
 const compare = (keys: string[], endpoint = ENDPOINT): Promise<Comparison> =>
   reader.compare(pipeline.outputs.captureBucket, endpoint, keys);
 
-/** Compares what belongs to these keys; traces of other tests' files are none of them. */
+/** Expects that every record of these keys has its trace, and that none is wrong. */
 async function expectComplete(keys: string[], endpoint = ENDPOINT): Promise<Comparison> {
   const found = await compare(keys, endpoint);
   expect(found.missing).toEqual([]);
@@ -70,7 +69,7 @@ async function expectComplete(keys: string[], endpoint = ENDPOINT): Promise<Comp
   return found;
 }
 
-/** Shows error and cause where it did not. */
+/** Expects success; a failure shows the error and its cause. */
 function expectSucceeded({ status, error, cause }: Outcome): void {
   expect({ status, error, cause }).toEqual({ status: 'SUCCEEDED' });
 }
@@ -81,7 +80,7 @@ function expectAccountedFor({ summary }: Outcome): void {
   expect(summary?.verdicts.lost).toBe(0);
 }
 
-describe('a capture file that is put into the bucket', () => {
+describe('a capture file that is uploaded to the bucket', () => {
   const key = `${HOUR}/mixed.jsonl`;
   const lines = mixedLines('mixed');
   let outcome: Outcome;
@@ -97,19 +96,19 @@ describe('a capture file that is put into the bucket', () => {
     expectAccountedFor(outcome);
   });
 
-  test('is in MLflow, every record with its content, tags, state and time', async () => {
+  test('is in MLflow: every record with its content, tags, state and time', async () => {
     const found = await expectComplete([key]);
     expect(found).toMatchObject({ lines: 6, notRecords: 1, records: 5, states: { OK: 4, ERROR: 1 } });
     expect(outcome.summary?.lines).toMatchObject({ planned: 6, traced: 5, quarantined: 1 });
   });
 
-  test('has the verdicts of every default scorer on what can be judged, and of code alone on the rest', () => {
+  test('has the verdicts of every default scorer on judgeable records, and of the code scorers on the others', () => {
     const sets = Object.values(before.assessments).map((assessments) => ({
       judged: assessments.filter((one) => one.source.startsWith('LLM_JUDGE ')).map((one) => one.name),
       coded: assessments.filter((one) => one.source.startsWith('CODE ')).map((one) => one.name),
     }));
     const withJudge = sets.filter(({ judged }) => judged.length > 0);
-    // Two chats and a text generation; not the table and not the error reply.
+    // Two chats and a text generation, but not the table and the error reply.
     expect(withJudge).toHaveLength(3);
     const chats = withJudge.filter(({ judged }) => judged.includes('follows_objective'));
     expect(chats.length).toBeGreaterThanOrEqual(2);
@@ -118,7 +117,7 @@ describe('a capture file that is put into the bucket', () => {
       expect(new Set(judged).size).toBe(judged.length);
       expect(coded).toContain('response_words');
     }
-    // Only the two chats tell their tokens.
+    // Only the two chats report their tokens.
     expect(sets.filter(({ coded }) => coded.includes('output_tokens'))).toHaveLength(2);
     const all = Object.values(before.assessments).flat();
     for (const { value, error, valid } of all) {
@@ -131,7 +130,7 @@ describe('a capture file that is put into the bucket', () => {
     );
   });
 
-  test('put again, under the same and under another key, doubles nothing and asks no judge', async () => {
+  test('doubles nothing and asks no judge when it is uploaded again, under the same or another key', async () => {
     environment.judge.forget();
     const copy = `${HOUR}/copy-of-mixed.jsonl`;
     const again = await pipeline.process(key, lines);
@@ -151,14 +150,14 @@ describe('a capture file that is put into the bucket', () => {
   });
 });
 
-describe('a second stack beside the first', () => {
-  // The first one's prefix is the beginning of this one's, but for the slash.
+describe('a second stack in the same account', () => {
+  // Without its slash, the prefix of the first stack would be the beginning of this one.
   const endpoint = `${ENDPOINT}-2`;
   const hour = (of: number) => `${endpoint}/AllTraffic/2026/11/20/${String(of).padStart(2, '0')}`;
   let second: DeployedPipeline;
 
   const expectTraced = async (keys: string[]) => expectComplete(keys, endpoint);
-  /** Puts files that no rule sees. */
+  /** Uploads files without starting an execution. */
   async function stage(files: Record<string, string[]>): Promise<string[]> {
     for (const [key, lines] of Object.entries(files)) await second.put(key, lines);
     return Object.keys(files);
@@ -168,7 +167,7 @@ describe('a second stack beside the first', () => {
     second = await deployed('second', endpoint);
   });
 
-  test('each processes the captures of its own endpoint', async () => {
+  test('processes only the captures of its own endpoint', async () => {
     const key = `${hour(10)}/own.jsonl`;
     const outcome = await second.process(key, [chatLine('own')]);
     expectSucceeded(outcome);
@@ -176,10 +175,10 @@ describe('a second stack beside the first', () => {
     await expectTraced([key]);
   });
 
-  describe('started by hand', () => {
+  describe('started manually', () => {
     beforeAll(() => second.disableRule());
 
-    test('evaluate: false logs the traces only; the next run judges them', async () => {
+    test('logs only traces with evaluate: false, and judges them in the next run', async () => {
       const key = `${hour(1)}/unjudged.jsonl`;
       await stage({ [key]: [chatLine('unjudged')] });
       environment.judge.forget();
@@ -195,7 +194,7 @@ describe('a second stack beside the first', () => {
       expect(next.summary?.verdicts.newVerdicts).toBeGreaterThanOrEqual(JUDGED.length);
     });
 
-    test('a sample rate of 0 has the judge see nothing', async () => {
+    test('does not ask the judge with a sample rate of 0', async () => {
       const key = `${hour(1)}/unsampled.jsonl`;
       await stage({ [key]: [chatLine('unsampled')] });
       environment.judge.forget();
@@ -206,7 +205,7 @@ describe('a second stack beside the first', () => {
       expect(environment.judge.counts.calls).toBe(0);
     });
 
-    test('reevaluate: true judges anew and overrides', async () => {
+    test('judges again with reevaluate: true, and overrides the older verdicts', async () => {
       const key = `${hour(1)}/again.jsonl`;
       await stage({ [key]: [chatLine('again')] });
       await second.run(second.event(key));
@@ -219,7 +218,7 @@ describe('a second stack beside the first', () => {
       expect(twice.length).toBeGreaterThan(once.length);
     });
 
-    test('a dry run counts and estimates, writes no trace and asks no judge', async () => {
+    test('counts and estimates in a dry run, without a trace or a call to the judge', async () => {
       const keys = await stage({ [`${hour(2)}/dry.jsonl`]: [chatLine('dry-1'), chatLine('dry-2')] });
       environment.judge.forget();
       const outcome = await second.run(second.event(keys[0] ?? '', { dryRun: true }));
@@ -230,7 +229,7 @@ describe('a second stack beside the first', () => {
       expect((await compare(keys, endpoint)).missing).toHaveLength(2);
     });
 
-    test('a backfill takes the window: from inclusive, to exclusive, by the time of each record', async () => {
+    test('processes the window of a backfill by the time of each record: from inclusive, to exclusive', async () => {
       const keys = await stage({
         [`${hour(5)}/a.jsonl`]: [chatLine('bf-1', '2026-11-20T05:59:59Z'), chatLine('bf-2', '2026-11-20T06:00:00Z')],
         [`${hour(6)}/b.jsonl`]: [chatLine('bf-3', '2026-11-20T06:30:00Z')],
@@ -249,10 +248,10 @@ describe('a second stack beside the first', () => {
       expect((await compare(keys, endpoint)).traced).toBe(2);
     });
 
-    test('two at once on the same object: the second ends as a duplicate of the first', async () => {
+    test('ends the second of two concurrent runs on one object as a duplicate', async () => {
       const key = `${hour(3)}/once.jsonl`;
       await stage({ [key]: [chatLine('once')] });
-      // The judge answers the first when the second is at its end.
+      // The judge answers the first run after the second has ended.
       environment.judge.behave({ delayMs: 600_000 });
       environment.judge.forget();
       const first = await second.start(second.event(key));
@@ -266,7 +265,7 @@ describe('a second stack beside the first', () => {
       expect((await expectTraced([key])).totalTokens).toBe(CHAT_TOKENS);
     });
 
-    test('an empty file succeeds with zeros', async () => {
+    test('succeeds with zeros for an empty file', async () => {
       const key = `${hour(3)}/empty.jsonl`;
       await stage({ [key]: [] });
       const outcome = await second.run(second.event(key));
@@ -275,7 +274,7 @@ describe('a second stack beside the first', () => {
       expect(outcome.summary?.lines.planned).toBe(0);
     });
 
-    test('a file of nothing but broken lines succeeds, with all of them in quarantine', async () => {
+    test('succeeds for a file of broken lines, with all of them in quarantine', async () => {
       const key = `${hour(3)}/broken.jsonl`;
       await stage({ [key]: ['no json', '{"captureData":'] });
       const outcome = await second.run(second.event(key));
@@ -289,18 +288,18 @@ describe('a second stack beside the first', () => {
     });
 
     test.each([
-      ['a file that is missing', () => second.event(`${hour(1)}/missing.jsonl`), 'CaptureMissing'],
-      ['a key that is no capture file', () => second.event(`${hour(1)}/notes.txt`), 'NotACaptureFile'],
+      ['a missing file', () => second.event(`${hour(1)}/missing.jsonl`), 'CaptureMissing'],
+      ['a key that does not name a capture file', () => second.event(`${hour(1)}/notes.txt`), 'NotACaptureFile'],
       ['a key of another endpoint', () => second.event(`${HOUR}/mixed.jsonl`), 'OutsideCaptureScope'],
-      ['an input of no known shape', () => ({ file: 'x' }), 'InvalidInput'],
+      ['an input of unknown shape', () => ({ file: 'x' }), 'InvalidInput'],
       ['an unknown option', () => second.event(`${hour(1)}/unjudged.jsonl`, { sampleRate: 2 }), 'InvalidInput'],
       [
-        'a window that ends before it begins',
+        'a window that ends before it starts',
         () => backfill('2026-11-20T07:00:00Z', '2026-11-20T06:00:00Z'),
         'InvalidInput',
       ],
       ['a retry of an unknown run', () => ({ retry: { run: 'nobody', what: 'failed' } }), /Run|Missing/],
-    ])('%s fails with a named error that says what is allowed', async (_, input, error) => {
+    ])('fails by name for %s, and shows what is allowed', async (_, input, error) => {
       const outcome = await second.run(input());
       expect(outcome.status).toBe('FAILED');
       expect(outcome.error).toEqual(error instanceof RegExp ? expect.stringMatching(error) : error);
@@ -318,7 +317,7 @@ describe('a second stack beside the first', () => {
   describe('when something fails', () => {
     beforeAll(() => second.disableRule());
 
-    test('a judge that throttles is asked again by the state machine, and nothing is lost', async () => {
+    test('loses nothing when the judge throttles: the state machine retries', async () => {
       const key = `${hour(4)}/throttled.jsonl`;
       await stage({ [key]: [chatLine('throttled')] });
       environment.judge.behave(THROTTLED);
@@ -335,7 +334,7 @@ describe('a second stack beside the first', () => {
       expect(outcome.summary?.verdicts).toMatchObject({ failed: 0 });
     });
 
-    /** Starts an execution that has planned its chunk and whose processor is throttled for now. */
+    /** Starts an execution, and throttles its processor after planning. */
     async function startWithChunkHeld(key: string): Promise<string> {
       await second.limitConcurrency('processor', 0);
       const arn = await second.start(second.event(key));
@@ -343,7 +342,7 @@ describe('a second stack beside the first', () => {
       return arn;
     }
 
-    test('a throttled function is invoked again', async () => {
+    test('invokes a throttled function again', async () => {
       const key = `${hour(4)}/busy.jsonl`;
       await stage({ [key]: [chatLine('busy')] });
       const arn = await startWithChunkHeld(key);
@@ -355,18 +354,18 @@ describe('a second stack beside the first', () => {
       await expectTraced([key]);
     });
 
-    test('a function that times out is invoked again, and no line is blamed for it that was not tried alone', async () => {
+    test('invokes a function again that timed out, and condemns no line that was not tried alone', async () => {
       const key = `${hour(4)}/late.jsonl`;
       await stage({ [key]: [chatLine('late'), chatLine('later')] });
       const server = await environment.mlflow;
       await second.setTimeout('processor', 5);
       const arn = await startWithChunkHeld(key);
       try {
-        // MLflow takes the request and never answers.
+        // MLflow accepts the request and never answers.
         process.kill(-server.pid, 'SIGSTOP');
         await second.limitConcurrency('processor', null);
         await second.until('a start', async () => (second.processesOf('processor').length > 0 ? true : undefined));
-        // What follows the timeout waits until it has time again: on a busy machine five seconds may not be enough.
+        // Later invocations wait for the normal timeout: on a busy machine five seconds may not be enough.
         await second.limitConcurrency('processor', 0);
         await second.until('a timeout', async () =>
           (await second.chunkErrors(arn)).includes('Sandbox.Timedout') ? true : undefined,
@@ -382,7 +381,7 @@ describe('a second stack beside the first', () => {
       expect((await expectTraced([key])).totalTokens).toBe(2 * CHAT_TOKENS);
     });
 
-    test('a file that changes under the run fails it by name, and the next run takes the new one', async () => {
+    test('fails by name when the file changes during the run, and the next run processes the new content', async () => {
       const key = `${hour(4)}/changing.jsonl`;
       await stage({ [key]: [chatLine('old')] });
       const arn = await startWithChunkHeld(key);
@@ -399,7 +398,7 @@ describe('a second stack beside the first', () => {
       await expectTraced([key]);
     });
 
-    test('what a failed run left undone is done by its retry', async () => {
+    test('completes a failed run by a retry', async () => {
       const key = `${hour(9)}/undone.jsonl`;
       await stage({ [key]: [chatLine('undone')] });
       environment.judge.behave({ models: { '*': { state: 'denied' } } });
@@ -418,10 +417,10 @@ describe('a second stack beside the first', () => {
     });
   });
 
-  describe('the functions by themselves', () => {
+  describe('direct invocations', () => {
     beforeAll(() => second.disableRule());
 
-    test('log and evaluate one file and return counts', async () => {
+    test('log and evaluate one file, and return counts', async () => {
       const key = `${hour(11)}/direct+ü.jsonl`;
       await stage({ [key]: [chatLine('direct')] });
       const file = { bucket: second.outputs.captureBucket, key };
@@ -430,7 +429,7 @@ describe('a second stack beside the first', () => {
       expect(evaluated.error).toBeUndefined();
       expect(JSON.stringify(evaluated.payload)).toMatch(/"newVerdicts":[1-9]/);
 
-      // As S3's own notifications write a key.
+      // The encoding of keys in S3’s own notifications.
       const encoded = key.replaceAll('+', '%2B').replaceAll('ü', '%C3%BC');
       const notification = { Records: [{ s3: { bucket: { name: file.bucket }, object: { key: encoded } } }] };
       expect(await second.invoke('processor', notification)).toMatchObject({ payload: { traced: 1, alreadyThere: 1 } });

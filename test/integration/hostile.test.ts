@@ -1,4 +1,4 @@
-/** Every hostile line between good ones, through each step: it ends alone, and the good ones come through unchanged. */
+/** Processes every hostile line between good lines. A hostile line must not affect the good ones. */
 import { spawnSync } from 'node:child_process';
 import { projectPath } from '../../local/project-root.ts';
 import { goodLine, hostileLines } from '../hostile/lines.ts';
@@ -7,7 +7,7 @@ import { throughReplay } from '../hostile/replaying.ts';
 
 const hostile = hostileLines();
 
-/** A good line in front of each hostile one, and one behind the last; the good ones are those of even ordinals. */
+/** Puts a good line before each hostile one, and one after the last. The good lines have even indexes. */
 const between = (lines: readonly { line: Buffer }[]): Buffer[] => [
   ...lines.flatMap(({ line }, index) => [goodLine(index), line]),
   goodLine(lines.length),
@@ -15,9 +15,9 @@ const between = (lines: readonly { line: Buffer }[]): Buffer[] => [
 
 test.each([
   ['3.17.2', hostile],
-  // What is large is large for every version.
+  // Large lines behave the same with every version.
   ['3.10.1', hostile.filter(({ line }) => line.length < 50_000)],
-] as const)('through the pipeline, to MLflow %s', async (version, lines) => {
+] as const)('leave the good lines unchanged in the pipeline with MLflow %s', async (version, lines) => {
   const mixed = between(lines);
   const good = mixed.map((_, index) => index).filter((index) => index % 2 === 0);
   const outcome = await throughPipeline(mixed, { version });
@@ -37,7 +37,7 @@ test.each([
   ['a deep answer', () => ({ text: `${'{"a":'.repeat(8000)}1${'}'.repeat(8000)}` })],
   ['an open bracket without end', () => ({ text: '{"safety":['.repeat(20_000) })],
   ['odd usage', () => ({ usage: { inputTokens: -1e9, outputTokens: Number.NaN, cacheReadInputTokens: 1e300 } })],
-])('a judge that says %s leaves an error assessment or a verdict on each capture', async (_title, answer) => {
+])('a judge that answers with %s leaves an error assessment or a verdict on each capture', async (_title, answer) => {
   const lines = [0, 1, 2].map(goodLine);
   const { evaluate, log } = await throughPipeline(lines, { answer });
   expect(log.counts.traced).toBe(3);
@@ -46,7 +46,7 @@ test.each([
   expect(spend.usd).toBeGreaterThanOrEqual(0);
 });
 
-test('through a replay and its comparison', async () => {
+test('leave the good lines unchanged in a replay and its comparison', async () => {
   const mixed = between(hostile);
   const outcome = await throughReplay(mixed);
   const sent = new Map(
@@ -60,7 +60,7 @@ test('through a replay and its comparison', async () => {
   }
 });
 
-test('the fuzzer finds nothing in its first cases', () => {
+test('the fuzzer finds no fault in its first cases', () => {
   const args = [projectPath('test', 'hostile', 'fuzz.ts'), '--cases', '200', '--seed', '1'];
   const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
   expect({ status, stdout, stderr }).toMatchObject({ status: 0, stdout: expect.stringContaining('0 faults found') });

@@ -1,4 +1,4 @@
-/** Planning against a real S3 wire: which files, which byte ranges, in parts, and who holds the claim. */
+/** Planning against emulated S3: the files, the byte ranges, the parts, and the claim. */
 import { CreateBucketCommand, GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
@@ -7,8 +7,8 @@ import type { PlanReceipt } from '../../src/contract/receipts.ts';
 import type { ModelCheck } from '../../src/judge/model-check.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
 import { Storage } from '../../src/shared/storage.ts';
+import { testEnvironment } from '../helpers/test-environment.ts';
 
 const CAPTURES = 'captures';
 const WORK = 'work';
@@ -42,15 +42,10 @@ beforeAll(async () => {
   for (const Bucket of [CAPTURES, WORK]) await s3.send(new CreateBucketCommand({ Bucket }));
   dependencies = {
     storage: new Storage(s3),
-    environment: readEnvironment({
-      STACK_PREFIX: 'test',
+    environment: testEnvironment({
       WORK_BUCKET: WORK,
-      SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
       DATA_CAPTURE_S3_BUCKET: CAPTURES,
       DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
-      MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
-      MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
-      BEDROCK_MODEL_ID: 'm',
     }),
     store: { resolveExperiment: async (name) => ({ id: '7', name, artifactLocation: 'mlflow-artifacts:/7' }) },
     isRunning: async (arn) => running.has(arn),
@@ -119,7 +114,7 @@ async function manifestOf(result: PlanResult): Promise<ManifestLine[]> {
 const plannedKeys = async (result: PlanResult) => (await manifestOf(result)).map(({ key }) => key);
 
 describe('one object', () => {
-  test('becomes byte ranges that give its lines back', async () => {
+  test('is planned as byte ranges that contain all of its lines', async () => {
     const key = 'my-endpoint/AllTraffic/2026/11/20/10/many lines+ü.jsonl';
     const body = `${Array.from({ length: 1201 }, (_, n) => line(n)).join('\n')}\n\n`;
     await put(key, body);
@@ -135,7 +130,7 @@ describe('one object', () => {
     const read = chunks.map(({ start, end }) => bytes.subarray(start, end + 1).toString()).join('');
     expect(read.trimEnd()).toBe(body.trimEnd());
     expect(new Set(chunks.map(({ experimentId }) => experimentId))).toEqual(new Set(['7']));
-    // Before anything is judged it is known what that may cost; nothing is where nothing is judged.
+    // The plan estimates the cost of the judge, and has no estimate without evaluation.
     const plan = await dependencies.storage.getJson<PlanReceipt>(WORK, 'runs/many/plan/00000000.json');
     const planned = chunks.reduce((sum, { start, end }) => sum + end - start + 1, 0);
     expect(plan?.estimate).toMatchObject({ captures: 1201, inputTokens: planned, basis: 'sizes' });
@@ -143,7 +138,7 @@ describe('one object', () => {
     expect(await dependencies.storage.getJson(WORK, 'runs/unjudged/plan/00000000.json')).not.toHaveProperty('estimate');
   });
 
-  test('an empty file is planned as nothing', async () => {
+  test('is not planned if it is empty', async () => {
     await put('my-endpoint/empty.jsonl', '');
     const result = await planCaptures(request('empty', event('my-endpoint/empty.jsonl')), dependencies);
     expect(result.outcome).toBe('empty');
@@ -153,29 +148,29 @@ describe('one object', () => {
     ['my-endpoint/missing.jsonl', 'CaptureMissing'],
     ['my-endpoint/notes.txt', 'NotACaptureFile'],
     ['my-endpoint-v2/a.jsonl', 'OutsideCaptureScope'],
-  ])('%s fails as %s', async (key, name) => {
+  ])('%s fails by the name %s', async (key, name) => {
     await expect(planCaptures(request(name, event(key)), dependencies)).rejects.toMatchObject({ name });
   });
 
-  test('a second execution at the same time is a duplicate of the first, a later one is not', async () => {
+  test('is planned by the first of two executions at the same time, and again by a later one', async () => {
     const key = 'my-endpoint/twice.jsonl';
     await put(key, line(1));
     running.add('arn:first');
     const plan = (name: string) => planCaptures(request(name, event(key)), dependencies);
     expect((await plan('first')).outcome).toBe('planned');
     expect((await plan('second')).outcome).toBe('duplicate');
-    // A Lambda that Step Functions retries finds its own claim.
+    // A retried Lambda finds its own claim.
     expect((await plan('first')).outcome).toBe('planned');
     running.delete('arn:first');
     expect((await plan('third')).outcome).toBe('planned');
     running.add('arn:third');
-    // Another content under the same key is another object.
+    // New content under the same key is a different object.
     await put(key, line(2));
     expect((await plan('fourth')).outcome).toBe('planned');
     running.clear();
   });
 
-  test('of many executions at once exactly one plans', async () => {
+  test('is planned by exactly one of many executions at the same time', async () => {
     await put('my-endpoint/race.jsonl', line(1));
     const names = Array.from({ length: 8 }, (_, n) => `race-${n}`);
     for (const name of names) running.add(`arn:${name}`);
@@ -188,7 +183,7 @@ describe('one object', () => {
     running.clear();
   });
 
-  test('a dry run counts and writes no manifest', async () => {
+  test('is counted by a dry run, which writes no manifest', async () => {
     await put('my-endpoint/dry.jsonl', `${line(1)}\n${line(2)}\n${line(2)}\nnot json\n`);
     const input = { ...event('my-endpoint/dry.jsonl'), dryRun: true };
     const result = await planCaptures(request('dry', input), dependencies);
@@ -211,14 +206,14 @@ describe('the judge’s model', () => {
 
   beforeAll(() => put(key, line(1)));
 
-  test('that will end is told of, and the run goes on', async () => {
+  test('causes a warning if it has an end-of-life date, and the run continues', async () => {
     expect((await planCaptures(request('legacy', event(key)), withModel(legacy))).outcome).toBe('planned');
     expect((await planOf('legacy'))?.warnings).toEqual([legacy.message]);
     expect((await planCaptures(request('active', event(key)), withModel(undefined))).outcome).toBe('planned');
     expect(await planOf('active')).not.toHaveProperty('warnings');
   });
 
-  test('that is gone stops the run before anything is planned, unless nothing is to be judged', async () => {
+  test('stops the run before planning if it has ended, unless nothing is judged', async () => {
     await expect(planCaptures(request('gone', event(key)), withModel(gone))).rejects.toMatchObject({
       name: 'JudgeModelGone',
       message: expect.stringContaining('set BEDROCK_MODEL_ID'),
@@ -231,7 +226,7 @@ describe('the judge’s model', () => {
     expect((await planOf('dry-gone'))?.warnings).toEqual([gone.message]);
   });
 
-  test('is looked at when a run starts, not in each part of it', async () => {
+  test('is checked when a run starts, not in each part', async () => {
     const later = request('later', event(key), { part: 1 });
     expect((await planCaptures(later, withModel(gone))).outcome).toBe('planned');
   });
@@ -249,12 +244,12 @@ describe('a backfill', () => {
 
   const input = { bucket: CAPTURES, prefix: 'my-endpoint/back' };
 
-  test('reads all of a prefix', async () => {
+  test('plans all files of a prefix', async () => {
     const result = await planCaptures(request('all', input), dependencies);
     expect(await plannedKeys(result)).toHaveLength(13);
   });
 
-  test('is pruned by the hour folders, an hour wider than the window', async () => {
+  test('skips hour folders that are more than an hour outside of the window', async () => {
     const window = { from: '2026-11-20T10:00:00Z', to: '2026-11-20T11:00:00Z' };
     const result = await planCaptures(request('window', { ...input, ...window }), dependencies);
     expect(await plannedKeys(result)).toEqual([
@@ -265,13 +260,13 @@ describe('a backfill', () => {
     expect(result.options.window).toEqual({ fromMs: Date.UTC(2026, 10, 20, 10), toMs: Date.UTC(2026, 10, 20, 11) });
   });
 
-  test('goes on in parts, each within one Lambda’s time', async () => {
+  test('continues in parts, each within the time of one Lambda', async () => {
     const keys: string[] = [];
     let cursor: string | null = null;
     let nextChunk = 0;
     let part = 0;
     do {
-      // Time for one object a part.
+      // Each part has time for one object.
       let left = 900_000;
       const remainingMs = () => {
         left -= 200_000;
@@ -293,7 +288,7 @@ describe('a backfill', () => {
     expect(new Set(keys).size).toBe(13);
   });
 
-  test('of another bucket or prefix is refused', async () => {
+  test('is refused for another bucket or prefix', async () => {
     for (const other of [
       { ...input, bucket: 'other' },
       { ...input, prefix: 'my-endpoint-v2' },
@@ -304,13 +299,13 @@ describe('a backfill', () => {
     }
   });
 
-  test('of a prefix without files succeeds with nothing', async () => {
+  test('of a prefix without files is empty', async () => {
     const result = await planCaptures(request('none', { ...input, prefix: 'my-endpoint/nothing' }), dependencies);
     expect(result.outcome).toBe('empty');
   });
 });
 
-test('a retry of a run that left nothing is refused by name', async () => {
+test('refuses a retry of an unknown run by name', async () => {
   const input = { retry: { run: 'never-was', what: 'failed' } };
   await expect(planCaptures(request('retry', input), dependencies)).rejects.toMatchObject({ name: 'RunUnknown' });
 });

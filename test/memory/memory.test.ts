@@ -1,7 +1,7 @@
 /**
- * The functions as they are deployed, with the lines and the chunks that take most memory: none of them takes more than the
- * function has, less 60 MB for what is beside the process on Lambda, and each line ends. `MEMORY_MB=512` and
- * `MEMORY_LINES=CSV` (a part of a name) run some of them. Prints what each took.
+ * The memory of the deployed functions with the heaviest lines and chunks. It must stay below the function’s memory, less
+ * 60 MB for Lambda’s own processes, and every line must be processed. `MEMORY_MB=512` and `MEMORY_LINES=CSV` (a part of a
+ * name) select tests. Each test prints its memory.
  */
 import { FunctionMemory, type MemoryRun, type Step } from '../helpers/function-memory.ts';
 import { heavyLine, KINDS, type Kind, numberedLine, ODD_LINES } from '../helpers/heavy-lines.ts';
@@ -11,7 +11,7 @@ jest.setTimeout(600_000);
 const MARGIN_MB = 60;
 const MB = 1_000_000;
 const LINE_BYTES = 40 * MB;
-/** What a body of gzip is unpacked to at most is 64 MiB. */
+/** A gzip body is unpacked up to 64 MiB. */
 const UNPACKED_BYTES = 66 * MB;
 
 const sizes = process.env.MEMORY_MB?.split(',').map(Number) ?? [512, 1024, 3008];
@@ -45,11 +45,11 @@ beforeAll(async () => {
 afterAll(() => functions.stop());
 
 describe.each(sizes)('in a function of %i MB', (memoryMb) => {
-  describe.each<Step>(['log', 'evaluate'])('the step %s', (step) => {
-    test.each(CASES.filter(([name]) => chosen(name)))('%s', async (name, lines) => {
+  describe.each<Step>(['log', 'evaluate'])('the %s step', (step) => {
+    test.each(CASES.filter(([name]) => chosen(name)))('stays within its memory with %s', async (name, lines) => {
       const given = lines();
       const run = await functions.run(step, memoryMb, given);
-      const row = [memoryMb, step, name, `${run.peakMb} MB`, `${run.childMb} MB of it a trial`, `${run.seconds} s`];
+      const row = [memoryMb, step, name, `${run.peakMb} MB`, `${run.childMb} MB of it in trials`, `${run.seconds} s`];
       process.stdout.write(`${[...row, endOf(run)].join(' | ')}\n`);
       expect(run.counts).toBeDefined();
       expect(run.peakMb).toBeLessThanOrEqual(memoryMb - MARGIN_MB);
@@ -59,7 +59,7 @@ describe.each(sizes)('in a function of %i MB', (memoryMb) => {
 });
 
 const endOf = ({ counts, quarantined, written }: MemoryRun): string => {
-  if (counts === undefined) return 'died';
+  if (counts === undefined) return 'killed';
   const kept = written.split('it needs more memory than a function').length - 1;
   return [`traced ${counts.traced ?? '-'}`, `kept as captured ${kept}`, ...new Set(quarantined)].join(', ');
 };

@@ -1,4 +1,4 @@
-/** Batch inference of chunks that share a line, and of captures that no request can be made of. */
+/** Batch inference with chunks that share a line, and with captures that provoke a fault in the request. */
 import type { ChunkRequest } from '../../../src/contract/payloads.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
 import { recordIdOf } from '../../../src/judge/batch/record.ts';
@@ -12,6 +12,7 @@ import { estimateRange } from '../../../src/monitoring/plan/dry-run.ts';
 import { traceIdOf } from '../../../src/trace/ids.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { goodAnswer } from '../../doubles/scripted-judge.ts';
+import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 
@@ -32,16 +33,10 @@ function rig(chunks: string[][]) {
     },
   };
   const requests = chunks.map((lines, chunk): ChunkRequest => {
-    const { bucket, key, etag, size } = memory.put(`p/AllTraffic/${chunk}.jsonl`, `${lines.join('\n')}\n`);
-    const range = { start: 0, end: size - 1, firstLine: 1, lines: lines.length };
-    return {
-      run: 'run',
-      chunk: { bucket, key, etag, objectTimeMs: 0, chunk, experimentId: '7', ...range },
-      options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'batch' },
-      attempt: 0,
-    };
+    const request = chunkRequest(memory, lines, {}, chunk);
+    return { ...request, options: { ...request.options, judge: 'batch' } };
   });
-  // Nothing listens where this judge would ask: every answer has to come from the job.
+  // This judge has no server: every answer must come from the job.
   const batch = connectBatchJudge(environment);
   const deps = { storage, store, scorers, environment, always: () => undefined, requestId: 'r', ...batch };
   const prepare = (request: ChunkRequest, more: Partial<typeof batch> = {}) =>
@@ -59,7 +54,7 @@ function rig(chunks: string[][]) {
   return { memory, written, requests, batch, prepare, apply };
 }
 
-test('a line that two chunks hold is one record; both write its verdicts, and one tells what it cost', async () => {
+test('a line in two chunks is one record; both chunks write its verdicts, and one reports its cost', async () => {
   const [a, b, c] = ['a', 'b', 'c'].map((name) => chatLine(name)) as [string, string, string];
   const { memory, requests, prepare, apply, written } = rig([
     [a, b],
@@ -68,7 +63,7 @@ test('a line that two chunks hold is one record; both write its verdicts, and on
   const prepared = await Promise.all(requests.map((request) => prepare(request)));
   expect(prepared.map(({ records }) => records).toSorted()).toEqual([1, 2]);
   expect(prepared.flatMap(({ elsewhere }) => Object.keys(elsewhere))).toEqual([idOf(b)]);
-  // Prepared once more after a failure, each has its own again.
+  // A repeated preparation after a failure has the same result.
   expect(await Promise.all(requests.map((request) => prepare(request)))).toEqual(prepared);
 
   const modelOutput = {
@@ -93,7 +88,7 @@ test('a line that two chunks hold is one record; both write its verdicts, and on
   expect(new Set(written.map(({ assessmentId }) => assessmentId)).size).toBe(6);
 });
 
-test('a capture of which no request can be made stops neither its chunk nor a dry run', async () => {
+test('a capture that provokes a fault in its request stops neither its chunk nor a dry run', async () => {
   const lines = ['a', 'odd', 'b'].map((name) => chatLine(name));
   const { requests, prepare, batch, memory } = rig([lines]);
   const [request] = requests as [ChunkRequest];

@@ -1,23 +1,22 @@
-/** The steps of a chunk that comes in parts, since a function was killed on it: what they leave adds up. */
+/** Chunks that are split into parts because a function was killed on them: the results of the parts add up. */
 import { hash } from 'node:crypto';
 import type { ChunkProgress, ChunkRequest } from '../../../src/contract/payloads.ts';
 import type { QuarantineEntry } from '../../../src/contract/receipts.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import type { NewAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
 import { type PreparedChunk, prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
+import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
+import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
 import { captureOf, jsonSide } from '../formats/arbitraries.ts';
 
 const environment = testEnvironment();
-const KEY = 'fern-house/AllTraffic/2026/11/20/10/a.jsonl';
 
 const chat = (content: string): string => {
   const request = jsonSide('INPUT', { messages: [{ role: 'user', content }] }, 'plain');
@@ -30,40 +29,24 @@ const traceIdOf = (line: string): string => `tr-${hash('sha256', `7\n${line}`).s
 
 function chunkOf(lines: readonly string[]) {
   const storage = new MemoryStorage();
-  const { bucket, etag, size } = storage.put(KEY, lines.map((line) => `${line}\n`).join(''));
-  const place = { bucket, key: KEY, etag, objectTimeMs: 0, chunk: 0, experimentId: '7' };
-  const request = (progress: ChunkProgress, attempt = 0): ChunkRequest => ({
-    run: 'run',
-    chunk: { ...place, start: 0, end: size - 1, firstLine: 1, lines: lines.length },
-    options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
-    attempt,
-    progress,
-  });
-  const quarantine = async (): Promise<Partial<QuarantineEntry>[]> => {
-    const { text = '' } = (await storage.getText('', workKeys.quarantine('run', 0))) ?? {};
-    return text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as QuarantineEntry]));
-  };
+  const request = (progress: ChunkProgress): ChunkRequest => chunkRequest(storage, lines, { progress });
+  const quarantine = (): Promise<Partial<QuarantineEntry>[]> => storage.getJsonLines('', workKeys.quarantine('run', 0));
   return { storage, request, quarantine };
 }
 
 describe('the log step', () => {
-  let server: ScriptedMlflow;
-  let store: MlflowClient;
-  beforeEach(async () => {
-    server = await startScriptedMlflow();
-    store = createMlflowClient({ trackingUri: server.url });
-  });
-  afterEach(async () => {
-    store.close();
-    await server.stop();
-  });
-
+  const mlflow = useScriptedMlflow();
   const lines = [chat('a'), 'no json', chat('deadly'), 'none either'];
-  const deps = (storage: MemoryStorage) => ({ storage: storage.storage, store, environment, requestId: 'r' });
+  const deps = (storage: MemoryStorage) => ({
+    storage: storage.storage,
+    store: mlflow.store,
+    environment,
+    requestId: 'r',
+  });
 
-  test('keeps in quarantine what earlier parts have put there, and replaces what is of its own', async () => {
+  test('keeps the quarantined lines of earlier parts, and replaces those of its own part', async () => {
     const { storage, request, quarantine } = chunkOf(lines);
-    // The first attempt is killed when it has written its quarantine.
+    // The first attempt is killed after it has written its quarantine.
     await logChunk(request({ bounds: [], kills: 0 }), deps(storage));
     const first = await logChunk(request({ bounds: [], kills: 1 }), deps(storage));
     expect(first).toMatchObject({
@@ -80,15 +63,15 @@ describe('the log step', () => {
     ]);
   });
 
-  test('a line that killed the function once its trace was written is traced', async () => {
+  test('counts a line as traced if it killed the function after its trace was written', async () => {
     const { storage, request, quarantine } = chunkOf(lines);
-    server.taken.set(traceIdOf(lines[2] ?? ''), 1);
+    mlflow.server.taken.set(traceIdOf(lines[2] ?? ''), 1);
     const { counts } = await logChunk(request({ bounds: [2, 4], kills: 2 }), deps(storage));
     expect(counts).toMatchObject({ lines: 1, traced: 1, alreadyThere: 1, quarantined: 0 });
     expect(await quarantine()).toEqual([]);
   });
 
-  test('lines that a person leaves out are in quarantine, in a direct invocation', async () => {
+  test('quarantines the lines that a direct invocation leaves out', async () => {
     const { storage, request, quarantine } = chunkOf(lines);
     const byHand = { ...request({ bounds: [], kills: 0 }), leaveOut: [3] };
     expect((await logChunk(byHand, deps(storage))).counts).toMatchObject({ traced: 1, quarantined: 3 });
@@ -118,7 +101,7 @@ describe('the evaluation', () => {
     return { ...chunk, written, of };
   }
 
-  test('a line that killed the function alone gets an error for every scorer, the others are judged', async () => {
+  test('records an error per scorer for a line that killed the function alone, and judges the others', async () => {
     const { of, written } = evaluation();
     const receipts = [
       await of({ bounds: [], kills: 2 }),
@@ -131,8 +114,8 @@ describe('the evaluation', () => {
       { traced: 2, part: { from: 2, to: 4, kills: 0 } },
     ]);
     for (const { counts, traced } of receipts) {
-      const told = Object.values(counts).reduce((sum, count) => sum + count, 0);
-      expect(told).toBe(traced * scorers.length);
+      const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
+      expect(total).toBe(traced * scorers.length);
     }
     expect(receipts[1]).toMatchObject({ counts: { failed: scorers.length }, failedRecorded: scorers.length });
     const killed = written.filter(({ error }) => error !== undefined);
@@ -142,7 +125,7 @@ describe('the evaluation', () => {
     );
   });
 
-  test('a line that killed the log step is not looked at again, and owes nothing', async () => {
+  test('skips a line that killed the log step', async () => {
     const { of, storage } = evaluation(lines.filter((_, index) => index !== 1));
     const start = Buffer.byteLength(`${lines[0]}\n`);
     storage.put(workKeys.quarantine('run', 0), `${JSON.stringify({ start, reason: { name: 'FunctionKilled' } })}\n`);
@@ -156,7 +139,7 @@ describe('the evaluation', () => {
   });
 });
 
-test('the requests of a batch job: parts add to one file, a line in two of them is asked once, each has its deposit', async () => {
+test('the parts of a chunk share one file of batch requests, ask once about a line in two parts, and have a deposit each', async () => {
   const lines = [chat('a'), chat('b'), chat('deadly'), chat('a')];
   const { storage, request } = chunkOf(lines);
   const dropped: string[] = [];
@@ -177,7 +160,7 @@ test('the requests of a batch job: parts add to one file, a line in two of them 
   await prepare({ bounds: [], kills: 1 });
   await prepare({ bounds: [2, 4], kills: 2 });
   await prepare({ bounds: [3, 4], kills: 0 });
-  // Its function was killed before its answer came: it is made again, and takes the place of what it has left.
+  // The function was killed before its reply: the repeated call replaces what the first one left.
   const prepared = await prepare({ bounds: [3, 4], kills: 0 });
   const names = ['batch/run/0', 'batch/run/0/3'];
   expect(prepared).toMatchObject({ records: 2, held: [], killed: [Buffer.byteLength(`${lines[0]}\n${lines[1]}\n`)] });

@@ -1,4 +1,4 @@
-/** Chunks through the step that judges them: the judge, the journal and the budget are real, the model and MLflow are played. */
+/** The evaluate step with chunks in memory: the judge, the journal and the budget are real, the model and MLflow are doubles. */
 
 import type { ChunkRequest } from '../../../src/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt } from '../../../src/contract/receipts.ts';
@@ -20,6 +20,7 @@ import { RetryableError } from '../../../src/shared/errors.ts';
 import { traceIdOf } from '../../../src/trace/ids.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
+import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, jsonSide } from '../formats/arbitraries.ts';
@@ -28,7 +29,7 @@ const environment = testEnvironment();
 const ASKED = scorersFor().filter(isJudgeScorer).slice(0, 2);
 const ANSWER = { calls: 1, usd: (1000 * 3 + 100 * 15) / 1e6 };
 
-/** Traces with their assessments, of which nothing is lost; what goes wrong is up to the test. */
+/** Traces with their assessments in memory. The test decides which writes fail. */
 class MemoryStore {
   readonly assessments = new Map<string, NewAssessment[]>();
   fault: (assessments: readonly NewAssessment[]) => void = () => {};
@@ -97,15 +98,7 @@ class Rig {
   }
 
   request(lines: readonly string[], more: Partial<ChunkRequest> = {}, chunk = 0): ChunkRequest {
-    const { bucket, key, etag, size } = this.storage.put(`p/AllTraffic/${chunk}.jsonl`, `${lines.join('\n')}\n`);
-    const place = { bucket, key, etag, objectTimeMs: 0, chunk, experimentId: '7' };
-    return {
-      run: 'run',
-      chunk: { ...place, start: 0, end: size - 1, firstLine: 1, lines: lines.length },
-      options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
-      attempt: 0,
-      ...more,
-    };
+    return chunkRequest(this.storage, lines, more, chunk);
   }
 
   evaluate(request: ChunkRequest, deps: Partial<EvaluateDependencies> = {}): Promise<EvaluateReceipt> {
@@ -113,13 +106,13 @@ class Rig {
     return evaluateChunk(request, { ...this.deps, requestId: `r${this.#requests}`, ...deps });
   }
 
-  /** What all receipts of the run say was spent. */
+  /** Returns the spend that all receipts of the run report. */
   async spent(): Promise<{ calls: number; usd: number | null }> {
     const { spend } = await summarizeRun(this.storage.storage, 'work', { name: 'run', startTime: '' });
     return { calls: spend.calls, usd: spend.usd };
   }
 
-  /** The next receipt is not written: the function is killed before. */
+  /** Kills the function before it writes its next receipt. */
   dieBeforeReceipt(): void {
     const put = this.storage.putJson;
     this.storage.putJson = async (bucket, key, value) => {
@@ -134,7 +127,7 @@ class Rig {
 }
 
 const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
-/** Of the journal's object about one of `LINES`. */
+/** Returns the key of the journal’s entry for one of `LINES`. */
 const answerKey = (at: number): string => workKeys.answer('run', traceIdOf('7', Buffer.from(LINES[at] ?? '')));
 
 const LINES = ['a', 'b', 'c'].map((name) => chatLine(name));
@@ -151,17 +144,20 @@ describe('a capture that provokes an exception', () => {
       ),
     );
 
-  test.each([undefined, 5])('such as tool calls that are no list stops no other, with a budget of %p', async (usd) => {
-    const rig = new Rig();
-    const hostile = [{}, 5, 'x', [null]].map((calls) =>
-      odd({ messages: [{ role: 'user', content: 'hi', tool_calls: calls }] }),
-    );
-    const limit = usd === undefined ? {} : { limit: new OwnLimit(usd) };
-    const { counts } = await rig.evaluate(rig.request([...LINES.slice(0, 2), ...hostile, LINES[2] ?? '']), limit);
-    expect(counts).toMatchObject({ newVerdicts: 2 * 7, failed: 0 });
-  });
+  test.each([undefined, 5])(
+    'such as tool calls that are not a list does not affect the others, with a budget of %p',
+    async (usd) => {
+      const rig = new Rig();
+      const hostile = [{}, 5, 'x', [null]].map((calls) =>
+        odd({ messages: [{ role: 'user', content: 'hi', tool_calls: calls }] }),
+      );
+      const limit = usd === undefined ? {} : { limit: new OwnLimit(usd) };
+      const { counts } = await rig.evaluate(rig.request([...LINES.slice(0, 2), ...hostile, LINES[2] ?? '']), limit);
+      expect(counts).toMatchObject({ newVerdicts: 2 * 7, failed: 0 });
+    },
+  );
 
-  test('in a scorer, a rule or the judge gets error assessments; the others get their verdicts', async () => {
+  test('in a scorer, a rule or the judge gets error assessments, and the others get verdicts', async () => {
     const bad = (capture: { request?: { text?: string } }): boolean => capture.request?.text?.includes('SSN') === true;
     const fragile: CodeScorer = {
       kind: 'code',
@@ -191,7 +187,7 @@ describe('a capture that provokes an exception', () => {
       'ScorerFailed',
     ]);
     expect(JSON.stringify(failed)).not.toContain('078-05');
-    // A rule that cannot tell whether the capture is always judged, where the sample leaves it out.
+    // A rule that throws for a capture which the sample leaves out.
     const rule = new Rig();
     const always = (capture: { request?: { text?: string } }): undefined => {
       if (bad(capture)) throw new TypeError('SSN');
@@ -202,7 +198,7 @@ describe('a capture that provokes an exception', () => {
   });
 
   test.each(['code scorer', 'prompt', 'rule'])(
-    'whose %s takes longer than its time gets errors for what was not reached; the others are through',
+    'whose %s takes too long gets errors for the scorers that were not reached, and the others get verdicts',
     async (where) => {
       const isSlow = (capture: { request?: { text?: string } }): boolean =>
         capture.request?.text?.includes('slow') === true;
@@ -221,7 +217,7 @@ describe('a capture that provokes an exception', () => {
         scorerOf('second', (capture) => (where === 'code scorer' && isSlow(capture) ? forEver() : { value: 2 })),
         scorerOf('third', () => ({ value: 3 })),
       ];
-      // Read when the prompt is made, for the capture that is alone in its chunk's turn.
+      // The first prompt that is built is that of the first capture.
       let asked = 0;
       const [safe, other] = ASKED as [JudgeScorer, JudgeScorer];
       const question = {
@@ -261,7 +257,7 @@ describe('a capture that provokes an exception', () => {
     },
   );
 
-  test('or whose verdicts MLflow refuses gets errors in the place of those alone', async () => {
+  test('does not lose its other verdicts when MLflow refuses one', async () => {
     const rig = new Rig(({ prompt }, text) =>
       told(goodAnswer(prompt.scorers).replace('So it is.', text.includes('rude') ? 'refused' : 'So it is.')),
     );
@@ -280,7 +276,7 @@ describe('a capture that provokes an exception', () => {
   });
 });
 
-test('the cap of a budget holds where answers cannot be used', async () => {
+test('answers that cannot be used stay within the budget', async () => {
   const usage = ({ maxTokens }: Ask, text: string) => ({
     inputTokens: Math.round(text.length * 0.3) + 1500,
     outputTokens: maxTokens,
@@ -298,8 +294,8 @@ test('the cap of a budget holds where answers cannot be used', async () => {
   expect(counts.heldByBudget).toBeGreaterThan(0);
 });
 
-describe('what was answered is paid once', () => {
-  test('when MLflow is away, and the next attempts write it', async () => {
+describe('an answer is paid once', () => {
+  test('when MLflow is unavailable and a later attempt writes it', async () => {
     const rig = new Rig();
     rig.store.fault = away;
     await expect(rig.evaluate(rig.request(LINES))).rejects.toMatchObject({ name: 'MlflowUnavailable' });
@@ -312,7 +308,7 @@ describe('what was answered is paid once', () => {
     expect(await rig.spent()).toEqual({ calls: 3, usd: expect.closeTo(3 * ANSWER.usd) });
   });
 
-  test('also by the retry of a run that has failed', async () => {
+  test('when the retry of a failed run uses it', async () => {
     const rig = new Rig();
     rig.store.fault = away;
     await expect(rig.evaluate(rig.request(LINES))).rejects.toMatchObject({ name: 'MlflowUnavailable' });
@@ -321,7 +317,7 @@ describe('what was answered is paid once', () => {
     const { counts, spend } = await rig.evaluate({ ...retry, options: { ...retry.options, answersOf: 'run' } });
     expect(counts.newVerdicts).toBe(6);
     expect([spend.calls, rig.asks.length]).toEqual([0, 3]);
-    // What could not be had then is asked for by a retry.
+    // The retry asks again about scorers that got no verdict.
     const mute = new Rig(() => told('no'));
     await mute.evaluate(mute.request(LINES.slice(0, 1)));
     const again = mute.request(LINES.slice(0, 1), { run: 'retry' });
@@ -330,13 +326,13 @@ describe('what was answered is paid once', () => {
   });
 
   test.each(['before', 'after'])(
-    'when the function is killed %s MLflow has it, and is told by the next receipt',
+    'when the function is killed %s MLflow has it, and the next receipt reports it',
     async (when) => {
       const rig = new Rig();
       rig.dieBeforeReceipt();
       if (when === 'before') rig.store.fault = away;
       await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow('killed');
-      // The next one is killed as well.
+      // The next attempt is killed too.
       await expect(rig.evaluate(rig.request(LINES, { attempt: 1 }))).rejects.toThrow('killed');
       rig.live();
       rig.store.fault = () => {};
@@ -350,12 +346,12 @@ describe('what was answered is paid once', () => {
     },
   );
 
-  test('once, though taking it over seemed to fail and was done', async () => {
+  test('even if the takeover of its cost seemed to fail but succeeded', async () => {
     const rig = new Rig();
     rig.dieBeforeReceipt();
     await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow('killed');
     rig.live();
-    // The reply to the first request was lost: the same one, sent again, meets what it has written.
+    // The reply to the first request was lost. The repeated request finds the entry already changed.
     const put = rig.storage.putJsonIf;
     let isLost = false;
     rig.storage.putJsonIf = async (bucket, key, value, replaces) => {
@@ -369,14 +365,14 @@ describe('what was answered is paid once', () => {
     expect(await rig.spent()).toMatchObject({ calls: 3 });
   });
 
-  test('once, though an attempt stood still that was taken for dead, and tells it as well when it goes on', async () => {
+  test('even if an attempt that was presumed dead resumes, and reports it too', async () => {
     const waiting: (() => void)[] = [];
     let standsStill = true;
     const rig = new Rig(async ({ prompt }, text) => {
       if (standsStill && !text.includes('plant a')) await new Promise<void>((resolve) => waiting.push(resolve));
       return told(goodAnswer(prompt.scorers).replace('So it is.', standsStill ? 'Late.' : 'In time.'));
     });
-    // It has an answer to the first line, and waits for those of the others.
+    // It has an answer about the first line, and waits for the others.
     const frozen = rig.evaluate(rig.request(LINES));
     while (waiting.length < 2 || !rig.storage.objects.get(answerKey(0))?.includes('"paid":[{')) await settled();
     standsStill = false;
@@ -390,7 +386,7 @@ describe('what was answered is paid once', () => {
     for (const resume of waiting) resume();
     const first = await frozen;
     expect([first, second, third].map(({ spend }) => spend.calls)).toEqual([3, 2, 1]);
-    // What the later attempt has kept stays, and what the frozen one has paid is beside it.
+    // The answers of the later attempt stay, and the cost of the resumed one is added.
     expect(kept(1).answers).toEqual(before.answers);
     expect(kept(1).paid.map(({ requestId }: { requestId: string }) => requestId)).toEqual(['r2', 'r1']);
     expect(rig.asks).toHaveLength(5);
@@ -398,7 +394,7 @@ describe('what was answered is paid once', () => {
     expect(await rig.spent()).toMatchObject({ calls: 5 });
   });
 
-  test('in part: what a throttled or held capture lacks is asked, and nothing else', async () => {
+  test('when the next attempt asks about the rest of a throttled or held capture', async () => {
     let throttled = true;
     const rig = new Rig(
       ({ prompt }) => {
@@ -419,7 +415,7 @@ describe('what was answered is paid once', () => {
     expect(rig.asks.slice(before).map(({ prompt }) => prompt.scorers)).toEqual([[ASKED[1]]]);
   });
 
-  test('but not for another question, model or run', async () => {
+  test('but asked again for a different question, model or run', async () => {
     const rig = new Rig();
     rig.store.fault = away;
     await expect(rig.evaluate(rig.request(LINES.slice(0, 1)))).rejects.toThrow();
@@ -433,10 +429,10 @@ describe('what was answered is paid once', () => {
   });
 });
 
-describe('a line that two chunks of a run hold', () => {
+describe('a line in two chunks of a run', () => {
   const both = (rig: Rig) => [rig.request(LINES), rig.request([LINES[1] ?? '', chatLine('d')], {}, 1)] as const;
 
-  test('is asked about once, by the one that is first', async () => {
+  test('is asked about once, by the first chunk', async () => {
     let answer = (): void => {};
     const waits = new Promise<void>((resolve) => {
       answer = resolve;
@@ -446,15 +442,15 @@ describe('a line that two chunks of a run hold', () => {
       return told(goodAnswer(prompt.scorers));
     });
     const [first, second] = both(rig);
-    const underWay = [rig.evaluate(first), rig.evaluate(second)];
+    const inFlight = [rig.evaluate(first), rig.evaluate(second)];
     setTimeout(answer, 30);
-    const receipts = await Promise.all(underWay);
+    const receipts = await Promise.all(inFlight);
     expect(rig.asks).toHaveLength(4);
     expect(receipts.map(({ counts }) => counts.newVerdicts + counts.alreadyThere)).toEqual([6, 4]);
     expect(await rig.spent()).toMatchObject({ calls: 4 });
   });
 
-  test('is asked about by the other when the first has given up, or is dead', async () => {
+  test('is asked about by the other chunk when the first has failed or is dead', async () => {
     let isRefused = true;
     const rig = new Rig(({ prompt }) => {
       if (isRefused) throw new CallFailure('refused', 'no access');
@@ -464,7 +460,7 @@ describe('a line that two chunks of a run hold', () => {
     await expect(rig.evaluate(first)).rejects.toMatchObject({ name: 'JudgeRefused' });
     isRefused = false;
     expect((await rig.evaluate(second)).counts.newVerdicts).toBe(4);
-    // Killed in the call: its claim stands until its function has ended for certain.
+    // Killed during the call: its claim is in force until its function has certainly ended.
     const dead = new Rig(() => new Promise<never>(() => {}));
     void dead.evaluate(dead.request(LINES), { remainingMs: () => 46_000 });
     await new Promise((resolve) => setTimeout(resolve, 20));
@@ -481,7 +477,7 @@ describe('a line that two chunks of a run hold', () => {
   });
 });
 
-test('a guideline, and a value, may be called as what every object has', async () => {
+test('a guideline and a value may be named `constructor`', async () => {
   const [scorer] = scorersFor({ guidelines: { constructor: 'It is kind.' } as never }).filter(
     ({ name }) => name === 'constructor',
   );

@@ -1,10 +1,11 @@
+/** The limits on decoded captures in memory. */
 import type { CaptureLine } from '../../../src/monitoring/chunk/chunk-reader.ts';
 import { HeldCaptures, WeightGate } from '../../../src/monitoring/evaluate/held-captures.ts';
 import { weightAtOnce } from '../../../src/shared/memory.ts';
 import { textCapture } from '../../helpers/captures.ts';
 import { lineOf } from '../formats/arbitraries.ts';
 
-test('captures beyond the room there is are decoded again when they are read', () => {
+test('decodes captures again that there is no room to keep', () => {
   const held = new HeldCaptures();
   let decodings = 0;
   const line = (weight: number): CaptureLine => {
@@ -23,7 +24,7 @@ test('captures beyond the room there is are decoded again when they are read', (
   );
 });
 
-test('work begins when there is room for it; what is too heavy for any room is alone', async () => {
+test('starts work when there is room for it, and work that is too heavy for any room alone', async () => {
   const gate = new WeightGate();
   const inside = new Set<number>();
   const seen: number[] = [];

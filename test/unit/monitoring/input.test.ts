@@ -1,34 +1,35 @@
+/** The input of executions and of direct invocations. */
 import { parseInvocation } from '../../../src/monitoring/invocation.ts';
 import { parseInput, runOptions } from '../../../src/monitoring/plan/input.ts';
 
 const object = { detail: { bucket: { name: 'captures' }, object: { key: 'my-endpoint/a.jsonl' } } };
 
 describe('the input of an execution', () => {
-  test('an EventBridge event, with all that EventBridge puts around it', () => {
+  test('can be an EventBridge event, with all its other fields', () => {
     const event = { version: '0', id: '1', 'detail-type': 'Object Created', source: 'aws.s3', ...object };
     expect(parseInput(event).kind).toBe('object');
   });
 
-  test('a backfill and a retry', () => {
+  test('can be a backfill or a retry', () => {
     expect(parseInput({ bucket: 'b', prefix: 'p/', from: '2026-11-20T09:00:00Z' }).kind).toBe('backfill');
     expect(parseInput({ retry: { run: 'r', what: 'held' } }).kind).toBe('retry');
   });
 
   test.each([
-    ['nothing', undefined, 'not an object'],
+    ['undefined', undefined, 'not an object'],
     ['an array', [], 'not an object'],
     ['a bucket alone', { bucket: 'b' }, 'prefix'],
-    ['a key in place of an event', { bucket: 'b', key: 'k' }, 'key'],
-    ['a misspelt option', { bucket: 'b', prefix: 'p', reevalute: true }, 'reevalute'],
-    ['a rate over 1', { ...object, sampleRate: 10 }, 'sampleRate'],
-    ['a day without a time', { bucket: 'b', prefix: 'p', from: '2026-11-20' }, 'from'],
+    ['a bucket and a key', { bucket: 'b', key: 'k' }, 'key'],
+    ['a backfill with a misspelled option', { bucket: 'b', prefix: 'p', reevalute: true }, 'reevalute'],
+    ['an event with a rate over 1', { ...object, sampleRate: 10 }, 'sampleRate'],
+    ['a backfill from a day without a time', { bucket: 'b', prefix: 'p', from: '2026-11-20' }, 'from'],
     [
-      'a window the wrong way round',
+      'a backfill whose window ends before it starts',
       { bucket: 'b', prefix: '', from: '2026-11-20T10:00:00Z', to: '2026-11-20T10:00:00Z' },
       'before',
     ],
     ['a retry of something else', { retry: { run: 'r', what: 'everything' } }, 'what'],
-  ])('%s is refused with what is allowed', (_name, input, says) => {
+  ])('cannot be %s: the error shows what is allowed', (_name, input, problem) => {
     let error: Error | undefined;
     try {
       parseInput(input);
@@ -36,11 +37,11 @@ describe('the input of an execution', () => {
       error = thrown as Error;
     }
     expect(error?.name).toBe('InvalidInput');
-    expect(error?.message).toContain(says);
+    expect(error?.message).toContain(problem);
     expect(error?.message).toContain('"failed"|"quarantined"|"held"');
   });
 
-  test('options have the stack’s defaults', () => {
+  test('fills in the defaults of the stack', () => {
     expect(runOptions(parseInput(object).input, { sampleRate: 0.25 })).toEqual({
       evaluate: true,
       reevaluate: false,
@@ -63,7 +64,7 @@ describe('the input of an execution', () => {
   });
 });
 
-test('a notification of S3 has its keys decoded; one that is not encoded is refused', () => {
+test('decodes the keys of an S3 notification, and refuses a key that is not encoded', () => {
   const notification = (key: string) => ({ Records: [{ s3: { bucket: { name: 'b' }, object: { key } } }] });
   expect(parseInvocation(notification('e/a+b%C3%BC.jsonl'))).toEqual({
     kind: 'files',

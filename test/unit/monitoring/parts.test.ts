@@ -1,4 +1,4 @@
-/** A chunk in parts, played as the state machine plays it: `partOf` is all that it has. */
+/** A chunk in parts. The test does the work of the state machine, which uses only `partOf`. */
 import fc from 'fast-check';
 import type { ChunkProgress, ManifestLine } from '../../../src/contract/payloads.ts';
 import { CHUNK_BOUNDS, MOST_KILLS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
@@ -18,7 +18,7 @@ const chunkOf = (lines: number): ManifestLine => ({
   objectTimeMs: 0,
 });
 
-/** What becomes of a chunk whose function is killed whenever `kills` says so of a part. */
+/** Processes a chunk whose function is killed on each part that `kills` returns true for. */
 function play(lines: number, kills: (part: { from: number; to: number }, invocation: number) => boolean) {
   const handled: number[] = [];
   const condemned: number[] = [];
@@ -28,7 +28,7 @@ function play(lines: number, kills: (part: { from: number; to: number }, invocat
   for (let more = true; more; ) {
     const part = partOf({ chunk: chunkOf(lines), attempt: 0, progress });
     invocations += 1;
-    // Only the very first invocation may take what it finds for untouched.
+    // Only the first invocation may assume that no attempt was there before.
     expect(part.isRepeated).toBe(invocations > 1);
     if (!part.condemned && kills(part, invocations)) {
       progress = { ...progress, kills: progress.kills + 1 };
@@ -49,7 +49,7 @@ const chunk = fc
   .integer({ min: 1, max: CHUNK_BOUNDS.maxLines })
   .chain((lines) => fc.tuple(fc.constant(lines), fc.uniqueArray(fc.nat(lines - 1), { maxLength: 12 })));
 
-test('every good line is handled once, every killer condemned, by 2⌈log₂ lines⌉ + 1 further invocations each at most', () => {
+test('processes every good line once and condemns every killer, with at most 2⌈log₂ lines⌉ + 1 further invocations each', () => {
   fc.assert(
     fc.property(chunk, ([lines, killers]) => {
       const deadly = new Set(killers);
@@ -63,19 +63,19 @@ test('every good line is handled once, every killer condemned, by 2⌈log₂ lin
   );
 });
 
-test.each([1, 2, 3, 4, 5, 499, 500])('a killer at any place of %d lines keeps to the bound', (lines) => {
+test.each([1, 2, 3, 4, 5, 499, 500])('a killer at any place of %d lines stays within the bound', (lines) => {
   for (let killer = 0; killer < lines; killer += 1) {
     const { invocations } = play(lines, ({ from, to }) => killer >= from && killer < to);
     expect(invocations - 1).toBeLessThanOrEqual(2 * deepest(lines) + 1);
   }
 });
 
-test('a chunk in which every line kills ends, with all of them condemned', () => {
+test('condemns all lines of a chunk in which every line kills', () => {
   const { handled, condemned } = play(CHUNK_BOUNDS.maxLines, () => true);
   expect({ handled, condemned: condemned.length }).toEqual({ handled: [], condemned: CHUNK_BOUNDS.maxLines });
 });
 
-test('a host that fails condemns no line of several: each is tried alone before', () => {
+test('condemns no line because a host failed once: each line is tried alone first', () => {
   fc.assert(
     fc.property(fc.integer({ min: 2, max: CHUNK_BOUNDS.maxLines }), (lines) => {
       const { handled, condemned } = play(lines, (_, invocation) => invocation === 1);
@@ -84,17 +84,17 @@ test('a host that fails condemns no line of several: each is tried alone before'
   );
 });
 
-test('a function that is killed even over a condemned line is given up, and not tried for ever', () => {
+test('stops after a function is killed even on a condemned line', () => {
   let progress = { bounds: [], kills: 0 };
   let condemned = 0;
   for (; progress.kills <= MOST_KILLS; progress = { ...progress, kills: progress.kills + 1 }) {
     condemned += partOf({ chunk: chunkOf(CHUNK_BOUNDS.maxLines), attempt: 0, progress }).condemned ? 1 : 0;
   }
-  // A condemned line is left two tries, for a host may fail there too.
+  // A condemned line gets two tries, because a host may fail there too.
   expect(condemned).toBe(2);
 });
 
-describe('a part as a chunk of its own', () => {
+describe('a part as a chunk', () => {
   const text = '\ufeffone\n\n  \r\ntwo\r\nthree\nfour\n\n';
   const memory = new MemoryStorage();
   const { etag, size } = memory.put('a', text);
@@ -108,14 +108,14 @@ describe('a part as a chunk of its own', () => {
     return { text: textOf(part), firstLine: part.firstLine, lines: part.lines };
   };
 
-  test('has its own bytes, and the numbers that its lines have in the file', async () => {
+  test('has the bytes of its lines, and their numbers in the file', async () => {
     expect(await of(0, 1)).toEqual({ text: 'one', firstLine: 1, lines: 1 });
     expect(await of(1, 3)).toEqual({ text: 'two\r\nthree', firstLine: 4, lines: 2 });
     expect(await of(3, 4)).toEqual({ text: 'four\n', firstLine: 6, lines: 1 });
     expect(await of(0, 4)).toEqual({ text: textOf(whole), firstLine: 1, lines: 4 });
   });
 
-  test('a chunk with fewer lines than were planned is named', async () => {
+  test('fails by name when the chunk has fewer lines than planned', async () => {
     const planned = { ...whole, lines: 9 };
     await expect(chunkOfPart(memory.storage, 'work', planned, { from: 7, to: 8, kills: 0 })).rejects.toMatchObject({
       name: 'LineCountMismatch',
@@ -124,7 +124,7 @@ describe('a part as a chunk of its own', () => {
   });
 });
 
-test('a line that has killed the log step is not looked at again, one that has killed this step is named for it', () => {
+test('leaves out a line that killed the log step with that reason, and a line that killed this step with its own', () => {
   const place = (line: number) => ({
     bucket: 'b',
     key: 'k',

@@ -1,3 +1,4 @@
+/** The decision which scorers a trace still needs. */
 import type { JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 import type { StoredAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
 import { pendingVerdicts, RUN_METADATA } from '../../../src/monitoring/evaluate/pending-verdicts.ts';
@@ -33,12 +34,12 @@ const pending = (
     'this-run',
   );
 
-/** Traces of which the scorer is asked. */
+/** Returns the traces for which the judge is asked about the scorer. */
 const asked = (judge: JudgeScorer, sampleRate: number, always = false): string[] =>
   TRACES.filter((traceId) => pending([judge], { traceId, options: { ...all, sampleRate }, always }).judge.length > 0);
 
 describe('sampling', () => {
-  it('takes about its share, and a smaller sample lies inside a larger one', () => {
+  it('selects about its share of the traces, and a larger sample includes a smaller one', () => {
     const [tenth, fifth] = [asked(scorer('safety'), 0.1), asked(scorer('safety'), 0.2)];
     expect(tenth.length).toBeGreaterThan(20);
     expect(tenth.length).toBeLessThan(65);
@@ -46,7 +47,7 @@ describe('sampling', () => {
     expect(fifth.length).toBeGreaterThan(tenth.length);
   });
 
-  it('of a scorer lies inside the run’s, and is counted with its reason', () => {
+  it('of a scorer is part of the run’s, and counts with its reason', () => {
     const rare = scorer('rare', { sampleRate: 0.5 });
     expect(asked(scorer('safety'), 0.4)).toEqual(expect.arrayContaining(asked(rare, 0.4)));
     expect(asked(rare, 1).length).toBeLessThan(260);
@@ -54,22 +55,22 @@ describe('sampling', () => {
     expect(never).toMatchObject({ judge: [], code: [code], settled: { notSampled: 1 }, reasons: { notSampled: 1 } });
   });
 
-  it('is overridden by a rule, the scorer’s own as well as the run’s', () => {
+  it('is overridden by a rule, for the scorer and for the run', () => {
     expect(asked(scorer('never', { sampleRate: 0 }), 0, true)).toEqual(TRACES);
   });
 });
 
-describe('what is there already', () => {
+describe('an existing verdict', () => {
   const verdict: Partial<StoredAssessment> = { name: 'safety', sourceType: 'LLM_JUDGE', value: 'yes' };
 
-  it('is not asked again, whatever its version', () => {
+  it('is not asked for again, even in another version', () => {
     expect(pending([scorer('safety', { version: '9' })], { trace: stored([verdict]) })).toMatchObject({
       judge: [],
       settled: { alreadyThere: 1 },
     });
   });
 
-  it('is asked anew on request, once in a run', () => {
+  it('is asked for again on request, once per run', () => {
     const options = { ...all, reevaluate: true };
     const anew = pending([scorer('safety')], { trace: stored([verdict]), options });
     expect(anew.judge).toHaveLength(1);
@@ -78,7 +79,7 @@ describe('what is there already', () => {
     expect(pending([scorer('safety')], { trace: done, options })).toMatchObject({ judge: [] });
   });
 
-  it('is not asked anew by the retry of a run that has done so', () => {
+  it('is not asked for again by the retry of a re-evaluation that gave it', () => {
     const options = { ...all, reevaluate: true, continues: ['that-run', 'its-retry'] };
     for (const run of options.continues) {
       const done = stored([{ ...verdict, metadata: { [RUN_METADATA]: run } }]);
@@ -90,7 +91,7 @@ describe('what is there already', () => {
     expect(pending([scorer('safety')], { trace: stored([verdict]), options }).judge).toHaveLength(1);
   });
 
-  it('stays as it is where a person has spoken', () => {
+  it('is not replaced when a person assessed the trace', () => {
     const person = stored([verdict, { name: 'safety', sourceType: 'HUMAN', value: 'no' }]);
     const options = { ...all, reevaluate: true };
     expect(pending([scorer('safety')], { trace: person, options })).toMatchObject({
@@ -99,13 +100,13 @@ describe('what is there already', () => {
     });
   });
 
-  it('is not enough when it is an error', () => {
+  it('does not count when it is an error', () => {
     const error = stored([{ name: 'safety', sourceType: 'LLM_JUDGE', errorCode: 'JudgeReplyCut' }]);
     expect(pending([scorer('safety')], { trace: error }).judge).toHaveLength(1);
   });
 });
 
-it('a trace that is not there is never judged', () => {
+it('does not judge a trace that is missing', () => {
   expect(pending([scorer('safety'), code], { trace: 'missing' })).toMatchObject({
     judge: [],
     code: [],

@@ -1,4 +1,4 @@
-/** Planning, chunks, the summary and retries against S3's wire, where one file or one answer is not what it should be. */
+/** Planning, chunks, the summary and retries against an S3 double with faulty files and faulty replies. */
 import type { RunOptions } from '../../../src/contract/input.ts';
 import type { ManifestLine, PlanResult } from '../../../src/contract/payloads.ts';
 import type { PlanReceipt, QuarantineEntry } from '../../../src/contract/receipts.ts';
@@ -103,7 +103,7 @@ const store = {
 };
 const logDependencies = () => ({ storage: wire.storage, store, environment, requestId: 'q' });
 
-/** One execution without evaluation, as the state machine makes it. */
+/** Runs one execution without evaluation, like the state machine. */
 async function run(name: string, input: Record<string, unknown>, planned?: () => void): Promise<RunSummary> {
   const result = await plan(name, { evaluate: false, ...input });
   planned?.();
@@ -121,7 +121,7 @@ const event = (key: string, more: object = {}) => ({
 const retry = (of: string, what: string) => ({ retry: { run: of, what } });
 const planOf = (name: string) => wire.json<PlanReceipt>(WORK, workKeys.plan(name, 0));
 
-describe('one file of a backfill', () => {
+describe('a file of a backfill', () => {
   beforeEach(() => {
     for (const name of ['a', 'b', 'c']) wire.put(CAPTURES, `${HOUR}/${name}.jsonl`, lines(name, 3));
   });
@@ -131,7 +131,7 @@ describe('one file of a backfill', () => {
     ['was archived', { kind: 'error', status: 403, code: 'InvalidObjectState' }, 'CaptureArchived'],
     ['was overwritten', { kind: 'error', status: 412, code: 'PreconditionFailed' }, 'CaptureChanged'],
     ['may not be read', { kind: 'error', status: 403, code: 'AccessDenied' }, 'StorageAccessDenied'],
-  ] as const)('that %s since it was listed fails alone, by name, and can be retried', async (_, fault, name) => {
+  ] as const)('that %s after it was listed fails alone, by name, and can be retried', async (_, fault, name) => {
     wire.fault = ({ method, key }) => (method === 'GET' && key.endsWith('b.jsonl') ? fault : undefined);
     const summary = await run('first', backfill);
     expect(summary).toMatchObject({ status: 'failed', objects: 3, lines: { planned: 6, traced: 6, lost: 0 } });
@@ -147,7 +147,7 @@ describe('one file of a backfill', () => {
     expect(new Set(traces.map(({ traceId }) => traceId)).size).toBe(10);
   });
 
-  test('that takes longer than a Lambda has fails alone; planning goes on behind it', async () => {
+  test('that takes longer than a Lambda has fails alone, and planning continues after it', async () => {
     wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 40_000));
     remainingMs = () => 30_001;
     const { cursor } = await plan('long', backfill);
@@ -160,14 +160,14 @@ describe('one file of a backfill', () => {
     expect(planned.map(({ key }) => key)).toEqual([`${HOUR}/b.jsonl`, `${HOUR}/c.jsonl`]);
   });
 
-  test('that vanishes after it was planned fails its chunk alone', async () => {
+  test('that is deleted after it was planned fails only its chunk', async () => {
     const summary = await run('vanishes', backfill, () => wire.remove(CAPTURES, `${HOUR}/b.jsonl`));
     expect(summary).toMatchObject({ status: 'failed', lines: { planned: 9, traced: 6, lost: 3 } });
     expect(summary.failedChunks).toMatchObject([{ key: `${HOUR}/b.jsonl`, error: { name: 'CaptureMissing' } }]);
   });
 
-  test('fails a dry run too, which goes on to the others', async () => {
-    // Its lines are counted, then it is gone.
+  test('fails alone in a dry run too', async () => {
+    // It is deleted after its lines were counted.
     const gets = () => wire.requests.filter(({ method, key }) => method === 'GET' && key.endsWith('b.jsonl')).length;
     wire.fault = ({ method, key }) => {
       const isGone = method === 'GET' && key.endsWith('b.jsonl') && gets() > 1;
@@ -182,14 +182,14 @@ describe('one file of a backfill', () => {
   });
 });
 
-test('a short answer of S3 loses no line', async () => {
+test('loses no line when S3 sends too few bytes', async () => {
   wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 1_000));
   wire.fault = ({ method, headers }) =>
     method === 'GET' && headers.range === undefined ? { kind: 'short', bytes: 5_000 } : undefined;
   expect(await run('short', event(`${HOUR}/a.jsonl`))).toMatchObject({ status: 'succeeded', lines: { traced: 1_000 } });
 });
 
-test('a backfill that matches nothing, and a retry with nothing to do, say so', async () => {
+test('warns of a backfill that matches nothing and of a retry with nothing to do', async () => {
   expect(await run('nothing', { ...backfill, from: '2027-01-01T00:00:00Z' })).toMatchObject({
     status: 'succeeded',
     objects: 0,
@@ -198,7 +198,7 @@ test('a backfill that matches nothing, and a retry with nothing to do, say so', 
   expect((await run('again', retry('nothing', 'failed'))).warnings).toHaveLength(1);
 });
 
-test('a backfill with an end reads the files that lie in no hour', async () => {
+test('reads files outside of hour folders in a backfill with an end', async () => {
   const loose = ['e/AllTraffic/3f2a9c.jsonl', 'e/AllTraffic/9.jsonl', 'e/AllTraffic/2026/11/21/x.jsonl'];
   const hours = ['2026/11/20/10', '2026/11/21/00', '2026/11/21/23', '2027/01/01/00'];
   for (const key of [...loose, ...hours.map((hour) => `e/AllTraffic/${hour}/f.jsonl`)]) {
@@ -217,7 +217,7 @@ test('a backfill with an end reads the files that lie in no hour', async () => {
 describe('a dry run', () => {
   beforeEach(() => wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 1_200)));
 
-  test('of a long file ends in time: what cannot be decoded is estimated by its size', async () => {
+  test('of a long file ends in time, and estimates the rest by its size', async () => {
     let left = 900_000;
     remainingMs = () => {
       left -= 290_000;
@@ -229,13 +229,13 @@ describe('a dry run', () => {
     expect(planOf('dry')?.estimate?.basis).toMatch(/^decoded; for lack of time, \d+ lines by their size alone$/);
   });
 
-  test('claims no equation of what it has not counted', async () => {
+  test('has no equations', async () => {
     const summary = await run('dry', { ...event(`${HOUR}/a.jsonl`), dryRun: true });
     expect(summary).toMatchObject({ status: 'dryRun', equations: { lines: null, verdicts: null } });
   });
 });
 
-describe('two executions of one file at once', () => {
+describe('two executions of one file at the same time', () => {
   const key = `${HOUR}/a.jsonl`;
   beforeEach(() => {
     wire.put(CAPTURES, key, lines('a', 1));
@@ -248,7 +248,7 @@ describe('two executions of one file at once', () => {
     [{ budgetUsd: 0.01 }, {}],
     [{}, { reevaluate: true }],
     [{}, { judge: 'batch' }],
-  ])('that are asked for different things (%j, %j) both run', async (first, second) => {
+  ])('with different options (%j, %j) both run', async (first, second) => {
     expect((await plan('first', { ...event(key), ...first })).outcome).toBe('planned');
     expect((await plan('second', { ...event(key), ...second })).outcome).toBe('planned');
   });
@@ -256,16 +256,16 @@ describe('two executions of one file at once', () => {
   test.each([
     [{}, { sampleRate: 1, reevaluate: false }],
     [{ evaluate: false }, { evaluate: false, budgetUsd: 1 }],
-  ])('that are asked for the same (%j, %j) are duplicates', async (first, second) => {
+  ])('with equivalent options (%j, %j) are duplicates', async (first, second) => {
     expect((await plan('first', { ...event(key), ...first })).outcome).toBe('planned');
     expect((await plan('second', { ...event(key), ...second })).outcome).toBe('duplicate');
   });
 });
 
-describe('a file that was written twice in short order', () => {
+describe('a file that was written twice in quick succession', () => {
   const key = `${HOUR}/a.jsonl`;
 
-  test('is read as its event has seen it where the bucket keeps versions', async () => {
+  test('is read in the version of its event if the bucket has versioning', async () => {
     wire.put(CAPTURES, key, lines('old', 2), { versionId: 'v1' });
     wire.put(CAPTURES, key, lines('new', 3), { versionId: 'v2' });
     expect(await run('one', event(key, { 'version-id': 'v1' }))).toMatchObject({ lines: { traced: 2 } });
@@ -276,7 +276,7 @@ describe('a file that was written twice in short order', () => {
     });
   });
 
-  test('is told of where it keeps none', async () => {
+  test('causes a warning if the bucket has no versioning', async () => {
     wire.put(CAPTURES, key, lines('new', 3));
     const etag = (await wire.storage.head(CAPTURES, key))?.etag;
     const summary = await run('late', event(key, { etag: 'earlier' }));
@@ -296,7 +296,7 @@ describe('quarantined lines', () => {
     await run('first', { ...event(key), sampleRate: 0.5 });
   });
 
-  test('are retried from the bytes kept with them, by the options kept with them, when all else has expired', async () => {
+  test('are retried from their stored bytes and options when everything else has expired', async () => {
     for (const name of wire.keys(WORK).filter((name) => name.startsWith('runs/'))) wire.remove(WORK, name);
     wire.remove(CAPTURES, key);
     const summary = await run('later', retry('first', 'quarantined'));
@@ -311,7 +311,7 @@ describe('quarantined lines', () => {
     expect(places('later')).toEqual(places('first'));
   });
 
-  test('of a direct invocation can be retried too', async () => {
+  test('of a direct invocation can be retried', async () => {
     const deps = { ...logDependencies(), requestId: 'abc', remainingMs: () => 900_000 };
     await forEachChunkOf([{ bucket: CAPTURES, key }], deps, '7', async (request) => {
       await logChunk(request, logDependencies());
@@ -319,7 +319,7 @@ describe('quarantined lines', () => {
     expect(await run('later', retry('invoke-abc', 'quarantined'))).toMatchObject({ lines: { planned: 3 } });
   });
 
-  test('that are kept by reference alone fail by name when their file is gone', async () => {
+  test('without stored bytes fail by name when their file was deleted', async () => {
     const [entry] = wire.lines<QuarantineEntry>(WORK, at(0));
     wire.put(WORK, at(0), JSON.stringify({ ...entry, base64: undefined }));
     wire.remove(CAPTURES, key);
@@ -328,7 +328,7 @@ describe('quarantined lines', () => {
     ]);
   });
 
-  test('of an earlier execution are not met by a new one of the same name', async () => {
+  test('of an earlier execution forbid a new execution of the same name', async () => {
     const old = new Date(Date.now() - 91 * 86_400_000);
     wire.put(WORK, at(0), wire.text(WORK, at(0)) ?? '', { modified: old });
     await expect(plan('first', event(key))).rejects.toMatchObject({ name: 'RunNameTaken' });
@@ -340,7 +340,7 @@ describe('a retry', () => {
   const options = async (name: string, input: object): Promise<RunOptions> => (await plan(name, input)).options;
   beforeEach(() => wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 1)));
 
-  test('of a re-evaluation goes on with it, and knows the runs that it goes on from', async () => {
+  test('of a re-evaluation continues it, and lists the runs that it continues', async () => {
     await plan('anew', { ...backfill, reevaluate: true });
     const first = await options('second', retry('anew', 'failed'));
     expect(first).toMatchObject({ reevaluate: true, continues: ['anew'] });
@@ -357,7 +357,7 @@ describe('a retry', () => {
     expect(anew).not.toHaveProperty('continues');
   });
 
-  test('of what the budget held back has a budget of its own, and says so', async () => {
+  test('of `held` does not take over the budget, and warns of it', async () => {
     await plan('poor', { ...backfill, budgetUsd: 0.05 });
     expect(await options('freed', retry('poor', 'held'))).not.toHaveProperty('budgetUsd');
     expect(planOf('freed')?.warnings).toContainEqual(

@@ -1,3 +1,4 @@
+/** The summary of a run: its equations, its money, and the description of its failure. */
 import type { ManifestLine } from '../../../src/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../../src/contract/receipts.ts';
 import { emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
@@ -75,7 +76,7 @@ const summarize = (
 };
 
 describe('the summary of a run', () => {
-  test('a run with quarantined lines and recorded error verdicts has succeeded, and its equations hold', () => {
+  test('succeeds with quarantined lines and recorded error verdicts, and its equations hold', () => {
     const summary = summarize([plan()], [log(), evaluate()]);
     expect(summary.status).toBe('succeeded');
     expect(summary.equations).toEqual({ lines: true, verdicts: true });
@@ -84,21 +85,21 @@ describe('the summary of a run', () => {
     expect(summary.quarantineReasons).toEqual({ NotJson: 2 });
   });
 
-  test('counts come from the last successful attempt, money from all of them', () => {
+  test('counts the last successful attempt, and the money of all attempts', () => {
     const failedAttempt = evaluate({ ok: false, error: { name: 'JudgeThrottled', message: 'slow' } });
     const summary = summarize([plan()], [evaluate({ attempt: 1 }), failedAttempt, log()]);
     expect(summary.verdicts.newVerdicts).toBe(20);
     expect(summary.spend).toEqual({ calls: 16, inputTokens: 200, outputTokens: 20, usd: 1 });
   });
 
-  test('attempts that left no receipt are counted: what they paid is in no sum', () => {
+  test('counts the attempts without a receipt, whose cost is unknown', () => {
     const failed = evaluate({ attempt: 1, ok: false, error: { name: 'MlflowUnavailable', message: 'away' } });
     const summary = summarize([plan()], [log(), failed, evaluate({ attempt: 4 })]);
     expect(summary).toMatchObject({ status: 'succeeded', unreportedAttempts: 3, spend: { calls: 16 } });
     expect(summarize([plan()], [log(), evaluate()])).not.toHaveProperty('unreportedAttempts');
   });
 
-  describe('of a chunk that was done in parts', () => {
+  describe('of a chunk in parts', () => {
     const counts = (lines: number, quarantined: number) => ({
       ...log().counts,
       ...{
@@ -126,7 +127,7 @@ describe('the summary of a run', () => {
       });
     const logged = [logPart(0, 5, 1), logPart(5, 7, 2), logPart(7, 8, 3, 1), logPart(8, 10)];
 
-    test('the parts add up, and what killed the function is in quarantine', () => {
+    test('adds up the parts, with the line that killed the function in quarantine', () => {
       const evaluated = [
         evaluatePart(0, 5, 1, { counts: { ...emptyVerdictCounts(), newVerdicts: 27 } }),
         evaluatePart(5, 10, 0, { counts: emptyVerdictCounts() }),
@@ -139,13 +140,13 @@ describe('the summary of a run', () => {
         verdictsByScorer: { safety: { yes: 10 } },
         quarantineReasons: { FunctionKilled: 1 },
         equations: { lines: true, verdicts: true },
-        // One evaluation was killed on the first part.
+        // One attempt to evaluate was killed on the first part.
         unreportedAttempts: 1,
         spend: { calls: 16 },
       });
     });
 
-    test('a chunk of which a part is missing is not whole: it fails the run by the part’s error', () => {
+    test('fails with the error of a missing part', () => {
       const error = { name: 'MlflowUnavailable', message: 'away' };
       const failed = log({ ...logPart(7, 8, 3), ok: false, error });
       const summary = summarize([plan()], [logPart(0, 5, 1), failed, logPart(5, 7, 2)]);
@@ -154,7 +155,7 @@ describe('the summary of a run', () => {
       expect(silent).toMatchObject({ lines: { lost: 10 }, failedChunks: [{ error: { name: 'NoReceipt' } }] });
     });
 
-    test('an evaluation of which a part is missing counts the parts that are there, and loses the rest', () => {
+    test('counts the evaluated parts, and loses the rest, when a part is missing', () => {
       const error = { name: 'JudgeRefused', message: 'no' };
       const failed = evaluatePart(5, 10, 0, { ok: false, error, counts: { ...emptyVerdictCounts(), newVerdicts: 2 } });
       const summary = summarize([plan()], [log({ counts: counts(10, 0) }), evaluatePart(0, 5, 1), failed]);
@@ -166,12 +167,12 @@ describe('the summary of a run', () => {
       });
     });
 
-    test('what had left its receipt before its function was killed is not counted beside the halves', () => {
+    test('does not count the whole chunk next to its halves when it was killed after its receipt', () => {
       const summary = summarize([plan()], [logPart(0, 10), logPart(0, 5, 1), logPart(5, 10), evaluatePart(0, 10)]);
       expect(summary).toMatchObject({ status: 'succeeded', lines: { traced: 10 }, verdicts: { newVerdicts: 30 } });
     });
 
-    test('every killed evaluation is told, also one that was killed in a later attempt', () => {
+    test('counts every killed evaluation, also one that was killed in a later attempt', () => {
       const times = { startedAt: '0', endedAt: '0' };
       const error = { name: 'JudgeThrottled', message: 'slow' };
       const throttled = evaluatePart(0, 10, 0, { ok: false, error, ...times });
@@ -181,14 +182,14 @@ describe('the summary of a run', () => {
         evaluatePart(5, 8, 1),
         evaluatePart(8, 10, 0, { attempt: 2 }),
       ];
-      // Two on the first part, one on the third, and two attempts at the last that have left nothing.
+      // Two on the first part, one on the third, and two attempts at the last part without a receipt.
       expect(summarize([plan()], [log({ counts: counts(10, 0) }), throttled, ...parts])).toMatchObject({
         status: 'succeeded',
         unreportedAttempts: 5,
       });
     });
 
-    test('an evaluation that was taken for killed and has left its receipt in the end is told, and what it paid once', () => {
+    test('counts the cost once when an evaluation that was presumed killed leaves its receipt later', () => {
       const paid = { calls: 6, inputTokens: 60, outputTokens: 6, usd: 0.25 };
       const frozen = evaluatePart(0, 10, 0, { requestId: 'frozen', startedAt: '1', endedAt: '9', spend: paid });
       const halves = [
@@ -199,9 +200,9 @@ describe('the summary of a run', () => {
       const summary = summarize([plan()], [logged, frozen, ...halves]);
       expect(summary).toMatchObject({ status: 'succeeded', spend: { calls: 16, usd: 1 } });
       expect(summary).not.toHaveProperty('unreportedAttempts');
-      // One that never went on.
+      // The presumed dead attempt never resumed.
       expect(summarize([plan()], [logged, ...halves])).toMatchObject({ unreportedAttempts: 1, spend: { calls: 16 } });
-      // Taken over twice, since the first to do so stood still as well.
+      // Taken over twice, because the first attempt that took over was suspended too.
       const twice = { from: ['frozen', 'half'], spend: paid };
       const last = evaluatePart(0, 5, 2, { requestId: 'last', startedAt: '5', takenOver: [twice] });
       expect(summarize([plan()], [logged, ...halves, last]).spend.calls).toBe(24 - 6);
@@ -209,7 +210,7 @@ describe('the summary of a run', () => {
     });
   });
 
-  test('the answers of a batch job are paid once, whatever attempts have read them', () => {
+  test('counts the answers of a batch job once, however many attempts have read them', () => {
     const batchSpend = { calls: 10, inputTokens: 1000, outputTokens: 100, usd: 2 };
     const failed = evaluate({ ok: false, error: { name: 'MlflowUnavailable', message: 'away' }, batchSpend });
     const early = evaluate({ ok: false, attempt: 1, error: { name: 'StorageUnavailable', message: 'away' } });
@@ -217,7 +218,7 @@ describe('the summary of a run', () => {
     expect(summary.spend).toEqual({ calls: 34, inputTokens: 1300, outputTokens: 130, usd: 3.5 });
   });
 
-  test('a chunk without a log receipt loses its lines and fails the run', () => {
+  test('loses the lines of a chunk without a log receipt, and fails', () => {
     const summary = summarize([plan()], []);
     expect(summary.status).toBe('failed');
     expect(summary.lines.lost).toBe(10);
@@ -226,7 +227,7 @@ describe('the summary of a run', () => {
     expect(describeFailure(summary).cause).toContain('{"retry":{"run":"run-1","what":"failed"}}');
   });
 
-  test('a chunk whose evaluation failed counts what was answered, and loses the rest', () => {
+  test('counts the answers of a failed evaluation, and loses the rest', () => {
     const half = evaluate({ ok: false, counts: { ...emptyVerdictCounts(), newVerdicts: 9 }, failedRecorded: 0 });
     const summary = summarize([plan()], [log(), half]);
     expect(summary.status).toBe('failed');
@@ -234,24 +235,24 @@ describe('the summary of a run', () => {
     expect(summary.equations.verdicts).toBe(true);
   });
 
-  test('evaluation switched off is a term of its own', () => {
+  test('counts the verdicts of a run without evaluation as a separate term', () => {
     const summary = summarize([plan({ options: { ...options, evaluate: false } })], [log()]);
     expect(summary.status).toBe('succeeded');
     expect(summary.verdicts).toMatchObject({ expected: 24, evaluationOff: 24, lost: 0 });
   });
 
-  test('a chunk that was read with fewer lines than planned fails the run', () => {
+  test('fails when a chunk has fewer lines than planned', () => {
     const short = log({ counts: { ...log().counts, lines: 9, traced: 7 } });
     expect(summarize([plan()], [short, evaluate()]).status).toBe('failed');
   });
 
-  test('what planning warns of is in the summary, and fails nothing', () => {
+  test('contains the warnings of planning, which fail nothing', () => {
     const summary = summarize([plan({ warnings: ['The model ends soon.'] })], [log(), evaluate()]);
     expect(summary).toMatchObject({ status: 'succeeded', warnings: ['The model ends soon.'] });
     expect(summarize([plan()], [log(), evaluate()])).not.toHaveProperty('warnings');
   });
 
-  test('a plan that ended before its last part fails the run, and no retry is advised: it would leave out the rest', () => {
+  test('fails when planning stopped before its last part, and advises against a retry, which would leave out the rest', () => {
     const summary = summarize([plan({ more: true })], [log(), evaluate()], {
       name: 'MlflowUnavailable',
       message: 'away',
@@ -264,24 +265,24 @@ describe('the summary of a run', () => {
     );
   });
 
-  test('an error of planning is the run’s error', () => {
+  test('has the error of planning', () => {
     const summary = summarize([], [], { name: 'CaptureMissing', message: 'gone' });
     expect(summary.status).toBe('failed');
     expect(describeFailure(summary)).toEqual({ error: 'CaptureMissing', cause: 'gone' });
   });
 
-  test('an unknown price makes the sum unknown, not 0', () => {
+  test('has an unknown cost, not 0, when a price is unknown', () => {
     const spend = { calls: 1, inputTokens: 1, outputTokens: 1, usd: null };
     expect(summarize([plan()], [log(), evaluate({ spend })]).spend.usd).toBeNull();
   });
 
-  test('an empty file is a success with zeros', () => {
+  test('succeeds with zeros for an empty file', () => {
     const summary = summarize([plan({ outcome: 'empty', chunks: 0, lines: 0, bytes: 0 })], []);
     expect(summary.status).toBe('succeeded');
     expect(summary.lines.planned).toBe(0);
   });
 
-  test('a retry of what was held is no success when nothing was judged', () => {
+  test('fails for a retry of `held` that judged nothing', () => {
     const input = { retry: { run: 'run-0', what: 'held' } };
     const again = (counts: object) =>
       summarize(
@@ -298,7 +299,7 @@ describe('the summary of a run', () => {
     expect(again({ alreadyThere: 24 }).status).toBe('succeeded');
   });
 
-  test('a duplicate names the run it duplicates', () => {
+  test('names the run that a duplicate duplicates', () => {
     const summary = summarize([plan({ outcome: 'duplicate', duplicateOf: 'run-0', chunks: 0, lines: 0 })], []);
     expect(summary).toMatchObject({ status: 'duplicate', duplicateOf: 'run-0' });
   });
