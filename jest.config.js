@@ -37,8 +37,6 @@ export default {
   maxWorkers,
   // For a machine that other work keeps busy, or that is slow: no test measures time, and a hanging one still ends.
   testTimeout: 300_000,
-  // A test that fails may leave a server running; the run has to end all the same.
-  forceExit: true,
   projects: [
     level('unit'),
     level('infra'),

@@ -8,7 +8,7 @@ type JudgeScheme = 'bedrock' | 'openai' | 'sagemaker';
  * @throws PermanentError `InvalidJudge`
  */
 export function parseJudgeId(model: string): { scheme: JudgeScheme; name: string } {
-  const match = /^([a-z][a-z0-9_-]*):\/+(.+)$/.exec(model.trim());
+  const match = /^([a-z][a-z0-9_-]*):\/+([^/].*)$/s.exec(model.trim());
   if (match === null) return { scheme: 'bedrock', name: model.trim() };
   const [, scheme, name = ''] = match;
   if (scheme === 'bedrock' || scheme === 'openai' || scheme === 'sagemaker') return { scheme, name };
