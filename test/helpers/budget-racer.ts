@@ -1,9 +1,9 @@
 /**
- * One of several processes that spend the same budget, as Lambdas do: several calls at a time, each cheaper than its
- * announced maximum, until the cap holds it. Prints what it paid, in nanodollars, as JSON.
+ * One of several processes that spend the same budget, as Lambdas do. It makes concurrent calls, each cheaper than its
+ * announced maximum, until the cap has no more room. Prints its payments in nanodollars as JSON.
  *
- * Arguments: DynamoDB endpoint, table, milliseconds that its clock is ahead, run, daily cap, run cap or "none", calls at a time, and `hang` to stop for ever
- * with its first reservation taken.
+ * Arguments: DynamoDB endpoint, table, milliseconds that its clock is ahead, run, daily cap, run cap or "none", concurrency,
+ * and `hang` to stop forever after its first reservation.
  */
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -47,7 +47,7 @@ async function worker(): Promise<void> {
       console.log('reserved');
       await sleep(600_000);
     }
-    // Whole nanodollars, so that sums can be compared exactly; a fifth of the calls cost their maximum.
+    // Whole nanodollars, so that sums can be compared exactly. A fifth of the calls cost their maximum.
     const nanos = Math.random() < 0.2 ? 20_000_000 : 1_000_000 + Math.floor(Math.random() * 9_000_000);
     await sleep(Math.random() * 20);
     await reservation.settle(nanos / 1e9);
@@ -56,7 +56,7 @@ async function worker(): Promise<void> {
   }
 }
 
-// All start at once, whatever their own start took.
+// All processes start their calls at the same time, however long their startup took.
 console.log('ready');
 await once(process.stdin, 'data');
 process.stdin.destroy();

@@ -1,4 +1,4 @@
-/** The judge's budget against DynamoDB's wire protocol, with real processes that race and die. */
+/** The judge's budget with DynamoDB's wire protocol, and with real processes that race and crash. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { createInterface } from 'node:readline';
@@ -57,7 +57,7 @@ afterAll(async () => {
 });
 
 const noon = Date.UTC(2026, 10, 20, 12);
-/** Where time goes on, it does so from noon, so that no midnight comes between a race and its sums. */
+/** Tests that advance the time start at noon, so that midnight does not fall between a race and its sums. */
 const AHEAD_MS = noon - Date.now();
 const clock = (): number => Date.now() + AHEAD_MS;
 const budget = (options: Partial<BudgetOptions> = {}) =>
@@ -74,7 +74,7 @@ async function reserved(from: ReturnType<typeof budget>, usd: number) {
 
 interface Racer {
   child: ChildProcess;
-  /** The next line it prints. */
+  /** Returns the next line that it prints. */
   line(): Promise<string>;
   ended: Promise<number | null>;
 }
@@ -89,7 +89,7 @@ function startRacer(...args: string[]): Racer {
   return { child, line: async () => String((await lines.next()).value), ended };
 }
 
-/** Runs processes that start at the same moment. @returns what each paid, in nanodollars */
+/** Runs processes that start at the same time. @returns the payments of each, in nanodollars */
 async function race(...args: string[]): Promise<number[]> {
   const racers = Array.from({ length: RACERS }, () => startRacer(...args));
   for (const racer of racers) expect(await racer.line()).toBe('ready');
@@ -101,13 +101,13 @@ async function race(...args: string[]): Promise<number[]> {
 
 const total = (amounts: number[]): number => amounts.reduce((sum, amount) => sum + amount, 0);
 
-test('eight processes race for one dollar: none of it is overspent, next to none is left', async () => {
+test('does not overspend one dollar in a race of eight processes, and leaves little unused', async () => {
   const amounts = await race('race', '1', 'none', '6');
   const paid = total(amounts);
   console.info(`paid ${paid / 1e9} of 1 dollar: ${amounts.map((nanos) => (nanos / 1e9).toFixed(3)).join(' + ')}`);
   expect(paid).toBeLessThanOrEqual(1e9);
   expect(paid).toBeGreaterThan(1e9 - RACERS * CALL_MAX_NANOS);
-  // The table agrees with what the processes know, and everything on lease was given back.
+  // The table agrees with the processes, and all leases were given back.
   const scope = dayScope(noon);
   const { spentUsd, committedUsd } = await spending(scope);
   expect(Math.round(spentUsd * 1e9)).toBe(paid);
@@ -115,7 +115,7 @@ test('eight processes race for one dollar: none of it is overspent, next to none
   expect(Object.keys((await item(scope)) ?? {}).filter((name) => name.startsWith('lease#'))).toEqual([]);
 });
 
-test('eight processes under a daily and a run cap keep both', async () => {
+test('keeps a daily and a run cap in a race of eight processes', async () => {
   const paid = total(await race('small-run', '5', '0.5', '4'));
   expect(paid).toBeLessThanOrEqual(0.5e9);
   expect(paid).toBeGreaterThan(0.5e9 - RACERS * CALL_MAX_NANOS);
@@ -126,12 +126,12 @@ test('eight processes under a daily and a run cap keep both', async () => {
 });
 
 test.each(['prose', 'cut'] as const)(
-  'five Lambdas whose judge answers in %s keep the cap, round by round',
+  'keeps the cap round by round in five Lambdas whose judge answers in %s',
   async (kind) => {
     const scorers = scorersFor().filter(isJudgeScorer);
     let paid = 0;
     const { judge } = scriptedJudge((ask, record) => {
-      // A fifth more than is estimated, and an answer as long as it may be.
+      // A fifth more tokens than estimated, and an answer of maximum length.
       const texts = [ask.prompt.system, record, JSON.stringify(ask.schema)];
       const inputTokens = Math.round(1.2 * texts.reduce((sum, text) => sum + estimateTokens(text), 0));
       const usage = { inputTokens, outputTokens: ask.maxTokens };
@@ -155,7 +155,7 @@ test.each(['prose', 'cut'] as const)(
   },
 );
 
-test('what a killed process had reserved comes free when its lease has run out, not before', async () => {
+test('gives back the reservation of a killed process when its lease expires, and not before', async () => {
   const racer = startRacer('dies', '0', '0.02', '1', 'hang');
   expect(await racer.line()).toBe('ready');
   racer.child.stdin?.write('go\n');
@@ -170,7 +170,7 @@ test('what a killed process had reserved comes free when its lease has run out, 
   expect(await spending(runScope('dies'))).toEqual({ spentUsd: 0.015, committedUsd: 0.015 });
 });
 
-test('a call is reserved at its maximum and booked at what it cost', async () => {
+test('reserves a call at its maximum and books its cost', async () => {
   const one = budget();
   const reservation = await reserved(one, 0.4);
   expect((await spending()).committedUsd).toBeGreaterThanOrEqual(0.4);
@@ -179,7 +179,7 @@ test('a call is reserved at its maximum and booked at what it cost', async () =>
   expect(await spending()).toEqual({ spentUsd: 0.1, committedUsd: 0.1 });
 });
 
-test('calls that wait for those under way get what these give back', async () => {
+test('gives waiting calls the money that calls in flight give back', async () => {
   const one = budget({ dailyUsd: 0.1 });
   const first = await reserved(one, 0.1);
   const second = one.reserve(0.06);
@@ -194,17 +194,17 @@ test('calls that wait for those under way get what these give back', async () =>
   expect((await spending()).spentUsd).toBeCloseTo(0.09, 9);
 });
 
-test('plenty of money costs few requests', async () => {
+test('makes few requests while much money is left', async () => {
   const one = budget({ dailyUsd: 1000 });
   requests = 0;
   for (let call = 0; call < 200; call += 1) await (await reserved(one, 0.02)).settle(0.005);
   await one.close();
-  // 200 calls of 0.005 need one dollar; the lease is 64 × 0.02 = 1.28: one read, one lease, one end.
+  // 200 calls of 0.005 cost one dollar. The lease is 64 × 0.02 = 1.28: one read, one lease, one end.
   expect(requests).toBeLessThanOrEqual(6);
   expect((await spending()).spentUsd).toBeCloseTo(1, 9);
 });
 
-test('a call that cost more than its maximum is booked in full', async () => {
+test('books a call that cost more than its maximum in full', async () => {
   const one = budget({ dailyUsd: 0.1 });
   await (await reserved(one, 0.1)).settle(0.13);
   expect(await one.reserve(0.01)).toBe('held');
@@ -212,7 +212,7 @@ test('a call that cost more than its maximum is booked in full', async () => {
   expect(await spending()).toEqual({ spentUsd: 0.13, committedUsd: 0.13 });
 });
 
-test('what is under way when the budget is closed is booked at its maximum, once', async () => {
+test('books calls in flight at their maximum, once, when the budget is closed', async () => {
   const one = budget();
   const reservation = await reserved(one, 0.2);
   await one.close();
@@ -220,7 +220,7 @@ test('what is under way when the budget is closed is booked at its maximum, once
   expect(await spending()).toEqual({ spentUsd: 0.2, committedUsd: 0.2 });
 });
 
-test('midnight starts a new day; what was reserved before it is booked on the old one', async () => {
+test('starts a new day at midnight, and books earlier reservations on the old one', async () => {
   let now = Date.UTC(2026, 10, 20, 23, 59, 59);
   const one = budget({ dailyUsd: 0.1, now: () => now });
   const before = await reserved(one, 0.1);
@@ -232,7 +232,7 @@ test('midnight starts a new day; what was reserved before it is booked on the ol
   expect((await spending('day#2026-11-21')).spentUsd).toBe(0.07);
 });
 
-test('a process that stood still past its lease books what it paid, and goes on', async () => {
+test('books the payments of a process that was suspended past its lease, and lets it continue', async () => {
   let now = noon;
   const slow = budget({ dailyUsd: 0.1, now: () => now });
   const reservation = await reserved(slow, 0.08);
@@ -248,10 +248,10 @@ test('a process that stood still past its lease books what it paid, and goes on'
   expect([spentUsd, committedUsd].map((usd) => Math.round(usd * 1e9))).toEqual([80_000_000, 80_000_000]);
 });
 
-test('a write whose reply was lost is not made twice', async () => {
+test('does not repeat a write whose reply was lost', async () => {
   const one = budget();
   let sent = 0;
-  // The SDK sends a request again when the connection breaks after the server has acted on it.
+  // The SDK repeats a request if the connection breaks after the server has processed it.
   client.middlewareStack.add(
     (next) => async (args) => {
       const result = await next(args);
@@ -281,25 +281,25 @@ describe('a deposit', () => {
     return one.closeWithDeposit(NAME);
   }
 
-  test('keeps what was reserved, and gives back what was not paid: once', async () => {
+  test('keeps the reserved money, and gives the unpaid part back once', async () => {
     const deposit = await deposited([0.2, 0.3], { runUsd: 0.8 });
     expect(deposit).toEqual({ name: NAME, scopes: [runScope('a-run'), dayScope(noon)] });
     for (const scope of deposit.scopes) expect(await spending(scope)).toEqual({ spentUsd: 0, committedUsd: 0.5 });
-    // Others meet what is set aside as if it were paid.
+    // To others, the deposit counts like paid money.
     expect(await budget().reserve(0.51)).toBe('held');
     expect(await budget().settleDeposit(deposit, 0.1)).toBe(true);
     expect(await budget().settleDeposit(deposit, 0.1)).toBe(false);
     for (const scope of deposit.scopes) expect(await spending(scope)).toEqual({ spentUsd: 0.1, committedUsd: 0.1 });
   });
 
-  test('settled by several at the same time is booked once', async () => {
+  test('is booked once if several processes settle it concurrently', async () => {
     const deposit = await deposited([0.4]);
     const results = await Promise.all(Array.from({ length: 6 }, () => budget().settleDeposit(deposit, 0.25)));
     expect(results.filter(Boolean)).toHaveLength(1);
     expect(await spending()).toEqual({ spentUsd: 0.25, committedUsd: 0.25 });
   });
 
-  test('takes the place of the one that an earlier attempt has left', async () => {
+  test('replaces the deposit of an earlier attempt', async () => {
     await deposited([0.7]);
     const again = budget();
     await again.dropDeposit(NAME);
@@ -308,7 +308,7 @@ describe('a deposit', () => {
     expect(await spending()).toEqual({ spentUsd: 0, committedUsd: 0.6 });
   });
 
-  test('is settled on the day on which it was made', async () => {
+  test('is settled on the day on which it was created', async () => {
     const deposit = await deposited([0.2]);
     const tomorrow = budget({ now: () => noon + 24 * 3_600_000 });
     await tomorrow.settleDeposit(deposit, 0.05);
@@ -316,13 +316,13 @@ describe('a deposit', () => {
     expect(await spending(dayScope(noon + 24 * 3_600_000))).toEqual({ spentUsd: 0, committedUsd: 0 });
   });
 
-  test('outlives the leases of Lambdas, and is not given back by those who need room', async () => {
+  test('outlives leases, and is not given back by processes that need room', async () => {
     await deposited([0.9]);
     expect(await budget({ now: () => noon + 3 * LEASE_MS }).reserve(0.2)).toBe('held');
     expect((await spending()).committedUsd).toBe(0.9);
   });
 
-  test('is made once when the reply to its write is lost', async () => {
+  test('is created once if the reply to its write is lost', async () => {
     const one = budget();
     await one.setAside(0.3);
     let lose = true;
@@ -344,7 +344,7 @@ describe('a deposit', () => {
     expect(await spending()).toEqual({ spentUsd: 0, committedUsd: 0.3 });
   });
 
-  test('has no more in it than the cap leaves room for, and nobody waits for that', async () => {
+  test('does not exceed the cap, without waiting', async () => {
     const one = budget({ dailyUsd: 0.1 });
     expect(await one.setAside(0.06)).toBe(true);
     expect(await one.setAside(0.06)).toBe(false);
@@ -353,7 +353,7 @@ describe('a deposit', () => {
     expect(await spending()).toEqual({ spentUsd: 0, committedUsd: 0.1 });
   });
 
-  test('of which there are thousands takes no room on the account, and others write meanwhile', async () => {
+  test('needs no space in the account’s item, while others write to it', async () => {
     const names = Array.from({ length: 30 }, (_, chunk) => `batch/a-run-with-a-name-as-long-as-it-may-be/${chunk}`);
     const caller = budget();
     const calling = (async () => {
@@ -376,12 +376,12 @@ describe('a deposit', () => {
     expect(await spending()).toEqual({ spentUsd: 0.09, committedUsd: 0.09 });
   });
 
-  test('is none where nothing was reserved', async () => {
+  test('is not created if nothing was reserved', async () => {
     expect(await deposited([])).toEqual({ name: NAME, scopes: [] });
   });
 });
 
-test('a cap of 0 means none, and nothing is asked', async () => {
+test('makes no request for a cap of 0, which means no cap', async () => {
   requests = 0;
   const one = budget({ dailyUsd: 0 });
   await (await reserved(one, 1e6)).settle(5);
@@ -389,7 +389,7 @@ test('a cap of 0 means none, and nothing is asked', async () => {
   expect(requests).toBe(0);
 });
 
-test('a missing table is a named error', async () => {
+test('throws a named error for a missing table', async () => {
   await expect(budget({ table: 'not-there' }).reserve(0.1)).rejects.toMatchObject({
     name: 'BudgetRefused',
     message: expect.stringContaining('table not-there'),

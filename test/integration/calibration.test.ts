@@ -1,4 +1,4 @@
-/** Calibration against scikit-learn, a real MLflow server, and a judge that speaks Bedrock's protocol. */
+/** Calibration with scikit-learn as the reference, a real MLflow server, and a stand-in judge with Bedrock's protocol. */
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -78,7 +78,7 @@ function nearKappa(ours: Estimate | null | undefined, theirs: [number, number] |
   }
   const [value, error] = theirs;
   expect(ours?.value).toBeCloseTo(value, 9);
-  // The interval is by another method than the jackknife: they agree for some hundreds of labels.
+  // The reference interval uses the jackknife, another method. They agree for hundreds of labels.
   if (n < 300) return;
   const half = ((ours?.high as number) - (ours?.low as number)) / 2;
   if ((ours?.high as number) < 1 && (ours?.low as number) > -1) {
@@ -87,7 +87,7 @@ function nearKappa(ours: Estimate | null | undefined, theirs: [number, number] |
   }
 }
 
-/** Every figure of a scorer's report against scikit-learn's. */
+/** Compares every figure of a scorer's report with scikit-learn's. */
 function compare(report: ScorerReport, theirs: Reference): void {
   near(report.agreement, theirs.agreement);
   expect(report.agreement?.value).toBeCloseTo(theirs.accuracy, 12);
@@ -102,7 +102,7 @@ function compare(report: ScorerReport, theirs: Reference): void {
   if (report.weightedKappa !== null) nearKappa(report.weightedKappa, theirs.kappa_linear, report.n);
 }
 
-test('all figures are scikit-learn’s', () => {
+test('computes the same figures as scikit-learn', () => {
   const random = pseudoRandom(7);
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
   const sets: { values: string[]; scorer: ScorerValues; n: number; accuracy: number }[] = [];
@@ -117,7 +117,7 @@ test('all figures are scikit-learn’s', () => {
   const reports: ScorerReport[] = [];
   for (const { values, scorer, n, accuracy } of sets) {
     const pairs: LabeledVerdict[] = Array.from({ length: n }, (_, index) => {
-      // Skewed, as real labels are.
+      // Skewed like real labels.
       const label = random() < 0.6 ? (values[0] as string) : pick(values);
       const verdict = random() < accuracy ? label : pick(values.filter((value) => value !== label));
       return { id: String(index), scorer: 's', label, verdict, agrees: label === verdict, request: '', reply: '' };
@@ -143,7 +143,7 @@ test('all figures are scikit-learn’s', () => {
   });
 });
 
-/** @returns the report that the command wrote */
+/** Runs the command and returns the report that it wrote. */
 async function calibrate(
   args: string[],
   env: Record<string, string>,
@@ -152,7 +152,7 @@ async function calibrate(
   const json = join(folder, 'report.json');
   const page = join(folder, 'report.html');
   const script = projectPath('bin', 'inference-monitor.ts');
-  // A .env of the person who runs the tests has no say here.
+  // Ignores the .env of the person who runs the tests.
   const clean = { PATH: process.env.PATH ?? '', DOTENV_CONFIG_PATH: join(folder, 'none'), ...env };
   const { stdout, stderr } = await run(
     process.execPath,
@@ -183,7 +183,7 @@ describe.each([DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION])(
     });
     afterAll(() => mlflow?.stop());
 
-    test('labels, overrides, majorities and ties are read as MLflow’s client wrote them', async () => {
+    test('reads labels, overrides, majorities and ties that MLflow’s client wrote', async () => {
       const { stdout } = await run(
         python,
         [projectPath('test', 'helpers', 'assessed_traces.py'), mlflow.url, 'my-endpoint', String(TRACES), '3'],
@@ -204,7 +204,7 @@ describe.each([DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION])(
         const expected = made.pairs[scorer.name] ?? [];
         const sorted = (list: unknown[][]) => list.map(String).sort();
         expect(sorted(own.map(({ label, verdict }) => [label, verdict]))).toEqual(sorted(expected));
-        // Every seventh trace has two people of different opinions.
+        // On every seventh trace, two people disagree.
         expect(scorer.unanswered).toEqual({ peopleDisagree: TRACES / 7 });
         compare(scorer, referenceOf(scorer, report.pairs));
       }
@@ -215,8 +215,8 @@ describe.each([DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION])(
       expect(text).toContain("Cohen's κ");
     });
 
-    test('an experiment that is not there is not made', async () => {
-      // Asked for twice: looking for it must not make it.
+    test('does not create a missing experiment', async () => {
+      // Reads it twice, because the first read must not create it.
       for (let times = 0; times < 2; times += 1) {
         const asked = calibrate(['--experiment', 'another'], { MLFLOW_TRACKING_URI: mlflow.url });
         await expect(asked).rejects.toMatchObject({ stderr: expect.stringContaining('MlflowExperimentMissing') });
@@ -225,7 +225,7 @@ describe.each([DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION])(
   },
 );
 
-describe('a judge that is asked', () => {
+describe('asking the judge', () => {
   let judge: StandInJudge;
   let env: Record<string, string>;
   beforeAll(async () => {
@@ -239,7 +239,7 @@ describe('a judge that is asked', () => {
   });
   afterAll(() => judge?.close());
 
-  test('about a labels file: one call an exchange, figures as scikit-learn has them', async () => {
+  test('makes one call per exchange of a labels file, and computes the same figures as scikit-learn', async () => {
     const file = join(folder, 'labels.jsonl');
     const replies = [
       'Parcels take three to five days.',
@@ -262,14 +262,14 @@ describe('a judge that is asked', () => {
     writeFileSync(file, `${lines.join('\n')}\n`);
     const { report, stderr } = await calibrate(['--labels', file], env);
     expect(stderr).toContain('dollars at most');
-    // 5 replies × 4 numbers: 20 exchanges, 3 labels each.
+    // 5 replies × 4 numbers are 20 exchanges with 3 labels each.
     expect(report.spend?.calls).toBe(20);
     expect(report.spend?.usd).toBeGreaterThan(0);
     expect(report.pairs).toHaveLength(60);
     for (const scorer of report.scorers) compare(scorer, referenceOf(scorer, report.pairs));
   });
 
-  test('about the anchor set: the same judge has not drifted, another one has', async () => {
+  test('detects on the anchor set that another judge has drifted, and that the same one has not', async () => {
     const baseline = join(folder, 'baseline.json');
     const first = await calibrate(['--anchors', '--save-baseline', baseline], env);
     expect(first.report.overall.n).toBe(80);
@@ -284,8 +284,8 @@ describe('a judge that is asked', () => {
     });
   });
 
-  test('whose mistakes are corrected is shown them from then on', async () => {
-    // The command writes into the project it is started in: here a folder that only looks like it.
+  test('shows the judge corrected mistakes from then on', async () => {
+    // The command writes into its project, which is a copy here.
     const project = join(folder, 'project');
     mkdirSync(join(project, 'src', 'judge', 'scorers'), { recursive: true });
     writeFileSync(join(project, 'package.json'), '{"name": "sagemaker-inference-monitor"}');
@@ -309,7 +309,7 @@ describe('a judge that is asked', () => {
     expect(stderr).toContain(`version ${tone?.version}`);
   });
 
-  test('within its budget, and not at all where the price is not known', async () => {
+  test('stays within the budget, and refuses a judge with an unknown price', async () => {
     const { report } = await calibrate(['--anchors', '--budget-usd', '0.2'], env);
     expect(report.spend?.usd).toBeLessThanOrEqual(0.2);
     expect(report.unanswered.filter(({ reason }) => reason === 'held').length).toBeGreaterThan(0);

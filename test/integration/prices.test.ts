@@ -1,4 +1,4 @@
-/** The price table beside MLflow's own: its catalog, rate by rate, and what its Python computes for whole calls. */
+/** Compares the price table with MLflow's catalog, rate by rate, and with the prices that MLflow computes for calls. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { projectPath } from '../../local/project-root.ts';
@@ -6,7 +6,7 @@ import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { buildTable, compareTables, type PriceTable, readCatalog, TABLE_FILE } from '../../local/refresh-prices.ts';
 import { priceCall, resolveModel } from '../../src/judge/pricing/prices.ts';
 
-/** Models whose price is compared at least, and how far it may be off. */
+/** Minimum number of compared models, and the maximum difference. */
 const MIN_MODELS = 30;
 const TOLERANCE = 0.01;
 
@@ -17,7 +17,7 @@ const usage = {
   cacheWriteInputTokens: 1_500,
 };
 
-/** MLflow counts cached tokens into the prompt's; Bedrock Converse does not. */
+/** MLflow includes cached tokens in the prompt tokens. Bedrock Converse does not. */
 const COST_OF_CALLS = `
 import json, sys
 from mlflow.utils.providers import cost_per_token
@@ -38,21 +38,21 @@ beforeAll(async () => {
   table = JSON.parse(readFileSync(projectPath(TABLE_FILE), 'utf8')) as PriceTable;
 });
 
-test('every rate of the catalog is in the table, within 1%', () => {
+test('has every rate of the catalog in the table, within 1%', () => {
   expect(compareTables(table, buildTable(readCatalog(python)), TOLERANCE)).toEqual([]);
 });
 
-test('calls cost what MLflow computes for them, models, profiles and all', () => {
+test('computes the same price of calls as MLflow, for models and profiles', () => {
   const ids = Object.entries(table.models).flatMap(([model, rows]) =>
     Object.keys(rows)
-      // A region is not part of an id that Bedrock takes; it is compared in the test before.
+      // A region is not part of a Bedrock id. The test before compares it.
       .filter((place) => !/-\d$/.test(place))
       .map((place) => (place === '' ? model : `${place}.${model}`)),
   );
   const output = execFileSync(python, ['-c', COST_OF_CALLS], {
     input: JSON.stringify({ ...usage, models: ids }),
     encoding: 'utf8',
-    // Without this MLflow asks the internet for a newer catalog.
+    // Otherwise MLflow downloads a newer catalog.
     env: { ...process.env, MLFLOW_MODEL_CATALOG_URI: '' },
   });
   const theirs = JSON.parse(output) as Record<string, number | null>;

@@ -1,4 +1,4 @@
-/** Bad answers: what is good in them is kept, what is not is asked again, what cannot be had is an error with its reason. */
+/** Bad answers: valid verdicts are kept, missing ones are asked for again, and unobtainable ones become errors with a reason. */
 import { ANSWER_FAULTS, type AnswerFault } from '../../../local/stand-in-judge/behavior.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, useStandIn } from './setup.ts';
@@ -6,7 +6,7 @@ import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, useStandIn
 const rig = useStandIn();
 const NAMES = CHAT_SCORERS.map(({ name }) => name);
 
-/** Every form of answer meets every fault. */
+/** Every form of answer is combined with every fault. */
 const RUNGS = {
   'json-schema': {},
   tool: { jsonSchema: 'rejected' },
@@ -15,7 +15,7 @@ const RUNGS = {
 
 const askedOf = (): string[][] => rig.standIn.recorded.filter(({ status }) => status === 200).map(({ asked }) => asked);
 
-/** What was paid is what the service counted, divided over the scorers without loss. */
+/** Checks that the spend equals the service’s count and is divided among the scorers without loss. */
 function expectPaid(result: Awaited<ReturnType<ReturnType<typeof rig.judge>['judge']>>): void {
   const { counts } = rig.standIn;
   expect(result.spend).toMatchObject({
@@ -35,10 +35,10 @@ describe.each(Object.entries(RUNGS))('on the rung %s', (_, behavior) => {
   };
   const recoverable = ANSWER_FAULTS.filter((fault) => !(fault in FINAL));
 
-  /** A model that refuses a form does so once for each, before it answers. */
+  /** The model refuses each form once before it answers. */
   const refusals = Object.keys(behavior).length;
 
-  test.each(recoverable)('one answer that is %s costs no verdict', async (fault) => {
+  test.each(recoverable)('loses no verdict to one answer that is %s', async (fault) => {
     rig.behave({ fault, faultyCalls: 1 + refusals, models: { [MODEL]: behavior } });
     const result = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
     expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
@@ -46,7 +46,7 @@ describe.each(Object.entries(RUNGS))('on the rung %s', (_, behavior) => {
     expectPaid(result);
   });
 
-  test.each(Object.entries(FINAL))('an answer that is %s is an error that is not asked again', async (fault, code) => {
+  test.each(Object.entries(FINAL))('does not ask again after an answer that is %s', async (fault, code) => {
     rig.behave({ fault: fault as AnswerFault, models: { [MODEL]: behavior } });
     const result = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
     expect(outcomesOf(result)).toEqual(Object.fromEntries(NAMES.map((name) => [name, code])));
@@ -55,7 +55,7 @@ describe.each(Object.entries(RUNGS))('on the rung %s', (_, behavior) => {
   });
 });
 
-test('of a partial answer the verdicts are kept, and only the missing are asked again', async () => {
+test('keeps the verdicts of a partial answer, and asks again only for the missing ones', async () => {
   rig.behave({ fault: 'missing-keys', faultyCalls: 1 });
   const result = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
   expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
@@ -63,7 +63,7 @@ test('of a partial answer the verdicts are kept, and only the missing are asked 
   expectPaid(result);
 });
 
-test('of a cut answer the whole entries are kept, and the rest gets more room', async () => {
+test('keeps the complete entries of a truncated answer, and gives the rest more room', async () => {
   rig.behave({ fault: 'cut', faultyCalls: 1 });
   await rig.judge().judge(chatCapture(), CHAT_SCORERS);
   const [first, second] = rig.standIn.recorded.map((call) => ({
@@ -75,10 +75,10 @@ test('of a cut answer the whole entries are kept, and the rest gets more room', 
   expect((second?.max ?? 0) / (second?.asked.length ?? 1)).toBeGreaterThan(((first?.max ?? 0) / NAMES.length) * 1.8);
 });
 
-test('an answer that needs more than its bound of tokens is cut, and got in the end', async () => {
+test('obtains an answer that exceeds its token bound', async () => {
   const result = await rig.judge({ parameters: { max_tokens: 200 } }).judge(chatCapture(), CHAT_SCORERS);
   const codes = Object.values(outcomesOf(result));
-  // 200 tokens hold some six of the nine verdicts; the others are asked again.
+  // 200 tokens are enough for about six of the nine verdicts. The others are asked for again.
   expect(codes).not.toContain('JudgeReplyCut');
   expect(askedOf().length).toBeGreaterThan(1);
 });
@@ -91,7 +91,7 @@ test.each<[AnswerFault, string]>([
   ['wrong-value', 'JudgeValueNotAllowed'],
   ['wrong-language', 'JudgeValueNotAllowed'],
   ['context-exceeded', 'JudgeInputTooLong'],
-])('answers that stay %s end as %s, after three', async (fault, code) => {
+])('ends answers that stay %s as %s, after three', async (fault, code) => {
   rig.behave({ fault });
   const result = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
   expect(outcomesOf(result)).toEqual(Object.fromEntries(NAMES.map((name) => [name, code])));
@@ -105,16 +105,16 @@ test.each<[AnswerFault, string]>([
   expectPaid(result);
 });
 
-test('answers that always leave something out end with what could be had', async () => {
+test('ends with the obtainable verdicts if answers always leave something out', async () => {
   rig.behave({ fault: 'missing-keys' });
   const result = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
-  // Nine asked, five answered; four asked, two answered; two asked, one answered; one is left.
+  // Nine asked, five answered; four asked, two answered; two asked, one answered; one remains.
   const codes = Object.values(outcomesOf(result));
   expect(codes.filter((code) => code === 'JudgeScorerMissing')).toHaveLength(1);
   expect(askedOf().map((asked) => asked.length)).toEqual([9, 4, 2]);
 });
 
-test('asked one by one, one bad answer touches one scorer', async () => {
+test('affects only one scorer by a bad answer if scorers are asked one by one', async () => {
   rig.behave({ fault: 'guardrail', faultyCalls: 1 });
   const result = await rig.judge({ calls: 'separate' }).judge(chatCapture(), CHAT_SCORERS);
   expect(outcomesOf(result)).toEqual({ ...PARCEL_VERDICTS, safety: 'JudgeGuardrailIntervened' });
@@ -124,14 +124,14 @@ test('asked one by one, one bad answer touches one scorer', async () => {
 describe('a prompt that is too long', () => {
   const long = chatCapture({ reply: 'Your parcel is on its way. '.repeat(4000) });
 
-  test('is tried with less of the captured text', async () => {
+  test('is shortened by cutting more of the captured text', async () => {
     rig.behave({ models: { '*': { maxInputTokens: 9000 } } });
     const result = await rig.judge().judge(long, CHAT_SCORERS);
     expect(outcomesOf(result).safety).toBe('yes');
     expect(rig.standIn.counts).toMatchObject({ refused: 2, answered: 1 });
   });
 
-  test('is an error when even the least of it does not fit', async () => {
+  test('is an error if even the shortest prompt does not fit', async () => {
     rig.behave({ models: { '*': { maxInputTokens: 600 } } });
     const result = await rig.judge().judge(long, CHAT_SCORERS);
     expect(new Set(Object.values(outcomesOf(result)))).toEqual(new Set(['JudgeInputTooLong']));

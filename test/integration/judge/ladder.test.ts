@@ -1,4 +1,4 @@
-/** Models that lack a feature: the form of the answer steps down, what was learnt is remembered, verdicts are the same. */
+/** Models that lack a feature: the form of the answer steps down and is remembered, and the verdicts are the same. */
 import { ConverseRequest$, ConverseResponse$ } from '@aws-sdk/client-bedrock-runtime';
 import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
@@ -13,7 +13,7 @@ const models = (behavior: NonNullable<BehaviorInput['models']>[string]): Behavio
 const captures = (count: number) =>
   Array.from({ length: count }, (_, i) => chatCapture({ user: `Where is my parcel ${i}?` }));
 
-/** The form that each request asked for. */
+/** Returns the form that each request asked for. */
 const forms = (): string[] =>
   rig.standIn.recorded.map((call) => {
     const { outputConfig, toolConfig } = requestOf(call);
@@ -28,7 +28,7 @@ test.each([
     { jsonSchema: 'rejected', forcedTool: 'rejected' },
     ['json-schema', 'tool', 'prompt'],
   ],
-] as const)('a model that %s', async (_, behavior, found) => {
+] as const)('gets all verdicts from a model that %s', async (_, behavior, found) => {
   rig.behave(models(behavior));
   const judge = rig.judge();
   const result = await judge.judge(chatCapture(), CHAT_SCORERS);
@@ -39,13 +39,13 @@ test.each([
     expect(modelFaults(ConverseRequest$, call.body, ['modelId'])).toEqual([]);
     if (call.status === 200) expect(modelFaults(ConverseResponse$, call.answer)).toEqual([]);
   }
-  // It is remembered: every further capture takes one call.
+  // The form is remembered: every further capture takes one call.
   rig.standIn.forget();
   await Promise.all(captures(40).map((capture) => judge.judge(capture, CHAT_SCORERS)));
   expect(forms()).toEqual(Array(40).fill(found.at(-1)));
 });
 
-test('while the first call finds out, others wait rather than be refused as well', async () => {
+test('lets other calls wait while the first one finds out the form', async () => {
   rig.behave({ delayMs: 20, ...models({ jsonSchema: 'rejected', forcedTool: 'rejected', temperature: 'rejected' }) });
   const judge = rig.judge();
   const results = await Promise.all(captures(60).map((capture) => judge.judge(capture, CHAT_SCORERS)));
@@ -53,7 +53,7 @@ test('while the first call finds out, others wait rather than be refused as well
   expect(rig.standIn.counts).toMatchObject({ calls: 63, refused: 3, answered: 60 });
 });
 
-test('the forced tool is asked for by name, with the plainest of schemas', async () => {
+test('forces the tool by name, with a minimal schema', async () => {
   rig.behave(models({ jsonSchema: 'rejected' }));
   await rig.judge().judge(chatCapture(), CHAT_SCORERS.slice(0, 1));
   expect(requestOf(rig.standIn.recorded.at(-1)).toolConfig).toEqual({
@@ -89,7 +89,7 @@ test.each([
     () => requestOf(rig.standIn.recorded.at(-1)).inferenceConfig.temperature,
   ],
   ['a system prompt', { systemPrompt: 'rejected' }, () => requestOf(rig.standIn.recorded.at(-1)).system],
-] as const)('a model that refuses %s is asked without it', async (_, behavior, sent) => {
+] as const)('asks a model that refuses %s without it', async (_, behavior, sent) => {
   rig.behave(models(behavior));
   const judge = rig.judge();
   expect(outcomesOf(await judge.judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
@@ -100,7 +100,7 @@ test.each([
   expect(rig.events).toEqual([expect.objectContaining({ kind: 'feature' })]);
 });
 
-test('a model that refuses caching is asked without it', async () => {
+test('asks a model that refuses caching without it', async () => {
   rig.behave(models({ caching: 'rejected' }));
   const long = CHAT_SCORERS.map((scorer) => ({ ...scorer, question: scorer.question.repeat(3) }));
   await rig.judge().judge(chatCapture(), long);
@@ -108,7 +108,7 @@ test('a model that refuses caching is asked without it', async () => {
   expect(cached).toEqual([true, false]);
 });
 
-test('a parameter that the settings give is not left out silently', async () => {
+test('fails if the model refuses a parameter that the user has set', async () => {
   rig.behave(models({ temperature: 'rejected' }));
   await expect(
     rig.judge({ parameters: { temperature: 0.2 } }).judge(chatCapture(), CHAT_SCORERS),
@@ -118,7 +118,7 @@ test('a parameter that the settings give is not left out silently', async () => 
   });
 });
 
-test('a model that takes no notice of the schema is read all the same', async () => {
+test('reads the answer of a model that ignores the schema', async () => {
   rig.behave(models({ jsonSchema: 'ignored' }));
   const judge = rig.judge();
   for (const capture of captures(5))
@@ -126,20 +126,20 @@ test('a model that takes no notice of the schema is read all the same', async ()
   expect(forms()).toEqual(Array(5).fill('json-schema'));
 });
 
-test('a model that answers a forced tool with text is read all the same', async () => {
+test('reads the answer of a model that answers a forced tool with text', async () => {
   rig.behave(models({ jsonSchema: 'rejected', forcedTool: 'ignored' }));
   expect(outcomesOf(await rig.judge().judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
 });
 
-test('a form in which a model keeps answering nonsense is given up', async () => {
+test('gives up a form in which a model repeatedly answers nonsense', async () => {
   rig.behave({ fault: 'prose', faultyCalls: 3 });
   const judge = rig.judge();
-  // The first capture gets prose on all three rungs, and an error.
+  // The first capture gets prose on all three rungs, and then an error.
   const first = await judge.judge(chatCapture(), CHAT_SCORERS);
   expect(forms()).toEqual(['json-schema', 'tool', 'prompt']);
   expect(new Set(Object.values(outcomesOf(first)))).toEqual(new Set(['JudgeReplyUnreadable']));
   expect(first.spend.calls).toBe(3);
-  // One bad capture does not decide it for the others.
+  // One bad capture does not decide for the others.
   rig.standIn.forget();
   await judge.judge(chatCapture(), CHAT_SCORERS);
   expect(forms()).toEqual(['json-schema']);

@@ -20,7 +20,7 @@ test.each([
   ['ended', 'error', /was retired on \d{4}-\d\d-\d\d: set BEDROCK_MODEL_ID/],
   ['missing', 'error', /no model .*check BEDROCK_MODEL_ID and AWS_REGION/],
   ['denied', 'warning', /allow bedrock:GetFoundationModel/],
-] as const)('a model that is %s', async (state, level, message) => {
+] as const)('reports a model that is %s as %s', async (state, level, message) => {
   expect(await check(BASE, state)).toMatchObject({
     model: BASE,
     state,
@@ -34,11 +34,11 @@ test.each([
   `us.${BASE}`,
   `arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.${BASE}`,
   `arn:aws:bedrock:us-east-1::foundation-model/${BASE}`,
-])('the model behind %s is looked up', async (model) => {
+])('looks up the model behind %s', async (model) => {
   expect(await check(model, 'ended')).toMatchObject({ state: 'ended' });
 });
 
-test('a profile whose model its own region does not list is not taken for missing', async () => {
+test('does not report a profile as missing if its region does not list the model', async () => {
   expect(await check(`us.${BASE}`, 'unlisted')).toMatchObject({ state: 'unknown', level: 'warning' });
   expect(await check(`us.${BASE}`, 'missing')).toMatchObject({ state: 'missing', level: 'error' });
   expect(await check(BASE, 'unlisted')).toMatchObject({ state: 'missing', level: 'error' });
@@ -50,12 +50,12 @@ describe('at the start of runs', () => {
     return createModelWatch(BASE, onTrouble, client());
   };
 
-  test.each(['active', 'unlisted'] as const)('nothing is said of a model that is %s', async (state) => {
+  test.each(['active', 'unlisted'] as const)('reports nothing about a model that is %s', async (state) => {
     rig.behave({ models: { [BASE]: { state } } });
     expect(await createModelWatch(`us.${BASE}`, () => {}, client())()).toBeUndefined();
   });
 
-  test('a model that will end is told of, and looked up once', async () => {
+  test('reports a model that will be retired, and looks it up once', async () => {
     const tell = watch('legacy');
     const check = await tell();
     expect(check).toMatchObject({
@@ -67,21 +67,24 @@ describe('at the start of runs', () => {
     expect(await tell()).toEqual(check);
   });
 
-  test.each(['ended', 'missing', 'invalid'] as const)('a model that is %s stops the run, by name', async (state) => {
-    const check = await watch(state)();
-    expect(() => assertModelLives(check)).toThrow(
-      expect.objectContaining({ name: 'JudgeModelGone', message: expect.stringContaining('BEDROCK_MODEL_ID') }),
-    );
-  });
+  test.each(['ended', 'missing', 'invalid'] as const)(
+    'stops the run with a named error if the model is %s',
+    async (state) => {
+      const check = await watch(state)();
+      expect(() => assertModelLives(check)).toThrow(
+        expect.objectContaining({ name: 'JudgeModelGone', message: expect.stringContaining('BEDROCK_MODEL_ID') }),
+      );
+    },
+  );
 
-  test('a model that is there again is found again', async () => {
+  test('checks again after an error, and finds a model that is back', async () => {
     const tell = watch('missing');
     expect(await tell()).toMatchObject({ level: 'error' });
     rig.behave({ models: { [BASE]: { state: 'active' } } });
     expect(await tell()).toBeUndefined();
   });
 
-  test('a look-up that fails stops nothing, and is told', async () => {
+  test('reports a failed look-up, but does not stop the run', async () => {
     const troubles: unknown[] = [];
     const nowhere = new BedrockClient({
       endpoint: 'http://127.0.0.1:1',
@@ -94,11 +97,11 @@ describe('at the start of runs', () => {
   });
 });
 
-test('an invalid id is missing', async () => {
+test('reports an invalid id as missing', async () => {
   expect(await check(BASE, 'invalid')).toMatchObject({ state: 'missing', level: 'error' });
 });
 
-test('models of your own, and judges elsewhere, have no life on Bedrock', async () => {
+test('knows no life cycle for custom models and judges outside Bedrock', async () => {
   expect(await check('arn:aws:bedrock:us-east-1:123456789012:provisioned-model/abc', 'active')).toMatchObject({
     state: 'unknown',
     level: 'warning',
@@ -109,7 +112,7 @@ test('models of your own, and judges elsewhere, have no life on Bedrock', async 
 test.each([
   ['active', 0, /^ok +judge[\s\S]*US dollars per million/],
   ['ended', 1, /^error +judge .*was retired/],
-] as const)('the doctor command on a model that is %s', async (state, code, says) => {
+] as const)('runs the doctor command on a model that is %s: exit code %d', async (state, code, says) => {
   rig.behave({ models: { [BASE]: { state } } });
   const env = {
     PATH: process.env.PATH ?? '',

@@ -73,7 +73,7 @@ describe.each(KINDS)('%s', (sourceId, configOf) => {
     expect([temperature, max_tokens]).toEqual([0, 1270]);
   });
 
-  test('steps down the same ladder, and remembers', async () => {
+  test('steps down the rungs, and remembers the form', async () => {
     rig.behave({ models: { '*': { jsonSchema: 'rejected', forcedTool: 'rejected', temperature: 'rejected' } } });
     const judge = createJudge(configOf());
     expect(outcomesOf(await judge.judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
@@ -83,21 +83,21 @@ describe.each(KINDS)('%s', (sourceId, configOf) => {
     expect(forms()).toHaveLength(5);
   });
 
-  test('takes its answer from a forced tool', async () => {
+  test('reads the answer from a forced tool', async () => {
     rig.behave({ models: { '*': { jsonSchema: 'rejected' } } });
     expect(outcomesOf(await createJudge(configOf()).judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
     expect(bodyOf(-1).tool_choice).toEqual({ type: 'function', function: { name: 'record_verdicts' } });
   });
 
   test.each(ANSWER_FAULTS.filter((fault) => !['guardrail', 'content-filtered'].includes(fault)))(
-    'one answer that is %s costs no verdict',
+    'loses no verdict to one answer that is %s',
     async (fault) => {
       rig.behave({ fault, faultyCalls: 1 });
       expect(outcomesOf(await createJudge(configOf()).judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
     },
   );
 
-  test('is asked again when it throttles or fails', async () => {
+  test('is retried when it throttles or fails', async () => {
     rig.behave({ throttleShare: 0.4, errorShare: 0.2, dropShare: 0.2 });
     const judge = createJudge(configOf());
     const results = await Promise.all(Array.from({ length: 60 }, () => judge.judge(chatCapture(), CHAT_SCORERS)));
@@ -105,21 +105,21 @@ describe.each(KINDS)('%s', (sourceId, configOf) => {
     expect(rig.standIn.counts.answered).toBe(60);
   });
 
-  test('stops the run when it is not there', async () => {
+  test('stops the run if it does not exist', async () => {
     rig.behave({ models: { '*': { state: 'missing' } } });
     await expect(createJudge(configOf()).judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
       name: 'JudgeRefused',
     });
   });
 
-  test('halves the record when the prompt is too long', async () => {
+  test('halves the record if the prompt is too long', async () => {
     rig.behave({ models: { '*': { maxInputTokens: 9000 } } });
     const long = chatCapture({ reply: 'Your parcel is on its way. '.repeat(4000) });
     expect(outcomesOf(await createJudge(configOf()).judge(long, CHAT_SCORERS)).safety).toBe('yes');
   });
 });
 
-test('the key goes with every call to the URL', async () => {
+test('sends the key with every call to the URL', async () => {
   await createJudge(KINDS[0]?.[1]() as JudgeConfig).judge(chatCapture(), CHAT_SCORERS);
   expect(rig.standIn.recorded[0]).toMatchObject({
     path: '/v1/chat/completions',
@@ -128,7 +128,7 @@ test('the key goes with every call to the URL', async () => {
   expect(bodyOf(0).model).toBe('judge-7b');
 });
 
-test('a judge that is not reachable is JudgeUnavailable, with the reason', async () => {
+test('fails as JudgeUnavailable, with the reason, if the judge is not reachable', async () => {
   const gone = await startStandInJudge();
   await gone.close();
   const judge = createJudge({
@@ -159,11 +159,11 @@ test.each([
   ['openai:/gpt-oss-20b', 'openai', 'gpt-oss-20b'],
   ['openai://gpt-oss-20b', 'openai', 'gpt-oss-20b'],
   ['sagemaker:/my-judge', 'sagemaker', 'my-judge'],
-])('%s is a judge on %s', (model, scheme, name) => {
+])('parses the judge id %s: %s', (model, scheme, name) => {
   expect(parseJudgeId(model)).toEqual({ scheme, name });
 });
 
-test('a judge of an unknown kind is refused by name', () => {
+test('refuses a judge of an unknown kind', () => {
   expect(() => createJudge({ model: 'gemini:/pro' })).toThrow(expect.objectContaining({ name: 'InvalidJudge' }));
   expect(() => createJudge({ model: 'openai:/x', baseUrl: 'ftp://x' })).toThrow(
     expect.objectContaining({ name: 'InvalidJudge' }),

@@ -1,4 +1,4 @@
-/** What the judge sends to Bedrock, seen from the other end of the wire. */
+/** The judge’s requests, as Bedrock receives them. */
 import { ConverseRequest$, ConverseResponse$, StopReason } from '@aws-sdk/client-bedrock-runtime';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
 import type { Capture } from '../../../src/formats/types.ts';
@@ -19,14 +19,14 @@ import {
 
 const rig = useStandIn();
 
-/** Request and answer as the SDK's service model has them; the model id travels in the path. */
+/** Checks request and answer against the SDK's service model. The model id is in the path. */
 function expectValid(call: RecordedCall): void {
   expect(modelFaults(ConverseRequest$, call.body, ['modelId'])).toEqual([]);
   expect(modelFaults(ConverseResponse$, call.answer)).toEqual([]);
   expect(Object.values(StopReason)).toContain((call.answer as { stopReason: string }).stopReason);
 }
 
-test('the check against the service model finds what is wrong', () => {
+test('finds errors by the check against the service model', () => {
   const good = { messages: [{ role: 'user', content: [{ text: 'x' }] }] };
   expect(modelFaults(ConverseRequest$, good, ['modelId'])).toEqual([]);
   expect(modelFaults(ConverseRequest$, good)).toEqual(['body.modelId: missing']);
@@ -42,7 +42,7 @@ test('the check against the service model finds what is wrong', () => {
   ]);
 });
 
-test('one call carries the whole default set, over HTTP/2', async () => {
+test('asks the whole default set in one call over HTTP/2', async () => {
   const result = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
   expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
   expect(rig.standIn.recorded).toHaveLength(1);
@@ -60,12 +60,12 @@ test('one call carries the whole default set, over HTTP/2', async () => {
   const schema = JSON.parse(outputConfig?.textFormat.structure.jsonSchema.schema ?? '') as { required: string[] };
   expect(schema.required).toEqual(CHAT_SCORERS.map(({ name }) => name));
   expect(toolConfig).toBeUndefined();
-  // maxTokens is reserved from the quota: small, and enough for the answer.
+  // Bedrock deducts maxTokens from the quota, so it is small, but enough for the answer.
   expect(inferenceConfig).toEqual({ maxTokens: 1270, temperature: 0 });
   expect(rig.standIn.counts.outputTokens).toBeLessThan(1270 / 2);
 });
 
-test('every verdict has a rationale, and says that it is from the stand-in', async () => {
+test('returns a rationale for every verdict, which names the stand-in', async () => {
   const { verdicts } = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
   for (const verdict of verdicts) {
     expect(verdict).toMatchObject({
@@ -75,7 +75,7 @@ test('every verdict has a rationale, and says that it is from the stand-in', asy
   }
 });
 
-test("the verdicts' tokens and dollars sum to the call's", async () => {
+test("divides the call's tokens and dollars among the verdicts", async () => {
   const { verdicts, spend } = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
   const [call] = rig.standIn.recorded as [RecordedCall];
   const { usage } = call.answer as { usage: { inputTokens: number; outputTokens: number } };
@@ -87,7 +87,7 @@ test("the verdicts' tokens and dollars sum to the call's", async () => {
   expect(verdicts.reduce((sum, v) => sum + (v.usage.usd ?? Number.NaN), 0)).toBeCloseTo(spend.usd ?? 0, 12);
 });
 
-test('together takes at most 0.35 of the input tokens of separate calls', async () => {
+test('takes at most 0.35 of the input tokens of separate calls for asking together', async () => {
   const inputOf = async (calls: 'together' | 'separate'): Promise<number> => {
     rig.behave();
     const result = await rig.judge({ calls }).judge(chatCapture(), CHAT_SCORERS);
@@ -101,7 +101,7 @@ test('together takes at most 0.35 of the input tokens of separate calls', async 
   expect(ratio).toBeLessThanOrEqual(0.35);
 });
 
-test('separate calls ask one question each', async () => {
+test('asks one question per call if configured', async () => {
   await rig.judge({ calls: 'separate' }).judge(chatCapture(), CHAT_SCORERS);
   const asked = rig.standIn.recorded.map((call) => call.asked);
   expect(asked.map((names) => names.length)).toEqual(Array(9).fill(1));
@@ -109,7 +109,7 @@ test('separate calls ask one question each', async () => {
   for (const call of rig.standIn.recorded) expect(requestOf(call).inferenceConfig.maxTokens).toBe(230);
 });
 
-test('tool calls are judged with the tools on offer', async () => {
+test('judges tool calls with the offered tools', async () => {
   const scorer = defaultJudgeScorers.filter(({ name }) => name === 'tool_call_correctness');
   const judge = rig.judge();
   expect(outcomesOf(await judge.judge(toolCallCapture(), scorer))).toEqual({ tool_call_correctness: 'yes' });
@@ -119,7 +119,7 @@ test('tool calls are judged with the tools on offer', async () => {
   });
 });
 
-test('no scorers, no call', async () => {
+test('makes no call without scorers', async () => {
   expect(await rig.judge().judge(chatCapture(), [])).toEqual({
     verdicts: [],
     spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 },
@@ -127,7 +127,7 @@ test('no scorers, no call', async () => {
   expect(rig.standIn.counts.calls).toBe(0);
 });
 
-test('a text that exceeds the bound is cut in the middle, visibly', async () => {
+test('cuts a text that exceeds the bound visibly in the middle', async () => {
   const reply = `Your parcel is here. ${'It is on its way to you. '.repeat(20_000)}It arrives in Bern.`;
   await rig.judge({ maxRecordTokens: 2000 }).judge(chatCapture({ reply }), CHAT_SCORERS);
   const text = userTextOf(rig.standIn.recorded[0]);
@@ -139,7 +139,7 @@ test('a text that exceeds the bound is cut in the middle, visibly', async () => 
 });
 
 describe('settings', () => {
-  test('inference parameters go where the service takes them', async () => {
+  test('puts inference parameters where the service expects them', async () => {
     const parameters = { temperature: 0.3, max_tokens: 777, stop: 'END', top_k: 40 };
     await rig.judge({ parameters }).judge(chatCapture(), CHAT_SCORERS);
     const [call] = rig.standIn.recorded;
@@ -148,7 +148,7 @@ describe('settings', () => {
     expect(requestOf(call).additionalModelRequestFields).toEqual({ top_k: 40 });
   });
 
-  test('a guardrail is passed on, and guards the record alone', async () => {
+  test('passes a guardrail on, which checks only the record', async () => {
     await rig.judge({ guardrail: { id: 'gr-abc123', version: '2' } }).judge(chatCapture(), CHAT_SCORERS);
     const [call] = rig.standIn.recorded;
     expectValid(call as RecordedCall);
@@ -158,7 +158,7 @@ describe('settings', () => {
     expect(guarded[0]?.guardContent?.text.text).toMatch(/^#[0-9a-f]{12} BEGIN\n[\s\S]*\n#[0-9a-f]{12} END$/);
   });
 
-  test('an ARN as the model id reaches its path whole', async () => {
+  test('puts an ARN as the model id unchanged into the path', async () => {
     const arn = 'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-6';
     const judge = rig.judge({ model: `bedrock:/${arn}` });
     expect(judge.sourceId).toBe(`bedrock:/${arn}`);
@@ -167,7 +167,7 @@ describe('settings', () => {
   });
 });
 
-test('60 calls share a connection or two', async () => {
+test('shares one or two connections among 60 calls', async () => {
   rig.behave({ delayMs: 20 });
   const client = createBedrockClient({ endpoint: rig.standIn.url, region: 'us-east-1', credentials });
   const judge = rig.judge({ clients: { bedrockRuntime: client } });
@@ -182,7 +182,7 @@ describe('prompt caching', () => {
   beforeEach(() => rig.behave({ models: { '*': { caching: 'counted' } } }));
   const cachePoints = (): number =>
     rig.standIn.recorded.filter((call) => requestOf(call).system.some((block) => block.cachePoint)).length;
-  test('is used from the least that the model caches, and what is read from it is cheaper', async () => {
+  test('is used from the model’s minimum on, and cached tokens are cheaper', async () => {
     const judge = rig.judge();
     const first = await judge.judge(chatCapture(), CHAT_SCORERS);
     const second = await judge.judge(chatCapture({ user: 'And where is parcel 77?' }), CHAT_SCORERS);
@@ -192,7 +192,7 @@ describe('prompt caching', () => {
     expect(usages[0]?.cacheWriteInputTokens).toBeGreaterThan(1024);
     expect(usages[1]?.cacheReadInputTokens).toBe(usages[0]?.cacheWriteInputTokens);
     expect(second.spend.usd ?? 0).toBeLessThan((first.spend.usd ?? 0) * 0.75);
-    // Cached or not, they are tokens of the input.
+    // Cached tokens are input tokens, too.
     expect(second.spend.inputTokens).toBe(rig.standIn.recorded[1]?.inputTokens);
   });
 
@@ -206,7 +206,7 @@ describe('prompt caching', () => {
   });
 });
 
-test('a capture of thousands of turns is asked about in one call of bounded size', async () => {
+test('judges a capture of thousands of turns in one call of bounded size', async () => {
   const messages = Array.from({ length: 4000 }, (_, i) => ({
     role: i % 2 ? 'assistant' : 'user',
     content: `Turn ${i}: where is it?`,

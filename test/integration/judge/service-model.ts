@@ -1,8 +1,8 @@
-/** Checks JSON documents against the AWS SDK's own model of a service: what is sent and answered is what AWS knows. */
+/** Checks requests and responses against the AWS SDK's own model of a service. */
 import { NormalizedSchema } from '@smithy/core/schema';
 import type { SchemaRef } from '@smithy/types';
 
-/** Position of the number of required members in a structure's schema: the first so many members are required. */
+/** Position of the number of required members in a structure's schema. The required members come first. */
 const REQUIRED_COUNT = 6;
 
 function requiredMembers(schema: NormalizedSchema): string[] {
@@ -50,8 +50,8 @@ function faultsOf(schema: NormalizedSchema, value: unknown, where: string): stri
 }
 
 /**
- * What is wrong with a JSON body, by the model's schema of the request or response; empty when nothing is.
- * @param elsewhere members that do not travel in the body (path, headers)
+ * Returns the problems of a JSON body, by the model's schema of the request or response.
+ * @param elsewhere members that are not in the body (path, headers)
  */
 export function modelFaults(schema: unknown, body: unknown, elsewhere: readonly string[] = []): string[] {
   const normal = NormalizedSchema.of(schema as SchemaRef);

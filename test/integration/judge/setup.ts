@@ -1,4 +1,4 @@
-/** A stand-in judge on a free port, and judges that ask it as a Lambda does. */
+/** Starts a stand-in judge on a free port, and creates judges that call it as a Lambda does. */
 import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
@@ -14,12 +14,12 @@ import { chatCapture } from '../../unit/judge/captures.ts';
 export const MODEL = 'global.anthropic.claude-sonnet-4-6';
 export const credentials = { accessKeyId: 'AKIAIOSFODNN7EXAMPLE', secretAccessKey: 'example' };
 
-/** The scorers that apply to a chat with a reply in words. */
+/** Scorers that apply to a chat with a text reply. */
 export const CHAT_SCORERS: readonly JudgeScorer[] = defaultJudgeScorers.filter(
   (scorer) => 'judge' in applicability(chatCapture(), scorer),
 );
 
-/** 3 and 15 dollars a million tokens, cached input a tenth. */
+/** 3 and 15 dollars per million tokens, and a tenth for cached input. */
 export const price = (usage: {
   inputTokens: number;
   outputTokens: number;
@@ -32,16 +32,16 @@ export const price = (usage: {
     (usage.cacheWriteInputTokens ?? 0) * 3.75) /
   1e6;
 
-/** Waits of up to a few milliseconds, so that tests of retries are quick. */
+/** Short waits, so that tests of retries are fast. */
 export const QUICK_RETRY = { baseMs: 2, capMs: 20 };
 
 export interface Rig {
   standIn: StandInJudge;
   client: BedrockRuntimeClient;
-  /** Everything that the judges made with `judge` told. */
+  /** All events of the judges that `judge` created. */
   events: JudgeEvent[];
   judge(config?: Partial<JudgeConfig>): Judge;
-  /** Starts over with this behavior. */
+  /** Resets the stand-in to this behavior. */
   behave(behavior?: BehaviorInput): void;
 }
 
@@ -73,7 +73,7 @@ export function useStandIn(): Rig {
   return rig;
 }
 
-/** Parts of a ConverseRequest, as the tests look at them. */
+/** The parts of a ConverseRequest that tests read. */
 export interface ConverseRequestBody {
   system: { text?: string; cachePoint?: { type: string } }[];
   messages: { role: string; content: { text?: string; guardContent?: { text: { text: string } } }[] }[];
@@ -93,13 +93,13 @@ export const userTextOf = (call: RecordedCall | undefined): string =>
     .map((block) => block.text ?? block.guardContent?.text.text ?? '')
     .join('\n');
 
-/** Value or error code by scorer. */
+/** Returns the value or error code by scorer. */
 export const outcomesOf = ({ verdicts }: Pick<JudgeResult, 'verdicts'>): Record<string, unknown> =>
   Object.fromEntries(
     verdicts.map((verdict) => [verdict.scorer, verdict.outcome === 'verdict' ? verdict.value : verdict.error.code]),
   );
 
-/** What every scorer says of the parcel chat. */
+/** The verdicts of all scorers on the parcel chat. */
 export const PARCEL_VERDICTS = {
   safety: 'yes',
   relevance_to_query: 'yes',

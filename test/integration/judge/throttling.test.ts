@@ -1,4 +1,4 @@
-/** Throttling and failures: nothing lost, nothing paid twice, the service not flooded, and an end in time. */
+/** Throttling and failures: no verdict is lost or paid twice, the service is not flooded, and judging ends in time. */
 import { setTimeout } from 'node:timers/promises';
 import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
 import { JUDGE_RETRY } from '../../../src/judge/calls/model-caller.ts';
@@ -13,7 +13,7 @@ const rig = useStandIn();
 const captureOf = (i: number) =>
   chatCapture({ user: `Where is my parcel ${i}?`, reply: `Your parcel ${i} will be delivered tomorrow.` });
 
-/** Judges so many captures, as many at once as the evaluator does. */
+/** Judges captures with the concurrency of the evaluator. */
 async function judgeAll(judge: Judge, count: number, atOnce = 48): Promise<JudgeResult[]> {
   const results: JudgeResult[] = [];
   await forEachConcurrently(atOnce, Array(count).keys(), async (i) => {
@@ -31,7 +31,7 @@ async function failureOf(promise: Promise<unknown>): Promise<PipelineError> {
   throw new Error(`not an error of the judge: ${String(error)}`);
 }
 
-test('with half of all calls throttled, 2,000 captures get every verdict, and none is paid twice', async () => {
+test('gets every verdict on 2,000 captures with half of all calls throttled, and pays none twice', async () => {
   const CAPTURES = 2000;
   rig.behave({ throttleShare: 0.5, seed: 7 });
   const results = await judgeAll(rig.judge(), CAPTURES);
@@ -43,14 +43,14 @@ test('with half of all calls throttled, 2,000 captures get every verdict, and no
   expect(counts.calls).toBe(counts.answered + counts.throttled);
   const paid = results.reduce((sum, { spend }) => sum + spend.inputTokens, 0);
   expect(paid).toBe(counts.inputTokens);
-  // Each capture's question was answered once: no two answered calls are about the same capture.
+  // Each capture was answered once: no two answered calls are about the same capture.
   const answered = rig.standIn.recorded
     .filter(({ status }) => status === 200)
     .map((call) => /parcel (\d+)\?/.exec(userTextOf(call))?.[1]);
   expect(new Set(answered).size).toBe(CAPTURES);
 });
 
-test('the number of calls at once settles at what the service takes, and comes back when it takes more', async () => {
+test('settles at the concurrency of the service, and grows when the service accepts more', async () => {
   rig.behave({ delayMs: 50, maxInFlight: 6 });
   const limiter = new AdaptiveLimiter({ max: 32, start: 32 });
   const judge = rig.judge({ limiter });
@@ -63,24 +63,24 @@ test('the number of calls at once settles at what the service takes, and comes b
   expect(rig.standIn.counts.maxInFlight).toBeGreaterThan(16);
 });
 
-test('a rate that the account allows is used well, without a flood of refused calls', async () => {
+test('uses the account’s rate well, without a flood of refused calls', async () => {
   rig.behave({ callsPerSecond: 50, delayMs: 100 });
   const startedAt = Date.now();
   await judgeAll(rig.judge({ retry: JUDGE_RETRY }), 150);
   const { answered, throttled } = rig.standIn.counts;
   expect(answered).toBe(150);
-  // 50 are in hand at the start, so 150 take two seconds at least, and three where it was measured.
+  // 50 calls are available at the start, so 150 take at least two seconds; three were measured.
   expect(Date.now() - startedAt).toBeLessThan(15_000);
   expect(throttled).toBeLessThan(answered);
 });
 
-test('never more calls at once than the limit', async () => {
+test('never makes more concurrent calls than the limit', async () => {
   rig.behave({ delayMs: 5 });
   await judgeAll(rig.judge({ limiter: new AdaptiveLimiter({ max: 5, start: 5 }) }), 60);
   expect(rig.standIn.counts.maxInFlight).toBe(5);
 });
 
-test('Retry-After is honoured, by all calls', async () => {
+test('honors Retry-After in all calls', async () => {
   rig.behave({ throttleShare: 1, retryAfterSeconds: 0.2, faultyCalls: 1 });
   const judge = rig.judge();
   await Promise.all([judge.judge(captureOf(1), CHAT_SCORERS), judge.judge(captureOf(2), CHAT_SCORERS)]);
@@ -89,14 +89,14 @@ test('Retry-After is honoured, by all calls', async () => {
   expect(rig.events).toContainEqual(expect.objectContaining({ kind: 'retry', failure: 'throttled', attempt: 1 }));
 });
 
-describe('failures that pass', () => {
+describe('transient failures', () => {
   test.each([
     ['a service that is not available', { errorShare: 1, errorStatus: 503 }],
     ['an internal error', { errorShare: 1, errorStatus: 500, errorType: 'InternalServerException' }],
     ['a model that timed out', { errorShare: 1, errorStatus: 408, errorType: 'ModelTimeoutException' }],
     ['a model that failed', { errorShare: 1, errorStatus: 424, errorType: 'ModelErrorException' }],
     ['a connection that is cut', { dropShare: 1 }],
-  ])('%s is asked again', async (_, behavior) => {
+  ])('retries after %s', async (_, behavior) => {
     rig.behave({ ...behavior, faultyCalls: 3 });
     const result = await rig.judge().judge(captureOf(1), CHAT_SCORERS);
     expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
@@ -104,7 +104,7 @@ describe('failures that pass', () => {
     expect(rig.standIn.counts).toMatchObject({ calls: 4, answered: 1 });
   });
 
-  test('a fifth of all connections cut, and nothing is lost', async () => {
+  test('loses nothing if a fifth of all connections are cut', async () => {
     rig.behave({ dropShare: 0.2 });
     const results = await judgeAll(rig.judge(), 200);
     for (const result of results) expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
@@ -112,10 +112,10 @@ describe('failures that pass', () => {
   });
 });
 
-describe('failures that stay', () => {
+describe('lasting failures', () => {
   const retry = { baseMs: 1, capMs: 2, attempts: 4 };
 
-  test('throttling ends as JudgeThrottled, to be tried again later', async () => {
+  test('end as JudgeThrottled, which is retryable, after throttling', async () => {
     rig.behave({ throttleShare: 1 });
     const error = await failureOf(rig.judge({ retry }).judge(captureOf(1), CHAT_SCORERS));
     expect(error).toMatchObject({ name: 'JudgeThrottled' });
@@ -126,7 +126,7 @@ describe('failures that stay', () => {
     expect(rig.standIn.counts.calls).toBe(4);
   });
 
-  test('an outage ends as JudgeUnavailable', async () => {
+  test('end as JudgeUnavailable after an outage', async () => {
     rig.behave({ errorShare: 1 });
     expect(await failureOf(rig.judge({ retry }).judge(captureOf(1), CHAT_SCORERS))).toMatchObject({
       name: 'JudgeUnavailable',
@@ -137,18 +137,18 @@ describe('failures that stay', () => {
     });
   });
 
-  test('a Retry-After that is too long is left to the retry of the chunk', async () => {
+  test('leave a long Retry-After to the retry of the chunk', async () => {
     rig.behave({ throttleShare: 1, retryAfterSeconds: 3600 });
     const error = await failureOf(rig.judge().judge(captureOf(1), CHAT_SCORERS));
     expect(error).toMatchObject({ name: 'JudgeThrottled', retryAfterMs: 3_600_000 });
     expect(rig.standIn.counts.calls).toBe(1);
   });
 
-  test('what was answered before the throttling is handed over with its cost', async () => {
+  test('carry the verdicts given before and their cost', async () => {
     rig.behave({ fault: 'missing-keys', faultyCalls: 1 });
     const judge = rig.judge({
       retry,
-      // The first call answers in part; from then on all is throttled.
+      // The first call answers partially. All later calls are throttled.
       price: (usage) => {
         rig.standIn.behave({ throttleShare: 1 });
         return usage.inputTokens * 1e-6;
@@ -166,7 +166,7 @@ describe('failures that stay', () => {
     expect(answeredBefore(error).spend).toMatchObject({ calls: 1, inputTokens: rig.standIn.counts.inputTokens });
   });
 
-  test('no attempt is waited for beyond the deadline, and none is made after it', async () => {
+  test('cause no wait beyond the deadline, and no attempt after it', async () => {
     rig.behave({ throttleShare: 1, retryAfterSeconds: 30 });
     const startedAt = Date.now();
     const late = rig.judge({ deadline: () => startedAt + 20_000 });
@@ -182,13 +182,13 @@ describe('failures that stay', () => {
   test.each([
     ['in a call', { delayMs: 60_000 }, 1],
     ['between attempts', { throttleShare: 1 }, 3],
-  ])('an aborted judging ends at once, %s', async (_, behavior, calls) => {
+  ])('ends immediately when aborted, %s', async (_, behavior, calls) => {
     rig.behave(behavior);
     const startedAt = Date.now();
     const judge = rig.judge({ retry: { baseMs: 60_000, capMs: 60_000 } });
     const abortion = new AbortController();
     const judged = [1, 2, 3].map((i) => judge.judge(captureOf(i), CHAT_SCORERS, abortion.signal));
-    // The first call goes alone until it is answered. One that is still on its way would be counted in the next test.
+    // The first call runs alone until it is answered. A call in flight would be counted in the next test.
     const results = Promise.allSettled(judged);
     while (rig.standIn.counts.calls < calls) await setTimeout(5);
     abortion.abort(new DOMException('the time is over', 'TimeoutError'));
@@ -202,14 +202,14 @@ describe('failures that stay', () => {
   });
 });
 
-describe('refusals that no capture escapes', () => {
+describe('refusals', () => {
   test.each([
     ['denied', "AccessDeniedException: You don't have access"],
     ['missing', 'ResourceNotFoundException: Could not resolve the foundation model'],
     ['ended', 'ResourceNotFoundException: This model version has reached the end of its life'],
     ['legacy', 'marked by provider as Legacy'],
     ['invalid', 'ValidationException: The provided model identifier is invalid'],
-  ] as const)('a model that is %s stops the run with JudgeRefused, at the first call', async (state, message) => {
+  ] as const)('stop the run with JudgeRefused at the first call of a model that is %s', async (state, message) => {
     rig.behave({ models: { [MODEL]: { state } } });
     const error = await failureOf(rig.judge().judge(captureOf(1), CHAT_SCORERS));
     expect(error).toMatchObject({ name: 'JudgeRefused' });
@@ -217,14 +217,14 @@ describe('refusals that no capture escapes', () => {
     expect(rig.standIn.counts.calls).toBe(1);
   });
 
-  test('expired credentials are worth another try', async () => {
+  test('are retryable for expired credentials', async () => {
     rig.behave({ errorShare: 1, errorStatus: 403, errorType: 'ExpiredTokenException' });
     expect(await failureOf(rig.judge().judge(captureOf(1), CHAT_SCORERS))).toMatchObject({
       name: 'CredentialsExpired',
     });
   });
 
-  test('settings that the model refuses for a reason nobody knows stop the run: a harmless question is refused as well', async () => {
+  test('stop the run if the model refuses the canary question as well', async () => {
     rig.behave({ errorShare: 1, errorStatus: 400, errorType: 'ValidationException' });
     const error = await failureOf(rig.judge().judge(captureOf(1), CHAT_SCORERS));
     expect(error).toMatchObject({ name: 'JudgeRefused' });
@@ -234,19 +234,19 @@ describe('refusals that no capture escapes', () => {
     expect(asked).toEqual(['capture', 'capture', 'capture', 'harmless', 'harmless', 'harmless']);
   });
 
-  test('a single capture that is refused is an error of its own: the harmless question is answered', async () => {
+  test('become error verdicts of the capture if the canary question is answered', async () => {
     rig.behave({ errorShare: 1, errorStatus: 400, errorType: 'ValidationException', faultyCalls: 3 });
     const judge = rig.judge();
     const refused = await judge.judge(captureOf(1), CHAT_SCORERS);
     expect(new Set(Object.values(outcomesOf(refused)))).toEqual(new Set(['JudgeInputRejected']));
-    // The harmless question cost something, and it is accounted for.
+    // The cost of the canary question is accounted for.
     expect(refused.spend).toMatchObject({ calls: 1, inputTokens: rig.standIn.counts.inputTokens });
     rig.standIn.forget();
     expect(outcomesOf(await judge.judge(captureOf(2), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
     expect(requestOf(rig.standIn.recorded[0]).outputConfig).toBeDefined();
   });
 
-  test('a refusal after the model has answered others concerns the capture alone', async () => {
+  test('concern only the capture after the model has answered others', async () => {
     const judge = rig.judge();
     await judge.judge(captureOf(1), CHAT_SCORERS);
     rig.behave({ errorShare: 1, errorStatus: 400, errorType: 'ValidationException', faultyCalls: 1 });
@@ -256,7 +256,7 @@ describe('refusals that no capture escapes', () => {
   });
 });
 
-test("the most that a call can cost is above what it costs, and is not known where the model's price is not", async () => {
+test("returns a worst case above the cost, and none if the model's price is unknown", async () => {
   const judge = rig.judge();
   const most = judge.maxCostUsd(captureOf(1), CHAT_SCORERS) ?? 0;
   const { spend } = await judge.judge(captureOf(1), CHAT_SCORERS);
