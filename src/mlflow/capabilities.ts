@@ -15,30 +15,24 @@ export interface ServerCapabilities {
   mergesTraces: boolean;
 }
 
-const OLDEST = [3, 0];
-const BATCH_READ_SINCE = [3, 11];
+const OLDEST = '3.0';
+const BATCH_READ_SINCE = '3.11';
 /** Before this version, posting a trace that has assessments fails. */
-const MERGING_SINCE = [3, 13];
+const MERGING_SINCE = '3.13';
 /**
  * Before 3.13, `/v1/traces` drops tags. 3.13 gives all traces of a request the tags of the last one, and puts quotes
  * around sessions. Until 3.16, the tokens of a span that arrives twice are counted twice. Overlapping runs, or a request
  * that arrives after its timeout, would double them.
  */
-const OTLP_SINCE = [3, 17];
+const OTLP_SINCE = '3.17';
 
 /** A server that was rolled back would accept OTLP and drop the tags. One small request per minute detects that. */
 const REFRESH_MS = 60_000;
 
-const atLeast = (version: number[], since: number[]): boolean => {
-  const [major = 0, minor = 0] = version;
-  const [sinceMajor = 0, sinceMinor = 0] = since;
-  return major > sinceMajor || (major === sinceMajor && minor >= sinceMinor);
-};
-
 /** @throws PermanentError `MlflowTooOld` */
 export function capabilitiesOf(version: string | undefined): ServerCapabilities {
-  const numbers = (version ?? '3.0').split('.').map((part) => Number.parseInt(part, 10) || 0);
-  if (!atLeast(numbers, OLDEST)) {
+  const isSince = (first: string): boolean => (version ?? OLDEST).localeCompare(first, 'en', { numeric: true }) >= 0;
+  if (!isSince(OLDEST)) {
     throw new PermanentError('MlflowTooOld', 'This MLflow server is too old to store the traces', {
       got: `version ${version}`,
       expected: 'version 3.0 or newer',
@@ -46,9 +40,9 @@ export function capabilitiesOf(version: string | undefined): ServerCapabilities 
   }
   return {
     version,
-    otlp: atLeast(numbers, OTLP_SINCE),
-    batchRead: atLeast(numbers, BATCH_READ_SINCE),
-    mergesTraces: atLeast(numbers, MERGING_SINCE),
+    otlp: isSince(OTLP_SINCE),
+    batchRead: isSince(BATCH_READ_SINCE),
+    mergesTraces: isSince(MERGING_SINCE),
   };
 }
 
