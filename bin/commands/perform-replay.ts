@@ -53,7 +53,7 @@ export interface ReplayFlags extends TargetFlags {
   quiet?: boolean;
 }
 
-/** What a replay reads. */
+/** The input of a replay. */
 interface Captures {
   files: readonly SourceFile[];
   index: SortedIndex;

@@ -24,7 +24,7 @@ export interface FollowUpOptions {
 export interface FollowedUp {
   comparison?: CapturedComparison;
   published?: Published;
-  /** What failed, each in a sentence. */
+  /** One sentence for each failure. */
   failures: string[];
   /** Whether the judge was stopped by the signal. */
   judgeStopped: boolean;

@@ -238,7 +238,7 @@ export class ResponseParser {
   }
 }
 
-/** Returns the offset after the blank line that ends a head, searching from `from`; -1 if it is missing. Bare line feeds are accepted. */
+/** Finds the blank line that ends a head. @returns the offset after it; -1 if it is missing. Bare line feeds are accepted. */
 function headEnd(text: Buffer, from: number): number {
   for (let newline = text.indexOf(LF, from); newline >= 0; newline = text.indexOf(LF, newline + 1)) {
     if (text[newline + 1] === LF) return newline + 2;

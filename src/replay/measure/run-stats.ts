@@ -16,7 +16,7 @@ const MAX_ERROR_KINDS = 200;
 /** Error messages of servers for a request that is too long for the model. */
 const CONTEXT_OVERFLOW = /context length|maximum context|context_length_exceeded|prompt is too long/i;
 
-/** A reply is a mismatch if its length differs from the limit by more than this percentage or number of tokens, whichever is less. */
+/** A reply is a mismatch if it differs from its limit by more than this percentage or number of tokens, whichever is less. */
 const MISMATCH_PERCENT = 5;
 const MISMATCH_TOKENS = 50;
 const isMismatch = (output: number, limit: number): boolean =>

@@ -1,4 +1,4 @@
-/** Publishes a finished replay of one process in MLflow: a run with metrics, parameters and files, and a trace for every request. */
+/** Publishes a finished replay of one process in MLflow: a run with metrics, parameters and files, and a trace per request. */
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { S3Client } from '@aws-sdk/client-s3';

@@ -1,4 +1,4 @@
-/** What to tell about the traces and verdicts of a replay that MLflow does not show as expected. */
+/** Remarks about the traces and verdicts of a replay that MLflow does not show as expected. */
 import { JUDGED_FILE } from '../compare/with-captured.ts';
 import { REFUSED_FILE } from './write-traces.ts';
 

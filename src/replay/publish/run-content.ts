@@ -16,7 +16,7 @@ export function metricsOf(stats: RunStats, scheduled: boolean, quality?: Quality
   }
   const { failures, succeeded, cancelledOnPurpose } = stats;
   if (cancelledOnPurpose > 0) {
-    // As for the exit code and for thresholds, these are not failures. Only AIPerf's files count them as failed.
+    // Not failures, as for the exit code and for thresholds. Only AIPerf's files count them as failed.
     const counted = failures + succeeded;
     metrics.error_request_count = failures;
     metrics.request_error_rate = counted === 0 ? 0 : (100 * failures) / counted;

@@ -1,4 +1,5 @@
 /** Writes `inputs.json`: the requests as sent, by conversation and turn, in AIPerf's layout. */
+import { isUtf8 } from 'node:buffer';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
@@ -20,11 +21,8 @@ export function payloadJson(request: PreparedRequest): string {
   const text = body.toString('utf8');
   // Line breaks in JSON occur only between tokens, so they can be replaced.
   if (request.isJson) return text.replace(/[\r\n]+/g, ' ');
-  const isText = Buffer.from(text, 'utf8').equals(body);
-  return JSON.stringify({
-    content_type: request.contentType,
-    ...(isText ? { text } : { base64: body.toString('base64') }),
-  });
+  const wrapped = isUtf8(body) ? { text } : { base64: body.toString('base64') };
+  return JSON.stringify({ content_type: request.contentType, ...wrapped });
 }
 
 /** Spools the payloads when they are prepared, and groups the turns of each conversation at the end. */

@@ -8,7 +8,7 @@ const FLUSH_CHARACTERS = 64 * 1024;
 const FLUSH_MS = 500;
 
 /** JSON allows these characters in strings, but Python's `splitlines` and Node's readline treat them as line ends. */
-const OTHER_LINE_ENDS = /[\u0085\u2028\u2029]/;
+const OTHER_LINE_ENDS = /[\u0085\u2028\u2029]/g;
 const escaped = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
 export class LineWriter {
@@ -39,9 +39,7 @@ export class LineWriter {
   /** @param line without its line ending */
   write(line: string): void {
     if (this.#error) return;
-    this.#pending += OTHER_LINE_ENDS.test(line)
-      ? `${line.replace(new RegExp(OTHER_LINE_ENDS, 'g'), escaped)}\n`
-      : `${line}\n`;
+    this.#pending += `${line.replace(OTHER_LINE_ENDS, escaped)}\n`;
     if (this.#pending.length >= FLUSH_CHARACTERS) this.flush();
     else this.#timer ??= setTimeout(() => this.flush(), FLUSH_MS);
   }

@@ -1,5 +1,6 @@
 /** Formats a line of `profile_export_raw.jsonl`: the request and the reply themselves. */
 
+import { isUtf8 } from 'node:buffer';
 import { isObject, parseJson } from '../../formats/json.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { type Measured, repliedBody, streamOf } from '../measure/measure.ts';
@@ -50,13 +51,8 @@ function replies(measured: Measured, instead: string | undefined): unknown[] {
   }
   const { bytes: body, contentType } = repliedBody(exchange);
   if (body.length === 0) return [];
-  const said = body.toString('utf8');
-  const isText = Buffer.from(said, 'utf8').equals(body);
-  return [
-    isText
-      ? { perf_ns: perfNs(exchange.endAt), text: said, content_type: contentType }
-      : { perf_ns: perfNs(exchange.endAt), raw_bytes: body.toString('base64'), content_type: contentType },
-  ];
+  const content = isUtf8(body) ? { text: body.toString('utf8') } : { raw_bytes: body.toString('base64') };
+  return [{ perf_ns: perfNs(exchange.endAt), ...content, content_type: contentType }];
 }
 
 function payload(wire: Buffer, bodyAt: number): unknown {
@@ -65,7 +61,7 @@ function payload(wire: Buffer, bodyAt: number): unknown {
   const parsed = parseJson(text);
   // AIPerf expects an object here: other values are wrapped.
   if (parsed.ok && isObject(parsed.value)) return parsed.value;
-  return Buffer.from(text, 'utf8').equals(body) ? { text } : { base64: body.toString('base64') };
+  return isUtf8(body) ? { text } : { base64: body.toString('base64') };
 }
 
 /** @param instead JSON that replaces a reply that was not kept */

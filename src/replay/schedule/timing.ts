@@ -60,7 +60,7 @@ const SECOND_MS = 1000;
 /** Gap between two passes: captured times have whole seconds, so the last record's second is played to its end. */
 const PASS_GAP_MS = SECOND_MS;
 
-/** What the consumer of the entries reports back. */
+/** Feedback from the consumer of the entries. */
 export interface Feeding {
   /** Entries so far that could not be sent. They do not count towards `ScheduleOptions.count`. */
   skipped(): number;
@@ -69,7 +69,7 @@ export interface Feeding {
   passOver(entries: number): void;
 }
 
-/** A schedule as the sender needs it, made while it is sent or made beforehand. */
+/** A schedule for the sender: computed while it is sent, or beforehand. */
 export interface SendSchedule {
   /** Yields the entries in batches, in the order of their time. */
   entries(feeding: Partial<Feeding>): AsyncIterable<ScheduledEntry[]>;
@@ -81,7 +81,7 @@ export interface SendSchedule {
   closedLoop: boolean;
 }
 
-/** Makes the schedule from the index of the captures while it is sent. @param warmup requests sent beforehand */
+/** Computes the schedule from the index of the captures while it is sent. @param warmup requests sent beforehand */
 export const scheduleFromIndex = (source: EntrySource, options: ScheduleOptions, warmup: number): SendSchedule => ({
   entries: (feeding) => schedule(source, options, feeding),
   ...(warmup > 0
