@@ -63,7 +63,7 @@ export class PipelineFunction extends Construct {
       architecture: Architecture.ARM_64,
       memorySize,
       timeout: Duration.seconds(props.timeoutSeconds ?? settings.LAMBDA_TIMEOUT_SECONDS),
-      ...(props.diskMib === undefined ? {} : { ephemeralStorageSize: Size.mebibytes(props.diskMib) }),
+      ephemeralStorageSize: props.diskMib === undefined ? undefined : Size.mebibytes(props.diskMib),
       retryAttempts: props.asyncRetries,
       environment: {
         ...props.environment,

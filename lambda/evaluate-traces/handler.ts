@@ -41,7 +41,7 @@ export const handler = logged<unknown, Counts | (Counts & ChunkProgress)>(async 
   const scoring = await judging();
   const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
     const limit = budget(request.run, request.options.budgetUsd);
-    const limited = { ...deps, ...scoring, ...(limit === undefined ? {} : { limit }) };
+    const limited = { ...deps, ...scoring, limit };
     if (request.phase !== 'apply') return evaluateChunk(request, limited);
     const workBucket = environment.WORK_BUCKET;
     const openBatch = () => batchAnswers(request, { storage, workBucket, limit, ...batchJudge() });
@@ -50,22 +50,12 @@ export const handler = logged<unknown, Counts | (Counts & ChunkProgress)>(async 
   if (invocation.kind === 'chunk' && invocation.request.phase === 'prepare') {
     const { run, options } = invocation.request;
     const limit = budget(run, options.budgetUsd);
-    const { records, held } = await prepareChunk(invocation.request, {
-      ...deps,
-      ...scoring,
-      ...batchJudge(),
-      ...(limit === undefined ? {} : { limit }),
-    });
+    const { records, held } = await prepareChunk(invocation.request, { ...deps, ...scoring, ...batchJudge(), limit });
     return { records, held: held.length, ...partOf(invocation.request).next };
   }
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
     return { ...sumEvaluations([await evaluate(request)]), ...partOf(request).next };
   }
-  const receipts: EvaluateReceipt[] = [];
-  const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
-  await forEachChunkOf(invocation.files, deps, experiment.id, async (request) => {
-    receipts.push(await evaluate(request));
-  });
-  return sumEvaluations(receipts);
+  return sumEvaluations(await forEachChunkOf(invocation.files, deps, evaluate));
 });

@@ -3,7 +3,7 @@
 import '../../src/monitoring/log/log-trial.ts';
 import type { Context } from 'aws-lambda';
 import type { ChunkProgress } from '../../src/contract/payloads.ts';
-import type { LogCounts, LogReceipt } from '../../src/contract/receipts.ts';
+import type { LogCounts } from '../../src/contract/receipts.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { sumLogCounts } from '../../src/monitoring/counts.ts';
@@ -30,10 +30,5 @@ export const handler = logged<unknown, LogCounts | (LogCounts & ChunkProgress)>(
     const { request } = invocation;
     return { ...(await logChunk(request, deps)).counts, ...partOf(request).next };
   }
-  const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
-  const receipts: LogReceipt[] = [];
-  await forEachChunkOf(invocation.files, deps, experiment.id, async (request) => {
-    receipts.push(await logChunk(request, deps));
-  });
-  return sumLogCounts(receipts);
+  return sumLogCounts(await forEachChunkOf(invocation.files, deps, (request) => logChunk(request, deps)));
 });

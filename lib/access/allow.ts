@@ -6,7 +6,7 @@ import { acknowledge } from '../acknowledge.ts';
 interface Permission {
   actions: string[];
   resources: string[];
-  conditions?: Record<string, Record<string, string | string[]>>;
+  conditions?: Record<string, Record<string, string | string[]>> | undefined;
   /** Required if an action or a resource has a wildcard: why it cannot be narrower. */
   why?: string;
 }

@@ -25,8 +25,8 @@ export function grantJudge(role: Role, settings: Settings): void {
       actions: [INVOKE],
       resources: [arn],
       // The models behind a profile may be invoked only through that profile.
-      ...(through === undefined ? {} : { conditions: { StringEquals: { 'bedrock:InferenceProfileArn': through } } }),
-      ...(why === undefined ? {} : { why: `${why}; only calls through the profile of the condition are allowed.` }),
+      conditions: through && { StringEquals: { 'bedrock:InferenceProfileArn': through } },
+      why: why && `${why}; only calls through the profile of the condition are allowed.`,
     });
   }
   grantGuardrail(role, settings);
@@ -58,9 +58,8 @@ export function grantModelLookUp(role: Role, id: string): void {
   allow(role, {
     actions: ['bedrock:GetFoundationModel'],
     resources: [`${models}${profile.model ?? '*'}`],
-    ...(profile.model === undefined
-      ? { why: 'An application profile does not reveal its model; the readable facts of a model are public.' }
-      : {}),
+    // Ignored without a wildcard.
+    why: 'An application profile does not reveal its model; the readable facts of a model are public.',
   });
 }
 
@@ -109,7 +108,7 @@ function modelResources(stack: Stack, id: string): ModelResource[] {
     resources.push({
       arn: `arn:${partition}:bedrock:::foundation-model/${model}`,
       through,
-      ...(isApplication ? { why: 'An application profile does not reveal its model' } : {}),
+      why: isApplication ? 'An application profile does not reveal its model' : undefined,
     });
   }
   if (isApplication) {
@@ -130,12 +129,9 @@ function modelResources(stack: Stack, id: string): ModelResource[] {
  */
 export function grantBatchModel(starter: Role, serviceRole: Role, settings: Settings): void {
   for (const { arn, why } of modelResources(Stack.of(starter), settings.BEDROCK_MODEL_ID)) {
-    const of = {
-      resources: [arn],
-      ...(why === undefined ? {} : { why: `${why}; only the batch jobs of this stack use it.` }),
-    };
-    allow(starter, { actions: ['bedrock:CreateModelInvocationJob'], ...of });
-    allow(serviceRole, { actions: [INVOKE], ...of });
+    const model = { resources: [arn], why: why && `${why}; only the batch jobs of this stack use it.` };
+    allow(starter, { actions: ['bedrock:CreateModelInvocationJob'], ...model });
+    allow(serviceRole, { actions: [INVOKE], ...model });
   }
   // The requests of a job name the judge's guardrail.
   grantGuardrail(serviceRole, settings);
