@@ -6,7 +6,7 @@ import { Construct } from 'constructs';
 import { budgetTable } from '../src/contract/names.ts';
 import { allow } from './access/allow.ts';
 
-export class BudgetTable extends Construct {
+export class JudgeBudgetTable extends Construct {
   readonly table: TableV2;
 
   constructor(scope: Construct, id: string) {

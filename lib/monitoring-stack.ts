@@ -4,7 +4,7 @@ import type { Construct } from 'constructs';
 import type { Settings } from '../src/settings/schema.ts';
 import { Alarms } from './alarms.ts';
 import { BatchInference } from './batch-inference.ts';
-import { BudgetTable } from './budget-table.ts';
+import { JudgeBudgetTable } from './budget-table.ts';
 import { CaptureRule } from './capture-rule.ts';
 import { MonitoringDashboard } from './dashboard.ts';
 import { monitoringFunctions } from './monitoring-functions.ts';
@@ -22,7 +22,7 @@ export class MonitoringStack extends Stack {
     super(scope, id, { description: 'Logs and judges the replies of a SageMaker endpoint, in MLflow', ...props });
     const { settings } = props;
     const { bucket: workBucket } = new WorkBucket(this, 'WorkBucket');
-    const { table: budget } = new BudgetTable(this, 'Budget');
+    const { table: budget } = new JudgeBudgetTable(this, 'Budget');
     const environment = functionEnvironment(settings, workBucket.bucketName, budget.tableName);
 
     const pipeline = monitoringFunctions(this, { settings, workBucket, budget, environment });

@@ -57,5 +57,6 @@ export const handler = logged<unknown, Counts | (Counts & ChunkProgress)>(async 
     const { request } = invocation;
     return { ...sumEvaluations([await evaluate(request)]), ...partOf(request).next };
   }
-  return sumEvaluations(await forEachChunkOf(invocation.files, deps, evaluate));
+  const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+  return sumEvaluations(await forEachChunkOf(invocation.files, deps, experiment.id, evaluate));
 });

@@ -2,7 +2,7 @@
 // The first to be loaded, and in a trial's process the only one.
 import '../../src/monitoring/log/log-trial.ts';
 import type { Context } from 'aws-lambda';
-import type { ChunkProgress } from '../../src/contract/payloads.ts';
+import type { ChunkProgress, ChunkRequest } from '../../src/contract/payloads.ts';
 import type { LogCounts } from '../../src/contract/receipts.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
@@ -30,5 +30,7 @@ export const handler = logged<unknown, LogCounts | (LogCounts & ChunkProgress)>(
     const { request } = invocation;
     return { ...(await logChunk(request, deps)).counts, ...partOf(request).next };
   }
-  return sumLogCounts(await forEachChunkOf(invocation.files, deps, (request) => logChunk(request, deps)));
+  const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+  const log = (request: ChunkRequest) => logChunk(request, deps);
+  return sumLogCounts(await forEachChunkOf(invocation.files, deps, experiment.id, log));
 });

@@ -25,7 +25,7 @@ export function grantJudge(role: Role, settings: Settings): void {
       actions: [INVOKE],
       resources: [arn],
       // The models behind a profile may be invoked only through that profile.
-      conditions: through && { StringEquals: { 'bedrock:InferenceProfileArn': through } },
+      conditions: through === undefined ? undefined : { StringEquals: { 'bedrock:InferenceProfileArn': through } },
       why: why && `${why}; only calls through the profile of the condition are allowed.`,
     });
   }

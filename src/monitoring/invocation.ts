@@ -83,12 +83,12 @@ const CHUNK_RESERVE_MS = 60_000;
  *
  * @throws RetryableError `ChunkOutOfTime` when the Lambda’s time runs out. Finished chunks stay finished.
  */
-export async function forEachChunkOf(
+export async function forEachChunkOf<Result>(
   files: readonly CaptureFile[],
   deps: { storage: Storage; environment: LambdaEnvironment; requestId: string; remainingMs(): number },
   experimentId: string,
-  handle: (request: ChunkRequest) => Promise<void>,
-): Promise<void> {
+  handle: (request: ChunkRequest) => Promise<Result>,
+): Promise<Result[]> {
   const { storage, environment, requestId, remainingMs } = deps;
   const scope = { bucket: environment.DATA_CAPTURE_S3_BUCKET, prefix: environment.DATA_CAPTURE_S3_PREFIX };
   const options: RunOptions = {
@@ -98,7 +98,7 @@ export async function forEachChunkOf(
     dryRun: false,
     judge: 'converse',
   };
-  let ordinal = 0;
+  const results: Result[] = [];
   for (const file of files) {
     const object = await capturedObject(storage, scope, file.bucket, file.key);
     const limits = {
@@ -109,21 +109,15 @@ export async function forEachChunkOf(
     for await (const unit of unitsOfObjects(storage, [object], limits)) {
       for (const chunk of unit.chunks) {
         if (remainingMs() < CHUNK_RESERVE_MS || unit.outOfTime) throw outOfTime(file);
-        const numbered = { ...chunk, experimentId, chunk: ordinal };
+        const numbered = { ...chunk, experimentId, chunk: results.length };
         logger.info(adviceOn(chunk), { key: file.key });
-        await handle({
-          run: `invoke-${requestId}`,
-          chunk: numbered,
-          options,
-          attempt: 0,
-          ...(leaveOut && { leaveOut }),
-        });
-        ordinal += 1;
+        results.push(await handle({ run: `invoke-${requestId}`, chunk: numbered, options, attempt: 0, leaveOut }));
       }
       if (unit.outOfTime) throw outOfTime(file);
       if (unit.failed) throw new PermanentError(unit.failed.error.name, unit.failed.error.message);
     }
   }
+  return results;
 }
 
 const adviceOn = ({ firstLine, lines }: UnnumberedChunk): string =>
