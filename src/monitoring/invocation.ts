@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import type { RunOptions } from '../contract/input.ts';
 import { type ChunkRequest, chunkRequestSchema } from '../contract/payloads.ts';
-import { capturedObject } from '../formats/capture-objects.ts';
+import { capturedObject } from '../formats/files/capture-objects.ts';
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import { PermanentError, RetryableError } from '../shared/errors.ts';
 import { logger } from '../shared/logging.ts';

@@ -1,5 +1,5 @@
 /** Builds the MLflow trace of a capture, independent of how it is written. */
-import { capturePathOf } from '../formats/record/capture-path.ts';
+import { capturePathOf } from '../formats/files/capture-path.ts';
 import type { Capture, RawLine } from '../formats/types.ts';
 import { rootAttributes } from './attributes.ts';
 import { rootSpanIdOf, traceIdOf } from './ids.ts';

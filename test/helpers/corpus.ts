@@ -1,4 +1,4 @@
-/** The corpus of capture lines, `test/corpus/*.jsonl`, and what is expected of each, `*.expected.json` beside it. */
+/** Reads the corpus of capture lines, `test/corpus/*.jsonl`, and the expectations of each line in `*.expected.json`. */
 import { createReadStream, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
@@ -9,11 +9,11 @@ import { openEnvelope } from '../../src/formats/record/envelope.ts';
 import type { Capture, DecodeOptions, RawLine } from '../../src/formats/types.ts';
 import { Scale } from '../../src/formats/weight.ts';
 
-/** What is expected of a line; objects are matched by the fields they name. */
+/** The expectations of a line. Objects are compared by the fields that they name. */
 export interface Expectation {
   title: string;
   options?: DecodeOptions;
-  /** S3 key of the line, where it matters. */
+  /** S3 key of the line, if it matters. */
   key?: string;
   capture?: object;
   /** Fields that the capture must not have. */
@@ -26,16 +26,16 @@ export interface Expectation {
   absentAttributes?: string[];
   status?: object;
   children?: object[];
-  /** JSON text that the root span's inputs are written as. */
+  /** JSON text of the root span's inputs. */
   rawRootInputs?: string;
-  /** The same for the first inference's. */
+  /** JSON text of the first inference's inputs. */
   rawInputs?: string;
-  /** Name of the quarantine reason, and words that its message must hold. */
+  /** Name of the quarantine reason, and words that its message must contain. */
   quarantine?: string;
   words?: string[];
 }
 
-/** Endpoint whose captures they are. */
+/** The endpoint of the captures. */
 export const CORPUS_ENDPOINT = 'fern-house';
 
 const CORPUS = projectPath('test', 'corpus');
@@ -47,7 +47,7 @@ export const corpusFiles = (): string[] => readdirSync(CORPUS).filter((file) => 
 export const expectationsOf = (file: string): Expectation[] =>
   JSON.parse(readFileSync(join(CORPUS, file.replace('.jsonl', '.expected.json')), 'utf8')) as Expectation[];
 
-/** The lines of a file, each at the key that its expectation names. */
+/** Reads the lines of a file, each at the key of its expectation. */
 export async function linesOf(file: string): Promise<RawLine[]> {
   const source = { bucket: 'bucket', key: KEY, etag: 'e', start: 0, firstLine: 1, objectTimeMs: OBJECT_TIME_MS };
   const lines: RawLine[] = [];
@@ -59,13 +59,13 @@ export async function linesOf(file: string): Promise<RawLine[]> {
   return lines.map((line, index) => ({ ...line, place: { ...line.place, key: expectations[index]?.key ?? KEY } }));
 }
 
-/** A side of a captured line as it was on the wire. */
+/** One side of a captured line as it was on the wire. */
 export interface WireBody {
   contentType: string | null;
   bytes: Buffer;
 }
 
-/** @returns `undefined` where the side was not captured, or not as the text or base64 of a body. */
+/** @returns `undefined` when the side was not captured, or not as the text or base64 of a body. */
 export function wireBodyOf(raw: RawLine, side: 'endpointInput' | 'endpointOutput'): WireBody | undefined {
   const opened = openEnvelope(raw.bytes, new Scale());
   if ('reason' in opened) return undefined;
@@ -75,7 +75,7 @@ export function wireBodyOf(raw: RawLine, side: 'endpointInput' | 'endpointOutput
   const bytes = encoding === 'BASE64' ? decodeBase64(captured.data) : Buffer.from(captured.data);
   if (bytes === undefined || !['JSON', 'CSV', 'BASE64', ''].includes(encoding)) return undefined;
   const observed = captured.observedContentType;
-  // The endpoint said so, or it would not have been captured as CSV.
+  // Only an endpoint that announced CSV is captured as CSV.
   const fallback = encoding === 'CSV' ? 'text/csv' : null;
   return { contentType: typeof observed === 'string' ? observed : fallback, bytes };
 }

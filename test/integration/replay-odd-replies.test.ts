@@ -1,16 +1,18 @@
-/** Replies as servers should not send them, and do: byte for byte over a real connection. */
+/** Tests replies that servers should not send, but do, byte for byte over a real connection. */
 import { mkdirSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { decodeLine } from '../../src/formats/decode.ts';
+import type { RunClock } from '../../src/replay/clock.ts';
 import { compareRuns } from '../../src/replay/compare/compare-runs.ts';
 import { readRun } from '../../src/replay/compare/run-data.ts';
 import { CapturedReplies } from '../../src/replay/compare/with-captured.ts';
 import { indexFor, scheduleOf } from '../../src/replay/derived-options.ts';
 import { dryRun } from '../../src/replay/dry-run.ts';
-import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
+import type { Measured } from '../../src/replay/measure/measure.ts';
+import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
 import { replayTrace } from '../../src/replay/publish/replay-trace.ts';
 import { replayedLine } from '../../src/replay/publish/replayed-line.ts';
 import { NO_OVERRIDES } from '../../src/replay/request/literal.ts';
@@ -40,11 +42,11 @@ const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth);
 
 interface Scripted {
   bytes: Buffer;
-  /** The connection is closed after it. */
+  /** The server closes the connection after the reply. */
   close?: boolean;
 }
 
-/** What is answered to a prompt of that name. */
+/** The replies, by the prompt that they answer. */
 const REPLIES: Record<string, Scripted> = {
   gzip: { bytes: whole(`${JSON_HEAD}\r\nContent-Encoding: gzip`, gzipSync(chat('packed'))) },
   'gzip stream': {
@@ -72,10 +74,10 @@ const REPLIES: Record<string, Scripted> = {
     ]),
   },
   'unknown coding': { bytes: whole(`${JSON_HEAD}\r\nContent-Encoding: constructor`, 'ABC') },
-  'larger than what is kept': {
+  'larger than the limit': {
     bytes: whole(`${JSON_HEAD}\r\nContent-Encoding: gzip`, gzipSync(chat('x'.repeat(33 << 20)))),
   },
-  'a stream larger than what is kept': {
+  'a stream larger than the limit': {
     bytes: whole(SSE_HEAD, `${delta('a')}${delta('x'.repeat(1 << 20)).repeat(33)}${delta('b', 'stop')}`),
   },
   'not gzip': { bytes: whole(`${JSON_HEAD}\r\nContent-Encoding: gzip`, chat('not packed')) },
@@ -89,7 +91,7 @@ const REPLIES: Record<string, Scripted> = {
   'error event': { bytes: whole(SSE_HEAD, `${delta('a')}event: error\ndata: upstream died\n\n`) },
 };
 
-/** Replies that end what reads, compares or writes them, where it does not see to that. */
+/** Replies that crash code that reads, compares or writes them without care. */
 const HOSTILE: Record<string, Scripted> = {
   'deep reply': { bytes: whole(JSON_HEAD, nested(10_000)) },
   'deep error': { bytes: whole(JSON_HEAD, `{"object":"error","more":${nested(10_000)}}`) },
@@ -98,10 +100,10 @@ const HOSTILE: Record<string, Scripted> = {
   'many tokens': { bytes: whole(JSON_HEAD, chat('x').replace(/}$/, ',"usage":{"completion_tokens":1e305}}')) },
 };
 
-/** Of the corpus, by the test that plays them. */
+/** Replies from the corpus, filled in by their test. */
 const CAPTURED: Record<string, Scripted> = {};
 
-/** Captured bodies that do the same to what prepares them; each is sent, byte for byte. */
+/** Captured bodies that crash code that prepares them without care. Each is sent, byte for byte. */
 const ODD_BODIES: Record<string, string> = {
   'deep content': `{"messages":[{"role":"user","content":${nested(10_000)}}]}`,
   'deep prompt': `{"prompt":${nested(10_000)}}`,
@@ -131,7 +133,7 @@ beforeEach(async () => {
       const name = /"content":"([^"]+)"/.exec(text)?.[1] ?? '';
       text = '';
       const reply = REPLIES[name] ?? HOSTILE[name] ?? CAPTURED[name] ?? { bytes: whole(JSON_HEAD, chat('ok')) };
-      // In pieces cut at odd places.
+      // Send pieces that are cut at odd places.
       for (const [from, to] of [
         [0, 97],
         [97, 251],
@@ -150,23 +152,31 @@ afterEach(async () => {
   folder.delete();
 });
 
-test('are read as they are meant, or are an error that says what is wrong', async () => {
+/** Replays the lines and compares each reply with its captured one. The results are in `out`. */
+async function compared(
+  lines: readonly string[],
+  options: Partial<ReplayOptions>,
+  onReply?: (measured: Measured, clock: RunClock) => void,
+) {
   const out = join(folder.path, 'out');
-  const lines = Object.keys(REPLIES).map((name) => chatLine(name, 0, name, 'Fine.', { stream: true }));
   mkdirSync(out);
+  const file = folder.write('a.jsonl', lines);
   const captured = new CapturedReplies(out);
-  const { records } = await replay(
-    folder.write('a.jsonl', lines),
-    url,
-    out,
-    { timeout: 60 },
-    {
-      raw: true,
-      keepCaptured: true,
-      read: (measured) => captured.read(measured),
+  const replayed = await replay(file, url, out, options, {
+    raw: true,
+    keepCaptured: true,
+    read: (measured, clock) => {
+      onReply?.(measured, clock);
+      return captured.read(measured);
     },
-  );
+  });
   await captured.finish();
+  return { ...replayed, file, out };
+}
+
+test('odd replies are read as intended, or are an error that describes the fault', async () => {
+  const lines = Object.keys(REPLIES).map((name) => chatLine(name, 0, name, 'Fine.', { stream: true }));
+  const { records, out } = await compared(lines, { timeout: 60 });
   const texts = new Map(
     readLines<{ event_id: string; reply: { ok: boolean; text: string } }>(join(out, 'replies.jsonl')).map(
       ({ event_id: id, reply }) => [id, reply.text],
@@ -189,8 +199,8 @@ test('are read as they are meant, or are an error that says what is wrong', asyn
     'unknown coding': expect.stringContaining(
       'its content coding "constructor" could not be decoded: it is not supported',
     ),
-    'larger than what is kept': 'said: ',
-    'a stream larger than what is kept': 'said: ',
+    'larger than the limit': 'said: ',
+    'a stream larger than the limit': 'said: ',
     'not gzip': 'said: not packed',
     'stream cut by the close': expect.stringContaining('closed the connection before the stream was complete'),
     'stream ended by the close': 'said: a',
@@ -199,12 +209,12 @@ test('are read as they are meant, or are an error that says what is wrong', asyn
     reasoning: 'said: thought',
     'error event': expect.stringContaining('upstream died'),
   });
-  // What is too large is measured, said to be so, and not taken for a reply that says nothing.
+  // A reply that is too large is measured and reported as such, and not read as an empty reply.
   type Large = { event_id: string; reply: { notKeptBytes?: number }; comparison?: object };
   const large = readLines<Large>(join(out, 'replies.jsonl')).filter(({ reply }) => reply.notKeptBytes !== undefined);
   expect(large.map(({ event_id: id, comparison }) => [id, comparison]).sort()).toEqual([
-    ['a stream larger than what is kept', undefined],
-    ['larger than what is kept', undefined],
+    ['a stream larger than the limit', undefined],
+    ['larger than the limit', undefined],
   ]);
   const raw = readLines<{ metadata: { event_id: string }; responses: { text?: string }[] }>(
     join(out, 'profile_export_raw.jsonl'),
@@ -214,8 +224,8 @@ test('are read as they are meant, or are an error that says what is wrong', asyn
   );
   const metrics = (id: string) => records.find(({ metadata }) => metadata.event_id === id)?.metrics;
   expect(metrics('names in another case')?.time_to_first_token).toBeDefined();
-  expect(metrics('a stream larger than what is kept')).toMatchObject({ output_sequence_length: { value: 35 } });
-  expect(metrics('a stream larger than what is kept')?.inter_chunk_latency).toBeUndefined();
+  expect(metrics('a stream larger than the limit')).toMatchObject({ output_sequence_length: { value: 35 } });
+  expect(metrics('a stream larger than the limit')?.inter_chunk_latency).toBeUndefined();
   expect(metrics('gzip stream')?.time_to_first_token).toBeUndefined();
   expect(metrics('reasoning')).toMatchObject({
     output_sequence_length: { value: 9 },
@@ -225,7 +235,7 @@ test('are read as they are meant, or are an error that says what is wrong', asyn
   });
 });
 
-test('captured streams are read live as they are read in their captures, whichever server they are of', async () => {
+test('streams of all servers are read live as in their captures', async () => {
   const lines: string[] = [];
   const errors = new Map<string, string>();
   for (const file of [
@@ -238,7 +248,7 @@ test('captured streams are read live as they are read in their captures, whichev
     for (const raw of await linesOf(file)) {
       const decoded = decodeLine(raw);
       const body = wireBodyOf(raw, 'endpointOutput');
-      // A list of all events is one document.
+      // A list of all events is a document.
       const isStream = decoded.kind === 'capture' && decoded.capture.streamed && body?.bytes[0] !== '['.charCodeAt(0);
       if (!isStream || body === undefined) continue;
       const name = `${file} ${raw.place.line}`;
@@ -251,38 +261,26 @@ test('captured streams are read live as they are read in their captures, whichev
       lines.push(captureLine(name, 0, { data: chatBody(name, { stream: true }) }, reply));
     }
   expect(lines.length).toBeGreaterThan(15);
-  const out = join(folder.path, 'out');
-  mkdirSync(out);
-  const captured = new CapturedReplies(out);
-  const { records } = await replay(
-    folder.write('a.jsonl', lines),
-    url,
-    out,
-    { concurrency: 4 },
-    { keepCaptured: true, read: (measured) => captured.read(measured) },
-  );
-  await captured.finish();
+  const { records, out } = await compared(lines, { concurrency: 4 });
   type Compared = { event_id: string; reply: { ok: boolean }; comparison: { same: boolean } };
   for (const { event_id: id, comparison } of readLines<Compared>(join(out, 'replies.jsonl')))
     expect([id, comparison.same]).toEqual([id, true]);
   for (const { metadata, metrics, error } of records) {
     const id = String(metadata.event_id);
     if (errors.has(id)) expect([id, error?.message]).toEqual([id, errors.get(id)]);
-    // One that holds nothing has no times.
+    // An empty stream has no times.
     else if (error)
       expect([id, error.message]).toEqual([id, expect.stringContaining('the stream contained no content')]);
     else expect([id, metrics.time_to_first_token?.unit]).toEqual([id, 'ms']);
   }
 });
 
-test('a capture or a reply that ends what reads it ends alone, in every step', async () => {
-  const out = join(folder.path, 'out');
-  mkdirSync(out);
+test('a capture or a reply that cannot be read fails alone, in every step', async () => {
   const hostile = Object.entries(ODD_BODIES).map(([name, data], i) =>
     captureLine(name, i, { data }, { data: i % 2 === 0 ? nested(10_000) : chat('ok') }),
   );
   const odd = [
-    // Not skipped as one that a replay has sent: its id is nobody's of ours.
+    // Not skipped as a request of a replay, since no replay has this id.
     chatLine('good 1', 0, 'good 1', 'Fine.'),
     ...hostile,
     captureLine('document', 7, { data: {} }).replace('"data":{}', `"data":${nested(10_000)}`),
@@ -291,24 +289,10 @@ test('a capture or a reply that ends what reads it ends alone, in every step', a
     ...Object.keys(HOSTILE).map((name) => chatLine(name, 9, name, 'Fine.')),
     chatLine('good 2', 10, 'good 2', 'Fine.'),
   ];
-  const file = folder.write('a.jsonl', odd);
-  const captured = new CapturedReplies(out);
   const spooled: string[] = [];
-  const { records, skipped } = await replay(
-    file,
-    url,
-    out,
-    { concurrency: 4 },
-    {
-      raw: true,
-      keepCaptured: true,
-      read: (measured, clock) => {
-        spooled.push(JSON.stringify(replayedLine(measured, clock, 'r', 't')));
-        return captured.read(measured);
-      },
-    },
+  const { records, skipped, file, out } = await compared(odd, { concurrency: 4 }, (measured, clock) =>
+    spooled.push(JSON.stringify(replayedLine(measured, clock, 'r', 't'))),
   );
-  await captured.finish();
   const ids = [...Object.keys(ODD_BODIES), ...Object.keys(HOSTILE), 'good 1', 'good 2', 'odd type'].sort();
   const idsOf = (name: string): string[] =>
     readLines<{ event_id?: string; metadata?: { event_id: string } }>(join(out, name))
@@ -323,13 +307,13 @@ test('a capture or a reply that ends what reads it ends alone, in every step', a
   expect(skipped).toHaveLength(1);
   for (const { metrics } of records)
     for (const [name, { value }] of Object.entries(metrics)) expect([name, typeof value]).toEqual([name, 'number']);
-  // What is not taken apart is a reply all the same, but for a stream without an event that could be read.
+  // A reply that cannot be decoded is still a reply. A stream without a readable event is an error.
   const failed = records.filter(({ error }) => error);
   expect(failed.map(({ metadata, error }) => [metadata.event_id, error?.type])).toEqual([
     ['deep event', 'InvalidInferenceResultError'],
   ]);
 
-  // The same through the report, a dry run, traces, and a comparison with itself.
+  // Repeat with the report, a dry run, traces, and a comparison with itself.
   expect(spooled.map((line) => replayTrace(line, '1')?.traceId)).toHaveLength(ids.length);
   const files = await localFiles(file);
   const index = await indexFor(files, { ...DEFAULT_OPTIONS, concurrency: 1 }, {}, () => {});

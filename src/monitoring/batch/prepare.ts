@@ -2,7 +2,7 @@
 
 import type { ChunkRequest } from '../../contract/payloads.ts';
 import { workKeys } from '../../contract/work-keys.ts';
-import { capturePathOf } from '../../formats/record/capture-path.ts';
+import { capturePathOf } from '../../formats/files/capture-path.ts';
 import type { Capture } from '../../formats/types.ts';
 import { type BatchRecord, recordIdOf } from '../../judge/batch/record.ts';
 import type { Budget, Deposit } from '../../judge/budget/leased-budget.ts';

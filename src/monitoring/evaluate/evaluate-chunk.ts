@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { EvaluateReceipt, NamedError, TakenOver } from '../../contract/receipts.ts';
-import { capturePathOf } from '../../formats/record/capture-path.ts';
+import { capturePathOf } from '../../formats/files/capture-path.ts';
 import type { Capture } from '../../formats/types.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';

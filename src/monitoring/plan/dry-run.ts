@@ -2,7 +2,7 @@
 
 import type { RunOptions } from '../../contract/input.ts';
 import type { CostEstimate } from '../../contract/receipts.ts';
-import { capturePathOf } from '../../formats/record/capture-path.ts';
+import { capturePathOf } from '../../formats/files/capture-path.ts';
 import type { Capture } from '../../formats/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { ownFault } from '../../shared/own-fault.ts';

@@ -4,7 +4,7 @@ import type { RunOptions } from '../../contract/input.ts';
 import type { PlanRequest, PlanResult } from '../../contract/payloads.ts';
 import type { FailedFile, PlanReceipt } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
-import { backfillObjects, objectOf, overwrittenSince } from '../../formats/capture-objects.ts';
+import { backfillObjects, objectOf, overwrittenSince } from '../../formats/files/capture-objects.ts';
 import { PermanentError, toNamedError } from '../../shared/errors.ts';
 import { TextUpload } from '../../shared/uploads.ts';
 import { addEstimates } from '../counts.ts';

@@ -4,7 +4,7 @@ import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { backfillObjects } from '../../formats/capture-objects.ts';
+import { backfillObjects } from '../../formats/files/capture-objects.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../shared/storage.ts';

@@ -1,4 +1,4 @@
-/** What the property tests of the decoder are made of: captures of every format, encoded in every way. */
+/** Generates the data of the decoder's property tests: captures of every format, in every encoding. */
 import fc from 'fast-check';
 import type { ChatMessage, RawLine } from '../../../src/formats/types.ts';
 
@@ -60,7 +60,7 @@ export const captureOf = (input: Side | undefined, output: Side | undefined): ob
   eventVersion: '0',
 });
 
-/** Any text of Unicode, line endings and quotes included. */
+/** Any Unicode text, including line endings and quotes. */
 export const texts = fc.string({ unit: 'binary', maxLength: 40 });
 export const someText = texts.filter((text) => text.trim() !== '');
 
@@ -84,7 +84,7 @@ export const talks: fc.Arbitrary<Talk> = fc.record({
   usage: fc.record({ input: counts, output: counts }),
 });
 
-/** The text cut into pieces, as a stream sends it; characters stay whole, as servers keep them. */
+/** Cuts a text into the pieces of a stream. Characters stay whole, as servers keep them. */
 export const piecesOf = (text: string): fc.Arbitrary<string[]> =>
   fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 8 }).map((lengths) => {
     const characters = [...text];

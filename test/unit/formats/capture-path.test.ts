@@ -1,7 +1,7 @@
-import { capturePathOf, formatHour, hourPathOf } from '../../../src/formats/record/capture-path.ts';
+import { capturePathOf, formatHour, hourPathOf } from '../../../src/formats/files/capture-path.ts';
 
 describe('hour folders', () => {
-  test('what Data Capture writes', () => {
+  test('are read from the keys that Data Capture writes', () => {
     expect(hourPathOf('my-endpoint/AllTraffic/2026/11/20/10/00-00-000-a.jsonl')).toEqual({
       base: 'my-endpoint/AllTraffic/',
       startMs: Date.UTC(2026, 10, 20, 10),
@@ -16,7 +16,7 @@ describe('hour folders', () => {
     'e/2026/11/20/24/a.jsonl',
     'e/2026/11/20/a.jsonl',
     'x2026/11/20/10/a.jsonl',
-  ])('%s has none', (key) => {
+  ])('%s has no hour folder', (key) => {
     expect(hourPathOf(key)).toBeUndefined();
     expect(capturePathOf(key)).toEqual({});
   });
@@ -25,11 +25,11 @@ describe('hour folders', () => {
     ['my-endpoint/AllTraffic/2026/11/20/10/a.jsonl', { variant: 'AllTraffic', hourMs: Date.UTC(2026, 10, 20, 10) }],
     ['AllTraffic/2026/11/20/10/a.jsonl', { variant: 'AllTraffic', hourMs: Date.UTC(2026, 10, 20, 10) }],
     ['2026/11/20/10/a.jsonl', { hourMs: Date.UTC(2026, 10, 20, 10) }],
-  ])('%s tells its variant and hour', (key, path) => {
+  ])('%s contains its variant and hour', (key, path) => {
     expect(capturePathOf(key)).toEqual(path);
   });
 
-  test('formatting is the inverse', () => {
+  test('are formatted by the inverse function', () => {
     expect(formatHour(Date.UTC(2026, 0, 2, 3, 59, 59))).toBe('2026/01/02/03');
   });
 });

@@ -1,4 +1,4 @@
-/** Every line of `test/corpus/*.jsonl` against what is written beside it in `*.expected.json`. */
+/** Compares every line of `test/corpus/*.jsonl` with its expectation in `*.expected.json`. */
 import { decodeLine } from '../../../src/formats/decode.ts';
 import type { Capture, RawLine } from '../../../src/formats/types.ts';
 import { buildTrace } from '../../../src/trace/build.ts';
@@ -8,7 +8,7 @@ const OPTIONS = { experimentId: '1', endpointName: CORPUS_ENDPOINT };
 
 const files = corpusFiles();
 
-test('the corpus is there', () => {
+test('the corpus has files', () => {
   expect(files.length).toBeGreaterThan(10);
 });
 

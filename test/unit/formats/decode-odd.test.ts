@@ -1,4 +1,4 @@
-/** Captures that are not taken apart, or not as they announce themselves: each is kept, with a note. */
+/** Tests captures that cannot be decoded, or not as announced: each is kept, with a note. */
 import { gzipSync } from 'node:zlib';
 import { decodeLine } from '../../../src/formats/decode.ts';
 import type { Capture, DecodeOptions } from '../../../src/formats/types.ts';
@@ -12,7 +12,7 @@ function decoded(record: object, options: DecodeOptions = {}): Capture {
 }
 
 test.each([{}, 5, 'x', [null], [{ function: { name: 17 } }]])(
-  'tool calls of a request as %j are a list or none',
+  'tool calls of a request given as %j become a list, or are left out',
   (calls) => {
     const message = { role: 'user', content: 'hi', tool_calls: calls };
     const { conversation } = decoded(captureOf(jsonSide('INPUT', { messages: [message] }, 'plain'), undefined));
@@ -23,7 +23,7 @@ test.each([{}, 5, 'x', [null], [{ function: { name: 17 } }]])(
   },
 );
 
-test('tool calls of a generation are in the form of all others', () => {
+test('tool calls of a generation have the form of all others', () => {
   const calls = [null, { function: { name: 'look', arguments: { at: 1 } } }];
   const reply = [{ generated_text: 'x', tool_calls: calls }];
   const { conversation } = decoded(captureOf(undefined, jsonSide('OUTPUT', reply, 'plain')));
@@ -33,13 +33,13 @@ test('tool calls of a generation are in the form of all others', () => {
   ]);
 });
 
-test('what takes too long is kept as captured', () => {
+test('a payload that takes too long to decode is kept as captured', () => {
   const table = { instances: Array.from({ length: 100_000 }, (_, row) => [row]) };
   const record = captureOf(jsonSide('INPUT', table, 'plain'), undefined);
   const capture = decoded(record, { timeMs: 1 });
   expect(capture.request).toMatchObject({ kind: 'raw', text: JSON.stringify(table) });
   expect(capture.notes).toEqual([expect.stringContaining('OutOfTime: it took longer than 0.001 s')]);
-  // A trial that was broken off has not seen the memory which the step may come to take.
+  // A trial that timed out has not measured the memory that the whole step needs.
   const raw = lineOf(record);
   expect(() => decodeOnTrial(raw, { timeMs: 1 })).toThrow('The time ran out');
   expect(decodeOnTrial(raw, {})).toMatchObject({ request: { kind: 'json' } });
@@ -54,7 +54,7 @@ const packed = (body: string, contentType: string): object => ({
   encoding: 'BASE64',
 });
 
-/** The binary form of the open inference protocol; each tensor takes an equal part of what is behind the JSON. */
+/** The binary form of the open inference protocol. Each tensor has an equal share of the bytes after the JSON. */
 function tensorSide(header: { inputs: object[] }, raw: Buffer): Side {
   const size = raw.length / header.inputs.length;
   const inputs = header.inputs.map((tensor) => ({ parameters: { binary_data_size: size }, ...tensor }));
@@ -71,30 +71,30 @@ const BYTE_TENSOR = { name: 'a', shape: [4], datatype: 'UINT8' };
 test.each<[string, object, Buffer, string]>([
   ['more values than bytes', { shape: [5] }, Buffer.alloc(4), 'its shape is not a whole number from 0 to 4'],
   ['fewer values than bytes', { shape: [3] }, Buffer.alloc(4), 'a tensor of 3 values has 4 bytes'],
-  [
-    'a shape beyond all bounds',
-    { shape: [1e9, 1e9, 0] },
-    Buffer.alloc(4),
-    'its shape is not a whole number from 0 to 4',
-  ],
+  ['a huge shape', { shape: [1e9, 1e9, 0] }, Buffer.alloc(4), 'its shape is not a whole number from 0 to 4'],
   ['a negative shape', { shape: [-4] }, Buffer.alloc(4), 'its shape is not a whole number from 0 to 4'],
   [
-    'a size beyond the end',
+    'a size that exceeds the body',
     { parameters: { binary_data_size: 5 } },
     Buffer.alloc(4),
     'its binary_data_size is not a whole number',
   ],
-  ['bytes behind the last', { parameters: { binary_data_size: 4 } }, Buffer.alloc(9), 'its tensors end 5 bytes before'],
+  [
+    'bytes after the last tensor',
+    { parameters: { binary_data_size: 4 } },
+    Buffer.alloc(9),
+    'its tensors end 5 bytes before',
+  ],
   ['an unknown datatype', { datatype: 'toString' }, Buffer.alloc(4), 'a datatype is unknown'],
   [
-    'a text beyond the end',
+    'a text that exceeds the body',
     { datatype: 'BYTES', shape: [1] },
     Buffer.from([9, 0, 0, 0]),
     'its text’s length is not a whole number',
   ],
-  ['texts too few', { datatype: 'BYTES', shape: [1] }, Buffer.alloc(8), 'its texts are shorter than the tensor'],
+  ['too few texts', { datatype: 'BYTES', shape: [1] }, Buffer.alloc(8), 'its texts are shorter than the tensor'],
   [
-    'texts too many',
+    'too many texts',
     { datatype: 'BYTES', shape: [2] },
     Buffer.from([4, 0, 0, 0, 1, 1, 1, 1]),
     'its texts are longer than',
@@ -108,10 +108,10 @@ test.each<[string, object, Buffer, string]>([
 });
 
 test.each<[string, Buffer]>([
-  ['no tensor', Buffer.from('{"inputs": [5, null, {"parameters": {"binary_data_size": 0}}]}')],
-  ['no object', Buffer.from('[1]')],
-  ['no JSON', Buffer.from('{')],
-])('JSON before tensors that holds %s takes nothing down', (_, json) => {
+  ['something other than tensors', Buffer.from('{"inputs": [5, null, {"parameters": {"binary_data_size": 0}}]}')],
+  ['a list', Buffer.from('[1]')],
+  ['invalid JSON', Buffer.from('{')],
+])('%s in the JSON before tensors does not fail the decoder', (_, json) => {
   for (const size of [0, 1, json.length, json.length + 1, '9'.repeat(400)]) {
     const observedContentType = `application/vnd.sagemaker-triton.binary+json; json-header-size="${size}"`;
     const side = { ...tensorSide({ inputs: [] }, json), observedContentType, data: json.toString('base64') };
@@ -127,7 +127,7 @@ test.each<[string, object]>([
   ['tensors', tensorSide({ inputs: [{ ...BYTE_TENSOR, shape: [30_000] }] }, Buffer.alloc(30_000))],
   ['a body of gzip', packed(' '.repeat(2 * MB), 'text/plain')],
   ['lists in a body of gzip', packed(`[${'[],'.repeat(100_000)}1]`, 'application/json')],
-])('%s that become more than they may are kept as captured', (_, side) => {
+])('%s that would exceed the memory limit are kept as captured', (_, side) => {
   const record = { captureData: { endpointInput: side } };
   const line = decodeLine(lineOf(record), { maxWeight: 5 * MB });
   expect(line).toMatchObject({ kind: 'capture', tooHeavy: true, capture: { request: { kind: 'raw' } } });
@@ -139,7 +139,7 @@ test.each<[string, object]>([
   expect(whole.kind === 'capture' && whole.weight).toBeGreaterThan(5 * MB);
 });
 
-test('a record that becomes more than it may is told so before its values are made', () => {
+test('a record that would exceed the memory limit is rejected before its values are allocated', () => {
   const line = rawLine(Buffer.from(`{"captureData":{},"more":[${'[],'.repeat(30_000)}1]}`));
   expect(decodeLine(line, { maxWeight: 5 * MB })).toMatchObject({ kind: 'quarantine', tooHeavy: true });
   expect(decodeLine(line, { maxWeight: 1000 * MB }).kind).toBe('capture');

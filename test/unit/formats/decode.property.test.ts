@@ -8,7 +8,7 @@ import { captureOf, encodings, jsonSide, lineOf, rawLine, sideOf } from './arbit
 
 const OPTIONS = { experimentId: '1', endpointName: 'fern-house' };
 
-/** What must hold for the trace of any line; it throws for none. */
+/** Checks the invariants of a line's trace. Decoding never throws. */
 function assertTraceable(raw: RawLine, options: DecodeOptions = {}): void {
   const decoded = decodeLine(raw, options);
   if (decoded.kind === 'quarantine') {
@@ -58,7 +58,7 @@ test('any JSON gives a trace or a quarantine entry', () => {
   );
 });
 
-/** Words that the decoder looks for, so that random documents do meet it. */
+/** Names that the decoder looks for, so that random documents reach its code. */
 const WORDS = [
   ...['messages', 'role', 'content', 'choices', 'message', 'delta', 'text', 'index', 'prompt', 'inputs', 'parameters'],
   ...[
@@ -112,7 +112,7 @@ const WORDS = [
 ];
 const words = fc.constantFrom(...WORDS);
 
-/** Documents of the decoder's own vocabulary, in any wrong order. */
+/** Documents with names that the decoder knows, in any wrong combination. */
 const documents = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
     { depthSize: 'small', maxDepth: 5 },
@@ -207,7 +207,7 @@ test('any capture record gives a trace', () => {
   );
 });
 
-test('a capture that is cut anywhere gives a trace or a quarantine entry', () => {
+test('a capture truncated anywhere gives a trace or a quarantine entry', () => {
   fc.assert(
     fc.property(records, fc.double({ min: 0, max: 1, noNaN: true }), (record, share) => {
       const { bytes } = lineOf(record);
@@ -217,7 +217,7 @@ test('a capture that is cut anywhere gives a trace or a quarantine entry', () =>
   );
 });
 
-test('taking payloads apart does not fail and fall back', () => {
+test('decoding payloads never fails and falls back', () => {
   fc.assert(
     fc.property(records, (record) => {
       const decoded = decodeLine(lineOf(record), {});
@@ -230,7 +230,7 @@ test('taking payloads apart does not fail and fall back', () => {
 
 // ------------------------------------------------------------------------------------------------------------ ids
 
-/** Everything that names a line's trace, by the line. */
+/** The ids of a line's trace, by line. */
 async function idsOf(file: Buffer, key: string, order: (ids: string[]) => string[] = (ids) => ids): Promise<string[]> {
   const source = { bucket: 'b', key, etag: key, start: 0, firstLine: 1, objectTimeMs: 1 };
   const ids: string[] = [];
@@ -244,7 +244,7 @@ async function idsOf(file: Buffer, key: string, order: (ids: string[]) => string
   return order(ids);
 }
 
-test('ids do not depend on file, chunk or order', async () => {
+test('ids are independent of file, chunk and order', async () => {
   const csv = fc.array(fc.integer(), { minLength: 1, maxLength: 4 }).map((rows) => `${rows.join('\n')}\n`);
   const lines = fc.array(
     fc.tuple(csv, encodings).map(([body, encoding]) => {
@@ -265,7 +265,7 @@ test('ids do not depend on file, chunk or order', async () => {
   );
 });
 
-test('decoding twice gives the same', () => {
+test('decoding a line twice gives the same result', () => {
   const bare = (capture: Capture): string => JSON.stringify(capture);
   fc.assert(
     fc.property(records, (record) => {

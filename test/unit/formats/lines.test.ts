@@ -5,7 +5,7 @@ import { type LineRead, type LineSource, readLines } from '../../../src/formats/
 const SOURCE: LineSource = { bucket: 'b', key: 'k.jsonl', etag: 'e', start: 0, firstLine: 1, objectTimeMs: 5 };
 const UNBOUND = { maxLineBytes: Number.MAX_SAFE_INTEGER };
 
-/** The bytes in pieces of the given lengths, over and over. */
+/** Yields the bytes in pieces of the given lengths, repeatedly. */
 async function* inPieces(bytes: Buffer, lengths: readonly number[]): AsyncGenerator<Buffer> {
   let at = 0;
   for (let index = 0; at < bytes.length; index += 1) {
@@ -27,7 +27,7 @@ const linesOf = (text: string | Buffer, options = UNBOUND, source: Partial<LineS
 const textOf = (line: LineRead): string => (line.kind === 'line' ? line.raw.bytes.toString() : 'too long');
 
 describe('readLines', () => {
-  test('gives lines with their place', async () => {
+  test('yields lines with their place', async () => {
     const lines = await linesOf('one\ntwo\n', UNBOUND, { versionId: 'v' });
     expect(lines.map(textOf)).toEqual(['one', 'two']);
     expect(lines[1]).toMatchObject({
@@ -38,17 +38,17 @@ describe('readLines', () => {
   });
 
   test.each([
-    ['LF and CRLF', 'a\nb\r\nc', ['a', 'b', 'c'], [1, 2, 3]],
-    ['a last line without an ending', 'a\nb', ['a', 'b'], [1, 2]],
-    ['a last line that ends with CR', 'a\r', ['a'], [1]],
-    ['blank lines, counted', '\n  \t\r\n\na\n \n\nb\n\n', ['a', 'b'], [4, 7]],
-    ['white space around a line is its own', '  a \n', ['  a '], [1]],
-    ['a byte order mark', '\ufeffa\nb', ['a', 'b'], [1, 2]],
-    ['a byte order mark before a blank line', '\ufeff\r\na', ['a'], [2]],
-    ['nothing', '', [], []],
-    ['only a byte order mark', '\ufeff', [], []],
-    ['CRs before the line feed', 'a\r\r\nb', ['a', 'b'], [1, 2]],
-    ['a byte order mark within the file is kept', 'a\n\ufeffb', ['a', '\ufeffb'], [1, 2]],
+    ['accepts LF and CRLF', 'a\nb\r\nc', ['a', 'b', 'c'], [1, 2, 3]],
+    ['yields a last line without an ending', 'a\nb', ['a', 'b'], [1, 2]],
+    ['removes a CR at the end of the file', 'a\r', ['a'], [1]],
+    ['skips blank lines, but counts them', '\n  \t\r\n\na\n \n\nb\n\n', ['a', 'b'], [4, 7]],
+    ['keeps white space around a line', '  a \n', ['  a '], [1]],
+    ['skips a byte order mark', '\ufeffa\nb', ['a', 'b'], [1, 2]],
+    ['skips a byte order mark before a blank line', '\ufeff\r\na', ['a'], [2]],
+    ['yields nothing for an empty file', '', [], []],
+    ['yields nothing for a byte order mark alone', '\ufeff', [], []],
+    ['removes several CRs before the line feed', 'a\r\r\nb', ['a', 'b'], [1, 2]],
+    ['keeps a byte order mark within the file', 'a\n\ufeffb', ['a', '\ufeffb'], [1, 2]],
   ])('%s', async (_title, text, expected, numbers) => {
     for (const pieces of [[1], [2], [3], [1000]]) {
       const lines = await linesOf(text, UNBOUND, {}, pieces);
@@ -57,12 +57,12 @@ describe('readLines', () => {
     }
   });
 
-  test('a line of a byte order mark’s beginning alone is a line', async () => {
+  test('yields the beginning of a byte order mark as a line', async () => {
     const lines = await linesOf(Buffer.from([0xef, 0xbb]));
     expect(lines).toHaveLength(1);
   });
 
-  test('a line over the bound is named by its place, and those around it are read', async () => {
+  test('reports a line over the bound by its place, and reads the lines around it', async () => {
     for (const pieces of [[1], [5], [1000]]) {
       const lines = await linesOf('short\nmuch too long\r\n12345678\r\nend', { maxLineBytes: 8 }, {}, pieces);
       expect(lines.map(textOf)).toEqual(['short', 'too long', '12345678', 'end']);
@@ -70,19 +70,19 @@ describe('readLines', () => {
     }
   });
 
-  test('numbers and offsets go on from where the chunk begins; a byte order mark there is no mark', async () => {
+  test('continues numbers and offsets from the start of the chunk, and keeps a byte order mark there', async () => {
     const lines = await linesOf('\ufeffx\ny', UNBOUND, { start: 100, firstLine: 40 });
     expect(lines.map(textOf)).toEqual(['\ufeffx', 'y']);
     expect(lines[1]).toMatchObject({ raw: { place: { line: 41, start: 105, end: 105 } } });
   });
 
-  test('a stream that ends before the chunk does is an error to be retried', async () => {
+  test('throws a retryable error when the stream ends before the chunk', async () => {
     await expect(linesOf('one\ntw', UNBOUND, { end: 7 })).rejects.toMatchObject({ name: 'StorageUnavailable' });
     await expect(linesOf('one\ntwo\n', UNBOUND, { end: 7 })).resolves.toHaveLength(2);
     await expect(linesOf('\ufeff', UNBOUND, { end: 2 })).resolves.toHaveLength(0);
   });
 
-  test('a reader that stops early ends the stream', async () => {
+  test('closes the stream when the reader stops early', async () => {
     let ended = false;
     async function* stream(): AsyncGenerator<Buffer> {
       try {
@@ -100,14 +100,14 @@ describe('scanChunks', () => {
   const chunksOf = (text: string, bounds: { maxLines: number; maxBytes: number }, pieces = [3]) =>
     collect(scanChunks(inPieces(Buffer.from(text), pieces), bounds));
 
-  test('bounds chunks by lines', async () => {
+  test('limits the lines of a chunk', async () => {
     expect(await chunksOf('a\nb\nc\n', { maxLines: 2, maxBytes: 100 })).toEqual([
       { start: 0, end: 3, firstLine: 1, lines: 2, bytes: 4 },
       { start: 4, end: 5, firstLine: 3, lines: 1, bytes: 2 },
     ]);
   });
 
-  test('bounds chunks by bytes; a longer line is a chunk of its own', async () => {
+  test('limits the bytes of a chunk, and makes a longer line a separate chunk', async () => {
     expect(await chunksOf('aa\nbb\ncccccccccc\ndd\nee', { maxLines: 100, maxBytes: 6 })).toEqual([
       { start: 0, end: 5, firstLine: 1, lines: 2, bytes: 6 },
       { start: 6, end: 16, firstLine: 3, lines: 1, bytes: 11 },
@@ -115,17 +115,17 @@ describe('scanChunks', () => {
     ]);
   });
 
-  test('leaves blank lines and the byte order mark out at both ends', async () => {
+  test('omits blank lines and the byte order mark at both ends', async () => {
     expect(await chunksOf('\ufeff\n\na\n\n\nb\n\n \n', { maxLines: 10, maxBytes: 100 })).toEqual([
       { start: 5, end: 10, firstLine: 3, lines: 2, bytes: 6 },
     ]);
   });
 
-  test.each(['', '\n\n', '\ufeff', ' \r\n\t\n'])('a file without a line has no chunk: %j', async (text) => {
+  test.each(['', '\n\n', '\ufeff', ' \r\n\t\n'])('yields no chunk for a file without a line: %j', async (text) => {
     expect(await chunksOf(text, { maxLines: 10, maxBytes: 100 })).toEqual([]);
   });
 
-  test('goes on from an offset', async () => {
+  test('continues from an offset', async () => {
     const chunks = scanChunks(
       inPieces(Buffer.from('c\nd\n'), [1]),
       { maxLines: 1, maxBytes: 9 },
@@ -140,7 +140,7 @@ describe('scanChunks', () => {
 
 // ------------------------------------------------------------------------------------------------------ properties
 
-/** Files of what makes lines hard: endings, blanks, marks, long and empty lines. */
+/** Files with difficult lines: mixed endings, blank lines, byte order marks, long and empty lines. */
 const files = fc
   .array(
     fc.oneof(
@@ -154,7 +154,7 @@ const files = fc
 const pieceLengths = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 5 });
 const chunkBounds = fc.record({ maxLines: fc.integer({ min: 1, max: 5 }), maxBytes: fc.integer({ min: 1, max: 80 }) });
 
-/** The same by other means: a file in memory, split by its line feeds. */
+/** The reference implementation: a file in memory, split at its line feeds. */
 function plainLines(file: Buffer): { line: number; start: number; text: string }[] {
   const hasMark = file.subarray(0, 3).equals(Buffer.from([0xef, 0xbb, 0xbf]));
   let start = hasMark ? 3 : 0;
@@ -167,14 +167,14 @@ function plainLines(file: Buffer): { line: number; start: number; text: string }
   return lines;
 }
 
-test('whatever the pieces, the lines are those of the file', async () => {
+test('yields the lines of the file, however the stream is cut', async () => {
   await fc.assert(
     fc.asyncProperty(files, pieceLengths, async (file, lengths) => {
       const lines = await collect(readLines(inPieces(file, lengths), { ...SOURCE, end: file.length - 1 }, UNBOUND));
       const found = lines.map((line) => {
         if (line.kind !== 'line') throw new Error('no bound was set');
         const { place, bytes } = line.raw;
-        // The place names exactly the line's bytes.
+        // The place is the exact range of the line's bytes.
         expect(file.subarray(place.start, place.end + 1).equals(bytes)).toBe(true);
         return { line: place.line, start: place.start, text: bytes.toString('latin1') };
       });
@@ -184,7 +184,7 @@ test('whatever the pieces, the lines are those of the file', async () => {
   );
 });
 
-test('whatever the chunks, reading them gives the lines of the file, as many as the chunks say', async () => {
+test('chunks together contain the lines of the file, as many as they state', async () => {
   await fc.assert(
     fc.asyncProperty(files, pieceLengths, pieceLengths, chunkBounds, async (file, lengths, others, bounds) => {
       const chunks = await collect(scanChunks(inPieces(file, lengths), bounds));
@@ -217,7 +217,7 @@ function assertBounded(chunk: LineChunk, bounds: { maxLines: number; maxBytes: n
   if (chunk.lines > 1) expect(chunk.bytes).toBeLessThanOrEqual(bounds.maxBytes);
 }
 
-test('whatever the pieces, the same lines are over the bound', async () => {
+test('the same lines are over the bound, however the stream is cut', async () => {
   await fc.assert(
     fc.asyncProperty(files, pieceLengths, fc.integer({ min: 1, max: 60 }), async (file, lengths, maxLineBytes) => {
       const lines = await collect(readLines(inPieces(file, lengths), SOURCE, { maxLineBytes }));

@@ -1,4 +1,4 @@
-/** Decode of encode is the identity: what goes in by any wire format and encoding comes out again. */
+/** Decoding is the inverse of encoding, for any wire format and encoding. */
 import fc from 'fast-check';
 import { decodeLine } from '../../../src/formats/decode.ts';
 import type { Capture, CaptureFormat, DecodeOptions, TokenUsage } from '../../../src/formats/types.ts';
@@ -32,7 +32,7 @@ const usageOf = ({ usage: { input, output } }: Talk): TokenUsage => ({
   totalTokens: input + output,
 });
 
-/** How a wire format writes a conversation. */
+/** Writes a conversation in a wire format. */
 interface Writer {
   format: CaptureFormat;
   request(talk: Talk): unknown;
@@ -97,7 +97,7 @@ const WRITERS: Record<string, Writer> = {
 };
 
 describe.each(Object.entries(WRITERS))('%s', (_name, writer) => {
-  test('a conversation comes out as it went in', () => {
+  test('decodes a conversation to what was encoded', () => {
     fc.assert(
       fc.property(talks, encodings, encodings, (talk, requestEncoding, replyEncoding) => {
         const capture = decoded(
@@ -115,7 +115,7 @@ describe.each(Object.entries(WRITERS))('%s', (_name, writer) => {
   });
 });
 
-/** How a wire format streams a reply in pieces. */
+/** Writes a reply in pieces as the stream of a wire format. */
 const STREAMS: Record<string, { request: Writer; format: CaptureFormat; events(pieces: string[]): unknown[] }> = {
   'OpenAI chat': {
     request: WRITERS['OpenAI chat'] as Writer,
@@ -148,7 +148,7 @@ const STREAMS: Record<string, { request: Writer; format: CaptureFormat; events(p
 };
 
 describe.each(Object.entries(STREAMS))('%s, streamed', (_name, stream) => {
-  test('the pieces are put together', () => {
+  test('assembles the pieces', () => {
     const streamed = talks.chain((talk) => fc.tuple(fc.constant(talk), piecesOf(talk.reply)));
     fc.assert(
       fc.property(streamed, fc.constantFrom('\n', '\r\n', '\r'), encodings, ([talk, pieces], ending, encoding) => {
@@ -166,7 +166,7 @@ describe.each(Object.entries(STREAMS))('%s, streamed', (_name, stream) => {
   });
 });
 
-test('prompts and completions, one or several', () => {
+test('decodes one or several prompts and completions', () => {
   const batches = fc.array(fc.tuple(texts, texts), { minLength: 1, maxLength: 5 });
   fc.assert(
     fc.property(batches, fc.constantFrom('prompt', 'inputs'), encodings, (batch, name, encoding) => {
@@ -192,8 +192,8 @@ test('prompts and completions, one or several', () => {
   );
 });
 
-test('plain text in any charset that has it', () => {
-  // A charset of the content type, and how Node writes it.
+test('decodes plain text in any charset that can encode it', () => {
+  // A charset of the content type, and Node's name of the encoding.
   const charsets = fc.constantFrom<[string, BufferEncoding]>(['utf-8', 'utf8'], ['utf-16le', 'utf16le']);
   fc.assert(
     fc.property(someText, someText, charsets, (request, reply, [charset, encoding]) => {
@@ -204,7 +204,7 @@ test('plain text in any charset that has it', () => {
         encoding: 'BASE64',
       });
       const capture = decoded(side('INPUT', request), side('OUTPUT', reply));
-      // Bytes that are mostly control characters are taken for binary, as they would be by a reader.
+      // Bytes that are mostly control characters are binary, as a person would judge.
       fc.pre(capture.request?.kind === 'text' && capture.response?.kind === 'text');
       expect(capture.format).toBe('text');
       expect(capture.conversation?.messages).toEqual([{ role: 'user', content: `fern: ${request}` }]);
@@ -219,7 +219,7 @@ test('plain text in any charset that has it', () => {
 const cells = fc.oneof(
   fc.integer({ min: -1e9, max: 1e9 }),
   fc.double({ noNaN: true, noDefaultInfinity: true, min: -1e9, max: 1e9 }).map((number) => (number === 0 ? 0 : number)),
-  // Text that is no number: numbers in quotes are text, and are quoted below.
+  // Text that is not a number. Numbers in quotes are text, and are quoted below.
   fc.string({ maxLength: 12 }),
 );
 const tables = fc
@@ -234,7 +234,7 @@ const byPosition = (row: (number | string)[]) =>
   Object.fromEntries(row.map((cell, position) => [String(position), cell]));
 const idOf = (index: number, count: number): string => (count > 1 ? `event_${index}` : 'event');
 
-test('rows of CSV', () => {
+test('decodes rows of CSV', () => {
   const encoded = fc.constantFrom<Encoding>('plain', 'base64');
   fc.assert(
     fc.property(tables, encoded, fc.constantFrom('\n', '\r\n'), (rows, encoding, ending) => {
@@ -270,7 +270,7 @@ const names = fc.uniqueArray(
   { minLength: 5, maxLength: 5 },
 );
 
-test('instances and predictions, by position, by name, with names by setting, and as JSON Lines', () => {
+test('decodes instances and predictions by position, by name, by configured names, and as JSON Lines', () => {
   fc.assert(
     fc.property(
       tables,
@@ -308,7 +308,7 @@ test('instances and predictions, by position, by name, with names by setting, an
   );
 });
 
-test('bytes keep their size and digest', () => {
+test('keeps the size and digest of bytes', () => {
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 1, maxLength: 100 }), (bytes) => {
       const data = Buffer.from(bytes).toString('base64');
@@ -320,7 +320,7 @@ test('bytes keep their size and digest', () => {
   );
 });
 
-test('any document of no known form is kept as it is', () => {
+test('keeps any document of an unknown form unchanged', () => {
   const leaves = fc.oneof(fc.integer(), fc.boolean(), fc.string({ unit: 'binary' }));
   const documents = fc.dictionary(
     fc.string({ minLength: 1, maxLength: 5 }).map((name) => `x_${name}`),
@@ -337,7 +337,7 @@ test('any document of no known form is kept as it is', () => {
   );
 });
 
-test('a number is the same double as it was, and one that no double holds is written out as it came', () => {
+test('keeps a number as the same double, and one that no double represents as it was written', () => {
   const literals = fc.stringMatching(/^-?[1-9]\d{0,40}(?:\.\d{0,30}[1-9])?(?:e-?[1-9]\d{0,2})?$/);
   fc.assert(
     fc.property(literals, (literal) => {
@@ -348,7 +348,7 @@ test('a number is the same double as it was, and one that no double holds is wri
       expect(Number(number)).toBe(Number(literal));
       const { significant } = exact(literal);
       const isWhole = /^-?\d+$/.test(literal);
-      // A double has 53 bits: 15 digits always, 17 at most.
+      // A double has 53 bits: always 15 digits, at most 17.
       if (significant.length > 17 || (isWhole && significant.length > 15))
         expect(exact(number)).toEqual(exact(literal));
     }),
@@ -356,7 +356,7 @@ test('a number is the same double as it was, and one that no double holds is wri
   );
 });
 
-/** Digits and power of ten, so that 1.5e3 and 1500 are the same number. */
+/** Returns digits and power of ten, so that 1.5e3 and 1500 are equal. */
 function exact(literal: string): { sign: string; significant: string; power: number } {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal) ?? [];

@@ -1,4 +1,4 @@
-/** Streams as they come, and whole bodies as they are on the wire: read as captured ones are. */
+/** Streams that arrive in pieces, and whole bodies on the wire, are read like captured ones. */
 import { decodeLine } from '../../../src/formats/decode.ts';
 import { interpret } from '../../../src/formats/meaning/interpret.ts';
 import { payloadOfBytes } from '../../../src/formats/payload/decode-payload.ts';
@@ -11,7 +11,7 @@ import { corpusFiles, expectationsOf, linesOf, type WireBody, wireBodyOf } from 
 
 type Framed = { form: string | undefined; events: (string | [string, string])[] };
 
-/** The events of a text that comes in pieces of `size` bytes; an event with a name is a pair. */
+/** Returns the events of a text that arrives in pieces of `size` bytes. An event with a name is a pair. */
 function framed(text: string, size = text.length, options: Partial<FramingOptions> = {}): Framed {
   const events: Framed['events'] = [];
   const framing = new StreamFraming({
@@ -25,49 +25,61 @@ function framed(text: string, size = text.length, options: Partial<FramingOption
   return { form: framing.form, events };
 }
 
-describe('a stream in pieces', () => {
+describe('a stream that arrives in pieces', () => {
   test.each<[string, string, Framed['events']]>([
-    ['events', 'data: a\n\ndata:b\n\n', ['a', 'b']],
-    ['a last event without its blank line', 'data: a\n\ndata: b', ['a', 'b']],
-    ['both characters at the ends of lines', 'data: a\r\n\r\ndata: b\r\n\r\n', ['a', 'b']],
-    ['carriage returns alone', 'data: a\r\rdata: b\r\r', ['a', 'b']],
-    ['names', 'event: x\ndata: a\n\ndata: b\n\n', [['x', 'a'], 'b']],
-    ['several lines of data', 'data: a\ndata: \ndata:  b\n\n', ['a\n\n b']],
-    ['comments, ids and empty events', ': ping\n\nid: 1\ndata: a\nretry: 5\n\nevent: x\n\n', ['a']],
-    ['a byte order mark', '\ufeffdata: ä\n\n', ['ä']],
+    ['consists of events', 'data: a\n\ndata:b\n\n', ['a', 'b']],
+    ['may lack the blank line after its last event', 'data: a\n\ndata: b', ['a', 'b']],
+    ['may end lines with CRLF', 'data: a\r\n\r\ndata: b\r\n\r\n', ['a', 'b']],
+    ['may end lines with CR', 'data: a\r\rdata: b\r\r', ['a', 'b']],
+    ['may name its events', 'event: x\ndata: a\n\ndata: b\n\n', [['x', 'a'], 'b']],
+    ['joins several lines of data', 'data: a\ndata: \ndata:  b\n\n', ['a\n\n b']],
+    ['ignores comments, ids and empty events', ': ping\n\nid: 1\ndata: a\nretry: 5\n\nevent: x\n\n', ['a']],
+    ['may begin with a byte order mark', '\ufeffdata: ä\n\n', ['ä']],
     [
-      'documents without blank lines',
+      'may lack blank lines between documents',
       'data: {"a":1}\ndata: {"b":2}\ndata: [DONE]\n\n',
       ['{"a":1}', '{"b":2}', '[DONE]'],
     ],
     [
-      'named documents without blank lines',
+      'may lack blank lines between named documents',
       'event: x\ndata: {"a":1}\nevent: y\ndata: {"b":2}\n\n',
       [
         ['x', '{"a":1}'],
         ['y', '{"b":2}'],
       ],
     ],
-    ['a document over several lines', 'data: {\ndata: "a": 1}\n\n', ['{\n"a": 1}']],
+    ['may spread a document over several lines', 'data: {\ndata: "a": 1}\n\n', ['{\n"a": 1}']],
   ])('%s', (_, text, events) => {
     for (const size of [1, 2, 3, 7, 1000]) expect(framed(text, size)).toEqual({ form: 'events', events });
   });
 
   test.each<[string, string, string, Framed['events'], Partial<FramingOptions>]>([
-    ['lines', 'lines', '{"a":"ä"}\r\n\n{"b":2}', ['{"a":"ä"}', '{"b":2}'], {}],
-    ['text', 'text', 'Hello\nthere', ['Hello\nthere'], {}],
-    ['text of a server that says lines', 'lines', 'a\nb', ['a', 'b'], { contentType: 'application/jsonlines' }],
-    ['text that could have been a field', 'text', 'dat', ['dat'], {}],
-    ['nothing', 'undefined', ' \n', [], {}],
-    ['an event that is too long', 'events', 'data: 123456789\n\ndata: a\n\n', ['(too long)', 'a'], { maxChars: 8 }],
+    ['may consist of JSON Lines', 'lines', '{"a":"ä"}\r\n\n{"b":2}', ['{"a":"ä"}', '{"b":2}'], {}],
+    ['may consist of text', 'text', 'Hello\nthere', ['Hello\nthere'], {}],
     [
-      'many lines that are too long',
+      'reads text as lines when the server announces lines',
+      'lines',
+      'a\nb',
+      ['a', 'b'],
+      { contentType: 'application/jsonlines' },
+    ],
+    ['reads the beginning of a field as text at the end', 'text', 'dat', ['dat'], {}],
+    ['has no form when it is empty', 'undefined', ' \n', [], {}],
+    [
+      'reports an event that is too long',
+      'events',
+      'data: 123456789\n\ndata: a\n\n',
+      ['(too long)', 'a'],
+      { maxChars: 8 },
+    ],
+    [
+      'reports an event whose lines together are too long',
       'events',
       'data: 12345\ndata: 6789\n\ndata: a\n\n',
       ['(too long)', 'a'],
       { maxChars: 8 },
     ],
-    ['a line that is too long', 'lines', '{"a":123456}\n{"b":1}\n', ['(too long)', '{"b":1}'], { maxChars: 8 }],
+    ['reports a line that is too long', 'lines', '{"a":123456}\n{"b":1}\n', ['(too long)', '{"b":1}'], { maxChars: 8 }],
   ])('%s', (_, form, text, events, options) => {
     for (const size of form === 'text' ? [1000] : [1, 2, 5, 1000]) {
       const read = framed(text, size, options);
@@ -76,7 +88,7 @@ describe('a stream in pieces', () => {
     }
   });
 
-  test('an event is given as soon as it is complete', () => {
+  test('emits an event as soon as it is complete', () => {
     const events: string[] = [];
     const framing = new StreamFraming({ onEvent: (data) => events.push(data) });
     for (const piece of ['data: a\n', '\nda', 'ta: b\n', '\n']) framing.feed(piece);
@@ -113,7 +125,7 @@ const meant = ({ format, conversation, error, usage, model }: Capture | ReturnTy
   model,
 });
 
-test('a body on the wire is read as the captured one', () => {
+test('reads a body on the wire like the captured one', () => {
   let compared = 0;
   for (const { title, capture, request, reply } of lines) {
     if ((request === undefined) !== (capture.request === undefined)) continue;
@@ -128,7 +140,7 @@ test('a body on the wire is read as the captured one', () => {
   expect(compared).toBeGreaterThan(150);
 });
 
-test('the pieces of a stream are the text that it makes', () => {
+test('the deltas of a stream add up to its assembled text', () => {
   let compared = 0;
   for (const { title, capture, reply } of lines) {
     if (!capture.streamed || reply === undefined) continue;
@@ -147,11 +159,11 @@ test('the pieces of a stream are the text that it makes', () => {
     });
     for (let at = 0; at < reply.bytes.length; at += 11) framing.feed(reply.bytes.subarray(at, at + 11));
     framing.end();
-    // A list of events is no stream until it is whole.
+    // A list of events is a stream only when it is complete.
     if (framing.form === 'text') continue;
     const [first, ...others] = capture.conversation?.replies ?? [];
     if (others.length === 0 && capture.error === undefined) {
-      // A server may repeat with each piece what was before it.
+      // Some servers repeat all earlier text in each piece.
       const said = typeof first?.content === 'string' ? first.content : '';
       expect([title, said === '' ? output : output.slice(-said.length)]).toEqual([title, said]);
       expect([title, reasoning]).toEqual([title, first?.reasoning ?? first?.reasoning_content ?? '']);
@@ -166,16 +178,16 @@ test.each<[string, string, object]>([
   ['JSON strings', 'data: "Brack"\n\ndata: "en"\n\n', { generated_text: 'Bracken' }],
   ['texts in quotes and others', 'data: "Brack"\n\ndata: en\n\n', { generated_text: '"Brack"en' }],
   [
-    'a prompt that is blocked',
+    'a blocked prompt',
     'data: {"promptFeedback":{"blockReason":"SAFETY"}}\n\n',
     { candidates: [], promptFeedback: { blockReason: 'SAFETY' } },
   ],
-  ['bytes that are no document', 'data: {"bytes":"AAAA"}\n\n', [{ bytes: 'AAAA' }]],
-])('a stream of %s is put together', (_title, text, value) => {
+  ['bytes that are not a document', 'data: {"bytes":"AAAA"}\n\n', [{ bytes: 'AAAA' }]],
+])('assembles a stream of %s', (_title, text, value) => {
   expect(payloadOfBytes('reply', Buffer.from(text), 'text/event-stream').value).toEqual(value);
 });
 
-test('a document within a frame counts as values before it is taken apart', () => {
+test('counts the values of a document within a frame before parsing it', () => {
   const bytes = Buffer.from(`{"a":[${'[],'.repeat(50_000)}[]]}`).toString('base64');
   const read = (maxWeight?: number): unknown =>
     payloadOfBytes('reply', Buffer.from(`data: ${JSON.stringify({ bytes })}\n\n`), null, [], new Scale(maxWeight));
@@ -195,22 +207,22 @@ test.each<[string, string]>([
   ['Ollama', '{"message":{"content":"ab"},"done":false}'],
   ['Cohere, version 2', '{"type":"content-delta","delta":{"message":{"content":{"text":"ab"}}}}'],
   ['Cohere, version 1', '{"event_type":"text-generation","text":"ab"}'],
-])('a stream of 150,000 events is read whole: %s', (_, event) => {
+])('reads all 150,000 events of a stream: %s', (_, event) => {
   const { conversation } = streamed(Array(150_000).fill(`data: ${event}\n\n`));
   expect(conversation?.replies[0]?.content).toHaveLength(300_000);
 });
 
-test('an event of 150,000 choices is one piece', () => {
+test('reads an event of 150,000 choices as one piece', () => {
   const choices = Array(150_000).fill({ delta: { content: 'a' } });
   expect(readDelta({ choices })?.output).toHaveLength(150_000);
 });
 
-test('a document that never ends is looked at once, however many fields come behind it', () => {
+test('parses an unfinished document once, however many fields follow it', () => {
   const { events } = framed(`data: {"a":"${'x'.repeat(10_000_000)}\n${'event: x\n'.repeat(100_000)}\n`);
   expect(events).toHaveLength(1);
 });
 
-test('an error event without a type tells its code', () => {
+test('keeps the code of an error event without a type', () => {
   const data = '{"code":"rate_limit_exceeded","message":"slow down"}';
   expect(streamed([`event: error\ndata: ${data}\n\n`]).error).toMatchObject({ statusCode: 429, message: 'slow down' });
 });

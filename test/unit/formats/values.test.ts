@@ -27,10 +27,10 @@ describe('a captured time', () => {
     '2026-11-20T10:00:01+99:99',
     '2026-11-20T10:00:01+05:60',
     `2026-11-20T10:00${' '.repeat(300_000)}x`,
-  ])('no time: %.60j', (captured) => expect(parseInferenceTime(captured)).toBeUndefined());
+  ])('%.60j is not a time', (captured) => expect(parseInferenceTime(captured)).toBeUndefined());
 });
 
-describe('a number is one only where a double says the same', () => {
+describe('a cell is a number only when a double represents it exactly', () => {
   test.each([
     ['1.50', 1.5],
     ['1e3', 1000],
@@ -39,20 +39,20 @@ describe('a number is one only where a double says the same', () => {
     ['-0.5', -0.5],
     ['0.10000000000000001', 0.1],
     ['1.2345678901234567e-05', Number('1.2345678901234567e-5')],
-  ])('%s', (text, value) => expect(cellOf(text)).toBe(value));
+  ])('%s is read as %j', (text, value) => expect(cellOf(text)).toBe(value));
 
   test.each(['9007199254740993.0', '1234567890123456.7', '-0', '-0.0', '007', '12345678901234567890', '1e400'])(
     '%s stays text in a table',
     (text) => expect(cellOf(text)).toBe(text),
   );
 
-  test.each(['9007199254740993.0', '-0', '-0.0', '-0e5', '1e400'])('%s is written out again as it was', (number) => {
+  test.each(['9007199254740993.0', '-0', '-0.0', '-0e5', '1e400'])('%s is written out unchanged', (number) => {
     const parsed = parseJson(`{"a":[${number},1]}`);
     expect(parsed).toMatchObject({ ok: true, notes: [expect.stringContaining('1 number')] });
     expect(JSON.stringify(parsed.ok && parsed.value)).toBe(`{"a":[${number},1]}`);
   });
 
-  test('numbers with a minus and a zero in front are nothing special', () => {
+  test('a negative number that begins with zero is an ordinary number', () => {
     expect(parseJson('[-0.5, -10, 0, -1e-05]')).toMatchObject({ ok: true, notes: [] });
   });
 });
@@ -71,14 +71,16 @@ describe('the title of an error page', () => {
     '<html><head><title>502 Bad Gateway</title></head></html>',
     '<!DOCTYPE html>\n<HTML lang="en"><head><meta charset="utf-8"><TITLE> 502 Bad Gateway\n</TITLE>',
     '<title>502 Bad Gateway</title>',
-  ])('%s', (page) => expect(errorReply(payload(page))).toMatchObject({ statusCode: 502, message: '502 Bad Gateway' }));
+  ])('is found in %s', (page) =>
+    expect(errorReply(payload(page))).toMatchObject({ statusCode: 502, message: '502 Bad Gateway' }),
+  );
 
   test.each([
     'A page begins with <title>502 Bad Gateway</title>.',
     `<title>502 Bad${' '.repeat(300_000)}<`,
     `<title>${'502 Bad Gateway '.repeat(9)}</title>`,
     '<title>502 Bad Gateway',
-  ])('none: %.60s', (text) => expect(errorReply(payload(text))).toBeUndefined());
+  ])('is not found in %.60s', (text) => expect(errorReply(payload(text))).toBeUndefined());
 });
 
 test('custom attributes are read in linear time', () => {

@@ -1,4 +1,4 @@
-/** Every line of the corpus is read the same by the pipeline, by a replay from the captures, and by a replay live. */
+/** The pipeline, a replay's captured side and a replay's live side read every line of the corpus in the same way. */
 import { decodeLine } from '../../../src/formats/decode.ts';
 import { payloadBytes } from '../../../src/formats/payload/captured-data.ts';
 import type { Capture, ChatMessage, RawLine } from '../../../src/formats/types.ts';
@@ -14,7 +14,7 @@ import type { PreparedRequest } from '../../../src/replay/request/prepared.ts';
 import { capturedReply } from '../../../src/replay/request/preparer.ts';
 import { corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
 
-/** What all readers have to agree on. */
+/** The facts that all readers have to agree on. */
 interface Said {
   text: string | undefined;
   toolCalls: unknown;
@@ -52,14 +52,14 @@ const saidByReplay = ({ text, toolCalls, finishReason, error, usage }: ReplyCont
   output: usage?.output,
 });
 
-/** The reply comes over the wire in pieces of so many bytes. */
+/** Measures a reply that arrives over the wire in pieces of `step` bytes. */
 function live(literal: LiteralRequest, bytes: Buffer, contentType: string | undefined, step: number): Measured {
   const request = { wire: literal.body, bodyAt: 0, contentType: literal.contentType, turn: {} } as PreparedRequest;
   const headers = new Map(contentType === undefined ? [] : [['content-type', contentType]]);
   const exchange = new Exchange(
     request.wire,
     () => {},
-    // A reply in one piece is one that was not asked for as a stream.
+    // A reply in one piece answers a request that did not ask for a stream.
     (status, given) => openReader(status, given, step < bytes.length),
   );
   exchange.onHead(200, headers, 'OK');
@@ -72,7 +72,7 @@ function live(literal: LiteralRequest, bytes: Buffer, contentType: string | unde
   return measure({ request, exchange, scheduledAt: 0, roomAt: 0 }, new Map());
 }
 
-/** What is read of it for its trace. */
+/** Reads a measured reply as its trace does. */
 function replayedCapture(measured: Measured): Capture {
   const line = replayedLine(measured, new RunClock(), 'run', 'target');
   const decoded = decodeLine({ bytes: Buffer.from(JSON.stringify(line)), place: PLACE });
@@ -90,7 +90,7 @@ test.each(titles)('%s, line %i: %s', async (file, i) => {
   const { capture } = decoded;
   const literal = literalRequest(raw.bytes, NO_OVERRIDES);
   if (literal.kind === 'skipped') {
-    // Nothing to send: such a record is not replayed.
+    // There is nothing to send, so the record is not replayed.
     expect(literal.reason).toMatch(/^(NoRequest|UndecodableRequest)$/);
     return;
   }
@@ -110,7 +110,7 @@ test.each(titles)('%s, line %i: %s', async (file, i) => {
     expect(saidByReplay(content)).toEqual(said);
     expect(compareReplies(replyOf(captured), replayedReply(measured))).toMatchObject({ same: true });
     if (!error) expect(saidByPipeline(replayedCapture(measured))).toEqual(said);
-    // The record of the request is an error's where the trace of the capture is, and has the times of a stream.
+    // The record of the request has an error when the trace of the capture has one, and the times of a stream.
     expect(error?.message).toEqual(
       capture.error?.message ?? (captured.problem && expect.stringContaining(captured.problem)),
     );

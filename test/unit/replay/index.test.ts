@@ -48,7 +48,7 @@ describe('lines of a file', () => {
     return found;
   }
 
-  test('without blank ones, endings and a byte order mark', async () => {
+  test('exclude blank lines, line endings and a byte order mark', async () => {
     expect(await lines('\ufeffone\r\n\n  \t\r\ntwo\nthree')).toEqual([
       [1, 'one'],
       [4, 'two'],
@@ -58,7 +58,7 @@ describe('lines of a file', () => {
     expect(await lines('\n\n')).toEqual([]);
   });
 
-  test('are those of the pipeline, byte for byte, so that their traces have the ids that it gave them', async () => {
+  test('equal those of the pipeline byte for byte, so that their traces have the same ids', async () => {
     const content = Buffer.from('\ufeff{"a":1}\r\r\n\f\n\v \r\n{"b":2}\r\r\n {"c":3} \r');
     const path = join(directory, 'lines');
     writeFileSync(path, content);
@@ -76,7 +76,7 @@ describe('lines of a file', () => {
     ]);
   });
 
-  test('longer than what is read at once', async () => {
+  test('may be longer than one disk read', async () => {
     const long = 'x'.repeat(3 * 1024 * 1024 + 7);
     expect(await lines(`a\n${long}\nb`)).toEqual([
       [1, 'a'],
@@ -85,7 +85,7 @@ describe('lines of a file', () => {
     ]);
   });
 
-  test('are where they say they are', async () => {
+  test('are at the place that they state', async () => {
     const path = join(directory, 'places');
     const content = '\ufeff{"a":1}\r\n\n{"b":2}\n{"c":3}';
     writeFileSync(path, content);
@@ -96,8 +96,8 @@ describe('lines of a file', () => {
   });
 });
 
-describe('a look at a line', () => {
-  test('finds the time wherever the metadata stands', () => {
+describe('peekLine', () => {
+  test('finds the time wherever the metadata is', () => {
     const time = '2026-11-20T10:00:01Z';
     const payload = 'x\\"eventMetadata\\":{}'.repeat(3);
     for (const line of [
@@ -120,11 +120,11 @@ describe('a look at a line', () => {
     ['NoInferenceTime', record({ inferenceTime: 'yesterday' })],
     ['SentByReplay', record({ inferenceTime: '2026-11-20T10:00:01Z', inferenceId: `replay-${'0a'.repeat(16)}` })],
     ['SentByReplay', record({ inferenceTime: '2026-11-20T10:00:01Z', customAttributes: ['replay_run=r1;event_id=e'] })],
-  ])('skips %s', (reason, line) => {
+  ])('skips a line with the reason %s', (reason, line) => {
     expect(peekLine(Buffer.from(line), true)).toMatchObject({ kind: 'skipped', reason });
   });
 
-  test('an id of somebody else may begin as those of replays do', () => {
+  test('accepts a foreign id that begins like those of replays', () => {
     const line = record({ inferenceTime: '2026-11-20T10:00:01Z', inferenceId: 'replay-of-the-incident' });
     expect(peekLine(Buffer.from(line), true).kind).toBe('record');
   });
@@ -133,7 +133,7 @@ describe('a look at a line', () => {
     ['2026-11-20T10:00:02', '2026-11-20T10:00:02Z'],
     ['2026-11-20 10:00:02.5+01:00', '2026-11-20T09:00:02.500Z'],
     [1_795_168_802, '2026-11-20T10:00:02Z'],
-  ])('a time of %j is that of the pipeline, whatever this machine’s zone', (inferenceTime, expected) => {
+  ])('reads the time %j as the pipeline does, in any time zone', (inferenceTime, expected) => {
     const zone = process.env.TZ;
     process.env.TZ = 'Asia/Tokyo';
     try {
@@ -145,7 +145,7 @@ describe('a look at a line', () => {
     }
   });
 
-  test('a prompt about replays is no replay', () => {
+  test('does not skip a prompt about replays', () => {
     const line = record({ inferenceTime: '2026-11-20T10:00:01Z' }, 'what does replay_run=1 mean?');
     expect(peekLine(Buffer.from(line), true).kind).toBe('record');
   });
@@ -156,7 +156,7 @@ describe('the index', () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 0, max: 20 }), { maxLength: 200 }),
-        // Entries that are held in several blocks.
+        // Enough entries for several blocks.
         fc.constantFrom(1, 1, 1, 200),
         async (some, often) => {
           const times = Array.from({ length: often }, () => some).flat();
@@ -172,7 +172,7 @@ describe('the index', () => {
           index.seal();
           const expected = [...rows].sort((a, b) => a.timeMs - b.timeMs || a.file - b.file || a.line - b.line);
           expect(await entries(index)).toEqual(expected);
-          // A second pass, for --repeat.
+          // The second pass of `--repeat`.
           expect(await entries(index)).toEqual(expected);
           expect(index.total).toBe(rows.length);
         },
@@ -181,7 +181,7 @@ describe('the index', () => {
     );
   });
 
-  test('of a directory: every record once, bad ones with their place, records read back whole', async () => {
+  test('lists every record of a directory once, reports bad ones with their place, and reads records back', async () => {
     const at = (second: number, id: string): string =>
       record({ eventId: id, inferenceTime: `2026-11-20T10:00:0${second}Z` }, id);
     writeFileSync(join(directory, 'b.jsonl'), `${at(2, 'b1')}\n{"cut": "of\n${at(1, 'b2')}\n`);
@@ -201,7 +201,7 @@ describe('the index', () => {
     expect(skipped).toMatchObject([{ file: join(directory, 'b.jsonl'), line: 2, reason: 'NotJson' }]);
   });
 
-  test('a file that cannot be read is named, and the others are read', async () => {
+  test('reports an unreadable file, and reads the others', async () => {
     const line = record({ inferenceTime: '2026-11-20T10:00:05Z' });
     writeFileSync(join(directory, 'good.jsonl'), line);
     mkdirSync(join(directory, 'elsewhere'));
@@ -223,7 +223,7 @@ describe('the index', () => {
     ]);
   });
 
-  test('captures come out of a pipe too', async () => {
+  test('accepts captures from a pipe', async () => {
     const pipe = join(directory, 'pipe');
     execFileSync('mkfifo', [pipe]);
     const writing = writeFile(pipe, 'a line\n');
@@ -235,7 +235,7 @@ describe('the index', () => {
     expect(existsSync(source.files[0]?.path ?? '')).toBe(false);
   });
 
-  test('keeps to a window of time, its end left out', async () => {
+  test('keeps records within a time window, its end excluded', async () => {
     const path = join(directory, 'w.jsonl');
     writeFileSync(path, [0, 1, 2, 3].map((s) => record({ inferenceTime: `2026-11-20T10:00:0${s}Z` })).join('\n'));
     const window = { fromMs: Date.parse('2026-11-20T10:00:01Z'), toMs: Date.parse('2026-11-20T10:00:03Z') };
@@ -243,7 +243,7 @@ describe('the index', () => {
     expect((await entries(index)).map(({ line }) => line)).toEqual([2, 3]);
   });
 
-  test('without a schedule, a record without a time follows the one before it', async () => {
+  test('places a record without a time after the one before it, when there is no schedule', async () => {
     const path = join(directory, 't.jsonl');
     writeFileSync(
       path,
@@ -257,7 +257,7 @@ describe('the index', () => {
     expect((await entries(index)).map(({ line }) => line)).toEqual([3, 1, 2]);
   });
 
-  test('says how many records it can hold', async () => {
+  test('reports the maximum number of records', async () => {
     const path = join(directory, 'many.jsonl');
     writeFileSync(path, Array.from({ length: 4 }, () => record({ inferenceTime: '2026-11-20T10:00:05Z' })).join('\n'));
     const files = await localFiles(path);
@@ -269,7 +269,7 @@ describe('the index', () => {
     });
   });
 
-  test('is given up when it is stopped', async () => {
+  test('stops when it is aborted', async () => {
     const path = join(directory, 's.jsonl');
     writeFileSync(path, Array.from({ length: 50 }, () => record({ inferenceTime: '2026-11-20T10:00:05Z' })).join('\n'));
     const stopping = new AbortController();
@@ -287,7 +287,7 @@ describe('the index', () => {
     expect(seen).toBe(25);
   });
 
-  test('a path without captures has a name', async () => {
+  test('fails with a named error for a path without captures', async () => {
     await expect(localFiles(join(directory, 'none'))).rejects.toMatchObject({ name: 'SourceMissing' });
     await expect(localFiles(directory)).rejects.toMatchObject({ name: 'NoCaptureFiles' });
   });

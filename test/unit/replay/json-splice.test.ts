@@ -24,7 +24,7 @@ describe('setting a value', () => {
     expect(setJsonValue(text, path, value)).toBe(expected);
   });
 
-  test('reads back as it was set, whatever the object', () => {
+  test('can be read back, whatever the object', () => {
     fc.assert(
       fc.property(
         object,

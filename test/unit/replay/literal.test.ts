@@ -16,13 +16,13 @@ describe('the request of a capture', () => {
   test.each([
     ['odd spacing and numbers', '{ "messages" : [],\n "n": 1.0, "big": 12345678901234567890 }'],
     ['not JSON at all', 'x'],
-    ['text beyond ASCII', '{"prompt":"¿Cuándo llega mi paquete? 📦"}'],
+    ['text with characters outside ASCII', '{"prompt":"¿Cuándo llega mi paquete? 📦"}'],
     ['nothing', ''],
   ])('is sent byte for byte: %s', (_, data) => {
     expect(request(json(data)).body).toEqual(Buffer.from(data));
   });
 
-  test('base64 is sent as its bytes', () => {
+  test('is sent as its bytes when it is base64', () => {
     const bytes = Buffer.from([0, 1, 2, 255, 10, 13]);
     const found = request(
       line({ observedContentType: 'application/x-image', data: bytes.toString('base64'), encoding: 'BASE64' }),
@@ -30,19 +30,19 @@ describe('the request of a capture', () => {
     expect(found).toMatchObject({ body: bytes, contentType: 'application/x-image', streaming: false, json: undefined });
   });
 
-  test('a document in place of its text is sent with its long numbers as they were written', () => {
+  test('keeps the long numbers of a document in place of its text', () => {
     const document = '{"id":12345678901234567890,"n":0.1}';
     const bytes = Buffer.from(`{"captureData":{"endpointInput":{"data":${document},"encoding":"JSON"}}}`);
     expect(request(bytes).body.toString()).toBe(document);
   });
 
-  test('encodings are those of the pipeline: in any case, and text where none is named', () => {
+  test('has the encodings of the pipeline: in any case, and text by default', () => {
     const data = Buffer.from('{"a":1}').toString('base64');
     expect(request(line({ data, encoding: 'base64' })).body.toString()).toBe('{"a":1}');
     expect(request(line({ data: 'x', encoding: '' })).body.toString()).toBe('x');
   });
 
-  test('CSV keeps its line ending and its parameters', () => {
+  test('keeps the line ending and the content type parameters of CSV', () => {
     const found = request(
       line({ observedContentType: 'text/csv; charset=utf-8', data: '1,"a ""b"""\r\n', encoding: 'CSV' }),
     );
@@ -50,7 +50,7 @@ describe('the request of a capture', () => {
     expect(found.contentType).toBe('text/csv; charset=utf-8');
   });
 
-  test('asks for a stream when the body does', () => {
+  test('is sent as a streaming request when the body asks for a stream', () => {
     expect(request(json('{"messages":[],"stream":true}')).streaming).toBe(true);
     expect(request(json('{"messages":[{"content":"\\"stream\\":true"}]}')).streaming).toBe(false);
   });
@@ -58,7 +58,7 @@ describe('the request of a capture', () => {
   test.each([
     [null, 'application/json'],
     ['bad\r\nX-Injected: 1', 'application/json'],
-  ])('a content type of %j is no header', (contentType, expected) => {
+  ])('replaces the content type %j, which is not valid in a header', (contentType, expected) => {
     expect(request(json('{"a":1}', contentType)).contentType).toBe(expected);
   });
 
@@ -78,7 +78,7 @@ describe('the request of a capture', () => {
 });
 
 describe('overrides', () => {
-  test('touch only what they name', () => {
+  test('change only the values that they name', () => {
     const data = '{"model": "old", "messages": [ ], "temperature": 1.0}';
     const overrides = { model: 'new', set: [{ path: ['metadata', 'run'], value: '7' }] };
     expect(request(json(data), overrides).body.toString()).toBe(
@@ -86,7 +86,7 @@ describe('overrides', () => {
     );
   });
 
-  test('a stream is asked for with its usage where the form has it', () => {
+  test('ask for the usage of a stream, if the form supports it', () => {
     expect(request(json('{"messages":[]}'), { stream: true })).toMatchObject({
       streaming: true,
       body: Buffer.from('{"messages":[],"stream":true,"stream_options":{"include_usage":true}}'),
@@ -96,11 +96,11 @@ describe('overrides', () => {
     expect(request(json(own), { stream: true }).json).toMatchObject({ stream_options: { include_usage: false } });
   });
 
-  test('leave bodies that are not JSON objects alone', () => {
+  test('do not change bodies that are not JSON objects', () => {
     expect(request(json('1,2,3', 'text/csv'), { model: 'm', stream: true }).body.toString()).toBe('1,2,3');
   });
 
-  test('one that cannot be applied skips the record and says why', () => {
+  test('that cannot be applied skip the record, with the reason', () => {
     const found = literalRequest(json('{"a":1}'), { ...NO_OVERRIDES, set: [{ path: ['a', 'b'], value: '1' }] });
     expect(found).toMatchObject({ kind: 'skipped', reason: 'OverrideFailed' });
   });

@@ -5,7 +5,7 @@ const assistant = (content: string | null, more = {}) => ({ role: 'assistant', c
 const id = (session: number): string => `s${session}`;
 
 describe('conversations', () => {
-  test('a request that begins with an earlier one and its reply is its next turn', () => {
+  test('continue with a request that begins with an earlier request and its reply', () => {
     const linker = new SessionLinker();
     const first = linker.link([user('a')], assistant('A'), id);
     const other = linker.link([user('x')], assistant('X'), id);
@@ -17,7 +17,7 @@ describe('conversations', () => {
     expect(third).toEqual({ conversationId: 's0', turnIndex: 2, session: 0 });
   });
 
-  test('several questions after a reply, spacing, and lists of text parts change nothing', () => {
+  test('continue with several questions after a reply, other spacing, or lists of text parts', () => {
     const linker = new SessionLinker();
     linker.link([{ role: 'system', content: 's' }, user('a')], assistant(' A\n'), id);
     const next = linker.link(
@@ -28,7 +28,7 @@ describe('conversations', () => {
     expect(next).toMatchObject({ conversationId: 's0', turnIndex: 1 });
   });
 
-  test('tool calls are part of a reply', () => {
+  test('include the tool calls of a reply', () => {
     const linker = new SessionLinker();
     const calls = [{ function: { name: 'track', arguments: '{}' } }];
     linker.link([user('a')], assistant('', { tool_calls: calls }), id);
@@ -37,7 +37,7 @@ describe('conversations', () => {
     expect(linker.link([user('a'), assistant(null), tool], undefined, id).turnIndex).toBe(0);
   });
 
-  test('tool calls are the same whatever the order of their keys', () => {
+  test('ignore the order of keys in tool calls', () => {
     const linker = new SessionLinker();
     const streamed = [{ id: 'c1', type: 'function', function: { name: 'track', arguments: '{"id":1}' } }];
     const repeated = [{ function: { arguments: '{ "id": 1 }', name: 'track' }, type: 'function', id: 'c1' }];
@@ -46,7 +46,7 @@ describe('conversations', () => {
     expect(linker.link([user('a'), assistant(null, { tool_calls: repeated }), tool], undefined, id).turnIndex).toBe(1);
   });
 
-  test('a turn that is asked again after an edit is a further turn', () => {
+  test('count a repeated turn as another turn', () => {
     const linker = new SessionLinker();
     const asked = (text: string) => linker.link([user('a'), assistant('A'), user(text)], assistant('B'), id);
     linker.link([user('a')], assistant('A'), id);
@@ -57,13 +57,13 @@ describe('conversations', () => {
     ]);
   });
 
-  test('another reply is another conversation', () => {
+  test('separate requests that continue another reply', () => {
     const linker = new SessionLinker();
     linker.link([user('a')], assistant('A'), id);
     expect(linker.link([user('a'), assistant('something else'), user('b')], undefined, id).turnIndex).toBe(0);
   });
 
-  test('roles that are no text tell turns apart as texts do', () => {
+  test('compare roles that are not strings', () => {
     const linker = new SessionLinker();
     const odd = { role: { toString: 0, valueOf: 0 }, content: 'x' };
     linker.link([odd], assistant('A'), id);
@@ -71,7 +71,7 @@ describe('conversations', () => {
     expect(linker.link([{ ...odd, role: null }, assistant('A'), user('b')], undefined, id).turnIndex).toBe(0);
   });
 
-  test('requests without messages are conversations of their own', () => {
+  test('treat each request without messages as a separate conversation', () => {
     const linker = new SessionLinker();
     expect(linker.link(undefined, undefined, id).conversationId).toBe('s0');
     expect(linker.link('nonsense', undefined, id).conversationId).toBe('s1');

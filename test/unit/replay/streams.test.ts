@@ -5,7 +5,7 @@ import { BadEventStream, EventStreamParser } from '../../../src/replay/reply/aws
 import { Body, readReplyContent } from '../../../src/replay/reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../../../src/replay/reply/stream-reader.ts';
 
-/** The pieces of `bytes` when it is cut at the given places. */
+/** Cuts `bytes` at the given places. */
 function pieces(bytes: Buffer, cuts: number[]): Buffer[] {
   const places = [...new Set([0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length])].sort((a, b) => a - b);
   return places.slice(1).map((to, i) => Buffer.from(bytes.subarray(places[i], to)));
@@ -25,7 +25,7 @@ describe('AWS event-stream frames', () => {
       }),
     );
 
-  test('of AWS’s own encoder, however they are cut', () => {
+  test('from AWS’s own encoder are parsed, however they are cut', () => {
     const stream = Buffer.concat([
       encode({ ':event-type': 'PayloadPart' }, 'hello'),
       encode({ ':event-type': 'PayloadPart', more: 'ü' }, ''),
@@ -44,13 +44,13 @@ describe('AWS event-stream frames', () => {
     );
   });
 
-  test('of the stand-in endpoint are read by AWS’s own decoder', () => {
+  test('from the stand-in endpoint are readable by AWS’s own decoder', () => {
     const message = codec.decode(payloadPart(Buffer.from('data: x')));
     expect(message.headers[':event-type']?.value).toBe('PayloadPart');
     expect(Buffer.from(message.body).toString()).toBe('data: x');
   });
 
-  test('one changed byte is noticed', () => {
+  test('with one changed byte are rejected', () => {
     const frame = encode({ ':event-type': 'PayloadPart' }, 'hello');
     fc.assert(
       fc.property(fc.nat(frame.length - 1), fc.integer({ min: 1, max: 255 }), (at, change) => {
@@ -61,7 +61,7 @@ describe('AWS event-stream frames', () => {
         });
         try {
           parser.feed(broken);
-          // A length that grew waits for bytes that do not come.
+          // The parser waits for the missing bytes of a length that grew.
           expect(parser.complete).toBe(false);
         } catch (error) {
           expect(error).toBeInstanceOf(BadEventStream);
@@ -73,7 +73,7 @@ describe('AWS event-stream frames', () => {
 
 const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
 const EVENTS = 'text/event-stream';
-/** Pieces come at 10, 20, … */
+/** Pieces arrive at 10, 20, … */
 const read = (text: string, contentType = EVENTS) => {
   const reader = new StreamReader(contentType);
   for (const [i, part] of text.split('|').entries()) reader.piece(Buffer.from(part), 10 * (i + 1));
@@ -83,7 +83,7 @@ const read = (text: string, contentType = EVENTS) => {
 };
 
 describe('a streamed reply', () => {
-  test('of OpenAI’s form: times of the pieces with content, and of no other', () => {
+  test('in OpenAI’s form has the times of its pieces with content, and no others', () => {
     const found = read(
       [
         event({ choices: [{ delta: { role: 'assistant' } }] }),
@@ -99,7 +99,7 @@ describe('a streamed reply', () => {
     });
   });
 
-  test('that thinks first', () => {
+  test('that begins with reasoning has its first output later', () => {
     const found = read(
       [
         event({ choices: [{ delta: { reasoning_content: 'hm' } }] }),
@@ -129,7 +129,7 @@ describe('a streamed reply', () => {
       EVENTS,
     ],
     ['plain text', 'a|b', 'text/plain'],
-  ])('of %s', (_, text, contentType) => {
+  ])('of %s has a time for each piece', (_, text, contentType) => {
     expect(read(text, contentType)).toMatchObject({ content: { text: 'ab' }, contentAt: [10, expect.any(Number)] });
   });
 
@@ -158,14 +158,14 @@ describe('a streamed reply', () => {
         event({ type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 3 } }),
       ],
     ],
-  ])('that calls a tool, in %s form: the call as a whole reply has it', (_, events) => {
+  ])('that calls a tool, in %s form, has the call of a whole reply', (_, events) => {
     expect(read(events.join('|'))).toMatchObject({
       contentAt: [10, 20, 30],
       content: { text: '', toolCalls: [{ id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }] },
     });
   });
 
-  test('that counts its input at its beginning', () => {
+  test('may count its input tokens in its first event', () => {
     const { content } = read(
       event({ type: 'message_start', message: { usage: { input_tokens: 7, output_tokens: 1 } } }) +
         event({ type: 'content_block_delta', delta: { text: 'hi' } }) +
@@ -174,13 +174,13 @@ describe('a streamed reply', () => {
     expect(content).toMatchObject({ usage: { input: 7, output: 5, total: 12 }, finishReason: 'end_turn' });
   });
 
-  test('tells two choices apart, and counts the pieces of both', () => {
+  test('separates two choices, and counts the pieces of both', () => {
     const piece = (index: number, content: string): string => event({ choices: [{ index, delta: { content } }] });
     const found = read([piece(0, 'Br'), piece(1, 'A'), piece(0, 'ad'), piece(1, 'ckender')].join('|'));
     expect(found).toMatchObject({ contentAt: [10, 20, 30, 40], content: { text: 'Brad', further: ['Ackender'] } });
   });
 
-  test('of events that no form has: they are its pieces all the same', () => {
+  test('of events of an unknown form has them as its pieces', () => {
     const reader = new StreamReader(EVENTS);
     reader.piece(Buffer.from(event({ score: [1] })), 10);
     reader.piece(Buffer.from(event({ score: [2] })), 20);
@@ -189,7 +189,7 @@ describe('a streamed reply', () => {
     expect(read(event({ type: 'ping' }) + event({ choices: [{ delta: { content: 'a' } }] })).contentAt).toEqual([10]);
   });
 
-  test('says whether it was complete, where its form has that', () => {
+  test('states whether it is complete, if its form has an end marker', () => {
     const ended = (text: string): boolean | undefined => read(text).content.ended;
     const chunk = event({ choices: [{ delta: { content: 'a' } }] });
     expect(ended(chunk)).toBe(false);
@@ -198,7 +198,7 @@ describe('a streamed reply', () => {
     expect(ended('data: plain text\n\n')).toBeUndefined();
   });
 
-  test('that is an error is one', () => {
+  test('that contains an error is an error', () => {
     expect(read(event({ error: { message: 'overloaded', code: 503 } })).content.error).toEqual({
       code: 503,
       type: undefined,
@@ -206,7 +206,7 @@ describe('a streamed reply', () => {
     });
   });
 
-  test('in SageMaker’s frames, and its exception', () => {
+  test('in SageMaker’s frames is read, and so is an exception', () => {
     const reader = new SageMakerStreamReader();
     reader.piece(payloadPart(Buffer.from(event({ choices: [{ delta: { content: 'hi' } }] }))), 5);
     reader.end();
@@ -264,9 +264,9 @@ describe('a whole reply', () => {
   });
 });
 
-describe('a line that comes in pieces', () => {
+describe('a line that arrives in pieces', () => {
   const PIECE = Buffer.alloc(1024, 'x');
-  /** Time for so many pieces of one line. */
+  /** Measures the time for a number of pieces of one line. */
   const timeOf = (pieces: number, feed: (piece: Buffer) => void): number => {
     const from = performance.now();
     for (let i = 0; i < pieces; i++) feed(PIECE);
@@ -306,14 +306,14 @@ describe('a line that comes in pieces', () => {
     ],
   ];
 
-  test.each(readers)('of %s costs no more byte for byte when it is long', (_, open) => {
-    // Of 1 and of 8 MB: eight times as much, or 64 times where each piece copies all before it. The best of three: a busy
-    // machine holds one up.
+  test.each(readers)('of %s takes time in proportion to its length', (_, open) => {
+    // 8 MB take eight times as long as 1 MB, or 64 times if each piece copies all earlier ones. Use the best of three, since a busy
+    // machine may delay one.
     const best = (pieces: number): number => Math.min(...[1, 2, 3].map(() => timeOf(pieces, open())));
     expect(best(8_000) / Math.max(20, best(1_000))).toBeLessThan(30);
   });
 
-  test('and is longer than what is kept is held no further: its time is known, what it says is not', () => {
+  test('and exceeds the limit is not kept: its times are known, its content is not', () => {
     const reader = new StreamReader(EVENTS, true);
     const piece = Buffer.alloc(1 << 20, 'x');
     reader.piece(Buffer.from('data: {"choices":[{"delta":{"content":"a"}}]}\n\ndata: '), 1);

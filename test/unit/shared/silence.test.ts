@@ -26,7 +26,7 @@ import { parseLabels } from '../../../src/calibration/labels-file.ts';
 import type { ChunkRequest } from '../../../src/contract/payloads.ts';
 import { MAX_SHARDS } from '../../../src/contract/replay.ts';
 import { replayKeys, workKeys } from '../../../src/contract/work-keys.ts';
-import { capturedObject } from '../../../src/formats/capture-objects.ts';
+import { capturedObject } from '../../../src/formats/files/capture-objects.ts';
 import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
 import { namedTableError } from '../../../src/judge/budget/budget-table.ts';
 import { createBudget } from '../../../src/judge/budget/leased-budget.ts';

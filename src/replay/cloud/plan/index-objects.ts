@@ -1,7 +1,7 @@
 /** Finds the captures of a replay in S3 and sorts them by time, without copying them. */
 
 import { buffer } from 'node:stream/consumers';
-import { backfillObjects, type CaptureScope, capturedObject } from '../../../formats/capture-objects.ts';
+import { backfillObjects, type CaptureScope, capturedObject } from '../../../formats/files/capture-objects.ts';
 import { type ScannedLine, scanLines } from '../../../formats/lines/scan-lines.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';

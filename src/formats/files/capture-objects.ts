@@ -1,10 +1,10 @@
 /** Finds the capture files of a run: one object, or all objects of a prefix within a window of hours. */
 
-import type { BackfillInput, ObjectInput, RunOptions } from '../contract/input.ts';
-import { PermanentError } from '../shared/errors.ts';
-import { unquote } from '../shared/object-stream.ts';
-import type { ObjectFacts, Storage } from '../shared/storage.ts';
-import { formatHour, HOUR_MS, hourPathOf } from './record/capture-path.ts';
+import type { BackfillInput, ObjectInput, RunOptions } from '../../contract/input.ts';
+import { PermanentError } from '../../shared/errors.ts';
+import { unquote } from '../../shared/object-stream.ts';
+import type { ObjectFacts, Storage } from '../../shared/storage.ts';
+import { formatHour, HOUR_MS, hourPathOf } from './capture-path.ts';
 
 /** Where captures may come from: the place that the stack has permission for, and whose endpoint its traces name. */
 export interface CaptureScope {
