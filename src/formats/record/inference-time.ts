@@ -1,7 +1,7 @@
 /** Determines the time of an inference: as captured, else the hour of the S3 path, else the time of the object. */
 
-import type { Capture, LinePlace } from '../types.ts';
 import { capturePathOf } from '../files/capture-path.ts';
+import type { Capture, LinePlace } from '../types.ts';
 
 /** `2026-11-20T10:00:01Z`, also with fractional seconds, with an offset, with a space for the T, or without a zone. */
 const ISO_TIME =
