@@ -1,4 +1,4 @@
-/** What a test does to a deployed stack: puts files, starts executions, waits, reads what they left. */
+/** A deployed stack for tests: uploads files, starts executions, waits for them, and reads their results. */
 import {
   DeleteFunctionConcurrencyCommand,
   GetFunctionConfigurationCommand,
@@ -36,7 +36,7 @@ export interface Outcome {
   summary?: RunSummary;
 }
 
-/** Functions that tests look at, by their names in `resourceNames`. */
+/** Functions that tests use, by their names in `resourceNames`. */
 export type FunctionKey =
   | 'planner'
   | 'processor'
@@ -49,7 +49,7 @@ export type FunctionKey =
   | 'replayStopper';
 
 const POLL_MS = 150;
-/** An execution in the emulator takes a second or two; retries and a busy machine are allowed for. */
+/** An execution in the emulator takes a second or two. The limit allows for retries and a busy machine. */
 const LIMIT_MS = 240_000;
 
 export class DeployedPipeline {
@@ -68,19 +68,19 @@ export class DeployedPipeline {
       new PutObjectCommand({
         Bucket: this.outputs.captureBucket,
         Key: key,
-        // A Buffer: of an empty text the SDK says that its length is unknown.
+        // A Buffer, because the SDK does not know the length of an empty string.
         Body: Buffer.from(lines.map((line) => `${line}\n`).join('')),
       }),
     );
   }
 
-  /** Puts JSON into the work bucket. */
+  /** Writes JSON to the work bucket. */
   async putWork(key: string, value: unknown): Promise<void> {
     const Body = JSON.stringify(value);
     await this.environment.clients.s3.send(new PutObjectCommand({ Bucket: this.outputs.workBucket, Key: key, Body }));
   }
 
-  /** Deletes what is below a prefix of the work bucket, of a thousand objects at most. */
+  /** Deletes the objects of a prefix in the work bucket, at most a thousand. */
   async deleteWork(prefix: string): Promise<void> {
     const { s3 } = this.environment.clients;
     const Bucket = this.outputs.workBucket;
@@ -88,7 +88,7 @@ export class DeployedPipeline {
     await Promise.all(Contents.map(({ Key }) => s3.send(new DeleteObjectCommand({ Bucket, Key }))));
   }
 
-  /** The executions that the rule started for an object, ended or not. */
+  /** Lists the executions that the rule started for an object, running or ended. */
   async executionsOf(key: string): Promise<Outcome[]> {
     const { sfn } = this.environment.clients;
     const reply = await sfn.send(new ListExecutionsCommand({ stateMachineArn: this.outputs.stateMachineArn }));
@@ -103,7 +103,7 @@ export class DeployedPipeline {
     return found;
   }
 
-  /** Puts a file and waits for the one more execution that the rule starts for it. */
+  /** Uploads a file, and waits for the execution that the rule starts for it. */
   async process(key: string, lines: readonly string[]): Promise<Outcome> {
     const before = new Set((await this.executionsOf(key)).map((one) => one.arn));
     await this.put(key, lines);
@@ -113,7 +113,7 @@ export class DeployedPipeline {
     return this.ended(started.arn);
   }
 
-  /** @param name of the execution; default: one of Step Functions' own making */
+  /** @param name the name of the execution; by default, Step Functions chooses one */
   async start(input: unknown, name?: string): Promise<string> {
     const { stateMachineArn } = this.outputs;
     const { executionArn } = await this.environment.clients.sfn.send(
@@ -126,7 +126,7 @@ export class DeployedPipeline {
     return this.ended(await this.start(input), limitMs);
   }
 
-  /** The same input as the rule's, by hand. */
+  /** Returns the input that the rule would send. */
   event(key: string, more: object = {}): object {
     return { detail: { bucket: { name: this.outputs.captureBucket }, object: { key } }, ...more };
   }
@@ -155,18 +155,18 @@ export class DeployedPipeline {
     };
   }
 
-  /** Errors of the tasks in a run's chunks, in the order in which they came up, retried or not. */
+  /** Lists the errors of the tasks in a run’s chunks in order, retried or not. */
   async chunkErrors(arn: string): Promise<string[]> {
     return (await this.childHistories(arn)).flatMap(taskErrors);
   }
 
-  /** How often the children of a run's Maps have called a function, retries included. */
+  /** Counts the calls of a function by the children of a run’s Maps, including retries. */
   async childCalls(arn: string, which: FunctionKey): Promise<number> {
     const scheduled = (await this.childHistories(arn)).flat().map((event) => event.taskScheduledEventDetails?.resource);
     return scheduled.filter((resource) => resource?.endsWith(`:${this.functionName(which)}`)).length;
   }
 
-  /** Of the children of all of a run's Maps. */
+  /** Reads the histories of the children of all Maps of a run. */
   async childHistories(arn: string): Promise<HistoryEvent[][]> {
     const { sfn } = this.environment.clients;
     const { mapRuns } = await sfn.send(new ListMapRunsCommand({ executionArn: arn }));
@@ -191,12 +191,12 @@ export class DeployedPipeline {
     return events;
   }
 
-  /** The receipts of a run, as they lie in the work bucket. */
+  /** Reads the receipts of a run. */
   receipts(run: string): Promise<Receipt[]> {
     return this.readWork<Receipt>(workKeys.receiptPrefix(run));
   }
 
-  /** The JSON below a prefix of the work bucket, of a thousand objects at most. */
+  /** Reads the JSON objects of a prefix in the work bucket, at most a thousand. */
   async readWork<T>(prefix: string): Promise<T[]> {
     const { s3 } = this.environment.clients;
     const Bucket = this.outputs.workBucket;
@@ -209,7 +209,7 @@ export class DeployedPipeline {
     );
   }
 
-  /** Invokes a function as `aws lambda invoke --log-type Tail` does. */
+  /** Invokes a function like `aws lambda invoke --log-type Tail`. */
   async invoke(which: FunctionKey, payload: unknown): Promise<{ error?: string; payload: unknown; log: string }> {
     const FunctionName = this.functionName(which);
     const Payload = Buffer.from(JSON.stringify(payload));
@@ -223,7 +223,7 @@ export class DeployedPipeline {
     };
   }
 
-  /** Most invocations of a function that run at a time; 0 throttles every one, `null` takes the limit away. */
+  /** Limits the concurrent invocations of a function. 0 throttles all of them; `null` removes the limit. */
   async limitConcurrency(which: FunctionKey, limit: number | null): Promise<void> {
     const { lambda } = this.environment.clients;
     const FunctionName = this.functionName(which);
@@ -232,14 +232,14 @@ export class DeployedPipeline {
       : lambda.send(new PutFunctionConcurrencyCommand({ FunctionName, ReservedConcurrentExecutions: limit })));
   }
 
-  /** Time limit of a function, in seconds. Its next invocation begins a new process. */
+  /** Sets the time limit of a function, in seconds. Its next invocation starts a new process. */
   async setTimeout(which: FunctionKey, seconds: number): Promise<void> {
     await this.environment.clients.lambda.send(
       new UpdateFunctionConfigurationCommand({ FunctionName: this.functionName(which), Timeout: seconds }),
     );
   }
 
-  /** A variable of a function's environment. Its next invocation begins a new process. */
+  /** Sets a variable in a function’s environment. Its next invocation starts a new process. */
   async setVariable(which: FunctionKey, name: string, value: string): Promise<void> {
     const { lambda } = this.environment.clients;
     const FunctionName = this.functionName(which);
@@ -248,7 +248,7 @@ export class DeployedPipeline {
     await lambda.send(new UpdateFunctionConfigurationCommand({ FunctionName, Environment: { Variables } }));
   }
 
-  /** Switches the rule off, so that a test can put a file and start the execution itself. */
+  /** Disables the rule, so that a test can upload a file and start the execution itself. */
   async disableRule(): Promise<void> {
     await this.#rule('DisableRule');
   }
@@ -270,7 +270,7 @@ export class DeployedPipeline {
     if (!reply.ok) throw new Error(`${operation}: HTTP ${reply.status} ${await reply.text()}`);
   }
 
-  /** The processes that the emulator keeps for this function, at work or not. */
+  /** Lists the emulator’s processes of this function, busy or idle. */
   processesOf(which: FunctionKey): number[] {
     const { ministack } = this.environment;
     const folder = `/ministack-lambda-${this.functionName(which)}-`;
@@ -288,7 +288,7 @@ export class DeployedPipeline {
     for (;;) {
       const found = await look();
       if (found !== undefined) return found;
-      if (Date.now() > deadline) throw new Error(`Waited ${limitMs / 1000} s in vain for ${what}`);
+      if (Date.now() > deadline) throw new Error(`Waited ${limitMs / 1000} s for ${what}, which did not happen`);
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
   }

@@ -1,10 +1,10 @@
-/** What the fuzzer makes: lines of the corpus changed in their structure, judge's answers, replies of MLflow and S3. */
+/** The inputs of the fuzzer: changed lines of the corpus, judge’s answers, replies of MLflow and S3. */
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 
 // ---------------------------------------------------------------------------------------------------- documents
 
-/** Written into JSON text as it stands, so that it may be what no JavaScript value is. */
+/** Marks text that is written into JSON unchanged, and so can be something that no JavaScript value is. */
 const raw = (text: string): string => `@@raw:${text}@@`;
 const RAW = /"@@raw:([^@]*)@@"/g;
 const toText = (value: unknown): string => (JSON.stringify(value) ?? 'null').replace(RAW, '$1');
@@ -109,7 +109,7 @@ function placesOf(value: unknown, found: Place[] = []): Place[] {
   return found;
 }
 
-/** A longer text or list never has more than about a million characters. */
+/** The most characters of a repeated text or list. */
 const MAX_CHARS = 1e6;
 
 function change(document: unknown, at: number, what: Change): void {
@@ -144,7 +144,7 @@ function change(document: unknown, at: number, what: Change): void {
     case 'repeat': {
       const times = Math.min(what.times, Math.floor(MAX_CHARS / (toText(old).length + 1)));
       if (typeof old === 'string') holder[place.key] = old.repeat(Math.max(1, times));
-      // Each is one of its own: what is done to one of them later is not done to all.
+      // Separate copies, so that a later change affects only one of them.
       else holder[place.key] = Array.from({ length: Math.max(1, times) }, () => structuredClone(old));
       return;
     }
@@ -284,7 +284,7 @@ function changedPayload(text: string, one: Exclude<Edit, { kind: 'record' | 'fie
 
 const MAX_LINE_CHARS = 10e6;
 
-/** Lines of the corpus with some edits; most of them are captures still. */
+/** Generates lines of the corpus with a few edits. Most of them are still captures. */
 export const linesFrom = (corpus: readonly string[]): fc.Arbitrary<string> =>
   fc.tuple(fc.nat(corpus.length - 1), fc.array(edits, { minLength: 1, maxLength: 4 })).map(([index, list]) => {
     const line = corpus[index] as string;
@@ -292,17 +292,17 @@ export const linesFrom = (corpus: readonly string[]): fc.Arbitrary<string> =>
       const record: unknown = JSON.parse(line);
       for (const one of list) edit(record, one);
       const changed = toText(record);
-      // Several edits on top of each other may make a line that no endpoint takes.
+      // Several edits together may make a line that no endpoint accepts.
       return changed.length > MAX_LINE_CHARS ? line : changed;
     } catch {
-      // No JSON, or too deep to be written out again: as it is.
+      // Not JSON, or nested too deeply to be serialized: unchanged.
       return line;
     }
   });
 
 // ------------------------------------------------------------------------------------------------------ answers
 
-/** A judge's answer: in form, changed, cut, quoted, dressed up, or something else altogether. */
+/** An answer of the judge: well-formed, changed, truncated, or with something before and after it. */
 export interface JudgeAnswer {
   changes: { at: number; what: Change }[];
   share: number;
@@ -345,9 +345,9 @@ export function answerText(good: string, { changes: list, share, prefix, suffix 
 
 // ------------------------------------------------------------------------------------------------------- servers
 
-/** A reply that MLflow or S3, or a proxy in front of them, might give in place of its own. */
+/** A reply that MLflow, S3 or a proxy in front of them might give. */
 export interface ServerReply {
-  /** Which request gets it, counted from 0. */
+  /** The request that gets it, counted from 0. */
   ordinal: number;
   status: number;
   contentType: string;

@@ -1,4 +1,4 @@
-/** One case of the fuzzer, run; it throws where something does not hold. */
+/** Runs one case of the fuzzer. Throws when an expectation is violated. */
 import { S3Client } from '@aws-sdk/client-s3';
 import { PipelineError } from '../../src/shared/errors.ts';
 import { Storage } from '../../src/shared/storage.ts';
@@ -39,10 +39,10 @@ async function judged(answer: JudgeAnswer): Promise<void> {
   });
   const owed = evaluate.traced * evaluate.scorers;
   const total = Object.values(evaluate.counts).reduce((sum, count) => sum + count, 0);
-  if (log.counts.traced !== 2 || total !== owed) throw new Error(`${total} of ${owed} verdicts are told`);
+  if (log.counts.traced !== 2 || total !== owed) throw new Error(`${total} of ${owed} verdicts are accounted for`);
   const { usd, inputTokens, outputTokens } = evaluate.spend;
   if (![usd, inputTokens, outputTokens].every((number) => number !== null && Number.isFinite(number) && number >= 0)) {
-    throw new Error(`spent what nobody can: ${JSON.stringify(evaluate.spend)}`);
+    throw new Error(`impossible spend: ${JSON.stringify(evaluate.spend)}`);
   }
 }
 
@@ -58,7 +58,7 @@ async function replayed(line: Buffer): Promise<void> {
   }
 }
 
-/** Whatever a server says, it is an error with a name of ours, or the work was done. */
+/** Runs the work. It must succeed or fail with a named error, whatever the server replies. */
 async function named(work: () => Promise<unknown>): Promise<void> {
   try {
     await work();

@@ -1,11 +1,11 @@
-/** Runs the fuzzer's cases one after the other in a process that may be killed: by its heap, or by the one who waits for it. */
+/** Runs the fuzzer’s cases in turn, in a process that may be killed by its heap limit or by the fuzzer. */
 import { type Case, runCase } from './cases.ts';
 
 export interface CaseResult {
   error?: string;
-  /** Processor time, milliseconds. */
+  /** CPU time, in milliseconds. */
   cpuMs: number;
-  /** Most memory that the process has had so far. */
+  /** The memory peak of the process so far. */
   peakMb: number;
 }
 

@@ -1,11 +1,11 @@
 /**
- * Looks for captures, judge's answers and servers' replies that do harm:
+ * Searches for harmful captures, judge’s answers and servers’ replies:
  *
  *     npm run fuzz -- --minutes 30 [--seed 1]
  *     npm run fuzz -- --cases 200 --seed 1
  *
- * Each case runs in a child process with bounds on its heap, its processor time and its memory. What is found is made as
- * small as it can be and printed; a line of a capture as it can be added to `test/hostile/found.jsonl`.
+ * Each case runs in a child process with limits on its heap, its CPU time and its memory. A finding is shrunk and printed. A
+ * capture line is printed in the form of `test/hostile/found.jsonl`.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { parseArgs } from 'node:util';
@@ -17,11 +17,11 @@ import type { CaseResult } from './fuzz-worker.ts';
 import { goodLine, hostileLines } from './lines.ts';
 
 const HEAP_MB = 384;
-/** A case is two good lines and a bad one; the limit is far above what any takes, and far below what a function has. */
+/** A case has two good lines and a bad one. The limit is far above any ordinary case, and far below a function’s time. */
 const MAX_CPU_MS = 20_000;
 const MAX_WAIT_MS = 120_000;
 const MAX_PEAK_MB = 700;
-/** A process is replaced now and then, so that its peak is that of few cases. */
+/** A process is replaced after this many cases, so that its memory peak belongs to few of them. */
 const CASES_A_PROCESS = 200;
 
 class Worker {
@@ -44,7 +44,7 @@ class Worker {
     const result = await new Promise<CaseResult | string>((resolve) => {
       const timer = setTimeout(() => {
         child.kill('SIGKILL');
-        resolve(`it had not ended after ${MAX_WAIT_MS / 1000} s`);
+        resolve(`it did not end within ${MAX_WAIT_MS / 1000} s`);
       }, MAX_WAIT_MS);
       const end = (outcome: CaseResult | string) => {
         clearTimeout(timer);
@@ -65,9 +65,9 @@ class Worker {
     if (isOver) {
       const isAlone = this.#cases === 1;
       this.stop();
-      // The process has the memory of the cases before as well.
+      // The memory of the process includes that of earlier cases.
       if (!isAlone) return this.run(one);
-      throw new Error(`it took ${Math.round(result.cpuMs)} ms of the processor, and ${Math.round(result.peakMb)} MB`);
+      throw new Error(`it took ${Math.round(result.cpuMs)} ms of CPU time, and ${Math.round(result.peakMb)} MB`);
     }
   }
 
@@ -78,7 +78,7 @@ class Worker {
   }
 }
 
-/** The corpus of formats, the hostile one where its lines are short, and a line as anybody's. */
+/** Returns the corpus of formats, the short hostile lines, and an ordinary line. */
 async function seeds(): Promise<string[]> {
   const lines = (await Promise.all(corpusFiles().map(linesOf))).flat().map(({ bytes }) => bytes.toString());
   const hostile = hostileLines()
@@ -118,9 +118,9 @@ if (values.help || !(minutes > 0) || !(most > 0)) {
     [
       'npm run fuzz -- [--minutes N] [--cases N] [--seed N]',
       '',
-      '  --minutes  how long to look; 60 unless it is said',
-      '  --cases    how many cases to look at; no bound unless it is said',
-      '  --seed     of the first round; another one each time unless it is said',
+      '  --minutes  how long to search; default 60',
+      '  --cases    how many cases to run; default no limit',
+      '  --seed     seed of the first round; default random',
     ].join('\n'),
   );
   process.exit(values.help ? 0 : 2);
@@ -151,12 +151,12 @@ for (; Date.now() < end && all() < most; seed += 1) {
   if (!result.failed || result.counterexample === null) continue;
   const [one] = result.counterexample;
   const reason = result.errorInstance instanceof Error ? result.errorInstance.message : String(result.errorInstance);
-  // The same fault is met again and again: it is told once.
+  // The same fault occurs many times, and is reported once.
   const name = reason.split('\n').slice(0, 2).join(' ').replaceAll(/\d+/g, 'N');
   if (failures.has(name)) continue;
   failures.set(name, reason);
   console.log(
-    `\nfound (${one.kind}, seed ${seed}, ${Date.now() < end ? 'made small' : 'out of time'}):\n${reason}\n${'line' in one ? one.line : JSON.stringify(one)}`,
+    `\nfound (${one.kind}, seed ${seed}, ${Date.now() < end ? 'shrunk' : 'out of time'}):\n${reason}\n${'line' in one ? one.line : JSON.stringify(one)}`,
   );
 }
 worker.stop();

@@ -1,6 +1,6 @@
 /**
- * Capture lines that somebody wrote to do harm, or that a model wrote by going on for ever. Each of them once kept, or could
- * keep, the lines beside it from being traced. What the fuzzer finds is added to `found.jsonl`, one capture line a line.
+ * Hostile capture lines: written by an attacker, or by a model that did not stop. Each of them has prevented, or could
+ * prevent, adjacent lines from being traced. Lines that the fuzzer finds are added to `found.jsonl`.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,14 +9,14 @@ import { projectPath } from '../../local/project-root.ts';
 
 export interface HostileLine {
   title: string;
-  /** Of the file, without a line ending. */
+  /** The bytes in the file, without a line ending. */
   line: Buffer;
 }
 
 interface Side {
   contentType?: string | null;
   encoding?: string;
-  /** Bytes are written as base64. */
+  /** A Buffer is written as base64. */
   data: unknown;
 }
 
@@ -27,7 +27,7 @@ const sideOf = (mode: 'INPUT' | 'OUTPUT', { contentType = 'application/json', en
   encoding: encoding ?? (Buffer.isBuffer(data) ? 'BASE64' : contentType === 'text/csv' ? 'CSV' : 'JSON'),
 });
 
-/** A time in the hour of the good lines around it. */
+/** A time in the hour of the good lines. */
 const METADATA = { eventId: 'hostile', inferenceTime: '2026-11-20T10:00:01Z' };
 
 const record = (input: Side | undefined, output: Side | undefined, metadata: object = METADATA): string =>
@@ -53,7 +53,7 @@ const nested = (depth: number, open = '[', close = ']'): string => open.repeat(d
 const JSON_MODE = { response_format: { type: 'json_object' } };
 const question = chat('What is two and two?');
 
-/** Many megabytes unpacked from some ten kilobytes. */
+/** Returns about ten kilobytes that unpack to many megabytes. */
 const bomb = (unit: string, megabytes: number): Buffer =>
   gzipSync(Buffer.from(`[${`${unit},`.repeat((megabytes * 1e6) / (unit.length + 1))}0]`));
 
@@ -284,7 +284,7 @@ const LINES: Record<string, () => string | Buffer> = {
     }),
 };
 
-/** Found by the fuzzer, as it prints them. */
+/** Lines that the fuzzer found, as it prints them. */
 const found = (): HostileLine[] =>
   readFileSync(join(projectPath('test', 'hostile'), 'found.jsonl'), 'utf8')
     .split('\n')
@@ -296,7 +296,7 @@ export const hostileLines = (): HostileLine[] => [
   ...found(),
 ];
 
-/** A line as anybody's, whose trace and verdicts are known. */
+/** Returns an ordinary line, whose trace and verdicts are known. */
 export const goodLine = (ordinal: number): Buffer =>
   Buffer.from(
     record(chat(`What is ${ordinal} and ${ordinal}?`), answer(`That is ${ordinal + ordinal}.`), {

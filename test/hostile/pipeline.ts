@@ -1,6 +1,6 @@
 /**
- * Lines through the pipeline's two steps in this process, with the real client of MLflow against a server that takes
- * everything, and a judge that answers what it is told to.
+ * Runs lines through the log step and the evaluate step in this process, with the real MLflow client against a server that
+ * accepts everything, and a judge with scripted answers.
  */
 import { Readable } from 'node:stream';
 import { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
@@ -32,12 +32,12 @@ const EXPERIMENT = '7';
 const KEY = 'fern-house/AllTraffic/2026/11/20/10/hostile.jsonl';
 const RUN = 'hostile';
 
-// As the stack deploys it unless it is told otherwise: what is taken apart follows from it.
+// The default of the stack. It decides how heavy a line may be.
 process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE ??= '1024';
 
 const environment = testEnvironment({ WORK_BUCKET: 'b', DATA_CAPTURE_S3_PREFIX: 'fern-house/' });
 
-/** Storage that hands files out in pieces of a network's size. */
+/** Storage that returns files in pieces, like a network. */
 class Files extends MemoryStorage {
   override async read(
     object: { key: string; etag: string },
@@ -53,7 +53,7 @@ class Files extends MemoryStorage {
   }
 }
 
-/** What a judge that keeps to the form says. */
+/** Returns a well-formed answer of the judge. */
 export function goodAnswer({ schema }: Ask): string {
   const questions = schema.properties as Record<string, { properties: { value: { enum?: string[]; type: string } } }>;
   const firstOf = ({ enum: words, type }: { enum?: string[]; type: string }) =>
@@ -69,18 +69,18 @@ export function goodAnswer({ schema }: Ask): string {
 }
 
 export interface PipelineOptions {
-  /** Of MLflow: from 3.17 on traces go by OTLP, before as files. */
+  /** The version of MLflow: from 3.17 on traces are sent by OTLP, before as files. */
   version?: '3.17.2' | '3.10.1';
-  /** In place of the answer to one request. */
+  /** Replaces the reply to one request. */
   mlflow?: ServerReply;
-  /** In place of an answer that keeps to the form. */
+  /** Replaces the well-formed answer. */
   answer?: (ask: Ask) => Partial<ModelAnswer>;
 }
 
 export interface PipelineOutcome {
   log: LogReceipt;
   evaluate: EvaluateReceipt;
-  /** Lines in quarantine, by their number. */
+  /** Quarantined lines, by line number. */
   quarantine: Map<number, QuarantineEntry>;
   /** Verdicts and error assessments by trace. */
   assessments: Map<string, NewAssessment[]>;
@@ -89,7 +89,7 @@ export interface PipelineOutcome {
   batchRecords: number;
 }
 
-/** @throws what stops the whole chunk, which no line may do. */
+/** @throws the error that stopped the whole chunk, which no line may cause */
 export async function throughPipeline(
   lines: readonly Buffer[],
   options: PipelineOptions = {},
@@ -109,10 +109,10 @@ export async function throughPipeline(
       const instead = { kind: 'reply', status, headers: { 'content-type': contentType }, body } as const;
       server.fault((_, request) => (request === ordinal ? instead : undefined));
     }
-    // One chunk, whatever its size: that the planner would cut it is not what is looked at.
+    // One chunk of any size, because these tests are not about the planner’s chunks.
     const bounds = { maxLines: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
     const { value: chunk } = await scanChunks(Readable.from([bytes]), bounds).next();
-    if (chunk === undefined) throw new Error('there is no line in it');
+    if (chunk === undefined) throw new Error('the file has no lines');
     const request: ChunkRequest = {
       run: RUN,
       chunk: {
@@ -188,10 +188,10 @@ export async function throughPipeline(
 }
 
 /**
- * What must hold of any lines between good ones.
+ * Asserts that hostile lines did not affect the good ones.
  *
- * @param ordinals which of the lines are good
- * @throws Error that says what does not hold
+ * @param ordinals the indexes of the good lines
+ * @throws Error with the violated expectation
  */
 export function assertGoodOnesWhole(
   { log, evaluate, quarantine, assessments, ids }: PipelineOutcome,
@@ -201,10 +201,11 @@ export function assertGoodOnesWhole(
     throw new Error(what);
   };
   const { lines, traced, quarantined, outsideWindow } = log.counts;
-  if (lines !== traced + quarantined + outsideWindow) fail(`lines that are nowhere: ${JSON.stringify(log.counts)}`);
+  if (lines !== traced + quarantined + outsideWindow)
+    fail(`lines are not accounted for: ${JSON.stringify(log.counts)}`);
   const { scorers, traced: owed, counts } = evaluate;
   const told = Object.values(counts).reduce((total, count) => total + count, 0);
-  if (told !== owed * scorers) fail(`verdicts that are nowhere: ${JSON.stringify({ ...counts, owed, scorers })}`);
+  if (told !== owed * scorers) fail(`verdicts are not accounted for: ${JSON.stringify({ ...counts, owed, scorers })}`);
   for (const { reason } of quarantine.values()) {
     if (!/^[A-Z]\w+$/.test(reason.name)) fail(`a reason without a name: ${JSON.stringify(reason)}`);
   }

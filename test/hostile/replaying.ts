@@ -1,4 +1,4 @@
-/** Lines through a replay, by the command line, against a server that answers each request with the reply that was captured. */
+/** Replays lines by the command line, against a server that answers each request with the captured reply. */
 import { hash } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -18,7 +18,7 @@ interface Reply {
   bytes: Buffer;
 }
 
-/** Replies by the request that they belong to, a few bytes at a time at first. */
+/** Starts a server that sends the captured reply to each request, first a few bytes at a time. */
 async function startEcho(replies: ReadonlyMap<string, Reply>): Promise<{ url: string; server: Server }> {
   const server = createServer((request, response) => {
     const parts: Buffer[] = [];
@@ -41,7 +41,7 @@ async function startEcho(replies: ReadonlyMap<string, Reply>): Promise<{ url: st
       response.end();
     });
   });
-  // Longer than a busy machine pauses: a connection that is closed while a request is on its way is a failure.
+  // Longer than the pauses of a busy machine: a connection that closes while a request is in flight is a failure.
   server.keepAliveTimeout = 120_000;
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, server };
@@ -52,7 +52,7 @@ export interface ReplayOutcome {
   skipped: SkippedLine[];
 }
 
-/** Runs the work with a file of the lines, and with a server that knows their replies. */
+/** Runs the work with a file of the lines and a server with their replies. */
 async function withEcho<T>(
   lines: readonly Buffer[],
   work: (source: string, url: string, folder: string) => Promise<T>,
@@ -84,11 +84,11 @@ function repliesOf(lines: readonly Buffer[]): Map<string, Reply> {
   return replies;
 }
 
-/** The file is there only where a line was skipped. */
+/** Reads a file that exists only if a line was skipped. */
 const skippedIn = (results: string): SkippedLine[] =>
   existsSync(join(results, 'skipped.jsonl')) ? readLines<SkippedLine>(join(results, 'skipped.jsonl')) : [];
 
-/** Replays the lines as fast as they go by the command line, compares each reply with the captured one, then the run with itself. */
+/** Replays the lines at full speed by the command line, compares the replies with the captured ones, and the run with itself. */
 export const throughReplay = (
   lines: readonly Buffer[],
 ): Promise<ReplayOutcome & { stderr: string; comparison: number | null }> =>
@@ -105,7 +105,7 @@ export const throughReplay = (
     };
   });
 
-/** The same in this process, without the second comparison. */
+/** Replays the lines in this process, without the second comparison. */
 export const throughOwnReplay = (lines: readonly Buffer[]): Promise<ReplayOutcome> =>
   withEcho(lines, async (source, url, folder) => {
     const results = join(folder, 'results');

@@ -1,11 +1,11 @@
-/** The faults of the soak: all at once, for as long as it lasts, from draws that are the same in every run. */
+/** The faults of the soak, all at the same time, drawn at random with a fixed seed. */
 import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import { type Fault, type FaultRule, firstFault, mixOf } from '../doubles/fault-proxy.ts';
 import { inBucket, isTraceWrite, slowDown } from '../doubles/fault-rules.ts';
 import type { FaultyEnvironment } from '../helpers/faulty-environment.ts';
 import { POISON } from './records.ts';
 
-/** Together 7% of the requests to MLflow. A stalled reply is waited for a minute, so there are few. */
+/** Together 7% of the requests to MLflow. A stalled reply costs a minute, so there are few. */
 const MLFLOW_FAULTS = mixOf([
   [0.02, { kind: 'reply', status: 429, headers: { 'retry-after': '0' } }],
   [0.01, { kind: 'reply', status: 500, body: '{}' }],
@@ -21,10 +21,10 @@ const poison: FaultRule = (request) =>
     ? { kind: 'reply', status: 400, body: '{"error_code":"INVALID_PARAMETER_VALUE"}' }
     : undefined;
 
-/** Not a fault that is retried: whatever meets it fails its run. */
+/** A fault that is not retried: it fails the run. */
 const DENIED: Fault = { kind: 'reply', status: 403, body: '{"error_code":"PERMISSION_DENIED"}' };
 
-/** Together 3% of the requests of the functions to S3, and 2% of what they write. */
+/** Together 3% of the functions’ requests to S3, and 2% of their writes. */
 const S3_FAULTS = mixOf(
   [
     [0.02, slowDown],
@@ -35,7 +35,7 @@ const S3_FAULTS = mixOf(
 
 const JUDGE_FAULTS = { throttleShare: 0.3, fault: 'cut', faultShare: 0.05 } as const;
 
-/** A function every so often: a chunk that is killed three times fails its run, and a retry has to heal it. */
+/** The interval of kills. A function is killed each time. */
 const KILL_EVERY_MS = 20_000;
 
 export interface InjectedFaults {
@@ -45,16 +45,16 @@ export interface InjectedFaults {
 }
 
 export interface SoakFaults {
-  /** MLflow denies access to the next requests for traces. */
+  /** Makes MLflow deny the next requests for traces. */
   denyNext(requests: number): void;
-  /** Heals, and says what was injected. */
+  /** Ends all faults. @returns the number of injected faults */
   stop(): InjectedFaults;
 }
 
-/** Switches all faults on. */
+/** Starts all faults. */
 export function startFaults(faulty: FaultyEnvironment): SoakFaults {
   let denials = 0;
-  // Chunks are to fail, not their planning alone: of that there is no retry but the same input again.
+  // Chunks must fail, not planning: failed planning cannot be retried, only started again.
   const denied: FaultRule = ({ path }) => {
     if (denials === 0 || !path.includes('/traces')) return undefined;
     denials -= 1;

@@ -1,4 +1,4 @@
-/** Capture lines for the soak: the n-th is the same in every run, and its neighbours are of other formats. */
+/** Capture lines for the soak. The n-th line is the same in every run, and adjacent lines have different formats. */
 import {
   base64,
   captureLine,
@@ -10,7 +10,7 @@ import {
   type Side,
 } from '../helpers/deployed-captures.ts';
 
-/** In the text of records that MLflow is made to refuse until it is healed. */
+/** Marks the records that MLflow refuses while the faults last. */
 export const POISON = 'soakpoisonpill';
 
 const TIME = Date.UTC(2026, 10, 20, 10);
@@ -26,7 +26,7 @@ const stream = (n: number): string =>
     .join('')
     .concat('data: [DONE]\n\n');
 
-/** One of each format; a format's place is its remainder. */
+/** One line of each format. The remainder of n selects the format. */
 const FORMATS: readonly ((n: number) => string)[] = [
   (n) => chatLine(`soak-${n}`, timeOf(n)),
   (n) =>
@@ -92,7 +92,7 @@ const FORMATS: readonly ((n: number) => string)[] = [
   (n) => record(n, text(`Ist Pflanze ${n} winterhart?`), text(`Ja, Pflanze ${n} verträgt Frost bis −15 °C.`)),
 ];
 
-/** Lines that are no capture records, each for another reason. */
+/** Lines that are not capture records, each for a different reason. */
 const BAD: readonly ((n: number) => string)[] = [
   (n) => `{"captureData": {"endpointInput": "cut off ${n}`,
   (n) => `line ${n} is no JSON`,
@@ -100,7 +100,7 @@ const BAD: readonly ((n: number) => string)[] = [
   (n) => JSON.stringify({ eventMetadata: { eventId: `bad-${n}` }, eventVersion: '0' }),
 ];
 
-/** A bad line in 200, a repeated one in 50, and every 3,001st as long as a long document. */
+/** One line in 200 is bad, one in 50 repeated, and every 3,001st as long as a document. */
 const BAD_EVERY = 200;
 const REPEATED_EVERY = 50;
 const LONG_EVERY = 3_001;
@@ -109,19 +109,19 @@ const POISON_EVERY = 1_511;
 
 export interface SoakLine {
   text: string;
-  /** No capture record. */
+  /** The line is not a capture record. */
   bad: boolean;
-  /** The same text as an earlier line. */
+  /** The line is identical to an earlier one. */
   repeated: boolean;
 }
 
-/** The n-th line, from 0, without its line ending. */
+/** Returns the n-th line, from 0, without its line ending. */
 export function soakLine(n: number): SoakLine {
   const good = (text: string): SoakLine => ({ text, bad: false, repeated: false });
   if (n % BAD_EVERY === 117) {
     return { text: BAD[Math.floor(n / BAD_EVERY) % BAD.length]?.(n) ?? '', bad: true, repeated: false };
   }
-  // Some repeat a line of the same file, some one that went by long ago.
+  // Some repeat a line of the same file, others a line of a much earlier file.
   if (n % REPEATED_EVERY === 41) return { ...soakLine(n % 4 === 1 ? n - 3 : Math.floor(n / 2)), repeated: true };
   if (n % POISON_EVERY === 777) {
     return good(record(n, json(chatRequest(`${POISON} ${n}`)), json(chatReply(`A reply to number ${n}.`))));
@@ -131,7 +131,7 @@ export function soakLine(n: number): SoakLine {
     return good(record(n, json(chatRequest(`Sum up: ${words}`)), json(chatReply(`It says number ${n} again.`))));
   }
   const line = FORMATS[n % FORMATS.length]?.(n) ?? '';
-  // Some captures tell no time, some no event id.
+  // Some captures have no time, others no event id.
   if (n % 97 === 5) return good(without(line, 'inferenceTime'));
   if (n % 89 === 5) return good(without(line, 'eventId'));
   return good(line);
@@ -145,27 +145,27 @@ function without(line: string, field: 'inferenceTime' | 'eventId'): string {
 
 export interface SoakFile {
   name: string;
-  /** Hour of the S3 path. */
+  /** The hour in the S3 path. */
   hour: number;
-  /** With the ends that the file has: `\r` where it has CRLF; some are blank. */
+  /** The lines, with `\r` in files with CRLF. Some are blank. */
   lines: string[];
-  /** Of the lines that are not blank. */
+  /** The counts of the lines that are not blank. */
   counts: SoakCounts;
 }
 
 export interface SoakCounts {
   lines: number;
   bad: number;
-  /** Different capture records. */
+  /** Distinct capture records. */
   records: number;
 }
 
-/** Lines of the files in turn: from a lonely one to several chunks. */
+/** The numbers of lines of the files in turn, from one to several chunks. */
 const SIZES = [1, 40, 500, 7, 1_300, 501, 120, 3_000, 2, 2_200];
 const BLANK_EVERY = 150;
 export const HOURS = 6;
 
-/** The lines `from` to `to` (exclusive) in files of various sizes, made one after the other. */
+/** Yields the lines `from` to `to` (exclusive) in files of various sizes. */
 export function* soakFiles(from: number, to: number, prefix: string): Generator<SoakFile> {
   for (let n = from, file = 0; n < to; file += 1) {
     const end = Math.min(to, n + (SIZES[file % SIZES.length] ?? 1));

@@ -1,7 +1,7 @@
 /**
- * `npm run soak [-- --records N]`: N capture lines through a deployed stack while MLflow, S3, the judge and the functions
- * fail, healed as a person would heal it. A Python program then compares every line with what MLflow and the quarantine
- * hold. Prints what it found as JSON; exit code 1 when anything is lost, doubled or not accounted for.
+ * `npm run soak [-- --records N]`: sends N capture lines through a deployed stack while MLflow, S3, the judge and the
+ * functions fail, and repairs failed runs as a person would. A Python program then compares every line with MLflow and the
+ * quarantine. Prints the result as JSON. The exit code is 1 when anything is lost, doubled or not accounted for.
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
@@ -21,24 +21,24 @@ import { HOURS, type SoakCounts, soakFiles } from './records.ts';
 const DEFAULT_RECORDS = 200_000;
 const ENDPOINT = 'soak-endpoint';
 /**
- * MLflow on SQLite and two cores takes some 150 traces a second, and 30 where each gets its verdicts: of 200,000 records
- * 4,000 with verdicts are 2 to 3 minutes, the others 22, and half as much again for what fails and is done again.
+ * MLflow on SQLite and two cores accepts about 150 traces per second, or 30 with verdicts. Of 200,000 records, 4,000 with
+ * verdicts take 2 to 3 minutes and the others 22, plus half of that for retries.
  */
 const EVALUATED_SHARE = 0.05;
 const MOST_EVALUATED = 4_000;
-/** Of the evaluated ones the judge sees this share; code scorers run on all. */
+/** The share of the evaluated records that the judge assesses. Code scorers assess all. */
 const SAMPLE_RATE = '0.05';
-/** A run's end may take the whole soak. */
+/** A run may take as long as the whole soak. */
 const RUN_LIMIT_MS = 60 * 60_000;
-/** Runs at a time, and chunks of each: with two requests a chunk enough that MLflow is busy while others wait to retry. */
+/** Concurrent runs, and chunks of each. With two requests per chunk, MLflow stays busy while others wait to retry. */
 const RUNS_AT_ONCE = 2;
 const CHUNKS_AT_ONCE = '6';
-/** Requests that MLflow denies access to, among the first files and among the backfills: some runs have to fail. */
+/** Requests that MLflow denies, during the first files and during the backfills, so that some runs fail. */
 const DENIALS = 20;
-/** Retries under fire, then as many without faults. */
+/** The most rounds of retries under faults, and again without faults. */
 const MOST_ROUNDS = 6;
 
-/** In place of FAILED: a later run was to do what this one left undone. */
+/** Replaces FAILED for a run that was retried. */
 const RETRIED = 'RETRIED';
 
 const started = Date.now();
@@ -84,7 +84,7 @@ async function soak({ pipeline }: FaultyEnvironment) {
   const begun = Date.now();
 
   const delivered = await deliver(pipeline, counts, faults);
-  log(`${delivered.length} executions by the rule and by hand have ended: ${statuses(delivered)}`);
+  log(`${delivered.length} executions have ended, by the rule and started manually: ${statuses(delivered)}`);
   const loaded = await backfill(pipeline, counts, faults);
   log(`${loaded.length} backfills have ended: ${statuses(loaded)}`);
   const underFire = await retryFailed(pipeline, [...delivered, ...loaded]);
@@ -97,7 +97,7 @@ async function soak({ pipeline }: FaultyEnvironment) {
     pipeline.run({ retry: { run: name, what: 'quarantined' } }, RUN_LIMIT_MS),
   );
   log(`${back.length} retries of what MLflow refused have ended: ${statuses(back)}`);
-  // Error assessments are replaced by a further run over the same files, after which nothing is left to do.
+  // A second run over the same files replaces error assessments by verdicts. After that, nothing is left to do.
   const events = [...new Set(delivered.map(({ input }) => keyOf(input)))].map((key) => pipeline.event(key));
   const rejudged = await inTurn(events, (event) => pipeline.run(event, RUN_LIMIT_MS));
   const settled = await inTurn([...events, backfillInput(pipeline, 0)], (input) => pipeline.run(input, RUN_LIMIT_MS));
@@ -114,7 +114,7 @@ async function soak({ pipeline }: FaultyEnvironment) {
   const failedRuns = healed.filter(({ status }) => status === RETRIED).length;
   const problems = [...healed, ...back, ...rejudged, ...settled]
     .filter(({ status }) => status !== 'SUCCEEDED' && status !== RETRIED)
-    .map(({ name, cause }) => `a run that no retry has healed: ${name}: ${cause?.slice(0, 400)}`);
+    .map(({ name, cause }) => `a run that no retry completed: ${name}: ${cause?.slice(0, 400)}`);
   return {
     records,
     seconds,
@@ -126,7 +126,7 @@ async function soak({ pipeline }: FaultyEnvironment) {
   };
 }
 
-/** Files that the rule delivers, every second of them twice at once. */
+/** Uploads files that the rule delivers, every second one twice at the same time. */
 async function deliver(pipeline: DeployedPipeline, counts: SoakCounts, faults: SoakFaults): Promise<Outcome[]> {
   const byHand: string[] = [];
   let files = 0;
@@ -146,7 +146,7 @@ async function deliver(pipeline: DeployedPipeline, counts: SoakCounts, faults: S
   return inTurn(arns, (arn) => pipeline.ended(arn, RUN_LIMIT_MS));
 }
 
-/** All other files by backfills, the first hour by two at once that no claim keeps apart; MLflow is restarted midway. */
+/** Processes all other files by backfills, the first hour by two concurrent ones. Restarts MLflow midway. */
 async function backfill(pipeline: DeployedPipeline, counts: SoakCounts, faults: SoakFaults): Promise<Outcome[]> {
   await pipeline.disableRule();
   for (const file of soakFiles(evaluated, records, 'loaded')) {
@@ -173,9 +173,9 @@ function backfillInput(pipeline: DeployedPipeline, hour: number): object {
 }
 
 /**
- * Retries what failed, round by round, as the cause of the failure says.
+ * Retries failed runs, round by round, as the cause of each failure says.
  *
- * @returns all outcomes, those of the retries at the end
+ * @returns all outcomes, those of the retries last
  */
 async function retryFailed(pipeline: DeployedPipeline, outcomes: Outcome[]): Promise<Outcome[]> {
   const all = [...outcomes];
@@ -226,7 +226,7 @@ async function executions(pipeline: DeployedPipeline): Promise<string[]> {
   return found;
 }
 
-/** Works through the items, some at a time, and gives the results in their order. */
+/** Works on the items, a few at the same time. @returns the results in the order of the items */
 async function inTurn<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   await forEachConcurrently(RUNS_AT_ONCE, items.entries(), async ([at, item]) => {
