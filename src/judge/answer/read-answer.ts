@@ -120,9 +120,12 @@ function isSetApart(before: string, after: string): boolean {
  * Returns the answer in a text, or the problem. If there is text around the answer, it must be set apart and the only object:
  * any other object may be quoted from the record by a judge that says it does not follow it.
  */
-function answerIn(text: string, scorers: readonly JudgeScorer[]): JsonObject | string {
+function answerIn({ text, stop }: ModelAnswer, scorers: readonly JudgeScorer[]): JsonObject | string {
   const read = (part: string): JsonObject | undefined =>
-    unwrap(parse(part), scorers) ?? unwrap(parse(part, jsonrepair), scorers);
+    unwrap(parse(part), scorers) ??
+    unwrap(parse(part, jsonrepair), scorers) ??
+    // A text that is cut inside a quotation may be beyond repair, but its complete entries are not.
+    (stop === 'cut' ? unwrap(parse(part.slice(0, part.lastIndexOf('}') + 1), jsonrepair), scorers) : undefined);
   const whole = unwrap(parse(text.trim()), scorers);
   if (whole !== undefined) return whole;
   const bare = withoutThinking(text);
@@ -162,7 +165,7 @@ function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
 /** Reads the answer to these scorers. */
 export function readAnswer(given: ModelAnswer, scorers: readonly JudgeScorer[]): AnswerReading {
   const fromTool = isShallow(given.object) ? unwrap(given.object, scorers) : undefined;
-  const answer = fromTool ?? answerIn(given.text, scorers);
+  const answer = fromTool ?? answerIn(given, scorers);
   if (typeof answer === 'string') return { readable: false, problem: answer };
   const entries = new Map(Object.entries(answer).map(([key, entry]) => [keyOf(key), entry]));
   // The last entry of a truncated answer may be incomplete, so it is asked for again.

@@ -139,6 +139,15 @@ describe('does not read as an answer', () => {
     });
   });
 
+  test('reads the complete entries of an answer that is cut anywhere, also inside a quotation', () => {
+    const quoted = entry('yes', 'They share "parce, 8841".');
+    const three = [...SCORERS, scorer('fluency')];
+    const text = JSON.stringify({ safety: quoted, professional_tone: entry('no'), fluency: quoted });
+    for (let end = text.indexOf('"fluency"'); end < text.length; end += 1) {
+      expect(read(text.slice(0, end), { stop: 'cut' }, three)).toMatchObject({ safety: 'yes' });
+    }
+  });
+
   test('drops only the last entry of a truncated answer', () => {
     const text = JSON.stringify(GOOD);
     const cut = { stop: 'cut' as const, stopReason: 'max_tokens' };
