@@ -1,4 +1,4 @@
-/** Replays on a deployed stack: captures, executions, what they left, and what reached the endpoint. */
+/** Replays on a deployed stack: captures, executions, results, and the requests that reached the endpoint. */
 
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { ListExecutionsCommand } from '@aws-sdk/client-sfn';
@@ -9,7 +9,7 @@ import { recordSchema, summarySchema } from './aiperf-files.ts';
 import { DeployedPipeline, type Outcome } from './deployed-pipeline.ts';
 import { captureLine, chatBody } from './replay.ts';
 
-/** A captured request, numbered so that the endpoint's own record of arrivals tells which one it was. */
+/** A captured request with a number, by which the endpoint's records of arrivals identify it. */
 export interface NumberedCapture {
   number: number;
   eventId: string;
@@ -23,7 +23,7 @@ export interface NumberedCapture {
 
 const KINDS = ['json', 'stream', 'csv', 'binary'] as const;
 
-/** Of every kind in turn: chats with blanks of their own, chats that stream, tables, and bytes that are no text. */
+/** Alternates between chats with unusual whitespace, streamed chats, tables, and binary data. */
 export function numberedCapture(number: number, second: number, eventId = `event-${number}`): NumberedCapture {
   const mark = `#${String(number).padStart(6, '0')}`;
   const kind = KINDS[number % KINDS.length];
@@ -52,7 +52,7 @@ export function numberedCapture(number: number, second: number, eventId = `event
 export interface ReplayResults {
   records: z.infer<typeof recordSchema>[];
   summary: z.infer<typeof summarySchema>;
-  /** Names of all files of the result set. */
+  /** Names of all result files. */
   names: string[];
 }
 
@@ -69,14 +69,14 @@ export class DeployedReplay extends DeployedPipeline {
     return (await object.Body?.transformToString()) ?? '';
   }
 
-  /** Keys below a prefix of the work bucket, without it. */
+  /** Keys under a prefix of the work bucket, without the prefix. */
   async names(prefix: string): Promise<string[]> {
     const { s3 } = this.environment.clients;
     const list = await s3.send(new ListObjectsV2Command({ Bucket: this.outputs.workBucket, Prefix: prefix }));
     return (list.Contents ?? []).map(({ Key = '' }) => Key.slice(prefix.length));
   }
 
-  /** The result set, each file in the form that AIPerf's readers take. */
+  /** The result set, with each file checked against AIPerf's format. */
   async results(run: string): Promise<ReplayResults> {
     const folder = replayKeys.resultPrefix(run);
     const lines = (await this.text(`${folder}profile_export.jsonl`)).trim().split('\n');
@@ -99,13 +99,13 @@ export class DeployedReplay extends DeployedPipeline {
     return executions.map(({ name = '' }) => name);
   }
 
-  /** Ends with an outcome that shows why where it is not the one that is expected. */
+  /** The facts of an outcome, so that a failed expectation shows the cause. */
   static facts({ status, error, cause }: Outcome): Pick<Outcome, 'status' | 'error' | 'cause'> {
     return { status, error, cause };
   }
 }
 
-/** What reached the endpoint of these captures, by their numbers: when, and what exactly. */
+/** The requests for these captures that reached the endpoint, with their arrivals. */
 export function received(endpoint: StandInEndpoint, captures: readonly NumberedCapture[]) {
   const numbers = new Set(captures.map(({ number }) => number));
   const arrivals = endpoint.arrivals.list().filter(({ number }) => numbers.has(number));

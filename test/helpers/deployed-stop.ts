@@ -1,4 +1,4 @@
-/** Stopping replays on a deployed stack, and what brings them to their end. */
+/** Stops replays on a deployed stack, and waits for their results. */
 import { ListExecutionsCommand, ListMapRunsCommand, StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { Storage } from '../../src/shared/storage.ts';
@@ -12,12 +12,12 @@ export class DeployedStop {
     this.#replays = replays;
   }
 
-  /** As a person does in the console, with the execution of a replay. */
+  /** Stops the execution of a replay, as a user does in the console. */
   async stop(executionArn: string): Promise<void> {
     await this.#replays.environment.clients.sfn.send(new StopExecutionCommand({ executionArn }));
   }
 
-  /** Waits until the rule has had the function called for a replay that was stopped, and that has made the results. */
+  /** Waits until the event rule has called StopReplay and the results are written. */
   async summarized(run: string): Promise<void> {
     const { environment, outputs } = this.#replays;
     const storage = new Storage(environment.clients.s3);
@@ -26,7 +26,7 @@ export class DeployedStop {
     );
   }
 
-  /** Calls that function by hand, as for an event that came twice. */
+  /** Calls StopReplay directly, as for a duplicate event. */
   async again(executionArn: string, status = 'ABORTED'): Promise<unknown> {
     const { error, payload } = await this.#replays.invoke('replayStopper', { detail: { executionArn, status } });
     return error ?? payload;
@@ -38,7 +38,7 @@ export class DeployedStop {
     return runCli(['stop', run, '--prefix', prefix], environment.ministack.env);
   }
 
-  /** Waits for the children of a replay's Map, which the emulator lets go on when their execution is stopped. */
+  /** Waits for the children of a replay's Map. The emulator does not stop them with their execution. */
   async childrenEnded(replayArn: string): Promise<void> {
     const { sfn } = this.#replays.environment.clients;
     await this.#replays.until(`the children of ${replayArn}`, async () => {

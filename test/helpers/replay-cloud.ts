@@ -1,4 +1,4 @@
-/** A replay in the cloud, its three functions called in this process, with S3 in the emulator. */
+/** A cloud replay whose functions run in this process, with an emulated S3. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -39,7 +39,7 @@ import type { ReplayRecord } from './replay.ts';
 export const CAPTURES = 'captures';
 export const WORK = 'work';
 export const PREFIX = 'my-endpoint/';
-/** Time of a function that has all the time it needs. */
+/** More time than any function needs. */
 const PLENTY_MS = 900_000;
 
 export class CloudReplays {
@@ -47,7 +47,7 @@ export class CloudReplays {
   readonly s3: S3Client;
   readonly storage: Storage;
   readonly environment: ReplayEnvironment;
-  /** Settings of the judge and of MLflow; tests that have them change what is different. */
+  /** Settings of the judge and of MLflow. Tests that have them replace these. */
   settings: LambdaEnvironment = readEnvironment({
     STACK_PREFIX: 'test',
     WORK_BUCKET: WORK,
@@ -91,7 +91,7 @@ export class CloudReplays {
     await this.aws.stop();
   }
 
-  /** Puts a capture file of the hour from 10:00 on. */
+  /** Uploads a capture file for the hour from 10:00. */
   async put(name: string, lines: readonly string[]): Promise<string> {
     const Key = `${PREFIX}AllTraffic/2026/11/20/10/${name}.jsonl`;
     await this.s3.send(new PutObjectCommand({ Bucket: CAPTURES, Key, Body: `${lines.join('\n')}\n` }));
@@ -137,7 +137,7 @@ export class CloudRun {
     return { name: this.name, arn: `arn:aws:states:us-east-1:0:execution:replay:${this.name}`, startTime: '' };
   }
 
-  /** @param startsInMs time from now to the start of the clock; less than 0: it has started before */
+  /** @param startsInMs time until the clock starts; negative: it has already started */
   plan(startsInMs: number, remainingMs: number | (() => number) = PLENTY_MS): Promise<ReplayPlanResult> {
     const { storage } = this.#cloud;
     return planReplay(
@@ -156,7 +156,7 @@ export class CloudRun {
     return JSON.parse(await this.#cloud.text(replayKeys.plan(this.name))) as StoredPlan;
   }
 
-  /** @param freeBytes of its disk; default: what there is */
+  /** @param freeBytes free space on its disk. Default: measured */
   shard(shard: number, remainingMs = PLENTY_MS, freeBytes?: number): Promise<ShardCounts> {
     const { storage } = this.#cloud;
     const until = Date.now() + remainingMs;
@@ -171,7 +171,7 @@ export class CloudRun {
     );
   }
 
-  /** One call of EvaluateReplay. @param remainingMs asked again and again */
+  /** Calls EvaluateReplay once. @param remainingMs may return a different time on each call */
   evaluate(shard: number, remainingMs: () => number = () => PLENTY_MS): Promise<EvaluateReplayResult> {
     const { storage, mlflow, judge, limit } = this.#cloud;
     return evaluateReplay({ run: this.name, shard }, { storage, workBucket: WORK, mlflow, judge, limit, remainingMs });
@@ -190,14 +190,14 @@ export class CloudRun {
     );
   }
 
-  /** All of it, the shards at the same time. */
+  /** Plans, sends all shards concurrently, and summarizes. */
   async all(startsInMs: number): Promise<SummarizeReplayResult> {
     const { shards } = await this.plan(startsInMs);
     await this.replay(shards);
     return this.summarize();
   }
 
-  /** What the state machine does after planning, up to the summary. */
+  /** Sends all shards concurrently. */
   async replay(shards: number): Promise<void> {
     await Promise.all(Array.from({ length: shards }, (_, shard) => this.shard(shard)));
   }
@@ -218,7 +218,7 @@ export class CloudRun {
     return this.#cloud.keys(replayKeys.resultPrefix(this.name));
   }
 
-  /** Copies the result set into a folder of its own, as a person would before opening it. */
+  /** Copies the result set to a folder. */
   async download(directory: string): Promise<string> {
     mkdirSync(directory, { recursive: true });
     for (const name of await this.results()) writeFileSync(join(directory, name), await this.result(name));

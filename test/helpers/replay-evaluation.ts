@@ -1,4 +1,4 @@
-/** A replay in the cloud and what follows it: an endpoint, a real MLflow server, the stand-in judge over HTTP, the budget's table in the emulator. */
+/** Servers for cloud replays with a judge and MLflow: endpoint, MLflow server, stand-in judge, and the budget's table. */
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
@@ -36,9 +36,9 @@ export class EvaluatedReplays {
   readonly cloud: CloudReplays;
   readonly mlflow: MlflowServer;
   readonly standIn: StandInJudge;
-  /** Repeats what it is asked, but for secrets; it keeps every request. */
+  /** Repeats the prompt, except for secrets, and records all requests. */
   readonly endpoint: StandInEndpoint;
-  /** In front of MLflow and of the judge: they pass everything on, until a test says otherwise. */
+  /** Proxies of MLflow and of the judge, which pass everything on unless a test sets a rule. */
   readonly mlflowProxy: MisbehavingServer;
   readonly judgeProxy: MisbehavingServer;
   readonly client: MlflowClient;
@@ -89,11 +89,11 @@ export class EvaluatedReplays {
   }
 
   /**
-   * @param version of MLflow; default: the newest that is tested
-   * @param artifactRoot where clients put artifacts themselves; default: the server keeps them
+   * @param version MLflow's version. Default: the newest tested one
+   * @param artifactRoot where clients upload artifacts. Default: to the server
    */
   static async start(version?: string, artifactRoot?: string): Promise<EvaluatedReplays> {
-    // For clients that are made without any.
+    // For clients without explicit credentials.
     process.env.AWS_ACCESS_KEY_ID = 'test';
     process.env.AWS_SECRET_ACCESS_KEY = 'test';
     const [cloud, mlflow, standIn, endpoint] = await Promise.all([
@@ -133,7 +133,7 @@ export class EvaluatedReplays {
     await this.cloud.stop();
   }
 
-  /** Everything works again, and nothing has been asked yet. */
+  /** Removes all rules of the proxies and all recorded requests. */
   heal(): void {
     this.standIn.forget();
     this.endpoint.requests.length = 0;
@@ -143,13 +143,13 @@ export class EvaluatedReplays {
     }
   }
 
-  /** What the account of the replay says was paid, US dollars. */
+  /** The cost of a replay according to the budget, US dollars. */
   async paidUsd(run: CloudRun): Promise<number> {
     const { spentUsd } = await readSpending({ client: this.#dynamo, table: TABLE }, runScope(budgetRun(run.name)));
     return spentUsd;
   }
 
-  /** Calls EvaluateReplay until the shard is done, as the state machine does. */
+  /** Calls EvaluateReplay until each shard is done, as the state machine does. */
   async evaluateAll(run: CloudRun, shards: number): Promise<void> {
     for (let shard = 0; shard < shards; shard++) {
       while (!(await run.evaluate(shard)).done);
@@ -170,7 +170,7 @@ export class EvaluatedReplays {
     return (await this.api<Reply>(`2.0/mlflow/experiments/get-by-name?${query}`)).experiment.experiment_id;
   }
 
-  /** Runs of a replay, by the tag that people find it by. */
+  /** Finds the MLflow runs of a replay by their tag. */
   async runsOf(name: string, experiment = 'my-endpoint-replays'): Promise<RunInMlflow[]> {
     const found = await this.api<{ runs?: RunInMlflow[] }>('2.0/mlflow/runs/search', {
       experiment_ids: [await this.experimentId(experiment)],

@@ -1,4 +1,4 @@
-/** What a replay has left in MLflow, read over REST: its run with figures and files, and its traces. */
+/** Reads the MLflow run of a replay, with figures and files, and its traces over REST. */
 import { experimentId } from '../../local/start/experiment-id.ts';
 import { fetchAnew } from './fetch-anew.ts';
 
@@ -11,12 +11,12 @@ export interface ReplayRun {
   id: string;
   name: string;
   status: string;
-  /** Epoch ms; `null` while it runs. */
+  /** Epoch ms; `null` while the run is open. */
   endMs: number | null;
   metrics: Record<string, number>;
   params: Record<string, string>;
   tags: Record<string, string>;
-  /** Names of its files. */
+  /** Names of the run's files. */
   files: string[];
 }
 
@@ -64,7 +64,7 @@ export class ReplaysInMlflow {
     );
   }
 
-  /** Traces of an experiment, by its name. @param filter as `mlflow.search_traces` takes it */
+  /** The traces of an experiment, by its name. @param filter as for `mlflow.search_traces` */
   async traces(experiment: string, filter?: string): Promise<TraceInfo[]> {
     const experiment_id = await experimentId(this.#url, experiment);
     const found = (await this.#post('3.0/mlflow/traces/search', {
@@ -81,7 +81,7 @@ export class ReplaysInMlflow {
     return reply.text();
   }
 
-  /** All that a run was given of a metric. */
+  /** All values of a run's metric. */
   async history(run: string, metric: string): Promise<object[]> {
     const path = `2.0/mlflow/metrics/get-history?run_id=${run}&metric_key=${metric}`;
     const reply = await fetchAnew(`${this.#url}/api/${path}`);

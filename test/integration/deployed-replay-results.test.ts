@@ -1,6 +1,6 @@
 /**
- * What follows a replay in the cloud, on the emulated one: its traces and its run in a real MLflow beside the traces that
- * the monitoring made of the same captures, and the judge's verdicts on its replies.
+ * Tests of judging and logging cloud replays on a deployed stack in an emulated AWS, with a real MLflow server that also has
+ * the monitoring's traces of the same captures.
  */
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
@@ -17,30 +17,30 @@ import { readSpending } from '../helpers/spending.ts';
 
 const ENDPOINT = 'captured-endpoint';
 const TARGET = 'candidate-endpoint';
-/** The captures' experiment has the endpoint's name; the replays' is beside it. */
+/** The captures' experiment has the endpoint's name. The replays' experiment adds a suffix. */
 const REPLAYS = `${ENDPOINT}-replays`;
 const CAPTURES = `${ENDPOINT}/AllTraffic/2026/11/20/10/a.jsonl`;
-/** The functions get the account's number as their key's id. */
+/** The functions have the account's number as their access key id. */
 const FUNCTION_KEY = { accessKeyId: '000000000000', secretAccessKey: 'test' };
 
-/** What was asked and answered then; the stand-in judge prefers the reply with more words of the request. */
+/** Captured requests and replies. The stand-in judge prefers the reply with more words of the request. */
 const LINES: Record<string, string> = {
   better: chatLine('better', 0, 'Where is parcel 8841?', 'I do not know.'),
   worse: chatLine('worse', 0, 'When does the garden close?', 'The garden closes at nine.'),
   equal: chatLine('equal', 1, 'Name three colours.', 'Name three colours: red, green, blue.'),
-  // Not worth a question: the same but for a capital.
+  // Not judged, because only the case differs.
   same: chatLine('same', 1, 'Hello', 'You asked: hello'),
-  // In the second shard nothing is to be judged: one fails, of the other no reply was captured.
+  // The second shard has nothing to judge: one request fails, the other has no captured reply.
   failing: chatLine('failing', 4, '[[status 500]]'),
   stream: captureLine('stream', 4, { data: chatBody('Good day', { stream: true }) }),
 };
-/** More pairs than the judge is asked about at a time, in the first shard: each is better now. */
+/** Pairs in the first shard whose new reply is better: more than the judge compares concurrently. */
 const MANY = 20;
 for (let i = 0; i < MANY; i += 1) LINES[`many-${i}`] = chatLine(`many-${i}`, 2, `Where is parcel ${i}?`, 'No idea.');
 const EVENTS = Object.keys(LINES).toSorted();
 /**
- * With this limit the evaluator has ten seconds until it begins nothing more. The judge is asked 8 questions at a time at
- * first, then 16, two for a pair, and 16 pairs at most wait for it: the last ones' turn comes after two rounds.
+ * With this limit, the evaluator starts nothing more after ten seconds. The judge gets 8 concurrent questions at first, then
+ * 16, two for each pair, and at most 16 pairs wait for it: the last ones are asked after two rounds.
  */
 const EVALUATOR_SECONDS = 130;
 const JUDGE_MS = 6_000;
@@ -52,7 +52,7 @@ let endpoint: StandInEndpoint;
 let monitoring: DeployedPipeline;
 let replays: DeployedReplay;
 let inMlflow: ReplaysInMlflow;
-/** Ids of the monitoring's traces by event id. */
+/** The monitoring's trace ids by event id. */
 let captured: Record<string, string>;
 
 beforeAll(async () => {
@@ -115,7 +115,7 @@ describe('with the judge and with MLflow', () => {
     await replays.setTimeout('replayEvaluator', 900);
   });
 
-  test('succeeds, and tells of its run in MLflow', () => {
+  test('succeeds, and returns its MLflow run', () => {
     expect(outcome.output).toEqual({
       ok: true,
       error: '',
@@ -126,7 +126,7 @@ describe('with the judge and with MLflow', () => {
     });
   });
 
-  test('has each pair that differs judged, in both orders, and no other', async () => {
+  test('judges exactly the pairs that differ, in both orders', async () => {
     const judged = { better: 1 + MANY, same: 1, worse: 1, undecided: 0, failed: 0, overBudget: 0 };
     const comparison = await jsonOf(RUN, 'compare.json');
     expect(comparison).toMatchObject({ quality: { compared: 5 + MANY, same: 1, judged } });
@@ -148,16 +148,16 @@ describe('with the judge and with MLflow', () => {
     expect(run.metrics).toMatchObject(Object.fromEntries(metrics));
   });
 
-  test('goes on in a second function where the first has no more time, and repeats nothing', async () => {
+  test('continues in a second call if time runs out, and repeats nothing', async () => {
     const errors = await replays.chunkErrors(outcome.arn);
-    // On a busy machine a function may have had no time for anything.
+    // On a busy machine, a call may have no time for anything.
     expect(errors.filter((name) => name !== 'ChunkOutOfTime')).toEqual([]);
     const calls = await replays.childCalls(outcome.arn, 'replayEvaluator');
-    // Two shards, of which the one with nothing to judge needs one call.
+    // There are two shards. The one with nothing to judge needs one call.
     expect(calls - errors.length).toBeGreaterThanOrEqual(3);
   });
 
-  test('pays it from the budget of the stack', async () => {
+  test('pays from the stack’s budget', async () => {
     const { judgeUsd } = (await jsonOf(RUN, 'compare.json')) as { judgeUsd: number };
     expect(judgeUsd).toBeGreaterThan(0);
     const { url, region } = environment.ministack;
@@ -165,12 +165,12 @@ describe('with the judge and with MLflow', () => {
     const client = new DynamoDBClient({ endpoint: url, region, credentials });
     try {
       const { TableNames: [table = ''] = [] } = await client.send(new ListTablesCommand({}));
-      // Over midnight, it is of two days.
+      // Around midnight, the cost is split over two days.
       const days = [...new Set([firstDay, dayScope(Date.now())])];
       for (const scopes of [days, [runScope(`replay/${RUN}`)]]) {
         const found = await Promise.all(scopes.map((scope) => readSpending({ client, table }, scope)));
         expect(found.reduce((sum, { spentUsd }) => sum + spentUsd, 0)).toBeCloseTo(judgeUsd, 6);
-        // Nothing is held on to.
+        // No lease is left.
         for (const { spentUsd, committedUsd } of found) expect(committedUsd).toBe(spentUsd);
       }
     } finally {
@@ -178,7 +178,7 @@ describe('with the judge and with MLflow', () => {
     }
   });
 
-  test('leaves a finished run with its figures, parameters and the files of the result set', async () => {
+  test('has a finished MLflow run with figures, parameters and the files of the result set', async () => {
     expect(run).toMatchObject({ name: RUN, status: 'FINISHED', endMs: expect.any(Number) });
     expect(run.metrics).toMatchObject({
       request_count: EVENTS.length - 1,
@@ -207,7 +207,7 @@ describe('with the judge and with MLflow', () => {
     });
   });
 
-  test('leaves a trace for each request, under the run, that names the monitoring’s trace of the same capture', async () => {
+  test('has a trace for each request under the run, with the id of the monitoring’s trace', async () => {
     const traces = await tracesOf(RUN);
     expect(traces.map(({ tags }) => tags.event_id).toSorted()).toEqual(EVENTS);
     expect(Object.keys(captured).toSorted()).toEqual(EVENTS);
@@ -216,7 +216,7 @@ describe('with the judge and with MLflow', () => {
     expect(byEvent.better).toMatchObject({ state: 'OK', response_preview: 'You asked: Where is parcel 8841?' });
     expect(byEvent.stream).toMatchObject({ state: 'OK', response_preview: 'You asked: Good day' });
     expect(byEvent.failing).toMatchObject({ state: 'ERROR' });
-    // What the judge said is on them.
+    // The traces have the judge's verdicts.
     const worse = await inMlflow.traces(
       REPLAYS,
       `feedback.pairwise_preference = 'worse' and tag.replay_run = '${RUN}'`,
@@ -234,18 +234,18 @@ describe('with a judge that denies access', () => {
   let outcome: Outcome;
 
   beforeAll(async () => {
-    // It can be looked up: planning finds nothing wrong.
+    // The model itself exists, so planning succeeds.
     environment.judge.behave({ models: { [DEFAULT_JUDGE_MODEL]: { state: 'denied' } } });
     outcome = await replays.ended(await replays.start(input, RUN));
   });
 
-  test('fails by name, says which shard and why, and asks no second time', async () => {
+  test('fails with the shard and the reason, without a retry', async () => {
     expect(DeployedReplay.facts(outcome)).toMatchObject({ status: 'FAILED', error: 'ReplayNotEvaluated' });
     expect(outcome.cause).toMatch(/\b0\b.*JudgeRefused/);
     expect(await replays.chunkErrors(outcome.arn)).toEqual(['JudgeRefused']);
   });
 
-  test('its results are there all the same, and the run in MLflow has failed', async () => {
+  test('has its results, and a failed MLflow run', async () => {
     const { records, names } = await replays.results(RUN);
     expect(records.map(({ metadata }) => metadata.event_id).toSorted()).toEqual(EVENTS);
     expect(names).toEqual(expect.arrayContaining(['compare.json', 'replies.jsonl', 'report.html']));
@@ -255,10 +255,10 @@ describe('with a judge that denies access', () => {
     expect((await tracesOf(RUN)).map(({ tags }) => tags.event_id).toSorted()).toEqual(EVENTS);
   });
 
-  test('once it is allowed, the missing verdicts are had by hand, and nothing is sent again', async () => {
+  test('can be completed manually after the cause is removed, without sending again', async () => {
     const before = { arrived: endpoint.arrivals.count, names: (await replays.results(RUN)).names };
     environment.judge.behave({});
-    // As docs/replay.md has it.
+    // As in docs/replay.md.
     const payload = async (which: FunctionKey, request: object): Promise<unknown> => {
       const reply = await replays.invoke(which, request);
       expect(reply.error).toBeUndefined();
@@ -276,7 +276,7 @@ describe('with a judge that denies access', () => {
   });
 });
 
-describe('that is stopped', () => {
+describe('when it is stopped', () => {
   const RUN = 'stopped';
   let arn: string;
   let stops: DeployedStop;
@@ -284,7 +284,7 @@ describe('that is stopped', () => {
   beforeAll(async () => {
     const before = endpoint.arrivals.count;
     environment.judge.forget();
-    // Four seconds of captures in 40.
+    // Four seconds of captures, slowed down to 40.
     arn = await replays.start({ ...input, speedup: 0.1, shard: { seconds: 60 } }, RUN);
     await replays.until('a request', async () => (endpoint.arrivals.count > before ? true : undefined));
     stops = new DeployedStop(replays);
@@ -294,13 +294,13 @@ describe('that is stopped', () => {
     );
   });
 
-  test('has what was measured, and pays no judge', async () => {
+  test('has partial results, and does not call the judge', async () => {
     const { summary } = await replays.results(RUN);
     expect(summary).toMatchObject({ was_cancelled: true });
     expect(environment.judge.counts.calls).toBe(0);
   });
 
-  test('its run in MLflow is killed, with figures and files, and says why; nothing of it is doubled by an event that comes twice', async () => {
+  test('has a killed MLflow run with figures, files and the reason, without duplicates after a repeated event', async () => {
     const run = await runNamed(RUN);
     expect(run).toMatchObject({
       status: 'KILLED',
@@ -317,10 +317,10 @@ describe('that is stopped', () => {
   });
 });
 
-test('a judge that has ended is known before anything is sent', async () => {
+test('fails before sending if the judge’s model has ended', async () => {
   const before = endpoint.arrivals.count;
   environment.judge.behave({ models: { '*': { state: 'ended' } } });
-  // A planner looks once in its life.
+  // A planner checks once per process.
   await replays.setTimeout('replayPlanner', 900);
   try {
     const outcome = await replays.run(input);
@@ -329,11 +329,11 @@ test('a judge that has ended is known before anything is sent', async () => {
     environment.judge.behave({});
   }
   expect(endpoint.arrivals.count).toBe(before);
-  // Nor is there a run in MLflow that nobody would end.
+  // No MLflow run stays open.
   expect((await inMlflow.runs(REPLAYS)).filter(({ status }) => status === 'RUNNING')).toEqual([]);
 });
 
-describe('with a run in MLflow that cannot be ended', () => {
+describe('with an MLflow run that cannot be ended', () => {
   const [WHOLE, INCOMPLETE] = ['unpublished', 'incomplete'];
   let outcomes: Outcome[];
 
@@ -341,14 +341,14 @@ describe('with a run in MLflow that cannot be ended', () => {
     environment.judge.behave({});
     await replays.setTimeout('replayPlanner', 899);
     await replays.setVariable('replayPublisher', 'MLFLOW_TRACKING_URI', 'nowhere');
-    // Its second shard was begun by somebody who has died since.
+    // Its second shard was claimed by a function that crashed.
     await monitoring.putWork(replayKeys.claim(INCOMPLETE, 1), { run: INCOMPLETE, shard: 1, claimedAtMs: 0 });
     const arns = [WHOLE, INCOMPLETE].map((name) => replays.start({ ...input, judge: false }, name));
     outcomes = await Promise.all(arns.map(async (arn) => replays.ended(await arn)));
   });
   afterAll(() => replays.setVariable('replayPublisher', 'MLFLOW_TRACKING_URI', environment.mlflowUrl));
 
-  test('a replay that is whole otherwise fails by MLflow’s error', async () => {
+  test('a replay that is otherwise complete fails with MLflow’s error', async () => {
     expect(DeployedReplay.facts(outcomes[0] as Outcome)).toMatchObject({
       status: 'FAILED',
       error: 'MlflowTrackingUriInvalid',
@@ -356,7 +356,7 @@ describe('with a run in MLflow that cannot be ended', () => {
     expect((await replays.results(WHOLE)).records).toHaveLength(EVENTS.length);
   });
 
-  test('requests that are missing weigh more', () => {
+  test('missing requests take precedence', () => {
     expect(DeployedReplay.facts(outcomes[1] as Outcome)).toMatchObject({
       status: 'FAILED',
       error: 'ReplayIncomplete',

@@ -1,6 +1,6 @@
 /**
- * Replays in the cloud, on the emulated one: the deployed state machine, its functions in processes of their own, and a
- * stand-in endpoint that checks signatures and keeps a record of what reached it, and when.
+ * Tests of cloud replays on a deployed stack in an emulated AWS. The functions run in separate processes. A stand-in endpoint
+ * checks signatures and records all requests with their arrival times.
  */
 
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
@@ -13,15 +13,15 @@ import type { CliResult } from '../helpers/replay.ts';
 
 const ENDPOINT = 'captured-endpoint';
 const TARGET = 'candidate-endpoint';
-/** The functions get the account's number as their key's id. */
+/** The functions have the account's number as their access key id. */
 const FUNCTION_KEY = { accessKeyId: '000000000000', secretAccessKey: 'test' };
 
-/** Nothing may go before its time; the timers of both processes have whole milliseconds. */
+/** No request may be early. The timers of both processes have whole milliseconds. */
 const EARLY_MS = 20;
 /**
- * For the most punctual request of a shard; a busy machine may hold any up. A shard is called some ten seconds before its
- * time: one with a clock of its own would be early, and one that began its clock at its own first request would have all
- * of them late by the seconds of the shards before it.
+ * Limit for the most punctual request of a shard, since a busy machine may delay any request. A shard is called about ten
+ * seconds before its time: with a clock of its own it would be early, and with a clock that starts at its first request, late
+ * by the seconds of the earlier shards.
  */
 const LATE_MS = 2_500;
 
@@ -40,7 +40,7 @@ beforeAll(async () => {
   });
   monitoring = new DeployedPipeline(environment, 'replays', outputs);
   replays = new DeployedReplay(monitoring);
-  // These files are captures to replay; what replays write is what must not start the monitoring.
+  // These captures are only replayed. Files that replays write must not start the monitoring.
   await monitoring.disableRule();
   for (const [name, captures] of Object.entries(FILES)) {
     await monitoring.put(
@@ -57,12 +57,12 @@ afterAll(async () => {
 });
 
 const SHARD_SECONDS = 3;
-/** Three a second for nine seconds, in no order. */
+/** Three captures per second for nine seconds, unsorted. */
 const CLOCK = Array.from({ length: 27 }, (_, i) => numberedCapture(i, (i * 4) % 9));
-/** One a second. */
+/** One capture per second. */
 const CLAIMED = Array.from({ length: 9 }, (_, i) => numberedCapture(100 + i, i));
 const THROTTLED = Array.from({ length: 6 }, (_, i) => numberedCapture(200 + i, i % 3));
-/** Three quarters of a minute, two a second. */
+/** Two captures per second for 45 seconds. */
 const STOPPED = Array.from({ length: 90 }, (_, i) => numberedCapture(300 + i, i / 2));
 const BY_HAND = Array.from({ length: 20 }, (_, i) => numberedCapture(400 + i, i / 2));
 const UNPLANNED = [numberedCapture(500, 0)];
@@ -84,13 +84,13 @@ const inputFor = (name: string, more: object = {}) => ({
 const numbersOf = (captures: readonly NumberedCapture[]): number[] => captures.map(({ number }) => number);
 const factsOf = DeployedReplay.facts;
 
-describe('a replay in three shards, and one of which a shard was begun before', () => {
+describe('a replay in three shards, and one with a shard that was started before', () => {
   const [RUN, BEGUN] = ['three-shards', 'begun-before'];
   let outcome: Outcome;
   let begun: Outcome;
 
   beforeAll(async () => {
-    // As a shard does before its first request; that one has died since.
+    // The claim of a shard that has crashed.
     await monitoring.putWork(replayKeys.claim(BEGUN, 1), { run: BEGUN, shard: 1, claimedAtMs: 0 });
     const arns = [
       await replays.start(inputFor('clock'), RUN),
@@ -99,7 +99,7 @@ describe('a replay in three shards, and one of which a shard was begun before', 
     [outcome, begun] = await Promise.all([replays.ended(arns[0]), replays.ended(arns[1])]);
   });
 
-  test('succeeds, with three shards', async () => {
+  test('succeeds with three shards', async () => {
     expect(factsOf(outcome)).toEqual({ status: 'SUCCEEDED' });
     expect(outcome.output).toEqual({
       ok: true,
@@ -111,7 +111,7 @@ describe('a replay in three shards, and one of which a shard was begun before', 
     expect(await replays.names(replayKeys.claimPrefix(RUN))).toEqual(['0000.json', '0001.json', '0002.json']);
   });
 
-  test('sends every captured request once, byte for byte, signed, and with its ids', () => {
+  test('sends each captured request once, byte for byte, signed, and with its ids', () => {
     const { numbers, requests } = received(endpoint, CLOCK);
     expect(numbers).toEqual(numbersOf(CLOCK));
     expect(requests).toHaveLength(CLOCK.length);
@@ -123,7 +123,7 @@ describe('a replay in three shards, and one of which a shard was begun before', 
         'content-type': contentType,
         'x-amzn-sagemaker-custom-attributes': `replay_run=${RUN};event_id=${eventId}`,
         'x-amzn-sagemaker-inference-id': expect.stringMatching(/^replay-[0-9a-f]{32}$/),
-        // What is signed wrongly the endpoint refuses, and the replay fails.
+        // The endpoint refuses an invalid signature, which would make the replay fail.
         authorization: expect.stringContaining('Credential=000000000000/'),
       });
     }
@@ -131,7 +131,7 @@ describe('a replay in three shards, and one of which a shard was begun before', 
     expect(new Set(ids).size).toBe(CLOCK.length);
   });
 
-  test('sends each at its moment of the one clock that all shards share', async () => {
+  test('sends each request at its time on the shared clock', async () => {
     const start = await replays.clockStart(RUN);
     const { arrivals } = received(endpoint, CLOCK);
     for (const shard of [0, 1, 2]) {
@@ -145,7 +145,7 @@ describe('a replay in three shards, and one of which a shard was begun before', 
     }
   });
 
-  test('calls no shard before its time, and the later ones later', async () => {
+  test('calls the shards in turn, and none too early', async () => {
     const manifest = (await replays.text(replayKeys.manifest(RUN))).trim().split('\n');
     const due = manifest.map((line) => Date.parse((JSON.parse(line) as { waitUntil: string }).waitUntil));
     const claims = await Promise.all([0, 1, 2].map((shard) => replays.text(replayKeys.claim(RUN, shard))));
@@ -156,7 +156,7 @@ describe('a replay in three shards, and one of which a shard was begun before', 
     });
   });
 
-  test('leaves one result set, as a replay in one process does', async () => {
+  test('writes one result set, like a replay in one process', async () => {
     const { records, summary, names } = await replays.results(RUN);
     expect(records.map(({ metadata }) => metadata.event_id).toSorted()).toEqual(
       CLOCK.map(({ eventId }) => eventId).toSorted(),
@@ -170,14 +170,14 @@ describe('a replay in three shards, and one of which a shard was begun before', 
     expect(await replays.text(`${replayKeys.resultPrefix(RUN)}report.html`)).toContain(RUN);
   });
 
-  test('what was begun before is not sent again, and the execution fails with its name', async () => {
+  test('does not send a claimed shard again, and fails with its name', async () => {
     expect(factsOf(begun)).toMatchObject({ status: 'FAILED', error: 'ReplayIncomplete' });
     expect(begun.cause).toMatch(/^shards lost: 1 \(1\), with 3 requests, of which 1 had started/);
     expect(await replays.chunkErrors(begun.arn)).toEqual(['ShardAlreadyClaimed']);
     expect(received(endpoint, CLAIMED).numbers).toEqual([100, 101, 102, 106, 107, 108]);
   });
 
-  test('the other shards’ results are there all the same, marked as incomplete', async () => {
+  test('writes the results of the other shards, marked as incomplete', async () => {
     const { records, summary } = await replays.results(BEGUN);
     const found = records.map(({ metadata }) => metadata.event_id);
     expect(found.toSorted()).toEqual([0, 1, 2, 6, 7, 8].map((i) => `event-${100 + i}`));
@@ -185,7 +185,7 @@ describe('a replay in three shards, and one of which a shard was begun before', 
   });
 });
 
-test('a shard that finds no free Lambda is tried again until it does, and sends once', async () => {
+test('retries a shard until there is a free Lambda, and sends it once', async () => {
   await replays.limitConcurrency('replayer', 0);
   let outcome: Outcome;
   try {
@@ -203,18 +203,18 @@ test('a shard that finds no free Lambda is tried again until it does, and sends 
   expect(received(endpoint, THROTTLED).numbers).toEqual(numbersOf(THROTTLED));
 });
 
-describe('replays that are stopped', () => {
+describe('stopped replays', () => {
   let stops: DeployedStop;
-  /** Of the replay that is stopped: its execution, when it was stopped, and what had arrived when that was dealt with. */
+  /** The stopped replay: its execution, when it was stopped, and the requests that had arrived when that was processed. */
   let arn: string;
   let stoppedAtMs: number;
   let arrivedByThen: number[];
-  /** That which is stopped by the command. */
+  /** The replay that the command stops. */
   let command: CliResult;
   let commandArn: string;
   let unplannedArn: string;
 
-  /** Waits until so many of these captures have reached the endpoint. */
+  /** Waits until this many of the captures have reached the endpoint. */
   const arrived = (captures: readonly NumberedCapture[], count: number) =>
     replays.until(`${count} requests`, async () =>
       received(endpoint, captures).numbers.length >= count ? true : undefined,
@@ -224,7 +224,7 @@ describe('replays that are stopped', () => {
   beforeAll(async () => {
     stops = new DeployedStop(replays);
     const stopped = async () => {
-      // Three shards: one sends when it is stopped, one has begun or not, the last is to be called twenty seconds later.
+      // Of three shards, one is sending when stopped, one may have started, and the last would be called 20 seconds later.
       arn = await replays.start(inputFor('stopped', { shard: { seconds: 18 } }), 'stopped');
       await arrived(STOPPED, 3);
       stoppedAtMs = Date.now();
@@ -233,7 +233,7 @@ describe('replays that are stopped', () => {
       arrivedByThen = received(endpoint, STOPPED).numbers;
     };
     const byCommand = async () => {
-      // Ten seconds of captures in a thousand: its last shard would wait for a quarter of an hour.
+      // Slowed down a hundredfold, so that the last shard would wait for a quarter of an hour.
       const input = inputFor('by-hand', { shard: { seconds: 300 }, speedup: 0.01 });
       commandArn = await replays.start(input, 'by-command');
       await arrived(BY_HAND, 1);
@@ -246,21 +246,21 @@ describe('replays that are stopped', () => {
     await Promise.all([stopped(), byCommand(), unplanned()]);
   });
 
-  test('the shards that send stop within seconds', () => {
+  test('stop sending within seconds', () => {
     const { arrivals } = received(endpoint, STOPPED);
-    // The event, a cold function, three seconds between two looks; and a machine that others keep busy.
+    // Includes the event, a cold start, three seconds between two checks, and other load on the machine.
     expect(Math.max(...arrivals.map(({ atMs }) => atMs)) - stoppedAtMs).toBeLessThan(20_000);
     expect(arrivedByThen.length).toBeLessThan(STOPPED.length);
   });
 
-  test('shards that are called later send nothing, and do not begin', async () => {
+  test('do not start later shards', async () => {
     await stops.childrenEnded(arn);
     expect(received(endpoint, STOPPED).numbers).toEqual(arrivedByThen);
     expect(await replays.chunkErrors(arn)).toEqual([]);
     expect(await replays.names(replayKeys.claimPrefix('stopped'))).not.toContain('0002.json');
   });
 
-  test('what was measured is there, marked as cancelled, though the execution itself is aborted', async () => {
+  test('have results that are marked as canceled, although the execution was aborted', async () => {
     expect(factsOf(await replays.ended(arn))).toMatchObject({ status: 'ABORTED' });
     const { records, summary, names } = await replays.results('stopped');
     const found = records.map(({ metadata }) => metadata.event_id).toSorted();
@@ -269,7 +269,7 @@ describe('replays that are stopped', () => {
     expect(names).toEqual(expect.arrayContaining(['inputs.json', 'replay.json', 'report.html']));
   });
 
-  test('an event that comes twice changes nothing; one that was lost is made up for by the command', async () => {
+  test('do not change with a duplicate event, and the command replaces a lost one', async () => {
     const before = await replays.results('stopped');
     await stops.stop(arn);
     expect(await stops.again(arn)).toEqual({ end: 'summarized' });
@@ -285,7 +285,7 @@ describe('replays that are stopped', () => {
     expect(received(endpoint, STOPPED).numbers).toEqual(arrivedByThen);
   });
 
-  test('the command stops the execution, whatever its children wait for, and says where the results are', async () => {
+  test('can be stopped by the command, which prints where the results are', async () => {
     expect(factsOf(await replays.ended(commandArn))).toMatchObject({ status: 'ABORTED', error: 'ReplayStopped' });
     const { numbers } = received(endpoint, BY_HAND);
     expect(numbers.length).toBeLessThan(BY_HAND.length);
@@ -298,14 +298,14 @@ describe('replays that are stopped', () => {
     const { records, summary } = await replays.results('by-command');
     expect(records).toHaveLength(numbers.length);
     expect(summary).toMatchObject({ was_cancelled: true });
-    // Once more: there is nothing left to be done.
+    // A second call has nothing left to do.
     expect(await stops.command('by-command')).toMatchObject({
       code: 0,
       stdout: `The replay by-command has already ended: ABORTED (ReplayStopped).\n${sent}`,
     });
   });
 
-  test('one that has succeeded has its results, and one that is none is told from those that run', async () => {
+  test('the command reports a successful replay and an unknown name', async () => {
     expect(await stops.command('three-shards')).toMatchObject({
       code: 0,
       stdout: `The replay three-shards has already ended: SUCCEEDED.\n27 of 27 requests were sent. Results: ${resultsOf('three-shards')}\n`,
@@ -320,7 +320,7 @@ describe('replays that are stopped', () => {
     });
   });
 
-  test('one that is stopped before it is planned sends nothing', async () => {
+  test('send nothing if stopped before planning', async () => {
     await replays.until('the order', async () =>
       (await replays.names(replayKeys.stop('unplanned'))).length > 0 ? true : undefined,
     );
@@ -333,14 +333,14 @@ describe('replays that are stopped', () => {
   });
 });
 
-describe('what sends nothing', () => {
+describe('replays that send nothing', () => {
   let arrived: number;
   beforeEach(() => {
     arrived = endpoint.arrivals.count;
   });
   afterEach(() => expect(endpoint.arrivals.count).toBe(arrived));
 
-  test('a dry run: it counts', async () => {
+  test('a dry run counts requests', async () => {
     const outcome = await replays.ended(await replays.start(inputFor('clock', { dryRun: true }), 'dry'));
     expect(factsOf(outcome)).toEqual({ status: 'SUCCEEDED' });
     const folder = replayKeys.resultPrefix('dry');
@@ -349,25 +349,25 @@ describe('what sends nothing', () => {
   });
 
   test.each<[string, object, string, RegExp]>([
-    ['an option that is none', { speedUp: 2 }, 'InvalidReplayInput', /speedUp/],
-    ['a speed that is none', { speedup: -1 }, 'InvalidReplayInput', /speedup/],
+    ['an unknown option', { speedUp: 2 }, 'InvalidReplayInput', /speedUp/],
+    ['an invalid speed', { speedup: -1 }, 'InvalidReplayInput', /speedup/],
     ['no target', { target: undefined }, 'InvalidReplayInput', /target/],
     [
-      'an endpoint that is not named',
+      'an endpoint that the settings do not name',
       { target: { endpoint: ENDPOINT } },
       'EndpointNotAllowed',
       /REPLAY_ENDPOINT_NAMES/,
     ],
     ['captures of another bucket', { source: { bucket: 'elsewhere' } }, 'OutsideCaptureScope', /elsewhere/],
-    ['a place without captures', { source: { prefix: `${ENDPOINT}/none/` } }, 'NoCaptureFiles', /none/],
-  ])('%s: the execution fails and says so', async (_, more, error, cause) => {
+    ['a prefix without captures', { source: { prefix: `${ENDPOINT}/none/` } }, 'NoCaptureFiles', /none/],
+  ])('%s: the execution fails with the reason', async (_, more, error, cause) => {
     const outcome = await replays.run(inputFor('clock', more));
     expect(outcome).toMatchObject({ status: 'FAILED', error });
     expect(outcome.cause).toMatch(cause);
   });
 });
 
-test('nothing that a replay writes starts the monitoring', async () => {
+test('files of replays do not start the monitoring', async () => {
   expect(await replays.names('replays/three-shards/')).not.toEqual([]);
   expect(await replays.monitoringExecutions(monitoring.outputs.stateMachineArn)).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Replies that are much larger than the captured ones, on a disk that cannot hold them: nothing that was measured is lost. */
+/** Tests of replies that are much larger than the captured ones and do not fit on a shard's disk: no measurement is lost. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { replayKeys } from '../../src/contract/work-keys.ts';
@@ -12,7 +12,7 @@ import { CloudReplays, type CloudRun, WORK } from '../helpers/replay-cloud.ts';
 const START_MS = 5 * 60_000;
 const TEST_MS = 3 * 60_000;
 const REQUESTS = 40;
-/** Of a reply's text: in all files together it takes three times as much. */
+/** Bytes of a reply's text. All files together need three times as much. */
 const REPLY_BYTES = 60_000;
 const MARK = 'many words ';
 
@@ -38,7 +38,7 @@ afterAll(async () => {
 });
 
 const LINES = Array.from({ length: REQUESTS }, (_, i) => chatLine(`event-${i}`, 0, `Question ${i}`, 'In short: no.'));
-/** What a shard's disk is planned with for these captures. */
+/** Bytes that a shard reserves on its disk for these captures. */
 const PLANNED_BYTES = LINES.reduce((sum, line) => sum + RECORD_FILE_BYTES + line.length * SHARD_FILES_PER_BYTE, 0);
 
 async function replayed(name: string, freeBytes: number): Promise<CloudRun> {
@@ -50,7 +50,7 @@ async function replayed(name: string, freeBytes: number): Promise<CloudRun> {
     raw: true,
   });
   await run.plan(0);
-  // A shard only needs to know that there is a run in MLflow, not where; the judge is asked afterwards.
+  // The shard only needs to know that there is an MLflow run.
   const mlflow = { experiment: { id: '1', name: 'x' }, runId: 'r' };
   await cloud.storage.putJson(WORK, replayKeys.plan(run.name), { ...(await run.stored()), mlflow });
   expect(await run.shard(0, undefined, freeBytes)).toMatchObject({ sent: REQUESTS, failed: 0, skipped: 0 });
@@ -69,9 +69,9 @@ async function bytesOf(run: CloudRun): Promise<number> {
 }
 
 test(
-  'replies that have no room are measured and compared, and said to be not kept, wherever they would be',
+  'measures and compares replies without space, and marks them as not kept in all files',
   async () => {
-    // Room for what is planned, and for some of the replies.
+    // There is space for what is planned, and for some of the replies.
     const free = PLANNED_BYTES + 10 * 3 * REPLY_BYTES;
     const run = await replayed('small', free);
     expect(await bytesOf(run)).toBeLessThan(free);
@@ -79,14 +79,14 @@ test(
     const replies = await fileOf<StoredReply>(run, 'replies.jsonl');
     expect(replies).toHaveLength(REQUESTS);
     for (const { event_id: id = '', reply, comparison } of replies) {
-      // Compared with all that it said.
+      // The complete reply is compared.
       expect(comparison).toMatchObject({ status: 'both-ok', same: false });
       expect(comparison?.words?.[1]).toBe(2 * Math.floor(REPLY_BYTES / MARK.length));
       (reply.notKeptBytes === undefined ? kept : notKept).push(id);
       if (reply.notKeptBytes === undefined) expect(reply.text).toContain(MARK);
       else expect(reply).toEqual({ ok: true, text: '', notKeptBytes: expect.any(Number) });
     }
-    // What the arithmetic leaves over is used too, as far as the requests need less than they are planned with.
+    // Space that requests reserve but do not need is used too.
     expect(kept.length).toBeGreaterThanOrEqual(5);
     expect(notKept.length).toBeGreaterThanOrEqual(5);
 
@@ -111,7 +111,7 @@ test(
       }
     }
 
-    // All of them are measured.
+    // All replies are measured.
     await cloud.storage.putJson(WORK, replayKeys.plan(run.name), { ...(await run.stored()), mlflow: null });
     expect(await run.summarize()).toMatchObject({ ok: true });
     expect(await run.records()).toHaveLength(REQUESTS);
@@ -131,7 +131,7 @@ test(
 );
 
 test(
-  'on a disk with room for all of them all are kept',
+  'keeps all replies if there is space',
   async () => {
     const run = await replayed('large', PLANNED_BYTES + REQUESTS * 4 * REPLY_BYTES);
     for (const { reply } of await fileOf<StoredReply>(run, 'replies.jsonl')) expect(reply.text).toContain(MARK);

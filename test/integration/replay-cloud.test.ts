@@ -1,4 +1,4 @@
-/** A replay in the cloud without the cloud: its functions in this process, S3 in the emulator, a real HTTP server. */
+/** Tests of cloud replays: the functions run in this process, with an emulated S3 and a real HTTP server as the target. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
@@ -13,7 +13,7 @@ import { CloudReplays, type CloudRun, WORK } from '../helpers/replay-cloud.ts';
 
 const START_MS = 5 * 60_000;
 const TEST_MS = 5 * 60_000;
-/** Enough for planning on a busy machine, so that shards are in time. */
+/** Enough time for planning on a busy machine, so that shards start on time. */
 const IN_TIME_MS = 10_000;
 
 let cloud: CloudReplays;
@@ -52,9 +52,9 @@ interface Own {
 const own = (run: CloudRun): Promise<Own> => run.json<Own>('replay.json');
 
 test(
-  'three windows of two stripes are one result set, complete and in AIPerf’s form',
+  'merges three windows of two stripes into one complete result set in AIPerf’s formats',
   async () => {
-    // Six seconds with four requests each; the second half of them are the second turns of the first half.
+    // Six seconds with four requests each. The second half has the second turns of the first half.
     const first = Array.from({ length: 12 }, (_, i) =>
       chatLine(`a-${i}`, Math.floor(i / 4), `question ${i}`, `You asked: question ${i}`),
     );
@@ -109,7 +109,7 @@ test(
       results: { bucket: 'work', prefix: `replays/${run.name}/results/` },
       publish: false,
     });
-    // Each captured body was sent once, byte for byte.
+    // Each captured body is sent once, byte for byte.
     const expected = [...first, ...second].map(
       (line) =>
         (JSON.parse(line) as { captureData: { endpointInput: { data: string } } }).captureData.endpointInput.data,
@@ -135,10 +135,10 @@ test(
     const records = await run.records();
     for (const record of records) recordSchema.parse(record);
     expect(records).toHaveLength(24);
-    // In the order in which they came to their ends, whichever shard sent them.
+    // Records are in the order of completion, across shards.
     const ends = records.map(({ metadata }) => metadata.request_end_ns);
     expect(ends).toEqual([...ends].sort((a, b) => a - b));
-    // Every request was due at its captured time on the clock that all shards share.
+    // Every request is due at its captured time on the shared clock.
     for (const { metadata } of records) {
       const id = String(metadata.event_id);
       const i = Number(id.slice(2)) + (id.startsWith('b') ? 12 : 0);
@@ -153,14 +153,14 @@ test(
 
     const summary = summarySchema.parse(await run.json('profile_export_aiperf.json')) as Record<string, unknown>;
     expect(summary).toMatchObject({ is_complete: true, was_cancelled: false, benchmark_id: run.name });
-    // The merged figures are those of the records, as one process would have counted them.
+    // The merged figures match the records.
     const latencies = records.map(({ metrics }) => metrics.request_latency?.value ?? Number.NaN).sort((a, b) => a - b);
     const latency = summary.request_latency as Record<string, number>;
     expect(latency.count).toBe(24);
     expect(latency.min).toBeCloseTo(latencies[0] ?? 0, 3);
     expect(latency.max).toBeCloseTo(latencies.at(-1) ?? 0, 3);
     expect(latency.avg).toBeCloseTo(latencies.reduce((sum, value) => sum + value, 0) / 24, 3);
-    // Of 24 values the median lies between the twelfth and the next.
+    // The median of 24 values is between the 12th and the 13th.
     const median = ((latencies[11] ?? 0) + (latencies[12] ?? 0)) / 2;
     expect(Math.abs((latency.p50 ?? 0) / median - 1)).toBeLessThan(0.002);
     expect(summary.good_request_count).toMatchObject({ avg: 24 });
@@ -196,7 +196,7 @@ test(
     expect(page).toContain('Latency over time');
     expect(page).not.toContain('shards lost');
 
-    // A shard is begun once: the second try sends nothing.
+    // A second call of a shard sends nothing.
     const before = endpoint.requests.length;
     await expect(run.shard(3)).rejects.toMatchObject({ name: 'ShardAlreadyClaimed' });
     expect(endpoint.requests).toHaveLength(before);
@@ -205,14 +205,14 @@ test(
 );
 
 test(
-  'a shard that begins late keeps the distances of its requests, and its delay counts',
+  'a late shard keeps the intervals of its requests, and its delay counts as lag',
   async () => {
     await cloud.put(
       'late/00',
       Array.from({ length: 8 }, (_, i) => chatLine(`l-${i}`, 0.2 * i, `late ${i}`)),
     );
     const run = cloud.run({ source: source('late'), target: { url: endpoint.url } });
-    // The clock has started five seconds before the plan is made.
+    // The clock started five seconds before planning.
     expect(await run.all(-5_000)).toMatchObject({ ok: true });
     const records = await run.records();
     expect(records).toHaveLength(8);
@@ -221,7 +221,7 @@ test(
     const { shards, client_bottleneck: bottleneck } = await own(run);
     const late = shards.late[0]?.lateMs ?? 0;
     expect(late).toBeGreaterThanOrEqual(5_000);
-    // None went before its moment on the shifted clock: the last one is as late as the first.
+    // No request is early on the shifted clock: the last one is as late as the first.
     for (const lag of lags) expect(lag).toBeGreaterThanOrEqual(late - 10);
     const dues = records.map(({ metadata }) => msOf(metadata.scheduled_ns)).sort((a, b) => a - b);
     expect((dues.at(-1) ?? 0) - (dues[0] ?? 0)).toBeCloseTo(1_400, 2);
@@ -234,9 +234,9 @@ test(
   TEST_MS,
 );
 
-describe('what is missing makes the execution fail, with what was measured', () => {
+describe('fails with partial results', () => {
   test(
-    'a lost shard, and one that had begun',
+    'if shards are lost, with or without a claim',
     async () => {
       await cloud.put(
         'lost/00',
@@ -245,7 +245,7 @@ describe('what is missing makes the execution fail, with what was measured', () 
       const run = cloud.run({ source: source('lost'), target: { url: endpoint.url }, shard: { requests: 3 } });
       expect((await run.plan(1_000)).shards).toBe(3);
       await run.shard(0);
-      // The second dies after its claim, the third is never begun.
+      // The second shard crashes after its claim, the third is never called.
       await cloud.storage.putJson('work', replayKeys.claim(run.name, 1), { run: run.name, shard: 1 });
       const result = await run.summarize();
       expect(result).toMatchObject({ ok: false, error: 'ReplayIncomplete' });
@@ -273,7 +273,7 @@ describe('what is missing makes the execution fail, with what was measured', () 
   );
 
   test(
-    'a shard whose target is gone says why; a Map that failed is named too',
+    'if the target is unreachable, with the error of a failed Map',
     async () => {
       await cloud.put('gone/00', [chatLine('g', 0, 'gone')]);
       const run = cloud.run({ source: source('gone'), target: { url: 'http://127.0.0.1:9' } });
@@ -287,7 +287,7 @@ describe('what is missing makes the execution fail, with what was measured', () 
   );
 
   test(
-    'a shard whose time is up writes what it has',
+    'if a shard runs out of time',
     async () => {
       await cloud.put(
         'slow/00',
@@ -309,7 +309,7 @@ describe('what is missing makes the execution fail, with what was measured', () 
   );
 
   test(
-    'a capture that was overwritten after the plan',
+    'if a capture was overwritten after planning',
     async () => {
       await cloud.put('changed/00', [chatLine('c-0', 0, 'kept')]);
       await cloud.put('changed/01', [chatLine('c-1', 0, 'old')]);
@@ -327,7 +327,7 @@ describe('what is missing makes the execution fail, with what was measured', () 
   );
 
   test(
-    'failed requests above the allowed rate',
+    'if too many requests fail',
     async () => {
       await cloud.put(
         'errors/00',
@@ -346,7 +346,7 @@ describe('what is missing makes the execution fail, with what was measured', () 
 });
 
 test(
-  'figures come first: lines that there is no time to merge stay in their parts, and are named',
+  'writes the figures and names the files that it has no time to merge',
   async () => {
     await cloud.put('time/00', [chatLine('t', 0, 'time')]);
     const run = cloud.run({ source: source('time'), target: { url: endpoint.url }, compare: true });
@@ -370,7 +370,7 @@ test(
   TEST_MS,
 );
 
-describe('a number of requests under way', () => {
+describe('concurrency', () => {
   let server: Server;
   let url: string;
   let inFlight: number;
@@ -397,10 +397,10 @@ describe('a number of requests under way', () => {
   });
 
   test.each([
-    ['kept up', { concurrency: 5 }],
-    ['a cap', { maxConcurrency: 5 }],
+    ['concurrency', { concurrency: 5 }],
+    ['maxConcurrency', { maxConcurrency: 5 }],
   ])(
-    '%s: the shards’ shares never exceed it',
+    '%s is never exceeded by all shards together',
     async (_, options) => {
       const name = `cap-${Object.keys(options)[0]}`;
       await cloud.put(
@@ -418,7 +418,7 @@ describe('a number of requests under way', () => {
       expect(most).toBeLessThanOrEqual(5);
       const records = await run.records();
       expect(records).toHaveLength(60);
-      // None before the clock that all share.
+      // No request is sent before the shared clock starts.
       for (const { metadata } of records) expect(msOf(metadata.request_start_ns)).toBeGreaterThan(startAtEpochMs - 10);
     },
     TEST_MS,
@@ -426,7 +426,7 @@ describe('a number of requests under way', () => {
 });
 
 test(
-  'an endpoint by InvokeEndpoint, with a warm-up that is not counted and cancellations that differ between shards',
+  'calls InvokeEndpoint, with an uncounted warm-up and different cancellations for each shard',
   async () => {
     await cloud.put(
       'sm/00',
@@ -443,7 +443,7 @@ test(
       },
       { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url },
     );
-    // With a warm-up the clock starts half a minute later.
+    // With a warm-up, the clock starts half a minute later.
     expect(await run.all(IN_TIME_MS - 30_000)).toMatchObject({ ok: true });
     const records = await run.records();
     expect(records).toHaveLength(40);
@@ -469,9 +469,9 @@ test(
   TEST_MS,
 );
 
-describe('what cannot or need not be sent', () => {
+describe('sends nothing', () => {
   test(
-    'a dry run',
+    'in a dry run',
     async () => {
       await cloud.put(
         'dry/00',
@@ -493,7 +493,7 @@ describe('what cannot or need not be sent', () => {
   );
 
   test(
-    'more than can be read in the time that a function has',
+    'if planning runs out of time',
     async () => {
       await cloud.put(
         'dry/00',
@@ -506,7 +506,7 @@ describe('what cannot or need not be sent', () => {
           /got: \d+ bytes; the function had time for 0 of them \(0 of 1 files, 0 records\); .*narrow the window/,
         ),
       });
-      // All is read in time, and there is none left for the schedule.
+      // The captures are read in time, but there is no time for the schedule.
       let asked = 0;
       const slow = () => (++asked > 2 ? 29_000 : 900_000);
       await expect(cloud.run(input).plan(0, slow)).rejects.toMatchObject({
@@ -514,7 +514,7 @@ describe('what cannot or need not be sent', () => {
         message: expect.stringMatching(/got: 0 requests scheduled in the time left after reading 6 records; .*narrow/),
       });
       let calls = 0;
-      // The captures are indexed in time, counting them is not.
+      // The captures are indexed in time, but there is no time to count them.
       const late = () => (++calls > 2 ? 0 : 900_000);
       await expect(cloud.run({ ...input, dryRun: true }).plan(0, late)).rejects.toMatchObject({
         name: 'ReplayTooLarge',
@@ -525,7 +525,7 @@ describe('what cannot or need not be sent', () => {
   );
 
   test(
-    'nothing in the window',
+    'if the window has no requests',
     async () => {
       const window = { from: '2026-11-20T10:59:00Z', to: '2026-11-20T10:59:01Z' };
       const run = cloud.run({ source: { ...source('dry'), ...window }, target: { url: endpoint.url } });
@@ -548,11 +548,11 @@ describe('what cannot or need not be sent', () => {
     ],
     ['TooManyRequests', { source: source('dry'), target: { url: 'http://h' }, concurrency: 1, shard: { requests: 2 } }],
   ])(
-    '%s',
+    'with %s',
     async (name, input) => {
       const run = cloud.run(input);
       await expect(run.plan(0)).rejects.toMatchObject({ name });
-      // The state machine hands the failure on.
+      // The state machine passes the error on to the summary.
       const raised = { Error: name, Cause: JSON.stringify({ errorMessage: 'as it was', errorType: name }) };
       expect(await run.summarize(raised)).toMatchObject({ ok: false, error: name, cause: 'as it was' });
     },
@@ -560,18 +560,18 @@ describe('what cannot or need not be sent', () => {
   );
 });
 
-describe('an order to stop', () => {
+describe('a stop order', () => {
   const order = (run: CloudRun) => cloud.storage.putText(WORK, replayKeys.stop(run.name), 'enough');
 
-  /** Waits until so many requests have reached the endpoint. */
+  /** Waits until this many requests have reached the endpoint. */
   async function arrived(count: number): Promise<void> {
     while (endpoint.requests.length < count) await new Promise((resolve) => setTimeout(resolve, 20));
   }
 
   test(
-    'a shard that sends ends within seconds of the order, one that is called after it does not begin',
+    'ends a sending shard within seconds, and keeps a later one from starting',
     async () => {
-      // Four a second for a minute, of which every fourth is not answered for as long.
+      // Four requests per second for a minute. Every fourth is not answered for a minute.
       await cloud.put(
         'stop/00',
         Array.from({ length: 240 }, (_, i) => chatLine(`s-${i}`, i / 4, i % 4 ? `${i}` : `[[latency 60000]] ${i}`)),
@@ -584,7 +584,7 @@ describe('an order to stop', () => {
       const counts = await sending;
       const atEnd = endpoint.requests.length;
       expect(counts).toMatchObject({ shard: 0, sent: atEnd, skipped: 0 });
-      // It had a minute's requests to send and to wait for.
+      // The shard would have needed a minute.
       expect(atEnd).toBeLessThan(120);
       expect(counts.unsent).toBe(120 - counts.sent);
       expect(await run.shard(1)).toEqual({ shard: 1, sent: 0, failed: 0, unsent: 120, skipped: 0, lateMs: 0 });
@@ -598,10 +598,10 @@ describe('an order to stop', () => {
           `^The replay was stopped at 20\\S+Z; shards not started: 1 \\(1\\), with 120 requests; requests not sent because the replay was stopped: ${counts.unsent} \\(shards 0\\)$`,
         ),
       );
-      // As after Ctrl-C: all that was sent has its record, and what was under way is marked.
+      // As after Ctrl-C, every sent request has a record, and requests in flight are marked.
       const records = await run.records();
       expect(records).toHaveLength(counts.sent);
-      // What was prepared and not sent is no input.
+      // Requests that were prepared but not sent are not in inputs.json.
       expect((await run.json<{ data: unknown[] }>('inputs.json')).data).toHaveLength(counts.sent);
       const cut = records.filter(({ metadata }) => metadata.was_cancelled);
       expect(cut.length).toBeGreaterThanOrEqual(2);
@@ -633,13 +633,13 @@ describe('an order to stop', () => {
   );
 
   test(
-    'an order between the claim of a shard and its first request: nothing is sent, and the shard says so',
+    'sends nothing if it comes between the claim of a shard and its first request',
     async () => {
       await cloud.put('between/00', [chatLine('b-0', 0, 'one'), chatLine('b-1', 1, 'two')]);
-      // Nothing listens there: it must not even be tried.
+      // Nothing listens here, so that an attempt to connect would fail.
       const run = cloud.run({ source: source('between'), target: { url: 'http://127.0.0.1:9' } });
       await run.plan(500);
-      /** Is told to stop as soon as it has its claim. */
+      /** Writes the stop order right after the claim. */
       class Stopped extends Storage {
         override async putJsonIf(...claim: Parameters<Storage['putJsonIf']>): Promise<string | undefined> {
           const written = await super.putJsonIf(...claim);
@@ -653,7 +653,7 @@ describe('an order to stop', () => {
         remainingMs: () => 900_000,
       };
       expect(await replayShard({ run: run.name, shard: 0 }, dependencies)).toMatchObject({ sent: 0, unsent: 2 });
-      // Whoever waits for it finds its result.
+      // StopReplay, which waits for it, finds its result.
       expect(await cloud.keys(replayKeys.shardPrefix(run.name, 0))).toContain('result.json');
       expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayCancelled' });
       expect(await run.json('replay.json')).toMatchObject({ was_cancelled: true, requests: 2, sent: 0, unsent: 2 });
@@ -663,20 +663,20 @@ describe('an order to stop', () => {
   );
 
   test(
-    'an order during the warm-up ends that too',
+    'ends the warm-up',
     async () => {
       await cloud.put(
         'warm/00',
         Array.from({ length: 40 }, (_, i) => chatLine(`w-${i}`, 0, `[[latency 60000]] ${i}`)),
       );
       const run = cloud.run({ source: source('warm'), target: { url: endpoint.url }, warmup: 20 });
-      // With a warm-up the clock starts half a minute later.
+      // With a warm-up, the clock starts half a minute later.
       await run.plan(-29_000);
       const sending = run.shard(0);
       await arrived(8);
       await order(run);
       expect(await sending).toMatchObject({ sent: 0, unsent: 40 });
-      // As many as a warm-up has under way.
+      // A warm-up has eight requests in flight.
       expect(endpoint.requests).toHaveLength(8);
       expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayCancelled' });
     },
@@ -684,7 +684,7 @@ describe('an order to stop', () => {
   );
 
   test(
-    'an order that comes when all is sent and answered changes nothing',
+    'has no effect after everything was sent and answered',
     async () => {
       await cloud.put('after/00', [chatLine('a', 0, 'one')]);
       const run = cloud.run({ source: source('after'), target: { url: endpoint.url } });

@@ -1,6 +1,6 @@
 /**
- * StopReplay: an execution has ended, and not by itself, or not with success → its shards are told to stop and waited for,
- * and what they measured is summarised and published. Doing it again changes nothing.
+ * StopReplay: completes a replay whose execution was stopped or failed. It stops the shards, waits for them, and has their
+ * results summarized and published. Idempotent.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Execution } from '../../../contract/execution.ts';
@@ -18,42 +18,40 @@ import { replayKeys } from '../../../contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../../shared/errors.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import { SHARD_FILES } from '../work-bucket/keys.ts';
+import { listClaims, listShardFiles } from '../work-bucket/shard-objects.ts';
 import { readPlan } from '../work-bucket/stored-plan.ts';
 import { putStopMark, stopMark } from './order.ts';
 
 interface StopDependencies {
   storage: Storage;
   workBucket: string;
-  /** The functions that end a replay whose execution ends by itself. */
+  /** The functions at the end of a normal execution. */
   summarize(request: SummarizeReplayRequest): Promise<SummarizeReplayResult>;
   publish(request: PublishReplayRequest): Promise<PublishReplayResult>;
   endRun(request: EndReplayRunRequest): Promise<unknown>;
   remainingMs(): number;
-  /** Epoch ms, and a wait; for tests. */
+  /** Epoch ms, and a wait; set by tests. */
   now?(): number;
   pause?(ms: number): Promise<unknown>;
 }
 
-/** A function has ended so long after its claim: its own limit, and some for clocks that differ. */
+/** A function has ended this long after its claim: its time limit, and a margin for clock differences. */
 const CLAIM_LIMIT_MS = (REPLAYER_TIMEOUT_SECONDS + 30) * 1000;
 
-/** Shards see the order within 3 s, and write their files within 75. */
-const ASK_AGAIN_MS = 3_000;
+/** Shards see the order within 3 s, and write their files within 75 s. */
+const POLL_MS = 3_000;
 
-/**
- * Of the function's time, for the summary and MLflow. Shards that have not ended by then, since one of them has died, are
- * waited for by the next attempt.
- */
+/** Reserved for the summary and MLflow. If shards have not ended by then, because one crashed, the next attempt waits. */
 const END_RESERVE_MS = 300_000;
 
-/** @throws PermanentError `ShardsUnderWay`, and what the storage and the two functions throw: Lambda tries it twice again */
+/** @throws PermanentError `ShardsUnderWay`, and errors of the storage and of the functions. Lambda retries twice */
 export async function stopReplay({ detail }: EndedExecution, deps: StopDependencies): Promise<StopReplayResult> {
   const run = executionOf(detail);
   try {
     return await bringToEnd(run, detail, deps);
   } catch (error) {
     const { name, message } = toNamedError(error);
-    // No run in MLflow stays open; an attempt that succeeds ends it anew. What has failed first is what matters.
+    // No MLflow run stays open. An attempt that succeeds ends it again. The first failure matters more.
     await deps.endRun({ run, unfinished: { Error: name, Cause: message } }).catch(() => {});
     throw error;
   }
@@ -67,10 +65,10 @@ async function bringToEnd(
   const { storage, workBucket: bucket } = deps;
   const failed = status === 'FAILED';
   let state = await replayState(storage, bucket, run.name, failed);
-  // With an order, what the judge and MLflow still owe could not be had: none is put where nothing is left to be stopped.
+  // A stop order would prevent a later evaluation, so none is written if there is nothing left to stop.
   if (!failed || (state.end === 'open' && (await shardsOf(run.name, deps)).over < state.shards)) {
     await putStopMark(storage, bucket, run.name, `the execution is ${status}`);
-    // Again: planning writes its plan before it looks for the order.
+    // Read again, because planning writes its plan before it checks for the order.
     state = await replayState(storage, bucket, run.name, failed);
   }
   if (state.end === 'empty') return { end: 'empty' };
@@ -79,7 +77,7 @@ async function bringToEnd(
     const raised = failed && error ? { error: { Error: error, Cause: cause ?? '' } } : {};
     await deps.summarize({ run, ...raised });
   }
-  // Also where there were results: MLflow may have been away when they came.
+  // Also if the results were there before: MLflow may not have been available then.
   if (state.mlflow) await deps.publish({ run });
   return { end: 'summarized' };
 }
@@ -93,10 +91,10 @@ function executionOf({ executionArn, startDate }: EndedExecution['detail']): Exe
 }
 
 /**
- * What there is of a replay whose execution has ended. `empty`: nothing was to be sent; `summarized`: its results, those of
- * after the order where there is one; `open`: neither.
+ * The state of a replay whose execution has ended. `empty`: no request was planned; `summarized`: there are results, newer
+ * than the stop order if there is one; `open`: neither.
  *
- * @param failed it has failed, and may have made its results itself, without an order
+ * @param failed whether the execution failed. It may then have results without a stop order
  */
 export async function replayState(
   storage: Storage,
@@ -107,52 +105,43 @@ export async function replayState(
   const plan = await readPlan(storage, bucket, run);
   if (plan?.outcome !== 'planned') return { end: 'empty', shards: 0, mlflow: false };
   const mlflow = plan.mlflow !== null;
-  // What the summary writes last.
+  // The summary writes this object last.
   const last = await storage.head(bucket, mlflow ? replayKeys.publication(run) : replayKeys.figures(run));
   const order = await stopMark(storage, bucket, run);
   const isSummarized = last !== undefined && (order ? last.lastModifiedMs >= order.atMs : failed);
   return { end: isSummarized ? 'summarized' : 'open', shards: plan.shards.length, mlflow };
 }
 
-/** Waits until no shard is under way. */
+/** Waits until no shard is running. */
 async function shardsEnd(run: string, deps: StopDependencies): Promise<void> {
   const { remainingMs, pause = sleep } = deps;
   for (;;) {
-    const { begun, underWay } = await shardsOf(run, deps);
-    if (underWay === 0) return;
+    const { started, running } = await shardsOf(run, deps);
+    if (running === 0) return;
     if (remainingMs() < END_RESERVE_MS) {
-      throw new PermanentError('ShardsUnderWay', 'Shards have neither ended nor used up their time', {
-        got: `${underWay} of the ${begun} that have begun`,
+      throw new PermanentError('ShardsUnderWay', 'Some shards are still running', {
+        got: `${running} of ${started} started shards`,
         expected: `each ends within ${REPLAYER_TIMEOUT_SECONDS} s of its claim`,
         where: replayKeys.claimPrefix(run),
       });
     }
-    await pause(ASK_AGAIN_MS);
+    await pause(POLL_MS);
   }
 }
 
-/**
- * A shard that has a claim has ended when its result is there, or why there is none, or when its function's time is up.
- */
+/** Counts shards. A shard is over if it has a result or a failure, or if its function's time is over. */
 async function shardsOf(
   run: string,
   { storage, workBucket: bucket, now = Date.now }: StopDependencies,
-): Promise<{ begun: number; over: number; underWay: number }> {
+): Promise<{ started: number; over: number; running: number }> {
   const over = new Set<number>();
-  const shards = replayKeys.shardsPrefix(run);
-  for await (const { key } of storage.list(bucket, shards)) {
-    const [shard = '', name = ''] = key.slice(shards.length).split('/');
-    if (name === SHARD_FILES.result || name === SHARD_FILES.failure) over.add(Number(shard));
+  for (const [shard, files] of await listShardFiles(storage, bucket, run)) {
+    if (files.has(SHARD_FILES.result) || files.has(SHARD_FILES.failure)) over.add(shard);
   }
-  let begun = 0;
-  let underWay = 0;
-  const claims = replayKeys.claimPrefix(run);
-  for await (const { key, lastModifiedMs } of storage.list(bucket, claims)) {
-    begun++;
-    const shard = Number.parseInt(key.slice(claims.length), 10);
-    if (over.has(shard)) continue;
-    if (now() < lastModifiedMs + CLAIM_LIMIT_MS) underWay++;
-    else over.add(shard);
+  const claims = await listClaims(storage, bucket, run);
+  for (const [shard, { lastModifiedMs }] of claims) {
+    if (now() >= lastModifiedMs + CLAIM_LIMIT_MS) over.add(shard);
   }
-  return { begun, over: over.size, underWay };
+  const running = [...claims.keys()].filter((shard) => !over.has(shard)).length;
+  return { started: claims.size, over: over.size, running };
 }

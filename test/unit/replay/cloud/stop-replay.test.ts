@@ -110,12 +110,12 @@ test('leaves a longer wait to the next attempt', async () => {
   claimed(0, 1);
   await expect(stop()).rejects.toMatchObject({
     name: 'ShardsUnderWay',
-    message: expect.stringContaining('1 of the 1'),
+    message: expect.stringContaining('1 of 1 started'),
   });
   expect(waitedMs).toBeGreaterThan(9 * MINUTE_MS);
   // The MLflow run does not stay open even if no attempt succeeds.
   expect(calls).toEqual([
-    ['endRun', { run, unfinished: { Error: 'ShardsUnderWay', Cause: expect.stringContaining('1 of the 1') } }],
+    ['endRun', { run, unfinished: { Error: 'ShardsUnderWay', Cause: expect.stringContaining('1 of 1 started') } }],
   ]);
 });
 

@@ -1,0 +1,277 @@
+/** Tests of the replay command whose judge or MLflow server fails after the replay: nothing else is lost. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { RefusedTrace } from '../../../src/replay/publish/write-traces.ts';
+import { fetchAnew } from '../../helpers/fetch-anew.ts';
+import { chatLine, ReplayFolder, type RunningCli, readLines, startCli } from '../../helpers/replay.ts';
+import { all, TEST_MS } from './servers.ts';
+
+let folder: ReplayFolder;
+let out: string;
+
+beforeEach(() => {
+  folder = new ReplayFolder();
+  out = join(folder.path, 'out');
+});
+afterEach(() => folder.delete());
+
+const replay = (run: string, count: number, ...flags: string[]) => start(run, count, ...flags).done;
+
+const environment = (): Record<string, string> => ({
+  MLFLOW_TRACKING_URI: all.mlflowProxy.url,
+  MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
+  JUDGE_BASE_URL: `${all.judgeProxy.url}/v1`,
+  JUDGE_API_KEY: 'k',
+  BEDROCK_MODEL_ID: 'openai:/stand-in',
+  JUDGE_PRICES: '{"openai:/stand-in":{"input":1,"output":5}}',
+  DOTENV_CONFIG_PATH: join(folder.path, 'none'),
+});
+
+function start(run: string, count: number, ...flags: string[]): RunningCli {
+  const lines = Array.from({ length: count }, (_, i) => chatLine(`e${i}`, 0, `question number ${i} of parcels`, 'No.'));
+  const file = folder.write('captures/a.jsonl', lines);
+  const args = ['replay', join(file, '..'), '--url', all.endpoint.url, '--quiet', '--run', run, '-o', out, ...flags];
+  return startCli(args, environment());
+}
+
+const comparison = () =>
+  JSON.parse(readFileSync(join(out, 'compare.json'), 'utf8')) as {
+    quality: { compared: number; judged: Record<string, number> };
+    judgeUsd: number;
+    judgeFailure?: { name: string; message: string };
+  };
+
+interface Run {
+  info: { run_id: string; status: string };
+  data: { metrics?: { key: string; value: number }[] };
+}
+async function runInMlflow(name: string): Promise<Run | undefined> {
+  const api = async <T>(path: string, body?: object): Promise<T> => {
+    const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+    const reply = await fetchAnew(`${all.mlflow.url}/api/2.0/mlflow/${path}`, body ? post : {});
+    return (await reply.json()) as T;
+  };
+  const { experiment } = await api<{ experiment: { experiment_id: string } }>(
+    'experiments/get-by-name?experiment_name=my-endpoint-replays',
+  );
+  const filter = `tags.replay_run = '${name}'`;
+  const found = await api<{ runs?: Run[] }>('runs/search', { experiment_ids: [experiment.experiment_id], filter });
+  return found.runs?.[0];
+}
+async function filesOf(run: Run | undefined): Promise<string[]> {
+  const reply = await fetchAnew(`${all.mlflow.url}/api/2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`);
+  return ((await reply.json()) as { files?: { path: string }[] }).files?.map(({ path }) => path) ?? [];
+}
+
+describe('a replay command whose judge or MLflow fails', () => {
+  test(
+    'a judge that fails halfway: its verdicts so far are in the report and in MLflow',
+    async () => {
+      all.judgeProxy.rule((_, ordinal) => (ordinal < 40 ? undefined : { kind: 'reply', status: 401, body: '{}' }));
+      const { code, stdout, stderr } = await replay('half-judged', 60, '--judge', '--mlflow');
+      expect(code).toBe(2);
+      expect(stderr).toMatch(/^Not all pairs are judged: JudgeRefused: /);
+      expect(stdout).toContain('succeeded: 60');
+      const { quality, judgeUsd, judgeFailure } = comparison();
+      expect(quality.compared).toBe(60);
+      expect(judgeFailure?.name).toBe('JudgeRefused');
+      const { better = 0 } = quality.judged;
+      expect(better).toBeGreaterThan(0);
+      expect(better).toBeLessThanOrEqual(20);
+      const judged = readLines<{ key: string; verdict: string; usd: number }>(join(out, 'judged.jsonl'));
+      expect(judged).toHaveLength(better);
+      // The cost includes pairs of which only one order was answered.
+      expect(judgeUsd).toBeGreaterThanOrEqual(judged.reduce((sum, { usd }) => sum + usd, 0) - 1e-9);
+      expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('Not all pairs are judged');
+      const run = await runInMlflow('half-judged');
+      expect(run?.data.metrics).toContainEqual(expect.objectContaining({ key: 'judged_better', value: better }));
+      expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
+      expect(stdout).toContain(`MLflow assessments: ${better}\n`);
+    },
+    TEST_MS,
+  );
+
+  async function until(condition: () => boolean): Promise<void> {
+    while (!condition()) await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+
+  test(
+    'Ctrl-C while judging: asks about no further pair, and completes everything else',
+    async () => {
+      const PAIRS = 60;
+      let goOn = (): void => {};
+      const stopped = new Promise<void>((resolve) => {
+        goOn = resolve;
+      });
+      all.judgeProxy.rule((_, ordinal) =>
+        ordinal < 30 ? undefined : { kind: 'after', work: () => stopped, next: { kind: 'pass' } },
+      );
+      const running = start('judge-stopped', PAIRS, '--judge', '--mlflow');
+      await until(() => all.judgeProxy.requests.length > 30);
+      process.kill(running.pid, 'SIGINT');
+      await until(() => running.stderr().includes('Ctrl-C'));
+      goOn();
+      const { code, stdout, stderr } = await running.done;
+      expect(code).toBe(130);
+      expect(stderr).toContain('Not all pairs are judged: JudgingStopped: ');
+      expect(stdout).toContain(`succeeded: ${PAIRS}`);
+      const { quality, judgeFailure } = comparison();
+      expect(judgeFailure?.name).toBe('JudgingStopped');
+      const judged = readLines<{ verdict: string }>(join(out, 'judged.jsonl'));
+      expect(judged.length).toBeGreaterThanOrEqual(15);
+      expect(judged.length).toBeLessThan(PAIRS);
+      expect(quality.judged.better).toBe(judged.length);
+      // Pairs in flight are completed, in both orders.
+      expect(all.judgeProxy.requests).toHaveLength(2 * judged.length);
+      expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('Not all pairs are judged');
+      const run = await runInMlflow('judge-stopped');
+      expect(run?.info.status).toBe('KILLED');
+      expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
+    },
+    TEST_MS,
+  );
+
+  test(
+    'Ctrl-C during compare --judge: keeps the verdicts so far and writes the comparison',
+    async () => {
+      const PAIRS = 60;
+      const before = join(folder.path, 'before');
+      expect((await replay('before', PAIRS, '--compare', '-o', before)).code).toBe(0);
+      expect(
+        (await replay('after', PAIRS, '--compare', '--set', 'messages=[{"role":"user","content":"Else?"}]')).code,
+      ).toBe(0);
+      let goOn = (): void => {};
+      const stopped = new Promise<void>((resolve) => {
+        goOn = resolve;
+      });
+      all.judgeProxy.rule((_, ordinal) =>
+        ordinal < 30 ? undefined : { kind: 'after', work: () => stopped, next: { kind: 'pass' } },
+      );
+      const running = startCli(['compare', before, out, '--judge', '--threshold', 'judged_worse:100'], environment());
+      await until(() => all.judgeProxy.requests.length > 30);
+      process.kill(running.pid, 'SIGINT');
+      await until(() => running.stderr().includes('Ctrl-C'));
+      goOn();
+      const { code, stderr } = await running.done;
+      expect(stderr).toContain('Not all pairs are judged: JudgingStopped: ');
+      expect(code).toBe(130);
+      const found = JSON.parse(readFileSync(join(out, 'comparison.json'), 'utf8')) as {
+        judgeFailure: { name: string };
+        quality: { compared: number; judged: Record<string, number> };
+        paired: { requests: number };
+      };
+      expect(found).toMatchObject({ judgeFailure: { name: 'JudgingStopped' }, paired: { requests: PAIRS } });
+      const judged = Object.values(found.quality.judged).reduce((sum, count) => sum + count, 0);
+      expect(judged).toBeGreaterThanOrEqual(15);
+      expect(judged).toBeLessThan(PAIRS);
+      expect(all.judgeProxy.requests).toHaveLength(2 * judged);
+      expect(readFileSync(join(out, 'comparison.html'), 'utf8')).toContain('Not all pairs are judged');
+    },
+    TEST_MS,
+  );
+
+  test(
+    'Ctrl-C while the judge does not answer: waits a few seconds, and keeps the verdicts so far',
+    async () => {
+      all.judgeProxy.rule((_, ordinal) => (ordinal < 10 ? undefined : { kind: 'slowBody' }));
+      const running = start('judge-silent', 12, '--judge');
+      await until(() => all.judgeProxy.requests.length > 12);
+      process.kill(running.pid, 'SIGINT');
+      const { code, stdout } = await running.done;
+      expect(code).toBe(130);
+      expect(stdout).toContain('succeeded: 12');
+      const { quality, judgeFailure } = comparison();
+      expect(judgeFailure?.name).toBe('JudgingStopped');
+      expect(quality.judged.better).toBe(readLines(join(out, 'judged.jsonl')).length);
+      expect(existsSync(join(out, 'report.html'))).toBe(true);
+    },
+    TEST_MS,
+  );
+
+  test(
+    'MLflow denies traces: writes and uploads the files, and ends the MLflow run as failed',
+    async () => {
+      all.mlflowProxy.rule(({ path }) =>
+        path === '/v1/traces' ? { kind: 'reply', status: 403, body: '{}' } : undefined,
+      );
+      const { code, stdout, stderr } = await replay('no-traces', 5, '--compare', '--mlflow');
+      expect(code).toBe(2);
+      expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
+      expect(stdout).toContain('MLflow traces: 0');
+      expect(comparison().quality.compared).toBe(5);
+      expect(existsSync(join(out, 'report.html'))).toBe(true);
+      const run = await runInMlflow('no-traces');
+      expect(run?.info.status).toBe('FAILED');
+      expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'report.html', 'replay.json']));
+    },
+    TEST_MS,
+  );
+
+  test(
+    'MLflow denies the run: writes the files',
+    async () => {
+      all.mlflowProxy.rule(({ path }) =>
+        path.endsWith('/runs/create') ? { kind: 'reply', status: 403, body: '{}' } : undefined,
+      );
+      const { code, stderr } = await replay('gone', 3, '--compare', '--mlflow');
+      expect(code).toBe(2);
+      expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
+      expect(comparison().quality.compared).toBe(3);
+      expect(existsSync(join(out, 'report.html'))).toBe(true);
+      // The spool is only for MLflow.
+      expect(existsSync(join(out, 'replayed.spool.jsonl'))).toBe(false);
+    },
+    TEST_MS,
+  );
+
+  test(
+    'lists refused traces with the reason',
+    async () => {
+      all.mlflowProxy.rule(({ path, body }) =>
+        path === '/v1/traces' && body.includes('question number 3 of')
+          ? { kind: 'reply', status: 400, body: '{"error_code":"INVALID_PARAMETER_VALUE","message":"not this one"}' }
+          : undefined,
+      );
+      const { code, stdout, stderr } = await replay('refused', 8, '--mlflow');
+      expect([code, stderr]).toEqual([0, '']);
+      expect(stdout).toContain('MLflow traces: 7');
+      expect(stdout).toContain('Traces that MLflow refused: 1, listed in refused-traces.jsonl');
+      expect(readLines<RefusedTrace>(join(out, 'refused-traces.jsonl'))).toEqual([
+        {
+          trace_id: expect.stringMatching(/^tr-[0-9a-f]{32}$/),
+          event_id: 'e3',
+          request_id: expect.any(String),
+          file: expect.stringContaining('a.jsonl'),
+          line: 4,
+          reason: { name: 'MlflowRefused', message: expect.stringContaining('not this one') },
+        },
+      ]);
+      expect(await filesOf(await runInMlflow('refused'))).toContain('refused-traces.jsonl');
+    },
+    TEST_MS,
+  );
+
+  test(
+    'uploads only result files of the directory to MLflow',
+    async () => {
+      mkdirSync(out);
+      for (const name of ['.env', 'mine.jsonl', 'captures.json']) writeFileSync(join(out, name), 'SECRET=1');
+      expect((await replay('beside-others', 2, '--raw', '--compare', '--mlflow')).code).toBe(0);
+      expect((await filesOf(await runInMlflow('beside-others'))).sort()).toEqual([
+        'compare.json',
+        'inputs.json',
+        'profile_export.jsonl',
+        'profile_export_aiperf.csv',
+        'profile_export_aiperf.json',
+        'profile_export_aiperf_timeslices.csv',
+        'profile_export_aiperf_timeslices.json',
+        'profile_export_raw.jsonl',
+        'replay.json',
+        'replies.jsonl',
+        'report.html',
+      ]);
+      expect(readFileSync(join(out, '.env'), 'utf8')).toBe('SECRET=1');
+    },
+    TEST_MS,
+  );
+});

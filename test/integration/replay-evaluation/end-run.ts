@@ -1,0 +1,287 @@
+/** Tests of cloud replays that are stopped or that fail: their MLflow run ends with the reason, and can be completed later. */
+import { DeleteObjectCommand } from '@aws-sdk/client-s3';
+import { type EndedExecution, endReplayRunRequestSchema } from '../../../src/contract/replay.ts';
+import { replayKeys } from '../../../src/contract/work-keys.ts';
+import { endReplayRun } from '../../../src/replay/cloud/publish/end-replay-run.ts';
+import { stopReplay } from '../../../src/replay/cloud/stop/stop-replay.ts';
+import { PermanentError } from '../../../src/shared/errors.ts';
+import { chatLine } from '../../helpers/replay.ts';
+import { type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
+import type { RunInMlflow } from '../../helpers/replay-evaluation.ts';
+import { all, TEST_MS } from './servers.ts';
+
+/** The error of a Lambda as Step Functions passes it on. */
+const UNFINISHED = {
+  Error: 'StorageAccessDenied',
+  Cause: '{"errorType":"StorageAccessDenied","errorMessage":"S3 denied access; where: s3://work/x","trace":[]}',
+};
+
+const inputOf = (name: string, more: object = {}) => ({
+  source: { prefix: `my-endpoint/AllTraffic/2026/11/20/10/${name}/` },
+  target: { url: all.endpoint.url },
+  judge: true,
+  mlflow: true,
+  ...more,
+});
+
+/** Plans a replay with two shards, and sends the given ones. */
+async function sent(name: string, more: object = {}, shards: readonly number[] = [0, 1]): Promise<CloudRun> {
+  await all.cloud.put(`${name}/00`, [
+    chatLine('a', 0, 'Where is parcel 8841 today?', 'No idea.'),
+    chatLine('b', 2, 'When does it leave the garden?', 'No idea.'),
+  ]);
+  const run = all.cloud.run(inputOf(name, { shard: { seconds: 1 }, ...more }));
+  expect((await run.plan(0)).shards).toBe(2);
+  await Promise.all(shards.map((shard) => run.shard(shard)));
+  return run;
+}
+
+const arnOf = ({ name }: CloudRun) => `arn:aws:states:us-east-1:0:execution:replay:${name}`;
+
+/** Calls the function with a request that passed through JSON and its schema, as from the state machine. */
+const end = (request: object) =>
+  endReplayRun(endReplayRunRequestSchema.parse(JSON.parse(JSON.stringify(request))), {
+    storage: all.cloud.storage,
+    workBucket: WORK,
+    capturesExperiment: 'my-endpoint',
+    mlflow: all.cloud.mlflow,
+  });
+const endRun = (run: CloudRun, input?: unknown) =>
+  end({ run: { name: run.name, arn: arnOf(run), startTime: '' }, unfinished: UNFINISHED, input });
+const order = (run: CloudRun) => all.cloud.storage.putText(WORK, replayKeys.stop(run.name), 'enough');
+/** @param summarize replaces SummarizeReplay */
+const stop = (run: CloudRun, status: EndedExecution['detail']['status'], summarize = () => run.summarize()) =>
+  stopReplay(
+    { detail: { executionArn: arnOf(run), status } },
+    {
+      storage: all.cloud.storage,
+      workBucket: WORK,
+      summarize,
+      publish: () => run.publish(),
+      endRun: end,
+      remainingMs: () => 900_000,
+    },
+  );
+const take = (key: string) => all.cloud.s3.send(new DeleteObjectCommand({ Bucket: WORK, Key: key }));
+
+async function inMlflow(run: CloudRun, experiment?: string) {
+  const [made, ...more] = await all.runsOf(run.name, experiment);
+  expect(more).toEqual([]);
+  const { info, data } = made as RunInMlflow;
+  const why = data.tags?.find(({ key }) => key === 'replay_error')?.value;
+  return { id: info.run_id, status: info.status, ended: (info.end_time ?? 0) > 0, why };
+}
+
+describe('the end of an MLflow run', () => {
+  test(
+    'ends the run with the reason, and calling the steps manually completes it and removes the reason',
+    async () => {
+      const run = await sent('failed');
+      expect(await inMlflow(run)).toMatchObject({ status: 'RUNNING', ended: false, why: undefined });
+      const { id } = await inMlflow(run);
+      expect(await endRun(run, inputOf('failed'))).toEqual({ runId: id, status: 'FAILED' });
+      expect(await inMlflow(run)).toEqual({
+        id,
+        status: 'FAILED',
+        ended: true,
+        why: 'The replay could not be completed. StorageAccessDenied: S3 denied access; where: s3://work/x',
+      });
+      // For a failed execution, the summary is repeated without a stop order, which would prevent judging.
+      expect(await stop(run, 'FAILED')).toEqual({ end: 'summarized' });
+      expect(await all.cloud.keys(replayKeys.stop(run.name))).toEqual([]);
+      expect(await inMlflow(run)).toMatchObject({
+        id,
+        status: 'FAILED',
+        why: expect.stringMatching(/^ReplayNotEvaluated: /),
+      });
+
+      await all.evaluateAll(run, 2);
+      expect(await run.summarize()).toMatchObject({ ok: true, publish: true });
+      await run.publish();
+      expect(await inMlflow(run)).toEqual({ id, status: 'FINISHED', ended: true, why: undefined });
+      const metrics = (await all.runsOf(run.name))[0]?.data.metrics ?? [];
+      expect(metrics).toContainEqual(expect.objectContaining({ key: 'judged_better', value: 2 }));
+    },
+    TEST_MS,
+  );
+
+  test(
+    'does not change a run that has already ended',
+    async () => {
+      const run = await sent('in-order', { judge: false });
+      expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayNotEvaluated', publish: true });
+      await run.publish();
+      const before = await inMlflow(run);
+      expect(before).toMatchObject({
+        status: 'FAILED',
+        why: expect.stringMatching(
+          /^ReplayNotEvaluated: shards with replies that are not judged or not in MLflow: 2 \(0, 1\)/,
+        ),
+      });
+      expect(await endRun(run)).toEqual({ runId: before.id, status: 'FAILED' });
+      expect(await inMlflow(run)).toEqual(before);
+    },
+    TEST_MS,
+  );
+
+  describe('ends the run as killed or failed', () => {
+    test(
+      'killed after a stop order, with or without a summary',
+      async () => {
+        const run = await sent('ordered', { judge: false });
+        await order(run);
+        expect(await endRun(run)).toMatchObject({ status: 'KILLED' });
+        const summarized = await sent('ordered');
+        await order(summarized);
+        expect(await summarized.summarize()).toMatchObject({ error: 'ReplayCancelled' });
+        expect(await endRun(summarized)).toMatchObject({ status: 'KILLED' });
+      },
+      TEST_MS,
+    );
+
+    test(
+      'failed if the stop order came too late to have an effect',
+      async () => {
+        const run = await sent('late-order', { judge: false });
+        await all.evaluateAll(run, 2);
+        await order(run);
+        expect(await run.summarize()).toMatchObject({ ok: true });
+        // The publication fails.
+        expect(await endRun(run)).toMatchObject({ status: 'FAILED' });
+      },
+      TEST_MS,
+    );
+
+    test.each([
+      ['ABORTED', 'KILLED'],
+      ['FAILED', 'FAILED'],
+    ] as const)(
+      'by the status of its execution if it cannot be summarized: %s',
+      async (status, expected) => {
+        const run = await sent(`execution-${status}`, { judge: false });
+        const died = new PermanentError('Sandbox.Timedout', 'Task timed out');
+        await expect(stop(run, status, () => Promise.reject(died))).rejects.toBe(died);
+        expect(await inMlflow(run)).toMatchObject({
+          status: expected,
+          ended: true,
+          why: expect.stringMatching(/^The replay could not be completed\. Sandbox\.Timedout/),
+        });
+      },
+      TEST_MS,
+    );
+
+    test(
+      'killed if stopped while sending: the traces are in MLflow, and nothing is judged',
+      async () => {
+        // Four requests per second for a minute.
+        await all.cloud.put(
+          'sending/00',
+          Array.from({ length: 240 }, (_, i) => chatLine(`s-${i}`, i / 4, `Where is parcel ${i}?`, 'No idea.')),
+        );
+        const run = all.cloud.run(inputOf('sending'));
+        await run.plan(5_000);
+        const sending = run.shard(0);
+        while (all.endpoint.requests.length < 4) await new Promise((resolve) => setTimeout(resolve, 20));
+        await order(run);
+        const { sent } = await sending;
+        expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: sent, judged: 0 });
+        expect(all.judgeProxy.requests).toEqual([]);
+        expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayCancelled', publish: true });
+        await run.publish();
+        expect(await inMlflow(run)).toMatchObject({ status: 'KILLED' });
+      },
+      TEST_MS,
+    );
+
+    test(
+      'killed if stopped before a shard started and before anything was judged',
+      async () => {
+        const run = await sent('before', {}, [0]);
+        expect(await stop(run, 'ABORTED')).toEqual({ end: 'summarized' });
+        expect(await inMlflow(run)).toMatchObject({
+          status: 'KILLED',
+          why: expect.stringMatching(
+            /shards not started: 1 \(1\), with 1 requests; shards with replies that are not judged or not in MLflow: 1 \(0\)/,
+          ),
+        });
+      },
+      TEST_MS,
+    );
+
+    test(
+      'killed if stopped during planning: nothing is sent',
+      async () => {
+        await all.cloud.put('planning/00', [chatLine('p', 0, 'Where?', 'No idea.')]);
+        const run = all.cloud.run(inputOf('planning'));
+        await order(run);
+        await expect(run.plan(5_000)).rejects.toMatchObject({ name: 'ReplayStopped' });
+        expect(await inMlflow(run)).toMatchObject({ status: 'KILLED' });
+        // A shard that is called anyway sends nothing.
+        expect(await run.shard(0)).toMatchObject({ sent: 0, unsent: 1 });
+        expect(all.endpoint.requests).toEqual([]);
+      },
+      TEST_MS,
+    );
+  });
+
+  test(
+    'finds the run by the input if there is no plan',
+    async () => {
+      const run = await sent('planless', { judge: false, experiment: 'by-name' });
+      await take(replayKeys.plan(run.name));
+      expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayNotPlanned', publish: false });
+      // An execution of another stack with the same name has another run.
+      expect(
+        await end({
+          run: { name: run.name, arn: 'arn:other' },
+          unfinished: UNFINISHED,
+          input: inputOf('planless', { experiment: 'by-name' }),
+        }),
+      ).toEqual({ runId: null, status: null });
+      expect(await inMlflow(run, 'by-name')).toMatchObject({ status: 'RUNNING' });
+      expect(await endRun(run, inputOf('planless', { experiment: 'by-name' }))).toMatchObject({ status: 'FAILED' });
+      expect(await inMlflow(run, 'by-name')).toMatchObject({ status: 'FAILED', ended: true });
+    },
+    TEST_MS,
+  );
+
+  test(
+    'does not call MLflow for a replay without MLflow or without a valid input',
+    async () => {
+      const run = await sent('without', { mlflow: false, judge: false });
+      all.mlflowProxy.requests.length = 0;
+      expect(await endRun(run, inputOf('without', { mlflow: false }))).toEqual({ runId: null, status: null });
+      for (const input of [
+        undefined,
+        'not an object',
+        { target: 1 },
+        inputOf('x', { mlflow: false }),
+        inputOf('x', { dryRun: true }),
+      ]) {
+        expect(await endRun(all.cloud.run({}), input)).toEqual({ runId: null, status: null });
+      }
+      expect(all.mlflowProxy.requests).toEqual([]);
+      expect(await endRun(all.cloud.run({}), inputOf('x', { experiment: 'never made' }))).toEqual({
+        runId: null,
+        status: null,
+      });
+      expect(await all.api('2.0/mlflow/experiments/search', { max_results: 100 })).not.toMatchObject({
+        experiments: expect.arrayContaining([expect.objectContaining({ name: 'never made' })]),
+      });
+    },
+    TEST_MS,
+  );
+
+  test(
+    'ends the run despite an unreadable object, and fails with a retryable error if MLflow is unavailable',
+    async () => {
+      const run = await sent('unreadable', { judge: false });
+      await all.cloud.storage.putText(WORK, replayKeys.publication(run.name), '{');
+      all.mlflowProxy.rule(() => ({ kind: 'reply', status: 503 }));
+      await expect(endRun(run)).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+      all.heal();
+      expect(await endRun(run)).toMatchObject({ status: 'FAILED' });
+    },
+    TEST_MS,
+  );
+});
