@@ -1,26 +1,25 @@
-/** Tests of cloud replays: the functions run in this process, with an emulated S3 and a real HTTP server as the target. */
+/** Tests of planning, sending, summarizing and stopping a cloud replay. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
-import type { ShardManifestLine } from '../../src/contract/replay.ts';
-import { replayKeys } from '../../src/contract/work-keys.ts';
-import { SHARD_LEAD_MS, WRITE_RESERVE_MS } from '../../src/replay/cloud/limits.ts';
-import { replayShard } from '../../src/replay/cloud/shard/shard.ts';
-import { Storage } from '../../src/shared/storage.ts';
-import { inputsSchema, recordSchema, slicesSchema, summarySchema } from '../helpers/aiperf-files.ts';
-import { captureLine, chatBody, chatLine, chatReply } from '../helpers/replay.ts';
-import { CloudReplays, type CloudRun, WORK } from '../helpers/replay-cloud.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../../local/stand-in-endpoint/server.ts';
+import type { ShardManifestLine } from '../../../src/contract/replay.ts';
+import { replayKeys } from '../../../src/contract/work-keys.ts';
+import { SHARD_LEAD_MS, WRITE_RESERVE_MS } from '../../../src/replay/cloud/limits.ts';
+import { replayShard } from '../../../src/replay/cloud/shard/shard.ts';
+import { Storage } from '../../../src/shared/storage.ts';
+import { inputsSchema, recordSchema, slicesSchema, summarySchema } from '../../helpers/aiperf-files.ts';
+import { captureLine, chatBody, chatLine, chatReply } from '../../helpers/replay.ts';
+import { type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
+import { cloud, TEST_MS } from './servers.ts';
 
-const START_MS = 5 * 60_000;
-const TEST_MS = 5 * 60_000;
 /** Enough time for planning on a busy machine, so that shards start on time. */
 const IN_TIME_MS = 10_000;
+/** Less time, for tests in which a late start does not matter. */
+const SOON_MS = 1_000;
 
-let cloud: CloudReplays;
 let endpoint: StandInEndpoint;
 
 beforeAll(async () => {
-  cloud = await CloudReplays.start();
   process.env.AWS_ACCESS_KEY_ID = 'test';
   process.env.AWS_SECRET_ACCESS_KEY = 'test';
   endpoint = await startStandInEndpoint({
@@ -28,16 +27,13 @@ beforeAll(async () => {
     record: true,
     answer: ({ prompt }) => `You asked: ${prompt}`,
   });
-}, START_MS);
-afterAll(async () => {
-  await endpoint?.close();
-  await cloud?.stop();
 });
+afterAll(() => endpoint?.close());
 beforeEach(() => {
   endpoint.requests.length = 0;
 });
 
-const source = (name: string) => ({ prefix: `my-endpoint/AllTraffic/2026/11/20/10/${name}` });
+const source = (name: string) => ({ prefix: `my-endpoint/AllTraffic/2026/11/20/10/${name}/` });
 const bodies = (): string[] => endpoint.requests.map(({ body }) => body.toString()).sort();
 const msOf = (ns: number): number => ns / 1e6;
 
@@ -50,6 +46,10 @@ interface Own {
   client_bottleneck: string | null;
 }
 const own = (run: CloudRun): Promise<Own> => run.json<Own>('replay.json');
+
+/** Requests of the same second whose replies take this long. */
+const slowLines = (id: string, ms: number, count: number): string[] =>
+  Array.from({ length: count }, (_, i) => chatLine(`${id}-${i}`, 0, `[[latency ${ms}]] ${i}`));
 
 test(
   'merges three windows of two stripes into one complete result set in AIPerf’s formats',
@@ -289,10 +289,7 @@ describe('fails with partial results', () => {
   test(
     'if a shard runs out of time',
     async () => {
-      await cloud.put(
-        'slow/00',
-        Array.from({ length: 40 }, (_, i) => chatLine(`s-${i}`, 0, `[[latency 500]] ${i}`)),
-      );
+      await cloud.put('slow/00', slowLines('s', 500, 40));
       const run = cloud.run({ source: source('slow'), target: { url: endpoint.url }, concurrency: 1 });
       expect((await run.plan(500)).shards).toBe(1);
       const counts = await run.shard(0, WRITE_RESERVE_MS + 4_000);
@@ -408,7 +405,7 @@ describe('concurrency', () => {
         Array.from({ length: 60 }, (__, i) => chatLine(`k-${i}`, 0, `k ${i}`)),
       );
       const run = cloud.run({ source: source(name), target: { url }, shard: { requests: 25 }, ...options });
-      expect(await run.all(IN_TIME_MS)).toMatchObject({ ok: true });
+      expect(await run.all(SOON_MS)).toMatchObject({ ok: true });
       const { shards, startAtEpochMs } = await run.stored();
       expect(shards.map(({ maxConcurrency, requests }) => [maxConcurrency, requests])).toEqual([
         [2, 20],
@@ -428,10 +425,7 @@ describe('concurrency', () => {
 test(
   'calls InvokeEndpoint, with an uncounted warm-up and different cancellations for each shard',
   async () => {
-    await cloud.put(
-      'sm/00',
-      Array.from({ length: 40 }, (_, i) => chatLine(`m-${i}`, 0, `[[latency 300]] ${i}`)),
-    );
+    await cloud.put('sm/00', slowLines('m', 300, 40));
     const run = cloud.run(
       {
         source: source('sm'),
@@ -444,7 +438,7 @@ test(
       { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url },
     );
     // With a warm-up, the clock starts half a minute later.
-    expect(await run.all(IN_TIME_MS - 30_000)).toMatchObject({ ok: true });
+    expect(await run.all(SOON_MS - 30_000)).toMatchObject({ ok: true });
     const records = await run.records();
     expect(records).toHaveLength(40);
     expect(endpoint.requests).toHaveLength(43);
@@ -665,10 +659,7 @@ describe('a stop order', () => {
   test(
     'ends the warm-up',
     async () => {
-      await cloud.put(
-        'warm/00',
-        Array.from({ length: 40 }, (_, i) => chatLine(`w-${i}`, 0, `[[latency 60000]] ${i}`)),
-      );
+      await cloud.put('warm/00', slowLines('w', 60_000, 40));
       const run = cloud.run({ source: source('warm'), target: { url: endpoint.url }, warmup: 20 });
       // With a warm-up, the clock starts half a minute later.
       await run.plan(-29_000);
