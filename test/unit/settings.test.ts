@@ -1,7 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { commandSettings } from '../../bin/commands/settings.ts';
 import { parseSettings, REQUIRED_SETTING_NAMES, readSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
+import { testEnvironment } from '../helpers/test-environment.ts';
 
 const required = {
   STACK_PREFIX: 'prod',
@@ -364,6 +366,37 @@ describe('.env and the environment', () => {
 
   it('does not warn about the required settings alone', () => {
     expect(readSettings(required, join(folder, 'missing')).warnings).toEqual([]);
+  });
+});
+
+describe('the views of the functions and of the command line', () => {
+  it('share the defaults of the stack', () => {
+    const { JUDGE_CALLS, BEDROCK_MODEL_ID } = commandSettings({}, {});
+    expect({ JUDGE_CALLS, BEDROCK_MODEL_ID }).toEqual({
+      JUDGE_CALLS: 'together',
+      BEDROCK_MODEL_ID: parse().BEDROCK_MODEL_ID,
+    });
+    const { EVALUATION_BUDGET_USD, MAX_LINE_BYTES } = testEnvironment();
+    expect({ EVALUATION_BUDGET_USD, MAX_LINE_BYTES }).toEqual({
+      EVALUATION_BUDGET_USD: 20,
+      MAX_LINE_BYTES: 75_497_472,
+    });
+  });
+
+  it('report every invalid setting in the words of the stack', () => {
+    const wrong = { JUDGE_CALLS: 'both', JUDGE_SECRET_ARN: 'sk-proj-hunter2' };
+    const [calls, secret] = refusal({ ...required, ...wrong })
+      .toSorted()
+      .map((line) => line.trim());
+    for (const read of [() => commandSettings({}, wrong), () => testEnvironment(wrong)]) {
+      expect(read).toThrow(expect.objectContaining({ message: expect.stringContaining(calls ?? '') }));
+      expect(read).toThrow(expect.objectContaining({ message: expect.stringContaining(secret ?? '') }));
+    }
+  });
+
+  it('prefer flags to variables on the command line', () => {
+    const settings = commandSettings({ BEDROCK_MODEL_ID: 'bedrock:/a.flag' }, { BEDROCK_MODEL_ID: 'a.variable' });
+    expect(settings.BEDROCK_MODEL_ID).toBe('a.flag');
   });
 });
 
