@@ -48,7 +48,11 @@ export class Deliveries<T extends { traceId: string }> {
     this.#delivery = delivery;
   }
 
-  /** Delivers a batch. @throws failures that must stop the writing: an outage, denied access, a deleted experiment, a missing route */
+  /**
+   * Delivers a batch.
+   *
+   * @throws failures that must stop the writing: an outage, denied access, a deleted experiment, a missing route
+   */
   async deliver(batch: readonly T[]): Promise<void> {
     let rest = batch;
     let unknown = false;
