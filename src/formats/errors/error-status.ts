@@ -1,5 +1,6 @@
 /** Derives the HTTP status of an error reply from its body, since Data Capture records none. */
 import { STATUS_CODES } from 'node:http';
+import { firstOf } from '../../shared/first-of.ts';
 import { field, type JsonObject } from '../json.ts';
 
 const MIN_ERROR_STATUS = 400;
@@ -18,13 +19,8 @@ const STATUS_FIELDS = [
 ];
 
 /** Returns the status under one of the usual names. */
-export function statusIn(body: JsonObject): number | undefined {
-  for (const name of STATUS_FIELDS) {
-    const status = statusOf(field(body, name));
-    if (status !== undefined) return status;
-  }
-  return undefined;
-}
+export const statusIn = (body: JsonObject): number | undefined =>
+  firstOf(STATUS_FIELDS, (name) => statusOf(field(body, name)));
 
 /** Error types with one documented status: OpenAI, Anthropic, vLLM, TorchServe, TGI. */
 const STATUS_OF_TYPE: Record<string, number> = {

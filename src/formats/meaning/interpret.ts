@@ -1,4 +1,5 @@
 /** Interprets a capture's two payloads together: as a conversation, inferences, an embedding, an error, or documents. */
+import { firstOf } from '../../shared/first-of.ts';
 import { errorReply } from '../errors/error-reply.ts';
 import { isObject } from '../json.ts';
 import { documentOf, isThere } from '../payload/decode-payload.ts';
@@ -95,7 +96,8 @@ function modelOf(value: unknown): string | undefined {
   const body = Array.isArray(value) ? value[0] : value;
   if (!isObject(body)) return undefined;
   const names = ['model', 'modelId', 'model_id', 'modelVersion', 'model_name'];
-  return names.map((name) => body[name]).find((model) => typeof model === 'string' && model !== '') as
-    | string
-    | undefined;
+  return firstOf(names, (name) => {
+    const model = body[name];
+    return typeof model === 'string' && model !== '' ? model : undefined;
+  });
 }

@@ -1,4 +1,5 @@
 /** Reads token counts from the fields where servers put them. Nothing is estimated: a missing count stays unknown. */
+import { firstOf } from '../../shared/first-of.ts';
 import { asCount, isObject } from '../json.ts';
 import type { TokenUsage } from '../types.ts';
 import { usagePaths } from '../wire/registry.ts';
@@ -25,14 +26,6 @@ function countAt(value: unknown, [name, ...rest]: readonly string[]): number | u
   return name === '*' ? sumOf(value.map((item) => countAt(item, rest))) : undefined;
 }
 
-function firstCount(body: unknown, paths: readonly (readonly string[])[]): number | undefined {
-  for (const path of paths) {
-    const count = countAt(body, path);
-    if (count !== undefined) return count;
-  }
-  return undefined;
-}
-
 /** Adds up the counts when all items have one. */
 function sumOf(counts: (number | undefined)[]): number | undefined {
   if (counts.length === 0) return undefined;
@@ -44,7 +37,7 @@ export function tokenUsageOf(value: unknown): TokenUsage | undefined {
   const items = (Array.isArray(value) ? value.flat(1) : [value]).filter(isObject);
   const usage: TokenUsage = {};
   for (const [name, paths] of PATHS) {
-    const count = sumOf(items.map((body) => firstCount(body, paths)));
+    const count = sumOf(items.map((body) => firstOf(paths, (path) => countAt(body, path))));
     if (count !== undefined) usage[name] = count;
   }
   const { inputTokens, outputTokens } = usage;

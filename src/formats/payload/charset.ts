@@ -1,7 +1,7 @@
 /** Decodes bytes to text, in the character set they were written in. */
 import { TextDecoder } from 'node:util';
 
-type DecodedText = { text: string; charset: string; note?: string } | { binary: true };
+type DecodedText = { text: string; note?: string } | { binary: true };
 
 const decoderOf = (charset: string): TextDecoder | undefined => {
   try {
@@ -82,26 +82,25 @@ export function decodeText(bytes: Uint8Array, charset: string | undefined, isTex
     if (decoder === undefined) notes.push(`unknown charset “${charset?.slice(0, 40)}”`);
     else {
       const text = decodeWith(decoder, bytes);
-      if (text !== undefined)
-        return isText || !looksBinary(text) ? { text, charset: decoder.encoding } : { binary: true };
+      if (text !== undefined) return isText || !looksBinary(text) ? { text } : { binary: true };
       notes.push(`the bytes are not valid ${decoder.encoding}`);
     }
   }
   const text = decodeWith(utf8, bytes);
   if (text !== undefined && !looksBinary(text)) {
     if (notes.length > 0) notes.push('read as UTF-8');
-    return { text, charset: 'utf-8', ...(notes.length > 0 ? { note: notes.join(', ') } : {}) };
+    return { text, ...(notes.length > 0 ? { note: notes.join(', ') } : {}) };
   }
   if (isText && text === undefined) {
     const cut = withoutCutCharacter(bytes);
     if (cut !== undefined) {
       notes.push('the bytes end in the middle of a character');
-      return { text: cut, charset: 'utf-8', note: notes.join(', ') };
+      return { text: cut, note: notes.join(', ') };
     }
     const latin = Buffer.from(bytes).toString('latin1');
     if (!looksBinary(latin)) {
       notes.push('not valid UTF-8, read as Latin-1');
-      return { text: latin, charset: 'latin1', note: notes.join(', ') };
+      return { text: latin, note: notes.join(', ') };
     }
   }
   return { binary: true };

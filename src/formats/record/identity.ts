@@ -1,4 +1,5 @@
 /** Finds the user and the session of a request, in its body and in SageMaker's custom attributes. */
+import { firstOf } from '../../shared/first-of.ts';
 import { asText, isObject, type JsonObject } from '../json.ts';
 
 interface Identity {
@@ -61,24 +62,14 @@ function addFields(found: Map<string, string>, fields: JsonObject): void {
   }
 }
 
-const firstOf = (
-  names: readonly string[],
-  ...places: (JsonObject | Map<string, string> | undefined)[]
-): string | undefined => {
-  for (const place of places) {
-    for (const name of names) {
-      const value =
-        place instanceof Map
-          ? place.get(name)
-          : place !== undefined && Object.hasOwn(place, name)
-            ? place[name]
-            : undefined;
-      const text = asText(value);
-      if (text !== undefined) return text;
-    }
-  }
-  return undefined;
-};
+/** Returns the first text under one of the names, place by place. */
+const textUnder = (names: readonly string[], ...places: (JsonObject | Map<string, string> | undefined)[]) =>
+  firstOf(places, (place = {}) =>
+    firstOf(names, (name) => {
+      if (place instanceof Map) return asText(place.get(name));
+      return Object.hasOwn(place, name) ? asText(place[name]) : undefined;
+    }),
+  );
 
 /** Returns the values at all places where SageMaker may capture custom attributes. */
 function customAttributesOf(record: JsonObject, metadata: JsonObject): unknown[] {
@@ -108,8 +99,8 @@ export function identityOf(record: JsonObject, metadata: JsonObject, request: un
   for (const [name, value] of custom) found.set(name, value);
   const kept = [...found].slice(0, MAX_ATTRIBUTES).map(([name, value]) => [name, value.slice(0, MAX_VALUE_CHARS)]);
 
-  const sessionId = firstOf(SESSION, body, given, extra, custom) ?? firstOf(['sessionId', 'SessionId'], metadata);
-  const userId = firstOf(USER, body, given, extra, custom);
-  const replayRun = firstOf(REPLAY, custom, given, body);
+  const sessionId = textUnder(SESSION, body, given, extra, custom) ?? textUnder(['sessionId', 'SessionId'], metadata);
+  const userId = textUnder(USER, body, given, extra, custom);
+  const replayRun = textUnder(REPLAY, custom, given, body);
   return { sessionId, userId, replayRun, attributes: Object.fromEntries(kept) as Record<string, string> };
 }

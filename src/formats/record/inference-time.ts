@@ -28,10 +28,9 @@ export function parseInferenceTime(captured: unknown): number | undefined {
   if (match === null) return undefined;
   const [, year, month, day, hour, minute, second = '0', fraction = '0', zone = 'Z'] = match;
   const ms = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second));
-  // A 13th month or the 31st of a short one rolls over: then this is no time. The second after 59 is a leap second.
-  const day0 = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day)));
-  const isDay = day0.getUTCMonth() === Number(month) - 1 && day0.getUTCDate() === Number(day);
-  if (!isDay || Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return undefined;
+  // A 13th month, the 31st of a short one or a 24th hour rolls over, so this is not a time. Second 60 is a leap second.
+  const minuteStart = new Date(ms - Number(second) * 1000).toISOString();
+  if (!minuteStart.startsWith(`${year}-${month}-${day}T${hour}:${minute}`) || Number(second) > 60) return undefined;
   const sign = zone.startsWith('-') ? -1 : 1;
   const digits = zone.replace(/[^0-9]/g, '').padEnd(4, '0');
   const [offsetHours, offsetMinutes] = [Number(digits.slice(0, 2)), Number(digits.slice(2, 4))];

@@ -1,4 +1,5 @@
 /** Lists the wire formats and reads a document with the first one that recognizes it. */
+import { firstOf } from '../../shared/first-of.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import type { Assembly, Delta, WireFormat, WirePrompt, WireReply } from './types.ts';
 import { fieldsOf, textsOf } from './values.ts';
@@ -34,14 +35,6 @@ const FORMATS: readonly WireFormat[] = [
 /** With texts under the usual names of custom servers, which may also be something else. */
 const ALL_FORMATS = [...FORMATS, genericText];
 
-function first<T>(formats: readonly WireFormat[], read: (format: WireFormat) => T | undefined): T | undefined {
-  for (const format of formats) {
-    const found = read(format);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
 function promptOf(value: unknown, format: WireFormat | undefined): WirePrompt | undefined {
   const prompt = format?.request?.(fieldsOf(value), value);
   return prompt && ({ wire: format?.name, format: format?.format, jsonRequested: false, ...prompt } as WirePrompt);
@@ -59,7 +52,7 @@ function replyOf(value: unknown, format: WireFormat): WireReply | undefined {
 }
 
 export const readWireReply = (value: unknown): WireReply | undefined =>
-  first(FORMATS, (format) => replyOf(value, format));
+  firstOf(FORMATS, (format) => replyOf(value, format));
 
 /** @param answeredAs wire format of the reply. It decides where a request could be of two vendors. */
 export function readWirePrompt(value: unknown, answeredAs: string | undefined): WirePrompt | undefined {
@@ -67,7 +60,7 @@ export function readWirePrompt(value: unknown, answeredAs: string | undefined): 
   const marked = FORMATS.find((format) => format.recognises?.(fieldsOf(value)));
   if (marked !== undefined) return promptOf(value, marked);
   const same = FORMATS.find((format) => format.name === answeredAs);
-  return promptOf(value, same) ?? first(FORMATS, (format) => promptOf(value, format));
+  return promptOf(value, same) ?? firstOf(FORMATS, (format) => promptOf(value, format));
 }
 
 /** Reads a text under the usual names of custom servers. Use the result only when the other side is text as well. */
@@ -79,7 +72,7 @@ export function readDelta(event: unknown): Delta | undefined {
   const delta =
     typeof event === 'string'
       ? { output: event }
-      : isObject(event) && first(ALL_FORMATS, (format) => format.delta?.(event));
+      : isObject(event) && firstOf(ALL_FORMATS, (format) => format.delta?.(event));
   return delta ? { output: '', reasoning: '', calls: false, ...delta } : undefined;
 }
 
@@ -90,11 +83,11 @@ const STREAMED = { events: ALL_FORMATS, lines: FORMATS, list: FORMATS.filter((fo
 
 /** Assembles the events of a stream to a reply. */
 export const assembleEvents = (events: JsonObject[], source: StreamSource): Assembly | undefined =>
-  first(STREAMED[source], (format) => format.assemble?.(events));
+  firstOf(STREAMED[source], (format) => format.assemble?.(events));
 
 /** Reads an error whose form only one vendor uses. */
 export const readError = (body: JsonObject): { message: unknown; type?: string } | undefined =>
-  first(FORMATS, (format) => format.error?.(body));
+  firstOf(FORMATS, (format) => format.error?.(body));
 
 /** Returns all paths where a token count may be, as lists of names. */
 export const usagePaths = (count: keyof NonNullable<WireFormat['usage']>): string[][] =>
