@@ -28,9 +28,6 @@ export interface PendingVerdicts {
 
 type Decision = 'judge' | { term: 'notJudgeable' | 'notSampled'; reason: string } | { fault: string };
 
-/** Returns the name of the rule by which a trace is judged although the sample leaves it out; `undefined` if none does. */
-export type AlwaysRule = (capture: Capture, context: { variant?: string | undefined }) => string | undefined;
-
 /** The capture, which decides whether scorers apply to it, and the time for that. */
 interface Look {
   capture: Capture;

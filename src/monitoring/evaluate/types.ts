@@ -3,11 +3,11 @@
 import type { JudgeSpend } from '../../contract/receipts.ts';
 import type { SpendingLimit } from '../../judge/budget/spending-limit.ts';
 import type { ModelAnswer } from '../../judge/model-answer.ts';
+import type { AlwaysRule } from '../../judge/scorers/always-rules.ts';
 import type { Judge, Scorer } from '../../judge/types.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import type { Storage } from '../../shared/storage.ts';
-import type { AlwaysRule } from './pending-verdicts.ts';
 
 export interface EvaluateDependencies {
   storage: Storage;
