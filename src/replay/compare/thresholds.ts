@@ -60,15 +60,15 @@ function worseBy(difference: Difference, largerIsBetter: boolean, relative: bool
 const tooFewSeen = ({ seen, of }: Seen): string | undefined =>
   seen * 2 < of ? `unknown: only ${seen} of ${of} are in both runs` : undefined;
 
-function metricCrossing(
-  threshold: Extract<Threshold, { kind: 'metric' }>,
+/** Describes a metric that crosses its threshold. */
+function crossedMetric(
+  { metric, statistic, relative, limit }: Extract<Threshold, { kind: 'metric' }>,
   comparison: RunsComparison,
-): Crossing | undefined {
-  const { metric, statistic, relative, limit, text } = threshold;
+): string | undefined {
   const difference = comparison.metrics[metric]?.[statistic];
-  if (!difference) return { threshold: text, got: `unknown: at least one run has no ${metric}` };
+  if (!difference) return `unknown: at least one run has no ${metric}`;
   const unseen = tooFewSeen(comparison.seen[metric] ?? { seen: 0, of: 0 });
-  if (unseen !== undefined) return { threshold: text, got: unseen };
+  if (unseen !== undefined) return unseen;
   const worse = worseBy(difference, isLargerBetter(metric) === true, relative);
   // A difference that may be chance does not fail a release. One with too few values to know does.
   if (worse <= limit || !(difference.significant || difference.tooFew)) return undefined;
@@ -77,64 +77,57 @@ function metricCrossing(
   const sure = difference.tooFew
     ? `too few requests to distinguish it from chance: ${statistic} needs ${NEEDED_VALUES[statistic]}`
     : `95% interval of the difference ${signed(difference.low)} to ${signed(difference.high)}`;
-  return { threshold: text, got: `${change} (${sure})` };
+  return `${change} (${sure})`;
 }
 
-function shareCrossing(
-  threshold: Extract<Threshold, { kind: 'share' }>,
-  comparison: RunsComparison,
-): Crossing | undefined {
-  const { share, limit, text } = threshold;
-  if (share === 'error_rate') {
-    const { before, after } = comparison;
-    if ([before, after].some(({ requests, cancelledOnPurpose }) => requests === cancelledOnPurpose))
-      return { threshold: text, got: 'unknown: one of the runs sent no request, or canceled all of them on purpose' };
-    const { difference, low, high, significant } = comparison.errorRate;
-    if (difference * 100 <= limit || !significant) return undefined;
-    return {
-      threshold: text,
-      got: `${signed(difference * 100)} points (95% interval ${signed(low * 100)} to ${signed(high * 100)})`,
-    };
+function crossedErrorRate(limit: number, { before, after, errorRate }: RunsComparison): string | undefined {
+  if ([before, after].some(({ requests, cancelledOnPurpose }) => requests === cancelledOnPurpose)) {
+    return 'unknown: one of the runs sent no request, or canceled all of them on purpose';
   }
-  const { quality, paired } = comparison;
-  const told = paired.requests - paired.cancelled;
+  const { difference, low, high, significant } = errorRate;
+  if (difference * 100 <= limit || !significant) return undefined;
+  return `${signed(difference * 100)} points (95% interval ${signed(low * 100)} to ${signed(high * 100)})`;
+}
+
+/** Describes a share that crosses its threshold. */
+function crossedShare(
+  { share, limit }: Extract<Threshold, { kind: 'share' }>,
+  comparison: RunsComparison,
+): string | undefined {
+  if (share === 'error_rate') return crossedErrorRate(limit, comparison);
+  const { quality, paired, judgeFailure } = comparison;
+  const known = paired.requests - paired.cancelled;
   const pairs = { seen: paired.requests, of: Math.max(comparison.before.requests, comparison.after.requests) };
   const unseen = paired.requests > 0 ? tooFewSeen(pairs) : undefined;
-  if (unseen !== undefined) return { threshold: text, got: unseen };
-  if (share === 'newly_failing') return over(text, paired.newlyFailing, told, limit);
-  if (!quality) return { threshold: text, got: 'unknown: the runs kept no replies; replay with --compare' };
-  if (quality.compared > 0 && quality.compared * 2 < told)
-    return {
-      threshold: text,
-      got: `unknown: only ${quality.compared} of ${told} pairs have replies that were kept`,
-    };
-  if (share === 'regressed') return over(text, quality.regressed, quality.compared, limit);
-  if (share === 'new_refusals') return over(text, quality.refusals.new, quality.compared, limit);
-  if (!quality.judged) return { threshold: text, got: 'unknown: no judge was asked; compare with --judge' };
-  const { worse, failed, overBudget } = quality.judged;
-  const known = over(text, worse, quality.compared, limit);
-  if (known) return known;
-  if (comparison.judgeFailure)
-    return { threshold: text, got: `unknown: the judge failed: ${comparison.judgeFailure.message}` };
+  if (unseen !== undefined) return unseen;
+  if (share === 'newly_failing') return over(paired.newlyFailing, known, limit);
+  if (!quality) return 'unknown: the runs kept no replies; replay with --compare';
+  const { compared, judged } = quality;
+  if (compared > 0 && compared * 2 < known) {
+    return `unknown: only ${compared} of ${known} pairs have replies that were kept`;
+  }
+  if (share === 'regressed') return over(quality.regressed, compared, limit);
+  if (share === 'new_refusals') return over(quality.refusals.new, compared, limit);
+  if (!judged) return 'unknown: no judge was asked; compare with --judge';
+  const { worse, failed, overBudget } = judged;
+  const certain = over(worse, compared, limit);
+  if (certain !== undefined) return certain;
+  if (judgeFailure) return `unknown: the judge failed: ${judgeFailure.message}`;
   const open = failed + overBudget;
-  return over(text, worse + open, quality.compared, limit)
-    ? {
-        threshold: text,
-        got: `unknown: ${worse} judged worse, and ${open} of ${quality.compared} without a verdict`,
-      }
-    : undefined;
+  if (over(worse + open, compared, limit) === undefined) return undefined;
+  return `unknown: ${worse} judged worse, and ${open} of ${compared} without a verdict`;
 }
 
-function over(threshold: string, count: number, total: number, limit: number): Crossing | undefined {
-  if (total === 0) return { threshold, got: 'unknown: no request is in both runs, or all were canceled' };
+function over(count: number, total: number, limit: number): string | undefined {
+  if (total === 0) return 'unknown: no request is in both runs, or all were canceled';
   const percent = (100 * count) / total;
-  return percent > limit ? { threshold, got: `${percent.toFixed(2)}% (${count} of ${total})` } : undefined;
+  return percent > limit ? `${percent.toFixed(2)}% (${count} of ${total})` : undefined;
 }
 
 /** Returns the thresholds that are crossed or unknown: a gate without data stays closed. */
 export const crossings = (thresholds: readonly Threshold[], comparison: RunsComparison): Crossing[] =>
   thresholds.flatMap((threshold) => {
-    const crossing =
-      threshold.kind === 'metric' ? metricCrossing(threshold, comparison) : shareCrossing(threshold, comparison);
-    return crossing ? [crossing] : [];
+    const got =
+      threshold.kind === 'metric' ? crossedMetric(threshold, comparison) : crossedShare(threshold, comparison);
+    return got === undefined ? [] : [{ threshold: threshold.text, got }];
   });
