@@ -39,7 +39,6 @@ const READS_SETTINGS = new Set([
 /** Results of the patterns that are composed at run time, in the order of the code. */
 const PUT_TOGETHER: Record<string, RegExp[]> = {
   'src/judge/prompt/record.ts': [/0a1b2c3d4e5f/i],
-  'src/replay/results/line-writer.ts': [/[\u0085\u2028\u2029]/g],
   'src/replay/source/peek.ts': [/^replay-[0-9a-f]{32}$/],
   'src/settings/schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
   'local/machine/own-folder.ts': [/^mlflow-(\d+)-/],

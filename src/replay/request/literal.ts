@@ -26,7 +26,7 @@ export interface LiteralRequest {
   contentType: string;
   /** The body as parsed, when it is a JSON object. */
   json?: JsonObject;
-  /** What the request asks, when it asks for text. */
+  /** The prompt, when the request asks for text. */
   prompt?: WirePrompt;
   /** The request asks for a streamed reply. */
   streaming: boolean;
