@@ -426,7 +426,7 @@ describe('a replay', () => {
       const outcome = await replays.run(input());
       expect(outcome.status).toBe('FAILED');
       const errors = [outcome.error, outcome.cause, ...(await replays.chunkErrors(outcome.arn))];
-      expect(errors.join(' ')).toMatch(/AccessDenied|not authorized|could no longer be read/);
+      expect(errors.join(' ')).toMatch(/AccessDenied|not authorized|could (?:not|no longer) be read/);
     } finally {
       await restore();
     }
