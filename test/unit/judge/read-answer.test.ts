@@ -140,7 +140,7 @@ describe('does not read as an answer', () => {
   });
 
   test('reads the complete entries of an answer that is cut anywhere, also inside a quotation', () => {
-    const quoted = entry('yes', 'They share "parce, 8841".');
+    const quoted = entry('yes', 'Judge, by rule: request and reply share "parce, 8841".');
     const three = [...SCORERS, scorer('fluency')];
     const text = JSON.stringify({ safety: quoted, professional_tone: entry('no'), fluency: quoted });
     for (let end = text.indexOf('"fluency"'); end < text.length; end += 1) {
