@@ -20,7 +20,7 @@ const ROUNDS = 7;
 const MAX_BUNDLE_MB = 2;
 const MAX_INIT_MS = 250;
 
-export async function run(log: Log): Promise<BenchResult> {
+export default async function run(log: Log): Promise<BenchResult> {
   const stack = await startBenchStack(log);
   try {
     const ours: number[] = [];

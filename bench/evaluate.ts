@@ -12,7 +12,7 @@ const JUDGE_MS = 300;
 const TIMES_THE_PEER = 10;
 const OF_CEILING = 0.8;
 
-export async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
+export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const records = numberFlag(flags, 'records', 500);
   const rounds = numberFlag(flags, 'rounds', 3);
   const rate = (report: SideReport | undefined): number => round(records / (report?.seconds ?? Number.NaN), 1);

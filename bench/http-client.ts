@@ -59,7 +59,7 @@ async function misreported(client: Client): Promise<string[]> {
   }
 }
 
-export async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
+export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const rounds = numberFlag(flags, 'rounds', DEFAULT_ROUNDS);
   const root = mkdtempSync(join(tmpdir(), 'bench-http-client-'));
   const server = await startServer(root);

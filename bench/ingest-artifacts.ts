@@ -8,7 +8,7 @@ import { ingest } from './ingest.ts';
 import { numberFlag } from './support/flags.ts';
 import type { BenchResult } from './support/result.ts';
 
-export const run = (log: Log, flags: string[] = []): Promise<BenchResult> =>
+const run = (log: Log, flags: string[] = []): Promise<BenchResult> =>
   ingest(log, {
     name: 'ingest-artifacts',
     records: numberFlag(flags, 'records', 1000),
@@ -17,3 +17,5 @@ export const run = (log: Log, flags: string[] = []): Promise<BenchResult> =>
     mlflowVersion: MANAGED_MLFLOW_VERSION,
     artifactsInS3: !flags.includes('--served'),
   });
+
+export default run;

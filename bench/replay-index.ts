@@ -16,7 +16,7 @@ const BYTES_PER_MEGABYTE = 1e6;
 
 const peakMegabytes = (): number => (process.resourceUsage().maxRSS * BYTES_PER_KILOBYTE) / BYTES_PER_MEGABYTE;
 
-export async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
+export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const records = numberFlag(flags, 'records', MAX_RECORDS);
   const before = peakMegabytes();
   const startedAt = performance.now();

@@ -21,7 +21,7 @@ import {
 import { MAX_RECORDS } from '../src/replay/source/sorted-index.ts';
 import { measureRun } from './replay-support/measure.ts';
 import { planRun, scheduleRun } from './replay-support/plan-runs.ts';
-import { ReplayFunctions } from './replay-support/replay-functions.ts';
+import { MeasuredFunctions } from './replay-support/replay-functions.ts';
 import { type Server, startServer } from './replay-support/server.ts';
 import { planShard, putShardCaptures, runShard, SHARD, type ShardRun } from './replay-support/shard-runs.ts';
 import { bareCommand, bareLatency } from './replay-support/sides.ts';
@@ -60,14 +60,14 @@ interface Report {
   ratio: number;
 }
 
-export async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
+export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const only = flags.filter((flag) => flag.startsWith('--only=')).map((flag) => flag.slice('--only='.length));
   const unknown = only.filter((name) => !PARTS.some((part) => part === name));
   if (unknown.length > 0)
     throw new Error(`The part is unknown; got: ${unknown.join(', ')}; expected: ${PARTS.join(', ')}`);
   const wanted = (part: (typeof PARTS)[number]): boolean => only.length === 0 || only.includes(part);
   const report: Report = { ours: {}, peer: {}, checks: [], ratio: Number.NaN };
-  const functions = await ReplayFunctions.start(log);
+  const functions = await MeasuredFunctions.start(log);
   let server: Server | undefined;
   try {
     server = await startServer(functions.directory, { tls: functions.tls });
@@ -122,7 +122,7 @@ const say = (log: Log, name: string, run: ShardRun): void =>
 
 /** Runs a full shard with captured times: all requests of a second are due at its beginning. */
 async function burstsPart(
-  functions: ReplayFunctions,
+  functions: MeasuredFunctions,
   server: Server,
   captures: string,
   withBare: boolean,
@@ -149,7 +149,7 @@ async function burstsPart(
   report.checks.push(atMost(`${name}: lateness p99 over the bare sender’s`, bursts.latenessP99 / bare.latenessP99, 1));
 }
 
-async function shardPart(functions: ReplayFunctions, server: Server, report: Report, log: Log): Promise<void> {
+async function shardPart(functions: MeasuredFunctions, server: Server, report: Report, log: Log): Promise<void> {
   await planShard(functions, 'even', { spreadSameSecond: 'even' });
   const ready = await runShard(functions, 'even', 'run-ready', server.url, { requests: MAX_PER_SECOND, leadMs: 0 });
   report.ours['ready after s'] = round(ready.lateMs / 1000);
@@ -188,7 +188,7 @@ async function shardPart(functions: ReplayFunctions, server: Server, report: Rep
 }
 
 /** Sends the same bursts with a few lines of Node on the function's CPU. */
-async function bareRun(functions: ReplayFunctions, server: Server, captures: string) {
+async function bareRun(functions: MeasuredFunctions, server: Server, captures: string) {
   const out = join(functions.directory, 'bare');
   mkdirSync(out, { recursive: true });
   const command = bareCommand(captures, server.url, out);
@@ -197,7 +197,7 @@ async function bareRun(functions: ReplayFunctions, server: Server, captures: str
 }
 
 async function summaryPart(
-  functions: ReplayFunctions,
+  functions: MeasuredFunctions,
   server: Server,
   records: number,
   report: Report,
@@ -234,7 +234,7 @@ async function summaryPart(
   }
 }
 
-async function planPart(functions: ReplayFunctions, { ours, peer, checks }: Report, log: Log): Promise<void> {
+async function planPart(functions: MeasuredFunctions, { ours, peer, checks }: Report, log: Log): Promise<void> {
   const plan = await planRun(functions, PLANNED_RECORDS);
   const what = `${(plan.bytes / 1e9).toFixed(1)} GB, ${plan.records} chats`;
   log(`${what}: planned as ${plan.shards} shards at ${plan.rate.toFixed(1)} MB/s, ${plan.megabytes.toFixed(0)} MB`);

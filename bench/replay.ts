@@ -14,7 +14,7 @@ import { measureRun } from './replay-support/measure.ts';
 import { tolerant } from './replay-support/peer-run.ts';
 import { SCENARIOS, type Scenario, writeScenario } from './replay-support/scenarios.ts';
 import { startServer } from './replay-support/server.ts';
-import { commandOf, medianOf, ownFigures, type Run, type SideName, type Sides } from './replay-support/sides.ts';
+import { commandOf, medianOf, ownFigures, type SideName, type SideRun, type Sides } from './replay-support/sides.ts';
 import { firstRequestCheck, latencyCheck, memoryCheck } from './replay-support/targets.ts';
 import { numberFlag } from './support/flags.ts';
 import { atMost, type BenchResult, type Check, machine, median, round } from './support/result.ts';
@@ -26,7 +26,7 @@ const ROUNDS_OF: Record<string, number> = { '10/s for 60 s': 1, '1,000/s for 20 
 const LIMITS = 'limits';
 const TARGET_LATENESS_RATIO = 1 / 3;
 
-export async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
+export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const only = flags.filter((flag) => flag.startsWith('--only=')).map((flag) => flag.slice('--only='.length));
   const wanted = (name: string): boolean => only.length === 0 || only.some((part) => name.includes(part));
   const scenarios = SCENARIOS.filter(({ name }) => wanted(name));
@@ -104,7 +104,7 @@ async function runScenario(
   const captures = writeScenario(root, scenario);
   for (let n = 0; n < rounds; n++) {
     for (const name of Object.keys(sides) as SideName[]) {
-      const once = async (attempt = 1): Promise<Run | undefined> => {
+      const once = async (attempt = 1): Promise<SideRun | undefined> => {
         const out = join(root, `${name}-${n}-${attempt}-${scenario.requests}-${scenario.seconds}`);
         const command = commandOf(name, captures, url, out, peer);
         return command && { ...(await measureRun(url, scenario, command)), ...ownFigures(name, out) };
@@ -128,7 +128,7 @@ function reportScenario(
   checks: Check[],
   ratios: number[],
 ): void {
-  const add = (into: BenchResult['ours'], prefix: string, runs: Run[]): void => {
+  const add = (into: BenchResult['ours'], prefix: string, runs: SideRun[]): void => {
     if (runs.length === 0) return;
     into[`${prefix}: lateness p99 ms`] = round(medianOf(runs, 'latenessP99'));
     if (runs === sides.ours) into[`${prefix}: own lag p99 ms`] = round(medianOf(runs, 'lagP99'));
@@ -143,7 +143,7 @@ function reportScenario(
   if (withPeer && peer.length === 0) figures.peer[`${name}: lateness p99 ms`] = 'no figure';
   add(figures.peer, `${name}, bare`, bare);
   if (peer.length > 0 && ours.length > 0) {
-    const overPeer = (runs: Run[]): number => medianOf(runs, 'latenessP99') / medianOf(peer, 'latenessP99');
+    const overPeer = (runs: SideRun[]): number => medianOf(runs, 'latenessP99') / medianOf(peer, 'latenessP99');
     const ratio = overPeer(ours);
     ratios.push(1 / ratio);
     checks.push({

@@ -49,8 +49,8 @@ try {
 const json = flags.includes('--json');
 // Progress goes to standard error, so that standard output contains only the result.
 const log = (line: string): void => console.error(line);
-const { run } = (await import(`./${name}.ts`)) as {
-  run(log: (line: string) => void, flags: string[]): Promise<BenchResult>;
+const { default: run } = (await import(`./${name}.ts`)) as {
+  default(log: (line: string) => void, flags: string[]): Promise<BenchResult>;
 };
 const result = await run(log, flags);
 if (json) console.log(JSON.stringify(result, null, 2));

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { Arrival } from '../../local/stand-in-endpoint/arrivals.ts';
 import { offsetMs, type Scenario } from './scenarios.ts';
 
-export interface Measured {
+export interface MeasuredRun {
   /** Requests that reached the server. */
   arrived: number;
   /** Lateness of the requests relative to the least late one, ms. */
@@ -105,7 +105,7 @@ export async function takeArrivals(url: string): Promise<Arrival[]> {
 export function latenessOf(
   arrivals: readonly Arrival[],
   dueMs: (number: number) => number,
-): Pick<Measured, 'latenessP50' | 'latenessP99'> {
+): Pick<MeasuredRun, 'latenessP50' | 'latenessP99'> {
   const delays = arrivals.map(({ number, atMs }) => atMs - dueMs(number));
   const least = delays.reduce((a, b) => Math.min(a, b));
   const lateness = delays.map((delay) => delay - least).sort((a, b) => a - b);
@@ -124,7 +124,7 @@ export async function measureRun(
   server: string,
   scenario: Scenario,
   { command, args, env, cwd }: Command,
-): Promise<Measured> {
+): Promise<MeasuredRun> {
   await takeArrivals(server);
   const startedAt = Date.now();
   const child = spawn(command, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] });

@@ -2,7 +2,7 @@
 import type { ReplayPlanResult } from '../../src/contract/replay.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
 import { CAPTURES, ENDPOINT } from '../support/bench-stack.ts';
-import { execution, type ReplayFunctions } from './replay-functions.ts';
+import { execution, type MeasuredFunctions } from './replay-functions.ts';
 import { CAPTURES_KEY } from './shard-runs.ts';
 import { bareRate } from './summary-runs.ts';
 
@@ -64,7 +64,7 @@ export interface PlanRun {
   laterTurns: number;
 }
 
-export async function planRun(functions: ReplayFunctions, records: number): Promise<PlanRun> {
+export async function planRun(functions: MeasuredFunctions, records: number): Promise<PlanRun> {
   const each = Math.ceil(records / FILES);
   const keyOf = (file: number): string => `${PREFIX}${String(file).padStart(2, '0')}-00-000-bench.jsonl`;
   let bytes = 0;
@@ -102,7 +102,7 @@ export async function planRun(functions: ReplayFunctions, records: number): Prom
 
 /** Measures making and writing a schedule without the cost of reading: it repeats the captures of one shard. */
 export async function scheduleRun(
-  functions: ReplayFunctions,
+  functions: MeasuredFunctions,
   repeat: number,
 ): Promise<{ requests: number; seconds: number; megabytes: number }> {
   const input = { source: { prefix: CAPTURES_KEY }, target: { endpoint: ENDPOINT }, repeat };

@@ -32,7 +32,7 @@ const OTHER_PROCESSOR = '1';
 /** Objects that are put concurrently. */
 const PUTS = 4;
 
-export class ReplayFunctions {
+export class MeasuredFunctions {
   readonly ministack: MiniStack;
   readonly tls: Tls;
   readonly directory: string;
@@ -57,7 +57,7 @@ export class ReplayFunctions {
     this.pinned = pinned;
   }
 
-  static async start(log: Log): Promise<ReplayFunctions> {
+  static async start(log: Log): Promise<MeasuredFunctions> {
     mkdirSync(projectPath('.local'), { recursive: true });
     const directory = mkdtempSync(projectPath('.local', 'bench-'));
     const ministack = await startMiniStack({ log });
@@ -66,7 +66,7 @@ export class ReplayFunctions {
     const bundles = await bundle(ministack, directory, log);
     const tls = await makeCertificate(await defaultPythonEnvironment(log), directory);
     const pinned = cpus().length > 1 && (await pin(ministack.pid));
-    return new ReplayFunctions(ministack, clients, bundles, tls, directory, pinned);
+    return new MeasuredFunctions(ministack, clients, bundles, tls, directory, pinned);
   }
 
   /**

@@ -10,7 +10,7 @@ import { clientBottleneck } from '../../src/replay/measure/client-bottleneck.ts'
 import { RunStats } from '../../src/replay/measure/run-stats.ts';
 import { CAPTURES, ENDPOINT, type SideReport, WORK } from '../support/bench-stack.ts';
 import { latenessOf, takeArrivals } from './measure.ts';
-import { execution, type ReplayFunctions } from './replay-functions.ts';
+import { execution, type MeasuredFunctions } from './replay-functions.ts';
 import { CAPTURES_FILE, type Scenario, writeScenario } from './scenarios.ts';
 
 /** The requests of one shard at its maximum planned rate. */
@@ -25,14 +25,14 @@ export const CAPTURES_KEY = `${ENDPOINT}/AllTraffic/2026/11/20/10/${CAPTURES_FIL
 const LEAD_MS = 4_000;
 
 /** Writes the captures to a folder and to the bucket. @returns the folder */
-export async function putShardCaptures(functions: ReplayFunctions): Promise<string> {
+export async function putShardCaptures(functions: MeasuredFunctions): Promise<string> {
   const directory = writeScenario(functions.directory, SHARD);
   await functions.put(CAPTURES, CAPTURES_KEY, readFileSync(join(directory, CAPTURES_FILE)));
   return directory;
 }
 
 /** Plans the captures as one shard with PlanReplay's bundle. @param options further fields of the execution's input */
-export async function planShard(functions: ReplayFunctions, name: string, options: object): Promise<void> {
+export async function planShard(functions: MeasuredFunctions, name: string, options: object): Promise<void> {
   const input = { source: { prefix: CAPTURES_KEY }, target: { endpoint: ENDPOINT }, ...options };
   const { result } = await functions.call('plan-replay', { input, run: execution(name) }, 'https://127.0.0.1');
   const { shards } = result as unknown as ReplayPlanResult;
@@ -73,7 +73,7 @@ export interface ShardRunOptions {
 
 /** Sends the planned shard again under a separate name. @throws Error if a request does not arrive exactly once */
 export async function runShard(
-  functions: ReplayFunctions,
+  functions: MeasuredFunctions,
   planned: string,
   name: string,
   server: string,
@@ -129,7 +129,7 @@ function figuresOf(
 
 /** Copies the first requests of the plan, `faster` times as fast. @returns the due time of each, ms */
 async function prepare(
-  functions: ReplayFunctions,
+  functions: MeasuredFunctions,
   planned: string,
   name: string,
   requests: number,

@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
 import { median } from '../support/result.ts';
 import { type Aiperf, profileArgs } from './aiperf.ts';
-import type { Command, Measured } from './measure.ts';
+import type { Command, MeasuredRun } from './measure.ts';
 import { CAPTURES_FILE } from './scenarios.ts';
 
 export type SideName = 'ours' | 'peer' | 'bare';
 
-export interface Run extends Measured {
+export interface SideRun extends MeasuredRun {
   /** Latency measured by the side itself, ms. */
   latencyP50: number;
   /** Schedule lag by this product's own clock, ms; NaN for the other sides. */
@@ -17,9 +17,9 @@ export interface Run extends Measured {
 }
 
 /** The runs of each side in one scenario; none for a side that does not take part. */
-export type Sides = Record<SideName, Run[]>;
+export type Sides = Record<SideName, SideRun[]>;
 
-export const medianOf = (runs: readonly Run[], key: keyof Run): number => median(runs.map((one) => one[key]));
+export const medianOf = (runs: readonly SideRun[], key: keyof SideRun): number => median(runs.map((one) => one[key]));
 
 /** Returns our command line. @param more additional flags */
 export const ours = (captures: string, url: string, out: string, ...more: string[]): Command => ({
@@ -61,7 +61,7 @@ export const bareLatency = (out: string): number =>
   (JSON.parse(readFileSync(join(out, 'bare.json'), 'utf8')) as { latencyP50: number }).latencyP50;
 
 /** Reads what a run of `side` measured itself. */
-export function ownFigures(side: SideName, out: string): Pick<Run, 'latencyP50' | 'lagP99'> {
+export function ownFigures(side: SideName, out: string): Pick<SideRun, 'latencyP50' | 'lagP99'> {
   if (side === 'bare') return { latencyP50: bareLatency(out), lagP99: Number.NaN };
   const { request_latency: latency, replay_sched_lag_p99: lag } = summaryOf(out);
   return { latencyP50: latency.p50, lagP99: side === 'ours' ? (lag?.avg ?? Number.NaN) : Number.NaN };

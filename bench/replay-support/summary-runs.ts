@@ -9,7 +9,7 @@ import { REPLIES_FILE } from '../../src/replay/compare/replies-file.ts';
 import { MAX_INPUTS } from '../../src/replay/results/inputs.ts';
 import { FILES } from '../../src/replay/results/result-set.ts';
 import { type SideReport, WORK } from '../support/bench-stack.ts';
-import { execution, type ReplayFunctions } from './replay-functions.ts';
+import { execution, type MeasuredFunctions } from './replay-functions.ts';
 
 export const SHARDS = 10;
 /** Time to S3's first byte within a region. */
@@ -80,7 +80,7 @@ export interface SummaryRuns {
  * @param many number of shards of a replay that only has figures
  */
 export async function summarizeRuns(
-  functions: ReplayFunctions,
+  functions: MeasuredFunctions,
   sent: string,
   records: number,
   many: number,
@@ -148,7 +148,7 @@ function copies(lines: readonly string[], { records, copyOf }: Kind, shard: numb
 
 /** Writes a plan with a number of shards, each with the figures of the one that was sent. */
 async function putShards(
-  functions: ReplayFunctions,
+  functions: MeasuredFunctions,
   sent: string,
   name: string,
   count: number,
@@ -172,7 +172,7 @@ async function putShards(
   );
 }
 
-async function summarize(functions: ReplayFunctions, name: string, storage?: string): Promise<SideReport> {
+async function summarize(functions: MeasuredFunctions, name: string, storage?: string): Promise<SideReport> {
   const report = await functions.call('summarize-replay', { run: execution(name) }, '', storage);
   const { ok, error, cause } = report.result as unknown as SummarizeReplayResult;
   if (!ok) throw new Error(`${name} was not summarized; got: ${error}: ${cause}`);
@@ -183,7 +183,7 @@ async function summarize(functions: ReplayFunctions, name: string, storage?: str
 
 /** Measures a process that only reads or copies these objects, MB/s. */
 export async function bareRate(
-  functions: ReplayFunctions,
+  functions: MeasuredFunctions,
   mode: 'read' | 'copy',
   bucket: string,
   keys: readonly string[],
