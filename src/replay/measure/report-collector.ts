@@ -178,9 +178,23 @@ export class ReportCollector {
       joinInto(this.buckets, Math.floor((Number(index) * json.bucketMs) / this.bucketMs), bucket);
     }
     while (Math.max(...this.buckets.keys()) >= MAX_BUCKETS) this.#joinPairs();
-    for (const point of [...json.points, ...json.errorPoints]) this.#addPoint(point);
+    this.#mergeSample(json.points, json.seen);
+    for (const point of json.errorPoints) this.#addPoint(point);
     for (const row of json.slowest) this.#insertSlow(row);
     this.failed = [...this.failed, ...json.failed].slice(0, MAX_FAILED);
+  }
+
+  /** Merges two uniform samples: each draw chooses a side by the number of requests that its sample still stands for. */
+  #mergeSample(points: readonly Point[], seen: number): void {
+    const own = { points: this.points, seen: this.#seen };
+    const other = { points: [...points], seen };
+    this.points = [];
+    this.#seen += seen;
+    while (this.points.length < MAX_POINTS && own.points.length + other.points.length > 0) {
+      const side = this.#random.below(own.seen + other.seen) < own.seen ? own : other;
+      this.points.push(...side.points.splice(this.#random.below(side.points.length), 1));
+      side.seen -= 1;
+    }
   }
 
   toJSON(): CollectorJson {

@@ -170,6 +170,30 @@ test('merges the data of reports on the common clock', () => {
   expect(long.bucketMs).toBe(16_000);
 });
 
+test('samples the merged requests of shards in proportion to their sizes', () => {
+  const shard = (seconds: number, seen: number) => ({
+    ...new ReportCollector().toJSON(),
+    points: Array.from({ length: 1500 }, (): [number, number, boolean] => [seconds, 1, false]),
+    seen,
+  });
+  const merged = new ReportCollector();
+  for (const [seconds, seen] of [
+    [1, 1500],
+    [2, 147_000],
+    [3, 1500],
+  ] as const) {
+    merged.merge(shard(seconds, seen));
+  }
+  const { points, seen } = merged.toJSON();
+  const of = (seconds: number): number => points.filter(([at]) => at === seconds).length;
+  expect([points.length, seen]).toEqual([1500, 150_000]);
+  // 15 of each small shard are expected.
+  for (const small of [of(1), of(3)]) {
+    expect(small).toBeGreaterThan(2);
+    expect(small).toBeLessThan(45);
+  }
+});
+
 test('computes the rate of requests that were sent in one second', () => {
   const report = new ReportCollector();
   for (const one of all.slice(0, 6)) report.add(one, one.exchange.startedAt - 2_100);
