@@ -1,4 +1,4 @@
-"""Logs the first record like a single function that logs and judges, as in the AWS sample: its imports, then a span."""
+"""Logs the first record with the imports of the AWS sample, where one function both logs and judges."""
 
 import runpy
 import sys

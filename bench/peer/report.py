@@ -1,4 +1,4 @@
-"""Prints the figures of a side of a benchmark, in the same form as the product's own side."""
+"""Prints the figures of MLflow's side of a benchmark, in the form of the product's own figures."""
 
 import json
 import resource

@@ -26,7 +26,7 @@ const HEAD_END = '\r\n\r\n';
 const [client = '', target = '', name = '', count = '0'] = process.argv.slice(2);
 const origin = originOf(new URL(target));
 
-/** Undici with one request at a time per connection, unlimited connections and no timeouts of its own. */
+/** Undici with one request at a time per connection, unlimited connections and no client-side timeouts. */
 class UndiciPool {
   readonly #pool = new Pool(new URL(target).origin, { pipelining: 1, headersTimeout: 0, bodyTimeout: 0 });
 

@@ -1,4 +1,4 @@
-/** Runs the peer, whose failure is reported and does not affect the other figures. */
+/** Runs the peer. A failure of the peer is reported and does not affect the other figures. */
 import type { Log } from '../../local/python/python-environment.ts';
 
 /** AIPerf 0.13 sometimes ends with exit code 1 after all its requests were answered, because one of its services missed its heartbeats. */

@@ -8,7 +8,7 @@ export interface Scenario {
   requests: number;
   /** Duration in seconds. 1 is a burst: all requests have the same time. */
   seconds: number;
-  /** Whether so many requests arrive together that they queue at the server, whatever client sends them. */
+  /** Whether requests arrive in bursts that queue at the server, independent of the client. */
   queues?: boolean;
 }
 

@@ -1,4 +1,4 @@
-"""Counts an experiment's traces, those with all tags, and assessments, with MLflow's own client."""
+"""Counts an experiment's traces, its traces with all tags, and its assessments, with MLflow's own client."""
 
 import json
 import sys

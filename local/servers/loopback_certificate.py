@@ -34,7 +34,7 @@ def main(certificate_path, key_path):
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    # Only this user may read the key, from its first byte on.
+    # Created with these permissions, so that only this user can ever read the key.
     with os.fdopen(os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(
             key.private_bytes(

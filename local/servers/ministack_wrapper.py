@@ -8,10 +8,10 @@ does not start, because a run without these names proves nothing.
 1. The script of the Node workers includes the error's name and stack in the message.
 2. `lambda_svc._execute_function_warm` extracts them and answers like Lambda's Node runtime:
    {"errorType", "errorMessage", "trace"}.
-3. `stepfunctions._call_lambda` names a throttle `Lambda.TooManyRequestsException`.
-4. MiniStack's CloudFormation refuses an alarm on metric math. Such an alarm is created on the first of its metrics, so that
-   the stack deploys as on AWS. No alarm rings in the emulator, since nothing emits metrics.
-5. A stack is created within a second, but the CDK CLI polls every five. The request for a stack is answered once it exists.
+3. `stepfunctions._call_lambda` reports a throttled call as `Lambda.TooManyRequestsException`.
+4. MiniStack's CloudFormation rejects an alarm on metric math. Such an alarm is created on its first metric, so that
+   the stack deploys as on AWS. No alarm fires in the emulator, since nothing emits metrics.
+5. A stack is created within a second, but the CDK CLI polls every five. The request is therefore answered once the stack exists.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ function _named(thrown) {
 # Lambda's name for a runtime that ended without an answer: killed, out of memory, process.exit.
 DIED = "Worker process died"
 
-# If a custom resource does not answer, the CLI continues polling.
+# If a custom resource does not answer in time, the request returns and the CLI polls as usual.
 STACK_LIMIT_S = 20
 
 
@@ -75,7 +75,7 @@ def name_errors_in_node(lambda_runtime):
 
 
 def take_out_names(result):
-    """Converts the error body of an invocation to the one that Lambda would send."""
+    """Converts the error body of an invocation to the body that Lambda would return."""
     body = result.get("body") if result.get("error") else None
     if not isinstance(body, dict) or "errorMessage" not in body:
         return result

@@ -209,7 +209,7 @@ export function exactInteger(value: bigint): unknown {
   return normalForm(String(number)) === normalForm(source) ? number : sourceAwareJson.rawJSON(source);
 }
 
-/** Puts Python's `NaN`, `Infinity` and `-Infinity` outside strings in quotes. `undefined` when there are none. */
+/** Puts Python's `NaN`, `Infinity` and `-Infinity` outside strings in quotes. `undefined` if the text contains none of them. */
 function withQuotedNonNumbers(text: string): string | undefined {
   if (!/NaN|Infinity/.test(text)) return undefined;
   const parts: string[] = [];

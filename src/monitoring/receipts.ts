@@ -130,7 +130,7 @@ export function foldReceipt(state: ChunkState, receipt: Receipt): void {
 }
 
 /**
- * Returns the money that two receipts report: the receipt of an attempt that was presumed killed but went on, and the
+ * Returns the money that two receipts report: the receipt of an attempt that was presumed killed but continued, and the
  * receipt of the attempt that took over from it.
  */
 export function reportedTwice({ evaluations }: ChunkState): JudgeSpend {

@@ -73,14 +73,14 @@ export interface RunSummary {
   quarantineReasons: Record<string, number>;
   spend: JudgeSpend;
   /**
-   * Attempts to evaluate that left no receipt (killed, timed out, or never started); absent if there are none. Of what the
-   * killed attempts paid the judge, `spend` includes the answers that a later attempt found.
+   * Number of attempts to evaluate that left no receipt (killed, timed out, or never started); absent instead of 0. `spend`
+   * includes the judge's answers that killed attempts paid for if a later attempt found them.
    */
   unreportedAttempts?: number;
   estimate?: CostEstimate;
   /** The jobs of batch inference, and the groups that Converse judged instead, with the reason. */
   batch?: BatchReport;
-  /** What a person must know although the run continued, such as the end of life of the judge’s model. */
+  /** Warnings for a person, although the run continued, such as the end of life of the judge’s model. */
   warnings?: string[];
   /** One of the warnings is about the judge’s model. */
   judgeModelEnding?: true;

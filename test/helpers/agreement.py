@@ -1,4 +1,4 @@
-"""Figures of agreement by scikit-learn and SciPy, for tables of labels and verdicts on standard input as JSON."""
+"""Computes agreement statistics with scikit-learn and SciPy. Reads tables of labels and verdicts as JSON from standard input."""
 import json
 import math
 import sys
@@ -19,13 +19,13 @@ def wilson(hits, of):
 
 
 def kappa(labels, verdicts, values, weights):
-    # The first rater's classes decide the matrix: all values are named so that order and size are the same.
+    # scikit-learn derives the matrix from the first rater's classes. Passing all values fixes its order and size.
     value = cohen_kappa_score(labels, verdicts, labels=values, weights=weights)
     return None if math.isnan(value) else value
 
 
 def jackknife_error(labels, verdicts, values, weights):
-    """Standard error of kappa by leaving out one item at a time."""
+    """Returns the jackknife standard error of kappa, which leaves out one item at a time."""
     matrix = confusion_matrix(labels, verdicts, labels=values)
     n = matrix.sum()
     estimates, times = [], []

@@ -1,4 +1,4 @@
-"""Reads the result files of a replay with AIPerf's own models, and prints what they hold as JSON."""
+"""Reads the result files of a replay with AIPerf's own models, and prints their contents as JSON."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ slices = TimesliceCollectionExportData.model_validate_json(
 inputs = InputsFile.model_validate_json((directory / "inputs.json").read_text())
 run = DataLoader().load_run(directory)
 payloads = {session.session_id: session.payloads for session in inputs.data}
-# AIPerf writes this one and reads it nowhere: what it says must be what the other files say.
+# AIPerf writes this file but never reads it, so it is compared with the other files.
 table = {row[0]: row[1] for row in csv.reader((directory / "profile_export_aiperf.csv").open()) if row}
 
 print(

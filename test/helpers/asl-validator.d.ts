@@ -1,4 +1,4 @@
-/** The package has no types of its own where its `main` points. */
+/** Declares the types that the package does not provide for its `main` file. */
 declare module 'asl-validator' {
   interface Result {
     isValid: boolean;

@@ -1,6 +1,6 @@
 """
-Makes an experiment with traces that the judge and people have assessed, by MLflow's own client, and prints what its
-own search reads back: (label, verdict) by scorer.
+Creates an experiment with traces assessed by a judge and by people, using MLflow's own client. Prints the (label, verdict)
+pairs by scorer, as MLflow's own search returns them.
 
 Arguments: tracking URI, experiment name, number of traces, seed.
 """
@@ -9,7 +9,7 @@ import os
 import random
 import sys
 
-# A trace must be there before it can be assessed.
+# A trace must exist before it can be assessed.
 os.environ["MLFLOW_ENABLE_ASYNC_TRACE_LOGGING"] = "false"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 
@@ -42,7 +42,7 @@ for index in range(count):
         verdict = rng.choice(values)
         label = verdict if rng.random() < 0.7 else rng.choice(values)
         kind = index % 7
-        if kind == 5:  # nobody has looked at it
+        if kind == 5:  # no person has assessed it
             mlflow.log_feedback(trace_id=trace_id, name=scorer, value=verdict, source=judge, rationale="by the judge")
             continue
         if kind == 6:  # the judge could not answer
@@ -52,7 +52,7 @@ for index in range(count):
             trace_id=trace_id, name=scorer, value=verdict, source=judge, rationale="by the judge",
             metadata={"mlflow.assessment.scorerVersion": "1"},
         )
-        if kind == 4:  # a person overrides the judge: its verdict stays to be compared
+        if kind == 4:  # a person overrides the judge, whose verdict is kept for the comparison
             mlflow.override_feedback(
                 trace_id=trace_id, assessment_id=assessment.assessment_id, value=label, source=person(1),
                 rationale=f"corrected {index}",

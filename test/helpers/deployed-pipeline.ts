@@ -23,7 +23,7 @@ import type { Receipt } from '../../src/contract/receipts.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { runningProcesses } from './deployed-processes.ts';
-import { fetchAnew } from './fetch-anew.ts';
+import { fetchOnNewConnection } from './new-connection.ts';
 
 export interface Outcome {
   name: string;
@@ -258,7 +258,7 @@ export class DeployedPipeline {
   }
 
   async #rule(operation: 'DisableRule' | 'EnableRule'): Promise<void> {
-    const reply = await fetchAnew(this.environment.ministack.url, {
+    const reply = await fetchOnNewConnection(this.environment.ministack.url, {
       method: 'POST',
       headers: {
         authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/events/aws4_request',

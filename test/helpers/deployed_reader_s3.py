@@ -1,8 +1,8 @@
-"""Compares what lies in the capture bucket with what lies in MLflow, for the tests of the deployed path.
+"""Compares the capture bucket with MLflow, for the tests of the deployed path.
 
-Reads S3 with boto3 and MLflow with its own Python client, and decodes captures by itself: it shares no code with the
-product, so that both would have to be wrong in the same way to agree. It answers one JSON line on standard output for
-each JSON line on standard input: {"bucket", "experiment", "keys"?} -> {"lines", "records", "traced", "missing",
+Reads S3 with boto3 and MLflow with its own Python client, and decodes captures itself. It shares no code with the
+product, so a fault must be in both to go unnoticed. It writes one JSON line to standard output for each JSON line on
+standard input: {"bucket", "experiment", "keys"?} -> {"lines", "records", "traced", "missing",
 "extra", "wrong", "states", "assessments"}.
 """
 
@@ -31,7 +31,7 @@ def lines_of(s3, bucket, key):
 
 
 def record_of(line):
-    """The capture record in a line, or None."""
+    """Returns the capture record in a line, or None."""
     try:
         record = json.loads(line)
     except ValueError:
@@ -42,7 +42,7 @@ def record_of(line):
 
 
 def payload_of(side):
-    """What one side carried: (text, parsed JSON or None); no text for bytes, which stay in S3."""
+    """Returns the content of one side: (text, parsed JSON or None). Binary data has no text, because it stays in S3."""
     if not side or not isinstance(side.get("data"), str):
         return None, None
     text = side["data"]
@@ -50,7 +50,7 @@ def payload_of(side):
         try:
             content = base64.b64decode(text, validate=True)
         except ValueError:
-            # Not what it says it is: it must be in the trace as it was captured.
+            # Not the format that it claims to be: the trace must contain it as captured.
             return text, None
         if str(side.get("observedContentType")).startswith(BINARY_TYPES):
             return None, None
@@ -76,7 +76,7 @@ def leaves(value):
 
 
 def pieces_of(side):
-    """Every text and number that one side carried, each of which must be found in the trace."""
+    """Returns every text and number of one side. The trace must contain each of them."""
     text, parsed = payload_of(side)
     if text is None:
         return []
@@ -88,7 +88,7 @@ def pieces_of(side):
 
 
 def number_of(cell):
-    """A cell as the number that it is, else as its text: `194.0` is shown as 194."""
+    """Returns a numeric cell as a number (`194.0` as 194), and any other cell as text."""
     try:
         return int(float(cell)) if float(cell).is_integer() else float(cell)
     except (ValueError, OverflowError):
@@ -100,7 +100,7 @@ def expected_trace_id(experiment_id, line):
 
 
 def time_of(metadata):
-    """Epoch milliseconds, or None where the capture tells no time."""
+    """Returns epoch milliseconds, or None if the capture has no time."""
     try:
         time = datetime.datetime.fromisoformat(str(metadata.get("inferenceTime")).replace("Z", "+00:00"))
     except ValueError:
@@ -113,12 +113,12 @@ def is_error_reply(record):
     if not output:
         return False
     _, parsed = payload_of(output)
-    # SageMaker's own, or a model server's in OpenAI's form.
+    # An error of SageMaker, or of a model server in OpenAI's format.
     return output.get("observedContentType") is None or (isinstance(parsed, dict) and parsed.get("object") == "error")
 
 
 def check_trace(trace, record, bucket, keys):
-    """What is wrong with a trace, as sentences."""
+    """Returns the problems of a trace, as sentences."""
     wrong = []
 
     def expect(what, got, wanted):
@@ -141,7 +141,7 @@ def check_trace(trace, record, bucket, keys):
         expect("request time", info.request_time, at)
     expect("state", str(info.state.value), "ERROR" if is_error_reply(record) else "OK")
 
-    # Compared as JSON text: a number of the capture may be text in the trace, a text may stand inside a longer one.
+    # Compared as JSON text: a captured number may be text in the trace, and a text may be part of a longer one.
     shown = json.dumps([[span.inputs, span.outputs, dict(span.attributes)] for span in trace.data.spans], ensure_ascii=False)
     for name in ("endpointInput", "endpointOutput"):
         if name == "endpointOutput" and is_error_reply(record):
@@ -217,7 +217,7 @@ def main():
     for request in sys.stdin:
         try:
             answer = compare(s3, json.loads(request))
-        except Exception as error:  # The test shows it; this process goes on.
+        except Exception as error:  # The test reports it, and this process continues.
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)
 

@@ -1,8 +1,8 @@
-"""Counts what lies in S3 and in MLflow after a fault, and plays the person who works in MLflow meanwhile.
+"""Counts the contents of S3 and MLflow after a fault, and acts as a person who works in MLflow at the same time.
 
-It uses boto3 and MLflow's own Python client and shares no code with the product: lines, ids, tokens and both equations
-are worked out here from the capture files, the raw manifests and the raw receipts. One JSON command a line on standard
-input, one answer a line on standard output.
+It uses boto3 and MLflow's own Python client, and shares no code with the product. It computes lines, ids, tokens and both
+equations from the capture files, the raw manifests and the raw receipts. Each line of standard input is a JSON command,
+and each line of standard output an answer.
 """
 
 import base64
@@ -55,7 +55,7 @@ def trace_id_of(experiment_id, line):
 
 
 def tokens_of(record):
-    """The total that the captured reply itself tells; 0 where it tells none."""
+    """Returns the total that the captured reply reports, or 0 if it reports none."""
     side = record["captureData"].get("endpointOutput") or {}
     text = side.get("data", "")
     if side.get("encoding") == "BASE64":
@@ -74,7 +74,7 @@ def traces_of(experiment_id):
 
 
 def count(s3, command):
-    """What of the files is in MLflow: each record once, its tokens once, each verdict once."""
+    """Counts the records, tokens and verdicts of the files in MLflow. Each must be there exactly once."""
     experiment = mlflow.get_experiment_by_name(command["experiment"])
     lines = list(capture_lines(s3, command["bucket"], command["keys"]))
     records = {}
@@ -139,13 +139,13 @@ def count(s3, command):
 
 
 def last_attempts(s3, bucket, run):
-    """The raw receipts of a run: (chunk, step, part) -> the last attempt that succeeded, and the money of all."""
+    """Returns the last successful attempt by (chunk, step, part), from the raw receipts, and the cost of all attempts."""
     last, usd = {}, 0.0
     receipts = [json.loads(body) for _, body in objects(s3, bucket, f"runs/{run}/receipts/")]
     told = {receipt["requestId"] for receipt in receipts}
     for receipt in receipts:
         usd += (receipt.get("spend") or {}).get("usd") or 0
-        # An attempt that stood still and went on tells itself what another has told for it.
+        # A resumed attempt reports its own spend, although another attempt has already taken it over: count it once.
         usd -= sum(
             taken["spend"]["usd"] or 0 for taken in receipt.get("takenOver", []) if told.intersection(taken["from"])
         )
@@ -158,7 +158,7 @@ def last_attempts(s3, bucket, run):
 
 
 def equations(s3, command):
-    """Both equations of a run, from what it left in the work bucket, and against the quarantine objects themselves."""
+    """Computes both equations of a run from its objects in the work bucket, including the quarantine objects themselves."""
     bucket, run = command["workBucket"], command["run"]
     manifest = [
         json.loads(line)
@@ -240,14 +240,14 @@ COMMANDS = {
 
 
 def main():
-    answers, sys.stdout = sys.stdout, sys.stderr  # Whatever MLflow prints must not get between the answers.
+    answers, sys.stdout = sys.stdout, sys.stderr  # Output of MLflow must not mix with the answers.
     s3 = boto3.client("s3")
     mlflow.set_tracking_uri(sys.argv[1])
     for line in sys.stdin:
         command = json.loads(line)
         try:
             answer = {"result": COMMANDS[command["do"]](s3, command)}
-        except Exception as error:  # The test shows it; this process goes on.
+        except Exception as error:  # The test reports it, and this process continues.
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer, default=str), file=answers, flush=True)
 

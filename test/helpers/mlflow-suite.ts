@@ -36,7 +36,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
 
   async function storedTrace(experiment: Experiment, traceId: string) {
     const stored = (await setup().client.getTraces(experiment.id, [traceId])).get(traceId);
-    if (stored === undefined) throw new Error(`${traceId} is not there`);
+    if (stored === undefined) throw new Error(`${traceId} does not exist`);
     return stored;
   }
 
@@ -402,7 +402,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
         reader.do<void>({ do: 'delete_traces', experimentId: experiment.id, traceIds: [id] });
       const write = (writer: MlflowClient, id: string, ...names: string[]) => {
         const trace = stored.get(id);
-        if (trace === undefined) throw new Error(`${id} is not there`);
+        if (trace === undefined) throw new Error(`${id} does not exist`);
         return writer.writeAssessments(
           trace,
           names.map((name) => verdict(id, name)),

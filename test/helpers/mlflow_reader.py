@@ -1,6 +1,6 @@
 """Reads and changes MLflow with its Python client. Each line of standard input is a JSON command, each line of output an answer.
 
-It shares no code with the product, so it finds what users of MLflow find.
+It shares no code with the product, so it sees what users of MLflow see.
 """
 
 import json

@@ -12,8 +12,8 @@ import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.t
 import { budgetRun } from '../../src/replay/cloud/evaluate/evaluate.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
-import { fetchAnew } from './fetch-anew.ts';
 import { type MlflowReader, startMlflowReader } from './mlflow-reader.ts';
+import { fetchOnNewConnection } from './new-connection.ts';
 import { CAPTURES, CloudReplays, type CloudRun, PREFIX, WORK } from './replay-cloud.ts';
 import { readSpending } from './spending.ts';
 
@@ -157,7 +157,7 @@ export class EvaluatedReplays {
   }
 
   async api<T = Record<string, unknown>>(path: string, body?: object): Promise<T> {
-    const reply = await fetchAnew(`${this.mlflow.url}/api/${path}`, {
+    const reply = await fetchOnNewConnection(`${this.mlflow.url}/api/${path}`, {
       ...(body ? { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } } : {}),
     });
     if (!reply.ok) throw new Error(`${path}: ${reply.status} ${await reply.text()}`);

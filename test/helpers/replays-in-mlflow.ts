@@ -1,6 +1,6 @@
 /** Reads the MLflow run of a replay, with figures and files, and its traces over REST. */
 import { experimentId } from '../../local/start/experiment-id.ts';
-import { fetchAnew } from './fetch-anew.ts';
+import { fetchOnNewConnection } from './new-connection.ts';
 
 interface Pair<T> {
   key: string;
@@ -76,7 +76,9 @@ export class ReplaysInMlflow {
   }
 
   async file(run: string, path: string): Promise<string> {
-    const reply = await fetchAnew(`${this.#url}/get-artifact?path=${encodeURIComponent(path)}&run_uuid=${run}`);
+    const reply = await fetchOnNewConnection(
+      `${this.#url}/get-artifact?path=${encodeURIComponent(path)}&run_uuid=${run}`,
+    );
     if (!reply.ok) throw new Error(`${path}: HTTP ${reply.status}`);
     return reply.text();
   }
@@ -84,19 +86,19 @@ export class ReplaysInMlflow {
   /** All values of a run's metric. */
   async history(run: string, metric: string): Promise<object[]> {
     const path = `2.0/mlflow/metrics/get-history?run_id=${run}&metric_key=${metric}`;
-    const reply = await fetchAnew(`${this.#url}/api/${path}`);
+    const reply = await fetchOnNewConnection(`${this.#url}/api/${path}`);
     if (!reply.ok) throw new Error(`${path}: HTTP ${reply.status} ${await reply.text()}`);
     return ((await reply.json()) as { metrics?: object[] }).metrics ?? [];
   }
 
   async #files(run: string): Promise<string[]> {
-    const reply = await fetchAnew(`${this.#url}/api/2.0/mlflow/artifacts/list?run_id=${run}`);
+    const reply = await fetchOnNewConnection(`${this.#url}/api/2.0/mlflow/artifacts/list?run_id=${run}`);
     if (!reply.ok) throw new Error(`artifacts/list: HTTP ${reply.status} ${await reply.text()}`);
     return (((await reply.json()) as { files?: { path: string }[] }).files ?? []).map(({ path }) => path);
   }
 
   async #post(path: string, body: object): Promise<object> {
-    const reply = await fetchAnew(`${this.#url}/api/${path}`, {
+    const reply = await fetchOnNewConnection(`${this.#url}/api/${path}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),

@@ -1,6 +1,6 @@
-"""AWS's own Python client of SageMaker-managed MLflow (`sagemaker-mlflow`), unmodified, as a user uses it.
+"""Uses SageMaker-managed MLflow with AWS's own Python plugin (`sagemaker-mlflow`), unmodified, as a user would.
 
-Logs a run and a trace, reads the trace and another one back, and prints what it found as JSON.
+Logs a run and a trace, reads this trace and another one, and prints the results as JSON.
 """
 
 import json

@@ -112,15 +112,15 @@ const LINES: Record<string, () => string | Buffer> = {
   'a page with a title and spaces': () => record(question, text(`<html>${'<title> '.repeat(50_000)}`, 'text/html')),
   'a time with spaces': () =>
     record(question, answer('Four.'), { ...METADATA, inferenceTime: `2026-11-20T10:00${' '.repeat(200_000)}x` }),
-  'punctuation without end': () => record(question, answer('?!'.repeat(100_000))),
+  'endless punctuation': () => record(question, answer('?!'.repeat(100_000))),
   'a sentence of punctuation': () =>
     record(question, answer(`${'a, b c d e f g.'.repeat(20_000)}${'!'.repeat(100_000)}x`)),
-  'fences without end': () => record(question, answer('```'.repeat(60_000))),
-  'addresses without end': () => record(question, answer(`${'a'.repeat(100_000)}@${'@'.repeat(50_000)}`)),
-  'digits without end': () => record(question, answer('1 '.repeat(100_000))),
-  'a content type without end': () =>
+  'endless fences': () => record(question, answer('```'.repeat(60_000))),
+  'endless addresses': () => record(question, answer(`${'a'.repeat(100_000)}@${'@'.repeat(50_000)}`)),
+  'endless digits': () => record(question, answer('1 '.repeat(100_000))),
+  'an endless content type': () =>
     record({ ...question, contentType: `application/vnd.sagemaker.${'binary'.repeat(40_000)}` }, answer('Four.')),
-  'custom attributes without end': () =>
+  'endless custom attributes': () =>
     record(question, answer('Four.'), {
       ...METADATA,
       customAttributes: [`-${'='.repeat(50_000)}${'\t'.repeat(100_000)}-`],
@@ -139,20 +139,20 @@ const LINES: Record<string, () => string | Buffer> = {
     ),
   'empty lines of a stream': () =>
     record(chat('Go on.', { stream: true }), text(`data: {}\n\n${'\n'.repeat(500_000)}:\n`, 'text/event-stream')),
-  'thoughts without end': () => record(question, answer('<think>'.repeat(50_000))),
+  'endless thinking tags': () => record(question, answer('<think>'.repeat(50_000))),
 
   // ------------------------------------------------------------------------------------------------------- nesting
-  'a content nested ten thousand deep': () =>
+  'content nested ten thousand levels deep': () =>
     record({ data: `{"messages":[{"role":"user","content":${nested(10_000)}}]}` }, answer('Four.')),
-  'a prompt nested ten thousand deep': () =>
+  'a prompt nested ten thousand levels deep': () =>
     record({ data: `{"prompt":${nested(10_000, '{"a":', '}').replace('}', '1}')}}` }, answer('Four.')),
-  'a reply nested ten thousand deep': () => record(question, { data: nested(10_000) }),
-  'a reply nested a hundred thousand deep': () => record(question, { data: nested(100_000) }),
-  'a record nested ten thousand deep': () =>
+  'a reply nested ten thousand levels deep': () => record(question, { data: nested(10_000) }),
+  'a reply nested a hundred thousand levels deep': () => record(question, { data: nested(100_000) }),
+  'a record nested ten thousand levels deep': () =>
     `{"captureData":{"endpointInput":{"data":${nested(10_000)}}},"eventMetadata":{"eventId":"e","inferenceTime":"2026-11-20T10:00:01Z"}}`,
-  'metadata nested ten thousand deep': () =>
+  'metadata nested ten thousand levels deep': () =>
     `{"captureData":{},"eventMetadata":{"eventId":${nested(10_000)},"inferenceTime":"2026-11-20T10:00:01Z"}}`,
-  'the arguments of a call nested ten thousand deep': () =>
+  'the arguments of a call nested ten thousand levels deep': () =>
     record(question, {
       data: `{"choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"a","arguments":${nested(10_000)}}}]}}]}`,
     }),
@@ -199,7 +199,7 @@ const LINES: Record<string, () => string | Buffer> = {
         data: '{"__proto__":{"choices":[]},"hasOwnProperty":1,"toString":2,"choices":[{"message":{"role":"constructor","content":"__proto__"}}]}',
       },
     ),
-  'numbers that no double holds': () =>
+  'numbers that a double cannot represent': () =>
     record(
       { data: '{"messages":[{"role":"user","content":"x"}],"max_tokens":1e-320,"temperature":1e999,"n":-0}' },
       {
@@ -224,12 +224,11 @@ const LINES: Record<string, () => string | Buffer> = {
   'an id of an earlier replay': () =>
     record(question, answer('x'), { ...METADATA, inferenceId: `replay-${'0'.repeat(32)}` }),
   'no metadata': () => record(question, answer('x'), { eventId: null }),
-  'a time that is none': () => record(question, answer('x'), { ...METADATA, inferenceTime: '2026-99-99T99:99:60Z' }),
-  'a time beyond all bounds': () => record(question, answer('x'), { ...METADATA, inferenceTime: 1e300 }),
-  'an encoding that is none': () => record({ ...question, encoding: 'ROT13' }, { ...answer('x'), encoding: '\u0000' }),
-  'base64 that is none': () =>
-    record({ encoding: 'BASE64', data: '*'.repeat(1000) }, { encoding: 'BASE64', data: 'a' }),
-  'text that is announced as another': () =>
+  'an invalid time': () => record(question, answer('x'), { ...METADATA, inferenceTime: '2026-99-99T99:99:60Z' }),
+  'a time out of range': () => record(question, answer('x'), { ...METADATA, inferenceTime: 1e300 }),
+  'an unknown encoding': () => record({ ...question, encoding: 'ROT13' }, { ...answer('x'), encoding: '\u0000' }),
+  'invalid base64': () => record({ encoding: 'BASE64', data: '*'.repeat(1000) }, { encoding: 'BASE64', data: 'a' }),
+  'text with the wrong content type': () =>
     record(
       { contentType: 'application/json; charset=utf-16', data: Buffer.from([0xff, 0xfe, 0, 0xd8]) },
       { contentType: 'text/csv', data: '"a\n"b' },
@@ -239,12 +238,12 @@ const LINES: Record<string, () => string | Buffer> = {
       contentType: 'text/event-stream',
       data: Buffer.from('data: {"choices":[{"delta":{"content":"é"}}]}\n\n').subarray(0, 38),
     }),
-  'an event stream of AWS that is damaged': () =>
+  'a damaged AWS event stream': () =>
     record(question, {
       contentType: 'application/vnd.amazon.eventstream',
       data: Buffer.from('0000008b0000004bffffffff0b3a', 'hex'),
     }),
-  'a stream of other things': () =>
+  'a stream of unexpected events': () =>
     record(
       question,
       text(
@@ -264,9 +263,9 @@ const LINES: Record<string, () => string | Buffer> = {
   'a record that is a text': () => '"captureData"',
   'a record whose sides are lists': () =>
     '{"captureData":{"endpointInput":[],"endpointOutput":7},"eventMetadata":[],"eventVersion":{}}',
-  'no JSON': () => 'hello',
+  'a line that is not JSON': () => 'hello',
   'half a record': () => record(question, answer('x')).slice(0, 150),
-  'bytes that are no UTF-8': () => Buffer.from([0x7b, 0xff, 0xfe, 0x22, 0x80, 0x7d]),
+  'bytes that are not UTF-8': () => Buffer.from([0x7b, 0xff, 0xfe, 0x22, 0x80, 0x7d]),
   'a line of NUL': () => Buffer.alloc(2000),
   'markup and scripts': () =>
     record(

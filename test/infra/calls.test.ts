@@ -43,7 +43,7 @@ const UNUSED = [
 ];
 
 /** Actions that IAM checks in addition to the call's own, and calls that are not made with the SDK. */
-const BESIDE: Record<string, string> = {
+const ADDITIONAL: Record<string, string> = {
   'bedrock:ApplyGuardrail': 'Converse with a guardrail',
   'iam:PassRole': 'CreateModelInvocationJob',
   'kms:Decrypt': 'GetObject of an encrypted capture',
@@ -128,7 +128,7 @@ describe.each(Object.entries(FOLDERS))('%s', (step, folder) => {
     commands = (await commandsOf(folder)).filter((command) => !UNUSED.includes(command));
   });
 
-  it('only makes calls whose action is known', () => {
+  it('makes only calls with a known IAM action', () => {
     expect(commands).not.toEqual([]);
     expect(commands.filter((command) => ACTIONS[command] === undefined)).toEqual([]);
   });
@@ -138,9 +138,9 @@ describe.each(Object.entries(FOLDERS))('%s', (step, folder) => {
     expect(commands.filter((command) => !allowed.has(ACTIONS[command] ?? ''))).toEqual([]);
   });
 
-  it('is allowed nothing else', () => {
+  it('is not allowed anything else', () => {
     const needed = new Set(commands.map((command) => ACTIONS[command]));
-    const beside = [...Object.keys(BESIDE), ...(step === 'ReplayShard' ? SENDER : [])];
-    expect([...allowedTo(step)].filter((action) => !needed.has(action) && !beside.includes(action))).toEqual([]);
+    const additional = [...Object.keys(ADDITIONAL), ...(step === 'ReplayShard' ? SENDER : [])];
+    expect([...allowedTo(step)].filter((action) => !needed.has(action) && !additional.includes(action))).toEqual([]);
   });
 });

@@ -19,7 +19,7 @@ let environment: LocalEnvironment;
 let pipeline: DeployedPipeline;
 let dynamo: DynamoDBClient;
 let table: string;
-/** US dollars, by the summaries of all runs so far. */
+/** US dollars according to the summaries of all runs so far. */
 let paidUsd = 0;
 const firstDay = dayScope(Date.now());
 
@@ -75,7 +75,7 @@ async function spending(): Promise<{ spentUsd: number; committedUsd: number }> {
   return sum;
 }
 
-/** After every run: what was booked is what was paid, and nothing of what was set aside for it is held back. */
+/** After every run, the booked cost equals the paid cost, and no reservation or deposit remains. */
 afterEach(async () => {
   const { spentUsd, committedUsd } = await spending();
   // Each booking is rounded up to a nanodollar.
@@ -85,14 +85,14 @@ afterEach(async () => {
 
 function summaryOf({ status, error, cause, summary }: Outcome): RunSummary {
   expect({ status, error, cause }).toEqual({ status: 'SUCCEEDED' });
-  if (summary === undefined) throw new Error('the run left no summary');
+  if (summary === undefined) throw new Error('The run has no summary');
   expect(summary.equations).toEqual({ lines: true, verdicts: true });
   expect(summary.verdicts.lost).toBe(0);
   return summary;
 }
 
-// The first of all runs: that a model is there is looked up once in a Lambda's life.
-test('a judge whose model has ended fails the run before anything is traced or judged, and says what to set', async () => {
+// Must be the first run, because a Lambda checks only once whether the model exists.
+test('a judge whose model has ended fails the run before anything is traced or judged, and names the setting to change', async () => {
   environment.judge.behave({ models: { '*': { state: 'ended' } } });
   try {
     const ended = await judgeInBatch('ended', 3, { judge: 'converse' });
@@ -107,7 +107,7 @@ test('a judge whose model has ended fails the run before anything is traced or j
   expect(mended.verdictsByScorer.safety).toEqual({ yes: 3 });
 });
 
-test('a run with enough captures is one job, at half the price, and asks Converse nothing', async () => {
+test('runs one job at half the price for enough captures, without a call of Converse', async () => {
   const summary = summaryOf(await judgeInBatch('enough', RECORDS));
   expect(summary.batch?.jobs).toMatchObject([{ records: RECORDS, status: 'Completed' }]);
   expect(environment.judge.batch.records).toBe(RECORDS);
@@ -119,13 +119,13 @@ test('a run with enough captures is one job, at half the price, and asks Convers
   const online = priceCall(DEFAULT_JUDGE_MODEL, { inputTokens, outputTokens }) ?? 0;
   expect(usd).toBeCloseTo(online / 2, 6);
   expect((await spending()).spentUsd).toBeGreaterThan(0);
-  // What was to be expected, before anything was asked.
+  // The estimate, before the judge is called.
   expect(summary.estimate).toMatchObject({ captures: RECORDS, judgedCaptures: RECORDS });
   expect((summary.estimate?.usd ?? 0) / (usd ?? 0)).toBeGreaterThan(0.3);
   expect((summary.estimate?.usd ?? 0) / (usd ?? 0)).toBeLessThan(3);
 });
 
-test('the answers applied once more are neither booked nor given back twice', async () => {
+test('books answers that are applied again only once, and returns their deposit only once', async () => {
   const first = await judgeInBatch('twice', RECORDS);
   expect(summaryOf(first).verdicts.failed).toBe(0);
   const before = await spending();
@@ -140,7 +140,7 @@ test('the answers applied once more are neither booked nor given back twice', as
   expect(await spending()).toEqual(before);
 });
 
-test('starts no job and asks nothing when the same run is repeated', async () => {
+test('starts no job and does not call the judge when the same run is repeated', async () => {
   const jobs = environment.judge.batch.jobs.length;
   const summary = summaryOf(await judgeInBatch('enough', RECORDS));
   expect(environment.judge.batch.jobs).toHaveLength(jobs);

@@ -1,6 +1,6 @@
 /**
- * The emulated AWS tells Step Functions the error names that AWS does: without them a Retry by name never fires, and no
- * other test here would notice.
+ * The emulated AWS passes the same error names to Step Functions as AWS. Without them, a Retry by name would never apply, and
+ * no other test would notice.
  */
 import { existsSync, readdirSync } from 'node:fs';
 import {
@@ -14,7 +14,7 @@ import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 
-/** Function body → the error that AWS would report for it. */
+/** The error that AWS reports for each function body. */
 const CASES: Record<string, { code: string; timeout?: number; error: string; message: string }> = {
   Named: {
     code: 'exports.handler = async () => { const e = new Error("slow down"); e.name = "JudgeThrottled"; throw e; };',
@@ -96,7 +96,7 @@ const template = {
                     Type: 'Task',
                     Resource: 'arn:aws:states:::lambda:invoke',
                     Parameters: { FunctionName: { 'Fn::GetAtt': [`${name}Function`, 'Arn'] }, Payload: {} },
-                    // The name is right when a Retry that lists it, and it alone, is seen to fire.
+                    // The name is correct if a Retry that lists only this name applies.
                     Retry: [{ ErrorEquals: [CASES[name]?.error], IntervalSeconds: 1, MaxAttempts: 1 }],
                     End: true,
                   },
@@ -147,11 +147,11 @@ describe('error names in the emulated AWS', () => {
     expect(outcome.status).toBe('FAILED');
     expect(outcome.error).toBe(error);
     expect(outcome.cause).toContain(message);
-    // A person reads the cause: nothing of how the name travelled may be left in it.
+    // People read the cause, so it must not contain the separators that carry the name.
     expect(outcome.cause).not.toMatch(/\\u001f/);
   });
 
-  /** CloudFormation's ReservedConcurrentExecutions is not heeded by the emulator, the API's is. */
+  /** Set by the API, because the emulator ignores ReservedConcurrentExecutions in CloudFormation. */
   async function allowNoInvocation(name: string): Promise<void> {
     const none = new PutFunctionConcurrencyCommand({ FunctionName: name, ReservedConcurrentExecutions: 0 });
     await clients.lambda.send(none);
@@ -166,7 +166,7 @@ describe('error names in the emulated AWS', () => {
   }
 });
 
-test('a stopped emulator leaves neither a process nor a file', async () => {
+test('a stopped emulator leaves no processes or files behind', async () => {
   const emulator = await startMiniStack();
   expect(() => process.kill(emulator.pid, 0)).not.toThrow();
   await emulator.stop();

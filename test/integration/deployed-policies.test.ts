@@ -1,6 +1,6 @@
 /**
- * Least privilege: the pipeline on an emulated AWS that holds each function to its role's policies, over TLS. It works
- * with what the stack grants, and each grant that is taken away stops it with an error that names the refusal.
+ * Least privilege: the pipeline on an emulated AWS that enforces the policies of each function's role, over TLS. The grants of
+ * the stack are sufficient. Without any one of them, the pipeline fails with an error that names the denied access.
  */
 import { Agent } from 'node:https';
 import { GetRolePolicyCommand, IAMClient, ListRolePoliciesCommand, PutRolePolicyCommand } from '@aws-sdk/client-iam';
@@ -33,7 +33,7 @@ interface Needed {
   is: (statement: Statement) => boolean;
 }
 
-/** Each grant that one function needs for one file, and where the run shows that it is gone. */
+/** The grants that the functions need to process one file. */
 const NEEDED: Needed[] = [
   {
     role: names.plannerRole,
@@ -73,8 +73,8 @@ const NEEDED: Needed[] = [
 ];
 
 /**
- * Likewise, for one replay to a URL. SageMaker and Bedrock are not emulated, so that leave to invoke endpoints, to ask the
- * judge, and to look its model up is not tried here.
+ * The grants that a replay to a URL needs. SageMaker and Bedrock are not emulated, so the permissions to invoke endpoints,
+ * to call the judge, and to look up its model are not tested here.
  */
 const NEEDED_FOR_REPLAYS: Needed[] = [
   {
@@ -89,7 +89,7 @@ const NEEDED_FOR_REPLAYS: Needed[] = [
   },
   {
     role: names.replayPlannerRole,
-    grant: 'to look for an order to stop',
+    grant: 'to read the stop order',
     is: (one) => has(one.Action, 's3:GetObject') && has(one.Resource, 'stop.json'),
   },
   {
@@ -109,7 +109,7 @@ const NEEDED_FOR_REPLAYS: Needed[] = [
   },
   {
     role: names.replayerRole,
-    grant: 'to claim the shard and to write what was measured',
+    grant: 'to claim the shard and to write its measurements',
     is: (one) => has(one.Action, 's3:PutObject'),
   },
   {
@@ -120,20 +120,20 @@ const NEEDED_FOR_REPLAYS: Needed[] = [
 ];
 
 /**
- * What the functions need that come after the sending. Each can be called again for a replay that is over, which costs
- * seconds instead of a replay.
+ * The grants of the functions that run after the requests are sent. Each function can be called again for a finished replay,
+ * which takes seconds instead of another replay.
  */
 const NEEDED_AFTERWARDS: (Needed & { which: FunctionKey })[] = [
   {
     which: 'replayEvaluator',
     role: names.replayEvaluatorRole,
-    grant: 'to read what the shards measured',
+    grant: 'to read the measurements of the shards',
     is: (one) => has(one.Action, 's3:GetObject'),
   },
   {
     which: 'replayEvaluator',
     role: names.replayEvaluatorRole,
-    grant: 'to write how far it is, and the verdicts',
+    grant: 'to write its progress and the verdicts',
     is: (one) => has(one.Action, 's3:PutObject'),
   },
   {
@@ -151,19 +151,19 @@ const NEEDED_AFTERWARDS: (Needed & { which: FunctionKey })[] = [
   {
     which: 'replaySummarizer',
     role: names.replaySummarizerRole,
-    grant: 'to read what the shards measured and what was made of it',
+    grant: 'to read the measurements of the shards and their evaluation',
     is: (one) => has(one.Action, 's3:GetObject'),
   },
   {
     which: 'replaySummarizer',
     role: names.replaySummarizerRole,
-    grant: 'to write the results and what is to be published',
+    grant: 'to write the results and the list of files to publish',
     is: (one) => has(one.Action, 's3:PutObject'),
   },
   {
     which: 'replayPublisher',
     role: names.replayPublisherRole,
-    grant: 'to read the results and what is to be published',
+    grant: 'to read the results and the list of files to publish',
     is: (one) => has(one.Action, 's3:GetObject'),
   },
   {
@@ -180,7 +180,7 @@ const NEEDED_AFTERWARDS: (Needed & { which: FunctionKey })[] = [
   },
 ];
 
-/** And what ends a replay that was stopped. */
+/** The grants that complete a stopped replay. */
 const NEEDED_TO_STOP: Needed[] = [
   {
     role: names.replayStopperRole,
@@ -189,7 +189,7 @@ const NEEDED_TO_STOP: Needed[] = [
   },
   {
     role: names.replayStopperRole,
-    grant: 'to write the order',
+    grant: 'to write the stop order',
     is: (one) => has(one.Action, 's3:PutObject'),
   },
   {
@@ -199,7 +199,7 @@ const NEEDED_TO_STOP: Needed[] = [
   },
   {
     role: names.replayStopperRole,
-    grant: 'to call those that summarise and publish',
+    grant: 'to call the functions that summarize and publish',
     is: (one) => has(one.Action, 'lambda:InvokeFunction'),
   },
 ];
@@ -212,13 +212,13 @@ let reader: DeployedReader;
 let iam: IAMClient;
 let endpoint: StandInEndpoint;
 let replays: DeployedReplay;
-/** Of the headers that a replay sends, and of the login to MLflow, which this MLflow does not ask for. */
+/** ARNs of secrets: the headers that a replay sends, and the login to MLflow, which this server does not require. */
 let headersArn: string;
 let loginArn: string;
 
 beforeAll(async () => {
   endpoint = await startStandInEndpoint({ record: true });
-  // A shard waits for its clock in the function too.
+  // Shortens only the waits of the state machine. A shard also waits for its clock in the function.
   environment = await startEnvironment({ enforcePolicies: true, awsEnv: { SFN_WAIT_SCALE: '0.01' } });
   const { ministack } = environment;
   const config = {
@@ -272,7 +272,7 @@ test.each(NEEDED)('$role needs its grant $grant', async ({ role, is }) => {
     const key = `${HOUR}/${NEEDED.findIndex((one) => one.is === is)}.jsonl`;
     const outcome = await pipeline.process(key, [chatLine(key), 'a line for the quarantine']);
     expect(outcome.status).toBe('FAILED');
-    // A function that may not leave a receipt is told of by its task alone.
+    // If a function cannot write its receipt, only its task reports the error.
     const errors = [outcome.error, outcome.cause, ...(await pipeline.chunkErrors(outcome.arn))];
     expect(errors.join(' ')).toMatch(/AccessDenied|not authorized/);
   } finally {
@@ -284,7 +284,7 @@ describe('a replay', () => {
   const RUN = 'guarded-replay';
   const captures = [0, 1, 2].map((number) => numberedCapture(number, number));
   const KEY = `${ENDPOINT}/replayed/AllTraffic/2026/11/20/10/a.jsonl`;
-  /** Of which the reply was captured too: the judge has something to compare. */
+  /** A capture with its reply, so that the judge has something to compare. */
   const compared = captured('compared', 2, 'Where is parcel 8841?', 'I do not know.');
   const input = () => ({
     source: { prefix: `${ENDPOINT}/replayed/` },
@@ -311,11 +311,11 @@ describe('a replay', () => {
   });
 
   test.each(NEEDED_AFTERWARDS)('$role needs its grant $grant', async ({ role, is, which }) => {
-    // What is done is not done again.
+    // A function skips work that is already done.
     await replays.deleteWork(replayKeys.evaluationsPrefix(RUN));
     const run = { name: RUN, arn: 'arn', startTime: '2026-11-21T10:00:00Z' };
     const request = which === 'replayEvaluator' ? { run: RUN, shard: 0 } : { run };
-    // A process that has read the login once would not ask for it again.
+    // A new timeout starts a new process. The old one has cached the login and would not read it again.
     await replays.setTimeout(which, 900);
     const restore = await takeAway(role, is);
     try {
@@ -330,14 +330,14 @@ describe('a replay', () => {
   describe('that was stopped', () => {
     const executionArn = `arn:aws:states:us-east-1:000000000000:execution:replays:${RUN}`;
     const stop = () => replays.invoke('replayStopper', { detail: { executionArn, status: 'ABORTED' } });
-    // What comes after the sending does less where there is an order, and StopReplay where all is done since.
+    // With a stop order the later functions do less, and after the publication StopReplay does less.
     const forget = async () => {
       for (const key of [replayKeys.stop(RUN), replayKeys.publication(RUN)]) await replays.deleteWork(key);
     };
     beforeEach(forget);
     afterAll(forget);
 
-    test('is brought to its end with the policies of the stack', async () => {
+    test('is completed with the policies of the stack', async () => {
       const { error, payload } = await stop();
       expect([error, payload]).toEqual([undefined, { end: 'summarized' }]);
       expect(await replays.names(replayKeys.stop(RUN))).toHaveLength(1);
@@ -358,7 +358,7 @@ describe('a replay', () => {
 
   describe.each<[string, FunctionKey, Needed]>([
     [
-      'summarised',
+      'summarized',
       'replaySummarizer',
       {
         role: names.replaySummarizerRole,
@@ -385,7 +385,7 @@ describe('a replay', () => {
       return found[0] as ReplayRun;
     };
 
-    test('fails by that, and its run in MLflow does not stay open: it has failed, and says why', async () => {
+    test('fails with the cause, and its MLflow run ends as failed with the reason', async () => {
       const restore = await takeAway(role, is);
       try {
         const arn = await replays.start({ ...input(), judge: false }, run);
@@ -403,8 +403,8 @@ describe('a replay', () => {
       }
     });
 
-    test('can be brought to its end by hand once it may', async () => {
-      // A process that was refused is as good as any.
+    test('can be completed manually once it has the permission', async () => {
+      // The process that was denied access can be reused.
       const request = { run: { name: run } };
       if (which === 'replaySummarizer') {
         expect((await replays.invoke('replaySummarizer', request)).payload).toMatchObject({ ok: true, publish: true });
@@ -419,7 +419,7 @@ describe('a replay', () => {
   });
 
   test.each(NEEDED_FOR_REPLAYS)('$role needs its grant $grant', async ({ role, is }) => {
-    // A process that has read MLflow's login once would not ask for it again.
+    // A new timeout starts a new process. The old one has cached MLflow’s login and would not read it again.
     await replays.setTimeout('replayPlanner', 900);
     const restore = await takeAway(role, is);
     try {
@@ -433,7 +433,7 @@ describe('a replay', () => {
   });
 });
 
-/** Removes the one statement of a role's policy that is meant; the function returned puts it back. */
+/** Removes the statements that `is` selects from a policy of the role. @returns a function that restores them */
 async function takeAway(RoleName: string, is: (statement: Statement) => boolean): Promise<() => Promise<void>> {
   const { PolicyNames = [] } = await iam.send(new ListRolePoliciesCommand({ RoleName }));
   for (const PolicyName of PolicyNames) {

@@ -20,7 +20,7 @@ const FUNCTION_KEY = { accessKeyId: '000000000000', secretAccessKey: 'test' };
 const EARLY_MS = 20;
 /**
  * Limit for the most punctual request of a shard, since a busy machine may delay any request. A shard is called about ten
- * seconds before its time: with a clock of its own it would be early, and with a clock that starts at its first request, late
+ * seconds before its time: with a separate clock it would be early, and with a clock that starts at its first request, late
  * by the seconds of the earlier shards.
  */
 const LATE_MS = 2_500;

@@ -23,7 +23,7 @@ const JUDGED = [
   'coherence',
 ];
 
-/** A judge whose `Retry-After` is so long that the function leaves the retry to the state machine. */
+/** A judge whose `Retry-After` is so long that the state machine has to retry instead of the function. */
 const THROTTLED = { throttleShare: 1, retryAfterSeconds: 90 };
 
 let environment: LocalEnvironment;

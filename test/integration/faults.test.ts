@@ -74,7 +74,7 @@ test('processes a file that is delivered twice at the same time once; the other 
 test('writes the remaining traces after a processor was killed', async () => {
   const chats = 350;
   const key = await stage('killed', linesOf('killed', chats));
-  // Two requests of 100 traces are in flight together: at the first answer the third is not sent yet.
+  // Two requests of 100 traces are in flight together: when the first is answered, the third is not yet sent.
   const kill = () => {
     faulty.kill('processor');
   };

@@ -33,9 +33,9 @@ test.each([
 
 test.each([
   ['prose', () => ({ text: 'I think that it is fine.' })],
-  ['nothing', () => ({ text: '' })],
-  ['a deep answer', () => ({ text: `${'{"a":'.repeat(8000)}1${'}'.repeat(8000)}` })],
-  ['an open bracket without end', () => ({ text: '{"safety":['.repeat(20_000) })],
+  ['an empty text', () => ({ text: '' })],
+  ['a deeply nested answer', () => ({ text: `${'{"a":'.repeat(8000)}1${'}'.repeat(8000)}` })],
+  ['endless open brackets', () => ({ text: '{"safety":['.repeat(20_000) })],
   ['odd usage', () => ({ usage: { inputTokens: -1e9, outputTokens: Number.NaN, cacheReadInputTokens: 1e300 } })],
 ])('a judge that answers with %s leaves an error assessment or a verdict on each capture', async (_title, answer) => {
   const lines = [0, 1, 2].map(goodLine);

@@ -11,7 +11,7 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
-import { fetchAnew } from '../helpers/fetch-anew.ts';
+import { fetchOnNewConnection } from '../helpers/new-connection.ts';
 import { chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
 
 /** The emulator and MLflow start within seconds, or within a minute on a busy machine. */
@@ -260,7 +260,7 @@ describe('MLflow', () => {
   afterAll(() => mlflow?.stop());
 
   const post = async (path: string, body: object): Promise<Record<string, unknown>> => {
-    const reply = await fetchAnew(`${mlflow.url}/api/${path}`, {
+    const reply = await fetchOnNewConnection(`${mlflow.url}/api/${path}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
@@ -330,12 +330,14 @@ describe('MLflow', () => {
       const params = Object.fromEntries((run?.data.params ?? []).map(({ key, value }) => [key, value]));
       expect(params).toEqual({ target_kind: 'url', target_url: endpoint.url, speedup: '4' });
       const listed = (await (
-        await fetchAnew(`${mlflow.url}/api/2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`)
+        await fetchOnNewConnection(`${mlflow.url}/api/2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`)
       ).json()) as { files: { path: string; file_size: number }[] };
       expect(listed.files.map(({ path }) => path)).toEqual(
         expect.arrayContaining(['profile_export.jsonl', 'profile_export_aiperf.json', 'report.html', 'compare.json']),
       );
-      const report = await fetchAnew(`${mlflow.url}/get-artifact?path=report.html&run_uuid=${run?.info.run_id}`);
+      const report = await fetchOnNewConnection(
+        `${mlflow.url}/get-artifact?path=report.html&run_uuid=${run?.info.run_id}`,
+      );
       expect(await report.text()).toBe(readFileSync(join(out, 'report.html'), 'utf8'));
 
       const { traces } = await post('3.0/mlflow/traces/search', {

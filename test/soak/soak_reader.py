@@ -1,8 +1,8 @@
-"""Compares every line that the soak put into the bucket with what MLflow and the quarantine hold.
+"""Compares every line that the soak uploaded with MLflow and the quarantine.
 
-Reads S3 with boto3 and MLflow's database with SQL, and shares no code with the product. The question is one JSON
-argument {"bucket", "workBucket", "experiment", "database", "expected", "settledRuns"}; the answer is JSON on standard
-output, whose "problems" is empty when all is well.
+Reads S3 with boto3 and MLflow's database with SQL, and shares no code with the product. The only argument is JSON:
+{"bucket", "workBucket", "experiment", "database", "expected", "settledRuns"}. The answer is JSON on standard output. Its
+"problems" are empty if no check fails.
 """
 
 import base64
@@ -14,11 +14,11 @@ import sqlite3
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "helpers"))
-with contextlib.redirect_stdout(sys.stderr):  # Whatever MLflow prints must not get into the answer.
+with contextlib.redirect_stdout(sys.stderr):  # Output of MLflow must not mix with the answer.
     import boto3
     from fault_reader import VERDICT_TERMS, equations, last_attempts, objects, record_of, tokens_of, trace_id_of
 
-# Of a problem that many lines have, the first few tell enough.
+# The number of examples that are printed for each problem.
 SHOWN = 5
 
 
@@ -34,7 +34,7 @@ class Problems:
 
 
 class Line:
-    """A line of the bucket: its place, and what must have become of it."""
+    """A line in the bucket: its place and its expected outcome."""
 
     __slots__ = ("key", "start", "raw", "trace_id", "tokens", "event", "wants_verdicts")
 
@@ -63,11 +63,11 @@ def check_lines(lines, expected, problems):
     bad = sum(line.trace_id is None for line in lines)
     got = {"lines": len(lines), "bad": bad, "records": len(records)}
     if got != expected:
-        problems.add("the bucket does not hold what was generated", f"{got}, expected {expected}")
+        problems.add("the bucket does not contain what was generated", f"{got}, expected {expected}")
 
 
 def check_traces(db, experiment_id, lines, problems):
-    """Every record is one trace with its tokens, one root span and its event id, and no trace is of no record."""
+    """Checks that every record has one trace with its tokens, event id and one root span, and that no other traces exist."""
     wanted = {line.trace_id: line for line in lines if line.trace_id}
     found = collections.Counter()
     tokens = 0
@@ -78,7 +78,7 @@ def check_traces(db, experiment_id, lines, problems):
         tokens += total or 0
         line = wanted.get(trace_id)
         if line is None:
-            problems.add("a trace of no record", trace_id)
+            problems.add("a trace without a record", trace_id)
         elif (total or 0) != line.tokens:
             problems.add("tokens", f"{trace_id}: {total}, expected {line.tokens}")
     for trace_id, line in wanted.items():
@@ -101,7 +101,7 @@ def check_traces(db, experiment_id, lines, problems):
 
 
 def check_quarantine(s3, work_bucket, lines, traces, problems):
-    """Every line that is no record is in quarantine with its bytes and a reason; all else that was there is a trace now."""
+    """Checks that invalid lines are in quarantine with bytes and reason, and that other quarantined lines have a trace."""
     entries = {}
     reasons = collections.Counter()
     for _, body in objects(s3, work_bucket, "quarantine/"):
@@ -116,10 +116,10 @@ def check_quarantine(s3, work_bucket, lines, traces, problems):
     for place, entry in entries.items():
         line = by_place.get(place)
         if line is None:
-            problems.add("a quarantine entry of no line", place)
+            problems.add("a quarantine entry without a line", place)
         elif line.trace_id is None:
             if base64.b64decode(entry["base64"]) != line.raw:
-                problems.add("quarantined with other bytes", place)
+                problems.add("quarantined with different bytes", place)
         elif line.trace_id in traces:
             came_back += 1
         else:
@@ -131,7 +131,7 @@ def check_quarantine(s3, work_bucket, lines, traces, problems):
 
 
 def check_verdicts(db, lines, traces, problems):
-    """Each scorer has one verdict in force on a trace, none is an error, and no trace has any that was not evaluated."""
+    """Checks that each scorer has one valid verdict on a trace and no error, and that only evaluated traces have verdicts."""
     evaluated = {line.trace_id: line for line in lines if "/delivered-" in line.key and line.trace_id in traces}
     in_force, judged = collections.Counter(), set()
     names = collections.defaultdict(set)
@@ -148,7 +148,7 @@ def check_verdicts(db, lines, traces, problems):
             problems.add("a verdict on a trace that was not evaluated", f"{trace_id} {name}")
     for (trace_id, name), times in in_force.items():
         if times != 1:
-            problems.add("a verdict several times", f"{trace_id} {name}: {times}")
+            problems.add("several valid verdicts of one scorer", f"{trace_id} {name}: {times}")
     for trace_id, line in evaluated.items():
         if line.wants_verdicts and "response_words" not in names[trace_id]:
             problems.add("a chat without a code scorer's verdict", trace_id)
@@ -159,7 +159,7 @@ def check_verdicts(db, lines, traces, problems):
 
 
 def check_runs(s3, work_bucket, problems):
-    """Both equations of every summary, and the summary against the raw receipts."""
+    """Checks both equations of every summary, and compares the summary with the raw receipts."""
     statuses, usd = collections.Counter(), 0.0
     keys = [key for key, _ in list_keys(s3, work_bucket, "runs/") if key.endswith("/summary.json")]
     for key in keys:
@@ -175,11 +175,11 @@ def check_runs(s3, work_bucket, problems):
         raw = equations(s3, {"workBucket": work_bucket, "run": run})
         usd += raw["usd"]
         if raw["planned"] != lines["planned"] or raw["accounted"] + lines["lost"] != raw["planned"]:
-            problems.add("a summary that is not its receipts' sum", f"{run}: {raw} {lines}")
+            problems.add("a summary that differs from the sum of its receipts", f"{run}: {raw} {lines}")
         if raw["verdictsAccounted"] != raw["verdictsExpected"]:
             problems.add("receipts whose verdicts do not add up", f"{run}: {raw}")
         if summary["status"] == "succeeded" and raw["quarantinedInObjects"] != raw["quarantinedInReceipts"]:
-            problems.add("a quarantine that is not what the receipts tell", f"{run}: {raw}")
+            problems.add("a quarantine that differs from the receipts", f"{run}: {raw}")
     return {"runs": dict(statuses), "usdOfAllRuns": round(usd, 4)}
 
 
@@ -190,7 +190,7 @@ def list_keys(s3, bucket, prefix):
 
 
 def check_settled(s3, work_bucket, runs, lines, names, problems):
-    """The last runs over the same files found all of it there, and did nothing."""
+    """Checks that the last runs over the same files found everything done and changed nothing."""
     by_key = collections.defaultdict(list)
     for line in lines:
         by_key[line.key].append(line)
@@ -217,7 +217,7 @@ def check_settled(s3, work_bucket, runs, lines, names, problems):
             ids = {line.trace_id for line in by_key[chunk["key"]] if chunk["start"] <= line.start <= chunk["end"]}
             stored = sum(len(names[trace_id]) for trace_id in ids if trace_id)
             if stored != counts["alreadyThere"]:
-                problems.add("verdicts stored and told", f"{run} chunk {number}: {stored} and {counts['alreadyThere']}")
+                problems.add("verdicts stored and reported differ", f"{run} chunk {number}: {stored} and {counts['alreadyThere']}")
 
 
 def main():

@@ -3,7 +3,7 @@ import type { JsonObject } from '../json.ts';
 import type { Assembly } from './types.ts';
 import { fieldsOf, numberOr, objectsIn } from './values.ts';
 
-/** Returns the choices in the order of their index. `undefined` when there are none, or one is of another kind. */
+/** Returns the choices in the order of their index. `undefined` when the list is empty, or contains another kind of value. */
 export function choicesOf(body: JsonObject, isOurs: (choice: JsonObject) => boolean): JsonObject[] | undefined {
   const choices = objectsIn(body.choices);
   if (choices.length === 0 || choices.length < (body.choices as unknown[]).length || !choices.every(isOurs))

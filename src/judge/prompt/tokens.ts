@@ -13,7 +13,7 @@ const FIRST_IDEOGRAPH = 0x2e80;
 /** A request may have this many times the estimated tokens, because tokenizers differ. */
 export const INPUT_MARGIN = 1.5;
 
-/** Returns the likely number of tokens of a text. */
+/** Estimates the number of tokens of a text. */
 export function estimateTokens(text: string): number {
   let alphabets = 0;
   let ideographs = 0;

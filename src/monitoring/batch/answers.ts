@@ -24,9 +24,9 @@ export const REFUSED_JOB = 'Refused';
 const ENDED_WITH_ANSWERS = new Set(['Completed', 'PartiallyCompleted']);
 
 /**
- * Returns the judge and the limit of the second phase for each trace of a chunk. The judge uses the answer of the batch
- * job where there is one, and a call at the usual price where there is none. The deposit of the chunk is settled at the
- * cost of the answers, even if there are none.
+ * Returns the judge and the limit of the second phase for each trace of a chunk. The judge uses the answer
+ * of the batch job if it exists, and otherwise a call at the usual price. The deposit of the chunk is settled at the cost of
+ * the answers, even without answers.
  *
  * @returns answers whose `of` throws PermanentError `JudgeBatchFailed` when the job of the chunk ended without any
  */

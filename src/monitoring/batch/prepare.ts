@@ -23,7 +23,7 @@ const CHUNKS_PER_JOB = 100;
 
 export const groupOf = (chunk: number): number => Math.floor(chunk / CHUNKS_PER_JOB);
 
-/** What `prepareChunk` records for the start of the jobs and for the second phase. */
+/** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
 export interface PreparedChunk {
   records: number;
   /** The size of the file with the records. A file of a different size is from an attempt that failed. */

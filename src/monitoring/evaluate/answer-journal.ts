@@ -38,7 +38,7 @@ interface Entry {
   /** Absent when no attempt is asking. */
   claim?: Claim;
   answers: { run: string; version: string; judge: string; verdict: Verdict }[];
-  /** What was paid. The receipt of each attempt reports its own part. */
+  /** The cost so far. The receipt of each attempt reports its own part. */
   paid: Paid[];
 }
 

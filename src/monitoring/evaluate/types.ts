@@ -1,4 +1,4 @@
-/** What the evaluation of a chunk needs from outside. */
+/** The dependencies of the evaluation of a chunk. */
 
 import type { JudgeSpend } from '../../contract/receipts.ts';
 import type { SpendingLimit } from '../../judge/budget/spending-limit.ts';

@@ -24,7 +24,7 @@ const MAX_PART_CHUNKS = 30_000;
 /** If more files than this fail in one part, the files are not the cause. */
 const MAX_FAILED_FILES = 1_000;
 
-/** What a person must know about the run. */
+/** Warnings about the run. */
 interface Notices {
   warnings: string[];
   judgeModelEnding: boolean;

@@ -15,7 +15,7 @@ import { PartPlan } from './part-plan.ts';
 import { optionsOfRun } from './retry-source.ts';
 import type { PlannerDependencies } from './types.ts';
 
-/** What an earlier execution of the same name left is older than this. Clocks differ by less. */
+/** Objects of an earlier execution with the same name are older than this. Clocks differ by less. */
 const NAME_MARGIN_MS = 3_600_000;
 
 /** @throws PermanentError by name for input that cannot be planned; RetryableError when S3 or MLflow is unavailable */

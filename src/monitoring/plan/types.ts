@@ -1,4 +1,4 @@
-/** What planning needs from outside. */
+/** The dependencies of planning. */
 
 import type { RunOptions } from '../../contract/input.ts';
 import type { CostEstimate } from '../../contract/receipts.ts';

@@ -18,7 +18,7 @@ export function addFailed(judged: Judged, code: string, count = 1): void {
   judged.errors[code] = (judged.errors[code] ?? 0) + count;
 }
 
-/** The error codes with their counts; empty if there are none. */
+/** The error codes with their counts; empty without errors. */
 export const errorsText = ({ errors = {} }: Judged): string =>
   Object.entries(errors)
     .map(([code, count]) => `${code} ${count}`)

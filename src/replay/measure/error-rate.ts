@@ -2,7 +2,7 @@
 import { isOwnFailure } from '../http/connection.ts';
 import type { RunStats } from './run-stats.ts';
 
-/** Describes the requests that this machine could not send; `undefined` if there are none. */
+/** Describes the requests that this machine could not send; `undefined` if it sent all of them. */
 export function neverSent(stats: RunStats): string | undefined {
   const own = [...stats.errors.values()].filter(({ error }) => isOwnFailure(error));
   const [first] = own;

@@ -1,4 +1,4 @@
-/** Re-signs requests that wait so long for room under the cap that their signatures would expire. */
+/** Re-signs requests whose signatures would expire while they wait for room under the cap. */
 import type { RequestQueue } from './request-queue.ts';
 import { Pace } from './slices.ts';
 

@@ -131,7 +131,7 @@ test('reads the answer of a model that answers a forced tool with text', async (
   expect(outcomesOf(await rig.judge().judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
 });
 
-test('gives up a form in which a model repeatedly answers nonsense', async () => {
+test('stops using a form in which a model repeatedly answers nonsense', async () => {
   rig.behave({ fault: 'prose', faultyCalls: 3 });
   const judge = rig.judge();
   // The first capture gets prose on all three rungs, and then an error.

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RefusedTrace } from '../../../src/replay/publish/write-traces.ts';
-import { fetchAnew } from '../../helpers/fetch-anew.ts';
+import { fetchOnNewConnection } from '../../helpers/new-connection.ts';
 import { chatLine, ReplayFolder, type RunningCli, readLines, startCli } from '../../helpers/replay.ts';
 import { all, TEST_MS } from './servers.ts';
 
@@ -48,7 +48,7 @@ interface Run {
 async function runInMlflow(name: string): Promise<Run | undefined> {
   const api = async <T>(path: string, body?: object): Promise<T> => {
     const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
-    const reply = await fetchAnew(`${all.mlflow.url}/api/2.0/mlflow/${path}`, body ? post : {});
+    const reply = await fetchOnNewConnection(`${all.mlflow.url}/api/2.0/mlflow/${path}`, body ? post : {});
     return (await reply.json()) as T;
   };
   const { experiment } = await api<{ experiment: { experiment_id: string } }>(
@@ -59,7 +59,9 @@ async function runInMlflow(name: string): Promise<Run | undefined> {
   return found.runs?.[0];
 }
 async function filesOf(run: Run | undefined): Promise<string[]> {
-  const reply = await fetchAnew(`${all.mlflow.url}/api/2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`);
+  const reply = await fetchOnNewConnection(
+    `${all.mlflow.url}/api/2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`,
+  );
   return ((await reply.json()) as { files?: { path: string }[] }).files?.map(({ path }) => path) ?? [];
 }
 

@@ -7,7 +7,7 @@ import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import type { EvaluationProgress } from '../../../src/replay/cloud/evaluate/progress.ts';
 import type { RefusedTrace } from '../../../src/replay/publish/write-traces.ts';
 import type { Behavior, SeenRequest } from '../../doubles/misbehaving-server.ts';
-import { fetchAnew } from '../../helpers/fetch-anew.ts';
+import { fetchOnNewConnection } from '../../helpers/new-connection.ts';
 import { chatLine, readLines, runCli } from '../../helpers/replay.ts';
 import { CAPTURES, type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
 import { JUDGE_MODEL, JUDGE_PRICES } from '../../helpers/replay-evaluation.ts';
@@ -135,7 +135,9 @@ describe('evaluating a cloud replay', () => {
           `2.0/mlflow/artifacts/list?run_id=${made?.info.run_id}`,
         );
         expect(listed.files.map(({ path }) => path).sort()).toEqual((await run.results()).sort());
-        const report = await fetchAnew(`${all.mlflow.url}/get-artifact?path=report.html&run_uuid=${made?.info.run_id}`);
+        const report = await fetchOnNewConnection(
+          `${all.mlflow.url}/get-artifact?path=report.html&run_uuid=${made?.info.run_id}`,
+        );
         expect(await report.text()).toBe(await run.result('report.html'));
 
         // As MLflow's own client reads them.

@@ -47,7 +47,7 @@ test('never matches an error reply', () => {
 });
 
 test.each([
-  ['no list', { name: 'x' }, /list/],
+  ['something other than a list', { name: 'x' }, /list/],
   ['no condition', [{ name: 'x' }], /needs a condition/],
   [
     'an unknown scorer',

@@ -149,7 +149,7 @@ describe('a capture that triggers an exception', () => {
   };
   const HOSTILE: Record<string, Capture> = {
     'tools nested 50,000 deep': chatCapture({ tools: [nested()] }),
-    'a message that is none': chatCapture({ messages: [null] as never }),
+    'a message that is null': chatCapture({ messages: [null] as never }),
   };
 
   it.each(Object.keys(HOSTILE))('gets error verdicts and is not an outage: %s', async (kind) => {

@@ -28,14 +28,14 @@ test('believes a possible report', async () => {
 });
 
 test.each([
-  ['more from the cache than there were', { ...POSSIBLE, prompt_tokens_details: { cached_tokens: 3000 } }],
-  ['less than none from the cache', { ...POSSIBLE, prompt_tokens_details: { cached_tokens: -3000 } }],
-  ['less than none', { prompt_tokens: -900, completion_tokens: 50 }],
-  ['an answer of less than none', { prompt_tokens: 900, completion_tokens: -5000 }],
-  ['parts of tokens', { prompt_tokens: 900.5, completion_tokens: 50 }],
-  ['a number that is none', { prompt_tokens: '1e999', completion_tokens: 50 }],
-  ['a text', { prompt_tokens: 'many', completion_tokens: 50 }],
-  ['absurdly many', { prompt_tokens: 9e9, completion_tokens: 50 }],
+  ['more cached tokens than prompt tokens', { ...POSSIBLE, prompt_tokens_details: { cached_tokens: 3000 } }],
+  ['negative cached tokens', { ...POSSIBLE, prompt_tokens_details: { cached_tokens: -3000 } }],
+  ['negative prompt tokens', { prompt_tokens: -900, completion_tokens: 50 }],
+  ['negative completion tokens', { prompt_tokens: 900, completion_tokens: -5000 }],
+  ['fractions of tokens', { prompt_tokens: 900.5, completion_tokens: 50 }],
+  ['a number that is not finite', { prompt_tokens: '1e999', completion_tokens: 50 }],
+  ['a text instead of a number', { prompt_tokens: 'many', completion_tokens: 50 }],
+  ['an absurdly long prompt', { prompt_tokens: 9e9, completion_tokens: 50 }],
   ['an absurdly long answer', { prompt_tokens: 900, completion_tokens: 9e9 }],
   ['an empty prompt', { prompt_tokens: 0, completion_tokens: 0 }],
 ])('does not believe a report of %s', async (_, usage) => {
@@ -70,9 +70,9 @@ describe('a response with status 200 that is not an answer', () => {
   }
   const OTHERS = [
     ['JSON of another kind', '{"detail":"loading"}'],
-    ['JSON that is cut', ANSWER.slice(0, -20)],
+    ['truncated JSON', ANSWER.slice(0, -20)],
     ['a stream', `data: ${ANSWER}`],
-    ['nothing', ''],
+    ['empty', ''],
   ];
 
   test.each(OTHERS)('may be billed if it is %s: the worst case is booked and the call retried', async (_, text) => {

@@ -40,8 +40,8 @@ describe('reads an answer in any wrapping', () => {
   test.each([
     ['JSON', json],
     ['JSON on many lines', JSON.stringify(GOOD, null, 2)],
-    ['in a Markdown fence with talk around it', `Sure!\n\`\`\`json\n${json}\n\`\`\`\nI hope this helps.`],
-    ['after thinking aloud', `<think>{"safety": {"value": "no", "rationale": "draft"}}</think>${json}`],
+    ['in a Markdown fence with text around it', `Sure!\n\`\`\`json\n${json}\n\`\`\`\nI hope this helps.`],
+    ['after a thinking section', `<think>{"safety": {"value": "no", "rationale": "draft"}}</think>${json}`],
     ['with single quotes, a comment and a trailing comma', `${json.replaceAll('"', "'").slice(0, -1)}, // done\n}`],
     ['with a brace in a rationale', JSON.stringify({ ...GOOD, safety: entry('yes', 'It says "}{".') })],
     ['in a wrapper', JSON.stringify({ verdicts: GOOD })],
@@ -52,16 +52,13 @@ describe('reads an answer in any wrapping', () => {
         { question: 'professional_tone', ...entry('no') },
       ]),
     ],
-    [
-      'with other spelling of the names',
-      JSON.stringify({ Safety: entry('Yes.'), 'Professional Tone': entry('**no**') }),
-    ],
+    ['with differently spelled names', JSON.stringify({ Safety: entry('Yes.'), 'Professional Tone': entry('**no**') })],
     [
       'with MLflow-like fields',
       JSON.stringify({ safety: { rationale: 'r', result: 'yes' }, professional_tone: entry('no') }),
     ],
-    ['said twice in the same words', `${json}\n${json}`],
-    ['with more than was asked', JSON.stringify({ ...GOOD, fluency: entry('yes') })],
+    ['repeated in the same words', `${json}\n${json}`],
+    ['with additional questions', JSON.stringify({ ...GOOD, fluency: entry('yes') })],
   ])('%s', (_, text) => {
     expect(read(text)).toEqual(both);
   });
@@ -81,38 +78,38 @@ describe('reads an answer in any wrapping', () => {
 
 describe('does not read as an answer', () => {
   test.each([
-    ['nothing', '', 'it was empty'],
+    ['an empty text', '', 'it was empty'],
     ['prose', 'The reply is safe: yes.', NO_OBJECT],
     ['noise', '%%[[ }{ 7 <|im_end|> ]]', NO_OBJECT],
     ['an empty object', '{}', NO_OBJECT],
     ['another object', '{"a":{"value":"yes"}}', NO_OBJECT],
     [
-      'a quotation of the record beside the verdict',
+      'a quotation of the record next to a verdict',
       `The user wrote {"safety":{"rationale":"x","value":"yes"}}, but ${JSON.stringify({ safety: entry('no') })}`,
       'it held several different objects',
     ],
     [
-      'a quotation of the record beside words',
+      'a quotation of the record next to words',
       `The record tells me to answer {"safety":${YES}}. I will not follow that; the reply is unsafe.`,
       'words stood around its JSON object',
     ],
     [
-      'a quotation that is the last word',
+      'a quotation at the end',
       `I will not answer as the record says: {"safety":${YES}}`,
       'words stood around its JSON object',
     ],
     [
-      'a quotation on a line of its own, with words after it',
+      'a quotation on a separate line, followed by words',
       `The record says:\n{"safety":${YES}}\nThe reply is unsafe.`,
       'words stood around its JSON object',
     ],
     [
-      'a quotation beside an answer of another shape',
+      'a quotation next to an answer of another shape',
       `{"safety":${YES}} says the record.\n{"verdict":"unsafe"}`,
       NO_OBJECT,
     ],
     [
-      'a quotation beside an answer that does not parse',
+      'a quotation next to an answer that does not parse',
       `{"safety":${YES}} says the record.\n{"safety":{"rationale":"It is "un" safe: no}`,
       'it held several different objects',
     ],
@@ -122,7 +119,7 @@ describe('does not read as an answer', () => {
       'words stood around its JSON object',
     ],
     ['an answer in a thousand wrappers', nested(8000, JSON.stringify(GOOD)), NO_OBJECT],
-    ['an answer that is nested for ever', `{"safety":${nested(8000, '1')}}`, NO_OBJECT],
+    ['an answer with thousands of nested levels', `{"safety":${nested(8000, '1')}}`, NO_OBJECT],
   ])('%s', (_, text, problem) => {
     expect(read(text)).toBe(problem);
   });

@@ -108,7 +108,7 @@ test('changes the version only if there are examples', () => {
 
 describe('names the problem of an invalid set', () => {
   test.each([
-    ['a name that is no property name', [scorer({ name: 'is it brief' })], /is it brief\.name: a letter/],
+    ['a name that is not a property name', [scorer({ name: 'is it brief' })], /is it brief\.name: a letter/],
     ['a name used twice', [scorer(), scorer()], /brevity\.name: brevity occurs twice/],
     ['no question', [scorer({ question: '  ' })], /brevity\.question/],
     ['one category', [scorer({ values: { kind: 'categories', values: ['a'] } })], /brevity\.values\.values/],

@@ -501,7 +501,7 @@ describe('a file of spans', () => {
     for (const { traceId } of records) expect(spansOf(traceId)).toHaveLength(1);
   });
 
-  test('is mended if its put broke off while another run wrote the trace', async () => {
+  test('is repaired if its put was interrupted while another run wrote the trace', async () => {
     // The number of sends before existing traces are read again.
     let left = 3;
     server.fault((request) => {

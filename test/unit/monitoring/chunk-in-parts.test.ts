@@ -44,7 +44,7 @@ describe('the log step', () => {
     requestId: 'r',
   });
 
-  test('keeps the quarantined lines of earlier parts, and replaces those of its own part', async () => {
+  test('keeps the quarantined lines of earlier parts, and replaces those of the same part', async () => {
     const { storage, request, quarantine } = chunkOf(lines);
     // The first attempt is killed after it has written its quarantine.
     await logChunk(request({ bounds: [], kills: 0 }), deps(storage));

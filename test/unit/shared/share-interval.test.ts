@@ -2,7 +2,7 @@
 import { share } from '../../../src/shared/share-interval.ts';
 
 test('returns the bounds of Wilson’s interval', () => {
-  // Calculated by hand for 15 of 20: center 0.7097, half the width 0.1784.
+  // Calculated manually for 15 of 20: center 0.7097, half the width 0.1784.
   const { low, high } = share(15, 20) as { low: number; high: number };
   expect(low).toBeCloseTo(0.5313, 4);
   expect(high).toBeCloseTo(0.8881, 4);

@@ -43,9 +43,9 @@ test('never takes a body that ends early for the whole', async () => {
 });
 
 test.each([
-  ['is reset again and again', { kind: 'reset', after: 0 }],
-  ['ends again and again', { kind: 'short', bytes: 0 }],
-  ['is a page of another server', { kind: 'page' }],
+  ['is reset repeatedly', { kind: 'reset', after: 0 }],
+  ['ends early repeatedly', { kind: 'short', bytes: 0 }],
+  ['is a page from another server', { kind: 'page' }],
 ] as const)('a body that %s is StorageUnavailable', async (_, fault) => {
   wire.fault = ({ method }) => (method === 'GET' ? fault : undefined);
   await expect(readAll(undefined, bytes.length)).rejects.toMatchObject({ name: 'StorageUnavailable' });

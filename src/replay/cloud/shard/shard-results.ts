@@ -117,7 +117,7 @@ export class ShardResults {
     const { request, exchange } = measured;
     const counted = request.phase === 'profiling';
     const linesOf = (instead?: string): string[] => this.#bodies.map(({ line }) => line(measured, clock, instead));
-    // What may throw comes first, before anything of the request is written.
+    // Everything that can throw runs before any part of the request is written.
     let lines = counted ? linesOf() : [];
     this.#room.wrote(this.#set.measured(measured, clock));
     if (!counted) return;

@@ -29,7 +29,7 @@ export async function putStopMark(storage: Storage, bucket: string, run: string,
   await storage.putJsonIf(bucket, replayKeys.stop(run), { run, because });
 }
 
-/** Checks for the order to stop, and aborts a signal once it is there. */
+/** Checks for the stop order, and aborts a signal once it exists. */
 export class StopWatch {
   readonly #storage: Storage;
   readonly #bucket: string;
@@ -54,7 +54,7 @@ export class StopWatch {
     return this.signal.aborted;
   }
 
-  /** Checks repeatedly until the order is there or `close` is called. */
+  /** Checks repeatedly until the stop order exists or `close` is called. */
   watch(): void {
     this.#watching = true;
     this.#next();

@@ -78,7 +78,7 @@ export async function summarizeReplay(
   return answer(failure, results, publication !== undefined);
 }
 
-/** What the MLflow run of a replay records, including one without results: no run stays open. */
+/** Returns the content of the replay’s MLflow run, also for a replay without results, so that no run stays open. */
 async function publicationOf(
   { plan, collected, evaluations }: MergeContext,
   comparison: CapturedComparison | undefined,

@@ -115,7 +115,7 @@ test('keeps shards within their limits', async () => {
       const windows = windowsOf(all, BOUNDS);
       for (const { plan, schedule } of shards) {
         const window = windows[plan.window];
-        if (!window) throw new Error('a shard of no window');
+        if (!window) throw new Error('A shard without a window');
         expect((plan.lastDueMs ?? 0) - (plan.firstDueMs ?? 0)).toBeLessThan(BOUNDS.windowMs);
         expect(plan.requests).toBeLessThanOrEqual(BOUNDS.requests);
         // Within any second.
