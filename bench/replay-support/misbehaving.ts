@@ -3,7 +3,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 
 const OK = 'HTTP/1.1 200 OK\r\n';
 
-/** `says`: the reply's status and body; without it the request must fail. `close` closes the connection after the bytes. */
+/** `says` is the expected status and body; without it, the request must fail. `close` closes the connection after the bytes. */
 export const MISBEHAVIORS: readonly { name: string; bytes: string; close?: boolean; says?: string }[] = [
   { name: 'a correct reply', bytes: `${OK}Content-Length: 2\r\n\r\nok`, says: '200 ok' },
   { name: 'an upper-case header', bytes: `${OK}CONTENT-LENGTH: 2\r\n\r\nok`, says: '200 ok' },

@@ -53,7 +53,8 @@ function notesOn({ n, confusion: table, kappa, positive, tpr, tnr }: Omit<Scorer
   }
   if (kappa === null) notes.push('people and the judge always gave the same value, so kappa is not defined');
   else if (rows.length === 1) notes.push('people always gave the same value, so chance agreement cannot be separated');
-  else if (columns.length === 1) notes.push('the judge always gave the same value: it does not tell good from bad');
+  else if (columns.length === 1)
+    notes.push('the judge always gave the same value: it does not distinguish good from bad');
   return notes;
 }
 

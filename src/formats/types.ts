@@ -56,7 +56,7 @@ export interface Payload {
   problem?: string;
   /** The text contains something that `value` does not, such as duplicate keys or the events of a stream. Keep both. */
   keepText?: boolean;
-  /** For a stream: it has an end marker. `undefined` where its wire format has none. */
+  /** For a stream: it has an end marker. `undefined` if its wire format has no end marker. */
   ended?: boolean;
 }
 

@@ -137,7 +137,7 @@ describe.each(versions)('with MLflow %s', (version) => {
 
   describe('an evaluator that is suspended after some answers and resumes', () => {
     test.each(['when the next attempt has finished the chunk', 'while the next attempt writes'])(
-      '%s doubles nothing',
+      '%s duplicates nothing',
       async (when) => {
         const one = pipeline.case(`suspended-evaluator-${when.split(' ')[0]}`);
         const judged = 12;
@@ -197,7 +197,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     );
   });
 
-  test('a processor that is suspended while it writes, and resumes after the next attempt, doubles no trace', async () => {
+  test('a processor that is suspended while it writes, and resumes after the next attempt, duplicates no trace', async () => {
     const one = pipeline.case('frozen-processor');
     await one.put(linesOf('frozen-processor', 230));
     let frozen = 0;
@@ -335,7 +335,7 @@ describe.each(versions)('with MLflow %s', (version) => {
   );
 
   test.each([0.3, 0.5])(
-    'an MLflow that fails on %d of all requests causes no quarantined record, and all records are traced',
+    'traces all records and quarantines none when MLflow fails on %d of all requests',
     async (share) => {
       const one = pipeline.case(`random-${share * 10}`);
       const name = `random-${share * 10}`;
@@ -361,7 +361,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     },
   );
 
-  test('a record that MLflow cannot process is the only one in quarantine while MLflow fails on 0.2 of all requests', async () => {
+  test('quarantines only the record that MLflow cannot process while MLflow fails on 0.2 of all requests', async () => {
     const one = pipeline.case('poison-and-random');
     const lines = [...linesOf('por', 20), chatLine('porpill', '2026-11-20T10:00:00Z')];
     await one.put(lines);

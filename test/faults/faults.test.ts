@@ -77,7 +77,7 @@ describe.each(versions)('with MLflow %s', (version) => {
   });
 
   describe('an MLflow that fails for longer', () => {
-    test('does not fail the run by sending only half of some answers', async () => {
+    test('does not fail the run by truncating some answers', async () => {
       const one = pipeline.case('stalling', { timeoutMs: 1_500 });
       await one.put(linesOf('stalling'));
       pipeline.mlflowProxy.inject(firstOnes(3, isWrite, { kind: 'stall' }));
@@ -314,7 +314,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     test('writes the remaining traces after a function was killed', async () => {
       const one = pipeline.case('killed');
       await one.put(linesOf('killed', lines));
-      // By OTLP, two requests of 100 traces are in flight together: at the first answer the third is not sent yet.
+      // By OTLP, two requests of 100 traces are in flight together: when the first is answered, the third is not yet sent.
       const isOtlp = (request: ProxiedRequest) => request.path === '/v1/traces';
       const isPost = (request: ProxiedRequest) =>
         isTraceWrite(request) && request.method === 'POST' && !isOtlp(request);
@@ -339,7 +339,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       await expectSettled(pipeline, one, count);
     });
 
-    test('doubles nothing when two runs process the same records from different files', async () => {
+    test('duplicates nothing when two runs process the same records from different files', async () => {
       const one = pipeline.case('overlapping');
       await one.put(linesOf('overlapping', 20));
       const copy = await one.put(linesOf('overlapping', 20), one.key('copy'));
@@ -353,7 +353,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     const valuesOf = async (one: FaultCase, traceId: string, name: string) =>
       (await one.do<FoundAssessment[]>('assessments', { traceId })).filter((found) => found.name === name);
 
-    test('do not get back a trace that they deleted before it was judged, until its file is logged again', async () => {
+    test('do not see a trace again that they deleted before it was judged, until its file is logged again', async () => {
       const one = pipeline.case('deleted-trace');
       await one.put(linesOf('deleted-trace'));
       const outcome = await one.run(one.event(), {

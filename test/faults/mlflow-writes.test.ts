@@ -1,5 +1,5 @@
 /**
- * Faults that only many requests show: several runs write the same records at the same moment, and a server fails at
+ * Faults that appear only with many requests: several runs write the same records at the same moment, and a server fails at
  * random. `FAULT_MLFLOW_VERSIONS=3.13.0` selects a version.
  */
 

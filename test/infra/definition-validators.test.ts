@@ -1,4 +1,4 @@
-/** Two validators check the definitions. Planted mistakes show which ones they detect. */
+/** Two validators check the definitions. Deliberate mistakes show what each of them detects. */
 import { getLanguageService, TextDocument } from 'amazon-states-language-service';
 import validate from 'asl-validator';
 import { definitionOf, MONITORING, REPLAY, templateOf } from '../helpers/synth.ts';

@@ -96,7 +96,7 @@ describe.each(settings)('with %s', (_, given) => {
   });
 });
 
-it('finds a planted mistake', () => {
+it('detects a deliberate mistake', () => {
   acknowledged.mockReset();
   const findings = findingsOf((app) => {
     const stack = new Stack(app, 'Careless');

@@ -129,7 +129,7 @@ it('has exactly these states', () => {
             ShardEvaluated: {
               Type: 'Choice',
               Choices: [{ Variable: '$.evaluated.done', BooleanEquals: true, Next: 'ShardDone' }],
-              // One invocation did not have the time for all of it.
+              // One invocation did not have time for the whole shard.
               Default: 'EvaluateReplay',
             },
             ShardDone: { Type: 'Succeed' },
@@ -174,7 +174,7 @@ it('has exactly these states', () => {
         Catch: toEnd,
         Next: 'NothingMissing',
       },
-      // Whatever failed permanently, the MLflow run is ended if MLflow can be reached.
+      // After any permanent failure, the MLflow run is ended if MLflow can be reached.
       EndReplayRun: {
         Type: 'Task',
         Resource: lambda('ReplayPublicationFunction'),
@@ -185,7 +185,7 @@ it('has exactly these states', () => {
         Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.unended', Next: 'NothingElseMissing' }],
         Next: 'NothingElseMissing',
       },
-      // The execution fails with what the replay is missing, or else with the later failure.
+      // The execution fails with the replay's missing requests, or else with the later failure.
       NothingElseMissing: {
         Type: 'Choice',
         Choices: [
@@ -269,7 +269,7 @@ it('is a STANDARD state machine that logs everything to a log group under /aws/v
   });
 });
 
-it('is started only by people: it is the target of no rule', () => {
+it('is started only by people, because no rule targets it', () => {
   const rules = Object.values(resourcesOfType(template, 'AWS::Events::Rule'));
   const targets = rules.flatMap(({ Properties }) => (Properties.Targets as { Arn: unknown }[]).map(({ Arn }) => Arn));
   expect(flattened(targets)).toEqual(['<ReplayStopFunction.Arn>', '<MonitoringStateMachine>']);

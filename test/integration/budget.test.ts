@@ -155,7 +155,7 @@ test.each(['prose', 'cut'] as const)(
   },
 );
 
-test('gives back the reservation of a killed process when its lease expires, and not before', async () => {
+test('returns the reservation of a killed process when its lease expires, and not before', async () => {
   const racer = startRacer('dies', '0', '0.02', '1', 'hang');
   expect(await racer.line()).toBe('ready');
   racer.child.stdin?.write('go\n');
@@ -179,7 +179,7 @@ test('reserves a call at its maximum and books its cost', async () => {
   expect(await spending()).toEqual({ spentUsd: 0.1, committedUsd: 0.1 });
 });
 
-test('gives waiting calls the money that calls in flight give back', async () => {
+test('gives waiting calls the money that calls in flight return', async () => {
   const one = budget({ dailyUsd: 0.1 });
   const first = await reserved(one, 0.1);
   const second = one.reserve(0.06);
@@ -194,7 +194,7 @@ test('gives waiting calls the money that calls in flight give back', async () =>
   expect((await spending()).spentUsd).toBeCloseTo(0.09, 9);
 });
 
-test('makes few requests while much money is left', async () => {
+test('makes few requests while most of the budget is left', async () => {
   const one = budget({ dailyUsd: 1000 });
   requests = 0;
   for (let call = 0; call < 200; call += 1) await (await reserved(one, 0.02)).settle(0.005);

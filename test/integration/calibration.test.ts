@@ -269,7 +269,7 @@ describe('asking the judge', () => {
     for (const scorer of report.scorers) compare(scorer, referenceOf(scorer, report.pairs));
   });
 
-  test('detects on the anchor set that another judge has drifted, and that the same one has not', async () => {
+  test('detects drift of a changed judge on the anchor set, and none of the same judge', async () => {
     const baseline = join(folder, 'baseline.json');
     const first = await calibrate(['--anchors', '--save-baseline', baseline], env);
     expect(first.report.overall.n).toBe(80);
@@ -284,7 +284,7 @@ describe('asking the judge', () => {
     });
   });
 
-  test('shows the judge corrected mistakes from then on', async () => {
+  test('shows the judge corrected mistakes in later runs', async () => {
     // The command writes into its project, which is a copy here.
     const project = join(folder, 'project');
     mkdirSync(join(project, 'src', 'judge', 'scorers'), { recursive: true });

@@ -196,7 +196,7 @@ test('keeps the verdicts of incomplete answers, and asks for the missing ones', 
   }
 });
 
-test('holds the verdicts that the budget has no room for, and a retry judges them', async () => {
+test('holds the verdicts that exceed the budget, and a retry judges them', async () => {
   const held = await judgeInBatch('dear', RECORDS, { budgetUsd: 0.05 });
   const summary = summaryOf(held);
   expect(summary.verdicts.heldByBudget).toBeGreaterThan(0);

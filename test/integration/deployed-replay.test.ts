@@ -145,7 +145,7 @@ describe('a replay in three shards, and one with a shard that was started before
     }
   });
 
-  test('calls the shards in turn, and none too early', async () => {
+  test('calls the shards one after another, and none too early', async () => {
     const manifest = (await replays.text(replayKeys.manifest(RUN))).trim().split('\n');
     const due = manifest.map((line) => Date.parse((JSON.parse(line) as { waitUntil: string }).waitUntil));
     const claims = await Promise.all([0, 1, 2].map((shard) => replays.text(replayKeys.claim(RUN, shard))));
@@ -185,7 +185,7 @@ describe('a replay in three shards, and one with a shard that was started before
   });
 });
 
-test('retries a shard until there is a free Lambda, and sends it once', async () => {
+test('retries a shard until a Lambda is free, and sends it once', async () => {
   await replays.limitConcurrency('replayer', 0);
   let outcome: Outcome;
   try {

@@ -145,7 +145,7 @@ describe('npm start', () => {
     }
   });
 
-  test('says that the verdicts are the stand-in’s', () => {
+  test('states that the verdicts are the stand-in’s', () => {
     expect(start.output()).toMatch(/Verdicts \(a stand-in's rules, not a model's judgement/);
     expect(start.output()).toMatch(/^ {2}safety +yes \d+/m);
   });
@@ -208,7 +208,7 @@ describe('npm start when it is stopped', () => {
     ['while it starts', 'emulated AWS:'],
     ['while it deploys', 'cdk synth'],
     ['while it processes', 'cdk deploy'],
-  ])('%s: says so immediately and leaves nothing behind', async (_, said) => {
+  ])('%s: reports it immediately and leaves nothing behind', async (_, said) => {
     const start = command('start/start.ts', [], {});
     while (!start.output().includes(said)) await new Promise((resolve) => setTimeout(resolve, 20));
     const started = under(start.process.pid ?? 0);
@@ -224,7 +224,7 @@ describe('npm start when it is stopped', () => {
   });
 });
 
-describe('npm start says what to do', () => {
+describe('npm start explains what to do', () => {
   test('if a port is in use', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'start-'));
     writeFileSync(join(folder, 'a.jsonl'), '{}\n');

@@ -102,7 +102,7 @@ describe('a capture file that is uploaded to the bucket', () => {
     expect(outcome.summary?.lines).toMatchObject({ planned: 6, traced: 5, quarantined: 1 });
   });
 
-  test('has the verdicts of every default scorer on judgeable records, and of the code scorers on the others', () => {
+  test('has the verdicts of every default scorer on judgeable records, and those of the code scorers on the others', () => {
     const sets = Object.values(before.assessments).map((assessments) => ({
       judged: assessments.filter((one) => one.source.startsWith('LLM_JUDGE ')).map((one) => one.name),
       coded: assessments.filter((one) => one.source.startsWith('CODE ')).map((one) => one.name),
@@ -130,7 +130,7 @@ describe('a capture file that is uploaded to the bucket', () => {
     );
   });
 
-  test('doubles nothing and asks no judge when it is uploaded again, under the same or another key', async () => {
+  test('duplicates nothing and does not call the judge when it is uploaded again, under the same or another key', async () => {
     environment.judge.forget();
     const copy = `${HOUR}/copy-of-mixed.jsonl`;
     const again = await pipeline.process(key, lines);
@@ -167,7 +167,7 @@ describe('a second stack in the same account', () => {
     second = await deployed('second', endpoint);
   });
 
-  test('processes only the captures of its own endpoint', async () => {
+  test('processes only the captures of its endpoint', async () => {
     const key = `${hour(10)}/own.jsonl`;
     const outcome = await second.process(key, [chatLine('own')]);
     expectSucceeded(outcome);
@@ -354,7 +354,7 @@ describe('a second stack in the same account', () => {
       await expectTraced([key]);
     });
 
-    test('invokes a function again that timed out, and condemns no line that was not tried alone', async () => {
+    test('invokes a function again after a timeout, and does not quarantine a line that was not tried alone', async () => {
       const key = `${hour(4)}/late.jsonl`;
       await stage({ [key]: [chatLine('late'), chatLine('later')] });
       const server = await environment.mlflow;

@@ -1,4 +1,4 @@
-/** The local MLflow server and its Python environment: errors say what to do, and nothing is left behind. */
+/** The local MLflow server and its Python environment: errors name a remedy, and no processes or files are left behind. */
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -185,7 +185,7 @@ describe('a guarded process', () => {
   test.each([
     ['SIGINT', 'setInterval(() => {}, 1000);'],
     ['SIGKILL', 'setInterval(() => {}, 1000);'],
-    ['its own end', ''],
+    ['a normal exit', ''],
     ['a crash', 'setTimeout(() => { throw new Error("crash"); }, 100);'],
   ])('ends it when its process ends by %s', async (how, end) => {
     const directory = mkdtempSync(join(tmpdir(), 'guarded-'));

@@ -272,7 +272,7 @@ test('clears the cancellation timer when the reply arrives', async () => {
   expect(process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length).toBeLessThan(BURST);
 });
 
-test('applies the memory limit to the warm-up as well', async () => {
+test('applies the memory limit to the warm-up too', async () => {
   server.answering = false;
   const lines = Array.from({ length: 400 }, (_, i) => chatLine(`e${i}`, 0, `#${i} ${'x'.repeat(100_000)}`));
   let prepared = 0;

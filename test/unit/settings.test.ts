@@ -1,3 +1,4 @@
+/** Parsing and validating the settings. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

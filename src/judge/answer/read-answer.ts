@@ -16,7 +16,7 @@ export type Reading =
 
 type AnswerReading = { readable: false; problem: string } | { readable: true; byScorer: Map<string, Reading> };
 
-/** A rationale is a few sentences. A longer text is a model that rambles. */
+/** A rationale is a few sentences. A longer text shows that the model rambles. */
 const MAX_RATIONALE_CHARS = 4000;
 
 const entrySchema = z.looseObject({ value: z.unknown().optional(), rationale: z.string().optional() });

@@ -91,7 +91,7 @@ test.each<[AnswerFault, string]>([
   ['wrong-value', 'JudgeValueNotAllowed'],
   ['wrong-language', 'JudgeValueNotAllowed'],
   ['context-exceeded', 'JudgeInputTooLong'],
-])('ends answers that stay %s as %s, after three', async (fault, code) => {
+])('after three answers that are %s, ends as %s', async (fault, code) => {
   rig.behave({ fault });
   const result = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
   expect(outcomesOf(result)).toEqual(Object.fromEntries(NAMES.map((name) => [name, code])));
@@ -105,7 +105,7 @@ test.each<[AnswerFault, string]>([
   expectPaid(result);
 });
 
-test('ends with the obtainable verdicts if answers always leave something out', async () => {
+test('returns the available verdicts if every answer is incomplete', async () => {
   rig.behave({ fault: 'missing-keys' });
   const result = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
   // Nine asked, five answered; four asked, two answered; two asked, one answered; one remains.

@@ -73,7 +73,7 @@ test.each(ATTEMPTS)(
   },
 );
 
-test('uses another code for every request, so that a known code is useless', async () => {
+test('uses a new code for every request, so that a known code is useless', async () => {
   const judge = rig.judge();
   const codes = new Set<string>();
   for (let i = 0; i < 20; i += 1) {
@@ -105,7 +105,7 @@ test('never puts names of tools and roles, which are captured text, into a headi
   expect(headings).toEqual(['BEGIN', 'other role', 'user', 'REPLY', 'REPLY calls tool', 'END']);
 });
 
-test('does not repeat outside the fence what the record made the judge write', async () => {
+test('does not repeat text outside the fence that the record made the judge write', async () => {
   rig.behave({ fault: 'wrong-language', faultyCalls: 1 });
   await rig.judge().judge(chatCapture(), CHAT_SCORERS);
   const [, second] = rig.standIn.recorded.map(userTextOf);

@@ -21,7 +21,7 @@ const forms = (): string[] =>
   });
 
 test.each([
-  ['takes a JSON schema', {}, ['json-schema']],
+  ['accepts a JSON schema', {}, ['json-schema']],
   ['refuses the JSON schema', { jsonSchema: 'rejected' }, ['json-schema', 'tool']],
   [
     'refuses the JSON schema and a forced tool',

@@ -1,3 +1,4 @@
+/** Checking that the judge's model exists: before a run, and with the `doctor` command. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { BedrockClient } from '@aws-sdk/client-bedrock';

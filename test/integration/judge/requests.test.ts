@@ -87,7 +87,7 @@ test("divides the call's tokens and dollars among the verdicts", async () => {
   expect(verdicts.reduce((sum, v) => sum + (v.usage.usd ?? Number.NaN), 0)).toBeCloseTo(spend.usd ?? 0, 12);
 });
 
-test('takes at most 0.35 of the input tokens of separate calls for asking together', async () => {
+test('uses at most 0.35 of the input tokens of separate calls', async () => {
   const inputOf = async (calls: 'together' | 'separate'): Promise<number> => {
     rig.behave();
     const result = await rig.judge({ calls }).judge(chatCapture(), CHAT_SCORERS);
@@ -197,8 +197,8 @@ describe('prompt caching', () => {
   });
 
   test.each([
-    ['short of the least', MODEL, CHAT_SCORERS.slice(0, 2)],
-    ['for a model that caches from more tokens on', 'global.anthropic.claude-haiku-4-5-20251001-v1:0', CHAT_SCORERS],
+    ['below the minimum', MODEL, CHAT_SCORERS.slice(0, 2)],
+    ['for a model with a higher minimum', 'global.anthropic.claude-haiku-4-5-20251001-v1:0', CHAT_SCORERS],
     ['for a model that is not known to cache', 'meta.llama3-3-70b-instruct-v1:0', CHAT_SCORERS],
   ])('is not used %s', async (_, model, scorers) => {
     await rig.judge({ model }).judge(chatCapture(), scorers);

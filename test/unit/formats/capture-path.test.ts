@@ -1,3 +1,4 @@
+/** Parsing the hour folder and the variant from the key of a capture file. */
 import { capturePathOf, formatHour, hourPathOf } from '../../../src/formats/files/capture-path.ts';
 
 describe('hour folders', () => {

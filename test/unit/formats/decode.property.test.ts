@@ -1,3 +1,4 @@
+/** Properties of decoding: any bytes give a trace or a quarantine entry, and ids depend only on content. */
 import fc from 'fast-check';
 import { decodeLine } from '../../../src/formats/decode.ts';
 import { readLines } from '../../../src/formats/lines/read-lines.ts';

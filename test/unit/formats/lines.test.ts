@@ -1,3 +1,4 @@
+/** Splitting capture files into lines, and lines into chunks. */
 import fc from 'fast-check';
 import { type LineChunk, scanChunks } from '../../../src/formats/lines/chunks.ts';
 import { type LineRead, type LineSource, readLines } from '../../../src/formats/lines/read-lines.ts';

@@ -1,3 +1,4 @@
+/** Reading single values: times, numbers in table cells, titles of error pages, and custom attributes. */
 import { errorReply } from '../../../src/formats/errors/error-reply.ts';
 import { parseJson } from '../../../src/formats/json.ts';
 import { cellOf } from '../../../src/formats/payload/csv.ts';

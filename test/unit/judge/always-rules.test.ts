@@ -1,3 +1,4 @@
+/** Always rules: which captures they match, and which rules are invalid. */
 import { createAlwaysRule } from '../../../src/judge/scorers/always-rules.ts';
 import type { CodeScorer } from '../../../src/judge/types.ts';
 import { chatCapture } from './captures.ts';

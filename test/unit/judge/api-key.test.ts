@@ -1,3 +1,4 @@
+/** Reading the judge's API key from a secret, and reloading it after it was rotated. */
 import { createJudge } from '../../../src/judge/create-judge.ts';
 import { loadApiKey, parseApiKey } from '../../../src/judge/transports/api-key.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from './captures.ts';
@@ -18,7 +19,7 @@ test.each([
 });
 
 test.each(['', ' ', '{"api_key":sk-live-SECRET"}', '{"key":"sk-live-SECRET"}', '{"api_key":["sk-live-SECRET"]}'])(
-  '%j is refused, and nothing of it repeated',
+  'rejects %j without quoting it',
   async (text) => {
     const error = await loadApiKey(
       client(() => ({ SecretString: text })),
@@ -30,7 +31,7 @@ test.each(['', ' ', '{"api_key":sk-live-SECRET"}', '{"key":"sk-live-SECRET"}', '
 );
 
 test.each(['sk-live\nSECRET', 'sk-live SECRET', 'sk-livé-SECRET', '{"api_key":"sk-live\\nSECRET"}'])(
-  '%j cannot stand in a header, and nothing of it is repeated',
+  'rejects %j, which is not valid in a header, without quoting it',
   (text) => {
     const parse = () => parseApiKey(text, where);
     expect(parse).toThrow(expect.objectContaining({ name: 'JudgeSecretUnreadable' }));

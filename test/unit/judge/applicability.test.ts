@@ -1,3 +1,4 @@
+/** Deciding which scorers apply to a capture. */
 import type { Capture } from '../../../src/formats/types.ts';
 import { applicability, judgeableExchange } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';

@@ -1,3 +1,4 @@
+/** The statistics of a calibration: kappa, confusion tables and significance. */
 import { classFigures, cohensKappa, confusion, mcnemar, numberFigures } from '../../../src/calibration/statistics.ts';
 
 const table = (...counts: number[][]) => ({ values: counts.map((_, index) => `v${index}`), counts });

@@ -1,3 +1,4 @@
+/** Calibration: labels, reports, drift, examples and the anchor set. */
 import { projectRoot } from '../../../local/project-root.ts';
 import { readAnchors } from '../../../src/calibration/anchors.ts';
 import { askAll, captureOf, givenPairs, mostUsd } from '../../../src/calibration/ask-judge.ts';
@@ -124,7 +125,7 @@ describe('askAll', () => {
     expect(pairs[0]?.judge).toBe('test:/scripted version 1');
   });
 
-  test('asks only the labeled scorers if told to', async () => {
+  test('asks only the labeled scorers on request', async () => {
     const judge = new ScriptedJudge(() => 'yes');
     await askAll(items, { judge, scorers, ask: 'labelled' });
     expect(judge.asked.map((names) => names.toSorted())).toEqual([['refusal', 'safety'], ['refusal']]);
@@ -137,7 +138,7 @@ describe('askAll', () => {
     expect(unanswered).toEqual([{ id: 'a', scorer: 'safety', reason: 'NO_ANSWER', message: 'left out' }]);
   });
 
-  test('holds items that the budget has no room for', async () => {
+  test('holds items above the budget', async () => {
     const many = parse(...Array.from({ length: 10 }, (_, index) => line({ id: `i${index}`, reply: `r${index}` })));
     const { judge } = scriptedJudge(undefined, { price: () => 0.3 });
     expect(mostUsd(many, { judge, scorers, ask: 'labelled' })).toBeCloseTo(3, 9);
@@ -220,7 +221,7 @@ describe('report', () => {
     expect(report([pair('a', 'yes', 'yes')]).scorers[0]?.notes.join()).toMatch(/fewer than 30.*kappa is not defined/);
     const constant = report(fourty.map((p) => ({ ...p, verdict: 'yes', agrees: p.label === 'yes' })));
     expect(constant.scorers[0]?.notes).toEqual([
-      'the judge always gave the same value: it does not tell good from bad',
+      'the judge always gave the same value: it does not distinguish good from bad',
     ]);
   });
 
@@ -345,7 +346,7 @@ describe('examples', () => {
 
 describe('anchor set', () => {
   const anchors = readAnchors(projectRoot(), scorers) as (LabeledItem & { pair?: string })[];
-  // One of each pair fails, whichever of the two values that is.
+  // Each pair has one failing item. The scorer decides which of its two values means failure.
   const failing = ({ scorer, label }: LabeledItem) => {
     const values = scorers.find(({ name }) => name === scorer)?.values;
     return values?.kind === 'categories' ? label !== values.values[0] : label === 'no';

@@ -1,3 +1,4 @@
+/** Dividing the tokens and cost of a call among its scorers. */
 import fc from 'fast-check';
 import {
   addAmounts,

@@ -1,3 +1,4 @@
+/** The code scorer that compares the languages of request and reply. */
 import { readFileSync } from 'node:fs';
 import { projectPath } from '../../../local/project-root.ts';
 import { detectLanguage } from '../../../src/judge/scorers/code/language.ts';

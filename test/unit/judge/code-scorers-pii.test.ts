@@ -1,3 +1,4 @@
+/** The code scorer that finds personal data. */
 import { findPii, isIban, passesLuhn } from '../../../src/judge/scorers/code/pii.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture, tabularCapture, textCapture } from '../../helpers/captures.ts';
@@ -108,7 +109,7 @@ test('judges error replies, but not tables', () => {
 });
 
 test.each(['a', 'a@', '1', '1 ', 'AB12', 'AB12 CD34 ', '+1 ', 'phone ', 'a.', '1-', 'aa@bb.cc '])(
-  'two million characters of %p take time in proportion',
+  'scans two million characters of %p in linear time',
   (unit) => {
     const text = unit.repeat(2_000_000 / unit.length);
     const started = performance.now();

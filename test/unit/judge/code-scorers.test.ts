@@ -1,3 +1,4 @@
+/** The code scorers as a set, and those that count words, characters and tokens. */
 import { countWords } from '../../../src/judge/scorers/code/counts.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture, tabularCapture, textCapture } from '../../helpers/captures.ts';

@@ -1,3 +1,4 @@
+/** Estimating the cost of judging before a run. */
 import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
 import { askSize } from '../../../src/judge/pricing/ask-size.ts';
 import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../../src/judge/pricing/estimate.ts';

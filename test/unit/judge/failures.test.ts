@@ -1,3 +1,4 @@
+/** Classifying the failures of judge calls. */
 import { readAwsFailure } from '../../../src/judge/transports/bedrock-failures.ts';
 import { readChatFailure } from '../../../src/judge/transports/chat.ts';
 import { knownWords } from '../../../src/shared/known-words.ts';

@@ -1,3 +1,4 @@
+/** Values without a rationale, when the question that asks for the rationale fails. */
 import { CallFailure } from '../../../src/judge/errors.ts';
 import { scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chatCapture, YES_NO_SCORERS } from './captures.ts';

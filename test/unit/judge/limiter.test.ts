@@ -1,3 +1,4 @@
+/** The limiter of concurrent judge calls adapts to throttling. */
 import { setTimeout as sleep, setImmediate as tick } from 'node:timers/promises';
 import { AdaptiveLimiter, type CallOutcome, type LimiterOptions } from '../../../src/judge/calls/limiter.ts';
 

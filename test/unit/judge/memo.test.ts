@@ -1,3 +1,4 @@
+/** Caching by a set of scorers. */
 import { memoByScorers } from '../../../src/judge/memo.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 

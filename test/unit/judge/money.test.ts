@@ -97,7 +97,7 @@ describe('a cap', () => {
     expect(limit.log.map(([, settled]) => settled)).toEqual([0, priceOf({ inputTokens: 1000, outputTokens: 100 })]);
   });
 
-  it('gets nothing back from a judge that reports a negative cost', async () => {
+  it('is not refunded when a judge reports a negative cost', async () => {
     const usage = { inputTokens: -5000, outputTokens: 10 };
     const { judge } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers), { usage }));
     const limit = noted();
@@ -112,7 +112,7 @@ describe('a cap', () => {
     expect(await own.reserve(1.5)).toBe('held');
   });
 
-  it('that fails ends the capture with the verdicts given before', async () => {
+  it('ends the capture with the earlier verdicts if the cap fails', async () => {
     const { judge } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers.slice(0, 1))));
     let asked = 0;
     const reserve = async () => {
@@ -167,7 +167,7 @@ describe('a capture that triggers an exception', () => {
     expect(asks).toHaveLength(1);
   });
 
-  it.each([{}, 5, [null], 'x', [{ function: 7 }]])('is not one with the tool calls %j', async (calls) => {
+  it.each([{}, 5, [null], 'x', [{ function: 7 }]])('does not include one with the tool calls %j', async (calls) => {
     const { judge } = scriptedJudge();
     const odd = [{ role: 'user', content: 'hi', tool_calls: calls }] as never;
     for (const capture of [chatCapture({ messages: odd }), chatCapture({ replies: odd })]) {

@@ -1,4 +1,4 @@
-/** Impossible usage reports of a judge are booked at the worst case, and give no money back to the budget. */
+/** Impossible usage reports of a judge are booked at the worst case, and never refund the budget. */
 
 import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
 import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
@@ -22,7 +22,7 @@ function judgeThatReports(usage: unknown) {
 
 const POSSIBLE = { prompt_tokens: 900, completion_tokens: 50, prompt_tokens_details: { cached_tokens: 600 } };
 
-test('believes a possible report', async () => {
+test('trusts a plausible report', async () => {
   const { spend } = await judgeThatReports(POSSIBLE).judge(chatCapture(), YES_NO_SCORERS);
   expect(spend).toEqual({ calls: 1, inputTokens: 900, outputTokens: 50, usd: (300 + 60 + 50) / 1e6 });
 });
@@ -38,7 +38,7 @@ test.each([
   ['an absurdly long prompt', { prompt_tokens: 9e9, completion_tokens: 50 }],
   ['an absurdly long answer', { prompt_tokens: 900, completion_tokens: 9e9 }],
   ['an empty prompt', { prompt_tokens: 0, completion_tokens: 0 }],
-])('does not believe a report of %s', async (_, usage) => {
+])('does not trust a report of %s', async (_, usage) => {
   const judge = judgeThatReports(usage);
   const most = judge.maxCostUsd(chatCapture(), YES_NO_SCORERS) ?? 0;
   const { verdicts, spend } = await judge.judge(chatCapture(), YES_NO_SCORERS);

@@ -1,3 +1,4 @@
+/** The inference parameters of the judge. */
 import { answerBounds, readParameters } from '../../../src/judge/transports/parameters.ts';
 
 test('uses temperature 0 by default', () => {

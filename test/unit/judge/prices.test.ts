@@ -1,3 +1,4 @@
+/** Resolving a model’s name, and pricing its calls. */
 import { priceCall, ratesOf, requireKnownPrice, resolveModel } from '../../../src/judge/pricing/prices.ts';
 
 const SONNET = 'anthropic.claude-sonnet-4-6';
@@ -9,7 +10,7 @@ describe('resolveModel', () => {
     [`bedrock:/global.${SONNET}`, { model: SONNET, profile: 'global' }],
     [`us.${SONNET}`, { model: SONNET, profile: 'us' }],
     ['us-gov.anthropic.claude-sonnet-5', { model: 'anthropic.claude-sonnet-5', profile: 'us-gov' }],
-    // Dots of versions, and not of geographies.
+    // The dots in these names belong to versions, not to geographies.
     ['zai.glm-4.7', { model: 'zai.glm-4.7' }],
     ['xai.grok-4.3', { model: 'xai.grok-4.3' }],
     ['eu.deepseek.v3.2', { model: 'deepseek.v3.2', profile: 'eu' }],
@@ -72,7 +73,7 @@ describe('priceCall', () => {
   });
 
   test.each(['anthropic.claude-that-is-not-there', 'openai:/gpt-x', 'sagemaker:/my-judge', '', 'us.'])(
-    '%p has an unknown price, not none',
+    '%p has an unknown price instead of 0',
     (id) => expect(priceCall(id, million)).toBeNull(),
   );
 

@@ -1,3 +1,4 @@
+/** Parsing the ids of inference profiles. */
 import table from '../../../src/judge/pricing/price-table.json' with { type: 'json' };
 import { parseProfileId } from '../../../src/judge/pricing/profile-id.ts';
 

@@ -1,3 +1,4 @@
+/** The judge’s instructions, questions and answer schema. */
 import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
 import { askSize } from '../../../src/judge/pricing/ask-size.ts';
 import { buildPrompt, RUNGS, systemPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
@@ -76,7 +77,7 @@ test('states the problem of an earlier answer in a correction', () => {
   expect(user.after).toMatch(/^An earlier answer could not be used: safety was not answered\. Answer/);
 });
 
-test('takes at most 0.35 of the input for asking together, even for a short exchange', () => {
+test('uses at most 0.35 of the input tokens of separate calls, even for a short exchange', () => {
   const together = askSize(chatCapture(), asked, { calls: 'together' });
   const separate = askSize(chatCapture(), asked, { calls: 'separate' });
   expect(together.calls).toBe(1);

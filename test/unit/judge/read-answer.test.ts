@@ -1,3 +1,4 @@
+/** Reading verdicts from a model's answer, and refusing text that only resembles an answer. */
 import fc from 'fast-check';
 import { correctionOf, problemOf, readAnswer } from '../../../src/judge/answer/read-answer.ts';
 import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
@@ -242,7 +243,7 @@ describe('values', () => {
     [{ kind: 'boolean' }, 'True', true],
     [{ kind: 'boolean' }, 'no', false],
     [{ kind: 'boolean' }, 0, undefined],
-  ])('reads for %j the value %j as %j', (values, given, value) => {
+  ])('for the values %j, reads %j as %j', (values, given, value) => {
     expect(readValue(values, given)).toBe(value);
   });
 });

@@ -1,3 +1,4 @@
+/** The record of a capture in the judge's prompt: the fence, the sections, and the cuts in long texts. */
 import fc from 'fast-check';
 import { cutMiddle, divideBound } from '../../../src/judge/prompt/cut.ts';
 import { fencedRecord, makeFence } from '../../../src/judge/prompt/record.ts';
@@ -17,7 +18,7 @@ describe('the fence', () => {
     expect(fences.size).toBe(100);
   });
 
-  test('is drawn again while a text contains it, in any case', () => {
+  test('is generated again while a text contains it, ignoring case', () => {
     const draws = ['aaaaaaaaaaaa', 'bbbbbbbbbbbb', 'cccccccccccc'].map((hex) => Buffer.from(hex, 'hex'));
     const fence = makeFence(['x AAAAAAAAAAAA', 'bbbbbbbbbbbb'], () => draws.shift() ?? Buffer.alloc(6));
     expect(fence).toBe('cccccccccccc');

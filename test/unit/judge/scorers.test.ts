@@ -1,3 +1,4 @@
+/** The default set of scorers, and scorers that users define. */
 import { hash } from 'node:crypto';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';

@@ -1,3 +1,4 @@
+/** The npm commands: missing packages, invalid options, and checks before a local run. */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

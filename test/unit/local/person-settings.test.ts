@@ -1,3 +1,4 @@
+/** The user’s settings in a local run. */
 import { parseSettings } from '../../../lib/settings/settings.ts';
 import { checkSettings, personSettings, settingSlips } from '../../../local/settings/person-settings.ts';
 

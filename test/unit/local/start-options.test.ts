@@ -1,3 +1,4 @@
+/** The command line of `npm start`. */
 import { resolve } from 'node:path';
 import { parseStartOptions } from '../../../local/start/start-options.ts';
 

@@ -1,3 +1,4 @@
+/** The report that `npm start` prints. */
 import type { ReasonWithLines } from '../../../local/runs/quarantine-report.ts';
 import { exitCode, type Report, reportLines } from '../../../local/start/start-report.ts';
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';

@@ -1,3 +1,4 @@
+/** The summary of several runs, as local commands print it. */
 import { addUp, totalLines, verdictLines } from '../../../local/runs/summary-report.ts';
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
 

@@ -100,7 +100,7 @@ describe('does not retry permanent failures', () => {
   const refuse = (status: number, body: string, headers = {}) =>
     server.fault(() => ({ kind: 'reply', status, body, headers }));
 
-  test.each([401, 403])('%i is denied access, with a hint what to check', async (status) => {
+  test.each([401, 403])('%i is denied access, with a hint about what to check', async (status) => {
     refuse(status, 'no');
     await expect(connect().getExperiment('7')).rejects.toMatchObject({
       name: 'MlflowAccessDenied',

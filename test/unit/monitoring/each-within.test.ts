@@ -1,3 +1,4 @@
+/** Processing items within a shared time limit. */
 import { eachWithin } from '../../../src/monitoring/evaluate/each-within.ts';
 import { PermanentError } from '../../../src/shared/errors.ts';
 

@@ -365,7 +365,7 @@ describe('an answer is paid once', () => {
     expect(await rig.spent()).toMatchObject({ calls: 3 });
   });
 
-  test('even if an attempt that was presumed dead resumes, and reports it too', async () => {
+  test('even if an attempt that was presumed killed resumes and reports it too', async () => {
     const waiting: (() => void)[] = [];
     let standsStill = true;
     const rig = new Rig(async ({ prompt }, text) => {
@@ -450,7 +450,7 @@ describe('a line in two chunks of a run', () => {
     expect(await rig.spent()).toMatchObject({ calls: 4 });
   });
 
-  test('is asked about by the other chunk when the first has failed or is dead', async () => {
+  test('is asked about by the other chunk when the first has failed or was killed', async () => {
     let isRefused = true;
     const rig = new Rig(({ prompt }) => {
       if (isRefused) throw new CallFailure('refused', 'no access');

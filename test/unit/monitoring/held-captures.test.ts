@@ -5,7 +5,7 @@ import { weightAtOnce } from '../../../src/shared/memory.ts';
 import { textCapture } from '../../helpers/captures.ts';
 import { lineOf } from '../formats/arbitraries.ts';
 
-test('decodes captures again that there is no room to keep', () => {
+test('decodes captures again if there is no room to keep them', () => {
   const held = new HeldCaptures();
   let decodings = 0;
   const line = (weight: number): CaptureLine => {
@@ -24,7 +24,7 @@ test('decodes captures again that there is no room to keep', () => {
   );
 });
 
-test('starts work when there is room for it, and work that is too heavy for any room alone', async () => {
+test('starts work when there is room for it, and runs work that exceeds the limit alone', async () => {
   const gate = new WeightGate();
   const inside = new Set<number>();
   const seen: number[] = [];

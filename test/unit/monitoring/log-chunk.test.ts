@@ -47,7 +47,7 @@ test('quarantines a line whose trace cannot be built, and its duplicate; traces 
   ]);
 });
 
-describe('content that needs more memory than there is', () => {
+describe('content that needs more memory than is available', () => {
   const MIB = 1024 ** 2;
   const { AWS_LAMBDA_FUNCTION_MEMORY_SIZE: before } = process.env;
   beforeEach(() => {

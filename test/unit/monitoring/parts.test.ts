@@ -28,7 +28,7 @@ function play(lines: number, kills: (part: { from: number; to: number }, invocat
   for (let more = true; more; ) {
     const part = partOf({ chunk: chunkOf(lines), attempt: 0, progress });
     invocations += 1;
-    // Only the first invocation may assume that no attempt was there before.
+    // Only the first invocation may assume that there was no earlier attempt.
     expect(part.isRepeated).toBe(invocations > 1);
     if (!part.condemned && kills(part, invocations)) {
       progress = { ...progress, kills: progress.kills + 1 };

@@ -1,4 +1,4 @@
-/** The decision which scorers a trace still needs. */
+/** Deciding which scorers a trace still needs. */
 import type { JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 import type { StoredAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
 import { pendingVerdicts, RUN_METADATA } from '../../../src/monitoring/evaluate/pending-verdicts.ts';
@@ -70,7 +70,7 @@ describe('an existing verdict', () => {
     });
   });
 
-  it('is asked for again on request, once per run', () => {
+  it('is requested again if the run asks for it, once per run', () => {
     const options = { ...all, reevaluate: true };
     const anew = pending([scorer('safety')], { trace: stored([verdict]), options });
     expect(anew.judge).toHaveLength(1);

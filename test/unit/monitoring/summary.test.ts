@@ -246,7 +246,7 @@ describe('the summary of a run', () => {
     expect(summarize([plan()], [short, evaluate()]).status).toBe('failed');
   });
 
-  test('contains the warnings of planning, which fail nothing', () => {
+  test('contains the warnings of planning, which do not fail the run', () => {
     const summary = summarize([plan({ warnings: ['The model ends soon.'] })], [log(), evaluate()]);
     expect(summary).toMatchObject({ status: 'succeeded', warnings: ['The model ends soon.'] });
     expect(summarize([plan()], [log(), evaluate()])).not.toHaveProperty('warnings');
@@ -265,7 +265,7 @@ describe('the summary of a run', () => {
     );
   });
 
-  test('has the error of planning', () => {
+  test('reports the error of planning', () => {
     const summary = summarize([], [], { name: 'CaptureMissing', message: 'gone' });
     expect(summary.status).toBe('failed');
     expect(describeFailure(summary)).toEqual({ error: 'CaptureMissing', cause: 'gone' });

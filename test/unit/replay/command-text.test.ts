@@ -15,7 +15,7 @@ test.each([
   expect(clock(seconds)).toBe(live);
 });
 
-test('announces a schedule of half an hour or more, and how to shorten it', () => {
+test('announces a schedule of half an hour or more, and explains how to shorten it', () => {
   expect(longWarning(1_799)).toBeUndefined();
   expect(longWarning(9_366)).toMatch(/takes 2 h 36 min\. Use --speedup .*--concurrency/);
 });

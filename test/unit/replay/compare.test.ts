@@ -1,3 +1,4 @@
+/** Comparing replies, judging pairs, and the differences of two runs. */
 import fc from 'fast-check';
 import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
 import { afterAnswers } from '../../../src/judge/errors.ts';
@@ -364,7 +365,7 @@ describe('judging pairs', () => {
     expect(done.filter((one) => one !== undefined)).toEqual([error, error]);
   });
 
-  test('a judge without any verdict is a failure, with its errors counted', async () => {
+  test('a judge without any verdict is a failure, and its errors are counted', async () => {
     const good = judge('none');
     const error = { code: 'JudgeReplyUnreadable', message: 'no JSON' };
     const usage = { inputTokens: 1, outputTokens: 1, usd: 0 };

@@ -1,3 +1,4 @@
+/** Histograms and the statistics computed from them. */
 import fc from 'fast-check';
 import { Distribution } from '../../../src/replay/measure/distribution.ts';
 import { HdrHistogram, indexOf } from '../../../src/replay/measure/hdr.ts';

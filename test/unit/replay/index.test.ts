@@ -1,3 +1,4 @@
+/** Indexing the captures of a replay by time. */
 import { execFileSync } from 'node:child_process';
 import {
   createReadStream,

@@ -1,3 +1,4 @@
+/** Setting a value in JSON text without changing the rest of the text. */
 import fc from 'fast-check';
 import { NotSpliceable, setJsonValue } from '../../../src/replay/request/json-splice.ts';
 

@@ -1,3 +1,4 @@
+/** Preparing captured requests byte for byte, and with overrides. */
 import { literalRequest, NO_OVERRIDES, type Overrides } from '../../../src/replay/request/literal.ts';
 
 const line = (endpointInput: unknown, more: object = {}): Buffer =>

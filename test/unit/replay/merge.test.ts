@@ -1,3 +1,4 @@
+/** Merging the statistics of shards. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

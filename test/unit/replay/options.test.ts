@@ -1,3 +1,4 @@
+/** The options of a replay. */
 import { replayCommand } from '../../../bin/commands/replay.ts';
 import { REPLIES_FILE } from '../../../src/replay/compare/replies-file.ts';
 import { parseThreshold } from '../../../src/replay/compare/thresholds.ts';

@@ -1,3 +1,4 @@
+/** Parsing HTTP responses that arrive in pieces. */
 import fc from 'fast-check';
 import { BadResponse, ResponseParser } from '../../../src/replay/http/response-parser.ts';
 

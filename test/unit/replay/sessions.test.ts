@@ -1,3 +1,4 @@
+/** Recognizing the turns of a conversation. */
 import { SessionLinker } from '../../../src/replay/request/sessions.ts';
 
 const user = (content: unknown) => ({ role: 'user', content });

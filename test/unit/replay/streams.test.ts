@@ -1,3 +1,4 @@
+/** Reading streamed replies and AWS event-stream messages. */
 import { EventStreamCodec } from '@smithy/core/event-streams';
 import fc from 'fast-check';
 import { payloadPart } from '../../../local/stand-in-endpoint/event-stream.ts';

@@ -1,3 +1,4 @@
+/** The due times of requests. */
 import fc from 'fast-check';
 import { type FixedSchedule, type ScheduleOptions, schedule } from '../../../src/replay/schedule/timing.ts';
 import type { IndexEntry } from '../../../src/replay/source/types.ts';

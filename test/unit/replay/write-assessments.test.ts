@@ -1,3 +1,4 @@
+/** Writing the judge's verdicts on pairs to MLflow. */
 import { MAX_RATIONALE_CHARS } from '../../../src/mlflow/limits.ts';
 import type { NewAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
 import type { JudgedReply } from '../../../src/replay/compare/judge-replies.ts';

@@ -15,4 +15,4 @@ test('stays within 0 and 1', () => {
   expect(share(10, 10)?.low).toBeCloseTo(0.7225, 4);
 });
 
-test('is null for a share of nothing', () => expect(share(0, 0)).toBeNull());
+test('is null for a share of an empty total', () => expect(share(0, 0)).toBeNull());

@@ -74,7 +74,7 @@ test('resumes small objects after the connection is reset', async () => {
   expect(await wire.storage.getJson('b', 'json')).toEqual({ a: 'x'.repeat(5_000) });
 });
 
-test('does not take a page of another server for JSON, a file or an empty listing', async () => {
+test('does not mistake a page of another server for JSON, a file or an empty listing', async () => {
   wire.fault = () => ({ kind: 'page' });
   const named = { name: 'StorageUnavailable', message: expect.not.stringContaining('Sign in') };
   await expect(wire.storage.getJson('b', 'json')).rejects.toMatchObject(named);

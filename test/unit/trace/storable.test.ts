@@ -22,11 +22,11 @@ test('returns the same object if it needs no change', () => {
 
 test.each([
   ['the largest and the smallest integer of 64 bits', '[9223372036854775807,-9223372036854775808]', undefined],
-  ['an integer beyond them', '[9223372036854775808]', '["9223372036854775808"]'],
-  ['one below them', '{"a":-9223372036854775809}', '{"a":"-9223372036854775809"}'],
+  ['a larger integer', '[9223372036854775808]', '["9223372036854775808"]'],
+  ['a smaller integer', '{"a":-9223372036854775809}', '{"a":"-9223372036854775809"}'],
   ['a large number that a double would write as an integer', '[1e19,-3e20]', '[1e+19,-3e+20]'],
-  ['a number that it would not', '[1e21,1e300,1.5e-7]', '[1e+21,1e+300,1.5e-7]'],
-  ['a number beyond doubles', '[1e400]', '["1e400"]'],
+  ['a large number that a double would not write as an integer', '[1e21,1e300,1.5e-7]', '[1e+21,1e+300,1.5e-7]'],
+  ['a number out of the range of doubles', '[1e400]', '["1e400"]'],
 ])('stores numbers: %s', (_title, json, stored) => {
   expect(storedJson(json).json).toBe(stored ?? json);
 });
@@ -45,7 +45,7 @@ test('keeps the levels of nesting that MLflow can read, and writes deeper values
   });
 });
 
-test('replaces nesting that cannot even be written as JSON by a note', () => {
+test('replaces nesting that is too deep for JSON by a note', () => {
   const deep = JSON.parse(nested('[', ']', 200_000, '1')) as unknown;
   const storer = new Storer();
   expect(JSON.stringify(storer.store(deep))).toContain('nested too deep to be written');

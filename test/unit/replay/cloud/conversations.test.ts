@@ -1,3 +1,4 @@
+/** Finding conversations in the captures of a cloud replay. */
 import { ConversationFinder } from '../../../../src/replay/cloud/plan/conversations.ts';
 import type { IndexEntry, SourceFile } from '../../../../src/replay/source/types.ts';
 import { captureLine, chatLine, chatReply } from '../../../helpers/replay.ts';

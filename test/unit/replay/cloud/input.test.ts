@@ -1,3 +1,4 @@
+/** The input of a cloud replay: defaults, limits and invalid values. */
 import { shardBounds } from '../../../../src/replay/cloud/limits.ts';
 import { parseReplayInput } from '../../../../src/replay/cloud/plan/input.ts';
 import { targetFacts } from '../../../../src/replay/cloud/target.ts';

@@ -1,3 +1,4 @@
+/** The outcome of a cloud replay: claims, merged results, and missing or lost requests. */
 import { replayKeys } from '../../../../src/contract/work-keys.ts';
 import { newProgress } from '../../../../src/replay/cloud/evaluate/progress.ts';
 import { claimShard } from '../../../../src/replay/cloud/shard/claim.ts';
@@ -345,7 +346,7 @@ describe('missing requests', () => {
   });
 });
 
-test('each shard has its own seed, and the first one that of the command line', () => {
+test('each shard has a different seed, and the first shard has the seed of the command line', () => {
   expect(shardSeed(5, 0)).toBe(5);
   const seeds = [0, 5].flatMap((seed) => Array.from({ length: 1000 }, (_, shard) => shardSeed(seed, shard)));
   expect(new Set(seeds).size).toBe(2000);

@@ -1,3 +1,4 @@
+/** Reading captured records and result lines from S3. */
 import fc from 'fast-check';
 import { scanLines } from '../../../../src/formats/lines/scan-lines.ts';
 import { coalesce, RangeReader } from '../../../../src/replay/cloud/shard/range-reader.ts';

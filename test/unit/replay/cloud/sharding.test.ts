@@ -1,3 +1,4 @@
+/** Dividing a schedule into shards. */
 import fc from 'fast-check';
 import { MAX_SHARDS } from '../../../../src/contract/replay.ts';
 import { replayKeys } from '../../../../src/contract/work-keys.ts';

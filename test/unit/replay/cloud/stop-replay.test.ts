@@ -1,3 +1,4 @@
+/** StopReplay: the function that ends stopped and failed replays. */
 import { type EndedExecution, endedExecutionSchema } from '../../../../src/contract/replay.ts';
 import { replayKeys } from '../../../../src/contract/work-keys.ts';
 import { replayState, stopReplay } from '../../../../src/replay/cloud/stop/stop-replay.ts';
@@ -188,7 +189,7 @@ describe('an execution that failed', () => {
   const failed = event({ status: 'FAILED', error: 'States.Runtime', cause: 'too much' });
   const error = { Error: 'States.Runtime', Cause: 'too much' };
 
-  test('with results needs nothing', async () => {
+  test('with results needs no further step', async () => {
     planned();
     claimed(0);
     put(replayKeys.figures(RUN), 1);
