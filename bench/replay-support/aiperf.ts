@@ -53,7 +53,7 @@ async function tokenizerFolder(log: Log): Promise<string> {
     bpe_ranks: string;
   };
   const lines: string[] = [];
-  // Each line has an exclamation mark, the first rank, and the following tokens in base64.
+  // A line consists of an exclamation mark, its first rank, and its tokens in base64.
   for (const row of text.split('\n')) {
     const [, first, ...tokens] = row.split(' ');
     tokens.forEach((token, i) => {

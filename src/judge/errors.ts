@@ -71,7 +71,7 @@ export class JudgeHeld extends PermanentError {
 }
 
 /**
- * Returns the error that ends the judging of a capture after a call failed for good.
+ * Returns the error that ends the judging of a capture after a call failed permanently.
  * @param where the judge's id
  */
 export function judgingError(failure: CallFailure, where: string, signal?: AbortSignal): PipelineError {

@@ -41,7 +41,7 @@ const day = (date: Date): string => date.toISOString().slice(0, 10);
 const isProfile = (name: string): boolean =>
   parseProfileId(name) !== undefined || /:(application-)?inference-profile\//.test(name);
 
-/** Returns the foundation model behind an id or ARN of a model or an inference profile; `undefined` if there is none. */
+/** Returns the foundation model behind an id or ARN of a model or an inference profile; `undefined` if the id names none. */
 async function modelBehind(client: BedrockClient, name: string): Promise<string | undefined> {
   if (!isProfile(name)) return /^arn:/.test(name) && !name.includes(':foundation-model/') ? undefined : name;
   const { models } = await client.send(new GetInferenceProfileCommand({ inferenceProfileIdentifier: name }));

@@ -54,7 +54,7 @@ export const nameList = (form: RegExp) =>
 const SECRET_QUERY = /key|token|secret|password|sig/i;
 
 /**
- * Returns the fault of an address: `undefined` if there is none, empty if it is not an http(s) URL.
+ * Returns the fault of an address: `undefined` if it is valid, empty if it is not an http(s) URL.
  *
  * @param secretSetting the setting that names the secret for user, password or token
  */

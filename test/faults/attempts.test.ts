@@ -58,7 +58,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       await expectSettled(pipeline, one, await expectWhole(one, outcome));
     });
 
-    test('for good fail the run by name, and a retry completes it', async () => {
+    test('permanently fail the run by name, and a retry completes it', async () => {
       const one = pipeline.case('expired-for-good');
       await one.put(linesOf('expired-for-good'));
       const failed = await one.run(one.event(), {
@@ -88,7 +88,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       await expectSettled(pipeline, one, count);
     });
 
-    test('for good fail the run by name, and a retry completes it', async () => {
+    test('permanently fail the run by name, and a retry completes it', async () => {
       const one = pipeline.case('judge-expired-for-good');
       await one.put(linesOf('judge-expired-for-good'));
       pipeline.judge.behave(EXPIRED_AT_BEDROCK);

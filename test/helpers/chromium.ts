@@ -13,7 +13,7 @@ const isExecutable = (path: string): boolean => {
   }
 };
 
-/** Returns `CHROMIUM_PATH`, else the first Chromium on the PATH; `undefined` if there is none. */
+/** Returns `CHROMIUM_PATH`, else the first Chromium on the PATH; `undefined` if neither exists. */
 export function findChromium(): string | undefined {
   const given = process.env.CHROMIUM_PATH;
   if (given) return given;

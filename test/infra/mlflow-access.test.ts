@@ -12,7 +12,7 @@ const CALLERS = [
   'ReplayPlanRole',
   'ReplayPublicationRole',
 ];
-/** Those of them that write spans or the files of a run. */
+/** The roles among them that write spans or the files of a run. */
 const WRITERS = ['LogTracesRole', 'ReplayEvaluationRole', 'ReplayPublicationRole'];
 
 /** The permissions in addition to those of every stack, for the roles that have any. */

@@ -84,7 +84,7 @@ describe('a Python environment', () => {
     expect(await versionIn(python)).toBe('1.1.0');
   });
 
-  test('differs for other pins', async () => {
+  test('differs for different pinned versions', async () => {
     const [one, other] = [{ tiny: '1.1.0' }, { tiny: '1.0.0' }].map((packages) =>
       ensurePythonEnvironment({ name, packages }),
     );

@@ -375,7 +375,7 @@ describe('in a browser', () => {
     await page.close();
   });
 
-  inBrowser('the report shows a single request in every chart, and states if there is none', async () => {
+  inBrowser('the report shows a single request in every chart, and warns if there was no request', async () => {
     const out = join(folder.path, 'out');
     const file = folder.write('a.jsonl', [chatLine('\u202eone', 0, 'hello')]);
     const args = ['replay', file, '--url', endpoint.url, '--quiet', '-o', out];

@@ -33,7 +33,7 @@ const READS_SETTINGS = new Set([
   'lib/access/work.ts /\\d+\\/$/',
   // Prompts of MLflow's own judges, only in a benchmark.
   'local/stand-in-judge/prompt-reader.ts /Tool Call \\d+: (\\S+)[\\s\\S]*?Arguments: (.*)/g',
-  // Paths on the disk.
+  // Reads only paths on the disk.
   'local/start/capture-files.ts /([^/]+)\\/([^/]+)\\/\\d{4}\\/(?:0[1-9]|1[0-2])\\/(?:0[1-9]|[12]\\d|3[01])\\/(?:[01]\\d|2[0-3])\\/[^/]+\\.jsonl$/',
 ]);
 /** Results of the patterns that are composed at run time, in the order of the code. */

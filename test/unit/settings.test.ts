@@ -384,7 +384,7 @@ describe('the views of the functions and of the command line', () => {
     });
   });
 
-  it('report every invalid setting in the words of the stack', () => {
+  it('report every invalid setting in the same words as the stack', () => {
     const wrong = { JUDGE_CALLS: 'both', JUDGE_SECRET_ARN: 'sk-proj-hunter2' };
     const [calls, secret] = refusal({ ...required, ...wrong })
       .toSorted()

@@ -30,7 +30,7 @@ export interface ReplyPair {
 }
 
 export interface PairVerdict {
-  /** The verdict on the new reply. `undecided`: it changed with the order; `failed`: there is none. */
+  /** The verdict on the new reply. `undecided`: it changed with the order; `failed`: the judge gave no verdict. */
   verdict: Preference | 'undecided' | 'failed';
   /** The judge's rationale for each order: with the captured reply first, then with the new one first. */
   rationales: string[];

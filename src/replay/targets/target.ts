@@ -6,7 +6,7 @@ import type { Turn } from '../request/sessions.ts';
 /** Identity of one request, which the target adds to the request. */
 export interface RequestIdentity {
   run: string;
-  /** Captured event id, or the place of the record if there is none. */
+  /** Captured event id, or the place of a record without one. */
   eventKey: string;
   /** Pass over the captures, from 0. */
   pass: number;

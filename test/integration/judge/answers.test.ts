@@ -63,7 +63,7 @@ test('keeps the verdicts of a partial answer, and asks again only for the missin
   expectPaid(result);
 });
 
-test('keeps the complete entries of a truncated answer, and gives the rest more room', async () => {
+test('keeps the complete entries of a truncated answer, and asks for the rest with a higher limit', async () => {
   rig.behave({ fault: 'cut', faultyCalls: 1 });
   await rig.judge().judge(chatCapture(), CHAT_SCORERS);
   const [first, second] = rig.standIn.recorded.map((call) => ({

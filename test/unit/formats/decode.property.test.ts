@@ -20,7 +20,7 @@ function assertTraceable(raw: RawLine, options: DecodeOptions = {}): void {
   assertStorable(buildTrace(decoded.capture, raw, OPTIONS));
 }
 
-/** MLflow's limits, and text that every database takes. */
+/** MLflow's limits, and text that every database accepts. */
 function assertStorable(trace: TraceRecord): void {
   const texts = [trace.requestPreview, trace.responsePreview, trace.name, ...Object.values(trace.tags)];
   for (const text of [
@@ -218,7 +218,7 @@ test('a capture truncated anywhere gives a trace or a quarantine entry', () => {
   );
 });
 
-test('decoding payloads never fails and falls back', () => {
+test('decoding never keeps the payload of a record because of an error', () => {
   fc.assert(
     fc.property(records, (record) => {
       const decoded = decodeLine(lineOf(record), {});

@@ -185,7 +185,7 @@ test('yields the lines of the file, however the stream is cut', async () => {
   );
 });
 
-test('chunks together contain the lines of the file, as many as they state', async () => {
+test('chunks together contain all lines of the file, and state their numbers correctly', async () => {
   await fc.assert(
     fc.asyncProperty(files, pieceLengths, pieceLengths, chunkBounds, async (file, lengths, others, bounds) => {
       const chunks = await collect(scanChunks(inPieces(file, lengths), bounds));

@@ -217,7 +217,7 @@ describe('report', () => {
     expect(reports[1]?.numbers?.meanAbsoluteError).toBeCloseTo(5 / 3, 12);
   });
 
-  test('notes when figures mean little', () => {
+  test('adds a note when figures are not meaningful', () => {
     expect(report([pair('a', 'yes', 'yes')]).scorers[0]?.notes.join()).toMatch(/fewer than 30.*kappa is not defined/);
     const constant = report(fourty.map((p) => ({ ...p, verdict: 'yes', agrees: p.label === 'yes' })));
     expect(constant.scorers[0]?.notes).toEqual([

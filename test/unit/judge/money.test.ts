@@ -58,7 +58,7 @@ describe('a cap', () => {
     expect(spent).toBeGreaterThan(cap * 0.8);
   });
 
-  it('is asked before each round, for the bound of a longer answer', async () => {
+  it('is checked before each round, with the bound of a longer answer', async () => {
     let rounds = 0;
     const { judge, asks } = scriptedJudge(({ prompt, maxTokens }) => {
       rounds += 1;
@@ -75,7 +75,7 @@ describe('a cap', () => {
     expect(limit.log[2]?.[0]).toBeGreaterThan(2 * (limit.log[0]?.[0] ?? 0));
   });
 
-  it('holds missing verdicts, and keeps those that were given', async () => {
+  it('holds missing verdicts, and keeps existing ones', async () => {
     const { judge, asks } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers.slice(0, 1))));
     const { judge: unlimited } = scriptedJudge();
     const once = unlimited.maxCostUsd(chatCapture(), two) ?? 0;
@@ -125,7 +125,7 @@ describe('a cap', () => {
     expect(answeredBefore(failure)).toMatchObject({ verdicts: [{ outcome: 'verdict' }], spend: { calls: 1 } });
   });
 
-  it('is not asked for the answer of a batch job', async () => {
+  it('is not checked for the answer of a batch job', async () => {
     const { judge, asks } = scriptedJudge();
     const limit = noted();
     const answer = told(goodAnswer(two.slice(0, 1)));

@@ -80,7 +80,7 @@ describe('findCaptures', () => {
     ['a path that does not exist', 'missing', /not found; got: .*missing; expected: a \.jsonl file/],
     ['a folder without captures', '.', /contains no file that ends in \.jsonl/],
     ['a file of another kind', 'x.csv', /x\.csv does not end in \.jsonl/],
-  ])('%s is an error that says what is allowed', async (_, path, message) => {
+  ])('%s is an error that names what is allowed', async (_, path, message) => {
     write('x.csv');
     await expect(findCaptures(join(root, path))).rejects.toThrow(message);
   });

@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-test('a command says what to do if the packages are missing', () => {
+test('a command names the remedy if the packages are missing', () => {
   mkdirSync(join(folder, 'local'));
   cpSync(projectPath('local', 'ready.js'), join(folder, 'local', 'ready.js'));
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');

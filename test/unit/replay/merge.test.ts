@@ -206,7 +206,7 @@ test('computes the rate of requests that were sent in one second', () => {
   ]);
 });
 
-test('merges slices, and opens packed ones again for a late reply', async () => {
+test('merges slices, and unpacks packed ones for a late reply', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'slices-'));
   const lastEndMs = clock.epochMs(Math.max(...all.map(({ exchange }) => exchange.endAt)));
   const write = async (slices: TimeSlices): Promise<unknown[]> => {

@@ -34,7 +34,7 @@ describe('an error', () => {
   const throttled = new RetryableError('JudgeThrottled', 'throttled', {}, cause);
   const interrupted = afterAnswers(throttled, { spend, verdicts: verdicts as never });
 
-  test('returns the judge’s answers, but has no field with them', () => {
+  test('returns the judge’s answers, but does not expose them as a field', () => {
     expect(JSON.stringify(interrupted)).not.toContain('SSN');
     expect(answeredBefore(interrupted).verdicts).toEqual(verdicts);
   });
@@ -49,7 +49,7 @@ describe('an error', () => {
     }
   });
 
-  test('ends its chain of causes if it causes itself', () => {
+  test('ends its chain of causes if the chain is circular', () => {
     const error = new PermanentError('InvalidInput', 'x');
     error.cause = error;
     expect(bareError(error).message).toBe('x');

@@ -58,7 +58,7 @@ export function requestTexts(capture: Capture): Texts {
   return { notJudgeable: 'notText' };
 }
 
-/** Returns the user's last message, or all texts of the request if there is none. */
+/** Returns the user's last message, or all texts of a request without one. */
 export function lastUserTexts(capture: Capture): Texts {
   const last = capture.conversation?.messages.findLast((message) => message.role === 'user');
   const text = last === undefined ? '' : messageText(last);
