@@ -36,7 +36,7 @@ files = [json.loads(folder.joinpath(name + ".json").read_text()) for name in ("b
 print(json.dumps({"version": mlflow.version.VERSION, "files": files}))
 `;
 
-/** Reads the catalog. @throws Error that says what to do if this Python has no MLflow */
+/** Reads the catalog. @throws Error that names the remedy if this Python has no MLflow */
 export function readCatalog(python: string): Catalog {
   const stdio: StdioOptions = ['ignore', 'pipe', 'pipe'];
   try {

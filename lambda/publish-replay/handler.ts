@@ -1,5 +1,5 @@
 /**
- * PublishReplay: figures, parameters and files of a finished replay → its MLflow run. If the request says that a step failed
+ * PublishReplay: figures, parameters and files of a finished replay → its MLflow run. If the request reports that a step failed
  * permanently, it only ends that run.
  */
 import {

@@ -54,7 +54,7 @@ interface Creation {
  * Returns the environment with these pins, and creates it if it is missing or incomplete. Processes that need the same
  * one concurrently wait for the first.
  *
- * @throws Error that says what to do if no usable Python is found or an installation fails
+ * @throws Error that names the remedy if no usable Python is found or an installation fails
  */
 export const ensurePythonEnvironment = (spec: PythonEnvironmentSpec & Creation): Promise<PythonEnvironment> =>
   ensure(spec, makeWithUv);

@@ -64,7 +64,7 @@ export async function readReasons(
  * Returns the lines to print.
  *
  * @param fileOf maps a key in the capture bucket to the user's file
- * @param rest a sentence that says where all quarantined lines are
+ * @param rest a sentence that states where all quarantined lines are
  */
 export function quarantineLines(
   reasons: readonly ReasonWithLines[],

@@ -24,7 +24,7 @@ export function stackPrefix(option: string | undefined, dotenv: Record<string, s
 /**
  * Reads the outputs of a deployed stack.
  *
- * @throws Error that says what to do if the stack is missing or its deployment is incomplete
+ * @throws Error that names the remedy if the stack is missing or its deployment is incomplete
  */
 export async function readStackOutputs(client: CloudFormationClient, prefix: string): Promise<StackOutputs> {
   const name = resourceNames(prefix).stack;

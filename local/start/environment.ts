@@ -62,7 +62,7 @@ export const CAPTURE_BUCKET = 'sagemaker-captures';
  * Starts all parts concurrently and waits for the emulated AWS and the judge. MLflow, the functions' bundles and the CDK's
  * bootstrap continue in the background until they are needed.
  *
- * @throws Error that says what to do: a port in use, no usable Python, a server that does not start
+ * @throws Error that names the remedy: for a port in use, no usable Python, or a server that does not start
  */
 export async function startEnvironment(options: EnvironmentOptions = {}): Promise<LocalEnvironment> {
   const log = options.log ?? (() => {});

@@ -22,7 +22,7 @@ export interface ModelCheck {
   /** `error`: judging will fail; `warning`: it will fail at some point, or the check was inconclusive. */
   level: 'ok' | 'warning' | 'error';
   endOfLife?: Date;
-  /** A sentence for people that says what to do. */
+  /** A sentence for people that names the remedy. */
   message: string;
 }
 

@@ -1,4 +1,4 @@
-/** Stores artifacts where their location says: behind the tracking server, or directly in S3. */
+/** Stores artifacts at their location: behind the tracking server, or directly in S3. */
 import type { S3Client } from '@aws-sdk/client-s3';
 import { PermanentError, saidBy } from '../shared/errors.ts';
 import type { MlflowRest } from './rest.ts';

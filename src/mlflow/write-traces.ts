@@ -71,7 +71,7 @@ export class TraceWriter {
     };
   }
 
-  /** See `TraceStore`. OTLP writes a trace and its spans in one transaction, which never needs mending. */
+  /** See `TraceStore`. OTLP writes a trace and its spans in one transaction, which never needs a repair. */
   async mend(experiment: Experiment, traces: readonly TraceRecord[]): Promise<void> {
     const { rest, s3, probe } = this.#options;
     if (traces.length === 0 || (await probe.get()).otlp) return;

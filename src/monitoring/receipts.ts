@@ -84,7 +84,7 @@ interface StepState<R extends Receipt> {
   failed?: R;
 }
 
-/** The state of one chunk, as its receipts tell it. */
+/** The state of one chunk according to its receipts. */
 export interface ChunkState {
   log: StepState<LogReceipt>;
   evaluate: StepState<EvaluateReceipt>;

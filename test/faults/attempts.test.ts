@@ -381,5 +381,5 @@ describe.each(versions)('with MLflow %s', (version) => {
   });
 });
 
-/** How many runs are needed is chance: the share of failing requests is the same in each. */
+/** The number of runs that are needed varies by chance. The share of failing requests is the same in each. */
 const MOST_RUNS = 4;

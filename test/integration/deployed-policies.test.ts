@@ -337,7 +337,7 @@ describe('a replay', () => {
     beforeEach(forget);
     afterAll(forget);
 
-    test('is completed with the policies of the stack', async () => {
+    test('can be completed with the policies of the stack', async () => {
       const { error, payload } = await stop();
       expect([error, payload]).toEqual([undefined, { end: 'summarized' }]);
       expect(await replays.names(replayKeys.stop(RUN))).toHaveLength(1);

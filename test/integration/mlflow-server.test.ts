@@ -143,7 +143,7 @@ describe('a Python environment', () => {
     });
   });
 
-  test('says what to install if no Python is found', async () => {
+  test('names what to install if no Python is found', async () => {
     const output = await run(ensure(`${name}-none`), { ...process.env, PATH: '/nonexistent' });
     expect(output).toMatch(
       /error:No usable Python was found; got: no python3 on the PATH; expected: uv .* or Python 3/,

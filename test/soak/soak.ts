@@ -173,7 +173,7 @@ function backfillInput(pipeline: DeployedPipeline, hour: number): object {
 }
 
 /**
- * Retries failed runs, round by round, as the cause of each failure says.
+ * Retries failed runs, round by round, depending on the cause of each failure.
  *
  * @returns all outcomes, those of the retries last
  */

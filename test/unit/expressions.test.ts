@@ -110,7 +110,7 @@ test('has an example of every expression that is composed at run time', () => {
 });
 
 test.each(
-  // Each of them was in the product, or is a textbook example. A test that misses one proves nothing.
+  // Each of them was once in the product, or is a textbook example. The generated inputs must detect all of them.
   [
     /^\s*```(?:json)?\s*\n([\s\S]*?)\n\s*```\s*$/i,
     /<title>\s*([^<]{3,120}?)\s*<\/title>/i,

@@ -37,7 +37,7 @@ export function capturedData(side: unknown): { text: string } | { bytes: Buffer 
   }
 }
 
-/** Returns the bytes of a captured side as they were on the wire, or a text that says why there are none. */
+/** Returns the bytes of a captured side as they were on the wire, or a text that explains why they are not available. */
 export function payloadBytes(side: unknown): Buffer | string {
   const data = capturedData(side);
   if (data === undefined) return 'its data is null';

@@ -118,7 +118,7 @@ function isSetApart(before: string, after: string): boolean {
 
 /**
  * Returns the answer in a text, or the problem. If there is text around the answer, it must be set apart and the only object:
- * any other object may be quoted from the record by a judge that says it does not follow it.
+ * any other object may be quoted from the record by a judge that states it does not follow it.
  */
 function answerIn({ text, stop }: ModelAnswer, scorers: readonly JudgeScorer[]): JsonObject | string {
   const read = (part: string): JsonObject | undefined =>

@@ -18,7 +18,7 @@ interface Spec {
   eventId?: string;
   ms?: number;
   ok?: boolean;
-  /** The fields by which the record says that it was canceled. */
+  /** The fields that mark a record as canceled. */
   cancelled?: object;
   text?: string;
 }

@@ -18,7 +18,7 @@ export interface StopMark {
   atMs: number;
 }
 
-/** Reads when the replay was told to stop; `undefined` if it was not. */
+/** Reads the time of the stop order; `undefined` without one. */
 export async function stopMark(storage: Storage, bucket: string, run: string): Promise<StopMark | undefined> {
   const facts = await storage.head(bucket, replayKeys.stop(run));
   return facts && { atMs: facts.lastModifiedMs };
