@@ -30,8 +30,8 @@ const level = (name, extra = {}) => ({
 
 const withPython = { globalSetup: '<rootDir>/test/helpers/python-environments.ts' };
 
-/** The tests wait for servers more than they compute: on two cores, where jest would run one file at a time, two. */
-const maxWorkers = Math.max(2, availableParallelism() - 1);
+/** Tests wait for servers more than they compute: three at a time fill two cores. */
+const maxWorkers = Math.max(3, availableParallelism() - 1);
 
 export default {
   maxWorkers,
