@@ -1,0 +1,13 @@
+/** The form in which all estimates give their uncertainty, so that a decision can be made at any level. */
+
+/**
+ * A quantity with its one-sided confidence bounds. A bound at level `alpha` is beyond the true value in at most a share
+ * `alpha` of all samples; the two-sided 95% interval is `lower(0.025)` to `upper(0.025)`.
+ */
+export interface Bounds {
+  estimate: number;
+  /** Lower end of the one-sided interval; `-Infinity` where the sample excludes no small value. */
+  lower(alpha: number): number;
+  /** Upper end of the one-sided interval; `Infinity` where the sample excludes no large value. */
+  upper(alpha: number): number;
+}
