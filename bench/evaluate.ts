@@ -2,7 +2,7 @@
 import type { Log } from '../local/python/python-environment.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../local/python/python-presets.ts';
 import { DEFAULT_JUDGE_MODEL } from '../src/settings/schema.ts';
-import { PEER_LITELLM, PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
+import { type BenchStack, PEER_LITELLM, PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
 import { numberFlag } from './support/flags.ts';
 import { chatFile } from './support/records.ts';
 import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
@@ -12,95 +12,98 @@ const JUDGE_MS = 300;
 const TIMES_THE_PEER = 10;
 const OF_CEILING = 0.8;
 
+/** What the rounds measured. */
+interface Rounds {
+  ours: SideReport[];
+  peer: SideReport[];
+  calls: { ours: number; peer: number };
+  /** MLflow's own ceiling in each round, captures per second. */
+  ceilings: number[];
+}
+
 export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const records = numberFlag(flags, 'records', 500);
   const rounds = numberFlag(flags, 'rounds', 3);
-  const rate = (report: SideReport | undefined): number => round(records / (report?.seconds ?? Number.NaN), 1);
   const stack = await startBenchStack(log, { judgeMs: JUDGE_MS });
   try {
-    const ours: SideReport[] = [];
-    const peer: SideReport[] = [];
-    const calls = { ours: 0, peer: 0 };
-    const ceilings: number[] = [];
-    for (let n = 0; n < rounds; n += 1) {
-      const key = await stack.put(`round-${n}`, chatFile(records, n * records));
-      // Both sides judge traces that our processor has logged, each in a separate experiment.
-      for (const experiment of [`ours-${n}`, `peer-${n}`, `ceiling-${n}`])
-        await stack.ours('log-traces', experiment, key);
-
-      const recorder = await WriteRecorder.start(stack.mlflow.url);
-      try {
-        await stack.ours('evaluate-traces', `ceiling-${n}`, key, recorder.url);
-        ceilings.push(round(await writeCeiling(stack.mlflow.url, recorder.writes, records), 1));
-      } finally {
-        await recorder.stop();
-      }
-      log(`round ${n + 1}: MLflow's ceiling ${ceilings.at(-1)} captures/s`);
-
-      let before = stack.judge.counts.calls;
-      ours.push(await stack.ours('evaluate-traces', `ours-${n}`, key));
-      calls.ours += stack.judge.counts.calls - before;
-      const own = await stack.readBack(`ours-${n}`);
-      log(`round ${n + 1}: ours ${rate(ours.at(-1))} captures/s, ${own.assessments} assessments`);
-
-      before = stack.judge.counts.calls;
-      peer.push(await stack.python('evaluate.py', [`peer-${n}`, `bedrock:/${DEFAULT_JUDGE_MODEL}`]));
-      calls.peer += stack.judge.counts.calls - before;
-      const others = await stack.readBack(`peer-${n}`);
-      log(
-        `round ${n + 1}: peer ${rate(peer.at(-1))} captures/s, ${others.assessments} assessments, ${others.errors} errors`,
-      );
-      for (const [side, found] of [
-        ['ours', own],
-        ['peer', others],
-      ] as const) {
-        if (found.traces < records || found.assessments < records * 12 || found.errors > 0) {
-          throw new Error(
-            `${side} is incomplete; got: ${JSON.stringify(found)}; expected: ${records} traces with 12 verdicts each and no errors`,
-          );
-        }
-      }
-    }
-    const rates = (reports: SideReport[]): number[] => reports.map(rate);
-    const rss = (reports: SideReport[]): number => Math.max(...reports.map(({ maxRssMb }) => maxRssMb));
-    const ratio = median(rates(ours)) / median(rates(peer));
-    const ofCeiling = median(rates(ours)) / median(ceilings);
-    return {
-      name: 'evaluate',
-      ratio: round(ratio),
-      ours: {
-        'captures/s': median(rates(ours)),
-        rounds: rates(ours),
-        'peak MB': round(rss(ours)),
-        'judge calls per capture': calls.ours / rounds / records,
-      },
-      peer: {
-        'captures/s': median(rates(peer)),
-        rounds: rates(peer),
-        'peak MB': round(rss(peer)),
-        'judge calls per capture': calls.peer / rounds / records,
-      },
-      machine: machine(),
-      versions: {
-        node: process.version,
-        'MLflow server': DEFAULT_MLFLOW_VERSION,
-        'MLflow client of the peer': PEER_MLFLOW,
-        litellm: PEER_LITELLM,
-      },
-      checks: [
-        // If the ratio is missed, MLflow must be the bottleneck: we require 0.8 of its own ceiling.
-        ratio >= TIMES_THE_PEER
-          ? atLeast('ratio of captures per second', ratio, TIMES_THE_PEER)
-          : atLeast(`share of MLflow’s own ceiling (${TIMES_THE_PEER} × the peer is missed)`, ofCeiling, OF_CEILING),
-        atMost('peak memory, MB', rss(ours), 150),
-      ],
-      notes: [
-        `the judge answers in ${JUDGE_MS} ms`,
-        `MLflow’s ceiling, measured with a bare client that posts our recorded writes to the idle server: ${median(ceilings)} captures/s; ours is ${round(ofCeiling)} of it`,
-        'imports are not counted on either side; both sides were read back and were complete in every round',
-      ],
-    };
+    const measured: Rounds = { ours: [], peer: [], calls: { ours: 0, peer: 0 }, ceilings: [] };
+    for (let n = 0; n < rounds; n += 1) await measureRound(stack, n, records, measured, log);
+    return resultOf(measured, records);
   } finally {
     await stack.stop();
   }
+}
+
+const rateOf = (records: number, { seconds }: SideReport): number => round(records / seconds, 1);
+
+async function measureRound(stack: BenchStack, n: number, records: number, to: Rounds, log: Log): Promise<void> {
+  const key = await stack.put(`round-${n}`, chatFile(records, n * records));
+  // Both sides judge traces that our processor has logged, each in a separate experiment.
+  for (const experiment of [`ours-${n}`, `peer-${n}`, `ceiling-${n}`]) await stack.ours('log-traces', experiment, key);
+
+  const recorder = await WriteRecorder.start(stack.mlflow.url);
+  try {
+    await stack.ours('evaluate-traces', `ceiling-${n}`, key, recorder.url);
+    to.ceilings.push(round(await writeCeiling(stack.mlflow.url, recorder.writes, records), 1));
+  } finally {
+    await recorder.stop();
+  }
+  log(`round ${n + 1}: MLflow's ceiling ${to.ceilings.at(-1)} captures/s`);
+
+  const sides = {
+    ours: () => stack.ours('evaluate-traces', `ours-${n}`, key),
+    peer: () => stack.python('evaluate.py', [`peer-${n}`, `bedrock:/${DEFAULT_JUDGE_MODEL}`]),
+  };
+  for (const side of ['ours', 'peer'] as const) {
+    const before = stack.judge.counts.calls;
+    const report = await sides[side]();
+    to[side].push(report);
+    to.calls[side] += stack.judge.counts.calls - before;
+    const found = await stack.readBack(`${side}-${n}`);
+    const { traces, assessments, errors } = found;
+    log(`round ${n + 1}: ${side} ${rateOf(records, report)} captures/s, ${assessments} assessments, ${errors} errors`);
+    if (traces < records || assessments < records * 12 || errors > 0) {
+      throw new Error(
+        `${side} is incomplete; got: ${JSON.stringify(found)}; expected: ${records} traces with 12 verdicts each and no errors`,
+      );
+    }
+  }
+}
+
+function resultOf({ ours, peer, calls, ceilings }: Rounds, records: number): BenchResult {
+  const rates = (reports: SideReport[]): number[] => reports.map((report) => rateOf(records, report));
+  const rss = (reports: SideReport[]): number => Math.max(...reports.map(({ maxRssMb }) => maxRssMb));
+  const figures = (reports: SideReport[], calls: number) => ({
+    'captures/s': median(rates(reports)),
+    rounds: rates(reports),
+    'peak MB': round(rss(reports)),
+    'judge calls per capture': calls / reports.length / records,
+  });
+  const ratio = median(rates(ours)) / median(rates(peer));
+  const ofCeiling = median(rates(ours)) / median(ceilings);
+  return {
+    name: 'evaluate',
+    ratio: round(ratio),
+    ours: figures(ours, calls.ours),
+    peer: figures(peer, calls.peer),
+    machine: machine(),
+    versions: {
+      node: process.version,
+      'MLflow server': DEFAULT_MLFLOW_VERSION,
+      'MLflow client of the peer': PEER_MLFLOW,
+      litellm: PEER_LITELLM,
+    },
+    checks: [
+      // If the ratio is missed, MLflow must be the bottleneck: we require 0.8 of its own ceiling.
+      ratio >= TIMES_THE_PEER
+        ? atLeast('ratio of captures per second', ratio, TIMES_THE_PEER)
+        : atLeast(`share of MLflow’s own ceiling (${TIMES_THE_PEER} × the peer is missed)`, ofCeiling, OF_CEILING),
+      atMost('peak memory, MB', rss(ours), 150),
+    ],
+    notes: [
+      `the judge answers in ${JUDGE_MS} ms`,
+      `MLflow’s ceiling, measured with a bare client that posts our recorded writes to the idle server: ${median(ceilings)} captures/s; ours is ${round(ofCeiling)} of it`,
+      'imports are not counted on either side; both sides were read back and were complete in every round',
+    ],
+  };
 }

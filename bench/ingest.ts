@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Log } from '../local/python/python-environment.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../local/python/python-presets.ts';
-import { PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
+import { type BenchStack, PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
 import { numberFlag } from './support/flags.ts';
 import { chatFile } from './support/records.ts';
 import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
@@ -30,79 +30,92 @@ const run = (log: Log, flags: string[] = []): Promise<BenchResult> =>
     target: 20,
   });
 
+/** What the rounds measured. */
+interface Rounds {
+  ours: SideReport[];
+  peer: SideReport[];
+  /** MLflow's own ceiling in each round, records per second. */
+  ceilings: number[];
+}
+
 export async function ingest(log: Log, plan: IngestPlan): Promise<BenchResult> {
   const { mlflowVersion, artifactsInS3 } = plan;
   const stack = await startBenchStack(log, { mlflowVersion, artifactsInS3 });
   try {
-    const ours: SideReport[] = [];
-    const peer: SideReport[] = [];
-    const ceilings: number[] = [];
-    for (let n = 0; n < plan.rounds; n += 1) {
-      // Each round and side has its own records, so none exists already.
-      const name = `round-${n}`;
-      const key = await stack.put(name, chatFile(plan.records, n * plan.records));
-      const file = join(stack.directory, `${name}.jsonl`);
-      const check = async (experiment: string): Promise<void> => {
-        const found = await stack.readBack(experiment);
-        if (found.traces !== plan.records || found.whole !== plan.records) {
-          throw new Error(
-            `${experiment} is incomplete; got: ${JSON.stringify(found)}; expected: ${plan.records} traces with all tags`,
-          );
-        }
-      };
-      const recorder = await WriteRecorder.start(stack.mlflow.url);
-      try {
-        await stack.ours('log-traces', `ceiling-${n}`, key, recorder.url);
-        ceilings.push(round(await writeCeiling(stack.mlflow.url, recorder.writes, plan.records), 1));
-      } finally {
-        await recorder.stop();
-      }
-      log(`round ${n + 1}: MLflow's ceiling ${ceilings.at(-1)} records/s`);
-      ours.push(await stack.ours('log-traces', `ours-${n}`, key));
-      await check(`ours-${n}`);
-      log(`round ${n + 1}: ours ${rate(plan, ours.at(-1))} records/s`);
-      peer.push(await stack.python('ingest.py', [`peer-${n}`, file, 'bench-captures', key]));
-      await check(`peer-${n}`);
-      log(`round ${n + 1}: peer ${rate(plan, peer.at(-1))} records/s`);
-    }
-    const rates = (reports: SideReport[]): number[] => reports.map((report) => rate(plan, report));
-    const rss = (reports: SideReport[]): number => Math.max(...reports.map(({ maxRssMb }) => maxRssMb));
-    const ratio = median(rates(ours)) / median(rates(peer));
-    const ofCeiling = median(rates(ours)) / median(ceilings);
-    return {
-      name: plan.name,
-      ratio: round(ratio),
-      ours: {
-        'records/s': median(rates(ours)),
-        rounds: rates(ours),
-        'peak MB': round(rss(ours)),
-        'bundle KB': round(statSync(stack.bundle('log-traces')).size / 1000),
-      },
-      peer: { 'records/s': median(rates(peer)), rounds: rates(peer), 'peak MB': round(rss(peer)) },
-      machine: machine(),
-      versions: {
-        node: process.version,
-        'MLflow server': plan.mlflowVersion ?? DEFAULT_MLFLOW_VERSION,
-        'MLflow client of the peer': PEER_MLFLOW,
-      },
-      checks: [
-        // If the ratio is missed, MLflow must be the bottleneck: we require 0.8 of its own ceiling.
-        ratio >= plan.target
-          ? atLeast('ratio of records per second', ratio, plan.target)
-          : atLeast(`share of MLflow’s own ceiling (${plan.target} × the peer is missed)`, ofCeiling, OF_CEILING),
-        atMost('peak memory, MB', rss(ours), 120),
-      ],
-      notes: [
-        `MLflow’s ceiling, measured with a bare client that posts our recorded requests to the idle server: ${median(ceilings)} records/s, ${round(median(ceilings) / median(rates(peer)), 1)} × the peer; ours is ${round(ofCeiling)} of it`,
-        'imports are not counted on either side; both sides were read back and were complete in every round',
-      ],
-    };
+    const measured: Rounds = { ours: [], peer: [], ceilings: [] };
+    for (let n = 0; n < plan.rounds; n += 1) await measureRound(stack, n, plan, measured, log);
+    return resultOf(measured, plan, round(statSync(stack.bundle('log-traces')).size / 1000));
   } finally {
     await stack.stop();
   }
 }
 
-const rate = (plan: IngestPlan, report: SideReport | undefined): number =>
-  round(plan.records / (report?.seconds ?? Number.NaN), 1);
+const rateOf = ({ records }: IngestPlan, { seconds }: SideReport): number => round(records / seconds, 1);
+
+async function measureRound(stack: BenchStack, n: number, plan: IngestPlan, to: Rounds, log: Log): Promise<void> {
+  // Each round and side has its own records, so none exists already.
+  const name = `round-${n}`;
+  const key = await stack.put(name, chatFile(plan.records, n * plan.records));
+  const recorder = await WriteRecorder.start(stack.mlflow.url);
+  try {
+    await stack.ours('log-traces', `ceiling-${n}`, key, recorder.url);
+    to.ceilings.push(round(await writeCeiling(stack.mlflow.url, recorder.writes, plan.records), 1));
+  } finally {
+    await recorder.stop();
+  }
+  log(`round ${n + 1}: MLflow's ceiling ${to.ceilings.at(-1)} records/s`);
+
+  const file = join(stack.directory, `${name}.jsonl`);
+  const sides = {
+    ours: () => stack.ours('log-traces', `ours-${n}`, key),
+    peer: () => stack.python('ingest.py', [`peer-${n}`, file, 'bench-captures', key]),
+  };
+  for (const side of ['ours', 'peer'] as const) {
+    const report = await sides[side]();
+    to[side].push(report);
+    const found = await stack.readBack(`${side}-${n}`);
+    if (found.traces !== plan.records || found.whole !== plan.records) {
+      throw new Error(
+        `${side}-${n} is incomplete; got: ${JSON.stringify(found)}; expected: ${plan.records} traces with all tags`,
+      );
+    }
+    log(`round ${n + 1}: ${side} ${rateOf(plan, report)} records/s`);
+  }
+}
+
+function resultOf({ ours, peer, ceilings }: Rounds, plan: IngestPlan, bundleKb: number): BenchResult {
+  const rates = (reports: SideReport[]): number[] => reports.map((report) => rateOf(plan, report));
+  const rss = (reports: SideReport[]): number => Math.max(...reports.map(({ maxRssMb }) => maxRssMb));
+  const figures = (reports: SideReport[]) => ({
+    'records/s': median(rates(reports)),
+    rounds: rates(reports),
+    'peak MB': round(rss(reports)),
+  });
+  const ratio = median(rates(ours)) / median(rates(peer));
+  const ofCeiling = median(rates(ours)) / median(ceilings);
+  return {
+    name: plan.name,
+    ratio: round(ratio),
+    ours: { ...figures(ours), 'bundle KB': bundleKb },
+    peer: figures(peer),
+    machine: machine(),
+    versions: {
+      node: process.version,
+      'MLflow server': plan.mlflowVersion ?? DEFAULT_MLFLOW_VERSION,
+      'MLflow client of the peer': PEER_MLFLOW,
+    },
+    checks: [
+      // If the ratio is missed, MLflow must be the bottleneck: we require 0.8 of its own ceiling.
+      ratio >= plan.target
+        ? atLeast('ratio of records per second', ratio, plan.target)
+        : atLeast(`share of MLflow’s own ceiling (${plan.target} × the peer is missed)`, ofCeiling, OF_CEILING),
+      atMost('peak memory, MB', rss(ours), 120),
+    ],
+    notes: [
+      `MLflow’s ceiling, measured with a bare client that posts our recorded requests to the idle server: ${median(ceilings)} records/s, ${round(median(ceilings) / median(rates(peer)), 1)} × the peer; ours is ${round(ofCeiling)} of it`,
+      'imports are not counted on either side; both sides were read back and were complete in every round',
+    ],
+  };
+}
 
 export default run;

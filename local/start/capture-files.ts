@@ -3,6 +3,7 @@ import { createReadStream, existsSync, realpathSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { basename, join, relative, resolve, sep } from 'node:path';
 import { createInterface } from 'node:readline';
+import { DEFAULT_MAX_LINE_BYTES } from '../../src/shared/line-bound.ts';
 
 export interface CaptureFile {
   /** Absolute path. */
@@ -28,8 +29,6 @@ const SUFFIX = '.jsonl';
 
 /** Number of lines that are searched for a time. A record's time is at its end, so complete lines are read. */
 const LINES_READ = 20;
-/** A payload of 25 MB in base64 in both directions is a line of 67 MB. Longer lines are quarantined anyway. */
-const BYTES_READ = 72 * 1024 * 1024;
 
 /** The end of a path in Data Capture's layout: endpoint, variant, year, month, day, hour, file. */
 const LAYOUT = /([^/]+)\/([^/]+)\/\d{4}\/(?:0[1-9]|1[0-2])\/(?:0[1-9]|[12]\d|3[01])\/(?:[01]\d|2[0-3])\/[^/]+\.jsonl$/;
@@ -105,7 +104,7 @@ const hourPath = (time: Date): string => time.toISOString().slice(0, 13).replace
 
 /** Returns the time of the first record that has one, else the file's modification time. */
 async function hourOfFirstRecord(file: string): Promise<Date> {
-  const stream = createReadStream(file, { end: BYTES_READ });
+  const stream = createReadStream(file, { end: DEFAULT_MAX_LINE_BYTES });
   const lines = createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY });
   try {
     let read = 0;

@@ -3,6 +3,7 @@
  * functions and the command line read views of it. How settings must fit together: `lib/settings/checks.ts`.
  */
 import * as z from 'zod';
+import { DEFAULT_MAX_LINE_BYTES } from '../shared/line-bound.ts';
 import {
   flag,
   jsonOf,
@@ -35,9 +36,6 @@ const JUDGE_MODEL = /^(?!(?!openai:|sagemaker:)[a-z][a-z0-9_-]*:\/)\S+$/;
 
 /** The default judge model. The AWS sample's Sonnet 4 is no longer on Bedrock. */
 export const DEFAULT_JUDGE_MODEL = 'global.anthropic.claude-sonnet-4-6';
-
-/** A payload of 25 MB, as base64 on both sides, makes a line of 67 MB. */
-export const DEFAULT_MAX_LINE_BYTES = 72 * 1024 * 1024;
 
 /** CloudWatch accepts only these retention times. */
 const RETENTION_DAYS = [

@@ -1,7 +1,8 @@
 /** Indexes the records of capture files by their captured time. */
 import type { ScannedLine } from '../../formats/lines/scan-lines.ts';
+import { DEFAULT_MAX_LINE_BYTES } from '../../shared/line-bound.ts';
 import { unreadable } from '../request/literal.ts';
-import { MAX_LINE_BYTES, scanFile } from './lines.ts';
+import { scanFile } from './lines.ts';
 import { type Peek, peekLine } from './peek.ts';
 import { SortedIndex } from './sorted-index.ts';
 import type { IndexEntry, OnSkipped, SourceFile } from './types.ts';
@@ -61,7 +62,7 @@ async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, op
   for await (const { bytes, line, start, length } of options.scan?.(file) ?? scanFile(file.path)) {
     options.signal?.throwIfAborted();
     if (bytes === undefined) {
-      const message = `The line is too long; got: ${length} bytes; expected: at most ${MAX_LINE_BYTES}`;
+      const message = `The line is too long; got: ${length} bytes; expected: at most ${DEFAULT_MAX_LINE_BYTES}`;
       options.onSkipped({ file: file.name, line, reason: 'LineTooLong', message });
       continue;
     }

@@ -1,16 +1,15 @@
 /** Reads the lines of a local file, with the scanner that the pipeline uses. */
 import { createReadStream } from 'node:fs';
 import { type ScannedLine, scanLines } from '../../formats/lines/scan-lines.ts';
+import { DEFAULT_MAX_LINE_BYTES } from '../../shared/line-bound.ts';
 
 /** Bytes of one disk read: large enough to hide the cost of a call, small compared with the memory bound. */
 const READ_BYTES = 1024 * 1024;
-/** The pipeline's own bound: a 25 MB payload as base64 on both sides is 67 MB. */
-export const MAX_LINE_BYTES = 72 * 1024 * 1024;
 
 /**
  * Yields the lines of a file that are not blank. Memory is bounded by one line.
  *
  * @param maxLineBytes longer lines have no bytes.
  */
-export const scanFile = (path: string, maxLineBytes = MAX_LINE_BYTES): AsyncGenerator<ScannedLine> =>
+export const scanFile = (path: string, maxLineBytes = DEFAULT_MAX_LINE_BYTES): AsyncGenerator<ScannedLine> =>
   scanLines(createReadStream(path, { highWaterMark: READ_BYTES }), maxLineBytes);

@@ -5,7 +5,7 @@ import { replayKeys } from '../../../contract/work-keys.ts';
 import type { SpendingLimit } from '../../../judge/budget/spending-limit.ts';
 import type { Judge } from '../../../judge/types.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
-import { PermanentError, RetryableError, toNamedError } from '../../../shared/errors.ts';
+import { RetryableError, toNamedError } from '../../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { REPLIES_FILE } from '../../compare/replies-file.ts';
 import { SPOOL_FILE } from '../../publish/spool.ts';
@@ -13,7 +13,7 @@ import { stopMark } from '../stop/order.ts';
 import { SHARD_FILES } from '../work-bucket/keys.ts';
 import { readShardPlan } from '../work-bucket/stored-plan.ts';
 import { judgePairs } from './judge-pairs.ts';
-import { ProgressFile, type ShardWork, type StepEnd } from './progress.ts';
+import { ProgressFile, type ShardWork, type StepEnd, shardFileMissing } from './progress.ts';
 import { assessVerdicts, traceExchanges } from './write-mlflow.ts';
 
 interface EvaluateReplayDependencies {
@@ -126,7 +126,5 @@ async function judgeWithin(
 async function shardFile({ storage, workBucket }: EvaluateReplayDependencies, key: string): Promise<ObjectFacts> {
   const found = await storage.head(workBucket, key);
   if (found) return found;
-  throw new PermanentError('ShardFileMissing', 'A file of a shard that has a result is missing', {
-    where: `s3://${workBucket}/${key}`,
-  });
+  throw shardFileMissing(workBucket, key);
 }

@@ -64,6 +64,10 @@ export const newProgress = (shard: number): EvaluationProgress => ({
 
 const DIGITS = 6;
 
+/** A file of a shard that an earlier step wrote is gone: somebody deleted it. */
+export const shardFileMissing = (bucket: string, key: string): PermanentError =>
+  new PermanentError('ShardFileMissing', 'A file of the shard is missing', { where: `s3://${bucket}/${key}` });
+
 export class ProgressFile {
   readonly #storage: Storage;
   readonly #bucket: string;
@@ -91,9 +95,7 @@ export class ProgressFile {
     const key = this.#key(name);
     const stored = await this.#storage.getText(this.#bucket, key);
     if (stored) return stored.text.split('\n').filter((line) => line !== '');
-    throw new PermanentError('ShardFileMissing', 'A file that the evaluation wrote is missing', {
-      where: `s3://${this.#bucket}/${key}`,
-    });
+    throw shardFileMissing(this.#bucket, key);
   }
 
   /** @param lines the lines of the batch; written first, so that the progress never names a missing object */

@@ -4,9 +4,9 @@ import { buffer } from 'node:stream/consumers';
 import { backfillObjects, type CaptureScope, capturedObject } from '../../../formats/files/capture-objects.ts';
 import { type ScannedLine, scanLines } from '../../../formats/lines/scan-lines.ts';
 import { PermanentError } from '../../../shared/errors.ts';
+import { DEFAULT_MAX_LINE_BYTES } from '../../../shared/line-bound.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { indexFor } from '../../derived-options.ts';
-import { MAX_LINE_BYTES } from '../../source/lines.ts';
 import type { SortedIndex } from '../../source/sorted-index.ts';
 import type { OnSkipped, SourceFile } from '../../source/types.ts';
 import type { CaptureObject } from '../work-bucket/schedule-file.ts';
@@ -71,7 +71,7 @@ export async function indexObjects(
     scan: (file: SourceFile): AsyncIterable<ScannedLine> => {
       checkTime();
       conversations.file(file);
-      return scanLines(ahead.blocks(), MAX_LINE_BYTES);
+      return scanLines(ahead.blocks(), DEFAULT_MAX_LINE_BYTES);
     },
     onRecord: (bytes, entry) => {
       if (records % RECORDS_BETWEEN_CHECKS === 0) checkTime();

@@ -4,8 +4,9 @@ import { scanLines } from '../../../../src/formats/lines/scan-lines.ts';
 import { coalesce, RangeReader } from '../../../../src/replay/cloud/shard/range-reader.ts';
 import { linesOf, mergeLines, ObjectLines } from '../../../../src/replay/cloud/work-bucket/object-lines.ts';
 import type { CaptureObject } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
-import { MAX_LINE_BYTES, scanFile } from '../../../../src/replay/source/lines.ts';
+import { scanFile } from '../../../../src/replay/source/lines.ts';
 import type { IndexEntry } from '../../../../src/replay/source/types.ts';
+import { DEFAULT_MAX_LINE_BYTES } from '../../../../src/shared/line-bound.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 import { ReplayFolder } from '../../../helpers/replay.ts';
 
@@ -95,7 +96,7 @@ test('lines of a stream equal those of a file, for any chunk size', async () => 
             for await (const { bytes: own, ...place } of from) found.push([own?.toString(), place]);
             return found;
           };
-          expect(await read(scanLines(blocks(), MAX_LINE_BYTES))).toEqual(await read(scanFile(path)));
+          expect(await read(scanLines(blocks(), DEFAULT_MAX_LINE_BYTES))).toEqual(await read(scanFile(path)));
         },
       ),
       { numRuns: 60 },
