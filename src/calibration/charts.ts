@@ -1,6 +1,6 @@
 /** Draws the charts of a calibration report. */
 import { axis, BLUE, INK, ORANGE, svg } from '../shared/charts.ts';
-import type { Estimate } from '../shared/share-interval.ts';
+import type { Estimate } from '../shared/statistics/share.ts';
 import type { ScorerReport } from './types.ts';
 
 /** Height of one scorer's row, and of the legend above the rows and the axis below. */

@@ -1,8 +1,8 @@
 /** Compares verdicts on the same items at two times to detect that the judge has changed. */
 import * as z from 'zod';
 import { PermanentError } from '../shared/errors.ts';
-import { share } from '../shared/share-interval.ts';
-import { mcnemar } from './statistics.ts';
+import { wilson } from '../shared/statistics/share.ts';
+import { mcnemar } from '../shared/statistics/share-difference.ts';
 import type { CalibrationReport, Drift } from './types.ts';
 
 /** The judge has drifted if the probability that nothing changed is below this. */
@@ -54,8 +54,8 @@ export function compareWithBaseline(report: CalibrationReport, baseline: Baselin
     baseline: { generatedAt: baseline.generatedAt, judges: baseline.judges },
     items: both.length,
     changed: changed.map(({ id, scorer, label, before, verdict }) => ({ id, scorer, label, before, now: verdict })),
-    agreementBefore: share(wasRight.length, both.length),
-    agreementNow: share(isRight.length, both.length),
+    agreementBefore: wilson(wasRight.length, both.length),
+    agreementNow: wilson(isRight.length, both.length),
     pValue,
     onlyInBaseline: baseline.pairs.length - both.length,
     onlyNow: report.pairs.length - both.length,

@@ -1,8 +1,8 @@
 /** Computes the figures of each scorer from labels and verdicts. */
 import type { JudgeScorer, ScorerValues } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
-import { share } from '../shared/share-interval.ts';
-import { classFigures, cohensKappa, confusion, numberFigures } from './statistics.ts';
+import { classFigures, cohensKappa, confusion, numberFigures } from '../shared/statistics/agreement.ts';
+import { wilson } from '../shared/statistics/share.ts';
 import type { CalibrationReport, LabeledVerdict, ScorerReport, Unanswered } from './types.ts';
 
 /** With fewer labels the intervals are too wide to decide much: ±18 points at 30. */
@@ -74,13 +74,13 @@ function scorerReport(
   const n = pairs.length;
   const ordered = isNumber ? 'quadratic' : values.kind === 'categories' && list.length > 2 ? 'linear' : undefined;
   const shareOfPositive = (side: 'label' | 'verdict') =>
-    positive === undefined ? null : share(words.filter((word) => word[side] === positive).length, n);
+    positive === undefined ? null : wilson(words.filter((word) => word[side] === positive).length, n);
   const report: Omit<ScorerReport, 'notes'> = {
     name,
     version,
     values,
     n,
-    agreement: share(pairs.filter(({ agrees }) => agrees).length, n),
+    agreement: wilson(pairs.filter(({ agrees }) => agrees).length, n),
     kappa: table === null ? null : cohensKappa(table),
     weightedKappa: table === null || ordered === undefined || list.length < 2 ? null : cohensKappa(table, ordered),
     positive,
@@ -124,7 +124,7 @@ export function calibrationReport(input: {
     generatedAt: now.toISOString(),
     source,
     judges: countBy(pairs, ({ judge = 'unknown' }) => judge),
-    overall: { n: pairs.length, agreement: share(pairs.filter(({ agrees }) => agrees).length, pairs.length) },
+    overall: { n: pairs.length, agreement: wilson(pairs.filter(({ agrees }) => agrees).length, pairs.length) },
     scorers,
     pairs: [...pairs],
     unanswered: [...unanswered],

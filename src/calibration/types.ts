@@ -2,8 +2,8 @@
 import type { ChatMessage } from '../formats/types.ts';
 import type { ScorerValues } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
-import type { Estimate, Share } from '../shared/share-interval.ts';
-import type { ClassFigures, Confusion, NumberFigures } from './statistics.ts';
+import type { ClassFigures, Confusion, NumberFigures } from '../shared/statistics/agreement.ts';
+import type { Estimate, Share } from '../shared/statistics/share.ts';
 
 /** The answer of one person, or of a majority of people, to one scorer's question. */
 export interface LabeledItem {

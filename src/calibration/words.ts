@@ -1,5 +1,5 @@
 /** Words and numbers that the terminal report and the HTML report share. */
-import type { Estimate } from '../shared/share-interval.ts';
+import type { Estimate } from '../shared/statistics/share.ts';
 import { countBy } from './report.ts';
 import type { CalibrationReport, Drift, ScorerReport } from './types.ts';
 

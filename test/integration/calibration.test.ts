@@ -14,11 +14,11 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { calibrationReport } from '../../src/calibration/report.ts';
-import { cohensKappa } from '../../src/calibration/statistics.ts';
 import type { CalibrationReport, LabeledVerdict, ScorerReport } from '../../src/calibration/types.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { ScorerValues } from '../../src/judge/types.ts';
-import type { Estimate } from '../../src/shared/share-interval.ts';
+import { cohensKappa } from '../../src/shared/statistics/agreement.ts';
+import type { Estimate } from '../../src/shared/statistics/share.ts';
 
 const run = promisify(execFile);
 

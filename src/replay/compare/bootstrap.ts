@@ -1,6 +1,6 @@
 /** Confidence intervals of the differences of two runs, by a percentile bootstrap. */
 import { Random } from '../../shared/random.ts';
-import { type Estimate, share } from '../../shared/share-interval.ts';
+import { type Estimate, wilson } from '../../shared/statistics/share.ts';
 
 export const STATISTICS = ['mean', 'p50', 'p90', 'p95', 'p99'] as const;
 export type Statistic = (typeof STATISTICS)[number];
@@ -145,12 +145,12 @@ export function bootstrapDifferences(
 }
 
 /** Wilson's interval; without requests, the share may be anything. */
-const wilson = (hits: number, of: number): Estimate => share(hits, of) ?? { value: 0, low: 0, high: 1 };
+const shareOf = (hits: number, of: number): Estimate => wilson(hits, of) ?? { value: 0, low: 0, high: 1 };
 
 /** Returns the difference of two shares (count, total). Newcombe's 95% interval also holds for small counts. */
 export function shareDifference(before: [number, number], after: [number, number]): Difference {
-  const a = wilson(...before);
-  const b = wilson(...after);
+  const a = shareOf(...before);
+  const b = shareOf(...after);
   const difference = b.value - a.value;
   const low = difference - Math.hypot(b.value - b.low, a.high - a.value);
   const high = difference + Math.hypot(b.high - b.value, a.value - a.low);

@@ -1,5 +1,6 @@
 /** Computes the agreement of two raters, with 95% intervals. `null` means that a figure is not defined. */
-import { type Estimate, type Share, share, Z_95 } from '../shared/share-interval.ts';
+import { Z_95 } from './distributions.ts';
+import { type Estimate, type Share, wilson } from './share.ts';
 
 /** Rows are people's values and columns the judge's values, in the order of `values`. */
 export interface Confusion {
@@ -84,9 +85,9 @@ export function classFigures({ values, counts }: Confusion): ClassFigures[] {
     return {
       value,
       support,
-      sensitivity: share(both, support),
-      specificity: share(n - support - given + both, n - support),
-      precision: share(both, given),
+      sensitivity: wilson(both, support),
+      specificity: wilson(n - support - given + both, n - support),
+      precision: wilson(both, given),
       f1: support + given === 0 ? null : (2 * both) / (support + given),
     };
   });
@@ -114,22 +115,4 @@ export function numberFigures(pairs: readonly { label: number; verdict: number }
       sum(pairs.map(({ verdict }) => (verdict - meanVerdict) ** 2)),
   );
   return { meanLabel, meanVerdict, meanAbsoluteError, correlation: spread === 0 ? null : covariance / spread };
-}
-
-/**
- * Computes McNemar's exact two-sided test: the probability, if nothing changed, that the items that were right in only one of
- * two runs are divided at least as unevenly.
- */
-export function mcnemar(onlyBefore: number, onlyNow: number): number {
-  const n = onlyBefore + onlyNow;
-  if (n === 0) return 1;
-  const few = Math.min(onlyBefore, onlyNow);
-  // Sums binomial probabilities through their logarithms, because n may be thousands.
-  let logCoefficient = 0;
-  let tail = 0;
-  for (let k = 0; k <= few; k += 1) {
-    if (k > 0) logCoefficient += Math.log(n - k + 1) - Math.log(k);
-    tail += Math.exp(logCoefficient - n * Math.LN2);
-  }
-  return Math.min(1, 2 * tail);
 }

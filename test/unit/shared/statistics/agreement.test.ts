@@ -1,5 +1,5 @@
-/** The statistics of a calibration: kappa, confusion tables and significance. */
-import { classFigures, cohensKappa, confusion, mcnemar, numberFigures } from '../../../src/calibration/statistics.ts';
+/** The agreement of two raters: kappa, confusion tables and the figures of classes and numbers. */
+import { classFigures, cohensKappa, confusion, numberFigures } from '../../../../src/shared/statistics/agreement.ts';
 
 const table = (...counts: number[][]) => ({ values: counts.map((_, index) => `v${index}`), counts });
 
@@ -54,14 +54,4 @@ test('computes the figures of numbers', () => {
   expect(numberFigures(pairs)).toMatchObject({ meanLabel: 2.5, meanVerdict: 3.5, meanAbsoluteError: 1 });
   expect(numberFigures(pairs)?.correlation).toBeCloseTo(1, 12);
   expect(numberFigures([{ label: 1, verdict: 1 }])?.correlation).toBeNull();
-});
-
-test("computes McNemar's exact test", () => {
-  expect(mcnemar(0, 0)).toBe(1);
-  expect(mcnemar(3, 3)).toBe(1);
-  // 2 × 0.5^8 × (1 + 8)
-  expect(mcnemar(1, 7)).toBeCloseTo(0.0703125, 12);
-  expect(mcnemar(0, 6)).toBeCloseTo(0.03125, 12);
-  expect(mcnemar(2000, 2000)).toBeCloseTo(1, 6);
-  expect(mcnemar(100, 2000)).toBeLessThan(1e-100);
 });

@@ -1,0 +1,48 @@
+/** A share with its uncertainty. */
+import type { Bounds } from './bounds.ts';
+import { betaQuantile, Z_95 } from './distributions.ts';
+
+/** A figure and its 95% confidence interval. */
+export interface Estimate {
+  value: number;
+  low: number;
+  high: number;
+}
+
+/** A share, with the counts it was made of. */
+export interface Share extends Estimate {
+  hits: number;
+  of: number;
+}
+
+/**
+ * Returns the share with Wilson’s score interval (1927), for tables: it covers 95% on average over the true shares, stays
+ * within 0 and 1, and is narrower than the exact interval. Assumes independent cases.
+ *
+ * @returns `null` for a share of nothing
+ */
+export function wilson(hits: number, of: number): Share | null {
+  if (of === 0) return null;
+  const value = hits / of;
+  const z2 = Z_95 * Z_95;
+  const center = (value + z2 / (2 * of)) / (1 + z2 / of);
+  const half = (Z_95 / (1 + z2 / of)) * Math.sqrt((value * (1 - value)) / of + z2 / (4 * of * of));
+  // Rounding would miss the exact bounds 0 and 1 by a hair.
+  return { value, low: hits === 0 ? 0 : center - half, high: hits === of ? 1 : center + half, hits, of };
+}
+
+/**
+ * Returns a share with exact bounds (Clopper and Pearson 1934), for decisions: whatever the true share and however few the
+ * cases, a bound is wrong in at most a share alpha of all samples. Assumes independent cases.
+ *
+ * @param open cases without an answer, included in `of`: the upper bound counts them as hits, the lower one as none
+ * @returns bounds between 0 and 1; the estimate is the share of the answered cases, `NaN` if there are none
+ */
+export function shareBounds(hits: number, of: number, open = 0): Bounds {
+  const most = hits + open;
+  return {
+    estimate: hits / (of - open),
+    lower: (alpha) => (hits === 0 ? 0 : betaQuantile(alpha, hits, of - hits + 1)),
+    upper: (alpha) => (most === of ? 1 : 1 - betaQuantile(alpha, of - most, most + 1)),
+  };
+}
