@@ -87,7 +87,7 @@ export interface Quality {
 const MAX_ROWS = 100;
 
 /** A reply with little in common may still be as good. */
-const isRegressed = (regressions: readonly Regression[]): boolean =>
+export const isRegressed = (regressions: readonly Regression[]): boolean =>
   regressions.some((name) => name !== 'little-in-common');
 
 /** Order of the rows: the gravest regression first, then the least overlap. */

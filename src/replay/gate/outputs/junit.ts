@@ -1,0 +1,65 @@
+/** A gate as JUnit XML, which CI servers show as a test report: one test case per threshold. */
+import { escapeHtml } from '../../../shared/html-page.ts';
+import { cut } from '../../../trace/text.ts';
+import type { GateResult, ThresholdResult } from '../types.ts';
+import { boundText, estimateText, intervalText, moreText, OUTCOME_TEXTS, pairsText } from './figures.ts';
+
+/** Longer texts are cut: names of runs and reasons are sentences. */
+const MAX_CHARS = 2_000;
+
+const NOT_XML = /[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
+
+/** XML 1.0 has no way to write most control characters, nor half a surrogate pair. */
+const xmlText = (text: string): string => escapeHtml(cut(text, MAX_CHARS).replace(NOT_XML, '\ufffd'));
+
+/** A line break in an attribute would be read as a space anyway. */
+const attribute = (name: string, value: string | number): string =>
+  ` ${name}="${xmlText(String(value).replace(/[\t\r\n]+/g, ' '))}"`;
+
+const detailsOf = (result: ThresholdResult): string =>
+  [
+    `worse by: ${estimateText(result)}`,
+    `one-sided 95% bounds: ${intervalText(result)}`,
+    `allowed: ${boundText(result)}`,
+    `pairs: ${pairsText(result)}`,
+    result.reason,
+    ...[moreText(result)].filter((text) => text !== undefined),
+  ].join('\n');
+
+/** A failure is an assertion that does not hold; an error is a test that could not be carried out. */
+function testCase(result: ThresholdResult, suite: string): string {
+  const { threshold, outcome, reason } = result;
+  const details = xmlText(detailsOf(result));
+  const message = attribute('message', `${OUTCOME_TEXTS[outcome]}: ${reason}`);
+  const inner = {
+    passed: `<system-out>${details}</system-out>`,
+    failed: `<failure type="ThresholdFailed"${message}>${details}</failure>`,
+    'cannot-tell': `<error type="CannotTell"${message}>${details}</error>`,
+  };
+  return `<testcase${attribute('classname', suite)}${attribute('name', threshold)} time="0">${inner[outcome]}</testcase>`;
+}
+
+/**
+ * Returns the document. A threshold that failed is a failure; one that cannot be told is an error of type `CannotTell`, because
+ * CI servers show a skipped test as harmless.
+ *
+ * @param before name of the first run
+ */
+export function junitXml({ thresholds }: GateResult, { before, after }: { before: string; after: string }): string {
+  const count = (outcome: ThresholdResult['outcome']): number =>
+    thresholds.filter((result) => result.outcome === outcome).length;
+  const totals =
+    attribute('tests', thresholds.length) +
+    attribute('failures', count('failed')) +
+    attribute('errors', count('cannot-tell'));
+  const name = attribute('name', `${after} compared with ${before}`);
+  return [
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    `<testsuites${name}${totals} time="0">`,
+    `<testsuite${name}${totals} skipped="0" time="0">`,
+    ...thresholds.map((result) => testCase(result, 'release-gate')),
+    '</testsuite>',
+    '</testsuites>',
+    '',
+  ].join('\n');
+}

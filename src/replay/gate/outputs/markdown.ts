@@ -1,0 +1,125 @@
+/**
+ * A gate as Markdown, for the summary of a CI job. Names and replies come from captures, so that nothing in them may act as
+ * Markdown or HTML, load an image, or mention a person: they stand in code spans and in `<pre>`, where GitHub and GitLab read
+ * no syntax at all.
+ */
+import { escapeHtml } from '../../../shared/html-page.ts';
+import { cut } from '../../../trace/text.ts';
+import type { RunFacts, RunsComparison } from '../../compare/compare-runs.ts';
+import { isRegressed, type RegressionRow } from '../../compare/quality.ts';
+import type { GateOutcome, GateResult, ThresholdResult } from '../types.ts';
+import { boundText, estimateText, intervalText, moreText, OUTCOME_TEXTS, pairsText } from './figures.ts';
+
+/** GitHub accepts 1 MiB for the summary of a step. */
+const MAX_REPLIES = 5;
+const MAX_TEXT_CHARS = 1_500;
+const MAX_NAME_CHARS = 200;
+const MAX_NOTES = 20;
+
+const SIGNS: Record<GateOutcome, string> = { passed: '✅', failed: '❌', 'cannot-tell': '⚠️' };
+
+/** Control characters other than tab and line feed, and marks that reverse the direction of the text after them. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: names the characters that are replaced
+const UNSHOWABLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
+
+const shown = (text: string, max: number): string =>
+  cut(text.slice(0, max * 2).replace(/\r\n?|[\u2028\u2029]/g, '\n'), max)
+    .replace(UNSHOWABLE, '\ufffd')
+    .toWellFormed();
+
+/** Foreign text on one line. */
+function codeSpan(text: string): string {
+  const line = shown(text, MAX_NAME_CHARS).replace(/\s+/g, ' ').trim() || ' ';
+  const longest = Math.max(0, ...(line.match(/`+/g) ?? []).map(({ length }) => length));
+  const fence = '`'.repeat(longest + 1);
+  // Without the spaces, a backtick at an end of the text would become a part of the fence.
+  return line.startsWith('`') || line.endsWith('`') ? `${fence} ${line} ${fence}` : `${fence}${line}${fence}`;
+}
+
+/** Foreign text with its line breaks. The block ends at `</pre>`, which escaped text cannot contain. */
+const block = (text: string): string => `<pre>\n${escapeHtml(shown(text, MAX_TEXT_CHARS))}\n</pre>`;
+
+/** Our own sentence in a cell of a table. It may quote a name. */
+const cell = (text: string): string =>
+  shown(text, MAX_TEXT_CHARS)
+    .replace(/\s+/g, ' ')
+    .replace(
+      /[\\`*{}[\]<>#|~!&$@]|(?<![a-z0-9])_|_(?![a-z0-9])|:(?=\/\/)|(?<=www)\./gi,
+      (char) => `&#${char.charCodeAt(0)};`,
+    )
+    // After the invisible joiner, neither a mention nor a reference to an issue is recognized.
+    .replace(/&#(?:64|35);/g, '$&\u2060');
+
+const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+
+function thresholdTable(thresholds: readonly ThresholdResult[]): string[] {
+  return [
+    row(['Outcome', 'Threshold', 'Worse by', 'At least … at most', 'Allowed', 'Pairs', 'Why']),
+    '| --- | --- | ---: | ---: | ---: | ---: | --- |',
+    ...thresholds.map((result) =>
+      row([
+        `${SIGNS[result.outcome]} ${OUTCOME_TEXTS[result.outcome]}`,
+        codeSpan(result.threshold),
+        estimateText(result),
+        intervalText(result),
+        boundText(result),
+        pairsText(result),
+        cell([result.reason, moreText(result)].filter((text) => text !== undefined).join(' ')),
+      ]),
+    ),
+  ];
+}
+
+const details = (title: string, text: string | undefined): string[] =>
+  text ? ['<details>', `<summary>${title}</summary>`, '', block(text), '', '</details>', ''] : [];
+
+function reply(found: RegressionRow, at: number, url: string | undefined): string[] {
+  const { regressions, key, file, line } = found;
+  const trace = url === undefined ? '' : `, [trace in MLflow](<${url}>)`;
+  return [
+    `**${at}. ${regressions.join(', ')}:** ${codeSpan(key)}, captured in ${codeSpan(file)}, line ${line}${trace}`,
+    '',
+    ...details('why, in the judge’s words', found.rationale),
+    ...details('request', found.input),
+    ...details('reply before', found.before),
+    ...details('reply after', found.after),
+  ];
+}
+
+export interface SummaryLinks {
+  /** Address of the trace of the second run's request; `undefined` if there is none. */
+  traceUrl?(row: RegressionRow): string | undefined;
+  /** Path of the HTML comparison, if it is written. */
+  report?: string;
+}
+
+const runText = (name: string, { run, requests, failed }: RunFacts): string =>
+  `${name}: ${codeSpan(run)}, ${requests} requests, ${failed} failed`;
+
+const EXPLANATION =
+  'A threshold passes if the second run is at most as much worse as allowed, and fails if it is more than that, each with 95% ' +
+  'confidence. “At least” and “at most” are the ends of the one-sided 95% intervals. Negative means better.';
+
+/** Returns the summary: the outcome, the thresholds with their intervals, and the five gravest replies. */
+export function markdownSummary(comparison: RunsComparison, gate: GateResult, links: SummaryLinks = {}): string {
+  const { before, after, paired, quality, notes, judgeFailure, regressions } = comparison;
+  const worst = regressions.filter((found) => isRegressed(found.regressions)).slice(0, MAX_REPLIES);
+  const lines = [
+    `## ${SIGNS[gate.outcome]} Release gate: ${OUTCOME_TEXTS[gate.outcome]}`,
+    '',
+    `${runText('Before', before)}. ${runText('After', after)}. ${paired.requests} requests are in both.`,
+    '',
+    ...thresholdTable(gate.thresholds),
+    '',
+    EXPLANATION,
+    '',
+    ...(judgeFailure ? [`The judge failed: ${cell(judgeFailure.message)}`, ''] : []),
+  ];
+  if (worst.length > 0) {
+    lines.push(`### The gravest ${worst.length} of ${quality?.regressed ?? worst.length} replies that got worse`, '');
+    for (const [i, found] of worst.entries()) lines.push(...reply(found, i + 1, links.traceUrl?.(found)));
+    if (links.report) lines.push(`All of them, side by side: ${codeSpan(links.report)}`, '');
+  }
+  lines.push(...details('Notes', notes.slice(0, MAX_NOTES).join('\n')));
+  return `${lines.join('\n').trimEnd()}\n`;
+}
