@@ -1,0 +1,178 @@
+/** Reads a gate file: the thresholds of a release, and the settings that belong to them, as YAML. */
+import { readFile } from 'node:fs/promises';
+import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument, type YAMLError } from 'yaml';
+import * as z from 'zod';
+import { PermanentError } from '../../shared/errors.ts';
+import { nearest } from '../../shared/nearest.ts';
+import { STATISTICS } from '../compare/bootstrap.ts';
+import { METRIC_TAGS } from '../compare/run-data.ts';
+import { parseThreshold, SHARES, type Threshold } from '../compare/thresholds.ts';
+
+/** The thresholds that editors accept. `parseThreshold` decides; this lets an editor mark mistakes while they are typed. */
+const thresholdPattern = (): string => {
+  const pairs = SHARES.filter((share) => share !== 'error_rate');
+  const positive = '(?!0*\\.?0*%?$)\\d+(?:\\.\\d+)?';
+  const metric = `(?:${METRIC_TAGS.join('|')}):(?:${STATISTICS.join('|')}):${positive}%?`;
+  return `^(?:${metric}|error_rate:${positive}%?|(?:${pairs.join('|')}):\\d+(?:\\.\\d+)?%?)$`;
+};
+
+const thresholdSchema = z
+  .string({ error: 'a text such as request_latency:p95:10% or error_rate:1' })
+  .meta({
+    description:
+      'How much worse the second run may be: metric:statistic:limit, with % for a relative limit, or share:percent.',
+    pattern: thresholdPattern(),
+    examples: ['request_latency:p95:10%', 'error_rate:1', 'newly_failing:0', 'new_refusals:1', 'judged_worse:5'],
+  })
+  .transform((text, context): Threshold => {
+    try {
+      return parseThreshold(text);
+    } catch (error) {
+      if (!(error instanceof PermanentError)) throw error;
+      context.issues.push({ code: 'custom', message: error.message, input: text, params: { complete: true } });
+      return z.NEVER;
+    }
+  });
+
+const AMOUNT = 'US dollars, 0 or more; 0: no limit';
+const TOLERANCE = 'a number of percent above 0 and below 100, such as 1';
+
+const judgeSchema = z.strictObject(
+  {
+    model: z
+      .string({ error: 'the id of a model' })
+      .min(1)
+      .describe('The judge to ask. Default: BEDROCK_MODEL_ID.')
+      .optional(),
+    budgetUsd: z
+      .number({ error: AMOUNT })
+      .min(0, AMOUNT)
+      .describe('Maximum cost of the judge in US dollars. 0: no limit.')
+      .optional(),
+  },
+  { error: 'model and budgetUsd, or {} for the defaults' },
+);
+
+/** The published form is docs/gate.schema.json. */
+export const gateSchema = z
+  .strictObject(
+    {
+      thresholds: z
+        .array(thresholdSchema, { error: 'a list of thresholds such as request_latency:p95:10%' })
+        .min(1, 'at least one threshold')
+        .describe('The gate passes if every threshold passes.'),
+      zeroTolerance: z
+        .number({ error: TOLERANCE })
+        .gt(0, TOLERANCE)
+        .lt(100, TOLERANCE)
+        .describe(
+          'A threshold of 0 on a share of pairs passes once a larger share than this, in percent, is excluded. Default: 1.',
+        )
+        .optional(),
+      judge: judgeSchema
+        .describe('Asks the judge about the replies that differ, as --judge does. {}: with the default settings.')
+        .optional(),
+    },
+    { error: 'a mapping with thresholds' },
+  )
+  .meta({ title: 'Release gate of inference-monitor compare' });
+
+export type GateSettings = z.infer<typeof gateSchema>;
+
+interface Mistake {
+  message: string;
+  got?: unknown;
+  expected?: string;
+  offset: number;
+}
+
+/**
+ * @throws PermanentError `GateFileUnreadable`, `InvalidGateFile` with all mistakes, each with its line and column
+ */
+export async function readGateFile(path: string): Promise<GateSettings> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    const facts = { got: (error as Error).message, expected: 'a YAML file with thresholds' };
+    throw new PermanentError('GateFileUnreadable', 'The gate file cannot be read', facts, error);
+  }
+  return parseGateFile(text, path);
+}
+
+/**
+ * @param name the file's name, for messages
+ * @throws PermanentError `InvalidGateFile`
+ */
+export function parseGateFile(text: string, name: string): GateSettings {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const fail = (mistakes: readonly Mistake[]): never => {
+    const inOrder = mistakes.toSorted((a, b) => a.offset - b.offset);
+    const texts = inOrder.map(({ message, got, expected, offset }) => {
+      const { line, col } = lines.linePos(offset);
+      return new PermanentError('', message, { got, expected, where: `${name}, line ${line}, column ${col}` }).message;
+    });
+    throw new PermanentError('InvalidGateFile', texts.join('\n'));
+  };
+  const unread = [...document.errors, ...document.warnings];
+  if (unread.length > 0) {
+    const said = ({ code, message }: YAMLError): string =>
+      code === 'MULTIPLE_DOCS' ? 'more than one document' : message;
+    fail(unread.map((error) => ({ message: `The file is not valid YAML: ${said(error)}`, offset: error.pos[0] })));
+  }
+  const parsed = gateSchema.safeParse(plainValue(document, fail));
+  return parsed.success ? parsed.data : fail(parsed.error.issues.flatMap((issue) => mistakesOf(issue, document)));
+}
+
+function plainValue(document: Document, fail: (mistakes: readonly Mistake[]) => never): unknown {
+  try {
+    return document.toJS();
+  } catch (error) {
+    // Aliases that refer to nothing, or that multiply the file's size.
+    return fail([{ message: `The file is not valid YAML: ${(error as Error).message}`, offset: 0 }]);
+  }
+}
+
+type Issue = z.core.$ZodIssue;
+
+function mistakesOf(issue: Issue, document: Document): Mistake[] {
+  const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
+  const node = path.length === 0 ? document.contents : document.getIn(path, true);
+  const offset = isNode(node) ? (node.range?.[0] ?? 0) : startOf(document, path);
+  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(key, path, document));
+  if (issue.code === 'custom' && issue.params?.complete) return [{ message: issue.message, offset }];
+  const got = isNode(node) ? node.toJS(document) : undefined;
+  const isThreshold = path[0] === 'thresholds' && path.length === 2;
+  const subject = isThreshold ? 'a threshold' : path.join('.') || 'the file';
+  const message = `The gate file is invalid: ${subject} is ${got === undefined ? 'missing' : 'not valid'}`;
+  return [{ message, got, expected: `${issue.message}${isThreshold ? separated(got) : ''}`, offset }];
+}
+
+/** Where the mapping starts that lacks a value. */
+function startOf(document: Document, path: readonly (string | number)[]): number {
+  const above = path.length > 1 ? document.getIn(path.slice(0, -1), true) : document.contents;
+  return isNode(above) ? (above.range?.[0] ?? 0) : 0;
+}
+
+/** A space after a threshold's colon makes it a mapping. */
+function separated(got: unknown): string {
+  const [entry, ...others] = typeof got === 'object' && got !== null ? Object.entries(got) : [];
+  if (entry === undefined || others.length > 0 || typeof entry[1] === 'object') return '';
+  return `; did you mean ${entry.join(':')}, without a space?`;
+}
+
+function unknownKey(key: string, path: readonly (string | number)[], document: Document): Mistake {
+  const map = path.length === 0 ? document.contents : document.getIn(path, true);
+  const pair = isMap(map)
+    ? map.items.find((item) => isPair(item) && isScalar(item.key) && String(item.key.value) === key)
+    : undefined;
+  const allowed = Object.keys((path[0] === 'judge' ? judgeSchema : gateSchema).shape);
+  const meant = nearest(key, allowed);
+  return {
+    message: 'The gate file is invalid: the key is unknown',
+    got: key,
+    expected: allowed.join(', ') + (meant === undefined ? '' : `; did you mean ${meant}?`),
+    offset: isScalar(pair?.key) ? (pair.key.range?.[0] ?? 0) : 0,
+  };
+}

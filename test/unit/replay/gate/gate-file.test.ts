@@ -1,0 +1,130 @@
+/** The gate file: what it accepts, how it names mistakes, and the schema that editors read. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import * as z from 'zod';
+import { gateSchema, parseGateFile, readGateFile } from '../../../../src/replay/gate/gate-file.ts';
+
+const SCHEMA = `${__dirname}/../../../../docs/gate.schema.json`;
+
+const mistakesIn = (text: string): string[] => {
+  try {
+    parseGateFile(text, 'gate.yaml');
+  } catch (error) {
+    expect(error).toMatchObject({ name: 'InvalidGateFile' });
+    return (error as Error).message.split('\n');
+  }
+  throw new Error('the file was accepted');
+};
+
+test('reads thresholds and settings', () => {
+  const text = `
+# A release may be a little slower, but must not fail.
+thresholds:
+  - request_latency:p95:10%
+  - 'time_to_first_token:p50:50'
+  - newly_failing:0
+zeroTolerance: 0.5
+judge: { model: my-judge, budgetUsd: 5 }
+`;
+  expect(parseGateFile(text, 'gate.yaml')).toEqual({
+    thresholds: [
+      expect.objectContaining({ metric: 'request_latency', statistic: 'p95', relative: true, limit: 10 }),
+      expect.objectContaining({ metric: 'time_to_first_token', statistic: 'p50', relative: false, limit: 50 }),
+      expect.objectContaining({ share: 'newly_failing', limit: 0 }),
+    ],
+    zeroTolerance: 0.5,
+    judge: { model: 'my-judge', budgetUsd: 5 },
+  });
+  expect(parseGateFile('thresholds: [error_rate:1]\njudge: {}', 'gate.yaml')).toMatchObject({ judge: {} });
+});
+
+test.each([
+  ['', /is missing; expected: a mapping with thresholds; where: gate.yaml, line 1, column 1$/],
+  ['- error_rate:1', /got: \["error_rate:1"\]; expected: a mapping with thresholds; where/],
+  ['zeroTolerance: 1', /thresholds is missing; expected: a list of thresholds such as .*; where: gate.yaml, line 1/],
+  ['thresholds: []', /got: \[\]; expected: at least one threshold; where: gate.yaml, line 1, column 13$/],
+  ['thresholds:\n', /got: null; expected: a list of thresholds/],
+  ['thresholds: error_rate:1', /got: error_rate:1; expected: a list of thresholds/],
+  ['thresholds: [1]', /got: 1; expected: a text such as request_latency:p95:10%/],
+  [
+    'thresholds:\n  - error_rate: 1',
+    /did you mean error_rate:1, without a space\?; where: gate.yaml, line 2, column 5$/,
+  ],
+  ['thresholds:\n  - request_latency:p95: 10%', /did you mean request_latency:p95:10%, without a space\?/],
+  ['thresholds: [request_latency:p96:10%]', /got: request_latency:p96:10%; expected: .*p95.*; where: .*, column 14$/],
+  [
+    'treshholds: [error_rate:1]\nthresholds: [error_rate:1]',
+    /got: treshholds; expected: .*; did you mean thresholds\?/,
+  ],
+  ['thresholds: [error_rate:1]\nx: 1', /got: x; expected: thresholds, zeroTolerance, judge; where: gate.yaml, line 2/],
+  [
+    'thresholds: [error_rate:1]\njudge:\n  budget_usd: 3',
+    /did you mean budgetUsd\?; where: gate.yaml, line 3, column 3$/,
+  ],
+  ['thresholds: [error_rate:1]\njudge:', /judge is not valid; got: null; expected: .*\{\} for the defaults/],
+  ['thresholds: [error_rate:1]\njudge: {budgetUsd: -1}', /judge.budgetUsd is not valid; got: -1; expected: US dollars/],
+  ['thresholds: [error_rate:1]\nzeroTolerance: 1%', /got: 1%; expected: a number of percent above 0/],
+  ['thresholds: [error_rate:1]\nzeroTolerance: 0', /got: 0; expected: a number of percent above 0/],
+  [
+    'thresholds: [error_rate:1]\nthresholds: [error_rate:2]',
+    /keys must be unique; where: gate.yaml, line 2, column 1$/,
+  ],
+  ['thresholds: [', /not valid YAML: .*; where: gate.yaml, line 1/],
+  ['thresholds: *other', /not valid YAML: .*alias.*; where: gate.yaml, line 1/],
+  ['thresholds: !!set [error_rate:1]', /not valid YAML: /],
+  ['thresholds: [error_rate:1]\n---\nthresholds: [error_rate:2]', /more than one document; where: gate.yaml, line 2/],
+])('names the mistake in %j', (text, expected) => {
+  const mistakes = mistakesIn(text);
+  expect(mistakes).toHaveLength(1);
+  expect(mistakes[0]).toMatch(expected);
+});
+
+test('names all mistakes at once, in the order of their lines', () => {
+  const mistakes = mistakesIn('zeroTolerance: no\nthresholds:\n  - error_rate:1\n  - error_rate:x\n  - y:1\nz: 1');
+  expect(mistakes.map((mistake) => mistake.match(/line \d+/)?.[0])).toEqual(['line 1', 'line 4', 'line 5', 'line 6']);
+});
+
+test('aliases cannot multiply the size of the file', () => {
+  const levels = Array.from({ length: 9 }, (_, i) => `a${i + 1}: &a${i + 1} [${`*a${i}, `.repeat(9)}]`);
+  expect(mistakesIn(`a0: &a0 [x]\n${levels.join('\n')}`)[0]).toContain('Excessive alias count');
+});
+
+test('a file that cannot be read is named', async () => {
+  await expect(readGateFile('/none/gate.yaml')).rejects.toMatchObject({
+    name: 'GateFileUnreadable',
+    message: expect.stringContaining('/none/gate.yaml'),
+  });
+});
+
+/** `UPDATE_SCHEMA=1` writes it. */
+test('the published schema is that of the code', () => {
+  const schema = z.toJSONSchema(gateSchema, { io: 'input' });
+  if (process.env.UPDATE_SCHEMA) writeFileSync(SCHEMA, `${JSON.stringify(schema, null, 2)}\n`);
+  expect(JSON.parse(readFileSync(SCHEMA, 'utf8'))).toEqual(schema);
+});
+
+const accepted = (texts: unknown, isAccepted: (gate: unknown) => boolean) => isAccepted({ thresholds: [texts] });
+
+test.each([
+  'request_latency:p95:10%',
+  'time_to_first_token:p50:50',
+  'output_token_throughput_per_user:mean:2.5%',
+  'error_rate:0.5',
+  'newly_failing:0',
+  'judged_worse:5%',
+  'judged_worse:0.0',
+  'request_latency:p95',
+  'request_latency:p96:10%',
+  'request_latency:10%',
+  'latency:p95:10%',
+  'newly_failing:-1',
+  'newly_failing:p95:1',
+  'newly_failing:',
+  'newly_failing:1%%',
+  '',
+  3,
+])('an editor with the schema accepts the same thresholds as the command: %j', (threshold) => {
+  const published = z.fromJSONSchema(JSON.parse(readFileSync(SCHEMA, 'utf8')));
+  expect(accepted(threshold, (gate) => published.safeParse(gate).success)).toBe(
+    accepted(threshold, (gate) => gateSchema.safeParse(gate).success),
+  );
+});
