@@ -1,7 +1,7 @@
 /** Generates seeded random numbers: the same seed gives the same replay. Not for secrets. */
 
 // Looked up once, because sampling calls these millions of times.
-const { floor, imul, log } = Math;
+const { cos, floor, imul, log, log1p, PI, sqrt } = Math;
 
 /** Mulberry32, with 32 bits of state: enough for schedules and samples. */
 export class Random {
@@ -28,5 +28,20 @@ export class Random {
   /** Returns the time to the next arrival of a Poisson process. */
   exponential(mean: number): number {
     return -log(1 - this.next()) * mean;
+  }
+
+  /** Returns a value of the standard normal distribution (Box & Muller 1958). */
+  normal(): number {
+    return sqrt(-2 * log(1 - this.next())) * cos(2 * PI * this.next());
+  }
+
+  /** Returns the hits of `of` cases, each a hit with probability `share`, by the gaps between hits (Devroye 1986, X.4). */
+  binomial(of: number, share: number): number {
+    if (share >= 0.5) return share >= 1 ? of : of - this.binomial(of, 1 - share);
+    if (share <= 0) return 0;
+    const scale = log1p(-share);
+    let hits = -1;
+    for (let at = 0; at <= of; hits++) at += floor(log(1 - this.next()) / scale) + 1;
+    return hits;
   }
 }
