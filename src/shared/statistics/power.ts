@@ -105,7 +105,11 @@ export function simulatedSize(
   bound: number,
   { start, least = 1, most = LARGEST_SIZE, seed = 1 }: SimulatedOptions,
 ): number | undefined {
-  if (!(bound > 0)) throw new PermanentError('InvalidBound', 'No size passes a bound of 0', { got: String(bound), expected: 'above 0' });
+  if (!(bound > 0))
+    throw new PermanentError('InvalidBound', 'No size passes a bound of 0', {
+      got: String(bound),
+      expected: 'above 0',
+    });
   const random = new Random(seed);
   const next = (from: number, draws: number): number => {
     const drawn = Float64Array.from({ length: draws }, () => upper(from, random)).sort();

@@ -1,7 +1,14 @@
 /** Sizes have the power that they promise, from there on. */
 import type { Random } from '../../../../src/shared/random.ts';
 import { binomialCdf, normalQuantile } from '../../../../src/shared/statistics/distributions.ts';
-import { LEVEL, likelyShares, POWER, shareSize, simulatedSize, zeroToleranceSize } from '../../../../src/shared/statistics/power.ts';
+import {
+  LEVEL,
+  likelyShares,
+  POWER,
+  shareSize,
+  simulatedSize,
+  zeroToleranceSize,
+} from '../../../../src/shared/statistics/power.ts';
 import { shareBounds } from '../../../../src/shared/statistics/share.ts';
 
 /** The probability that the bounds of `size` cases are within the bound. */
@@ -62,8 +69,7 @@ test('a simulated size is that of the normal formula where the estimator is norm
 });
 
 test('a simulated size respects the fewest cases that the bound needs, and has an end', () => {
-  const needsHundred = (size: number, random: Random): number =>
-    size < 100 ? Number.NaN : upperOfMean(size, random);
+  const needsHundred = (size: number, random: Random): number => (size < 100 ? Number.NaN : upperOfMean(size, random));
   expect(simulatedSize(needsHundred, 10, { start: 5, least: 100 })).toBe(100);
   expect(simulatedSize(upperOfMean, 0.0001, { start: 100, most: 1000 })).toBeUndefined();
 });
