@@ -2,15 +2,15 @@
 import { join } from 'node:path';
 import { RecordReader } from '../source/record-reader.ts';
 import type { IndexEntry } from '../source/types.ts';
+import { compareReplies } from './compare-replies.ts';
 import {
-  bootstrapDifferences,
   type Difference,
+  metricDifferences,
   NEEDED_VALUES,
   STATISTICS,
   type Statistic,
   shareDifference,
-} from './bootstrap.ts';
-import { compareReplies } from './compare-replies.ts';
+} from './differences.ts';
 import { jsonLines, parseLine } from './json-lines.ts';
 import { type JudgeSettings, type JudgingResult, judgeReplies } from './judge-replies.ts';
 import { type Quality, QualityTally, type RegressionRow } from './quality.ts';
@@ -179,7 +179,7 @@ function compareRequests(before: RunData, after: RunData, comparison: RunsCompar
     const columns = [before.requests.column(i), after.requests.column(i)] as const;
     const pair = pairs[i] ?? { before: [], after: [] };
     const [from, to] = hasPairs ? [Float64Array.from(pair.before), Float64Array.from(pair.after)] : columns;
-    const differences = bootstrapDifferences(from, to, hasPairs);
+    const differences = metricDifferences(from, to, hasPairs)?.table;
     if (differences) comparison.metrics[tag] = differences;
     const of = Math.max(...columns.map(({ length }) => length));
     comparison.seen[tag] = { seen: Math.min(from.length, to.length), of };

@@ -1,7 +1,7 @@
 /** Thresholds that a comparison must not cross, so that it can gate a release. */
 import { PermanentError } from '../../shared/errors.ts';
-import { type Difference, NEEDED_VALUES, STATISTICS, type Statistic } from './bootstrap.ts';
 import type { RunsComparison, Seen } from './compare-runs.ts';
+import { type Difference, NEEDED_VALUES, STATISTICS, type Statistic } from './differences.ts';
 import { COMPARED_METRICS, type ComparedMetric, isLargerBetter } from './run-data.ts';
 
 /** Shares of the requests, in percentage points. */

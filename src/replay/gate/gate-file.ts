@@ -4,7 +4,7 @@ import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocum
 import * as z from 'zod';
 import { PermanentError } from '../../shared/errors.ts';
 import { nearest } from '../../shared/nearest.ts';
-import { STATISTICS } from '../compare/bootstrap.ts';
+import { STATISTICS } from '../compare/differences.ts';
 import { METRIC_TAGS } from '../compare/run-data.ts';
 import { parseThreshold, SHARES, type Threshold } from '../compare/thresholds.ts';
 

@@ -78,7 +78,7 @@ export async function runsReport(comparison: RunsComparison, facts: RunsReportFa
       'Differences',
       METRIC_COLUMNS,
       metricRows(comparison),
-      'Over the requests that succeeded in both runs. The intervals are from a paired bootstrap. A difference whose interval contains 0 may be chance and is not colored.',
+      'Over the requests that succeeded in both runs. A difference whose interval contains 0 may be chance and is not colored.',
     ),
     failuresSection(comparison),
     ...(quality ? [qualitySection(quality, 'Replies'), regressionsSection(regressions, quality.regressed)] : []),

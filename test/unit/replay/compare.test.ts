@@ -1,9 +1,8 @@
-/** Comparing replies, judging pairs, and the differences of two runs. */
+/** Comparing replies, and judging pairs. */
 import fc from 'fast-check';
 import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
 import { afterAnswers } from '../../../src/judge/errors.ts';
 import type { Judge } from '../../../src/judge/types.ts';
-import { bootstrapDifferences, shareDifference } from '../../../src/replay/compare/bootstrap.ts';
 import { compareReplies, regressionsOf } from '../../../src/replay/compare/compare-replies.ts';
 import { compareJson } from '../../../src/replay/compare/json-diff.ts';
 import { judgeAll, judgeMost, noneJudged } from '../../../src/replay/compare/judge-replies.ts';
@@ -14,7 +13,6 @@ import type { ComparableReply } from '../../../src/replay/compare/reply.ts';
 import { isRefusal, normalize, wordOverlap, wordsOf } from '../../../src/replay/compare/text.ts';
 import { qualityLines } from '../../../src/replay/report/quality-sections.ts';
 import { RetryableError } from '../../../src/shared/errors.ts';
-import { Random } from '../../../src/shared/random.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 
 const text = (value: string): ComparableReply => ({ ok: true, text: value });
@@ -401,83 +399,5 @@ describe('judging pairs', () => {
   test('a verdict that changes with the order is undecided', async () => {
     expect(await judgePair(judge('first'), pair)).toMatchObject({ verdict: 'undecided' });
     expect(await judgePair(judge('none'), pair)).toMatchObject({ verdict: 'same' });
-  });
-});
-
-describe('differences of two runs', () => {
-  const normal = (random: Random, mean: number, deviation: number): number =>
-    mean + deviation * Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
-
-  test('the 95% interval contains the true difference about 95 times in 100', () => {
-    let held = 0;
-    const runs = 100;
-    for (let run = 0; run < runs; run++) {
-      const random = new Random(1000 + run);
-      const before = Float64Array.from({ length: 60 }, () => normal(random, 100, 20));
-      const after = before.map((value) => value + normal(random, 5, 10));
-      const found = bootstrapDifferences(before, after, true, run)?.mean;
-      if (found && found.low <= 5 && found.high >= 5) held++;
-    }
-    expect(held).toBeGreaterThanOrEqual(88);
-    expect(held).toBeLessThanOrEqual(100);
-  });
-
-  test('a constant difference is significant for pairs, but not for independent samples', () => {
-    const random = new Random(5);
-    const before = Float64Array.from({ length: 200 }, () => 50 + 100 * random.next());
-    const after = before.map((value) => value + 2);
-    expect(bootstrapDifferences(before, after, true)?.mean).toMatchObject({
-      difference: expect.closeTo(2),
-      low: expect.closeTo(2),
-      high: expect.closeTo(2),
-      significant: true,
-    });
-    expect(bootstrapDifferences(before, after, false)?.mean?.significant).toBe(false);
-  });
-
-  test('equal runs rarely differ significantly, for each statistic with enough values', () => {
-    const sizes = { 6: ['mean'], 10: ['p50'], 50: ['mean', 'p90'], 100: ['p95'] } as const;
-    for (const [size, statistics] of Object.entries(sizes)) {
-      const runs = 80;
-      const different = new Map<string, number>();
-      for (let run = 0; run < runs; run++) {
-        const random = new Random(run * 7919 + 11);
-        const values = () => Float64Array.from({ length: Number(size) }, () => Math.exp(normal(random, 0, 0.5)));
-        const found = bootstrapDifferences(values(), values(), true, run);
-        for (const one of statistics) {
-          expect(found?.[one].tooFew).toBeUndefined();
-          if (found?.[one].significant) different.set(one, (different.get(one) ?? 0) + 1);
-        }
-      }
-      for (const one of statistics)
-        expect([size, one, (different.get(one) ?? 0) / runs <= 0.1]).toEqual([size, one, true]);
-    }
-  });
-
-  test('quantiles are values of the list', () => {
-    const values = Float64Array.from({ length: 100 }, (_, i) => i + 1);
-    const found = bootstrapDifferences(values, values, true);
-    expect(found).toMatchObject({
-      p50: { before: 50 },
-      p90: { before: 90 },
-      p99: { before: 99 },
-      mean: { before: 50.5, difference: 0, significant: false },
-    });
-    expect(bootstrapDifferences(new Float64Array(), values, false)).toBeUndefined();
-  });
-
-  test('samples pairs if there are too many values', () => {
-    const before = Float64Array.from({ length: 50_000 }, (_, i) => i % 100);
-    const after = before.map((value) => value + 1);
-    expect(bootstrapDifferences(before, after, true)?.p50).toMatchObject({ difference: 1, significant: true });
-  });
-
-  // Newcombe 1998, table II, method 10: 56/70 and 48/80.
-  test('uses Newcombe’s interval for the difference of two shares', () => {
-    const found = shareDifference([48, 80], [56, 70]);
-    expect(found.difference).toBeCloseTo(0.2, 6);
-    expect(found.low).toBeCloseTo(0.0524, 4);
-    expect(found.high).toBeCloseTo(0.3339, 4);
-    expect(shareDifference([0, 100], [0, 100])).toMatchObject({ difference: 0, significant: false });
   });
 });

@@ -1,0 +1,81 @@
+/** The differences of two runs, with their 95% intervals. */
+
+import type { Bounds } from '../../shared/statistics/bounds.ts';
+import { mean, meanDifference, NEEDED_FOR_MEAN } from '../../shared/statistics/mean-difference.ts';
+import { neededForQuantile, QuantileDifferences } from '../../shared/statistics/quantile-difference.ts';
+import { independentDifference } from '../../shared/statistics/share-difference.ts';
+
+export const STATISTICS = ['mean', 'p50', 'p90', 'p95', 'p99'] as const;
+export type Statistic = (typeof STATISTICS)[number];
+
+export interface Difference {
+  before: number;
+  after: number;
+  /** after − before */
+  difference: number;
+  /** difference ÷ before; `null` when before is 0. */
+  relative: number | null;
+  /** 95% confidence interval of the difference. Infinite (`null` in JSON) if there are too few values for it. */
+  low: number;
+  high: number;
+  /** The interval does not contain 0. */
+  significant: boolean;
+  /** Set if there are too few values for an interval. */
+  tooFew?: true;
+}
+
+const QUANTILES = { p50: 0.5, p90: 0.9, p95: 0.95, p99: 0.99 } as const satisfies Partial<Record<Statistic, number>>;
+
+/** Fewest values that have an interval. */
+export const NEEDED_VALUES: Readonly<Record<Statistic, number>> = {
+  mean: NEEDED_FOR_MEAN,
+  p50: neededForQuantile(QUANTILES.p50),
+  p90: neededForQuantile(QUANTILES.p90),
+  p95: neededForQuantile(QUANTILES.p95),
+  p99: neededForQuantile(QUANTILES.p99),
+};
+
+/** The differences of one metric. */
+export interface MetricDifferences {
+  table: Record<Statistic, Difference>;
+  /** The difference with its bounds at any level; `relative`: after ÷ before − 1. `undefined`: too few values. */
+  bounds(statistic: Statistic, relative: boolean): Bounds | undefined;
+}
+
+/**
+ * Returns the differences of all statistics, or `undefined` if a list is empty.
+ *
+ * @param paired value i of both lists belongs to the same request
+ */
+export function metricDifferences(
+  before: Float64Array,
+  after: Float64Array,
+  paired: boolean,
+): MetricDifferences | undefined {
+  if (before.length === 0 || after.length === 0) return undefined;
+  const quantiles = new QuantileDifferences(before, after, paired);
+  const bounds = (statistic: Statistic, relative: boolean): Bounds | undefined =>
+    statistic === 'mean'
+      ? meanDifference(before, after, { paired, relative })
+      : quantiles.bounds(QUANTILES[statistic], relative);
+  const entries = STATISTICS.map((statistic): [Statistic, Difference] => {
+    const [from, to] = statistic === 'mean' ? [mean(before), mean(after)] : quantiles.quantiles(QUANTILES[statistic]);
+    return [statistic, differenceOf(from, to, bounds(statistic, false))];
+  });
+  return { table: Object.fromEntries(entries) as Record<Statistic, Difference>, bounds };
+}
+
+function differenceOf(before: number, after: number, bounds: Bounds | undefined): Difference {
+  const difference = after - before;
+  const relative = before === 0 ? null : difference / before;
+  const low = bounds?.lower(0.025) ?? -Infinity;
+  const high = bounds?.upper(0.025) ?? Infinity;
+  const found = { before, after, difference, relative, low, high, significant: low > 0 || high < 0 };
+  return bounds ? found : { ...found, tooFew: true };
+}
+
+/** Returns the difference of two shares, each a count and a total. */
+export const shareDifference = (before: [number, number], after: [number, number]): Difference => {
+  const share = ([hits, of]: [number, number]): number => (of === 0 ? 0 : hits / of);
+  return differenceOf(share(before), share(after), independentDifference(before, after));
+};

@@ -1,0 +1,82 @@
+/** The differences of two runs, for the tables of a comparison. */
+import { metricDifferences, shareDifference } from '../../../src/replay/compare/differences.ts';
+import { Random } from '../../../src/shared/random.ts';
+
+describe('differences of two runs', () => {
+  const normal = (random: Random, mean: number, deviation: number): number =>
+    mean + deviation * Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
+
+  test('the 95% interval contains the true difference about 95 times in 100', () => {
+    let held = 0;
+    const runs = 100;
+    for (let run = 0; run < runs; run++) {
+      const random = new Random(1000 + run);
+      const before = Float64Array.from({ length: 60 }, () => normal(random, 100, 20));
+      const after = before.map((value) => value + normal(random, 5, 10));
+      const found = metricDifferences(before, after, true)?.table.mean;
+      if (found && found.low <= 5 && found.high >= 5) held++;
+    }
+    expect(held).toBeGreaterThanOrEqual(88);
+    expect(held).toBeLessThanOrEqual(100);
+  });
+
+  test('a constant difference is significant for pairs, but not for independent samples', () => {
+    const random = new Random(5);
+    const before = Float64Array.from({ length: 200 }, () => 50 + 100 * random.next());
+    const after = before.map((value) => value + 2);
+    expect(metricDifferences(before, after, true)?.table.mean).toMatchObject({
+      difference: expect.closeTo(2),
+      low: expect.closeTo(2),
+      high: expect.closeTo(2),
+      significant: true,
+    });
+    expect(metricDifferences(before, after, false)?.table.mean.significant).toBe(false);
+  });
+
+  test('equal runs rarely differ significantly, for each statistic with enough values', () => {
+    const sizes = { 10: ['p50'], 20: ['mean'], 50: ['mean', 'p90'], 100: ['p95'], 500: ['p99'] } as const;
+    for (const [size, statistics] of Object.entries(sizes)) {
+      const runs = 80;
+      const different = new Map<string, number>();
+      for (let run = 0; run < runs; run++) {
+        const random = new Random(run * 7919 + 11);
+        const values = () => Float64Array.from({ length: Number(size) }, () => Math.exp(normal(random, 0, 0.5)));
+        const found = metricDifferences(values(), values(), true)?.table;
+        for (const one of statistics) {
+          expect(found?.[one].tooFew).toBeUndefined();
+          if (found?.[one].significant) different.set(one, (different.get(one) ?? 0) + 1);
+        }
+      }
+      for (const one of statistics)
+        expect([size, one, (different.get(one) ?? 0) / runs <= 0.1]).toEqual([size, one, true]);
+    }
+  });
+
+  test('quantiles are values of the list', () => {
+    const values = Float64Array.from({ length: 100 }, (_, i) => i + 1);
+    const found = metricDifferences(values, values, true)?.table;
+    expect(found).toMatchObject({
+      p50: { before: 50 },
+      p90: { before: 90 },
+      p99: { before: 99 },
+      mean: { before: 50.5, difference: 0, significant: false },
+    });
+    expect(metricDifferences(new Float64Array(), values, false)).toBeUndefined();
+  });
+
+  test('finds a small difference of many values', () => {
+    const before = Float64Array.from({ length: 50_000 }, (_, i) => i % 100);
+    const after = before.map((value) => value + 1);
+    expect(metricDifferences(before, after, true)?.table.p50).toMatchObject({ difference: 1, significant: true });
+  });
+
+  test('the difference of two shares has an interval around it', () => {
+    const found = shareDifference([48, 80], [56, 70]);
+    expect(found).toMatchObject({ before: 0.6, after: 0.8, significant: true });
+    expect(found.difference).toBeCloseTo(0.2, 6);
+    // Newcombe's hybrid interval is 0.0524 to 0.3339 (1998, table II, method 10).
+    expect(found.low).toBeCloseTo(0.0524, 2);
+    expect(found.high).toBeCloseTo(0.3339, 1);
+    expect(shareDifference([0, 100], [0, 100])).toMatchObject({ difference: 0, relative: null, significant: false });
+  });
+});
