@@ -37,7 +37,7 @@ export class Random {
 
   /** Returns the hits of `of` cases, each a hit with probability `share`, by the gaps between hits (Devroye 1986, X.4). */
   binomial(of: number, share: number): number {
-    if (share >= 0.5) return share >= 1 ? of : of - this.binomial(of, 1 - share);
+    if (share > 0.5) return share >= 1 ? of : of - this.binomial(of, 1 - share);
     if (share <= 0) return 0;
     const scale = log1p(-share);
     let hits = -1;
