@@ -19,6 +19,10 @@ export interface ManagedMlflowTarget {
 
 export type TrackingTarget = PlainTarget | ManagedMlflowTarget;
 
+/** Address of the server's web page; `undefined` for a managed one, whose page needs a login through AWS. */
+export const webPageOf = (target: TrackingTarget): string | undefined =>
+  target.kind === 'url' ? `${target.baseUrl.origin}${target.baseUrl.pathname}` : undefined;
+
 const SAGEMAKER_KINDS = {
   'mlflow-tracking-server': {
     host: (region: string) => `${region}.experiments.sagemaker.aws`,
