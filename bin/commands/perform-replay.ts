@@ -171,6 +171,7 @@ async function replayAndReport(
       raw,
       keepCaptured: followUps.keepCaptured,
       traceIdOf: mlflow?.traceIdOf,
+      mlflow,
       signal: stopping.signal,
       read: (measured, clock) => followUps.read(measured, clock),
       onStarted: (progress, stats) => {

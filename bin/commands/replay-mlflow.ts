@@ -1,6 +1,7 @@
 /** Connects the replay command to MLflow, with the user's settings from the environment and .env. */
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
+import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import type { MlflowPorts } from '../../src/replay/publish/publish.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
 import { commandSettings } from './settings.ts';
@@ -14,6 +15,8 @@ export interface MlflowFlags {
 export interface ReplayMlflow extends MlflowPorts {
   /** Returns the trace id of a captured line. Absent if the experiment of the captures is unknown. */
   traceIdOf?: (line: Buffer) => string;
+  /** Address of the server's web page, if it has one. */
+  url?: string;
   close(): void;
 }
 
@@ -31,6 +34,7 @@ export async function connectReplayMlflow(flags: MlflowFlags): Promise<ReplayMlf
     client,
     experiment,
     s3,
+    url: webPageOf(client.target),
     ...(capturesId === undefined ? {} : { traceIdOf: (line: Buffer) => traceIdOf(capturesId, line) }),
     close: () => client.close(),
   };

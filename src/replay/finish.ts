@@ -2,6 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunContent } from '../mlflow/runs.ts';
+import type { Experiment } from '../mlflow/types.ts';
 import type { Quality } from './compare/quality.ts';
 import type { CapturedComparison } from './compare/with-captured.ts';
 import { timingOf } from './derived-options.ts';
@@ -45,6 +46,13 @@ export const summaryFactsOf = (replay: FinishedReplay): SummaryFacts => ({
   wasCancelled: replay.wasCancelled,
   isComplete: replay.incomplete === undefined && !replay.wasCancelled,
   incompleteReason: replay.incomplete,
+});
+
+/** Where the run is logged in MLflow, for links to its traces. @param url of the server's web page */
+export const mlflowFactsOf = ({ experiment, url }: { experiment: Experiment; url?: string }) => ({
+  experiment: experiment.name,
+  experiment_id: experiment.id,
+  ...(url === undefined ? {} : { url }),
 });
 
 /** The first keys of `replay.json`, without secrets. */

@@ -1,8 +1,9 @@
 /** Runs a whole replay in one process, from the index of the captures to the result files. */
+import type { Experiment } from '../mlflow/types.ts';
 import { toNamedError } from '../shared/errors.ts';
 import type { RunClock } from './clock.ts';
 import { maxConcurrencyOf, scheduleOf, sendingOf, sliceMsOf } from './derived-options.ts';
-import { bottleneckOf, type FinishedReplay, replayFactsOf, summaryFactsOf } from './finish.ts';
+import { bottleneckOf, type FinishedReplay, mlflowFactsOf, replayFactsOf, summaryFactsOf } from './finish.ts';
 import type { ConnectionPool } from './http/pool.ts';
 import { neverSent } from './measure/error-rate.ts';
 import type { Measured } from './measure/measure.ts';
@@ -28,6 +29,8 @@ export interface ReplayRequest {
   raw: boolean;
   keepCaptured: boolean;
   traceIdOf?: (line: Buffer) => string;
+  /** Where the replay will be logged, for `replay.json`. */
+  mlflow?: { experiment: Experiment; url?: string };
   /** Lines that were skipped while the index was made. */
   skipped: readonly SkippedLine[];
   onStarted?(progress: SendProgress, stats: RunStats): void;
@@ -89,7 +92,8 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     maxConnections: outcome.maxConnections,
     warmFailures: outcome.warmFailures,
   };
-  const facts = { ...replayFactsOf(finished), incomplete: incomplete ?? null };
+  const mlflow = request.mlflow ? { mlflow: mlflowFactsOf(request.mlflow) } : {};
+  const facts = { ...replayFactsOf(finished), incomplete: incomplete ?? null, ...mlflow };
   await results.finish(summaryFactsOf(finished), outcome.sent, facts);
   return { ...finished, outcome, bottleneck: bottleneckOf(finished) };
 }

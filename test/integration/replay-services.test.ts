@@ -10,6 +10,10 @@ import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
+import type { RunFacts } from '../../src/replay/compare/compare-runs.ts';
+import type { StoredReply } from '../../src/replay/compare/replies-file.ts';
+import { readRun } from '../../src/replay/compare/run-data.ts';
+import { traceUrl } from '../../src/replay/gate/outputs/trace-url.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
 import { fetchOnNewConnection } from '../helpers/new-connection.ts';
 import { chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
@@ -345,6 +349,7 @@ describe('MLflow', () => {
         max_results: 10,
       });
       type Info = {
+        trace_id: string;
         state: string;
         execution_duration: string;
         tags: Record<string, string>;
@@ -368,6 +373,14 @@ describe('MLflow', () => {
       });
       expect(byEvent.stream).toMatchObject({ state: 'OK', response_preview: 'You asked: Hello' });
       expect(byEvent.bad).toMatchObject({ state: 'ERROR', tags: { status_code: '500' } });
+      // A comparison of the run links to the traces.
+      const { mlflow: logged, run: name } = await readRun(out);
+      const urls = readLines<StoredReply>(join(out, 'replies.jsonl')).map(({ request_id }) =>
+        traceUrl({ run: name, mlflow: logged } as RunFacts, request_id),
+      );
+      const page = (info: Info) =>
+        `${mlflow.url}/#/experiments/${id}/traces?selectedEvaluationId=${info.trace_id}&startTimeLabel=ALL`;
+      expect(urls.sort()).toEqual((traces as Info[]).map(page).sort());
       // MLflow shows the traces under the run.
       const linked = await post('3.0/mlflow/traces/search', {
         locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: id } }],

@@ -64,6 +64,7 @@ export interface RunFacts {
   /** Requests that were canceled on purpose count neither as failed nor as succeeded. */
   failed: number;
   cancelledOnPurpose: number;
+  mlflow?: RunData['mlflow'];
 }
 
 /** One metric and statistic in both runs. */
@@ -82,13 +83,14 @@ export const metricRows = ({ metrics }: Pick<RunsComparison, 'metrics'>): Metric
 
 const SLOWED = 20;
 
-const factsOf = ({ run, location, target, requests, failed, cancelledOnPurpose }: RunData): RunFacts => ({
+const factsOf = ({ run, location, target, requests, failed, cancelledOnPurpose, mlflow }: RunData): RunFacts => ({
   run,
   directory: location,
   target,
   requests: requests.size,
   failed,
   cancelledOnPurpose,
+  ...(mlflow ? { mlflow } : {}),
 });
 
 /** Number of failed requests, and of all requests that were not canceled on purpose. */

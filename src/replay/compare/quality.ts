@@ -35,6 +35,8 @@ export function withoutAnyVerdict(judged: Judged): string | undefined {
 export interface RegressionRow {
   key: string;
   eventId?: string;
+  /** Id of the request in the second run, from which its trace's id is derived. */
+  requestId?: string;
   file: string;
   line: number;
   regressions: Regression[];
@@ -51,6 +53,7 @@ type ReplyRow = Omit<RegressionRow, 'regressions' | 'overlap' | 'rationale'>;
 export const replyRow = (stored: StoredReply): ReplyRow => ({
   key: stored.key,
   eventId: stored.event_id,
+  requestId: stored.request_id,
   file: stored.file,
   line: stored.line,
   input: stored.input,

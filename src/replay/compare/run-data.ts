@@ -51,6 +51,8 @@ export interface RunData {
   tokenThroughput?: number;
   /** The replay's options, as far as known. */
   options: Record<string, unknown>;
+  /** Where the run was logged in MLflow. `url`: of the server's web page, if it has one. */
+  mlflow?: { experimentId: string; url?: string };
   /** Whether the run kept its replies. */
   hasReplies: boolean;
 }
@@ -149,6 +151,12 @@ async function readRequests(
   return { requests, failed, cancelledOnPurpose, cutLines };
 }
 
+function mlflowOf(facts: unknown): Pick<RunData, 'mlflow'> {
+  if (!isObject(facts) || typeof facts.experiment_id !== 'string') return {};
+  const { experiment_id: experimentId, url } = facts;
+  return { mlflow: { experimentId, ...(typeof url === 'string' ? { url } : {}) } };
+}
+
 /**
  * @param location where the files were copied from, if not the directory itself
  * @throws PermanentError `NotAReplay`
@@ -175,6 +183,7 @@ export async function readRun(directory: string, location = directory): Promise<
     ...(typeof bottleneck === 'string' ? { bottleneck } : {}),
     requestThroughput: averageOf(summary, 'request_throughput'),
     tokenThroughput: averageOf(summary, 'output_token_throughput'),
+    ...mlflowOf(own?.mlflow),
     hasReplies: existsSync(join(directory, REPLIES_FILE)),
   };
 }

@@ -6,6 +6,7 @@ import { priceOptions, requireKnownPrice } from '../../../judge/pricing/prices.t
 import type { MlflowClient } from '../../../mlflow/client.ts';
 import { findExperiment } from '../../../mlflow/experiments.ts';
 import { endRun, findOrCreateRun, tellFailure } from '../../../mlflow/runs.ts';
+import { webPageOf } from '../../../mlflow/tracking-uri.ts';
 import type { LambdaEnvironment } from '../../../settings/environment.ts';
 import { replaysExperiment, runTags } from '../publish/replay-run.ts';
 import type { PlannedJudge, PlannedMlflow } from '../work-bucket/stored-plan.ts';
@@ -62,7 +63,7 @@ export async function findMlflowPlace(
     openRun: async (execution, startMs) => {
       const { name } = execution;
       const { runId } = await findOrCreateRun(rest, experiment.id, { name, startMs, tags: runTags(execution) });
-      return { experiment, runId, capturesExperimentId };
+      return { experiment, runId, url: webPageOf(client.target), capturesExperimentId };
     },
     giveUp: async ({ runId }, status, why, endMs) => {
       await tellFailure(rest, { runId }, why);

@@ -10,7 +10,14 @@ import type { Storage } from '../../../shared/storage.ts';
 import { putFile } from '../../../shared/uploads.ts';
 import { REPLIES_FILE } from '../../compare/replies-file.ts';
 import { type CapturedComparison, COMPARE_FILE, JUDGED_FILE } from '../../compare/with-captured.ts';
-import { type FinishedReplay, replayFactsOf, runContentOf, summaryFactsOf, writeReport } from '../../finish.ts';
+import {
+  type FinishedReplay,
+  mlflowFactsOf,
+  replayFactsOf,
+  runContentOf,
+  summaryFactsOf,
+  writeReport,
+} from '../../finish.ts';
 import { REFUSED_FILE } from '../../publish/write-traces.ts';
 import { FILES, writeFigures } from '../../results/result-set.ts';
 import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from '../limits.ts';
@@ -205,7 +212,7 @@ const evaluationFacts = ({ judge, mlflow }: StoredPlan, found: CollectedEvaluati
   ...(mlflow
     ? {
         mlflow: {
-          experiment: mlflow.experiment.name,
+          ...mlflowFactsOf(mlflow),
           run_id: mlflow.runId,
           traces: found.traces,
           refused: found.refused,

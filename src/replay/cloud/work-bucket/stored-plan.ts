@@ -36,6 +36,8 @@ export interface PlannedMlflow {
   /** The experiment of the replays. */
   experiment: Experiment;
   runId: string;
+  /** Address of the server's web page, if it has one. */
+  url?: string;
   /** Set if the captures have traces that the replay's traces can refer to. */
   capturesExperimentId?: string;
 }

@@ -4,6 +4,7 @@ import type { RunsComparison } from '../../../../src/replay/compare/compare-runs
 import type { RegressionRow } from '../../../../src/replay/compare/quality.ts';
 import { junitXml } from '../../../../src/replay/gate/outputs/junit.ts';
 import { markdownSummary } from '../../../../src/replay/gate/outputs/markdown.ts';
+import { traceUrl } from '../../../../src/replay/gate/outputs/trace-url.ts';
 import type { GateResult, ThresholdResult } from '../../../../src/replay/gate/types.ts';
 
 const result = (over: Partial<ThresholdResult> = {}): ThresholdResult => ({
@@ -161,4 +162,26 @@ describe('Markdown', () => {
       expect(Buffer.byteLength(markdown)).toBeLessThan(500_000);
     },
   );
+});
+
+describe('the address of a trace', () => {
+  const facts = (mlflow?: RunsComparison['after']['mlflow']) => ({ ...comparisonOf().after, mlflow });
+
+  test('leads to the replayed request', () => {
+    expect(traceUrl(facts({ experimentId: '7', url: 'https://mlflow.test:5000/base/' }), 'request-1')).toMatch(
+      /^https:\/\/mlflow\.test:5000\/base\/#\/experiments\/7\/traces\?selectedEvaluationId=tr-[0-9a-f]{32}&startTimeLabel=ALL$/,
+    );
+    const root = traceUrl(facts({ experimentId: 'a>b)/..', url: 'http://user:secret@mlflow.test?token=secret' }), 'r');
+    expect(root).toMatch(/^http:\/\/mlflow\.test\/#\/experiments\/a%3Eb\)%2F\.\.\/traces\?/);
+  });
+
+  test.each([
+    [undefined, 'request-1'],
+    [{ experimentId: '7' }, 'request-1'],
+    [{ experimentId: '7', url: 'javascript:alert(1)' }, 'request-1'],
+    [{ experimentId: '7', url: 'https://' }, 'request-1'],
+    [{ experimentId: '7', url: 'https://mlflow.test' }, undefined],
+  ])('is unknown for %j and %j', (mlflow, requestId) => {
+    expect(traceUrl(facts(mlflow), requestId)).toBeUndefined();
+  });
 });
