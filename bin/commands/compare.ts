@@ -1,21 +1,17 @@
 /** `inference-monitor compare`: compares two replays of the same captures, and can gate a release. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Command } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import { INTERRUPTED } from '../../local/terminal/stop-signals.ts';
 import { compareRuns, metricRows, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import { type Difference, STATISTICS } from '../../src/replay/compare/differences.ts';
 import { judgeWarning, stoppedBy } from '../../src/replay/compare/judge-replies.ts';
 import { type OpenedRun, openRun } from '../../src/replay/compare/open-run.ts';
 import { COMPARED_METRICS, METRIC_TAGS, type RunData, readRun } from '../../src/replay/compare/run-data.ts';
-import {
-  type Crossing,
-  crossings,
-  parseThreshold,
-  SHARES,
-  signed,
-  type Threshold,
-} from '../../src/replay/compare/thresholds.ts';
+import { decideGate, ZERO_TOLERANCE } from '../../src/replay/gate/gate.ts';
+import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/thresholds.ts';
+import type { GateResult } from '../../src/replay/gate/types.ts';
+import { gateText, signed } from '../../src/replay/gate/words.ts';
 import { Distribution } from '../../src/replay/measure/distribution.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import type { Storage } from '../../src/shared/storage.ts';
@@ -26,6 +22,7 @@ import { type CommandStopping, stopCommandOnSignals } from './stopping.ts';
 
 interface CompareFlags {
   threshold: Threshold[];
+  zeroTolerance: number;
   judge?: boolean;
   judgeModel?: string;
   judgeBudgetUsd: number;
@@ -34,7 +31,6 @@ interface CompareFlags {
   report: boolean;
 }
 
-const EXIT_CROSSED = 1;
 const EXIT_NOT_COMPARED = 2;
 
 const HELP = `
@@ -45,9 +41,12 @@ Thresholds limit how much worse the second run may be (repeatable):
 
   metrics: ${METRIC_TAGS.join(', ')}
   statistics: ${STATISTICS.join(', ')}; shares: ${SHARES.join(', ')}
-A difference of a metric or of the error rate crosses its threshold only if its 95% interval excludes 0.
-The exit code is 1 if a threshold is crossed or unknown, 2 if the runs could not be compared or the
-judge failed, and 130 after Ctrl-C.
+A threshold passes if the second run is shown to be worse by no more than this: the upper end of the one-sided 95%
+interval is within the limit. It fails if the lower end is beyond it. Else it cannot tell, and says how many more
+requests would. With the limit 0 a single case fails, and none passes from 300 requests on (--zero-tolerance).
+
+Exit codes: 0 all thresholds passed, 1 one failed, 3 the gate cannot tell; 2 the runs could not be compared or, without
+thresholds, the judge failed; 130 after Ctrl-C.
 
 Examples:
   inference-monitor compare replays/before replays/after --threshold request_latency:p95:10% --threshold error_rate:1
@@ -60,9 +59,15 @@ export function compareCommand(): Command {
     .argument('<after>', 'results of another replay')
     .option(
       '--threshold <bound>',
-      'fail if the second run is worse by more than this; repeatable',
+      'pass only if the second run is worse by no more than this; repeatable',
       (text: string, all: Threshold[]) => [...all, parseThreshold(text)],
       [],
+    )
+    .option(
+      '--zero-tolerance <percent>',
+      'a threshold of 0 passes once a larger share of cases is excluded',
+      tolerance,
+      100 * ZERO_TOLERANCE,
     )
     .option('--judge', 'ask the judge which replies are better, in both orders')
     .option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)')
@@ -75,6 +80,12 @@ export function compareCommand(): Command {
     .option('--json', 'print the comparison as JSON')
     .addHelpText('after', HELP)
     .action(compare);
+}
+
+function tolerance(text: string): number {
+  const percent = amount(text);
+  if (percent === 0 || percent > 100) throw new InvalidArgumentError('expected a percentage above 0, up to 100');
+  return percent;
 }
 
 async function openStorage(): Promise<Storage> {
@@ -120,26 +131,20 @@ async function compareOpened(
   const directory = flags.output ?? (after.location === after.directory ? after.directory : join('replays', after.run));
   // Checked before the judge costs money.
   await writableDirectory(directory);
-  const comparison = await compareRuns(before, after, judging && stoppedBy(signal, judging));
-  const crossed = crossings(flags.threshold, comparison);
+  const { comparison, data } = await compareRuns(before, after, judging && stoppedBy(signal, judging));
+  const zeroTolerance = flags.zeroTolerance / 100;
+  const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, { zeroTolerance }) : undefined;
   const output = join(directory, 'comparison.json');
-  const json = JSON.stringify({ ...comparison, thresholds: flags.threshold.map(({ text }) => text), crossed }, null, 1);
+  const json = JSON.stringify({ ...comparison, gate }, null, 1);
   await writeFile(output, `${json}\n`);
   if (flags.report) {
     const { runsReport } = await import('../../src/replay/report/runs-report.ts');
-    const page = await runsReport(comparison, {
-      crossings: crossed,
-      gated: flags.threshold.length > 0,
-      latencies: [latencies(before), latencies(after)],
-    });
+    const page = await runsReport(comparison, { gate, latencies: [latencies(before), latencies(after)] });
     await writeFile(output.replace(/json$/, 'html'), page);
   }
-  console.log(flags.json ? json : comparisonText(comparison, crossed, flags.threshold.length > 0, output));
-  if (crossed.length > 0) process.exitCode = EXIT_CROSSED;
-  if (comparison.judgeFailure) {
-    console.error(judgeWarning(comparison.judgeFailure));
-    process.exitCode = EXIT_NOT_COMPARED;
-  }
+  console.log(flags.json ? json : comparisonText(comparison, gate, output));
+  if (comparison.judgeFailure) console.error(judgeWarning(comparison.judgeFailure));
+  process.exitCode = gate?.exitCode ?? (comparison.judgeFailure ? EXIT_NOT_COMPARED : 0);
   if (signal.aborted) process.exitCode = INTERRUPTED;
 }
 
@@ -168,12 +173,7 @@ const inPercent = (found: Difference): Difference => {
 const factsLine = ({ run, requests, failed, cancelledOnPurpose: cancelled }: RunFacts): string =>
   `${run}, ${requests} requests, ${failed} failed${cancelled > 0 ? `, ${cancelled} canceled on purpose` : ''}`;
 
-function comparisonText(
-  comparison: RunsComparison,
-  crossed: readonly Crossing[],
-  gated: boolean,
-  output: string,
-): string {
+function comparisonText(comparison: RunsComparison, gate: GateResult | undefined, output: string): string {
   const { before, after, paired, errorRate, quality } = comparison;
   const lines = [
     `before: ${factsLine(before)}`,
@@ -191,11 +191,6 @@ function comparisonText(
   }
   lines.push(differenceLine('failed (%)', inPercent(errorRate)), '* the interval excludes 0');
   if (quality) lines.push('', ...qualityText(quality, comparison.judgeUsd));
-  lines.push(
-    '',
-    ...crossed.map(({ threshold, got }) => `Threshold crossed: ${threshold}; got: ${got}`),
-    ...(gated && crossed.length === 0 ? ['No threshold is crossed.'] : []),
-    `written: ${output}`,
-  );
+  lines.push('', ...(gate ? gateText(gate) : []), `written: ${output}`);
   return lines.join('\n');
 }

@@ -152,7 +152,7 @@ test('does not count intentionally canceled requests as failures for the exit co
     out,
     before,
     '--no-report',
-    ...['error_rate:0', 'newly_failing:0'].flatMap((gate) => ['--threshold', gate]),
+    ...['error_rate:60', 'newly_failing:60'].flatMap((gate) => ['--threshold', gate]),
   ];
   const compared = await runCli(compare);
   expect(compared).toMatchObject({

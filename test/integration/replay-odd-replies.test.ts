@@ -320,5 +320,5 @@ test('a capture or a reply that cannot be read fails alone, in every step', asyn
   const plan = await dryRun(files, index, scheduleOf({ ...DEFAULT_OPTIONS, concurrency: 1 }), NO_OVERRIDES, () => {});
   expect(plan.requests).toBe(ids.length);
   const run = await readRun(out);
-  expect((await compareRuns(run, await readRun(out))).paired.requests).toBe(ids.length);
+  expect((await compareRuns(run, await readRun(out))).comparison.paired.requests).toBe(ids.length);
 });

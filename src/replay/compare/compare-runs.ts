@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { RecordReader } from '../source/record-reader.ts';
 import type { IndexEntry } from '../source/types.ts';
 import { compareReplies } from './compare-replies.ts';
+import { type ComparedData, repliesData } from './compared-data.ts';
 import {
   type Difference,
   metricDifferences,
@@ -32,8 +33,6 @@ export interface RunsComparison extends JudgingResult {
     onlyAfter: number;
   };
   metrics: Partial<Record<ComparedMetric, Record<Statistic, Difference>>>;
-  /** For each metric, the number of values that are compared, and the number that the run with more values has. */
-  seen: Partial<Record<ComparedMetric, Seen>>;
   errorRate: Difference;
   requestThroughput?: [before: number, after: number];
   tokenThroughput?: [before: number, after: number];
@@ -49,11 +48,6 @@ export interface SlowedRequest {
   key: string;
   before: number;
   after: number;
-}
-
-export interface Seen {
-  seen: number;
-  of: number;
 }
 
 export interface RunFacts {
@@ -102,13 +96,19 @@ const failuresOf = ({ requests, failed, cancelledOnPurpose }: RunData): [number,
 const both = (before: number | undefined, after: number | undefined): [number, number] | undefined =>
   before === undefined || after === undefined ? undefined : [before, after];
 
+/** The comparison, and beside it the values that thresholds are decided on, which no file has. */
+export interface ComparedRuns {
+  comparison: RunsComparison;
+  data: ComparedData;
+}
+
 /**
  * Compares all metrics, outcomes and replies.
  *
  * @param judging asks the judge about the replies that differ
  * @throws PermanentError `NotAReplay`
  */
-export async function compareRuns(before: RunData, after: RunData, judging?: JudgeSettings): Promise<RunsComparison> {
+export async function compareRuns(before: RunData, after: RunData, judging?: JudgeSettings): Promise<ComparedRuns> {
   const requestThroughput = both(before.requestThroughput, after.requestThroughput);
   const tokenThroughput = both(before.tokenThroughput, after.tokenThroughput);
   const comparison: RunsComparison = {
@@ -116,7 +116,6 @@ export async function compareRuns(before: RunData, after: RunData, judging?: Jud
     after: factsOf(after),
     paired: { requests: 0, cancelled: 0, newlyFailing: 0, newlySucceeding: 0, onlyBefore: 0, onlyAfter: 0 },
     metrics: {},
-    seen: {},
     errorRate: shareDifference(failuresOf(before), failuresOf(after)),
     ...(requestThroughput ? { requestThroughput } : {}),
     ...(tokenThroughput ? { tokenThroughput } : {}),
@@ -125,10 +124,17 @@ export async function compareRuns(before: RunData, after: RunData, judging?: Jud
     notes: [],
   };
   RequestTable.seal(before.requests, after.requests);
-  compareRequests(before, after, comparison);
+  const metrics = compareRequests(before, after, comparison);
   if (before.hasReplies && after.hasReplies) await compareQuality(before, after, comparison, judging);
   comparison.notes.unshift(...notesOf(before, after));
-  return comparison;
+  const { requests, cancelled, newlyFailing, newlySucceeding } = comparison.paired;
+  const data: ComparedData = {
+    failures: [failuresOf(before), failuresOf(after)],
+    pairs: { requests, known: requests - cancelled, newlyFailing, newlySucceeding },
+    metrics,
+    ...(comparison.quality ? { replies: repliesData(comparison.quality) } : {}),
+  };
+  return { comparison, data };
 }
 
 function notesOf(before: RunData, after: RunData): string[] {
@@ -151,7 +157,8 @@ function notesOf(before: RunData, after: RunData): string[] {
   return notes;
 }
 
-function compareRequests(before: RunData, after: RunData, comparison: RunsComparison): void {
+/** Adds pairs and metrics to the comparison, and returns the values of the metrics. */
+function compareRequests(before: RunData, after: RunData, comparison: RunsComparison): ComparedData['metrics'] {
   const { paired } = comparison;
   const pairs = METRIC_TAGS.map(() => ({ before: [] as number[], after: [] as number[] }));
   const slowed: SlowedRequest[] = [];
@@ -177,16 +184,19 @@ function compareRequests(before: RunData, after: RunData, comparison: RunsCompar
   paired.onlyAfter = after.requests.size - paired.requests;
   comparison.slowed = slowed.sort(bySlowdown).slice(0, SLOWED);
   const hasPairs = paired.requests > 0;
+  const metrics: ComparedData['metrics'] = {};
   for (const [i, tag] of METRIC_TAGS.entries()) {
     const columns = [before.requests.column(i), after.requests.column(i)] as const;
     const pair = pairs[i] ?? { before: [], after: [] };
     const [from, to] = hasPairs ? [Float64Array.from(pair.before), Float64Array.from(pair.after)] : columns;
-    const differences = metricDifferences(from, to, hasPairs)?.table;
+    const values = { before: from, after: to, paired: hasPairs };
+    const differences = metricDifferences(values);
     if (differences) comparison.metrics[tag] = differences;
     const of = Math.max(...columns.map(({ length }) => length));
-    comparison.seen[tag] = { seen: Math.min(from.length, to.length), of };
+    metrics[tag] = { ...values, of };
   }
   comparison.notes.push(...pairingNotes(paired.requests, before.requests.size, after.requests.size));
+  return metrics;
 }
 
 function pairingNotes(pairs: number, before: number, after: number): string[] {

@@ -2,7 +2,11 @@
 
 import type { Bounds } from '../../shared/statistics/bounds.ts';
 import { mean, meanDifference, NEEDED_FOR_MEAN } from '../../shared/statistics/mean-difference.ts';
-import { neededForQuantile, QuantileDifferences } from '../../shared/statistics/quantile-difference.ts';
+import {
+  neededForQuantile,
+  QuantileDifferences,
+  quantileDifference,
+} from '../../shared/statistics/quantile-difference.ts';
 import { independentDifference } from '../../shared/statistics/share-difference.ts';
 
 export const STATISTICS = ['mean', 'p50', 'p90', 'p95', 'p99'] as const;
@@ -35,34 +39,34 @@ export const NEEDED_VALUES: Readonly<Record<Statistic, number>> = {
   p99: neededForQuantile(QUANTILES.p99),
 };
 
-/** The differences of one metric. */
-export interface MetricDifferences {
-  table: Record<Statistic, Difference>;
-  /** The difference with its bounds at any level; `relative`: after ÷ before − 1. `undefined`: too few values. */
-  bounds(statistic: Statistic, relative: boolean): Bounds | undefined;
+/** Value i of both lists belongs to the same request if they are `paired`. */
+export interface MetricValues {
+  before: Float64Array;
+  after: Float64Array;
+  paired: boolean;
 }
 
-/**
- * Returns the differences of all statistics, or `undefined` if a list is empty.
- *
- * @param paired value i of both lists belongs to the same request
- */
-export function metricDifferences(
-  before: Float64Array,
-  after: Float64Array,
-  paired: boolean,
-): MetricDifferences | undefined {
+/** Returns a difference with its bounds at any level. `relative`: after ÷ before − 1. `undefined`: too few values. */
+export const metricBounds = (values: MetricValues, statistic: Statistic, relative: boolean): Bounds | undefined => {
+  const { before, after, paired } = values;
+  return statistic === 'mean'
+    ? meanDifference(before, after, { paired, relative })
+    : quantileDifference(before, after, QUANTILES[statistic], { paired, relative });
+};
+
+/** Returns the differences of all statistics, or `undefined` if a list is empty. */
+export function metricDifferences({ before, after, paired }: MetricValues): Record<Statistic, Difference> | undefined {
   if (before.length === 0 || after.length === 0) return undefined;
   const quantiles = new QuantileDifferences(before, after, paired);
-  const bounds = (statistic: Statistic, relative: boolean): Bounds | undefined =>
-    statistic === 'mean'
-      ? meanDifference(before, after, { paired, relative })
-      : quantiles.bounds(QUANTILES[statistic], relative);
   const entries = STATISTICS.map((statistic): [Statistic, Difference] => {
-    const [from, to] = statistic === 'mean' ? [mean(before), mean(after)] : quantiles.quantiles(QUANTILES[statistic]);
-    return [statistic, differenceOf(from, to, bounds(statistic, false))];
+    if (statistic === 'mean') {
+      const found = meanDifference(before, after, { paired, relative: false });
+      return [statistic, differenceOf(mean(before), mean(after), found)];
+    }
+    const q = QUANTILES[statistic];
+    return [statistic, differenceOf(...quantiles.quantiles(q), quantiles.bounds(q, false))];
   });
-  return { table: Object.fromEntries(entries) as Record<Statistic, Difference>, bounds };
+  return Object.fromEntries(entries) as Record<Statistic, Difference>;
 }
 
 function differenceOf(before: number, after: number, bounds: Bounds | undefined): Difference {

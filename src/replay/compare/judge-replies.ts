@@ -14,7 +14,7 @@ import {
   type WorseReply,
   withoutAnyVerdict,
 } from './quality.ts';
-import { replyMessageOf, type StoredReply } from './replies-file.ts';
+import { pairOf, type StoredReply } from './replies-file.ts';
 
 /** Pairs that wait for the judge. The judge's own limiter bounds its concurrent calls. */
 const CONCURRENT_PAIRS = 16;
@@ -147,14 +147,6 @@ export function stoppedBy(signal: AbortSignal, judging: JudgeSettings): JudgeSet
   if (signal.aborted) stop();
   else signal.addEventListener('abort', stop, { once: true });
   return { ...judging, signal: late.signal, goOn: () => !signal.aborted };
-}
-
-/** The captured and the new reply, if the judge can compare them. Equal and failed replies need no judge. */
-export function pairOf({ messages, captured, reply, comparison }: StoredReply): ReplyPair | undefined {
-  if (comparison?.status !== 'both-ok' || comparison.same) return undefined;
-  const before = captured && replyMessageOf(captured);
-  const after = replyMessageOf(reply);
-  return messages && before && after ? { messages, before, after } : undefined;
 }
 
 /** The reply, if the judge finds it worse. */

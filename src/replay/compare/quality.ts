@@ -1,6 +1,6 @@
 /** Adds up the comparisons of all replies of a run. */
 import { REGRESSIONS, type Regression, type ReplyComparison, regressionsOf } from './compare-replies.ts';
-import { replyText, type StoredReply } from './replies-file.ts';
+import { pairOf, replyText, type StoredReply } from './replies-file.ts';
 
 export type Preference = 'better' | 'same' | 'worse';
 
@@ -83,6 +83,8 @@ export interface Quality {
   regressions: Record<Regression, number>;
   /** Requests with at least one regression other than `little-in-common`. */
   regressed: number;
+  /** Pairs with two replies that a judge can compare. Equal ones need no verdict. */
+  comparable: { equal: number; differing: number };
   /** `undecided`: the verdicts of the two orders contradict each other; `overBudget`: not asked, the budget was used up. */
   judged?: Judged;
 }
@@ -114,6 +116,7 @@ export class QualityTally {
     json: { compared: 0, broken: 0, repaired: 0, structureChanged: 0, valuesChanged: 0 },
     regressions: Object.fromEntries(REGRESSIONS.map((name) => [name, 0])) as Record<Regression, number>,
     regressed: 0,
+    comparable: { equal: 0, differing: 0 },
   };
   #withoutCaptured = 0;
   #rows: RegressionRow[] = [];
@@ -129,6 +132,8 @@ export class QualityTally {
     quality.status[comparison.status]++;
     if (comparison.identical) quality.identical++;
     if (comparison.same) quality.same++;
+    if (comparison.status === 'both-ok' && comparison.same) quality.comparable.equal++;
+    if (pairOf(stored)) quality.comparable.differing++;
     if (comparison.overlap !== undefined) {
       quality.texts++;
       this.#overlap += comparison.overlap;

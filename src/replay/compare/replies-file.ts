@@ -6,6 +6,7 @@ import { type Measured, sentBody } from '../measure/measure.ts';
 import { readMessages } from '../reply/content.ts';
 import type { ReplyComparison } from './compare-replies.ts';
 import { jsonLines } from './json-lines.ts';
+import type { ReplyPair } from './pairwise.ts';
 import type { ComparableReply } from './reply.ts';
 
 export const REPLIES_FILE = 'replies.jsonl';
@@ -86,6 +87,14 @@ export const replyMessageOf = (reply: ComparableReply): ChatMessage | undefined 
         ...(reply.toolCalls ? { tool_calls: reply.toolCalls as ChatMessage['tool_calls'] } : {}),
       }
     : undefined;
+
+/** The captured and the new reply, if the judge can compare them. Equal and failed replies need no judge. */
+export function pairOf({ messages, captured, reply, comparison }: StoredReply): ReplyPair | undefined {
+  if (comparison?.status !== 'both-ok' || comparison.same) return undefined;
+  const before = captured && replyMessageOf(captured);
+  const after = replyMessageOf(reply);
+  return messages && before && after ? { messages, before, after } : undefined;
+}
 
 /** A reply as text for people. */
 export const replyText = (reply: ComparableReply): string => {

@@ -6,7 +6,7 @@ import { PermanentError } from '../../shared/errors.ts';
 import { nearest } from '../../shared/nearest.ts';
 import { STATISTICS } from '../compare/differences.ts';
 import { METRIC_TAGS } from '../compare/run-data.ts';
-import { parseThreshold, SHARES, type Threshold } from '../compare/thresholds.ts';
+import { parseThreshold, SHARES, type Threshold } from './thresholds.ts';
 
 /** The thresholds that editors accept. `parseThreshold` decides; this lets an editor mark mistakes while they are typed. */
 const thresholdPattern = (): string => {

@@ -3,7 +3,7 @@
 /** `cannot-tell`: the requests were too few, or did not show what the threshold asks about. */
 export type GateOutcome = 'passed' | 'failed' | 'cannot-tell';
 
-/** Unit of a difference. `points`: percentage points of the requests, or percent of the pairs. */
+/** Unit of how much worse. `%`: percent of the value before, or of the pairs; `points`: percentage points. */
 export type GateUnit = '%' | 'points' | 'ms' | 'tokens/s' | 'tokens';
 
 export interface ThresholdResult {
@@ -24,7 +24,7 @@ export interface ThresholdResult {
   of: number;
   /** Pairs that a judge was to compare and gave no verdict on. Only set for thresholds that count its verdicts. */
   open?: number;
-  /** Why it was decided so, in one sentence. */
+  /** Why it was decided so, in one sentence. `moreRequests` is not in it. */
   reason: string;
   /**
    * Further requests that would probably decide it (80%), if the truth is what was seen. `null`: no reasonable number would.

@@ -4,7 +4,8 @@ import { type Column, escapeHtml, htmlPage, isolated, section, tableSection, til
 import { type MetricRow, metricRows, type RunsComparison, type SlowedRequest } from '../compare/compare-runs.ts';
 import { judgeWarning } from '../compare/judge-replies.ts';
 import { COMPARED_METRICS, isLargerBetter } from '../compare/run-data.ts';
-import { type Crossing, signed } from '../compare/thresholds.ts';
+import type { GateOutcome, GateResult, ThresholdResult } from '../gate/types.ts';
+import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, signed, whyText } from '../gate/words.ts';
 import type { Distribution } from '../measure/distribution.ts';
 import { distributions } from './charts.ts';
 import { qualitySection, regressionsSection } from './quality-sections.ts';
@@ -46,23 +47,45 @@ const SLOWED_COLUMNS: readonly Column<SlowedRequest>[] = [
   { name: 'difference (ms)', numeric: true, cell: ({ before, after }) => signed(after - before, 1) },
 ];
 
+const OUTCOME_STYLES = { passed: 'good', failed: 'bad', 'cannot-tell': 'warn' } as const satisfies Record<
+  GateOutcome,
+  string
+>;
+const outcomeCell = (outcome: GateOutcome): string =>
+  `<span class="${OUTCOME_STYLES[outcome]}">${OUTCOME_TEXTS[outcome]}</span>`;
+
+const GATE_COLUMNS: readonly Column<ThresholdResult>[] = [
+  { name: 'threshold', cell: ({ threshold }) => escapeHtml(threshold) },
+  { name: 'outcome', cell: ({ outcome }) => outcomeCell(outcome) },
+  { name: 'worse by', numeric: true, cell: (one) => escapeHtml(estimateText(one)) },
+  { name: 'at least … at most', numeric: true, cell: (one) => escapeHtml(intervalText(one)) },
+  { name: 'allowed', numeric: true, cell: (one) => escapeHtml(boundText(one)) },
+  { name: 'requests', numeric: true, cell: (one) => escapeHtml(pairsText(one)) },
+  { name: 'why', cell: (one) => escapeHtml(whyText(one)) },
+];
+
 interface RunsReportFacts {
-  crossings: readonly Crossing[];
-  /** Whether there are thresholds. */
-  gated: boolean;
+  /** Absent: there are no thresholds. */
+  gate?: GateResult;
   /** Latency distributions of the two runs, for the chart. */
   latencies: readonly [Distribution, Distribution];
 }
 
 /** Returns the page, complete and self-contained. */
-export async function runsReport(comparison: RunsComparison, facts: RunsReportFacts): Promise<string> {
+export async function runsReport(comparison: RunsComparison, { gate, latencies }: RunsReportFacts): Promise<string> {
   await loadCharts();
   const { before, after, quality, regressions, slowed } = comparison;
-  const [latencyBefore, latencyAfter] = facts.latencies;
+  const [latencyBefore, latencyAfter] = latencies;
   const parts = [
     '<h1>Comparison of two replays</h1>',
     `<p>before: ${runLine(before)}<br>after: ${runLine(after)}</p>`,
-    ...outcomeLines(comparison, facts),
+    ...noteLines(comparison),
+    ...(gate
+      ? [
+          `<p>Gate: ${outcomeCell(gate.outcome)}</p>`,
+          tableSection('Gate', GATE_COLUMNS, gate.thresholds, 'The ends are those of one-sided 95% intervals.'),
+        ]
+      : []),
     overview(comparison),
     section(
       'Latency distribution',
@@ -92,12 +115,10 @@ const runLine = ({ run, target, directory }: RunsComparison['before']): string =
   return escapeHtml(`${run} (${pairs.join(', ') || directory})`);
 };
 
-/** Crossed thresholds, a failure of the judge, and notes. */
-const outcomeLines = ({ judgeFailure, notes }: RunsComparison, { crossings, gated }: RunsReportFacts): string[] => {
+/** A failure of the judge, and notes. */
+const noteLines = ({ judgeFailure, notes }: RunsComparison): string[] => {
   const line = (style: string, text: string): string => `<p class="${style}">${escapeHtml(text)}</p>`;
   return [
-    ...crossings.map(({ threshold, got }) => line('warn', `Threshold crossed: ${threshold}; got: ${got}`)),
-    ...(gated && crossings.length === 0 ? [line('good', 'No threshold is crossed.')] : []),
     ...(judgeFailure ? [line('warn', judgeWarning(judgeFailure))] : []),
     ...notes.map((note) => line('soft', note)),
   ];

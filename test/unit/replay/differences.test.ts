@@ -2,6 +2,9 @@
 import { metricDifferences, shareDifference } from '../../../src/replay/compare/differences.ts';
 import { Random } from '../../../src/shared/random.ts';
 
+const differences = (before: Float64Array, after: Float64Array, paired: boolean) =>
+  metricDifferences({ before, after, paired });
+
 describe('differences of two runs', () => {
   const normal = (random: Random, mean: number, deviation: number): number =>
     mean + deviation * Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
@@ -13,7 +16,7 @@ describe('differences of two runs', () => {
       const random = new Random(1000 + run);
       const before = Float64Array.from({ length: 60 }, () => normal(random, 100, 20));
       const after = before.map((value) => value + normal(random, 5, 10));
-      const found = metricDifferences(before, after, true)?.table.mean;
+      const found = differences(before, after, true)?.mean;
       if (found && found.low <= 5 && found.high >= 5) held++;
     }
     expect(held).toBeGreaterThanOrEqual(88);
@@ -24,13 +27,13 @@ describe('differences of two runs', () => {
     const random = new Random(5);
     const before = Float64Array.from({ length: 200 }, () => 50 + 100 * random.next());
     const after = before.map((value) => value + 2);
-    expect(metricDifferences(before, after, true)?.table.mean).toMatchObject({
+    expect(differences(before, after, true)?.mean).toMatchObject({
       difference: expect.closeTo(2),
       low: expect.closeTo(2),
       high: expect.closeTo(2),
       significant: true,
     });
-    expect(metricDifferences(before, after, false)?.table.mean.significant).toBe(false);
+    expect(differences(before, after, false)?.mean.significant).toBe(false);
   });
 
   test('equal runs rarely differ significantly, for each statistic with enough values', () => {
@@ -41,7 +44,7 @@ describe('differences of two runs', () => {
       for (let run = 0; run < runs; run++) {
         const random = new Random(run * 7919 + 11);
         const values = () => Float64Array.from({ length: Number(size) }, () => Math.exp(normal(random, 0, 0.5)));
-        const found = metricDifferences(values(), values(), true)?.table;
+        const found = differences(values(), values(), true);
         for (const one of statistics) {
           expect(found?.[one].tooFew).toBeUndefined();
           if (found?.[one].significant) different.set(one, (different.get(one) ?? 0) + 1);
@@ -54,20 +57,20 @@ describe('differences of two runs', () => {
 
   test('quantiles are values of the list', () => {
     const values = Float64Array.from({ length: 100 }, (_, i) => i + 1);
-    const found = metricDifferences(values, values, true)?.table;
+    const found = differences(values, values, true);
     expect(found).toMatchObject({
       p50: { before: 50 },
       p90: { before: 90 },
       p99: { before: 99 },
       mean: { before: 50.5, difference: 0, significant: false },
     });
-    expect(metricDifferences(new Float64Array(), values, false)).toBeUndefined();
+    expect(differences(new Float64Array(), values, false)).toBeUndefined();
   });
 
   test('finds a small difference of many values', () => {
     const before = Float64Array.from({ length: 50_000 }, (_, i) => i % 100);
     const after = before.map((value) => value + 1);
-    expect(metricDifferences(before, after, true)?.table.p50).toMatchObject({ difference: 1, significant: true });
+    expect(differences(before, after, true)?.p50).toMatchObject({ difference: 1, significant: true });
   });
 
   test('the difference of two shares has an interval around it', () => {

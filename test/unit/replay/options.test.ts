@@ -1,7 +1,6 @@
 /** The options of a replay. */
 import { replayCommand } from '../../../bin/commands/replay.ts';
 import { REPLIES_FILE } from '../../../src/replay/compare/replies-file.ts';
-import { parseThreshold } from '../../../src/replay/compare/thresholds.ts';
 import { COMPARE_FILE, JUDGED_FILE } from '../../../src/replay/compare/with-captured.ts';
 import { sliceMsOf } from '../../../src/replay/derived-options.ts';
 import {
@@ -115,26 +114,6 @@ describe('options', () => {
         message: 'A header cannot be sent: not a header name; got: a text of 28 characters before the colon',
       }),
     );
-  });
-
-  test('parses thresholds', () => {
-    expect(parseThreshold('request_latency:p95:10%')).toMatchObject({
-      kind: 'metric',
-      statistic: 'p95',
-      relative: true,
-      limit: 10,
-    });
-    expect(parseThreshold('error_rate:1')).toMatchObject({ kind: 'share', share: 'error_rate', limit: 1 });
-    for (const wrong of [
-      'request_latency',
-      'request_latency:p42:1',
-      'speed:p50:1',
-      'error_rate:',
-      'error_rate:-1',
-      'regressed:x',
-    ]) {
-      expect(() => parseThreshold(wrong)).toThrow('The threshold is invalid');
-    }
   });
 
   test('chooses a slice length that results in about sixty slices', () => {

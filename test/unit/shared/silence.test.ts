@@ -68,7 +68,7 @@ import { stopReplay } from '../../../src/replay/cloud/stop/stop-replay.ts';
 import { cloudTarget } from '../../../src/replay/cloud/target.ts';
 import { readSchedule } from '../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { parseLine } from '../../../src/replay/compare/json-lines.ts';
-import { parseThreshold } from '../../../src/replay/compare/thresholds.ts';
+import { parseThreshold } from '../../../src/replay/gate/thresholds.ts';
 import { ConnectionPool } from '../../../src/replay/http/pool.ts';
 import { checkOptions, DEFAULT_OPTIONS } from '../../../src/replay/options.ts';
 import { writeTraces } from '../../../src/replay/publish/write-traces.ts';

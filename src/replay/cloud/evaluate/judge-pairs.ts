@@ -3,9 +3,9 @@
 import type { SpendingLimit } from '../../../judge/budget/spending-limit.ts';
 import type { Judge } from '../../../judge/types.ts';
 import type { ObjectFacts } from '../../../shared/storage.ts';
-import { judgeAll, judgedLine, pairOf, worseReply } from '../../compare/judge-replies.ts';
+import { judgeAll, judgedLine, worseReply } from '../../compare/judge-replies.ts';
 import type { PairVerdict, ReplyPair } from '../../compare/pairwise.ts';
-import type { StoredReply } from '../../compare/replies-file.ts';
+import { pairOf, type StoredReply } from '../../compare/replies-file.ts';
 import { ObjectLines } from '../work-bucket/object-lines.ts';
 import type { ShardWork, StepEnd } from './progress.ts';
 

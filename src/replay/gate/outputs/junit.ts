@@ -2,7 +2,7 @@
 import { escapeHtml } from '../../../shared/html-page.ts';
 import { cut } from '../../../trace/text.ts';
 import type { GateResult, ThresholdResult } from '../types.ts';
-import { boundText, estimateText, intervalText, moreText, OUTCOME_TEXTS, pairsText } from './figures.ts';
+import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, whyText } from '../words.ts';
 
 /** Longer texts are cut: names of runs and reasons are sentences. */
 const MAX_CHARS = 2_000;
@@ -22,8 +22,7 @@ const detailsOf = (result: ThresholdResult): string =>
     `one-sided 95% bounds: ${intervalText(result)}`,
     `allowed: ${boundText(result)}`,
     `pairs: ${pairsText(result)}`,
-    result.reason,
-    ...[moreText(result)].filter((text) => text !== undefined),
+    whyText(result),
   ].join('\n');
 
 /** A failure is an assertion that does not hold; an error is a test that could not be carried out. */

@@ -8,7 +8,7 @@ import { cut } from '../../../trace/text.ts';
 import type { RunFacts, RunsComparison } from '../../compare/compare-runs.ts';
 import { isRegressed, type RegressionRow } from '../../compare/quality.ts';
 import type { GateOutcome, GateResult, ThresholdResult } from '../types.ts';
-import { boundText, estimateText, intervalText, moreText, OUTCOME_TEXTS, pairsText } from './figures.ts';
+import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, whyText } from '../words.ts';
 
 /** GitHub accepts 1 MiB for the summary of a step. */
 const MAX_REPLIES = 5;
@@ -64,7 +64,7 @@ function thresholdTable(thresholds: readonly ThresholdResult[]): string[] {
         intervalText(result),
         boundText(result),
         pairsText(result),
-        cell([result.reason, moreText(result)].filter((text) => text !== undefined).join(' ')),
+        cell(whyText(result)),
       ]),
     ),
   ];

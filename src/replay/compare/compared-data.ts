@@ -1,0 +1,45 @@
+/** What two runs of the same captures show, as plain values. Thresholds are decided on it. */
+import type { MetricValues } from './differences.ts';
+import type { Quality } from './quality.ts';
+import type { ComparedMetric } from './run-data.ts';
+
+/** The values of one metric. `of`: number of values of the run with more of them. */
+export type ComparedValues = MetricValues & { of: number };
+
+/** What became of the replies of the pairs. */
+export interface RepliesData {
+  compared: number;
+  regressed: number;
+  newRefusals: number;
+  judged?: JudgedData;
+}
+
+/** The judge's verdicts. Pairs that are equal need none. */
+export interface JudgedData {
+  /** Pairs with two replies that a judge can compare, equal ones included. */
+  pairs: number;
+  worse: number;
+  /** Pairs that have no verdict: the judge failed, or the budget was used up. */
+  open: number;
+}
+
+export interface ComparedData {
+  /** For each run the number of failed requests, and of all that were not canceled on purpose. */
+  failures: [before: [failed: number, of: number], after: [failed: number, of: number]];
+  /** Requests in both runs. `known`: canceled on purpose in neither. */
+  pairs: { requests: number; known: number; newlyFailing: number; newlySucceeding: number };
+  metrics: Partial<Record<ComparedMetric, ComparedValues>>;
+  /** Absent: the replies were not kept. */
+  replies?: RepliesData;
+}
+
+/** The counts of a comparison of replies that thresholds need. */
+export function repliesData({ compared, regressed, refusals, comparable, judged }: Quality): RepliesData {
+  const found: RepliesData = { compared, regressed, newRefusals: refusals.new };
+  if (judged) {
+    const verdicts = judged.better + judged.same + judged.worse + judged.undecided;
+    const open = Math.max(0, comparable.differing - verdicts);
+    found.judged = { pairs: comparable.equal + comparable.differing, worse: judged.worse, open };
+  }
+  return found;
+}

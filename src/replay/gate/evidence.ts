@@ -1,0 +1,115 @@
+/** What two compared runs say about a threshold: how much worse the second one is, with its bounds. */
+import type { Bounds } from '../../shared/statistics/bounds.ts';
+import { shareBounds } from '../../shared/statistics/share.ts';
+import { independentDifference, pairedDifference } from '../../shared/statistics/share-difference.ts';
+import type { ComparedData } from '../compare/compared-data.ts';
+import { metricBounds, NEEDED_VALUES } from '../compare/differences.ts';
+import { type ComparedMetric, isLargerBetter } from '../compare/run-data.ts';
+import type { Threshold } from './thresholds.ts';
+import type { GateUnit } from './types.ts';
+
+interface Seen {
+  unit: GateUnit;
+  /** Pairs, or values of two independent samples, that the evidence stands on. */
+  seen: number;
+  /** Requests that were not canceled on purpose, or values, of the run with more of them. */
+  of: number;
+}
+
+/** A share of the pairs. */
+export interface Cases {
+  hits: number;
+  /** Pairs that may be a case or not: the judge gave no verdict. */
+  open: number;
+  /** Whether verdicts count, so that `open` pairs are worth a mention. */
+  judged: boolean;
+}
+
+/** How much worse the second run is, in the threshold's unit. Only shares of pairs have `cases`. */
+export interface Evidence extends Seen {
+  bounds?: Bounds;
+  cases?: Cases;
+  /** Fewest values for bounds. */
+  needed?: number;
+  /** Why nothing is known. */
+  unknown?: string;
+}
+
+const UNITS: Partial<Record<ComparedMetric, GateUnit>> = {
+  output_token_throughput_per_user: 'tokens/s',
+  output_sequence_length: 'tokens',
+};
+
+/** The function, computing each value once: some bounds are sums over many tables. */
+function once(f: (alpha: number) => number): (alpha: number) => number {
+  const found = new Map<number, number>();
+  return (alpha) => {
+    const value = found.get(alpha) ?? f(alpha);
+    found.set(alpha, value);
+    return value;
+  };
+}
+
+/** Bounds in another unit; a negative factor exchanges the ends. */
+const scaled = ({ estimate, lower, upper }: Bounds, factor: number): Bounds => ({
+  estimate: estimate * factor,
+  lower: once((alpha) => factor * (factor > 0 ? lower(alpha) : upper(alpha))),
+  upper: once((alpha) => factor * (factor > 0 ? upper(alpha) : lower(alpha))),
+});
+
+/** Reads from the compared runs what the threshold asks about. */
+export const evidenceOf = (threshold: Threshold, data: ComparedData): Evidence =>
+  threshold.kind === 'metric' ? metricEvidence(threshold, data) : shareEvidence(threshold, data);
+
+function metricEvidence(
+  { metric, statistic, relative }: Extract<Threshold, { kind: 'metric' }>,
+  { metrics }: ComparedData,
+): Evidence {
+  const values = metrics[metric];
+  const unit = relative ? '%' : (UNITS[metric] ?? 'ms');
+  const seen = values ? Math.min(values.before.length, values.after.length) : 0;
+  const basis = { unit, seen, of: values?.of ?? 0 } as const;
+  if (!values || seen === 0) return { ...basis, unknown: `at least one run has no ${metric}` };
+  const found = metricBounds(values, statistic, relative);
+  const needed = NEEDED_VALUES[statistic];
+  if (!found) return { ...basis, needed, unknown: `${statistic} needs at least ${needed} values` };
+  const sign = isLargerBetter(metric) === true ? -1 : 1;
+  return { ...basis, needed, bounds: scaled(found, relative ? 100 * sign : sign) };
+}
+
+const NO_PAIRS = 'no request is in both runs, or all were canceled on purpose';
+
+function shareEvidence({ share }: Extract<Threshold, { kind: 'share' }>, data: ComparedData): Evidence {
+  const { pairs, replies } = data;
+  if (share === 'error_rate') return errorRate(data);
+  const of = Math.max(...data.failures.map(([, requests]) => requests));
+  const basis = { unit: '%', of } as const;
+  const cases = (hits: number, seen: number, open = 0, judged = false): Evidence =>
+    seen === 0
+      ? { ...basis, seen, unknown: NO_PAIRS }
+      : { ...basis, seen, bounds: scaled(shareBounds(hits, seen, open), 100), cases: { hits, open, judged } };
+  if (share === 'newly_failing') return cases(pairs.newlyFailing, pairs.known);
+  if (!replies) return { ...basis, seen: 0, unknown: 'the runs kept no replies; replay with --compare' };
+  const { compared, regressed, newRefusals, judged } = replies;
+  if (share === 'new_refusals') return cases(newRefusals, compared);
+  if (share === 'regressed') {
+    // A pair without a verdict may count as regressed already.
+    return cases(regressed, compared, Math.min(judged?.open ?? 0, compared - regressed), judged !== undefined);
+  }
+  if (!judged) return { ...basis, seen: 0, unknown: 'no judge was asked; compare with --judge' };
+  return cases(judged.worse, judged.pairs, judged.open, true);
+}
+
+/** The rise of the share of failed requests: of the same requests if there are pairs, else of two samples. */
+function errorRate({ failures, pairs }: ComparedData): Evidence {
+  const [before, after] = failures;
+  const isPaired = pairs.requests > 0;
+  const seen = isPaired ? pairs.known : Math.min(before[1], after[1]);
+  const basis = { unit: 'points', seen, of: Math.max(before[1], after[1]) } as const;
+  if (seen === 0) return { ...basis, unknown: NO_PAIRS };
+  const { newlyFailing: onlyAfter, newlySucceeding: onlyBefore } = pairs;
+  const found = isPaired
+    ? pairedDifference({ onlyBefore, onlyAfter, pairs: seen })
+    : independentDifference(before, after);
+  return { ...basis, bounds: scaled(found, 100) };
+}

@@ -1,0 +1,61 @@
+/** Thresholds: how much worse the second run may be, for a comparison that gates a release. */
+import { PermanentError } from '../../shared/errors.ts';
+import { STATISTICS, type Statistic } from '../compare/differences.ts';
+import { COMPARED_METRICS, type ComparedMetric } from '../compare/run-data.ts';
+
+/** The rise of the share of failed requests, and shares of the pairs. All in percent. */
+export const SHARES = ['error_rate', 'regressed', 'newly_failing', 'new_refusals', 'judged_worse'] as const;
+export type Share = (typeof SHARES)[number];
+
+export type Threshold =
+  | { kind: 'metric'; text: string; metric: ComparedMetric; statistic: Statistic; relative: boolean; limit: number }
+  | { kind: 'share'; text: string; share: Share; limit: number };
+
+const isMetric = (name: string): name is ComparedMetric => Object.hasOwn(COMPARED_METRICS, name);
+const isStatistic = (name: string): name is Statistic => (STATISTICS as readonly string[]).includes(name);
+const isShare = (name: string): name is Share => (SHARES as readonly string[]).includes(name);
+
+/** Whether a single case fails the threshold: a bound of 0 on a share of the pairs. */
+export const isZeroTolerance = (threshold: Threshold): boolean => threshold.limit === 0;
+
+const refuse = (got: string, message: string, expected: string): never => {
+  throw new PermanentError('InvalidThreshold', message, { got, expected });
+};
+
+/**
+ * Parses `request_latency:p95:10%` (at most 10 percent worse), `time_to_first_token:p50:50` (at most 50 ms worse), or a share
+ * in percent of the requests: `error_rate:1` (at most one point more), `regressed:2`, `newly_failing:0` (none).
+ *
+ * @throws PermanentError `InvalidThreshold`
+ */
+export function parseThreshold(text: string): Threshold {
+  const threshold = readThreshold(text);
+  if (!threshold) {
+    const metrics = Object.keys(COMPARED_METRICS).join(', ');
+    return refuse(
+      text,
+      'The threshold is invalid',
+      `metric:statistic:limit or metric:statistic:limit%, of ${metrics} and ${STATISTICS.join(', ')}; or share:percent, of ${SHARES.join(', ')}`,
+    );
+  }
+  if (threshold.limit === 0 && (threshold.kind === 'metric' || threshold.share === 'error_rate')) {
+    refuse(
+      text,
+      'A difference that is 0 cannot be shown to be at most 0 by any number of requests',
+      `a limit above 0; only ${SHARES.slice(1).join(', ')} may have the limit 0, which allows no case`,
+    );
+  }
+  return threshold;
+}
+
+function readThreshold(text: string): Threshold | undefined {
+  const parts = text.split(':');
+  const last = parts.at(-1) ?? '';
+  const limit = Number(last.replace(/%$/, ''));
+  const [name = '', statistic = ''] = parts;
+  if (last.trim() === '' || last === '%' || !Number.isFinite(limit) || limit < 0) return undefined;
+  if (parts.length === 3 && isMetric(name) && isStatistic(statistic)) {
+    return { kind: 'metric', text, metric: name, statistic, relative: last.endsWith('%'), limit };
+  }
+  return parts.length === 2 && isShare(name) ? { kind: 'share', text, share: name, limit } : undefined;
+}

@@ -1,0 +1,58 @@
+/** The results of a gate in words, the same in every output for people. */
+import type { GateOutcome, GateResult, GateUnit, ThresholdResult } from './types.ts';
+
+export const OUTCOME_TEXTS = {
+  passed: 'passed',
+  failed: 'failed',
+  'cannot-tell': 'cannot tell',
+} as const satisfies Record<GateOutcome, string>;
+
+const UNKNOWN = 'unknown';
+
+/** A number with its sign. */
+export const signed = (value: number, digits = 2): string => `${value >= 0 ? '+' : ''}${value.toFixed(digits)}`;
+
+const withUnit = (value: number | string, unit: GateUnit): string => `${value}${unit === '%' ? '' : ' '}${unit}`;
+
+/** `12.3%`, `0.40 points` */
+export const amountText = (value: number, unit: GateUnit): string =>
+  withUnit(value.toFixed(Math.abs(value) < 10 ? 2 : 1), unit);
+
+/** `+12.3%`; a minus sign means better. */
+const worse = (value: number | null, { unit }: ThresholdResult): string =>
+  value === null ? UNKNOWN : `${value > 0 ? '+' : ''}${amountText(value, unit)}`;
+
+export const estimateText = (result: ThresholdResult): string => worse(result.worse, result);
+
+/** Both one-sided ends: `+8.10% … +16.5%`. */
+export const intervalText = (result: ThresholdResult): string =>
+  result.lower === null && result.upper === null
+    ? UNKNOWN
+    : `${worse(result.lower, result)} … ${worse(result.upper, result)}`;
+
+export const boundText = ({ bound, unit }: ThresholdResult): string => withUnit(bound, unit);
+
+/** `980 of 1000`, and how many of them have no verdict. */
+export const pairsText = ({ seen, of, open }: ThresholdResult): string =>
+  `${seen} of ${of}${open ? `, ${open} without a verdict` : ''}`;
+
+/** How many more requests would decide the threshold; `undefined` if it is decided. */
+export function moreText({ moreRequests }: ThresholdResult): string | undefined {
+  if (moreRequests === undefined) return undefined;
+  return moreRequests === null
+    ? 'More requests would probably not decide it.'
+    : `About ${moreRequests} more requests would probably decide it.`;
+}
+
+/** Why, and what would decide it. */
+export const whyText = (result: ThresholdResult): string =>
+  [result.reason, moreText(result)].filter((text) => text !== undefined).join(' ');
+
+/** For the terminal: a line for each threshold, and a last one for the gate. */
+export function gateText({ outcome, thresholds }: GateResult): string[] {
+  const lines = thresholds.map((one) => {
+    const facts = `worse by ${estimateText(one)} (${intervalText(one)}), allowed ${boundText(one)}, requests ${pairsText(one)}`;
+    return `${OUTCOME_TEXTS[one.outcome].toUpperCase().padEnd(12)}${one.threshold}: ${facts}. ${whyText(one)}`;
+  });
+  return [...lines, `Gate: ${OUTCOME_TEXTS[outcome].toUpperCase()}`];
+}

@@ -1,0 +1,130 @@
+/** The command `compare` as a release gate, on result folders: its three outcomes as exit codes, text, JSON and page. */
+import { readFileSync } from 'node:fs';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { StandInJudge } from '../../local/stand-in-judge/server.ts';
+import type { GateResult } from '../../src/replay/gate/types.ts';
+import { ReplayFolder, runCli } from '../helpers/replay.ts';
+import { numbered, type RequestSpec, writeRun } from '../helpers/result-folder.ts';
+
+let folder: ReplayFolder;
+beforeEach(() => {
+  folder = new ReplayFolder();
+});
+afterEach(() => folder.delete());
+
+const run = (name: string, count: number, one: (i: number) => Omit<RequestSpec, 'line'>): string =>
+  writeRun(join(folder.path, name), numbered(count, one));
+
+const thresholds = (...texts: string[]) => texts.flatMap((text) => ['--threshold', text]);
+
+const gateOf = (directory: string): GateResult =>
+  (JSON.parse(readFileSync(join(directory, 'comparison.json'), 'utf8')) as { gate: GateResult }).gate;
+
+/** Latencies without a tie. */
+const ms = (i: number) => 100 + ((i * 37) % 400) / 4;
+
+test('exits with 0, 1 or 3, and says why', async () => {
+  const before = run('before', 400, (i) => ({ ms: ms(i) }));
+  const same = run('same', 400, (i) => ({ ms: ms(i) * (i % 2 ? 1.01 : 0.99) }));
+  const gates = thresholds('request_latency:p95:10%', 'error_rate:2', 'newly_failing:0', 'new_refusals:3');
+  const passed = await runCli(['compare', before, same, ...gates]);
+  expect(passed).toMatchObject({ code: 0, stderr: '' });
+  expect(passed.stdout.match(/^PASSED/gm)).toHaveLength(4);
+  expect(passed.stdout).toContain('Gate: PASSED');
+  expect(gateOf(same)).toMatchObject({ outcome: 'passed', exitCode: 0 });
+  const page = readFileSync(join(same, 'comparison.html'), 'utf8');
+  expect(page).toContain('Gate: <span class="good">passed</span>');
+
+  const slower = run('slower', 400, (i) => ({ ms: ms(i) * 1.5, ok: i !== 7 }));
+  const failed = await runCli(['compare', before, slower, ...gates, '--json']);
+  expect(failed.code).toBe(1);
+  const { gate } = JSON.parse(failed.stdout) as { gate: GateResult };
+  expect(gate.thresholds.map(({ outcome }) => outcome)).toEqual(['failed', 'passed', 'failed', 'passed']);
+  expect(gate.thresholds[0]).toMatchObject({ worse: expect.closeTo(50, 0), bound: 10, unit: '%', seen: 399, of: 400 });
+  expect(gate).toEqual(gateOf(slower));
+
+  const strict = await runCli(['compare', before, same, ...gates, '--zero-tolerance', '0.5', '--no-report']);
+  expect(strict.code).toBe(3);
+  expect(strict.stdout).toMatch(
+    /^CANNOT TELL newly_failing:0: .* About 200 more requests would probably decide it\.$/m,
+  );
+  expect(strict.stdout).toContain('Gate: CANNOT TELL');
+});
+
+test('a replay of a few requests does not pass', async () => {
+  const few = [run('before', 20, (i) => ({ ms: ms(i) })), run('after', 20, (i) => ({ ms: ms(i) }))];
+  const gates = thresholds('request_latency:p95:10%', 'error_rate:1', 'regressed:2', 'newly_failing:0');
+  const { code, stdout } = await runCli(['compare', ...few, ...gates, '--no-report']);
+  expect(code).toBe(3);
+  expect(stdout.match(/^CANNOT TELL/gm)).toHaveLength(4);
+  expect(stdout.match(/About \d+ more requests/g)).toHaveLength(4);
+  // Without thresholds there is no gate.
+  expect(await runCli(['compare', ...few, '--no-report'])).toMatchObject({ code: 0 });
+});
+
+test('exits with 2 if nothing could be compared, and for a threshold that none could pass', async () => {
+  const before = run('before', 2, () => ({}));
+  expect((await runCli(['compare', before, folder.path, ...thresholds('regressed:1')])).code).toBe(2);
+  for (const [flags, message] of [
+    [thresholds('error_rate:0'), /cannot be shown to be at most 0[\s\S]*got: error_rate:0/],
+    [thresholds('speed:p50:1'), /The threshold is invalid; got: speed:p50:1/],
+    [['--zero-tolerance', '0'], /a percentage above 0/],
+  ] as const) {
+    const refused = await runCli(['compare', before, before, ...flags]);
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toMatch(message);
+  }
+});
+
+describe('with a judge', () => {
+  const asking = (url: string) => ({
+    JUDGE_BASE_URL: `${url}/v1`,
+    JUDGE_API_KEY: 'k',
+    DOTENV_CONFIG_PATH: join(folder.path, 'none'),
+  });
+  const flags = ['--judge', '--judge-model', 'openai:/test', '--judge-budget-usd', '0', '--no-report'];
+  const QUESTION = 'When does my parcel arrive in Rotterdam?';
+  const GOOD = 'Your parcel arrives in Rotterdam tomorrow.';
+
+  test('the share that it finds worse decides', async () => {
+    const judge = new StandInJudge();
+    await judge.listen();
+    try {
+      const before = run('before', 120, () => ({ question: QUESTION, text: GOOD }));
+      const after = run('after', 120, (i) => ({ question: QUESTION, text: i % 4 ? GOOD : 'No idea.' }));
+      const gates = thresholds('judged_worse:5', 'judged_worse:50');
+      const { code, stdout } = await runCli(['compare', before, after, ...flags, ...gates], asking(judge.url));
+      expect(stdout).toMatch(/^FAILED {6}judged_worse:5: worse by \+25.0%/m);
+      expect(stdout).toMatch(/^PASSED {6}judged_worse:50: worse by \+25.0%/m);
+      expect(code).toBe(1);
+    } finally {
+      await judge.close();
+    }
+  });
+
+  test('its failure leaves pairs open, and the exit code is that of the gate if there is one', async () => {
+    const refusing = http.createServer((_, response) => {
+      response.writeHead(401).end('{"error":{"message":"no"}}');
+    });
+    await new Promise<void>((resolve) => refusing.listen(0, '127.0.0.1', resolve));
+    const env = asking(`http://127.0.0.1:${(refusing.address() as AddressInfo).port}`);
+    try {
+      const before = run('before', 400, () => ({ question: QUESTION, text: GOOD }));
+      const after = run('after', 400, (i) => ({ question: QUESTION, text: i % 10 ? GOOD : `${GOOD} Good day!` }));
+      const compare = (...gates: string[]) =>
+        runCli(['compare', before, after, ...flags, ...thresholds(...gates)], env);
+      const warning = { stderr: expect.stringContaining('Not all pairs are judged: ') };
+      expect(await compare()).toMatchObject({ code: 2, ...warning });
+      expect(await compare('newly_failing:1')).toMatchObject({ code: 0, ...warning });
+      const open = await compare('newly_failing:1', 'judged_worse:5');
+      expect(open).toMatchObject({ code: 3, ...warning });
+      expect(open.stdout).toMatch(/^CANNOT TELL judged_worse:5: .*40 without a verdict.*It depends on 40 pairs/m);
+      // Even if all of them were worse, this is within the bound.
+      expect(await compare('judged_worse:20')).toMatchObject({ code: 0, ...warning });
+    } finally {
+      refusing.close();
+    }
+  });
+});

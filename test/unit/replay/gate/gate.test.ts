@@ -1,0 +1,336 @@
+/** The decision of a release gate on plain data: each outcome for each kind of threshold, and what it says about it. */
+import type { ComparedData } from '../../../../src/replay/compare/compared-data.ts';
+import { decideGate, type GateOptions } from '../../../../src/replay/gate/gate.ts';
+import { parseThreshold } from '../../../../src/replay/gate/thresholds.ts';
+import type { ThresholdResult } from '../../../../src/replay/gate/types.ts';
+import { gateText } from '../../../../src/replay/gate/words.ts';
+import { Random } from '../../../../src/shared/random.ts';
+
+/** Two runs of `pairs` requests that all succeeded, with equal replies. */
+const unchanged = (pairs: number): ComparedData => ({
+  failures: [
+    [0, pairs],
+    [0, pairs],
+  ],
+  pairs: { requests: pairs, known: pairs, newlyFailing: 0, newlySucceeding: 0 },
+  metrics: {},
+  replies: { compared: pairs, regressed: 0, newRefusals: 0 },
+});
+
+function normal(random: Random): number {
+  return Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
+}
+
+/** Latencies of the same requests, of which the second ones are `slower` times as long, with a little noise. */
+function latencies(pairs: number, slower: number): ComparedData {
+  const random = new Random(pairs);
+  const before = Float64Array.from({ length: pairs }, () => 500 * Math.exp(0.5 * normal(random)));
+  const after = before.map((value) => value * slower * Math.exp(0.05 * normal(random)));
+  return {
+    ...unchanged(pairs),
+    metrics: {
+      request_latency: { before, after, paired: true, of: pairs },
+      output_token_throughput_per_user: {
+        before: before.map((value) => 1e4 / value),
+        after: after.map((value) => 1e4 / value),
+        paired: true,
+        of: pairs,
+      },
+    },
+  };
+}
+
+const withFailures = (pairs: number, newlyFailing: number, newlySucceeding = 0): ComparedData => ({
+  ...unchanged(pairs),
+  pairs: { requests: pairs, known: pairs, newlyFailing, newlySucceeding },
+});
+
+const withReplies = (pairs: number, replies: Partial<NonNullable<ComparedData['replies']>>): ComparedData => ({
+  ...unchanged(pairs),
+  replies: { compared: pairs, regressed: 0, newRefusals: 0, ...replies },
+});
+
+const judged = (pairs: number, worse: number, open = 0): ComparedData =>
+  withReplies(pairs, { judged: { pairs, worse, open } });
+
+const decide = (texts: string | string[], data: ComparedData, options?: GateOptions) =>
+  decideGate([texts].flat().map(parseThreshold), data, options);
+
+function first(texts: string, data: ComparedData, options?: GateOptions): ThresholdResult {
+  const [result] = decide(texts, data, options).thresholds;
+  if (!result) throw new Error('no result');
+  return result;
+}
+
+describe('each kind of threshold passes, fails or cannot tell', () => {
+  test.each<[string, ComparedData, ComparedData, ComparedData]>([
+    ['request_latency:mean:10%', latencies(300, 1), latencies(300, 1.5), latencies(250, 1.095)],
+    ['request_latency:mean:50', latencies(300, 1), latencies(300, 1.5), latencies(250, 1.08)],
+    ['request_latency:p50:10%', latencies(1000, 1), latencies(1000, 1.5), latencies(1000, 1.1)],
+    ['request_latency:p95:10%', latencies(1000, 1), latencies(1000, 1.5), latencies(1000, 1.1)],
+    ['request_latency:p95:100', latencies(1000, 1), latencies(1000, 1.5), latencies(1000, 1.08)],
+    ['output_token_throughput_per_user:mean:10%', latencies(300, 1), latencies(300, 1.5), latencies(250, 1 / 0.91)],
+    ['error_rate:2', withFailures(1000, 3, 4), withFailures(1000, 50), withFailures(1000, 25, 5)],
+    ['newly_failing:2', withFailures(1000, 3), withFailures(1000, 50), withFailures(1000, 20)],
+    [
+      'new_refusals:5',
+      withReplies(200, { newRefusals: 2 }),
+      withReplies(200, { newRefusals: 30 }),
+      withReplies(200, { newRefusals: 9 }),
+    ],
+    ['regressed:5', withReplies(200, { regressed: 2 }), withReplies(200, { regressed: 30 }), withReplies(20, {})],
+    ['judged_worse:5', judged(200, 2), judged(200, 30), judged(200, 9)],
+  ])('%s', (threshold, passing, failing, between) => {
+    const bound = parseThreshold(threshold).limit;
+    const passed = first(threshold, passing);
+    expect(passed).toMatchObject({ outcome: 'passed', bound });
+    expect(passed.upper).toBeLessThanOrEqual(bound);
+    expect(passed).not.toHaveProperty('moreRequests');
+    const failed = first(threshold, failing);
+    expect(failed).toMatchObject({ outcome: 'failed', bound });
+    expect(failed.lower).toBeGreaterThan(bound);
+    const open = first(threshold, between);
+    expect(open.outcome).toBe('cannot-tell');
+    expect(open.lower).toBeLessThanOrEqual(bound);
+    expect(open.upper).toBeGreaterThan(bound);
+    expect(open).toHaveProperty('moreRequests');
+  });
+
+  test('the exit code is 1 if one failed, else 3 if one cannot tell, else 0', () => {
+    const data = { ...judged(200, 2), pairs: { requests: 200, known: 200, newlyFailing: 9, newlySucceeding: 0 } };
+    expect(decide(['judged_worse:5', 'newly_failing:10'], data)).toMatchObject({ outcome: 'passed', exitCode: 0 });
+    expect(decide(['judged_worse:5', 'newly_failing:5'], data)).toMatchObject({ outcome: 'cannot-tell', exitCode: 3 });
+    const codes = decide(['judged_worse:5', 'newly_failing:5', 'newly_failing:1'], data);
+    expect(codes).toMatchObject({ outcome: 'failed', exitCode: 1 });
+  });
+});
+
+test('a smaller replay is never greener: without a case, a share passes only once there are enough pairs', () => {
+  const outcomes = [20, 50, 58, 59, 100].map((pairs) => first('judged_worse:5', judged(pairs, 0)).outcome);
+  expect(outcomes).toEqual(['cannot-tell', 'cannot-tell', 'cannot-tell', 'passed', 'passed']);
+});
+
+test('few values give no bound, and the result says how many are missing', () => {
+  expect(first('request_latency:p95:10%', latencies(40, 1))).toMatchObject({
+    outcome: 'cannot-tell',
+    worse: null,
+    seen: 40,
+    of: 40,
+    moreRequests: 60,
+    reason: 'Unknown: p95 needs at least 100 values.',
+  });
+});
+
+test('two samples without common requests are compared as such', () => {
+  const data = unchanged(400);
+  data.pairs = { requests: 0, known: 0, newlyFailing: 0, newlySucceeding: 0 };
+  data.failures = [
+    [4, 400],
+    [44, 300],
+  ];
+  expect(first('error_rate:5', data)).toMatchObject({ outcome: 'failed', unit: 'points', seen: 300, of: 400 });
+  expect(first('newly_failing:5', data)).toMatchObject({ outcome: 'cannot-tell', moreRequests: null });
+});
+
+describe('several thresholds (Holm)', () => {
+  // 11 of 100 exceed 5% by itself (p = 0.012), 10 do not with the correction for three (p = 0.028).
+  const data: ComparedData = withReplies(100, {
+    regressed: 10,
+    newRefusals: 11,
+    judged: { pairs: 100, worse: 0, open: 0 },
+  });
+
+  test('a threshold fails by itself, but not among others', () => {
+    expect(first('regressed:5', data).outcome).toBe('failed');
+    const { outcome, thresholds } = decide(['regressed:5', 'judged_worse:5', 'judged_worse:6'], data);
+    expect(outcome).toBe('cannot-tell');
+    expect(thresholds[0]).toMatchObject({
+      outcome: 'cannot-tell',
+      reason: expect.stringContaining('not with the correction for several thresholds'),
+    });
+    expect(thresholds[0]?.lower).toBeGreaterThan(5);
+    expect(thresholds[1]).toMatchObject({ outcome: 'passed' });
+  });
+
+  test('each one that failed makes it easier for the next', () => {
+    const outcomes = (texts: string[]) => decide(texts, data).thresholds.map(({ outcome }) => outcome);
+    expect(outcomes(['regressed:5', 'judged_worse:5'])).toEqual(['cannot-tell', 'passed']);
+    expect(outcomes(['regressed:5', 'new_refusals:5'])).toEqual(['failed', 'failed']);
+  });
+
+  test('all thresholds pass at 5% each', () => {
+    const texts = Array.from({ length: 20 }, () => 'judged_worse:5');
+    expect(decide(texts, judged(59, 0)).outcome).toBe('passed');
+  });
+
+  test('a smaller level needs more', () => {
+    expect(first('judged_worse:5', judged(59, 0), { level: 0.01 }).outcome).toBe('cannot-tell');
+    expect(first('judged_worse:5', judged(90, 0), { level: 0.01 }).outcome).toBe('passed');
+  });
+});
+
+describe('zero tolerance', () => {
+  test('one case fails it, whatever else is known', () => {
+    expect(first('newly_failing:0', withFailures(10_000, 1))).toMatchObject({ outcome: 'failed', seen: 10_000 });
+    const few = {
+      ...withFailures(3, 1),
+      failures: [
+        [0, 100],
+        [1, 100],
+      ],
+    } satisfies ComparedData;
+    expect(first('newly_failing:0', few).outcome).toBe('failed');
+    expect(first('judged_worse:0', judged(100, 1, 20)).outcome).toBe('failed');
+  });
+
+  test('none passes it once the share that is excluded is at most the tolerance', () => {
+    const at = (pairs: number, zeroTolerance?: number) =>
+      first('newly_failing:0', withFailures(pairs, 0), { zeroTolerance });
+    expect(at(299)).toMatchObject({ outcome: 'cannot-tell', moreRequests: 1 });
+    expect(at(300)).toMatchObject({ outcome: 'passed' });
+    expect(at(20)).toMatchObject({
+      moreRequests: 280,
+      reason: 'None of 20 pairs, which excludes only more than 15.0%; 1.00% is tolerated.',
+    });
+    expect(at(60, 0.05).outcome).toBe('passed');
+    expect(at(9999, 0.0003)).toMatchObject({ outcome: 'cannot-tell', moreRequests: 1 });
+    expect(at(10_000, 0.0003).outcome).toBe('passed');
+  });
+
+  test('is no test that others are corrected for', () => {
+    const data = withReplies(100, { regressed: 10 });
+    expect(decide(['newly_failing:0', 'regressed:5'], data).thresholds[1]?.outcome).toBe('failed');
+  });
+
+  test('does not pass with pairs that have no verdict', () => {
+    expect(first('judged_worse:0', judged(1000, 0, 1))).toMatchObject({ outcome: 'cannot-tell', open: 1 });
+    expect(first('regressed:0', judged(1000, 0, 1))).toMatchObject({ outcome: 'cannot-tell', open: 1 });
+  });
+});
+
+describe('pairs without a verdict', () => {
+  test('widen the interval and are counted', () => {
+    expect(first('judged_worse:5', judged(200, 2, 2))).toMatchObject({ outcome: 'passed', open: 2 });
+    const open = first('judged_worse:5', judged(200, 2, 20));
+    expect(open).toMatchObject({ outcome: 'cannot-tell', open: 20, moreRequests: null });
+    expect(open.reason).toBe('It depends on 20 pairs without a verdict.');
+    expect(open.lower).toBeCloseTo(first('judged_worse:5', judged(200, 2)).lower ?? 0, 9);
+    expect(gateText(decide('judged_worse:5', judged(200, 2, 20)))[0]).toContain('200 of 200, 20 without a verdict');
+  });
+
+  test('do not keep it from failing', () => {
+    expect(first('judged_worse:5', judged(200, 30, 100))).toMatchObject({ outcome: 'failed', open: 100 });
+  });
+
+  test('can have regressed', () => {
+    const data = withReplies(200, { regressed: 2, judged: { pairs: 150, worse: 2, open: 40 } });
+    expect(first('regressed:5', data)).toMatchObject({ outcome: 'cannot-tell', open: 40 });
+    expect(first('new_refusals:5', data)).not.toHaveProperty('open');
+  });
+
+  test('without a judge nothing is known', () => {
+    expect(first('judged_worse:5', unchanged(200)).reason).toBe('Unknown: no judge was asked; compare with --judge.');
+    const { replies: _, ...noReplies } = unchanged(200);
+    expect(first('regressed:5', noReplies).reason).toContain('replay with --compare');
+  });
+});
+
+describe('coverage', () => {
+  test('less than half of the requests cannot tell, half can', () => {
+    const data = (seen: number): ComparedData => ({
+      ...judged(seen, 0),
+      failures: [
+        [0, 200],
+        [0, 100],
+      ],
+    });
+    expect(first('judged_worse:5', data(99))).toMatchObject({
+      outcome: 'cannot-tell',
+      reason: 'It stands on only 99 of 200 requests; at least half are needed.',
+      seen: 99,
+      of: 200,
+    });
+    expect(first('judged_worse:5', data(100)).outcome).toBe('passed');
+    expect(
+      first('newly_failing:0', {
+        ...data(400),
+        failures: [
+          [0, 900],
+          [0, 900],
+        ],
+      }).outcome,
+    ).toBe('cannot-tell');
+  });
+
+  test('nor does it fail', () => {
+    const data: ComparedData = {
+      ...judged(99, 90),
+      failures: [
+        [0, 200],
+        [0, 100],
+      ],
+    };
+    expect(first('judged_worse:5', data).outcome).toBe('cannot-tell');
+  });
+});
+
+describe('how many more requests would decide', () => {
+  const share = (hits: number, seen: number) => first('judged_worse:5', judged(seen, hits)).moreRequests ?? null;
+
+  test('none in 20: the exact number without a case', () => {
+    expect(share(0, 20)).toBe(59 - 20);
+  });
+
+  test('with so many more at the same share, four of five gates are decided', () => {
+    const random = new Random(7);
+    for (const [hits, seen, outcome] of [
+      [2, 100, 'passed'],
+      [9, 100, 'failed'],
+    ] as const) {
+      const more = share(hits, seen) ?? 0;
+      let decided = 0;
+      for (let i = 0; i < 400; i++) {
+        let found = hits;
+        for (let one = 0; one < more; one++) if (random.next() < hits / seen) found++;
+        if (first('judged_worse:5', judged(seen + more, found)).outcome === outcome) decided++;
+      }
+      expect(decided / 400).toBeGreaterThan(0.72);
+      expect(decided / 400).toBeLessThan(0.9);
+    }
+  });
+
+  test('no number does if the estimate is at the bound', () => {
+    expect(share(5, 100)).toBeNull();
+    expect(first('judged_worse:5', judged(100, 5)).reason).toContain('the estimate is too close to it');
+  });
+
+  test('a difference follows the square root of the number', () => {
+    const { worse, upper, moreRequests } = first('request_latency:p95:10%', latencies(200, 1.06));
+    const half = (upper ?? 0) - (worse ?? 0);
+    const left = Math.sqrt(200 / (200 + (moreRequests ?? 0)));
+    // Were the estimate certain, this many would just suffice. It is not, so that more are needed.
+    expect(half * left).toBeLessThan(10 - (worse ?? 0));
+    expect(moreRequests).toBeGreaterThan(0);
+    expect(moreRequests).toBeLessThan(100_000);
+  });
+
+  test('counts requests, of which only some make a pair', () => {
+    const data: ComparedData = {
+      ...judged(20, 0),
+      failures: [
+        [0, 40],
+        [0, 40],
+      ],
+    };
+    expect(first('judged_worse:5', data).moreRequests).toBe(2 * (59 - 20));
+  });
+});
+
+test('prints a line for each threshold', () => {
+  const lines = gateText(decide(['judged_worse:5', 'newly_failing:0'], judged(100, 0)));
+  expect(lines).toEqual([
+    'PASSED      judged_worse:5: worse by 0.00% (0.00% … +2.95%), allowed 5%, requests 100 of 100. Worse by at most 2.95%.',
+    'CANNOT TELL newly_failing:0: worse by 0.00% (0.00% … +2.95%), allowed 0%, requests 100 of 100. None of 100 pairs, which excludes only more than 3.00%; 1.00% is tolerated. About 200 more requests would probably decide it.',
+    'Gate: CANNOT TELL',
+  ]);
+});

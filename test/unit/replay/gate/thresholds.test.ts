@@ -1,0 +1,51 @@
+/** Parsing of thresholds, and which ones are refused. */
+import { parseThreshold } from '../../../../src/replay/gate/thresholds.ts';
+
+test('parses metrics and shares', () => {
+  expect(parseThreshold('request_latency:p95:10%')).toEqual({
+    kind: 'metric',
+    text: 'request_latency:p95:10%',
+    metric: 'request_latency',
+    statistic: 'p95',
+    relative: true,
+    limit: 10,
+  });
+  expect(parseThreshold('time_to_first_token:mean:50')).toMatchObject({
+    statistic: 'mean',
+    relative: false,
+    limit: 50,
+  });
+  expect(parseThreshold('error_rate:1')).toEqual({
+    kind: 'share',
+    text: 'error_rate:1',
+    share: 'error_rate',
+    limit: 1,
+  });
+  expect(parseThreshold('newly_failing:0')).toMatchObject({ share: 'newly_failing', limit: 0 });
+});
+
+test.each([
+  'request_latency',
+  'request_latency:p42:1',
+  'speed:p50:1',
+  'error_rate:',
+  'error_rate: ',
+  'error_rate:%',
+  'error_rate:-1',
+  'regressed:x',
+  'regressed:1:2',
+])('refuses %j', (text) => {
+  const expected = expect.objectContaining({
+    name: 'InvalidThreshold',
+    message: expect.stringContaining(`got: ${text}`),
+  });
+  expect(() => parseThreshold(text)).toThrow(expected);
+});
+
+test.each(['request_latency:p95:0%', 'request_latency:mean:0', 'error_rate:0'])(
+  'refuses %j: no number of requests could pass it',
+  (text) => {
+    expect(() => parseThreshold(text)).toThrow(/InvalidThreshold|cannot be shown to be at most 0/);
+    expect(() => parseThreshold(text)).toThrow('only regressed, newly_failing, new_refusals, judged_worse may have');
+  },
+);
