@@ -97,7 +97,7 @@ function independentScore(m: number, n: number, first: number, second: number, d
   const all = m + n;
   const hits = first + second;
   const square = ((n + 2 * m) * difference - all - hits) / (3 * all);
-  const linear = ((first * difference - all - 2 * first) * difference + hits) / all;
+  const linear = ((m * difference - all - 2 * first) * difference + hits) / all;
   const constant = (first * difference * (1 - difference)) / all;
   const half = square ** 3 - (linear * square) / 2 + constant / 2;
   const radius = (half < 0 ? -1 : 1) * Math.sqrt(Math.max(0, square * square - linear / 3));
