@@ -3,7 +3,7 @@ import type { Bounds } from '../../shared/statistics/bounds.ts';
 import { shareBounds } from '../../shared/statistics/share.ts';
 import { independentDifference, pairedDifference } from '../../shared/statistics/share-difference.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
-import { metricBounds, NEEDED_VALUES } from '../compare/differences.ts';
+import { type MetricValues, metricBounds, NEEDED_VALUES } from '../compare/differences.ts';
 import { type ComparedMetric, isLargerBetter } from '../compare/run-data.ts';
 import type { Threshold } from './thresholds.ts';
 import type { GateUnit } from './types.ts';
@@ -29,8 +29,8 @@ export interface Cases {
 export interface Evidence extends Seen {
   bounds?: Bounds;
   cases?: Cases;
-  /** Fewest values for bounds. */
-  needed?: number;
+  /** With too few values for bounds: those of a sample with the same values, each several times. */
+  enlarged?: { bounds: Bounds; seen: number };
   /** Why nothing is known. */
   unknown?: string;
 }
@@ -70,11 +70,25 @@ function metricEvidence(
   const seen = values ? Math.min(values.before.length, values.after.length) : 0;
   const basis = { unit, seen, of: values?.of ?? 0 } as const;
   if (!values || seen === 0) return { ...basis, unknown: `at least one run has no ${metric}` };
+  const unitOf = (bounds: Bounds): Bounds =>
+    scaled(bounds, (isLargerBetter(metric) === true ? -1 : 1) * (relative ? 100 : 1));
   const found = metricBounds(values, statistic, relative);
+  if (found) return { ...basis, bounds: unitOf(found) };
   const needed = NEEDED_VALUES[statistic];
-  if (!found) return { ...basis, needed, unknown: `${statistic} needs at least ${needed} values` };
-  const sign = isLargerBetter(metric) === true ? -1 : 1;
-  return { ...basis, needed, bounds: scaled(found, relative ? 100 * sign : sign) };
+  const times = Math.ceil(needed / seen);
+  const enlarged = metricBounds(repeated(values, times), statistic, relative);
+  return {
+    ...basis,
+    unknown: `${statistic} needs at least ${needed} values`,
+    ...(enlarged ? { enlarged: { bounds: unitOf(enlarged), seen: times * seen } } : {}),
+  };
+}
+
+/** A sample with the same values, each so many times. */
+function repeated({ before, after, paired }: MetricValues, times: number): MetricValues {
+  const repeat = (values: Float64Array): Float64Array =>
+    Float64Array.from({ length: times * values.length }, (_, i) => values[i % values.length] ?? Number.NaN);
+  return { before: repeat(before), after: repeat(after), paired };
 }
 
 const NO_PAIRS = 'no request is in both runs, or all were canceled on purpose';

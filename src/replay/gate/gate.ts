@@ -1,7 +1,8 @@
 /** Decides a release gate: each threshold passes, fails, or cannot tell. */
+import { zeroToleranceSize } from '../../shared/statistics/power.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
 import { type Evidence, evidenceOf } from './evidence.ts';
-import { furtherForDifference, furtherForShare } from './more-requests.ts';
+import { furtherForDifference, furtherForShare, type Levels } from './more-requests.ts';
 import { isZeroTolerance, type Threshold } from './thresholds.ts';
 import { GATE_EXIT_CODES, type GateOutcome, type GateResult, type ThresholdResult } from './types.ts';
 import { amountText } from './words.ts';
@@ -10,8 +11,6 @@ import { amountText } from './words.ts';
 export const GATE_LEVEL = 0.05;
 /** Share of the pairs: a zero-tolerance rule passes once a larger share of cases is excluded. */
 export const ZERO_TOLERANCE = 0.01;
-/** The share that no case in n pairs excludes at 95% is 3/n, since 0.05 ≈ e⁻³ (Hanley and Lippman-Hand 1983). */
-const RULE_OF_THREE = 3;
 
 export interface GateOptions {
   /** Level of each test; smaller at each look of a gate that looks several times. */
@@ -110,11 +109,11 @@ const cannotTell = (reason: string, moreRequests: number | null = null): Decisio
 const fewSeen = ({ seen, of }: Evidence): Decision =>
   cannotTell(`It stands on only ${seen} of ${of} requests; at least half are needed.`);
 
-function decide(one: Case, isFailed: boolean, levels: { pass: number; fail: number }): Decision {
+function decide(one: Case, isFailed: boolean, levels: Levels): Decision {
   const { threshold, evidence } = one;
   const { bounds, unit, seen } = evidence;
   if (seen > 0 && sawFew(evidence)) return fewSeen(evidence);
-  if (!bounds) return unknown(evidence);
+  if (!bounds) return unknown(evidence, threshold.limit, levels);
   const [lower, upper] = [bounds.lower(levels.pass), bounds.upper(levels.pass)];
   if (isFailed) return { outcome: 'failed', reason: `Worse by at least ${amountText(lower, unit)}.` };
   if (upper <= threshold.limit) return { outcome: 'passed', reason: `Worse by at most ${amountText(upper, unit)}.` };
@@ -135,28 +134,28 @@ function decide(one: Case, isFailed: boolean, levels: { pass: number; fail: numb
 
 const undecidedByOpen = (open: number): Decision => cannotTell(`It depends on ${open} pairs without a verdict.`);
 
-function unknown(evidence: Evidence): Decision {
-  const { unknown: why = 'nothing was measured', seen, needed = 0 } = evidence;
-  const reason = `Unknown: ${why}.`;
-  return seen > 0 && seen < needed ? cannotTell(reason, requestsFor(needed - seen, evidence)) : cannotTell(reason);
+function unknown(evidence: Evidence, limit: number, levels: Levels): Decision {
+  const { unknown: why = 'nothing was measured', seen, enlarged } = evidence;
+  const further = enlarged && furtherForDifference(enlarged.bounds, limit, enlarged.seen, levels);
+  const pairs = enlarged && typeof further === 'number' ? enlarged.seen - seen + further : null;
+  return cannotTell(`Unknown: ${why}.`, pairs === null ? null : requestsFor(pairs, evidence));
 }
 
 /** One case fails; none passes once the share that is excluded is at most the tolerance. */
 function zeroToleranceDecision(evidence: Evidence, tolerance: number): Decision {
   const { cases, seen } = evidence;
-  if (!cases) return unknown(evidence);
+  if (!cases) return cannotTell(`Unknown: ${evidence.unknown}.`);
   if (cases.hits > 0) return { outcome: 'failed', reason: `${cases.hits} of ${seen} pairs, and none is allowed.` };
   if (sawFew(evidence)) return fewSeen(evidence);
   if (cases.open > 0) return undecidedByOpen(cases.open);
-  const excluded = amountText((100 * RULE_OF_THREE) / seen, '%');
-  // A tolerance such as 0.0003 is not exact as a number.
-  const needed = Math.ceil(RULE_OF_THREE / tolerance - 1e-9);
+  const excluded = amountText((100 * 3) / seen, '%');
+  const needed = zeroToleranceSize(tolerance);
   if (seen >= needed) {
-    return { outcome: 'passed', reason: `None of ${seen} pairs, which excludes more than ${excluded}.` };
+    return { outcome: 'passed', reason: `None of ${seen} pairs: a share above ${excluded} is excluded.` };
   }
   const tolerated = amountText(100 * tolerance, '%');
   return cannotTell(
-    `None of ${seen} pairs, which excludes only more than ${excluded}; ${tolerated} is tolerated.`,
+    `None of ${seen} pairs: only a share above ${excluded} is excluded, and ${tolerated} is tolerated.`,
     requestsFor(needed - seen, evidence),
   );
 }

@@ -21,6 +21,7 @@ export interface Levels {
  * @param decides whether so many pairs in all suffice; about all larger numbers then do too
  */
 function furtherPairs(seen: number, decides: (pairs: number) => boolean): number | null {
+  if (decides(seen)) return 0;
   let low = seen;
   let high = seen + 1;
   while (!decides(high)) {

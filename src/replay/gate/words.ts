@@ -36,12 +36,10 @@ export const boundText = ({ bound, unit }: ThresholdResult): string => withUnit(
 export const pairsText = ({ seen, of, open }: ThresholdResult): string =>
   `${seen} of ${of}${open ? `, ${open} without a verdict` : ''}`;
 
-/** How many more requests would decide the threshold; `undefined` if it is decided. */
-export function moreText({ moreRequests }: ThresholdResult): string | undefined {
-  if (moreRequests === undefined) return undefined;
-  return moreRequests === null
-    ? 'More requests would probably not decide it.'
-    : `About ${moreRequests} more requests would probably decide it.`;
+/** How many more requests would decide the threshold; `undefined` if it is decided, or nothing was measured. */
+function moreText({ moreRequests, worse: found }: ThresholdResult): string | undefined {
+  if (typeof moreRequests === 'number') return `About ${moreRequests} more requests would probably decide it.`;
+  return moreRequests === null && found !== null ? 'More requests would probably not decide it.' : undefined;
 }
 
 /** Why, and what would decide it. */
@@ -51,7 +49,8 @@ export const whyText = (result: ThresholdResult): string =>
 /** For the terminal: a line for each threshold, and a last one for the gate. */
 export function gateText({ outcome, thresholds }: GateResult): string[] {
   const lines = thresholds.map((one) => {
-    const facts = `worse by ${estimateText(one)} (${intervalText(one)}), allowed ${boundText(one)}, requests ${pairsText(one)}`;
+    const interval = one.worse === null ? '' : ` (${intervalText(one)})`;
+    const facts = `worse by ${estimateText(one)}${interval}, allowed ${boundText(one)}, requests ${pairsText(one)}`;
     return `${OUTCOME_TEXTS[one.outcome].toUpperCase().padEnd(12)}${one.threshold}: ${facts}. ${whyText(one)}`;
   });
   return [...lines, `Gate: ${OUTCOME_TEXTS[outcome].toUpperCase()}`];

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { compareRuns } from '../../../src/replay/compare/compare-runs.ts';
+import { repliesData } from '../../../src/replay/compare/compared-data.ts';
 import { readRun } from '../../../src/replay/compare/run-data.ts';
 import { decideGate } from '../../../src/replay/gate/gate.ts';
 import { parseThreshold } from '../../../src/replay/gate/thresholds.ts';
@@ -131,6 +132,27 @@ test('knows nothing about a run without requests', async () => {
     expect(one).toMatchObject({ outcome: 'cannot-tell', worse: null, seen: 0, moreRequests: null });
     expect(one.reason).toMatch(/no request is in both runs|at least one run has no request_latency/);
   }
+});
+
+test('counts the pairs that a judge can compare', async () => {
+  const question = 'Where is it?';
+  const texts: Spec[] = [
+    { question, text: 'Here.' },
+    { question, text: 'There.' },
+    { question, text: 'Nowhere.' },
+    // Without messages, a judge has no question to weigh the replies by.
+    { text: 'No chat.' },
+    { question, ok: false },
+  ];
+  const others = texts.map((one, i) => (i === 0 ? one : { ...one, ok: true, text: `${one.text}!!` }));
+  const place = (specs: readonly Spec[]) => specs.map((one, i) => ({ ...one, line: i + 1 }));
+  const { comparison, data } = await comparedRuns(place(texts), place(others));
+  expect(comparison.quality).toMatchObject({ compared: 5, comparable: { equal: 1, differing: 2 } });
+  expect(data.replies).toEqual({ compared: 5, regressed: 0, newRefusals: 0 });
+  const judged = { better: 0, same: 1, worse: 0, undecided: 0, failed: 0, overBudget: 0 };
+  const quality = comparison.quality as NonNullable<typeof comparison.quality>;
+  // Of two pairs, one was never asked about: the judge stopped before it.
+  expect(repliesData({ ...quality, judged }).judged).toEqual({ pairs: 3, worse: 0, open: 1 });
 });
 
 describe('names the place of a damaged file', () => {

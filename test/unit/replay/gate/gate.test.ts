@@ -110,15 +110,17 @@ test('a smaller replay is never greener: without a case, a share passes only onc
   expect(outcomes).toEqual(['cannot-tell', 'cannot-tell', 'cannot-tell', 'passed', 'passed']);
 });
 
-test('few values give no bound, and the result says how many are missing', () => {
-  expect(first('request_latency:p95:10%', latencies(40, 1))).toMatchObject({
-    outcome: 'cannot-tell',
-    worse: null,
-    seen: 40,
-    of: 40,
-    moreRequests: 60,
-    reason: 'Unknown: p95 needs at least 100 values.',
-  });
+test('few values give no bound, and the result says about how many more would decide', () => {
+  const few = first('request_latency:p95:10%', latencies(40, 1));
+  expect(few).toMatchObject({ outcome: 'cannot-tell', worse: null, seen: 40, of: 40 });
+  expect(few.reason).toBe('Unknown: p95 needs at least 100 values.');
+  // As many as a larger sample of the same kind needs, which has bounds.
+  const total = 40 + (few.moreRequests ?? 0);
+  const larger = first('request_latency:p95:10%', latencies(100, 1));
+  expect(total).toBeGreaterThan(100);
+  expect(total).toBeLessThan(4 * (100 + (larger.moreRequests ?? 0)));
+  // One that is clearly worse needs only enough values.
+  expect(first('request_latency:p95:10%', latencies(40, 5)).moreRequests).toBeLessThan(100);
 });
 
 test('two samples without common requests are compared as such', () => {
@@ -190,7 +192,7 @@ describe('zero tolerance', () => {
     expect(at(300)).toMatchObject({ outcome: 'passed' });
     expect(at(20)).toMatchObject({
       moreRequests: 280,
-      reason: 'None of 20 pairs, which excludes only more than 15.0%; 1.00% is tolerated.',
+      reason: 'None of 20 pairs: only a share above 15.0% is excluded, and 1.00% is tolerated.',
     });
     expect(at(60, 0.05).outcome).toBe('passed');
     expect(at(9999, 0.0003)).toMatchObject({ outcome: 'cannot-tell', moreRequests: 1 });
@@ -330,7 +332,7 @@ test('prints a line for each threshold', () => {
   const lines = gateText(decide(['judged_worse:5', 'newly_failing:0'], judged(100, 0)));
   expect(lines).toEqual([
     'PASSED      judged_worse:5: worse by 0.00% (0.00% … +2.95%), allowed 5%, requests 100 of 100. Worse by at most 2.95%.',
-    'CANNOT TELL newly_failing:0: worse by 0.00% (0.00% … +2.95%), allowed 0%, requests 100 of 100. None of 100 pairs, which excludes only more than 3.00%; 1.00% is tolerated. About 200 more requests would probably decide it.',
+    'CANNOT TELL newly_failing:0: worse by 0.00% (0.00% … +2.95%), allowed 0%, requests 100 of 100. None of 100 pairs: only a share above 3.00% is excluded, and 1.00% is tolerated. About 200 more requests would probably decide it.',
     'Gate: CANNOT TELL',
   ]);
 });
