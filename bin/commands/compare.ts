@@ -1,5 +1,4 @@
 /** `inference-monitor compare`: compares two replays of the same captures, and can gate a release. */
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import { INTERRUPTED } from '../../local/terminal/stop-signals.ts';
@@ -12,8 +11,8 @@ import { decideGate, ZERO_TOLERANCE } from '../../src/replay/gate/gate.ts';
 import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { gateText, signed } from '../../src/replay/gate/words.ts';
-import { Distribution } from '../../src/replay/measure/distribution.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
+import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
 import type { Storage } from '../../src/shared/storage.ts';
 import { amount } from './numbers.ts';
 import { qualityText } from './quality-text.ts';
@@ -134,24 +133,12 @@ async function compareOpened(
   const { comparison, data } = await compareRuns(before, after, judging && stoppedBy(signal, judging));
   const zeroTolerance = flags.zeroTolerance / 100;
   const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, { zeroTolerance }) : undefined;
-  const output = join(directory, 'comparison.json');
-  const json = JSON.stringify({ ...comparison, gate }, null, 1);
-  await writeFile(output, `${json}\n`);
-  if (flags.report) {
-    const { runsReport } = await import('../../src/replay/report/runs-report.ts');
-    const page = await runsReport(comparison, { gate, latencies: [latencies(before), latencies(after)] });
-    await writeFile(output.replace(/json$/, 'html'), page);
-  }
+  const json = await writeComparison(directory, { comparison, gate, runs: [before, after] }, flags.report);
+  const output = join(directory, COMPARISON_FILES.json);
   console.log(flags.json ? json : comparisonText(comparison, gate, output));
   if (comparison.judgeFailure) console.error(judgeWarning(comparison.judgeFailure));
   process.exitCode = gate?.exitCode ?? (comparison.judgeFailure ? EXIT_NOT_COMPARED : 0);
   if (signal.aborted) process.exitCode = INTERRUPTED;
-}
-
-function latencies(run: RunData): Distribution {
-  const distribution = new Distribution(1000);
-  for (const value of run.requests.column(METRIC_TAGS.indexOf('request_latency'))) distribution.add(value);
-  return distribution;
 }
 
 const tableLine = (name: string, cells: readonly string[], interval: string): string =>

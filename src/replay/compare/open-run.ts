@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { PermanentError } from '../../shared/errors.ts';
-import type { Storage } from '../../shared/storage.ts';
+import type { ObjectFacts, Storage } from '../../shared/storage.ts';
 import { FILES } from '../results/result-set.ts';
 import { parseS3Location } from '../source/open-source.ts';
 import { REPLIES_FILE } from './replies-file.ts';
@@ -22,33 +22,50 @@ export interface OpenedRun {
 }
 
 /**
- * Copies results in S3 to a temporary directory.
+ * Finds the files of a run in S3 that a comparison reads, by name.
  *
- * @param location a directory, or `s3://bucket/replays/<execution>`, with or without `/results/`
+ * @param location `s3://bucket/replays/<execution>`, with or without `/results/`
  * @throws PermanentError `NotAReplay`, and errors of the storage
  */
-export async function openRun(location: string, openStorage: () => Promise<Storage>): Promise<OpenedRun> {
-  const s3 = parseS3Location(location);
-  if (!s3) return { directory: location, dispose: async () => {} };
-  const storage = await openStorage();
-  const own = s3.key === '' || s3.key.endsWith('/') ? s3.key : `${s3.key}/`;
-  const prefix = (await storage.head(s3.bucket, `${own}${FILES.records}`)) ? own : `${own}${RESULTS}`;
+export async function findResults(location: string, storage: Storage): Promise<Map<string, ObjectFacts>> {
+  const { bucket, key } = parseS3Location(location) ?? { bucket: '', key: '' };
+  const own = key === '' || key.endsWith('/') ? key : `${key}/`;
+  const prefix = (await storage.head(bucket, `${own}${FILES.records}`)) ? own : `${own}${RESULTS}`;
+  const found = new Map<string, ObjectFacts>();
+  for (const name of NEEDED) {
+    const object = await storage.head(bucket, `${prefix}${name}`);
+    if (object) found.set(name, object);
+  }
+  if (found.has(FILES.records)) return found;
+  throw new PermanentError('NotAReplay', 'The location has no results of a replay', {
+    got: location,
+    expected: `s3://bucket/prefix with ${FILES.records}, as a cloud replay writes it to replays/<execution>/results/`,
+  });
+}
+
+/** Copies the files of a run to a temporary directory. */
+export async function copyResults(files: ReadonlyMap<string, ObjectFacts>, storage: Storage): Promise<OpenedRun> {
   const directory = await mkdtemp(join(tmpdir(), 'replay-run-'));
   const dispose = (): Promise<void> => rm(directory, { recursive: true, force: true });
   try {
-    for (const name of NEEDED) {
-      const object = await storage.head(s3.bucket, `${prefix}${name}`);
-      if (object) await pipeline(await storage.read(object), createWriteStream(join(directory, name)));
-      else if (name === FILES.records) {
-        throw new PermanentError('NotAReplay', 'The location has no results of a replay', {
-          got: location,
-          expected: `s3://bucket/prefix with ${FILES.records}, as a cloud replay writes it to replays/<execution>/results/`,
-        });
-      }
+    for (const [name, object] of files) {
+      await pipeline(await storage.read(object), createWriteStream(join(directory, name)));
     }
   } catch (error) {
     await dispose();
     throw error;
   }
   return { directory, dispose };
+}
+
+/**
+ * Opens the results of a run. Those in S3 are copied to a temporary directory.
+ *
+ * @param location a directory, or `s3://bucket/replays/<execution>`, with or without `/results/`
+ * @throws PermanentError `NotAReplay`, and errors of the storage
+ */
+export async function openRun(location: string, openStorage: () => Promise<Storage>): Promise<OpenedRun> {
+  if (!parseS3Location(location)) return { directory: location, dispose: async () => {} };
+  const storage = await openStorage();
+  return copyResults(await findResults(location, storage), storage);
 }
