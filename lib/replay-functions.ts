@@ -2,7 +2,7 @@
 import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
-import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../src/contract/replay.ts';
+import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS, SUMMARY_DISK_MIB } from '../src/contract/replay.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantJudge, grantModelLookUp } from './access/judge.ts';
@@ -68,7 +68,8 @@ export function replayFunctions(scope: Construct, props: ReplayFunctionsProps): 
     }),
     summarizer: make('Summary', 'summarize-replay', {
       name: 'replaySummarizer',
-      description: 'Merges the results of the shards of a replay',
+      description: 'Merges the results of the shards of a replay, and decides its gate',
+      diskMib: SUMMARY_DISK_MIB,
     }),
     publisher: make('Publication', 'publish-replay', {
       name: 'replayPublisher',
@@ -94,7 +95,8 @@ function grant(
   for (const { role } of [planner, evaluator, publisher]) grantMlflow(role, settings);
   for (const { role } of [evaluator, publisher]) grantArtifacts(role, settings);
   grantWork(workBucket, planner.role, {
-    read: ['replayStop'],
+    // The results are those of a gate's baseline.
+    read: ['replayStop', 'replayResults'],
     write: ['replayPlan'],
     upload: ['replayManifest', 'replaySchedule'],
   });
@@ -112,7 +114,11 @@ function grant(
   grantJudge(evaluator.role, settings);
   grantBudget(evaluator.role, budget);
   grantWork(workBucket, summarizer.role, {
-    read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayEvaluations', 'replayStop'],
+    read: [
+      ...(['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayEvaluations', 'replayStop'] as const),
+      // For a gate: its own, and those of the baseline.
+      'replayResults',
+    ],
     write: ['replayPublication'],
     upload: ['replayResults'],
   });

@@ -1,5 +1,5 @@
 /** The configuration that all functions have in common, and the log groups. */
-import { REPLAY_DISK_MIB } from '../../src/contract/replay.ts';
+import { REPLAY_DISK_MIB, SUMMARY_DISK_MIB } from '../../src/contract/replay.ts';
 import { readEnvironment, readReplayEnvironment } from '../../src/settings/environment.ts';
 import { flattened, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
@@ -53,7 +53,8 @@ describe.each(functions)('%s', (id, { Properties }) => {
     });
     // Lambda's default, or what the files of a replay need.
     const onDisk = ofReplay && step !== 'ReplayStop';
-    expect(Properties.EphemeralStorage).toEqual(onDisk ? { Size: REPLAY_DISK_MIB } : undefined);
+    const size = step === 'ReplaySummary' ? SUMMARY_DISK_MIB : REPLAY_DISK_MIB;
+    expect(Properties.EphemeralStorage).toEqual(onDisk ? { Size: size } : undefined);
   });
 
   it('gives V8 three quarters of the memory, and leaves the rest to Node and buffers', () => {

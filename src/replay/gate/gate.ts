@@ -35,13 +35,18 @@ interface Decision {
  * at `level` each, since all must pass. It fails if the lower bound is beyond the limit, by Holm's procedure over all
  * thresholds but the zero-tolerance rules, which a single case fails. If half of the requests or more are not in the data, it
  * cannot tell.
+ *
+ * @param data what a threshold is decided on, if not the same for all
  */
 export function decideGate(
   thresholds: readonly Threshold[],
-  data: ComparedData,
+  data: ComparedData | ((threshold: Threshold) => ComparedData),
   { level = GATE_LEVEL, zeroTolerance = ZERO_TOLERANCE }: GateOptions = {},
 ): GateResult {
-  const cases = thresholds.map((threshold): Case => ({ threshold, evidence: evidenceOf(threshold, data) }));
+  const dataOf = typeof data === 'function' ? data : () => data;
+  const cases = thresholds.map(
+    (threshold): Case => ({ threshold, evidence: evidenceOf(threshold, dataOf(threshold)) }),
+  );
   const { failed, failLevel } = beyond(cases, level);
   const results = cases.map((one): ThresholdResult => {
     const decision = isZeroTolerance(one.threshold)

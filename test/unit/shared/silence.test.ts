@@ -58,6 +58,7 @@ import { ProgressFile } from '../../../src/replay/cloud/evaluate/progress.ts';
 import type { ShardBounds } from '../../../src/replay/cloud/limits.ts';
 import { replayTooLarge } from '../../../src/replay/cloud/plan/index-objects.ts';
 import { parseReplayInput } from '../../../src/replay/cloud/plan/input.ts';
+import { checkGateSize, planGate } from '../../../src/replay/cloud/plan/plan-gate.ts';
 import { planReplay } from '../../../src/replay/cloud/plan/plan-replay.ts';
 import { type Concurrency, stripesOf, WindowCutter } from '../../../src/replay/cloud/plan/sharding.ts';
 import { publishReplay } from '../../../src/replay/cloud/publish/publish-replay.ts';
@@ -602,6 +603,7 @@ const startedOn = (bedrock: BedrockClient) => {
 
 /** Provokes each named error that the pipelines above do not. */
 const PROVOKE: Record<string, () => unknown> = {
+  BaselineNotAllowed: () => gateWith('s3://other/replays/x'),
   BucketMissing: () => Promise.reject(namedStorageError(s3('NoSuchBucket', 404), 's3://b')),
   BudgetAccessDenied: () => Promise.reject(namedTableError(tableSays('AccessDeniedException'), 't', 's')),
   BudgetRefused: () => Promise.reject(namedTableError(tableSays('ValidationException'), 't', 's')),
@@ -616,6 +618,7 @@ const PROVOKE: Record<string, () => unknown> = {
   },
   ChunkOutOfTime: () => judgeAnswers(200, AbortSignal.abort(new Error(mark()))),
   CredentialsExpired: () => Promise.reject(namedStorageError(s3('ExpiredToken', 400), 's3://b')),
+  GateTooLarge: () => checkGateSize('r', 1e9),
   HeadersUnavailable: () =>
     wire.fails({ status: 400, code: 'ResourceNotFoundException' }, () =>
       cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, {} as never),
@@ -703,6 +706,8 @@ const PROVOKE: Record<string, () => unknown> = {
   TooManyRequests: () => stripesOf(windowOf(1000), SHARD_BOUNDS, { requests: 1, kept: false }),
   TooManyShards: () => cutInTwo({ requests: 1 }),
 };
+const gateWith = (baseline: string) =>
+  planGate({ gate: { baseline, thresholds: ['error_rate:1'] }, compare: false }, memory(), 'w');
 const SHARD_BOUNDS: ShardBounds = { windowMs: 1, requests: 50, bytes: 10_000, perSecond: 5, connections: 4 };
 const windowOf = (requests: number) => ({ requests, bytes: 1, peakPerSecond: 1, firstDueMs: 0, lastDueMs: 0 });
 const ARN = 'arn:aws:sagemaker:eu-central-1:123456789012:mlflow-tracking-server/mine';

@@ -23,6 +23,8 @@ export interface ReplayJob {
   judge?: { budgetUsd: number };
   /** `undefined`: nothing is logged to MLflow. */
   mlflow?: { experiment?: string };
+  /** `undefined`: no gate. */
+  gate?: NonNullable<ReplayInput['gate']>;
   dryRun: boolean;
   shard: NonNullable<ReplayInput['shard']>;
 }
@@ -44,7 +46,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
   if (!parsed.success) throw invalid(problemsOf(parsed.error.issues).join('; '));
   const input = parsed.data;
   const { source = {}, target, compare, raw: keepRaw, dryRun, shard, ...more } = input;
-  const { judge, judgeBudgetUsd, mlflow, experiment, ...given } = more;
+  const { judge, judgeBudgetUsd, mlflow, experiment, gate, ...given } = more;
   if (judgeBudgetUsd !== undefined && !judge) throw invalid('judgeBudgetUsd needs "judge": true');
   if (experiment !== undefined && !mlflow) throw invalid('experiment needs "mlflow": true');
   const options: ReplayOptions = { ...DEFAULT_OPTIONS, ...given };
@@ -77,6 +79,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
     // The judge needs to know which replies differ.
     compare: (compare ?? false) || (judge ?? false),
     ...(judge ? { judge: { budgetUsd: judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD } } : {}),
+    ...(gate ? { gate } : {}),
     ...(mlflow ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
     raw: keepRaw ?? false,
     dryRun: dryRun ?? false,

@@ -18,6 +18,7 @@ import type { PlannedMlflow, ShardPlan, StoredPlan } from '../work-bucket/stored
 import { type IndexedCaptures, indexObjects, replayTooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
+import { checkGateSize, planGate } from './plan-gate.ts';
 import { type Concurrency, WindowCutter } from './sharding.ts';
 import { SkippedLines } from './skipped-lines.ts';
 import { writeSchedule } from './write-schedule.ts';
@@ -41,7 +42,7 @@ const DRY_RUN_RESERVE_MS = 20_000;
  *
  * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `SecretNotAllowed`,
  * `NoCaptureFiles`, `OutsideCaptureScope`, `ReplayTooLarge`, `TooManyShards`, `CappedReplayTooLong`, `TooManyRequests`,
- * `JudgePriceUnknown`, `JudgeModelGone`, `ReplayStopped`, and errors of MLflow's client
+ * `JudgePriceUnknown`, `JudgeModelGone`, `ReplayStopped`, those of `planGate`, and errors of MLflow's client
  */
 export async function planReplay(
   { input, run }: ReplayPlanRequest,
@@ -51,6 +52,7 @@ export async function planReplay(
   const bounds = shardBounds(job.options, job.shard);
   // Rejects an invalid target before hours of captures are read. Only the shards may read the secret.
   await cloudTarget('url' in job.target ? { url: job.target.url } : job.target, environment);
+  const gate = await planGate(job, storage, environment.WORK_BUCKET);
   // The same for a judge or an MLflow server that is not available.
   const judge = job.dryRun ? null : await planJudge(job, evaluation);
   const place = job.dryRun ? undefined : await findMlflowPlace(job, evaluation);
@@ -66,12 +68,14 @@ export async function planReplay(
     const shards = found
       ? []
       : await cutAndWrite(storage, captures, job, bounds, { bucket, run: run.name, remainingMs });
+    if (gate?.baseline) checkGateSize(run.name, requestsOf(shards));
     await skipped.store(storage, bucket, run.name);
     if (shards.length > 0) mlflow = await place?.openRun(run, now() + leadOf(job.options));
     const plan: StoredPlan = {
       ...planOf(job, captures, shards, skipped.reasons, run.name, now(), found),
       judge,
       mlflow: mlflow ?? null,
+      gate,
     };
     const manifest = { bucket, key: replayKeys.manifest(run.name) };
     await writeManifest(storage, manifest, plan);
@@ -159,6 +163,8 @@ const leadOf = ({ warmup }: ReplayJob['options']): number => START_LEAD_MS + (wa
 
 const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);
 
+const requestsOf = (shards: readonly ShardPlan[]): number => shards.reduce((sum, { requests }) => sum + requests, 0);
+
 function planOf(
   job: ReplayJob,
   { files, index }: IndexedCaptures,
@@ -167,7 +173,7 @@ function planOf(
   run: string,
   plannedAtMs: number,
   found: DryRun | undefined,
-): Omit<StoredPlan, 'judge' | 'mlflow'> {
+): Omit<StoredPlan, 'judge' | 'mlflow' | 'gate'> {
   const { source, window, target, options, compare, raw } = job;
   return {
     run,
@@ -187,7 +193,7 @@ function planOf(
     plannedAtMs,
     startAtEpochMs: plannedAtMs + leadOf(options),
     sliceMs: sliceMsOf(options, index.total > 0 ? index.lastMs - index.firstMs : 0),
-    requests: shards.reduce((sum, { requests }) => sum + requests, 0),
+    requests: requestsOf(shards),
     shards,
     ...(found ? { dryRun: found } : {}),
   };

@@ -42,6 +42,15 @@ export interface PlannedMlflow {
   capturesExperimentId?: string;
 }
 
+/** The release gate that is decided at the end. */
+export interface PlannedGate {
+  /** The results of the baseline, as `s3://bucket/replays/<execution>/results/`, and the size of what is compared. Absent: the captured replies. */
+  baseline?: { location: string; bytes: number };
+  thresholds: string[];
+  /** Percent. */
+  zeroTolerance?: number;
+}
+
 export interface StoredPlan {
   run: string;
   outcome: ReplayPlanResult['outcome'];
@@ -51,6 +60,7 @@ export interface StoredPlan {
   raw: boolean;
   judge: PlannedJudge | null;
   mlflow: PlannedMlflow | null;
+  gate: PlannedGate | null;
   source: { bucket: string; prefix: string; fromMs: number | null; toMs: number | null };
   captures: { files: number; records: number; firstMs: number | null; lastMs: number | null };
   /** Number of skipped lines by reason. */
