@@ -69,6 +69,7 @@ import { stopReplay } from '../../../src/replay/cloud/stop/stop-replay.ts';
 import { cloudTarget } from '../../../src/replay/cloud/target.ts';
 import { readSchedule } from '../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { parseLine } from '../../../src/replay/compare/json-lines.ts';
+import { parseGateFile, readGateFile } from '../../../src/replay/gate/gate-file.ts';
 import { parseThreshold } from '../../../src/replay/gate/thresholds.ts';
 import { ConnectionPool } from '../../../src/replay/http/pool.ts';
 import { checkOptions, DEFAULT_OPTIONS } from '../../../src/replay/options.ts';
@@ -618,6 +619,7 @@ const PROVOKE: Record<string, () => unknown> = {
   },
   ChunkOutOfTime: () => judgeAnswers(200, AbortSignal.abort(new Error(mark()))),
   CredentialsExpired: () => Promise.reject(namedStorageError(s3('ExpiredToken', 400), 's3://b')),
+  GateFileUnreadable: () => readGateFile('/dev/null/x'),
   GateTooLarge: () => checkGateSize('r', 1e9),
   HeadersUnavailable: () =>
     wire.fails({ status: 400, code: 'ResourceNotFoundException' }, () =>
@@ -627,6 +629,7 @@ const PROVOKE: Record<string, () => unknown> = {
   InvalidBaseline: () => parseBaseline(`{"${mark()}"`, 'f'),
   InvalidBudget: () => createBudget({ client: {} as never, table: 't', run: 'r', dailyUsd: -1 }),
   InvalidEnvironment: () => readEnvironment({}),
+  InvalidGateFile: () => parseGateFile('thresholds: 1', 'f'),
   InvalidHeader: () => parseHeaders(`{"x":"${mark()}`, 'arn'),
   InvalidInput: () => parseInput([]),
   InvalidJudge: () => createJudge({ model: 'other:/x' }),
