@@ -163,5 +163,5 @@ ${leftOut === undefined ? '' : `<p class="soft">${escapeHtml(leftOut)}.</p>`}
 <h2>Disagreements</h2>
 ${disagreements(report)}
 `;
-  return htmlPage('Judge calibration', body, STYLE);
+  return htmlPage('Judge calibration', body, { style: STYLE });
 }

@@ -78,7 +78,8 @@ export async function writeReport(
 ): Promise<void> {
   // Loaded when the replay has ended: the charting library is larger than everything else.
   const { replayReport } = await import('./report/replay-report.ts');
-  const { qualitySection, regressionsSection } = await import('./report/quality-sections.ts');
+  const { qualitySection } = await import('./report/quality-sections.ts');
+  const { regressionsSection } = await import('./report/replies-section.ts');
   const { stats, report, skippedReasons } = replay.results;
   const page = await replayReport(stats, report, {
     run: replay.run,

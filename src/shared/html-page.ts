@@ -1,4 +1,5 @@
 /** Builds the HTML of reports: self-contained pages without external files. */
+import { createHash } from 'node:crypto';
 
 export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 
@@ -24,20 +25,29 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 6px 0; padding: 8p
 summary { cursor: pointer; color: var(--soft); } details { display: inline-block; margin-right: 14px; vertical-align: top; } details[open] { display: block; } svg { width: 100%; min-width: 680px; height: auto; display: block; }
 `;
 
+/** What a page has beside its body. */
+interface PageExtras {
+  /** Further CSS. */
+  style?: string;
+  /** The text of a script. It must contain nothing from a capture. */
+  script?: string;
+}
+
 /**
  * Returns a complete page.
  *
  * @param body the HTML of the body
- * @param style further CSS for this page
  */
-export function htmlPage(title: string, body: string, style = ''): string {
-  // The page must load nothing from elsewhere, even if captured text contains links or scripts.
-  const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+export function htmlPage(title: string, body: string, { style = '', script }: PageExtras = {}): string {
+  // The page must load and run nothing else, even if captured text contains links or scripts.
+  const own =
+    script === undefined ? '' : `; script-src 'sha256-${createHash('sha256').update(script).digest('base64')}'`;
+  const policy = `default-src 'none'; style-src 'unsafe-inline'; img-src data:${own}`;
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="${policy}">
 <title>${escapeHtml(title)}</title><style>${STYLE}${style}</style></head>
-<body>${body}</body></html>
+<body>${body}${script === undefined ? '' : `<script>${script}</script>`}</body></html>
 `;
 }
 

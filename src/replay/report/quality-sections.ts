@@ -1,6 +1,6 @@
-/** The sections of a report about the quality of the replies. */
-import { type Column, escapeHtml, folded, isolated, tableSection } from '../../shared/html-page.ts';
-import { errorsText, type Quality, type RegressionRow } from '../compare/quality.ts';
+/** The figures of a report about the quality of the replies. */
+import { escapeHtml, tableSection } from '../../shared/html-page.ts';
+import { errorsText, type Quality } from '../compare/quality.ts';
 
 const percent = (count: number, total: number): string =>
   total === 0 ? '–' : `${((100 * count) / total).toFixed(1)}%`;
@@ -45,25 +45,6 @@ export function qualityLines(quality: Quality): [string, string][] {
   return lines;
 }
 
-const COLUMNS: readonly Column<RegressionRow>[] = [
-  {
-    name: 'what',
-    // Little in common alone is not a regression: the reply may have the same meaning.
-    cell: ({ regressions }) =>
-      regressions
-        .map((name) => `<span class="${name === 'little-in-common' ? 'soft' : 'bad'}">${escapeHtml(name)}</span>`)
-        .join('<br>'),
-  },
-  { name: 'overlap', numeric: true, cell: ({ overlap }) => (overlap === undefined ? '' : overlap.toFixed(2)) },
-  {
-    name: 'request',
-    cell: ({ key, file, line, input, before, after, rationale }) =>
-      `${isolated(key)} <span class="soft">${isolated(file)}, line ${line}</span><br>${
-        rationale ? `<span>${isolated(rationale)}</span><br>` : ''
-      }${folded('input', input)}${folded('before', before)}${folded('after', after)}`,
-  },
-];
-
 export const qualitySection = (quality: Quality, title: string): string =>
   tableSection<[string, string]>(
     title,
@@ -73,6 +54,3 @@ export const qualitySection = (quality: Quality, title: string): string =>
     ],
     qualityLines(quality),
   );
-
-export const regressionsSection = (rows: readonly RegressionRow[], total: number): string =>
-  tableSection('Replies to review', COLUMNS, rows, `${total} got worse; the gravest come first.`);

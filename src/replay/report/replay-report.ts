@@ -1,4 +1,5 @@
 /** The HTML report of one replay. */
+
 import { loadCharts } from '../../shared/charts.ts';
 import {
   type Column,
@@ -17,6 +18,7 @@ import type { ReportCollector, RequestRow } from '../measure/report-collector.ts
 import type { RunStats } from '../measure/run-stats.ts';
 import { durationSeconds } from '../results/summary.ts';
 import { distributions, latencyOverTime, scheduleLag, throughput } from './charts.ts';
+import { FILTER_SCRIPT, REPLIES_STYLE } from './replies-section.ts';
 
 interface ReportFacts {
   run: string;
@@ -161,7 +163,7 @@ export async function replayReport(stats: RunStats, report: ReportCollector, fac
     tableSection('Slowest requests', COLUMNS, report.slowest, 'By latency from the scheduled time.'),
     tableSection('Skipped lines', SKIPPED_COLUMNS, [...facts.skipped], 'skipped.jsonl lists their places.'),
   ];
-  return htmlPage(`Replay ${facts.run}`, parts.join('\n'));
+  return htmlPage(`Replay ${facts.run}`, parts.join('\n'), { style: REPLIES_STYLE, script: FILTER_SCRIPT });
 }
 
 /** The run over time, its distributions, and its figures. */

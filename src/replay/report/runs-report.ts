@@ -1,14 +1,25 @@
 /** The HTML report that compares two runs. */
 import { loadCharts } from '../../shared/charts.ts';
-import { type Column, escapeHtml, htmlPage, isolated, section, tableSection, tiles } from '../../shared/html-page.ts';
+import {
+  type Column,
+  escapeHtml,
+  htmlPage,
+  isolated,
+  section,
+  table,
+  tableSection,
+  tiles,
+} from '../../shared/html-page.ts';
 import { type MetricRow, metricRows, type RunsComparison, type SlowedRequest } from '../compare/compare-runs.ts';
 import { judgeWarning } from '../compare/judge-replies.ts';
 import { COMPARED_METRICS, isLargerBetter } from '../compare/run-data.ts';
-import type { GateOutcome, GateResult, ThresholdResult } from '../gate/types.ts';
-import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, signed, whyText } from '../gate/words.ts';
+import type { GateResult } from '../gate/types.ts';
+import { signed } from '../gate/words.ts';
 import type { Distribution } from '../measure/distribution.ts';
 import { distributions } from './charts.ts';
-import { qualitySection, regressionsSection } from './quality-sections.ts';
+import { GATE_STYLE, gateSection } from './gate-section.ts';
+import { qualitySection } from './quality-sections.ts';
+import { FILTER_SCRIPT, REPLIES_STYLE, regressionsSection } from './replies-section.ts';
 
 /** Colors a significant change of a metric for which one direction is better. */
 function colored({ metric, difference }: MetricRow, text: string): string {
@@ -47,23 +58,6 @@ const SLOWED_COLUMNS: readonly Column<SlowedRequest>[] = [
   { name: 'difference (ms)', numeric: true, cell: ({ before, after }) => signed(after - before, 1) },
 ];
 
-const OUTCOME_STYLES = { passed: 'good', failed: 'bad', 'cannot-tell': 'warn' } as const satisfies Record<
-  GateOutcome,
-  string
->;
-const outcomeCell = (outcome: GateOutcome): string =>
-  `<span class="${OUTCOME_STYLES[outcome]}">${OUTCOME_TEXTS[outcome]}</span>`;
-
-const GATE_COLUMNS: readonly Column<ThresholdResult>[] = [
-  { name: 'threshold', cell: ({ threshold }) => escapeHtml(threshold) },
-  { name: 'outcome', cell: ({ outcome }) => outcomeCell(outcome) },
-  { name: 'worse by', numeric: true, cell: (one) => escapeHtml(estimateText(one)) },
-  { name: 'at least … at most', numeric: true, cell: (one) => escapeHtml(intervalText(one)) },
-  { name: 'allowed', numeric: true, cell: (one) => escapeHtml(boundText(one)) },
-  { name: 'requests', numeric: true, cell: (one) => escapeHtml(pairsText(one)) },
-  { name: 'why', cell: (one) => escapeHtml(whyText(one)) },
-];
-
 interface RunsReportFacts {
   /** Absent: there are no thresholds. */
   gate?: GateResult;
@@ -78,14 +72,9 @@ export async function runsReport(comparison: RunsComparison, { gate, latencies }
   const [latencyBefore, latencyAfter] = latencies;
   const parts = [
     '<h1>Comparison of two replays</h1>',
+    ...(gate ? [gateSection(gate)] : []),
     `<p>before: ${runLine(before)}<br>after: ${runLine(after)}</p>`,
     ...noteLines(comparison),
-    ...(gate
-      ? [
-          `<p>Gate: ${outcomeCell(gate.outcome)}</p>`,
-          tableSection('Gate', GATE_COLUMNS, gate.thresholds, 'The ends are those of one-sided 95% intervals.'),
-        ]
-      : []),
     overview(comparison),
     section(
       'Latency distribution',
@@ -97,17 +86,32 @@ export async function runsReport(comparison: RunsComparison, { gate, latencies }
         'Distribution of the latency in both runs',
       ),
     ),
-    tableSection(
-      'Differences',
-      METRIC_COLUMNS,
-      metricRows(comparison),
-      'Over the requests that succeeded in both runs. A difference whose interval contains 0 may be chance and is not colored.',
-    ),
+    differencesSection(comparison),
     failuresSection(comparison),
     ...(quality ? [qualitySection(quality, 'Replies'), regressionsSection(regressions, quality.regressed)] : []),
     tableSection('Requests that slowed down most', SLOWED_COLUMNS, slowed),
   ];
-  return htmlPage(`${before.run} and ${after.run}`, parts.join('\n'));
+  return htmlPage(`${before.run} and ${after.run}`, parts.join('\n'), {
+    style: GATE_STYLE + REPLIES_STYLE,
+    script: FILTER_SCRIPT,
+  });
+}
+
+/** Statistics that the requests are too few for are folded away: their differences say nothing. */
+function differencesSection(comparison: RunsComparison): string {
+  const rows = metricRows(comparison);
+  if (rows.length === 0) return '';
+  const [known, tooFew] = [false, true].map((few) =>
+    rows.filter(({ difference }) => (difference.tooFew ?? false) === few),
+  );
+  const rest = tooFew?.length
+    ? `<details class="block"><summary>${tooFew.length} with too few requests for an interval</summary>${table(METRIC_COLUMNS, tooFew)}</details>`
+    : '';
+  return section(
+    'Differences',
+    (known?.length ? table(METRIC_COLUMNS, known) : '') + rest,
+    'Over the requests that succeeded in both runs. A difference whose interval contains 0 may be chance and is not colored.',
+  );
 }
 
 const runLine = ({ run, target, directory }: RunsComparison['before']): string => {

@@ -1,0 +1,57 @@
+/** The section of a report with the replies that got worse: both replies side by side, what differs marked, a search field. */
+import { escapeHtml, folded, isolated, section } from '../../shared/html-page.ts';
+import type { RegressionRow } from '../compare/quality.ts';
+import { markedDiff } from './marked-diff.ts';
+
+export const REPLIES_STYLE = `
+.reply { border: 1px solid var(--line); border-radius: 8px; padding: 10px 12px; margin: 12px 0; }
+.sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 0 12px; } .sides pre { max-height: 420px; }
+del, ins { text-decoration: none; } del { background: #d6453d33; } ins { background: #2f9e6b33; }
+input[type=search] { width: 100%; padding: 8px 10px; font: inherit; color: inherit; background: var(--card); border: 1px solid var(--line); border-radius: 8px; }
+details.block { display: block; margin: 8px 0; }
+`;
+
+/** Hides the replies without the words that are searched for. The field is hidden where scripts do not run. */
+export const FILTER_SCRIPT = `
+const field = document.getElementById('search');
+if (field) {
+  const found = document.getElementById('found');
+  const replies = [...document.querySelectorAll('.reply')];
+  const texts = replies.map((reply) => reply.textContent.toLowerCase());
+  field.hidden = false;
+  field.addEventListener('input', () => {
+    const words = field.value.toLowerCase().split(' ').filter((word) => word !== '');
+    let count = 0;
+    replies.forEach((reply, i) => {
+      reply.hidden = !words.every((word) => texts[i].includes(word));
+      if (!reply.hidden) count++;
+    });
+    found.textContent = words.length > 0 ? count + ' of ' + replies.length + ' replies' : '';
+  });
+}
+`;
+
+function replyCard({ key, file, line, input, before, after, rationale, regressions, overlap }: RegressionRow): string {
+  const names = regressions.map(
+    // Little in common alone is not a regression: the reply may have the same meaning.
+    (name) => `<span class="${name === 'little-in-common' ? 'soft' : 'bad'}">${escapeHtml(name)}</span>`,
+  );
+  const shared = overlap === undefined ? '' : ` <span class="soft">word overlap ${overlap.toFixed(2)}</span>`;
+  const marked = markedDiff(before, after);
+  const side = (name: string, html: string): string =>
+    `<div><span class="soft">${name}</span><pre dir="auto">${html}</pre></div>`;
+  return (
+    `<article class="reply">${names.join(', ')}${shared}<br>${isolated(key)} ` +
+    `<span class="soft">${isolated(file)}, line ${line}</span>${rationale ? `<p>${isolated(rationale)}</p>` : '<br>'}` +
+    `${folded('input', input)}<div class="sides">${side('before', marked.before)}${side('after', marked.after)}</div></article>`
+  );
+}
+
+/** @param total number of replies that got worse, of which the gravest are in the rows */
+export function regressionsSection(rows: readonly RegressionRow[], total: number): string {
+  if (rows.length === 0) return '';
+  const search =
+    '<input type="search" id="search" placeholder="Search in requests, replies and reasons" aria-label="Search the replies" hidden><p class="soft" id="found" aria-live="polite"></p>';
+  const note = `${total} got worse; the gravest come first. What only one of the replies has is marked.`;
+  return section('Replies to review', search + rows.map(replyCard).join('\n'), note);
+}
