@@ -36,9 +36,15 @@ export const boundText = ({ bound, unit }: ThresholdResult): string => withUnit(
 export const pairsText = ({ seen, of, open }: ThresholdResult): string =>
   `${seen} of ${of}${open ? `, ${open} without a verdict` : ''}`;
 
+/** Rounded up to two digits: an estimate has no more. */
+function roughly(count: number): number {
+  const step = 10 ** Math.max(0, Math.floor(Math.log10(count)) - 1);
+  return Math.ceil(count / step) * step;
+}
+
 /** How many more requests would decide the threshold; `undefined` if it is decided, or nothing was measured. */
 function moreText({ moreRequests, worse: found }: ThresholdResult): string | undefined {
-  if (typeof moreRequests === 'number') return `About ${moreRequests} more requests would probably decide it.`;
+  if (typeof moreRequests === 'number') return `About ${roughly(moreRequests)} more requests would probably decide it.`;
   return moreRequests === null && found !== null ? 'More requests would probably not decide it.' : undefined;
 }
 
