@@ -82,6 +82,7 @@ import { checkHeaders, UrlTarget } from '../../../src/replay/targets/url-target.
 import { readEnvironment, readReplayEnvironment } from '../../../src/settings/environment.ts';
 import { PermanentError, toNamedError } from '../../../src/shared/errors.ts';
 import { logged } from '../../../src/shared/logging.ts';
+import { simulatedSize } from '../../../src/shared/statistics/power.ts';
 import { Storage } from '../../../src/shared/storage.ts';
 import { namedStorageError } from '../../../src/shared/storage-errors.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -627,6 +628,7 @@ const PROVOKE: Record<string, () => unknown> = {
     ),
   InvalidAlwaysRules: () => createAlwaysRule([{}], []),
   InvalidBaseline: () => parseBaseline(`{"${mark()}"`, 'f'),
+  InvalidBound: () => simulatedSize(() => 0, 0, { start: 1 }),
   InvalidBudget: () => createBudget({ client: {} as never, table: 't', run: 'r', dailyUsd: -1 }),
   InvalidEnvironment: () => readEnvironment({}),
   InvalidGateFile: () => parseGateFile('thresholds: 1', 'f'),
