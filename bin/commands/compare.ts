@@ -14,17 +14,13 @@ import { gateText, signed } from '../../src/replay/gate/words.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
 import type { Storage } from '../../src/shared/storage.ts';
+import { checkOutputs, type GateFlags, type OutputFlags, withGateFile, writeOutputs } from './gate-flags.ts';
 import { amount } from './numbers.ts';
 import { qualityText } from './quality-text.ts';
 import { writableDirectory } from './replay-directory.ts';
 import { type CommandStopping, stopCommandOnSignals } from './stopping.ts';
 
-interface CompareFlags {
-  threshold: Threshold[];
-  zeroTolerance: number;
-  judge?: boolean;
-  judgeModel?: string;
-  judgeBudgetUsd: number;
+interface CompareFlags extends GateFlags, OutputFlags {
   output?: string;
   json?: boolean;
   report: boolean;
@@ -49,7 +45,8 @@ thresholds, the judge failed; 130 after Ctrl-C.
 
 Examples:
   inference-monitor compare replays/before replays/after --threshold request_latency:p95:10% --threshold error_rate:1
-  inference-monitor compare replays/before replays/after --judge --threshold judged_worse:5`;
+  inference-monitor compare replays/before replays/after --judge --threshold judged_worse:5
+  inference-monitor compare replays/before replays/after --gate gate.yaml --junit gate.xml --markdown gate.md`;
 
 export function compareCommand(): Command {
   return new Command('compare')
@@ -62,19 +59,25 @@ export function compareCommand(): Command {
       (text: string, all: Threshold[]) => [...all, parseThreshold(text)],
       [],
     )
+    .option('--gate <file>', 'read thresholds and settings from a YAML file (docs/replay.md)')
     .option(
       '--zero-tolerance <percent>',
-      'a threshold of 0 passes once a larger share of cases is excluded',
+      `a threshold of 0 passes once a larger share of cases is excluded (default: ${100 * ZERO_TOLERANCE})`,
       tolerance,
-      100 * ZERO_TOLERANCE,
     )
     .option('--judge', 'ask the judge which replies are better, in both orders')
     .option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)')
-    .option('--judge-budget-usd <amount>', 'maximum cost of the judge; 0: no limit', amount, DEFAULT_JUDGE_BUDGET_USD)
+    .option(
+      '--judge-budget-usd <amount>',
+      `maximum cost of the judge; 0: no limit (default: ${DEFAULT_JUDGE_BUDGET_USD})`,
+      amount,
+    )
     .option(
       '-o, --output <directory>',
       'directory for comparison.json and comparison.html (default: that of the second run, or replays/<run> for one in S3)',
     )
+    .option('--junit <file>', 'write the outcome of each threshold as JUnit XML')
+    .option('--markdown <file>', 'write a summary of the gate, with the gravest replies')
     .option('--no-report', 'do not write the HTML report')
     .option('--json', 'print the comparison as JSON')
     .addHelpText('after', HELP)
@@ -92,7 +95,9 @@ async function openStorage(): Promise<Storage> {
   return new Storage(createS3Client());
 }
 
-async function compare(beforeLocation: string, afterLocation: string, flags: CompareFlags): Promise<void> {
+async function compare(beforeLocation: string, afterLocation: string, given: CompareFlags): Promise<void> {
+  const flags = await withGateFile(given);
+  await checkOutputs(flags, flags.threshold);
   const opened: OpenedRun[] = [];
   const read = async (location: string): Promise<RunData> => {
     const run = await openRun(location, openStorage);
@@ -120,7 +125,10 @@ async function compareOpened(
 ): Promise<void> {
   const { signal } = stopping;
   const judging = flags.judge
-    ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(flags.judgeModel, flags.judgeBudgetUsd)
+    ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(
+        flags.judgeModel,
+        flags.judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD,
+      )
     : undefined;
   signal.throwIfAborted();
   stopping.started = true;
@@ -131,11 +139,13 @@ async function compareOpened(
   // Checked before the judge costs money.
   await writableDirectory(directory);
   const { comparison, data } = await compareRuns(before, after, judging && stoppedBy(signal, judging));
-  const zeroTolerance = flags.zeroTolerance / 100;
-  const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, { zeroTolerance }) : undefined;
+  const tolerated = flags.zeroTolerance === undefined ? {} : { zeroTolerance: flags.zeroTolerance / 100 };
+  const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, tolerated) : undefined;
   const json = await writeComparison(directory, { comparison, gate, runs: [before, after] }, flags.report);
   const output = join(directory, COMPARISON_FILES.json);
   console.log(flags.json ? json : comparisonText(comparison, gate, output));
+  const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
+  if (gate) await writeOutputs(flags, gate, comparison, report);
   if (comparison.judgeFailure) console.error(judgeWarning(comparison.judgeFailure));
   process.exitCode = gate?.exitCode ?? (comparison.judgeFailure ? EXIT_NOT_COMPARED : 0);
   if (signal.aborted) process.exitCode = INTERRUPTED;

@@ -1,5 +1,5 @@
 /** The command `compare` as a release gate, on result folders: its three outcomes as exit codes, text, JSON and page. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -35,7 +35,7 @@ test('exits with 0, 1 or 3, and says why', async () => {
   expect(passed.stdout).toContain('Gate: PASSED');
   expect(gateOf(same)).toMatchObject({ outcome: 'passed', exitCode: 0 });
   const page = readFileSync(join(same, 'comparison.html'), 'utf8');
-  expect(page).toContain('Gate: <span class="good">passed</span>');
+  expect(page).toContain('Gate: passed<br>');
 
   const slower = run('slower', 400, (i) => ({ ms: ms(i) * 1.5, ok: i !== 7 }));
   const failed = await runCli(['compare', before, slower, ...gates, '--json']);
@@ -76,6 +76,46 @@ test('exits with 2 if nothing could be compared, and for a threshold that none c
     expect(refused.code).toBe(2);
     expect(refused.stderr).toMatch(message);
   }
+});
+
+test('reads a gate file, and writes JUnit XML and summaries', async () => {
+  const before = run('before', 400, (i) => ({ ms: ms(i) }));
+  const after = run('after', 400, (i) => ({
+    ms: ms(i),
+    text: i % 4 ? 'same' : 'I cannot help with that. <img src=x>',
+  }));
+  const file = (name: string): string => join(folder.path, name);
+  const text = (name: string): string => readFileSync(file(name), 'utf8');
+  writeFileSync(file('gate.yaml'), 'thresholds:\n  - error_rate:2\n  - newly_failing:0\nzeroTolerance: 0.5\n');
+  writeFileSync(file('job.md'), 'An earlier step.\n');
+  const outputs = ['--gate', file('gate.yaml'), '--junit', file('ci/gate.xml'), '--markdown', file('gate.md')];
+  const env = { GITHUB_STEP_SUMMARY: file('job.md') };
+  const open = await runCli(['compare', before, after, ...outputs], env);
+  expect(open).toMatchObject({ code: 3, stderr: '' });
+  expect(text('ci/gate.xml')).toContain('tests="2" failures="0" errors="1"');
+  expect(text('gate.md')).toMatch(/^## ⚠️ Release gate: cannot tell\n[\s\S]*gravest 5 of 100 replies/);
+  expect(text('gate.md')).toContain('I cannot help with that. &#60;img src=x&#62;\n</pre>');
+  expect(text('gate.md')).toContain(join(after, 'comparison.html'));
+  expect(text('job.md')).toBe(`An earlier step.\n${text('gate.md')}`);
+
+  // Flags take precedence over the file, and their thresholds are added.
+  const flags = ['--zero-tolerance', '1', '--threshold', 'new_refusals:10', '--no-report'];
+  const failed = await runCli(['compare', before, after, ...outputs, ...flags]);
+  expect(failed.code).toBe(1);
+  const outcomes = gateOf(after).thresholds.map(({ threshold, outcome }) => [threshold, outcome]);
+  expect(outcomes).toEqual([
+    ['error_rate:2', 'passed'],
+    ['newly_failing:0', 'passed'],
+    ['new_refusals:10', 'failed'],
+  ]);
+  expect(text('gate.md')).not.toContain('comparison.html');
+
+  const withoutGate = await runCli(['compare', before, after, '--junit', file('x.xml')]);
+  expect(withoutGate).toMatchObject({ code: 2, stderr: expect.stringContaining('no effect without a threshold') });
+  writeFileSync(file('gate.yaml'), 'thresholds:\n  - eror_rate:2\n');
+  const misspelled = await runCli(['compare', before, after, ...outputs]);
+  expect(misspelled.code).toBe(2);
+  expect(misspelled.stderr).toMatch(/did you mean error_rate:2\?; where: .*gate\.yaml, line 2, column 5/);
 });
 
 describe('with a judge', () => {

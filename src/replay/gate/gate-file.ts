@@ -35,7 +35,7 @@ const thresholdSchema = z
   });
 
 const AMOUNT = 'US dollars, 0 or more; 0: no limit';
-const TOLERANCE = 'a number of percent above 0 and below 100, such as 1';
+const TOLERANCE = 'a number of percent above 0, up to 100, such as 1';
 
 const judgeSchema = z.strictObject(
   {
@@ -64,7 +64,7 @@ export const gateSchema = z
       zeroTolerance: z
         .number({ error: TOLERANCE })
         .gt(0, TOLERANCE)
-        .lt(100, TOLERANCE)
+        .max(100, TOLERANCE)
         .describe(
           'A threshold of 0 on a share of pairs passes once a larger share than this, in percent, is excluded. Default: 1.',
         )

@@ -1,5 +1,6 @@
 /** Thresholds: how much worse the second run may be, for a comparison that gates a release. */
 import { PermanentError } from '../../shared/errors.ts';
+import { nearest } from '../../shared/nearest.ts';
 import { STATISTICS, type Statistic } from '../compare/differences.ts';
 import { COMPARED_METRICS, type ComparedMetric } from '../compare/run-data.ts';
 
@@ -35,7 +36,7 @@ export function parseThreshold(text: string): Threshold {
     return refuse(
       text,
       'The threshold is invalid',
-      `metric:statistic:limit or metric:statistic:limit%, of ${metrics} and ${STATISTICS.join(', ')}; or share:percent, of ${SHARES.join(', ')}`,
+      `metric:statistic:limit or metric:statistic:limit%, of ${metrics} and ${STATISTICS.join(', ')}; or share:percent, of ${SHARES.join(', ')}${meant(text)}`,
     );
   }
   if (threshold.limit === 0 && (threshold.kind === 'metric' || threshold.share === 'error_rate')) {
@@ -46,6 +47,20 @@ export function parseThreshold(text: string): Threshold {
     );
   }
   return threshold;
+}
+
+/** Corrects misspelled names. */
+function meant(text: string): string {
+  const [name = '', statistic, ...limit] = text.split(':');
+  const isForMetric = limit.length > 0;
+  const names = [
+    nearest(name, isForMetric ? Object.keys(COMPARED_METRICS) : SHARES),
+    isForMetric ? nearest(statistic ?? '', STATISTICS) : statistic,
+  ];
+  const corrected = [...names, ...limit].join(':');
+  return names.includes(undefined) || !readThreshold(corrected) || corrected === text
+    ? ''
+    : `; did you mean ${corrected}?`;
 }
 
 function readThreshold(text: string): Threshold | undefined {

@@ -16,6 +16,7 @@ import { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, ExecutionDoesNotExist } from '@aws-sdk/client-sfn';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
+import { checkOutputs } from '../../../bin/commands/gate-flags.ts';
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
 import { writableDirectory } from '../../../bin/commands/replay-directory.ts';
 import { commandSettings } from '../../../bin/commands/settings.ts';
@@ -632,6 +633,7 @@ const PROVOKE: Record<string, () => unknown> = {
   InvalidBudget: () => createBudget({ client: {} as never, table: 't', run: 'r', dailyUsd: -1 }),
   InvalidEnvironment: () => readEnvironment({}),
   InvalidGateFile: () => parseGateFile('thresholds: 1', 'f'),
+  InvalidGateOptions: () => checkOutputs({ junit: 'x' }, []),
   InvalidHeader: () => parseHeaders(`{"x":"${mark()}`, 'arn'),
   InvalidInput: () => parseInput([]),
   InvalidJudge: () => createJudge({ model: 'other:/x' }),

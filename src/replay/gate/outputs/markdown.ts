@@ -3,7 +3,6 @@
  * Markdown or HTML, load an image, or mention a person: they stand in code spans and in `<pre>`, where GitHub and GitLab read
  * no syntax at all.
  */
-import { escapeHtml } from '../../../shared/html-page.ts';
 import { cut } from '../../../trace/text.ts';
 import type { RunFacts, RunsComparison } from '../../compare/compare-runs.ts';
 import { isRegressed, type RegressionRow } from '../../compare/quality.ts';
@@ -37,7 +36,8 @@ function codeSpan(text: string): string {
 }
 
 /** Foreign text with its line breaks. The block ends at `</pre>`, which escaped text cannot contain. */
-const block = (text: string): string => `<pre>\n${escapeHtml(shown(text, MAX_TEXT_CHARS))}\n</pre>`;
+const block = (text: string): string =>
+  `<pre>\n${shown(text, MAX_TEXT_CHARS).replace(/[&<>]/g, (char) => `&#${char.charCodeAt(0)};`)}\n</pre>`;
 
 /** Our own sentence in a cell of a table. It may quote a name. */
 const cell = (text: string): string =>
