@@ -4,7 +4,7 @@ import type { SpendingLimit } from '../../judge/budget/spending-limit.ts';
 import { JudgeHeld } from '../../judge/errors.ts';
 import type { Judge } from '../../judge/types.ts';
 import { toNamedError } from '../../shared/errors.ts';
-import { addUsd, judgePair, type PairVerdict, type ReplyPair, unaskable } from './pairwise.ts';
+import { addUsd, judgePair, type PairVerdict, unaskable } from './pairwise.ts';
 import {
   addFailed,
   type Judged,
@@ -14,7 +14,7 @@ import {
   type WorseReply,
   withoutAnyVerdict,
 } from './quality.ts';
-import { pairOf, type StoredReply } from './replies-file.ts';
+import { pairOf, type ReplyPair, type StoredReply } from './replies-file.ts';
 
 /** Pairs that wait for the judge. The judge's own limiter bounds its concurrent calls. */
 const CONCURRENT_PAIRS = 16;

@@ -8,6 +8,7 @@ import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
 import type { Judge, JudgeMoney, JudgeScorer } from '../../judge/types.ts';
 import { PipelineError, toNamedError } from '../../shared/errors.ts';
 import type { Preference } from './quality.ts';
+import type { ReplyPair } from './replies-file.ts';
 
 const FIRST = 'reply 1';
 const SECOND = 'reply 2';
@@ -22,12 +23,6 @@ export const PAIRWISE_SCORER: JudgeScorer = {
   values: { kind: 'categories', values: [FIRST, SECOND, EQUAL] },
   needs: ['request', 'reply'],
 };
-
-export interface ReplyPair {
-  messages: ChatMessage[];
-  before: ChatMessage;
-  after: ChatMessage;
-}
 
 export interface PairVerdict {
   /** The verdict on the new reply. `undecided`: it changed with the order; `failed`: the judge gave no verdict. */

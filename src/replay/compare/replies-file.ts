@@ -6,10 +6,16 @@ import { type Measured, sentBody } from '../measure/measure.ts';
 import { readMessages } from '../reply/content.ts';
 import type { ReplyComparison } from './compare-replies.ts';
 import { jsonLines } from './json-lines.ts';
-import type { ReplyPair } from './pairwise.ts';
 import type { ComparableReply } from './reply.ts';
 
 export const REPLIES_FILE = 'replies.jsonl';
+
+/** A request and two replies to it, as a judge compares them. */
+export interface ReplyPair {
+  messages: ChatMessage[];
+  before: ChatMessage;
+  after: ChatMessage;
+}
 
 export interface StoredReply {
   key: string;

@@ -4,8 +4,8 @@ import type { SpendingLimit } from '../../../judge/budget/spending-limit.ts';
 import type { Judge } from '../../../judge/types.ts';
 import type { ObjectFacts } from '../../../shared/storage.ts';
 import { judgeAll, judgedLine, worseReply } from '../../compare/judge-replies.ts';
-import type { PairVerdict, ReplyPair } from '../../compare/pairwise.ts';
-import { pairOf, type StoredReply } from '../../compare/replies-file.ts';
+import type { PairVerdict } from '../../compare/pairwise.ts';
+import { pairOf, type ReplyPair, type StoredReply } from '../../compare/replies-file.ts';
 import { ObjectLines } from '../work-bucket/object-lines.ts';
 import type { ShardWork, StepEnd } from './progress.ts';
 
