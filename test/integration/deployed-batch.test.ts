@@ -13,7 +13,8 @@ import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts'
 import { readSpending } from '../helpers/spending.ts';
 
 const ENDPOINT = 'batch-endpoint';
-const RECORDS = 120;
+/** Bedrock's minimum for a job. */
+const RECORDS = 100;
 
 let environment: LocalEnvironment;
 let pipeline: DeployedPipeline;
@@ -107,46 +108,49 @@ test('a judge whose model has ended fails the run before anything is traced or j
   expect(mended.verdictsByScorer.safety).toEqual({ yes: 3 });
 });
 
-test('runs one job at half the price for enough captures, without a call of Converse', async () => {
-  const summary = summaryOf(await judgeInBatch('enough', RECORDS));
-  expect(summary.batch?.jobs).toMatchObject([{ records: RECORDS, status: 'Completed' }]);
-  expect(environment.judge.batch.records).toBe(RECORDS);
-  expect(environment.judge.counts.calls).toBe(0);
-  expect(summary.lines.traced).toBe(RECORDS);
-  expect(summary.verdicts.failed).toBe(0);
-  expect(summary.verdictsByScorer.safety).toEqual({ yes: RECORDS });
-  const { inputTokens, outputTokens, usd } = summary.spend;
-  const online = priceCall(DEFAULT_JUDGE_MODEL, { inputTokens, outputTokens }) ?? 0;
-  expect(usd).toBeCloseTo(online / 2, 6);
-  expect((await spending()).spentUsd).toBeGreaterThan(0);
-  // The estimate, before the judge is called.
-  expect(summary.estimate).toMatchObject({ captures: RECORDS, judgedCaptures: RECORDS });
-  expect((summary.estimate?.usd ?? 0) / (usd ?? 0)).toBeGreaterThan(0.3);
-  expect((summary.estimate?.usd ?? 0) / (usd ?? 0)).toBeLessThan(3);
-});
+describe('enough captures for a job', () => {
+  let first: Outcome;
 
-test('books answers that are applied again only once, and returns their deposit only once', async () => {
-  const first = await judgeInBatch('twice', RECORDS);
-  expect(summaryOf(first).verdicts.failed).toBe(0);
-  const before = await spending();
-  const manifest = await environment.clients.s3.send(
-    new GetObjectCommand({ Bucket: pipeline.outputs.workBucket, Key: workKeys.batchManifest(first.name) }),
-  );
-  const [chunk] = ((await manifest.Body?.transformToString()) ?? '').split('\n').filter(Boolean);
-  const { options } = first.summary ?? {};
-  const request = { run: first.name, chunk: JSON.parse(chunk ?? ''), options, attempt: 1, phase: 'apply' };
-  const again = await pipeline.invoke('evaluator', request);
-  expect(again).toMatchObject({ error: undefined, payload: { newVerdicts: 0, failed: 0 } });
-  expect(await spending()).toEqual(before);
-});
+  test('runs one job at half the price, without a call of Converse', async () => {
+    first = await judgeInBatch('enough', RECORDS);
+    const summary = summaryOf(first);
+    expect(summary.batch?.jobs).toMatchObject([{ records: RECORDS, status: 'Completed' }]);
+    expect(environment.judge.batch.records).toBe(RECORDS);
+    expect(environment.judge.counts.calls).toBe(0);
+    expect(summary.lines.traced).toBe(RECORDS);
+    expect(summary.verdicts.failed).toBe(0);
+    expect(summary.verdictsByScorer.safety).toEqual({ yes: RECORDS });
+    const { inputTokens, outputTokens, usd } = summary.spend;
+    const online = priceCall(DEFAULT_JUDGE_MODEL, { inputTokens, outputTokens }) ?? 0;
+    expect(usd).toBeCloseTo(online / 2, 6);
+    expect((await spending()).spentUsd).toBeGreaterThan(0);
+    // The estimate, before the judge is called.
+    expect(summary.estimate).toMatchObject({ captures: RECORDS, judgedCaptures: RECORDS });
+    expect((summary.estimate?.usd ?? 0) / (usd ?? 0)).toBeGreaterThan(0.3);
+    expect((summary.estimate?.usd ?? 0) / (usd ?? 0)).toBeLessThan(3);
+  });
 
-test('starts no job and does not call the judge when the same run is repeated', async () => {
-  const jobs = environment.judge.batch.jobs.length;
-  const summary = summaryOf(await judgeInBatch('enough', RECORDS));
-  expect(environment.judge.batch.jobs).toHaveLength(jobs);
-  expect(environment.judge.counts.calls).toBe(0);
-  expect(summary.verdicts.newVerdicts).toBe(0);
-  expect(summary.spend.usd).toBe(0);
+  test('books answers that are applied again only once, and returns their deposit only once', async () => {
+    const before = await spending();
+    const manifest = await environment.clients.s3.send(
+      new GetObjectCommand({ Bucket: pipeline.outputs.workBucket, Key: workKeys.batchManifest(first.name) }),
+    );
+    const [chunk] = ((await manifest.Body?.transformToString()) ?? '').split('\n').filter(Boolean);
+    const { options } = first.summary ?? {};
+    const request = { run: first.name, chunk: JSON.parse(chunk ?? ''), options, attempt: 1, phase: 'apply' };
+    const again = await pipeline.invoke('evaluator', request);
+    expect(again).toMatchObject({ error: undefined, payload: { newVerdicts: 0, failed: 0 } });
+    expect(await spending()).toEqual(before);
+  });
+
+  test('starts no job and does not call the judge when the same run is repeated', async () => {
+    const jobs = environment.judge.batch.jobs.length;
+    const summary = summaryOf(await judgeInBatch('enough', RECORDS));
+    expect(environment.judge.batch.jobs).toHaveLength(jobs);
+    expect(environment.judge.counts.calls).toBe(0);
+    expect(summary.verdicts.newVerdicts).toBe(0);
+    expect(summary.spend.usd).toBe(0);
+  });
 });
 
 test('uses Converse, and reports it, for fewer records than Bedrock’s minimum', async () => {
@@ -165,23 +169,25 @@ test('asks Converse about the records that failed within a job', async () => {
   expect(summary.verdictsByScorer.safety).toEqual({ yes: RECORDS });
 });
 
-test('fails the run by name when the job fails, and a retry completes it', async () => {
-  environment.judge.batch.behavior = { failWith: 'no capacity' };
-  const failed = await judgeInBatch('unlucky', RECORDS);
-  expect(failed).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
-  expect(failed.cause).toContain('JudgeBatchFailed');
-  expect(failed.cause).toContain('no capacity');
-  expect(failed.summary?.spend.usd).toBe(0);
-  const retried = await run({ retry: { run: failed.name, what: 'failed' }, judge: 'converse' });
-  expect(summaryOf(retried).verdictsByScorer.safety).toEqual({ yes: RECORDS });
-});
+describe('captures without verdicts', () => {
+  test('fails the run by name when Bedrock refuses the job', async () => {
+    environment.judge.batch.behavior = { refuseWith: 'The model does not support batch inference.' };
+    const refused = await judgeInBatch('unlucky', RECORDS);
+    expect(refused).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
+    expect(refused.cause).toContain('JudgeBatchRefused');
+    expect(refused.cause).toContain('does not support batch inference');
+  });
 
-test('fails the run by name when Bedrock refuses the job', async () => {
-  environment.judge.batch.behavior = { refuseWith: 'The model does not support batch inference.' };
-  const refused = await judgeInBatch('refused', RECORDS);
-  expect(refused).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
-  expect(refused.cause).toContain('JudgeBatchRefused');
-  expect(refused.cause).toContain('does not support batch inference');
+  test('fails the run by name when the job fails, and a retry completes it', async () => {
+    environment.judge.batch.behavior = { failWith: 'no capacity' };
+    const failed = await judgeInBatch('unlucky', RECORDS);
+    expect(failed).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
+    expect(failed.cause).toContain('JudgeBatchFailed');
+    expect(failed.cause).toContain('no capacity');
+    expect(failed.summary?.spend.usd).toBe(0);
+    const retried = await run({ retry: { run: failed.name, what: 'failed' }, judge: 'converse' });
+    expect(summaryOf(retried).verdictsByScorer.safety).toEqual({ yes: RECORDS });
+  });
 });
 
 test('keeps the verdicts of incomplete answers, and asks for the missing ones', async () => {
