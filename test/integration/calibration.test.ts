@@ -166,13 +166,22 @@ async function calibrate(
   return { report: JSON.parse(readFileSync(json, 'utf8')) as CalibrationReport, stdout, stderr };
 }
 
-const referenceOf = (report: ScorerReport, pairs: readonly LabeledVerdict[]): Reference => {
-  const own = pairs.filter(({ scorer }) => scorer === report.name);
-  const values = report.confusion?.values ?? [];
-  return reference([
-    { labels: own.map(({ label }) => String(label)), verdicts: own.map(({ verdict }) => String(verdict)), values },
-  ])[0] as Reference;
-};
+/** Compares every scorer's figures with scikit-learn's, in one Python process for all of them. */
+function compareAll({ scorers, pairs }: CalibrationReport): void {
+  const cases = scorers.map(({ name, confusion }) => {
+    const own = pairs.filter(({ scorer }) => scorer === name);
+    return {
+      labels: own.map(({ label }) => String(label)),
+      verdicts: own.map(({ verdict }) => String(verdict)),
+      values: confusion?.values ?? [],
+    };
+  });
+  const theirs = reference(cases);
+  expect(theirs).toHaveLength(scorers.length);
+  scorers.forEach((scorer, index) => {
+    compare(scorer, theirs[index] as Reference);
+  });
+}
 
 describe.each([DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION])(
   'people and judge on the same traces, MLflow %s',
@@ -206,8 +215,8 @@ describe.each([DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION])(
         expect(sorted(own.map(({ label, verdict }) => [label, verdict]))).toEqual(sorted(expected));
         // On every seventh trace, two people disagree.
         expect(scorer.unanswered).toEqual({ peopleDisagree: TRACES / 7 });
-        compare(scorer, referenceOf(scorer, report.pairs));
       }
+      compareAll(report);
       const corrected = report.pairs.find(({ labelRationale }) => labelRationale?.startsWith('corrected'));
       expect(corrected).toMatchObject({ verdictRationale: 'by the judge', traceId: expect.stringMatching(/^tr-/) });
       expect(corrected?.request).toContain('question');
@@ -266,7 +275,7 @@ describe('asking the judge', () => {
     expect(report.spend?.calls).toBe(20);
     expect(report.spend?.usd).toBeGreaterThan(0);
     expect(report.pairs).toHaveLength(60);
-    for (const scorer of report.scorers) compare(scorer, referenceOf(scorer, report.pairs));
+    compareAll(report);
   });
 
   test('detects drift of a changed judge on the anchor set, and none of the same judge', async () => {
