@@ -17,6 +17,8 @@ const withoutProxy = [...(no_proxy ? [no_proxy] : []), '127.0.0.1', 'localhost']
 for (const name of Object.keys(process.env)) {
   if (NOT_OURS.some((pattern) => pattern.test(name))) delete process.env[name];
 }
+// Python keeps its compiled files: each process that imports MLflow would compile it again, which takes seconds.
+delete process.env.PYTHONDONTWRITEBYTECODE;
 Object.assign(process.env, {
   AWS_CONFIG_FILE: nowhere,
   AWS_SHARED_CREDENTIALS_FILE: nowhere,
