@@ -82,8 +82,10 @@ function betaFraction(x: number, a: number, b: number): number {
 /** Returns P(X ≤ x) of the beta distribution with the shapes a and b: the regularized incomplete beta function. */
 export function betaCdf(x: number, a: number, b: number): number {
   if (x <= 0 || x >= 1) return x <= 0 ? 0 : 1;
-  if (x > (a + 1) / (a + b + 2)) return 1 - betaCdf(1 - x, b, a);
-  return (betaPower(x, a, b) / a) * betaFraction(x, a, b);
+  // Beyond its mean, the fraction converges slowly, and that of the other tail quickly.
+  return x > (a + 1) / (a + b + 2)
+    ? 1 - (betaPower(1 - x, b, a) / b) * betaFraction(1 - x, b, a)
+    : (betaPower(x, a, b) / a) * betaFraction(x, a, b);
 }
 
 /** Returns the x with P(X ≤ x) = p of the beta distribution, by Newton's method within a shrinking bracket. */

@@ -71,12 +71,20 @@ function independentMoments(before: Float64Array, after: Float64Array): (ratio: 
   };
 }
 
-/** How far above (`side` 1) or below (−1) its estimate the true value may be: Hall's (1992) transformation of Student's t. */
+/**
+ * How many standard errors above a mean its true value may be, if Student's t says `t`: Hall's (1992) transformation.
+ *
+ * @param skewness of the mean: third cumulant ÷ variance^1.5; below 0 for the other side of a skewed mean
+ */
+export function skewedReach(t: number, skewness: number): number {
+  const a = skewness / 6;
+  return Math.abs(a) < 1e-9 ? t : (1 - Math.cbrt(1 - 6 * a * (t + a))) / (2 * a);
+}
+
+/** How far above (`side` 1) or below (−1) its estimate the true value may be. */
 function reach({ variance, third, degrees }: Moments, alpha: number, side: 1 | -1): number {
-  const t = -studentQuantile(alpha, degrees);
-  const a = variance === 0 ? 0 : (side * third) / (6 * variance ** 1.5);
-  const skewed = Math.abs(a) < 1e-9 ? t : (1 - Math.cbrt(1 - 6 * a * (t + a))) / (2 * a);
-  return Math.sqrt(variance) * skewed;
+  const skewness = variance === 0 ? 0 : (side * third) / variance ** 1.5;
+  return Math.sqrt(variance) * skewedReach(-studentQuantile(alpha, degrees), skewness);
 }
 
 /**

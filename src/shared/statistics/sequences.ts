@@ -7,6 +7,7 @@
  */
 import type { Bounds } from './bounds.ts';
 import { betaCdf, betaPower, normalCdf } from './distributions.ts';
+import { skewedReach } from './mean-difference.ts';
 
 /** The mixtures are tightest at this one-sided level. They hold at all levels. */
 const TIGHTEST_AT = 0.05;
@@ -76,10 +77,8 @@ export function meanSequence({ of, mean, deviation, skewness }: Moments, planned
     const needed = Math.log(1 / alpha) - Math.log((4 * prior) / (of + prior)) / 2;
     const far = Math.sqrt(2 * (needed + Math.LN2));
     const x = edge((value) => (value * value) / 2 + Math.log(normalCdf(value)) >= needed, 0, far);
-    const y = (x * Math.sqrt(of + prior)) / of;
-    const skew = sign * skewness;
-    if (Math.abs(skew) < 1e-6) return deviation * y;
-    return ((-3 * deviation) / skew) * (Math.cbrt(1 - skew * (y + skew / (6 * of))) - 1);
+    const t = x * Math.sqrt((of + prior) / of);
+    return (deviation / Math.sqrt(of)) * skewedReach(t, (sign * skewness) / Math.sqrt(of));
   };
   return {
     estimate: mean,
