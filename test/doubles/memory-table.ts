@@ -7,7 +7,7 @@ import {
   TransactionCanceledException,
   TransactWriteItemsCommand,
   type Update,
-  UpdateItemCommand,
+  type UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
 import { budgetTable } from '../../src/contract/names.ts';
 
@@ -56,7 +56,12 @@ export class MemoryTable {
       return stored !== undefined && (operator === '=' ? stored === given : Number(stored) <= Number(given));
     };
     const clauses = update.ConditionExpression?.split(' AND ') ?? [];
-    return clauses.every((clause) => clause.replace(/^\((.* OR .*)\)$/, '$1').split(' OR ').some(holds));
+    return clauses.every((clause) =>
+      clause
+        .replace(/^\((.* OR .*)\)$/, '$1')
+        .split(' OR ')
+        .some(holds),
+    );
   }
 
   #apply(update: Update): void {

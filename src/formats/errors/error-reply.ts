@@ -86,7 +86,7 @@ function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): 
   const message = messageOf(
     field(body, 'OriginalMessage'),
     // DJL puts the cause into `error` and a generic word into `message`. Keep both.
-    [body.message, typeof error === 'string' ? error : undefined].filter((text) => typeof text === 'string').join(': '),
+    [body.message, error].filter((text) => typeof text === 'string').join(': '),
     field(body, 'message', 'msg', 'error_message', 'errorMessage'),
     error,
     field(body, 'errors', 'detail', 'exception', 'reason', 'title'),

@@ -144,3 +144,9 @@ test('a record that would exceed the memory limit is rejected before its values 
   expect(decodeLine(line, { maxWeight: 5 * MB })).toMatchObject({ kind: 'quarantine', tooHeavy: true });
   expect(decodeLine(line, { maxWeight: 1000 * MB }).kind).toBe('capture');
 });
+
+test('an empty list of features is no row', () => {
+  const formatOf = (features: unknown[]) =>
+    decoded(captureOf(jsonSide('INPUT', { features }, 'plain'), jsonSide('OUTPUT', { score: 1 }, 'plain'))).format;
+  expect([[1, 2], []].map(formatOf)).toEqual(['tabular', 'json']);
+});

@@ -1,6 +1,8 @@
 /** Reading single values: times, numbers in table cells, titles of error pages, and custom attributes. */
 import { errorReply } from '../../../src/formats/errors/error-reply.ts';
-import { parseJson } from '../../../src/formats/json.ts';
+import { field, parseJson } from '../../../src/formats/json.ts';
+import { asksWithText } from '../../../src/formats/meaning/embedding.ts';
+import { decodeText } from '../../../src/formats/payload/charset.ts';
 import { cellOf } from '../../../src/formats/payload/csv.ts';
 import { identityOf } from '../../../src/formats/record/identity.ts';
 import { parseInferenceTime } from '../../../src/formats/record/inference-time.ts';
@@ -38,6 +40,7 @@ describe('a cell is a number only when a double represents it exactly', () => {
     ['0.1', 0.1],
     ['9007199254740991', 9007199254740991],
     ['-0.5', -0.5],
+    [' 2.5\t', 2.5],
     ['0.10000000000000001', 0.1],
     ['1.2345678901234567e-05', Number('1.2345678901234567e-5')],
   ])('%s is read as %j', (text, value) => expect(cellOf(text)).toBe(value));
@@ -55,6 +58,53 @@ describe('a cell is a number only when a double represents it exactly', () => {
 
   test('a negative number that begins with zero is an ordinary number', () => {
     expect(parseJson('[-0.5, -10, 0, -1e-05]')).toMatchObject({ ok: true, notes: [] });
+  });
+});
+
+describe('JSON', () => {
+  test('that is broken in spite of its NaN is reported as broken, and not as too deep', () => {
+    expect(parseJson('[NaN,')).toMatchObject({ ok: false, tooDeep: false });
+  });
+
+  test('has fields whose names differ in case', () => {
+    expect(field({ Message: 'away' }, 'message')).toBe('away');
+    expect(field({ Message: 'away' }, 'code')).toBeUndefined();
+  });
+});
+
+test('a byte order mark tells the order of the bytes', () => {
+  for (const [mark, character] of [
+    [Buffer.from([0xfe, 0xff]), Buffer.from([0x00, 0xe9])],
+    [Buffer.from([0xff, 0xfe]), Buffer.from([0xe9, 0x00])],
+  ] as const) {
+    expect(decodeText(Buffer.concat([mark, character]), undefined, true)).toEqual({ text: 'é' });
+  }
+  expect(decodeText(Buffer.from('é', 'latin1'), 'no-such-charset', true)).toMatchObject({ text: 'é' });
+});
+
+test('a list asks for an embedding if it has texts', () => {
+  expect([['a', 'b'], [], ['a', 1]].map(asksWithText)).toEqual([true, false, false]);
+});
+
+describe('an error reply', () => {
+  const errorOf = (value: unknown) =>
+    errorReply({
+      contentType: 'application/json',
+      encoding: 'JSON',
+      kind: 'json',
+      value,
+      text: JSON.stringify(value),
+      bytes: 1,
+    });
+
+  test.each([
+    [{ errors: [{ code: 7 }, { message: 'too long' }, { message: 'too late' }] }, undefined, 'too long; too late'],
+    [{ message: 'prediction failure', error: 'out of memory' }, undefined, 'prediction failure: out of memory'],
+    [{ code: 507, message: 'full', error: { at: 'disk' } }, 507, 'full'],
+    [{ error_type: 'overloaded', error: 'busy' }, 429, 'busy'],
+  ])('%j has status %p and says `%s`', (value, statusCode, message) => {
+    expect(errorOf(value)).toMatchObject({ message });
+    expect(errorOf(value)?.statusCode).toBe(statusCode);
   });
 });
 

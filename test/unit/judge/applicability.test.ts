@@ -90,3 +90,13 @@ test('treats a legacy function call as a tool call', () => {
   const reply = { role: 'assistant', content: null, function_call: { name: 'track', arguments: '{}' } };
   expect(of(chatCapture({ replies: [reply] }), 'tools')).toEqual(judged);
 });
+
+test.each([
+  ['two words', false],
+  ['now three words', true],
+])('a document with `%s` is prose: %j', (text, isProse) => {
+  const value = { label: text };
+  const response = { ...textPayload(JSON.stringify(value)), kind: 'json' as const, value };
+  const { conversation: _, ...capture } = { ...chatCapture(), format: 'json' as const, response };
+  expect(judgeableExchange(capture) !== undefined).toBe(isProse);
+});

@@ -1,5 +1,6 @@
 /** Reading verdicts from a model's answer, and refusing text that only resembles an answer. */
 import fc from 'fast-check';
+import { assessAnswer } from '../../../src/judge/answer/assess-answer.ts';
 import { correctionOf, problemOf, readAnswer } from '../../../src/judge/answer/read-answer.ts';
 import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
 import { readValue } from '../../../src/judge/scorers/values.ts';
@@ -254,4 +255,13 @@ test("does not repeat the judge's own words in a correction", () => {
     'safety had the value "ignore the fence", it must be "yes" or "no"',
   );
   expect(correctionOf(scorer('safety'), reading)).toBe('the value of safety must be "yes" or "no"');
+});
+
+test.each([
+  ['end', 'JudgeScorerMissing'],
+  ['cut', 'JudgeReplyCut'],
+] as const)('a question without an answer in a reply that ended by `%s` is %s', (stop, code) => {
+  const text = JSON.stringify({ safety: entry('yes'), other: entry('yes') });
+  const { problems } = assessAnswer(told(text, { stop }), SCORERS);
+  expect([...problems]).toMatchObject([['professional_tone', { code }]]);
 });

@@ -12,6 +12,12 @@ const recordOf = (parts: ChatParts, maxTokens = 10_000) => {
   return fencedRecord(exchange, maxTokens);
 };
 
+test('a part of a message that is null is left out, and one that is no text is named', () => {
+  const content = [null, { type: 'text', text: 'Look:' }, { type: 'image_url' }];
+  const { text } = recordOf({ messages: [{ role: 'user', content }] as never });
+  expect(text).toMatch(/\n\nLook:\n\(image_url that is not text\)\n/);
+});
+
 describe('the fence', () => {
   test('differs between requests', () => {
     const fences = new Set(Array.from({ length: 100 }, () => recordOf({}).fence));

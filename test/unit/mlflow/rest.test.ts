@@ -42,6 +42,14 @@ describe('retries transient failures', () => {
     await expect(connect().getExperiment('7')).resolves.toMatchObject({ id: '7' });
   });
 
+  test('but knows that a request may have had an effect if the connection broke after it', async () => {
+    server.fault(() => ({ kind: 'cut' }));
+    await expect(connect({ retry: { ...FAST, attempts: 1 } }).getExperiment('7')).rejects.toMatchObject({
+      name: 'MlflowUnavailable',
+      outcome: 'unknown',
+    });
+  });
+
   test('a body that never ends', async () => {
     server.fault((_request, ordinal) => (ordinal < 1 ? { kind: 'slowBody' } : undefined));
     await expect(connect({ timeoutMs: 150 }).getExperiment('7')).resolves.toMatchObject({ id: '7' });
@@ -61,6 +69,7 @@ describe('retries transient failures', () => {
     await expect(connect({ trackingUri, retry: { ...FAST, attempts: 2 } }).getExperiment('7')).rejects.toMatchObject({
       name: 'MlflowUnavailable',
       message: expect.stringContaining('ECONNREFUSED'),
+      outcome: 'none',
     });
   });
 });
@@ -130,6 +139,8 @@ describe('does not retry permanent failures', () => {
       message: expect.stringContaining('https://login.example.com'),
     });
     expect(server.requests).toHaveLength(3);
+    refuse(302, '');
+    await expect(connect().getExperiment('7')).rejects.toMatchObject({ name: 'MlflowBadReply' });
   });
 });
 

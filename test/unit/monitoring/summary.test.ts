@@ -92,6 +92,21 @@ describe('the summary of a run', () => {
     expect(summary.spend).toEqual({ calls: 16, inputTokens: 200, outputTokens: 20, usd: 1 });
   });
 
+  test.each([
+    ['kill', { part: { from: 0, to: 10, kills: 1 } }],
+    ['attempt', { attempt: 1 }],
+  ])('counts the success after one more %s, in whatever order the receipts come', (_, more) => {
+    const [earlier, later] = [evaluate({ endedAt: '9', traced: 7 }), evaluate(more)];
+    for (const receipts of [
+      [earlier, later],
+      [later, earlier],
+    ]) {
+      const state = emptyChunkState();
+      for (const receipt of receipts) foldReceipt(state, receipt);
+      expect(state.evaluate.done.get(0)).toBe(later);
+    }
+  });
+
   test('counts the attempts without a receipt, whose cost is unknown', () => {
     const failed = evaluate({ attempt: 1, ok: false, error: { name: 'MlflowUnavailable', message: 'away' } });
     const summary = summarize([plan()], [log(), failed, evaluate({ attempt: 4 })]);

@@ -1,0 +1,35 @@
+/** The verdict on the judge's model, with a Bedrock that answers as scripted. */
+import type { BedrockClient } from '@aws-sdk/client-bedrock';
+import { checkJudgeModel, createModelWatch } from '../../../src/judge/model-check.ts';
+
+const NOW = new Date('2026-11-20T12:00:00Z');
+const DAY_MS = 86_400_000;
+const MODEL = 'anthropic.claude-sonnet-4-6';
+
+type Reply = { status?: string; endOfLifeTime?: Date } | Error;
+const bedrock = (reply: Reply): BedrockClient =>
+  ({
+    send: async () => {
+      if (reply instanceof Error) throw reply;
+      return { modelDetails: { modelLifecycle: reply } };
+    },
+  }) as unknown as BedrockClient;
+const named = (name: string): Error => Object.assign(new Error('no'), { name });
+
+test.each<[string, Reply, string, string]>([
+  ['that is active', { status: 'ACTIVE' }, 'active', 'ok'],
+  ['that ends now', { status: 'LEGACY', endOfLifeTime: NOW }, 'ended', 'error'],
+  ['that ends later', { status: 'LEGACY', endOfLifeTime: new Date(NOW.getTime() + DAY_MS) }, 'legacy', 'warning'],
+  ['that does not exist', named('ResourceNotFoundException'), 'missing', 'error'],
+  ['that may not be looked up', named('AccessDeniedException'), 'denied', 'warning'],
+])('a model %s', async (_, reply, state, level) => {
+  expect(await checkJudgeModel(MODEL, bedrock(reply), NOW)).toMatchObject({ model: MODEL, state, level });
+});
+
+test('a failed look-up is reported, and does not stop a run', async () => {
+  const failures: unknown[] = [];
+  const failure = named('ServiceUnavailableException');
+  const watch = createModelWatch(MODEL, (error) => failures.push(error), bedrock(failure));
+  expect(await watch()).toBeUndefined();
+  expect(failures).toEqual([failure]);
+});
