@@ -37,11 +37,11 @@ export class MemoryTable {
     const updates = isTransaction
       ? (command.input.TransactItems ?? []).map(({ Update: update }) => update as Update)
       : [command.input as Update];
-    for (let sent = 0; ; sent += 1) {
+    const sends = this.lostReplies > 0 ? 2 : 1;
+    this.lostReplies -= sends - 1;
+    for (let sent = 0; sent < sends; sent += 1) {
       if (!updates.every((update) => this.#isAllowed(update))) throw refusal(isTransaction);
       for (const update of updates) this.#apply(update);
-      if (this.lostReplies === 0) break;
-      this.lostReplies -= 1;
     }
     return isTransaction ? {} : { Attributes: this.items.get(scopeOf(command.input.Key)) };
   }
@@ -52,7 +52,7 @@ export class MemoryTable {
       const absent = /^attribute_not_exists\((\S+)\)$/.exec(clause)?.[1];
       if (absent !== undefined) return valueAt(item, absent, update) === undefined;
       const [path = '', operator, name = ''] = clause.split(' ');
-      const [stored, given] = [valueAt(item, path, update)?.N, valueOf(update, name).N];
+      const [stored, given] = [valueAt(item, path, update)?.N, givenValue(update, name).N];
       return stored !== undefined && (operator === '=' ? stored === given : Number(stored) <= Number(given));
     };
     const clauses = update.ConditionExpression?.split(' AND ') ?? [];
@@ -73,8 +73,8 @@ export class MemoryTable {
         const [path = '', second = '', third = ''] = clause.split(' ');
         const name = update.ExpressionAttributeNames?.[path] ?? path;
         if (action === 'REMOVE') delete item[name];
-        else if (action === 'SET') item[name] = valueOf(update, third);
-        else item[name] = { N: String(Number(item[name]?.N ?? 0) + Number(valueOf(update, second).N)) };
+        else if (action === 'SET') item[name] = givenValue(update, third);
+        else item[name] = { N: String(Number(item[name]?.N ?? 0) + Number(givenValue(update, second).N)) };
       }
     }
     this.items.set(scopeOf(update.Key), item);
@@ -90,7 +90,7 @@ const refusal = (isTransaction: boolean): Error => {
     : new ConditionalCheckFailedException(facts);
 };
 
-function valueOf(update: Update, name: string): AttributeValue {
+function givenValue(update: Update, name: string): AttributeValue {
   const value = update.ExpressionAttributeValues?.[name];
   if (value === undefined) throw new Error(`The expression has no value ${name}`);
   return value;

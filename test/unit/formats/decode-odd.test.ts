@@ -148,5 +148,5 @@ test('a record that would exceed the memory limit is rejected before its values 
 test('an empty list of features is no row', () => {
   const formatOf = (features: unknown[]) =>
     decoded(captureOf(jsonSide('INPUT', { features }, 'plain'), jsonSide('OUTPUT', { score: 1 }, 'plain'))).format;
-  expect([[1, 2], []].map(formatOf)).toEqual(['tabular', 'json']);
+  expect([[1, 2], []].map(formatOf)).toEqual(['tabular-json', 'json']);
 });

@@ -88,6 +88,19 @@ test('a line in two chunks is one record; both chunks write its verdicts, and on
   expect(new Set(written.map(({ assessmentId }) => assessmentId)).size).toBe(6);
 });
 
+test('a dry run counts a line once, and no line that is not a capture', async () => {
+  const [a, b] = ['a', 'b'].map((name) => chatLine(name)) as [string, string];
+  const { requests, memory } = rig([[a, 'no capture', a, b]]);
+  const [request] = requests as [ChunkRequest];
+  const seen: unknown[] = [];
+  const estimator = {
+    add: (capture: unknown, traceId: string) => void seen.push([traceId, typeof capture]),
+    result: () => undefined as never,
+  };
+  await estimateRange(memory.storage, request.chunk, environment, request.options, estimator);
+  expect(seen).toEqual([a, b].map((line) => [idOf(line), 'object']));
+});
+
 test('a capture that provokes a fault in its request stops neither its chunk nor a dry run', async () => {
   const lines = ['a', 'odd', 'b'].map((name) => chatLine(name));
   const { requests, prepare, batch, memory } = rig([lines]);

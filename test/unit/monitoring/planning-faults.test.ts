@@ -3,6 +3,7 @@ import type { RunOptions } from '../../../src/contract/input.ts';
 import type { ManifestLine, PlanResult } from '../../../src/contract/payloads.ts';
 import type { PlanReceipt, QuarantineEntry } from '../../../src/contract/receipts.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
+import { emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
 import { forEachChunkOf } from '../../../src/monitoring/invocation.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { planCaptures } from '../../../src/monitoring/plan/planner.ts';
@@ -80,7 +81,12 @@ const plannerDependencies = (): PlannerDependencies => ({
   remainingMs: () => remainingMs(),
 });
 
-const plan = (name: string, input: unknown, cursor: string | null = null): Promise<PlanResult> =>
+const plan = (
+  name: string,
+  input: unknown,
+  cursor: string | null = null,
+  more: Partial<PlannerDependencies> = {},
+): Promise<PlanResult> =>
   planCaptures(
     {
       input,
@@ -89,7 +95,7 @@ const plan = (name: string, input: unknown, cursor: string | null = null): Promi
       nextChunk: 0,
       cursor,
     },
-    plannerDependencies(),
+    { ...plannerDependencies(), ...more },
   );
 
 const store = {
@@ -223,10 +229,31 @@ describe('a dry run', () => {
       left -= 290_000;
       return left;
     };
-    const result = await plan('dry', { ...event(`${HOUR}/a.jsonl`), dryRun: true });
+    const sizes: { captures: number; bytes: number }[] = [];
+    const estimateSizes: PlannerDependencies['estimateSizes'] = (_, size) => {
+      sizes.push({ ...size });
+      return estimateOf(size.captures, 'sizes');
+    };
+    const result = await plan('dry', { ...event(`${HOUR}/a.jsonl`), dryRun: true }, null, { estimateSizes });
     expect(result).toMatchObject({ outcome: 'dryRun', more: false });
     expect(planOf('dry')).toMatchObject({ lines: 1_200, chunks: 3, estimate: { captures: 1_200, usd: 1_200 } });
     expect(planOf('dry')?.estimate?.basis).toMatch(/^decoded; for lack of time, \d+ lines by their size alone$/);
+    remainingMs = () => 900_000;
+    await plan('whole', event(`${HOUR}/a.jsonl`));
+    const [rest] = sizes;
+    const chunks = wire.lines<ManifestLine>(WORK, workKeys.manifest('whole', 0));
+    const estimated = chunks.filter(({ firstLine }) => firstLine > 1_200 - (rest?.captures ?? 0));
+    expect(estimated.length).toBeGreaterThan(0);
+    expect(rest?.bytes).toBe(estimated.reduce((sum, { start, end }) => sum + end - start + 1, 0));
+  });
+
+  test('names a judge model that is gone, which stops a run', async () => {
+    const gone = { model: 'm', state: 'ended', level: 'error', message: 'm was retired' } as const;
+    const more = { checkJudgeModel: async () => gone };
+    const input = event(`${HOUR}/a.jsonl`);
+    await expect(plan('run', input, null, more)).rejects.toMatchObject({ name: 'JudgeModelGone' });
+    await plan('dry', { ...input, dryRun: true }, null, more);
+    expect(planOf('dry')).toMatchObject({ warnings: ['m was retired'], judgeModelEnding: true });
   });
 
   test('has no equations', async () => {
@@ -355,6 +382,21 @@ describe('a retry', () => {
     const anew = await options('judged-anew', { ...retry('usual', 'failed'), reevaluate: true });
     expect(anew).toMatchObject({ reevaluate: true });
     expect(anew).not.toHaveProperty('continues');
+  });
+
+  test('of `failed` runs only chunks again that have failed verdicts or no receipt', async () => {
+    for (const name of ['b', 'c']) wire.put(CAPTURES, `${HOUR}/${name}.jsonl`, lines(name, 1));
+    await plan('first', backfill);
+    const done = { run: 'first', attempt: 0, requestId: 'q', startedAt: '1', endedAt: '2', ok: true };
+    for (const chunk of [0, 1]) {
+      const counts = { ...emptyVerdictCounts(), failed: chunk };
+      wire.put(WORK, workKeys.receipt('first', chunk, 'log', 0, 'q'), JSON.stringify({ ...done, chunk, step: 'log' }));
+      const evaluated = JSON.stringify({ ...done, chunk, step: 'evaluate', counts });
+      wire.put(WORK, workKeys.receipt('first', chunk, 'evaluate', 0, 'q'), evaluated);
+    }
+    await plan('again', retry('first', 'failed'));
+    const again = wire.lines<ManifestLine>(WORK, workKeys.manifest('again', 0));
+    expect(again.map(({ key }) => key)).toEqual([`${HOUR}/b.jsonl`, `${HOUR}/c.jsonl`]);
   });
 
   test('of `held` does not take over the budget, and warns of it', async () => {
