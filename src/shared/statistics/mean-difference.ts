@@ -81,10 +81,15 @@ export function skewedReach(t: number, skewness: number): number {
   return Math.abs(a) < 1e-9 ? t : (1 - Math.cbrt(1 - 6 * a * (t + a))) / (2 * a);
 }
 
-/** How far above (`side` 1) or below (−1) its estimate the true value may be. */
+/**
+ * How far above (`side` 1) or below (−1) its estimate the true value may be: by Student's t, or by its transformation where that
+ * is farther. The transformation alone trusts the skewness of the sample, which few or heavy-tailed values do not show well:
+ * its bound was wrong in 7 to 10% at 20 to 100 pairs, the farther one in at most 6%.
+ */
 function reach({ variance, third, degrees }: Moments, alpha: number, side: 1 | -1): number {
   const skewness = variance === 0 ? 0 : (side * third) / variance ** 1.5;
-  return Math.sqrt(variance) * skewedReach(-studentQuantile(alpha, degrees), skewness);
+  const t = -studentQuantile(alpha, degrees);
+  return Math.sqrt(variance) * Math.max(t, skewedReach(t, skewness));
 }
 
 /**
