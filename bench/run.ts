@@ -17,6 +17,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   replay: { rounds: 'number', only: 'texts', 'no-peer': 'switch' },
   'replay-index': { records: 'number' },
   'http-client': { rounds: 'number' },
+  gate: { releases: 'number' },
   'replay-shard': { records: 'number', only: 'texts', 'no-bare': 'switch' },
 };
 const NAMES = Object.keys(BENCHMARKS).filter((name) => existsSync(projectPath('bench', `${name}.ts`)));

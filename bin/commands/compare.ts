@@ -13,6 +13,7 @@ import type { GateResult } from '../../src/replay/gate/types.ts';
 import { gateText, signed } from '../../src/replay/gate/words.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
 import type { Storage } from '../../src/shared/storage.ts';
 import { checkOutputs, type GateFlags, type OutputFlags, withGateFile, writeOutputs } from './gate-flags.ts';
 import { amount } from './numbers.ts';
@@ -24,6 +25,8 @@ interface CompareFlags extends GateFlags, OutputFlags {
   output?: string;
   json?: boolean;
   report: boolean;
+  plan?: boolean;
+  captures?: string;
 }
 
 const EXIT_NOT_COMPARED = 2;
@@ -46,13 +49,14 @@ thresholds, the judge failed; 130 after Ctrl-C.
 Examples:
   inference-monitor compare replays/before replays/after --threshold request_latency:p95:10% --threshold error_rate:1
   inference-monitor compare replays/before replays/after --judge --threshold judged_worse:5
-  inference-monitor compare replays/before replays/after --gate gate.yaml --junit gate.xml --markdown gate.md`;
+  inference-monitor compare replays/before replays/after --gate gate.yaml --junit gate.xml --markdown gate.md
+  inference-monitor compare --plan replays/before --threshold request_latency:p95:10% --captures captures/`;
 
 export function compareCommand(): Command {
   return new Command('compare')
     .description('compare two replays of the same captures: speed, failures, replies')
-    .argument('<before>', 'results of a replay: a directory, or s3://bucket/replays/<execution> for a cloud replay')
-    .argument('<after>', 'results of another replay')
+    .argument('[before]', 'results of a replay: a directory, or s3://bucket/replays/<execution> for a cloud replay')
+    .argument('[after]', 'results of another replay')
     .option(
       '--threshold <bound>',
       'pass only if the second run is worse by no more than this; repeatable',
@@ -78,6 +82,11 @@ export function compareCommand(): Command {
     )
     .option('--junit <file>', 'write the outcome of each threshold as JUnit XML')
     .option('--markdown <file>', 'write a summary of the gate, with the gravest replies')
+    .option(
+      '--plan',
+      'print how many requests the thresholds need, from no, one or two earlier replays of the same model',
+    )
+    .option('--captures <source>', 'with --plan: the captures at hand, or their number (default: those of <before>)')
     .option('--no-report', 'do not write the HTML report')
     .option('--json', 'print the comparison as JSON')
     .addHelpText('after', HELP)
@@ -95,7 +104,25 @@ async function openStorage(): Promise<Storage> {
   return new Storage(createS3Client());
 }
 
-async function compare(beforeLocation: string, afterLocation: string, given: CompareFlags): Promise<void> {
+function checkPlan(locations: readonly string[], { plan, captures }: CompareFlags): void {
+  if (plan) return;
+  if (captures !== undefined) {
+    const facts = { got: '--captures', expected: '--captures with --plan' };
+    throw new PermanentError('InvalidGateOptions', '--captures has no effect without --plan', facts);
+  }
+  if (locations.length < 2) {
+    const facts = { got: locations.length, expected: 'the results of two replays, or --plan' };
+    throw new PermanentError('InvalidGateOptions', 'A comparison needs two replays', facts);
+  }
+}
+
+async function compare(
+  beforeLocation: string | undefined,
+  afterLocation: string | undefined,
+  given: CompareFlags,
+): Promise<void> {
+  const locations = [beforeLocation, afterLocation].filter((one) => one !== undefined);
+  checkPlan(locations, given);
   const flags = await withGateFile(given);
   await checkOutputs(flags, flags.threshold);
   const opened: OpenedRun[] = [];
@@ -106,7 +133,10 @@ async function compare(beforeLocation: string, afterLocation: string, given: Com
   };
   const stopping = stopCommandOnSignals();
   try {
-    await compareOpened(await read(beforeLocation), await read(afterLocation), flags, stopping);
+    const runs: RunData[] = [];
+    for (const location of locations) runs.push(await read(location));
+    if (flags.plan) await plan(runs, flags, stopping.signal);
+    else await compareOpened(runs as [RunData, RunData], flags, stopping);
   } catch (error) {
     if (stopping.started || !stopping.signal.aborted) throw error;
     console.error('Stopped before the runs were compared.');
@@ -117,9 +147,14 @@ async function compare(beforeLocation: string, afterLocation: string, given: Com
   }
 }
 
+async function plan(runs: readonly RunData[], flags: CompareFlags, signal: AbortSignal): Promise<void> {
+  const { printPlan } = await import('./compare-plan.ts');
+  const { threshold: thresholds, zeroTolerance = 100 * ZERO_TOLERANCE } = flags;
+  await printPlan(runs, { ...flags, thresholds, zeroTolerance: zeroTolerance / 100, openStorage, signal });
+}
+
 async function compareOpened(
-  before: RunData,
-  after: RunData,
+  [before, after]: readonly [RunData, RunData],
   flags: CompareFlags,
   stopping: CommandStopping,
 ): Promise<void> {

@@ -118,6 +118,62 @@ test('reads a gate file, and writes JUnit XML and summaries', async () => {
   expect(misspelled.stderr).toMatch(/did you mean error_rate:2\?; where: .*gate\.yaml, line 2, column 5/);
 });
 
+test('plans how many requests a gate needs, from no, one or two earlier runs, and what the judge would cost', async () => {
+  const QUESTION = 'When does my parcel arrive?';
+  const reply = (i: number) => ({
+    ms: ms(i),
+    question: QUESTION,
+    text: i % 50 ? 'Tomorrow.' : 'I cannot help with that.',
+  });
+  const before = run('before', 400, reply);
+  const again = run('again', 400, (i) => ({ ...reply(i + 1), ok: i !== 9 }));
+  const env = { BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6', DOTENV_CONFIG_PATH: join(folder.path, 'none') };
+  const gates = thresholds('request_latency:p50:10%', 'newly_failing:0', 'new_refusals:1', 'judged_worse:5');
+  interface Planned {
+    thresholds: { requests: number | null; enough?: boolean; unchanged: string; note?: string }[];
+    requests: number | null;
+    captures?: number;
+    judge: { pairs: number; usd: number };
+  }
+  const plan = async (...args: string[]): Promise<Planned> => {
+    const found = await runCli(['compare', '--plan', ...args, ...gates, '--json'], env);
+    expect(found).toMatchObject({ code: 0, stderr: '' });
+    return JSON.parse(found.stdout) as Planned;
+  };
+  const assumed = await plan();
+  expect(assumed.thresholds.map(({ unchanged }) => unchanged).join()).toMatch(/(assumed.*){4}/);
+  expect(assumed).toMatchObject({ judge: { pairs: 286 }, thresholds: { 1: { requests: 300 }, 3: { requests: 286 } } });
+  expect(assumed).not.toHaveProperty('captures');
+
+  const one = await plan(before);
+  expect(one.captures).toBe(400);
+  expect(one.thresholds[0]?.unchanged).toMatch(/^as 400 values vary; .*assumed/);
+
+  const two = await plan(before, again, '--captures', '200');
+  const [latency, failing, refusals] = two.thresholds;
+  expect(latency).toMatchObject({ unchanged: 'as 399 pairs vary' });
+  expect(failing).toMatchObject({ requests: 300, enough: false, note: expect.stringContaining('would fail') });
+  // Two percent of the replies are other refusals than before, without any change of the model.
+  expect(refusals).toMatchObject({ requests: null, note: expect.stringContaining('No size suffices') });
+  expect(two).toMatchObject({ requests: null, captures: 200 });
+  expect(two.judge.usd).toBeLessThan(assumed.judge.usd);
+
+  // Captures are counted as a replay would send them, and the judge's cost is estimated from their sizes.
+  const counted = await plan('--captures', 'test/corpus/chat.jsonl');
+  expect(counted).toMatchObject({ captures: 17, judge: { pairs: 286 } });
+  expect(counted.judge.usd).not.toBeCloseTo(assumed.judge.usd, 1);
+  const table = await runCli(['compare', '--plan', ...gates, '--captures', '290'], env);
+  expect(table.stdout).toMatch(/^judged_worse:5 +286 {2}2% of the pairs \(assumed\)$/m);
+  expect(table.stdout).toMatch(/more than the 290 at hand[\s\S]*The judge would cost: 286 pairs × \$/);
+  for (const [args, message] of [
+    [['--plan'], 'at least one threshold'],
+    [[before], 'needs two replays'],
+    [[before, again, '--captures', '5'], 'no effect without --plan'],
+  ] as const) {
+    expect(await runCli(['compare', ...args])).toMatchObject({ code: 2, stderr: expect.stringContaining(message) });
+  }
+});
+
 describe('with a judge', () => {
   const asking = (url: string) => ({
     JUDGE_BASE_URL: `${url}/v1`,

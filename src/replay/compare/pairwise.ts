@@ -51,6 +51,12 @@ function recordOf(messages: ChatMessage[], replies: ChatMessage[]): Capture {
   };
 }
 
+/** The records of a pair as the judge would read them: one for each order. */
+export const pairRecords = ({ messages, before, after }: ReplyPair): Capture[] => [
+  recordOf(messages, [before, after]),
+  recordOf(messages, [after, before]),
+];
+
 /** Adds two amounts, of which each may be unknown (`null`). */
 export const addUsd = (a: number | null, b: number | null): number | null => (a === null || b === null ? null : a + b);
 

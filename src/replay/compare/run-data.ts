@@ -115,7 +115,7 @@ function outcomeOf({ metadata, error }: RecordJson): Outcome {
 }
 
 /** Reads a file of the run; `undefined` if it is missing. */
-async function readJson(path: string): Promise<Record<string, unknown> | undefined> {
+export async function readJson(path: string): Promise<Record<string, unknown> | undefined> {
   if (!existsSync(path)) return undefined;
   try {
     const value: unknown = JSON.parse(await readFile(path, 'utf8'));

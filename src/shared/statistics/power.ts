@@ -73,11 +73,11 @@ export function shareSize(shares: readonly number[], bound: number, most = LARGE
 export const zeroToleranceSize = (tolerance: number): number => Math.ceil(3 / tolerance - 1e-9);
 
 /** Draws of each size on the way, and of the last one. */
-const ROUGH_DRAWS = 400;
-const DRAWS = 2000;
+const ROUGH_DRAWS = 300;
+const DRAWS = 1000;
 const ROUNDS = 12;
-/** The share of the draws that must pass: the power and a standard error of what `DRAWS` show, √(0.8 × 0.2 ÷ 2000). */
-const DRAWN_POWER = POWER + 0.009;
+/** The share of the draws that must pass: the power and the standard error of a share of so many draws. */
+const DRAWN_POWER = POWER + Math.sqrt((POWER * (1 - POWER)) / DRAWS);
 /** Sizes this close are the same. */
 const CLOSE = 0.05;
 

@@ -1,0 +1,102 @@
+/** Runs simulated releases through the gate, and counts what it decides. */
+
+import type { ComparedData } from '../../src/replay/compare/compared-data.ts';
+import { evidenceOf } from '../../src/replay/gate/evidence.ts';
+import { decideGate } from '../../src/replay/gate/gate.ts';
+import { planThreshold } from '../../src/replay/gate/plan.ts';
+import { parseThreshold, type Threshold } from '../../src/replay/gate/thresholds.ts';
+import type { GateOutcome } from '../../src/replay/gate/types.ts';
+import { Random } from '../../src/shared/random.ts';
+import type { Shape } from './releases.ts';
+
+export const SIZES = [20, 50, 100, 300, 1000, 3000] as const;
+
+/** Number of releases by what the gate decided, and those that the old rule would have passed. */
+export type Counts = Record<GateOutcome, number> & { oldPassed: number };
+
+export interface Cell extends Counts {
+  shape: string;
+  truth: 'at the bound' | 'unchanged';
+  threshold: string;
+  pairs: number;
+  releases: number;
+}
+
+/** The rule before: what is not significantly worse than nothing passes; a share of pairs is not tested at all. */
+function oldRulePasses(threshold: Threshold, data: ComparedData): boolean {
+  const { bounds, cases, seen } = evidenceOf(threshold, data);
+  if (cases) return (100 * cases.hits) / seen <= threshold.limit;
+  // With too few values for an interval, any difference above the limit crossed it.
+  if (!bounds) return slowdown(threshold, data) <= threshold.limit;
+  return bounds.estimate <= threshold.limit || bounds.lower(0.025) <= 0;
+}
+
+const QUANTILES: Partial<Record<string, number>> = { p50: 0.5, p90: 0.9, p95: 0.95, p99: 0.99 };
+
+/** By how many percent a quantile of the latency rose. */
+function slowdown(threshold: Threshold, { metrics }: ComparedData): number {
+  const { before, after } = metrics.request_latency ?? { before: [], after: [] };
+  const share = QUANTILES[threshold.kind === 'metric' ? threshold.statistic : ''] ?? 0.5;
+  const at = (values: ArrayLike<number>): number =>
+    Float64Array.from(values).sort()[Math.ceil(share * values.length) - 1] ?? 0;
+  return 100 * (at(after) / at(before) - 1);
+}
+
+/** Counts the decisions on the same releases for each threshold by itself. */
+function cells(
+  shape: Shape,
+  truth: Cell['truth'],
+  pairs: number,
+  releases: number,
+  thresholds: readonly Threshold[],
+  seed: number,
+): Cell[] {
+  const random = new Random(seed);
+  const found = thresholds.map(
+    ({ text }): Cell => ({
+      ...{ shape: shape.name, truth, threshold: text, pairs, releases },
+      ...{ passed: 0, failed: 0, 'cannot-tell': 0, oldPassed: 0 },
+    }),
+  );
+  for (let release = 0; release < releases; release++) {
+    const data = truth === 'unchanged' ? shape.unchanged(pairs, random) : shape.atBound(pairs, random);
+    for (const [i, threshold] of thresholds.entries()) {
+      const cell = found[i] as Cell;
+      cell[decideGate([threshold], data).outcome]++;
+      if (oldRulePasses(threshold, data)) cell.oldPassed++;
+    }
+  }
+  return found;
+}
+
+/** Cells of all thresholds of the shape, at each size. */
+export const simulated = (
+  shape: Shape,
+  truth: Cell['truth'],
+  releases: number,
+  sizes: readonly number[] = SIZES,
+  seed = 1,
+): Cell[] =>
+  sizes.flatMap((pairs) => cells(shape, truth, pairs, releases, shape.thresholds.map(parseThreshold), seed + pairs));
+
+/** For each threshold of the shape, unchanged releases of the size that a plan from `pilot` pairs names. */
+export function plannedCells(shape: Shape, releases: number, pilot: number, pilots: number, seed = 1): Cell[] {
+  return shape.thresholds.map(parseThreshold).map((threshold): Cell => {
+    const all = Array.from({ length: pilots }, (_, i) => {
+      const random = new Random(seed + 1000 * i);
+      const { requests } = planThreshold(threshold, { pairs: shape.unchanged(pilot, random) }, 0.01);
+      return requests === null
+        ? []
+        : cells(shape, 'unchanged', requests, Math.ceil(releases / pilots), [threshold], seed + i);
+    }).flat();
+    const sum = (pick: (cell: Cell) => number): number => all.reduce((total, cell) => total + pick(cell), 0);
+    return {
+      ...{ shape: shape.name, truth: 'unchanged', threshold: threshold.text, releases: sum((cell) => cell.releases) },
+      pairs: Math.round(sum((cell) => cell.pairs) / all.length),
+      passed: sum((cell) => cell.passed),
+      failed: sum((cell) => cell.failed),
+      'cannot-tell': sum((cell) => cell['cannot-tell']),
+      oldPassed: sum((cell) => cell.oldPassed),
+    };
+  });
+}

@@ -1,0 +1,103 @@
+/**
+ * Simulates releases and runs them through the product's release gate: how often it passes a release that is worse by exactly
+ * the bound, and an unchanged one of the size that `compare --plan` names. The peer is the rule before it, "passes whatever is
+ * not significantly worse", on the same samples.
+ *
+ * `--releases N` simulates fewer releases per cell.
+ */
+import type { Log } from '../local/python/python-environment.ts';
+import { type Cell, plannedCells, SIZES, simulated } from './gate-support/cells.ts';
+import { SHAPES } from './gate-support/releases.ts';
+import { numberFlag } from './support/flags.ts';
+import { atLeast, atMost, type BenchResult, type Check, machine, round } from './support/result.ts';
+
+const RELEASES = 2000;
+/** Percent of the releases at the bound; 5 is nominal. */
+const MOST_AT_BOUND = 6.5;
+/** Percent of the unchanged releases of the planned size; 80 is nominal. */
+const FEWEST_UNCHANGED = 78;
+/** Plans are made from as many earlier replays of so many pairs, since each shows another spread. */
+const PILOTS = 10;
+const PILOT_PAIRS = 1000;
+
+const percent = (count: number, { releases }: Cell): number => (100 * count) / releases;
+
+const HEADER = `${'releases'.padEnd(54)}${['pairs', 'passed', 'failed', 'cannot tell', 'old rule'].map((name) => name.padStart(12)).join('')}`;
+
+const line = (cell: Cell): string =>
+  `${`${cell.shape}: ${cell.threshold}`.padEnd(54)}${[
+    String(cell.pairs),
+    ...[cell.passed, cell.failed, cell['cannot-tell'], cell.oldPassed].map(
+      (count) => `${percent(count, cell).toFixed(1)}%`,
+    ),
+  ]
+    .map((text) => text.padStart(12))
+    .join('')}`;
+
+const worstOf = (cells: readonly Cell[], pick: (cell: Cell) => number): number =>
+  Math.max(...cells.map((cell) => percent(pick(cell), cell)));
+
+function checksOf(atBound: readonly Cell[], unchanged: readonly Cell[], planned: readonly Cell[]): Check[] {
+  const name = ({ shape, threshold }: Cell): string => `${shape}: ${threshold}`;
+  const eachRow = (cells: readonly Cell[], check: (name: string, row: readonly Cell[]) => Check): Check[] =>
+    [...Map.groupBy(cells, name)].map(([row, found]) => check(row, found));
+  return [
+    ...eachRow(atBound, (row, cells) =>
+      atMost(
+        `at the bound, ${row}: % passed at the worst size`,
+        worstOf(cells, ({ passed }) => passed),
+        MOST_AT_BOUND,
+      ),
+    ),
+    ...eachRow([...atBound, ...unchanged], (row, cells) =>
+      atMost(
+        `within the bound, ${row}: % failed at the worst size`,
+        worstOf(cells, ({ failed }) => failed),
+        MOST_AT_BOUND,
+      ),
+    ),
+    ...planned.map((cell) =>
+      atLeast(
+        `unchanged, ${name(cell)}: % passed at the planned ${cell.pairs}`,
+        percent(cell.passed, cell),
+        FEWEST_UNCHANGED,
+      ),
+    ),
+  ];
+}
+
+export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
+  const releases = numberFlag(flags, 'releases', RELEASES);
+  const rows = (title: string, cellsOf: (shape: (typeof SHAPES)[number]) => Cell[]): Cell[] => {
+    log(`\n${title}\n${HEADER}`);
+    return SHAPES.flatMap((shape) => {
+      const cells = cellsOf(shape);
+      for (const cell of cells) log(line(cell));
+      return cells;
+    });
+  };
+  const atBound = rows('Worse by exactly the bound:', (shape) => simulated(shape, 'at the bound', releases));
+  // Other latencies say little more here.
+  const unchanged = rows('Unchanged:', (shape) =>
+    /two kinds|long tail/.test(shape.name) ? [] : simulated(shape, 'unchanged', releases),
+  );
+  const planned = rows('Unchanged, at the size planned from earlier replays:', (shape) =>
+    plannedCells(shape, releases, PILOT_PAIRS, PILOTS),
+  );
+  const passes = worstOf(atBound, ({ passed }) => passed);
+  const oldPasses = worstOf(atBound, ({ oldPassed }) => oldPassed);
+  return {
+    name: 'gate',
+    ratio: round(oldPasses / passes),
+    ours: { 'at the bound, passed in the worst cell, %': round(passes) },
+    peer: { 'at the bound, passed in the worst cell, %': round(oldPasses) },
+    machine: machine(),
+    versions: { node: process.version },
+    checks: checksOf(atBound, unchanged, planned),
+    notes: [
+      `${releases} simulated releases in each of ${atBound.length + unchanged.length} cells of ${SIZES.join(', ')} pairs; the table is on standard error`,
+      `plans are from ${PILOTS} earlier replays of ${PILOT_PAIRS} pairs each; an unchanged release of the planned size is passed in 80%, nominally`,
+      'the peer is the rule before: a difference crosses its threshold only if it is above it and its 95% interval excludes 0',
+    ],
+  };
+}

@@ -1,0 +1,194 @@
+/** `inference-monitor compare --plan`: how many requests a gate needs, and what its judge would cost. Nothing is sent. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { compareRuns } from '../../src/replay/compare/compare-runs.ts';
+import { repliesData } from '../../src/replay/compare/compared-data.ts';
+import type { Quality } from '../../src/replay/compare/quality.ts';
+import { REPLIES_FILE, readReplies } from '../../src/replay/compare/replies-file.ts';
+import { METRIC_TAGS, type RunData, readJson } from '../../src/replay/compare/run-data.ts';
+import { COMPARE_FILE } from '../../src/replay/compare/with-captured.ts';
+import {
+  type JudgeCost,
+  judgeCost,
+  pairOfSize,
+  pairToSize,
+  type SizedPairs,
+} from '../../src/replay/gate/judge-cost.ts';
+import { type GatePlan, planGate } from '../../src/replay/gate/plan.ts';
+import type { Threshold } from '../../src/replay/gate/thresholds.ts';
+import type { Pilot } from '../../src/replay/gate/unchanged.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
+import type { Storage } from '../../src/shared/storage.ts';
+import { commandSettings } from './settings.ts';
+
+export interface PlanOptions {
+  thresholds: readonly Threshold[];
+  /** As a share. */
+  zeroTolerance: number;
+  /** A number of requests, or a source of captures. Default: the requests of the first run. */
+  captures?: string;
+  judgeModel?: string;
+  json?: boolean;
+  openStorage(): Promise<Storage>;
+  signal: AbortSignal;
+}
+
+/** What the earlier runs show, and which share of the pairs that a judge can compare differ. */
+interface Earlier {
+  pilot: Pilot;
+  requests?: number;
+  quality?: Quality;
+}
+
+/** @param runs none, one, or two of the same captures with the same model */
+export async function printPlan(runs: readonly RunData[], options: PlanOptions): Promise<void> {
+  const { thresholds, zeroTolerance, json } = options;
+  if (thresholds.length === 0) {
+    const expected = '--threshold or a gate file';
+    throw new PermanentError('InvalidThreshold', 'A plan needs at least one threshold', { got: 'none', expected });
+  }
+  const earlier = await readEarlier(runs);
+  const found = options.captures === undefined ? undefined : await countCaptures(options.captures, options);
+  const captures = found?.requests ?? earlier.requests;
+  const plan = planGate(thresholds, earlier.pilot, { zeroTolerance, ...(captures === undefined ? {} : { captures }) });
+  const judged = plan.thresholds.find((_, i) => {
+    const threshold = thresholds[i];
+    return threshold?.kind === 'share' && threshold.share === 'judged_worse';
+  });
+  const judge = judged && (await costOf(judged.requests, runs.at(-1), earlier, found?.tokens, options.judgeModel));
+  console.log(json ? JSON.stringify({ ...plan, ...(judge ? { judge } : {}) }, null, 1) : planText(plan, judge));
+}
+
+/** The summary of replies in a file of the run, if it has one. */
+async function qualityIn(run: RunData, name: string, matches: (file: Record<string, unknown>) => boolean) {
+  const file = await readJson(join(run.directory, name));
+  const quality = file && matches(file) ? (file.quality as Partial<Quality> | undefined) : undefined;
+  // Files of earlier versions lack some counts.
+  return quality?.comparable ? (quality as Quality) : undefined;
+}
+
+const runOf = (facts: unknown): unknown => (facts as { run?: unknown } | undefined)?.run;
+
+async function readEarlier([before, after]: readonly RunData[]): Promise<Earlier> {
+  if (!before) return { pilot: {} };
+  const requests = before.requests.size - before.cancelledOnPurpose;
+  const metrics = Object.fromEntries(METRIC_TAGS.map((tag, i) => [tag, before.requests.column(i)]));
+  const captured = await qualityIn(before, COMPARE_FILE, () => true);
+  const run = {
+    metrics,
+    failures: [before.failed, requests] as [number, number],
+    ...(captured ? { replies: repliesData(captured) } : {}),
+  };
+  if (!after) return { pilot: { run }, requests, ...(captured ? { quality: captured } : {}) };
+  const { data, comparison } = await compareRuns(before, after);
+  // No judge is asked here: its verdicts are in the comparison of the two runs, if there was one.
+  const judged = await qualityIn(
+    after,
+    'comparison.json',
+    (file) => runOf(file.before) === before.run && runOf(file.after) === after.run,
+  );
+  if (judged?.judged) data.replies = repliesData(judged);
+  const { quality } = comparison;
+  // Runs without common requests say nothing about pairs.
+  const pilot = data.pairs.known > 0 ? { run, pairs: data } : { run };
+  return { pilot, requests: data.pairs.known || requests, ...(quality ? { quality } : {}) };
+}
+
+interface CountedCaptures {
+  requests: number;
+  /** Of an average request and reply. */
+  tokens?: [request: number, reply: number];
+}
+
+/** Counts the requests that a replay of the captures would send. */
+async function countCaptures(captures: string, { openStorage, signal }: PlanOptions): Promise<CountedCaptures> {
+  if (/^\d+$/.test(captures)) return { requests: Number(captures) };
+  const { openSource } = await import('../../src/replay/source/open-source.ts');
+  const { indexCaptures } = await import('../../src/replay/source/index-captures.ts');
+  const { dryRun } = await import('../../src/replay/dry-run.ts');
+  const skip = (): void => {};
+  const { files, dispose } = await openSource(captures, { storage: openStorage, signal });
+  try {
+    const index = await indexCaptures(files, { needsTime: false, onSkipped: skip, signal });
+    const once = { timing: { kind: 'concurrency' }, repeat: 1, seed: 0 } as const;
+    const overrides = { set: [], stream: false };
+    const { requests, inputTokens, outputTokens } = await dryRun(
+      files,
+      index,
+      once,
+      overrides,
+      skip,
+      undefined,
+      signal,
+    );
+    const tokens = [inputTokens.total / requests, outputTokens.total / requests] as [number, number];
+    return { requests, ...(requests > 0 ? { tokens } : {}) };
+  } finally {
+    await dispose();
+  }
+}
+
+/** Replies that are sized: more would not change the mean by much. */
+const SIZED_REPLIES = 200;
+/** Tokens of a request and of a reply where nothing is known about them. */
+const ASSUMED_TOKENS: [number, number] = [1000, 300];
+
+async function sizedPairs(run: RunData | undefined, tokens: [number, number] | undefined): Promise<SizedPairs> {
+  const pairs = [];
+  const path = join(run?.directory ?? '', REPLIES_FILE);
+  if (run && existsSync(path)) {
+    for await (const stored of readReplies(path)) {
+      const pair = pairToSize(stored);
+      if (pair) pairs.push(pair);
+      if (pairs.length === SIZED_REPLIES) break;
+    }
+  }
+  if (pairs.length > 0) return { pairs, basis: `as the first ${pairs.length} replies of ${run?.run}` };
+  const [request, reply] = tokens ?? ASSUMED_TOKENS;
+  const basis = `${Math.round(request)} tokens a request and ${Math.round(reply)} a reply: ${tokens ? 'the captures' : 'assumed'}`;
+  return { pairs: [pairOfSize(request, reply)], basis };
+}
+
+async function costOf(
+  requests: number | null,
+  run: RunData | undefined,
+  { quality, requests: known = 0 }: Earlier,
+  tokens: [number, number] | undefined,
+  model: string | undefined,
+): Promise<JudgeCost> {
+  // Equal replies need no verdict. Where nothing is known, all differ.
+  const differing = quality && known > 0 ? quality.comparable.differing / known : 1;
+  const asked = requests === null ? null : Math.ceil(requests * differing);
+  return judgeCost(commandSettings({ BEDROCK_MODEL_ID: model }), asked, await sizedPairs(run, tokens));
+}
+
+const usd = (amount: number): string => `$${amount < 0.1 ? amount.toPrecision(2) : amount.toFixed(2)}`;
+
+function planText({ thresholds, requests, captures }: GatePlan, judge: JudgeCost | undefined): string {
+  const width = Math.max(...thresholds.map(({ threshold }) => threshold.length)) + 2;
+  const lines = thresholds.flatMap(({ threshold, requests: size, unchanged, note, enough }) => [
+    `${threshold.padEnd(width)}${(size === null ? 'no size' : String(size)).padStart(10)}  ${unchanged}${enough === false && size !== null ? ` — more than the ${captures} at hand` : ''}`,
+    ...(note === undefined ? [] : [`${' '.repeat(width + 12)}${note}`]),
+  ]);
+  const all =
+    requests === null ? 'No size suffices for all thresholds.' : `${requests} requests suffice for each threshold.`;
+  const enough = requests !== null && captures !== undefined && requests <= captures;
+  return [
+    'Requests that both runs need in common, so that an unchanged release passes each threshold in 80% of the releases:',
+    `${'threshold'.padEnd(width)}${'requests'.padStart(10)}  what unchanged is taken to show`,
+    ...lines,
+    all,
+    ...(captures === undefined ? [] : [`At hand: ${captures}, which is ${enough ? 'enough' : 'not enough'}.`]),
+    ...(judge ? [judgeText(judge)] : []),
+  ].join('\n');
+}
+
+function judgeText({ pairs, usdPerPair, usd: total, model, basis }: JudgeCost): string {
+  const cost =
+    usdPerPair === null
+      ? 'the price is unknown'
+      : pairs === null || total === null
+        ? `${usd(usdPerPair)} per pair`
+        : `${pairs} pairs × ${usd(usdPerPair)} = ${usd(total)}`;
+  return `The judge would cost: ${cost}. ${model}: ${basis}.`;
+}

@@ -1,0 +1,67 @@
+/** What the judge would cost in a comparison, without asking it. */
+import { type AskSize, askSize } from '../../judge/pricing/ask-size.ts';
+import { PRICE_SOURCE, priceCall, priceOptions, ratesOf } from '../../judge/pricing/prices.ts';
+import { answerBounds, readParameters } from '../../judge/transports/parameters.ts';
+import type { LambdaEnvironment } from '../../settings/environment.ts';
+import { PAIRWISE_SCORER, pairRecords } from '../compare/pairwise.ts';
+import { type ReplyPair, replyMessageOf, type StoredReply } from '../compare/replies-file.ts';
+
+type Settings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'MLFLOW_EVALUATION_MODEL_PARAM'> &
+  Partial<Pick<LambdaEnvironment, 'JUDGE_PRICES'>>;
+
+export interface JudgeCost {
+  /** Pairs that the judge would be asked about; `null`: no size suffices. */
+  pairs: number | null;
+  /** US dollars; `null`: the price is unknown. */
+  usdPerPair: number | null;
+  usd: number | null;
+  model: string;
+  /** What the sizes and the price were taken from. */
+  basis: string;
+}
+
+/** Pairs to size, and where they are from. */
+export interface SizedPairs {
+  pairs: readonly ReplyPair[];
+  basis: string;
+}
+
+/** A pair of which only the size is known, in tokens. */
+export function pairOfSize(requestTokens: number, replyTokens: number): ReplyPair {
+  const text = (tokens: number): string => 'abc '.repeat(Math.max(1, Math.round(tokens)));
+  const reply = { role: 'assistant', content: text(replyTokens) };
+  return { messages: [{ role: 'user', content: text(requestTokens) }], before: reply, after: reply };
+}
+
+/** The pair that a stored reply would be part of: with the captured reply if it has one, else with one of the same size. */
+export function pairToSize({ messages, captured, reply }: StoredReply): ReplyPair | undefined {
+  const after = replyMessageOf(reply);
+  if (!messages || !after) return undefined;
+  return { messages, before: (captured && replyMessageOf(captured)) ?? after, after };
+}
+
+/**
+ * @param asked number of pairs that differ, which the judge would be asked about
+ */
+export function judgeCost(settings: Settings, asked: number | null, { pairs, basis }: SizedPairs): JudgeCost {
+  const model = settings.BEDROCK_MODEL_ID;
+  const bounds = answerBounds(readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM));
+  const sizes = pairs.flatMap((pair) => pairRecords(pair).map((record) => askSize(record, [PAIRWISE_SCORER], bounds)));
+  const mean = (pick: (size: AskSize) => number): number =>
+    (2 * sizes.reduce((sum, size) => sum + pick(size), 0)) / sizes.length;
+  const usage = { inputTokens: mean((size) => size.inputTokens), outputTokens: mean((size) => size.outputTokens) };
+  const prices = priceOptions(settings);
+  const rates = ratesOf(model, prices);
+  const usdPerPair = priceCall(model, usage, prices);
+  const tokens = `${Math.round(usage.inputTokens)} and ${Math.round(usage.outputTokens)} tokens per pair, in both orders (${basis})`;
+  const price = rates
+    ? `${rates.input} and ${rates.output} US dollars per million (${PRICE_SOURCE})`
+    : 'the price is unknown';
+  return {
+    pairs: asked,
+    usdPerPair,
+    usd: asked === null || usdPerPair === null ? null : asked * usdPerPair,
+    model,
+    basis: `${tokens}; ${price}`,
+  };
+}
