@@ -134,31 +134,31 @@ describe('verdicts as assessments', () => {
   test(
     'keeps verdicts while MLflow fails, and does not pay for them again',
     async () => {
-      const run = await manyReplies('between', 150);
+      const run = await manyReplies('between', 110);
       let taken = 0;
       all.mlflowProxy.rule(({ path }) => (path.endsWith('/assessments') && ++taken > 90 ? AWAY : undefined));
       await expect(run.evaluate(0)).rejects.toMatchObject({ name: 'MlflowUnavailable' });
       // All pairs are judged even though MLflow fails.
       expect(await progressOf(run)).toMatchObject({
         done: false,
-        pairs: { judged: { better: 150 } },
+        pairs: { judged: { better: 110 } },
         assessments: { parts: 1, written: 64 },
       });
       const paid = await all.paidUsd(run);
-      expect(all.judgeProxy.requests).toHaveLength(300);
+      expect(all.judgeProxy.requests).toHaveLength(220);
       expect(await run.summarize()).toMatchObject({
         ok: false,
         error: 'ReplayNotEvaluated',
         cause: expect.stringContaining('MlflowUnavailable'),
       });
-      expect(await judgedOf(run)).toHaveLength(150);
+      expect(await judgedOf(run)).toHaveLength(110);
 
       all.heal();
-      expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 150, judged: 150 });
+      expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 110, judged: 110 });
       expect(all.judgeProxy.requests).toEqual([]);
       expect(await all.paidUsd(run)).toBe(paid);
       const values = Object.values(preferences(await tracesOf(run.name)));
-      expect(values).toEqual(Array.from({ length: 150 }, () => ['better']));
+      expect(values).toEqual(Array.from({ length: 110 }, () => ['better']));
       expect(await run.summarize()).toMatchObject({ ok: true });
     },
     TEST_MS,

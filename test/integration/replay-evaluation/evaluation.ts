@@ -286,7 +286,7 @@ describe('evaluating a cloud replay', () => {
   test(
     'neither loses nor duplicates a trace if MLflow fails halfway, and lists refused ones',
     async () => {
-      const run = await manyReplies('halfway', 250, { mlflow: true });
+      const run = await manyReplies('halfway', 210, { mlflow: true });
       // The server refuses this trace because of its content.
       const refusing = ({ path, body }: SeenRequest): Behavior | undefined =>
         /\/traces$/.test(path) && body.includes('question number 7 of')
@@ -314,13 +314,13 @@ describe('evaluating a cloud replay', () => {
       await run.publish();
       expect((await all.runsOf(run.name)).map(({ info }) => info.status)).toEqual(['FAILED']);
 
-      expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 249, judged: 0 });
+      expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 209, judged: 0 });
       expect(await run.summarize()).toMatchObject({ ok: true, publish: true });
       await run.publish();
       const [made] = await all.runsOf(run.name);
       expect(made?.info.status).toBe('FINISHED');
-      expect(new Set(await tracesOf(run)).size).toBe(249);
-      expect(await linkedTo(made?.info.run_id ?? '')).toBe(249);
+      expect(new Set(await tracesOf(run)).size).toBe(209);
+      expect(await linkedTo(made?.info.run_id ?? '')).toBe(209);
       const refused = (await run.result('refused-traces.jsonl')).trim().split('\n');
       expect(refused.map((line) => JSON.parse(line) as RefusedTrace)).toEqual([
         expect.objectContaining({
@@ -406,19 +406,19 @@ describe('evaluating a cloud replay', () => {
   test(
     'continues in the next call if time runs out',
     async () => {
-      const run = await manyReplies('late', 250, { judge: true, mlflow: true });
+      const run = await manyReplies('late', 210, { judge: true, mlflow: true });
       // There is time for one batch of traces.
       expect(await run.evaluate(0, timeFor(1))).toEqual({ done: false, shard: 0, traces: 200, judged: 0 });
       // There is time for the other traces and some pairs: time is checked before each pair.
       const second = await run.evaluate(0, timeFor(12));
-      expect(second).toMatchObject({ done: false, traces: 250 });
+      expect(second).toMatchObject({ done: false, traces: 210 });
       expect(second.judged).toBeGreaterThan(0);
       expect(second.judged).toBeLessThan(64);
       const asked = all.judgeProxy.requests.length;
       expect(asked).toBe(2 * second.judged);
-      expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 250, judged: 250 });
-      expect(all.judgeProxy.requests).toHaveLength(500);
-      expect(await tracesOf(run)).toHaveLength(250);
+      expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 210, judged: 210 });
+      expect(all.judgeProxy.requests).toHaveLength(420);
+      expect(await tracesOf(run)).toHaveLength(210);
       // Without time for a single step, another call would not help.
       const other = await manyReplies('hopeless', 3, { judge: true });
       await expect(other.evaluate(0, timeFor(0))).rejects.toMatchObject({ name: 'ChunkOutOfTime' });
