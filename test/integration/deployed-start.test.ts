@@ -209,7 +209,9 @@ describe('npm start when it is stopped', () => {
     ['while it deploys', 'cdk synth'],
     ['while it processes', 'cdk deploy'],
   ])('%s: reports it immediately and leaves nothing behind', async (_, said) => {
-    const start = command('start/start.ts', [], {});
+    // The bundles of the test run: only the whole start above makes its own.
+    const { FUNCTION_BUNDLES = '' } = process.env;
+    const start = command('start/start.ts', [], { FUNCTION_BUNDLES });
     while (!start.output().includes(said)) await new Promise((resolve) => setTimeout(resolve, 20));
     const started = under(start.process.pid ?? 0);
     const at = Date.now();
