@@ -30,11 +30,12 @@ const level = (name, extra = {}) => ({
 
 const withPython = { globalSetup: '<rootDir>/test/helpers/python-environments.ts' };
 
-/** Tests wait for servers more than they compute: three at a time fill two cores. */
-const maxWorkers = Math.max(3, availableParallelism() - 1);
+/** Tests wait for servers almost as long as they compute: four at a time fill two cores. */
+const maxWorkers = Math.max(4, availableParallelism() - 1);
 
 export default {
   maxWorkers,
+  testSequencer: '<rootDir>/test/helpers/longest-first.js',
   // For a machine that other work keeps busy, or that is slow: no test measures time, and a hanging one still ends.
   testTimeout: 300_000,
   projects: [
