@@ -26,7 +26,7 @@ interface Judged {
 }
 interface Comparison {
   quality: { judged?: Record<string, number>; regressions: Record<string, number>; regressed: number };
-  regressions: { eventId: string; file: string; regressions: string[]; rationale?: string }[];
+  regressions: { eventId: string; requestId: string; file: string; regressions: string[]; rationale?: string }[];
   judgeUsd?: number;
   withoutCaptured: number;
 }
@@ -208,8 +208,11 @@ describe('evaluating a cloud replay', () => {
           expect(comparison.quality.judged).toMatchObject({ better: 2, worse: 1, same: 1, overBudget: 0, failed: 0 });
           expect(comparison.judgeUsd).toBeCloseTo(theirs.judgeUsd ?? Number.NaN, 9);
           expect(Object.keys(comparison).sort()).toEqual(Object.keys(theirs).sort());
-          const rows = ({ regressions }: Comparison) => regressions.map(({ file: _file, ...row }) => row);
+          const rows = ({ regressions }: Comparison) =>
+            regressions.map(({ file: _file, requestId: _request, ...row }) => row);
           expect(rows(comparison)).toEqual(rows(theirs));
+          const sent = new Map((await run.records()).map(({ metadata }) => [metadata.x_request_id, metadata.event_id]));
+          for (const { eventId, requestId } of comparison.regressions) expect(sent.get(requestId)).toBe(eventId);
           const worse = comparison.regressions.find(({ eventId }) => eventId === 'worse');
           expect(worse?.regressions).toContain('judged-worse');
           expect(await run.result('report.html')).toContain(worse?.rationale ?? 'no rationale');
