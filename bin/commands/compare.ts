@@ -4,7 +4,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import { INTERRUPTED } from '../../local/terminal/stop-signals.ts';
 import { compareRuns, metricRows, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import { type Difference, STATISTICS } from '../../src/replay/compare/differences.ts';
-import { judgeWarning, stoppedBy } from '../../src/replay/compare/judge-replies.ts';
+import { judgeReplies, judgeWarning, stoppedBy } from '../../src/replay/compare/judge-replies.ts';
 import { type OpenedRun, openRun } from '../../src/replay/compare/open-run.ts';
 import { COMPARED_METRICS, METRIC_TAGS, type RunData, readRun } from '../../src/replay/compare/run-data.ts';
 import { decideGate, ZERO_TOLERANCE } from '../../src/replay/gate/gate.ts';
@@ -173,7 +173,11 @@ async function compareOpened(
   const directory = flags.output ?? (after.location === after.directory ? after.directory : join('replays', after.run));
   // Checked before the judge costs money.
   await writableDirectory(directory);
-  const { comparison, data } = await compareRuns(before, after, judging && stoppedBy(signal, judging));
+  const { comparison, data } = await compareRuns(
+    before,
+    after,
+    judging && ((tally, pairs) => judgeReplies(tally, stoppedBy(signal, judging), pairs)),
+  );
   const tolerated = flags.zeroTolerance === undefined ? {} : { zeroTolerance: flags.zeroTolerance / 100 };
   const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, tolerated) : undefined;
   const json = await writeComparison(directory, { comparison, gate, runs: [before, after] }, flags.report);

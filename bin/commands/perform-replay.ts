@@ -14,11 +14,11 @@ import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import { tooManyFailed } from '../../src/replay/measure/error-rate.ts';
 import type { RunStats } from '../../src/replay/measure/run-stats.ts';
-import { checkOptions, type ReplayOptions } from '../../src/replay/options.ts';
+import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, type ReplayOptions } from '../../src/replay/options.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
 import { openSource } from '../../src/replay/source/open-source.ts';
 import type { SortedIndex } from '../../src/replay/source/sorted-index.ts';
-import type { SkippedLine, SourceFile } from '../../src/replay/source/types.ts';
+import type { IndexEntry, SkippedLine, SourceFile } from '../../src/replay/source/types.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
 import { type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
 import type { Storage } from '../../src/shared/storage.ts';
@@ -27,18 +27,16 @@ import { ReplayDisplay } from './replay-display.ts';
 import { type TargetFlags, targetOf } from './replay-target.ts';
 import { dryRunText, longWarning, resultText } from './replay-text.ts';
 import { type CommandStopping, stopCommandOnSignals } from './stopping.ts';
+import type { OpenedGate, UntilDecidedFlags } from './until-decided.ts';
 
 /** The replay ran, and failed by its own measure. */
 const EXIT_FAILED = 1;
 /** The judge or MLflow failed after the replay. The same code as for a replay that could not run. */
 const EXIT_UNFINISHED = 2;
 
-export interface ReplayFlags extends TargetFlags {
+export interface ReplayFlags extends TargetFlags, UntilDecidedFlags {
   report: boolean;
   compare?: boolean;
-  judge?: boolean;
-  judgeModel?: string;
-  judgeBudgetUsd: number;
   mlflow?: boolean;
   trackingUri?: string;
   experiment?: string;
@@ -59,6 +57,9 @@ interface Captures {
   index: SortedIndex;
   skipped: readonly SkippedLine[];
 }
+
+/** Loaded only with `--until-decided`. */
+const untilDecided = () => import('./until-decided.ts');
 
 /** A unique name that sorts by time. */
 const newRunName = (): string =>
@@ -81,9 +82,16 @@ export async function performReplay(source: string, flags: ReplayFlags): Promise
   const target = flags.dryRun ? undefined : found;
   const stopping = stopCommandOnSignals();
   try {
-    await withCaptures(source, flags, stopping.signal, (captures) =>
-      target ? replayAndReport(captures, target, flags, stopping) : planOnly(captures, flags, stopping.signal),
-    );
+    const gate = flags.untilDecided ? await (await untilDecided()).openGate(flags, openStorage) : undefined;
+    try {
+      await withCaptures(source, flags, gate, stopping.signal, (captures) =>
+        target
+          ? replayAndReport(captures, target, { ...flags, ...gate?.judge, opened: gate }, stopping)
+          : planOnly(captures, flags, stopping.signal),
+      );
+    } finally {
+      await gate?.dispose();
+    }
   } catch (error) {
     if (stopping.started || !stopping.signal.aborted) throw error;
     console.error('Stopped before anything was sent.');
@@ -97,6 +105,7 @@ export async function performReplay(source: string, flags: ReplayFlags): Promise
 async function withCaptures(
   source: string,
   flags: ReplayFlags,
+  gate: OpenedGate | undefined,
   signal: AbortSignal,
   work: (captures: Captures) => Promise<void>,
 ): Promise<void> {
@@ -108,7 +117,9 @@ async function withCaptures(
       if (skipped.length < MAX_EARLY_SKIPPED) skipped.push(line);
       else dropped++;
     };
-    const index = await indexFor(files, flags.options, flags.window, skip, { signal });
+    const onRecord = (_: Buffer, entry: IndexEntry, eventId: string | undefined): void =>
+      gate?.baseline.onRecord(files[entry.file] as SourceFile, entry, eventId);
+    const index = await indexFor(files, flags.options, flags.window, skip, { signal, onRecord });
     if (dropped > 0) {
       const message = `${dropped} more lines were skipped before the replay started`;
       skipped.push({ file: source, line: 0, reason: 'FurtherLines', message });
@@ -139,10 +150,10 @@ async function planOnly(
 async function replayAndReport(
   captures: Captures,
   target: Target,
-  flags: ReplayFlags,
+  flags: ReplayFlags & { opened: OpenedGate | undefined },
   stopping: CommandStopping,
 ): Promise<void> {
-  const { options } = flags;
+  const { options, opened } = flags;
   const { index } = captures;
   const run = flags.run ?? newRunName();
   const directory = flags.output ?? join('replays', run);
@@ -153,6 +164,8 @@ async function replayAndReport(
   try {
     await pool.open();
     stopping.signal.throwIfAborted();
+    const until = opened && (await untilDecided());
+    const gate = opened && (await until?.startGate(opened, directory, index, options, judge, stopping.signal));
     // Only after everything has been reached: a replay that cannot run must not remove earlier results.
     await prepareDirectory(directory);
     stopping.started = true;
@@ -160,7 +173,9 @@ async function replayAndReport(
     if (warning !== undefined) console.error(warning);
     const place = { run, directory };
     const { report, compare, inputs, raw = false } = flags;
-    const followUps = await FollowUps.open({ ...place, target: target.description, report, compare, judge, mlflow });
+    const judgeOfCaptured = until?.judgesLive(opened) ? undefined : judge;
+    const steps = { report, compare, judge: judgeOfCaptured, gate, mlflow };
+    const followUps = await FollowUps.open({ ...place, target: target.description, ...steps });
     const result = await replayToDirectory({
       ...place,
       ...captures,
@@ -173,6 +188,9 @@ async function replayAndReport(
       traceIdOf: mlflow?.traceIdOf,
       mlflow,
       signal: stopping.signal,
+      enough: gate?.enough,
+      isHeld: gate && ((request) => gate.isHeld(request)),
+      onPrepared: (request) => gate?.announce(request),
       read: (measured, clock) => followUps.read(measured, clock),
       onStarted: (progress, stats) => {
         stopping.say('Stopping: writing what was measured. Press Ctrl-C again to leave immediately.');
@@ -198,7 +216,10 @@ function plannedSeconds(index: SortedIndex, options: ReplayOptions): number {
 async function connectServices(flags: ReplayFlags) {
   const { judgeModel, judgeBudgetUsd } = flags;
   const judge = flags.judge
-    ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(judgeModel, judgeBudgetUsd)
+    ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(
+        judgeModel,
+        judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD,
+      )
     : undefined;
   const mlflow = flags.mlflow ? await (await import('./replay-mlflow.ts')).connectReplayMlflow(flags) : undefined;
   return { judge, mlflow };
@@ -237,10 +258,16 @@ async function followUp(
   process.exitCode = exitCodeOf(result, flags.options);
   const followed = await followUps.finish(result, process.exitCode === EXIT_FAILED, stopping.signal);
   const { followUpText } = await import('./quality-text.ts');
-  console.log([...followUpText(result.run, experiment, followed), resultText(result, directory)].join('\n'));
+  const { decided } = followed;
+  const lines = [...followUpText(result.run, experiment, followed), resultText(result, directory)];
+  if (decided) lines.push('', ...(await untilDecided()).decidedText(decided));
+  console.log(lines.join('\n'));
+  if (decided) await (await untilDecided()).writeGateOutputs(flags, directory, decided);
   for (const failure of followed.failures) console.error(failure);
   if (followed.judgeStopped) process.exitCode = INTERRUPTED;
+  else if (decided?.gate.outcome === 'failed') process.exitCode = EXIT_FAILED;
   else if (followed.failures.length > 0 && !result.wasCancelled) process.exitCode = EXIT_UNFINISHED;
+  else if (process.exitCode === 0 && decided) process.exitCode = decided.gate.exitCode;
 }
 
 function exitCodeOf(result: ReplayResult, options: ReplayOptions): number {

@@ -119,9 +119,10 @@ const RESULTS = [
   new Option('--compare', 'compare each reply with the captured one, and keep the replies for later comparisons'),
   new Option('--judge', 'compare, and ask the judge which reply is better, in both orders'),
   new Option('--judge-model <id>', 'model of the judge (default: BEDROCK_MODEL_ID)'),
-  new Option('--judge-budget-usd <amount>', 'limit of the judge’s cost; 0: no limit')
-    .argParser(amount)
-    .default(DEFAULT_JUDGE_BUDGET_USD),
+  new Option(
+    '--judge-budget-usd <amount>',
+    `limit of the judge’s cost; 0: no limit (default: ${DEFAULT_JUDGE_BUDGET_USD})`,
+  ).argParser(amount),
   new Option('--mlflow', 'log an MLflow run with metrics and files, and a trace for each request'),
   new Option('--tracking-uri <uri>', 'MLflow tracking URI (default: MLFLOW_TRACKING_URI)'),
   new Option('--experiment <name>', 'MLflow experiment (default: that of the captures, with the suffix -replays)'),
@@ -130,5 +131,24 @@ const RESULTS = [
   new Option('--quiet', 'do not display the progress'),
 ];
 
+const GATE = [
+  new Option(
+    '--until-decided',
+    'end the replay as soon as every threshold is decided against the baseline; the exit code is the gate’s',
+  ),
+  new Option('--baseline <results>', 'results of an earlier replay of the same captures: a directory, or s3://…'),
+  new Option(
+    '--threshold <bound>',
+    'how much worse than the baseline is allowed, as for compare; repeatable',
+  ).argParser((text: string, before: string[] = []) => [...before, text]),
+  new Option('--gate <file>', 'read thresholds and settings from a YAML file'),
+  numeric(
+    '--zero-tolerance <percent>',
+    'a threshold of 0 passes once a larger share of cases is excluded (default: 1)',
+  ),
+  new Option('--junit <file>', 'write the outcome of each threshold as JUnit XML'),
+  new Option('--markdown <file>', 'write a summary of the gate, with the gravest replies'),
+];
+
 /** All options, in the order of the help. */
-export const REPLAY_OPTIONS = [...CAPTURES, ...TARGET, ...REQUEST, ...TIMING, ...RESULTS];
+export const REPLAY_OPTIONS = [...CAPTURES, ...TARGET, ...REQUEST, ...TIMING, ...RESULTS, ...GATE];

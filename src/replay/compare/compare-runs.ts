@@ -1,8 +1,5 @@
 /** Compares two runs of the same captures: speed, failures and replies. */
 import { join } from 'node:path';
-import { RecordReader } from '../source/record-reader.ts';
-import type { IndexEntry } from '../source/types.ts';
-import { compareReplies } from './compare-replies.ts';
 import { type ComparedData, repliesData } from './compared-data.ts';
 import {
   type Difference,
@@ -12,12 +9,12 @@ import {
   type Statistic,
   shareDifference,
 } from './differences.ts';
-import { jsonLines, parseLine } from './json-lines.ts';
-import { type JudgeSettings, type JudgingResult, judgeReplies } from './judge-replies.ts';
+import { EarlierReplies } from './earlier-replies.ts';
+import type { JudgingResult } from './judge-replies.ts';
 import { type Quality, QualityTally, type RegressionRow } from './quality.ts';
 import { REPLIES_FILE, readReplies, type StoredReply } from './replies-file.ts';
 import { RequestTable } from './request-table.ts';
-import { type ComparedMetric, METRIC_TAGS, type RunData } from './run-data.ts';
+import { type ComparedMetric, differingOptions, METRIC_TAGS, type RunData } from './run-data.ts';
 
 /** `comparison.json`. */
 export interface RunsComparison extends JudgingResult {
@@ -96,6 +93,9 @@ const failuresOf = ({ requests, failed, cancelledOnPurpose }: RunData): [number,
 const both = (before: number | undefined, after: number | undefined): [number, number] | undefined =>
   before === undefined || after === undefined ? undefined : [before, after];
 
+/** Adds the judge's verdicts on pairs of replies to the tally. */
+export type Judging = (tally: QualityTally, pairs: AsyncIterable<StoredReply>) => Promise<JudgingResult>;
+
 /** The comparison, and beside it the values that thresholds are decided on, which no file has. */
 export interface ComparedRuns {
   comparison: RunsComparison;
@@ -105,10 +105,10 @@ export interface ComparedRuns {
 /**
  * Compares all metrics, outcomes and replies.
  *
- * @param judging asks the judge about the replies that differ
+ * @param judging adds the judge's verdicts on the replies that differ
  * @throws PermanentError `NotAReplay`
  */
-export async function compareRuns(before: RunData, after: RunData, judging?: JudgeSettings): Promise<ComparedRuns> {
+export async function compareRuns(before: RunData, after: RunData, judging?: Judging): Promise<ComparedRuns> {
   const requestThroughput = both(before.requestThroughput, after.requestThroughput);
   const tokenThroughput = both(before.tokenThroughput, after.tokenThroughput);
   const comparison: RunsComparison = {
@@ -139,18 +139,14 @@ export async function compareRuns(before: RunData, after: RunData, judging?: Jud
 
 function notesOf(before: RunData, after: RunData): string[] {
   const notes: string[] = [];
-  for (const { run, bottleneck, wasCancelled, cutLines } of [before, after]) {
+  for (const { run, bottleneck, wasCancelled, endedEarly, cutLines } of [before, after]) {
     for (const where of cutLines) notes.push(`The last line of a file of ${run} is truncated and left out: ${where}.`);
     if (bottleneck) notes.push(`In ${run} the client was the bottleneck: ${bottleneck}.`);
     if (wasCancelled) notes.push(`${run} was stopped before it had sent everything.`);
+    if (endedEarly) notes.push(`${run} ended before it had sent everything: ${endedEarly}.`);
   }
-  const names = new Set([...Object.keys(before.options), ...Object.keys(after.options)]);
-  const given = ({ options }: RunData, name: string): string => JSON.stringify(options[name]) ?? 'not given';
-  const others = [...names].filter((name) => given(before, name) !== given(after, name));
-  if (others.length > 0) {
-    const each = others.map((name) => `${name} ${given(before, name)} and ${given(after, name)}`);
-    notes.push(`The two runs had different options: ${each.join('; ')}.`);
-  }
+  const others = differingOptions(before.options, after.options);
+  if (others.length > 0) notes.push(`The two runs had different options: ${others.join('; ')}.`);
   if (!before.hasReplies || !after.hasReplies) {
     notes.push('The replies are not compared: both runs must have kept them (replay with --compare).');
   }
@@ -195,7 +191,9 @@ function compareRequests(before: RunData, after: RunData, comparison: RunsCompar
     const of = Math.max(...columns.map(({ length }) => length));
     metrics[tag] = { ...values, of };
   }
-  comparison.notes.push(...pairingNotes(paired.requests, before.requests.size, after.requests.size));
+  // A replay that ended early has few of the requests for a reason that is noted.
+  const beforeSize = after.endedEarly ? paired.requests : before.requests.size;
+  comparison.notes.push(...pairingNotes(paired.requests, beforeSize, after.requests.size));
   return metrics;
 }
 
@@ -222,54 +220,32 @@ function addSlowed(slowed: SlowedRequest[], one: SlowedRequest): void {
   if (slowed.length > SLOWED * 50) slowed.sort(bySlowdown).splice(SLOWED);
 }
 
-/**
- * Compares the replies of both runs. For the first run's replies only their places are kept in memory. Each is read when its
- * pair comes, since both runs have nearly the same order.
- */
+/** Compares the replies of both runs, each of the second one with that of the first in place of the captured one. */
 async function compareQuality(
   before: RunData,
   after: RunData,
   comparison: RunsComparison,
-  judging: JudgeSettings | undefined,
+  judging: Judging | undefined,
 ): Promise<void> {
-  const oldPath = join(before.directory, REPLIES_FILE);
-  const places = await placesOf(before);
-  const reader = new RecordReader([{ path: oldPath, name: oldPath, size: 0 }]);
+  const earlier = await EarlierReplies.open(before);
   const tally = new QualityTally();
   // The judge needs a second pass over the file, which must not repeat the note.
   const onCut = (where: string): void => {
     if (!after.cutLines.includes(where)) after.cutLines.push(where);
   };
-  /** The replies of the second run, each with that of the first run in place of the captured one. */
   const pairs = async function* (): AsyncGenerator<StoredReply> {
     const nameOf = after.requests.namer();
     for await (const stored of readReplies(join(after.directory, REPLIES_FILE), onCut)) {
-      const place = places.get(nameOf(stored));
-      if (!place) continue;
-      const old = parseLine(await reader.read(place), `${oldPath}, line ${place.line}`) as StoredReply;
-      const replies = [old.reply, stored.reply] as const;
-      // Nothing is known about a canceled reply, and only the length of one that was not kept.
-      if (replies.some(({ cancelled, notKeptBytes }) => cancelled || notKeptBytes !== undefined)) continue;
-      yield { ...stored, captured: old.reply, comparison: compareReplies(...replies) };
+      const pair = await earlier.pair(nameOf(stored), stored);
+      if (pair) yield pair;
     }
   };
   try {
     for await (const pair of pairs()) tally.add(pair);
-    if (judging) Object.assign(comparison, await judgeReplies(tally, judging, pairs()));
+    if (judging) Object.assign(comparison, await judging(tally, pairs()));
   } finally {
-    await reader.close();
+    await earlier.close();
   }
   const { quality, regressions } = tally.result();
   Object.assign(comparison, { quality, regressions });
-}
-
-/** Where each reply of the run is in its file. */
-async function placesOf({ directory, requests, cutLines }: RunData): Promise<Map<string, IndexEntry>> {
-  const places = new Map<string, IndexEntry>();
-  const nameOf = requests.namer();
-  const onCut = (where: string): void => void cutLines.push(where);
-  for await (const { value, line, start, length } of jsonLines(join(directory, REPLIES_FILE), onCut)) {
-    places.set(nameOf(value as StoredReply), { timeMs: 0, file: 0, line, start, length });
-  }
-  return places;
 }

@@ -43,6 +43,8 @@ export interface RunData {
   failed: number;
   cancelledOnPurpose: number;
   wasCancelled: boolean;
+  /** Why no more was sent, if the run ended before its schedule. */
+  endedEarly?: string;
   /** Places of truncated last lines, which are left out. */
   cutLines: string[];
   bottleneck?: string;
@@ -55,6 +57,14 @@ export interface RunData {
   mlflow?: { experimentId: string; url?: string };
   /** Whether the run kept its replies. */
   hasReplies: boolean;
+}
+
+/** The options that differ between two runs, each with both values. */
+export function differingOptions(before: RunData['options'], after: RunData['options']): string[] {
+  const given = (options: RunData['options'], name: string): string => JSON.stringify(options[name]) ?? 'not given';
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])]
+    .filter((name) => given(before, name) !== given(after, name))
+    .map((name) => `${name} ${given(before, name)} and ${given(after, name)}`);
 }
 
 const nanoseconds = z.number().optional();
@@ -172,6 +182,7 @@ export async function readRun(directory: string, location = directory): Promise<
   const own = await readJson(join(directory, FILES.replay));
   const summary = await readJson(join(directory, FILES.summaryJson));
   const bottleneck = own?.client_bottleneck;
+  const endedEarly = own?.ended_early;
   return {
     directory,
     location,
@@ -181,6 +192,7 @@ export async function readRun(directory: string, location = directory): Promise<
     options: (own?.options ?? {}) as Record<string, unknown>,
     wasCancelled: summary?.was_cancelled === true,
     ...(typeof bottleneck === 'string' ? { bottleneck } : {}),
+    ...(typeof endedEarly === 'string' ? { endedEarly } : {}),
     requestThroughput: averageOf(summary, 'request_throughput'),
     tokenThroughput: averageOf(summary, 'output_token_throughput'),
     ...mlflowOf(own?.mlflow),

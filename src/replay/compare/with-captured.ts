@@ -40,9 +40,12 @@ export class CapturedReplies {
     this.#file = new LineWriter(join(directory, REPLIES_FILE));
   }
 
-  /** Compares the reply. The returned function records the comparison. */
-  read(measured: Measured): () => void {
-    const stored = comparedReply(measured);
+  compared(measured: Measured): StoredReply {
+    return comparedReply(measured);
+  }
+
+  /** Compares the reply, unless that is done. The returned function records the comparison. */
+  read(measured: Measured, stored = this.compared(measured)): () => void {
     const line = JSON.stringify(stored);
     return () => {
       this.#file.write(line);

@@ -54,12 +54,17 @@ export function decideGate(
       : decide(one, failed.has(one), { pass: level, fail: failLevel });
     return { ...factsOf(one, level), ...decision };
   });
-  const outcome = results.some((one) => one.outcome === 'failed')
+  return gateOf(results);
+}
+
+/** The outcome of a gate: failed if a threshold failed, passed if all passed. */
+export function gateOf(thresholds: ThresholdResult[]): GateResult {
+  const outcome = thresholds.some((one) => one.outcome === 'failed')
     ? 'failed'
-    : results.every((one) => one.outcome === 'passed')
+    : thresholds.every((one) => one.outcome === 'passed')
       ? 'passed'
       : 'cannot-tell';
-  return { outcome, exitCode: GATE_EXIT_CODES[outcome], thresholds: results };
+  return { outcome, exitCode: GATE_EXIT_CODES[outcome], thresholds };
 }
 
 /** Whether the data has less than half of the requests: it then says nothing about most of them. */

@@ -12,16 +12,18 @@ export const COMPARISON_FILES = { json: 'comparison.json', page: 'comparison.htm
 export interface WrittenComparison {
   comparison: RunsComparison;
   gate: GateResult | undefined;
+  /** How the gate was decided while the replay ran. */
+  untilDecided?: object;
   runs: [before: RunData, after: RunData];
 }
 
 /** @returns the content of `comparison.json` */
 export async function writeComparison(
   directory: string,
-  { comparison, gate, runs }: WrittenComparison,
+  { comparison, gate, untilDecided, runs }: WrittenComparison,
   withPage: boolean,
 ): Promise<string> {
-  const json = JSON.stringify({ ...comparison, gate }, null, 1);
+  const json = JSON.stringify({ ...comparison, gate, untilDecided }, null, 1);
   await writeFile(join(directory, COMPARISON_FILES.json), `${json}\n`);
   if (withPage) {
     // The charting library is larger than everything else.

@@ -26,57 +26,83 @@ export const spentAt = (fraction: number): number =>
  * @param fractions sizes of the looks, ascending, as fractions of the planned size
  */
 export function spendingLevels(fractions: readonly number[], alpha = 0.05): number[] {
-  const looks = new SpendingLooks();
-  return fractions.map((fraction) => looks.next(fraction, alpha * spentAt(fraction)));
+  let look = SpendingLook.none;
+  return fractions.map((fraction) => {
+    look = look.next(fraction, alpha * spentAt(fraction));
+    return look.level;
+  });
 }
 
 /** Standard deviations beyond which sums are neglected. */
 const FAR = 8;
 /** Intervals of the integration over the sums with which looking goes on; even, for Simpson's rule. */
-const INTERVALS = 300;
-/** Halvings of a range of 16 standard deviations: to 1e-9. */
-const HALVINGS = 34;
+const INTERVALS = 200;
+/** A boundary is found to this precision, in standard deviations. */
+const PRECISION = 1e-8;
 
-/** Computes the levels of looks, one after the other. */
-export class SpendingLooks {
-  #size = 0;
-  #spent = 0;
+const ROOT_2_PI = Math.sqrt(2 * Math.PI);
+const bell = (z: number): number => (Math.abs(z) > FAR ? 0 : Math.exp((-z * z) / 2));
+const tail = (z: number): number => (z > FAR ? 0 : z < -FAR ? 1 : normalCdf(-z));
+
+/** A look, after others. */
+export class SpendingLook {
+  /** Before the first look. */
+  static readonly none = new SpendingLook(0, 0, 1, Float64Array.of(0), Float64Array.of(1));
+
+  readonly #size: number;
+  readonly #spent: number;
+  /** Nominal one-sided level. */
+  readonly level: number;
   /** The sums with which looking goes on, and their probabilities times the weights of Simpson's rule. */
-  #sums = Float64Array.of(0);
-  #weights = Float64Array.of(1);
+  readonly #sums: Float64Array;
+  readonly #weights: Float64Array;
+  /** The one that followed last: simulations ask for the same looks again and again. */
+  #next: SpendingLook | undefined;
+
+  private constructor(size: number, spent: number, level: number, sums: Float64Array, weights: Float64Array) {
+    this.#size = size;
+    this.#spent = spent;
+    this.level = level;
+    this.#sums = sums;
+    this.#weights = weights;
+  }
 
   /**
-   * Returns the nominal one-sided level of the next look.
+   * Returns the next look.
    *
    * @param size more than at the look before, in any unit
    * @param spent probability that the boundary has been crossed by this look if there is no difference
    */
-  next(size: number, spent: number): number {
+  next(size: number, spent: number): SpendingLook {
+    if (this.#next && this.#next.#size === size && this.#next.#spent === spent) return this.#next;
     const step = Math.sqrt(size - this.#size);
     const far = FAR * Math.sqrt(size);
-    let [low, high] = [-far, far];
-    for (let n = 0; n < HALVINGS; n++) {
-      const boundary = (low + high) / 2;
-      const crossed = this.#integral((sum) => normalCdf((sum - boundary) / step));
-      if (crossed > spent - this.#spent) low = boundary;
-      else high = boundary;
-    }
-    this.#goOn(step, -far, high);
-    this.#size = size;
-    this.#spent = spent;
-    return normalCdf(-high / Math.sqrt(size));
+    const boundary = this.#boundary(step, far, spent - this.#spent);
+    const width = (boundary + far) / INTERVALS;
+    const scale = width / 3 / step / ROOT_2_PI;
+    const sums = Float64Array.from({ length: INTERVALS + 1 }, (_, i) => i * width - far);
+    const weights = sums.map((sum, i) => {
+      const simpson = i === 0 || i === INTERVALS ? 1 : i % 2 === 1 ? 4 : 2;
+      return simpson * scale * this.#integral((before) => bell((sum - before) / step));
+    });
+    this.#next = new SpendingLook(size, spent, normalCdf(-boundary / Math.sqrt(size)), sums, weights);
+    return this.#next;
   }
 
-  /** Keeps the sums between `from` and the boundary, after a further step. */
-  #goOn(step: number, from: number, boundary: number): void {
-    const width = (boundary - from) / INTERVALS;
-    const scale = width / 3 / step / Math.sqrt(2 * Math.PI);
-    const sums = Float64Array.from({ length: INTERVALS + 1 }, (_, i) => from + i * width);
-    this.#weights = sums.map((sum, i) => {
-      const simpson = i === 0 || i === INTERVALS ? 1 : i % 2 === 1 ? 4 : 2;
-      return simpson * scale * this.#integral((before) => Math.exp(-(((sum - before) / step) ** 2) / 2));
-    });
-    this.#sums = sums;
+  /** Returns the sum that a further step exceeds with this probability: by Newton's method within a range that it narrows. */
+  #boundary(step: number, far: number, probability: number): number {
+    let [low, high] = [-far, far];
+    let boundary = 2 * step;
+    for (;;) {
+      const from = boundary;
+      const excess = this.#integral((sum) => tail((from - sum) / step)) - probability;
+      if (excess > 0) low = from;
+      else high = from;
+      const density = this.#integral((sum) => bell((from - sum) / step)) / step / ROOT_2_PI;
+      boundary = from + excess / density;
+      if (!(boundary > low && boundary < high)) boundary = (low + high) / 2;
+      if (Math.abs(boundary - from) < PRECISION * step || high - low < PRECISION * step) return boundary;
+    }
   }
 
   #integral(value: (sum: number) => number): number {

@@ -70,6 +70,8 @@ import { stopReplay } from '../../../src/replay/cloud/stop/stop-replay.ts';
 import { cloudTarget } from '../../../src/replay/cloud/target.ts';
 import { readSchedule } from '../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { parseLine } from '../../../src/replay/compare/json-lines.ts';
+import { RequestTable } from '../../../src/replay/compare/request-table.ts';
+import { Baseline } from '../../../src/replay/gate/baseline.ts';
 import { parseGateFile, readGateFile } from '../../../src/replay/gate/gate-file.ts';
 import { parseThreshold } from '../../../src/replay/gate/thresholds.ts';
 import { ConnectionPool } from '../../../src/replay/http/pool.ts';
@@ -78,6 +80,7 @@ import { writeTraces } from '../../../src/replay/publish/write-traces.ts';
 import { LineWriter } from '../../../src/replay/results/line-writer.ts';
 import { localFiles } from '../../../src/replay/source/files.ts';
 import { RecordReader } from '../../../src/replay/source/record-reader.ts';
+import { SortedIndex } from '../../../src/replay/source/sorted-index.ts';
 import { parseHeaders } from '../../../src/replay/targets/headers.ts';
 import { checkHeaders, UrlTarget } from '../../../src/replay/targets/url-target.ts';
 import { readEnvironment, readReplayEnvironment } from '../../../src/settings/environment.ts';
@@ -607,6 +610,7 @@ const startedOn = (bedrock: BedrockClient) => {
 /** Provokes each named error that the pipelines above do not. */
 const PROVOKE: Record<string, () => unknown> = {
   BaselineNotAllowed: () => gateWith('s3://other/replays/x'),
+  BaselineWithoutReplies: () => new Baseline({ location: 'r' } as never, 1, [parseThreshold('regressed:2')]),
   BucketMissing: () => Promise.reject(namedStorageError(s3('NoSuchBucket', 404), 's3://b')),
   BudgetAccessDenied: () => Promise.reject(namedTableError(tableSays('AccessDeniedException'), 't', 's')),
   BudgetRefused: () => Promise.reject(namedTableError(tableSays('ValidationException'), 't', 's')),
@@ -684,6 +688,14 @@ const PROVOKE: Record<string, () => unknown> = {
   NotACapture: replayedNoCapture,
   NotACaptureFile: () => capturedObject(memory(), scope, 'b', 'ep/a.txt'),
   NotAReplay: () => parseLine(Buffer.from(`{"a":${mark()}`), 'f'),
+  OtherCaptures: () => {
+    const index = new SortedIndex();
+    index.seal();
+    return new Baseline({ requests: new RequestTable(0), location: 'r' } as never, 1, []).common(
+      index,
+      DEFAULT_OPTIONS,
+    );
+  },
   OutputUnusable: () => writableDirectory('/dev/null/x'),
   OutsideCaptureScope: () => capturedObject(memory(), scope, 'b', 'other/a.jsonl'),
   ReplayNotPlanned: () => replayShard({ run: 'r', shard: 0 } as never, { storage: memory(), environment } as never),

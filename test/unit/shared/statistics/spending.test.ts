@@ -2,12 +2,15 @@
 
 import { Random } from '../../../../src/shared/random.ts';
 import { normalQuantile } from '../../../../src/shared/statistics/distributions.ts';
-import { SpendingLooks, spendingLevels, spentAt } from '../../../../src/shared/statistics/spending.ts';
+import { SpendingLook, spendingLevels, spentAt } from '../../../../src/shared/statistics/spending.ts';
 
 /** Boundaries of looks at equal distances, in standard deviations. */
 function boundaries(spent: readonly number[]): number[] {
-  const looks = new SpendingLooks();
-  return spent.map((probability, i) => -normalQuantile(looks.next(i + 1, probability)));
+  let look = SpendingLook.none;
+  return spent.map((probability, i) => {
+    look = look.next(i + 1, probability);
+    return -normalQuantile(look.level);
+  });
 }
 
 // Constants for a two-sided level of 5%: Jennison and Turnbull (2000), tables 2.1 and 2.3. What each look spends on one side
