@@ -66,3 +66,20 @@ test('writing fails after the attempts of the policy if the server accepts no fu
     await stop();
   }
 });
+
+test('a trace that was deleted in the meantime is reported as missing, without any verdict', async () => {
+  const server = await startScriptedMlflow({ version: '3.9.0' });
+  server.fault(({ path }) =>
+    path.endsWith('/assessments')
+      ? { kind: 'reply', status: 404, body: JSON.stringify({ error_code: 'RESOURCE_DOES_NOT_EXIST', message: 'gone' }) }
+      : undefined,
+  );
+  const client = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 1, capMs: 2 }, timeoutMs: 5_000 });
+  try {
+    const result = await client.writeAssessments(trace, verdicts.slice(0, 1));
+    expect(result).toEqual({ written: [], alreadyThere: [], traceMissing: true });
+  } finally {
+    client.close();
+    await server.stop();
+  }
+});

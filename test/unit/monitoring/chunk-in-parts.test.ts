@@ -12,6 +12,7 @@ import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/type
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
+import { verdict } from '../../helpers/mlflow-traces.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
 import { captureOf, jsonSide } from '../formats/arbitraries.ts';
@@ -86,7 +87,12 @@ describe('the evaluation', () => {
   function evaluation(stored = lines) {
     const chunk = chunkOf(lines);
     const written: NewAssessment[] = [];
-    const traces = new Map(stored.map((line) => [traceIdOf(line), { traceId: traceIdOf(line), assessments: [] }]));
+    const traces = new Map(
+      stored.map((line): [string, StoredTrace] => {
+        const traceId = traceIdOf(line);
+        return [traceId, { traceId, state: 'OK', assessments: [] }];
+      }),
+    );
     const store = {
       getTraces: async (_: string, ids: string[]) => new Map([...traces].filter(([id]) => ids.includes(id))),
       writeAssessments: async (_: StoredTrace, assessments: NewAssessment[]) => {
@@ -96,9 +102,12 @@ describe('the evaluation', () => {
     };
     const common = { storage: chunk.storage.storage, store, scorers, environment, judge: { sourceId: 'judge' } };
     const deps = { ...common, always: () => undefined, requestId: 'r', remainingMs: () => 900_000 };
-    const of = (progress: ChunkProgress) =>
-      evaluateChunk(chunk.request(progress), deps as unknown as EvaluateDependencies);
-    return { ...chunk, written, of };
+    const of = (progress: ChunkProgress, reevaluate = false) => {
+      const request = chunk.request(progress);
+      const options = { ...request.options, reevaluate };
+      return evaluateChunk({ ...request, options }, deps as unknown as EvaluateDependencies);
+    };
+    return { ...chunk, traces, written, of };
   }
 
   test('records an error per scorer for a line that killed the function alone, and judges the others', async () => {
@@ -123,6 +132,20 @@ describe('the evaluation', () => {
     expect(new Set(killed.map(({ traceId, error }) => `${traceId} ${error?.code}`))).toEqual(
       new Set([`${traceIdOf(lines[1] ?? '')} FunctionKilled`]),
     );
+  });
+
+  test('keeps the verdicts of a line that killed the function, even if the others are judged again', async () => {
+    const { of, traces, written } = evaluation();
+    // Every line has the verdicts of another run.
+    for (const { traceId, assessments } of traces.values()) {
+      for (const { name } of scorers) assessments.push({ ...verdict(traceId, name), valid: true });
+    }
+    const killed = await of({ bounds: [1, 2, 4], kills: 1 }, true);
+    expect(killed).toMatchObject({ traced: 1, counts: { alreadyThere: scorers.length, failed: 0 } });
+    expect(written).toEqual([]);
+    const others = await of({ bounds: [2, 4], kills: 0 }, true);
+    expect(others.counts).toMatchObject({ alreadyThere: 0, failed: 0 });
+    expect(written.length).toBeGreaterThan(0);
   });
 
   test('skips a line that killed the log step', async () => {

@@ -177,9 +177,11 @@ describe('a capture that provokes an exception', () => {
       { scorers: [...ASKED, fragile] },
     );
     const lines = [chatLine('a'), chatLine('SSN 078-05-1120'), chatLine('b')];
-    const { counts, failedRecorded, evaluatedTraces } = await rig.evaluate(rig.request(lines));
+    const { counts, failedRecorded, evaluatedTraces, verdicts } = await rig.evaluate(rig.request(lines));
     expect(counts).toMatchObject({ newVerdicts: 6, failed: 3 });
     expect([failedRecorded, evaluatedTraces]).toEqual([3, 2]);
+    // The values of a scorer that returns numbers are summed.
+    expect({ ...verdicts.fragile }).toEqual({ count: 2, sum: 2 });
     const failed = [...rig.store.assessments.values()].flat().filter(({ error }) => error);
     expect(failed.map(({ error }) => error?.code).toSorted()).toEqual([
       'JudgeCaptureFailed',
@@ -195,6 +197,24 @@ describe('a capture that provokes an exception', () => {
     const options = { ...rule.request(lines).options, sampleRate: 0 };
     const sampled = await rule.evaluate({ ...rule.request(lines), options }, { always });
     expect(sampled.counts).toMatchObject({ notSampled: 4, failed: 2 });
+  });
+
+  test('in a rule and before the judge asks gets an error for each scorer', async () => {
+    const rig = new Rig();
+    const [first, second] = ASKED as [JudgeScorer, JudgeScorer];
+    // The rule is asked about the scorer whose sample leaves the capture out.
+    const scorers = [{ ...first, sampleRate: 0 }, second];
+    const always = (): never => {
+      throw new TypeError('in the rule');
+    };
+    const judge = Object.assign(Object.create(rig.deps.judge), {
+      judge: () => {
+        throw new RangeError('before the judge asks');
+      },
+    });
+    const { counts } = await rig.evaluate(rig.request(LINES.slice(0, 1)), { scorers, always, judge });
+    expect(counts).toMatchObject({ newVerdicts: 0, failed: 2 });
+    expect(new Set(rig.store.values)).toEqual(new Set(scorers.map(({ name }) => [name, 'JudgeCaptureFailed'])));
   });
 
   test.each(['code scorer', 'prompt', 'rule'])(
