@@ -114,7 +114,7 @@ test.each(['a', 'a@', '1', '1 ', 'AB12', 'AB12 CD34 ', '+1 ', 'phone ', 'a.', '1
     const text = unit.repeat(2_000_000 / unit.length);
     const started = performance.now();
     findPii(text);
-    // Linear patterns take less than 0.1 s. A quadratic one would take minutes.
-    expect(performance.now() - started).toBeLessThan(5_000);
+    // Linear patterns take less than 0.1 s, also on a busy machine far less than a minute. A quadratic one takes many minutes.
+    expect(performance.now() - started).toBeLessThan(60_000);
   },
 );
