@@ -200,7 +200,7 @@ function compareRequests(before: RunData, after: RunData, comparison: RunsCompar
 function pairingNotes(pairs: number, before: number, after: number): string[] {
   if (pairs === 0) return ['No request is in both runs: their latencies are compared as two independent samples.'];
   const notes: string[] = [];
-  if (pairs < NEEDED_VALUES.mean) {
+  if (pairs < NEEDED_VALUES.p50) {
     notes.push(
       `Only ${pairs} requests are in both runs: too few to distinguish a difference of latencies from chance.`,
     );

@@ -15,7 +15,13 @@ export const neededForQuantile = (q: number): number => Math.round(5 / (1 - q));
 
 const quantile = (sorted: Float64Array, q: number): number => sorted[Math.ceil(q * sorted.length) - 1] ?? Number.NaN;
 
-/** The correlation of "above its own quantile" over the pairs (phi coefficient). */
+/** Of fewer pairs, all may agree by chance although every tenth does not. */
+const FEW_PAIRS = 30;
+
+/**
+ * The correlation of "above its own quantile" over the pairs (phi coefficient). Of few pairs, it is that of samples in which
+ * one pair more does not agree.
+ */
 function correlation(before: Float64Array, after: Float64Array, a: number, b: number): number {
   const n = before.length;
   let [beyondA, beyondB, both] = [0, 0, 0];
@@ -26,12 +32,26 @@ function correlation(before: Float64Array, after: Float64Array, a: number, b: nu
     if (isB) beyondB++;
     if (isA && isB) both++;
   }
+  if (n < FEW_PAIRS) both -= 0.5;
   const spread = Math.sqrt(beyondA * (n - beyondA) * beyondB * (n - beyondB));
-  return spread === 0 ? 0 : (both * n - beyondA * beyondB) / spread;
+  return spread === 0 ? 0 : Math.max(-1, (both * n - beyondA * beyondB) / spread);
 }
 
-/** Points at which the edge of the joint confidence region is evaluated. */
-const STEPS = 64;
+/** More values than this around a quantile are as good as continuous. */
+const MOST_STEPS = 8;
+/** Points of the edge at which the change is computed. More would also find more of what is chance. */
+const STEPS = 16;
+
+/** Whether the sample has only a few values, each many times, within two standard errors around the quantile. */
+function hasSteps(sorted: Float64Array, q: number): boolean {
+  const n = sorted.length;
+  const around = 2 * Math.sqrt(n * q * (1 - q));
+  const from = Math.max(0, Math.floor(n * q - around));
+  const to = Math.min(n - 1, Math.ceil(n * q + around));
+  let values = 1;
+  for (let i = from + 1; i <= to && values <= MOST_STEPS; i++) if (sorted[i] !== sorted[i - 1]) values++;
+  return values <= MOST_STEPS && to - from + 1 >= 5 * values;
+}
 
 /** All quantiles of two samples, which are sorted once. */
 export class QuantileDifferences {
@@ -62,10 +82,12 @@ export class QuantileDifferences {
     const beforeAt = quantileAtScore(sortedBefore, q);
     const afterAt = quantileAtScore(sortedAfter, q);
     const angle = Math.acos(this.#paired ? correlation(this.#before, this.#after, before, after) : 0);
-    const change = relative ? ratio : (from: number, to: number): number => to - from;
-    /** The largest change within the region, or with `side` −1 the smallest. */
+    const change = relative ? relativeChange : (from: number, to: number): number => to - from;
+    // Both quantiles may be between two steps: each bound may then be a step too low with the whole probability.
+    const share = hasSteps(sortedBefore, q) || hasSteps(sortedAfter, q) ? 0.5 : 1;
+    /** The largest change at the edge of the region, or with `side` −1 the smallest. */
     const end = (alpha: number, side: 1 | -1): number => {
-      const radius = -side * normalQuantile(alpha);
+      const radius = -side * normalQuantile(share * alpha);
       let found = -Infinity;
       for (let i = 0; i <= STEPS; i++) {
         const t = ((Math.PI - angle) * i) / STEPS;
@@ -79,11 +101,24 @@ export class QuantileDifferences {
   }
 }
 
-/** after ÷ before − 1 of values that are not negative. */
-const ratio = (before: number, after: number): number => Math.max(0, after) / Math.max(0, before) - 1;
+/** after ÷ before − 1 of values that are not negative: infinite if only before is 0, 0 if both are, NaN if both are unknown. */
+export function relativeChange(before: number, after: number): number {
+  if (before > 0) return Math.max(0, after) / before - 1;
+  if (after > 0) return Infinity;
+  return after === -Infinity ? Number.NaN : 0;
+}
 
 /**
- * The difference of a quantile of two samples, in the unit of the values, or as a share of that before.
+ * The difference of a quantile of two samples, in the unit of the values, or as a share of that before (not negative values).
+ *
+ * Each quantile has its own bounds by order statistics, whatever the distribution. With normal scores as coordinates, what
+ * both may be together is an ellipse: a circle for independent samples, the narrower the more the pairs agree. A bound is the
+ * largest change on the ellipse whose half axis is the score of the level, as a profile likelihood would have it. Where
+ * quantiles are straight in the score, that is MOVER (Zou & Donner, Statistics in Medicine 2008); where they are not, as at a
+ * gap or with values in whole milliseconds, it still holds. It assumes independent requests.
+ *
+ * In simulations of skewed, heavy-tailed, mixed and rounded latencies, a bound at 5% was wrong in 1 to 6.5%, mostly 3%: it
+ * needs about a fifth more requests than the best method for many values.
  *
  * @param q above 0 and below 1: 0.95 for p95
  * @returns `undefined` if one sample has fewer than 5/(1 − q) values

@@ -73,19 +73,25 @@ test('a difference of five requests is not significant, and no threshold is deci
   ]);
 });
 
-test('a mean needs twenty values, and a quantile five values beyond it', async () => {
+test('a mean needs a hundred values, and a quantile five values beyond it', async () => {
   const few = await compared(
-    numbered(19, () => ({ ms: 10 })),
-    numbered(19, (i) => ({ ms: 20 + i })),
-  );
-  expect(few.metrics.request_latency).toMatchObject({ mean: { tooFew: true }, p50: { significant: true } });
-  emptyFolder();
-  const more = await compared(
     numbered(99, () => ({ ms: 10 })),
     numbered(99, (i) => ({ ms: 20 + i })),
   );
-  expect(more.metrics.request_latency).toMatchObject({ p90: { significant: true }, p95: { tooFew: true } });
-  expect(more.metrics.request_latency?.p90.tooFew).toBeUndefined();
+  expect(few.metrics.request_latency).toMatchObject({
+    mean: { tooFew: true },
+    p50: { significant: true },
+    p90: { significant: true },
+    p95: { tooFew: true },
+  });
+  expect(few.metrics.request_latency?.p90.tooFew).toBeUndefined();
+  emptyFolder();
+  const more = await compared(
+    numbered(100, () => ({ ms: 10 })),
+    numbered(100, (i) => ({ ms: 20 + i })),
+  );
+  expect(more.metrics.request_latency).toMatchObject({ mean: { significant: true }, p95: { significant: true } });
+  expect(more.metrics.request_latency?.mean.tooFew).toBeUndefined();
 });
 
 describe('pairing', () => {

@@ -14,13 +14,13 @@ describe('differences of two runs', () => {
     const runs = 100;
     for (let run = 0; run < runs; run++) {
       const random = new Random(1000 + run);
-      const before = Float64Array.from({ length: 60 }, () => normal(random, 100, 20));
+      const before = Float64Array.from({ length: 120 }, () => normal(random, 100, 20));
       const after = before.map((value) => value + normal(random, 5, 10));
       const found = differences(before, after, true)?.mean;
       if (found && found.low <= 5 && found.high >= 5) held++;
     }
     expect(held).toBeGreaterThanOrEqual(88);
-    expect(held).toBeLessThanOrEqual(100);
+    expect(held).toBeLessThan(100);
   });
 
   test('a constant difference is significant for pairs, but not for independent samples', () => {
@@ -37,7 +37,7 @@ describe('differences of two runs', () => {
   });
 
   test('equal runs rarely differ significantly, for each statistic with enough values', () => {
-    const sizes = { 10: ['p50'], 20: ['mean'], 50: ['mean', 'p90'], 100: ['p95'], 500: ['p99'] } as const;
+    const sizes = { 10: ['p50'], 50: ['p90'], 100: ['mean', 'p95'], 500: ['p99'] } as const;
     for (const [size, statistics] of Object.entries(sizes)) {
       const runs = 80;
       const different = new Map<string, number>();
