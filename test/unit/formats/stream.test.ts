@@ -7,6 +7,11 @@ import { type FramingOptions, StreamFraming } from '../../../src/formats/stream/
 import type { Capture } from '../../../src/formats/types.ts';
 import { Scale, TooHeavy } from '../../../src/formats/weight.ts';
 import { readDelta } from '../../../src/formats/wire/registry.ts';
+import { bedrockConverse } from '../../../src/formats/wire/vendors/bedrock-converse.ts';
+import { genericText } from '../../../src/formats/wire/vendors/generic-text.ts';
+import { ollama } from '../../../src/formats/wire/vendors/ollama.ts';
+import { openAiResponses } from '../../../src/formats/wire/vendors/openai-responses.ts';
+import { tgi } from '../../../src/formats/wire/vendors/tgi.ts';
 import { corpusFiles, expectationsOf, linesOf, type WireBody, wireBodyOf } from '../../helpers/corpus.ts';
 
 type Framed = { form: string | undefined; events: (string | [string, string])[] };
@@ -48,6 +53,7 @@ describe('a stream that arrives in pieces', () => {
         ['y', '{"b":2}'],
       ],
     ],
+    ['may lack the blank line before an error', 'data: {"a":1}\nerror: {"b":2}\n\n', ['{"a":1}', ['error', '{"b":2}']]],
     ['may spread a document over several lines', 'data: {\ndata: "a": 1}\n\n', ['{\n"a": 1}']],
   ])('%s', (_, text, events) => {
     for (const size of [1, 2, 3, 7, 1000]) expect(framed(text, size)).toEqual({ form: 'events', events });
@@ -225,4 +231,51 @@ test('parses an unfinished document once, however many fields follow it', () => 
 test('keeps the code of an error event without a type', () => {
   const data = '{"code":"rate_limit_exceeded","message":"slow down"}';
   expect(streamed([`event: error\ndata: ${data}\n\n`]).error).toMatchObject({ statusCode: 429, message: 'slow down' });
+});
+
+describe('a body that resembles a known form', () => {
+  test('is an error of OpenAI’s Responses only if the response has failed with one', () => {
+    const error = { code: 'server_error', message: 'x' };
+    const failed = { object: 'response', status: 'failed', error };
+    expect(openAiResponses.error?.(failed)).toEqual({ message: error, type: 'server_error' });
+    const others = [{ object: 'batch' }, { status: 'completed' }, { error: null }];
+    for (const other of others) expect(openAiResponses.error?.({ ...failed, ...other })).toBeUndefined();
+  });
+
+  test('is assembled by OpenAI’s Responses even if an item is missing', () => {
+    const events = [{ type: 'response.output_item.added' }, { type: 'response.output_text.delta', delta: 'a' }];
+    expect(openAiResponses.assemble?.(events)).toMatchObject({ value: { output: [{ type: 'message' }] } });
+  });
+
+  test('is text under a usual name, alone or as the only item of a list', () => {
+    const replies = [{ text: 'a' }, [{ text: 'a' }], ['a', 'b'], [{ text: 'a' }, { text: 'b' }]].map((value) =>
+      genericText.reply?.({}, value)?.replies.map(({ content }) => content),
+    );
+    expect(replies).toEqual([['a'], ['a'], ['a', 'b'], undefined]);
+  });
+
+  test('is a stream of text only if all events but the last have the text', () => {
+    expect(genericText.assemble?.([{ text: 'a' }, { text: 'b' }, { stop: true }])).toMatchObject({
+      value: { generated_text: 'ab' },
+      ended: true,
+    });
+    expect(genericText.assemble?.([{ text: 'a' }, { row: 1 }, { row: 2 }])).toBeUndefined();
+  });
+
+  test('is a stream of Ollama only if every event says whether it is the last', () => {
+    expect(ollama.assemble?.([{ response: 'a', done: false }])).toMatchObject({ value: { response: 'a' } });
+    expect(ollama.assemble?.([{ response: 'a', done: false }, { response: 'b' }])).toBeUndefined();
+  });
+
+  test('is a generation only if it is text', () => {
+    const contents = [['a', 'b'], ['a', 1], [1]].map((generated_text) =>
+      tgi.reply?.({}, { generated_text })?.replies.map(({ content }) => content),
+    );
+    expect(contents).toEqual([['a', 'b'], undefined, undefined]);
+  });
+
+  test('is a request of Converse if its blocks have no type', () => {
+    const isConverse = (block: object) => bedrockConverse.recognises?.({ messages: [{ content: [block] }] });
+    expect([{ text: 'a' }, { type: 'text', text: 'a' }, { other: 'a' }].map(isConverse)).toEqual([true, false, false]);
+  });
 });

@@ -7,6 +7,7 @@ import { cellOf } from '../../../src/formats/payload/csv.ts';
 import { identityOf } from '../../../src/formats/record/identity.ts';
 import { parseInferenceTime } from '../../../src/formats/record/inference-time.ts';
 import type { Payload } from '../../../src/formats/types.ts';
+import { promptsOf } from '../../../src/formats/wire/prompts.ts';
 
 describe('a captured time', () => {
   test.each([
@@ -142,4 +143,26 @@ test('custom attributes are read in linear time', () => {
     user_id: 'u=7',
     b: expect.stringMatching(/^-=/),
   });
+});
+
+test('custom attributes without a name are kept under the name of the header', () => {
+  const attributesOf = (customAttributes: string) => identityOf({ customAttributes }, {}, undefined).attributes;
+  expect(attributesOf(' blue team ')).toEqual({ custom_attributes: 'blue team' });
+  expect(attributesOf(' ')).toEqual({});
+});
+
+test('the session is that of the request, or else that of the record’s metadata', () => {
+  expect(identityOf({}, { sessionId: 'm' }, {}).sessionId).toBe('m');
+  expect(identityOf({}, { SessionId: 'M' }, {}).sessionId).toBe('M');
+  expect(identityOf({}, { sessionId: 'm' }, { session_id: 'r' }).sessionId).toBe('r');
+});
+
+test('an empty list, or one of other values, is no list of prompts', () => {
+  expect([['a', 'b'], 'a', [[1, 2]], [], [{}]].map(promptsOf)).toEqual([
+    ['a', 'b'],
+    ['a'],
+    ['[2 token ids]'],
+    undefined,
+    undefined,
+  ]);
 });

@@ -1,5 +1,6 @@
 /** The code scorers as a set, and those that count words, characters and tokens. */
 import { countWords } from '../../../src/judge/scorers/code/counts.ts';
+import { requestTexts } from '../../../src/judge/scorers/code/text.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture, tabularCapture, textCapture } from '../../helpers/captures.ts';
 
@@ -67,4 +68,13 @@ test('output_tokens is the endpoint’s count, and not judgeable without one', (
   expect(score(chatCapture('Hi', 'Hello', { usage: { outputTokens: 0 } }))).toEqual({ value: 0 });
   expect(score(chatCapture('Hi', 'Hello', { usage: { inputTokens: 3 } }))).toEqual({ notJudgeable: 'noUsage' });
   expect(score(chatCapture('Hi', 'Hello'))).toEqual({ notJudgeable: 'noUsage' });
+});
+
+test('the texts of a request without a conversation are its payload, if the payload is text', () => {
+  const plain = textCapture('a', 'b');
+  expect(requestTexts(plain)).toEqual({ texts: ['a'] });
+  expect(requestTexts({ ...plain, request: { ...plain.request, text: undefined } as never })).toEqual({
+    notJudgeable: 'notText',
+  });
+  expect(requestTexts(tabularCapture())).toEqual({ notJudgeable: 'notText' });
 });

@@ -1,6 +1,6 @@
 /** The judge’s instructions, questions and answer schema. */
 import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
-import { askSize } from '../../../src/judge/pricing/ask-size.ts';
+import { answerTokens, askSize } from '../../../src/judge/pricing/ask-size.ts';
 import { buildPrompt, RUNGS, systemPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
@@ -84,4 +84,9 @@ test('uses at most 0.35 of the input tokens of separate calls, even for a short 
   expect(separate.calls).toBe(asked.length);
   expect(together.inputTokens / separate.inputTokens).toBeLessThan(0.35);
   expect(together.maxOutputTokens).toBeLessThan(1500);
+});
+
+test('bounds an answer by the number of its scorers', () => {
+  expect([1, 2].map(answerTokens)).toEqual([230, 360]);
+  expect(askSize(chatCapture(), asked.slice(0, 2))).toMatchObject({ maxOutputTokens: 360, outputTokens: 216 });
 });

@@ -83,3 +83,26 @@ test('a trace that was deleted in the meantime is reported as missing, without a
     await server.stop();
   }
 });
+
+test.each([
+  ['was just read is not read again', 0, 0],
+  ['was read minutes ago is read again', 300_000, 1],
+])('a trace that %s before verdicts are merged into it', async (_, ageMs, reads) => {
+  const server = await startScriptedMlflow({ version: '3.17.2' });
+  const seen: string[] = [];
+  server.fault(({ path }) => {
+    seen.push(path);
+    const reply = (body: object) => ({ kind: 'reply' as const, status: 200, body: JSON.stringify(body) });
+    if (path.endsWith('/batchGetInfos')) return reply({ trace_infos: [INFO] });
+    return path.endsWith('/mlflow/traces') ? reply({ trace: { trace_info: INFO } }) : undefined;
+  });
+  const client = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 1, capMs: 2 }, timeoutMs: 5_000 });
+  try {
+    const { written } = await client.writeAssessments({ ...trace, readAtMs: Date.now() - ageMs }, verdicts.slice(0, 2));
+    expect(written).toHaveLength(2);
+    expect(seen.filter((path) => /batchGetInfos|search/.test(path))).toHaveLength(reads);
+  } finally {
+    client.close();
+    await server.stop();
+  }
+});
