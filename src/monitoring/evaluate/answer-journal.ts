@@ -138,7 +138,7 @@ export class AnswerJournal {
       if ((await this.#put(traceId, this.#with(entry, answers, paid), etag)) !== undefined) return;
       ({ entry, etag } = await this.#read(traceId));
       // A write that seemed to fail succeeded.
-      if (entry.paid.some((one) => [...(one.before ?? []), one.requestId][0] === requestId)) return;
+      if (entry.paid.some((one) => one.run === run && [...(one.before ?? []), one.requestId][0] === requestId)) return;
     }
     const where = `s3://${this.#bucket}/${this.#key(traceId)}`;
     throw new RetryableError('StorageUnavailable', 'Other attempts kept changing the answer while it was written', {
