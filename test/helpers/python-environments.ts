@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeOwnFolder } from '../../local/machine/own-folder.ts';
 import {
+  awsChecksEnvironment,
   defaultPythonEnvironment,
   MANAGED_MLFLOW_VERSION,
   mlflowEnvironment,
@@ -24,6 +25,7 @@ export default async function makePythonEnvironments(): Promise<void> {
     withRetries(() => defaultPythonEnvironment(log)),
     withRetries(() => mlflowEnvironment(MANAGED_MLFLOW_VERSION, log)),
     withRetries(() => sagemakerPluginEnvironment(log)),
+    withRetries(() => awsChecksEnvironment(log)),
   ]);
   process.env.FUNCTION_BUNDLES = await bundles;
 }
