@@ -24,7 +24,8 @@ import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
 import type { Settings } from '../src/settings/schema.ts';
-import { runMetric, sumOf } from './metrics.ts';
+import { childrenMetrics, runMetric, sumOf } from './metrics.ts';
+import { MAPS } from './state-machines/states.ts';
 
 interface AlarmsProps {
   settings: Settings;
@@ -106,8 +107,15 @@ export class Alarms extends Construct {
       what: 'An execution failed: lines or verdicts are missing',
     });
     this.#alarm('RunThrottled', {
-      metric: stateMachine.metricThrottled(sum),
-      what: 'Step Functions throttles this state machine',
+      metric: sumOf(
+        [
+          stateMachine.metricThrottled(sum),
+          ...childrenMetrics(stateMachine, MAPS.monitoring, 'ExecutionThrottled', sum),
+        ],
+        'Throttled state transitions',
+        PERIOD,
+      ),
+      what: 'Step Functions throttles this state machine or the children of its Maps',
       sustained: true,
     });
     const errors = functions.map((each) => each.metricErrors(sum));

@@ -16,7 +16,8 @@ import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { type RunMetric, resourceNames } from '../src/contract/names.ts';
-import { runMetric, sumOf } from './metrics.ts';
+import { childrenMetrics, runMetric, sumOf } from './metrics.ts';
+import { MAPS } from './state-machines/states.ts';
 
 const PERIOD = Duration.minutes(5);
 const DAY = Duration.days(1);
@@ -48,7 +49,11 @@ export class MonitoringDashboard extends Construct {
         [today(props.prefix)],
         results(props.prefix),
         operations(props),
-        [replays(props)],
+        [
+          children('Chunks', props.stateMachine, MAPS.monitoring),
+          replays(props),
+          children('Shards', props.replay, MAPS.replay),
+        ],
       ],
     });
   }
@@ -127,6 +132,19 @@ function replays({ replay }: MonitoringDashboardProps): IWidget {
     replay.metricSucceeded({ ...sum, label: 'succeeded' }),
     replay.metricFailed({ ...sum, label: 'failed' }),
     replay.metricAborted({ ...sum, label: 'stopped' }),
+  ]);
+}
+
+/** The children of Maps: one per chunk or shard. Failed ones are not retried by the Map. */
+function children(title: string, stateMachine: IStateMachine, maps: readonly string[]): IWidget {
+  const total = (name: Parameters<typeof childrenMetrics>[2], label: string): IMetric => {
+    const sum = { period: PERIOD, statistic: Stats.SUM };
+    return sumOf(childrenMetrics(stateMachine, maps, name, sum), label, PERIOD, label);
+  };
+  return graph(title, [
+    total('ExecutionsStarted', 'started'),
+    total('ExecutionsFailed', 'failed'),
+    total('ExecutionThrottled', 'throttled'),
   ]);
 }
 

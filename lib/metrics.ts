@@ -1,6 +1,7 @@
 /** The metrics that the alarms and the dashboard use. */
 import type { Duration } from 'aws-cdk-lib';
-import { type IMetric, MathExpression, Metric, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import { type IMetric, MathExpression, Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { RESOURCE_METRICS, type RunMetric } from '../src/contract/names.ts';
 
 /** A metric that runs publish, as a sum per period. */
@@ -14,13 +15,37 @@ export const runMetric = (stackPrefix: string, metricName: RunMetric, period: Du
   });
 
 /**
+ * A metric of the children of each Map. Step Functions reports them under the ARN of the state machine,
+ * followed by the label of the Map: https://docs.aws.amazon.com/step-functions/latest/dg/concepts-examine-map-run.html
+ *
+ * @param maps the labels of the Maps
+ */
+export function childrenMetrics(
+  { stateMachineArn }: IStateMachine,
+  maps: readonly string[],
+  metricName: 'ExecutionsStarted' | 'ExecutionsFailed' | 'ExecutionThrottled',
+  options: MetricOptions,
+): Metric[] {
+  return maps.map(
+    (map) =>
+      new Metric({
+        namespace: 'AWS/States',
+        metricName,
+        dimensionsMap: { StateMachineArn: `${stateMachineArn}/${map}` },
+        ...options,
+      }),
+  );
+}
+
+/**
  * The sum of metrics that have no data points while nothing happens. `m0 + m1` would have no point wherever one of them has
  * none.
  *
  * @param label the label in graphs
+ * @param id the beginning of the ids of the metrics, which must be unique in a graph
  */
-export function sumOf(metrics: readonly IMetric[], label: string, period: Duration): MathExpression {
-  const usingMetrics = Object.fromEntries(metrics.map((metric, index) => [`m${index}`, metric]));
+export function sumOf(metrics: readonly IMetric[], label: string, period: Duration, id = 'm'): MathExpression {
+  const usingMetrics = Object.fromEntries(metrics.map((metric, index) => [`${id}${index}`, metric]));
   const filled = Object.keys(usingMetrics).map((id) => `FILL(${id}, 0)`);
   return new MathExpression({ expression: `SUM([${filled.join(', ')}])`, usingMetrics, label, period });
 }

@@ -38,7 +38,7 @@ import {
   LOG_CHUNK_RETRIES,
   STORE_RETRIES,
 } from './retries.ts';
-import { invoke, overManifest } from './states.ts';
+import { invoke, type MAPS, overManifest } from './states.ts';
 
 interface MonitoringStateMachineProps extends MonitoringFunctions {
   settings: Settings;
@@ -157,7 +157,7 @@ export class MonitoringStateMachine extends Construct {
 
   #distributedMap(
     { settings, workBucket }: MonitoringStateMachineProps,
-    id: string,
+    id: (typeof MAPS.monitoring)[number],
     manifest: { comment: string; manifestKey: string; results: string },
   ): DistributedMap {
     return overManifest(this, id, {

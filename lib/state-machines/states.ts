@@ -34,6 +34,13 @@ export function invoke(
   return task;
 }
 
+/** The Maps of the state machines, by the names of their states. */
+export const MAPS = {
+  monitoring: ['ForEachChunk', 'ForEachAnsweredChunk'],
+  replay: ['ForEachShard', 'ForEachReplayedShard'],
+} as const;
+type MapName = (typeof MAPS)[keyof typeof MAPS][number];
+
 /**
  * Runs a child execution for each line of a manifest. A child that fails does not stop the others. It does not go unnoticed
  * either: the summary finds that its records are missing in the work bucket.
@@ -42,7 +49,7 @@ export function invoke(
  */
 export const overManifest = (
   scope: Construct,
-  id: string,
+  id: MapName,
   {
     workBucket,
     manifestKey,
@@ -52,6 +59,8 @@ export const overManifest = (
 ): DistributedMap =>
   new DistributedMap(scope, id, {
     mapExecutionType: StateMachineType.STANDARD,
+    // In place of a generated id for each run, which would give the children of each run a new set of metrics.
+    label: id,
     toleratedFailurePercentage: 100,
     itemReader: new S3JsonLItemReader({ bucket: workBucket, key: JsonPath.stringAt(manifestKey) }),
     resultWriterV2: new ResultWriterV2({

@@ -2,7 +2,15 @@
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { RESOURCE_METRICS, RUN_METRICS } from '../../src/contract/names.ts';
 import { createMetrics } from '../../src/monitoring/metrics.ts';
-import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
+import {
+  definitionOf,
+  flattened,
+  MONITORING,
+  onlyResource,
+  REPLAY,
+  resourcesOfType,
+  templateOf,
+} from '../helpers/synth.ts';
 
 interface Metric {
   Namespace: string;
@@ -54,7 +62,14 @@ it('has one alarm for each cause', () => {
   // Retried errors count after three periods; the losses of a failed run raise only RunFailed.
   expect(Object.fromEntries(found)).toEqual({
     RunFailed: [1, `AWS/States ExecutionsFailed ${MACHINE}`],
-    RunThrottled: [3, `AWS/States ExecutionThrottled ${MACHINE}`],
+    // The children of a Map have metrics of their own, by its label.
+    RunThrottled: [
+      3,
+      'SUM([FILL(m0, 0), FILL(m1, 0), FILL(m2, 0)])',
+      `AWS/States ExecutionThrottled ${MACHINE}`,
+      `AWS/States ExecutionThrottled ${MACHINE}/ForEachChunk`,
+      `AWS/States ExecutionThrottled ${MACHINE}/ForEachAnsweredChunk`,
+    ],
     FunctionErrors: [3, ...ofFunctions('Errors')],
     FunctionThrottled: [3, ...ofFunctions('Throttles')],
     EventNotDelivered: [1, 'AWS/SQS ApproximateNumberOfMessagesVisible QueueName=<CapturesDeadLetters.QueueName>'],
@@ -159,8 +174,26 @@ describe('the dashboard', () => {
       'Runs',
       'Duration, longest (ms)',
       'Errors',
+      'Chunks',
       'Replays',
+      'Shards',
     ]);
+  });
+
+  it.each([
+    ['Chunks', MONITORING],
+    ['Shards', REPLAY],
+  ])('shows the children of every Map in %s, by its label', (title, id) => {
+    const { States } = definitionOf(template, id) as { States: Record<string, { Type: string; Label?: string }> };
+    const labels = Object.values(States).flatMap(({ Type, Label }) => (Type === 'Map' ? [Label] : []));
+    expect(labels).toHaveLength(2);
+    const [widget] = dashboard().widgets.filter(({ properties }) => properties.title === title);
+    const shown = JSON.stringify(widget);
+    for (const metric of ['ExecutionsStarted', 'ExecutionsFailed', 'ExecutionThrottled']) {
+      for (const label of labels) {
+        expect(shown).toContain(`"AWS/States","${metric}","StateMachineArn","<${id}>/${label}"`);
+      }
+    }
   });
 
   it('shows every alarm, and the errors and durations of every function', () => {

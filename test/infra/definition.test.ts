@@ -81,8 +81,14 @@ const onKill = (task: string) => ({
 });
 
 /** A Distributed Map over a manifest in the work bucket. */
-const mapOver = (manifestKey: string, results: string, children: { StartAt: string; States: object }) => ({
+const mapOver = (
+  label: string,
+  manifestKey: string,
+  results: string,
+  children: { StartAt: string; States: object },
+) => ({
   Type: 'Map',
+  Label: label,
   MaxConcurrency: 7,
   ToleratedFailurePercentage: 100,
   ItemReader: {
@@ -145,7 +151,7 @@ it('has exactly these states', () => {
         Default: 'MoreParts',
       },
       ForEachChunk: {
-        ...mapOver('$.plan.manifest.key', 'runs/{}/map', {
+        ...mapOver('ForEachChunk', '$.plan.manifest.key', 'runs/{}/map', {
           StartAt: 'LogTraces',
           States: {
             LogTraces: {
@@ -209,7 +215,7 @@ it('has exactly these states', () => {
       },
       WaitForBatch: { Type: 'Wait', SecondsPath: '$.batch.pollSeconds', Next: 'CheckBatch' },
       ForEachAnsweredChunk: {
-        ...mapOver('$.batch.manifest.key', 'runs/{}/map-batch', {
+        ...mapOver('ForEachAnsweredChunk', '$.batch.manifest.key', 'runs/{}/map-batch', {
           StartAt: 'ApplyBatch',
           States: {
             ApplyBatch: {

@@ -71,6 +71,7 @@ it('has exactly these states', () => {
       },
       ForEachShard: {
         Type: 'Map',
+        Label: 'ForEachShard',
         MaxConcurrency: 1000,
         ToleratedFailurePercentage: 100,
         ItemReader: manifest,
@@ -110,6 +111,7 @@ it('has exactly these states', () => {
       },
       ForEachReplayedShard: {
         Type: 'Map',
+        Label: 'ForEachReplayedShard',
         MaxConcurrency: 10,
         ToleratedFailurePercentage: 100,
         ItemReader: manifest,
