@@ -100,6 +100,10 @@ export function doubtsAbout(settings: CheckedSettings): string[] {
   const managed = uri.startsWith('arn:');
   const doubts: [boolean, string][] = [
     [
+      uri.includes(':mlflow-tracking-server/'),
+      'MLFLOW_TRACKING_URI names a tracking server: those of AWS run MLflow 3.0 at most, and the stack needs 3.2. Runs fail with MlflowTooOld, unless this server is newer; use an mlflow-app or a URL',
+    ],
+    [
       managed && settings.MLFLOW_ARTIFACT_BUCKET === undefined,
       'MLFLOW_ARTIFACT_BUCKET is not set: a managed MLflow stores the spans of its traces in an S3 bucket, and without this setting the stack has no permission to write there',
     ],

@@ -15,7 +15,8 @@ export interface ServerCapabilities {
   mergesTraces: boolean;
 }
 
-const OLDEST = '3.0';
+/** Earlier servers have no routes for the traces and assessments that are written: 3.0.0 and 3.1.4 were read. */
+const OLDEST = '3.2';
 const BATCH_READ_SINCE = '3.11';
 /** Before this version, posting a trace that has assessments fails. */
 const MERGING_SINCE = '3.13';
@@ -35,7 +36,7 @@ export function capabilitiesOf(version: string | undefined): ServerCapabilities 
   if (!isSince(OLDEST)) {
     throw new PermanentError('MlflowTooOld', 'This MLflow server is too old to store the traces', {
       got: `version ${version}`,
-      expected: 'version 3.0 or newer',
+      expected: `version ${OLDEST} or newer, such as a SageMaker mlflow-app; AWS’s tracking servers run 3.0 at most`,
     });
   }
   return {

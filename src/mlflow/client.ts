@@ -65,7 +65,11 @@ export function createMlflowClient(options: MlflowClientOptions): MlflowClient {
     target,
     rest,
     capabilities: () => probe.get(),
-    resolveExperiment: (name) => resolveExperiment(rest, name),
+    resolveExperiment: async (name) => {
+      // Nothing is created on a server that cannot store the traces.
+      await probe.get();
+      return resolveExperiment(rest, name);
+    },
     getExperiment: (id) => getExperiment(rest, id),
     getTraces: (experimentId, traceIds) => readTraces(rest, probe, experimentId, traceIds),
     writeTraces: (experiment, traces) => traceWriter.write(experiment, traces),

@@ -75,7 +75,7 @@ export const requiredSettings = {
     z.string().regex(new RegExp(`^[a-zA-Z0-9-]{1,${MAX_PREFIX}}$`)),
   ),
   MLFLOW_TRACKING_URI: setting(
-    'the ARN of an mlflow-app or mlflow-tracking-server, or an http(s) URL',
+    'the ARN of a SageMaker mlflow-app (or of an mlflow-tracking-server with MLflow 3.2 or newer), or an http(s) URL',
     textWithout((uri) => {
       if (!uri.startsWith('arn:')) return serverUrlFault(uri, 'MLFLOW_SECRET_ARN');
       return MLFLOW_ARN.test(uri) ? undefined : '';

@@ -15,6 +15,8 @@ interface DoubleOptions {
   credentials: SigV4Credentials;
   /** Whether `/version` also returns 404. */
   hidesVersion?: boolean;
+  /** The version that is reported in place of the server's own. */
+  version?: string;
 }
 
 export interface SageMakerMlflowDouble {
@@ -72,6 +74,7 @@ export async function startSageMakerMlflowDouble(options: DoubleOptions): Promis
     });
     const refused = refusal(message, body);
     if (refused) refuse(response, refused);
+    else if (options.version !== undefined && message.url === '/version') response.end(options.version);
     else forward(options.upstream, message, body, response);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -21,7 +21,10 @@ export interface ManagedMlflow {
   server: MlflowServer;
   bucket: string;
   s3: S3Client;
-  doubleOf(arn: string, options?: { hidesVersion?: boolean; upstream?: string }): Promise<SageMakerMlflowDouble>;
+  doubleOf(
+    arn: string,
+    options?: { hidesVersion?: boolean; version?: string; upstream?: string },
+  ): Promise<SageMakerMlflowDouble>;
   /** Environment variables for Python clients that read artifacts from the emulated S3. */
   pythonEnv: Record<string, string>;
   stop(): Promise<void>;

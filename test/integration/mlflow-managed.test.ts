@@ -3,12 +3,15 @@ import { execFile } from 'node:child_process';
 import { request } from 'node:http';
 import { promisify } from 'node:util';
 import { ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { plannerDependencies } from '../../lambda/plan-captures/dependencies.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { mlflowEnvironment, sagemakerPluginEnvironment } from '../../local/python/python-presets.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { sigV4Authorizer } from '../../src/mlflow/sigv4.ts';
 import { type ManagedMlflowTarget, parseTrackingUri } from '../../src/mlflow/tracking-uri.ts';
+import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
+import { S3Wire } from '../doubles/s3-wire.ts';
 import type { SageMakerMlflowDouble } from '../doubles/sagemaker-mlflow.ts';
 import { testCorpus } from '../helpers/mlflow-corpus.ts';
 import {
@@ -21,6 +24,7 @@ import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 import { type MlflowReader, startMlflowReader } from '../helpers/mlflow-reader.ts';
 import { testMlflow } from '../helpers/mlflow-suite.ts';
 import { chatTrace } from '../helpers/mlflow-traces.ts';
+import { testEnvironment } from '../helpers/test-environment.ts';
 
 let managed: ManagedMlflow;
 let doubles: { server: SageMakerMlflowDouble; app: SageMakerMlflowDouble };
@@ -88,6 +92,45 @@ describe('the double of an app', () => {
     const trace = chatTrace(experiment.id, 'a');
     expect(await client.writeTraces(experiment, [trace])).toMatchObject({ written: [trace.traceId] });
     expect(await client.capabilities()).toMatchObject({ version: undefined, otlp: false });
+  });
+});
+
+describe('a tracking server of AWS, which runs 3.0 at most', () => {
+  test('is refused by planning before anything is created, in MLflow or in the work bucket', async () => {
+    const old = await managed.doubleOf(MANAGED_ARNS.server, { version: '3.0.0' });
+    const client = connect(old);
+    const wire = await S3Wire.start();
+    try {
+      wire.put('b', 'p/a.jsonl', '{}\n');
+      const request = {
+        input: { bucket: 'b', prefix: 'p/' },
+        run: { name: 'old', arn: 'arn:old', startTime: new Date().toISOString() },
+        part: 0,
+        nextChunk: 0,
+        cursor: null,
+      };
+      const dependencies = { ...plannerDependencies(testEnvironment()), storage: wire.storage, store: client };
+      const planning = planCaptures(request, {
+        ...dependencies,
+        checkJudgeModel: async () => undefined,
+        remainingMs: () => 900_000,
+      });
+      await expect(planning).rejects.toMatchObject({
+        name: 'MlflowTooOld',
+        message: expect.stringMatching(
+          /got: version 3\.0\.0; expected: version 3\.2 or newer, such as a SageMaker mlflow-app/,
+        ),
+      });
+      expect(old.requests).toEqual([{ method: 'GET', path: '/version', status: 200 }]);
+      expect(wire.keys('work')).toEqual([]);
+    } finally {
+      await wire.stop();
+    }
+  });
+
+  test('is used from 3.2 on, if AWS adds such a version', async () => {
+    const client = connect(await managed.doubleOf(MANAGED_ARNS.server, { version: '3.2.0' }));
+    expect(await client.resolveExperiment('newer tracking server')).toMatchObject({ name: 'newer tracking server' });
   });
 });
 

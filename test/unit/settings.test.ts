@@ -123,13 +123,9 @@ describe('single settings', () => {
   it.each([
     ['STACK_PREFIX', 'a'.repeat(31), /letters, digits and "-", at most 30 characters/],
     ['STACK_PREFIX', 'my_team', /letters, digits/],
-    [
-      'MLFLOW_TRACKING_URI',
-      'mlflow.example.com',
-      /the ARN of an mlflow-app or mlflow-tracking-server, or an http\(s\) URL/,
-    ],
+    ['MLFLOW_TRACKING_URI', 'mlflow.example.com', /the ARN of a SageMaker mlflow-app .*, or an http\(s\) URL/],
     ['MLFLOW_TRACKING_URI', 'databricks', /the ARN of/],
-    ['MLFLOW_TRACKING_URI', 'arn:aws:sagemaker:us-east-1:123456789012:endpoint/x', /the ARN of an mlflow-app/],
+    ['MLFLOW_TRACKING_URI', 'arn:aws:sagemaker:us-east-1:123456789012:endpoint/x', /the ARN of a SageMaker mlflow-app/],
     ['MLFLOW_TRACKING_URI', 'file:///mlruns', /an http\(s\) URL/],
     ['MLFLOW_TRACKING_URI', 'https://host/#/experiments/1', /without "\?" and "#"/],
     ['SAGEMAKER_ENDPOINT_NAME', 'my_endpoint', /the name of the endpoint/],
@@ -342,7 +338,11 @@ describe('.env and the environment', () => {
   });
 
   it.each([
-    [{ MLFLOW_TRACKING_URI: TRACKING_SERVER }, /MLFLOW_ARTIFACT_BUCKET is not set/],
+    [{ MLFLOW_TRACKING_URI: MLFLOW_APP }, /MLFLOW_ARTIFACT_BUCKET is not set/],
+    [
+      { MLFLOW_TRACKING_URI: TRACKING_SERVER, MLFLOW_ARTIFACT_BUCKET: 'b-1' },
+      /names a tracking server: .*MlflowTooOld/,
+    ],
     [
       { MLFLOW_TRACKING_URI: MLFLOW_APP, MLFLOW_ARTIFACT_BUCKET: 'b-1', MLFLOW_SECRET_ARN: SECRET },
       /MLFLOW_SECRET_ARN is not used/,

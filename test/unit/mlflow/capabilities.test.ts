@@ -2,6 +2,7 @@
 import { capabilitiesOf } from '../../../src/mlflow/capabilities.ts';
 
 test.each([
+  ['3.2.0', { otlp: false, batchRead: false, mergesTraces: false }],
   ['3.4.0', { otlp: false, batchRead: false, mergesTraces: false }],
   ['3.10.1', { otlp: false, batchRead: false, mergesTraces: false }],
   ['3.11.1', { otlp: false, batchRead: true, mergesTraces: false }],
@@ -18,6 +19,6 @@ test('an unknown version counts as the oldest', () => {
   expect(capabilitiesOf(undefined)).toMatchObject({ otlp: false, batchRead: false, mergesTraces: false });
 });
 
-test('a server before 3.0 is refused', () => {
-  expect(() => capabilitiesOf('2.22.4')).toThrow(expect.objectContaining({ name: 'MlflowTooOld' }));
+test.each(['2.22.4', '3.0.0', '3.1.4'])('a server of version %s is refused', (version) => {
+  expect(() => capabilitiesOf(version)).toThrow(expect.objectContaining({ name: 'MlflowTooOld' }));
 });

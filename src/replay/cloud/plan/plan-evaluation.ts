@@ -55,7 +55,6 @@ export async function findMlflowPlace(
   const client = await mlflow();
   const { rest } = client;
   // Also detects a server that is too old for traces now, rather than after the last request.
-  await client.capabilities();
   const experiment = await client.resolveExperiment(replaysExperiment(wanted.experiment, captures));
   const capturesExperimentId = (await findExperiment(rest, captures))?.id;
   return {
