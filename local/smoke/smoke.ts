@@ -9,12 +9,14 @@ import { destroyClients, environmentClients } from '../stack/aws-clients.ts';
 import { readStackOutputs, stackPrefix } from '../stack/stack-outputs.ts';
 import { describeError } from '../terminal/describe-error.ts';
 import { startProgress } from '../terminal/progress.ts';
+import { judgeHeap, readHeapLines } from './heap-steps.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture } from './smoke-steps.ts';
 
 const HELP = `Usage: npm run smoke -- [--prefix STACK_PREFIX] [--keep]
 
 Puts one capture into the bucket that a deployed stack watches and follows it: the object, the execution that the rule
-starts, the run's summary, the trace in MLflow and its verdicts. Needs AWS credentials, or the variables that npm start
+starts, the run's summary, the trace in MLflow and its verdicts, and whether the functions' limits of memory took effect.
+Needs AWS credentials, or the variables that npm start
 prints. It costs one judge call.
 
   --prefix PREFIX   the stack's STACK_PREFIX (default: from the environment or .env)
@@ -68,6 +70,8 @@ async function smoke(prefix: string, keep: boolean): Promise<void> {
           ...failed.map((one) => `${one.name} failed: ${one.errorCode}`),
         ].join(', ') || 'none',
       );
+      const heap = judgeHeap(await readHeapLines(clients, prefix));
+      report(heap.ok, 'heap', heap.found);
     } finally {
       progress.end();
       if (!keep) await removeCapture(clients, outputs, capture);
