@@ -172,7 +172,7 @@ describe('the address', () => {
 
   test('encodes spaces in a query as %20', async () => {
     await connect().resolveExperiment('a b+c');
-    expect(server.requests[0]?.path).toMatch(/\?experiment_name=a%20b%2Bc$/);
+    expect(server.requests.at(-1)?.path).toMatch(/\?experiment_name=a%20b%2Bc$/);
   });
 });
 
@@ -264,8 +264,8 @@ describe('experiments', () => {
 
   test('reports a deleted experiment, and how to restore it', async () => {
     server.fault(() => reply(200, experiment('deleted')));
-    for (const call of [connect().resolveExperiment('e'), connect().getExperiment('7')]) {
-      await expect(call).rejects.toMatchObject({
+    for (const call of [() => connect().resolveExperiment('e'), () => connect().getExperiment('7')]) {
+      await expect(call()).rejects.toMatchObject({
         name: 'MlflowExperimentDeleted',
         message: expect.stringContaining('mlflow experiments restore --experiment-id 7'),
       });
