@@ -29,6 +29,7 @@ const level = (name, extra = {}) => ({
 });
 
 const withPython = { globalSetup: '<rootDir>/test/helpers/python-environments.ts' };
+const withAwsChecks = { globalSetup: '<rootDir>/test/helpers/aws-checks-environment.ts' };
 
 /** Tests wait for servers almost as long as they compute: four at a time fill two cores. */
 const maxWorkers = Math.max(4, availableParallelism() - 1);
@@ -40,7 +41,7 @@ export default {
   testTimeout: 300_000,
   projects: [
     level('unit'),
-    level('infra'),
+    level('infra', withAwsChecks),
     level('integration', withPython),
     level('matrix'),
     level('faults'),

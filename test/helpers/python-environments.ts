@@ -30,7 +30,7 @@ export default async function makePythonEnvironments(): Promise<void> {
   process.env.FUNCTION_BUNDLES = await bundles;
 }
 
-async function withRetries(make: () => Promise<unknown>): Promise<void> {
+export async function withRetries(make: () => Promise<unknown>): Promise<void> {
   for (const waitMs of WAITS_MS) {
     try {
       await make();

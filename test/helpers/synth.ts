@@ -23,13 +23,14 @@ export function testApp(props: { outdir?: string; bundle?: boolean } = {}): App 
   return new App({ ...appProps, context: { ...context, ...(bundle ? {} : { 'aws:cdk:bundling-stacks': [] }) } });
 }
 
-export function testStack(more: Record<string, string> = {}, app = testApp()): MonitoringStack {
+export function testStack(more: Record<string, string> = {}, app = testApp(), region = REGION): MonitoringStack {
   const settings = parseSettings({ ...REQUIRED_SETTINGS, ...more });
-  const env = { account: ACCOUNT, region: REGION };
+  const env = { account: ACCOUNT, region };
   return new MonitoringStack(app, resourceNames(settings.STACK_PREFIX).stack, { settings, env });
 }
 
-export const templateOf = (more: Record<string, string> = {}): Template => Template.fromStack(testStack(more));
+export const templateOf = (more: Record<string, string> = {}, region = REGION): Template =>
+  Template.fromStack(testStack(more, testApp(), region));
 
 export interface Resource {
   Type: string;

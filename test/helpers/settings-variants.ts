@@ -1,0 +1,57 @@
+/**
+ * The settings that change the shape of the template or the permissions of a role, each by its name. The tests hold all of
+ * them against what AWS publishes: a setting that adds a resource, a property or a statement belongs here.
+ */
+import { ACCOUNT } from './synth.ts';
+
+/** A region with the partition of its ARNs. */
+export interface Place {
+  region: string;
+  partition: string;
+}
+
+/** Two regions of the commercial partition, GovCloud and China. */
+export const PLACES: Place[] = [
+  { region: 'us-east-1', partition: 'aws' },
+  { region: 'eu-central-1', partition: 'aws' },
+  { region: 'us-gov-west-1', partition: 'aws-us-gov' },
+  { region: 'cn-north-1', partition: 'aws-cn' },
+];
+
+/** Returns the variants with the ARNs of a region. */
+export function settingsVariants({ region, partition }: Place): Record<string, Record<string, string>> {
+  const arn = (service: string, resource: string): string =>
+    `arn:${partition}:${service}:${region}:${ACCOUNT}:${resource}`;
+  const secret = (name: string): string => arn('secretsmanager', `secret:${name}-AbCdEf`);
+  const noBudget = { EVALUATION_BUDGET_USD: '0' };
+  return {
+    'the required settings': {},
+    'a URL with a secret': { MLFLOW_TRACKING_URI: 'https://mlflow.example.com', MLFLOW_SECRET_ARN: secret('mlflow') },
+    'an MLflow app': {
+      MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-app/app-ABC123'),
+      MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
+    },
+    'a tracking server': {
+      MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-tracking-server/mine'),
+      MLFLOW_ARTIFACT_BUCKET: 'artifacts',
+    },
+    'encrypted captures': { DATA_CAPTURE_KMS_KEY_ARN: arn('kms', 'key/1234abcd') },
+    'a Bedrock model with a guardrail': {
+      BEDROCK_MODEL_ID: 'amazon.nova-pro-v1:0',
+      BEDROCK_GUARDRAIL_ID: 'gr1234',
+      BEDROCK_GUARDRAIL_VERSION: '2',
+    },
+    'an application profile': {
+      BEDROCK_MODEL_ID: arn('bedrock', 'application-inference-profile/a1b2c3'),
+      ...noBudget,
+    },
+    'an OpenAI judge': { BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_SECRET_ARN: secret('judge'), ...noBudget },
+    'a SageMaker judge': { BEDROCK_MODEL_ID: 'sagemaker:/My-Judge', ...noBudget },
+    'replays to endpoints': {
+      REPLAY_ENDPOINT_NAMES: 'v2,v3',
+      REPLAY_INFERENCE_COMPONENT_NAMES: 'Part',
+      REPLAY_HEADERS_SECRET_ARN: secret('replay'),
+    },
+    'alarms by email': { ALARM_EMAIL: 'on-call@example.com' },
+  };
+}
