@@ -51,6 +51,10 @@ interface AlarmOptions {
 const waiting = (queue: IQueue): IMetric =>
   queue.metricApproximateNumberOfMessagesVisible({ period: PERIOD, statistic: Stats.MAXIMUM });
 
+/** Counts events that could not even be written to the dead-letter queue. */
+const lost = (namespace: string, metricName: string, dimensionsMap: Record<string, string>): IMetric =>
+  new Metric({ namespace, metricName, dimensionsMap, period: PERIOD, statistic: Stats.SUM });
+
 export class Alarms extends Construct {
   readonly topic: Topic;
   readonly all: Alarm[] = [];
@@ -69,10 +73,7 @@ export class Alarms extends Construct {
     this.#aboutRuns(stateMachine, functions);
     this.#aboutEvents(deadLetters);
     this.#aboutResults();
-    this.#alarm('ReplayNotEnded', {
-      metric: waiting(replaysNotEnded),
-      what: 'A replay was stopped or has failed, and could not be brought to its end; its event is in a dead-letter queue',
-    });
+    this.#aboutReplays(replaysNotEnded);
   }
 
   /**
@@ -138,14 +139,25 @@ export class Alarms extends Construct {
       what: 'A capture file did not start an execution; its event is in the dead-letter queue',
     });
     this.#alarm('EventLost', {
-      metric: new Metric({
-        namespace: 'AWS/Events',
-        metricName: 'InvocationsFailedToBeSentToDlq',
-        dimensionsMap: { RuleName: resourceNames(this.#prefix).rule },
-        period: PERIOD,
-        statistic: Stats.SUM,
-      }),
+      metric: lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName: resourceNames(this.#prefix).rule }),
       what: 'A capture file did not start an execution, and its event is lost',
+    });
+  }
+
+  #aboutReplays(notEnded: IQueue): void {
+    const { replayStopRule, replayStopper } = resourceNames(this.#prefix);
+    this.#alarm('ReplayNotEnded', {
+      metric: sumOf(
+        [
+          waiting(notEnded),
+          // The queue itself may be what is wrong: EventBridge and Lambda both write to it.
+          lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName: replayStopRule }),
+          lost('AWS/Lambda', 'DestinationDeliveryFailures', { FunctionName: replayStopper }),
+        ],
+        'Replays that were not ended',
+        PERIOD,
+      ),
+      what: 'A replay was stopped or has failed, and could not be brought to its end; its event is in a dead-letter queue, or lost',
     });
   }
 

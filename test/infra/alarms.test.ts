@@ -78,7 +78,13 @@ it('has one alarm for each cause', () => {
     LinesQuarantined: [1, ofRuns('QuarantinedLines')],
     JudgeModelEnding: [1, ofRuns('JudgeModelEnding')],
     VerdictsHeld: [1, ofRuns('HeldVerdicts')],
-    ReplayNotEnded: [1, 'AWS/SQS ApproximateNumberOfMessagesVisible QueueName=<ReplayStoppingDeadLetters.QueueName>'],
+    ReplayNotEnded: [
+      1,
+      'SUM([FILL(m0, 0), FILL(m1, 0), FILL(m2, 0)])',
+      'AWS/SQS ApproximateNumberOfMessagesVisible QueueName=<ReplayStoppingDeadLetters.QueueName>',
+      'AWS/Events InvocationsFailedToBeSentToDlq RuleName=sagemaker-replay-stop-rule-prod',
+      'AWS/Lambda DestinationDeliveryFailures FunctionName=sagemaker-replay-stopper-prod',
+    ],
   });
 });
 

@@ -17,8 +17,14 @@ import type { ReplayOptions } from '../options.ts';
  * Map that starts its child late.
  */
 export const SHARD_LEAD_MS = 10_000;
-/** Time between planning and the start of the clock: the Map starts up to 1,000 children (10 s), then the shards' lead. */
+/** Time between planning and the start of the clock: the Map reads its manifest and starts (10 s), then the shards' lead. */
 export const START_LEAD_MS = 10_000 + SHARD_LEAD_MS;
+/**
+ * Time in which the Map starts one child. How fast it starts them is not published. 50 per second are a third of the 150
+ * executions that anyone may start per second in most regions, since other state machines of the account start some too:
+ * https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
+ */
+export const CHILD_START_MS = 20;
 /** Additional time for the warm-up requests, which are sent before the clock starts. */
 export const WARMUP_LEAD_MS = 30_000;
 /** Reserved at the end of a shard for writing its files: `SHARD_FILE_BYTES` at `WRITTEN_BYTES_PER_MS` take 89 s. */
@@ -77,6 +83,17 @@ export const MAX_GATE_REQUESTS = 500_000;
  * replay itself takes 250 s, the comparison of both 500 s, and the figures 120 s.
  */
 export const MAX_GATE_BYTES = 2_500_000_000;
+
+/**
+ * Time between planning and the start of the clock. The Map starts its children one after the other, so the last stripe of
+ * a wide window needs more time than a single shard, and a shard that is due later needs less.
+ *
+ * @param shards in the order of the manifest
+ */
+export function startLeadMs(shards: readonly { firstDueMs: number | null }[], warmup: number): number {
+  const late = shards.reduce((most, { firstDueMs }, n) => Math.max(most, n * CHILD_START_MS - (firstDueMs ?? 0)), 0);
+  return START_LEAD_MS + late + (warmup > 0 ? WARMUP_LEAD_MS : 0);
+}
 
 export interface ShardBounds {
   /** Longest time from a shard's first request to its last. */

@@ -10,7 +10,7 @@ import { maxConcurrencyOf, overridesOf, scheduleOf, sliceMsOf, timingOf } from '
 import { type DryRun, dryRun } from '../../dry-run.ts';
 import { type ScheduledEntry, schedule } from '../../schedule/timing.ts';
 import type { LineReader } from '../../source/types.ts';
-import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, START_LEAD_MS, shardBounds, WARMUP_LEAD_MS } from '../limits.ts';
+import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, shardBounds, startLeadMs, WARMUP_LEAD_MS } from '../limits.ts';
 import { RangeReader } from '../shard/range-reader.ts';
 import { stopMark } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
@@ -70,7 +70,7 @@ export async function planReplay(
       : await cutAndWrite(storage, captures, job, bounds, { bucket, run: run.name, remainingMs });
     if (gate?.baseline) checkGateSize(run.name, requestsOf(shards));
     await skipped.store(storage, bucket, run.name);
-    if (shards.length > 0) mlflow = await place?.openRun(run, now() + leadOf(job.options));
+    if (shards.length > 0) mlflow = await place?.openRun(run, now() + startLeadMs(shards, job.options.warmup));
     const plan: StoredPlan = {
       ...planOf(job, captures, shards, skipped.reasons, run.name, now(), found),
       judge,
@@ -158,9 +158,6 @@ async function dryRunOf(
   return dryRun(files, index, scheduleOf(options), overridesOf(options), (line) => skipped.add(line), timed);
 }
 
-/** Time between planning and the start of the clock. */
-const leadOf = ({ warmup }: ReplayJob['options']): number => START_LEAD_MS + (warmup > 0 ? WARMUP_LEAD_MS : 0);
-
 const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);
 
 const requestsOf = (shards: readonly ShardPlan[]): number => shards.reduce((sum, { requests }) => sum + requests, 0);
@@ -191,7 +188,7 @@ function planOf(
     },
     skipped,
     plannedAtMs,
-    startAtEpochMs: plannedAtMs + leadOf(options),
+    startAtEpochMs: plannedAtMs + startLeadMs(shards, options.warmup),
     sliceMs: sliceMsOf(options, index.total > 0 ? index.lastMs - index.firstMs : 0),
     requests: requestsOf(shards),
     shards,

@@ -9,6 +9,7 @@ import {
   SHARD_FILE_BYTES,
   SHARD_LEAD_MS,
   shardBounds,
+  startLeadMs,
   WARMUP_LEAD_MS,
   WRITE_RESERVE_MS,
   WRITTEN_BYTES_PER_MS,
@@ -20,6 +21,19 @@ const DISK_BYTES = REPLAY_DISK_MIB * 1024 * 1024;
 /** Share of the disk that stays free. */
 const FREE = 0.1;
 const LAMBDA_DESCRIPTORS = 1024;
+
+test('the clock starts late enough for the shard that the Map starts last', () => {
+  const at = (...due: (number | null)[]) => due.map((firstDueMs) => ({ firstDueMs }));
+  expect(startLeadMs(at(0), 0)).toBe(20_000);
+  expect(startLeadMs(at(0), 5)).toBe(50_000);
+  // All at once: 50 children per second.
+  expect(startLeadMs(at(...Array(1000).fill(0)), 0)).toBe(20_000 + 19_980);
+  expect(startLeadMs(at(...Array(1000).fill(null)), 0)).toBe(20_000 + 19_980);
+  // One after the other: the Map starts each long before it is due.
+  expect(startLeadMs(at(...Array.from({ length: 1000 }, (_, n) => n * 200_000)), 0)).toBe(20_000);
+  // Stripes of a first window, then a later one.
+  expect(startLeadMs(at(...Array(100).fill(0), 200_000), 0)).toBe(20_000 + 1980);
+});
 
 test('the files of a shard fit on its disk, and can be uploaded in the reserved time', () => {
   expect(SHARD_FILE_BYTES).toBeLessThanOrEqual(DISK_BYTES * (1 - FREE));
