@@ -1,5 +1,12 @@
 /** Planning against emulated S3: the files, the byte ranges, the parts, and the claim. */
-import { CreateBucketCommand, GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import {
+  CreateBucketCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  PutObjectCommand,
+  RestoreObjectCommand,
+  type S3Client,
+} from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 import type { ManifestLine, PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
@@ -192,6 +199,35 @@ describe('one object', () => {
     expect(plan).toMatchObject({ lines: 4, chunks: 1, estimate: { captures: 2 } });
     await expect(manifestOf(result)).rejects.toMatchObject({ name: 'NoSuchKey' });
   });
+});
+
+test('an archived file of a backfill fails alone, and a retry plans it once it is restored', async () => {
+  const keyOf = (name: string) => `my-endpoint/archived/${name}.jsonl`;
+  for (const [name, StorageClass] of [
+    ['deep', 'DEEP_ARCHIVE'],
+    ['glacier', 'GLACIER'],
+    ['instant', 'GLACIER_IR'],
+    ['standard', 'STANDARD'],
+  ] as const) {
+    await s3.send(new PutObjectCommand({ Bucket: CAPTURES, Key: keyOf(name), Body: line(1), StorageClass }));
+  }
+  const backfill = { bucket: CAPTURES, prefix: 'my-endpoint/archived' };
+  const result = await planCaptures(request('archived', backfill), dependencies);
+  expect(await plannedKeys(result)).toEqual([keyOf('instant'), keyOf('standard')]);
+  const plan = await dependencies.storage.getJson<PlanReceipt>(WORK, 'runs/archived/plan/00000000.json');
+  expect(plan?.failedFiles?.map(({ key, error }) => [key, error.name])).toEqual([
+    [keyOf('deep'), 'CaptureArchived'],
+    [keyOf('glacier'), 'CaptureArchived'],
+  ]);
+
+  await s3.send(new RestoreObjectCommand({ Bucket: CAPTURES, Key: keyOf('glacier'), RestoreRequest: { Days: 1 } }));
+  const isRestored = async () =>
+    (await s3.send(new HeadObjectCommand({ Bucket: CAPTURES, Key: keyOf('glacier') }))).Restore?.includes('"false"');
+  while (!(await isRestored())) await new Promise((resolve) => setTimeout(resolve, 100));
+  const retry = { retry: { run: 'archived', what: 'failed' } };
+  const again = await plannedKeys(await planCaptures(request('again-archived', retry), dependencies));
+  expect(again).toContain(keyOf('glacier'));
+  expect(again).not.toContain(keyOf('deep'));
 });
 
 describe('the judge’s model', () => {

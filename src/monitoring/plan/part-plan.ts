@@ -21,8 +21,11 @@ const FINISH_RESERVE_MS = 30_000;
 /** The most chunks of a part: at about 300 bytes a line its manifest stays under 10 MB. */
 const MAX_PART_CHUNKS = 30_000;
 
-/** If more files than this fail in one part, the files are not the cause. */
+/** If more files than this fail in one part, the files are not the cause, unless each is archived or gone. */
 const MAX_FAILED_FILES = 1_000;
+
+/** Errors that S3 reports for one object: a backfill may list many that its lifecycle has archived or deleted. */
+const OF_ONE_FILE = new Set(['CaptureArchived', 'CaptureMissing', 'CaptureChanged']);
 
 /** Warnings about the run. */
 interface Notices {
@@ -168,6 +171,10 @@ export class PartPlan {
   }
 
   #isFull(): boolean {
+    // The next part continues after so many archived files. Their receipts stay small.
+    if (this.#failed.length === MAX_FAILED_FILES && this.#failed.every(({ error }) => OF_ONE_FILE.has(error.name))) {
+      return true;
+    }
     return this.#totals.chunks >= MAX_PART_CHUNKS || this.#deps.remainingMs() < FINISH_RESERVE_MS;
   }
 

@@ -166,6 +166,43 @@ describe('a file of a backfill', () => {
     expect(planned.map(({ key }) => key)).toEqual([`${HOUR}/b.jsonl`, `${HOUR}/c.jsonl`]);
   });
 
+  test.each([
+    ['archived', { kind: 'error', status: 403, code: 'InvalidObjectState' }, 'CaptureArchived'],
+    ['missing', { kind: 'error', status: 404, code: 'NoSuchKey' }, 'CaptureMissing'],
+  ] as const)('that is %s can be one of thousands: the next part continues after 1,000', async (_, fault, name) => {
+    for (let n = 0; n < 1_100; n += 1) wire.put(CAPTURES, `${HOUR}/many/${n}.jsonl`, 'x');
+    wire.fault = ({ method, bucket, key }) =>
+      method === 'GET' && bucket === CAPTURES && key.includes('/many/') ? fault : undefined;
+    const { cursor, more } = await plan('huge', backfill);
+    expect({ more, failed: planOf('huge')?.failedFiles?.length }).toEqual({ more: true, failed: 1_000 });
+    expect(await plan('huge', backfill, cursor)).toMatchObject({ more: false });
+    const summary = await summarizeRun(wire.storage, WORK, { name: 'huge', startTime: '' });
+    expect(summary).toMatchObject({ objects: 1_103, failedFiles: { count: 1_100 }, lines: { planned: 9 } });
+    expect(describeFailure(summary)).toMatchObject({ cause: expect.stringContaining(name) });
+  });
+
+  test('that may not be read is one of thousands if a permission is missing, which ends the run', async () => {
+    for (let n = 0; n < 1_100; n += 1) wire.put(CAPTURES, `${HOUR}/many/${n}.jsonl`, 'x');
+    wire.fault = ({ method, key }) =>
+      method === 'GET' && key.includes('/many/') ? { kind: 'error', status: 403, code: 'AccessDenied' } : undefined;
+    await expect(plan('huge', backfill)).rejects.toMatchObject({ name: 'StorageAccessDenied' });
+  });
+
+  test('that is archived fails by name if an event names it, and can be retried after it was restored', async () => {
+    wire.fault = ({ method, key }) =>
+      method === 'GET' && key.endsWith('b.jsonl')
+        ? { kind: 'error', status: 403, code: 'InvalidObjectState' }
+        : undefined;
+    const summary = await run('direct', event(`${HOUR}/b.jsonl`));
+    expect(summary).toMatchObject({ status: 'failed', failedFiles: { count: 1 }, lines: { planned: 0, lost: 0 } });
+    expect(describeFailure(summary)).toMatchObject({ error: 'CaptureArchived' });
+    wire.fault = () => undefined;
+    expect(await run('restored', retry('direct', 'failed'))).toMatchObject({
+      status: 'succeeded',
+      lines: { traced: 3 },
+    });
+  });
+
   test('that is deleted after it was planned fails only its chunk', async () => {
     const summary = await run('vanishes', backfill, () => wire.remove(CAPTURES, `${HOUR}/b.jsonl`));
     expect(summary).toMatchObject({ status: 'failed', lines: { planned: 9, traced: 6, lost: 3 } });
