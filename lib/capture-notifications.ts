@@ -36,6 +36,9 @@ export class CaptureNotifications extends Construct {
     // There is no destination of ours to validate, and a broken destination of somebody else must not stop the deployment.
     const notifications = bucket.node.findChild('Notifications').node.defaultChild as CfnResource;
     notifications.addPropertyOverride('SkipDestinationValidation', true);
+    // Deleting it would change nothing, but fails if the bucket does not exist: then the stack could not be deleted, and not
+    // even be rolled back.
+    notifications.applyRemovalPolicy(RemovalPolicy.RETAIN);
     const handler = Stack.of(this).node.findChild(HANDLER_ID).node.defaultChild as CfnResource;
     // Its default log group has no retention time and is not deleted with the stack.
     handler.addPropertyOverride('LoggingConfig', { LogGroup: logGroup.logGroupName });

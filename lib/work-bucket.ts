@@ -25,8 +25,9 @@ export class WorkBucket extends Construct {
       enforceSSL: true,
       minimumTLSVersion: 1.2,
       blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
-      // Once the capture bucket expires them, quarantined lines exist only here: deleting the stack must not delete them.
-      removalPolicy: RemovalPolicy.RETAIN,
+      // Once the capture bucket expires them, quarantined lines exist only here: deleting the stack must not delete them. A
+      // deployment that fails deletes the empty bucket that it has created.
+      removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
       lifecycleRules: [
         { id: 'runs', prefix: 'runs/', expiration: Duration.days(RUNS_DAYS) },
         // As long as a run can be retried, since a retry reuses the judge's answers.

@@ -157,6 +157,11 @@ describe('the notifications of the existing bucket', () => {
     });
   });
 
+  it('are left alone when the stack is deleted or rolled back', () => {
+    // test/integration/stack-removal.test.ts shows what happens without it.
+    expect(onlyResource(template, 'Custom::S3BucketNotifications').DeletionPolicy).toBe('Retain');
+  });
+
   it('are changed by a function with a role and a log group of the stack', () => {
     const functions = Object.entries(resourcesOfType(template, 'AWS::Lambda::Function'));
     const [, handler] = functions.find(([id]) => id.startsWith('BucketNotificationsHandler')) ?? [];
