@@ -1,157 +1,182 @@
 /**
- * Each function's role allows exactly the AWS calls that the function can make. The calls are read from the bundles: the
- * bundler keeps only the parts of the SDK that the code can reach. The tests of the policies check the resources of the
- * permissions, and the integration test with enforced policies checks that they are sufficient.
+ * Each role allows exactly what acts with it can do: the AWS calls in the bundle of a function, the states of a state machine.
+ * Actions, resources and condition keys are those of AWS's service reference. The tests of the policies check them statement
+ * by statement, and the integration test with enforced policies checks that they are sufficient.
  */
-import { basename } from 'node:path';
-import { build } from 'esbuild';
-import { flattened, policiesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
+import type { Template } from 'aws-cdk-lib/assertions';
+import { FOLDERS, faultsOfCalls, type Need, UNREACHED } from '../helpers/iam-needs.ts';
+import {
+  AUTHORIZED_AS,
+  accepts,
+  faultsOfLine,
+  type Reference,
+  readReference,
+  UNLISTED,
+} from '../helpers/iam-reference.ts';
+import { faultsOfRole, linesOf, needsOf } from '../helpers/iam-roles.ts';
+import { type Bundle, bundlesOf } from '../helpers/sdk-calls.ts';
+import { settingsVariants } from '../helpers/settings-variants.ts';
+import { flattened, type Line, REGION, resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
-/** The IAM action of each call, from AWS's Service Authorization Reference. */
-const ACTIONS: Record<string, string> = {
-  AbortMultipartUploadCommand: 's3:AbortMultipartUpload',
-  CompleteMultipartUploadCommand: 's3:PutObject',
-  ConverseCommand: 'bedrock:InvokeModel',
-  CreateModelInvocationJobCommand: 'bedrock:CreateModelInvocationJob',
-  CreateMultipartUploadCommand: 's3:PutObject',
-  DeleteObjectCommand: 's3:DeleteObject',
-  DescribeExecutionCommand: 'states:DescribeExecution',
-  GetFoundationModelCommand: 'bedrock:GetFoundationModel',
-  GetInferenceProfileCommand: 'bedrock:GetInferenceProfile',
-  GetItemCommand: 'dynamodb:GetItem',
-  GetModelInvocationJobCommand: 'bedrock:GetModelInvocationJob',
-  GetObjectCommand: 's3:GetObject',
-  GetSecretValueCommand: 'secretsmanager:GetSecretValue',
-  HeadObjectCommand: 's3:GetObject',
-  InvokeCommand: 'lambda:InvokeFunction',
-  InvokeEndpointCommand: 'sagemaker:InvokeEndpoint',
-  ListObjectsV2Command: 's3:ListBucket',
-  PutObjectCommand: 's3:PutObject',
-  TransactWriteItemsCommand: 'dynamodb:UpdateItem',
-  UpdateItemCommand: 'dynamodb:UpdateItem',
-  UploadPartCommand: 's3:PutObject',
-};
+interface Variant {
+  name: string;
+  template: Template;
+  lines: Record<string, Line[]>;
+  needs: Record<string, Need[]>;
+}
 
-/** Parts of the SDK that the product does not use: other credentials than a function's, waiters, tags of uploads. */
-const UNUSED = [
-  'AssumeRoleCommand',
-  'AssumeRoleWithWebIdentityCommand',
-  'CreateOAuth2TokenCommand',
-  'CreateTokenCommand',
-  'GetRoleCredentialsCommand',
-  'HeadBucketCommand',
-  'PutObjectTaggingCommand',
-];
+let reference: Reference;
+let bundles: Record<string, Bundle>;
+let variants: Variant[];
+beforeAll(async () => {
+  reference = await readReference();
+  bundles = await bundlesOf(Object.values(FOLDERS));
+  variants = Object.entries(settingsVariants({ region: REGION, partition: 'aws' })).map(([name, settings]) => {
+    const template = templateOf(settings);
+    return { name, template, lines: linesOf(template), needs: needsOf(reference, template, settings) };
+  });
+});
 
-/** Actions that IAM checks in addition to the call's own, and calls that are not made with the SDK. */
-const ADDITIONAL: Record<string, string> = {
-  'bedrock:ApplyGuardrail': 'Converse with a guardrail',
-  'iam:PassRole': 'CreateModelInvocationJob',
-  'kms:Decrypt': 'GetObject of an encrypted capture',
-  's3:GetObjectVersion': 'GetObject with a version',
-  'sagemaker-mlflow:*': 'MLflow’s REST client',
-  'sagemaker:CallMlflowAppApi': 'MLflow’s REST client',
-  'sqs:SendMessage': 'Lambda itself, with an event on which the function has failed each time',
-};
-/** Actions of the replay's own HTTP client. */
-const SENDER = ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'];
-
-const secret = (name: string): string => `arn:aws:secretsmanager:eu-west-1:123456789012:secret:${name}-AbCdEf`;
-const managed = (kind: string) => `arn:aws:sagemaker:eu-west-1:123456789012:${kind}`;
-
-/** Settings that together produce every permission. */
-const VARIANTS: Record<string, string>[] = [
-  { MLFLOW_SECRET_ARN: secret('mlflow') },
-  { MLFLOW_TRACKING_URI: managed('mlflow-app/app-ABC123'), MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow' },
-  {
-    MLFLOW_TRACKING_URI: managed('mlflow-tracking-server/mine'),
-    MLFLOW_ARTIFACT_BUCKET: 'artifacts',
-    DATA_CAPTURE_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd',
-    BEDROCK_GUARDRAIL_ID: 'gr1234',
-    BEDROCK_GUARDRAIL_VERSION: '2',
-    REPLAY_ENDPOINT_NAMES: 'v2',
-    REPLAY_INFERENCE_COMPONENT_NAMES: 'part',
-    REPLAY_HEADERS_SECRET_ARN: secret('replay'),
-  },
-  { BEDROCK_MODEL_ID: 'sagemaker:/my-judge', EVALUATION_BUDGET_USD: '0' },
-  { BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_SECRET_ARN: secret('judge'), EVALUATION_BUDGET_USD: '0' },
-];
-const templates = VARIANTS.map((settings) => templateOf(settings));
-
-/** The function's construct, and its folder under `lambda/`. */
-const FOLDERS: Record<string, string> = {
-  PlanCaptures: 'plan-captures',
-  LogTraces: 'log-traces',
-  EvaluateTraces: 'evaluate-traces',
-  JudgeBatch: 'judge-batch',
-  SummarizeRun: 'summarize-run',
-  ReplayPlan: 'plan-replay',
-  ReplayShard: 'replay-shard',
-  ReplayEvaluation: 'evaluate-replay',
-  ReplaySummary: 'summarize-replay',
-  ReplayPublication: 'publish-replay',
-  ReplayStop: 'stop-replay',
-};
+/** A role in a variant, with its statements and its needs. */
+interface Case {
+  label: string;
+  lines: Line[];
+  needs: Need[];
+}
+const cases = (): Case[] =>
+  variants.flatMap(({ name, lines, needs }) =>
+    [...new Set([...Object.keys(lines), ...Object.keys(needs)])].map((role) => ({
+      label: `${role}, ${name}`,
+      lines: lines[role] ?? [],
+      needs: needs[role] ?? [],
+    })),
+  );
 
 it('covers all functions', () => {
-  const [template] = templates;
-  if (template === undefined) throw new Error('No template');
-  const functions = Object.entries(resourcesOfType(template, 'AWS::Lambda::Function')).flatMap(
-    ([id, { Properties }]) => (id.startsWith('BucketNotificationsHandler') ? [] : [[id, flattened(Properties.Role)]]),
-  );
-  expect(functions).toEqual(Object.keys(FOLDERS).map((step) => [`${step}Function`, `<${step}Role.Arn>`]));
+  const functions = Object.keys(resourcesOfType((variants[0] as Variant).template, 'AWS::Lambda::Function'));
+  const ours = functions.filter((id) => !id.startsWith('BucketNotificationsHandler'));
+  expect(ours).toEqual(Object.keys(FOLDERS).map((step) => `${step}Function`));
 });
 
-/** The names of the SDK commands in each handler's bundle, by folder. One call of esbuild parses the SDK once for all. */
-async function commandsByFolder(): Promise<Record<string, string[]>> {
-  const { outputFiles } = await build({
-    entryPoints: Object.values(FOLDERS).map((folder) => ({ in: `lambda/${folder}/handler.ts`, out: folder })),
-    outdir: 'in-memory',
-    bundle: true,
-    write: false,
-    format: 'esm',
-    platform: 'node',
-    target: 'node24',
-    mainFields: ['module', 'main'],
-    logLevel: 'error',
-  });
-  return Object.fromEntries(
-    outputFiles.map(({ path, text }) => {
-      const made = [...text.matchAll(/\bnew (?:\w+\.)?([A-Z]\w*?Command)\d*\(/g)].map(([, name = '']) => name);
-      return [basename(path, '.js'), [...new Set(made)].toSorted()];
-    }),
-  );
-}
-
-let found: Record<string, string[]>;
-beforeAll(async () => {
-  found = await commandsByFolder();
+it('knows what each call of each bundle concerns', () => {
+  expect(faultsOfCalls(bundles)).toEqual([]);
 });
 
-function allowedTo(step: string): Set<string> {
-  const lines = templates.flatMap((template) => policiesOf(template)[`${step}Role`] ?? []);
-  return new Set(lines.flatMap(([actions]) => actions).filter((action) => !action.startsWith('logs:')));
+it('allows every call and every state what it needs, and nothing that none of them needs', () => {
+  expect(
+    cases().flatMap(({ label, lines, needs }) => faultsOfRole(lines, needs).map((fault) => `${label}: ${fault}`)),
+  ).toEqual([]);
+});
+
+it('has only actions, resources and condition keys of the service reference, in roles and in policies of resources', () => {
+  const ofRoles = cases().flatMap(({ label, lines }) => lines.map((line) => ({ label, line })));
+  const ofResources = variants.flatMap(({ name, template }) =>
+    resourceLines(template).map((line) => ({ label: name, line })),
+  );
+  expect(ofResources.length).toBeGreaterThan(5 * variants.length);
+  const faults = [...ofRoles, ...ofResources].flatMap(({ label, line }) =>
+    faultsOfLine(reference, line).map((fault) => `${label}: ${fault}`),
+  );
+  expect(faults).toEqual([]);
+});
+
+/** The statements of the policies of buckets, queues, topics and roles; those of the last have no resource. */
+function resourceLines(template: Template): Line[] {
+  return Object.values(resourcesOf(template)).flatMap(({ Type, Properties }) => {
+    if (Type === 'AWS::IAM::Policy') return [];
+    const document = (Properties?.PolicyDocument ?? Properties?.AssumeRolePolicyDocument) as
+      | { Statement: object[] }
+      | undefined;
+    return (document?.Statement ?? []).map((statement): Line => {
+      const { Action, Condition } = flattened(statement) as { Action: string; Condition?: object };
+      return [[Action].flat(), [], Condition];
+    });
+  });
 }
 
-describe.each(Object.entries(FOLDERS))('%s', (step, folder) => {
-  let commands: string[];
-  beforeAll(() => {
-    commands = (found[folder] ?? []).filter((command) => !UNUSED.includes(command));
+describe('the tables here', () => {
+  it('say nothing that the reference says itself', () => {
+    const named = Object.keys(AUTHORIZED_AS).filter(
+      (call) => accepts(reference, call, '*') || faultsOfLine(reference, [[call], []]).length === 0,
+    );
+    expect(named).toEqual([]);
+    const actions = Object.values(AUTHORIZED_AS).filter((action) => faultsOfLine(reference, [[action], []]).length > 0);
+    expect(actions).toEqual([]);
   });
 
-  it('makes only calls with a known IAM action', () => {
-    expect(commands).not.toEqual([]);
-    expect(commands.filter((command) => ACTIONS[command] === undefined)).toEqual([]);
+  it('say nothing that no bundle and no statement needs', () => {
+    const calls = Object.values(bundles).flatMap((bundle) => bundle.calls);
+    expect(UNREACHED.filter((call) => !calls.includes(call))).toEqual([]);
+    const all = cases().flatMap(({ lines }) => lines);
+    const needed = UNLISTED.filter((entry) => {
+      const others = UNLISTED.filter((other) => other !== entry);
+      return all.some((line) => faultsOfLine(reference, line, others).length > 0);
+    });
+    expect(needed).toEqual(UNLISTED);
+  });
+});
+
+describe('these checks fail', () => {
+  const without = <T>(list: T[], index: number): T[] => list.filter((_, each) => each !== index);
+
+  it('without any one statement, and without any one of its actions', () => {
+    const kept = cases().flatMap(({ label, lines, needs }) =>
+      lines.flatMap(([actions, resources, condition], index) => {
+        const others = without(lines, index);
+        const fewer = actions.map((_, each): Line => [without(actions, each), resources, condition]);
+        return [others, ...fewer.map((line) => [...others, line])]
+          .filter((some) => faultsOfRole(some, needs).length === 0)
+          .map(() => `${label}: ${actions.join()} on ${resources.join()}`);
+      }),
+    );
+    expect(kept).toEqual([]);
   });
 
-  it('is allowed to make each of its calls', () => {
-    const allowed = allowedTo(step);
-    expect(commands.filter((command) => !allowed.has(ACTIONS[command] ?? ''))).toEqual([]);
+  it('without any one call of a bundle, and with one more', () => {
+    const kept = Object.entries(bundles).flatMap(([folder, { calls, text }]) =>
+      calls.filter((call, index) => {
+        const fewer = { ...bundles, [folder]: { calls: without(calls, index), text } };
+        return !UNREACHED.includes(call) && faultsOfCalls(fewer).length === 0;
+      }),
+    );
+    expect(kept).toEqual([]);
+    const more = Object.entries(bundles).filter(([folder, { calls, text }]) => {
+      const changed = { ...bundles, [folder]: { calls: [...calls, 's3:CopyObject'], text } };
+      return faultsOfCalls(changed).length === 0;
+    });
+    expect(more).toEqual([]);
   });
 
-  it('is not allowed anything else', () => {
-    const needed = new Set(commands.map((command) => ACTIONS[command]));
-    const additional = [...Object.keys(ADDITIONAL), ...(step === 'ReplayShard' ? SENDER : [])];
-    expect([...allowedTo(step)].filter((action) => !needed.has(action) && !additional.includes(action))).toEqual([]);
+  it('without all calls and states that need an action', () => {
+    const kept = cases().flatMap(({ label, lines, needs }) =>
+      [...new Set(needs.map(({ action }) => action))]
+        .filter(
+          (action) =>
+            faultsOfRole(
+              lines,
+              needs.filter((need) => need.action !== action),
+            ).length === 0,
+        )
+        .map((action) => `${label}: ${action}`),
+    );
+    expect(kept).toEqual([]);
+  });
+
+  it('with an action, a resource or a condition key that is misspelt', () => {
+    const kept = cases().flatMap(({ label, lines }) =>
+      lines
+        .flatMap(([actions, resources, condition]): Line[] => [
+          [[`${actions[0]?.replace('*', '')}s`], resources, condition],
+          [
+            actions,
+            [resources[0] === '*' ? 'arn:aws:s3:::bucket' : 'arn:aws:apigateway:eu-west-1::/restapis/a'],
+            condition,
+          ],
+          [actions, resources, { StringEquals: { 's3:Prefixes': 'a' } }],
+        ])
+        .filter((line) => faultsOfLine(reference, line).length === 0)
+        .map((line) => `${label}: ${JSON.stringify(line)}`),
+    );
+    expect(kept).toEqual([]);
   });
 });

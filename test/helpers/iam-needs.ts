@@ -1,0 +1,254 @@
+/**
+ * What the functions have to be allowed: which calls each of them makes, and on what. The ARNs are written out as AWS names the
+ * resources, and not taken from the policies.
+ */
+import { accepts, actionOf, type Reference } from './iam-reference.ts';
+import type { Bundle } from './sdk-calls.ts';
+import { ACCOUNT, REGION } from './synth.ts';
+
+/** An action on a resource (a pattern if any part of it will do), with the values of condition keys of such a request. */
+export interface Need {
+  action: string;
+  arn: string;
+  context: Record<string, string>;
+  /** The call, the state or the resource that needs it. */
+  by: string;
+}
+
+/** Something that functions call: its ARNs with these settings, of which each call concerns those of its resource types. */
+interface Target {
+  arns: string[];
+  context?: Record<string, string>;
+  /** Actions that IAM checks besides a call's own, by that action. */
+  also?: Record<string, Need[]>;
+}
+
+export const at = (service: string, resource: string): string => `arn:aws:${service}:${REGION}:${ACCOUNT}:${resource}`;
+export const WORK = 'arn:aws:s3:::workbucket';
+export const MACHINE = 'sagemaker-data-capture-monitoring-test';
+const viaS3 = { 'kms:ViaService': `s3.${REGION}.amazonaws.com` };
+
+/** Everything that the functions call, by the names in `USES`. */
+function targetsOf(settings: Record<string, string>): Record<string, Target> {
+  const { MLFLOW_SECRET_ARN: secret, DATA_CAPTURE_KMS_KEY_ARN: captureKey, BEDROCK_GUARDRAIL_ID: guardrail } = settings;
+  const { MLFLOW_TRACKING_URI: mlflow = '', MLFLOW_ARTIFACT_BUCKET: artifacts } = settings;
+  const model = modelOf(settings.BEDROCK_MODEL_ID ?? 'global.anthropic.claude-sonnet-4-6');
+  const judge = /^sagemaker:\/(.*)/.exec(settings.BEDROCK_MODEL_ID ?? '')?.[1];
+  const capture = 'arn:aws:s3:::captures/my-endpoint/AllTraffic/2026/11/20/10/a.jsonl';
+  const names = (setting: string): string[] => settings[setting]?.split(',') ?? [];
+  const need = (action: string, arn: string, context = {}): Need => ({
+    action,
+    arn,
+    context,
+    by: 'the call’s own action',
+  });
+  return {
+    captures: {
+      arns: ['arn:aws:s3:::captures', capture],
+      context: { 's3:prefix': 'my-endpoint/AllTraffic/2026/11/20/10/a.jsonl' },
+      also: {
+        // An object is read in the version that planning saw.
+        's3:GetObject': [
+          need('s3:GetObjectVersion', capture),
+          ...(captureKey ? [need('kms:Decrypt', captureKey, viaS3)] : []),
+        ],
+      },
+    },
+    work: { arns: [WORK, `${WORK}/*`] },
+    artifacts: {
+      arns: artifacts ? [`arn:aws:s3:::${artifacts.replace('s3://', '')}/1/traces/tr-1/artifacts/traces.json`] : [],
+    },
+    budget: { arns: [at('dynamodb', 'table/BudgetTable')] },
+    executions: { arns: [at('states', `execution:${MACHINE}:some-run`)] },
+    mlflow: { arns: mlflow.startsWith('arn:') ? [mlflow] : [] },
+    mlflowSecret: { arns: secret ? [secret] : [] },
+    judgeSecret: { arns: settings.JUDGE_SECRET_ARN ? [settings.JUDGE_SECRET_ARN] : [] },
+    replaySecret: { arns: settings.REPLAY_HEADERS_SECRET_ARN ? [settings.REPLAY_HEADERS_SECRET_ARN] : [] },
+    model: {
+      arns: model.behind,
+      context: { 'bedrock:InferenceProfileArn': model.profile ?? '' },
+      also: {
+        'bedrock:InvokeModel': guardrail
+          ? [need('bedrock:ApplyGuardrail', at('bedrock', `guardrail/${guardrail}`))]
+          : [],
+      },
+    },
+    modelFacts: { arns: model.facts },
+    jobs: {
+      arns: model.behind.length > 0 ? [at('bedrock', 'model-invocation-job/abc123'), ...model.behind] : [],
+      also: {
+        'bedrock:CreateModelInvocationJob': [
+          need('iam:PassRole', `arn:aws:iam::${ACCOUNT}:role/BatchServiceRole`, {
+            'iam:PassedToService': 'bedrock.amazonaws.com',
+          }),
+        ],
+      },
+    },
+    // IAM spells endpoints in lower case.
+    judgeEndpoint: { arns: judge ? [at('sagemaker', `endpoint/${judge.toLowerCase()}`)] : [] },
+    replayTargets: {
+      arns: [
+        ...names('REPLAY_ENDPOINT_NAMES').map((name) => at('sagemaker', `endpoint/${name.toLowerCase()}`)),
+        // IAM's spelling of components is not documented.
+        ...names('REPLAY_INFERENCE_COMPONENT_NAMES')
+          .flatMap((name) => [name, name.toLowerCase()])
+          .map((name) => at('sagemaker', `inference-component/${name}`)),
+      ],
+    },
+    endOfReplay: {
+      arns: ['ReplaySummaryFunction', 'ReplayPublicationFunction'].map((name) => at('lambda', `function:${name}`)),
+    },
+  };
+}
+
+/** The ARNs that IAM checks when a Bedrock model is used and when its facts are read; none for a judge outside Bedrock. */
+function modelOf(id: string): { behind: string[]; facts: string[]; profile?: string } {
+  if (/^(openai|sagemaker):/.test(id)) return { behind: [], facts: [] };
+  const foundation = (region: string, model: string): string => `arn:aws:bedrock:${region}::foundation-model/${model}`;
+  if (id.includes(':application-inference-profile/')) {
+    const some = 'anthropic.claude-sonnet-4-6';
+    const geographic = at('bedrock', `inference-profile/eu.${some}`);
+    return {
+      behind: [id, geographic, foundation('eu-north-1', some), foundation('', some)],
+      facts: [id, foundation(REGION, some)],
+      profile: id,
+    };
+  }
+  const [, model] = /^global\.(.*)/.exec(id) ?? [];
+  if (model === undefined) return { behind: [foundation(REGION, id)], facts: [foundation(REGION, id)] };
+  const profile = at('bedrock', `inference-profile/${id}`);
+  return {
+    behind: [profile, foundation('us-west-2', model), foundation('', model)],
+    facts: [profile, foundation(REGION, model)],
+    profile,
+  };
+}
+
+const READ = ['s3:GetObject', 's3:HeadObject', 's3:ListObjectsV2'];
+const WRITE = ['s3:PutObject'];
+const UPLOAD = ['s3:CreateMultipartUpload', 's3:UploadPart', 's3:CompleteMultipartUpload', 's3:AbortMultipartUpload'];
+const SECRET = ['secretsmanager:GetSecretValue'];
+const FACTS = ['bedrock:GetFoundationModel', 'bedrock:GetInferenceProfile'];
+const JUDGE = { model: ['bedrock:Converse'], judgeEndpoint: ['sagemaker:InvokeEndpoint'], judgeSecret: SECRET };
+const BUDGET = ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:TransactWriteItems'];
+
+/** The calls of each function (its folder) by what they concern, without those of `OWN_CALLS`. Together they are the bundle's. */
+export const USES: Record<string, Record<string, string[]>> = {
+  'plan-captures': {
+    captures: READ,
+    work: [...READ, ...WRITE, ...UPLOAD],
+    executions: ['states:DescribeExecution'],
+    modelFacts: FACTS,
+    mlflowSecret: SECRET,
+  },
+  'log-traces': { captures: READ, work: [...READ, ...WRITE], artifacts: WRITE, mlflowSecret: SECRET },
+  'evaluate-traces': { captures: READ, work: [...READ, ...WRITE], ...JUDGE, budget: BUDGET, mlflowSecret: SECRET },
+  'judge-batch': {
+    work: [...READ, ...WRITE, ...UPLOAD, 's3:DeleteObject'],
+    jobs: ['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'],
+  },
+  'summarize-run': { work: [...READ, ...WRITE] },
+  'plan-replay': {
+    captures: READ,
+    work: [...READ, ...WRITE, ...UPLOAD],
+    modelFacts: FACTS,
+    mlflowSecret: SECRET,
+  },
+  'replay-shard': { captures: READ, work: [...READ, ...WRITE, ...UPLOAD], replaySecret: SECRET },
+  'evaluate-replay': { work: [...READ, ...WRITE], artifacts: WRITE, ...JUDGE, budget: BUDGET, mlflowSecret: SECRET },
+  'summarize-replay': { work: [...READ, ...WRITE, ...UPLOAD] },
+  'publish-replay': { work: READ, artifacts: WRITE, mlflowSecret: SECRET },
+  'stop-replay': { work: [...READ, ...WRITE], endOfReplay: ['lambda:Invoke'] },
+};
+
+/** Calls by the project's own HTTP clients: what they concern, and a text that a bundle with such a client contains. */
+const OWN_CALLS: { folders: string[]; target: string; mark: string; actions(arn: string): string[] }[] = [
+  {
+    folders: ['plan-captures', 'log-traces', 'evaluate-traces', 'plan-replay', 'evaluate-replay', 'publish-replay'],
+    target: 'mlflow',
+    mark: 'x-sm-mlflow-app-arn',
+    actions: (arn) => [arn.includes(':mlflow-app/') ? 'sagemaker:CallMlflowAppApi' : 'sagemaker-mlflow:*'],
+  },
+  {
+    folders: ['replay-shard'],
+    target: 'replayTargets',
+    mark: '/invocations',
+    actions: () => ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'],
+  },
+];
+
+/** Operations of the SDK's helper for uploads that the product does not reach: it neither tags objects nor creates buckets. */
+export const UNREACHED = ['s3:HeadBucket', 's3:PutObjectTagging'];
+
+/** Differences between `USES` and the bundles. */
+export function faultsOfCalls(bundles: Record<string, Bundle>): string[] {
+  const own = OWN_CALLS.flatMap(({ folders, mark }) =>
+    folders
+      .filter((folder) => !bundles[folder]?.text.includes(mark))
+      .map((folder) => `${folder}: its bundle has no ${mark}`),
+  );
+  const sdk = Object.entries(bundles).flatMap(([folder, { calls }]) => {
+    const listed = Object.values(USES[folder] ?? {}).flat();
+    return [
+      ...calls
+        .filter((call) => !listed.includes(call) && !UNREACHED.includes(call))
+        .map((call) => `${folder}: nothing says what ${call} concerns`),
+      ...[...new Set(listed)]
+        .filter((call) => !calls.includes(call))
+        .map((call) => `${folder}: its bundle does not call ${call}`),
+    ];
+  });
+  return [...own, ...sdk];
+}
+
+/** The needs of a call on a target. @throws Error if no action is known by which IAM authorizes the call */
+export function needsOfCall(reference: Reference, call: string, { arns, context = {}, also = {} }: Target): Need[] {
+  if (arns.length === 0) return [];
+  const action = actionOf(reference, call);
+  if (action === undefined) throw new Error(`No action is known that authorizes ${call}`);
+  const own = arns.filter((arn) => accepts(reference, action, arn)).map((arn) => ({ action, arn, context, by: call }));
+  return [...own, ...(also[action] ?? []).map((need) => ({ ...need, by: call }))];
+}
+
+/** The construct of each function, and its folder under `lambda/`. */
+export const FOLDERS: Record<string, string> = {
+  PlanCaptures: 'plan-captures',
+  LogTraces: 'log-traces',
+  EvaluateTraces: 'evaluate-traces',
+  JudgeBatch: 'judge-batch',
+  SummarizeRun: 'summarize-run',
+  ReplayPlan: 'plan-replay',
+  ReplayShard: 'replay-shard',
+  ReplayEvaluation: 'evaluate-replay',
+  ReplaySummary: 'summarize-replay',
+  ReplayPublication: 'publish-replay',
+  ReplayStop: 'stop-replay',
+};
+
+/** The needs of a function, by its construct. */
+export function needsOfFunction(reference: Reference, step: string, settings: Record<string, string>): Need[] {
+  const folder = FOLDERS[step] ?? '';
+  const targets = targetsOf(settings);
+  const target = (name: string): Target => targets[name] as Target;
+  const sdk = Object.entries(USES[folder] ?? {}).flatMap(([name, calls]) =>
+    calls.flatMap((call) => needsOfCall(reference, call, target(name))),
+  );
+  const own = OWN_CALLS.filter(({ folders }) => folders.includes(folder)).flatMap((each) =>
+    target(each.target).arns.flatMap((arn) =>
+      each.actions(arn).map((action) => ({ action, arn, context: {}, by: each.mark })),
+    ),
+  );
+  return [...sdk, ...own];
+}
+
+/** The needs of Bedrock's role for batch jobs: https://docs.aws.amazon.com/bedrock/latest/userguide/batch-iam-sr.html */
+export function needsOfBatchJobs(reference: Reference, settings: Record<string, string>): Need[] {
+  const by = 'a batch job';
+  const files = (action: string, arn: string): Need => ({ action, arn, context: {}, by });
+  return [
+    files('s3:GetObject', `${WORK}/batch/some-run/input/1.jsonl`),
+    files('s3:PutObject', `${WORK}/batch/some-run/output/1.jsonl.out`),
+    files('s3:ListBucket', WORK),
+    ...needsOfCall(reference, 'bedrock:InvokeModel', targetsOf(settings).model as Target),
+  ];
+}
