@@ -45,7 +45,7 @@ export function sageMakerTransport(
 /** The container's own error is wrapped in a `ModelError`. It decides the kind of failure. */
 function readInvokeFailure(error: unknown, signal: AbortSignal | undefined): CallFailure {
   const { name, OriginalStatusCode: status, OriginalMessage: text, message } = error as ModelError;
-  if (name === 'ModelError' && status !== undefined && !signal?.aborted) {
+  if (status !== undefined && !signal?.aborted) {
     const inner = readChatFailure(status, text ?? message, undefined);
     // A 404 of the container means a wrong route or model, as behind a URL.
     return new CallFailure(inner.kind, `The container of the endpoint answered ${inner.message}`, {

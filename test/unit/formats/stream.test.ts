@@ -8,7 +8,9 @@ import type { Capture } from '../../../src/formats/types.ts';
 import { Scale, TooHeavy } from '../../../src/formats/weight.ts';
 import { readDelta } from '../../../src/formats/wire/registry.ts';
 import { bedrockConverse } from '../../../src/formats/wire/vendors/bedrock-converse.ts';
+import { bedrockText } from '../../../src/formats/wire/vendors/bedrock-text.ts';
 import { genericText } from '../../../src/formats/wire/vendors/generic-text.ts';
+import { messageList } from '../../../src/formats/wire/vendors/message-list.ts';
 import { ollama } from '../../../src/formats/wire/vendors/ollama.ts';
 import { openAiResponses } from '../../../src/formats/wire/vendors/openai-responses.ts';
 import { tgi } from '../../../src/formats/wire/vendors/tgi.ts';
@@ -248,10 +250,10 @@ describe('a body that resembles a known form', () => {
   });
 
   test('is text under a usual name, alone or as the only item of a list', () => {
-    const replies = [{ text: 'a' }, [{ text: 'a' }], ['a', 'b'], [{ text: 'a' }, { text: 'b' }]].map((value) =>
-      genericText.reply?.({}, value)?.replies.map(({ content }) => content),
+    const replies = [{ text: 'a' }, [{ text: 'a' }], ['a', 'b'], [['a']], [{ text: 'a' }, { text: 'b' }], ['a', 1]].map(
+      (value) => genericText.reply?.({}, value)?.replies.map(({ content }) => content),
     );
-    expect(replies).toEqual([['a'], ['a'], ['a', 'b'], undefined]);
+    expect(replies).toEqual([['a'], ['a'], ['a', 'b'], undefined, undefined, undefined]);
   });
 
   test('is a stream of text only if all events but the last have the text', () => {
@@ -265,6 +267,47 @@ describe('a body that resembles a known form', () => {
   test('is a stream of Ollama only if every event says whether it is the last', () => {
     expect(ollama.assemble?.([{ response: 'a', done: false }])).toMatchObject({ value: { response: 'a' } });
     expect(ollama.assemble?.([{ response: 'a', done: false }, { response: 'b' }])).toBeUndefined();
+  });
+
+  test('has a thought in Ollama’s stream only if the model sent one', () => {
+    const chat = (message: object) =>
+      ollama.assemble?.([
+        { message, done: false },
+        { message: {}, done: true },
+      ])?.value;
+    expect(chat({ content: 'a' })).toEqual({ done: true, message: { role: 'assistant', content: 'a' } });
+    expect(chat({ content: 'a', thinking: 'b' })).toHaveProperty('message.reasoning', 'b');
+  });
+
+  test('is a piece of a Bedrock model only if it has one item and tells why it ended', () => {
+    const item = (text: string, stop_reason: string | null = null) => ({ text, stop_reason });
+    const assembled = (...outputs: object[][]) =>
+      bedrockText.assemble?.(outputs.map((list) => ({ outputs: list })))?.value;
+    expect(assembled([item('a')], [item('b', 'stop')])).toEqual({ generation: 'ab', stop_reason: 'stop' });
+    expect(assembled([item('a'), item('x')], [item('b', 'stop')], [item('c')])).toMatchObject({ generation: 'bc' });
+    expect(assembled([{ text: 'a' }], [{ text: 'b' }])).toBeUndefined();
+  });
+
+  test('has parts of text, and other parts, among an item of OpenAI’s Responses', () => {
+    const content = [{ type: 'input_text', text: 'a' }, 'b', { type: 'input_image', image_url: 'data:x' }];
+    expect(openAiResponses.request?.({ model: 'm', input: [{ role: 'user', content }] }, undefined)?.messages).toEqual([
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'a' },
+          { type: 'text', text: 'b' },
+          { type: 'image_url', image_url: { url: 'data:x' } },
+        ],
+      },
+    ]);
+  });
+
+  test('has the parameters of a list of messages on both levels', () => {
+    const inputs = { messages: [{ role: 'user', content: 'a' }], tools: [], top_k: 3 };
+    expect(messageList.request?.({ inputs, model: 'm', temperature: 1 }, { inputs })?.parameters).toEqual({
+      top_k: 3,
+      temperature: 1,
+    });
   });
 
   test('is a generation only if it is text', () => {

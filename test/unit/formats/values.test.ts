@@ -7,6 +7,8 @@ import { cellOf } from '../../../src/formats/payload/csv.ts';
 import { identityOf } from '../../../src/formats/record/identity.ts';
 import { parseInferenceTime } from '../../../src/formats/record/inference-time.ts';
 import type { Payload } from '../../../src/formats/types.ts';
+import { StreamedBlocks } from '../../../src/formats/wire/content-blocks.ts';
+import { chatMessages } from '../../../src/formats/wire/messages.ts';
 import { promptsOf } from '../../../src/formats/wire/prompts.ts';
 
 describe('a captured time', () => {
@@ -165,4 +167,30 @@ test('an empty list, or one of other values, is no list of prompts', () => {
     undefined,
     undefined,
   ]);
+});
+
+test('the status of a vendor’s error is the body’s, else that of its type, else that of its words', () => {
+  const told = (value: object) =>
+    errorReply({ kind: 'json', contentType: 'application/json', value } as unknown as Payload);
+  const generation = { generated_text: 'a', details: { finish_reason: 'error', error: 'm' } };
+  expect(told({ throttlingException: { message: 'm' } })).toMatchObject({ statusCode: 429, message: 'm' });
+  expect(told({ ...generation, status_code: 503 })).toMatchObject({ statusCode: 503, message: 'm' });
+  expect(told({ ...generation, details: { finish_reason: 'error', error: 'Service Unavailable' } })).toMatchObject({
+    statusCode: 503,
+  });
+});
+
+test('the content of a message may be missing, or a single block', () => {
+  expect(chatMessages({ role: 'user', value: null }, 'user')).toEqual([{ role: 'user', content: '' }]);
+  expect(chatMessages({ role: 'user', parts: { type: 'text', text: 'a' } }, 'user')).toEqual([
+    { role: 'user', content: 'a' },
+  ]);
+});
+
+test('a tool’s input that was not streamed is missing, not empty', () => {
+  const blocks = new StreamedBlocks();
+  blocks.begin(0, { type: 'tool_use' });
+  const inputs: unknown[] = [];
+  blocks.inOrder((_, input) => inputs.push(input));
+  expect(inputs).toEqual([undefined]);
 });

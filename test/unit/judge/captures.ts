@@ -1,5 +1,8 @@
 /** Captures for the judge's tests. */
 import type { Capture, ChatMessage, Payload } from '../../../src/formats/types.ts';
+import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
+import type { Feature } from '../../../src/judge/errors.ts';
+import { buildPrompt, type Rung } from '../../../src/judge/prompt/build-prompt.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
 
 const payload = (value: unknown): Payload => ({
@@ -99,3 +102,11 @@ export const completionOf = (usage: unknown = { prompt_tokens: 500, completion_t
   const message = { role: 'assistant', content: content ?? JSON.stringify(Object.fromEntries(entries)) };
   return { choices: [{ index: 0, message, finish_reason: 'stop' }], usage };
 };
+
+/** A request to a model that lacks one feature, or none. */
+export const askOf = (lacking?: Feature, rung: Rung = 'json-schema') => ({
+  prompt: buildPrompt(chatCapture(), YES_NO_SCORERS, rung),
+  schema: answerSchema(YES_NO_SCORERS),
+  maxTokens: 77,
+  supports: (feature: Feature) => feature !== lacking,
+});

@@ -95,6 +95,10 @@ test('ignores code, addresses and markup', () => {
   const code = '```js\nconst größe = ich.bin.nicht.der.mit.dem.und();\n```\n';
   expect(detectLanguage(`${english}\n${code.repeat(20)}`)).toEqual({ language: 'en' });
   expect(detectLanguage(code.repeat(20))).toEqual({ notJudgeable: 'textTooShort' });
+  const path = 'wo-finde-ich-die-antwort-auf-meine-frage';
+  const addresses = ['http://a.de/', 'https://a.de/', 'HTTPS://A.DE/', 'www.a.de/'].map((start) => `${start}${path}`);
+  for (const address of addresses)
+    expect(detectLanguage(`${address} `.repeat(9))).toEqual({ notJudgeable: 'textTooShort' });
 });
 
 test('does not judge a mix of two languages', () => {

@@ -70,6 +70,16 @@ test('output_tokens is the endpoint’s count, and not judgeable without one', (
   expect(score(chatCapture('Hi', 'Hello'))).toEqual({ notJudgeable: 'noUsage' });
 });
 
+test('the texts of a conversation are those of its messages that have one', () => {
+  const messages = [
+    { role: 'user', content: 'a' },
+    { role: 'assistant', content: null, tool_calls: [] },
+    { role: 'user', content: '' },
+  ];
+  expect(requestTexts(chatCapture(messages, 'b'))).toEqual({ texts: ['a'] });
+  expect(requestTexts(chatCapture(messages.slice(1), 'b'))).toEqual({ notJudgeable: 'notText' });
+});
+
 test('the texts of a request without a conversation are its payload, if the payload is text', () => {
   const plain = textCapture('a', 'b');
   expect(requestTexts(plain)).toEqual({ texts: ['a'] });

@@ -1,7 +1,10 @@
 /** Classifying the failures of judge calls. */
 import { readAwsFailure } from '../../../src/judge/transports/bedrock-failures.ts';
 import { readChatFailure } from '../../../src/judge/transports/chat.ts';
+import { readParameters } from '../../../src/judge/transports/parameters.ts';
+import { sageMakerTransport } from '../../../src/judge/transports/sagemaker.ts';
 import { knownWords } from '../../../src/shared/known-words.ts';
+import { askOf } from './captures.ts';
 
 const aws = (name: string, status: number | undefined, message = name, headers: Record<string, string> = {}) =>
   Object.assign(new Error(message), { name, $metadata: { httpStatusCode: status }, $response: { headers } });
@@ -16,6 +19,8 @@ describe('errors of the AWS SDK', () => {
     ['InternalServerException', 500, 'x', 'unavailable', undefined],
     ['ModelTimeoutException', 408, 'x', 'unavailable', undefined],
     ['ModelErrorException', 424, 'x', 'unavailable', undefined],
+    ['SomethingNewException', 401, 'x', 'refused', undefined],
+    ['SomethingNewException', 403, 'x', 'refused', undefined],
     ['SyntaxError', 200, "Unexpected token '<'", 'unavailable', undefined],
     ['TimeoutError', undefined, 'Stream timed out', 'unavailable', undefined],
     ['Error', undefined, 'connect ECONNREFUSED', 'unavailable', undefined],
@@ -90,6 +95,8 @@ describe('errors of the AWS SDK', () => {
       'unsupported',
       'cache',
     ],
+    ['ValidationException', 400, 'system.1.cache_control: Extra inputs', 'unsupported', 'cache'],
+    ['ValidationException', 400, 'cachePoint is not supported', 'unsupported', 'cache'],
     ['ValidationException', 400, 'The text field in the ContentBlock object is blank.', 'rejected', undefined],
   ])('classifies %s %s %s as %s', (name, status, message, kind, feature) => {
     const failure = readAwsFailure(aws(name, status, message));
@@ -127,5 +134,35 @@ describe('errors of a chat completion server', () => {
   ])('classifies %s %s as %s', (status, text, kind, feature) => {
     const failure = readChatFailure(status, text, undefined);
     expect([failure.kind, failure.feature]).toEqual([kind, feature]);
+  });
+});
+
+describe('errors of a SageMaker endpoint', () => {
+  const failureOf = (error: object, signal?: AbortSignal) => {
+    const client = { send: () => Promise.reject(Object.assign(new Error('whole message'), error)) };
+    return sageMakerTransport('judge', readParameters(), client as never).send(askOf(), signal);
+  };
+
+  test.each([
+    [404, 'no such route', 'refused', /^The container of the endpoint answered HTTP 404/],
+    [429, 'slow down', 'throttled', /^The container of the endpoint answered HTTP 429/],
+    [500, undefined, 'unavailable', /^The container of the endpoint answered HTTP 500/],
+  ])('an answer %i of the container decides the kind', async (status, text, kind, message) => {
+    const error = { name: 'ModelError', OriginalStatusCode: status, OriginalMessage: text };
+    await expect(failureOf(error)).rejects.toMatchObject({ kind, message: expect.stringMatching(message), status });
+  });
+
+  test('without an answer of the container, the SDK’s error decides', async () => {
+    const failed = { name: 'ModelError', $metadata: { httpStatusCode: 424 } };
+    await expect(failureOf(failed)).rejects.toMatchObject({ kind: 'unavailable', status: 424 });
+    const stopped = failureOf({ name: 'ModelError', OriginalStatusCode: 404 }, AbortSignal.abort());
+    await expect(stopped).rejects.toMatchObject({ kind: 'aborted' });
+  });
+
+  test('a missing endpoint is refused, another invalid request is rejected', async () => {
+    const invalid = (message: string) =>
+      failureOf({ name: 'ValidationError', message, $metadata: { httpStatusCode: 400 } });
+    await expect(invalid('Endpoint judge of account 1 not found.')).rejects.toMatchObject({ kind: 'refused' });
+    await expect(invalid('Body is empty.')).rejects.toMatchObject({ kind: 'rejected' });
   });
 });
