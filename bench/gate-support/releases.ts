@@ -1,5 +1,6 @@
 /** Draws what two replays would show before and after a release whose true effect is known. */
 import type { ComparedData } from '../../src/replay/compare/compared-data.ts';
+import { noCases } from '../../src/replay/gate/unchanged.ts';
 import type { Random } from '../../src/shared/random.ts';
 
 /** How the latency of a request follows from a standard normal value, for the median request of 1 s. It must rise. */
@@ -25,15 +26,6 @@ const slowerTail =
   (z) =>
     1 + (factor - 1) * Math.min(1, Math.max(0, (z - TAIL_FROM) / (TAIL_TO - TAIL_FROM)));
 
-const nothing = (pairs: number): ComparedData => ({
-  failures: [
-    [0, pairs],
-    [0, pairs],
-  ],
-  pairs: { requests: pairs, known: pairs, newlyFailing: 0, newlySucceeding: 0 },
-  metrics: {},
-});
-
 function latencies(pairs: number, random: Random, latency: Latency, slowdown: Slowdown): ComparedData {
   const of = LATENCIES[latency];
   const before = new Float64Array(pairs);
@@ -44,7 +36,7 @@ function latencies(pairs: number, random: Random, latency: Latency, slowdown: Sl
     before[i] = of(was);
     after[i] = of(is) * slowdown(is);
   }
-  return { ...nothing(pairs), metrics: { request_latency: { before, after, paired: true, of: pairs } } };
+  return { ...noCases(pairs), metrics: { request_latency: { before, after, paired: true, of: pairs } } };
 }
 
 /** Requests that fail in both replays, whatever the release does. */
@@ -57,7 +49,7 @@ function errors(pairs: number, random: Random, [before, after]: readonly [number
   const left = pairs - twice - newlySucceeding;
   const newlyFailing = random.binomial(left, (after - FAILS_TWICE) / (1 - before));
   return {
-    ...nothing(pairs),
+    ...noCases(pairs),
     failures: [
       [twice + newlySucceeding, pairs],
       [twice + newlyFailing, pairs],
@@ -72,7 +64,7 @@ const UNANSWERED = 0.002;
 function replies(pairs: number, random: Random, refused: number, judgedWorse: number): ComparedData {
   const open = random.binomial(pairs, UNANSWERED);
   return {
-    ...nothing(pairs),
+    ...noCases(pairs),
     replies: {
       compared: pairs,
       regressed: 0,

@@ -1,6 +1,6 @@
 /** Compares two runs of the same captures: speed, failures and replies. */
 import { join } from 'node:path';
-import { type ComparedData, repliesData } from './compared-data.ts';
+import { addPair, type ComparedData, pairsOf, repliesData } from './compared-data.ts';
 import {
   type Difference,
   metricDifferences,
@@ -127,10 +127,9 @@ export async function compareRuns(before: RunData, after: RunData, judging?: Jud
   const metrics = compareRequests(before, after, comparison);
   if (before.hasReplies && after.hasReplies) await compareQuality(before, after, comparison, judging);
   comparison.notes.unshift(...notesOf(before, after));
-  const { requests, cancelled, newlyFailing, newlySucceeding } = comparison.paired;
   const data: ComparedData = {
     failures: [failuresOf(before), failuresOf(after)],
-    pairs: { requests, known: requests - cancelled, newlyFailing, newlySucceeding },
+    pairs: pairsOf(comparison.paired),
     metrics,
     ...(comparison.quality ? { replies: repliesData(comparison.quality) } : {}),
   };
@@ -164,11 +163,7 @@ function compareRequests(before: RunData, after: RunData, comparison: RunsCompar
       paired.onlyBefore++;
       continue;
     }
-    paired.requests++;
-    const [from, to] = [before.requests.outcome(was), after.requests.outcome(is)];
-    if (from === 'cancelled' || to === 'cancelled') paired.cancelled++;
-    if (from === 'ok' && to === 'failed') paired.newlyFailing++;
-    if (from === 'failed' && to === 'ok') paired.newlySucceeding++;
+    addPair(paired, before.requests.outcome(was), after.requests.outcome(is));
     for (const [i, pair] of pairs.entries()) {
       const [then, now] = [before.requests.value(was, i), after.requests.value(is, i)];
       if (Number.isNaN(then) || Number.isNaN(now)) continue;

@@ -1,5 +1,5 @@
 /** Decides a release gate: each threshold passes, fails, or cannot tell. */
-import { zeroToleranceSize } from '../../shared/statistics/power.ts';
+import { LEVEL, zeroToleranceSize } from '../../shared/statistics/power.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
 import { type Evidence, evidenceOf } from './evidence.ts';
 import { furtherForDifference, furtherForShare, type Levels } from './more-requests.ts';
@@ -7,8 +7,6 @@ import { isZeroTolerance, type Threshold } from './thresholds.ts';
 import { GATE_EXIT_CODES, type GateOutcome, type GateResult, type ThresholdResult } from './types.ts';
 import { amountText } from './words.ts';
 
-/** The share of all releases at a bound that may pass; so is that of those within all bounds that may fail. */
-export const GATE_LEVEL = 0.05;
 /** Share of the pairs: a zero-tolerance rule passes once a larger share of cases is excluded. */
 export const ZERO_TOLERANCE = 0.01;
 
@@ -41,7 +39,7 @@ interface Decision {
 export function decideGate(
   thresholds: readonly Threshold[],
   data: ComparedData | ((threshold: Threshold) => ComparedData),
-  { level = GATE_LEVEL, zeroTolerance = ZERO_TOLERANCE }: GateOptions = {},
+  { level = LEVEL, zeroTolerance = ZERO_TOLERANCE }: GateOptions = {},
 ): GateResult {
   const dataOf = typeof data === 'function' ? data : () => data;
   const cases = thresholds.map(

@@ -1,5 +1,12 @@
 /** The requests of a running replay beside those of an earlier run, in the order of the schedule. */
-import { type ComparedData, type ComparedValues, repliesData } from '../compare/compared-data.ts';
+import {
+  addPair,
+  type ComparedData,
+  type ComparedValues,
+  type PairCounts,
+  pairsOf,
+  repliesData,
+} from '../compare/compared-data.ts';
 import type { EarlierReplies } from '../compare/earlier-replies.ts';
 import { worseReply } from '../compare/judge-replies.ts';
 import type { PairVerdict } from '../compare/pairwise.ts';
@@ -134,31 +141,27 @@ export class LivePairs {
    */
   compared(size: number, isJudged: boolean): ComparedData {
     const pairs = this.#pairs.slice(0, size);
-    const counts = { requests: 0, known: 0, newlyFailing: 0, newlySucceeding: 0 };
+    const counts: PairCounts = { requests: 0, cancelled: 0, newlyFailing: 0, newlySucceeding: 0 };
     const failures: ComparedData['failures'] = [
       [0, 0],
       [0, 0],
     ];
     for (const { row, after } of pairs) {
       if (!after) continue;
-      counts.requests++;
       const outcomes = [this.#before.requests.outcome(row), after.outcome] as const;
       for (const [i, outcome] of outcomes.entries()) {
         const one = failures[i] as [number, number];
         if (outcome === 'failed') one[0]++;
         if (outcome !== 'cancelled') one[1]++;
       }
-      if (outcomes.includes('cancelled')) continue;
-      counts.known++;
-      if (outcomes[0] === 'ok' && after.outcome === 'failed') counts.newlyFailing++;
-      if (outcomes[0] === 'failed' && after.outcome === 'ok') counts.newlySucceeding++;
+      addPair(counts, ...outcomes);
     }
     // Requests without a pair count as not seen.
     const unpaired = this.requestsUpTo(size) - pairs.length;
     failures[1][1] += unpaired;
     const metrics = Object.fromEntries(this.#metrics.map((tag) => [tag, this.#values(tag, pairs, unpaired)]));
     const replies = this.#earlier && repliesData(this.#count(size, isJudged));
-    return { failures, pairs: counts, metrics, ...(replies ? { replies } : {}) };
+    return { failures, pairs: pairsOf(counts), metrics, ...(replies ? { replies } : {}) };
   }
 
   #values(tag: ComparedMetric, pairs: readonly LivePair[], unpaired: number): ComparedValues {

@@ -1,6 +1,7 @@
 /** When a gate is looked at while its replay is running, and at which level. */
+
+import { LEVEL } from '../../shared/statistics/power.ts';
 import { SpendingLook, spentAt } from '../../shared/statistics/spending.ts';
-import { GATE_LEVEL } from './gate.ts';
 
 /** Looks up to the planned size. More of them would hardly end a replay earlier. */
 const LOOKS = 10;
@@ -48,7 +49,7 @@ export class Looks {
    */
   level(size: number, isEnd: boolean): number {
     this.#last = size;
-    this.#look = this.#look.next(size, GATE_LEVEL * (isEnd ? 1 : spentAt(size / this.#planned)));
+    this.#look = this.#look.next(size, LEVEL * (isEnd ? 1 : spentAt(size / this.#planned)));
     return this.#look.level;
   }
 }

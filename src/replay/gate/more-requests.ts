@@ -1,11 +1,10 @@
 /** How many further pairs would probably decide a threshold that cannot tell, if the truth is what was seen. */
 import type { Bounds } from '../../shared/statistics/bounds.ts';
 import { binomialCdf, normalQuantile } from '../../shared/statistics/distributions.ts';
+import { POWER, smallestSize } from '../../shared/statistics/power.ts';
 import { shareBounds } from '../../shared/statistics/share.ts';
 import type { Cases } from './evidence.ts';
 
-/** "Probably". */
-const POWER = 0.8;
 /** A threshold that needs more pairs than this is called undecidable: the estimate is practically at the bound. */
 const MOST_PAIRS = 1_000_000;
 
@@ -21,20 +20,8 @@ export interface Levels {
  * @param decides whether so many pairs in all suffice; about all larger numbers then do too
  */
 function furtherPairs(seen: number, decides: (pairs: number) => boolean): number | null {
-  if (decides(seen)) return 0;
-  let low = seen;
-  let high = seen + 1;
-  while (!decides(high)) {
-    if (high >= MOST_PAIRS) return null;
-    low = high;
-    high = Math.min(MOST_PAIRS, seen + 2 * (high - seen));
-  }
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
-    if (decides(middle)) high = middle;
-    else low = middle;
-  }
-  return high - seen;
+  const pairs = smallestSize(seen, MOST_PAIRS, decides);
+  return pairs === undefined ? null : pairs - seen;
 }
 
 /**

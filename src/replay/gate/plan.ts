@@ -1,10 +1,16 @@
 /** How many requests each threshold of a gate needs, so that an unchanged release passes it with 80% probability. */
 import { PermanentError } from '../../shared/errors.ts';
-import { type SimulatedOptions, shareSize, simulatedSize, zeroToleranceSize } from '../../shared/statistics/power.ts';
+import {
+  LEVEL,
+  type SimulatedOptions,
+  shareSize,
+  simulatedSize,
+  zeroToleranceSize,
+} from '../../shared/statistics/power.ts';
 import { NEEDED_VALUES } from '../compare/differences.ts';
 import { isLargerBetter } from '../compare/run-data.ts';
 import { evidenceOf } from './evidence.ts';
-import { GATE_LEVEL, ZERO_TOLERANCE } from './gate.ts';
+import { ZERO_TOLERANCE } from './gate.ts';
 import { isZeroTolerance, type Threshold } from './thresholds.ts';
 import {
   type Pilot,
@@ -85,8 +91,7 @@ function drawnSize(
   options: SimulatedOptions,
 ): Sized {
   const size = simulatedSize(
-    (pairs, random) =>
-      scale(evidenceOf(threshold, unchanged.draw(pairs, random)).bounds?.upper(GATE_LEVEL) ?? Number.NaN),
+    (pairs, random) => scale(evidenceOf(threshold, unchanged.draw(pairs, random)).bounds?.upper(LEVEL) ?? Number.NaN),
     scale(threshold.limit),
     options,
   );
@@ -105,7 +110,7 @@ function metricSize(threshold: MetricThreshold, pilot: Pilot): Sized {
   // A ratio of two runs is spread evenly on the logarithmic scale.
   const scale = (worse: number): number => (relative ? sign * Math.log1p((sign * worse) / 100) : worse);
   const options = { start: 500, least: NEEDED_VALUES[statistic], most: MOST_DRAWN };
-  return drawnSize(threshold, unchangedMetric(metric, pilot), scale, options);
+  return drawnSize(threshold, unchangedMetric(metric, statistic === 'mean', pilot), scale, options);
 }
 
 /** Enough to begin the search with: (1.64 + 0.84)², of the normal approximation. */

@@ -1,8 +1,8 @@
 /** How many pairs a single look would need, so that repeated ones have a size to be planned for. */
 import { Random } from '../../shared/random.ts';
+import { LEVEL } from '../../shared/statistics/power.ts';
 import { METRIC_TAGS, type RunData } from '../compare/run-data.ts';
 import { evidenceOf } from './evidence.ts';
-import { GATE_LEVEL } from './gate.ts';
 import { planThreshold } from './plan.ts';
 import { isZeroTolerance, type Threshold } from './thresholds.ts';
 import { type Pilot, type UnchangedPairs, unchangedErrors, unchangedMetric } from './unchanged.ts';
@@ -27,7 +27,8 @@ export function plannedPairs(
   const requests = baseline.requests.size - baseline.cancelledOnPurpose;
   const pilot: Pilot = { run: { metrics, failures: [baseline.failed, requests] } };
   const sizes = thresholds.map((threshold) => {
-    if (threshold.kind === 'metric') return differenceSize(threshold, unchangedMetric(threshold.metric, pilot));
+    if (threshold.kind === 'metric')
+      return differenceSize(threshold, unchangedMetric(threshold.metric, threshold.statistic === 'mean', pilot));
     if (threshold.share === 'error_rate') return differenceSize(threshold, unchangedErrors(pilot));
     const needed = planThreshold(threshold, pilot, zeroTolerance).requests ?? atMost;
     return isZeroTolerance(threshold) ? needed : needed * MORE_POWER;
@@ -40,7 +41,7 @@ function differenceSize(threshold: Threshold, { draw, perRequest }: UnchangedPai
   const random = new Random(1);
   const widths = Array.from({ length: DRAWS }, () => {
     const { bounds } = evidenceOf(threshold, draw(DRAWN_PAIRS, random));
-    return bounds ? bounds.upper(GATE_LEVEL) - bounds.estimate : Number.POSITIVE_INFINITY;
+    return bounds ? bounds.upper(LEVEL) - bounds.estimate : Number.POSITIVE_INFINITY;
   });
   const width = widths.sort((a, b) => a - b)[Math.floor(DRAWS / 2)] ?? Number.POSITIVE_INFINITY;
   return (DRAWN_PAIRS * ((2 * width) / threshold.limit) ** 2) / perRequest;

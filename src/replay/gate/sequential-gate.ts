@@ -1,6 +1,8 @@
 /** A gate that is looked at again and again while its replay is running. */
+
+import { LEVEL } from '../../shared/statistics/power.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
-import { decideGate, GATE_LEVEL, gateOf } from './gate.ts';
+import { decideGate, gateOf } from './gate.ts';
 import { Looks } from './looks.ts';
 import type { Threshold } from './thresholds.ts';
 import type { GateResult, ThresholdResult } from './types.ts';
@@ -55,7 +57,7 @@ export class SequentialGate {
    */
   look(data: ComparedData, pairs: number, isEnd: boolean): void {
     const { thresholds, zeroTolerance } = this.#options;
-    const level = pairs === 0 ? GATE_LEVEL : this.#looks.level(pairs, isEnd);
+    const level = pairs === 0 ? LEVEL : this.#looks.level(pairs, isEnd);
     if (pairs > 0) this.taken.push({ pairs, level });
     const found = decideGate(thresholds, data, { level, zeroTolerance }).thresholds;
     this.#results = thresholds.map((threshold, i) => {

@@ -58,7 +58,8 @@ export interface UnchangedPairs {
   basis: string;
 }
 
-const noCases = (pairs: number): ComparedData => ({
+/** Two runs of `pairs` requests that all succeeded, without values and replies. */
+export const noCases = (pairs: number): ComparedData => ({
   failures: [
     [0, pairs],
     [0, pairs],
@@ -97,30 +98,53 @@ const aside = (random: Random): number => 2 * (random.next() + random.next() + r
 const resampled = (size: number, random: Random): Uint32Array =>
   Uint32Array.from({ length: size }, (_, i) => (size < MANY_VALUES ? random.below(size) : i));
 
+/** The share of the values that are taken for the tail. */
+const TAIL_SHARE = 0.05;
+const FEWEST_TAIL_VALUES = 5;
+/** A heavier tail has no variance, and its mean no size. */
+const HEAVIEST_TAIL = 0.45;
+
+/** Replaces a drawn value. */
+type Redraw = (value: number, random: Random) => number;
+
+/**
+ * Draws values in the tail from the power law that fits them (Hill, Annals of Statistics 1975). A mean is as uncertain as its
+ * rarest values are large, and a pilot has not yet seen the rarest ones.
+ */
+function fromTail(values: Float64Array): Redraw {
+  const sorted = Float64Array.from(values).sort();
+  const size = Math.max(FEWEST_TAIL_VALUES, Math.floor(TAIL_SHARE * sorted.length));
+  const start = sorted[sorted.length - size - 1] ?? 0;
+  if (start <= 0) return (value) => value;
+  const tail = sorted.subarray(-size);
+  const index = Math.min(HEAVIEST_TAIL, tail.reduce((sum, value) => sum + Math.log(value / start), 0) / size);
+  return (value, random) => (value > start ? start * (1 - random.next()) ** -index : value);
+}
+
 type DrawValues = (before: Float64Array, after: Float64Array, random: Random) => void;
 
 /** Draws pairs and exchanges the two values of every other one: what then differs is chance. */
-function fromPairs(before: Float64Array, after: Float64Array): DrawValues {
+function fromPairs(before: Float64Array, after: Float64Array, redraw: Redraw): DrawValues {
   const width = (smoothing(before) + smoothing(after)) / 2;
   return (left, right, random) => {
     const from = resampled(before.length, random);
     for (let i = 0; i < left.length; i++) {
       const at = from[random.below(from.length)] ?? 0;
       const [a, b] = random.next() < 0.5 ? [before, after] : [after, before];
-      left[i] = (a[at] ?? 0) * Math.exp(width * aside(random));
-      right[i] = (b[at] ?? 0) * Math.exp(width * aside(random));
+      left[i] = redraw(a[at] ?? 0, random) * Math.exp(width * aside(random));
+      right[i] = redraw(b[at] ?? 0, random) * Math.exp(width * aside(random));
     }
   };
 }
 
 /** Draws pairs of the values of one run, with the assumed correlation of their ranks. */
-function fromOne(values: Float64Array): DrawValues {
+function fromOne(values: Float64Array, redraw: Redraw): DrawValues {
   const width = smoothing(values);
   return (left, right, random) => {
     const from = resampled(values.length, random);
     const sorted = Float64Array.from(from, (at) => values[at] ?? 0).sort();
     const value = (z: number): number =>
-      (sorted[Math.floor(normalCdf(z) * sorted.length)] ?? 0) * Math.exp(width * aside(random));
+      redraw(sorted[Math.floor(normalCdf(z) * sorted.length)] ?? 0, random) * Math.exp(width * aside(random));
     for (let i = 0; i < left.length; i++) {
       const [a, b] = normals(random);
       left[i] = value(a);
@@ -139,8 +163,14 @@ const fromAssumptions =
     }
   };
 
-/** The values of a metric with an unchanged release. */
-export function unchangedMetric(metric: ComparedMetric, { run, pairs }: Pilot): UnchangedPairs {
+/**
+ * The values of a metric with an unchanged release.
+ *
+ * @param isMean whether they are drawn for the sake of their mean
+ */
+export function unchangedMetric(metric: ComparedMetric, isMean: boolean, { run, pairs }: Pilot): UnchangedPairs {
+  const tail = (...values: Float64Array[]): Redraw =>
+    isMean ? fromTail(Float64Array.from(values.flatMap((list) => [...list]))) : (value) => value;
   const drawn = (values: DrawValues, perRequest: number, basis: string): UnchangedPairs => ({
     perRequest,
     basis,
@@ -153,12 +183,16 @@ export function unchangedMetric(metric: ComparedMetric, { run, pairs }: Pilot): 
   const both = pairs?.metrics[metric];
   if (pairs && both?.paired && both.before.length >= FEWEST_VALUES) {
     const { before, after } = both;
-    return drawn(fromPairs(before, after), before.length / pairs.pairs.known, `as ${before.length} pairs vary`);
+    return drawn(
+      fromPairs(before, after, tail(before, after)),
+      before.length / pairs.pairs.known,
+      `as ${before.length} pairs vary`,
+    );
   }
   const one = run?.metrics[metric];
   const correlated = `correlation over pairs ${ASSUMED.correlation} (assumed)`;
   if (run && one && one.length >= FEWEST_VALUES) {
-    return drawn(fromOne(one), one.length / run.failures[1], `as ${one.length} values vary; ${correlated}`);
+    return drawn(fromOne(one, tail(one)), one.length / run.failures[1], `as ${one.length} values vary; ${correlated}`);
   }
   const median = ASSUMED.medians[metric];
   return drawn(fromAssumptions(median), 1, `log-normal, median ${median}, sigma ${ASSUMED.logSigma}, ${correlated}`);

@@ -6,15 +6,19 @@ import { PermanentError } from '../errors.ts';
 import { Random } from '../random.ts';
 import { betaQuantile, binomialCdf } from './distributions.ts';
 
-/** Level of a one-sided bound, and the power that sizes are planned for. */
+/** Level of a one-sided bound: the share of the releases at the bound of a gate that may pass. */
 export const LEVEL = 0.05;
+/** The power that sizes are planned for. */
 export const POWER = 0.8;
 
 /** No plan names a larger size: a replay has at most ten million requests. */
 export const LARGEST_SIZE = 10_000_000;
 
-/** The smallest size at which `passes` is true, given that it is false below it and true above; `undefined` above `most`. */
-function smallest(from: number, most: number, passes: (size: number) => boolean): number | undefined {
+/**
+ * Returns the smallest size from `from` on that passes, given that all larger ones pass too; `undefined` if none up to about
+ * `most` does.
+ */
+export function smallestSize(from: number, most: number, passes: (size: number) => boolean): number | undefined {
   let [fails, size] = [from - 1, from];
   while (!passes(size)) {
     if (size >= most) return undefined;
@@ -30,7 +34,7 @@ function smallest(from: number, most: number, passes: (size: number) => boolean)
 
 /** The fewest cases of which `hits` hits still exclude every share from `bound` on (Clopper & Pearson 1934). */
 const sizeFor = (hits: number, bound: number): number =>
-  smallest(hits + 1, 4 * LARGEST_SIZE, (size) => binomialCdf(hits, size, bound) <= LEVEL) ?? 4 * LARGEST_SIZE;
+  smallestSize(hits + 1, 4 * LARGEST_SIZE, (size) => binomialCdf(hits, size, bound) <= LEVEL) ?? 4 * LARGEST_SIZE;
 
 /** Equally likely values of a share of which `hits` of `of` cases are known: quantiles of Jeffreys' posterior. */
 export const likelyShares = (hits: number, of: number, values = 32): number[] =>
@@ -58,7 +62,7 @@ export function shareSize(shares: readonly number[], bound: number, most = LARGE
   // Numbers of hits are counted from 1 here.
   let from = 1;
   for (;;) {
-    const found = smallest(from, Math.ceil(most * bound), (hits) => keepsPower(hits - 1));
+    const found = smallestSize(from, Math.ceil(most * bound), (hits) => keepsPower(hits - 1));
     if (found === undefined) return undefined;
     const failing = Array.from({ length: LOOKED_AHEAD }, (_, i) => found + i).findLast((hits) => !keepsPower(hits));
     if (failing === undefined) {

@@ -3,17 +3,13 @@ import type { ComparedData } from '../../../../src/replay/compare/compared-data.
 import { decideGate, type GateOptions } from '../../../../src/replay/gate/gate.ts';
 import { parseThreshold } from '../../../../src/replay/gate/thresholds.ts';
 import type { ThresholdResult } from '../../../../src/replay/gate/types.ts';
+import { noCases } from '../../../../src/replay/gate/unchanged.ts';
 import { gateText } from '../../../../src/replay/gate/words.ts';
 import { Random } from '../../../../src/shared/random.ts';
 
 /** Two runs of `pairs` requests that all succeeded, with equal replies. */
 const unchanged = (pairs: number): ComparedData => ({
-  failures: [
-    [0, pairs],
-    [0, pairs],
-  ],
-  pairs: { requests: pairs, known: pairs, newlyFailing: 0, newlySucceeding: 0 },
-  metrics: {},
+  ...noCases(pairs),
   replies: { compared: pairs, regressed: 0, newRefusals: 0 },
 });
 
