@@ -4,6 +4,8 @@ import type { Execution, ObjectPlace, Raised } from './execution.ts';
 import { type RunOptions, runOptionsSchema } from './input.ts';
 
 const manifestLineSchema = z.object({
+  /** The contract that it was planned under; see contract.ts. Absent in what a person invokes. */
+  contract: z.number().optional(),
   bucket: z.string().min(1),
   key: z.string().min(1),
   versionId: z.string().optional(),

@@ -122,6 +122,8 @@ export interface FailedFile {
 
 /** The report of PlanCaptures to SummarizeRun, one object per part. */
 export interface PlanReceipt {
+  /** The contract that the part was planned under; see contract.ts. */
+  contract?: number;
   part: number;
   outcome: PlanResult['outcome'];
   /** The execution that this one duplicates, if `outcome` is `duplicate`. */

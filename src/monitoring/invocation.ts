@@ -1,5 +1,6 @@
 /** Handles direct invocations of the processor and the evaluator: whole capture files, without the state machine. */
 import * as z from 'zod';
+import { assertContract } from '../contract/contract.ts';
 import type { RunOptions } from '../contract/input.ts';
 import { type ChunkRequest, chunkRequestSchema } from '../contract/payloads.ts';
 import { capturedObject } from '../formats/files/capture-objects.ts';
@@ -45,6 +46,8 @@ const decodeNotifiedKey = (key: string): string => decodeURIComponent(key.replac
 export function parseInvocation(event: unknown): Invocation {
   const shape = typeof event === 'object' && event !== null ? event : {};
   if ('chunk' in shape) {
+    // Before the form is checked, which may be what has changed.
+    assertContract(Object(shape.chunk), 'chunk');
     const request = chunkRequestSchema.safeParse(event);
     if (request.success) return { kind: 'chunk', request: request.data };
     throw invalid(event, z.prettifyError(request.error));

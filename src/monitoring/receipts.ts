@@ -1,5 +1,6 @@
 /** The receipts of a run: each attempt writes one; the summary and a retry read them. */
 
+import { assertContract } from '../contract/contract.ts';
 import type { ChunkRequest, ManifestLine } from '../contract/payloads.ts';
 import type {
   EvaluateReceipt,
@@ -65,16 +66,33 @@ async function* readAll<T>(storage: Storage, bucket: string, prefix: string): As
   }
 }
 
-export const readPlanReceipts = (storage: Storage, workBucket: string, run: string): AsyncGenerator<PlanReceipt> =>
-  readAll(storage, workBucket, workKeys.planPrefix(run));
+/** @throws PermanentError `ContractChanged` */
+export async function* readPlanReceipts(
+  storage: Storage,
+  workBucket: string,
+  run: string,
+): AsyncGenerator<PlanReceipt> {
+  const prefix = workKeys.planPrefix(run);
+  for await (const receipt of readAll<PlanReceipt>(storage, workBucket, prefix)) {
+    assertContract(receipt, `s3://${workBucket}/${prefix}`);
+    yield receipt;
+  }
+}
 
 const readReceipts = (storage: Storage, workBucket: string, run: string): AsyncGenerator<Receipt> =>
   readAll(storage, workBucket, workKeys.receiptPrefix(run));
 
-/** Reads the manifests of all parts of a run, one line at a time. */
+/**
+ * Reads the manifests of all parts of a run, one line at a time.
+ *
+ * @throws PermanentError `ContractChanged`
+ */
 export async function* readManifest(storage: Storage, workBucket: string, run: string): AsyncGenerator<ManifestLine> {
   for await (const { key } of storage.list(workBucket, workKeys.manifestPrefix(run))) {
-    yield* await storage.getJsonLines<ManifestLine>(workBucket, key);
+    for (const line of await storage.getJsonLines<ManifestLine>(workBucket, key)) {
+      assertContract(line, `s3://${workBucket}/${key}`);
+      yield line;
+    }
   }
 }
 

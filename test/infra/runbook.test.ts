@@ -22,7 +22,7 @@ const alarms = Object.values(resourcesOfType(template, 'AWS::CloudWatch::Alarm')
 );
 
 it('has a section for exactly the alarms', () => {
-  const general = ['Before you start', 'Nothing is processed'];
+  const general = ['Before you start', 'Nothing is processed', 'Before an upgrade'];
   expect(
     Object.keys(sections)
       .filter((title) => !general.includes(title))

@@ -1,5 +1,6 @@
 /** Plans one part of a run: finds its capture files, cuts them into chunks, and writes the manifest or estimates the cost. */
 
+import { CONTRACT } from '../../contract/contract.ts';
 import type { RunOptions } from '../../contract/input.ts';
 import type { PlanRequest, PlanResult } from '../../contract/payloads.ts';
 import type { FailedFile, PlanReceipt } from '../../contract/receipts.ts';
@@ -61,7 +62,7 @@ export class PartPlan {
     const manifest = new TextUpload(storage, environment.WORK_BUCKET, workKeys.manifest(run.name, part));
     const cursor = await this.#consume(found.units, async (unit) => {
       for (const chunk of unit.chunks) {
-        const numbered = { ...chunk, chunk: nextChunk + this.#totals.chunks };
+        const numbered = { ...chunk, contract: CONTRACT, chunk: nextChunk + this.#totals.chunks };
         await manifest.writeLine({ ...numbered, experimentId: chunk.experimentId || experiment.id });
         this.#count(chunk);
       }
@@ -187,6 +188,7 @@ export class PartPlan {
     const bucket = this.#deps.environment.WORK_BUCKET;
     const warnings = [...this.#notices.warnings, ...this.#nothingFound(outcome, cursor)];
     const receipt: PlanReceipt = {
+      contract: CONTRACT,
       part,
       outcome,
       ...this.#totals,

@@ -5,8 +5,10 @@
  * part, then plans the next one.
  */
 
+import { assertContract } from '../../contract/contract.ts';
 import type { RunOptions } from '../../contract/input.ts';
 import type { PlanRequest, PlanResult } from '../../contract/payloads.ts';
+import type { PlanReceipt } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import { assertModelLives } from '../../judge/model-check.ts';
 import { PermanentError } from '../../shared/errors.ts';
@@ -24,6 +26,7 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   const warnings: string[] = [];
   const options = await optionsFor(parsed, deps, warnings);
   if (request.part === 0) await assertNameUnused(request, deps);
+  else await assertSameContract(request, deps);
   if (options.evaluate && !options.dryRun) deps.assertJudgeAffordable(options);
   const check = options.evaluate && request.part === 0 ? await deps.checkJudgeModel() : undefined;
   // A dry run does not ask the judge. It reports what a run would meet.
@@ -58,6 +61,13 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
     ...(given.reevaluate && !original.reevaluate ? {} : { answersOf: answersOf ?? retry.run }),
     ...given,
   };
+}
+
+/** The cursor is that of the version that planned the previous part. */
+async function assertSameContract({ run, part }: PlanRequest, { storage, environment }: PlannerDependencies) {
+  const key = workKeys.plan(run.name, part - 1);
+  const previous = await storage.getJson<PlanReceipt>(environment.WORK_BUCKET, key);
+  if (previous !== undefined) assertContract(previous, `s3://${environment.WORK_BUCKET}/${key}`);
 }
 
 /** Names are free again after 90 days, while quarantined lines of the earlier execution are still there. */

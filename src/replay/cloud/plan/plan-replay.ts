@@ -1,5 +1,6 @@
 /** PlanReplay: decides which shard sends which request at which time. */
 
+import { CONTRACT } from '../../../contract/contract.ts';
 import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../contract/replay.ts';
 import { replayKeys } from '../../../contract/work-keys.ts';
 import type { ReplayEnvironment } from '../../../settings/environment.ts';
@@ -173,6 +174,7 @@ function planOf(
 ): Omit<StoredPlan, 'judge' | 'mlflow' | 'gate'> {
   const { source, window, target, options, compare, raw } = job;
   return {
+    contract: CONTRACT,
     run,
     outcome: job.dryRun ? 'dryRun' : shards.length === 0 ? 'empty' : 'planned',
     target,

@@ -44,13 +44,15 @@ const POLL_MS = 3_000;
 /** Reserved for the summary and MLflow. If shards have not ended by then, because one crashed, the next attempt waits. */
 const END_RESERVE_MS = 300_000;
 
-/** @throws PermanentError `ShardsUnderWay`, and errors of the storage and of the functions. Lambda retries twice */
+/** @throws PermanentError `ShardsUnderWay`, `ContractChanged`, and errors of the storage and of the functions. Lambda retries twice */
 export async function stopReplay({ detail }: EndedExecution, deps: StopDependencies): Promise<StopReplayResult> {
   const run = executionOf(detail);
   try {
     return await bringToEnd(run, detail, deps);
   } catch (error) {
     const { name, message } = toNamedError(error);
+    // Shards that an earlier version of the stack has planned still send, and understand the order.
+    if (name === 'ContractChanged') await putStopMark(deps.storage, deps.workBucket, run.name, name);
     // No MLflow run stays open. An attempt that succeeds ends it again. The first failure matters more.
     await deps.endRun({ run, unfinished: { Error: name, Cause: message } }).catch(() => {});
     throw error;

@@ -1,5 +1,6 @@
 /** `plan.json`: everything that PlanReplay hands on to the later functions. */
 
+import { assertContract } from '../../../contract/contract.ts';
 import type { ReplayInput, ReplayPlanResult, ReplayShardRequest } from '../../../contract/replay.ts';
 import { replayKeys } from '../../../contract/work-keys.ts';
 import type { Experiment } from '../../../mlflow/types.ts';
@@ -52,6 +53,8 @@ export interface PlannedGate {
 }
 
 export interface StoredPlan {
+  /** The contract that it was planned under; see src/contract/contract.ts. */
+  contract?: number;
   run: string;
   outcome: ReplayPlanResult['outcome'];
   target: ReplayInput['target'];
@@ -75,14 +78,21 @@ export interface StoredPlan {
   dryRun?: DryRun;
 }
 
-/** Reads the plan of a run. It is missing if planning failed. */
-export const readPlan = (storage: Storage, bucket: string, run: string): Promise<StoredPlan | undefined> =>
-  storage.getJson<StoredPlan>(bucket, replayKeys.plan(run));
+/**
+ * Reads the plan of a run. It is missing if planning failed.
+ *
+ * @throws PermanentError `ContractChanged`
+ */
+export async function readPlan(storage: Storage, bucket: string, run: string): Promise<StoredPlan | undefined> {
+  const plan = await storage.getJson<StoredPlan>(bucket, replayKeys.plan(run));
+  if (plan !== undefined) assertContract(plan, `s3://${bucket}/${replayKeys.plan(run)}`);
+  return plan;
+}
 
 /**
  * Reads the plan of a run, and the part of one shard.
  *
- * @throws PermanentError `ReplayNotPlanned`
+ * @throws PermanentError `ReplayNotPlanned`, `ContractChanged`
  */
 export async function readShardPlan(
   storage: Storage,
